@@ -2,7 +2,6 @@
  * understood stops the start; nothing is ignored. */
 #include "daemon/conf.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,237 +12,239 @@
 #include "base/text.h"
 #include "daemon/conf_table.h"
 
-#define ROW(label, kind, member) .name = (label), .type = CONF_##kind, .offset = offsetof(struct conf, member)
+#define ROW(label, kind, member, bits)                                                                                 \
+    .name = (label), .type = CONF_##kind, .offset = offsetof(struct conf, member), .flags = (bits)
 /* What may differ by user can change while running, too. */
-#define SHARE(label, kind, member)                                                                                     \
-    .name = (label), .type = CONF_##kind, .offset = offsetof(struct conf_share, member), .user = true, .at_once = true
+#define SHARE(label, kind, member, bits)                                                                               \
+    .name = (label), .type = CONF_##kind, .offset = offsetof(struct conf_share, member),                               \
+    .flags = CONF_USER | CONF_AT_ONCE | (bits)
 
-const struct conf_option conf_options[] = {
-    {ROW("listen", TEXT, listen), .fallback = "127.0.0.1:7070",
+const struct row conf_options[] = {
+    {ROW("listen", TEXT, listen, 0), .initial = "127.0.0.1:7070",
      .text = "HOST:PORT or unix:PATH, several by ','; anything wider than loopback demands tokens"},
-    {ROW("state", TEXT, state),
+    {ROW("state", TEXT, state, 0),
      .text = "directory for boxes; default /var/lib/cubby as root, else $XDG_STATE_HOME/cubby or ~/.local/state/cubby"},
-    {ROW("runner", TEXT, runner), .text = "cubby-runner; default beside cubbyd, else ../libexec/cubby/cubby-runner"},
-    {SHARE("backend", TEXT, backend), .fallback = "jail", .text = "how boxes are made when a request does not say"},
-    {SHARE("backends", LIST, backends), .text = "backends that a request may name; default: all that are there"},
-    {ROW("allow_local", BOOL, allow_local), .host = true, .fallback = "false",
+    {ROW("runner", TEXT, runner, 0), .text = "cubby-runner; default beside cubbyd, else ../libexec/cubby/cubby-runner"},
+    {SHARE("backend", TEXT, backend, 0), .initial = "jail", .text = "how boxes are made when a request does not say"},
+    {SHARE("backends", LIST, backends, 0), .text = "backends that a request may name; default: all that are there"},
+    {ROW("allow_local", BOOL, allow_local, CONF_HOST), .initial = "false",
      .text = "allow the backend 'local', which walls off nothing: only where every client is trusted"},
-    {ROW("allow_weaker", LIST, allow_weaker), .choices = "landlock|limits",
+    {ROW("allow_weaker", LIST, allow_weaker, 0), .choices = "landlock|limits",
      .text = "jails may do without these where the machine lacks them: landlock, limits (the default ones)"},
-    {ROW("local_maps", LIST, local_maps), .host = true, .text = "backend local: VIRTUAL=REAL[:ro]"},
-    {ROW("mount_sources", LIST, mount_sources), .host = true, .at_once = true,
+    {ROW("local_maps", LIST, local_maps, CONF_HOST), .text = "backend local: VIRTUAL=REAL[:ro]"},
+    {ROW("mount_sources", LIST, mount_sources, CONF_AT_ONCE | CONF_HOST),
      .text = "directories that boxes may mount (and all below them)"},
-    {ROW("open_networks", LIST, open_networks),
+    {ROW("open_networks", LIST, open_networks, 0),
      .text = "private IPv4 networks (A.B.C.D/BITS) that boxes with network 'open' may reach; else none"},
-    {SHARE("env", ENV, env), .text = "given to every box: a mapping, or a list of NAME=VALUE"},
-    {SHARE("mounts", MOUNTS, mounts), .host = true,
+    {SHARE("env", ENV, env, 0), .text = "given to every box: a mapping, or a list of NAME=VALUE"},
+    {SHARE("mounts", MOUNTS, mounts, CONF_HOST),
      .text = "file only: given to every box: list of {source, target, read_only, create}; source may hold {user}, "
              "{thread}, {id}"},
-    {SHARE("templates", TEMPLATES, templates), .host = true,
+    {SHARE("templates", TEMPLATES, templates, CONF_HOST),
      .text = "templates that a request may name: names, {name, path} or name: path (imported from there if missing)"},
-    {SHARE("default_template", TEXT, default_template), .fallback = "host",
+    {SHARE("default_template", TEXT, default_template, 0), .initial = "host",
      .text = "template of a box whose request does not say"},
-    {ROW("docker_host", TEXT, docker.host),
+    {ROW("docker_host", TEXT, docker.host, 0),
      .text =
          "backend docker: the engine, unix:///PATH or tcp://HOST:PORT; default $DOCKER_HOST, else docker's or podman's"},
-    {ROW("docker_tls", BOOL, docker.tls), .fallback = "false", .text = "speak TLS to a tcp:// engine"},
-    {ROW("docker_cert_dir", TEXT, docker.cert_dir),
+    {ROW("docker_tls", BOOL, docker.tls, 0), .initial = "false", .text = "speak TLS to a tcp:// engine"},
+    {ROW("docker_cert_dir", TEXT, docker.cert_dir, 0),
      .text = "directory with ca.pem, and cert.pem and key.pem to show to the engine; TLS; default $DOCKER_CERT_PATH"},
-    {ROW("docker_network", TEXT, docker.network),
+    {ROW("docker_network", TEXT, docker.network, 0),
      .text = "network of the engine that boxes with network 'open' are on; default: the engine's default one"},
-    {ROW("docker_registries", REGISTRIES, docker.registries),
+    {ROW("docker_registries", REGISTRIES, docker.registries, 0),
      .text = "file only: registries and their credentials: HOST: {username, password or password_file, token or "
              "token_file}"},
-    {SHARE("docker_image", TEXT, docker_image), .fallback = "debian:stable-slim",
+    {SHARE("docker_image", TEXT, docker_image, 0), .initial = "debian:stable-slim",
      .text = "image of a docker box whose request does not say"},
-    {SHARE("docker_images", LIST, docker_images),
+    {SHARE("docker_images", LIST, docker_images, 0),
      .text = "patterns of images that a request may name, * and ** as in paths; default: all"},
-    {SHARE("docker_pull", TEXT, docker_pull), .fallback = "missing", .choices = "missing|always|never",
+    {SHARE("docker_pull", TEXT, docker_pull, 0), .initial = "missing", .choices = "missing|always|never",
      .text = "when images are pulled; always and never hold for every box, missing unless a request says"},
-    {SHARE("docker_runtime", TEXT, docker_runtime),
+    {SHARE("docker_runtime", TEXT, docker_runtime, 0),
      .text = "runtime of a docker box whose request does not say; default: the engine's"},
-    {SHARE("docker_runtimes", LIST, docker_runtimes),
+    {SHARE("docker_runtimes", LIST, docker_runtimes, 0),
      .text = "runtimes that a request may name besides, such as runsc; default: none"},
-    {SHARE("network", TEXT, network), .fallback = "none", .choices = "none|open",
+    {SHARE("network", TEXT, network, 0), .initial = "none", .choices = "none|open",
      .text = "network of a box whose request does not say"},
-    {SHARE("networks", LIST, networks), .choices = "none|open", .text = "that a request may ask for; default: all"},
-    {SHARE("memory_mb", INT, memory_mb), .limit = true, .least = 16, .max = 1u << 20, .fallback = "2048",
+    {SHARE("networks", LIST, networks, 0), .choices = "none|open", .text = "that a request may ask for; default: all"},
+    {SHARE("memory_mb", INT, memory_mb, CONF_LIMIT | ROW_OR_ZERO), .min = 16, .max = 1u << 20, .initial = "2048",
      .text = "MiB of memory of a box unless its request says; 0: no limit"},
-    {SHARE("cpus", REAL, cpus), .limit = true, .max = 1024, .fallback = "0",
-     .text = "processors of a box; 0: no limit"},
-    {SHARE("pids", INT, pids), .limit = true, .least = 8, .max = 1u << 22, .fallback = "1024",
+    {SHARE("cpus", REAL, cpus, CONF_LIMIT), .max = 1024, .initial = "0", .text = "processors of a box; 0: no limit"},
+    {SHARE("pids", INT, pids, CONF_LIMIT | ROW_OR_ZERO), .min = 8, .max = 1u << 22, .initial = "1024",
      .text = "processes of a box, in the same way"},
-    {SHARE("disk_mb", INT, disk_mb), .limit = true, .max = 1u << 30, .fallback = "0",
+    {SHARE("disk_mb", INT, disk_mb, CONF_LIMIT), .max = 1u << 30, .initial = "0",
      .text = "files of a box; 0: no limit"},
-    {ROW("disk_quota", TEXT, disk_quota), .fallback = "auto", .choices = "auto|project|btrfs|loop|tmpfs",
+    {ROW("disk_quota", TEXT, disk_quota, 0), .initial = "auto", .choices = "auto|project|btrfs|loop|tmpfs",
      .text = "how disk_mb is kept; auto: the first that this machine can"},
-    {ROW("disk_reserve", BOOL, disk_reserve), .fallback = "false",
+    {ROW("disk_reserve", BOOL, disk_reserve, 0), .initial = "false",
      .text = "take the space for disk_mb when a box is made, so that the disk cannot be promised twice (loop)"},
-    {ROW("store", TEXT, store), .fallback = "auto", .choices = "auto|directory|btrfs",
+    {ROW("store", TEXT, store, 0), .initial = "auto", .choices = "auto|directory|btrfs",
      .text = "where boxes lie: a directory, or a btrfs of cubby's own; auto: that where disk_mb has no cheaper way"},
-    {ROW("store_mb", INT, store_mb), .max = 1u << 30, .fallback = "0",
+    {ROW("store_mb", INT, store_mb, 0), .max = 1u << 30, .initial = "0",
      .text = "the most that the store takes from its disk; 0: all but 1 GB"},
-    {SHARE("open_files", INT, open_files), .limit = true, .least = LIMIT_OPEN_FILES_LEAST, .max = LIMIT_OPEN_FILES,
-     .fallback = "4096", .text = "descriptors of one process of a box; 0: the daemon's own hard limit"},
-    {SHARE("output_bytes", INT, output_bytes), .limit = true, .max = LIMIT_OUTPUT_LIMIT_BYTES, .fallback = "16777216",
+    {SHARE("open_files", INT, open_files, CONF_LIMIT | ROW_OR_ZERO), .min = LIMIT_OPEN_FILES_LEAST,
+     .max = LIMIT_OPEN_FILES, .initial = "4096",
+     .text = "descriptors of one process of a box; 0: the daemon's own hard limit"},
+    {SHARE("output_bytes", INT, output_bytes, CONF_LIMIT), .max = LIMIT_OUTPUT_LIMIT_BYTES, .initial = "16777216",
      .text = "largest output_limit_bytes a command of a box may have; 0: 64 MiB"},
-    {SHARE("idle_timeout_ms", INT, idle_timeout_ms), .max = 365ull * 86400000, .fallback = "600000",
+    {SHARE("idle_timeout_ms", INT, idle_timeout_ms, 0), .max = 365ull * 86400000, .initial = "600000",
      .text = "processes of a box without a call end after that, files stay; 0: never"},
-    {SHARE("busy_timeout_ms", INT, busy_timeout_ms), .max = 365ull * 86400000, .fallback = "86400000",
+    {SHARE("busy_timeout_ms", INT, busy_timeout_ms, 0), .max = 365ull * 86400000, .initial = "86400000",
      .text =
          "a box in which background processes run is not idle for so long after its last call; 0: they do not count"},
-    {ROW("replicas", INT, replicas), .at_once = true, .max = LIMIT_BOXES, .fallback = "0",
+    {ROW("replicas", INT, replicas, CONF_AT_ONCE), .max = LIMIT_BOXES, .initial = "0",
      .text = "boxes with processes at once, the oldest released one goes first; 0: as many as memory allows"},
-    {ROW("memory_reserve_mb", INT, memory_reserve_mb), .at_once = true, .max = 1u << 30, .fallback = "256",
+    {ROW("memory_reserve_mb", INT, memory_reserve_mb, CONF_AT_ONCE), .max = 1u << 30, .initial = "256",
      .text = "MiB of memory that boxes leave to this machine, where replicas is 0"},
-    {ROW("wake_paused", BOOL, wake_paused), .at_once = true, .fallback = "false",
+    {ROW("wake_paused", BOOL, wake_paused, CONF_AT_ONCE), .initial = "false",
      .text = "a paused box that is used goes on by itself; else it answers that it is paused"},
-    {ROW("pool_size", INT, pool_size), .max = 256, .fallback = "8", .text = "jails kept ready for new boxes"},
-    {ROW("end_boxes", BOOL, end_boxes), .at_once = true, .fallback = "false",
+    {ROW("pool_size", INT, pool_size, 0), .max = 256, .initial = "8", .text = "jails kept ready for new boxes"},
+    {ROW("end_boxes", BOOL, end_boxes, CONF_AT_ONCE), .initial = "false",
      .text = "end all boxes' processes when the daemon stops; else the next daemon adopts them"},
-    {ROW("auth", TEXT, auth), .at_once = true, .fallback = "auto", .choices = "auto|peer|required",
+    {ROW("auth", TEXT, auth, CONF_AT_ONCE), .initial = "auto", .choices = "auto|peer|required",
      .text =
          "without a token, on loopback and unix sockets: auto: admin; peer: by uid, see peer_uids; required: refused. "
          "auto is peer where an option hands out files of the host, such as mounts or allow_local"},
-    {ROW("peer_uids", LIST, peer_uids), .at_once = true,
+    {ROW("peer_uids", LIST, peer_uids, CONF_AT_ONCE),
      .text = "auth peer: uids or names that are admins beside root, or UID=USER: acts as USER; others need tokens"},
-    {ROW("socket_mode", TEXT, socket_mode), .fallback = "0600", .text = "mode of unix sockets"},
-    {ROW("socket_group", TEXT, socket_group), .text = "group of unix sockets"},
-    {ROW("tokens", TOKENS, tokens), .at_once = true,
+    {ROW("socket_mode", TEXT, socket_mode, 0), .initial = "0600", .text = "mode of unix sockets"},
+    {ROW("socket_group", TEXT, socket_group, 0), .text = "group of unix sockets"},
+    {ROW("tokens", TOKENS, tokens, CONF_AT_ONCE),
      .text = "file only: list of {token or token_sha256, user, scope admin|user|read}"},
-    {SHARE("mcp_servers", SERVERS, servers),
+    {SHARE("mcp_servers", SERVERS, servers, 0),
      .text =
          "file only: MCP servers for boxes: NAME: {command, args, env, cwd, machine, thread, disabled, timeout_ms}"},
-    {ROW("allowed_hosts", LIST, allowed_hosts), .at_once = true, .text = "further names that Host and Origin may have"},
-    {ROW("tls_cert", TEXT, tls_cert), .at_once = true, .text = "PEM certificate chain; with tls_key: HTTPS"},
-    {ROW("tls_key", TEXT, tls_key), .at_once = true, .text = "PEM key"},
-    {ROW("max_upload_bytes", INT, max_upload_bytes), .at_once = true, .min = 1, .max = 1ull << 44,
-     .fallback = "524288000", .text = "largest file or archive a client may send"},
-    {ROW("max_unpack_entries", INT, max_unpack_entries), .at_once = true, .min = 1, .max = 1ull << 32,
-     .fallback = "1000000", .text = "files and directories one archive may make"},
-    {ROW("max_connections", INT, max_connections), .min = 1, .max = 1u << 20, .fallback = "12000",
+    {ROW("allowed_hosts", LIST, allowed_hosts, CONF_AT_ONCE), .text = "further names that Host and Origin may have"},
+    {ROW("tls_cert", TEXT, tls_cert, CONF_AT_ONCE), .text = "PEM certificate chain; with tls_key: HTTPS"},
+    {ROW("tls_key", TEXT, tls_key, CONF_AT_ONCE), .text = "PEM key"},
+    {ROW("max_upload_bytes", INT, max_upload_bytes, CONF_AT_ONCE), .min = 1, .max = 1ull << 44, .initial = "524288000",
+     .text = "largest file or archive a client may send"},
+    {ROW("max_unpack_entries", INT, max_unpack_entries, CONF_AT_ONCE), .min = 1, .max = 1ull << 32,
+     .initial = "1000000", .text = "files and directories one archive may make"},
+    {ROW("max_connections", INT, max_connections, 0), .min = 1, .max = 1u << 20, .initial = "12000",
      .text = "open at once; beyond, the one that is idle longest goes"},
-    {ROW("max_threads", INT, max_threads), .min = 1, .max = 32768, .fallback = "4096", .text = "requests at once"},
-    {ROW("max_boxes", INT, max_boxes), .at_once = true, .min = 1, .max = LIMIT_BOXES, .fallback = "10000",
+    {ROW("max_threads", INT, max_threads, 0), .min = 1, .max = 32768, .initial = "4096", .text = "requests at once"},
+    {ROW("max_boxes", INT, max_boxes, CONF_AT_ONCE), .min = 1, .max = LIMIT_BOXES, .initial = "10000",
      .text = "of all users"},
-    {SHARE("max_boxes_per_user", INT, max_boxes_per_user), .max = LIMIT_BOXES, .fallback = "4096",
+    {SHARE("max_boxes_per_user", INT, max_boxes_per_user, 0), .max = LIMIT_BOXES, .initial = "4096",
      .text = "of one user; 0: no limit of its own"},
-    {SHARE("user_memory_mb", INT, user_memory_mb), .max = 1u << 30, .fallback = "0",
+    {SHARE("user_memory_mb", INT, user_memory_mb, 0), .max = 1u << 30, .initial = "0",
      .text = "MiB of memory of all running boxes of a user, by their limits; 0: no limit"},
-    {SHARE("user_disk_mb", INT, user_disk_mb), .max = 1u << 30, .fallback = "0",
+    {SHARE("user_disk_mb", INT, user_disk_mb, 0), .max = 1u << 30, .initial = "0",
      .text = "MiB of files of all boxes of a user, by their limits, and of what they keep; 0: no limit"},
-    {ROW("users", USERS, users), .at_once = true,
+    {ROW("users", USERS, users, CONF_AT_ONCE),
      .text = "file only: mapping of a user's name to options that hold for his boxes instead"},
-    {ROW("box_rate_per_user", INT, box_rate_per_user), .at_once = true, .max = 60000, .fallback = "600",
+    {ROW("box_rate_per_user", INT, box_rate_per_user, CONF_AT_ONCE), .max = 60000, .initial = "600",
      .text = "boxes a user's tokens may ask for a minute; 0: no limit"},
-    {ROW("max_requests_per_user", INT, max_requests_per_user), .at_once = true, .max = 32768, .fallback = "1024",
+    {ROW("max_requests_per_user", INT, max_requests_per_user, CONF_AT_ONCE), .max = 32768, .initial = "1024",
      .text = "requests of a user's tokens at once, streams included; 0: no limit"},
-    {ROW("max_calls_per_box", INT, max_calls_per_box), .at_once = true, .max = 32768, .fallback = "256",
+    {ROW("max_calls_per_box", INT, max_calls_per_box, CONF_AT_ONCE), .max = 32768, .initial = "256",
      .text = "requests on one box at once, streams included; 0: no limit"},
-    {ROW("body_memory_mb", INT, body_memory_mb), .max = 1u << 20, .fallback = "1024",
+    {ROW("body_memory_mb", INT, body_memory_mb, 0), .max = 1u << 20, .initial = "1024",
      .text = "MiB that JSON bodies and command output may take at once in the daemon; 0: no limit"},
-    {ROW("min_rate_bytes", INT, min_rate_bytes), .max = 1u << 30, .fallback = "1024",
+    {ROW("min_rate_bytes", INT, min_rate_bytes, 0), .max = 1u << 30, .initial = "1024",
      .text = "bytes a second below which a body or an answer is too slow to wait for; streams excepted; 0: never"},
-    {ROW("event_alive_ms", INT, event_alive_ms), .min = 100, .max = 3600000, .fallback = "15000",
+    {ROW("event_alive_ms", INT, event_alive_ms, 0), .min = 100, .max = 3600000, .initial = "15000",
      .text = "an event stream without an event for so long sends a comment, so that proxies keep it open"},
-    {ROW("drain_ms", INT, drain_ms), .at_once = true, .max = 3600000, .fallback = "10000",
+    {ROW("drain_ms", INT, drain_ms, CONF_AT_ONCE), .max = 3600000, .initial = "10000",
      .text = "after SIGTERM running requests may take so long"},
-    {ROW("audit", BOOL, audit), .fallback = "true", .text = "record who did what in STATE/audit.db"},
-    {ROW("audit_detail", BOOL, audit_detail), .at_once = true, .fallback = "true",
+    {ROW("audit", BOOL, audit, 0), .initial = "true", .text = "record who did what in STATE/audit.db"},
+    {ROW("audit_detail", BOOL, audit_detail, CONF_AT_ONCE), .initial = "true",
      .text = "commands and paths too, not only verbs"},
-    {ROW("audit_days", INT, audit_days), .max = 36500, .fallback = "0",
+    {ROW("audit_days", INT, audit_days, 0), .max = 36500, .initial = "0",
      .text = "rows of the audit log older than that are cut; 0: age does not matter"},
-    {ROW("audit_max_mb", INT, audit_max_mb), .max = 1u << 20, .fallback = "1024",
+    {ROW("audit_max_mb", INT, audit_max_mb, 0), .max = 1u << 20, .initial = "1024",
      .text = "MiB of the audit log; beyond, its oldest rows are cut; 0: no limit"},
-    {ROW("tool_bash_chars", INT, tools.bash_chars), .at_once = true, .max = LIMIT_JSON_BYTES, .fallback = "20000",
+    {ROW("tool_bash_chars", INT, tools.bash_chars, CONF_AT_ONCE), .max = LIMIT_JSON_BYTES, .initial = "20000",
      .text = "characters of a command's output that a model gets, its middle goes first; 0: no limit"},
-    {ROW("tool_ls_chars", INT, tools.ls_chars), .at_once = true, .max = LIMIT_JSON_BYTES, .fallback = "20000",
+    {ROW("tool_ls_chars", INT, tools.ls_chars, CONF_AT_ONCE), .max = LIMIT_JSON_BYTES, .initial = "20000",
      .text = "characters of a listing, its end goes; 0: no limit"},
-    {ROW("tool_read_file_chars", INT, tools.read_file_chars), .at_once = true, .max = LIMIT_JSON_BYTES,
-     .fallback = "50000", .text = "characters of a file, its end goes; 0: no limit"},
-    {ROW("tool_glob_results", INT, tools.glob_results), .at_once = true, .min = 1, .max = 1000, .fallback = "200",
+    {ROW("tool_read_file_chars", INT, tools.read_file_chars, CONF_AT_ONCE), .max = LIMIT_JSON_BYTES, .initial = "50000",
+     .text = "characters of a file, its end goes; 0: no limit"},
+    {ROW("tool_glob_results", INT, tools.glob_results, CONF_AT_ONCE), .min = 1, .max = 1000, .initial = "200",
      .text = "files that glob finds unless a call says"},
-    {ROW("tool_grep_results", INT, tools.grep_results), .at_once = true, .min = 1, .max = 500, .fallback = "100",
+    {ROW("tool_grep_results", INT, tools.grep_results, CONF_AT_ONCE), .min = 1, .max = 500, .initial = "100",
      .text = "lines that grep finds unless a call says"},
-    {ROW("tool_write_file_bytes", INT, tools.write_file_bytes), .at_once = true, .max = LIMIT_JSON_BYTES,
-     .fallback = "0", .text = "bytes that write_file takes in one call that does not append; 0: no limit of its own"},
-    {ROW("tool_bash_timeout_ms", INT, tools.bash_timeout_ms), .at_once = true, .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
-     .fallback = "300000", .text = "time of a command unless a call says"},
-    {ROW("tool_read_before_write", BOOL, tools.read_before_write), .at_once = true, .fallback = "true",
+    {ROW("tool_write_file_bytes", INT, tools.write_file_bytes, CONF_AT_ONCE), .max = LIMIT_JSON_BYTES, .initial = "0",
+     .text = "bytes that write_file takes in one call that does not append; 0: no limit of its own"},
+    {ROW("tool_bash_timeout_ms", INT, tools.bash_timeout_ms, CONF_AT_ONCE), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
+     .initial = "300000", .text = "time of a command unless a call says"},
+    {ROW("tool_read_before_write", BOOL, tools.read_before_write, CONF_AT_ONCE), .initial = "true",
      .text = "tools change no file that the model has not read as it is now"},
-    {ROW("tool_offload", BOOL, tools.offload), .at_once = true, .fallback = "true",
+    {ROW("tool_offload", BOOL, tools.offload, CONF_AT_ONCE), .initial = "true",
      .text = "results too long for a model are kept for the tool recall; else they are cut"},
-    {ROW("tool_offload_chars", INT, tools.offload_chars), .at_once = true, .max = LIMIT_JSON_BYTES, .fallback = "0",
+    {ROW("tool_offload_chars", INT, tools.offload_chars, CONF_AT_ONCE), .max = LIMIT_JSON_BYTES, .initial = "0",
      .text = "characters from which on a result is too long; 0: its tool's own limit"},
-    {ROW("tool_offload_max_mb", INT, tools.offload_max_mb), .at_once = true, .min = 1, .max = 1u << 20,
-     .fallback = "1024", .text = "MiB of kept results of a user; beyond, his oldest go"},
-    {ROW("tool_offload_days", INT, tools.offload_days), .at_once = true, .min = 1, .max = 36500, .fallback = "7",
+    {ROW("tool_offload_max_mb", INT, tools.offload_max_mb, CONF_AT_ONCE), .min = 1, .max = 1u << 20, .initial = "1024",
+     .text = "MiB of kept results of a user; beyond, his oldest go"},
+    {ROW("tool_offload_days", INT, tools.offload_days, CONF_AT_ONCE), .min = 1, .max = 36500, .initial = "7",
      .text = "kept results older than that go"},
-    {ROW("tool_guard", TEXT, tool_guard), .at_once = true, .fallback = "audit", .choices = "off|audit|warn|block",
+    {ROW("tool_guard", TEXT, tool_guard, CONF_AT_ONCE), .initial = "audit", .choices = "off|audit|warn|block",
      .text = "what is done about risky commands of tools: nothing, told to the audit log, to the model too, not run"},
-    {ROW("tool_guard_allow", LIST, guard_allow), .at_once = true,
+    {ROW("tool_guard_allow", LIST, guard_allow, CONF_AT_ONCE),
      .text = "the only commands that tools may run; default: any"},
-    {ROW("tool_guard_absolute_paths", BOOL, guard.absolute_paths), .at_once = true, .fallback = "true",
+    {ROW("tool_guard_absolute_paths", BOOL, guard.absolute_paths, CONF_AT_ONCE), .initial = "true",
      .text = "words of a command may be absolute paths outside tool_guard_roots"},
-    {ROW("tool_guard_parents", BOOL, guard.parents), .at_once = true, .fallback = "true",
+    {ROW("tool_guard_parents", BOOL, guard.parents, CONF_AT_ONCE), .initial = "true",
      .text = "words of a command may be paths with '..'"},
-    {ROW("tool_guard_roots", LIST, guard_roots), .at_once = true,
+    {ROW("tool_guard_roots", LIST, guard_roots, CONF_AT_ONCE),
      .text = "directories for absolute paths; default: the workspace, /tmp, and those of programs"},
-    {ROW("tool_env_remove", LIST, env_remove), .at_once = true,
+    {ROW("tool_env_remove", LIST, env_remove, CONF_AT_ONCE),
      .text = "variables with these beginnings reach no command of a tool, beside KUBERNETES_, SERVICE_ and SECRET_"},
-    {ROW("aio_errors", TEXT, aio_errors), .at_once = true, .fallback = "status", .choices = "status|envelope",
+    {ROW("aio_errors", TEXT, aio_errors, CONF_AT_ONCE), .initial = "status", .choices = "status|envelope",
      .text = "failures of the AIO dialect's file routes: by HTTP status, or 200 with success false"},
-    {ROW("deerflow_home", TEXT, provision.home), .host = true, .at_once = true,
+    {ROW("deerflow_home", TEXT, provision.home, CONF_AT_ONCE | CONF_HOST),
      .text =
          "state directory of the gateway on this host (its DEER_FLOW_HOME): mounted into the boxes that it provisions"},
-    {ROW("deerflow_mounts", MOUNTS, provision_mounts), .host = true, .at_once = true,
+    {ROW("deerflow_mounts", MOUNTS, provision_mounts, CONF_AT_ONCE | CONF_HOST),
      .text = "file only: further mounts of those boxes, or others at the same targets; as mounts"},
-    {ROW("deerflow_environment", ENV, provision_env), .at_once = true,
+    {ROW("deerflow_environment", ENV, provision_env, CONF_AT_ONCE),
      .text = "variables of those boxes: a mapping, or a list of NAME=VALUE"},
-    {ROW("deerflow_backend", TEXT, provision.backend), .at_once = true,
+    {ROW("deerflow_backend", TEXT, provision.backend, CONF_AT_ONCE),
      .text = "backend of those boxes; default: as of all others"},
-    {ROW("deerflow_template", TEXT, provision.template_name), .at_once = true,
+    {ROW("deerflow_template", TEXT, provision.template_name, CONF_AT_ONCE),
      .text = "template or image of those boxes; default: as of all others"},
-    {ROW("deerflow_network", TEXT, provision.network), .at_once = true, .choices = "none|open",
+    {ROW("deerflow_network", TEXT, provision.network, CONF_AT_ONCE), .choices = "none|open",
      .text = "network of those boxes; default: as of all others"},
-    {ROW("deerflow_api_key", TEXT, provision.api_key), .at_once = true,
+    {ROW("deerflow_api_key", TEXT, provision.api_key, CONF_AT_ONCE),
      .text = "key that the gateway sends as X-API-Key; default: none, then a token of scope admin is one"},
-    {ROW("deerflow_api_key_file", TEXT, provision_key_file), .at_once = true, .text = "file with that key, instead"},
-    {ROW("deerflow_url", TEXT, deerflow_url), .at_once = true,
+    {ROW("deerflow_api_key_file", TEXT, provision_key_file, CONF_AT_ONCE), .text = "file with that key, instead"},
+    {ROW("deerflow_url", TEXT, deerflow_url, CONF_AT_ONCE),
      .text = "how the gateway reaches this daemon, http://HOST:PORT; default: by the name it used"},
-    {ROW("global_skills", LIST, global_skills), .host = true, .at_once = true,
+    {ROW("global_skills", LIST, global_skills, CONF_AT_ONCE | CONF_HOST),
      .text = "directories of the host with skills that every box finds in WORKSPACE/.skills; later ones win"},
-    {ROW("global_agents", LIST, global_agents), .host = true, .at_once = true,
+    {ROW("global_agents", LIST, global_agents, CONF_AT_ONCE | CONF_HOST),
      .text = "the same with NAME.md of sub-agents, for WORKSPACE/.agents"},
-    {ROW("skill_paths", LIST, skill_paths), .at_once = true,
+    {ROW("skill_paths", LIST, skill_paths, CONF_AT_ONCE),
      .text = "where a box with an agent sees /skills besides; default: /workspace/skills"},
-    {ROW("skill_dialect", TEXT, skill_dialect), .at_once = true, .fallback = "seed", .choices = "seed|newest",
+    {ROW("skill_dialect", TEXT, skill_dialect, CONF_AT_ONCE), .initial = "seed", .choices = "seed|newest",
      .text = "which of the two HTTP dialects of skills answers where both claim a route"},
-    {ROW("skill_creator", TEXT, skills.creator), .host = true, .at_once = true,
+    {ROW("skill_creator", TEXT, skills.creator, CONF_AT_ONCE | CONF_HOST),
      .text = "directory or ZIP of the host that is the skill skill-creator of every agent; default: none"},
-    {ROW("skill_commands", LIST, skill_commands), .at_once = true,
+    {ROW("skill_commands", LIST, skill_commands, CONF_AT_ONCE),
      .text = "commands that those dialects may execute; default: python3 and others, see the manual"},
-    {ROW("skill_exec_timeout_ms", INT, skills.exec_timeout_ms), .at_once = true, .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
-     .fallback = "300000", .text = "time of such a command"},
-    {ROW("skill_upload_bytes", INT, skills.upload_bytes), .at_once = true, .max = 1ull << 40, .fallback = "0",
+    {ROW("skill_exec_timeout_ms", INT, skills.exec_timeout_ms, CONF_AT_ONCE), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
+     .initial = "300000", .text = "time of such a command"},
+    {ROW("skill_upload_bytes", INT, skills.upload_bytes, CONF_AT_ONCE), .max = 1ull << 40, .initial = "0",
      .text = "largest ZIP of skills; 0: 10 MiB in the dialect seed, 50 MiB in newest"},
-    {ROW("skill_unpacked_bytes", INT, skills.unpacked_bytes), .at_once = true, .min = 1, .max = 1ull << 40,
-     .fallback = "268435456", .text = "what such a ZIP may hold unpacked, and largest skill that is published"},
-    {ROW("skill_upload_entries", INT, skill_upload_entries), .at_once = true, .min = 1, .max = 1000000,
-     .fallback = "10000", .text = "files and directories in such a ZIP, and in a published skill"},
-    {ROW("skill_wait_ms", INT, skills.wait_ms), .at_once = true, .max = 600000, .fallback = "10000",
+    {ROW("skill_unpacked_bytes", INT, skills.unpacked_bytes, CONF_AT_ONCE), .min = 1, .max = 1ull << 40,
+     .initial = "268435456", .text = "what such a ZIP may hold unpacked, and largest skill that is published"},
+    {ROW("skill_upload_entries", INT, skill_upload_entries, CONF_AT_ONCE), .min = 1, .max = 1000000, .initial = "10000",
+     .text = "files and directories in such a ZIP, and in a published skill"},
+    {ROW("skill_wait_ms", INT, skills.wait_ms, CONF_AT_ONCE), .max = 600000, .initial = "10000",
      .text = "so long a change of a skill waits for commands that use the old one before it is left pending"},
-    {ROW("skill_cache_ms", INT, skills.cache_ms), .at_once = true, .max = 86400000, .fallback = "300000",
+    {ROW("skill_cache_ms", INT, skills.cache_ms, CONF_AT_ONCE), .max = 86400000, .initial = "300000",
      .text = "so long a catalogue of skills may be kept where changes cannot be seen"},
-    {ROW("remote_sync_bytes", INT, skills.far_rate_bytes), .at_once = true, .max = 1ull << 40, .fallback = "4194304",
+    {ROW("remote_sync_bytes", INT, skills.far_rate_bytes, CONF_AT_ONCE), .max = 1ull << 40, .initial = "4194304",
      .text = "bytes a second of skills that are copied to one machine that joined; 0: no bound"},
-    {ROW("remote_grace_s", INT, remote_grace_s), .min = 1, .max = 86400, .fallback = "60",
+    {ROW("remote_grace_s", INT, remote_grace_s, 0), .min = 1, .max = 86400, .initial = "60",
      .text = "so many seconds calls wait for a machine whose connection was lost"},
-    {ROW("max_machines", INT, max_machines), .min = 1, .max = 1u << 20, .fallback = "4096",
+    {ROW("max_machines", INT, max_machines, 0), .min = 1, .max = 1u << 20, .initial = "4096",
      .text = "machines known at once; beyond, one that is offline is forgotten, or none can join"},
-    {ROW("max_machines_per_user", INT, max_machines_per_user), .min = 1, .max = 1u << 20, .fallback = "64",
+    {ROW("max_machines_per_user", INT, max_machines_per_user, 0), .min = 1, .max = 1u << 20, .initial = "64",
      .text = "the same of one user"},
-    {ROW("log_level", TEXT, log_level), .at_once = true, .fallback = "info", .choices = "error|warn|info|debug",
+    {ROW("log_level", TEXT, log_level, CONF_AT_ONCE), .initial = "info", .choices = "error|warn|info|debug",
      .text = "info: a line a request"},
     {.name = NULL},
 };
@@ -252,8 +253,8 @@ _Static_assert(sizeof conf_options / sizeof *conf_options <= CONF_ROWS, "raise C
 
 /* ---- one value ---- */
 
-const struct conf_option *conf_find(const char *name) {
-    for (const struct conf_option *option = conf_options; option->name; option++) {
+const struct row *conf_find(const char *name) {
+    for (const struct row *option = conf_options; option->name; option++) {
         const char *a = option->name, *b = name;
         while (*a && (*a == *b || (*a == '_' && *b == '-')))
             a++, b++;
@@ -263,65 +264,18 @@ const struct conf_option *conf_find(const char *name) {
     return NULL;
 }
 
-size_t conf_row(const struct conf_option *option) {
+size_t conf_row(const struct row *option) {
     return (size_t)(option - conf_options);
 }
 
-void *conf_slot(const struct conf_target *target, const struct conf_option *option) {
-    if (!option->user)
+void *conf_slot(const struct conf_target *target, const struct row *option) {
+    if (!(option->flags & CONF_USER))
         return (char *)target->conf + option->offset;
     return (char *)(target->user ? &target->user->share : &target->conf->share) + option->offset;
 }
 
-bool *conf_given_at(const struct conf_target *target, const struct conf_option *option) {
+bool *conf_given_at(const struct conf_target *target, const struct row *option) {
     return &(target->user ? target->user->given : target->conf->given)[conf_row(option)];
-}
-
-static bool conf_choice(const char *choices, const char *value) {
-    for (const char *p = choices; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
-        if (strcspn(p, "|") == strlen(value) && !memcmp(p, value, strlen(value)))
-            return true;
-    return false;
-}
-
-static int set_text(const struct conf_target *target, const struct conf_option *option, const char *value,
-                    const char *shown, struct err *err) {
-    if (!*value)
-        return err_set(err, ERR_INVALID, "%s may not be empty", option->name);
-    if (option->choices && !conf_choice(option->choices, value))
-        return err_set(err, ERR_INVALID, "%s must be one of %s, not '%.60s'", option->name, option->choices, shown);
-    *(const char **)conf_slot(target, option) = arena_strdup(&target->conf->arena, value);
-    return 0;
-}
-
-static int set_bool(const struct conf_target *target, const struct conf_option *option, const char *value,
-                    const char *shown, struct err *err) {
-    bool yes = !strcmp(value, "true"), no = !strcmp(value, "false");
-    if (!yes && !no)
-        return err_set(err, ERR_INVALID, "%s must be true or false, not '%.60s'", option->name, shown);
-    *(bool *)conf_slot(target, option) = yes;
-    return 0;
-}
-
-static int set_number(const struct conf_target *target, const struct conf_option *option, const char *value,
-                      const char *shown, struct err *err) {
-    uint64_t number = 0;
-    char *end = NULL;
-    double real = option->type == CONF_REAL ? strtod(value, &end) : 0;
-    bool fine = option->type == CONF_REAL
-                    ? *value && !*end && isfinite(real) && real >= (double)option->min && real <= (double)option->max
-                    : text_u64(value, option->max, &number) && number >= option->min;
-    if (fine && number && number < option->least)
-        return err_set(err, ERR_INVALID, "%s must be 0 or at least %llu, not '%.60s'", option->name,
-                       (unsigned long long)option->least, shown);
-    if (!fine)
-        return err_set(err, ERR_INVALID, "%s must be a number from %llu to %llu, not '%.60s'", option->name,
-                       (unsigned long long)option->min, (unsigned long long)option->max, shown);
-    if (option->type == CONF_REAL)
-        memcpy(conf_slot(target, option), &real, sizeof real);
-    else
-        *(uint64_t *)conf_slot(target, option) = number;
-    return 0;
 }
 
 void conf_list_add(struct arena *arena, struct conf_list *list, const char *value) {
@@ -334,13 +288,13 @@ void conf_list_add(struct arena *arena, struct conf_list *list, const char *valu
     list->items[list->count++] = arena_strdup(arena, value);
 }
 
-static int set_list(const struct conf_target *target, const struct conf_option *option, const char *value,
-                    const char *shown, struct err *err) {
+static int set_list(const struct conf_target *target, const struct row *option, const char *value, const char *shown,
+                    struct err *err) {
     struct conf_list *list = conf_slot(target, option);
     int failed = 0;
     if (!*value)
         failed = err_set(err, ERR_INVALID, "%s: an entry may not be empty", option->name);
-    else if (option->choices && !conf_choice(option->choices, value))
+    else if (option->choices && !rows_choice(option->choices, value))
         failed = err_set(err, ERR_INVALID, "%s holds words of %s, not '%.60s'", option->name, option->choices, shown);
     else if (option->type == CONF_ENV)
         failed = policy_env(value, err);
@@ -352,23 +306,17 @@ static int set_list(const struct conf_target *target, const struct conf_option *
     return 0;
 }
 
-int conf_set(const struct conf_target *target, const struct conf_option *option, const char *value, const char *shown,
+int conf_set(const struct conf_target *target, const struct row *option, const char *value, const char *shown,
              struct err *err) {
-    switch (option->type) {
-    case CONF_TEXT:
-        return set_text(target, option, value, shown, err);
-    case CONF_BOOL:
-        return set_bool(target, option, value, shown, err);
-    case CONF_INT:
-    case CONF_REAL:
-        return set_number(target, option, value, shown, err);
-    case CONF_LIST:
-    case CONF_ENV:
-    case CONF_TEMPLATES:
+    if (conf_is_list(option))
         return set_list(target, option, value, shown, err);
-    default:
+    if (option->type >= ROW_OWN)
         return err_set(err, ERR_INVALID, "%s can only stand in the configuration file", option->name);
-    }
+    return rows_set(option, value, shown, &target->conf->arena, conf_slot(target, option), err);
+}
+
+bool conf_is_list(const struct row *option) {
+    return option->type == CONF_LIST || option->type == CONF_ENV || option->type == CONF_TEMPLATES;
 }
 
 bool conf_given(const struct conf *conf, const struct conf_user *user, const char *name) {
@@ -526,9 +474,9 @@ static int read_file(struct conf *conf, struct err *err) {
 static int load(struct conf *conf, int argc, char **argv, struct err *err) {
     const struct conf_target target = {.conf = conf};
     int failed = 0;
-    for (const struct conf_option *option = conf_options; option->name && !failed; option++)
-        if (option->fallback)
-            failed = conf_set(&target, option, option->fallback, option->fallback, err);
+    for (const struct row *option = conf_options; option->name && !failed; option++)
+        if (option->initial)
+            failed = conf_set(&target, option, option->initial, option->initial, err);
     if (!failed)
         failed = conf_arguments(conf, argc, argv, false, err);
     bool reads = conf->action == CONF_SERVE || conf->action == CONF_CHECK || conf->action == CONF_CLEANUP;
@@ -575,18 +523,28 @@ void conf_unref(struct conf *conf) {
 
 /* ---- showing ---- */
 
-static const char *const type_names[] = {"text",   "bool",      "integer", "number",  "list",       "env",
-                                         "mounts", "templates", "tokens",  "servers", "registries", "users"};
+static const char *const type_names[] = {[CONF_TEXT] = "text",
+                                         [CONF_BOOL] = "bool",
+                                         [CONF_INT] = "integer",
+                                         [CONF_REAL] = "number",
+                                         [CONF_LIST] = "list",
+                                         [CONF_ENV] = "env",
+                                         [CONF_MOUNTS] = "mounts",
+                                         [CONF_TEMPLATES] = "templates",
+                                         [CONF_TOKENS] = "tokens",
+                                         [CONF_SERVERS] = "servers",
+                                         [CONF_REGISTRIES] = "registries",
+                                         [CONF_USERS] = "users"};
 
 void conf_print_options(FILE *file) {
-    for (const struct conf_option *option = conf_options; option->name; option++) {
+    for (const struct row *option = conf_options; option->name; option++) {
         char range[64] = "-";
         if (option->type == CONF_INT || option->type == CONF_REAL)
-            snprintf(range, sizeof range, option->least ? "0, %llu..%llu" : "%llu..%llu",
-                     (unsigned long long)(option->least ? option->least : option->min),
-                     (unsigned long long)option->max);
+            snprintf(range, sizeof range, "%s%llu..%llu", option->flags & ROW_OR_ZERO ? "0, " : "",
+                     (unsigned long long)option->min, (unsigned long long)option->max);
         fprintf(file, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", option->name, type_names[option->type],
-                option->choices ? option->choices : range, option->fallback ? option->fallback : "-",
-                option->at_once ? "at once" : "at restart", option->user ? "user" : "-", option->text);
+                option->choices ? option->choices : range, option->initial ? option->initial : "-",
+                option->flags & CONF_AT_ONCE ? "at once" : "at restart", option->flags & CONF_USER ? "user" : "-",
+                option->text);
     }
 }

@@ -33,10 +33,6 @@ static bool take_action(struct conf *conf, const char *name) {
     return false;
 }
 
-static bool is_list(const struct conf_option *option) {
-    return option->type == CONF_LIST || option->type == CONF_ENV || option->type == CONF_TEMPLATES;
-}
-
 /* One argument at argv[*at]; set: apply it, else only look for actions and --config (they come before the file). */
 static int take_argument(struct conf *conf, char **argv, int *at, bool set, bool *cleared, struct err *err) {
     const char *argument = argv[*at];
@@ -47,7 +43,7 @@ static int take_argument(struct conf *conf, char **argv, int *at, bool set, bool
         *value++ = 0;
     if (!value && take_action(conf, name))
         return 0;
-    const struct conf_option *option = conf_find(name);
+    const struct row *option = conf_find(name);
     bool is_config = !strcmp(name, "config");
     if (!option && !is_config)
         return conf_usage(err, argument, "unknown option");
@@ -65,7 +61,7 @@ static int take_argument(struct conf *conf, char **argv, int *at, bool set, bool
         return 0;
     const struct conf_target target = {.conf = conf};
     conf->given[conf_row(option)] = true;
-    if (is_list(option) && !cleared[conf_row(option)]) { /* the command line replaces the file's list */
+    if (conf_is_list(option) && !cleared[conf_row(option)]) { /* the command line replaces the file's list */
         *(struct conf_list *)conf_slot(&target, option) = (struct conf_list){0};
         cleared[conf_row(option)] = true;
     }
@@ -86,15 +82,15 @@ void conf_print_help(FILE *file) {
     fprintf(file, "usage: cubbyd [OPTION]...\n\nThe daemon of cubby: boxes for agents over HTTP.\n\n");
     fprintf(file, "  --%-28s %s\n", "config FILE",
             "YAML with the options below (names with _); flags win over it (" CONF_DEFAULT_FILE ", if there)");
-    for (const struct conf_option *option = conf_options; option->name; option++) {
+    for (const struct row *option = conf_options; option->name; option++) {
         char flag[64];
-        if (option->type > CONF_ENV && option->type != CONF_TEMPLATES)
+        if (option->type >= ROW_OWN && !conf_is_list(option))
             continue;
         snprintf(flag, sizeof flag, "%s%s", option->name, option->type == CONF_BOOL ? "" : " VALUE");
         for (char *p = flag; *p; p++)
             *p = *p == '_' ? '-' : *p;
         fprintf(file, "  --%-28s %s", flag, option->text);
-        fprintf(file, option->fallback ? " (%s)\n" : "\n", option->fallback);
+        fprintf(file, option->initial ? " (%s)\n" : "\n", option->initial);
     }
     for (size_t i = 0; i < CONF_ACTIONS; i++)
         fprintf(file, "  --%-28s %s\n", conf_actions[i].name, conf_actions[i].text);

@@ -28,32 +28,11 @@ static int check_registry(const struct docker_registry *registry, struct err *er
     return 0;
 }
 
-static int read_member(struct conf_reader *reader, const struct conf_pair *pair, struct docker_registry *registry,
-                       struct err *err) {
-    const struct {
-        const char *name, **to;
-    } rows[] = {{"username", &registry->username},
-                {"password", &registry->password},
-                {"password_file", &registry->password_file},
-                {"token", &registry->token},
-                {"token_file", &registry->token_file}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *value;
-        if (strcmp(rows[i].name, pair->key) != 0)
-            continue;
-        int failed = conf_scalar(reader, pair->value, rows[i].name, &value, NULL, err);
-        if (!failed && (!*value || strlen(value) > SECRET_BYTES)) {
-            err_set(err, ERR_INVALID, "%s has 1 to %d bytes", rows[i].name, SECRET_BYTES);
-            failed = conf_at(reader, pair->value, err);
-        }
-        if (!failed)
-            *rows[i].to = arena_strdup(&reader->conf->arena, value);
-        return failed;
-    }
-    err_set(err, ERR_INVALID,
-            "unknown key '%.40s' of a registry (username, password, password_file, token, token_file)", pair->key);
-    return conf_at(reader, pair->key_node, err);
-}
+#define SECRET(label, member)                                                                                          \
+    { .name = (label), .type = ROW_TEXT, .offset = offsetof(struct docker_registry, member), .max = SECRET_BYTES }
+static const struct row registry_rows[] = {SECRET("username", username),           SECRET("password", password),
+                                           SECRET("password_file", password_file), SECRET("token", token),
+                                           SECRET("token_file", token_file),       {.name = NULL}};
 
 /* The registry of a name of an image below it: two spellings of the hub are one. */
 static const char *registry_host(const char *text, struct arena *arena) {
@@ -66,23 +45,19 @@ static const char *registry_host(const char *text, struct arena *arena) {
 
 static int read_registry(struct conf_reader *reader, const struct conf_pair *pair, struct docker_registry *registry,
                          struct err *err) {
-    struct arena *arena = &reader->conf->arena;
-    struct conf_pair *members;
-    size_t count;
-    registry->host = registry_host(pair->key, arena);
+    registry->host = registry_host(pair->key, &reader->conf->arena);
     if (!registry->host) {
         err_set(err, ERR_INVALID, "'%.80s' is no registry: HOST[:PORT] with a '.', a port or localhost", pair->key);
         return conf_at(reader, pair->key_node, err);
     }
-    int failed = conf_pairs(reader, pair->value, "a registry", &members, &count, err);
-    for (size_t i = 0; !failed && i < count; i++)
-        failed = read_member(reader, &members[i], registry, err);
+    int failed = conf_bind(reader, pair->value, "a registry (username, password, password_file, token, token_file)",
+                           registry_rows, registry, err);
     if (!failed && check_registry(registry, err))
         failed = conf_at(reader, pair->key_node, err);
     return failed;
 }
 
-int conf_read_registries(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_registries(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                          const yaml_node_t *node, struct err *err) {
     struct conf *conf = target->conf;
     struct conf_pair *pairs;
@@ -109,11 +84,12 @@ static bool same_text(const char *a, const char *b) {
 bool conf_same_registries(const struct conf *a, const struct conf *b) {
     const struct docker_settings *first = &a->docker, *second = &b->docker;
     for (size_t i = 0; first->registry_count == second->registry_count && i < first->registry_count; i++) {
-        const struct docker_registry *one = &first->registries[i], *other = &second->registries[i];
-        if (!same_text(one->host, other->host) || !same_text(one->username, other->username) ||
-            !same_text(one->password, other->password) || !same_text(one->password_file, other->password_file) ||
-            !same_text(one->token, other->token) || !same_text(one->token_file, other->token_file))
+        const char *one = (const char *)&first->registries[i], *other = (const char *)&second->registries[i];
+        if (strcmp(first->registries[i].host, second->registries[i].host) != 0)
             return false;
+        for (const struct row *row = registry_rows; row->name; row++)
+            if (!same_text(*(const char *const *)(one + row->offset), *(const char *const *)(other + row->offset)))
+                return false;
     }
     return first->registry_count == second->registry_count;
 }

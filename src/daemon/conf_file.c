@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "daemon/conf_table.h"
 
-static int read_value(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+static int read_value(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                       const yaml_node_t *node, struct err *err) {
     const char *value, *shown;
     int failed = conf_scalar(reader, node, option->name, &value, &shown, err);
@@ -21,7 +21,7 @@ static int read_value(struct conf_reader *reader, const struct conf_target *targ
     return failed;
 }
 
-static int read_list(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+static int read_list(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                      const yaml_node_t *node, struct err *err) {
     int failed = 0;
     if (node->type != YAML_SEQUENCE_NODE) {
@@ -33,8 +33,8 @@ static int read_list(struct conf_reader *reader, const struct conf_target *targe
     return failed;
 }
 
-static int (*const readers[])(struct conf_reader *reader, const struct conf_target *target,
-                              const struct conf_option *option, const yaml_node_t *node, struct err *err) = {
+static int (*const readers[])(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
+                              const yaml_node_t *node, struct err *err) = {
     [CONF_TEXT] = read_value,
     [CONF_BOOL] = read_value,
     [CONF_INT] = read_value,
@@ -51,12 +51,12 @@ static int (*const readers[])(struct conf_reader *reader, const struct conf_targ
 
 static int read_option(struct conf_reader *reader, const struct conf_target *target, const struct conf_pair *pair,
                        bool limits_only, struct err *err) {
-    const struct conf_option *option = strchr(pair->key, '-') ? NULL : conf_find(pair->key);
+    const struct row *option = strchr(pair->key, '-') ? NULL : conf_find(pair->key);
     if (!option)
         err_set(err, ERR_INVALID, "unknown option '%.60s'; cubbyd --options lists them", pair->key);
-    else if (limits_only && !option->limit)
+    else if (limits_only && !(option->flags & CONF_LIMIT))
         err_set(err, ERR_INVALID, "%s is not one of the limits", option->name), option = NULL;
-    else if (target->user && !option->user)
+    else if (target->user && !(option->flags & CONF_USER))
         err_set(err, ERR_INVALID, "%s cannot differ by user", option->name), option = NULL;
     else if (*conf_given_at(target, option))
         err_set(err, ERR_INVALID, "%s stands there twice", option->name), option = NULL;

@@ -51,8 +51,8 @@ void conf_inherit(struct conf *conf) {
     const struct conf_target all = {.conf = conf};
     for (size_t i = 0; i < conf->user_count; i++) {
         const struct conf_target own = {.conf = conf, .user = &conf->users[i]};
-        for (const struct conf_option *option = conf_options; option->name; option++) {
-            if (!option->user)
+        for (const struct row *option = conf_options; option->name; option++) {
+            if (!(option->flags & CONF_USER))
                 continue;
             if (!*conf_given_at(&own, option))
                 memcpy(conf_slot(&own, option), conf_slot(&all, option), type_sizes[option->type]);
@@ -66,7 +66,7 @@ void conf_inherit(struct conf *conf) {
 
 /* ---- the host ---- */
 
-static bool hands_out(const struct conf_target *target, const struct conf_option *option) {
+static bool hands_out(const struct conf_target *target, const struct row *option) {
     static const char nothing[sizeof(struct conf_list) + sizeof(struct conf_mounts)];
     if (option->type == CONF_TEMPLATES) /* names only restrict requests; paths are files of the host */
         return target->conf->import_count > 0;
@@ -74,9 +74,11 @@ static bool hands_out(const struct conf_target *target, const struct conf_option
 }
 
 bool conf_hands_out_host(struct conf *conf) {
-    for (const struct conf_option *option = conf_options; option->name; option++) {
-        bool found = option->host && hands_out(&(struct conf_target){.conf = conf}, option);
-        for (size_t i = 0; option->host && option->user && i < conf->user_count && !found; i++)
+    for (const struct row *option = conf_options; option->name; option++) {
+        if (!(option->flags & CONF_HOST))
+            continue;
+        bool found = hands_out(&(struct conf_target){.conf = conf}, option);
+        for (size_t i = 0; option->flags & CONF_USER && i < conf->user_count && !found; i++)
             found = hands_out(&(struct conf_target){.conf = conf, .user = &conf->users[i]}, option);
         if (found)
             return true;
@@ -123,9 +125,9 @@ static bool same_tokens(const struct conf *a, const struct conf *b) {
 
 static bool same_users(const struct conf *a, const struct conf *b);
 
-static bool same_value(const struct conf_target *a, const struct conf_target *b, const struct conf_option *option) {
+static bool same_value(const struct conf_target *a, const struct conf_target *b, const struct row *option) {
     const void *first = conf_slot(a, option), *second = conf_slot(b, option);
-    switch (option->type) {
+    switch ((int)option->type) {
     case CONF_TEXT:
         return same_text(*(const char *const *)first, *(const char *const *)second);
     case CONF_LIST:
@@ -149,8 +151,8 @@ static bool same_value(const struct conf_target *a, const struct conf_target *b,
 
 /* A user's own words: what he inherits shows as a change of everybody's. */
 static bool same_user(const struct conf_target *a, const struct conf_target *b) {
-    for (const struct conf_option *option = conf_options; option->name; option++) {
-        if (!option->user)
+    for (const struct row *option = conf_options; option->name; option++) {
+        if (!(option->flags & CONF_USER))
             continue;
         bool given = *conf_given_at(a, option);
         if (given != *conf_given_at(b, option) || (given && !same_value(a, b, option)))
@@ -172,9 +174,9 @@ static bool same_users(const struct conf *a, const struct conf *b) {
 void conf_changes(struct conf *old, struct conf *now, void (*each)(void *user, const char *name, bool at_once),
                   void *user) {
     const struct conf_target first = {.conf = old}, second = {.conf = now};
-    for (const struct conf_option *option = conf_options; option->name; option++)
+    for (const struct row *option = conf_options; option->name; option++)
         if (!same_value(&first, &second, option))
-            each(user, option->name, option->at_once);
+            each(user, option->name, option->flags & CONF_AT_ONCE);
 }
 
 /* ---- boxes ---- */

@@ -10,38 +10,6 @@
 
 enum { TOKENS_MAX = 10000, USERS_MAX = 10000, TEMPLATES_MAX = 1000 };
 
-/* A mapping of texts: each key goes to its place, what is not there is unknown. */
-struct part_field {
-    const char *name;
-    const char **to;
-    const yaml_node_t **ret_node; /* may be NULL */
-};
-
-static int part_fields(struct conf_reader *reader, const yaml_node_t *node, const char *what,
-                       const struct part_field *fields, size_t field_count, struct err *err) {
-    struct conf_pair *pairs;
-    size_t count;
-    int failed = conf_pairs(reader, node, what, &pairs, &count, err);
-    for (size_t i = 0; !failed && i < count; i++) {
-        size_t at = 0;
-        while (at < field_count && strcmp(fields[at].name, pairs[i].key) != 0)
-            at++;
-        if (at == field_count) {
-            err_set(err, ERR_INVALID, "unknown key '%.40s' of %s", pairs[i].key, what);
-            return conf_at(reader, pairs[i].key_node, err);
-        }
-        failed = conf_scalar(reader, pairs[i].value, fields[at].name, fields[at].to, NULL, err);
-    }
-    return failed;
-}
-
-static int part_bool(const char *name, const char *text, bool *ret_yes, struct err *err) {
-    if (text && strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-        return err_set(err, ERR_INVALID, "%s must be true or false", name);
-    *ret_yes = text && text[0] == 't';
-    return 0;
-}
-
 static int part_list(struct conf_reader *reader, const yaml_node_t *node, const char *name, size_t max,
                      struct err *err) {
     if (node->type != YAML_SEQUENCE_NODE)
@@ -55,7 +23,7 @@ static int part_list(struct conf_reader *reader, const yaml_node_t *node, const 
 
 /* ---- env ---- */
 
-int conf_read_env(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_env(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                   const yaml_node_t *node, struct err *err) {
     bool mapping = node->type == YAML_MAPPING_NODE;
     struct conf_pair *pairs = NULL;
@@ -91,37 +59,28 @@ static bool has_reference(struct conf_reader *reader, const yaml_node_t *node) {
 
 static int mount_at(struct conf_reader *reader, const yaml_node_t *node, struct err *err) {
     if (node->type == YAML_MAPPING_NODE && has_reference(reader, node))
-        err_set(err, ERR_INVALID, "this mount, with what it takes from the environment, is none that can be made");
+        err_set(err, ERR_INVALID, "this mount, with what it takes from the environment, cannot be made");
     return conf_at(reader, node, err);
 }
 
-static int read_mount(struct conf_reader *reader, const struct conf_option *option, const yaml_node_t *node,
+static int read_mount(struct conf_reader *reader, const struct row *option, const yaml_node_t *node,
                       struct share_mount *mount, struct err *err) {
-    const char *read_only = NULL, *create = NULL;
-    const struct part_field fields[] = {{.name = "source", .to = &mount->source},
-                                        {.name = "target", .to = &mount->target},
-                                        {.name = "read_only", .to = &read_only},
-                                        {.name = "create", .to = &create}};
-    int failed = part_fields(reader, node, "a mount (source, target, read_only, create)", fields,
-                             sizeof fields / sizeof *fields, err);
+    static const struct row rows[] = {CONF_PART("source", TEXT, share_mount, source),
+                                      CONF_PART("target", TEXT, share_mount, target),
+                                      CONF_PART("read_only", BOOL, share_mount, read_only),
+                                      CONF_PART("create", BOOL, share_mount, create),
+                                      {.name = NULL}};
+    int failed = conf_bind(reader, node, "a mount (source, target, read_only, create)", rows, mount, err);
     if (failed)
         return failed;
     if (!mount->source || !mount->target)
         failed = err_set(err, ERR_INVALID, "a mount needs 'source' and 'target'");
-    if (!failed)
-        failed = part_bool("read_only", read_only, &mount->read_only, err);
-    if (!failed)
-        failed = part_bool("create", create, &mount->create, err);
-    if (!failed)
-        failed = mounts_check(mount, !option->user, err); /* of a door: its client is trusted with all users */
-    if (failed)
-        return mount_at(reader, node, err);
-    mount->source = arena_strdup(&reader->conf->arena, mount->source);
-    mount->target = arena_strdup(&reader->conf->arena, mount->target);
-    return 0;
+    else /* of a gateway: it is trusted with all users */
+        failed = mounts_check(mount, !(option->flags & CONF_USER), err);
+    return failed ? mount_at(reader, node, err) : 0;
 }
 
-int conf_read_mounts(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_mounts(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                      const yaml_node_t *node, struct err *err) {
     struct conf_mounts *list = conf_slot(target, option);
     int failed = part_list(reader, node, option->name, LIMIT_MOUNTS, err);
@@ -144,7 +103,7 @@ int conf_read_mounts(struct conf_reader *reader, const struct conf_target *targe
 
 /* ---- templates ---- */
 
-static int add_template(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+static int add_template(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                         const char *name, const char *path, const yaml_node_t *node, struct err *err) {
     struct conf *conf = reader->conf;
     int failed = 0;
@@ -164,17 +123,19 @@ static int add_template(struct conf_reader *reader, const struct conf_target *ta
     return 0;
 }
 
-static int read_template(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+static int read_template(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                          const yaml_node_t *node, struct err *err) {
-    const char *name = NULL, *path = NULL;
-    const struct part_field fields[] = {{.name = "name", .to = &name}, {.name = "path", .to = &path}};
-    int failed = node->type == YAML_MAPPING_NODE ? part_fields(reader, node, "a template (name, path)", fields, 2, err)
-                                                 : conf_scalar(reader, node, "a template", &name, NULL, err);
-    return failed ? failed : add_template(reader, target, option, name, path, node, err);
+    static const struct row rows[] = {
+        CONF_PART("name", TEXT, conf_template, name), CONF_PART("path", TEXT, conf_template, path), {.name = NULL}};
+    struct conf_template template = {0};
+    int failed = node->type == YAML_MAPPING_NODE
+                     ? conf_bind(reader, node, "a template (name, path)", rows, &template, err)
+                     : conf_scalar(reader, node, "a template", &template.name, NULL, err);
+    return failed ? failed : add_template(reader, target, option, template.name, template.path, node, err);
 }
 
 /* A list of names or {name, path}; or a mapping of name: path. */
-int conf_read_templates(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_templates(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                         const yaml_node_t *node, struct err *err) {
     bool mapping = node->type == YAML_MAPPING_NODE;
     struct conf_pair *pairs = NULL;
@@ -232,26 +193,28 @@ static int token_check(struct conf_token *token, const char *scope, struct err *
     return token->user ? text_user(token->user, err) : 0;
 }
 
+struct token_part {
+    const char *token, *sha256, *user, *scope;
+};
+
 static int read_token(struct conf_reader *reader, const yaml_node_t *node, struct conf_token *token, struct err *err) {
-    const char *plain = NULL, *hash = NULL, *scope = NULL;
-    const struct part_field fields[] = {{.name = "token", .to = &plain},
-                                        {.name = "token_sha256", .to = &hash},
-                                        {.name = "user", .to = &token->user},
-                                        {.name = "scope", .to = &scope}};
-    int failed = part_fields(reader, node, "a token (token or token_sha256, user, scope)", fields,
-                             sizeof fields / sizeof *fields, err);
+    static const struct row rows[] = {CONF_PART("token", TEXT, token_part, token),
+                                      CONF_PART("token_sha256", TEXT, token_part, sha256),
+                                      CONF_PART("user", TEXT, token_part, user),
+                                      CONF_PART("scope", TEXT, token_part, scope),
+                                      {.name = NULL}};
+    struct token_part part = {0};
+    int failed = conf_bind(reader, node, "a token (token or token_sha256, user, scope)", rows, &part, err);
     if (failed)
         return failed;
-    failed = read_hash(plain, hash, token->sha256, err);
+    token->user = part.user;
+    failed = read_hash(part.token, part.sha256, token->sha256, err);
     if (!failed)
-        failed = token_check(token, scope, err);
-    if (failed)
-        return conf_at(reader, node, err);
-    token->user = token->user ? arena_strdup(&reader->conf->arena, token->user) : NULL;
-    return 0;
+        failed = token_check(token, part.scope, err);
+    return failed ? conf_at(reader, node, err) : 0;
 }
 
-int conf_read_tokens(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_tokens(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                      const yaml_node_t *node, struct err *err) {
     struct conf *conf = target->conf;
     int failed = part_list(reader, node, option->name, TOKENS_MAX, err);
@@ -271,7 +234,7 @@ static int user_order(const void *a, const void *b) {
     return strcmp(((const struct conf_user *)a)->name, ((const struct conf_user *)b)->name);
 }
 
-int conf_read_users(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_users(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                     const yaml_node_t *node, struct err *err) {
     struct conf *conf = target->conf;
     struct conf_pair *pairs;

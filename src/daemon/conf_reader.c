@@ -231,3 +231,22 @@ size_t conf_items(const yaml_node_t *node) {
 const yaml_node_t *conf_item(struct conf_reader *reader, const yaml_node_t *node, size_t i) {
     return conf_node(reader, node->data.sequence.items.start[i]);
 }
+
+int conf_bind(struct conf_reader *reader, const yaml_node_t *node, const char *what, const struct row *rows, void *to,
+              struct err *err) {
+    struct conf_pair *pairs;
+    size_t count;
+    int failed = conf_pairs(reader, node, what, &pairs, &count, err);
+    for (size_t i = 0; !failed && i < count; i++) {
+        const struct row *row = rows_find(rows, pairs[i].key, strlen(pairs[i].key));
+        const char *value, *shown;
+        if (!row) {
+            err_set(err, ERR_INVALID, "unknown key '%.40s' of %s", pairs[i].key, what);
+            return conf_at(reader, pairs[i].key_node, err);
+        }
+        failed = conf_scalar(reader, pairs[i].value, row->name, &value, &shown, err);
+        if (!failed && rows_set(row, value, shown, &reader->conf->arena, (char *)to + row->offset, err))
+            failed = conf_at(reader, pairs[i].value, err);
+    }
+    return failed;
+}

@@ -89,7 +89,7 @@ static int read_server(struct conf_reader *reader, const struct conf_pair *serve
     return failed;
 }
 
-int conf_read_servers(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_servers(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                       const yaml_node_t *node, struct err *err) {
     struct conf_pair *pairs;
     size_t count;

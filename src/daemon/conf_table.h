@@ -6,50 +6,42 @@
 #include <yaml.h>
 
 #include "daemon/conf.h"
+#include "rows/rows.h"
 
-enum conf_type {
-    CONF_TEXT,
-    CONF_BOOL,
-    CONF_INT,
-    CONF_REAL,
-    CONF_LIST,
-    CONF_ENV,
-    CONF_MOUNTS,
-    CONF_TEMPLATES,
-    CONF_TOKENS,
-    CONF_SERVERS,
-    CONF_REGISTRIES,
-    CONF_USERS
-};
+/* Types of options: plain ones, and those with an inside, which have readers of their own. */
+#define CONF_TEXT ROW_TEXT
+#define CONF_BOOL ROW_BOOL
+#define CONF_INT ROW_INT
+#define CONF_REAL ROW_REAL
+#define CONF_LIST ROW_TEXTS /* struct conf_list */
+#define CONF_ENV (ROW_OWN + 0)
+#define CONF_MOUNTS (ROW_OWN + 1)
+#define CONF_TEMPLATES (ROW_OWN + 2)
+#define CONF_TOKENS (ROW_OWN + 3)
+#define CONF_SERVERS (ROW_OWN + 4)
+#define CONF_REGISTRIES (ROW_OWN + 5)
+#define CONF_USERS (ROW_OWN + 6)
 
-struct conf_option {
-    const char *name; /* as in the file; --with-dashes on the command line */
-    enum conf_type type;
-    bool user;    /* may differ by user: offset is in struct conf_share, else in struct conf */
-    bool limit;   /* may stand below `limits:`, too */
-    bool at_once; /* SIGHUP changes it; else the next start does */
-    bool host;    /* set, it hands out files of the host: then it matters which local user asks */
-    size_t offset;
-    uint64_t min, max, least; /* least: of a value that is not 0 */
-    const char *fallback;     /* as text; NULL: none */
-    const char *choices;      /* "a|b"; NULL: any */
-    const char *text;
-};
+#define CONF_USER 0x10000u    /* may differ by user: offset is in struct conf_share, else in struct conf */
+#define CONF_LIMIT 0x20000u   /* may stand below `limits:`, too */
+#define CONF_AT_ONCE 0x40000u /* SIGHUP changes it; else the next start does */
+#define CONF_HOST 0x80000u    /* set, it hands out files of the host: then it matters which local user asks */
 
-extern const struct conf_option conf_options[];        /* ends with name NULL */
-const struct conf_option *conf_find(const char *name); /* '-' and '_' are the same */
-size_t conf_row(const struct conf_option *option);
+extern const struct row conf_options[];        /* as in the file; --with-dashes on the command line */
+const struct row *conf_find(const char *name); /* '-' and '_' are the same */
+size_t conf_row(const struct row *option);
+bool conf_is_list(const struct row *option); /* of texts: one more with every value */
 
 /* Where values go: to everybody's options, or to those of one user. */
 struct conf_target {
     struct conf *conf; /* its arena; its options unless it is about a user */
     struct conf_user *user;
 };
-void *conf_slot(const struct conf_target *target, const struct conf_option *option);
-bool *conf_given_at(const struct conf_target *target, const struct conf_option *option);
+void *conf_slot(const struct conf_target *target, const struct row *option);
+bool *conf_given_at(const struct conf_target *target, const struct row *option);
 
 /* One value, or one more of a list. shown: what an error may say of it. */
-int conf_set(const struct conf_target *target, const struct conf_option *option, const char *value, const char *shown,
+int conf_set(const struct conf_target *target, const struct row *option, const char *value, const char *shown,
              struct err *err);
 void conf_list_add(struct arena *arena, struct conf_list *list, const char *value);
 
@@ -104,24 +96,29 @@ struct conf_pair {
 int conf_pairs(struct conf_reader *reader, const yaml_node_t *node, const char *what, struct conf_pair **ret_pairs,
                size_t *ret_count, struct err *err);
 size_t conf_items(const yaml_node_t *node); /* of a sequence */
+/* A mapping into the struct at `to` by rows of texts and bools, as rows_set. Errors have their line. */
+int conf_bind(struct conf_reader *reader, const yaml_node_t *node, const char *what, const struct row *rows, void *to,
+              struct err *err);
+#define CONF_PART(label, kind, holder, member)                                                                         \
+    { .name = (label), .type = ROW_##kind, .offset = offsetof(struct holder, member) }
 const yaml_node_t *conf_item(struct conf_reader *reader, const yaml_node_t *node, size_t i);
 
 /* ---- conf_parts.c: options with an inside; errors have their line ---- */
-int conf_read_env(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_env(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                   const yaml_node_t *node, struct err *err);
-int conf_read_mounts(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_mounts(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                      const yaml_node_t *node, struct err *err);
-int conf_read_templates(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_templates(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                         const yaml_node_t *node, struct err *err);
-int conf_read_tokens(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_tokens(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                      const yaml_node_t *node, struct err *err);
-int conf_read_registries(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_registries(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                          const yaml_node_t *node, struct err *err);
-int conf_read_users(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_users(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                     const yaml_node_t *node, struct err *err);
 
 /* ---- conf_servers.c ---- */
-int conf_read_servers(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+int conf_read_servers(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                       const yaml_node_t *node, struct err *err);
 
 #endif

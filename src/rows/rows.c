@@ -3,6 +3,7 @@
 #include "rows/rows.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,6 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "rows/plain.h"
 
 static int rows_scan(const char *data, size_t len, struct err *err);
 static int rows_object(json_t *object, const struct row *fields, const char *where, struct arena *arena, void *args,
@@ -24,9 +24,8 @@ int rows_load(const char *data, size_t len, json_t **ret_root, struct err *err) 
     if (failed)
         return failed;
     json_error_t why;
-    json_t *root = len ? plain_load(data, len) : json_object();
-    if (!root)
-        root = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
+    json_t *root =
+        len ? json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why) : json_object();
     if (!root)
         return err_set(err, ERR_INVALID, "the body is not JSON: %s (line %d, column %d)", why.text, why.line,
                        why.column);
@@ -75,7 +74,7 @@ static int rows_wrong(const struct row *field, const char *where, const char *wa
     return err_set(err, ERR_INVALID, "'%s%s' must be %s, not %s", where, field->name, wanted, rows_type_name(value));
 }
 
-static bool rows_choice(const char *choices, const char *value) {
+bool rows_choice(const char *choices, const char *value) {
     size_t len = strlen(value);
     for (const char *p = choices; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
         if (strcspn(p, "|") == len && !memcmp(p, value, len))
@@ -100,10 +99,14 @@ static int rows_put_text(const struct row *field, const char *where, const char 
     return 0;
 }
 
+static int rows_range(const struct row *field, const char *where, struct err *err) {
+    return err_set(err, ERR_INVALID, "'%s%s' must be from %llu to %llu", where, field->name,
+                   (unsigned long long)field->min, (unsigned long long)field->max);
+}
+
 static int rows_put_number(const struct row *field, const char *where, uint64_t value, void *args, struct err *err) {
     if (value < field->min || value > field->max)
-        return err_set(err, ERR_INVALID, "'%s%s' must be from %llu to %llu", where, field->name,
-                       (unsigned long long)field->min, (unsigned long long)field->max);
+        return rows_range(field, where, err);
     *(struct row_number *)((char *)args + field->offset) = (struct row_number){.has = true, .value = value};
     return 0;
 }
@@ -120,8 +123,7 @@ static int rows_put_mode(const struct row *field, const char *where, const char 
 
 static int rows_put_real(const struct row *field, const char *where, double value, void *args, struct err *err) {
     if (!(value >= (double)field->min && value <= (double)field->max))
-        return err_set(err, ERR_INVALID, "'%s%s' must be from %llu to %llu", where, field->name,
-                       (unsigned long long)field->min, (unsigned long long)field->max);
+        return rows_range(field, where, err);
     *(struct row_real *)((char *)args + field->offset) = (struct row_real){.has = true, .value = value};
     return 0;
 }
@@ -214,8 +216,7 @@ static int rows_integer(const struct row *field, const char *where, json_t *valu
     if (!json_is_integer(value))
         return rows_wrong(field, where, "an integer", value, err);
     if (json_integer_value(value) < 0)
-        return err_set(err, ERR_INVALID, "'%s%s' must be from %llu to %llu", where, field->name,
-                       (unsigned long long)field->min, (unsigned long long)field->max);
+        return rows_range(field, where, err);
     return rows_put_number(field, where, (uint64_t)json_integer_value(value), args, err);
 }
 
@@ -301,8 +302,11 @@ static int rows_object(json_t *object, const struct row *fields, const char *whe
     const char *key;
     json_t *value;
     size_t key_len;
+    const struct row *end = fields;
+    while (end->name)
+        end++;
     json_object_keylen_foreach(object, key, key_len, value) {
-        if (!rows_find(fields, key, key_len))
+        if (!(end->flags & ROW_LENIENT) && !rows_find(fields, key, key_len))
             return rows_unknown(fields, "field", arena_printf(arena, "%s%s", where, key), err);
     }
     bool base64 = rows_is_base64(object, fields);
@@ -384,4 +388,52 @@ int rows_query(const struct row *fields, rows_get get, void *user, struct arena 
             return failed;
     }
     return 0;
+}
+
+/* ---- options ---- */
+
+static int rows_set_text(const struct row *row, const char *value, const char *shown, struct err *err) {
+    if (row->max && (!*value || strlen(value) > row->max))
+        return err_set(err, ERR_INVALID, "%s has 1 to %llu bytes", row->name, (unsigned long long)row->max);
+    if (!*value)
+        return err_set(err, ERR_INVALID, "%s may not be empty", row->name);
+    if (row->choices && !rows_choice(row->choices, value))
+        return err_set(err, ERR_INVALID, "%s must be one of %s, not '%.60s'", row->name, row->choices, shown);
+    return 0;
+}
+
+static int rows_set_number(const struct row *row, const char *value, const char *shown, void *at, struct err *err) {
+    uint64_t number = 0, least = row->flags & ROW_OR_ZERO ? 0 : row->min;
+    char *end = NULL;
+    double real = row->type == ROW_REAL ? strtod(value, &end) : 0;
+    bool fine = row->type == ROW_REAL
+                    ? *value && !*end && isfinite(real) && real >= (double)least && real <= (double)row->max
+                    : text_u64(value, row->max, &number) && number >= least;
+    if (fine && number && number < row->min)
+        return err_set(err, ERR_INVALID, "%s must be 0 or at least %llu, not '%.60s'", row->name,
+                       (unsigned long long)row->min, shown);
+    if (!fine)
+        return err_set(err, ERR_INVALID, "%s must be a number from %llu to %llu, not '%.60s'", row->name,
+                       (unsigned long long)least, (unsigned long long)row->max, shown);
+    if (row->type == ROW_REAL)
+        *(double *)at = real;
+    else
+        *(uint64_t *)at = number;
+    return 0;
+}
+
+int rows_set(const struct row *row, const char *value, const char *shown, struct arena *arena, void *at,
+             struct err *err) {
+    if (row->type == ROW_INT || row->type == ROW_REAL)
+        return rows_set_number(row, value, shown, at, err);
+    if (row->type == ROW_BOOL) {
+        if (!rows_choice("true|false", value))
+            return err_set(err, ERR_INVALID, "%s must be true or false, not '%.60s'", row->name, shown);
+        *(bool *)at = value[0] == 't';
+        return 0;
+    }
+    int failed = rows_set_text(row, value, shown, err);
+    if (!failed)
+        *(const char **)at = arena_strdup(arena, value);
+    return failed;
 }

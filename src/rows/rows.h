@@ -1,4 +1,5 @@
-/* Request bodies and query parameters, declared as rows: the same rows check a request and write its OpenAPI schema.
+/* Request bodies, query parameters and options, declared as rows: the same rows check a value and describe it, in OpenAPI, in
+ * a help text or in a manual.
  *
  * Every value lands in a plain struct through its row's offset. What a row does not allow is a 400 that names it. */
 #ifndef CUBBY_ROWS_ROWS_H
@@ -24,6 +25,7 @@ enum row_type {
     ROW_OBJECT,      /* the nested struct itself; with `has` its bool is set when present */
     ROW_OBJECTS,     /* struct row_list of nested structs */
     ROW_TIME,        /* answers only: RFC 3339 */
+    ROW_OWN,         /* from here on: types of the table's owner */
 };
 
 struct row_text {
@@ -51,6 +53,8 @@ struct row_list {
 #define ROW_SECRET 0x10u    /* maps: no value may stand anywhere in it */
 #define ROW_ANY_BYTES 0x20u /* texts: any bytes, as base64 where the object's row ROW_ENCODING says so */
 #define ROW_SIGNED 0x400u   /* answers only: the integer has a sign */
+#define ROW_OR_ZERO 0x100u  /* options: a number may be 0, too */
+#define ROW_LENIENT 0x80u   /* of the end of a table: members that no row names are ignored */
 #define ROW_ENCODING "encoding"
 
 struct row {
@@ -60,6 +64,7 @@ struct row {
     size_t offset;
     uint64_t min, max;        /* numbers: range; text: bytes; lists and maps: count */
     uint64_t fallback;        /* numbers */
+    const char *initial;      /* options: the value as text where none is given; NULL: none */
     const char *choices;      /* "none|open"; NULL: any */
     const struct row *fields; /* of nested objects; answers may have objects without: any members */
     size_t item_size;         /* ROW_OBJECTS */
@@ -84,6 +89,12 @@ int rows_bind(struct json_t *root, const struct row *fields, struct arena *arena
 typedef const char *(*rows_get)(void *user, const char *name, size_t *ret_len);
 int rows_query(const struct row *fields, rows_get get, void *user, struct arena *arena, void *ret_args,
                struct err *err);
+
+/* An option as text, of a command line or a configuration file, into the plain member at `at`: TEXT const char *, BOOL bool,
+ * INT uint64_t, REAL double. Texts are copied into arena. INVALID names the row; shown: what it may say of the value. */
+int rows_set(const struct row *row, const char *value, const char *shown, struct arena *arena, void *at,
+             struct err *err);
+bool rows_choice(const char *choices, const char *value);
 
 const struct row *rows_find(const struct row *fields, const char *name, size_t len);
 /* INVALID: unknown `what` 'name'; known are ... */

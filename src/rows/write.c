@@ -113,6 +113,9 @@ static void write_value(struct json *json, const struct row *row, const void *at
     case ROW_TEXT:
     case ROW_TEXT_OR_INT:
         json_str(json, *(const char *const *)at);
+        return;
+    case ROW_OWN:
+        return;
     }
 }
 

@@ -1,4 +1,4 @@
-/* Messages from anybody: the reader of JSON-RPC, its quick JSON beside jansson's, and everything that answers without a box.
+/* Messages from anybody: the reader of JSON-RPC, and everything that answers without a box.
  * A response must be one JSON object with the id of its request. */
 #include <jansson.h>
 #include <stdint.h>
@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "rows/plain.h"
 #include "tool/mcp/mcp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -49,28 +48,11 @@ static void fuzz_begin(struct mcp_exchange *exchange, struct tool_call *call) {
 
 static const struct mcp_transport fuzz_transport = {.send = fuzz_send, .begin = fuzz_begin};
 
-/* Whoever reads quickly must read the same. */
-static void fuzz_plain(const char *data, size_t size) {
-    unsigned depth = 0;
-    for (size_t i = 0; i < size; i++) /* as rows_load bounds it */
-        if ((data[i] == '[' || data[i] == '{') && ++depth > 1000)
-            return;
-    json_t *quick = plain_load(data, size);
-    if (!quick)
-        return;
-    json_t *slow = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
-    if (!slow || !json_equal(quick, slow))
-        abort();
-    json_decref(slow);
-    json_decref(quick);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct mcp *mcp;
     static const struct tool_host host = {.acquire = fuzz_acquire};
     if (!mcp)
         mcp = mcp_new();
-    fuzz_plain((const char *)data, size);
     struct mcp_message message;
     struct mcp_session *session = mcp_session_only(mcp);
     autoarena arena = ARENA_EMPTY;

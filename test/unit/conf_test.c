@@ -248,8 +248,8 @@ static void test_host_at_stake(void) {
     at_stake("global_agents: [/srv]\n", true);
     at_stake("skill_creator: /srv\n", true);
     at_stake("templates: {small: /srv/small.tar}\n", true);
-    for (const struct conf_option *option = conf_options; option->name; option++)
-        ok(option->type != CONF_MOUNTS || option->host, "an option of mounts is marked as the host's");
+    for (const struct row *option = conf_options; option->name; option++)
+        ok(option->type != CONF_MOUNTS || option->flags & CONF_HOST, "an option of mounts is marked as the host's");
 }
 
 static void test_long_list(void) {

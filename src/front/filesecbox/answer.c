@@ -1,5 +1,5 @@
-/* The dialect's envelope, names and parameters. Called by its handlers, and by the server for refusals of its own.
- * Invariant: every body below our paths is {"status","data"}, and nobody acts for a user that is not his token's. */
+/* The dialect's envelope, names, arguments, and how each of its requests is run. Called through its routes, and by the server
+ * for refusals of its own. Invariant: every body below our paths is {"status","data"}, and a token acts for its own user. */
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "box/turn.h"
 #include "front/filesecbox/fsb2.h"
 #include "front/trail.h"
@@ -39,11 +40,18 @@ bool filesecbox_claims(const char *path) {
     return fsb2_claims(path);
 }
 
+const struct row filesecbox_answer[] = {
+    {.name = "status", .type = ROW_TEXT, .choices = "success|error", .text = "whether it worked"},
+    {.name = "data", .type = ROW_OBJECT, .flags = ROW_NULLABLE, .text = "of any type: what was asked for, or why not"},
+    {.name = NULL},
+};
+
 static const struct route *const tables[] = {filesecbox_routes, fsb2_routes, NULL};
 const struct dialect filesecbox_dialect = {.routes = tables, .claims = filesecbox_claims, .refuse = filesecbox_refuse};
 
-void filesecbox_open(struct answer *answer, struct http_request *request) {
-    answer_init(answer, request, 200);
+void filesecbox_open(struct answer *answer, struct filesecbox *call) {
+    filesecbox_unshare(call);
+    answer_init(answer, call->request, 200);
     json_open(&answer->json, '{');
     json_put_str(&answer->json, "status", "success");
     json_key(&answer->json, "data");
@@ -54,42 +62,51 @@ int filesecbox_close(struct answer *answer, int result, struct err *err) {
     return answer_end(answer, result, err);
 }
 
-static int reply(struct http_request *request, int status, bool success, const char *data) {
+static int reply(struct filesecbox *call, int status, bool success, const char *data) {
     autobuf out = buf_max(LIMIT_JSON_BYTES);
+    filesecbox_unshare(call);
     envelope(&out, success, data);
-    return http_reply(request, status, "application/json", out.data, out.len);
+    return http_reply(call->request, status, "application/json", out.data, out.len);
 }
 
-int filesecbox_text(struct http_request *request, const char *format, ...) {
+int filesecbox_text(struct filesecbox *call, const char *format, ...) {
     va_list args;
     char *text;
     va_start(args, format);
     if (vasprintf(&text, format, args) < 0)
         abort();
     va_end(args);
-    int failed = reply(request, 200, true, text);
+    int failed = reply(call, 200, true, text);
     free(text);
     return failed;
 }
 
-int filesecbox_error(struct http_request *request, int status, int code, const char *data) {
-    int failed = reply(request, status, false, data);
+int filesecbox_error(struct filesecbox *call, int code, const char *data) {
+    int failed = reply(call, call->status, false, data);
     return failed < 0 ? failed : code;
 }
 
-int filesecbox_fail(struct http_request *request, int status, const char *prefix, struct err *err) {
+int filesecbox_fail(struct filesecbox *call, struct err *err) {
     bool form = err->code == ERR_UNAUTHORIZED || err->code == ERR_DENIED;
     bool room = err->code == ERR_TOO_LARGE || err->code == ERR_LIMIT || err->code == ERR_BUSY ||
                 err->code == ERR_FULL || err->code == ERR_PAUSED;
     char text[sizeof err->text];
-    snprintf(text, sizeof text, "%s%.500s", prefix ? prefix : "", err->text);
-    if (http_replied(request))
+    snprintf(text, sizeof text, "%s%.500s", call->prefix ? call->prefix : "", err->text);
+    if (http_replied(call->request))
         return -err->code;
-    if (form || (room && status != 200)) {
+    if (form || (room && call->status != 200)) {
         memcpy(err->text, text, sizeof text);
         return -err->code;
     }
-    return filesecbox_error(request, status, err->code, prefix ? text : NULL);
+    return filesecbox_error(call, err->code, call->prefix ? text : NULL);
+}
+
+int filesecbox_form(struct filesecbox *call, int code, struct err *err) {
+    if (code >= 0)
+        return code;
+    filesecbox_unshare(call);
+    http_reply_error(call->request, err);
+    return -code;
 }
 
 /* ---- who asks, for whom ---- */
@@ -114,17 +131,14 @@ static int check_user(const char *user, struct err *err) {
     return text_user(user, err);
 }
 
-int filesecbox_begin(struct http_request *request, struct filesecbox *ret_call, struct err *err) {
-    const struct who *who = front_who(request);
-    struct filesecbox *call = ret_call;
-    *call = (struct filesecbox){
-        .request = request,
-        .skills = front_of(request)->skills,
-        .user = http_param(request, "user"),
-        .agent = http_param(request, "agent"),
-        .skill = http_param(request, "skill"),
-        .admin = who->scope == SCOPE_ADMIN,
-    };
+/* Checks the names, and that the token may act for that user. */
+static int call_begin(struct filesecbox *call, struct err *err) {
+    const struct who *who = front_who(call->request);
+    call->skills = front_of(call->request)->skills;
+    call->user = http_param(call->request, "user");
+    call->agent = http_param(call->request, "agent");
+    call->skill = http_param(call->request, "skill");
+    call->admin = who->scope == SCOPE_ADMIN;
     int failed = check_user(call->user, err);
     if (!failed)
         failed = skill_agent_check(call->agent, err);
@@ -136,6 +150,10 @@ int filesecbox_begin(struct http_request *request, struct filesecbox *ret_call, 
         return err_set(err, ERR_DENIED, "this token is user %s's, and cannot act for %s", who->user, call->user);
     if (!call->skills)
         return err_set(err, ERR_UNSUPPORTED, "this daemon has no skills");
+    if (call->route->needs & FILESECBOX_EITHER && skills_settings(call->skills)->newest) {
+        call->status = NEWEST_STATUS;
+        call->prefix = "";
+    }
     return 0;
 }
 
@@ -169,16 +187,18 @@ int filesecbox_box(struct filesecbox *call, struct err *err) {
         return failed;
     call->box = box;
     trail_box(call->request, box);
-    return front_enter(call->request, box, err);
+    failed = front_enter(call->request, box, err);
+    return failed < 0 ? failed : 0;
 }
 
 int filesecbox_share(struct filesecbox *call, struct err *err) {
-    int failed = filesecbox_box(call, err);
+    int failed = call->box ? 0 : filesecbox_box(call, err);
     if (failed < 0 || !call->box)
         return failed;
-    failed = box_share(call->box, skills_settings(call->skills)->wait_ms, err);
+    bool second = call->route->needs & FILESECBOX_SECOND;
+    failed = box_share(call->box, second ? NEWEST_READ_WAIT_MS : skills_settings(call->skills)->wait_ms, err);
     call->shared = failed >= 0;
-    return failed;
+    return failed < 0 ? failed : 0;
 }
 
 const char *filesecbox_workspace(const struct filesecbox *call) {
@@ -191,7 +211,7 @@ void filesecbox_unshare(struct filesecbox *call) {
     call->shared = false;
 }
 
-void filesecbox_end(struct filesecbox *call) {
+static void call_end(struct filesecbox *call) {
     filesecbox_unshare(call);
     if (!call->box)
         return;
@@ -201,30 +221,18 @@ void filesecbox_end(struct filesecbox *call) {
     call->box = NULL;
 }
 
-/* ---- parameters ---- */
+/* ---- arguments ---- */
 
-int filesecbox_int(struct http_request *request, const char *name, bool *ret_has, int64_t *ret_value, struct err *err) {
-    size_t len;
-    const char *text = http_query(request, name, &len);
-    *ret_has = text && len;
+int filesecbox_int(const char *name, const struct row_text *text, bool *ret_has, int64_t *ret_value, struct err *err) {
+    const char *data = text->data;
+    *ret_has = text->len;
     if (!*ret_has)
         return 0;
-    size_t sign = *text == '-' || *text == '+', digits = strspn(text + sign, "0123456789");
-    long long value = digits && digits <= 10 && sign + digits == len ? strtoll(text, NULL, 10) : INT64_MAX;
+    size_t sign = *data == '-' || *data == '+', digits = strspn(data + sign, "0123456789");
+    long long value = digits && digits <= 10 && sign + digits == text->len ? strtoll(data, NULL, 10) : INT64_MAX;
     if (value > INT32_MAX || value < INT32_MIN)
-        return err_set(err, ERR_INVALID, "'%s' is not a whole number of 32 bits: '%.40s'", name, text);
+        return err_set(err, ERR_INVALID, "'%s' is not a whole number of 32 bits: '%.40s'", name, data);
     *ret_value = value;
-    return 0;
-}
-
-int filesecbox_need(struct http_request *request, const char *name, const char **ret_text, struct err *err) {
-    size_t len;
-    const char *text = http_query(request, name, &len);
-    if (!text)
-        return err_set(err, ERR_INVALID, "the parameter '%s' is missing", name);
-    if (strlen(text) != len)
-        return err_set(err, ERR_INVALID, "the parameter '%s' holds a NUL", name);
-    *ret_text = text;
     return 0;
 }
 
@@ -236,4 +244,74 @@ int filesecbox_json(struct http_request *request, struct json_t **ret_root, stru
     if (failed < 0 || !len)
         return failed;
     return rows_load(data, len, ret_root, err);
+}
+
+/* Faults of a member have the dialect's sentences; one that no row names is ignored. */
+static int call_body(struct filesecbox *call, const struct row *rows, struct err *err) {
+    json_t *root = NULL;
+    int code = filesecbox_form(call, filesecbox_json(call->request, &root, err), err);
+    for (const struct row *row = rows; code == 0 && row->name; row++) {
+        const json_t *value = json_object_get(root, row->name);
+        bool number = json_is_integer(value) && json_integer_value(value) >= 0;
+        if (row->type == ROW_TEXT && !json_is_string(value))
+            code = err_set(err, ERR_INVALID, "Validation Error: '%s' is required and must be a string.", row->name);
+        else if (row->type == ROW_INT && value && !json_is_null(value) && !number)
+            code = err_set(err, ERR_INVALID, "Validation Error: '%s' must be a number from 0 on.", row->name);
+    }
+    if (code == 0)
+        code = rows_bind(root, rows, http_arena(call->request), &call->args, err);
+    if (code == 0)
+        trail_told(call->request, rows, &call->args);
+    json_decref(root);
+    return code;
+}
+
+static const char *call_get(void *user, const char *name, size_t *ret_len) {
+    return http_query(user, name, ret_len);
+}
+
+static int call_arguments(struct filesecbox *call, struct err *err) {
+    const struct endpoint *endpoint = &call->route->endpoint;
+    const struct row *query = endpoint->query;
+    struct http_request *request = call->request;
+    if (call->route->needs & FILESECBOX_SECOND && rows_find(query, "path", 4) && !http_query(request, "path", NULL))
+        return err_set(err, ERR_INVALID, "Security Error: Path cannot be null.");
+    int code = query ? rows_query(query, call_get, request, http_arena(request), &call->args, err) : 0;
+    if (!code)
+        trail_told(request, query, &call->args);
+    code = filesecbox_form(call, code, err);
+    return code || !endpoint->body ? code : call_body(call, endpoint->body, err);
+}
+
+/* ---- every request ---- */
+
+int filesecbox_run(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    const struct filesecbox_route *route =
+        container_of(http_route(request)->extra, const struct filesecbox_route, endpoint);
+    unsigned needs = route->needs;
+    if (!filesecbox_claims(http_path(request))) /* another dialect's path that does not exist */
+        return err_set(err, ERR_NOT_FOUND, "no such path: '%.300s'", http_path(request));
+    __attribute__((cleanup(call_end))) struct filesecbox call = {
+        .request = request, .route = route, .status = route->status, .prefix = route->prefix};
+    int code = call_begin(&call, err);
+    if (code < 0 && !(needs & FILESECBOX_SECOND))
+        return code;
+    if (code == 0)
+        code = call_arguments(&call, err);
+    if (code == 0 && needs & (FILESECBOX_BOX | FILESECBOX_SHARE))
+        code = filesecbox_box(&call, err);
+    if (code == 0 && needs & FILESECBOX_SHARE && call.box)
+        code = filesecbox_share(&call, err);
+    if (code == 0)
+        code = route->work(&call, err);
+    if (code >= 0 || http_replied(request))
+        return code;
+    bool busy = err->code == ERR_BUSY || err->code == ERR_PAUSED;
+    if (busy && call.box && needs & FILESECBOX_SECOND && call.status == NEWEST_STATUS)
+        return filesecbox_error(&call, ERR_BUSY,
+                                needs & FILESECBOX_CHANGES
+                                    ? "Server busy: Update operation timed out. Please try again."
+                                    : "Server busy: Read operation timed out. Please try again.");
+    return filesecbox_fail(&call, err);
 }

@@ -32,11 +32,11 @@ static void result_json(struct answer *answer, struct collect *outputs, const st
 static int timed_out(struct filesecbox *call, const struct filesecbox_exec *exec, struct collect *outputs,
                      const struct exec_result *result, struct err *err) {
     autoanswer answer;
-    answer_init(&answer, call->request, exec->status);
+    answer_init(&answer, call->request, call->status);
     json_open(&answer.json, '{');
     json_put_str(&answer.json, "status", "error");
     json_put_str(&answer.json, "data",
-                 arena_printf(http_arena(call->request), "%s%s", exec->prefix, exec->timeout_text));
+                 arena_printf(http_arena(call->request), "%s%s", call->prefix, exec->timeout_text));
     json_key(&answer.json, "partial");
     result_json(&answer, outputs, result);
     json_close(&answer.json, '}');
@@ -50,7 +50,7 @@ static int finished(struct filesecbox *call, const struct filesecbox_exec *exec,
     if (result->timed_out)
         return timed_out(call, exec, outputs, result, err);
     autoanswer answer;
-    filesecbox_open(&answer, call->request);
+    filesecbox_open(&answer, call);
     result_json(&answer, outputs, result);
     return filesecbox_close(&answer, 0, err);
 }
@@ -109,9 +109,9 @@ int filesecbox_execute(struct filesecbox *call, const struct filesecbox_exec *ex
     else if (failed == -ERR_NOT_FOUND && !execute_lacks(call, exec->cwd))
         failed = execute_unknown(call, exec, &outputs, err);
     else if (failed == -ERR_NOT_FOUND && exec->missing_text)
-        failed = filesecbox_error(call->request, exec->status, ERR_NOT_FOUND, exec->missing_text);
+        failed = filesecbox_error(call, ERR_NOT_FOUND, exec->missing_text);
     else
-        failed = filesecbox_fail(call->request, exec->status, exec->prefix, err);
+        failed = filesecbox_fail(call, err);
     collect_done(&outputs);
     return failed;
 }

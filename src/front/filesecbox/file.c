@@ -16,7 +16,7 @@
 #include "front/filesecbox/filesecbox.h"
 #include "skill/base/base.h"
 
-enum { LINKS_MAX = 16 };
+enum { LINKS_MAX = 16, CHANGE_TRIES = 20 };
 
 /* ---- where there is no box ---- */
 
@@ -231,6 +231,28 @@ int filesecbox_write(struct filesecbox *call, const char *path, const void *data
     return box_edit(call->box, &request, http_arena(call->request), http_fd(call->request), &result, err);
 }
 
+int filesecbox_change(struct filesecbox *call, const char *path, bool create,
+                      int (*change)(void *user, const char *text, size_t len, struct buf *out, struct err *err),
+                      void *user, struct err *err) {
+    int code = -ERR_EXISTS;
+    pthread_mutex_lock(&call->box->edit_lock); /* edits of a box go one after another: none fails because of another */
+    for (int tries = 0; code == -ERR_EXISTS && tries < CHANGE_TRIES; tries++) {
+        struct filesecbox_version version;
+        char *text = "";
+        size_t len = 0;
+        autobuf out = buf_max(LIMIT_EDIT_BYTES);
+        code = filesecbox_read(call, path, &text, &len, &version, err);
+        if (code == -ERR_NOT_FOUND && create)
+            code = 0;
+        if (!code)
+            code = change(user, text, len, &out, err);
+        if (!code)
+            code = filesecbox_write(call, path, out.data, out.len, &version, err);
+    }
+    pthread_mutex_unlock(&call->box->edit_lock);
+    return code;
+}
+
 /* ---- lists ---- */
 
 struct listing {
@@ -239,18 +261,15 @@ struct listing {
     size_t count, room, from_len;
     const char *const *skip;
     const char **dirs; /* directly below the root, where some are left out */
-    size_t dir_count;
+    size_t dir_count, dir_room;
     struct err *err;
 };
 
 static int listing_add(struct listing *listing, const char *path) {
     struct http_request *request = listing->call->request;
     size_t len = strlen(path) - listing->from_len;
-    if (listing->count == listing->room) {
-        listing->room = listing->room ? 2 * listing->room : 64;
-        listing->paths = xrealloc(listing->paths, listing->room * sizeof *listing->paths);
-    }
-    listing->paths[listing->count++] = arena_copy(http_arena(request), path + listing->from_len, len);
+    vec_add(listing->paths, listing->count, listing->room) =
+        arena_copy(http_arena(request), path + listing->from_len, len);
     return http_hold(request, 2 * len + 64, listing->err);
 }
 
@@ -266,8 +285,8 @@ static int listing_top(void *user, const struct file_stat *stat) {
             return 0;
     if (stat->type != FILE_DIR)
         return listing_each(user, stat);
-    listing->dirs = xrealloc(listing->dirs, (listing->dir_count + 1) * sizeof *listing->dirs);
-    listing->dirs[listing->dir_count++] = arena_strdup(http_arena(listing->call->request), stat->path);
+    vec_add(listing->dirs, listing->dir_count, listing->dir_room) =
+        arena_strdup(http_arena(listing->call->request), stat->path);
     return http_hold(listing->call->request, strlen(stat->path) + 64, listing->err);
 }
 

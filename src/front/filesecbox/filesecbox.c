@@ -7,7 +7,6 @@
 
 #include "base/limits.h"
 #include "base/text.h"
-#include "front/filesecbox/seed.h"
 #include "front/trail.h"
 #include "skill/command.h"
 #include "skill/lines.h"
@@ -16,103 +15,124 @@
 #define SKILLS "/v1/skills/{user}/{agent}"
 #define SANDBOX "/v1/sandbox/{user}/{agent}"
 #define PRODUCT "/webIde/product"
-#define TEXT(member, required, sentence)                                                                               \
-    { .name = member, .type = ROW_TEXT, .flags = (required) ? ROW_REQUIRED : 0, .text = sentence }
-#define RANGE TEXT("start", false, "first line, from 1"), TEXT("end", false, "last line, included")
+#define RANGE                                                                                                          \
+    FILESECBOX_TEXT("start", start, 0, "first line, from 1"), FILESECBOX_TEXT("end", end, 0, "last line, included")
 
 static const struct row upload_query[] = {
-    TEXT("scope", false, "overlay (the user's own, the default) or baseline (all users'; for admins)"), {.name = NULL}};
-static const struct row content_query[] = {TEXT("path", true, "below the skill or the area"), RANGE, {.name = NULL}};
+    FILESECBOX_TEXT("scope", scope, 0, "overlay (the user's own, the default) or baseline (all users'; for admins)"),
+    {.name = NULL}};
+static const struct row content_query[] = {
+    FILESECBOX_TEXT("path", path, ROW_REQUIRED, "below the skill or the area"), RANGE, {.name = NULL}};
 static const struct row edit_query[] = {
-    TEXT("path", true, "below the skill or the area"),
+    FILESECBOX_TEXT("path", path, ROW_REQUIRED, "below the skill or the area"),
     RANGE,
-    TEXT("scope", false, "overlay (for this user, the default) or baseline (for all; for admins)"),
+    FILESECBOX_TEXT("scope", scope, 0, "overlay (for this user, the default) or baseline (for all; for admins)"),
     {.name = NULL}};
 static const struct row execute_query[] = {
-    TEXT("command", false, "one of the allowed ones; its arguments are the body, an array of texts"), {.name = NULL}};
-static const struct row answer[] = {
-    {.name = "status", .type = ROW_TEXT, .choices = "success|error", .text = "whether it worked"},
-    {.name = "data", .type = ROW_OBJECT, .flags = ROW_NULLABLE, .text = "of any type: what was asked for, or why not"},
-    {.name = NULL},
-};
+    FILESECBOX_TEXT("command", command, 0, "one of the allowed ones; its arguments are the body, an array of texts"),
+    {.name = NULL}};
 
-static int list(struct http_request *request, struct box *unused, struct err *err);
-static int skill_files(struct http_request *request, struct box *unused, struct err *err);
-static int skill_content(struct http_request *request, struct box *unused, struct err *err);
-static int skill_execute(struct http_request *request, struct box *unused, struct err *err);
-static int skill_edit(struct http_request *request, struct box *unused, struct err *err);
-static int area_edit(struct http_request *request, struct box *unused, struct err *err);
-static int area_execute(struct http_request *request, struct box *unused, struct err *err);
-static int area_files(struct http_request *request, struct box *unused, struct err *err);
-static int area_content(struct http_request *request, struct box *unused, struct err *err);
+static int list(struct filesecbox *call, struct err *err);
+static int files(struct filesecbox *call, struct err *err);
+static int content(struct filesecbox *call, struct err *err);
+static int edit(struct filesecbox *call, struct err *err);
+static int execute(struct filesecbox *call, struct err *err);
 
-#define ROW(...) FILESECBOX_ENDPOINT(.flags = FILESECBOX_FLAGS, .answer = answer, __VA_ARGS__)
+#define ROUTE(work, needs, status, prefix, ...)                                                                        \
+    FILESECBOX_ROUTE(work, needs, status, prefix, .answer = filesecbox_answer, ##__VA_ARGS__)
 
 const struct route filesecbox_routes[] = {
     {"POST", SKILLS "/upload", front_handle, 0, "filesecbox_upload",
      "The skills of a ZIP replace those of the same names, each whole or not at all. skill_dialect: newest: those of the "
      "agent's base.",
-     ROW(.run = filesecbox_upload, .query = upload_query, .body_media = "multipart/form-data")},
+     ROUTE(filesecbox_upload, FILESECBOX_EITHER, 500, "Upload failed: ", .query = upload_query,
+           .body_media = "multipart/form-data")},
     {"GET", SKILLS "/list", front_handle, 0, "filesecbox_list", "The agent's skills as the user sees them.",
-     ROW(.run = list)},
+     ROUTE(list, FILESECBOX_SHARE | FILESECBOX_EITHER, 500, NULL)},
     {"GET", SKILLS "/{skill}/files", front_handle, 0, "filesecbox_files", "Every file of a skill, at any depth.",
-     ROW(.run = skill_files)},
+     ROUTE(files, FILESECBOX_SHARE, 500, NULL)},
     {"GET", SKILLS "/{skill}/content", front_handle, 0, "filesecbox_content",
      "A text of a skill; with start and end those lines as an array.",
-     ROW(.run = skill_content, .query = content_query)},
+     ROUTE(content, FILESECBOX_SHARE, 404, NULL, .query = content_query)},
     {"POST", SKILLS "/{skill}/execute", front_handle, 0, "filesecbox_execute",
      "Run an allowed command in the skill's folder: ?command= with an array of arguments, or {\"command\"}.",
-     ROW(.run = skill_execute, .query = execute_query, .body_media = "application/json")},
+     ROUTE(execute, 0, 500, "", .query = execute_query, .body_media = "application/json")},
     {"PUT", SKILLS "/{skill}/edit", front_handle, 0, "filesecbox_edit",
      "Write a file of a skill for this user, or replace lines of it. scope=baseline: for all users.",
-     ROW(.run = skill_edit, .query = edit_query, .body_media = "text/plain")},
+     ROUTE(edit, 0, 500, "", .query = edit_query, .body_media = "text/plain")},
     {"PUT", SANDBOX "/edit", front_handle, 0, "filesecbox_area_edit",
      "Write a file of the general area, or replace lines of it.",
-     ROW(.run = area_edit, .query = edit_query, .body_media = "text/plain")},
+     ROUTE(edit, 0, 500, "Edit failed: ", .query = edit_query, .body_media = "text/plain")},
     {"POST", SANDBOX "/execute", front_handle, 0, "filesecbox_area_execute",
      "Run an allowed command in the general area: ?command= with an array of arguments, or {\"command\"}.",
-     ROW(.run = area_execute, .query = execute_query, .body_media = "application/json")},
+     ROUTE(execute, 0, 500, "Execution failed: ", .query = execute_query, .body_media = "application/json")},
     {"GET", SANDBOX "/files", front_handle, 0, "filesecbox_area_files", "Every file of the general area.",
-     ROW(.run = area_files)},
+     ROUTE(files, FILESECBOX_SHARE, 500, "")},
     {"GET", SANDBOX "/content", front_handle, 0, "filesecbox_area_content",
      "A text of the general area; with start and end those lines as an array.",
-     ROW(.run = area_content, .query = content_query)},
+     ROUTE(content, FILESECBOX_SHARE, 404, NULL, .query = content_query)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 
 /* ---- where ---- */
 
-/* The folder of the skill of the path: of the user's view, and not a link to something else. */
-static int skill_root(struct filesecbox *call, bool must, const char **ret_root, struct err *err) {
-    const char *root = arena_printf(http_arena(call->request), SKILL_PATH "/%s", call->skill);
+/* The folder of the skill of the path, as the user sees it, and not a link to something else; or the general area. */
+static int root_of(struct filesecbox *call, bool must, const char **ret_root, struct err *err) {
     struct file_stat stat = {0};
-    int failed = filesecbox_stat(call, root, &stat, err);
+    if (!call->skill) {
+        *ret_root = filesecbox_workspace(call);
+        return 0;
+    }
+    *ret_root = arena_printf(http_arena(call->request), SKILL_PATH "/%s", call->skill);
+    int failed = filesecbox_stat(call, *ret_root, &stat, err);
     if (failed == -ERR_NOT_FOUND && !must)
-        failed = 0;
-    else if (failed == -ERR_NOT_FOUND || (!failed && stat.type != FILE_DIR))
-        failed = err_set(err, ERR_NOT_FOUND, "Skill not found.");
-    if (!failed)
-        *ret_root = root;
+        return 0;
+    if (failed == -ERR_NOT_FOUND || (!failed && stat.type != FILE_DIR))
+        return err_set(err, ERR_NOT_FOUND, "Skill not found.");
     return failed;
+}
+
+/* Names directly below the area that are not part of it: skills are seen there. */
+static const char *const *area_skip(struct filesecbox *call) {
+    const char *const *paths = skills_settings(call->skills)->paths, *workspace = filesecbox_workspace(call);
+    size_t count = 0, len = strlen(workspace);
+    while (paths && paths[count])
+        count++;
+    const char **skip = arena_alloc(http_arena(call->request), (count + 3) * sizeof *skip);
+    size_t n = 0;
+    skip[n++] = ".skills";
+    skip[n++] = ".agents";
+    for (size_t i = 0; i < count; i++)
+        if (!strncmp(paths[i], workspace, len) && paths[i][len] == '/')
+            skip[n++] = paths[i] + len + 1;
+    return skip;
+}
+
+/* The request's path below root, resolved. */
+static int path_of(struct filesecbox *call, const char *root, const char **ret_path, struct err *err) {
+    int failed = filesecbox_path(call, root, call->args.path.data, ret_path, err);
+    if (failed || call->skill)
+        return failed;
+    const char *below = *ret_path + strlen(root);
+    for (const char *const *name = area_skip(call); *name; name++) {
+        size_t len = strlen(*name);
+        if (below[0] == '/' && !strncmp(below + 1, *name, len) && (!below[len + 1] || below[len + 1] == '/'))
+            return err_set(err, ERR_INVALID, "Security Error: Access out of scope.");
+    }
+    return 0;
 }
 
 /* ---- lists ---- */
 
-static int list(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    autofilesecbox call;
+static int list(struct filesecbox *call, struct err *err) {
     struct filesecbox_skill *skills;
     size_t count;
-    int failed = filesecbox_begin(request, &call, err);
+    bool newest = skills_settings(call->skills)->newest;
+    int failed = filesecbox_skills(call, &skills, &count, err);
     if (failed)
         return failed;
-    bool newest = skills_settings(call.skills)->newest;
-    failed = filesecbox_skills(&call, &skills, &count, err);
-    if (failed)
-        return filesecbox_fail(request, newest ? 200 : 500, newest ? "" : NULL, err);
-    filesecbox_unshare(&call);
     autoanswer body;
-    filesecbox_open(&body, request);
+    filesecbox_open(&body, call);
     json_open(&body.json, '[');
     for (size_t i = 0; i < count; i++) {
         if (newest && !skills[i].has_skill_md)
@@ -131,16 +151,16 @@ static int list(struct http_request *request, struct box *unused, struct err *er
     return filesecbox_close(&body, 0, err);
 }
 
-static int files_answer(struct filesecbox *call, const char *root, const char *const *skip, const char *prefix,
-                        struct err *err) {
-    const char **paths;
+static int files(struct filesecbox *call, struct err *err) {
+    const char *root, **paths;
     size_t count;
-    int failed = filesecbox_files(call, root, root, skip, &paths, &count, err);
+    int failed = root_of(call, true, &root, err);
+    if (!failed)
+        failed = filesecbox_files(call, root, root, call->skill ? NULL : area_skip(call), &paths, &count, err);
     if (failed)
-        return filesecbox_fail(call->request, 500, prefix, err);
-    filesecbox_unshare(call);
+        return failed;
     autoanswer body;
-    filesecbox_open(&body, call->request);
+    filesecbox_open(&body, call);
     json_open(&body.json, '[');
     for (size_t i = 0; i < count; i++) {
         json_str(&body.json, paths[i]);
@@ -150,62 +170,11 @@ static int files_answer(struct filesecbox *call, const char *root, const char *c
     return filesecbox_close(&body, 0, err);
 }
 
-static int skill_files(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    autofilesecbox call;
-    const char *root;
-    int failed = filesecbox_begin(request, &call, err);
-    if (failed)
-        return failed;
-    failed = filesecbox_share(&call, err);
-    if (!failed)
-        failed = skill_root(&call, true, &root, err);
-    return failed ? filesecbox_fail(request, 500, NULL, err) : files_answer(&call, root, NULL, NULL, err);
-}
-
-/* Skills are no part of the area, though they are seen in it. */
-static const char *const *area_skip(struct filesecbox *call) {
-    const char *const *paths = skills_settings(call->skills)->paths, *workspace = filesecbox_workspace(call);
-    size_t count = 0, len = strlen(workspace);
-    while (paths && paths[count])
-        count++;
-    const char **skip = arena_alloc(http_arena(call->request), (count + 3) * sizeof *skip);
-    size_t n = 0;
-    skip[n++] = ".skills";
-    skip[n++] = ".agents";
-    for (size_t i = 0; i < count; i++)
-        if (!strncmp(paths[i], workspace, len) && paths[i][len] == '/')
-            skip[n++] = paths[i] + len + 1;
-    return skip;
-}
-
-/* The same for a path that was made plain. */
-static int area_check(struct filesecbox *call, const char *path, struct err *err) {
-    const char *below = path + strlen(filesecbox_workspace(call));
-    for (const char *const *name = area_skip(call); *name; name++) {
-        size_t len = strlen(*name);
-        if (below[0] == '/' && !strncmp(below + 1, *name, len) && (!below[len + 1] || below[len + 1] == '/'))
-            return err_set(err, ERR_INVALID, "Security Error: Access out of scope.");
-    }
-    return 0;
-}
-
-static int area_files(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    autofilesecbox call;
-    int failed = filesecbox_begin(request, &call, err);
-    if (failed)
-        return failed;
-    failed = filesecbox_share(&call, err);
-    return failed ? filesecbox_fail(request, 500, "", err)
-                  : files_answer(&call, filesecbox_workspace(&call), area_skip(&call), "", err);
-}
-
 /* ---- content ---- */
 
-static int range_args(struct http_request *request, struct lines_range *ret_range, struct err *err) {
-    int failed = filesecbox_int(request, "start", &ret_range->has_start, &ret_range->start, err);
-    return failed ? failed : filesecbox_int(request, "end", &ret_range->has_end, &ret_range->end, err);
+static int range_args(struct filesecbox *call, struct lines_range *ret_range, struct err *err) {
+    int failed = filesecbox_int("start", &call->args.start, &ret_range->has_start, &ret_range->start, err);
+    return failed ? failed : filesecbox_int("end", &call->args.end, &ret_range->has_end, &ret_range->end, err);
 }
 
 static void content_lines(struct answer *body, const struct lines_range *range, const char *text, size_t len) {
@@ -219,59 +188,32 @@ static void content_lines(struct answer *body, const struct lines_range *range, 
     json_close(&body->json, ']');
 }
 
-static int content_answer(struct filesecbox *call, const char *root, const char *path, const struct lines_range *range,
-                          struct err *err) {
+static int content(struct filesecbox *call, struct err *err) {
+    struct lines_range range = {0};
+    const char *path, *root;
     char *text;
     size_t len;
-    int failed = filesecbox_path(call, root, path, &path, err);
-    if (!failed && !call->skill)
-        failed = area_check(call, path, err);
+    int failed = filesecbox_form(call, range_args(call, &range, err), err);
+    if (!failed)
+        failed = root_of(call, true, &root, err);
+    if (!failed)
+        failed = path_of(call, root, &path, err);
     if (!failed)
         failed = filesecbox_read(call, path, &text, &len, NULL, err);
     if (!failed && !text_utf8(text, len))
         failed = err_set(err, ERR_INVALID, "the file is not UTF-8");
     if (failed)
-        return filesecbox_fail(call->request, 404, NULL, err);
-    filesecbox_unshare(call);
+        return failed;
     autoanswer body;
-    filesecbox_open(&body, call->request);
+    filesecbox_open(&body, call);
     json_open(&body.json, '{');
     json_key(&body.json, "content");
-    if (range->has_start && range->has_end)
-        content_lines(&body, range, text, len);
+    if (range.has_start && range.has_end)
+        content_lines(&body, &range, text, len);
     else
         answer_long(&body, (const uint8_t *)text, len, true);
     json_close(&body.json, '}');
     return filesecbox_close(&body, 0, err);
-}
-
-static int content(struct http_request *request, bool of_skill, struct err *err) {
-    autofilesecbox call;
-    struct lines_range range = {0};
-    const char *path, *root;
-    int failed = filesecbox_begin(request, &call, err);
-    if (!failed)
-        failed = filesecbox_need(request, "path", &path, err);
-    if (!failed)
-        failed = range_args(request, &range, err);
-    if (failed)
-        return failed;
-    failed = filesecbox_share(&call, err);
-    if (!failed && of_skill)
-        failed = skill_root(&call, true, &root, err);
-    else if (!failed)
-        root = filesecbox_workspace(&call);
-    return failed ? filesecbox_fail(request, 404, NULL, err) : content_answer(&call, root, path, &range, err);
-}
-
-static int skill_content(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return content(request, true, err);
-}
-
-static int area_content(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return content(request, false, err);
 }
 
 /* ---- editing ---- */
@@ -282,54 +224,6 @@ struct edit_body {
     struct lines_range range;
 };
 
-/* What a command makes of the file meanwhile is not overwritten: the lines are found again in it. */
-static int edit_lines_try(struct filesecbox *call, const char *path, const struct edit_body *body, struct err *err) {
-    for (int attempt = 0;; attempt++) {
-        struct filesecbox_version version;
-        char *text = "";
-        size_t len = 0;
-        int failed = filesecbox_read(call, path, &text, &len, &version, err);
-        if (failed && failed != -ERR_NOT_FOUND)
-            return failed;
-        autobuf out = buf_max(LIMIT_EDIT_BYTES);
-        failed = lines_replace(text, len, body->text, body->len, &body->range, &out, err);
-        if (!failed)
-            failed = filesecbox_write(call, path, out.data, out.len, &version, err);
-        if (failed != -ERR_EXISTS || attempt == 20)
-            return failed;
-    }
-}
-
-static int edit_lines(struct filesecbox *call, const char *path, const struct edit_body *body, struct err *err) {
-    pthread_mutex_lock(&call->box->edit_lock); /* edits of a box go one after another: none fails because of another */
-    int failed = edit_lines_try(call, path, body, err);
-    pthread_mutex_unlock(&call->box->edit_lock);
-    return failed;
-}
-
-static int edit_run(struct filesecbox *call, bool of_skill, const char *path, const struct edit_body *body,
-                    struct err *err) {
-    const char *root = NULL;
-    int failed = filesecbox_share(call, err);
-    if (!failed && of_skill)
-        failed = skill_root(call, false, &root, err);
-    else if (!failed)
-        root = filesecbox_workspace(call);
-    if (!failed)
-        failed = filesecbox_path(call, root, path, &path, err);
-    if (!failed && !of_skill)
-        failed = area_check(call, path, err);
-    if (!failed && !strcmp(path, root))
-        failed = err_set(err, ERR_INVALID, "'path' names no file");
-    if (failed)
-        return failed;
-    if (of_skill)
-        own_touched(call->skills, call->box, call->skill);
-    if (body->range.has_start || body->range.has_end)
-        return edit_lines(call, path, body, err);
-    return filesecbox_write(call, path, body->text, body->len, NULL, err);
-}
-
 static int edit_change(void *user, const char *text, size_t len, struct buf *out, struct err *err) {
     const struct edit_body *body = user;
     if (body->range.has_start || body->range.has_end)
@@ -338,41 +232,47 @@ static int edit_change(void *user, const char *text, size_t len, struct buf *out
     return 0;
 }
 
+static int edit_run(struct filesecbox *call, struct edit_body *body, struct err *err) {
+    const char *root = NULL, *path;
+    int failed = filesecbox_share(call, err);
+    if (!failed)
+        failed = root_of(call, false, &root, err);
+    if (!failed)
+        failed = path_of(call, root, &path, err);
+    if (!failed && !strcmp(path, root))
+        failed = err_set(err, ERR_INVALID, "'path' names no file");
+    if (failed)
+        return failed;
+    if (call->skill)
+        own_touched(call->skills, call->box, call->skill);
+    if (body->range.has_start || body->range.has_end)
+        return filesecbox_change(call, path, true, edit_change, body, err);
+    return filesecbox_write(call, path, body->text, body->len, NULL, err);
+}
+
 /* For all users. */
-static int edit_base(struct filesecbox *call, const char *path, struct edit_body *body, struct err *err) {
-    int failed = base_edit(call->skills, call->agent, call->skill, path, edit_change, body, err);
+static int edit_base(struct filesecbox *call, struct edit_body *body, struct err *err) {
+    int failed = base_edit(call->skills, call->agent, call->skill, call->args.path.data, edit_change, body, err);
     return failed == -ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "Skill not found.") : failed;
 }
 
-static int edit(struct http_request *request, bool of_skill, struct err *err) {
-    autofilesecbox call;
+static int edit(struct filesecbox *call, struct err *err) {
+    struct http_request *request = call->request;
     struct edit_body body = {0};
-    const char *path;
-    int failed = filesecbox_begin(request, &call, err);
-    if (!failed)
-        failed = filesecbox_need(request, "path", &path, err);
-    if (!failed)
-        failed = range_args(request, &body.range, err);
-    int scope = !failed && of_skill ? filesecbox_scope(&call, NULL, false, err) : failed;
-    failed = scope < 0 ? scope : http_body_all(request, LIMIT_EDIT_BYTES, &body.text, &body.len, err);
+    const char *path = call->args.path.data;
+    int scope = SCOPE_OVERLAY, failed = range_args(call, &body.range, err);
+    if (!failed && call->skill)
+        scope = failed = filesecbox_scope(call, NULL, false, err);
+    if (failed >= 0)
+        failed = http_body_all(request, LIMIT_EDIT_BYTES, &body.text, &body.len, err);
+    if (failed < 0)
+        return filesecbox_form(call, failed, err);
+    trail_quote(request, call->skill ? arena_printf(http_arena(request), "%s/%s", call->skill, path) : path);
+    trail_running(request);
+    failed = scope == SCOPE_BASELINE ? edit_base(call, &body, err) : edit_run(call, &body, err);
     if (failed)
         return failed;
-    trail_quote(request, of_skill ? arena_printf(http_arena(request), "%s/%s", call.skill, path) : path);
-    trail_running(request);
-    failed = scope == SCOPE_BASELINE ? edit_base(&call, path, &body, err) : edit_run(&call, of_skill, path, &body, err);
-    if (failed)
-        return filesecbox_fail(request, 500, of_skill ? "" : "Edit failed: ", err);
-    return filesecbox_text(request, of_skill ? "File updated successfully." : "Sandbox file updated successfully.");
-}
-
-static int skill_edit(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return edit(request, true, err);
-}
-
-static int area_edit(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return edit(request, false, err);
+    return filesecbox_text(call, call->skill ? "File updated successfully." : "Sandbox file updated successfully.");
 }
 
 /* ---- commands ---- */
@@ -407,13 +307,11 @@ static int argv_of_line(struct arena *arena, const json_t *root, const char ***r
     return 0;
 }
 
-static int execute_argv(struct http_request *request, const char ***ret_argv, struct err *err) {
-    struct arena *arena = http_arena(request);
-    const char *command = NULL;
+static int execute_argv(struct filesecbox *call, const char ***ret_argv, struct err *err) {
+    struct arena *arena = http_arena(call->request);
+    const char *command = call->args.command.data;
     json_t *root = NULL;
-    int failed = http_query(request, "command", NULL) ? filesecbox_need(request, "command", &command, err) : 0;
-    if (!failed)
-        failed = filesecbox_json(request, &root, err);
+    int failed = filesecbox_json(call->request, &root, err);
     if (!failed)
         failed =
             command ? argv_of_array(arena, command, root, ret_argv, err) : argv_of_line(arena, root, ret_argv, err);
@@ -421,10 +319,10 @@ static int execute_argv(struct http_request *request, const char ***ret_argv, st
     return failed;
 }
 
-static const char *const *execute_roots(struct filesecbox *call, const char *cwd, bool of_skill) {
+static const char *const *execute_roots(struct filesecbox *call, const char *cwd) {
     const char *const *paths = skills_settings(call->skills)->paths;
     size_t count = 0, n = 0;
-    while (of_skill && paths && paths[count])
+    while (call->skill && paths && paths[count])
         count++;
     const char **roots = arena_alloc(http_arena(call->request), (count + 2) * sizeof *roots);
     roots[n++] = cwd;
@@ -434,10 +332,10 @@ static const char *const *execute_roots(struct filesecbox *call, const char *cwd
 }
 
 /* Where the service that the dialect comes from keeps what is in the box: clients know these paths and pass them. */
-static void execute_map(struct filesecbox *call, const char **argv, const char *cwd, bool of_skill) {
+static void execute_map(struct filesecbox *call, const char **argv, const char *cwd) {
     struct arena *arena = http_arena(call->request);
     const char *from[] = {arena_printf(arena, PRODUCT "/sandbox/%s/%s", call->user, call->agent), NULL, NULL};
-    if (of_skill) {
+    if (call->skill) {
         from[0] = arena_printf(arena, PRODUCT "/skill/overlay/%s/%s/%s", call->user, call->agent, call->skill);
         from[1] = arena_printf(arena, PRODUCT "/skill/baseline/%s/%s", call->agent, call->skill);
     }
@@ -446,57 +344,42 @@ static void execute_map(struct filesecbox *call, const char **argv, const char *
             *arg = command_map_arg(arena, *arg, *path, cwd);
 }
 
-static int execute_check(struct filesecbox *call, const char **argv, const char *cwd, bool of_skill, struct err *err) {
+static int execute_check(struct filesecbox *call, const char **argv, const char *cwd, struct err *err) {
     int failed = command_check(argv[0] ? argv[0] : "", skills_settings(call->skills)->commands, err);
-    return failed ? failed : command_check_args((const char *const *)argv + 1, execute_roots(call, cwd, of_skill), err);
+    return failed ? failed : command_check_args((const char *const *)argv + 1, execute_roots(call, cwd), err);
 }
 
 /* For the audit log, whose rows hold less than this. */
-static void execute_told(struct http_request *request, const char *const *argv) {
+static void execute_audit(struct http_request *request, const char *const *argv) {
     autobuf out = buf_max(4096);
     for (const char *const *arg = argv; *arg && out.len < 3000; arg++)
         buf_printf(&out, "%s%.1000s", arg == argv ? "" : " ", *arg);
     trail_quote(request, buf_cstr(&out));
 }
 
-static int execute(struct http_request *request, bool of_skill, struct err *err) {
-    autofilesecbox call;
-    const char **argv = NULL, *prefix = of_skill ? "" : "Execution failed: ";
-    int failed = filesecbox_begin(request, &call, err);
-    if (!failed)
-        failed = execute_argv(request, &argv, err);
+static int execute(struct filesecbox *call, struct err *err) {
+    struct arena *arena = http_arena(call->request);
+    const char **argv = NULL;
+    int failed = filesecbox_form(call, execute_argv(call, &argv, err), err);
     if (failed)
         return failed;
-    execute_told(request, (const char *const *)argv);
-    failed = filesecbox_box(&call, err);
+    execute_audit(call->request, (const char *const *)argv);
+    failed = filesecbox_box(call, err);
     if (failed)
-        return filesecbox_fail(request, 500, prefix, err);
-    const char *cwd =
-        of_skill ? arena_printf(http_arena(request), SKILL_PATH "/%s", call.skill) : filesecbox_workspace(&call);
-    execute_map(&call, argv, cwd, of_skill);
-    if (execute_check(&call, argv, cwd, of_skill, err) < 0)
-        return filesecbox_fail(request, 500, prefix, err);
-    uint64_t timeout_ms = filesecbox_timeout_ms(&call);
+        return failed;
+    const char *cwd = call->skill ? arena_printf(arena, SKILL_PATH "/%s", call->skill) : filesecbox_workspace(call);
+    execute_map(call, argv, cwd);
+    failed = execute_check(call, argv, cwd, err);
+    if (failed < 0)
+        return failed;
+    uint64_t timeout_ms = filesecbox_timeout_ms(call);
     const struct filesecbox_exec exec = {
         .argv = (const char *const *)argv,
         .cwd = cwd,
-        .timeout_text = timeout_ms == 300000
-                            ? "Execution timed out after 5 minutes."
-                            : arena_printf(http_arena(request), "Execution timed out after %llu seconds.",
-                                           (unsigned long long)timeout_ms / 1000),
-        .missing_text = of_skill ? "Skill not found." : NULL,
-        .status = 500,
-        .prefix = prefix,
+        .timeout_text = timeout_ms == 300000 ? "Execution timed out after 5 minutes."
+                                             : arena_printf(arena, "Execution timed out after %llu seconds.",
+                                                            (unsigned long long)timeout_ms / 1000),
+        .missing_text = call->skill ? "Skill not found." : NULL,
     };
-    return filesecbox_execute(&call, &exec, err);
-}
-
-static int skill_execute(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return execute(request, true, err);
-}
-
-static int area_execute(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return execute(request, false, err);
+    return filesecbox_execute(call, &exec, err);
 }

@@ -1,9 +1,9 @@
-/* The dialect of FileSecBoxService: what both of its families share. filesecbox*.c is the first one (/v1/skills, /v1/sandbox,
- * errors with their status), filesecbox_newest*.c the later one (/v1/{user}/{agent}, errors with status 200).
+/* The dialect of FileSecBoxService: what both of its families share. filesecbox.c is the first one (/v1/skills, /v1/sandbox,
+ * errors with their status), fsb2*.c the second (/v1/{user}/{agent}, errors with status 200).
  *
- * Every answer is {"status":"success"|"error","data":...}, refusals by the server itself included. A handler that fails by
- * a fault of the request's form (a number that is none, no token, too large) returns negative as all handlers do, and gets
- * the status of that code in the envelope; a failure of what was asked for is told with filesecbox_fail. */
+ * Every answer is {"status":"success"|"error","data":...}, refusals by the server itself included. A fault of the request's
+ * form (not a number, no token, too large) keeps the status of its code; a failure of what was asked for has the status of
+ * its route. */
 #ifndef CUBBY_FRONT_FILESECBOX_H
 #define CUBBY_FRONT_FILESECBOX_H
 
@@ -15,61 +15,103 @@
 extern const struct dialect filesecbox_dialect;
 extern const struct route filesecbox_routes[]; /* ends with method NULL */
 extern const struct route fsb2_routes[];       /* the same */
+extern const struct row filesecbox_answer[];
 
 /* dialect.refuse and dialect.claims */
 int filesecbox_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
 bool filesecbox_claims(const char *path);
 bool filesecbox_reserved(const char *user, size_t len); /* a word of the API, and nobody's name */
-/* Of every row of ours: ENDPOINT(.run = ..., ...). Unknown parameters are ignored, as its clients expect. */
-#define FILESECBOX_ENDPOINT(...) ENDPOINT(.status = 200, __VA_ARGS__)
-#define FILESECBOX_FLAGS (ENDPOINT_NO_BOX | ENDPOINT_LENIENT)
 
-/* ---- who asks, for whom ---- */
+/* ---- routes ---- */
+
+struct filesecbox;
+
+#define FILESECBOX_BOX 0x1u     /* the user's box, made where the request may change something */
+#define FILESECBOX_SHARE 0x2u   /* that, and a turn in it: no skill is replaced meanwhile */
+#define FILESECBOX_CHANGES 0x4u /* for the sentence when the box is busy */
+#define FILESECBOX_SECOND                                                                                              \
+    0x8u /* of the second family: names in the path that are refused have the route's status, too */
+#define FILESECBOX_EITHER 0x10u /* of the family that the option skill_dialect names */
+
+struct filesecbox_route {
+    struct endpoint endpoint;
+    unsigned needs;
+    int status;         /* of failures */
+    const char *prefix; /* of their sentences; NULL: data is null */
+    /* Once names, token and arguments are checked. Negative: err is the answer; positive: answered already. */
+    int (*work)(struct filesecbox *call, struct err *err);
+};
+/* route.extra: FILESECBOX_ROUTE(content, FILESECBOX_SHARE, 404, NULL, .query = ...). Unknown parameters are ignored, as
+ * its clients expect. */
+#define FILESECBOX_ROUTE(handler, wants, code, before, ...)                                                            \
+    &((const struct filesecbox_route){.endpoint = {.run = filesecbox_run,                                              \
+                                                   .refuse = filesecbox_refuse,                                        \
+                                                   .status = 200,                                                      \
+                                                   .flags = ENDPOINT_NO_BOX | ENDPOINT_LENIENT,                        \
+                                                   __VA_ARGS__},                                                       \
+                                      .needs = (wants),                                                                \
+                                      .status = (code),                                                                \
+                                      .prefix = (before),                                                              \
+                                      .work = (handler)})                                                              \
+         .endpoint
+int filesecbox_run(struct http_request *request, struct box *unused, struct err *err);
+
+struct filesecbox_args { /* of all routes; what the rows of one do not name stays empty */
+    struct row_text path, start, end, offset, limit, scope, command, name, direction, role;
+    struct row_text content, old_text, new_text;
+    struct row_number expected;
+};
+#define FILESECBOX_TEXT(label, member, bits, sentence)                                                                 \
+    {                                                                                                                  \
+        .name = (label), .type = ROW_TEXT, .flags = (bits), .offset = offsetof(struct filesecbox_args, member),        \
+        .text = (sentence)                                                                                             \
+    }
 
 struct filesecbox {
     struct http_request *request;
+    const struct filesecbox_route *route;
+    struct filesecbox_args args;
     struct skills *skills;
     const char *user, *agent, *skill; /* checked names of the path; skill NULL: the route has none */
     bool admin;                       /* may change what all users of an agent see */
+    int status;                       /* as of the route, or of the family that skill_dialect names */
+    const char *prefix;
     struct box *box; /* NULL until filesecbox_box or filesecbox_share; then of a GET where the user has none: what is
                       * read is the agent's public skills, and an empty area */
     bool shared;
 };
-/* Checks the names, and that the token may act for that user. For filesecbox_end, whatever is returned. */
-int filesecbox_begin(struct http_request *request, struct filesecbox *ret_call, struct err *err);
 void filesecbox_id(const struct filesecbox *call, char ret_id[17]); /* of that box */
 /* The box of (user, agent), made where the request may change something. Invariant: a GET makes no box. */
 int filesecbox_box(struct filesecbox *call, struct err *err);
 const char *filesecbox_workspace(const struct filesecbox *call); /* of the box that is there, or would be */
 /* The same for somebody who looks at more than one file, or writes one: no skill is replaced meanwhile. */
 int filesecbox_share(struct filesecbox *call, struct err *err);
-/* Before an answer of any length: a client that reads slowly keeps nobody waiting. */
+/* The turn ends with the first byte of an answer, too: a client that reads slowly keeps nobody waiting. */
 void filesecbox_unshare(struct filesecbox *call);
-void filesecbox_end(struct filesecbox *call);
 int filesecbox_admin(const struct filesecbox *call, const char *what, struct err *err); /* DENIED: only for admins */
-#define autofilesecbox __attribute__((cleanup(filesecbox_end))) struct filesecbox
 
 /* ---- answers ---- */
 
 /* {"status":"success","data": ... and its end; between them one value is written into answer->json. */
-void filesecbox_open(struct answer *answer, struct http_request *request);
+void filesecbox_open(struct answer *answer, struct filesecbox *call);
 int filesecbox_close(struct answer *answer, int result, struct err *err);
-int filesecbox_text(struct http_request *request, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same of a change of skills; it says besides, for whoever looks, that it comes when the commands that run now have ended. */
+int filesecbox_text(struct filesecbox *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same of a change of skills; "pending" says that it comes when the commands that run now have ended. */
 struct own_change;
-int filesecbox_told(struct filesecbox *call, const char *text, const struct own_change *change, struct err *err);
-/* An error that is answered now; data: its text, NULL: null. The positive code, to be returned by the handler. */
-int filesecbox_error(struct http_request *request, int status, int code, const char *data);
-/* What came of a call: UNAUTHORIZED and DENIED keep their status, TOO_LARGE, LIMIT and BUSY too where `status` is not 200; all
- * else is the family's `status` with prefix and err's sentence (prefix NULL: data is null). What a handler returns. */
-int filesecbox_fail(struct http_request *request, int status, const char *prefix, struct err *err);
+int filesecbox_changed(struct filesecbox *call, const char *text, const struct own_change *change, struct err *err);
+/* An error that is answered now with the route's status; data: its text, NULL: null. The positive code, to be returned. */
+int filesecbox_error(struct filesecbox *call, int code, const char *data);
+/* A failed call: UNAUTHORIZED and DENIED keep their status, TOO_LARGE, LIMIT and BUSY too where the route's is not 200; all
+ * else has the route's status, prefix and err's sentence. To be returned. */
+int filesecbox_fail(struct filesecbox *call, struct err *err);
+/* A fault of the request's form, where code is negative, is answered at once with the status of its code. */
+int filesecbox_form(struct filesecbox *call, int code, struct err *err);
 
-/* ---- parameters ---- */
+/* ---- arguments ---- */
 
-/* An optional 32 bit number, sign and all. INVALID: it is none. */
-int filesecbox_int(struct http_request *request, const char *name, bool *ret_has, int64_t *ret_value, struct err *err);
-int filesecbox_need(struct http_request *request, const char *name, const char **ret_text, struct err *err);
-/* The body as JSON; *ret_root NULL: there is none. To be given back with json_decref. Unknown members are nobody's fault. */
+/* An optional 32 bit number, sign and all. INVALID: it is not one. */
+int filesecbox_int(const char *name, const struct row_text *text, bool *ret_has, int64_t *ret_value, struct err *err);
+/* The body as JSON; *ret_root NULL: it is empty. To be given back with json_decref. */
 struct json_t;
 int filesecbox_json(struct http_request *request, struct json_t **ret_root, struct err *err);
 
@@ -92,6 +134,11 @@ int filesecbox_read(struct filesecbox *call, const char *path, char **ret_text, 
 /* Whole or not at all, parents made. version: only in place of that one (EXISTS: it has changed meanwhile); NULL: of any. */
 int filesecbox_write(struct filesecbox *call, const char *path, const void *data, size_t len,
                      const struct filesecbox_version *version, struct err *err);
+/* The file as `change` makes it of what is there; one that changes meanwhile is read and changed again. Of a file that is
+ * not there: of nothing where it may be created, else NOT_FOUND. change: positive leaves the file as it is. */
+int filesecbox_change(struct filesecbox *call, const char *path, bool create,
+                      int (*change)(void *user, const char *text, size_t len, struct buf *out, struct err *err),
+                      void *user, struct err *err);
 /* filesecbox_stat: of an absolute path, in the request's arena.
  * filesecbox_files: every file below root at any depth, as paths relative to `from` (root or above it), sorted; skip: NULL-terminated names
  * directly below root that are left out. NOT_FOUND: no root. In the request's arena. */
@@ -107,8 +154,6 @@ struct filesecbox_exec {
     const char *cwd;
     const char *timeout_text; /* the sentence when the time is over */
     const char *missing_text; /* the sentence when cwd is not there; NULL: the box's own */
-    int status;               /* of failures */
-    const char *prefix;       /* of their sentences */
 };
 uint64_t filesecbox_timeout_ms(const struct filesecbox *call);
 /* Runs it with the dialect's environment and answers {"stdout","stderror","exit_code"}; what a handler returns. */
@@ -129,6 +174,11 @@ int filesecbox_receive(struct filesecbox *call, uint64_t max, const char *limit,
                        struct err *err);
 int filesecbox_unzip(struct filesecbox *call, struct filesecbox_upload *upload, struct err *err); /* checked whole */
 void filesecbox_upload_done(struct filesecbox_upload *upload);
+int filesecbox_upload(struct filesecbox *call, struct err *err);
+enum { SCOPE_OVERLAY, SCOPE_BASELINE };
+/* ?scope=, else `field`, of a form, in any case; NULL or empty: base says which. INVALID: neither of the two; DENIED:
+ * baseline, and not an admin. */
+int filesecbox_scope(struct filesecbox *call, const char *field, bool base, struct err *err);
 
 /* ---- lists ---- */
 

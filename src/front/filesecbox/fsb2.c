@@ -1,4 +1,5 @@
-/* The later family of the dialect: its routes, and what is about whole skills: status, sync, delete, download, the creator.
+/* The second family of the dialect: its routes, commands, and what is about whole skills: status, sync, delete, download,
+ * the creator.
  * Called through fsb2_routes. Invariant: a GET changes nothing, and what all users of an agent see is changed
  * by admins alone. */
 #include "front/filesecbox/fsb2.h"
@@ -13,119 +14,99 @@
 #include "front/trail.h"
 #include "skill/own/own.h"
 
-static fsb2_handler fsb2_status, fsb2_sync, fsb2_remove, fsb2_download, fsb2_creator;
+static int fsb2_status(struct filesecbox *call, struct err *err);
+static int fsb2_sync(struct filesecbox *call, struct err *err);
+static int fsb2_remove(struct filesecbox *call, struct err *err);
+static int fsb2_download(struct filesecbox *call, struct err *err);
+static int fsb2_creator(struct filesecbox *call, struct err *err);
+static int fsb2_execute(struct filesecbox *call, struct err *err);
 
 #define SKILLS "/v1/skills/{user}/{agent}"
 #define PLACE "/v1/{user}/{agent}"
 
+#define NAME FILESECBOX_TEXT("name", name, ROW_REQUIRED | ROW_AUDITED, "the skill's folder")
+#define PATH(label) FILESECBOX_TEXT(label, path, ROW_REQUIRED | ROW_AUDITED | ROW_NUL, "begins with skills/ or files/")
+
 static const struct row role_query[] = {
-    {.name = "role", .type = ROW_TEXT, .text = "taken and of no effect: looking changes nothing"}, {.name = NULL}};
+    FILESECBOX_TEXT("role", role, 0, "taken and of no effect: looking changes nothing"), {.name = NULL}};
 static const struct row sync_query[] = {
-    {.name = "name", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_AUDITED, .text = "the skill's folder"},
-    {.name = "direction", .type = ROW_TEXT, .flags = ROW_AUDITED, .text = "ws2bl (the default) or bl2ws, in any case"},
+    NAME,
+    FILESECBOX_TEXT("direction", direction, ROW_AUDITED, "ws2bl (the default) or bl2ws, in any case"),
     {.name = NULL}};
 static const struct row remove_query_fields[] = {
-    {.name = "name", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_AUDITED, .text = "the skill's folder"},
-    {.name = "scope", .type = ROW_TEXT, .flags = ROW_AUDITED, .text = "baseline or overlay"},
-    {.name = NULL}};
-static const struct row name_query[] = {
-    {.name = "name", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_AUDITED, .text = "the skill's folder"},
-    {.name = NULL}};
-static const struct row place_query[] = {
-    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_AUDITED, .text = "begins with skills/ or files/"},
-    {.name = NULL}};
+    NAME, FILESECBOX_TEXT("scope", scope, ROW_AUDITED, "baseline or overlay"), {.name = NULL}};
+static const struct row name_query[] = {NAME, {.name = NULL}};
+static const struct row place_query[] = {PATH("path"), {.name = NULL}};
 static const struct row content_query[] = {
-    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_AUDITED, .text = "begins with skills/ or files/"},
-    {.name = "offset", .type = ROW_TEXT, .text = "first line, from 1; counts with limit alone"},
-    {.name = "limit", .type = ROW_TEXT, .text = "how many lines; counts with offset alone"},
+    PATH("path"),
+    FILESECBOX_TEXT("offset", offset, 0, "first line, from 1; counts with limit alone"),
+    FILESECBOX_TEXT("limit", limit, 0, "how many lines; counts with offset alone"),
     {.name = NULL}};
-static const struct row answer[] = {
-    {.name = "status", .type = ROW_TEXT, .choices = "success|error", .text = "how it went"},
-    {.name = "data", .type = ROW_OBJECT, .flags = ROW_NULLABLE, .text = "of any type: the result, or why not"},
-    {.name = NULL}};
+static const struct row write_body[] = {PATH("file_path"),
+                                        FILESECBOX_TEXT("content", content, ROW_REQUIRED | ROW_NUL, "all of the file"),
+                                        {.name = NULL, .flags = ROW_LENIENT}};
+static const struct row edit_body[] = {
+    PATH("file_path"),
+    FILESECBOX_TEXT("old_string", old_text, ROW_REQUIRED | ROW_NUL, "what is replaced"),
+    FILESECBOX_TEXT("new_string", new_text, ROW_REQUIRED | ROW_NUL, "what takes its place"),
+    {.name = "expected_replacements",
+     .type = ROW_INT,
+     .offset = offsetof(struct filesecbox_args, expected),
+     .max = INT64_MAX,
+     .fallback = 1,
+     .text = "how often it occurs"},
+    {.name = NULL, .flags = ROW_LENIENT}};
+static const struct row execute_body[] = {
+    FILESECBOX_TEXT("command", command, ROW_REQUIRED | ROW_AUDITED | ROW_NUL, "a line for bash"),
+    {.name = NULL, .flags = ROW_LENIENT}};
 
-#define ROW(...) FILESECBOX_ENDPOINT(.answer = answer, __VA_ARGS__)
+#define ROUTE(work, needs, ...)                                                                                        \
+    FILESECBOX_ROUTE(work, FILESECBOX_SECOND | (needs), NEWEST_STATUS, "", .answer = filesecbox_answer, ##__VA_ARGS__)
+#define BOX FILESECBOX_BOX
+#define CHANGES FILESECBOX_CHANGES
+#define SHARE FILESECBOX_SHARE
 
 const struct route fsb2_routes[] = {
     {"GET", SKILLS "/list-with-status", front_handle, 0, "fsb2_status",
      "The skills a user sees, each with UNCHANGED, MODIFIED, LOCAL_ONLY or OUT_OF_SYNC (by content) and its last sync.",
-     ROW(.run = fsb2_status, .flags = FILESECBOX_FLAGS, .query = role_query)},
+     ROUTE(fsb2_status, BOX, .query = role_query)},
     {"POST", SKILLS "/baseline-sync", front_handle, 0, "fsb2_sync",
      "A user's skill becomes the public one (ws2bl, admins) or the public one his (bl2ws); where the source has none, the "
      "other is removed.",
-     ROW(.run = fsb2_sync, .flags = FILESECBOX_FLAGS, .query = sync_query)},
+     ROUTE(fsb2_sync, CHANGES, .query = sync_query)},
     {"DELETE", SKILLS "/delete", front_handle, 0, "fsb2_remove",
      "Remove a public skill (admins), or with scope=overlay what the user sees of one.",
-     ROW(.run = fsb2_remove, .flags = FILESECBOX_FLAGS, .query = remove_query_fields)},
+     ROUTE(fsb2_remove, CHANGES, .query = remove_query_fields)},
+    /* The one call of the family whose errors have a status of their own: what is not a ZIP must not look like one. */
     {"GET", SKILLS "/download", front_handle, 0, "fsb2_download", "A skill as the user sees it, as a ZIP.",
-     FILESECBOX_ENDPOINT(.run = fsb2_download, .flags = FILESECBOX_FLAGS, .query = name_query,
-                         .answer_media = "application/zip")},
+     FILESECBOX_ROUTE(fsb2_download, FILESECBOX_SECOND, 500, "", .query = name_query,
+                      .answer_media = "application/zip")},
     {"POST", SKILLS "/install-creator", front_handle, 0, "fsb2_creator",
-     "The skill skill-creator is there for this user, as it was made.",
-     ROW(.run = fsb2_creator, .flags = FILESECBOX_FLAGS)},
+     "The skill skill-creator is there for this user, as it was made.", ROUTE(fsb2_creator, BOX | CHANGES)},
     {"POST", "/v1/files/{user}/{agent}/upload", front_handle, 0, "fsb2_file_upload",
      "Put the part `file` of a form into files/, under its own name.",
-     ROW(.run = fsb2_file_upload, .flags = FILESECBOX_FLAGS, .body_media = "multipart/form-data")},
+     ROUTE(fsb2_file_upload, CHANGES, .body_media = "multipart/form-data")},
     {"GET", PLACE "/files", front_handle, 0, "fsb2_file_list", "Every file below a path, at any depth, sorted.",
-     ROW(.run = fsb2_file_list, .flags = FILESECBOX_FLAGS, .query = place_query)},
+     ROUTE(fsb2_file_list, SHARE, .query = place_query)},
     {"GET", PLACE "/content", front_handle, 0, "fsb2_content",
      "A file's content and lines; what is not UTF-8 as base64, with \"encoding\".",
-     ROW(.run = fsb2_content, .flags = FILESECBOX_FLAGS, .query = content_query)},
+     ROUTE(fsb2_content, SHARE, .query = content_query)},
     {"POST", PLACE "/write", front_handle, 0, "fsb2_write", "Write a file {file_path, content}, whole or not at all.",
-     ROW(.run = fsb2_write, .flags = FILESECBOX_FLAGS, .body_media = "application/json")},
+     ROUTE(fsb2_write, SHARE | CHANGES, .body = write_body)},
     {"POST", PLACE "/edit", front_handle, 0, "fsb2_edit",
      "Replace a string {file_path, old_string, new_string, expected_replacements (1)} that occurs just so often.",
-     ROW(.run = fsb2_edit, .flags = FILESECBOX_FLAGS, .body_media = "application/json")},
+     ROUTE(fsb2_edit, SHARE | CHANGES, .body = edit_body)},
     {"POST", PLACE "/execute", front_handle, 0, "fsb2_execute",
-     "Run a line {command} with bash, where skills/ and files/ are.",
-     ROW(.run = fsb2_execute, .flags = FILESECBOX_FLAGS, .body_media = "application/json")},
+     "Run a line {command} with bash, where skills/ and files/ are.", ROUTE(fsb2_execute, BOX, .body = execute_body)},
     {"DELETE", PLACE "/delete", front_handle, 0, "fsb2_delete", "Remove a file or a tree; one that is not there, too.",
-     ROW(.run = fsb2_delete, .flags = FILESECBOX_FLAGS, .query = place_query)},
+     ROUTE(fsb2_delete, BOX | CHANGES, .query = place_query)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 
-/* ---- every handler's walk ---- */
-
-int fsb2_run(struct http_request *request, unsigned needs, fsb2_work *work, struct err *err) {
-    autofilesecbox call = {.request = request};
-    if (!filesecbox_claims(http_path(request))) /* a path of another door that does not exist */
-        return err_set(err, ERR_NOT_FOUND, "no such path: '%.300s'", http_path(request));
-    int code = filesecbox_begin(request, &call, err);
-    if (code >= 0 && needs & NEWEST_BOX)
-        code = filesecbox_box(&call, err);
-    if (code >= 0)
-        code = work(&call, err);
-    if (code >= 0 || http_replied(request))
-        return code;
-    if ((err->code == ERR_BUSY || err->code == ERR_PAUSED) && call.box)
-        return filesecbox_error(request, NEWEST_STATUS, ERR_BUSY,
-                                needs & NEWEST_CHANGES ? "Server busy: Update operation timed out. Please try again."
-                                                       : "Server busy: Read operation timed out. Please try again.");
-    return filesecbox_fail(request, NEWEST_STATUS, "", err);
-}
-
-int fsb2_form(struct http_request *request, int code, struct err *err) {
-    if (code >= 0)
-        return code;
-    http_reply_error(request, err);
-    return -code;
-}
-
-int fsb2_share(struct filesecbox *call, struct err *err) {
-    int code = call->box ? box_share(call->box, NEWEST_READ_WAIT_MS, err) : 0;
-    call->shared = call->box && code >= 0;
-    return code;
-}
-
 /* The skill a request is about. Checked before it is part of anything. */
 static int fsb2_name(struct filesecbox *call, const char **ret_name, struct err *err) {
-    const char *name;
-    int code = fsb2_form(call->request, filesecbox_need(call->request, "name", &name, err), err);
-    if (code == 0 && skill_id_check(name, err) < 0)
-        code = err_wrap(err, "Validation Error");
-    if (code == 0)
-        trail_quote(call->request, *ret_name = name);
-    return code;
+    *ret_name = call->args.name.data;
+    return skill_id_check(*ret_name, err) < 0 ? err_wrap(err, "Validation Error") : 0;
 }
 
 /* ---- list-with-status ---- */
@@ -161,7 +142,7 @@ static int fsb2_statuses(struct filesecbox *call, const struct filesecbox_skill 
     return 0;
 }
 
-static int fsb2_status_work(struct filesecbox *call, struct err *err) {
+static int fsb2_status(struct filesecbox *call, struct err *err) {
     static const char *const names[] = {"UNCHANGED", "MODIFIED", "LOCAL_ONLY", "OUT_OF_SYNC"};
     struct filesecbox_skill *skills;
     size_t count;
@@ -173,7 +154,7 @@ static int fsb2_status_work(struct filesecbox *call, struct err *err) {
     if (code < 0)
         return code;
     autoanswer out;
-    filesecbox_open(&out, call->request);
+    filesecbox_open(&out, call);
     json_open(&out.json, '[');
     for (size_t i = 0; i < count && answer_spill(&out) >= 0; i++) {
         if (!skills[i].has_skill_md || rows[i].gone)
@@ -191,15 +172,10 @@ static int fsb2_status_work(struct filesecbox *call, struct err *err) {
     return filesecbox_close(&out, 0, err);
 }
 
-static int fsb2_status(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return fsb2_run(request, NEWEST_BOX, fsb2_status_work, err);
-}
-
 /* ---- baseline-sync ---- */
 
-static int fsb2_sync_work(struct filesecbox *call, struct err *err) {
-    const char *name, *direction = http_query(call->request, "direction", NULL);
+static int fsb2_sync(struct filesecbox *call, struct err *err) {
+    const char *name, *direction = call->args.direction.data;
     int code = fsb2_name(call, &name, err);
     if (code != 0)
         return code;
@@ -220,13 +196,7 @@ static int fsb2_sync_work(struct filesecbox *call, struct err *err) {
     if (code == -ERR_NOT_FOUND)
         return err_set(err, ERR_NOT_FOUND, "Skill not found in both %s: %s",
                        to_base ? "workspace and baseline" : "baseline and workspace", name);
-    return code < 0 ? code
-                    : filesecbox_text(call->request, "Skill synchronization completed (%s) for: %s", direction, name);
-}
-
-static int fsb2_sync(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return fsb2_run(request, NEWEST_CHANGES, fsb2_sync_work, err);
+    return code < 0 ? code : filesecbox_text(call, "Skill synchronization completed (%s) for: %s", direction, name);
 }
 
 /* ---- delete ---- */
@@ -238,7 +208,7 @@ static int fsb2_remove_own(struct filesecbox *call, const char *name, struct err
         code = own_remove(call->skills, call->box, name, &change, err);
     if (code < 0 && code != -ERR_NOT_FOUND)
         return code;
-    return filesecbox_told(
+    return filesecbox_changed(
         call, arena_printf(http_arena(call->request), "Successfully deleted skill from workspace: %s", name), &change,
         err);
 }
@@ -246,7 +216,7 @@ static int fsb2_remove_own(struct filesecbox *call, const char *name, struct err
 /* Without a scope it is the public one. Where uploads go into a user's layer (the first family's way), one that is his alone
  * is meant. */
 static int fsb2_scope(struct filesecbox *call, const char *name, bool *ret_own, struct err *err) {
-    const char *scope = http_query(call->request, "scope", NULL);
+    const char *scope = call->args.scope.data;
     struct base_skill found;
     *ret_own = scope && !strcasecmp(scope, "overlay");
     if (scope && *scope && !*ret_own && strcasecmp(scope, "baseline") != 0)
@@ -258,7 +228,7 @@ static int fsb2_scope(struct filesecbox *call, const char *name, bool *ret_own, 
     return *ret_own ? 0 : code;
 }
 
-static int fsb2_remove_work(struct filesecbox *call, struct err *err) {
+static int fsb2_remove(struct filesecbox *call, struct err *err) {
     const char *name;
     bool own;
     int code = fsb2_name(call, &name, err);
@@ -276,12 +246,7 @@ static int fsb2_remove_work(struct filesecbox *call, struct err *err) {
         code = base_remove(call->skills, call->agent, name, err);
     if (code < 0 && code != -ERR_NOT_FOUND)
         return code;
-    return filesecbox_text(call->request, "Successfully deleted skill from baseline: %s", name);
-}
-
-static int fsb2_remove(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return fsb2_run(request, NEWEST_CHANGES, fsb2_remove_work, err);
+    return filesecbox_text(call, "Successfully deleted skill from baseline: %s", name);
 }
 
 /* ---- download ---- */
@@ -318,7 +283,7 @@ static int fsb2_zip_put(void *user, const uint8_t *data, size_t len) {
     return code < 0 ? code : http_reply_write(request, data, len);
 }
 
-static int fsb2_download_work(struct filesecbox *call, struct err *err) {
+static int fsb2_download(struct filesecbox *call, struct err *err) {
     struct fsb2_zip zip = {.request = call->request};
     int code = fsb2_name(call, &zip.name, err);
     if (code != 0)
@@ -330,16 +295,6 @@ static int fsb2_download_work(struct filesecbox *call, struct err *err) {
     if (code == -ERR_NOT_FOUND)
         return err_set(err, ERR_NOT_FOUND, "Skill not found: %s", zip.name);
     return code < 0 ? code : http_reply_end(call->request);
-}
-
-/* The one call of the family whose errors have a status of their own: what is no ZIP must not look like one. */
-static int fsb2_download(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    autofilesecbox call;
-    int code = filesecbox_begin(request, &call, err);
-    if (code >= 0)
-        code = fsb2_download_work(&call, err);
-    return code >= 0 || http_replied(request) ? code : filesecbox_fail(request, 500, "", err);
 }
 
 /* ---- install-creator ---- */
@@ -365,13 +320,11 @@ static const char creator_text[] =
 
 /* It is one of the agent's public ones where the configuration has one; else it is put into the user's layer. */
 static int fsb2_creator_write(struct filesecbox *call, struct err *err) {
-    int code = fsb2_share(call, err);
+    int code = filesecbox_share(call, err);
     if (code < 0)
         return code;
-    code = filesecbox_write(call, SKILL_PATH "/" NEWEST_CREATOR "/" NEWEST_FILE, creator_text, sizeof creator_text - 1,
+    return filesecbox_write(call, SKILL_PATH "/" NEWEST_CREATOR "/" NEWEST_FILE, creator_text, sizeof creator_text - 1,
                             NULL, err);
-    filesecbox_unshare(call);
-    return code;
 }
 
 static int fsb2_creator_restore(struct filesecbox *call, struct err *err) {
@@ -383,16 +336,34 @@ static int fsb2_creator_restore(struct filesecbox *call, struct err *err) {
     return code;
 }
 
-static int fsb2_creator_work(struct filesecbox *call, struct err *err) {
+static int fsb2_creator(struct filesecbox *call, struct err *err) {
     struct base_skill found;
     int code = base_find(call->skills, call->agent, NEWEST_CREATOR, http_arena(call->request), &found, err);
     code = code >= 0 ? fsb2_creator_restore(call, err) : code == -ERR_NOT_FOUND ? fsb2_creator_write(call, err) : code;
-    return code < 0 ? code
-                    : filesecbox_text(call->request,
-                                      "Global Skill-Creator is ready. You can access it via 'skills/skill-creator'.");
+    return code < 0
+               ? code
+               : filesecbox_text(call, "Global Skill-Creator is ready. You can access it via 'skills/skill-creator'.");
 }
 
-static int fsb2_creator(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return fsb2_run(request, NEWEST_BOX | NEWEST_CHANGES, fsb2_creator_work, err);
+/* ---- execute: one line through bash, in the box ---- */
+
+static int fsb2_execute(struct filesecbox *call, struct err *err) {
+    struct arena *arena = http_arena(call->request);
+    const struct row_text *line = &call->args.command;
+    if (strlen(line->data) != line->len)
+        return err_set(err, ERR_INVALID, "Validation Error: 'command' has a NUL in it.");
+    const char *refusal =
+        fsb2_refusal(arena, skills_settings(call->skills)->commands, box_workspace(call->box), line->data, line->len);
+    if (refusal)
+        return filesecbox_error(call, ERR_DENIED, refusal);
+    int code = fsb2_files_made(call, err);
+    if (code < 0)
+        return code;
+    unsigned long long seconds = skills_settings(call->skills)->exec_timeout_ms / 1000;
+    const struct filesecbox_exec exec = {
+        .command = line->data,
+        .cwd = box_workspace(call->box),
+        .timeout_text = arena_printf(arena, "Execution Timeout: Process killed after %llu seconds.", seconds),
+    };
+    return filesecbox_execute(call, &exec, err);
 }

@@ -1,7 +1,7 @@
-/* The later family of the dialect: what its files share. A user's place has two parts, "skills/..." and "files/..."; errors
+/* The second family of the dialect: what its files share. A user's place has two parts, "skills/..." and "files/..."; errors
  * come with status 200. */
-#ifndef CUBBY_FRONT_FILESECBOX_NEWEST_H
-#define CUBBY_FRONT_FILESECBOX_NEWEST_H
+#ifndef CUBBY_FRONT_FILESECBOX_FSB2_H
+#define CUBBY_FRONT_FILESECBOX_FSB2_H
 
 #include "front/filesecbox/filesecbox.h"
 
@@ -10,18 +10,6 @@
 #define NEWEST_STATUS 200              /* of errors, too */
 
 enum { NEWEST_READ_WAIT_MS = 5000 };
-
-/* A handler's work, once names and token are checked. Negative: err is told in the envelope; positive: it was told already. */
-typedef int fsb2_work(struct filesecbox *call, struct err *err);
-#define NEWEST_BOX 0x1u     /* with the user's box */
-#define NEWEST_CHANGES 0x2u /* for what is said when the box is busy */
-int fsb2_run(struct http_request *request, unsigned needs, fsb2_work *work, struct err *err);
-
-/* A fault of the request's form (no JSON, no number, too large) keeps its status: told at once, and its code made positive. */
-int fsb2_form(struct http_request *request, int code, struct err *err);
-
-/* A turn to read or to write single files; not while an answer is sent, whose reader may be slow. */
-int fsb2_share(struct filesecbox *call, struct err *err);
 
 /* ---- rules (filesecbox/fsb2_rule.c) ---- */
 
@@ -48,28 +36,13 @@ const char *fsb2_refusal(struct arena *arena, const char *const *commands, const
 
 /* ---- files (filesecbox/fsb2_file.c) ---- */
 
-int fsb2_path(struct filesecbox *call, const char *given, size_t len, struct fsb2_path *ret_path, struct err *err);
-/* A link at the end stays one: to remove it. */
-int fsb2_path_itself(struct filesecbox *call, const char *given, size_t len, struct fsb2_path *ret_path,
-                     struct err *err);
-typedef int fsb2_handler(struct http_request *request, struct box *unused, struct err *err);
-fsb2_handler fsb2_file_list, fsb2_content, fsb2_write, fsb2_edit, fsb2_delete, fsb2_file_upload;
-
+int fsb2_file_list(struct filesecbox *call, struct err *err);
+int fsb2_content(struct filesecbox *call, struct err *err);
+int fsb2_write(struct filesecbox *call, struct err *err);
+int fsb2_edit(struct filesecbox *call, struct err *err);
+int fsb2_delete(struct filesecbox *call, struct err *err);
+int fsb2_file_upload(struct filesecbox *call, struct err *err);
 /* The directory behind files/ is there: it is made with its first use. */
 int fsb2_files_made(struct filesecbox *call, struct err *err);
-
-/* Texts of a JSON body; all must be there. The first stands in the audit log. */
-struct fsb2_member {
-    const char *name; /* NULL ends a table */
-    const char **ret_text;
-    size_t *ret_len;
-};
-/* As fsb2_form for a body that is no JSON. expected: the number expected_replacements, 1 where it is not given; NULL: not asked for. Texts in the request's arena. */
-int fsb2_members(struct http_request *request, const struct fsb2_member *members, int64_t *ret_expected,
-                 struct err *err);
-
-/* ---- commands (filesecbox/fsb2_exec.c) ---- */
-
-fsb2_handler fsb2_execute;
 
 #endif

@@ -1,4 +1,4 @@
-/* The rules of the later family: what its logical paths mean, and which lines its execute refuses. Pure; called by its
+/* The rules of the second family: what its logical paths mean, and which lines its execute refuses. Pure; called by its
  * handlers. The allow list and the rules on paths in lines are the guard's, which reads a line as bash does; two more are
  * about reserved names. Invariant: a path is judged part by part before anything is looked up; and what is refused here is
  * told early, while what gets past is still in the box. */
@@ -166,19 +166,21 @@ static const char *fsb2_script(struct arena *arena, const char *workspace, const
 
 /* ---- the guard's verdict in the dialect's words ---- */
 
-static const char *fsb2_said(struct arena *arena, const char *reason) {
-    const char *quote = strchr(reason, '\''), *end = strrchr(reason, '\'');
-    int len = quote && end > quote ? (int)(end - quote) - 1 : 0;
-    if (strstr(reason, "is not allowed"))
-        return arena_printf(arena, "Security Error: Command '%.*s' is not allowed.", len, len ? quote + 1 : "");
-    if (strstr(reason, "has '..' in it"))
+static const char *fsb2_verdict(struct arena *arena, const struct guard_verdict *verdict) {
+    switch (verdict->rule) {
+    case GUARD_RULE_ALLOW:
+        return arena_printf(arena, "Security Error: Command '%s' is not allowed.", verdict->word);
+    case GUARD_RULE_PARENTS:
         return "Security Error: Path traversal '..' is strictly forbidden.";
-    if (strstr(reason, "outside the allowed directories"))
+    case GUARD_RULE_ROOTS:
         return arena_printf(arena,
-                            "Security Error: Path '%.*s' is out of operable scope. Must start with 'skills/' or "
+                            "Security Error: Path '%s' is out of operable scope. Must start with 'skills/' or "
                             "'files/'.",
-                            len, len ? quote + 1 : "");
-    return arena_printf(arena, "Security Error: Command is not allowed: %s.", reason);
+                            verdict->word);
+    case GUARD_RULE_OTHER:
+        break;
+    }
+    return arena_printf(arena, "Security Error: Command is not allowed: %s.", verdict->reason);
 }
 
 const char *fsb2_refusal(struct arena *arena, const char *const *commands, const char *workspace, const char *line,
@@ -198,7 +200,7 @@ const char *fsb2_refusal(struct arena *arena, const char *const *commands, const
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         guard_judge(&policies[i], arena, line, len, workspace, &verdict);
         if (verdict.risk == GUARD_REFUSE)
-            return fsb2_said(arena, verdict.reason);
+            return fsb2_verdict(arena, &verdict);
     }
     if (words_parse(arena, line, len, &script, &err) < 0)
         return arena_printf(arena, "Security Error: Command is not allowed: %s.", err.text);

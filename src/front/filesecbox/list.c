@@ -60,10 +60,10 @@ int filesecbox_skills(struct filesecbox *call, struct filesecbox_skill **ret_ski
                       struct err *err) {
     struct found found = {.known = call->skills, .arena = http_arena(call->request)};
     struct catalog catalog;
-    int failed = call->box ? 0 : filesecbox_share(call, err);
-    if (!failed && !call->box) {
+    int failed;
+    if (!call->box) {
         failed = base_each(call->skills, call->agent, found_base, &found, err);
-    } else if (!failed) {
+    } else {
         failed = catalog_folder(front_of(call->request)->tools.catalogs, call->box, SKILL_PATH, found.arena,
                                 http_fd(call->request), &catalog, err);
         if (!failed)

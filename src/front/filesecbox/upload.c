@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "base/fd.h"
-#include "front/filesecbox/seed.h"
+#include "front/filesecbox/filesecbox.h"
 #include "front/trail.h"
 #include "http/multipart.h"
 #include "skill/own/own.h"
@@ -13,8 +13,7 @@
 static const char *const reserved_skills[] = {"skill-creator", NULL};
 
 int filesecbox_scope(struct filesecbox *call, const char *field, bool base, struct err *err) {
-    const char *scope = http_query(call->request, "scope", NULL);
-    scope = scope ? scope : field;
+    const char *scope = call->args.scope.data ? call->args.scope.data : field;
     if (scope && *scope && strcasecmp(scope, "overlay") != 0 && strcasecmp(scope, "baseline") != 0)
         return err_set(err, ERR_INVALID, "scope is overlay or baseline, not '%.100s'", scope);
     if (scope && *scope)
@@ -58,9 +57,9 @@ void filesecbox_upload_done(struct filesecbox_upload *upload) {
     scratch_done(&upload->file);
 }
 
-int filesecbox_told(struct filesecbox *call, const char *text, const struct own_change *change, struct err *err) {
+int filesecbox_changed(struct filesecbox *call, const char *text, const struct own_change *change, struct err *err) {
     autoanswer answer;
-    filesecbox_open(&answer, call->request);
+    filesecbox_open(&answer, call);
     json_str(&answer.json, text);
     if (change->pending)
         json_put_bool(&answer.json, "pending", true);
@@ -102,29 +101,23 @@ static int upload_run(struct filesecbox *call, struct filesecbox_upload *upload,
                    err);
 }
 
-int filesecbox_upload(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    autofilesecbox call;
+int filesecbox_upload(struct filesecbox *call, struct err *err) {
     __attribute__((cleanup(filesecbox_upload_done))) struct filesecbox_upload upload = {.file.fd = -1};
     struct own_change change = {0};
-    int failed = filesecbox_begin(request, &call, err);
-    if (failed)
-        return failed;
-    const struct skill_settings *settings = skills_settings(call.skills);
+    const struct skill_settings *settings = skills_settings(call->skills);
     bool newest = settings->newest;
-    int scope = filesecbox_scope(&call, NULL, newest, err); /* who may not need not send it all */
-    if (scope < 0)
-        return scope;
-    failed = filesecbox_receive(&call, settings->upload_bytes, "skill_upload_bytes", &upload, err);
-    if (failed)
+    int scope = filesecbox_scope(call, NULL, newest, err); /* who may not need not send it all */
+    int failed =
+        scope < 0 ? scope : filesecbox_receive(call, settings->upload_bytes, "skill_upload_bytes", &upload, err);
+    if (failed >= 0)
+        failed = scope = filesecbox_scope(call, upload.scope, newest, err);
+    if (failed < 0)
+        return filesecbox_form(call, failed, err);
+    failed = upload_run(call, &upload, scope, &change, err);
+    if (failed < 0)
         return failed;
-    scope = filesecbox_scope(&call, upload.scope, newest, err);
-    if (scope < 0)
-        return scope;
-    if (upload_run(&call, &upload, scope, &change, err) < 0)
-        return filesecbox_fail(request, newest ? 200 : 500, newest ? "" : "Upload failed: ", err);
     autobuf text = buf_max(4u << 20);
     upload_names(upload.skills, newest && scope == SCOPE_BASELINE, &text);
     const char *shown = buf_cstr(&text);
-    return filesecbox_told(&call, shown ? shown : "Upload successful.", &change, err);
+    return filesecbox_changed(call, shown ? shown : "Upload successful.", &change, err);
 }

@@ -34,6 +34,20 @@ const char *guard_shown(const char *text) {
     return plain ? text : "...";
 }
 
+void guard_broken(struct guard *guard, enum guard_rule rule, const char *word) {
+    struct guard_verdict *verdict = guard->verdict;
+    const char *shown = guard_shown(word);
+    if (verdict->risk == GUARD_REFUSE)
+        return;
+    if (rule == GUARD_RULE_ALLOW)
+        guard_find(guard, GUARD_REFUSE, "command '%s' is not allowed", shown);
+    else
+        guard_find(guard, GUARD_REFUSE, "the path '%s' %s", shown,
+                   rule == GUARD_RULE_PARENTS ? "has '..' in it" : "is outside the allowed directories");
+    verdict->rule = rule;
+    snprintf(verdict->word, sizeof verdict->word, "%s", shown);
+}
+
 /* ---- the allow list ---- */
 
 /* Words of the shell's that start no program and change no command's meaning. */
@@ -93,7 +107,7 @@ static void allow_view(struct guard *guard, const struct guard_view *view) {
             allow_word(guard, word, true);
     if (!view->hidden && !view_one_of(text, free_words) && !view_one_of(text, guard->policy->allow) &&
         !is_function(guard, text))
-        guard_find(guard, GUARD_REFUSE, "command '%s' is not allowed", guard_shown(text));
+        guard_broken(guard, GUARD_RULE_ALLOW, text);
 }
 
 /* Whatever is run without standing in the text. */

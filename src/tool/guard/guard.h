@@ -28,9 +28,13 @@ struct guard_policy {
 };
 extern const struct guard_policy guard_defaults;
 
+enum guard_rule { GUARD_RULE_OTHER, GUARD_RULE_ALLOW, GUARD_RULE_PARENTS, GUARD_RULE_ROOTS };
+
 struct guard_verdict {
     enum guard_risk risk;
-    char reason[160]; /* "" for pass: "recursive removal of '/'" */
+    enum guard_rule rule; /* of the policy that was broken */
+    char word[64];        /* the command or the path that broke it; "..." where it cannot be shown */
+    char reason[160];     /* "" for pass: "recursive removal of '/'" */
 };
 /* Parses; never runs or expands anything. workspace: an absolute path. */
 void guard_judge(const struct guard_policy *policy, struct arena *arena, const char *command, size_t len,

@@ -85,15 +85,15 @@ static void judge_word(struct guard *guard, const struct word *word, bool separa
     const char *text = word->text, *path = path_of(text);
     bool address = strstr(text, "://") && !strstr(text, "file://");
     if (!policy->parents && !address && has_parent(text))
-        guard_find(guard, GUARD_REFUSE, "the path '%s' has '..' in it", guard_shown(text));
+        guard_broken(guard, GUARD_RULE_PARENTS, text);
     if (policy->absolute_paths)
         return;
     if (word->flags & WORD_TILDE && text[1] && text[1] != '/')
-        guard_find(guard, GUARD_REFUSE, "the path '%s' is outside the allowed directories", guard_shown(text));
+        guard_broken(guard, GUARD_RULE_ROOTS, text);
     if (!path || (!path[strspn(path, "/")] && (separator || path != text)))
         return; /* a lone slash is what cut and awk part by */
     if (!path_fine(guard, path_folded(guard->arena, path)))
-        guard_find(guard, GUARD_REFUSE, "the path '%s' is outside the allowed directories", guard_shown(path));
+        guard_broken(guard, GUARD_RULE_ROOTS, path);
 }
 
 /* Commands whose words are texts; whose first argument, or that of -e, is a program or a pattern; and where "/" parts. */

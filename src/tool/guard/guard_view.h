@@ -31,6 +31,9 @@ struct guard {
 void guard_find(struct guard *guard, enum guard_risk risk, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The word breaks a rule of the policy. */
+void guard_broken(struct guard *guard, enum guard_rule rule, const char *word);
+
 /* A word in a reason: whole or not at all, so that no half of a secret gets past those who look for whole ones. */
 const char *guard_shown(const char *text);
 
