@@ -39,7 +39,7 @@ static int duplex_answered(struct box *box, struct box_duplex *duplex, uint64_t 
 int box_exec_open(struct box *box, const struct exec_request *request, bool input, struct box_duplex *duplex,
                   struct err *err) {
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    int r = exec_args(request, input ? CALL_STDIN : 0, &args, err);
+    int r = verb_exec_args(request, input ? CALL_STDIN : 0, &args, err);
     return r < 0 ? r : duplex_open(box, duplex, OP_EXEC, &args, err);
 }
 
@@ -102,7 +102,7 @@ static int duplex_started(const struct event *event, const struct box_stream *ho
 static int duplex_end(struct box_duplex *duplex, const struct event *event, const struct box_stream *hooks, void *user,
                       struct err *err) {
     struct exec_result result;
-    int r = exec_result_decode(event, &result, err);
+    int r = verb_exec_result(event, &result, err);
     result.memory_limit_bytes = duplex->memory_bytes;
     if (r == 0 && hooks->end)
         r = hooks->end(user, &result, err);

@@ -15,7 +15,7 @@ static size_t exec_rows(struct buf *args, enum field_id id, const char *const *r
     return count;
 }
 
-int exec_args(const struct exec_request *request, uint64_t flags, struct buf *args, struct err *err) {
+int verb_exec_args(const struct exec_request *request, uint64_t flags, struct buf *args, struct err *err) {
     if (request->command)
         field_text(args, FIELD_COMMAND, request->command);
     else if (!request->argv || !request->argv[0])
@@ -73,7 +73,7 @@ static struct exec_result exec_result_of(const struct box *box, const struct fie
     };
 }
 
-int exec_result_decode(const struct event *end, struct exec_result *ret_result, struct err *err) {
+int verb_exec_result(const struct event *end, struct exec_result *ret_result, struct err *err) {
     autoarena arena = ARENA_EMPTY;
     struct fields fields;
     int r = fields_parse(view_of(end->data, end->len), &arena, &fields, err);
@@ -133,7 +133,7 @@ static int exec_shared(struct box *box, const struct exec_request *request, cons
                        struct exec_result *ret_result, struct err *err) {
     static const struct verb_sink to_sink = {.stat = exec_stat, .data = exec_data};
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    int r = exec_args(request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err);
+    int r = verb_exec_args(request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err);
     if (r < 0)
         return r;
     struct exec_run run = {.sink = sink, .input = request->input, .left = request->input_len};
@@ -175,7 +175,7 @@ static int spawn_shared(struct box *box, const struct exec_request *request, uin
                         uint64_t *ret_started_ms, struct err *err) {
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     /* Its stdin stays open for box_input; what the request brings is fed first. */
-    int r = exec_args(request, CALL_BACKGROUND | CALL_STDIN, &args, err);
+    int r = verb_exec_args(request, CALL_BACKGROUND | CALL_STDIN, &args, err);
     if (r < 0)
         return r;
     autoarena arena = ARENA_EMPTY;

@@ -589,6 +589,8 @@ void reply_fail(struct rcall *call, const struct err *err) {
     field_text(&call->wire->out, FIELD_MESSAGE, err->text);
     if (err->number)
         field_number(&call->wire->out, FIELD_ERRNO, (uint64_t)err->number);
+    if (err->why)
+        field_number(&call->wire->out, FIELD_WHY, err->why);
     frame_end(&call->wire->out, begin);
     call->wire->urgent = true;
     call_drop(call);

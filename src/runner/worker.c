@@ -147,6 +147,8 @@ static void worker_fail(struct worker *worker, const struct err *failure) {
     field_text(&fields, FIELD_MESSAGE, failure->text);
     if (failure->number)
         field_number(&fields, FIELD_ERRNO, (uint64_t)failure->number);
+    if (failure->why)
+        field_number(&fields, FIELD_WHY, failure->why);
     worker->item_frame = SIZE_MAX; /* what was being filled may be half a record */
     buf_clear(&worker->out);
     (void)worker_frame(worker, FRAME_FAIL, 0, fields.data, fields.len, &err);

@@ -164,7 +164,7 @@ static int kernel_start(struct box *box, const struct kernel_kind *kind, const s
     const char *const javascript[] = {kernel->program, mark, "-e", kind->driver, idle, NULL};
     const struct exec_request exec = {.argv = node ? javascript : python, .cwd = wanted->cwd};
     int failed = box_spawn(box, &exec, &kernel->pid, &kernel->created_ms, err);
-    if (failed == -ERR_NOT_FOUND && strstr(err->text, "no command"))
+    if (failed && err->why == WHY_NO_COMMAND)
         return err_set(err, ERR_UNSUPPORTED,
                        "%s is not installed in this box: put '%s' into its template or image (Debian: package %s)",
                        kind->language, kernel->program, kind->package);
