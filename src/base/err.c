@@ -114,3 +114,14 @@ int err_from_wire(unsigned number) {
             return err_table[i].code;
     return ERR_PROTOCOL;
 }
+
+unsigned err_wire_number(const struct err *err) {
+    return (unsigned)(err->number & 0xfff) | (unsigned)err->why << 12;
+}
+
+void err_wire_take(struct err *err, unsigned long long number) {
+    if (number >> 12 >= WHY_COUNT)
+        return;
+    err->number = (int)(number & 0xfff);
+    err->why = (enum err_why)(number >> 12);
+}

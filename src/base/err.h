@@ -69,5 +69,9 @@ enum err_code err_from_errno(int number);
 const char *err_name(int code);     /* "NOT_FOUND"; "INTERNAL" for an unknown number */
 int err_http_status(int code);      /* 404; 500 for an unknown number */
 int err_from_wire(unsigned number); /* a number from a peer, made a known positive code */
+/* errno and reason as one number: errno in the low 12 bits, where the kernel has no more. A peer that knows no reasons
+ * ignores numbers above those. 0: neither. */
+unsigned err_wire_number(const struct err *err);
+void err_wire_take(struct err *err, unsigned long long number); /* from a peer; an unknown reason is WHY_NONE */
 
 #endif

@@ -148,10 +148,8 @@ static int call_take(struct call *call, struct event *ret_event, struct err *err
         while (field_next(&fields, &field, &ignored) > 0)
             if (field.id == FIELD_MESSAGE)
                 err_set(err, (enum err_code)call->fail_code, "%.*s", (int)field.len, (const char *)field.data);
-            else if (field.id == FIELD_ERRNO && field.number < 4096) /* the kernel has no more; it follows MESSAGE */
-                err->number = (int)field.number;
-            else if (field.id == FIELD_WHY && field.number < WHY_COUNT)
-                err->why = (enum err_why)field.number;
+            else if (field.id == FIELD_ERRNO) /* it follows MESSAGE */
+                err_wire_take(err, field.number);
         return -call->fail_code;
     }
     *ret_event = event;

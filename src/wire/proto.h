@@ -20,7 +20,7 @@
     X(DATA, 4, B)   /* bytes of a stream (flags: which), or input of the call; costs credit */                         \
     X(ITEM, 5, R)   /* records; costs credit */                                                                        \
     X(END, 6, R)    /* the call is done; its results */                                                                \
-    X(FAIL, 7, R)   /* the call failed: CODE, MESSAGE, ERRNO? and WHY? (enum err_why) */                                                     \
+    X(FAIL, 7, R)   /* the call failed: CODE, MESSAGE, and ERRNO? (err_wire_number) */                                                     \
     X(CREDIT, 8, B) /* u32: the peer may send that many more bytes of DATA and ITEM payload on this call */            \
     X(EOF, 9, D)    /* the input of the call is complete */                                                            \
     X(CANCEL, 10, D) /* end the call and what it started; answered by END or FAIL */
@@ -101,7 +101,7 @@ enum op {
     X(AFTER, 62, B) X(WORKSPACE, 63, S) X(SECRET, 64, L) X(ENV_DROP, 65, L) X(AUTHOR, 66, N) X(LAST, 67, N)      \
     X(LINES, 68, N) X(IGNORE, 72, S) X(LEFT, 73, N) X(CHANGES, 74, N)             \
     X(SESSION, 75, S) X(QUIET_MS, 76, N) X(USED_MS, 77, N) X(WAITING, 78, N) X(NOTE, 79, S)                            \
-    X(ERRNO, 90, N) X(WHY, 91, N)         \
+    X(ERRNO, 90, N)         \
     X(INCLUDE, 80, L) X(EXCLUDE, 81, L) X(SORT, 82, N) X(CONTEXT_AFTER, 83, N)
 
 #define FIELD_IDS 96 /* every number above is below it */
