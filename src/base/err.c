@@ -31,22 +31,35 @@ static const struct {
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* The number of bytes of the sentence, or negative. */
+static int err_say(struct err *err, enum err_code code, int number, const char *format, va_list args) {
+    err->code = (int)code;
+    err->number = number;
+    err->why = WHY_NONE;
+    return vsnprintf(err->text, sizeof err->text, format, args);
+}
+
 int err_set(struct err *err, enum err_code code, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    err->code = (int)code;
-    err->number = 0;
-    vsnprintf(err->text, sizeof err->text, format, args);
+    err_say(err, code, 0, format, args);
     va_end(args);
+    return -(int)code;
+}
+
+int err_set_why(struct err *err, enum err_code code, enum err_why why, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    err_say(err, code, 0, format, args);
+    va_end(args);
+    err->why = why;
     return -(int)code;
 }
 
 int err_errno(struct err *err, int number, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    err->code = (int)err_from_errno(number);
-    err->number = number;
-    int length = vsnprintf(err->text, sizeof err->text, format, args);
+    int length = err_say(err, err_from_errno(number), number, format, args);
     va_end(args);
     if (length >= 0 && (size_t)length < sizeof err->text)
         snprintf(err->text + length, sizeof err->text - (size_t)length, ": %s", strerror(number));
@@ -56,9 +69,7 @@ int err_errno(struct err *err, int number, const char *format, ...) {
 int err_told(struct err *err, int number, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    err->code = (int)err_from_errno(number);
-    err->number = number;
-    vsnprintf(err->text, sizeof err->text, format, args);
+    err_say(err, err_from_errno(number), number, format, args);
     va_end(args);
     return -err->code;
 }
@@ -102,4 +113,15 @@ int err_from_wire(unsigned number) {
         if (err_table[i].code == (int)number)
             return err_table[i].code;
     return ERR_PROTOCOL;
+}
+
+unsigned err_wire_number(const struct err *err) {
+    return (unsigned)(err->number & 0xfff) | (unsigned)err->why << 12;
+}
+
+void err_wire_take(struct err *err, unsigned long long number) {
+    if (number >> 12 >= WHY_COUNT)
+        return;
+    err->number = (int)(number & 0xfff);
+    err->why = (enum err_why)(number >> 12);
 }

@@ -32,14 +32,32 @@ enum err_code {
 #undef X
 };
 
+/* The reason, where a caller decides by it and the code is not enough: never by the words of a sentence. The numbers go
+ * over the wire and are never reused. */
+enum err_why {
+    WHY_NONE,
+    WHY_PATTERN = 1,    /* INVALID: the pattern of a search is malformed */
+    WHY_NO_SHELL = 2,   /* NOT_FOUND: the box lacks the shell that runs commands */
+    WHY_NO_COMMAND = 3, /* NOT_FOUND: the box lacks the program */
+    WHY_NO_BOX = 4,     /* NOT_FOUND */
+    WHY_DAMAGED = 5,    /* IO: a database file has to be replaced */
+    WHY_PAUSED = 6,     /* the container is paused already */
+    WHY_UNSEEN = 7,     /* the container engine does not see a directory of this machine */
+    WHY_COUNT
+};
+
 struct err {
-    int code;       /* a positive ERR_ number, 0 when unset */
-    int number;     /* the errno that it came from; 0: none */
-    char text[600]; /* names the thing and, where there is one, the fix */
+    int code;         /* a positive ERR_ number, 0 when unset */
+    enum err_why why; /* WHY_NONE: nobody decides by more than the code */
+    int number;       /* the errno that it came from; 0: none */
+    char text[600];   /* names the thing and, where there is one, the fix */
 };
 
 /* Sets code and sentence; returns -code so that callers can write `return err_set(...)`. */
 int err_set(struct err *err, enum err_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same with a reason. */
+int err_set_why(struct err *err, enum err_code code, enum err_why why, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* The same from an errno: the code is chosen by err_from_errno, ": strerror" is added to the sentence. */
 int err_errno(struct err *err, int number, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same with the sentence as it is. */
@@ -51,5 +69,9 @@ enum err_code err_from_errno(int number);
 const char *err_name(int code);     /* "NOT_FOUND"; "INTERNAL" for an unknown number */
 int err_http_status(int code);      /* 404; 500 for an unknown number */
 int err_from_wire(unsigned number); /* a number from a peer, made a known positive code */
+/* errno and reason as one number: errno in the low 12 bits, where the kernel has no more. A peer that knows no reasons
+ * ignores numbers above those. 0: neither. */
+unsigned err_wire_number(const struct err *err);
+void err_wire_take(struct err *err, unsigned long long number); /* from a peer; an unknown reason is WHY_NONE */
 
 #endif

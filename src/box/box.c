@@ -36,6 +36,10 @@ uint64_t box_last_used_ms(const struct box *box) {
     return clock_wall_ms() - (now_ms > used_ms ? now_ms - used_ms : 0);
 }
 
+bool box_alive(const struct box *box) {
+    return box->wire && wire_alive(box->wire);
+}
+
 bool box_attaches(const struct box *box) {
     return backend_attaches(box->ops, box->backend, &box->spec);
 }

@@ -56,6 +56,7 @@ void *box_guest(struct box *box, size_t size);
 const char *box_state_name(enum box_state state);
 uint64_t box_last_used_ms(const struct box *box); /* wall clock */
 const char *box_workspace(const struct box *box);
+bool box_alive(const struct box *box);    /* its runner is connected */
 bool box_attaches(const struct box *box); /* spec.attached is mounted in it */
 int box_usage(struct box *box, struct usage *ret_usage, struct err *err);
 
@@ -150,19 +151,6 @@ typedef ssize_t (*box_reader)(void *user, void *data, size_t size, struct err *e
 ssize_t box_read_view(void *view, void *data, size_t size, struct err *err); /* a box_reader of a struct view */
 int box_input(struct box *box, uint64_t pid, bool close_after, box_reader read_fn, void *user, int watch,
               struct err *err);
-
-/* The raw EXEC call, for a caller that streams stdin (`cubby run`, the exec front with an open stdin): pump with
- * call_next, call_send and call_send_eof; END decodes with exec_result_decode; closing the call early ends the command.
- * stream_input: stdin is the call's input and request->input is not looked at. */
-int box_exec_open(struct box *box, const struct exec_request *request, bool stream_input, struct call **ret_call,
-                  struct err *err);
-/* A terminal: the raw call, for the one caller that pumps both ways (PTY WebSocket, `cubby run -t`). */
-int box_attach(struct box *box, uint64_t pid, uint64_t offset, struct call **ret_call, struct err *err);
-/* A server in the box that listens on a port of its loopback: the raw call, connected. Its bytes are EVENT_DATA, ours go
- * with call_send, call_send_eof half-closes, EVENT_END is the server's end. NOT_FOUND: nobody listens; TIMEOUT: nobody
- * accepts; GONE: the watched client hung up, or the box ended. */
-int box_connect(struct box *box, uint16_t port, int watch, struct call **ret_call, struct err *err);
-int exec_result_decode(const struct box *box, const struct event *end, struct exec_result *ret_result, struct err *err);
 
 /* ---- sessions (box_session.c): a shell that lives on from command to command ----
  *

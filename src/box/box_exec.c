@@ -15,7 +15,7 @@ static size_t exec_rows(struct buf *args, enum field_id id, const char *const *r
     return count;
 }
 
-static int exec_args(const struct exec_request *request, uint64_t flags, struct buf *args, struct err *err) {
+int verb_exec_args(const struct exec_request *request, uint64_t flags, struct buf *args, struct err *err) {
     if (request->command)
         field_text(args, FIELD_COMMAND, request->command);
     else if (!request->argv || !request->argv[0])
@@ -56,13 +56,6 @@ static int exec_args(const struct exec_request *request, uint64_t flags, struct 
     return 0;
 }
 
-int box_exec_open(struct box *box, const struct exec_request *request, bool stream_input, struct call **ret_call,
-                  struct err *err) {
-    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    int r = exec_args(request, stream_input ? CALL_STDIN : 0, &args, err);
-    return r < 0 ? r : call_open(box->wire, OP_EXEC, &args, NULL, 0, false, ret_call, err);
-}
-
 static struct exec_result exec_result_of(const struct box *box, const struct fields *end) {
     return (struct exec_result){
         .exited = end->has[FIELD_EXIT],
@@ -80,13 +73,12 @@ static struct exec_result exec_result_of(const struct box *box, const struct fie
     };
 }
 
-int exec_result_decode(const struct box *box, const struct event *end, struct exec_result *ret_result,
-                       struct err *err) {
+int verb_exec_result(const struct event *end, struct exec_result *ret_result, struct err *err) {
     autoarena arena = ARENA_EMPTY;
     struct fields fields;
     int r = fields_parse(view_of(end->data, end->len), &arena, &fields, err);
     if (r == 0)
-        *ret_result = exec_result_of(box, &fields);
+        *ret_result = exec_result_of(NULL, &fields);
     return r;
 }
 
@@ -139,7 +131,7 @@ static int exec_shared(struct box *box, const struct exec_request *request, cons
                        struct exec_result *ret_result, struct err *err) {
     static const struct verb_sink to_sink = {.stat = exec_stat, .data = exec_data};
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    int r = exec_args(request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err);
+    int r = verb_exec_args(request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err);
     if (r < 0)
         return r;
     struct exec_run run = {.sink = sink, .input = view_of(request->input, request->input_len)};
@@ -181,7 +173,7 @@ static int spawn_shared(struct box *box, const struct exec_request *request, uin
                         uint64_t *ret_started_ms, struct err *err) {
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     /* Its stdin stays open for box_input; what the request brings is fed first. */
-    int r = exec_args(request, CALL_BACKGROUND | CALL_STDIN, &args, err);
+    int r = verb_exec_args(request, CALL_BACKGROUND | CALL_STDIN, &args, err);
     if (r < 0)
         return r;
     autoarena arena = ARENA_EMPTY;
@@ -376,11 +368,4 @@ int box_input(struct box *box, uint64_t pid, bool close_after, box_reader read_f
     autoarena arena = ARENA_EMPTY;
     struct fields end;
     return verb_run(box, &verb, &arena, &end, err);
-}
-
-int box_attach(struct box *box, uint64_t pid, uint64_t offset, struct call **ret_call, struct err *err) {
-    autobuf args = buf_max(64);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_OFFSET, offset);
-    return call_open(box->wire, OP_ATTACH, &args, NULL, 0, false, ret_call, err);
 }

@@ -237,7 +237,7 @@ static int grep_args(struct box *box, const struct grep_request *request, struct
     bool newer = request->multiline || request->flat || request->offset || request->before != request->after;
     int include = 0, exclude = 0;
     if (!*request->pattern || strlen(request->pattern) > LIMIT_PATTERN_BYTES)
-        return err_set(err, ERR_INVALID, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
+        return err_set_why(err, ERR_INVALID, WHY_PATTERN, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
     field_text(args, FIELD_PATTERN, request->pattern);
     int r = request->path ? verb_path(args, FIELD_PATH, request->path, err) : 0;
     if (r == 0)

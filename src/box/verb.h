@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "box/box.h"
+#include "wire/call.h"
 #include "wire/frame.h"
 
 enum {
@@ -47,6 +48,9 @@ int verb_processes(struct box *box, uint64_t pid, uint64_t timeout_ms,
 /* For ops that answer with END alone. */
 int verb_short(struct box *box, enum op op, const struct buf *args, struct arena *arena, struct fields *ret_end,
                struct err *err);
+/* The fields of a command, checked; flags: of the call. */
+int verb_exec_args(const struct exec_request *request, uint64_t flags, struct buf *args, struct err *err);
+int verb_exec_result(const struct event *end, struct exec_result *ret_result, struct err *err);
 /* The runner sent something no runner may: the wire ends, the verb with it. */
 int verb_broken(struct box *box, struct err *err);
 /* UNSUPPORTED: an older runner would do it with the agent's. */

@@ -236,9 +236,9 @@ static int stdio_acquire(void *door, const char *user, const char *thread, struc
     int code = 0;
     (void)user, (void)thread; /* all have the one box */
     pthread_mutex_lock(&stdio->lock);
-    while (box->wire && !wire_alive(box->wire) && stdio->users)
+    while (box->wire && !box_alive(box) && stdio->users)
         pthread_cond_wait(&stdio->changed, &stdio->lock);
-    if (!box->wire || !wire_alive(box->wire)) {
+    if (!box_alive(box)) {
         struct err ignored;
         code = engine_start(&stdio->engine, err);
         if (code == 0 && box->spec.env_count && strcmp(box->spec.env[0], "HOME=" STDIO_HOME) == 0)

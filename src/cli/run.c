@@ -116,15 +116,17 @@ static int run_exec(struct run *run, struct err *err) {
         terminal_size(STDOUT_FILENO, &request.cols, &request.rows);
         request.env = env;
     }
-    struct streams streams = {
-        .box = &run->engine.box, .signal_fd = run->signal_fd, .input = run->input, .terminal = run->terminal};
-    int code = box_exec_open(&run->engine.box, &request, run->input, &streams.call, err);
+    struct streams streams = {.box = &run->engine.box, .terminal = run->terminal};
+    streams.duplex = (struct box_duplex){
+        .fd = run->input ? STDIN_FILENO : -1, .wake_fd = run->signal_fd, .held = buf_max(LIMIT_FRAME_PAYLOAD_BYTES)};
+    int code = box_exec_open(&run->engine.box, &request, run->input, &streams.duplex, err);
     if (code == 0 && run->terminal && isatty(STDIN_FILENO))
         code = terminal_raw(STDIN_FILENO, err);
     if (code == 0)
-        code = streams_run(&streams, &run->result, err);
+        code = streams_run(&streams, err);
+    run->result = streams.result;
     run->ended_by = streams.ended_by;
-    call_close(streams.call);
+    box_duplex_close(&streams.duplex);
     return code;
 }
 

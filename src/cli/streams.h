@@ -5,18 +5,18 @@
 
 #include <stdbool.h>
 
-#include "box/box.h"
+#include "box/duplex.h"
 
 struct streams {
     struct box *box;
-    struct call *call; /* an open EXEC */
-    int signal_fd;     /* terminal_signals */
-    bool input;        /* standard input goes to the command */
-    bool terminal;     /* the command has a pty: window changes go to it */
-    int ended_by;      /* out: the signal that ended us, 0: none */
+    struct box_duplex duplex;  /* an open command; fd: standard input or -1; wake_fd: terminal_signals */
+    bool terminal;             /* the command has a pty: window changes go to it */
+    uint64_t pid;              /* of the command, once it has begun */
+    int ended_by;              /* out: the signal that ended us, 0: none */
+    struct exec_result result; /* out */
 };
 
 /* Until the command ended (0 and its result), a signal came (-ERR_GONE, ended_by), or something failed. */
-int streams_run(struct streams *streams, struct exec_result *ret_result, struct err *err);
+int streams_run(struct streams *streams, struct err *err);
 
 #endif

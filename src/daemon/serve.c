@@ -260,7 +260,7 @@ static int daemon_run(struct daemon *daemon, struct err *err) {
     struct front *front = &daemon->front;
     pthread_t thread;
     int failed = daemon_http(daemon->conf, front, err);
-    if (failed && strstr(err->text, strerror(EADDRINUSE)))
+    if (failed && err->number == EADDRINUSE)
         return err_set(err, ERR_BUSY, "%s is in use, maybe by another cubbyd; choose another with --listen HOST:PORT",
                        daemon->conf->listen);
     if (failed)

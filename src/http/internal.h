@@ -213,7 +213,8 @@ struct http_request {
     size_t in_at, in_end; /* bytes behind the head in the worker's scratch: [in_at, in_end) */
     size_t head_end;
 
-    int status; /* 0: not answered yet */
+    int status;       /* 0: not answered yet */
+    enum err_why why; /* of the error that is being answered */
     bool ended, aborted, chunked, close, no_body;
     int64_t reply_left;                               /* -1: chunked or until close */
     uint64_t bytes_in, bytes_out, start_us, wrote_ms; /* wrote_ms: of an event stream; 0: nothing yet */

@@ -382,8 +382,13 @@ int reply_refusal(struct http_request *request, int status, const char *code, co
 }
 
 int http_reply_error(struct http_request *request, const struct err *err) {
+    request->why = err->why;
     int status = err->code == ERR_TIMEOUT && request->body_late ? 408 : err_http_status(err->code);
     return reply_refusal(request, status, err_name(err->code), err->text);
+}
+
+enum err_why http_why(const struct http_request *request) {
+    return request->why;
 }
 
 bool http_alive_due(const struct http_request *request) {

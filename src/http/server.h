@@ -161,6 +161,7 @@ void http_reply_header(struct http_request *request, const char *name,
                        const char *value); /* before begin; CR/LF: asserted */
 int http_reply(struct http_request *request, int status, const char *type, const void *data, size_t len);
 int http_reply_error(struct http_request *request, const struct err *err); /* the error object of api.md */
+enum err_why http_why(const struct http_request *request);                 /* of that error, for config.refuse */
 /* length -1: chunked (close-delimited for HTTP/1.0). HEAD sends no body whatever is written. */
 int http_reply_begin(struct http_request *request, int status, const char *type, int64_t length);
 int http_reply_write(struct http_request *request, const void *data, size_t len); /* -ERR_GONE / -ERR_TIMEOUT */

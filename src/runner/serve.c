@@ -587,8 +587,8 @@ void reply_fail(struct rcall *call, const struct err *err) {
     size_t begin = frame_begin(&call->wire->out, FRAME_FAIL, call->id, 0);
     field_number(&call->wire->out, FIELD_CODE, (uint64_t)err->code);
     field_text(&call->wire->out, FIELD_MESSAGE, err->text);
-    if (err->number)
-        field_number(&call->wire->out, FIELD_ERRNO, (uint64_t)err->number);
+    if (err_wire_number(err))
+        field_number(&call->wire->out, FIELD_ERRNO, err_wire_number(err));
     frame_end(&call->wire->out, begin);
     call->wire->urgent = true;
     call_drop(call);

@@ -145,8 +145,8 @@ static void worker_fail(struct worker *worker, const struct err *failure) {
     autobuf fields = buf_max(2048);
     field_number(&fields, FIELD_CODE, (uint64_t)failure->code);
     field_text(&fields, FIELD_MESSAGE, failure->text);
-    if (failure->number)
-        field_number(&fields, FIELD_ERRNO, (uint64_t)failure->number);
+    if (err_wire_number(failure))
+        field_number(&fields, FIELD_ERRNO, err_wire_number(failure));
     worker->item_frame = SIZE_MAX; /* what was being filled may be half a record */
     buf_clear(&worker->out);
     (void)worker_frame(worker, FRAME_FAIL, 0, fields.data, fields.len, &err);

@@ -68,7 +68,7 @@ static int open_once(struct skills *skills, struct err *err) {
 
 int skilldb_open(struct skills *skills, struct err *err) {
     int r = open_once(skills, err);
-    if (r == -ERR_IO && strstr(err->text, "damaged")) {
+    if (r < 0 && err->why == WHY_DAMAGED) {
         put_aside(skills);
         r = open_once(skills, err);
     }

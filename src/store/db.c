@@ -163,7 +163,7 @@ int db_fail(const struct db *db, struct err *err) {
     switch (code) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        return err_set(err, ERR_IO, "%s: the file is damaged (%s)", db->kind->what, message);
+        return err_set_why(err, ERR_IO, WHY_DAMAGED, "%s: the file is damaged (%s)", db->kind->what, message);
     case SQLITE_INTERRUPT:
         return err_set(err, ERR_TIMEOUT, "%s: it took too long; ask for less", db->kind->what);
     case SQLITE_BUSY:

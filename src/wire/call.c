@@ -1,4 +1,4 @@
-/* Calls: opening, the next event, input, cancelling. Called by the verbs (box/) and by the pumps of terminals. One call
+/* Calls: opening, the next event, input, cancelling. Called by the verbs (box/). One call
  * belongs to one thread at a time; different calls of one wire may be anybody's. Invariant: credit is given back only
  * for what the caller has finished with, so a slow caller holds up its own call and no other. */
 #include <assert.h>
@@ -148,8 +148,8 @@ static int call_take(struct call *call, struct event *ret_event, struct err *err
         while (field_next(&fields, &field, &ignored) > 0)
             if (field.id == FIELD_MESSAGE)
                 err_set(err, (enum err_code)call->fail_code, "%.*s", (int)field.len, (const char *)field.data);
-            else if (field.id == FIELD_ERRNO && field.number < 4096) /* the kernel has no more; it follows MESSAGE */
-                err->number = (int)field.number;
+            else if (field.id == FIELD_ERRNO) /* it follows MESSAGE */
+                err_wire_take(err, field.number);
         return -call->fail_code;
     }
     *ret_event = event;
@@ -179,20 +179,28 @@ static int call_look_locked(struct call *call, struct event *ret_event, struct e
     return 0;
 }
 
-/* The caller's descriptor without waiting; it must not starve while the runner has more and more to say. */
-static short call_peek(struct call *call, const struct call_wait *wait) {
-    if (!wait || wait->fd < 0 || ++call->since_look < LOOK_EVERY)
-        return 0;
+/* The caller's descriptors without waiting; they must not starve while the runner has more and more to say. */
+static bool call_peek(struct call *call, const struct call_wait *wait, short *ret_revents) {
+    if (!wait || (wait->fd < 0 && !wait->also) || ++call->since_look < LOOK_EVERY)
+        return false;
     call->since_look = 0;
-    struct pollfd look = {.fd = wait->fd, .events = wait->events};
-    return poll(&look, 1, 0) > 0 ? look.revents : 0;
+    struct pollfd look[2] = {{.fd = wait->fd, .events = wait->events}, {.fd = -1}};
+    if (wait->also)
+        look[1] = *wait->also;
+    if (poll(look, 2, 0) <= 0)
+        return false;
+    *ret_revents = look[0].revents;
+    if (wait->also)
+        wait->also->revents = look[1].revents;
+    return true;
 }
 
 int call_next(struct call *call, const struct call_wait *wait, struct event *ret_event, struct err *err) {
     struct wire *wire = call->wire;
+    short revents = 0;
     call_return_credit(call);
-    short revents = call_peek(call, wait);
-    if (revents) {
+    bool ready = call_peek(call, wait, &revents);
+    if (ready) {
         *ret_event = (struct event){.kind = EVENT_READY, .revents = revents, .fd = -1};
         return 0;
     }
@@ -202,7 +210,7 @@ int call_next(struct call *call, const struct call_wait *wait, struct event *ret
     pthread_mutex_lock(&wire->lock);
     int r;
     while ((r = call_look_locked(call, &event, err)) == 0) {
-        if (revents) {
+        if (ready) {
             event = (struct event){.kind = EVENT_READY, .revents = revents, .fd = -1};
             call->since_look = 0;
             r = 1;
@@ -212,7 +220,7 @@ int call_next(struct call *call, const struct call_wait *wait, struct event *ret
             r = err_set(err, ERR_TIMEOUT, "the runner did not answer in time");
             break;
         }
-        revents = wire_wait_locked(wire, call, wait);
+        ready = wire_wait_locked(wire, call, wait, &revents);
     }
     wire_leave_locked(wire);
     pthread_mutex_unlock(&wire->lock);

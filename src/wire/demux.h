@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "wire/wire.h"
+#include "wire/call.h"
 
 struct waiter;
 

@@ -20,7 +20,7 @@
     X(DATA, 4, B)   /* bytes of a stream (flags: which), or input of the call; costs credit */                         \
     X(ITEM, 5, R)   /* records; costs credit */                                                                        \
     X(END, 6, R)    /* the call is done; its results */                                                                \
-    X(FAIL, 7, R)   /* the call failed: CODE, MESSAGE and ERRNO? */                                                     \
+    X(FAIL, 7, R)   /* the call failed: CODE, MESSAGE, and ERRNO? (err_wire_number) */                                                     \
     X(CREDIT, 8, B) /* u32: the peer may send that many more bytes of DATA and ITEM payload on this call */            \
     X(EOF, 9, D)    /* the input of the call is complete */                                                            \
     X(CANCEL, 10, D) /* end the call and what it started; answered by END or FAIL */

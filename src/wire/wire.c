@@ -31,7 +31,7 @@
 #include "wire/frame.h"
 #include "wire/wire_private.h"
 
-enum { SEND_STALL_MS = 30000 };
+enum { SEND_STALL_MS = 30000, WAIT_FDS = 3 }; /* the wire or an eventfd, and the two of call_wait */
 
 /* ---- waiting ---- */
 
@@ -195,20 +195,20 @@ static void wire_demux_locked(struct wire *wire, struct intake intake) {
     }
 }
 
-static short wire_lead_locked(struct wire *wire, struct pollfd fds[2], int timeout_ms) {
+static bool wire_lead_locked(struct wire *wire, struct pollfd fds[WAIT_FDS], int timeout_ms) {
     wire->leading = true;
     pthread_mutex_unlock(&wire->lock);
-    int ready = poll(fds, 2, timeout_ms);
+    int ready = poll(fds, WAIT_FDS, timeout_ms);
     struct intake intake = {.n = -EAGAIN, .pass_fd = -1};
     if (ready > 0 && (fds[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)))
         intake = wire_read(wire);
     pthread_mutex_lock(&wire->lock);
     wire_demux_locked(wire, intake);
     wire->leading = false;
-    return ready > 0 ? fds[1].revents : 0;
+    return ready > 0 && (fds[1].revents || fds[2].revents);
 }
 
-static short wire_follow_locked(struct wire *wire, struct call *call, struct pollfd fds[2], int timeout_ms) {
+static bool wire_follow_locked(struct wire *wire, struct call *call, struct pollfd fds[WAIT_FDS], int timeout_ms) {
     struct waiter self = {.call = call, .wake_fd = wake_own_fd(), .next = wire->followers, .prev = &wire->followers};
     if (self.next)
         self.next->prev = &self.next;
@@ -219,7 +219,7 @@ static short wire_follow_locked(struct wire *wire, struct call *call, struct pol
     fds[0] = (struct pollfd){.fd = self.wake_fd, .events = POLLIN};
     if (self.wake_fd < 0 && (timeout_ms < 0 || timeout_ms > 10))
         timeout_ms = 10; /* no descriptors left: look now and then instead of being woken */
-    int ready = poll(fds, 2, timeout_ms);
+    int ready = poll(fds, WAIT_FDS, timeout_ms);
     uint64_t count;
     if (ready > 0 && fds[0].revents && read(self.wake_fd, &count, sizeof count) < 0)
         assert(errno == EAGAIN);
@@ -231,15 +231,22 @@ static short wire_follow_locked(struct wire *wire, struct call *call, struct pol
         call->waiter = NULL;
     if (wire->heir == &self)
         wire->heir = NULL;
-    return ready > 0 ? fds[1].revents : 0;
+    return ready > 0 && (fds[1].revents || fds[2].revents);
 }
 
-short wire_wait_locked(struct wire *wire, struct call *call, const struct call_wait *wait) {
-    struct pollfd fds[2] = {{.fd = wire->fd, .events = POLLIN}, {.fd = -1}};
+bool wire_wait_locked(struct wire *wire, struct call *call, const struct call_wait *wait, short *ret_revents) {
+    struct pollfd fds[WAIT_FDS] = {{.fd = wire->fd, .events = POLLIN}, {.fd = -1}, {.fd = -1}};
     if (wait && wait->fd >= 0)
         fds[1] = (struct pollfd){.fd = wait->fd, .events = wait->events};
+    if (wait && wait->also)
+        fds[2] = *wait->also;
     int timeout_ms = timeout_until(wait ? wait->deadline_ms : 0);
-    return wire->leading ? wire_follow_locked(wire, call, fds, timeout_ms) : wire_lead_locked(wire, fds, timeout_ms);
+    bool ready =
+        wire->leading ? wire_follow_locked(wire, call, fds, timeout_ms) : wire_lead_locked(wire, fds, timeout_ms);
+    *ret_revents = ready ? fds[1].revents : 0;
+    if (wait && wait->also)
+        wait->also->revents = ready ? fds[2].revents : 0;
+    return ready;
 }
 
 static bool call_has_event(const struct call *call) {
@@ -271,7 +278,7 @@ void wire_quiet_locked(struct wire *wire) {
 
 /* The socket is full: waits for room, reading meanwhile when nobody else does (rule 6). False: no room in time. */
 static bool wire_wait_room(struct wire *wire, uint64_t deadline_ms) {
-    struct pollfd fds[2] = {{.fd = wire->fd, .events = POLLIN | POLLOUT}, {.fd = -1}};
+    struct pollfd fds[WAIT_FDS] = {{.fd = wire->fd, .events = POLLIN | POLLOUT}, {.fd = -1}, {.fd = -1}};
     pthread_mutex_lock(&wire->lock);
     if (!wire->dead) {
         if (!wire->leading) {
@@ -332,10 +339,11 @@ static int wire_greet(struct wire *wire, unsigned timeout_ms, struct err *err) {
     int r = wire_send(wire, hello.data, hello.len, err);
     if (r < 0)
         return r;
+    short revents;
     struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + timeout_ms};
     pthread_mutex_lock(&wire->lock);
     while (!wire->demux.greeted && !wire->dead && clock_ms() < wait.deadline_ms)
-        wire_wait_locked(wire, NULL, &wait);
+        wire_wait_locked(wire, NULL, &wait, &revents);
     if (wire->demux.greeted && !wire->dead)
         r = 0;
     else if (wire->dead)

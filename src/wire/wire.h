@@ -1,4 +1,4 @@
-/* The daemon's end of a wire, and calls on it.
+/* The daemon's end of a wire; calls on it are in wire/call.h.
  *
  * A wire has no thread. Whoever waits in call_next either leads (reads the socket, sorts frames to their calls) or
  * follows (waits on its thread's eventfd); a leader that has its answer wakes one follower to lead. So an idle box
@@ -8,7 +8,6 @@
 #ifndef CUBBY_WIRE_WIRE_H
 #define CUBBY_WIRE_WIRE_H
 
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +18,6 @@
 #include "wire/proto.h"
 
 struct wire;
-struct call;
 
 /* Which descriptors the runner may pass. The root of a box, below which the daemon opens files itself, only one whose program
  * and file system are ours: a jail's. */
@@ -54,47 +52,5 @@ uint64_t wire_patience_ms(const struct wire *wire);
 void wire_set_ids(struct wire *wire, uid_t uid, gid_t gid);
 uid_t wire_uid(const struct wire *wire);
 gid_t wire_gid(const struct wire *wire);
-
-/* While waiting for the runner: another descriptor to look at. fd -1: none. events POLLRDHUP for "client hung up",
- * POLLIN|POLLRDHUP for a terminal. deadline_ms: clock_ms() at which call_next gives up (0: never). */
-struct call_wait {
-    int fd;
-    short events;
-    uint64_t deadline_ms;
-};
-
-enum event_kind {
-    EVENT_STAT,  /* data: fields; fd: descriptor or -1, now the caller's to close */
-    EVENT_DATA,  /* data: bytes; stream */
-    EVENT_ITEM,  /* data: records (item_next) */
-    EVENT_END,   /* data: fields; the last event */
-    EVENT_INPUT, /* the runner granted input credit after call_send took less than asked */
-    EVENT_READY, /* call_wait.fd has what was waited for; revents says what */
-};
-
-struct event {
-    enum event_kind kind;
-    uint8_t stream;
-    short revents;
-    int fd;
-    const uint8_t *data; /* valid until the next call_* on this call */
-    size_t len;
-};
-
-/* args: fields of the op without OP itself. input/input_len: sent together with the CALL, at most one frame's payload
- * and credit; eof: and the input is complete. BUSY beyond LIMIT_CALLS_PER_WIRE. */
-int call_open(struct wire *wire, enum op op, const struct buf *args, const void *input, size_t input_len, bool eof,
-              struct call **ret_call, struct err *err);
-/* A call that nobody waits for: done before whatever is sent after it; how it ended is not heard. */
-int call_tell(struct wire *wire, enum op op, const struct buf *args, struct err *err);
-/* The next event. 0 and *ret_event; the runner's FAIL comes back as -its code and its sentence; -ERR_TIMEOUT at the
- * deadline (the call lives on); -ERR_GONE / -ERR_PROTOCOL when the wire died. Consuming returns credit. */
-int call_next(struct call *call, const struct call_wait *wait, struct event *ret_event, struct err *err);
-/* Input: how many bytes were taken now (0: no credit, EVENT_INPUT will come), or a negative code. */
-ssize_t call_send(struct call *call, const void *data, size_t len, struct err *err);
-int call_send_eof(struct call *call, struct err *err);
-/* Ends a call early without freeing it: the runner is asked to stop; go on with call_next until END or an error. */
-void call_cancel(struct call *call);
-void call_close(struct call *call); /* frees; cancels first when not ended. NULL is fine */
 
 #endif

@@ -32,9 +32,10 @@ struct wire {
 
 /* Sends whole frames; waits while the socket is full, sorting what comes in meanwhile. GONE when the wire is dead. */
 int wire_send(struct wire *wire, const void *data, size_t len, struct err *err);
-/* Waits once, leading or following, until something may have changed. With the lock held, before and after. Returns
- * what wait->fd has (0: nothing); at the deadline just returns. call: whose events are waited for. */
-short wire_wait_locked(struct wire *wire, struct call *call, const struct call_wait *wait);
+/* Waits once, leading or following, until something may have changed. With the lock held, before and after. True: a
+ * descriptor of wait has something, *ret_revents that of fd; at the deadline just returns. call: whose events are waited
+ * for. */
+bool wire_wait_locked(struct wire *wire, struct call *call, const struct call_wait *wait, short *ret_revents);
 /* Before the first call on an idle wire: a runner that has spoken without being asked would answer it before it is sent. */
 void wire_quiet_locked(struct wire *wire);
 /* To be called before letting go of the lock for good after wire_wait_locked. */

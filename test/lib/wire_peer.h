@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "wire/frame.h"
-#include "wire/wire.h"
+#include "wire/call.h"
 
 static int count, failures;
 

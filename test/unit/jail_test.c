@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "box/box.h"
+#include "wire/call.h"
 
 static unsigned tests, failures;
 static bool nested;                    /* as an ordinary user, within the other test */

@@ -11,7 +11,8 @@
 #include "backend/remote/text/call.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "wire/frame.h"
+#include "wire/call.h"
+"wire/frame.h"
 #include "wire/piece.h"
 
 static int count, failures;

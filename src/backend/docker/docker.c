@@ -327,12 +327,6 @@ static int start_create(struct starting *starting, const struct buf *body, struc
     return r;
 }
 
-/* The engine's words for a directory of ours that it does not see: it is elsewhere, behind a socket all the same. */
-static bool unseen(const struct err *err) {
-    return strstr(err->text, "bind source path does not exist") ||
-           (strstr(err->text, "statfs") && strstr(err->text, "no such file or directory"));
-}
-
 static int start_make(struct starting *starting, struct docker_record *record, struct err *err) {
     struct backend *backend = starting->backend;
     autobuf body = buf_max(ROW_ANY_BYTES);
@@ -352,7 +346,7 @@ static int start_make(struct starting *starting, struct docker_record *record, s
         }
         struct err own;
         json_t *left = NULL;
-        if (starting->way.near && unseen(err)) {
+        if (starting->way.near && err->why == WHY_UNSEEN) { /* it is elsewhere, behind a socket all the same */
             starting->way.near = false;
             starting->way.workspace_dir = NULL;
             r = 0;

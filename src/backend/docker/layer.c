@@ -213,7 +213,7 @@ int docker_still(struct backend *backend, const char *id, const json_t *inspecti
     if (fd < 0)
         return err_errno(err, errno, "the directory of box '%.16s'", id);
     int r = set_paused(backend, id, true, err);
-    if (r < 0 && strstr(err->text, "paused") && docker_freeze(backend, id))
+    if (r < 0 && err->why == WHY_PAUSED && docker_freeze(backend, id))
         return 0;
     if (r < 0) /* it may have been done all the same */
         docker_still_end(backend, id);

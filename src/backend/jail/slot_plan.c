@@ -14,6 +14,7 @@
 #include "backend/box_entry.h"
 #include "backend/jail/reaper.h"
 #include "base/fd.h"
+#include "wire/call.h"
 #include "wire/frame.h"
 #include "wire/plan.h"
 

@@ -149,7 +149,7 @@ static int session_start(struct box *box, const struct language *language, const
     argv[n++] = idle;
     const struct exec_request exec = {.argv = argv, .cwd = cwd};
     int failed = box_spawn(box, &exec, &session->pid, &session->created_ms, err);
-    return failed == -ERR_NOT_FOUND && strstr(err->text, "no command")
+    return failed && err->why == WHY_NO_COMMAND
                ? interpreter_missing(language, session->program, err)
                : failed;
 }

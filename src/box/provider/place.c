@@ -479,7 +479,7 @@ static int open_box(struct provider *provider, struct box *old, enum place_how h
         return err_set(err, ERR_EXISTS, "there is a box %s already", old->id);
     opened->deleted = r == -ERR_NOT_FOUND;
     if (r < 0)
-        return opened->deleted ? err_set(err, ERR_NOT_FOUND, "no box '%.40s'", old->id) : r;
+        return opened->deleted ? err_set_why(err, ERR_NOT_FOUND, WHY_NO_BOX, "no box '%.40s'", old->id) : r;
     r = snapshot_settle(provider, &record, err);
     if (r == 0)
         r = open_recorded(provider, old, &record, how, opened, err);

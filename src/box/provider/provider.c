@@ -312,7 +312,7 @@ int provider_make(struct provider *provider, const struct record *record, struct
 /* ---- get, release, destroy ---- */
 
 static int no_box(const char *id, struct err *err) {
-    return err_set(err, ERR_NOT_FOUND, "no box '%.40s'", id);
+    return err_set_why(err, ERR_NOT_FOUND, WHY_NO_BOX, "no box '%.40s'", id);
 }
 
 static bool owned(const struct place *place, const char *user) {

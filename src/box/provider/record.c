@@ -385,7 +385,7 @@ int record_read(int boxes_fd, const char *id, struct arena *arena, struct record
     put_path(path, id, "box.json");
     autofd fd = openat(boxes_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
-        return err_set(err, ERR_NOT_FOUND, "no box %s", id);
+        return err_set_why(err, ERR_NOT_FOUND, WHY_NO_BOX, "no box %s", id);
     if (fd < 0)
         return err_set(err, ERR_INVALID, "the record of box %s cannot be read: %s", id, strerror(errno));
     json_t *root = load_record(fd, err, id);

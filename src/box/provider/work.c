@@ -80,7 +80,7 @@ uint64_t work_processes(const struct box *box) {
 /* The place, marked; NULL: no such box of that user, or it is being exported. */
 static struct place *work_mark(struct provider *provider, const char *user, const char *id, enum box_state mark,
                                struct err *err) {
-    err_set(err, ERR_NOT_FOUND, "no box '%.40s'", id);
+    err_set_why(err, ERR_NOT_FOUND, WHY_NO_BOX, "no box '%.40s'", id);
     if (!text_id(id))
         return NULL;
     adoption_load(provider, id);

@@ -50,7 +50,7 @@ int aio_refuse(struct http_request *request, int status, const char *code, const
     (void)code;
     bool routed = http_route(request);
     const char *rest = strchr(http_path(request) + strlen(AIO_PREFIX), '/');
-    if (routed && status == 404 && rest && !strncmp(rest, "/v1/bash/", 9) && !strncmp(text, "no box", 6))
+    if (routed && status == 404 && rest && !strncmp(rest, "/v1/bash/", 9) && http_why(request) == WHY_NO_BOX)
         status = 410; /* clients take a 404 there for a server that lacks the route, and never ask again */
     if (!routed && status == 404)
         detail(out, "Not Found");

@@ -239,7 +239,7 @@ static int exec_answer(struct exec_call *call, struct err *err) {
 static int exec_failed(struct exec_call *call, int failed, struct err *err) {
     if (failed != -ERR_NOT_FOUND)
         return failed;
-    bool shell = strstr(err->text, "no shell");
+    bool shell = err->why == WHY_NO_SHELL;
     return aio_fail(call->request, shell ? 501 : 400, shell ? ERR_UNSUPPORTED : ERR_INVALID, err->text);
 }
 

@@ -1,10 +1,11 @@
-/* A terminal on a session over a WebSocket, shared with the routes that run commands in it: what any of them prints is seen
- * here, and what is typed goes to the command that runs, or, where none does, is a command of the session as exec would run
- * it. So the lines between commands are edited here, not by the shell. Called through aio_shell_routes. Invariant: when the
- * client goes, the session and its command live on; when the box does not take input, no more of it is read from the client,
- * and output goes on. */
+/* A terminal on a session over a WebSocket, shared with the routes that run
+ * commands in it: what any of them prints is seen here, and what is typed goes
+ * to the command that runs, or, where none does, is a command of the session as
+ * exec would run it. So the lines between commands are edited here, not by the
+ * shell. Called through aio_shell_routes. Invariant: when the client goes,
+ * the session and its command live on; when the box does not take input, no
+ * more of it is read from the client, and output goes on. */
 #include <jansson.h>
-#include <poll.h>
 #include <string.h>
 #include <strings.h>
 
@@ -12,16 +13,15 @@
 #include "base/headtail.h"
 #include "base/limits.h"
 #include "front/aio/shell.h"
-#include "wire/wire.h"
+#include "front/ws_pump.h"
 
-#define MESSAGE_BYTES (1u << 20)
 #define RESTORE_BYTES (256u << 10) /* of what was printed before */
 #define IDLE_TICK_MS 1000u
-#define BUSY_TICK_MS 50u    /* how soon the prompt is back */
-#define LONG_TICK_MS 250u   /* of a command that runs for longer than that many ticks */
-#define TYPED_AHEAD_MS 200u /* a line that comes so early is the next command, unless this one still runs then */
-#define PING_MS 30000u
-#define ATTACH_MS 10000u
+#define BUSY_TICK_MS 50u  /* how soon the prompt is back */
+#define LONG_TICK_MS 250u /* of a command that runs for longer than that many ticks */
+#define TYPED_AHEAD_MS                                                                                                 \
+    200u /* a line that comes so early is the next command, unless this one      \
+          still runs then */
 
 struct ws_args {
     struct row_text session_id, protocol;
@@ -29,32 +29,52 @@ struct ws_args {
 };
 
 const struct row aio_shell_ws_query[] = {
-    {AIO_ROW("session_id", TEXT, ws_args, session_id), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {.name = "session_id",
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
+     .offset = offsetof(struct ws_args, session_id),
+     .max = LIMIT_PATH_BYTES,
      .text = "default: a new one"},
-    {AIO_ROW("protocol", TEXT, ws_args, protocol), .max = 64,
+    {.name = "protocol",
+     .type = ROW_TEXT,
+     .offset = offsetof(struct ws_args, protocol),
+     .max = 64,
      .text = "binary: what is typed and printed goes in binary messages"},
-    {AIO_ROW("cols", INT, ws_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "of the terminal"},
-    {AIO_ROW("rows", INT, ws_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "of the terminal"},
+    {.name = "cols",
+     .type = ROW_INT,
+     .offset = offsetof(struct ws_args, cols),
+     .min = 1,
+     .max = 4096,
+     .fallback = 80,
+     .text = "of the terminal"},
+    {.name = "rows",
+     .type = ROW_INT,
+     .offset = offsetof(struct ws_args, rows),
+     .min = 1,
+     .max = 4096,
+     .fallback = 24,
+     .text = "of the terminal"},
     {.name = NULL},
 };
 
 struct terminal {
-    struct http_request *request;
+    struct ws_pump pump; /* held: typed while something runs, and not taken yet */
     struct box *box;
-    struct ws *ws;
-    struct call *call;
     const char *name;
     bool binary;
-    struct buf line;    /* typed while nothing runs */
-    struct buf pending; /* typed while something does, and not taken yet */
-    struct buf out;     /* one message */
+    struct buf line; /* typed while nothing runs */
+    struct buf out;  /* one message */
     struct json json;
-    uint8_t held[4]; /* the beginning of a UTF-8 sequence whose rest has not come yet */
+    uint8_t held[4]; /* the beginning of a UTF-8 sequence whose rest has not come
+                      yet */
     size_t held_count;
-    unsigned escape;         /* inside of an escape sequence that is typed: 1 after ESC, 2 behind ESC [ */
+    unsigned escape;         /* inside of an escape sequence that is typed: 1 after ESC, 2
+                      behind ESC [ */
     bool typed_cr;           /* a line feed behind it is the same key */
-    bool shown_cr, at_start; /* of the last byte shown: it was a carriage return; it ended a line */
-    bool ours;               /* the command that runs was typed here: its terminal ends lines by itself */
+    bool shown_cr, at_start; /* of the last byte shown: it was a carriage return;
+                              it ended a line */
+    bool ours;               /* the command that runs was typed here: its terminal ends lines by
+                itself */
     bool prompted;
     bool redraw; /* the line was changed in the middle of what was typed: it is shown when that has all been taken */
     /* as of the last look */
@@ -62,46 +82,36 @@ struct terminal {
     char cwd[LIMIT_PATH_BYTES + 1];
     uint64_t pid, to, commands;
     uint64_t seen; /* offset of the next byte that the attached call brings */
-    uint64_t since_ms, tick_ms, ping_ms;
+    uint64_t since_ms, ping_ms;
 };
 
+static const struct ws_pump_hooks terminal_hooks;
 static int terminal_pump(struct terminal *terminal, struct err *err);
 static int terminal_begin(struct terminal *terminal, const struct ws_args *args, struct err *err);
 
 int aio_shell_ws(struct http_request *request, struct box *box, struct err *err) {
     struct ws_args args = {0};
-    const char *upgrade = http_header(request, "upgrade");
     int failed = aio_query(request, &args, err);
+    if (!failed)
+        failed = ws_pump_wanted(request, err);
     if (failed)
         return failed;
-    if (!upgrade || !strcasestr(upgrade, "websocket")) /* before a session is made for nothing */
-        return err_set(err, ERR_INVALID, "a terminal needs a WebSocket: send Upgrade: websocket");
-    struct terminal terminal = {
-        .request = request,
-        .box = box,
-        .name = args.session_id.data,
-        .at_start = true,
-        .binary = args.protocol.data && !strcmp(args.protocol.data, "binary"),
-        .line = buf_max(MESSAGE_BYTES),
-        .pending = buf_max(4 * MESSAGE_BYTES),    /* a line that another command came before, and two messages */
-        .out = buf_max(6 * MESSAGE_BYTES + 4096), /* every byte an escape */
-    };
+    struct terminal terminal = {.box = box, .name = args.session_id.data, .at_start = true};
+    terminal.binary = args.protocol.data && !strcmp(args.protocol.data, "binary");
+    /* A line that another command came before, and two messages. */
+    ws_pump_init(&terminal.pump, request, 4 * WS_PUMP_MESSAGE_BYTES, &terminal_hooks, &terminal);
+    terminal.pump.duplex.room = WS_PUMP_MESSAGE_BYTES;
+    buf_init(&terminal.line, WS_PUMP_MESSAGE_BYTES);
+    buf_init(&terminal.out, 6 * WS_PUMP_MESSAGE_BYTES + 4096); /* every byte an escape */
     failed = terminal_begin(&terminal, &args, err);
     if (!failed)
         failed = terminal_pump(&terminal, err);
-    if (terminal.ws)
-        ws_close(terminal.ws,
-                 failed < 0                                        ? 1011
-                 : http_server_stopping(front_of(request)->server) ? 1001
-                                                                   : 1000,
-                 failed < 0      ? "the box ended"
-                 : terminal.gone ? "the session ended"
-                                 : "done");
-    call_close(terminal.call);
     buf_done(&terminal.line);
-    buf_done(&terminal.pending);
     buf_done(&terminal.out);
-    return terminal.ws && failed < 0 ? -failed : failed;
+    return ws_pump_close(&terminal.pump, failed,
+                         failed < 0      ? "the box ended"
+                         : terminal.gone ? "the session ended"
+                                         : "done");
 }
 
 /* ---- messages ---- */
@@ -117,21 +127,20 @@ static void message_open(struct terminal *terminal, const char *type) {
 static int message_send(struct terminal *terminal) {
     struct err ignored = {0};
     json_close(&terminal->json, '}');
-    return ws_send(terminal->ws, WS_TEXT, terminal->out.data, terminal->out.len, &ignored) < 0;
-}
-
-static int message(struct terminal *terminal, const char *type, const struct aio_member *members) {
-    message_open(terminal, type);
-    aio_members(&terminal->json, members);
-    return message_send(terminal);
+    return ws_send(terminal->pump.ws, WS_TEXT, terminal->out.data, terminal->out.len, &ignored) < 0;
 }
 
 static int message_text(struct terminal *terminal, const char *type, const char *text) {
-    return message(terminal, type, AIO_MEMBERS(AIO_STR("data", text)));
+    message_open(terminal, type);
+    json_put_str(&terminal->json, "data", text);
+    return message_send(terminal);
 }
 
 static int message_time(struct terminal *terminal, const char *type, uint64_t timestamp) {
-    return message(terminal, type, AIO_MEMBERS(AIO_INT("data", timestamp), AIO_INT("timestamp", timestamp)));
+    message_open(terminal, type);
+    json_put_uint(&terminal->json, "data", timestamp);
+    json_put_uint(&terminal->json, "timestamp", timestamp);
+    return message_send(terminal);
 }
 
 /* Bytes for the screen. */
@@ -141,7 +150,7 @@ static int message_bytes(struct terminal *terminal, const char *type, const uint
         return 0;
     terminal->at_start = data[len - 1] == '\n';
     if (terminal->binary)
-        return ws_send(terminal->ws, WS_BINARY, data, len, &ignored) < 0;
+        return ws_send(terminal->pump.ws, WS_BINARY, data, len, &ignored) < 0;
     message_open(terminal, type);
     json_put_strn(&terminal->json, "data", data, len);
     return message_send(terminal);
@@ -151,9 +160,10 @@ static int terminal_say(struct terminal *terminal, const char *text) {
     return message_bytes(terminal, "output", (const uint8_t *)text, strlen(text));
 }
 
-/* What a command printed. Sessions end lines with a line feed alone, screens want a carriage return before it. */
+/* What a command printed. Sessions end lines with a line feed alone, screens
+ * want a carriage return before it. */
 static int terminal_show(struct terminal *terminal, const char *type, const uint8_t *data, size_t len, bool raw) {
-    autobuf text = buf_max(2 * MESSAGE_BYTES);
+    autobuf text = buf_max(2 * WS_PUMP_MESSAGE_BYTES);
     buf_put(&text, terminal->held, terminal->held_count);
     for (size_t i = 0; i < len; i++) {
         if (data[i] == '\n' && !terminal->shown_cr && !raw)
@@ -194,20 +204,23 @@ static int nothing_printed(void *user, int number, const uint8_t *data, size_t l
     return 0;
 }
 
-/* The line becomes a command, in a terminal as a person expects it. BUSY: another came first, then it is typed to that. */
+/* The line becomes a command, in a terminal as a person expects it. BUSY:
+ * another came first, then it is typed to that. */
 static int terminal_run(struct terminal *terminal, struct err *err) {
-    autobuf command = buf_max(MESSAGE_BYTES + 64);
-    autoarena arena = ARENA_EMPTY;
+    autobuf command;
+    autoarena arena;
     struct session_result result;
     const struct exec_sink sink = {.output = nothing_printed};
+    buf_init(&command, WS_PUMP_MESSAGE_BYTES + 64);
     buf_puts(&command, AIO_SHELL_COOKED);
     buf_put(&command, terminal->line.data, terminal->line.len);
     const struct session_run run = {
         .name = terminal->name, .command = buf_cstr(&command), .background = true, .quiet_ms = 0};
+    arena_init(&arena);
     int failed = box_session_run(terminal->box, &run, &sink, -1, &arena, &result, err);
     if (failed == -ERR_BUSY) {
-        buf_put(&terminal->pending, terminal->line.data, terminal->line.len);
-        buf_byte(&terminal->pending, '\n');
+        buf_put(&terminal->pump.duplex.held, terminal->line.data, terminal->line.len);
+        buf_byte(&terminal->pump.duplex.held, '\n');
     }
     buf_clear(&terminal->line);
     terminal->prompted = false;
@@ -217,9 +230,9 @@ static int terminal_run(struct terminal *terminal, struct err *err) {
     }
     if (failed && failed != -ERR_BUSY)
         return failed == -ERR_GONE ? failed : message_text(terminal, "error", err->text);
-    terminal->busy = true;
+    terminal->busy = terminal->pump.duplex.paused = true;
     terminal->since_ms = clock_ms();
-    terminal->tick_ms = terminal->since_ms + BUSY_TICK_MS;
+    terminal->pump.duplex.tick_ms = terminal->since_ms + BUSY_TICK_MS;
     if (!failed) {
         terminal->ours = true;
         terminal->commands++;
@@ -230,7 +243,7 @@ static int terminal_run(struct terminal *terminal, struct err *err) {
 /* ---- the line between commands ---- */
 
 static int line_show(struct terminal *terminal) {
-    autobuf text = buf_max(2 * MESSAGE_BYTES);
+    autobuf text = buf_max(2 * WS_PUMP_MESSAGE_BYTES);
     buf_puts(&text, terminal->at_start && !terminal->prompted ? "" : "\r\x1b[K");
     buf_puts(&text, terminal->cwd);
     buf_puts(&text, "$ ");
@@ -281,21 +294,22 @@ static int line_control(struct terminal *terminal, uint8_t byte, struct err *err
     case 0x08:
     case 0x7f:
         line_drop(terminal);
-        break;
+        terminal->redraw = true;
+        return 0;
     case 0x0c:
         terminal->redraw = true;
         return terminal_say(terminal, "\x1b[H\x1b[2J");
     case 0x15:
         buf_clear(&terminal->line);
-        break;
+        terminal->redraw = true;
+        return 0;
     case 0x17:
         line_drop_word(terminal);
-        break;
+        terminal->redraw = true;
+        return 0;
     default:
         return 0;
     }
-    terminal->redraw = true;
-    return 0;
 }
 
 static int line_enter(struct terminal *terminal, struct err *err) {
@@ -346,7 +360,7 @@ static int line_type(struct terminal *terminal, const uint8_t *data, size_t len,
         if (result)
             return result;
         if (terminal->busy) { /* it runs now: the rest is for it, or for later */
-            buf_put(&terminal->pending, data + i + n, len - i - n);
+            buf_put(&terminal->pump.duplex.held, data + i + n, len - i - n);
             break;
         }
     }
@@ -360,13 +374,8 @@ static int line_type(struct terminal *terminal, const uint8_t *data, size_t len,
 /* ---- from the client ---- */
 
 static int terminal_feed(struct terminal *terminal, struct err *err) {
-    if (!terminal->pending.len || !terminal->busy || clock_ms() < terminal->since_ms + TYPED_AHEAD_MS)
-        return 0;
-    ssize_t taken = call_send(terminal->call, terminal->pending.data, terminal->pending.len, err);
-    if (taken < 0)
-        return (int)taken;
-    buf_consume(&terminal->pending, (size_t)taken);
-    return 0;
+    terminal->pump.duplex.paused = !terminal->busy || clock_ms() < terminal->since_ms + TYPED_AHEAD_MS;
+    return box_duplex_flush(&terminal->pump.duplex, err);
 }
 
 static int terminal_typed(struct terminal *terminal, const void *data, size_t len, struct err *err) {
@@ -375,7 +384,7 @@ static int terminal_typed(struct terminal *terminal, const void *data, size_t le
         return result;
     if (!terminal->busy && terminal->seen >= terminal->to)
         return line_type(terminal, data, len, err);
-    buf_put(&terminal->pending, data, len);
+    buf_put(&terminal->pump.duplex.held, data, len);
     return terminal_feed(terminal, err);
 }
 
@@ -404,108 +413,79 @@ static int terminal_control(struct terminal *terminal, const json_t *root, struc
     return 0;
 }
 
-/* Takes messages until there is none or the box's input is full. 1: the client closed. */
-static int terminal_client(struct terminal *terminal, struct err *err) {
-    while (terminal->pending.len < MESSAGE_BYTES) {
-        enum ws_kind kind;
-        const uint8_t *data;
-        size_t len;
-        int result, got = ws_recv(terminal->ws, &kind, &data, &len, err);
-        if (got <= 0)
-            return got < 0;
-        json_t *root = kind == WS_TEXT && json_measure((const char *)data, len, 8, 64) == JSON_FITS
-                           ? json_loadb((const char *)data, len, JSON_ALLOW_NUL, NULL)
-                           : NULL;
-        if (json_is_object(root))
-            result = terminal_control(terminal, root, err);
-        else
-            result = terminal_typed(terminal, data, len, err);
-        json_decref(root);
-        if (result)
-            return result;
-    }
-    return 0;
+static int terminal_message(void *user, enum ws_kind kind, const uint8_t *data, size_t len, struct err *err) {
+    struct terminal *terminal = user;
+    json_t *root = kind == WS_TEXT && json_measure((const char *)data, len, 8, 64) == JSON_FITS
+                       ? json_loadb((const char *)data, len, JSON_ALLOW_NUL, NULL)
+                       : NULL;
+    int result =
+        json_is_object(root) ? terminal_control(terminal, root, err) : terminal_typed(terminal, data, len, err);
+    json_decref(root);
+    return result;
 }
 
 /* ---- the pump ---- */
 
-/* A command that has ended and whose output is all here: the line is edited again. */
+/* A command that has ended and whose output is all here: the line is edited
+ * again. */
 static int terminal_settle(struct terminal *terminal, struct err *err) {
     if (terminal->busy || terminal->prompted || terminal->seen < terminal->to)
         return 0;
     if (!terminal->at_start && terminal_say(terminal, "\r\n"))
         return 1;
     int result = line_show(terminal);
-    if (result || !terminal->pending.len)
+    if (result || !terminal->pump.duplex.held.len)
         return result;
-    autobuf typed = buf_max(4 * MESSAGE_BYTES);
-    buf_put(&typed, terminal->pending.data, terminal->pending.len);
-    buf_clear(&terminal->pending);
+    autobuf typed = buf_max(4 * WS_PUMP_MESSAGE_BYTES);
+    buf_put(&typed, terminal->pump.duplex.held.data, terminal->pump.duplex.held.len);
+    buf_clear(&terminal->pump.duplex.held);
     return line_type(terminal, typed.data, typed.len, err);
 }
 
-/* 1: over, because the daemon stops (the session lives on), the session has ended, or nobody answers. */
-static int terminal_tick(struct terminal *terminal, struct err *err) {
+/* 1: over, because the session has ended or nobody answers. */
+static int terminal_tick(void *user, struct err *err) {
+    struct terminal *terminal = user;
     uint64_t now_ms = clock_ms();
-    if (http_server_stopping(front_of(terminal->request)->server))
-        return 1;
     int result = terminal_look(terminal, err);
     if (!result)
         result = terminal_settle(terminal, err);
     if (!result)
         result = terminal_feed(terminal, err);
     if (!result && now_ms >= terminal->ping_ms) {
-        terminal->ping_ms = now_ms + PING_MS;
+        terminal->ping_ms = now_ms + WS_PUMP_PING_MS;
         result = message_time(terminal, "ping", clock_wall_ms());
     }
     bool young = now_ms < terminal->since_ms + 2 * LONG_TICK_MS;
-    terminal->tick_ms = now_ms + (!terminal->busy ? IDLE_TICK_MS : young ? BUSY_TICK_MS : LONG_TICK_MS);
+    terminal->pump.duplex.tick_ms = now_ms + (!terminal->busy ? IDLE_TICK_MS : young ? BUSY_TICK_MS : LONG_TICK_MS);
     return result;
 }
 
-/* 0 go on, 1 over, negative failed. */
-static int terminal_event(struct terminal *terminal, const struct event *event, struct err *err) {
-    switch (event->kind) {
-    case EVENT_DATA:
-        terminal->seen += event->len;
-        if (terminal->prompted) { /* somebody else's command: not behind what is being typed */
-            terminal->prompted = false;
-            if (terminal_say(terminal, "\r\x1b[K"))
-                return 1;
-        }
-        if (terminal_show(terminal, "output", event->data, event->len, terminal->ours))
+static int terminal_data(void *user, const uint8_t *data, size_t len, struct err *err) {
+    struct terminal *terminal = user;
+    (void)err;
+    terminal->seen += len;
+    if (terminal->prompted) { /* somebody else's command: not behind what is being typed */
+        terminal->prompted = false;
+        if (terminal_say(terminal, "\r\x1b[K"))
             return 1;
-        terminal->tick_ms = clock_ms() + BUSY_TICK_MS;
-        return 0;
-    case EVENT_END:
-        terminal->gone = true;
-        return 1;
-    case EVENT_INPUT: {
-        int failed = terminal_feed(terminal, err);
-        return failed ? failed : terminal_client(terminal, err);
     }
-    case EVENT_READY:
-        if (event->revents & POLLIN)
-            return terminal_client(terminal, err);
-        return event->revents & (POLLRDHUP | POLLHUP | POLLERR) ? 1 : 0;
-    default:
-        return 0;
-    }
+    terminal->pump.duplex.tick_ms = clock_ms() + BUSY_TICK_MS;
+    return terminal_show(terminal, "output", data, len, terminal->ours);
 }
 
+static int terminal_end(void *user, const struct exec_result *result, struct err *err) {
+    struct terminal *terminal = user;
+    (void)result, (void)err;
+    terminal->gone = true;
+    return 1;
+}
+
+static const struct ws_pump_hooks terminal_hooks = {
+    .message = terminal_message, .data = terminal_data, .tick = terminal_tick, .end = terminal_end};
+
 static int terminal_pump(struct terminal *terminal, struct err *err) {
-    int result = terminal_client(terminal, err); /* frames that came with the upgrade */
-    terminal->ping_ms = clock_ms() + PING_MS;
-    while (!result) {
-        struct event event;
-        struct call_wait wait = {.fd = http_fd(terminal->request), .deadline_ms = terminal->tick_ms};
-        wait.events = terminal->pending.len >= MESSAGE_BYTES ? POLLRDHUP : POLLIN | POLLRDHUP;
-        result = call_next(terminal->call, &wait, &event, err);
-        if (result == -ERR_TIMEOUT)
-            result = terminal_tick(terminal, err);
-        else if (!result)
-            result = terminal_event(terminal, &event, err);
-    }
+    terminal->ping_ms = clock_ms() + WS_PUMP_PING_MS;
+    int result = ws_pump_run(&terminal->pump, err);
     if (terminal->gone)
         message_text(terminal, "closed", "Session ended");
     else if (result < 0)
@@ -515,23 +495,14 @@ static int terminal_pump(struct terminal *terminal, struct err *err) {
 
 /* ---- the beginning ---- */
 
-/* The runner's word comes first: what cannot be attached to is refused, not a socket that opens and closes. */
-static int terminal_attach(struct terminal *terminal, struct err *err) {
-    struct event event;
-    const struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + ATTACH_MS};
-    int failed = box_attach(terminal->box, terminal->pid, terminal->seen, &terminal->call, err);
-    if (!failed)
-        failed = call_next(terminal->call, &wait, &event, err);
-    if (!failed && event.kind != EVENT_STAT)
-        failed = err_set(err, ERR_PROTOCOL, "the runner did not answer an attach as it should");
-    return failed;
-}
-
 static int terminal_greet(struct terminal *terminal, const struct buf *before, bool resumed) {
-    if (message(terminal, "ready",
-                AIO_MEMBERS(AIO_STR("data", terminal->name), AIO_STR("session_id", terminal->name),
-                            AIO_STR("transport", terminal->binary ? "binary" : "json"), AIO_STR("backend", "native"),
-                            AIO_BOOL("resumed", resumed))))
+    message_open(terminal, "ready");
+    json_put_str(&terminal->json, "data", terminal->name);
+    json_put_str(&terminal->json, "session_id", terminal->name);
+    json_put_str(&terminal->json, "transport", terminal->binary ? "binary" : "json");
+    json_put_str(&terminal->json, "backend", "native");
+    json_put_bool(&terminal->json, "resumed", resumed);
+    if (message_send(terminal))
         return 1;
     if (!before->len)
         return 0;
@@ -546,8 +517,8 @@ static int terminal_begin(struct terminal *terminal, const struct ws_args *args,
     struct output_slice slice = {0};
     bool created = !terminal->name;
     autobuf before = buf_max(RESTORE_BYTES);
-    int failed = created ? aio_shell_open(terminal->request, terminal->box, &wanted, &session, &created, err)
-                         : aio_shell_find(terminal->request, terminal->box, terminal->name, 0, &session, err);
+    int failed = created ? aio_shell_open(terminal->pump.request, terminal->box, &wanted, &session, &created, err)
+                         : aio_shell_find(terminal->pump.request, terminal->box, terminal->name, 0, &session, err);
     if (failed)
         return failed;
     terminal->name = session.name;
@@ -558,12 +529,12 @@ static int terminal_begin(struct terminal *terminal, const struct ws_args *args,
         terminal->seen = slice.next;
     }
     if (!failed)
-        failed = terminal_attach(terminal, err);
+        failed = box_attach(terminal->box, terminal->pid, terminal->seen, &terminal->pump.duplex, err);
     if (!failed)
-        failed = ws_accept(terminal->request, MESSAGE_BYTES, &terminal->ws, err);
+        failed = ws_pump_accept(&terminal->pump, err);
     if (failed)
         return failed;
-    terminal->tick_ms = clock_ms();
+    terminal->pump.duplex.tick_ms = clock_ms();
     if (message_text(terminal, "session_id", terminal->name) || terminal_greet(terminal, &before, !created))
         terminal->gone = true; /* nobody listens: the pump finds out at once */
     return 0;

@@ -169,10 +169,10 @@ int spawn_error(const struct spawn *spawn, struct err *err) {
         return err_errno(err, number, "cannot limit the command's open files");
     case SPAWN_EXEC:
         if (number == ENOENT && spawn->shell)
-            return err_set(err, ERR_NOT_FOUND, "the box has no shell '%s': use argv instead of command",
-                           spawn->program);
+            return err_set_why(err, ERR_NOT_FOUND, WHY_NO_SHELL,
+                               "the box has no shell '%s': use argv instead of command", spawn->program);
         if (number == ENOENT)
-            return err_set(err, ERR_NOT_FOUND, "no command '%s'", spawn->program);
+            return err_set_why(err, ERR_NOT_FOUND, WHY_NO_COMMAND, "no command '%s'", spawn->program);
         if (number == E2BIG)
             return err_set(err, ERR_TOO_LARGE, "the arguments and variables of '%s' are too long", spawn->program);
         return err_errno(err, number, "cannot execute '%s'", spawn->program);

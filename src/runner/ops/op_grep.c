@@ -339,7 +339,7 @@ static int grep_compile(struct grep *grep, const struct fields *args, struct err
     if (r < 0)
         return r;
     if (!args->has[FIELD_PATTERN])
-        return err_set(err, ERR_INVALID, "the pattern is missing");
+        return err_set_why(err, ERR_INVALID, WHY_PATTERN, "the pattern is missing");
     return pattern_compile(&grep->pattern, args->text[FIELD_PATTERN], args->len[FIELD_PATTERN],
                            (flags & CALL_LITERAL ? PATTERN_LITERAL : 0) |
                                (flags & CALL_IGNORE_CASE ? PATTERN_IGNORE_CASE : 0) |

@@ -83,7 +83,7 @@ static int regex_compile(struct pattern *pattern, const char *text, size_t len, 
     if (!pattern->code) {
         PCRE2_UCHAR why[200];
         pcre2_get_error_message(number, why, sizeof why);
-        return err_set(err, ERR_INVALID, "the pattern at byte %zu: %s", offset, (const char *)why);
+        return err_set_why(err, ERR_INVALID, WHY_PATTERN, "the pattern at byte %zu: %s", offset, (const char *)why);
     }
     pattern->whole = options & PCRE2_LITERAL;
     autobuf in_line = buf_max(8 * LIMIT_PATTERN_BYTES);
@@ -103,9 +103,9 @@ int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsig
     bool literal = flags & PATTERN_LITERAL, ignore_case = flags & PATTERN_IGNORE_CASE;
     *pattern = (struct pattern){.whole = true, .multiline = flags & PATTERN_MULTILINE};
     if (len == 0 || len > LIMIT_PATTERN_BYTES)
-        return err_set(err, ERR_INVALID, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
+        return err_set_why(err, ERR_INVALID, WHY_PATTERN, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
     if (!pattern->multiline && memchr(text, '\n', len))
-        return err_set(err, ERR_INVALID, "the pattern holds a newline; lines are searched one by one");
+        return err_set_why(err, ERR_INVALID, WHY_PATTERN, "the pattern holds a newline; lines are searched one by one");
     if (!ignore_case && (literal || !has_meta(text, len))) {
         pattern->literal = true;
         scan_literal_init(&pattern->text, text, len);

@@ -9,11 +9,11 @@
 #include "tool/servers/server.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -74,34 +74,35 @@ static void server_errors(const struct server *server, char *text, size_t size) 
         snprintf(text, size, "; its standard error ends with: %.240s", (const char *)shown.data);
 }
 
-static void server_exited(struct server *server, const struct event *end) {
-    struct exec_result result;
-    struct err err;
+static int server_exited(void *user, const struct exec_result *result, struct err *err) {
+    struct server *server = user;
     char errors[300];
+    (void)err;
     server_errors(server, errors, sizeof errors);
-    if (exec_result_decode(NULL, end, &result, &err) < 0)
-        server_die(server, "%s", err.text);
-    else if (result.exited)
-        server_die(server, "it exited with code %d%s", result.exit_code, errors);
+    if (result->exited)
+        server_die(server, "it exited with code %d%s", result->exit_code, errors);
     else
-        server_die(server, "it was killed by signal %d%s%s", result.signal, result.oom_killed ? " (out of memory)" : "",
-                   errors);
+        server_die(server, "it was killed by signal %d%s%s", result->signal,
+                   result->oom_killed ? " (out of memory)" : "", errors);
+    return 1;
 }
 
 /* Of one that is dead: what its process was told by goes, and the process with it. */
 void server_settle(struct server *server) {
-    struct call *call = NULL;
+    struct box_duplex duplex = {0};
     struct err ignored;
     pthread_mutex_lock(&server->lock);
     if (server->dead && !server->leading) {
-        call = server->call;
-        server->call = NULL;
+        duplex = server->duplex;
+        server->duplex = (struct box_duplex){0};
     }
     pthread_mutex_unlock(&server->lock);
-    if (!call)
+    if (!duplex.call)
         return;
-    call_send_eof(call, &ignored);
-    call_close(call);
+    buf_clear(&duplex.held);
+    duplex.eof = true;
+    box_duplex_flush(&duplex, &ignored);
+    box_duplex_close(&duplex);
 }
 
 void server_end(struct server *server, const char *why) {
@@ -113,29 +114,24 @@ void server_end(struct server *server, const char *why) {
 
 /* What waits to be said, as far as it is taken. */
 static int lead_send(struct server *server, struct err *err) {
-    struct buf *sending = &server->sending;
-    pthread_mutex_lock(&server->lock);
-    if (!sending->len) {
-        struct buf empty = *sending;
-        *sending = server->out;
-        server->out = empty;
+    struct buf *held = &server->duplex.held;
+    if (!held->len) {
+        buf_done(held); /* a large message is not kept for the next one */
+        pthread_mutex_lock(&server->lock);
+        *held = server->out;
+        server->out = buf_max(held->max);
+        pthread_mutex_unlock(&server->lock);
     }
-    pthread_mutex_unlock(&server->lock);
-    if (!sending->len)
-        return 0;
-    ssize_t taken = call_send(server->call, sending->data, sending->len, err);
-    if (taken < 0)
-        return (int)taken;
-    buf_consume(sending, (size_t)taken);
-    if (!sending->len) {
-        size_t max = sending->max;
-        buf_done(sending);
-        buf_init(sending, max);
-    }
-    return 0;
+    return box_duplex_flush(&server->duplex, err);
 }
 
-static void lead_errors(struct server *server, const uint8_t *data, size_t len) {
+static int lead_data(void *user, int stream, const uint8_t *data, size_t len, struct err *err) {
+    struct server *server = user;
+    (void)err;
+    if (stream != STREAM_STDERR) {
+        server_take(server, data, len);
+        return 0;
+    }
     size_t room = sizeof server->errors, n = len < room ? len : room, keep = room - n;
     if (server->errors_len > keep) {
         memmove(server->errors, server->errors + server->errors_len - keep, keep);
@@ -143,44 +139,42 @@ static void lead_errors(struct server *server, const uint8_t *data, size_t len) 
     }
     memcpy(server->errors + server->errors_len, data + (len - n), n);
     server->errors_len += n;
+    return 0;
 }
 
-/* One turn: what waits goes out, what came is sorted. False: nothing came until the deadline, or it is dead. */
-static bool lead_turn(struct server *server, uint64_t deadline_ms) {
-    const struct call_wait wait = {.fd = server->poll_fd, .events = POLLIN, .deadline_ms = deadline_ms};
-    struct event event;
-    struct err err;
+static int lead_poked(void *user, struct err *err) {
+    const struct server *server = user;
     eventfd_t ignored;
-    int code = lead_send(server, &err);
-    if (code == 0)
-        code = call_next(server->call, &wait, &event, &err);
-    if (code == -ERR_TIMEOUT)
-        return false;
-    if (code < 0) {
+    (void)err;
+    eventfd_read(server->poke, &ignored);
+    return 0;
+}
+
+static int lead_late(void *user, struct err *err) {
+    (void)user, (void)err;
+    return 1;
+}
+
+/* One turn: what waits goes out, what came is sorted. False: nothing came until the deadline, or it is dead. watch: whose
+ * hang-up ends the turn; -1: nobody's. */
+static bool lead_turn(struct server *server, int watch, uint64_t deadline_ms) {
+    static const struct box_stream hooks = {
+        .data = lead_data, .wake = lead_poked, .tick = lead_late, .end = server_exited};
+    struct err err;
+    server->duplex.fd = watch;
+    server->duplex.tick_ms = deadline_ms;
+    int r = lead_send(server, &err);
+    if (r == 0)
+        r = box_duplex_turn(&server->duplex, &hooks, server, &err);
+    if (r < 0)
         server_die(server, "%.380s", err.text);
-        return false;
-    }
-    if (event.fd >= 0)
-        fd_close(&event.fd);
-    if (event.kind == EVENT_DATA && event.stream == STREAM_STDERR)
-        lead_errors(server, event.data, event.len);
-    else if (event.kind == EVENT_DATA)
-        server_take(server, event.data, event.len);
-    else if (event.kind == EVENT_END)
-        server_exited(server, &event);
-    else if (event.kind == EVENT_READY)
-        eventfd_read(server->poke, &ignored);
-    return true;
+    return r == 0;
 }
 
 static void lead_locked(struct server *server, const struct server_wait *wait) {
-    struct epoll_event hang_up = {.events = EPOLLRDHUP};
     server->leading = true;
     pthread_mutex_unlock(&server->lock);
-    bool watched = wait->watch >= 0 && epoll_ctl(server->poll_fd, EPOLL_CTL_ADD, wait->watch, &hang_up) == 0;
-    lead_turn(server, wait->deadline_ms);
-    if (watched)
-        epoll_ctl(server->poll_fd, EPOLL_CTL_DEL, wait->watch, NULL);
+    lead_turn(server, wait->watch, wait->deadline_ms);
     pthread_mutex_lock(&server->lock);
     server->leading = false;
 }
@@ -190,7 +184,7 @@ bool server_look(struct server *server, struct err *err) {
     if (!server->leading && !server->dead) {
         server->leading = true;
         pthread_mutex_unlock(&server->lock);
-        for (unsigned i = 0; i < LOOK_TURNS && lead_turn(server, clock_ms() + 1); i++)
+        for (unsigned i = 0; i < LOOK_TURNS && lead_turn(server, -1, clock_ms() + 1); i++)
             ;
         pthread_mutex_lock(&server->lock);
         server->leading = false;
@@ -365,13 +359,12 @@ static int server_spawn(struct server *server, struct box *box, const struct ser
         argv[i + 1] = spec->args[i];
     const struct exec_request request = {
         .argv = argv, .env = (const char *const *)spec->env, .drops = drops, .cwd = spec->cwd};
-    return box_exec_open(box, &request, true, &server->call, err);
+    return box_exec_open(box, &request, true, &server->duplex, err);
 }
 
 int server_start(struct box *box, const struct server_spec *spec, const char *const *drops, struct server **ret_server,
                  struct err *err) {
     struct server *server = xcalloc(1, sizeof *server);
-    struct epoll_event poked = {.events = EPOLLIN};
     atomic_init(&server->refs, 1);
     pthread_mutex_init(&server->lock, NULL);
     snprintf(server->name, sizeof server->name, "%s", spec->name);
@@ -382,12 +375,10 @@ int server_start(struct box *box, const struct server_spec *spec, const char *co
         .at_ms = server->started_ms, .messages = LIMIT_SERVER_FLOOD, .bytes = LIMIT_SERVER_FLOOD_BYTES};
     buf_init(&server->line, LIMIT_SERVER_MESSAGE_BYTES);
     buf_init(&server->out, LIMIT_SERVER_UNREAD_BYTES + LIMIT_JSON_BYTES + 4096);
-    buf_init(&server->sending, server->out.max);
     server->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    server->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-    int code = 0;
-    if (server->poke < 0 || server->poll_fd < 0 || epoll_ctl(server->poll_fd, EPOLL_CTL_ADD, server->poke, &poked) < 0)
-        code = err_errno(err, errno, "no descriptor is left for it");
+    server->duplex = (struct box_duplex){
+        .fd = -1, .client = true, .deaf = true, .wake_fd = server->poke, .held = buf_max(server->out.max)};
+    int code = server->poke < 0 ? err_errno(err, errno, "no descriptor is left for it") : 0;
     if (code == 0)
         code = server_spawn(server, box, spec, drops, err);
     if (code == 0)
@@ -408,10 +399,8 @@ void server_unref(struct server *server) {
     server_end(server, "nobody needs it any more");
     wire_unref(server->wire);
     fd_close(&server->poke);
-    fd_close(&server->poll_fd);
     buf_done(&server->line);
     buf_done(&server->out);
-    buf_done(&server->sending);
     server_tools_unref(server->tools);
     pthread_mutex_destroy(&server->lock);
     free(server);

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "base/limits.h"
+#include "box/duplex.h"
 #include "tool/servers/server.h"
 
 /* Somebody who waits. */
@@ -30,10 +31,10 @@ struct server {
     char name[LIMIT_SERVER_NAME_BYTES + 1];
     struct wire *wire;
     uint64_t started_ms, start_timeout_ms;
-    int poke, poll_fd; /* an eventfd, and what waits for it and for the leader's client */
+    int poke; /* an eventfd that wakes the leader */
     /* the leader's */
-    struct call *call;
-    struct buf line, sending;
+    struct box_duplex duplex;
+    struct buf line;
     char errors[LIMIT_SERVER_ERRORS_BYTES]; /* the end of what it wrote to standard error */
     size_t errors_len;
     struct server_flood flood;

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "box/signame.h"
-#include "wire/wire.h"
 #include "tool/guard/guard.h"
 #include "tool/secret.h"
 #include "tool/memo.h"
@@ -332,7 +331,7 @@ static int kill_wait(struct tool_call *call, uint64_t pid, uint64_t wait_ms, str
 
 static int kill_send(struct tool_call *call, uint64_t pid, int number, struct err *err) {
     int code = box_signal_tree(call->box, pid, number, err);
-    return code == -ERR_GONE && wire_alive(call->box->wire) ? 0 : code; /* it has just ended by itself */
+    return code == -ERR_GONE && box_alive(call->box) ? 0 : code; /* it has just ended by itself */
 }
 
 static int kill_all(struct tool_call *call, uint64_t pid, int number, struct background *one, struct err *err) {

@@ -134,9 +134,11 @@ static void grep_tell(struct tool_call *call, const char *path, const struct gre
 }
 
 static int grep_failed(struct tool_call *call, const char *path, int code, struct err *err) {
-    static const char pattern[] = "the pattern ";
-    if (code == -ERR_INVALID && strncmp(err->text, pattern, sizeof pattern - 1) == 0)
-        return tool_fail(call, "Invalid regex pattern: %s", err->text + sizeof pattern - 1);
+    static const char prefix[] = "the pattern "; /* said already */
+    if (err->why == WHY_PATTERN) {
+        bool prefixed = strncmp(err->text, prefix, sizeof prefix - 1) == 0;
+        return tool_fail(call, "Invalid regex pattern: %s", err->text + (prefixed ? sizeof prefix - 1 : 0));
+    }
     return search_failed(call, path, code, err);
 }
 

@@ -364,18 +364,11 @@ static int reading_again(struct reading *reading, const struct read_file_args *a
 }
 
 static int read_file_failed(struct tool_call *call, const char *path, int code, struct err *err) {
-    static const char directory[] = "' is a directory", directory_too[] = "' is a directory, not a regular file";
-    size_t len = strlen(err->text);
     if (code == -ERR_NOT_FOUND)
         return tool_fail(call, "File not found: %s", path);
     if (code == -ERR_DENIED)
         return tool_fail(call, "Permission denied reading file: %s", path);
-    for (int i = 0; i < 2; i++) {
-        const char *why = i ? directory_too : directory;
-        if (code == -ERR_INVALID && len >= strlen(why) && strcmp(err->text + len - strlen(why), why) == 0)
-            return tool_fail(call, "Path is a directory, not a file: %s", path);
-    }
-    return code;
+    return err->number == EISDIR ? tool_fail(call, "Path is a directory, not a file: %s", path) : code;
 }
 
 /* Texts that models know for ranges that cannot be. */

@@ -263,32 +263,39 @@ int engine_version(struct engine *engine, unsigned *ret_minor, struct err *err) 
 
 /* What the engine calls one thing, in our words: by its status, unless its message says it better. */
 static const struct {
-    int status; /* 0: any that is no success */
-    const char *words;
+    int status;               /* 0: any that is no success */
+    const char *words, *also; /* in its message; NULL: whatever it says */
     enum err_code code;
     const char *fix;
+    enum err_why why;
 } answers[] = {
-    {0, "no space left on device", ERR_FULL, "; make room where the engine keeps its data (`docker system prune`)"},
-    {0, "disk quota exceeded", ERR_FULL, "; make room where the engine keeps its data (`docker system prune`)"},
-    {0, "unable to find user", ERR_INVALID, "; name one of the image's, or a number"},
-    {0, "unable to find group", ERR_INVALID, "; name one of the image's, or a number"},
-    {0, "exec format error", ERR_UNSUPPORTED, "; a program there is for another processor than the engine's"},
-    {0, "already in progress", ERR_BUSY, ""},
-    {409, "is already in use", ERR_EXISTS, ""},
-    {409, "is paused", ERR_BUSY, ""},
-    {409, NULL, ERR_BUSY, ""},
-    {400, NULL, ERR_INVALID, ""},
-    {401, NULL, ERR_DENIED, ""},
-    {403, NULL, ERR_DENIED, ""},
-    {404, NULL, ERR_NOT_FOUND, ""},
-    {413, NULL, ERR_TOO_LARGE, ""},
-    {429, NULL, ERR_LIMIT, ""},
-    {501, NULL, ERR_UNSUPPORTED, ""},
-    {502, NULL, ERR_BUSY, ""},
-    {503, NULL, ERR_BUSY, ""},
-    {504, NULL, ERR_TIMEOUT, ""},
-    {507, NULL, ERR_FULL, ""},
-    {0, NULL, ERR_INTERNAL, ""},
+    {0, "bind source path does not exist", NULL, ERR_INVALID, "", WHY_UNSEEN},
+    {0, "statfs", "no such file or directory", ERR_INTERNAL, "", WHY_UNSEEN},
+    {0, "no space left on device", NULL, ERR_FULL,
+     "; make room where the engine keeps its data (`docker system prune`)", WHY_NONE},
+    {0, "disk quota exceeded", NULL, ERR_FULL, "; make room where the engine keeps its data (`docker system prune`)",
+     WHY_NONE},
+    {0, "unable to find user", NULL, ERR_INVALID, "; name one of the image's, or a number", WHY_NONE},
+    {0, "unable to find group", NULL, ERR_INVALID, "; name one of the image's, or a number", WHY_NONE},
+    {0, "exec format error", NULL, ERR_UNSUPPORTED, "; a program there is for another processor than the engine's",
+     WHY_NONE},
+    {0, "already in progress", NULL, ERR_BUSY, "", WHY_NONE},
+    {409, "is already in use", NULL, ERR_EXISTS, "", WHY_NONE},
+    {409, "paused", NULL, ERR_BUSY, "", WHY_PAUSED},
+    {500, "paused", NULL, ERR_INTERNAL, "", WHY_PAUSED},
+    {409, NULL, NULL, ERR_BUSY, "", WHY_NONE},
+    {400, NULL, NULL, ERR_INVALID, "", WHY_NONE},
+    {401, NULL, NULL, ERR_DENIED, "", WHY_NONE},
+    {403, NULL, NULL, ERR_DENIED, "", WHY_NONE},
+    {404, NULL, NULL, ERR_NOT_FOUND, "", WHY_NONE},
+    {413, NULL, NULL, ERR_TOO_LARGE, "", WHY_NONE},
+    {429, NULL, NULL, ERR_LIMIT, "", WHY_NONE},
+    {501, NULL, NULL, ERR_UNSUPPORTED, "", WHY_NONE},
+    {502, NULL, NULL, ERR_BUSY, "", WHY_NONE},
+    {503, NULL, NULL, ERR_BUSY, "", WHY_NONE},
+    {504, NULL, NULL, ERR_TIMEOUT, "", WHY_NONE},
+    {507, NULL, NULL, ERR_FULL, "", WHY_NONE},
+    {0, NULL, NULL, ERR_INTERNAL, "", WHY_NONE},
 };
 
 static json_t *engine_parse(const struct buf *out) {
@@ -307,10 +314,11 @@ static int engine_refused(int status, struct buf *out, const char *doing, struct
     json_decref(answer);
     size_t i = 0;
     while ((answers[i].status && answers[i].status != status) ||
-           (answers[i].words && !strcasestr(text, answers[i].words)))
+           (answers[i].words && !strcasestr(text, answers[i].words)) ||
+           (answers[i].also && !strcasestr(text, answers[i].also)))
         i++;
-    return err_set(err, answers[i].code, "%s: the container engine says: %s (%d)%s", doing, text, status,
-                   answers[i].fix);
+    return err_set_why(err, answers[i].code, answers[i].why, "%s: the container engine says: %s (%d)%s", doing, text,
+                       status, answers[i].fix);
 }
 
 int engine_answer(struct engine *engine, int status, struct buf *out, const char *doing, json_t **ret_json,

@@ -1,0 +1,98 @@
+/* The one loop between a WebSocket and a box. Called by the terminals, shells and ports of the dialects. Invariant: when the
+ * box does not take input, no more of it is read from the client, and output goes on. */
+#include "front/ws_pump.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "front/front.h"
+
+enum { WS_PUMP_TICK_MS = 1000 }; /* how soon a stopping daemon lets a stream go */
+
+int ws_pump_wanted(struct http_request *request, struct err *err) {
+    const char *upgrade = http_header(request, "upgrade");
+    if (upgrade && strcasestr(upgrade, "websocket"))
+        return 0;
+    return err_set(err, ERR_INVALID, "a terminal needs a WebSocket: send Upgrade: websocket");
+}
+
+void ws_pump_init(struct ws_pump *pump, struct http_request *request, size_t held, const struct ws_pump_hooks *hooks,
+                  void *user) {
+    *pump = (struct ws_pump){.request = request, .hooks = hooks, .user = user};
+    pump->duplex = (struct box_duplex){
+        .fd = http_fd(request),
+        .client = true,
+        .wake_fd = -1,
+        .held = buf_max(held),
+        .tick_ms = clock_ms() + WS_PUMP_TICK_MS,
+    };
+}
+
+int ws_pump_accept(struct ws_pump *pump, struct err *err) {
+    return ws_accept(pump->request, WS_PUMP_MESSAGE_BYTES, &pump->ws, err);
+}
+
+bool ws_pump_stopping(const struct ws_pump *pump) {
+    return http_server_stopping(front_of(pump->request)->server);
+}
+
+/* Takes messages until there is none or the box's input is full. */
+static int ws_pump_input(void *user, bool ready, struct err *err) {
+    struct ws_pump *pump = user;
+    struct buf *held = &pump->duplex.held;
+    int result = 0;
+    (void)ready;
+    while (result == 0 && (held->len == 0 || held->len < pump->duplex.room)) {
+        enum ws_kind kind;
+        const uint8_t *data;
+        size_t len;
+        int got = ws_recv(pump->ws, &kind, &data, &len, err);
+        if (got <= 0)
+            return got < 0 ? 1 : 0;
+        result = pump->hooks->message(pump->user, kind, data, len, err);
+    }
+    return result;
+}
+
+static int ws_pump_data(void *user, int stream, const uint8_t *data, size_t len, struct err *err) {
+    struct ws_pump *pump = user;
+    (void)stream;
+    if (pump->hooks->data)
+        return pump->hooks->data(pump->user, data, len, err);
+    return ws_send(pump->ws, WS_BINARY, data, len, err) < 0 ? 1 : 0;
+}
+
+static int ws_pump_tick(void *user, struct err *err) {
+    struct ws_pump *pump = user;
+    uint64_t now_ms = clock_ms();
+    pump->duplex.tick_ms = now_ms + WS_PUMP_TICK_MS;
+    if (ws_pump_stopping(pump))
+        return 1;
+    if (pump->hooks->tick)
+        return pump->hooks->tick(pump->user, err);
+    if (now_ms < pump->duplex.moved_ms + WS_PUMP_PING_MS)
+        return 0;
+    pump->duplex.moved_ms = now_ms; /* one who is gone does not take it for long */
+    return ws_ping(pump->ws, err) < 0;
+}
+
+static int ws_pump_end(void *user, const struct exec_result *result, struct err *err) {
+    struct ws_pump *pump = user;
+    return pump->hooks->end ? pump->hooks->end(pump->user, result, err) : 1;
+}
+
+int ws_pump_run(struct ws_pump *pump, struct err *err) {
+    static const struct box_stream stream = {
+        .data = ws_pump_data, .input = ws_pump_input, .tick = ws_pump_tick, .end = ws_pump_end};
+    int result = ws_pump_input(pump, false, err); /* messages that came with the upgrade */
+    if (result == 0)
+        result = box_duplex_run(&pump->duplex, &stream, pump, err);
+    return result < 0 ? result : 0;
+}
+
+int ws_pump_close(struct ws_pump *pump, int result, const char *why) {
+    if (pump->ws)
+        ws_close(pump->ws, result < 0 ? 1011 : ws_pump_stopping(pump) ? 1001 : 1000, why);
+    box_duplex_close(&pump->duplex);
+    return pump->ws && result < 0 ? -result : result < 0 ? result : 0;
+}
