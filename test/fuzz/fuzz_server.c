@@ -35,7 +35,6 @@ static void check_out(const struct buf *out) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct ask asks[2] = {{.id = 1, .wake = -1}, {.id = 2, .wake = -1}};
     struct server server = {.poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                            .poll_fd = -1,
                             .leading = true,
                             .last_id = 2,
                             .lock = PTHREAD_MUTEX_INITIALIZER,

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "wire/call.h"
-"wire/frame.h"
+#include "wire/frame.h"
 #include "wire/piece.h"
 
 static int count, failures;

@@ -149,9 +149,7 @@ static int session_start(struct box *box, const struct language *language, const
     argv[n++] = idle;
     const struct exec_request exec = {.argv = argv, .cwd = cwd};
     int failed = box_spawn(box, &exec, &session->pid, &session->created_ms, err);
-    return failed && err->why == WHY_NO_COMMAND
-               ? interpreter_missing(language, session->program, err)
-               : failed;
+    return failed && err->why == WHY_NO_COMMAND ? interpreter_missing(language, session->program, err) : failed;
 }
 
 /* Two that begin at once: the older stays, for every daemon the same. */

@@ -67,7 +67,6 @@ int aio_sandbox(struct http_request *request, struct box *box, struct err *err);
                                             .text = (meaning)                                                          \
     }
 
-
 /* INVALID, naming the member: there is no such directory. path may be NULL. */
 int aio_directory(struct http_request *request, struct box *box, const char *member, const char *path, struct err *err);
 

@@ -41,7 +41,11 @@ static const struct row machine_answer[] = {
     OUT("isolation", TEXT, machine_out, facts.hello.isolation, "jail, none, or empty: it does not say"),
     OUT("platform", TEXT, machine_out, facts.hello.platform, "system and processor"),
     OUT("address", TEXT, machine_out, facts.hello.address, "where it connects from"),
-    {.name = "form", .type = ROW_TEXT, .offset = offsetof(struct machine_out, form), .choices = "link|text", .text = "how it is spoken to"},
+    {.name = "form",
+     .type = ROW_TEXT,
+     .offset = offsetof(struct machine_out, form),
+     .choices = "link|text",
+     .text = "how it is spoken to"},
     ROW_NAMED("Machine"),
 };
 static const struct row machines_answer[] = {

@@ -75,5 +75,4 @@ static inline const char *walk_name(const struct walk *walk, const struct walk_e
     return walk->names + entry->name;
 }
 
-
 #endif
