@@ -30,7 +30,8 @@ int box_entry_spawn(const char *program, int null_fd, char *const argv[], const 
     for (size_t i = 0; i < count; i++) {
         copies[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3 + USHER_FDS);
         if (copies[i] < 0 && r == 0)
-            r = err_errno(err, errno, "descriptors");
+            r = err_errno(err, errno,
+                          "the daemon has no file descriptors left (raise LimitNOFILE; a box needs about 3)");
         posix_spawn_file_actions_adddup2(&actions, copies[i], PLAN_STAGE_FD + (int)i);
     }
     posix_spawnattr_t attr;

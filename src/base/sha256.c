@@ -1,4 +1,4 @@
-/* SHA-256 as FIPS 180-4 defines it. Called by box/policy for ids; content hashes are the runner's. */
+/* SHA-256 as FIPS 180-4 defines it. Called where no cryptographic library is linked: ids, hashes of small files, bundles. */
 #include "base/sha256.h"
 
 #include <string.h>

@@ -58,7 +58,7 @@ struct http_config {
     const char *const *allowed_hosts;
     /* Called before the handler, after routing. Negative: the request is answered with err. May be NULL. */
     int (*admit)(struct http_request *request, struct err *err);
-    /* The body of a refusal in another shape than api.md's, into out: the status to answer with; 0: as ever. May be NULL. */
+    /* The body of a refusal in another shape than the native one, into out: the status to answer with; 0: as ever. May be NULL. */
     int (*refuse)(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
     /* Called once per finished request (for the log and metrics). May be NULL. */
     void (*finished)(struct http_request *request, int status, uint64_t bytes_in, uint64_t bytes_out, uint64_t us);
@@ -160,7 +160,7 @@ ssize_t http_body_splice(struct http_request *request, int fd, size_t len, struc
 void http_reply_header(struct http_request *request, const char *name,
                        const char *value); /* before begin; CR/LF: asserted */
 int http_reply(struct http_request *request, int status, const char *type, const void *data, size_t len);
-int http_reply_error(struct http_request *request, const struct err *err); /* the error object of api.md */
+int http_reply_error(struct http_request *request, const struct err *err); /* the native error object */
 enum err_why http_why(const struct http_request *request);                 /* of that error, for config.refuse */
 /* length -1: chunked (close-delimited for HTTP/1.0). HEAD sends no body whatever is written. */
 int http_reply_begin(struct http_request *request, int status, const char *type, int64_t length);

@@ -1,4 +1,4 @@
-/* Agent tools: one table for every door (REST, MCP, the page). A tool is a row: its name, what it takes, what a model is
+/* Agent tools: one table for every endpoint (REST, MCP). A tool is a row: its name, what it takes, what a model is
  * told about it, and the function that runs it. One file a tool.
  *
  * A tool answers with text for a model. What the model did wrong or can do something about (no such file, a command that

@@ -33,7 +33,8 @@ int image_open(struct image *image, const char *path, struct err *err) {
     image->fd = fcntl(fd, F_DUPFD_CLOEXEC, 10); /* above the numbers that a child's descriptors are copied to */
     close(fd);
     if (image->fd < 0)
-        return err_errno(err, errno, "descriptors");
+        return err_errno(err, errno,
+                         "the daemon has no file descriptors left (raise LimitNOFILE; a box needs about 3)");
     snprintf(image->path, sizeof image->path, "/proc/self/fd/%d", image->fd);
     return 0;
 }

@@ -3,7 +3,7 @@
  * (also by case folding), overlaps, encryption; then contents are streamed out with their length and CRC compared. INVALID
  * or TOO_LARGE name the entry. There is one parser, ours: what was checked is what is read. Knows no box.
  *
- * zip.c the checks, zip_dir.c the bytes, zip_name.c names, zip_read.c contents and tar, zip_write.c writing (zlib and base
+ * zip.c the checks, zip_dir.c the bytes, zip_name.c names, zip_read.c contents and tar, zip_writer.c writing (zlib and base
  * alone: the command line has it too). */
 #ifndef CUBBY_SKILL_ZIP_H
 #define CUBBY_SKILL_ZIP_H
