@@ -92,7 +92,22 @@ struct file_change {
     uint64_t size;
 };
 
-struct machine_facts;
+/* What a machine says of itself when it registers, checked by front/join; and what is known of it. Texts are UTF-8, bounded. */
+struct machine_hello {
+    const char *user, *name;
+    const char *workspace;                              /* absolute, on the machine */
+    const char *shell, *version, *isolation, *platform; /* isolation: "jail" or "none"; may be "" */
+    const char *address;                                /* where it connects from, for people */
+    const char *can;                                    /* words, separated by a blank */
+};
+struct machine_facts {
+    struct machine_hello hello; /* in arena */
+    bool online;
+    bool text;            /* it speaks the text form */
+    uint64_t latency_us;  /* 0: not known */
+    uint64_t since_ms;    /* wall clock: online, or offline, since */
+    unsigned connections; /* how often it came */
+};
 struct backend; /* state of one backend in this process */
 
 struct backend_ops {

@@ -3,8 +3,9 @@
  *
  * 1. events->lock guards everything; nothing waits while it is held. Events come with the provider's lock held: nobody here
  *    ever calls the provider.
- * 2. The ring is bounded by number and by bytes; the oldest go. A reader keeps only the number of what it was told last: one
- *    that is slow, or away, costs nothing and learns how many it has missed.
+ * 2. What is held is bounded by number and by bytes. The oldest go; once one user has more than an eighth of all, the oldest
+ *    of whoever has the most, so that nobody's events push out all others'. A reader keeps only the number of what it was sent
+ *    last: one that is slow, or away, costs nothing and learns how many it has missed.
  * 3. An id is EPOCH-NUMBER. The epoch is this daemon's: an id of an earlier life is known as such. */
 #include "front/events.h"
 
@@ -23,11 +24,12 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-enum { TAKE_BYTES = 64 << 10, ITEM_BYTES = 256 << 10, TYPE_BYTES = 16 };
+enum { TAKE_BYTES = 64 << 10, ITEM_BYTES = 256 << 10, TYPE_BYTES = 16, BUCKETS = 256 };
 
 struct events_item {
     uint64_t number;
     size_t size;
+    unsigned bucket; /* of its user */
     char type[TYPE_BYTES], id[17], user[LIMIT_USER_BYTES + 1];
     size_t len;
     char json[];
@@ -44,9 +46,9 @@ struct events {
     pthread_mutex_t lock;
     char epoch[13];
     uint64_t last;                               /* number of the newest */
-    struct events_item *ring[LIMIT_EVENTS_HELD]; /* number N at N % LIMIT_EVENTS_HELD */
-    uint64_t first;                              /* number of the oldest held; last + 1: none */
-    size_t bytes;
+    struct events_item *held[LIMIT_EVENTS_HELD]; /* by number */
+    size_t count, bytes;
+    size_t counts[BUCKETS], sizes[BUCKETS]; /* events, and their bytes, of users with this hash */
     struct events_reader *readers;
 };
 
@@ -57,15 +59,14 @@ struct events *events_new(void) {
         abort();
     pthread_mutex_init(&events->lock, NULL);
     text_hex(events->epoch, random, sizeof random);
-    events->first = 1;
     return events;
 }
 
 void events_free(struct events *events) {
     if (!events)
         return;
-    for (size_t i = 0; i < LIMIT_EVENTS_HELD; i++)
-        free(events->ring[i]);
+    for (size_t i = 0; i < events->count; i++)
+        free(events->held[i]);
     pthread_mutex_destroy(&events->lock);
     free(events);
 }
@@ -101,11 +102,43 @@ static void put_rest(struct json *json, const struct box_event *event, const cha
     json_close(json, '}');
 }
 
-static void ring_drop_locked(struct events *events) {
-    struct events_item **slot = &events->ring[events->first++ % LIMIT_EVENTS_HELD];
-    events->bytes -= (*slot)->size;
-    free(*slot);
-    *slot = NULL;
+static unsigned events_bucket(const char *user) {
+    unsigned hash = 2166136261u;
+    for (; *user; user++)
+        hash = (hash ^ (unsigned char)*user) * 16777619u;
+    return hash % BUCKETS;
+}
+
+/* The oldest of whoever has the most of what is short, or, where nobody has much, the oldest of all. */
+static void events_drop_locked(struct events *events) {
+    bool full = events->count == LIMIT_EVENTS_HELD;
+    const size_t *shares = full ? events->counts : events->sizes;
+    size_t most = 0, at = 0;
+    for (size_t i = 1; i < BUCKETS; i++)
+        most = shares[i] > shares[most] ? i : most;
+    if (shares[most] > (full ? events->count : events->bytes) / 8)
+        while (events->held[at]->bucket != most)
+            at++;
+    struct events_item *item = events->held[at];
+    events->bytes -= item->size;
+    events->counts[item->bucket]--;
+    events->sizes[item->bucket] -= item->size;
+    events->count--;
+    memmove(&events->held[at], &events->held[at + 1], (events->count - at) * sizeof *events->held);
+    free(item);
+}
+
+/* The place in `held` of the first event after this number; count: there is none. */
+static size_t events_after_locked(const struct events *events, uint64_t number) {
+    size_t low = 0, high = events->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (events->held[middle]->number <= number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 void events_put(struct events *events, const struct box_event *event) {
@@ -128,10 +161,12 @@ void events_put(struct events *events, const struct box_event *event) {
     snprintf(item->user, sizeof item->user, "%s", event->user ? event->user : "");
     pthread_mutex_lock(&events->lock);
     item->number = ++events->last;
-    while (events->first < item->number &&
-           (item->number - events->first >= LIMIT_EVENTS_HELD || events->bytes + size > LIMIT_EVENTS_BYTES))
-        ring_drop_locked(events);
-    events->ring[item->number % LIMIT_EVENTS_HELD] = item;
+    item->bucket = events_bucket(item->user);
+    while (events->count && (events->count == LIMIT_EVENTS_HELD || events->bytes + size > LIMIT_EVENTS_BYTES))
+        events_drop_locked(events);
+    events->held[events->count++] = item;
+    events->counts[item->bucket]++;
+    events->sizes[item->bucket] += size;
     events->bytes += size;
     for (struct events_reader *reader = events->readers; reader; reader = reader->next)
         eventfd_write(reader->fd, 1); /* never blocks: it is set already, or it is set now */
@@ -153,10 +188,10 @@ int events_find(struct events *events, const char *id, struct events_place *ret_
         return err_set(err, ERR_INVALID, "'%.60s' is no id of an event, nor 0 for all that are held", id);
     pthread_mutex_lock(&events->lock);
     bool ours = well && memcmp(id, events->epoch, epoch) == 0 && number <= events->last;
-    *ret_place = (struct events_place){.number = !id    ? events->last
-                                                 : ours ? number
-                                                        : events->first - 1,
-                                       .unknown = well && !ours};
+    uint64_t before = events->count ? events->held[0]->number - 1 : events->last;
+    *ret_place = (struct events_place){.number = !id ? events->last : ours ? number : before, .unknown = well && !ours};
+    if (!ours) /* what went before it asked is not missing */
+        ret_place->reported = events->last;
     pthread_mutex_unlock(&events->lock);
     return 0;
 }
@@ -227,20 +262,24 @@ static bool filter_fits(const struct events_filter *filter, const struct events_
            (!filter->types || filter_types(filter->types, item->type));
 }
 
-/* What fell out of the ring before it could be told. */
+/* What went before it could be sent. */
 static void put_lost_locked(struct events *events, struct events_place *place, struct buf *out) {
-    uint64_t lost = events->first - 1 - place->number;
-    if (!place->unknown && (place->number >= events->first || lost == 0))
+    uint64_t from = place->number > place->reported ? place->number : place->reported;
+    uint64_t lost = events->last - from - (events->count - events_after_locked(events, from));
+    place->reported = events->last;
+    if (!place->unknown && lost == 0)
         return;
+    size_t next = events_after_locked(events, place->number);
+    place->number = next < events->count ? events->held[next]->number - 1 : events->last;
     buf_puts(out, "id: ");
-    events_id(events, events->first - 1, out);
+    events_id(events, place->number, out);
     buf_puts(out, "\nevent: lost\ndata: {\"type\":\"lost\",\"count\":");
     if (place->unknown)
         buf_puts(out, "null");
     else
         buf_printf(out, "%" PRIu64, lost);
     buf_puts(out, "}\n\n");
-    *place = (struct events_place){.number = events->first - 1};
+    place->unknown = false;
 }
 
 void events_take(struct events_reader *reader, const struct events_filter *filter, struct events_place *place,
@@ -250,8 +289,10 @@ void events_take(struct events_reader *reader, const struct events_filter *filte
     eventfd_read(reader->fd, &ignored); /* before looking: what comes after sets it again */
     pthread_mutex_lock(&events->lock);
     put_lost_locked(events, place, out);
-    while (place->number < events->last && out->len < TAKE_BYTES) {
-        const struct events_item *item = events->ring[++place->number % LIMIT_EVENTS_HELD];
+    size_t at = events_after_locked(events, place->number);
+    for (; at < events->count && out->len < TAKE_BYTES; at++) {
+        const struct events_item *item = events->held[at];
+        place->number = item->number;
         if (!filter_fits(filter, item))
             continue;
         buf_puts(out, "id: ");
@@ -262,7 +303,7 @@ void events_take(struct events_reader *reader, const struct events_filter *filte
         buf_put(out, item->json, item->len);
         buf_puts(out, "\n\n");
     }
-    bool more = place->number < events->last;
+    bool more = at < events->count;
     pthread_mutex_unlock(&events->lock);
     if (more)
         eventfd_write(reader->fd, 1);

@@ -23,8 +23,9 @@ struct events_filter { /* NULL: any */
 
 /* A place in the ring: what comes after it is still to be told. */
 struct events_place {
-    uint64_t number; /* of the last event told */
-    bool unknown;    /* an id of another daemon's life: what was missed cannot be counted */
+    uint64_t number;   /* of the last event sent */
+    uint64_t reported; /* what is missing up to here was counted */
+    bool unknown;      /* an id of another daemon's life: what was missed cannot be counted */
 };
 bool events_type(const char *name, size_t len); /* whether there are such events */
 /* NULL: after the newest; "0": all that is held; else an id. INVALID when it is none of these. */

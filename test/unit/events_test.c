@@ -74,6 +74,26 @@ static void test_overflow(void) {
     events_free(events);
 }
 
+static void test_shares(void) {
+    struct events *events = events_new();
+    struct events_reader *reader;
+    struct events_place place;
+    struct err err;
+    const struct events_filter anns = {.owner = "ann"};
+    for (unsigned i = 0; i < 20; i++)
+        put(events, "box_ready", "0123456789abcdef", "ann");
+    for (unsigned i = 0; i < 3 * LIMIT_EVENTS_HELD; i++)
+        put(events, "box_warm", "fedcba9876543210", "mallory");
+    events_find(events, "0", &place, &err);
+    check(events_listen(events, "ann", &reader, &err) == 0, "a reader who comes late");
+    autobuf out = buf_max(16 << 20);
+    drain(reader, &anns, &place, &out);
+    check(count(&out, "event: ready\n") == 20, "one user's events do not push out another's");
+    check(count(&out, "event: lost\n") == 0, "and what went before it came is not missing");
+    events_leave(reader);
+    events_free(events);
+}
+
 static void test_ids(void) {
     struct events *events = events_new(), *other = events_new();
     struct events_place place;
@@ -210,6 +230,7 @@ static void test_threads(void) {
 
 int main(void) {
     test_overflow();
+    test_shares();
     test_ids();
     test_filters();
     test_limits();

@@ -335,7 +335,7 @@ static void test_write_edges(void) {
             "a mode is as wide as its member");
     char pair[640], expected[700];
     memset(pair, 'k', 600);
-    strcpy(pair + 600, "=v");
+    memcpy(pair + 600, "=v", 3);
     snprintf(expected, sizeof expected, "{\"map\":{\"%.600s\":\"v\",\"bare\":\"\"}}", pair);
     written(maps, &(const struct every_out){.map = (const char *const[]){pair, "bare", NULL}}, sizeof(struct every_out),
             expected, "a long name in a map is whole, and one without a value is empty");

@@ -34,22 +34,6 @@ struct machines *machines_new(const struct machines_settings *settings);
 void machines_close(struct machines *machines, const char *why); /* every session ends; no new ones */
 void machines_free(struct machines *machines);                   /* NULL is fine; nobody serves any more */
 
-/* What a machine says of itself when it registers, checked by the door; and what is known of it. Texts are UTF-8, bounded. */
-struct machine_hello {
-    const char *user, *name;
-    const char *workspace;                              /* absolute, on the machine */
-    const char *shell, *version, *isolation, *platform; /* isolation: "jail" or "none"; may be "" */
-    const char *address;                                /* where it connects from, for people */
-    const char *can;                                    /* words, separated by a blank */
-};
-struct machine_facts {
-    struct machine_hello hello; /* in arena */
-    bool online;
-    bool text;            /* it speaks the text form */
-    uint64_t latency_us;  /* 0: not known */
-    uint64_t since_ms;    /* wall clock: online, or offline, since */
-    unsigned connections; /* how often it came */
-};
 /* NOT_FOUND: never seen since this daemon started. */
 int machine_facts(struct machines *machines, const char *user, const char *name, struct arena *arena,
                   struct machine_facts *ret_facts, struct err *err);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/remote/machine.h"
 #include "front/answer.h"
 #include "front/routes.h"
 #include "front/native/native.h"
@@ -137,7 +136,7 @@ void native_box_json(struct json *json, struct box *box) {
     const struct container_out shown = {.container = *container,
                                         .pull = container->pull ? container->pull : "missing",
                                         .init = container->image_init ? "image" : "runner"};
-    struct remote_out remote;
+    struct remote_out remote = {0};
     autoarena arena = ARENA_EMPTY;
     if (box->ops->show)
         native_remote(box, &arena, &remote);
