@@ -28,7 +28,7 @@ while IFS=$'\t' read -r method pattern _; do
     [ "$method" != ANY ] || method=GET
     case $pattern in # one group has another status for it, and what the dialect has of no box is told before it is looked for
         /aio/*/v1/bash/*) found='^410 410$' ;;
-        /aio/*/v1/browser/* | /aio/*/v1/proxy/* | /aio/*/v1/display/* | /aio/*/v1/skills* | /aio/*/sandbox/observe/* | /aio/*/sandbox/hooks*) found='^501 501$' ;;
+        /aio/*/v1/browser/* | /aio/*/v1/proxy/* | /aio/*/v1/display/* | /aio/*/v1/util/* | /aio/*/v1/skills* | /aio/*/sandbox/observe/* | /aio/*/sandbox/hooks*) found='^501 501$' ;;
         *) found='^404 404$' ;;
     esac
     case $pattern in */files | */stat | */list | */hash | */watch | */archive) path+='?path=diary' ;; esac
