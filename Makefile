@@ -51,7 +51,7 @@ SKILLS := $(call room,skill)
 SKILLS_SEEN := $(wildcard src/skill/catalog/*.c) # what tools need of them where there is no daemon
 HTTP_CLIENT := $(wildcard src/http/client/*.c)
 HTTP_BOTH := $(wildcard src/http/websocket*.c)
-DAEMON := $(ENGINE) $(SKILLS) $(TOOLS) $(filter-out $(HTTP_CLIENT),$(call room,http)) $(call room,front) $(call room,daemon)
+DAEMON := $(ENGINE) $(SKILLS) $(TOOLS) $(call room,http) $(call room,front) $(call room,daemon)
 CLI := $(filter-out $(wildcard src/store/audit*.c src/box/interpreter/*.c),$(ENGINE)) $(SKILLS_SEEN) src/skill/zip/zip_writer.c $(TOOLS) $(HTTP_CLIENT) $(HTTP_BOTH) $(call room,cli)
 LLHTTP := api.c http.c llhttp.c
 

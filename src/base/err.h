@@ -43,6 +43,7 @@ enum err_why {
     WHY_DAMAGED = 5,    /* IO: a database file has to be replaced */
     WHY_PAUSED = 6,     /* the container is paused already */
     WHY_UNSEEN = 7,     /* the container engine does not see a directory of this machine */
+    WHY_UNREACHED = 8,  /* BUSY: nothing was sent, because nobody answers there */
     WHY_COUNT
 };
 

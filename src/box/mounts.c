@@ -17,6 +17,7 @@
 #include "base/path.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/url.h"
 
 enum { PLACE_NAME_BYTES = 200 }; /* a user or thread as a name; longer ones are hashed */
 
@@ -115,22 +116,12 @@ static int door_source(const struct policy *policy, const struct mount *mount, c
 /* As a name of a directory: letters, digits, _ and - stand for themselves, and so does a dot that is not the first; other
  * bytes are %XX. What gets too long is %sha256-HEX. No two have the same. */
 static const char *place_name(struct arena *arena, const char *text) {
-    size_t len = strlen(text), at = 0;
-    char *name = arena_alloc(arena, len * 3 + 1);
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)text[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                     c == '-' || (c == '.' && i > 0);
-        if (plain) {
-            name[at++] = (char)c;
-            continue;
-        }
-        name[at++] = '%';
-        name[at++] = "0123456789ABCDEF"[c >> 4];
-        name[at++] = "0123456789ABCDEF"[c & 15];
-    }
-    if (len > 0 && at <= PLACE_NAME_BYTES)
-        return name;
+    size_t len = strlen(text);
+    autobuf name = buf_max(len * 3);
+    url_put(&name, text, len > 0, "_-");
+    url_put(&name, text + (len > 0), len - (len > 0), "_-.");
+    if (len > 0 && name.len <= PLACE_NAME_BYTES)
+        return arena_copy(arena, name.data, name.len);
     uint8_t digest[32];
     char hex[65];
     sha256(text, len, digest);

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/url.h"
 
 enum {
     WINDOW_BYTES = 64 << 10,
@@ -111,25 +112,13 @@ static bool keep(char **slot, const struct buf *text) {
     return true;
 }
 
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
 /* UTF-8''%e5%a4%a9 (RFC 5987), in place */
 static bool unpercent(char *text) {
     if (strncasecmp(text, "utf-8'", 6) != 0)
         return false;
     const char *in = strchr(text + 6, '\'');
-    char *out = text;
-    for (in = in ? in + 1 : ""; *in; in++) {
-        int high = *in == '%' ? hex_digit(in[1]) : 0, low = *in == '%' && high >= 0 ? hex_digit(in[2]) : 0;
-        if (high < 0 || low < 0 || (*in == '%' && !high && !low))
-            return false;
-        *out++ = (char)(*in == '%' ? high << 4 | low : *in);
-        in += *in == '%' ? 2 : 0;
-    }
-    *out = 0;
-    return true;
+    memmove(text, in ? in + 1 : "", in ? strlen(in) : 1);
+    return url_decode(text, false) == (ssize_t)strlen(text); /* not so with an encoded NUL */
 }
 
 static int disposition(struct head *head, const char *value, struct err *err) {

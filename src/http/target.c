@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/url.h"
 #include "http/internal.h"
 
 static char *target_absolute(struct http_request *request, char *target, struct err *err);
@@ -62,31 +63,6 @@ static char *target_absolute(struct http_request *request, char *target, struct 
     return arena_strdup(&request->arena, root);
 }
 
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* In place, ends with a NUL. Length, or -1 for a bad escape. */
-static ssize_t percent_decode(char *text, bool plus_is_space) {
-    char *out = text;
-    for (const char *in = text; *in; in++) {
-        if (*in == '%') {
-            int high = hex_digit(in[1]), low = high < 0 ? -1 : hex_digit(in[2]);
-            if (low < 0)
-                return -1;
-            *out++ = (char)(high << 4 | low);
-            in += 2;
-        } else {
-            *out++ = *in == '+' && plus_is_space ? ' ' : *in;
-        }
-    }
-    *out = 0;
-    return out - text;
-}
-
 static bool dot_segment(const char *path) {
     for (const char *p = path; p; p = strchr(p, '/')) {
         p += *p == '/';
@@ -101,7 +77,7 @@ static int target_path(struct http_request *request, char *path, struct err *err
     size_t slashes = 0, after = 0;
     for (const char *p = path; *p; p++)
         slashes += *p == '/';
-    ssize_t len = percent_decode(path, false);
+    ssize_t len = url_decode(path, false);
     const char *fault = len < 0 ? "has a bad percent escape" : NULL;
     if (!fault && memchr(path, 0, (size_t)len))
         fault = "has an encoded NUL";
@@ -127,8 +103,8 @@ static int target_query(struct http_request *request, char *query, struct err *e
         char *value = strchr(piece, '=');
         if (value)
             *value++ = 0;
-        ssize_t name_len = percent_decode(piece, true);
-        ssize_t len = value ? percent_decode(value, true) : 0;
+        ssize_t name_len = url_decode(piece, true);
+        ssize_t len = value ? url_decode(value, true) : 0;
         if (name_len < 0 || len < 0 || memchr(piece, 0, (size_t)name_len)) {
             err_set(err, ERR_INVALID, "the query has a bad percent escape");
             return 400;

@@ -9,7 +9,7 @@ workspace=$(j .workspace)
 # ---- nothing ----
 
 skills
-is 'a box without skills has none' "$STATUS $(j -c .)" "200 {\"workspace\":\"$workspace\",\"skills\":[],\"bad\":[]}"
+is 'a box without skills has none' "$STATUS $(j -cS .)" "200 {\"bad\":[],\"skills\":[],\"workspace\":\"$workspace\"}"
 skills '?format=prompt'
 is 'and nothing for a prompt' "$STATUS $(header content-type) $(wc -c < "$WORK/body")" '200 text/plain; charset=utf-8 0'
 agents

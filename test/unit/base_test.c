@@ -22,6 +22,7 @@
 #include "base/limits.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "base/url.h"
 
 static int count, failures;
 
@@ -118,6 +119,26 @@ static void test_text(void) {
            !text_id("0123456789abcdef0") && text_id("01234567") && !text_id("0123456") && !text_id("012345678") &&
            !text_id("") && !text_id("../../etc/passwd"),
        "the grammar of ids");
+}
+
+static bool decoded(const char *text, bool plus, const char *expected) {
+    char copy[64];
+    snprintf(copy, sizeof copy, "%s", text);
+    ssize_t len = url_decode(copy, plus);
+    return expected ? len == (ssize_t)strlen(expected) && strcmp(copy, expected) == 0 : len < 0;
+}
+
+static void test_url(void) {
+    autoarena arena = ARENA_EMPTY;
+    autobuf out = buf_max(100);
+    url_put(&out, "a b/ü%\n\"&+\0z", 13, URL_PATH);
+    ok(strcmp(buf_cstr(&out), "a%20b/%C3%BC%25%0A%22%26%2B%00z") == 0, "bytes to percent escapes");
+    ok(strcmp(url_encode(&arena, "a/b?c=%~", URL_VALUE), "a%2Fb%3Fc%3D%25~") == 0 && !*url_encode(&arena, "", ""),
+       "a slash is escaped in a value");
+    ok(decoded("a%20b%2f%2F+", false, "a b//+") && decoded("+%2B", true, " +") && decoded("", false, ""), "and back");
+    ok(decoded("%", false, NULL) && decoded("%4", false, NULL) && decoded("%4g", false, NULL) &&
+           decoded("a%-1", false, NULL),
+       "an escape that is not one is refused");
 }
 
 static void test_json(void) {
@@ -456,6 +477,7 @@ int main(void) {
     test_counted();
     test_buf();
     test_text();
+    test_url();
     test_json();
     test_json_escapes();
     test_path();

@@ -144,7 +144,7 @@ static int changes_ask(struct backend *backend, const char *id, struct changes *
     autobuf answer = buf_max(ANSWER_BYTES);
     docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/changes", name);
-    struct engine_call call = {
+    struct http_call call = {
         .method = "GET", .path = path, .write_body = changes_write, .user = changes, .timeout_ms = IDLE_MS};
     int r = engine_do(backend->engine, &call, &status, &answer, err);
     if (changes->truncated)

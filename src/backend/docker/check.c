@@ -154,7 +154,7 @@ static size_t run_rows(const struct looked *looked, struct check *checks, size_t
 }
 
 static void look(struct backend *backend, struct looked *looked) {
-    struct engine_call call = {.method = "GET", .path = "/_ping", .timeout_ms = CHECK_MS};
+    struct http_call call = {.method = "GET", .path = "/_ping", .timeout_ms = CHECK_MS};
     int status = 0;
     autobuf out = buf_max(65536);
     looked->url = engine_url(backend->engine);

@@ -27,6 +27,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/url.h"
 
 enum { PATH_BYTES = 4300, ROW_ANY_BYTES = 16 << 20, END_MS = 15000, END_STEP_MS = 20, LIST_MS = 5000, LOOK_MS = 3000 };
 
@@ -192,7 +193,7 @@ int docker_inspect_within(struct backend *backend, const char *id, unsigned time
     docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/json", name);
     snprintf(doing, sizeof doing, "looking at container '%s'", name);
-    const struct engine_call call = {.method = "GET", .path = path, .timeout_ms = timeout_ms};
+    const struct http_call call = {.method = "GET", .path = path, .timeout_ms = timeout_ms};
     int r = engine_do(backend->engine, &call, &status, &answer, err);
     if (r == 0)
         r = engine_answer(backend->engine, status, &answer, doing, &inspection, err);
@@ -315,10 +316,10 @@ static int start_create(struct starting *starting, const struct buf *body, struc
     char name[DOCKER_NAME_BYTES], doing[64];
     json_t *answer = NULL;
     docker_name(backend, name, spec->id);
-    char *platform = spec->container.platform ? engine_escape(spec->container.platform) : NULL;
-    const char *path = arena_printf(starting->arena, "/containers/create?name=%s%s%s", name,
-                                    platform ? "&platform=" : "", platform ? platform : "");
-    free(platform);
+    const char *platform = spec->container.platform;
+    const char *path =
+        arena_printf(starting->arena, "/containers/create?name=%s%s%s", name, platform ? "&platform=" : "",
+                     platform ? url_encode(starting->arena, platform, URL_VALUE) : "");
     snprintf(doing, sizeof doing, "creating container '%s'", name);
     int r = engine_json(backend->engine, "POST", path, (const char *)body->data, doing, &answer, err);
     if (r == 0)
@@ -600,16 +601,14 @@ static const char *box_of(const struct backend *backend, const json_t *row) {
 
 /* What the engine has under a filter with one value. NULL: it cannot be asked now. A daemon that starts waits for it. */
 static json_t *list_by(struct backend *backend, const char *path, const char *filter, const char *value) {
-    char text[256], whole[1024];
+    autoarena arena = ARENA_EMPTY;
     json_t *rows = NULL;
     int status;
     struct err ignored;
     autobuf answer = buf_max(ENGINE_ANSWER_BYTES);
-    snprintf(text, sizeof text, "{\"%s\":[\"%s\"]}", filter, value);
-    char *escaped = engine_escape(text);
-    snprintf(whole, sizeof whole, "%s?all=1&filters=%s", path, escaped);
-    free(escaped);
-    const struct engine_call call = {.method = "GET", .path = whole, .timeout_ms = LIST_MS};
+    const char *text = arena_printf(&arena, "{\"%s\":[\"%s\"]}", filter, value);
+    const char *whole = arena_printf(&arena, "%s?all=1&filters=%s", path, url_encode(&arena, text, URL_VALUE));
+    const struct http_call call = {.method = "GET", .path = whole, .timeout_ms = LIST_MS};
     int r = engine_do(backend->engine, &call, &status, &answer, &ignored);
     if (r == 0)
         r = engine_answer(backend->engine, status, &answer, "looking for what is left", &rows, &ignored);

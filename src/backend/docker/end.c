@@ -90,7 +90,7 @@ static int wait_noticed(struct backend *backend, const char *id, struct err *err
     autobuf answer = buf_max(4096);
     docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/wait", name);
-    const struct engine_call call = {.method = "POST", .path = path, .timeout_ms = WAIT_MS};
+    const struct http_call call = {.method = "POST", .path = path, .timeout_ms = WAIT_MS};
     return engine_do(backend->engine, &call, &status, &answer, err);
 }
 

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/text.h"
+#include "base/url.h"
 
 enum {
     CHANGES_BYTES = 256 << 10, /* of settings, in the request's path */
@@ -32,17 +33,11 @@ struct words {
     bool podman; /* takes what is between the quotes as it is */
 };
 
-static void put_escaped(struct buf *out, const char *text) {
-    char *escaped = engine_escape(text);
-    buf_puts(out, escaped);
-    free(escaped);
-}
-
 static void put_change(struct words *words, struct buf *line) {
     const char *text = buf_cstr(line);
     buf_puts(words->path, "&changes=");
     if (text)
-        put_escaped(words->path, text);
+        url_put(words->path, text, strlen(text), URL_VALUE);
     else
         words->path->failed = true;
 }
@@ -117,8 +112,8 @@ static int put_import(struct backend *backend, const struct spec *spec, const ch
     for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
         if (*bare[i][1]) {
             buf_puts(path, "&changes=");
-            put_escaped(path, bare[i][0]);
-            put_escaped(path, bare[i][1]);
+            url_put(path, bare[i][0], strlen(bare[i][0]), URL_VALUE);
+            url_put(path, bare[i][1], strlen(bare[i][1]), URL_VALUE);
         }
     if (r == 0 && path->failed)
         r = err_set(err, ERR_TOO_LARGE, "the settings of image '%.100s' are too long", image->reference);
@@ -182,7 +177,7 @@ static void *flow_main(void *user) {
     autobuf answer = buf_max(ANSWER_BYTES);
     docker_name(flow->backend, name, flow->spec->id);
     snprintf(path, sizeof path, "/containers/%s/export", name);
-    struct engine_call call = {
+    struct http_call call = {
         .method = "GET", .path = path, .write_body = flow_write, .user = flow, .timeout_ms = IDLE_MS};
     flow->r = engine_do(flow->backend->engine, &call, &status, &answer, &flow->err);
     if (flow->r == 0)
@@ -217,7 +212,7 @@ static int import_run(struct flow *flow, const char *path, struct err *err) {
     autobuf answer;
     int status = 0;
     buf_init(&answer, ANSWER_BYTES);
-    struct engine_call call = {
+    struct http_call call = {
         .method = "POST", .path = path, .read_body = flow_read, .user = flow, .timeout_ms = IDLE_MS};
     int r = engine_do(flow->backend->engine, &call, &status, &answer, err);
     return r < 0 ? r : import_answer(flow->backend->engine, status, &answer, err);

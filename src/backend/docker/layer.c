@@ -294,7 +294,7 @@ static int commit(struct backend *backend, const struct spec *spec, const char *
     if (!text)
         return err_set(err, ERR_TOO_LARGE, "the settings of image '%.100s' are too long", image->reference);
     int status = 0;
-    struct engine_call call = {
+    struct http_call call = {
         .method = "POST", .path = path, .body = text, .body_len = body.len, .timeout_ms = COMMIT_MS};
     autobuf answer = buf_max(SETTINGS_BYTES);
     int r = engine_do(backend->engine, &call, &status, &answer, err);

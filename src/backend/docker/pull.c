@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/url.h"
 
 enum {
     PULL_LAYERS = 256,
@@ -232,14 +233,10 @@ static int pull_answer(struct pull *pull, const struct reference *image, bool cr
 }
 
 static const char *pull_path(const struct reference *image, const char *platform, struct arena *arena) {
-    char *name = engine_escape(image->name), *version = engine_escape(image->digest ? image->digest : image->tag);
-    char *other = engine_escape(platform ? platform : "");
-    const char *path = arena_printf(arena, "/images/create?fromImage=%s&tag=%s%s%s", name, version,
-                                    platform ? "&platform=" : "", other);
-    free(name);
-    free(version);
-    free(other);
-    return path;
+    const char *name = url_encode(arena, image->name, URL_VALUE);
+    const char *version = url_encode(arena, image->digest ? image->digest : image->tag, URL_VALUE);
+    return arena_printf(arena, "/images/create?fromImage=%s&tag=%s%s%s", name, version, platform ? "&platform=" : "",
+                        platform ? url_encode(arena, platform, URL_VALUE) : "");
 }
 
 int docker_pull(struct backend *backend, const struct spec *spec, const struct reference *image, struct err *err) {
@@ -255,12 +252,13 @@ int docker_pull(struct backend *backend, const struct spec *spec, const struct r
     pull->image = image->full;
     buf_init(&pull->line, PULL_LINE_BYTES);
     autobuf out = buf_max(64 << 10);
-    struct engine_call call = {.method = "POST",
-                               .path = pull_path(image, spec->container.platform, &arena),
-                               .registry_auth = credentials,
-                               .write_body = pull_bytes,
-                               .user = pull,
-                               .timeout_ms = PULL_SILENT_MS};
+    const char *const headers[] = {credentials ? arena_printf(&arena, "X-Registry-Auth: %s", credentials) : NULL, NULL};
+    struct http_call call = {.method = "POST",
+                             .path = pull_path(image, spec->container.platform, &arena),
+                             .headers = headers,
+                             .write_body = pull_bytes,
+                             .user = pull,
+                             .timeout_ms = PULL_SILENT_MS};
     int status = 0;
     pull_tell(pull, true);
     r = engine_do(backend->engine, &call, &status, &out, err);

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/tarfmt.h"
 #include "base/text.h"
+#include "base/url.h"
 
 enum { ACCOUNTS_BYTES = 4 << 20 }; /* /etc/passwd of an image */
 
@@ -53,17 +54,16 @@ static int bundle_send(struct backend *backend, const char *id, const char *dire
     bundle->whole = bundle->head_len + bundle->size + tar_padding(bundle->size) + (uint64_t)2 * TAR_BLOCK_BYTES;
     char name[DOCKER_NAME_BYTES];
     docker_name(backend, name, id);
-    char *escaped = engine_escape(directory), *path = NULL;
-    path = xasprintf("/containers/%s/archive?path=%s", name, escaped);
+    autoarena arena = ARENA_EMPTY;
+    const char *path =
+        arena_printf(&arena, "/containers/%s/archive?path=%s", name, url_encode(&arena, directory, URL_VALUE));
     autobuf out = buf_max(ENGINE_ANSWER_BYTES);
     int status,
         r = engine_do(backend->engine,
-                      &(struct engine_call){.method = "PUT", .path = path, .read_body = bundle_read, .user = bundle},
+                      &(struct http_call){.method = "PUT", .path = path, .read_body = bundle_read, .user = bundle},
                       &status, &out, err);
     if (r == 0)
         r = engine_answer(backend->engine, status, &out, doing, NULL, err);
-    free(escaped);
-    free(path);
     return r;
 }
 
@@ -122,7 +122,7 @@ static bool account_ask(struct backend *backend, const char *id, const char *use
     docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/archive?path=/etc/passwd", name);
     autobuf tar = buf_max(ACCOUNTS_BYTES);
-    return engine_do(backend->engine, &(struct engine_call){.method = "GET", .path = path}, &status, &tar, &ignored) ==
+    return engine_do(backend->engine, &(struct http_call){.method = "GET", .path = path}, &status, &tar, &ignored) ==
                0 &&
            status == 200 && account_find(&tar, user, ret_uid, ret_gid);
 }

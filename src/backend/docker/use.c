@@ -105,7 +105,7 @@ static void engine_usage(struct backend *backend, const char *id, struct usage *
     autobuf answer = buf_max(STATS_BYTES);
     docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/stats?stream=false&one-shot=true", name);
-    const struct engine_call call = {.method = "GET", .path = path, .timeout_ms = STATS_MS};
+    const struct http_call call = {.method = "GET", .path = path, .timeout_ms = STATS_MS};
     if (engine_do(backend->engine, &call, &status, &answer, &ignored) < 0 || status != 200)
         return;
     json_t *root = json_loadb((const char *)answer.data, answer.len, 0, NULL);

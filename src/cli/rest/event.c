@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/url.h"
 #include "cli/cli.h"
 
 #define EVENT_BYTES (4u << 20)
@@ -76,10 +77,10 @@ static int event_hex(const char *p, const char *end) {
     if (end - p < 4)
         return -1;
     for (int i = 0; i < 4; i++) {
-        const char *digits = "0123456789abcdefABCDEF", *at = p[i] ? strchr(digits, p[i]) : NULL;
-        if (!at)
+        int digit = url_digit(p[i]);
+        if (digit < 0)
             return -1;
-        value = value << 4 | (int)(at - digits < 16 ? at - digits : at - digits - 6);
+        value = value << 4 | digit;
     }
     return value;
 }

@@ -1,5 +1,6 @@
 /* The daemon as the commands see it: one client, JSON in and out, its errors as sentences. Called by every command that
  * needs a daemon. Invariant: an answer is bounded, and a box id is checked before it becomes part of a path. */
+#include "base/url.h"
 #include "http/client/client.h"
 
 #include <jansson.h>
@@ -115,10 +116,7 @@ int remote_json(struct cli *cli, const char *method, const char *path, const str
 }
 
 const char *remote_encoded(struct cli *cli, const char *text) {
-    char *encoded = http_encode(text, strlen(text));
-    const char *copy = arena_strdup(&cli->arena, encoded);
-    free(encoded);
-    return copy;
+    return url_encode(&cli->arena, text, URL_PATH);
 }
 
 const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path) {

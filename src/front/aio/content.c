@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "front/aio/file.h"
 #include "skill/stage.h"
 
@@ -139,11 +140,10 @@ static int content_escape(struct body_reader *reader, uint8_t byte, struct err *
             return not_json(err, at ? "half of a surrogate pair" : "an unknown escape");
         return content_put(reader->content, into + (at - from), 1, err);
     }
-    const char *digits = "0123456789abcdef0123456789ABCDEF", *digit = byte ? strchr(digits, byte) : NULL;
-    if (!digit || !*digit)
+    int digit = url_digit((char)byte);
+    if (digit < 0)
         return not_json(err, "\\u without four digits");
-    /* Letters are there twice, digits are found in the first half. */
-    reader->hex = reader->hex << 4 | (uint32_t)((digit - digits) & 15);
+    reader->hex = reader->hex << 4 | (uint32_t)digit;
     return ++reader->digits < 4 ? 0 : content_unit(reader, err);
 }
 

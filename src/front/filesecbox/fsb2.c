@@ -4,12 +4,12 @@
  * by admins alone. */
 #include "front/filesecbox/fsb2.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
+#include "base/url.h"
 #include "box/turn.h"
 #include "front/trail.h"
 #include "skill/own/own.h"
@@ -253,15 +253,7 @@ static int fsb2_remove(struct filesecbox *call, struct err *err) {
 
 /* As browsers and the dialect's clients read it: percent-encoded UTF-8 in both forms. */
 static const char *fsb2_disposition(struct arena *arena, const char *name) {
-    size_t len = strlen(name);
-    char *coded = arena_alloc(arena, 3 * len + 1), *to = coded;
-    for (const char *p = name; *p; p++) {
-        unsigned char c = (unsigned char)*p;
-        if (c < 0x80 && (isalnum(c) || strchr(".-*_", c)))
-            *to++ = *p;
-        else
-            to += snprintf(to, 4, "%%%02X", c);
-    }
+    const char *coded = url_encode(arena, name, ".-*_");
     return arena_printf(arena, "attachment; filename=\"%s.zip\"; filename*=UTF-8''%s.zip", coded, coded);
 }
 

@@ -96,7 +96,7 @@ static int gather_skill(struct box *box, const char *path, const char *name, str
 static int gather_agent(struct box *box, const char *path, const char *name, struct stage *stage, struct buf *text,
                         int watch, struct err *err) {
     int r = box_read_all(box, path, META_BYTES + 1, watch, text, err);
-    if (text->failed)
+    if (r == 0 && text->len > META_BYTES)
         return err_set(err, ERR_TOO_LARGE, "'%s' is larger than %d bytes, the limit of a sub-agent's file", path,
                        META_BYTES);
     autofd file = -1;
@@ -144,7 +144,7 @@ static int meta_of_skill(struct stage *stage, const char *name, struct arena *ar
 int registry_gather(struct skills *skills, struct box *box, const struct registry_kind *kind, const char *name,
                     struct arena *arena, struct blob *ret_blob, struct meta *ret_meta, int watch, struct err *err) {
     struct stage stage;
-    autobuf text = buf_max(META_BYTES);
+    autobuf text = buf_max(META_BYTES + 1);
     const char *path = tree_find(box, kind, name, arena, err);
     if (!path)
         return -err->code;

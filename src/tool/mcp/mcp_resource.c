@@ -1,12 +1,12 @@
 /* Files of the workspace as MCP resources: file:///workspace/NAME, or wherever the box has its workspace, bytes
  * percent-encoded. Called through the methods of mcp.c. Invariant: looking makes no box, and neither a list nor a file is larger than its limit. */
-#include <ctype.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "skill/catalog/catalog.h"
 #include "tool/mcp/mcp_core.h"
 #include "tool/offload/sniff.h"
@@ -63,29 +63,13 @@ static int entry_order(const void *left, const void *right) {
     return strcmp(((const struct entry *)left)->name, ((const struct entry *)right)->name);
 }
 
-/* The bytes of a path as they are in a URI. */
-static void uri_put(struct buf *out, const char *path) {
-    for (; *path; path++)
-        if (isalnum((unsigned char)*path) || strchr("-._~/", *path))
-            buf_byte(out, (uint8_t)*path);
-        else
-            buf_printf(out, "%%%02X", (uint8_t)*path);
+static const char *uri_of(struct arena *arena, const char *root, const char *name) {
+    return arena_printf(arena, SCHEME "%s/%s", url_encode(arena, root, URL_PATH), name);
 }
 
-/* tail: as it stands, behind the name. */
-static void put_uri(struct json *json, const char *key, const char *root, const char *name, const char *tail) {
-    autobuf uri = buf_max(8 * LIMIT_PATH_BYTES);
-    buf_puts(&uri, SCHEME);
-    uri_put(&uri, root);
-    buf_byte(&uri, '/');
-    uri_put(&uri, name);
-    buf_puts(&uri, tail);
-    json_put_strn(json, key, (const char *)uri.data, uri.len);
-}
-
-static void put_entry(struct json *json, const char *root, const struct entry *entry) {
+static void put_entry(struct json *json, struct arena *arena, const char *root, const struct entry *entry) {
     json_open(json, '{');
-    put_uri(json, "uri", root, entry->name, "");
+    json_put_str(json, "uri", uri_of(arena, root, url_encode(arena, entry->name, URL_PATH)));
     json_put_str(json, "name", entry->name);
     json_put_uint(json, "size", entry->size);
     json_put_open(json, "annotations", '{');
@@ -103,7 +87,7 @@ static void put_page(struct json *json, struct listing *listing, const char *aft
     size_t end = listing->count - at > LIMIT_RESOURCES_PAGE ? at + LIMIT_RESOURCES_PAGE : listing->count;
     json_put_open(json, "resources", '[');
     for (; at < end; at++)
-        put_entry(json, listing->root, &listing->entries[at]);
+        put_entry(json, listing->arena, listing->root, &listing->entries[at]);
     json_close(json, ']');
     if (end == listing->count)
         return;
@@ -155,7 +139,7 @@ void mcp_resources_templates(struct mcp_answer *answer) {
     const char *workspace = mcp_workspace(answer);
     json_put_open(json, "resourceTemplates", '[');
     json_open(json, '{');
-    put_uri(json, "uriTemplate", workspace, "", "{+path}");
+    json_put_str(json, "uriTemplate", uri_of(arena, workspace, "{+path}"));
     json_put_str(json, "name", "workspace");
     json_put_str(json, "title", "Files of the workspace");
     json_put_str(json, "description", arena_printf(arena, "A file of the box, by its path below %s.", workspace));
@@ -165,24 +149,12 @@ void mcp_resources_templates(struct mcp_answer *answer) {
 
 /* ---- read ---- */
 
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
 /* "file:///workspace/a%20b" to "/workspace/a b"; NULL: not such a thing. */
 static const char *uri_path(struct arena *arena, const char *uri) {
     if (strncmp(uri, SCHEME "/", sizeof SCHEME) != 0 || strlen(uri) > 3 * LIMIT_PATH_BYTES)
         return NULL;
-    uri += sizeof SCHEME - 1;
-    char *path = arena_alloc(arena, strlen(uri) + 1), *to = path;
-    for (; *uri; uri++) {
-        int high = *uri == '%' ? hex_digit(uri[1]) : 0, low = *uri == '%' && high >= 0 ? hex_digit(uri[2]) : 0;
-        if (high < 0 || low < 0 || (*uri == '%' && !high && !low))
-            return NULL;
-        *to++ = *uri == '%' ? (char)(high << 4 | low) : *uri;
-        uri += *uri == '%' ? 2 : 0;
-    }
-    return path;
+    char *path = arena_strdup(arena, uri + sizeof SCHEME - 1);
+    return url_decode(path, false) == (ssize_t)strlen(path) ? path : NULL; /* an encoded NUL is refused */
 }
 
 /* Its path in the box: below the workspace. NULL: not there. */

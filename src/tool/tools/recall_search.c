@@ -25,7 +25,7 @@
 enum {
     WINDOW_BYTES = 256 << 10,
     OVERLAP_BYTES = 4096,
-    SEARCH_CPU_MS = 2000, /* of processor time */
+    SEARCH_CPU_MS = 6000, /* of processor time */
     SEARCH_MS = 30000,    /* whatever else the machine does */
     TURN_MS = 45000,      /* a search waits for its turn */
     LOWEST_NICE = 19,

@@ -1,20 +1,20 @@
-/* The client of a container engine: connections kept alive, the version both sides know, calls and what their failures are
- * called. Called by the docker backend. Rules of the lock: it guards the idle connections, the version and the generation;
- * nobody talks to the engine while holding it. Invariant: a call that may have been done is never sent a second time. */
+/* The client of a container engine: clients with a connection kept alive, the version both sides know, calls and what their
+ * failures are called. Called by the docker backend. Rules of the lock: it guards the idle clients, the version and the
+ * generation; nobody talks to the engine while holding it. Invariant: a call that may have been done is never sent a second
+ * time (http_client_call keeps that). */
 #include "backend/docker/engine/engine.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/docker/engine/exchange.h"
+#include "backend/docker/engine/client.h"
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "http/client/client_curl.h"
 
 #define IDLE_MAX 8u
 #define IDLE_MS 60000u /* then a kept connection is rather made anew */
@@ -27,13 +27,16 @@
 struct engine {
     struct engine_place place;
     pthread_mutex_t lock;
-    struct engine_link *idle[IDLE_MAX];
+    struct {
+        struct http_client *client;
+        uint64_t since_ms;
+    } idle[IDLE_MAX];
     size_t idle_count;
     unsigned minor;      /* 0: not asked since it was last lost */
     unsigned generation; /* how often it was lost */
 };
 
-static int engine_ask_version(struct engine *engine, const struct engine_call *like, int wake_fd, unsigned *ret_minor,
+static int engine_ask_version(struct engine *engine, const struct http_call *like, unsigned *ret_minor,
                               struct err *err);
 
 int engine_new(const struct engine_where *where, struct engine **ret_engine, struct err *err) {
@@ -52,7 +55,7 @@ void engine_free(struct engine *engine) {
     if (!engine)
         return;
     for (size_t i = 0; i < engine->idle_count; i++)
-        engine_link_close(engine->idle[i]);
+        http_client_free(engine->idle[i].client);
     pthread_mutex_destroy(&engine->lock);
     engine_place_done(&engine->place);
     free(engine);
@@ -63,15 +66,11 @@ const char *engine_url(const struct engine *engine) {
 }
 
 bool engine_near(const struct engine *engine) {
-    return engine->place.unix_path != NULL;
+    return engine->place.near;
 }
 
 bool engine_encrypted(const struct engine *engine) {
     return engine->place.tls;
-}
-
-const struct engine_place *engine_place(const struct engine *engine) {
-    return &engine->place;
 }
 
 unsigned engine_generation(struct engine *engine) {
@@ -83,117 +82,131 @@ unsigned engine_generation(struct engine *engine) {
 
 /* ---- connections ---- */
 
-/* It went away: whoever answers next may be another one. */
-static void engine_lost(struct engine *engine) {
+#define AT "the container engine at "
+#define OTHER                                                                                                          \
+    "start it (`systemctl start docker`, or `podman system service`), or name another one (DOCKER_HOST, docker_host)"
+#define TRUSTED "ca.pem of docker_cert_dir (DOCKER_CERT_PATH)"
+static const struct http_failure engine_failures[] = {
+    {CURLE_COULDNT_CONNECT, ERR_BUSY, AT, " cannot be reached (", "): " OTHER},
+    {CURLE_OPERATION_TIMEDOUT, ERR_BUSY, AT, " cannot be reached (", "): " OTHER},
+    {CURLE_REMOTE_ACCESS_DENIED, ERR_DENIED, AT, ": no permission to use its socket (",
+     "); be in its group (`docker`), or name an engine of your own (DOCKER_HOST, docker_host)"},
+    {CURLE_COULDNT_RESOLVE_HOST, ERR_BUSY, AT, ": its host is not found (", ")"},
+    {CURLE_PEER_FAILED_VERIFICATION, ERR_DENIED, "the certificate of " AT,
+     " does not verify: ", "; " TRUSTED " has to hold its authority, and the certificate has to name the host"},
+    {CURLE_SSL_CLIENTCERT, ERR_DENIED, AT, ": it refuses who we are (",
+     "): cert.pem and key.pem of docker_cert_dir (DOCKER_CERT_PATH) have to be signed by an authority that it trusts"},
+    {CURLE_SSL_CACERT_BADFILE, ERR_INVALID, AT, ": " TRUSTED " cannot be used: ", ""},
+    {CURLE_SSL_CERTPROBLEM, ERR_INVALID, AT,
+     ": cert.pem and key.pem of docker_cert_dir (DOCKER_CERT_PATH) are not a certificate and its key: ", ""},
+    {CURLE_SSL_CONNECT_ERROR, ERR_BUSY, AT, " does not speak TLS as it should: ", ""},
+    {CURLE_ABORTED_BY_CALLBACK, ERR_GONE, AT, ": given up (", ")"},
+    {CURLE_WRITE_ERROR, ERR_GONE, AT, ": given up (", ")"},
+    {CURLE_GOT_NOTHING, ERR_BUSY, AT, ": it hung up instead of answering (", ")"},
+    {CURLE_PARTIAL_FILE, ERR_BUSY, AT, ": it hung up in the middle of its answer (", ")"},
+    {CURLE_UNSUPPORTED_PROTOCOL, ERR_PROTOCOL, AT, ": its answer is not HTTP (", ")"},
+    {CURLE_WEIRD_SERVER_REPLY, ERR_PROTOCOL, AT, ": its answer is not HTTP (", ")"},
+    {CURLE_OUT_OF_MEMORY, ERR_PROTOCOL, AT, ": its answer's head has no end (", ")"},
+    {0, ERR_BUSY, AT, ": ", ""},
+};
+
+int engine_client(struct engine *engine, struct http_client **ret_client, struct err *err) {
+    const struct engine_place *place = &engine->place;
+    const struct http_foreign server = {.url = place->address,
+                                        .where = place->url,
+                                        .cert_dir = place->tls ? place->cert_dir : NULL,
+                                        .failures = engine_failures};
+    int code = http_client_foreign(&server, ret_client, err);
+    return code < 0 ? err_wrap(err, AT "%s", place->url) : 0;
+}
+
+void engine_lost(struct engine *engine) {
     pthread_mutex_lock(&engine->lock);
     engine->minor = 0;
     engine->generation++;
     pthread_mutex_unlock(&engine->lock);
 }
 
-static struct engine_link *engine_take_idle(struct engine *engine) {
+static struct http_client *engine_take_idle(struct engine *engine) {
     for (;;) {
         pthread_mutex_lock(&engine->lock);
-        struct engine_link *link = engine->idle_count ? engine->idle[--engine->idle_count] : NULL;
+        size_t count = engine->idle_count ? engine->idle_count-- : 0;
+        struct http_client *client = count ? engine->idle[count - 1].client : NULL;
+        bool young = count && clock_ms() - engine->idle[count - 1].since_ms < IDLE_MS;
         pthread_mutex_unlock(&engine->lock);
-        if (!link)
+        if (!client)
             return NULL;
-        if (!engine_link_fresh(link))
+        bool fresh = http_client_kept(client) > 0;
+        if (fresh && young)
+            return client;
+        if (!fresh)
             engine_lost(engine);
-        else if (clock_ms() - link->idle_since_ms < IDLE_MS)
-            return link;
-        engine_link_close(link);
+        http_client_free(client);
     }
 }
 
-static void engine_keep(struct engine *engine, struct engine_link *link) {
-    link->idle_since_ms = clock_ms();
-    pthread_mutex_lock(&engine->lock);
-    if (engine->idle_count < IDLE_MAX) {
-        engine->idle[engine->idle_count++] = link;
-        link = NULL;
+static void engine_keep(struct engine *engine, struct http_client *client) {
+    if (http_client_kept(client) > 0) {
+        pthread_mutex_lock(&engine->lock);
+        if (engine->idle_count < IDLE_MAX) {
+            engine->idle[engine->idle_count].client = client;
+            engine->idle[engine->idle_count++].since_ms = clock_ms();
+            client = NULL;
+        }
+        pthread_mutex_unlock(&engine->lock);
     }
-    pthread_mutex_unlock(&engine->lock);
-    engine_link_close(link);
-}
-
-int engine_connect(struct engine *engine, const struct engine_wait *wait, struct engine_link **ret_link,
-                   struct err *err) {
-    int code = engine_link_open(&engine->place, wait, ret_link, err);
-    if (code < 0)
-        engine_lost(engine);
-    return code;
+    http_client_free(client);
 }
 
 /* ---- one call ---- */
 
-static bool may_repeat(const struct engine_call *call) {
-    return !call->read_body && (strcmp(call->method, "GET") == 0 || strcmp(call->method, "HEAD") == 0);
+static bool line_safe(const char *text) {
+    for (; text && *text; text++)
+        if ((unsigned char)*text <= ' ' || (unsigned char)*text >= 127)
+            return false;
+    return true;
 }
 
-static int engine_failed(struct engine *engine, const struct engine_exchange *exchange, struct err *err) {
-    const char *url = engine->place.url;
-    if (err->code == ERR_TIMEOUT)
-        return err_set(err, ERR_TIMEOUT, "the container engine at %s did not answer %s %.200s within %u s", url,
-                       exchange->call->method, exchange->call->path, (unsigned)(exchange->timeout_ms / 1000));
-    if (err->code == ERR_INVALID)
-        return -err->code;
-    if (err->code == ERR_IO)
-        err->code = ERR_BUSY; /* a connection that broke */
-    return err_wrap(err, "the container engine at %s", url);
+int engine_checked(const struct http_call *call, struct err *err) {
+    if (line_safe(call->method) && line_safe(call->path) && call->path[0] == '/')
+        return 0;
+    return err_set(err, ERR_INVALID, "the request to the container engine holds a character that is not encoded");
 }
 
-/* Over one connection. *ret_repeat: it was a kept one that had died unseen, and nothing was done. */
-static int engine_exchange_once(struct engine *engine, struct engine_exchange *exchange, bool *ret_repeat,
-                                struct buf *out, struct err *err) {
+static int engine_call_version(struct engine *engine, const struct http_call *call, unsigned minor, int *ret_status,
+                               struct buf *out, struct err *err) {
+    autoarena arena = ARENA_EMPTY;
     size_t before = out ? out->len : 0;
-    bool kept = (exchange->link = engine_take_idle(engine)) != NULL;
-    int code = kept ? 0 : engine_connect(engine, &exchange->wait, &exchange->link, err);
+    const char *const headers[] = {
+        "Expect:", call->read_body ? "Content-Type: application/x-tar" : "Content-Type: application/json",
+        call->headers ? call->headers[0] : NULL, NULL};
+    struct http_call request = *call;
+    request.path = minor ? arena_printf(&arena, "/v1.%u%s", minor, call->path) : call->path;
+    request.headers = headers;
+    request.read_length = -1;
+    request.timeout_ms = call->timeout_ms ? call->timeout_ms : ENGINE_TIMEOUT_MS;
+    int code = engine_checked(call, err);
+    struct http_client *client = code < 0 ? NULL : engine_take_idle(engine);
+    if (code == 0 && !client)
+        code = engine_client(engine, &client, err);
     if (code < 0)
         return code;
-    code = engine_exchange_ask(exchange, err);
-    if (code == 0)
-        code = engine_exchange_head(exchange, err);
-    if (code == 0)
-        code = engine_exchange_body(exchange, out, err);
-    if (code == 0 && exchange->reusable)
-        engine_keep(engine, exchange->link);
-    else
-        engine_link_close(exchange->link);
-    exchange->link = NULL;
-    if (code < 0 && (err->code == ERR_IO || err->code == ERR_BUSY))
+    code = http_client_call(client, &request, ret_status, out, err);
+    if (http_client_sent(client) != 1 || (code < 0 && err->code == ERR_BUSY))
         engine_lost(engine);
-    *ret_repeat = code < 0 && kept && !exchange->answered && err->code != ERR_TIMEOUT && may_repeat(exchange->call);
     if (code < 0 && out)
         out->len = before;
-    return code < 0 ? engine_failed(engine, exchange, err) : 0;
+    if (code == -ERR_TIMEOUT)
+        err_set(err, ERR_TIMEOUT, AT "%s did not answer %s %.200s within %u s", engine->place.url, call->method,
+                call->path, (unsigned)(request.timeout_ms / 1000));
+    engine_keep(engine, client);
+    return code;
 }
 
-static int engine_call_version(struct engine *engine, const struct engine_call *call, unsigned minor, int wake_fd,
-                               int *ret_status, struct buf *out, struct err *err) {
-    for (bool again = true; again;) {
-        struct engine_exchange exchange = {.place = &engine->place, .call = call, .minor = minor};
-        exchange.timeout_ms = call->timeout_ms ? call->timeout_ms : ENGINE_TIMEOUT_MS;
-        exchange.wait = (struct engine_wait){clock_ms() + exchange.timeout_ms, call->stop, wake_fd};
-        again = false;
-        int code = engine_exchange_once(engine, &exchange, &again, out, err);
-        if (code < 0 && !again)
-            return code;
-        *ret_status = exchange.head.status;
-    }
-    return 0;
-}
-
-int engine_do_until(struct engine *engine, const struct engine_call *call, int wake_fd, int *ret_status,
-                    struct buf *out, struct err *err) {
+int engine_do(struct engine *engine, const struct http_call *call, int *ret_status, struct buf *out, struct err *err) {
     unsigned minor = 0;
-    int code = engine_ask_version(engine, call, wake_fd, &minor, err);
-    return code < 0 ? code : engine_call_version(engine, call, minor, wake_fd, ret_status, out, err);
-}
-
-int engine_do(struct engine *engine, const struct engine_call *call, int *ret_status, struct buf *out,
-              struct err *err) {
-    return engine_do_until(engine, call, 0, ret_status, out, err);
+    int code = engine_ask_version(engine, call, &minor, err);
+    return code < 0 ? code : engine_call_version(engine, call, minor, ret_status, out, err);
 }
 
 /* ---- versions ---- */
@@ -224,7 +237,7 @@ static int engine_choose(const struct engine *engine, const json_t *answer, unsi
     return 0;
 }
 
-static int engine_ask_version(struct engine *engine, const struct engine_call *like, int wake_fd, unsigned *ret_minor,
+static int engine_ask_version(struct engine *engine, const struct http_call *like, unsigned *ret_minor,
                               struct err *err) {
     pthread_mutex_lock(&engine->lock);
     unsigned minor = engine->minor, generation = engine->generation;
@@ -235,11 +248,11 @@ static int engine_ask_version(struct engine *engine, const struct engine_call *l
     }
     int status = 0;
     json_t *answer = NULL;
-    struct engine_call call = {.method = "GET", .path = "/version", .stop = like->stop};
+    struct http_call call = {.method = "GET", .path = "/version", .stop = like->stop, .wake_fd = like->wake_fd};
     if (like->timeout_ms && like->timeout_ms < ENGINE_TIMEOUT_MS)
         call.timeout_ms = like->timeout_ms;
     autobuf out = buf_max(1u << 20);
-    int code = engine_call_version(engine, &call, 0, wake_fd, &status, &out, err);
+    int code = engine_call_version(engine, &call, 0, &status, &out, err);
     if (code == 0)
         code = engine_answer(engine, status, &out, "asking for its version", &answer, err);
     if (code == 0)
@@ -256,7 +269,7 @@ static int engine_ask_version(struct engine *engine, const struct engine_call *l
 }
 
 int engine_version(struct engine *engine, unsigned *ret_minor, struct err *err) {
-    return engine_ask_version(engine, &(struct engine_call){.method = "GET"}, 0, ret_minor, err);
+    return engine_ask_version(engine, &(struct http_call){.method = "GET"}, ret_minor, err);
 }
 
 /* ---- answers ---- */
@@ -329,36 +342,20 @@ int engine_answer(struct engine *engine, int status, struct buf *out, const char
         return 0;
     json_t *answer = engine_parse(out);
     if (!answer && out->len)
-        return err_set(err, ERR_PROTOCOL, "%s: the container engine at %s answered what is no JSON, or too much of it",
-                       doing, engine->place.url);
+        return err_set(err, ERR_PROTOCOL,
+                       "%s: the container engine at %s answered something that is not JSON, or too much of it", doing,
+                       engine->place.url);
     *ret_json = answer;
     return 0;
 }
 
 int engine_json(struct engine *engine, const char *method, const char *path, const char *body, const char *doing,
                 json_t **ret_json, struct err *err) {
-    struct engine_call call = {.method = method, .path = path, .body = body, .body_len = body ? strlen(body) : 0};
+    struct http_call call = {.method = method, .path = path, .body = body, .body_len = body ? strlen(body) : 0};
     int status = 0;
     autobuf out = buf_max(ENGINE_ANSWER_BYTES);
     int code = engine_do(engine, &call, &status, &out, err);
-    if (code == -ERR_BUSY) /* not reached: whatever was to be done there is not news */
+    if (code < 0 && err->why == WHY_UNREACHED) /* whatever was to be done there is not news */
         return code;
     return code < 0 ? err_wrap(err, "%s", doing) : engine_answer(engine, status, &out, doing, ret_json, err);
-}
-
-char *engine_escape(const char *text) {
-    static const char digits[] = "0123456789ABCDEF";
-    char *out = xmalloc(strlen(text) * 3 + 1), *p = out;
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 128 && (isalnum(c) || strchr("-._~", c))) {
-            *p++ = (char)c;
-        } else {
-            *p++ = '%';
-            *p++ = digits[c >> 4];
-            *p++ = digits[c & 15];
-        }
-    }
-    *p = 0;
-    return out;
 }

@@ -5,14 +5,11 @@
 #define CUBBY_BACKEND_ENGINE_H
 
 #include <jansson.h>
-#include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "http/client/client.h"
 
 struct engine; /* one engine, its connections kept alive */
 
@@ -37,25 +34,14 @@ int engine_version(struct engine *engine, unsigned *ret_minor, struct err *err);
  * another one's. */
 unsigned engine_generation(struct engine *engine);
 
-/* A path is told without the version: "/containers/json?all=1". Values in it: engine_escape. */
-struct engine_call {
-    const char *method, *path;
-    const char *body; /* JSON; NULL: none */
-    size_t body_len;
-    const char *registry_auth;                                /* value of X-Registry-Auth; NULL: none */
-    ssize_t (*read_body)(void *user, void *data, size_t len); /* streams a tar instead of body: 0 end, negative stop */
-    int (*write_body)(void *user, const void *data, size_t len); /* streams a 2xx answer; negative stops */
-    void (*began)(void *user); /* that answer begins, before its first byte; may be NULL */
-    void *user;
-    unsigned timeout_ms; /* without a byte either way; 0: ENGINE_TIMEOUT_MS */
-    const atomic_bool *stop;
-};
+/* A call's path comes without the version: "/containers/json?all=1"; the values in it encoded (base/url.h). body is JSON,
+ * read_body streams a tar. Further headers: one. timeout_ms 0: ENGINE_TIMEOUT_MS. */
 #define ENGINE_TIMEOUT_MS 60000u
 #define ENGINE_ANSWER_BYTES (8u << 20)
 /* *ret_status: that of HTTP, whatever it is. out: the answer that was not streamed. Negative: it was not answered; the
  * sentence names the engine and what to do (BUSY: it cannot be reached, or went away; TIMEOUT; GONE: *stop was set, or a
  * callback said stop). */
-int engine_do(struct engine *engine, const struct engine_call *call, int *ret_status, struct buf *out, struct err *err);
+int engine_do(struct engine *engine, const struct http_call *call, int *ret_status, struct buf *out, struct err *err);
 /* What was answered, as JSON or an error: a 2xx answer in *ret_json (json_decref; NULL when it was empty; ret_json may be
  * NULL), else the engine's own message in a sentence of ours, with a code: 404 NOT_FOUND, 409 EXISTS ("already in use") or
  * BUSY, 400 INVALID, "no space left" LIMIT, 502 and 503 BUSY, other 5xx INTERNAL. `doing`: "creating container 'cubby-…'".
@@ -78,8 +64,6 @@ size_t engine_stream_stderr(struct engine_stream *stream, char *text, size_t siz
 void engine_stream_free(struct engine_stream *stream); /* ends it and its thread; NULL is fine */
 /* Nobody holds it any more: it ends, and frees itself, when either end does. NULL is fine. */
 void engine_stream_leave(struct engine_stream *stream);
-
-char *engine_escape(const char *text); /* percent-encoded for a path or query value; free() */
 
 /* The events of containers with `label` ("key=value"), in a thread of its own; the connection is made again (1..30 s) with
  * `since` where it ended. `each` is told action ("die", "oom", "destroy", "start", "pause", ...; podman's names are made

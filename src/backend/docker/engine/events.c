@@ -11,11 +11,13 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "backend/docker/engine/exchange.h"
+#include "backend/docker/engine/engine.h"
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/url.h"
 
 #define LINE_BYTES 65536u /* a longer event is passed over */
 #define LINE_DEPTH 16u
@@ -42,7 +44,7 @@ static void *events_run(void *user);
 struct engine_events *engine_watch(struct engine *engine, const char *label,
                                    void (*each)(void *user, const struct engine_event *event), void *user) {
     struct engine_events *events = xcalloc(1, sizeof *events);
-    *events = (struct engine_events){.engine = engine, .label = strdup(label), .each = each, .user = user};
+    *events = (struct engine_events){.engine = engine, .label = xstrdup(label), .each = each, .user = user};
     buf_init(&events->line, LINE_BYTES);
     events->wake_fd = eventfd(0, EFD_CLOEXEC);
     sigset_t all, before;
@@ -147,18 +149,16 @@ static int events_part(void *user, const void *data, size_t len) {
 
 /* ---- the thread ---- */
 
-static char *events_path(struct engine_events *events) {
-    char *filters = NULL, *path = NULL;
+static const char *events_path(const struct engine_events *events, struct arena *arena) {
     json_t *value = json_pack("{s:[s],s:[s]}", "type", "container", "label", events->label);
     char *text = json_dumps(value, JSON_COMPACT);
     if (!text)
         abort();
-    filters = engine_escape(text);
-    path = xasprintf("/events?since=%" PRIu64 ".%09" PRIu64 "&filters=%s", events->last_ns / 1000000000u,
-                     events->last_ns % 1000000000u, filters);
+    const char *path =
+        arena_printf(arena, "/events?since=%" PRIu64 ".%09" PRIu64 "&filters=%s", events->last_ns / 1000000000u,
+                     events->last_ns % 1000000000u, url_encode(arena, text, URL_VALUE));
     json_decref(value);
     free(text);
-    free(filters);
     return path;
 }
 
@@ -174,22 +174,22 @@ static void *events_run(void *user) {
     unsigned back_off_ms = BACK_OFF_MS;
     events->last_ns = clock_wall_ms() * 1000000u;
     do {
-        char *path = events_path(events);
-        struct engine_call call = {.method = "GET",
-                                   .path = path,
-                                   .write_body = events_part,
-                                   .began = events_began,
-                                   .user = events,
-                                   .timeout_ms = SILENCE_MS};
+        autoarena arena = ARENA_EMPTY;
+        struct http_call call = {.method = "GET",
+                                 .path = events_path(events, &arena),
+                                 .write_body = events_part,
+                                 .began = events_began,
+                                 .user = events,
+                                 .timeout_ms = SILENCE_MS,
+                                 .wake_fd = events->wake_fd};
         int status = 0;
         struct err err = {.text = "the stream of events ended"};
         autobuf out = buf_max(65536);
         events->up = false;
         buf_clear(&events->line);
         events->line.failed = events->skipping = false;
-        if (engine_do_until(events->engine, &call, events->wake_fd, &status, &out, &err) == 0 && status != 200)
+        if (engine_do(events->engine, &call, &status, &out, &err) == 0 && status != 200)
             engine_answer(events->engine, status, &out, "watching containers", NULL, &err);
-        free(path);
         back_off_ms = events->up                           ? BACK_OFF_MS
                       : back_off_ms * 2 > BACK_OFF_MOST_MS ? BACK_OFF_MOST_MS
                                                            : back_off_ms * 2;

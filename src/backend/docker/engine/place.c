@@ -9,22 +9,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "backend/docker/engine/exchange.h"
+#include "backend/docker/engine/client.h"
 #include "base/mem.h"
 #include "base/text.h"
 
 #define URL_BYTES 1024u
 
-static char *text_of(const char *text, size_t len) {
-    char *copy = xstrndup(text, len);
-    return copy;
-}
-
 void engine_place_done(struct engine_place *place) {
     free(place->url);
-    free(place->unix_path);
-    free(place->host);
-    free(place->port);
+    free(place->address);
     free(place->cert_dir);
 }
 
@@ -65,7 +58,8 @@ static int place_unix(struct engine_place *place, const char *path, struct err *
         return place_bad(place->url, "the path is not absolute", err);
     if (strlen(path) >= sizeof address.sun_path)
         return place_bad(place->url, "the path of its socket is too long", err);
-    place->unix_path = text_of(path, strlen(path));
+    place->near = true;
+    place->address = xasprintf("unix:%s", path);
     return 0;
 }
 
@@ -95,8 +89,9 @@ static int place_tcp(struct engine_place *place, const char *rest, struct err *e
             return place_bad(place->url, "its host is none", err);
     if (!host_len)
         return place_bad(place->url, "a host is missing", err);
-    place->host = text_of(host, host_len);
-    place->port = xasprintf("%u", (unsigned)number);
+    bool numeric = memchr(host, ':', host_len);
+    place->address = xasprintf("%s://%s%.*s%s:%u", place->tls ? "https" : "http", numeric ? "[" : "", (int)host_len,
+                               host, numeric ? "]" : "", (unsigned)number);
     return 0;
 }
 
@@ -144,16 +139,16 @@ int engine_place_find(const struct engine_where *where, struct engine_place *ret
             cert_dir = home_dir;
         }
     }
-    place.url = text_of(named, strlen(named));
+    place.url = xstrdup(named);
     int code = place_parse(&place, err);
     if (code < 0) {
         engine_place_done(&place);
         return code;
     }
-    if (place.unix_path) /* the kernel is the wall there */
+    if (place.near) /* the kernel is the wall there */
         place.tls = false;
     else if (place.tls && cert_dir)
-        place.cert_dir = text_of(cert_dir, strlen(cert_dir));
+        place.cert_dir = xstrdup(cert_dir);
     *ret_place = place;
     return 0;
 }

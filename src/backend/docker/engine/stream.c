@@ -11,24 +11,29 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend/docker/engine/exchange.h"
+#include "backend/docker/engine/client.h"
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/text.h"
 
 #define STREAM_BYTES (128u << 10) /* on their way, each direction */
+#define REFUSAL_BYTES 65536u
 
 struct way {
     uint8_t *data;
     size_t at, len;
     bool ended; /* nothing more comes in */
-    bool shut;  /* and the other side was told */
+    bool shut;  /* and the other side knows */
 };
 
 struct engine_stream {
-    struct engine_link *link;
+    struct http_client *client;
+    struct http_raw *raw;
+    bool drained; /* the engine's end had nothing more when it was last read */
     struct engine_frames frames;
+    uint8_t *input; /* what is taken apart */
     int fd, wake_fd;
     struct way up, down; /* to the engine, from it */
     pthread_t thread;
@@ -59,9 +64,11 @@ size_t engine_stream_stderr(struct engine_stream *stream, char *text, size_t siz
 }
 
 static void stream_done(struct engine_stream *stream) {
-    engine_link_close(stream->link);
+    http_raw_close(stream->raw);
+    http_client_free(stream->client);
     fd_close(&stream->fd);
     fd_close(&stream->wake_fd);
+    free(stream->input);
     free(stream->up.data);
     free(stream->down.data);
     pthread_mutex_destroy(&stream->lock);
@@ -92,10 +99,12 @@ void engine_stream_leave(struct engine_stream *stream) {
 }
 
 /* What came with the answer's head is the stream's beginning. */
-static struct engine_stream *stream_new(struct engine_link *link, int *ret_fd) {
+static struct engine_stream *stream_new(struct http_client *client, struct http_raw *raw, int *ret_fd) {
     int pair[2];
     struct engine_stream *stream = xcalloc(1, sizeof *stream);
-    stream->link = link;
+    stream->client = client;
+    stream->raw = raw;
+    stream->input = xmalloc(STREAM_BYTES);
     stream->wake_fd = eventfd(0, EFD_CLOEXEC);
     stream->fd = -1;
     pthread_mutex_init(&stream->lock, NULL);
@@ -121,36 +130,75 @@ static struct engine_stream *stream_new(struct engine_link *link, int *ret_fd) {
     return stream;
 }
 
-int engine_hijack(struct engine *engine, const char *method, const char *path, const char *body, int *ret_fd,
-                  struct engine_stream **ret_stream, struct err *err) {
-    unsigned minor = 0;
-    int code = engine_version(engine, &minor, err);
-    if (code < 0)
-        return code;
-    struct engine_call call = {.method = method, .path = path, .body = body, .body_len = body ? strlen(body) : 0};
-    struct engine_exchange exchange = {
-        .place = engine_place(engine), .call = &call, .minor = minor, .upgrade = true, .timeout_ms = ENGINE_TIMEOUT_MS};
-    exchange.wait.end_ms = clock_ms() + exchange.timeout_ms;
-    code = engine_connect(engine, &exchange.wait, &exchange.link, err);
-    if (code < 0)
-        return code;
-    autobuf out = buf_max(1u << 20);
-    code = engine_exchange_ask(&exchange, err);
-    if (code == 0)
-        code = engine_exchange_head(&exchange, err);
-    if (code == 0 && (exchange.head.status == 101 || exchange.head.status == 200)) {
-        struct engine_stream *stream = stream_new(exchange.link, ret_fd);
-        if (!stream)
-            return err_errno(err, errno, "a stream of the container engine");
-        *ret_stream = stream;
-        return 0;
-    }
-    if (code == 0)
-        code = engine_exchange_body(&exchange, &out, err);
-    engine_link_close(exchange.link);
+static int stream_asked(struct engine *engine, struct http_raw *raw, uint64_t end_ms, struct err *err) {
+    int status = 0, code = http_raw_head(raw, end_ms, &status, err);
+    if (code > 0)
+        code = err_set(err, ERR_BUSY, "it hung up instead of answering");
     if (code < 0)
         return err_wrap(err, "the container engine at %s", engine_url(engine));
-    return engine_answer(engine, exchange.head.status, &out, "attaching to a stream", NULL, err);
+    if (status == 101 || status == 200)
+        return 0;
+    autobuf out = buf_max(REFUSAL_BYTES);
+    http_raw_body(raw, end_ms, &out);
+    return engine_answer(engine, status, &out, "attaching to a stream", NULL, err);
+}
+
+int engine_hijack(struct engine *engine, const char *method, const char *path, const char *body, int *ret_fd,
+                  struct engine_stream **ret_stream, struct err *err) {
+    static const char *const headers[] = {"Connection: Upgrade", "Upgrade: tcp", "Content-Type: application/json",
+                                          NULL};
+    unsigned minor = 0;
+    autoarena arena = ARENA_EMPTY;
+    int code = engine_checked(&(struct http_call){.method = method, .path = path}, err);
+    if (code == 0)
+        code = engine_version(engine, &minor, err);
+    if (code < 0)
+        return code;
+    const struct http_call call = {.method = method,
+                                   .path = arena_printf(&arena, "/v1.%u%s", minor, path),
+                                   .headers = headers,
+                                   .body = body,
+                                   .body_len = body ? strlen(body) : 0};
+    uint64_t end_ms = clock_ms() + ENGINE_TIMEOUT_MS;
+    struct http_client *client = NULL;
+    struct http_raw *raw = NULL;
+    code = engine_client(engine, &client, err);
+    if (code == 0 && (code = http_raw_open(client, &call, end_ms, &raw, err)) < 0)
+        engine_lost(engine);
+    if (code == 0)
+        code = stream_asked(engine, raw, end_ms, err);
+    if (code < 0) {
+        http_raw_close(raw);
+        http_client_free(client);
+        return code;
+    }
+    *ret_stream = stream_new(client, raw, ret_fd);
+    return *ret_stream ? 0 : err_errno(err, errno, "a stream of the container engine");
+}
+
+/* ---- frames ---- */
+
+int engine_frames_take(struct engine_frames *frames, const uint8_t *data, size_t len, size_t *ret_used, size_t *ret_len,
+                       int *ret_stream, struct err *err) {
+    size_t used = 0, part = 0;
+    while (!frames->left && used < len) {
+        frames->header[frames->have++] = data[used++];
+        if (frames->have < sizeof frames->header)
+            continue;
+        const uint8_t *h = frames->header;
+        if (h[0] > 3 || h[1] || h[2] || h[3])
+            return err_set(err, ERR_PROTOCOL, "it sends what is no frame of a stream");
+        frames->left = (uint32_t)h[4] << 24 | (uint32_t)h[5] << 16 | (uint32_t)h[6] << 8 | h[7];
+        frames->have = 0;
+    }
+    if (frames->left) {
+        part = len - used > frames->left ? frames->left : len - used;
+        frames->left -= (uint32_t)part;
+    }
+    *ret_used = used + part;
+    *ret_len = part;
+    *ret_stream = frames->header[0] >= 2 ? 2 : 1;
+    return 0;
 }
 
 /* ---- the thread ---- */
@@ -171,58 +219,50 @@ static bool stream_up(struct engine_stream *stream) {
         up->len = got > 0 ? (size_t)got : 0;
     }
     if (!way_empty(up)) {
-        ssize_t sent = engine_link_send(stream->link, up->data + up->at, up->len - up->at);
+        struct err ignored;
+        ssize_t sent = http_raw_send(stream->raw, up->data + up->at, up->len - up->at, &ignored);
         if (sent < 0)
-            return sent == -EAGAIN;
+            return false;
         up->at += (size_t)sent;
     }
     if (way_empty(up) && up->ended && !up->shut) {
-        engine_link_shut(stream->link);
+        shutdown(http_raw_fd(stream->raw), SHUT_WR);
         up->shut = true;
     }
     return true;
 }
 
-/* Takes frames apart: stdout becomes what goes down, stderr is kept apart. What is no frame is the end. */
-static void stream_take(struct engine_stream *stream) {
-    struct engine_link *link = stream->link;
+/* Takes frames apart: stdout becomes what goes down, stderr is kept apart. What is not a frame is the end. */
+static void stream_take(struct engine_stream *stream, size_t got) {
     struct way *down = &stream->down;
     down->at = down->len = 0;
-    while (link->at < link->len && !down->ended) {
+    for (size_t at = 0; at < got;) {
         size_t used = 0, len = 0;
         int which = 0;
         struct err err;
-        if (engine_frames_take(&stream->frames, link->input + link->at, link->len - link->at, &used, &len, &which,
-                               &err) < 0) {
+        if (engine_frames_take(&stream->frames, stream->input + at, got - at, &used, &len, &which, &err) < 0) {
             stream_error(stream, err.text, strlen(err.text));
             down->ended = true;
-            break;
+            return;
         }
-        const uint8_t *data = link->input + link->at + used - len;
+        at += used;
         if (which == 2) {
-            stream_error(stream, data, len);
+            stream_error(stream, stream->input + at - len, len);
         } else {
-            memcpy(down->data + down->len, data, len); /* never more than came in */
+            memcpy(down->data + down->len, stream->input + at - len, len); /* never more than came in */
             down->len += len;
         }
-        link->at += used;
     }
-    link->at = link->len = 0;
 }
 
 static bool stream_down(struct engine_stream *stream) {
-    struct engine_link *link = stream->link;
     struct way *down = &stream->down;
     if (way_empty(down) && !down->ended) {
-        if (link->at == link->len) {
-            ssize_t got = engine_link_recv(link, link->input, STREAM_BYTES);
-            if (got < 0 && got != -EAGAIN)
-                return false;
-            down->ended = got == 0;
-            link->at = 0;
-            link->len = got > 0 ? (size_t)got : 0;
-        }
-        stream_take(stream);
+        struct err ignored;
+        ssize_t got = http_raw_recv(stream->raw, stream->input, STREAM_BYTES, &ignored);
+        stream->drained = got == 0;
+        down->ended = got < 0;
+        stream_take(stream, got > 0 ? (size_t)got : 0);
     }
     if (!way_empty(down)) {
         ssize_t sent = send(stream->fd, down->data + down->at, down->len - down->at, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -235,22 +275,21 @@ static bool stream_down(struct engine_stream *stream) {
 
 /* Waits until something can move. False: it was ended from outside, or its socket was closed and nothing is left of it. */
 static bool stream_wait(struct engine_stream *stream) {
-    const struct engine_link *link = stream->link;
-    short link_events = 0, fd_events = 0;
+    short raw_events = 0, fd_events = 0;
     if (way_empty(&stream->down) && !stream->down.ended)
-        link_events |= link->read_events;
+        raw_events |= POLLIN;
     if (!way_empty(&stream->up))
-        link_events |= link->write_events;
+        raw_events |= POLLOUT;
     if (way_empty(&stream->up) && !stream->up.ended)
         fd_events |= POLLIN;
     if (!way_empty(&stream->down))
         fd_events |= POLLOUT;
     struct pollfd pollers[] = {
-        {.fd = link->fd, .events = link_events},
+        {.fd = http_raw_fd(stream->raw), .events = raw_events},
         {.fd = stream->fd, .events = fd_events},
         {.fd = stream->wake_fd, .events = POLLIN},
     };
-    bool now = engine_link_pending(stream->link) && way_empty(&stream->down);
+    bool now = !stream->drained && way_empty(&stream->down); /* TLS may hold some that poll does not see */
     if (poll(pollers, 3, now ? 0 : -1) < 0 && errno != EINTR)
         return false;
     if (pollers[2].revents)
@@ -266,7 +305,7 @@ static void *stream_run(void *user) {
             break;
     } while (stream_wait(stream));
     shutdown(stream->fd, SHUT_RDWR);
-    shutdown(stream->link->fd, SHUT_RDWR); /* the engine is told, whoever still holds the stream */
+    shutdown(http_raw_fd(stream->raw), SHUT_RDWR); /* the engine knows, whoever still holds the stream */
     pthread_mutex_lock(&stream->lock);
     bool left = stream->left;
     stream->over = true;

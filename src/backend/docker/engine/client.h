@@ -1,0 +1,38 @@
+/* What the engine client's files share: where the engine is, and clients of it. */
+#ifndef CUBBY_BACKEND_ENGINE_CLIENT_H
+#define CUBBY_BACKEND_ENGINE_CLIENT_H
+
+#include "backend/docker/engine/engine.h"
+
+/* Where it is. Of the engine, constant. */
+struct engine_place {
+    char *url;     /* as people write it */
+    char *address; /* as http_client_foreign takes it */
+    bool near;     /* a unix socket */
+    bool tls;
+    char *cert_dir; /* NULL: the system's authorities, no certificate of ours */
+};
+int engine_place_find(const struct engine_where *where, struct engine_place *ret_place, struct err *err);
+void engine_place_done(struct engine_place *place);
+
+/* A client nobody used before, for its keeper. */
+int engine_client(struct engine *engine, struct http_client **ret_client, struct err *err);
+/* It went away: what answers next may be another one. */
+void engine_lost(struct engine *engine);
+/* INVALID: a caller put something into the request that could end the line it stands in. */
+int engine_checked(const struct http_call *call, struct err *err);
+
+/* ---- engine/stream.c ---- */
+
+/* Frames of a hijacked connection: 1 byte which stream, 3 zeros, 4 bytes length (big endian), payload. */
+struct engine_frames {
+    uint8_t header[8];
+    unsigned have;
+    uint32_t left;
+};
+/* Takes from the front of data: how many bytes were used up; of them the last *ret_len are payload of *ret_stream: 1 stdout,
+ * 2 stderr (0, stdin, is stdout; 3, the engine's own error, is stderr). PROTOCOL. */
+int engine_frames_take(struct engine_frames *frames, const uint8_t *data, size_t len, size_t *ret_used, size_t *ret_len,
+                       int *ret_stream, struct err *err);
+
+#endif
