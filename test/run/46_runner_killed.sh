@@ -38,13 +38,18 @@ box_use "$threaded"
 run true
 is_error 'after a restart it is still GONE, for the same reason' 410 GONE "$why"
 box_use "$plain"
-head=$(curl -s --max-time 120 --unix-socket "$SOCKET" -X POST -H 'Content-Type: application/json' -D "$WORK/head" -d '{"command":"cat f"}' "http://localhost$B/exec")
-is 'a box without a thread is started again by its use, on its files' "$(jq -r .stdout <<< "$head")" kept
-like 'and the answer says so' "$(tr -d '\r' < "$WORK/head" | sed -n 's/^Cubby-Restarted: //p')" "^$why"
-api GET "$B"
-like 'as the box does' "$(j '[.state,.died,.restarted]|join(" ")')" "^ready +$why"
-run 'cat f'
-is 'it works on' "$STATUS $OUT" '200 kept'
+if [ "$BACKEND" = remote ]; then
+    skip 'a box without a thread is started again by its use' 'on machines, this suite gives every box a thread'
+    api POST "$B/start"
+else
+    head=$(curl -s --max-time 120 --unix-socket "$SOCKET" -X POST -H 'Content-Type: application/json' -D "$WORK/head" -d '{"command":"cat f"}' "http://localhost$B/exec")
+    is 'a box without a thread is started again by its use, on its files' "$(jq -r .stdout <<< "$head")" kept
+    like 'and the answer says so' "$(tr -d '\r' < "$WORK/head" | sed -n 's/^Cubby-Restarted: //p')" "^$why"
+    api GET "$B"
+    like 'as the box does' "$(j '[.state,.died,.restarted]|join(" ")')" "^ready +$why"
+    run 'cat f'
+    is 'it works on' "$STATUS $OUT" '200 kept'
+fi
 for verb in start resume; do
     victim=$(runner_of "$plain")
     kill -KILL "$victim"
