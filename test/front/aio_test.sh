@@ -115,7 +115,7 @@ as ann POST "/aio/$AGAIN/tickets"
 TICKET=$(j .ticket)
 as ann DELETE "/v1/boxes/$AGAIN"
 api GET "/aio/$AGAIN~$OLD/v1/sandbox"
-refused 'of a deleted box is none' 401
+refused 'of a deleted box opens nothing' 404
 as ann POST /v1/boxes '{"thread":"v"}'
 is 'a box that is made again has the same id' "$STATUS $(j .id)" "201 $AGAIN"
 api GET "/aio/$AGAIN~$OLD/v1/sandbox"

@@ -44,13 +44,13 @@ join_refused() { # join_refused NAME STATUS SENTENCE OPTION...
     like "$name: says why" "${ERR%%usage:*}" "$sentence"
 }
 machine_token laptop
-CUBBY_URL= join_refused 'no server' 2 'which server' -w "$PROJECT_DIR"
+CUBBY_URL= join_refused 'no server' 2 'missing server' -w "$PROJECT_DIR"
 export CUBBY_TOKEN=
-join_refused 'no token' 2 'which token' -w "$PROJECT_DIR" --server "$MACHINE_SERVER"
+join_refused 'no token' 2 'missing token' -w "$PROJECT_DIR" --server "$MACHINE_SERVER"
 export CUBBY_TOKEN=$TOKEN
-join_refused 'no address' 2 'no address of a server' -w "$PROJECT_DIR" --server gopher://host
-join_refused 'a workspace that is not there' 2 'is no directory here' -w "$WORK/nowhere" --server "$MACHINE_SERVER"
-join_refused 'a file as workspace' 2 'is no directory here' -w "$PROJECT_DIR/file" --server "$MACHINE_SERVER"
+join_refused 'no address' 2 'is not the address of a server' -w "$PROJECT_DIR" --server gopher://host
+join_refused 'a workspace that is not there' 2 'is not a directory on this machine' -w "$WORK/nowhere" --server "$MACHINE_SERVER"
+join_refused 'a file as workspace' 2 'is not a directory on this machine' -w "$PROJECT_DIR/file" --server "$MACHINE_SERVER"
 join_refused 'all of the machine' 2 'all of this machine' -w / --server "$MACHINE_SERVER"
 HOME=$PROJECT_DIR join_refused 'the home directory' 2 'your home directory' -w "$PROJECT_DIR" --server "$MACHINE_SERVER"
 long=$WORK/$(printf 'l%.0s' {1..200})/$(printf 'm%.0s' {1..200})
@@ -138,13 +138,13 @@ box_use "$first"
 claims() { grep -lsF " $WORK/machine-laptop/" /run/cubby/ids/[0-9]* | wc -l; } # boxes of root have ids of their own
 is 'two boxes run' "$(claims)" 2
 leaves
-is 'ended by its user' "$CODE" 0
+is 'was stopped there' "$CODE" 0
 is 'nothing is left: files' "$(find "$WORK/machine-laptop" -mindepth 2)" ''
 is 'boxes' "$(claims)" 0
 is 'mounts' "$(grep -c "$PROJECT_DIR" /proc/self/mountinfo)" 0
 is 'the workspace stays' "$(cat "$PROJECT_DIR/file")" data
 api POST "$B/exec" '{"command":"true"}'
-like 'the server knows why' "$(j .error.message)" 'ended by its user'
+like 'the server knows why' "$(j .error.message)" 'was stopped there'
 
 # ---- without walls ----
 

@@ -262,13 +262,13 @@ is 'which it may be' "$(at "$WORK" "$CUBBY" mcp --workspace .; echo $?)" 0
 like 'never all of the machine' "$(at / "$CUBBY" mcp)" 'the workspace would be all of this machine'
 like 'even when it is named' "$("$CUBBY" mcp --workspace / 2>&1)" 'the workspace would be all of this machine'
 c mcp --workspace "$WORK/nowhere"
-is 'one that is not there' "$CODE ${ERR%%$'\n'*}" "2 cubby mcp: the workspace '$WORK/nowhere' is no directory here"
+is 'one that is not there' "$CODE ${ERR%%$'\n'*}" "2 cubby mcp: the workspace '$WORK/nowhere' is not a directory on this machine"
 c mcp --workspace "$PROJECT/given.txt"
 is 'a file' "$CODE" 2
 c mcp --mount "$PROJECT:/workspace"
 like 'a mount in its place' "$CODE $ERR" '^2 .*say --workspace instead'
 c mcp extra
-like 'a word too many' "$CODE $ERR" "^2 cubby mcp: unexpected 'extra'"
+like 'a word too many' "$CODE $ERR" "^2 cubby mcp: unexpected argument 'extra'"
 c mcp --backend nonsense -w "$PROJECT"
 like 'a backend that is not there' "$CODE $ERR" "^2 cubby mcp: there is no backend 'nonsense'"
 

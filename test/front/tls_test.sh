@@ -42,7 +42,7 @@ if ! start 127.0.0.1:0; then
     finish
     exit 1
 fi
-is 'it answers over TLS' "$(secure "$WORK/one.pem")" '{"status":"ok"}'
+is 'it answers over TLS' "$(secure "$WORK/one.pem")" '{"status":"ok","disk":"ok","audit":"ok"}'
 like 'its certificate is checked' "$(secure /etc/hostname)" '^curl: \((60|77)\)'
 like 'plain HTTP is no TLS' "$(curl -sS --max-time 5 "http://127.0.0.1:$PORT/healthz" 2>&1)" '^curl: \((52|56|1)\)'
 for version in tls1_2 tls1_3; do
@@ -72,7 +72,7 @@ certificate two
 kill -HUP "$DAEMON_PID"
 is_two() { [[ $(subject) = *two* ]]; }
 ok 'SIGHUP: the new certificate is shown' eventually 10 is_two
-is 'and good' "$(secure "$WORK/two.pem")" '{"status":"ok"}'
+is 'and good' "$(secure "$WORK/two.pem")" '{"status":"ok","disk":"ok","audit":"ok"}'
 ask
 like 'the open connection goes on' "$ANSWER" '^HTTP/1.1 200'
 exec {OPEN[1]}>&-
@@ -80,12 +80,12 @@ exec {OPEN[1]}>&-
 cp "$WORK/one.key" "$WORK/key.pem"
 kill -HUP "$DAEMON_PID"
 ok 'a key of another certificate is refused in the log' eventually 10 grep -q "does not fit\|key values mismatch" "$LOG"
-is 'the old pair goes on' "$(secure "$WORK/two.pem")" '{"status":"ok"}'
+is 'the old pair goes on' "$(secure "$WORK/two.pem")" '{"status":"ok","disk":"ok","audit":"ok"}'
 cp "$WORK/two.key" "$WORK/key.pem"
 chmod 644 "$WORK/key.pem"
 kill -HUP "$DAEMON_PID"
 ok 'so is a key that everybody can read' eventually 10 grep -q 'chmod 600' "$LOG"
-is 'and the old pair goes on' "$(secure "$WORK/two.pem")" '{"status":"ok"}'
+is 'and the old pair goes on' "$(secure "$WORK/two.pem")" '{"status":"ok","disk":"ok","audit":"ok"}'
 stop
 
 start 127.0.0.1:0

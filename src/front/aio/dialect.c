@@ -123,7 +123,7 @@ static int dialect_admit(struct http_request *request, unsigned needs, const str
     const char *key, *id = aio_id(request, &key);
     struct box *box = NULL;
     int failed = key || http_query(request, "ticket", NULL) ? provider_look(provider, NULL, id, &box, err) : 0;
-    if (failed && failed != -ERR_NOT_FOUND)
+    if (failed) /* also where the box is gone: its clients know that as 404, and a key of nothing opens nothing */
         return failed;
     failed = dialect_judge(request, box, needs, ret_who, err);
     provider_look_end(provider, box);
