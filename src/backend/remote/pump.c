@@ -446,9 +446,9 @@ static struct ask *ask_new(struct pump *pump, uint32_t number) {
 
 static int ask_wait(struct pump *pump, struct ask *ask, uint64_t timeout_ms, struct buf *out, struct err *err) {
     uint64_t until = clock_ms() + timeout_ms;
-    int late = 0;
-    while (!ask->answered && !pump->ended && late != ETIMEDOUT)
-        late = cond_wait_until(&pump->answered, &pump->lock, until);
+    bool in_time = true;
+    while (!ask->answered && !pump->ended && in_time)
+        in_time = cond_wait_until(&pump->answered, &pump->lock, until);
     if (!ask->answered && !pump->ended) {
         ask->given_up = true;
         pump->late++;
