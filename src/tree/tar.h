@@ -3,7 +3,7 @@
 #define CUBBY_TREE_TAR_H
 
 #include "base/err.h"
-#include "base/tarfmt.h"
+#include "tree/tarfmt.h"
 
 /* ---- in ---- */
 

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "base/counted.h"
-#include "base/tarfmt.h"
+#include "tree/tarfmt.h"
 
 /* ---- names ---- */
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/tarfmt.h"
+#include "tree/tarfmt.h"
 
 static int count, failures;
 static struct tar_entry entry;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/tarfmt.h"
+#include "tree/tarfmt.h"
 #include "skill/zip/zip.h"
 
 extern char **environ;

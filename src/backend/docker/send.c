@@ -12,7 +12,7 @@
 #include "backend/docker/docker.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "base/tarfmt.h"
+#include "tree/tarfmt.h"
 #include "base/text.h"
 #include "base/url.h"
 

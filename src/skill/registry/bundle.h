@@ -4,7 +4,7 @@
 #define CUBBY_SKILL_PARCEL_H
 
 #include "base/scratch.h"
-#include "base/tarfmt.h"
+#include "tree/tarfmt.h"
 #include "skill/skill.h"
 
 struct bundle {

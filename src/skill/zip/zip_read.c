@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/tarfmt.h"
+#include "tree/tarfmt.h"
 #include "base/mem.h"
 #include "skill/zip/zip_dir.h"
 

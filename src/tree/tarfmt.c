@@ -1,6 +1,6 @@
 /* Reading and writing tar heads: ustar, pax and GNU names. Called by op_tar. Invariant: every byte of an archive is
  * foreign: each number is bounded, each text measured before it is copied. */
-#include "base/tarfmt.h"
+#include "tree/tarfmt.h"
 
 #include <stdio.h>
 #include <string.h>
