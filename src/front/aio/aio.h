@@ -55,11 +55,6 @@ int aio_sandbox(struct http_request *request, struct box *box, struct err *err);
 
 /* ---- requests: front/detail.h ---- */
 
-#define aio_body detail_body
-#define aio_body_text detail_body_text
-#define aio_query detail_query
-#define aio_unfit detail_unfit
-#define aio_seconds detail_seconds
 #define AIO_ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
 #define AIO_PATH_ROW(label, args, member, meaning)                                                                     \
     {                                                                                                                  \

@@ -123,7 +123,7 @@ static const char *session_random(struct http_request *request) {
 }
 
 static int session_unfit(struct http_request *request) {
-    return aio_unfit(request, "session_id", "must be 1 to 120 letters, digits or _.:@-");
+    return detail_unfit(request, "session_id", "must be 1 to 120 letters, digits or _.:@-");
 }
 
 /* Made where there is none. A directory that is not there is 400, too many sessions as the other group says it. */
@@ -274,9 +274,9 @@ static const char *exec_command(struct arena *arena, const struct session *sessi
 }
 
 static int exec_times(const struct exec_args *args, struct exec_request *exec, struct err *err) {
-    int failed = aio_seconds(&args->timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "timeout", &exec->wait_ms, err);
+    int failed = detail_seconds(&args->timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "timeout", &exec->wait_ms, err);
     if (!failed)
-        failed = aio_seconds(&args->hard_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "hard_timeout", &exec->timeout_ms, err);
+        failed = detail_seconds(&args->hard_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "hard_timeout", &exec->timeout_ms, err);
     if (!failed && args->timeout.has && !exec->wait_ms)
         exec->wait_ms = 1;
     if (!failed && args->hard_timeout.has && !exec->timeout_ms)
@@ -314,7 +314,7 @@ static int exec_prepare(struct exec_call *call, struct box *box, struct err *err
 static int bash_exec(struct http_request *request, struct box *box, struct err *err) {
     struct exec_args args = {0};
     struct exec_call call = {.request = request, .args = &args};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (!failed)
         failed = exec_prepare(&call, box, err);
     if (!failed)
@@ -349,7 +349,7 @@ static int output_wait(struct http_request *request, struct box *box, const stru
     const uint64_t offsets[2] = {args->offset.value, args->stderr_offset.value}, all[2] = {UINT64_MAX, UINT64_MAX};
     uint64_t wait_ms;
     bool running = false;
-    int failed = aio_seconds(&args->wait_timeout, DEFAULT_WAIT_MS, LIMIT_WAIT_MS, "wait_timeout", &wait_ms, err);
+    int failed = detail_seconds(&args->wait_timeout, DEFAULT_WAIT_MS, LIMIT_WAIT_MS, "wait_timeout", &wait_ms, err);
     if (!failed && args->wait)
         failed = box_output_wait(box, pid, offsets, wait_ms, http_fd(request), &running, err);
     if (!failed && running)
@@ -389,7 +389,7 @@ static int output_answer(struct http_request *request, const struct output_args 
 static int bash_output(struct http_request *request, struct box *box, struct err *err) {
     struct output_args args = {0};
     struct command command = {0};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (!failed)
         failed = command_find(request, box, args.session_id.data, args.command_id.data, &command, err);
     if (!failed && command.pid)
@@ -420,7 +420,7 @@ static int bash_output(struct http_request *request, struct box *box, struct err
 static int bash_write(struct http_request *request, struct box *box, struct err *err) {
     struct write_args args = {0};
     struct command command = {.running = true};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (!failed)
         failed = command_find(request, box, args.session_id.data, args.command_id.data, &command, err);
     if (!failed && !command.pid)
@@ -437,7 +437,7 @@ static int bash_write(struct http_request *request, struct box *box, struct err 
 static int bash_kill(struct http_request *request, struct box *box, struct err *err) {
     struct kill_args args = {0};
     struct command command = {.running = true};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (!failed)
         failed = command_find(request, box, args.session_id.data, NULL, &command, err);
     if (failed)
@@ -503,7 +503,7 @@ static int bash_sessions(struct http_request *request, struct box *box, struct e
 static int bash_create(struct http_request *request, struct box *box, struct err *err) {
     struct create_args args = {0};
     struct session session;
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (failed)
         return failed;
     failed = session_open(request, box, args.session_id.data ? args.session_id.data : session_random(request),

@@ -104,12 +104,12 @@ int aio_directory(struct http_request *request, struct box *box, const char *mem
 
 /* The body, with what its rows cannot judge. */
 static int code_body(struct http_request *request, struct box *box, struct code_args *args, struct err *err) {
-    int failed = aio_body(request, args, err);
+    int failed = detail_body(request, args, err);
     const char *kernel = args->kernel_name.data;
     if (failed)
         return failed;
     if (args->session_id.data && !interpreter_name_ok(args->session_id.data))
-        return aio_unfit(request, "session_id", "must be 1 to 64 letters, digits or _.:@-");
+        return detail_unfit(request, "session_id", "must be 1 to 64 letters, digits or _.:@-");
     if (kernel && (strncmp(kernel, "python", 6) != 0 || kernel[6 + strspn(kernel + 6, "0123456789.")]))
         return aio_fail(request, 400, ERR_INVALID,
                         "there is no such kernel: use python3, or one that /v1/jupyter/info lists");
@@ -278,7 +278,7 @@ static int nodejs_execute(struct http_request *request, struct box *box, struct 
     int failed = code_body(request, box, &args, err);
     bool stateful = args.stateful || args.session_id.data;
     if (!failed && stateful && args.input.data)
-        failed = aio_unfit(request, "stdin", "goes with code that is a program of its own: not with a session");
+        failed = detail_unfit(request, "stdin", "goes with code that is a program of its own: not with a session");
     if (!failed)
         failed = node_version(request, box, args.version.data, err);
     if (!failed)
@@ -449,7 +449,7 @@ static int nodejs_session(struct http_request *request, struct box *box, struct 
 static int nodejs_update(struct http_request *request, struct box *box, struct err *err) {
     struct code_args args = {0};
     struct interpreter_session session;
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (!failed)
         failed = interpreter_find(box, &language_javascript, http_param(request, "session_id"), &session, err);
     if (!failed)

@@ -258,9 +258,9 @@ int aio_content_take(struct http_request *request, const struct box *box, struct
         inside = failed < 0;
     }
     if (failed == -ERR_INVALID && inside)
-        failed = aio_unfit(request, "content", err->text);
+        failed = detail_unfit(request, "content", err->text);
     else if (!failed)
-        failed = aio_body_text(request, (const char *)reader.rest.data, reader.rest.len, ret_args, err);
+        failed = detail_body_text(request, (const char *)reader.rest.data, reader.rest.len, ret_args, err);
     buf_done(&reader.rest);
     return failed;
 }

@@ -211,7 +211,7 @@ static const struct row read_fields[] = {
 
 int aio_file_read(struct http_request *request, struct box *box, struct err *err) {
     struct read_args args = {0};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (failed)
         return failed;
     autobuf text = buf_max(AIO_TEXT_BYTES);
@@ -302,7 +302,7 @@ static int download_pinned(struct http_request *request, struct box *box, const 
 
 int aio_file_download(struct http_request *request, struct box *box, struct err *err) {
     struct download_args args = {0};
-    int failed = aio_query(request, &args, err);
+    int failed = detail_query(request, &args, err);
     if (failed)
         return failed;
     bool pinned = args.change_policy.data && !strcmp(args.change_policy.data, "abort");

@@ -35,7 +35,7 @@ const struct row aio_replace_fields[] = {
 int aio_file_replace(struct http_request *request, struct box *box, struct err *err) {
     struct replace_args args = {0};
     struct edit_result result = {0};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (failed)
         return failed;
     const struct edit_request edit = {.path = aio_path(request, box, &args.file, true, err),
@@ -323,22 +323,22 @@ static int editor_change(struct editor *editor, int (*change)(struct editor *edi
 
 static int editor_str_replace(struct editor *editor, struct err *err) {
     if (!editor->args->old_str.data || !editor->args->old_str.len)
-        return aio_unfit(editor->request, "old_str", "old_str is required for str_replace, and not empty");
+        return detail_unfit(editor->request, "old_str", "old_str is required for str_replace, and not empty");
     return editor_change(editor, replaced, editor->args->new_str.len, err);
 }
 
 static int editor_insert(struct editor *editor, struct err *err) {
     if (!editor->args->insert_line.has)
-        return aio_unfit(editor->request, "insert_line", "insert_line is required for insert");
+        return detail_unfit(editor->request, "insert_line", "insert_line is required for insert");
     if (!editor->args->new_str.data)
-        return aio_unfit(editor->request, "new_str", "new_str is required for insert");
+        return detail_unfit(editor->request, "new_str", "new_str is required for insert");
     return editor_change(editor, inserted, editor->args->new_str.len, err);
 }
 
 static int editor_create(struct editor *editor, struct err *err) {
     const struct row_text *text = &editor->args->file_text;
     if (!text->data)
-        return aio_unfit(editor->request, "file_text", "file_text is required for create");
+        return detail_unfit(editor->request, "file_text", "file_text is required for create");
     buf_put(&editor->new_text, text->data, text->len);
     int failed = editor_store(editor, NO_VERSION, NULL, err);
     if (failed == -ERR_EXISTS)
@@ -406,7 +406,7 @@ int aio_file_editor(struct http_request *request, struct box *box, struct err *e
     struct editor_args args = {0};
     struct editor editor = {.request = request, .box = box, .args = &args};
     size_t i = 0;
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (failed)
         return failed;
     while (strcmp(args.command.data, commands[i].name) != 0)

@@ -167,7 +167,7 @@ static int list_run(struct list *list, struct box *box, const char *path, struct
 int aio_file_list(struct http_request *request, struct box *box, struct err *err) {
     struct list_args args = {.show_hidden = true, .include_size = true};
     struct list list = {.args = &args, .request = request, .err = err};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (failed)
         return failed;
     const char *path = aio_path(request, box, &args.path, false, err);

@@ -126,14 +126,14 @@ int aio_file_upload(struct http_request *request, struct box *box, struct err *e
     if (!failed)
         failed = multipart_form(request, "file", &file, &form, err);
     if (failed == -ERR_INVALID)
-        return aio_unfit(request, "file", err->text);
+        return detail_unfit(request, "file", err->text);
     if (!failed && !form.has_file)
-        return aio_unfit(request, "file", "Field required");
+        return detail_unfit(request, "file", "Field required");
     if (failed)
         return failed;
     failed = upload_target(request, box, &form, &shown, err);
     if (failed)
-        return aio_unfit(request, "path", err->text);
+        return detail_unfit(request, "path", err->text);
     trail_quote(request, shown);
     const struct row_text path = {.data = shown, .len = strlen(shown)};
     struct upload upload = {.fd = file.fd};

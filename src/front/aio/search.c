@@ -184,7 +184,7 @@ static int grep_each(void *user, const struct grep_match *match) {
 static int aio_grep(struct http_request *request, struct box *box, struct err *err) {
     struct grep_args args = {.recursive = true};
     struct grep_result result = {0};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (failed)
         return failed;
     struct grep_request grep = {.pattern = args.pattern.data,
@@ -200,9 +200,9 @@ static int aio_grep(struct http_request *request, struct box *box, struct err *e
                                 .offset = args.offset.value,
                                 .max_file_bytes = 1 << 20};
     if (args.max_file_size.data && !grep_size(args.max_file_size.data, &grep.max_file_bytes))
-        return aio_unfit(request, "max_file_size", "Input should be a number of bytes, which may end in K, M or G");
+        return detail_unfit(request, "max_file_size", "Input should be a number of bytes, which may end in K, M or G");
     if (args.type.len && !(grep.glob = grep_type(http_arena(request), args.type.data)))
-        return aio_unfit(request, "type", "There is no such type of files; use include with globs instead");
+        return detail_unfit(request, "type", "There is no such type of files; use include with globs instead");
     grep.path = aio_path(request, box, &args.path, false, err);
     if (!grep.path)
         return -err->code;
@@ -274,7 +274,7 @@ static enum search_sort glob_sort(const char *word) {
 static int aio_glob(struct http_request *request, struct box *box, struct err *err) {
     struct glob_args args = {.files_only = true, .include_metadata = true};
     struct glob_result result = {0};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (failed)
         return failed;
     const struct glob_request glob = {.pattern = args.pattern.data,
@@ -321,7 +321,7 @@ static int find_each(void *user, const char *path, size_t len) {
 int aio_file_find(struct http_request *request, struct box *box, struct err *err) {
     struct find_args args = {0};
     struct glob_result result = {0};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (failed)
         return failed;
     bool name = !strchr(args.glob.data, '/'); /* a pattern of names alone is true of them wherever they are */
@@ -373,7 +373,7 @@ static int search_check(struct http_request *request, struct box *box, const cha
 int aio_file_search(struct http_request *request, struct box *box, struct err *err) {
     struct search_args args = {0};
     struct grep_result result = {0};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (failed)
         return failed;
     struct search search = {.request = request,

@@ -133,8 +133,8 @@ int aio_shell_full(struct http_request *request, const char *group) {
 int aio_shell_open(struct http_request *request, struct box *box, const struct session_request *wanted,
                    struct session *ret_session, bool *ret_created, struct err *err) {
     if (wanted->name && !shell_named(wanted->name))
-        return aio_unfit(request, "id",
-                         "A session's id has 1 to 128 of A-Z a-z 0-9 _ . : @ -, and does not begin with bash:");
+        return detail_unfit(request, "id",
+                            "A session's id has 1 to 128 of A-Z a-z 0-9 _ . : @ -, and does not begin with bash:");
     int failed = box_session_open(box, wanted, http_arena(request), ret_session, ret_created, err);
     if (failed == -ERR_LIMIT && err->number == EUSERS)
         return aio_shell_full(request, "shell");
@@ -184,17 +184,17 @@ static int shell_run_of(struct http_request *request, const struct exec_args *ar
         .attended = !args->id.data,
     };
     if (!shell_env_named((const char *const *)args->env))
-        return aio_unfit(request, "env",
-                         "Names of variables are letters, digits and _, and begin "
-                         "with no digit");
+        return detail_unfit(request, "env",
+                            "Names of variables are letters, digits and _, and begin "
+                            "with no digit");
     if (!run.command)
         return err_set(err, ERR_TOO_LARGE, "the command with its environment is too large");
-    int failed = aio_seconds(&args->timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "timeout", &run.wait_ms, err);
+    int failed = detail_seconds(&args->timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "timeout", &run.wait_ms, err);
     if (!failed)
-        failed = aio_seconds(&args->hard_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "hard_timeout", &run.hard_ms, err);
+        failed = detail_seconds(&args->hard_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "hard_timeout", &run.hard_ms, err);
     if (!failed)
-        failed = aio_seconds(&args->no_change_timeout, SESSION_QUIET_OWN, LIMIT_EXEC_TIMEOUT_MS, "no_change_timeout",
-                             &run.quiet_ms, err);
+        failed = detail_seconds(&args->no_change_timeout, SESSION_QUIET_OWN, LIMIT_EXEC_TIMEOUT_MS, "no_change_timeout",
+                                &run.quiet_ms, err);
     if (!failed && args->timeout.has && !run.wait_ms)
         run.wait_ms = 1; /* 0 is for ever */
     if (!failed)
@@ -406,7 +406,7 @@ static int shell_exec_stream(struct http_request *request, struct box *box, cons
 
 int aio_shell_exec(struct http_request *request, struct box *box, struct err *err) {
     struct exec_args args = {.truncate = true};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (failed)
         return failed;
     return stream_wanted(request) ? shell_exec_stream(request, box, &args, err)
@@ -480,7 +480,7 @@ static int shell_view_stream(struct http_request *request, struct box *box, stru
 /* The session that a body of one id names. */
 static int shell_of_body(struct http_request *request, struct box *box, struct session *ret_session, struct err *err) {
     struct id_args args = {0};
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     return failed ? failed : aio_shell_find(request, box, args.id.data, 0, ret_session, err);
 }
 
@@ -503,13 +503,13 @@ int aio_shell_wait(struct http_request *request, struct box *box, struct err *er
     struct wait_args args = {0};
     struct session session;
     uint64_t wait_ms = 0, most_ms = 0;
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (!failed)
-        failed = aio_seconds(&args.max_wait_seconds, LIMIT_EXEC_TIMEOUT_MS, LIMIT_EXEC_TIMEOUT_MS, "max_wait_seconds",
-                             &most_ms, err);
+        failed = detail_seconds(&args.max_wait_seconds, LIMIT_EXEC_TIMEOUT_MS, LIMIT_EXEC_TIMEOUT_MS,
+                                "max_wait_seconds", &most_ms, err);
     if (!failed)
-        failed =
-            aio_seconds(&args.seconds, args.max_wait_seconds.has ? most_ms : 60000, most_ms, "seconds", &wait_ms, err);
+        failed = detail_seconds(&args.seconds, args.max_wait_seconds.has ? most_ms : 60000, most_ms, "seconds",
+                                &wait_ms, err);
     if (!failed)
         failed = aio_shell_find(request, box, args.id.data, wait_ms, &session, err);
     return failed ? failed : shell_status_answer(request, shell_now(&session), err);
@@ -538,7 +538,7 @@ static int shell_typed_run(struct http_request *request, struct box *box, const 
 int aio_shell_write(struct http_request *request, struct box *box, struct err *err) {
     struct write_args args = {0};
     struct session session;
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (!failed)
         failed = aio_shell_find(request, box, args.id.data, 0, &session, err);
     if (failed)

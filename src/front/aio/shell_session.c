@@ -46,10 +46,10 @@ int aio_shell_create(struct http_request *request, struct box *box, struct err *
     struct session_request wanted = {0};
     struct session session;
     bool created;
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (!failed)
-        failed = aio_seconds(&args.no_change_timeout, AIO_SHELL_QUIET_MS, LIMIT_EXEC_TIMEOUT_MS, "no_change_timeout",
-                             &wanted.quiet_ms, err);
+        failed = detail_seconds(&args.no_change_timeout, AIO_SHELL_QUIET_MS, LIMIT_EXEC_TIMEOUT_MS, "no_change_timeout",
+                                &wanted.quiet_ms, err);
     if (failed)
         return failed;
     wanted.name = args.id.data;
@@ -66,12 +66,12 @@ int aio_shell_update(struct http_request *request, struct box *box, struct err *
     struct session_request wanted = {0};
     struct session session;
     bool created;
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (!failed)
-        failed =
-            aio_seconds(&args.no_change_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "no_change_timeout", &wanted.quiet_ms, err);
+        failed = detail_seconds(&args.no_change_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "no_change_timeout",
+                                &wanted.quiet_ms, err);
     if (!failed && args.no_change_timeout.has && !wanted.quiet_ms)
-        return aio_unfit(request, "no_change_timeout", "Input should be greater than 0");
+        return detail_unfit(request, "no_change_timeout", "Input should be greater than 0");
     if (!failed)
         failed = aio_shell_find(request, box, args.id.data, 0, &session, err);
     wanted.name = args.id.data;

@@ -91,7 +91,7 @@ static int terminal_begin(struct terminal *terminal, const struct ws_args *args,
 
 int aio_shell_ws(struct http_request *request, struct box *box, struct err *err) {
     struct ws_args args = {0};
-    int failed = aio_query(request, &args, err);
+    int failed = detail_query(request, &args, err);
     if (!failed)
         failed = ws_pump_wanted(request, err);
     if (failed)

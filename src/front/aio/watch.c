@@ -82,7 +82,7 @@ static int watch_create(struct http_request *request, struct box *box, struct er
     struct watch_args args = {.recursive = true};
     struct watcher_info info;
     bool reused;
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (failed)
         return failed;
     const char *path = front_path(request, box, &args.path, true, err);
@@ -162,7 +162,7 @@ static int watch_poll(struct http_request *request, struct box *box, struct err 
     struct poll_args args = {0};
     struct watcher *watcher;
     struct watcher_info info;
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (!failed)
         failed = watchers_hold(aio_state(request)->watchers, box->id, http_param(request, "watcher_id"), &watcher, err);
     if (failed)
@@ -357,8 +357,8 @@ static int waiting_types(struct http_request *request, const struct wait_args *a
         while (type < CHANGE_TYPES && strcmp(args->event_types[i], change_name((enum change_type)type)) != 0)
             type++;
         if (type == CHANGE_TYPES)
-            return aio_unfit(request, "event_types",
-                             "Input should be 'create', 'write', 'remove', 'rename' or 'chmod'");
+            return detail_unfit(request, "event_types",
+                                "Input should be 'create', 'write', 'remove', 'rename' or 'chmod'");
         waiting->wanted[type] = true;
     }
     return 0;
@@ -382,7 +382,7 @@ static int watch_wait(struct http_request *request, struct box *box, struct err 
     autobuf found;
     struct waiting waiting = {.request = request, .box = box, .found = &found};
     buf_init(&found, EVENT_BYTES);
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (!failed)
         failed = waiting_types(request, &args, &waiting);
     if (failed)

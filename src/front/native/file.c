@@ -22,10 +22,10 @@ int native_get(struct http_request *request, struct box *box, struct err *err) {
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, false, err);
+    const char *path = front_path(request, box, &args.path, false, err);
     if (path && wire_root(box->wire) < 0 && !http_blocks(request)) /* the route is quick only where the daemon opens */
         return err_set(err, ERR_BUSY, "all threads are busy; try again later");
-    return path ? native_send(request, box, path, err) : -err->code;
+    return path ? front_send(request, box, path, err) : -err->code;
 }
 
 /* ---- PUT ---- */
@@ -102,7 +102,7 @@ int native_put(struct http_request *request, struct box *box, struct err *err) {
     if (failed)
         return failed;
     int64_t length = http_body_length(request);
-    const char *path = native_target(request, box, &args.path, false, err);
+    const char *path = front_target(request, box, &args.path, false, err);
     if (!path)
         return -err->code;
     const struct write_request write = {
@@ -132,7 +132,7 @@ int native_remove(struct http_request *request, struct box *box, struct err *err
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_target(request, box, &args.path, false, err);
+    const char *path = front_target(request, box, &args.path, false, err);
     failed = path ? box_remove(box, path, args.recursive, http_fd(request), err) : -err->code;
     return failed ? failed : front_empty(request, 204);
 }
@@ -176,7 +176,7 @@ int native_stat(struct http_request *request, struct box *box, struct err *err) 
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, false, err);
+    const char *path = front_path(request, box, &args.path, false, err);
     failed = path ? box_stat(box, path, http_arena(request), &stat, err) : -err->code;
     if (failed)
         return failed;
@@ -203,7 +203,7 @@ int native_archive(struct http_request *request, struct box *box, struct err *er
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, true, err);
+    const char *path = front_path(request, box, &args.path, true, err);
     failed = path ? box_tar_out(box, path, http_fd(request), native_archive_write, request, err) : -err->code;
     if (!failed)
         failed = native_archive_begin(request);
@@ -232,7 +232,7 @@ int native_unpack(struct http_request *request, struct box *box, struct err *err
     failed = native_upload_fits(request, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, true, err);
+    const char *path = front_path(request, box, &args.path, true, err);
     if (!path)
         return -err->code;
     autoanswer answer;

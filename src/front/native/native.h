@@ -72,8 +72,5 @@ void native_result_json(struct json *json, const struct exec_result *result);
 void native_box_json(struct json *json, struct box *box); /* an object */
 const char *native_type_name(enum file_type type);
 void native_stat_json(struct json *json, const struct file_stat *stat); /* an object */
-#define native_path front_path
-#define native_target front_target
-#define native_send front_send
 
 #endif

@@ -51,7 +51,7 @@ int native_glob(struct http_request *request, struct box *box, struct err *err) 
     int failed = front_body(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, true, err);
+    const char *path = front_path(request, box, &args.path, true, err);
     if (!path)
         return -err->code;
     buf_init(&glob.kept, GLOB_KEPT_BYTES);
@@ -106,7 +106,7 @@ int native_grep(struct http_request *request, struct box *box, struct err *err) 
     int failed = front_body(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, true, err);
+    const char *path = front_path(request, box, &args.path, true, err);
     if (!path)
         return -err->code;
     const struct grep_request grep = {
@@ -135,7 +135,7 @@ int native_hash(struct http_request *request, struct box *box, struct err *err) 
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, false, err);
+    const char *path = front_path(request, box, &args.path, false, err);
     failed = path ? box_hash(box, path, http_fd(request), sha256, &size, err) : -err->code;
     if (failed)
         return failed;
@@ -149,7 +149,7 @@ int native_edit(struct http_request *request, struct box *box, struct err *err) 
     int failed = front_body(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_target(request, box, &args.path, false, err);
+    const char *path = front_target(request, box, &args.path, false, err);
     const struct edit_request edit = {.path = path,
                                       .all = args.all,
                                       .old = args.old.data,

@@ -24,7 +24,7 @@ int native_list(struct http_request *request, struct box *box, struct err *err) 
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, true, err);
+    const char *path = front_path(request, box, &args.path, true, err);
     if (!path)
         return -err->code;
     answer_list(&answer, request, list_answer);
@@ -38,7 +38,7 @@ int native_mkdir(struct http_request *request, struct box *box, struct err *err)
     int failed = front_body(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, true, err);
+    const char *path = front_path(request, box, &args.path, true, err);
     failed = path ? box_mkdir(box, path, (uint32_t)args.mode.value, args.parents, err) : -err->code;
     return failed ? failed : front_empty(request, 204);
 }
@@ -48,8 +48,8 @@ int native_move(struct http_request *request, struct box *box, struct err *err) 
     int failed = front_body(request, &args, err);
     if (failed)
         return failed;
-    const char *from = native_target(request, box, &args.from, false, err);
-    const char *to = from ? native_target(request, box, &args.to, false, err) : NULL;
+    const char *from = front_target(request, box, &args.from, false, err);
+    const char *to = from ? front_target(request, box, &args.to, false, err) : NULL;
     failed = to ? box_move(box, from, to, args.overwrite, err) : -err->code;
     return failed ? failed : front_empty(request, 204);
 }
@@ -109,7 +109,7 @@ int native_watch(struct http_request *request, struct box *box, struct err *err)
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, true, err);
+    const char *path = front_path(request, box, &args.path, true, err);
     if (!path)
         return -err->code;
     buf_init(&watch.out, 12 * LIMIT_PATH_BYTES + 256);
