@@ -2,13 +2,8 @@
 #include "backend/backend.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/text.h"
+#include "base/base.h"
 
 const struct backend_ops *const backend_table[] = {&backend_jail, &backend_local, &backend_remote, &backend_docker,
                                                    NULL};
@@ -22,19 +17,24 @@ const struct backend_ops *backend_find(const char *name) {
 
 int backend_list_boxes(int boxes_dir, const char *mark, void (*each)(void *user, const char *id), void *user,
                        struct err *err) {
-    int fd = openat(boxes_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    autodir *dir = fd_opendir(boxes_dir, ".", 0);
     if (!dir)
         return err_errno(err, errno, "the directory of boxes");
-    struct dirent *entry;
-    while ((entry = readdir(dir))) {
-        char path[64];
-        if (!text_id(entry->d_name))
-            continue;
-        snprintf(path, sizeof path, "%.16s/%.40s", entry->d_name, mark);
-        if (faccessat(boxes_dir, path, F_OK, 0) == 0)
+    for (struct dirent *entry; (entry = fd_readdir(dir));)
+        if (text_id(entry->d_name) &&
+            faccessat(boxes_dir, text_make(64, "%.16s/%.40s", entry->d_name, mark), F_OK, 0) == 0)
             each(user, entry->d_name);
-    }
-    closedir(dir);
     return 0;
+}
+
+bool backend_is_empty(int dir, const char *path) {
+    autodir *list = fd_opendir(dir, path, O_NOFOLLOW);
+    return list && !fd_readdir(list);
+}
+
+int backend_open_dir(int dir, const char *name, bool make, struct err *err) {
+    if (make && mkdirat(dir, name, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "'%s'", name);
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (make ? 0 : O_NOFOLLOW));
+    return fd < 0 ? err_errno(err, errno, "'%s'", name) : fd;
 }

@@ -14,7 +14,7 @@
 #include "wire/spec.h"
 #include "wire/wire.h"
 
-/* docker: what the configuration says. Lists are NULL-terminated and may be NULL. */
+/* docker: the configuration. Lists are NULL-terminated and may be NULL. */
 struct docker_registry {
     const char *host; /* "registry.example.org[:PORT]"; that of image names without one: "docker.io" */
     const char *username, *password, *token;
@@ -41,20 +41,20 @@ struct backend_env {
     const char *disk_quota;           /* jail: a method of quota.h; NULL: the first that works here */
     bool disk_reserve;                /* jail: space for disk_mb is taken when a box is made (loop) */
     const char *store;                /* "auto", "directory" or "btrfs" (store.h); NULL: auto */
-    uint64_t store_mb;                /* the most that a btrfs store takes; 0: what the disk has */
-    struct limits limits;             /* what a box has unless it asks for more or less: the first parts are made so */
+    uint64_t store_mb;                /* the most that a btrfs store takes; 0: the whole disk */
+    struct limits limits;             /* a box's default limits: the first parts are made with them */
     const char *const *allow_weaker;  /* jail: walls that may be missing: words of struct check; may be NULL */
     bool one_shot;             /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
-    struct machines *machines; /* remote: those that joined (machine.h); NULL: there is no such backend */
-    const struct docker_settings *docker; /* NULL: there is no such backend */
-    /* Long work for a box goes on: "pull", "export". total 0: not known. Never waits; may be NULL. */
+    struct machines *machines; /* remote: joined machines (machine.h); NULL: no such backend */
+    const struct docker_settings *docker; /* NULL: no such backend */
+    /* Progress of long work for a box: "pull", "export". total 0: not known. Never waits; may be NULL. */
     void (*progress)(void *user, const struct spec *spec, const char *what, uint64_t done, uint64_t total,
                      const char *detail);
     void *progress_user;
 };
 
-/* Of a box's directory until the box has been recorded: what is found with it, and without a record, was never told to
- * anybody. Who records the box takes the sticky bit off. */
+/* Of a box's directory until the box has been recorded: no client has seen a box whose directory has this mode and
+ * no record. Recording the box removes the sticky bit. */
 #define BACKEND_UNFINISHED_MODE 01700
 
 struct usage {
@@ -67,12 +67,14 @@ struct usage {
 enum backend_files {
     FILES_UNCHANGED, /* there are none of its own: it is what lies below it */
     FILES_STILL,     /* nothing runs */
-    FILES_QUIET,     /* its runner runs, and nothing else: it can be ended and started again, nobody would notice */
+    FILES_QUIET,     /* only its runner runs: it can be ended and started again unnoticed */
     FILES_ALONE,     /* the same, unless files lie in the box's /dev/shm, which this daemon may not look into */
     FILES_BUSY,      /* or the backend copies whatever it keeps */
 };
 
+struct kept_ahead; /* a backend's own */
 struct kept {
+    struct kept_ahead *ahead; /* in: from ops->keep_ahead, or NULL; the caller ends it */
     bool moved;
     const char *method; /* "layer", "btrfs", "reflink", "copy", "commit": constant text */
     uint64_t pause_us;  /* how long its processes stood still */
@@ -92,7 +94,8 @@ struct file_change {
     uint64_t size;
 };
 
-/* What a machine says of itself when it registers, checked by front/join; and what is known of it. Texts are UTF-8, bounded. */
+/* The description that a machine sends when it registers, checked by front/join; and its state. Texts are UTF-8,
+ * bounded. */
 struct machine_hello {
     const char *user, *name;
     const char *workspace;                              /* absolute, on the machine */
@@ -112,70 +115,78 @@ struct backend; /* state of one backend in this process */
 
 struct backend_ops {
     const char *name;
-    bool no_limits;    /* its boxes hold no limits: defaults are not given to them, and what is asked for is refused */
+    bool no_limits;    /* it cannot enforce limits: default limits are not applied, requested ones are refused */
+    bool host_network; /* its boxes have the network of the daemon itself */
     bool images;       /* its templates are images of a container engine: their grammar, no default of disk_mb */
     bool whole_layers; /* a kept layer has all that lies below it: a box lies on one alone */
     /* The machine cannot do it at all: -ERR_UNSUPPORTED with the reason and the fix. Cheap; probes are cached. */
     int (*open)(const struct backend_env *env, struct backend **ret_backend, struct err *err);
     void (*close)(struct backend *backend); /* boxes live on */
-    /* A new box. On failure nothing is left behind. ret_pidfd: of the runner seen from here, or -1. */
+    /* A new box. On failure nothing remains. ret_pidfd: of the runner seen from here, or -1. */
     int (*start)(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
                  struct err *err);
-    /* A box that outlived its daemon. NOT_FOUND: none runs, and nothing of one is left. GONE or another: its runner ended
-     * or does not answer, and stop is to be asked. */
+    /* A box that outlived its daemon. NOT_FOUND: none runs, and nothing of one is left. GONE or another: its runner
+     * ended or does not answer, and stop is to be asked. */
     int (*discover)(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd, struct err *err);
-    /* One more connection to its runner, bare: for who carries its bytes to somebody else's wire. NULL: cannot. */
+    /* One more bare connection to its runner, for a caller that forwards its bytes to another wire. NULL: cannot. */
     int (*connect)(struct backend *backend, const char *id, int *ret_fd, struct err *err);
     /* Whether the box can be reached now. BUSY: its machine is offline, since when. NULL: always. Cheap. */
     int (*reach)(struct backend *backend, const struct spec *spec, struct err *err);
-    /* What is known of its machine, in arena; with reach. False: nothing. NULL: it is on no other machine. Cheap. */
+    /* The state of its machine, in arena; with reach. False: unknown. NULL: it is not on another machine. Cheap. */
     bool (*show)(struct backend *backend, const struct spec *spec, struct arena *arena,
                  struct machine_facts *ret_facts);
-    /* Why its processes ended, in the words of box->died, where somebody else than the kernel can be asked, which may take a
-     * moment. false: nobody knows. NULL: there is nobody to ask. */
+    /* Why its processes ended, in the form of box->died, if more than the kernel can be asked; may take a moment.
+     * false: unknown. NULL: only the kernel knows. */
     bool (*why)(struct backend *backend, const char *id, char *text, size_t size);
     /* Ends it; keep_files: processes and mounts go, files stay for the next start of the same id. Idempotent. */
     int (*stop)(struct backend *backend, const char *id, bool keep_files, struct err *err);
     /* Ids of this backend that have anything on this machine. */
     int (*list)(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err);
-    /* What dead daemons left, of this state directory and of the machine; each thing is named. May be NULL. Others may be
-     * serving meanwhile; theirs stays. */
+    /* Removes the remains of dead daemons, of this state directory and of the machine; each thing is named. May be
+     * NULL. Other daemons may be serving; their things stay. */
     void (*clean)(struct backend *backend, void (*each)(void *user, const char *what), void *user);
     int (*usage)(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err);
-    /* Its processes stand still, or go on; memory is kept. Idempotent. NULL: this backend cannot. */
+    /* Freezes its processes, or lets them continue; memory is kept. Idempotent. NULL: this backend cannot. */
     int (*pause)(struct backend *backend, const char *id, bool pause, struct err *err);
-    bool (*paused)(struct backend *backend, const char *id); /* what the kernel says: it outlives daemons */
-    /* Under the box's lock: what a daemon froze for work of its own, and died before it let go of, runs again. NULL: no
-     * daemon's death leaves a box frozen. */
+    bool (*paused)(struct backend *backend, const char *id); /* according to the kernel: it outlives daemons */
+    /* Under the box's lock: resumes a box that a daemon froze for work of its own before it died. NULL: a daemon's
+     * death never leaves a box frozen. */
     int (*let_go)(struct backend *backend, const char *id, struct err *err);
     enum backend_files (*files)(struct backend *backend, const char *id); /* set together with the three below */
-    /* The files of the box as they are now become STATE/layers/LAYER/fs; the caller has made that directory.
-     * move: what runs is ended, the files move there, and the box goes on with empty files above (its layers must already
-     * begin with this one: until it has files it counts for nothing); else they are copied, and what runs stands still
-     * meanwhile. On failure the files are where they were, and the layer may hold a part. NULL: this backend cannot. */
+    /* The files of the box as they are now become STATE/layers/LAYER/fs; the caller has made that directory. move:
+     * processes are ended, the files move there, and the box continues with empty files above. Its layers must
+     * already begin with this one: a layer without files counts for nothing. Else the files are copied, and the box
+     * is paused during the copy. On failure the files are where they were, and the layer may hold a part. NULL: this
+     * backend cannot. */
     int (*keep)(struct backend *backend, const struct spec *spec, const char *layer, bool move, struct kept *ret_kept,
                 struct err *err);
-    /* What a box's own files take on the disk now, or those of a kept layer. NULL: they are not on this daemon's disk. */
+    /* Begins to copy the files of a box whose processes run, before keep without move: they go on, and so do other
+     * calls. UNSUPPORTED: keep does all of it. Ended by keep_ahead_end, whether keep used it or not. NULL: cannot. */
+    int (*keep_ahead)(struct backend *backend, const char *id, struct kept_ahead **ret_ahead, struct err *err);
+    void (*keep_ahead_end)(struct backend *backend, struct kept_ahead *ahead);
+    /* The size of a box's own files on the disk now, or of a kept layer. NULL: they are not on this daemon's disk. */
     int (*measure)(struct backend *backend, const char *name, bool layer, uint64_t *ret_bytes, struct err *err);
-    /* Its processes end, and its own files are thrown away; what lies below them stays. A box that has a directory and
-     * nothing in it is made complete that way, but for its record: it can be started. */
+    /* Ends its processes and discards its own files; the layers below them stay. This also completes a box that has
+     * an empty directory, except for its record: it can then be started. */
     int (*fresh)(struct backend *backend, const struct spec *spec, struct err *err);
-    /* What `layers` show together becomes LAYER/fs, whole or not at all. May take long; ends early when *stop is set. */
+    /* Merges `layers` into LAYER/fs, completely or not at all. May take long; ends early when *stop is set. */
     int (*squash)(struct backend *backend, const char *layer, const char *const *layers, const atomic_bool *stop,
                   struct err *err);
-    /* /skills of a running box begins with spec->attached.layers from now on; nobody sees anything between. BUSY: some process
-     * uses what is there (a directory, a file, a mapping): all is as before. NULL: this backend mounts nothing. */
+    /* From now on /skills of a running box begins with spec->attached.layers; no process sees an intermediate state.
+     * BUSY: a process uses the current one (a directory, a file, a mapping): nothing has changed. NULL: this backend
+     * cannot mount. */
     int (*attach)(struct backend *backend, const struct spec *spec, struct err *err);
     /* Whether such a box is mounted anything at all; it never changes for one. NULL: wherever attach is set. Cheap. */
     bool (*attaches)(struct backend *backend, const struct spec *spec);
-    int (*drop_layer)(struct backend *backend, const char *layer, struct err *err); /* nobody uses it; idempotent */
-    /* The container of the box, what it was made from included, becomes LAYER as one image of one layer, and what ran has
-     * ended: the caller's record begins with that layer from then on. Nothing has changed since its image: !changed, and
-     * all goes on as it was, as after a failure. Reports progress; may take long. NULL: this backend has no images. */
+    int (*drop_layer)(struct backend *backend, const char *layer, struct err *err); /* no thread uses it; idempotent */
+    /* Turns the container of the box, with the image it was made from, into LAYER as one image of one layer, and
+     * ends its processes; from then on the caller's record begins with that layer. If nothing has changed since its
+     * image (!changed), or on failure, nothing happens. Reports progress; may take long. NULL: this backend has no
+     * images. */
     int (*export)(struct backend *backend, const struct spec *spec, const char *layer, struct exported *ret_exported,
                   struct err *err);
-    /* What the box's files have that its template has not, as far as its runner cannot know it: path, event; of type
-     * FILE_OTHER and without a size. What is mounted into it is left out. NULL: the runner knows. */
+    /* Changes of the box's files against its template that its runner cannot know: path, event; of type FILE_OTHER
+     * and without a size. Mounts are left out. NULL: the runner knows all. */
     int (*diff)(struct backend *backend, const struct spec *spec, uint64_t limit,
                 int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
                 struct err *err);
@@ -196,6 +207,9 @@ const struct backend_ops *backend_find(const char *name); /* NULL when unknown *
 /* For list(): the ids in a directory of boxes whose own directory holds `mark`. */
 int backend_list_boxes(int boxes_dir, const char *mark, void (*each)(void *user, const char *id), void *user,
                        struct err *err);
+bool backend_is_empty(int dir, const char *path); /* a directory that can be read, without entries */
+/* A directory, made if it is missing; or an existing one that is not a link. A descriptor, or negative. */
+int backend_open_dir(int dir, const char *name, bool make, struct err *err);
 
 /* The host's own checks, shared by `cubby doctor`, /v1/info and the start of the daemon: one row a thing. */
 struct check {
@@ -205,10 +219,10 @@ struct check {
     bool partly;      /* ok, and yet less than newer kernels give */
     bool required;    /* without it no jail at all; with a weaker word: unless that word is given */
     bool wall;        /* stands between boxes, or between a box and the host */
-    char detail[160]; /* what was found */
+    char detail[160]; /* the finding */
     char fix[240];    /* how to get it; empty when there is nothing to get */
 };
-/* What may be missing when it is allowed by name, NULL-terminated. */
+/* Features that may be missing if they are allowed by name, NULL-terminated. */
 extern const char *const backend_weaker_words[];
 bool backend_allows_weaker(const struct backend_env *env, const char *word);
 size_t backend_checks(const struct backend_env *env, struct check *checks, size_t max);

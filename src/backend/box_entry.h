@@ -1,7 +1,7 @@
-/* Processes of the runner's that enter a box: spawned on this machine, told what to do by a message of wire/plan.h, heard.
- * Used by the backends whose boxes are on this machine. */
-#ifndef CUBBY_BACKEND_USHER_H
-#define CUBBY_BACKEND_USHER_H
+/* Processes of the runner that enter a box of this machine: spawned with a message of wire/plan.h that says what to
+ * do. */
+#ifndef CUBBY_BACKEND_BOX_ENTRY_H
+#define CUBBY_BACKEND_BOX_ENTRY_H
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -10,26 +10,25 @@
 #include "base/err.h"
 #include "wire/spec.h"
 
-enum { USHER_FDS = 4 };
-/* The runner as a new process with these descriptors from PLAN_STAGE_FD on, no environment and nothing else of ours. */
-int box_entry_spawn(const char *program, int null_fd, char *const argv[], const int *fds, size_t count, pid_t *ret_pid,
-                    struct err *err);
-/* What a failed step wrote; err is set from it, or to `otherwise` when it wrote nothing. */
+/* The runner as a new process with these descriptors from PLAN_STAGE_FD on, no environment and no other descriptors. */
+int box_entry_spawn(const char *program, int null_fd, const char *const *argv, const int *fds, size_t count,
+                    pid_t *ret_pid, struct err *err);
+/* The message of a failed step; err is set from it, or to `otherwise` when it is empty. */
 int box_entry_said(char *text, ssize_t len, const char *otherwise, struct err *err);
 
-/* `cubby-runner attach`: begin, rows, and then the visit, which waits until all is mounted, or nothing. */
-struct usher {
+/* `cubby-runner attach`: begin, rows, and then run, which waits until all is mounted, or nothing. */
+struct box_entry {
     const char *program;
     int null_fd;
-    const char *id; /* of the box, for sentences */
+    const char *id; /* of the box, for error texts */
     pid_t pid;      /* its PID 1 as seen here ... */
-    uint64_t start; /* ... and when that began */
+    uint64_t start; /* ... and its start time */
 };
 void box_entry_begin(struct buf *message);
 void box_entry_skills(const char *state_dir, const struct spec *spec, struct buf *message);
 void box_entry_mounts(const struct spec *spec, struct buf *message);
-/* *ret_left: of a process that has said it is done and goes on ending, for the caller to wait for: an overlay that was replaced
- * ends with it, which may take long. 0: it has ended. */
-int box_entry_visit(const struct usher *usher, struct buf *message, pid_t *ret_left, struct err *err);
+/* *ret_left: a process that is done but still exits, for the caller to wait for: a replaced overlay ends with it, which
+ * may take long. 0: it has exited. */
+int box_entry_run(const struct box_entry *entry, struct buf *message, pid_t *ret_left, struct err *err);
 
 #endif

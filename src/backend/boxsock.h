@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 
-int boxsock_listen(int dir_fd, int *ret_fd, struct err *err); /* one that is there already gives way */
-int boxsock_connect(int dir_fd, int *ret_fd);                 /* 0 or -errno; a dir_fd below 0 is none */
+int boxsock_listen(int dir_fd, int *ret_fd, struct err *err); /* replaces an existing one */
+int boxsock_connect(int dir_fd, int *ret_fd);                 /* 0 or -errno; a dir_fd below 0 is ignored */
 
 #endif

@@ -31,7 +31,7 @@ int cgroup_check(const struct cgroup_host *host, const struct limits *limits, st
 /* Makes the box's directories: v2, and on v1 those controllers in `v1`. owner: host id that may make leaves. */
 int cgroup_make(const struct cgroup_host *host, const char *name, const bool v1[CGROUP_CONTROLLERS], uid_t owner,
                 struct cgroup *ret_cgroup, struct err *err);
-/* was: what is written there already. */
+/* was: the current content. */
 int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, const struct limits *was,
                  const struct limits *limits, struct err *err);
 /* PID 1 of a box goes before the commands of its box, where that takes nothing from anybody else. */

@@ -1,18 +1,8 @@
-/* Called by docker/mount.c, for mounts that an engine made by name: who may write above a directory could have put a link
- * into its way between our look and the engine's. Invariant: names are compared as the kernel has them, with no look at
- * the file systems, which may have changed again. */
+/* Called by docker/mount.c, for mounts that an engine made by name: a user who may write above a directory could
+ * have put a link in its path between our check and the engine's. Invariant: names are compared as the kernel has
+ * them, without looking at the file systems, which may have changed again. */
 #include "backend/mountinfo.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/fd.h"
-#include "base/path.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
 
 enum { TEXT_BYTES = 4 << 20 };
 
@@ -22,7 +12,7 @@ struct mountinfo_row {
 };
 
 /* "ID PARENT MAJOR:MINOR ROOT AT ..." */
-static bool row_take(char *line, struct mountinfo_row *ret_row) {
+static bool mountinfo_parse(char *line, struct mountinfo_row *ret_row) {
     char *words[5], *rest = line;
     for (size_t i = 0; i < 5; i++)
         if (!(words[i] = strsep(&rest, " ")))
@@ -37,13 +27,14 @@ static bool row_take(char *line, struct mountinfo_row *ret_row) {
 }
 
 /* The length of what of `path` lies at or above `at`; 0: it does not. */
-static size_t within(const char *path, const char *at) {
+static size_t mountinfo_within(const char *path, const char *at) {
     size_t len = strcmp(at, "/") == 0 ? 0 : strlen(at);
     return strncmp(path, at, len) == 0 && (path[len] == '/' || !path[len]) ? len + 1 : 0;
 }
 
 /* The mount that shows `path`, or the one exactly there: the last of the deepest covers the others. */
-static int find(pid_t pid, const char *path, bool exact, char *text, struct mountinfo_row *ret_row, struct err *err) {
+static int mountinfo_find(pid_t pid, const char *path, bool exact, char *text, struct mountinfo_row *ret_row,
+                          struct err *err) {
     char name[64];
     size_t best = 0;
     if (pid)
@@ -56,9 +47,9 @@ static int find(pid_t pid, const char *path, bool exact, char *text, struct moun
     char *rest = text;
     for (char *line; (line = strsep(&rest, "\n"));) {
         struct mountinfo_row row;
-        if (!row_take(line, &row))
+        if (!mountinfo_parse(line, &row))
             continue;
-        size_t len = exact ? strcmp(row.at, path) == 0 : within(path, row.at);
+        size_t len = exact ? strcmp(row.at, path) == 0 : mountinfo_within(path, row.at);
         if (len && len >= best) {
             best = len;
             *ret_row = row;
@@ -70,11 +61,11 @@ static int find(pid_t pid, const char *path, bool exact, char *text, struct moun
 int mountinfo_is(const char *source, pid_t pid, const char *target, bool *ret_is, struct err *err) {
     struct mountinfo_row here, there;
     char *texts = xmalloc(2 * (size_t)TEXT_BYTES), wanted[2 * LIMIT_PATH_BYTES + 2];
-    int r = find(0, source, false, texts, &here, err);
+    int r = mountinfo_find(0, source, false, texts, &here, err);
     if (r == 0)
-        r = find(pid, target, true, texts + TEXT_BYTES, &there, err);
+        r = mountinfo_find(pid, target, true, texts + TEXT_BYTES, &there, err);
     if (r == 0) {
-        const char *rest = source + within(source, here.at) - 1;
+        const char *rest = source + mountinfo_within(source, here.at) - 1;
         const char *root = strcmp(here.root, "/") == 0 && *rest ? "" : here.root;
         snprintf(wanted, sizeof wanted, "%s%s", root, rest);
         *ret_is = strcmp(wanted, there.root) == 0 && here.major_id == there.major_id && here.minor_id == there.minor_id;

@@ -10,40 +10,31 @@ enum { TAG_BYTES = 128, DIGEST_HEX = 64 };
 #define DIGITS "0123456789"
 #define LETTERS LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-static bool lower_digit(char c) {
-    return c && strchr(LOWER DIGITS, c);
-}
-
-/* Lower-case letters and digits, with one of . _ __ or any number of - between them. */
-static bool path_component(const char *text, size_t len) {
-    if (!len || !lower_digit(text[0]) || !lower_digit(text[len - 1]))
-        return false;
-    for (size_t i = 1; i < len; i++) {
-        if (lower_digit(text[i]))
-            continue;
-        size_t run = 1;
-        while (text[i + run] == text[i])
-            run++;
-        size_t most = text[i] == '.' ? 1 : text[i] == '_' ? 2 : text[i] == '-' ? len : 0;
-        if (run > most || !lower_digit(text[i + run]))
-            return false;
-        i += run;
-    }
-    return true;
-}
-
-static bool path_whole(const char *path) {
-    for (;; path++) {
-        size_t len = strcspn(path, "/");
-        if (!path_component(path, len))
-            return false;
-        path += len;
-        if (!*path)
-            return true;
+/* Components of lower-case letters and digits, with one of . _ __ or any number of - between them. */
+static bool reference_path(const char *path) {
+    for (size_t len;; path += len + 1) {
+        len = strcspn(path, "/");
+        for (size_t i = 0; i < len;) {
+            size_t run = strspn(path + i, LOWER DIGITS), between = 1;
+            if (run == 0)
+                return false;
+            i += run;
+            if (i == len)
+                break;
+            while (path[i + between] == path[i])
+                between++;
+            if (between > (path[i] == '.' ? 1u : path[i] == '_' ? 2u : path[i] == '-' ? len : 0u))
+                return false;
+            i += between;
+            if (i == len)
+                return false;
+        }
+        if (len == 0 || !path[len])
+            return len > 0;
     }
 }
 
-static bool host_whole(const char *text) {
+static bool reference_host(const char *text) {
     size_t len = strcspn(text, ":");
     for (size_t i = 0; i < len; i++) {
         bool inner = i > 0 && i + 1 < len && text[i - 1] != '.' && text[i + 1] != '.';
@@ -56,32 +47,16 @@ static bool host_whole(const char *text) {
     return len > 0 && port > 0 && port <= 5 && !text[len + 1 + port];
 }
 
-static bool tag_whole(const char *tag) {
-    size_t len = strlen(tag);
-    return len > 0 && len <= TAG_BYTES && tag[0] != '.' && tag[0] != '-' && strspn(tag, LETTERS DIGITS "_.-") == len;
-}
-
-static bool digest_whole(const char *digest) {
-    return strncmp(digest, "sha256:", 7) == 0 && strlen(digest + 7) == DIGEST_HEX &&
-           strspn(digest + 7, DIGITS "abcdef") == DIGEST_HEX;
-}
-
-/* Whether what stands before the first '/' is a registry and no part of a path. */
-static bool names_registry(const char *text, size_t len) {
+/* Whether the part before the first '/' is a registry and not part of a path. */
+static bool reference_names_registry(const char *text, size_t len) {
     return memchr(text, '.', len) || memchr(text, ':', len) || (len == 9 && memcmp(text, "localhost", 9) == 0);
 }
 
-static bool is_hub(const char *registry) {
+static bool reference_is_hub(const char *registry) {
     return strcmp(registry, REFERENCE_HUB) == 0 || strcmp(registry, "index.docker.io") == 0;
 }
 
-/* What would be an id of an image wherever a name can be one. */
-static bool names_id(const char *text) {
-    return strncmp(text, "sha256:", 7) == 0 ||
-           (strlen(text) == DIGEST_HEX && strspn(text, DIGITS "abcdef") == DIGEST_HEX);
-}
-
-static void split(char *text, struct arena *arena, struct reference *reference) {
+static void reference_split(char *text, struct arena *arena, struct reference *reference) {
     char *at = strchr(text, '@'), *slash, *colon;
     if (at)
         *at = 0, reference->digest = at + 1;
@@ -90,13 +65,13 @@ static void split(char *text, struct arena *arena, struct reference *reference) 
     if (colon)
         *colon = 0, reference->tag = colon + 1;
     slash = strchr(text, '/');
-    if (slash && names_registry(text, (size_t)(slash - text))) {
+    if (slash && reference_names_registry(text, (size_t)(slash - text))) {
         *slash = 0;
         reference->registry = text;
         text = slash + 1;
     }
     reference->path = text;
-    if (!reference->registry || is_hub(reference->registry)) {
+    if (!reference->registry || reference_is_hub(reference->registry)) {
         reference->registry = REFERENCE_HUB;
         if (!strchr(text, '/'))
             reference->path = arena_printf(arena, "library/%s", text);
@@ -105,19 +80,26 @@ static void split(char *text, struct arena *arena, struct reference *reference) 
 
 bool reference_parse(const char *text, struct arena *arena, struct reference *ret_reference) {
     struct reference reference = {0};
-    if (strlen(text) > REFERENCE_BYTES || names_id(text))
+    size_t hex = strspn(text, DIGITS "abcdef");
+    if (strlen(text) > REFERENCE_BYTES || strncmp(text, "sha256:", 7) == 0 || (hex == DIGEST_HEX && !text[hex]))
+        return false; /* too long, or wherever a name can be an id it would be one */
+    reference_split(arena_strdup(arena, text), arena, &reference);
+    const char *tag = reference.tag, *digest = reference.digest;
+    if (!reference_host(reference.registry) || !reference_path(reference.path))
         return false;
-    split(arena_strdup(arena, text), arena, &reference);
-    if (!host_whole(reference.registry) || !path_whole(reference.path) ||
-        (reference.tag && !tag_whole(reference.tag)) || (reference.digest && !digest_whole(reference.digest)))
+    if (tag &&
+        (!*tag || strlen(tag) > TAG_BYTES || tag[0] == '.' || tag[0] == '-' || tag[strspn(tag, LETTERS DIGITS "_.-")]))
         return false;
-    if (reference.digest)
-        reference.tag = NULL; /* as engines do: the digest says it all */
-    else if (!reference.tag)
+    if (digest && (strncmp(digest, "sha256:", 7) != 0 || strlen(digest + 7) != DIGEST_HEX ||
+                   strspn(digest + 7, DIGITS "abcdef") != DIGEST_HEX))
+        return false;
+    if (digest)
+        reference.tag = NULL; /* as engines do: the digest is enough */
+    else if (!tag)
         reference.tag = "latest";
     reference.name = arena_printf(arena, "%s/%s", reference.registry, reference.path);
-    reference.full = reference.digest ? arena_printf(arena, "%s@%s", reference.name, reference.digest)
-                                      : arena_printf(arena, "%s:%s", reference.name, reference.tag);
+    reference.full = digest ? arena_printf(arena, "%s@%s", reference.name, digest)
+                            : arena_printf(arena, "%s:%s", reference.name, reference.tag);
     *ret_reference = reference;
     return true;
 }
@@ -129,8 +111,9 @@ bool reference_pattern(const char *text) {
     return len > 0 && len <= REFERENCE_BYTES && text[0] != '-' && strspn(text, LETTERS DIGITS "._-/:@*") == len;
 }
 
-/* `*` is any run of characters without '/', `**` any run. ends[i]: what was read of the pattern can be the first i bytes. */
-static bool fits(const char *pattern, const char *text) {
+/* `*` is any run of characters without '/', `**` any run. ends[i]: what was read of the pattern can be the first i
+ * bytes. */
+static bool reference_matches(const char *pattern, const char *text) {
     bool ends[2 * REFERENCE_BYTES] = {true};
     size_t len = strlen(text);
     if (len >= sizeof ends / sizeof *ends)
@@ -150,16 +133,16 @@ static bool fits(const char *pattern, const char *text) {
 }
 
 /* The full form of a pattern; one that begins with `*` is whole as it is. */
-static const char *pattern_full(const char *pattern, struct arena *arena) {
+static const char *reference_pattern_full(const char *pattern, struct arena *arena) {
     const char *slash = strchr(pattern, '/');
     size_t first = slash ? (size_t)(slash - pattern) : 0;
     if (pattern[0] == '*')
         return pattern[1] ? pattern : "**";
     if (!slash)
         return arena_printf(arena, REFERENCE_HUB "/library/%s", pattern);
-    if (!names_registry(pattern, first))
+    if (!reference_names_registry(pattern, first))
         return arena_printf(arena, REFERENCE_HUB "/%s", pattern);
-    bool hub = is_hub(arena_copy(arena, pattern, first));
+    bool hub = reference_is_hub(arena_copy(arena, pattern, first));
     bool library = hub && !strchr(slash + 1, '/') && slash[1] != '*';
     return hub ? arena_printf(arena, REFERENCE_HUB "/%s%s", library ? "library/" : "", slash + 1) : pattern;
 }
@@ -167,5 +150,5 @@ static const char *pattern_full(const char *pattern, struct arena *arena) {
 bool reference_fits(const char *pattern, const struct reference *reference, struct arena *arena) {
     const char *slash = strrchr(pattern, '/');
     bool every = !strchr(slash ? slash : pattern, ':') && !strchr(pattern, '@');
-    return fits(pattern_full(pattern, arena), every ? reference->name : reference->full);
+    return reference_matches(reference_pattern_full(pattern, arena), every ? reference->name : reference->full);
 }

@@ -4,8 +4,9 @@
 
 #include "backend/template.h"
 
-/* The current one, made when missing. Safe between processes: made beside, renamed, the loser's is thrown away. */
-int skeleton_find(const struct backend_env *env, struct template *ret_template, struct err *err);
+/* The current one, made when missing: `host`, or (user) `base`, whose uid 1000 is called `user` and has the home
+ * /home/user. Safe between processes: made beside, renamed, the loser's is thrown away. */
+int skeleton_find(const struct backend_env *env, bool user, struct template *ret_template, struct err *err);
 /* Mount points, agent's home and agent's lines in passwd and group, where an imported tree lacks them. */
 int skeleton_complete(int dir, struct err *err);
 

@@ -1,5 +1,5 @@
-/* Templates: the read-only lowest layer of a box's root. `host` is a skeleton made from this machine, the others were
- * imported. */
+/* Templates: the read-only lowest layer of a box's root. `host` is a skeleton made from this machine, `base` the same
+ * with another user (skeleton.h), the others were imported. */
 #ifndef CUBBY_BACKEND_TEMPLATE_H
 #define CUBBY_BACKEND_TEMPLATE_H
 
@@ -33,6 +33,6 @@ int template_list(const struct backend_env *env, void (*each)(void *user, const 
 int template_remove(const struct backend_env *env, const char *name, struct err *err); /* boxes that use it keep it */
 bool template_name_ok(const char *name);
 struct trash;
-void template_prune(const struct backend_env *env, struct trash *trash); /* old versions; only when there is no box */
+void template_prune(const struct backend_env *env, struct trash *trash); /* old versions; only when no box exists */
 
 #endif

@@ -8,10 +8,10 @@
 
 struct trash;
 
-/* dir: made when missing. What an earlier process left in it is removed too. */
+/* dir: made if missing. Remains of an earlier process in it are removed too. */
 struct trash *trash_new(const char *dir);
 void trash_free(struct trash *trash); /* waits until everything is removed */
-/* What an earlier process left there begins to go now. false: there is nothing. */
+/* Starts removing the remains of an earlier process. false: nothing to remove. */
 bool trash_wake(struct trash *trash);
 /* Takes `name` of dirfd. Absent is fine. Waits when too much is queued, so that a storm cannot fill the disk. */
 int trash_put(struct trash *trash, int dirfd, const char *name, struct err *err);

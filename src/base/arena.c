@@ -1,4 +1,4 @@
-/* Per-request memory: a list of blocks, freed together. Called by the doors and by whoever serves one request. */
+/* Per-request memory: a list of blocks, freed together. Called by all that serve one request. */
 #include "base/arena.h"
 #include "base/mem.h"
 
@@ -38,8 +38,7 @@ void arena_done(struct arena *arena) {
 }
 
 void *arena_alloc(struct arena *arena, size_t size) {
-    if (size > SIZE_MAX / 2)
-        abort();
+    xensure(size <= SIZE_MAX / 2);
     size = (size + 15) & ~(size_t)15;
     struct arena_block *block = arena->blocks;
     if (!block || size > block->size - block->used) {
@@ -80,10 +79,25 @@ char *arena_printf(struct arena *arena, const char *format, ...) {
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    if (n < 0)
-        abort();
+    xensure(n >= 0);
     char *at = arena_alloc(arena, (size_t)n + 1);
     vsnprintf(at, (size_t)n + 1, format, again);
     va_end(again);
     return at;
+}
+
+char *arena_strdup_or(struct arena *arena, const char *text) {
+    return text ? arena_strdup(arena, text) : NULL;
+}
+
+const char **arena_list(struct arena *arena, const char *const *list, size_t *ret_count) {
+    size_t count = 0;
+    while (list && list[count])
+        count++;
+    const char **copy = arena_alloc(arena, (count + 1) * sizeof *copy);
+    for (size_t i = 0; i < count; i++)
+        copy[i] = arena_strdup(arena, list[i]);
+    if (ret_count)
+        *ret_count = count;
+    return copy;
 }

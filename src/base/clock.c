@@ -1,4 +1,4 @@
-/* Clocks in the units the house uses. */
+/* Clocks in the project's units. */
 #include "base/clock.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ const char *clock_text(uint64_t wall_ms, char text[CLOCK_TEXT_BYTES]) {
     return text;
 }
 
-/* Digits and marks of a pattern: '0' is a digit of the next number, anything else stands for itself. */
+/* Digits and marks of a pattern: '0' is a digit of the next number, anything else is literal. */
 static bool clock_take(const char **text, const char *pattern, unsigned *numbers) {
     size_t at = 0;
     numbers[0] = 0;
@@ -87,7 +87,8 @@ bool clock_parse(const char *text, uint64_t *ret_wall_ms) {
                        .tm_sec = (int)parts[5]};
     struct tm real = given;
     time_t seconds = timegm(&real);
-    /* timegm carries 31 February over into March: what comes back changed was no date. A leap second counts as :59. */
+    /* timegm carries 31 February over into March: a date that comes back changed was invalid. A leap second counts
+     * as :59. */
     if (given.tm_sec == 60)
         given.tm_sec = 59, real = given, seconds = timegm(&real);
     if (real.tm_mon != given.tm_mon || real.tm_mday != given.tm_mday || real.tm_hour != given.tm_hour ||

@@ -1,9 +1,9 @@
-/* Secrets out of streams. Called by the runner for what a command says, by tools for what a model is told. Invariant:
- * no byte leaves before no value can begin at or before it any more: half a secret is a secret.
+/* Removes secrets from streams. Called by the runner for the output of a command, by tools for texts to a model.
+ * Invariant: no byte is sent while a value may still begin at or before it: half a secret is a secret.
  *
- * Every value runs its own automaton (Knuth, Morris, Pratt) over the stream. `state` bytes of it match what came last,
- * so bytes before position - max(state) are decided. Matches are kept as ranges that do not overlap, in order; one that
- * begins in what is decided has its mark written at once and only swallows from then on. */
+ * Every value runs its own automaton (Knuth, Morris, Pratt) over the stream. `state` bytes of it match the last
+ * input, so bytes before position - max(state) are decided. Matches are kept as ranges that do not overlap, in
+ * order; one that begins in the decided part has its mark written at once and only swallows from then on. */
 #include "base/conceal.h"
 
 #include <stdbool.h>
@@ -38,11 +38,6 @@ struct conceal {
 
 enum { CONCEAL_PIECE_BYTES = 65536 };
 
-static void *conceal_alloc(size_t count, size_t size) {
-    void *memory = xcalloc(count, size);
-    return memory;
-}
-
 /* ---- the values ---- */
 
 static void conceal_add(struct conceal *conceal, const void *bytes, size_t len) {
@@ -52,8 +47,8 @@ static void conceal_add(struct conceal *conceal, const void *bytes, size_t len) 
         if (conceal->values[i].len == len && memcmp(conceal->values[i].bytes, bytes, len) == 0)
             return;
     struct conceal_value *value = &conceal->values[conceal->count++];
-    *value = (struct conceal_value){
-        .bytes = conceal_alloc(len, 1), .fallback = conceal_alloc(len, sizeof *value->fallback), .len = len};
+    *value =
+        (struct conceal_value){.bytes = xcalloc(len, 1), .fallback = xcalloc(len, sizeof *value->fallback), .len = len};
     memcpy(value->bytes, bytes, len);
     for (size_t i = 1, matched = 0; i < len; i++) {
         while (matched && value->bytes[i] != value->bytes[matched])
@@ -64,32 +59,30 @@ static void conceal_add(struct conceal *conceal, const void *bytes, size_t len) 
     conceal->first[value->bytes[0]] = true;
 }
 
-static void conceal_forms(struct conceal *conceal, const char *value) {
-    size_t len = strlen(value), bare = len;
-    while (bare && strchr(" \t\r\n", value[bare - 1]))
-        bare--;
-    autobuf quoted = buf_max(6 * len + 3);
-    struct json json;
-    json_init(&json, &quoted);
-    json_strn(&json, value, len);
-    conceal_add(conceal, value, len);
-    conceal_add(conceal, value, bare);
-    if (!quoted.failed && quoted.len > 2)
-        conceal_add(conceal, quoted.data + 1, quoted.len - 2);
-}
-
 struct conceal *conceal_new(const char *const *rows) {
     size_t count = 0;
     while (rows && rows[count])
         count++;
     if (count == 0)
         return NULL;
-    struct conceal *conceal = conceal_alloc(1, sizeof *conceal);
-    conceal->values = conceal_alloc(3 * count, sizeof *conceal->values);
+    struct conceal *conceal = xcalloc(1, sizeof *conceal);
+    conceal->values = xcalloc(3 * count, sizeof *conceal->values);
     for (size_t i = 0; i < count; i++) {
         const char *equals = strchr(rows[i], '=');
-        if (equals)
-            conceal_forms(conceal, equals + 1);
+        if (!equals)
+            continue;
+        const char *value = equals + 1;
+        size_t len = strlen(value), bare = len;
+        while (bare && strchr(" \t\r\n", value[bare - 1]))
+            bare--;
+        autobuf quoted = buf_max(6 * len + 3);
+        struct json json;
+        json_init(&json, &quoted);
+        json_strn(&json, value, len);
+        conceal_add(conceal, value, len);
+        conceal_add(conceal, value, bare);
+        if (!quoted.failed && quoted.len > 2)
+            conceal_add(conceal, quoted.data + 1, quoted.len - 2);
     }
     size_t longest = 0;
     for (size_t i = 0; i < conceal->count; i++)
@@ -179,22 +172,18 @@ static void conceal_emit(struct conceal *conceal, uint64_t decided, struct buf *
     conceal->base = decided;
 }
 
-static void conceal_piece(struct conceal *conceal, const uint8_t *data, size_t len, struct buf *out) {
-    buf_put(&conceal->held, data, len);
-    for (size_t i = 0; i < len; i++) {
-        if (conceal->longest == 0 && !conceal->first[data[i]])
-            conceal->position++;
-        else
-            conceal_step(conceal, data[i]);
-    }
-    conceal_emit(conceal, conceal->position - conceal->longest, out);
-}
-
 void conceal_put(struct conceal *conceal, const void *data, size_t len, struct buf *out) {
     const uint8_t *from = data;
     while (len) {
         size_t n = len < CONCEAL_PIECE_BYTES ? len : CONCEAL_PIECE_BYTES;
-        conceal_piece(conceal, from, n, out);
+        buf_put(&conceal->held, from, n);
+        for (size_t i = 0; i < n; i++) {
+            if (conceal->longest == 0 && !conceal->first[from[i]])
+                conceal->position++;
+            else
+                conceal_step(conceal, from[i]);
+        }
+        conceal_emit(conceal, conceal->position - conceal->longest, out);
         from += n;
         len -= n;
     }

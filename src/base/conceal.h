@@ -1,4 +1,4 @@
-/* Values that nobody may see, out of a stream of bytes: each becomes [redacted], however the stream is cut into pieces.
+/* Removes secret values from a stream of bytes: each becomes [redacted], however the stream is cut into pieces.
  * Values that overlap become one. Linear in the stream, whatever the values are. */
 #ifndef CUBBY_BASE_CONCEAL_H
 #define CUBBY_BASE_CONCEAL_H
@@ -9,15 +9,16 @@
 struct buf;
 struct conceal;
 
-/* Shorter values are too common in any text to be replaced: who gives one is told so (conceal_short). */
+/* Shorter values are too common in any text to be replaced: a caller reports them (conceal_short). */
 #define CONCEAL_MIN_BYTES 4
 #define CONCEAL_TEXT "[redacted]"
 
-/* rows: "NAME=VALUE", NULL-terminated, copied. Beside each value: without the blanks at its end (a shell drops them), and
- * as it stands in a JSON string. NULL: nothing to hide. */
+/* rows: "NAME=VALUE", NULL-terminated, copied. Each value is also found without the blanks at its end (a shell drops
+ * them), and as it is written in a JSON string. NULL: nothing to hide. */
 struct conceal *conceal_new(const char *const *rows);
 void conceal_free(struct conceal *conceal); /* NULL is fine */
-/* What is decided goes to out; what may still become a value is held back, at most the longest value's bytes. */
+/* Decided bytes go to out; bytes that may still become a value are held back, at most as many as the longest value
+ * has. */
 void conceal_put(struct conceal *conceal, const void *data, size_t len, struct buf *out);
 void conceal_flush(struct conceal *conceal, struct buf *out); /* the stream is over; another may begin */
 /* A whole text at once. */

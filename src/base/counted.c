@@ -1,5 +1,5 @@
-/* The table of counted.h. Invariant: a row of a user goes with the last it holds, so that users who come and go leave
- * nothing, and the rows are bounded by what they hold. */
+/* The table of counted.h. Invariant: a user's row is removed with the last resource it holds, so that users who come
+ * and go leave nothing, and the rows are bounded by the resources they hold. */
 #include "base/counted.h"
 
 #include <assert.h>
@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/sync.h"
 #include "base/mem.h"
 
 enum { BUCKETS = 256, SLICE_MS = 50 /* how soon a waiter notices that its client hung up */ };
@@ -50,7 +51,7 @@ static struct {
 };
 
 /* The row of user, or the place for it. */
-static struct holder **holder_find_locked(const char *user) {
+static struct holder **counted_holder_find_locked(const char *user) {
     uint32_t hash = 2166136261u; /* FNV-1a */
     for (const char *at = user; *at; at++)
         hash = (hash ^ (uint8_t)*at) * 16777619u;
@@ -61,7 +62,7 @@ static struct holder **holder_find_locked(const char *user) {
 }
 
 static void counted_add_locked(enum counted what, const char *user, uint64_t amount) {
-    struct holder **at = holder_find_locked(user);
+    struct holder **at = counted_holder_find_locked(user);
     if (!*at) {
         size_t size = strlen(user) + 1;
         *at = xcalloc(1, sizeof **at + size);
@@ -72,7 +73,7 @@ static void counted_add_locked(enum counted what, const char *user, uint64_t amo
 }
 
 static int counted_try_locked(enum counted what, const char *user, uint64_t amount, struct err *err) {
-    const struct holder *holder = *holder_find_locked(user);
+    const struct holder *holder = *counted_holder_find_locked(user);
     uint64_t held = holder ? holder->held[what] : 0, machine = table.most[what].machine, most = table.most[what].user;
     uint64_t left = table.total[what] < machine ? machine - table.total[what] : 0;
     if (!amount)
@@ -92,15 +93,13 @@ static int counted_try_locked(enum counted what, const char *user, uint64_t amou
 }
 
 int counted_take(enum counted what, const char *user, uint64_t amount, struct err *err) {
-    pthread_mutex_lock(&table.lock);
-    int r = counted_try_locked(what, user, amount, err);
-    pthread_mutex_unlock(&table.lock);
-    return r;
+    autolock(&table.lock);
+    return counted_try_locked(what, user, amount, err);
 }
 
 int counted_wait(enum counted what, const char *user, uint64_t amount, unsigned wait_ms, int watch, struct err *err) {
     uint64_t until_ms = clock_ms() + wait_ms;
-    pthread_mutex_lock(&table.lock);
+    autolock(&table.lock);
     int r;
     while ((r = counted_try_locked(what, user, amount, err)) < 0 && clock_ms() < until_ms) {
         struct pollfd client = {.fd = watch, .events = POLLRDHUP};
@@ -115,22 +114,20 @@ int counted_wait(enum counted what, const char *user, uint64_t amount, unsigned 
             slice.tv_sec++, slice.tv_nsec -= 1000000000;
         pthread_cond_timedwait(&table.given, &table.lock, &slice);
     }
-    pthread_mutex_unlock(&table.lock);
     return r;
 }
 
 void counted_hold(enum counted what, const char *user, uint64_t amount) {
-    pthread_mutex_lock(&table.lock);
+    autolock(&table.lock);
     if (amount)
         counted_add_locked(what, user, amount);
-    pthread_mutex_unlock(&table.lock);
 }
 
 void counted_give(enum counted what, const char *user, uint64_t amount) {
     if (!amount)
         return;
-    pthread_mutex_lock(&table.lock);
-    struct holder **at = holder_find_locked(user), *holder = *at;
+    autolock(&table.lock);
+    struct holder **at = counted_holder_find_locked(user), *holder = *at;
     assert(holder && holder->held[what] >= amount);
     holder->held[what] -= amount;
     table.total[what] -= amount;
@@ -142,27 +139,21 @@ void counted_give(enum counted what, const char *user, uint64_t amount) {
         free(holder);
     }
     pthread_cond_broadcast(&table.given);
-    pthread_mutex_unlock(&table.lock);
 }
 
 uint64_t counted_of(enum counted what, const char *user) {
-    pthread_mutex_lock(&table.lock);
-    const struct holder *holder = *holder_find_locked(user);
-    uint64_t held = holder ? holder->held[what] : 0;
-    pthread_mutex_unlock(&table.lock);
-    return held;
+    autolock(&table.lock);
+    const struct holder *holder = *counted_holder_find_locked(user);
+    return holder ? holder->held[what] : 0;
 }
 
 uint64_t counted_most(enum counted what) {
-    pthread_mutex_lock(&table.lock);
-    uint64_t most = table.most[what].user;
-    pthread_mutex_unlock(&table.lock);
-    return most;
+    autolock(&table.lock);
+    return table.most[what].user;
 }
 
 void counted_limit(enum counted what, uint64_t machine, uint64_t user) {
-    pthread_mutex_lock(&table.lock);
+    autolock(&table.lock);
     table.most[what].machine = machine;
     table.most[what].user = user;
-    pthread_mutex_unlock(&table.lock);
 }

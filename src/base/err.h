@@ -1,7 +1,7 @@
-/* One short list of failures, shared by every room and by the wire, and a sentence for the user beside the code.
+/* One short list of failures, shared by every directory and by the wire: a code, and a sentence for the user.
  *
  * A function that can fail returns 0 (or a count) or a negative ERR_ code, takes `struct err *err` last, and leaves
- * its outputs untouched on failure. `err` may not be NULL. Wrap once per room: err_wrap(err, "box %s", id). */
+ * its outputs untouched on failure. `err` may not be NULL. Wrap once per directory: err_wrap(err, "box %s", id). */
 #ifndef CUBBY_BASE_ERR_H
 #define CUBBY_BASE_ERR_H
 
@@ -43,16 +43,27 @@ enum err_why {
     WHY_DAMAGED = 5,    /* IO: a database file has to be replaced */
     WHY_PAUSED = 6,     /* the container is paused already */
     WHY_UNSEEN = 7,     /* the container engine does not see a directory of this machine */
-    WHY_UNREACHED = 8,  /* BUSY: nothing was sent, because nobody answers there */
+    WHY_UNREACHED = 8,  /* BUSY: nothing was sent, because no process answers there */
     WHY_COUNT
 };
 
 struct err {
     int code;         /* a positive ERR_ number, 0 when unset */
-    enum err_why why; /* WHY_NONE: nobody decides by more than the code */
+    enum err_why why; /* WHY_NONE: no caller decides by more than the code */
     int number;       /* the errno that it came from; 0: none */
     char text[600];   /* names the thing and, where there is one, the fix */
 };
+
+/* For a call whose reason is not needed. */
+#define ERR_IGNORED (&(struct err){0})
+
+/* A step whose failure is the function's own: it returns the step's code. */
+#define TRY(step)                                                                                                      \
+    do {                                                                                                               \
+        int try_code = (step);                                                                                         \
+        if (try_code < 0)                                                                                              \
+            return try_code;                                                                                           \
+    } while (0)
 
 /* Sets code and sentence; returns -code so that callers can write `return err_set(...)`. */
 int err_set(struct err *err, enum err_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -1,5 +1,5 @@
-/* Small truths about descriptors. Called from everywhere. Invariant: a peer can never leave descriptors behind in
- * us, whatever control message it sends. */
+/* Helpers for descriptors. Called from everywhere. Invariant: a peer can never leave open descriptors in our
+ * process, whatever control message it sends. */
 #include "base/fd.h"
 
 #include <errno.h>
@@ -22,6 +22,23 @@ int fd_take(int *fd) {
     int taken = *fd;
     *fd = -1;
     return taken;
+}
+
+DIR *fd_opendir(int at, const char *name, int flags) {
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+    return fd < 0 ? NULL : fdopendir(fd);
+}
+
+void fd_closedir(DIR **dir) {
+    if (*dir)
+        closedir(*dir);
+}
+
+struct dirent *fd_readdir(DIR *dir) {
+    struct dirent *entry = dir ? readdir(dir) : NULL;
+    while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0))
+        entry = readdir(dir);
+    return entry;
 }
 
 int fd_write_all(int fd, const void *data, size_t len) {
@@ -105,22 +122,6 @@ ssize_t fd_send(int socket, const void *data, size_t len, int pass, int flags) {
     return n < 0 ? -errno : n;
 }
 
-static void fd_take_control(struct msghdr *message, int *ret_pass) {
-    for (struct cmsghdr *h = CMSG_FIRSTHDR(message); h; h = CMSG_NXTHDR(message, h)) {
-        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int got;
-            memcpy(&got, CMSG_DATA(h) + i * sizeof(int), sizeof got);
-            if (*ret_pass < 0)
-                *ret_pass = got;
-            else
-                close(got);
-        }
-    }
-}
-
 ssize_t fd_recv(int socket, void *data, size_t len, int *ret_pass, int flags) {
     struct iovec part = {.iov_base = data, .iov_len = len};
     union {
@@ -136,6 +137,18 @@ ssize_t fd_recv(int socket, void *data, size_t len, int *ret_pass, int flags) {
     *ret_pass = -1;
     if (n < 0)
         return -errno;
-    fd_take_control(&message, ret_pass);
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(&message); h; h = CMSG_NXTHDR(&message, h)) {
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int got;
+            memcpy(&got, CMSG_DATA(h) + i * sizeof(int), sizeof got);
+            if (*ret_pass < 0)
+                *ret_pass = got;
+            else
+                close(got);
+        }
+    }
     return n;
 }

@@ -48,14 +48,6 @@ bool headtail_truncated(const struct headtail *headtail) {
     return headtail->total > headtail->head.len + headtail->tail.len;
 }
 
-/* Continuation bytes at the front of data that nothing before them explains. */
-static size_t headtail_orphans(const uint8_t *data, size_t len) {
-    size_t n = 0;
-    while (n < 3 && n < len && (data[n] & 0xc0) == 0x80)
-        n++;
-    return n;
-}
-
 const uint8_t *headtail_finish(struct headtail *headtail, size_t *ret_len) {
     struct buf *head = &headtail->head, *tail = &headtail->tail;
     if (headtail_truncated(headtail) && tail->len) {
@@ -65,7 +57,9 @@ const uint8_t *headtail_finish(struct headtail *headtail, size_t *ret_len) {
         size_t probe = headtail_less(sizeof start, tail->len);
         for (size_t i = 0; i < probe; i++)
             start[i] = tail->data[(headtail->tail_at + i) % tail->len];
-        size_t skip = headtail_orphans(start, probe);
+        size_t skip = 0; /* continuation bytes at the front that nothing before them explains */
+        while (skip < 3 && skip < probe && (start[skip] & 0xc0) == 0x80)
+            skip++;
         size_t from = tail->len ? (headtail->tail_at + skip) % tail->len : 0, left = tail->len - skip;
         size_t first = headtail_less(left, tail->len - from);
         if (left) {

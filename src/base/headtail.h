@@ -20,8 +20,8 @@ void headtail_init(struct headtail *headtail, size_t limit);
 void headtail_done(struct headtail *headtail);
 void headtail_put(struct headtail *headtail, const void *data, size_t len);
 bool headtail_truncated(const struct headtail *headtail);
-/* What was kept, in one piece: head, then tail; a UTF-8 sequence that the gap cuts is left out. The memory is
- * headtail's; puts are over. */
+/* The kept bytes in one piece: head, then tail; a UTF-8 sequence that the gap cuts is left out. The memory is
+ * headtail's; nothing can be put afterwards. */
 const uint8_t *headtail_finish(struct headtail *headtail, size_t *ret_len);
 
 /* How many bytes at the end of data begin a UTF-8 sequence that is not complete (0 to 3). */

@@ -1,4 +1,4 @@
-/* The JSON writer. Called by doors and the command line. Invariant: its output is always valid UTF-8 JSON. */
+/* The JSON writer. Called by dialects and the command line. Invariant: its output is always valid UTF-8 JSON. */
 #include "base/json.h"
 
 #include <endian.h>
@@ -14,6 +14,19 @@ enum { JSON_ESCAPE_BYTES = 6 };
 
 void json_init(struct json *json, struct buf *out) {
     *json = (struct json){.out = out};
+}
+
+void json_put_texts(struct json *json, const char *key, const char *const *list) {
+    json_put_open(json, key, '[');
+    for (; list && *list; list++)
+        json_str(json, *list);
+    json_close(json, ']');
+}
+
+struct json json_begin(struct buf *out) {
+    struct json json = {.out = out};
+    json_open(&json, '{');
+    return json;
 }
 
 static void json_next(struct json *json) {
@@ -51,13 +64,8 @@ static size_t json_escape(uint8_t c, char out[JSON_ESCAPE_BYTES]) {
     return 6;
 }
 
-static void json_escaped(struct buf *out, uint8_t c) {
-    char text[JSON_ESCAPE_BYTES];
-    buf_put(out, text, json_escape(c, text));
-}
-
-/* Which of eight bytes, the first in the lowest, need an escape: 0 when none; else the lowest bit that is set belongs to the
- * first of them (those above it may err). */
+/* Which of eight bytes, the first in the lowest, need an escape: 0 when none; else the lowest bit that is set belongs
+ * to the first of them (those above it may err). */
 static uint64_t json_marks(uint64_t eight) {
     const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
     uint64_t quote = eight ^ ones * '"', back = eight ^ ones * '\\', del = eight ^ ones * 127;
@@ -133,10 +141,12 @@ static void json_repaired(struct buf *out, const uint8_t *p, size_t len) {
             i++;
             continue;
         }
-        if (n == 1 && (p[i] < 32 || p[i] == '"' || p[i] == '\\' || p[i] == 127))
-            json_escaped(out, p[i]);
-        else
+        if (n == 1 && (p[i] < 32 || p[i] == '"' || p[i] == '\\' || p[i] == 127)) {
+            char text[JSON_ESCAPE_BYTES];
+            buf_put(out, text, json_escape(p[i], text));
+        } else {
             buf_put(out, p + i, n);
+        }
         i += n;
     }
     buf_byte(out, '"');

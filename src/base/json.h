@@ -18,6 +18,7 @@ struct json {
 };
 
 void json_init(struct json *json, struct buf *out);
+struct json json_begin(struct buf *out);          /* with an object open */
 void json_open(struct json *json, char bracket);  /* '{' or '[' */
 void json_close(struct json *json, char bracket); /* '}' or ']' */
 void json_key(struct json *json, const char *key);
@@ -34,6 +35,7 @@ void json_raw(struct json *json, const char *text,
 void json_time(struct json *json, uint64_t wall_ms); /* RFC 3339 string; 0 writes null */
 /* A key and its value in one call. */
 #define json_put_str(json, key, text) (json_key(json, key), json_str(json, text))
+#define json_put_some(json, key, text) ((text) ? json_put_str(json, key, text) : (void)0) /* none: nothing */
 #define json_put_strn(json, key, text, len) (json_key(json, key), json_strn(json, text, len))
 #define json_put_int(json, key, value) (json_key(json, key), json_int(json, value))
 #define json_put_uint(json, key, value) (json_key(json, key), json_uint(json, value))
@@ -44,12 +46,14 @@ void json_time(struct json *json, uint64_t wall_ms); /* RFC 3339 string; 0 write
 #define json_put_time(json, key, wall_ms) (json_key(json, key), json_time(json, wall_ms))
 #define json_put_bytes(json, key, data, len, utf8) (json_key(json, key), json_bytes(json, data, len, utf8))
 #define json_put_open(json, key, bracket) (json_key(json, key), json_open(json, bracket))
+void json_put_texts(struct json *json, const char *key, const char *const *list); /* ends with NULL; may be NULL */
 /* One string value: as it is when utf8, base64 otherwise. The caller decides for all fields that share one
  * "encoding" (text_utf8) and writes that key itself. */
 void json_bytes(struct json *json, const void *data, size_t len, bool utf8);
 
-/* JSON from outside, before a parser is given it: whether it is nested deeper, or may hold more values, than is allowed. Outside
- * of strings each comma or bracket is at most one more value; a parser's memory is a multiple of that. */
+/* JSON from outside, before a parser is given it: whether it is nested deeper, or may hold more values, than is
+ * allowed. Outside of strings each comma or bracket is at most one more value; a parser's memory is a multiple of
+ * that. */
 enum json_size { JSON_FITS, JSON_DEEP, JSON_MANY };
 enum json_size json_measure(const char *data, size_t len, unsigned depth_max, unsigned values_max);
 

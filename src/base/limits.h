@@ -8,7 +8,7 @@
 #define LIMIT_CALL_ARGS_BYTES (1u << 20) /* arguments of one call, over all its CALL frames */
 #define LIMIT_CREDIT_BYTES (256u << 10)  /* initial window of a call, each direction */
 #define LIMIT_CREDIT_MOST_BYTES                                                                                        \
-    (8u << 20) /* what that window grows to, on a wire to another machine, while it is used */
+    (8u << 20) /* the size that window grows to, on a wire to another machine, while it is used */
 #define LIMIT_CREDIT_POOL_BYTES (8u << 20) /* by which all of one such wire grow together, each direction */
 #define LIMIT_CALLS_PER_WIRE 1024u         /* open at once */
 #define LIMIT_CONNECTS 256u                /* streams to servers in one box, CONNECT */
@@ -25,13 +25,15 @@
 #define DEFAULT_OUTPUT_LIMIT_BYTES (1u << 20)
 #define LIMIT_OUTPUT_LIMIT_BYTES (64u << 20)
 #define DEFAULT_OUTPUT_BYTES (16u << 20) /* largest output_limit_bytes of a box, unless it or the configuration says */
-#define DEFAULT_OPEN_FILES 4096u         /* descriptors of one process; what most programs never reach */
+#define DEFAULT_OPEN_FILES 4096u         /* descriptors of one process; most programs never reach it */
 #define LIMIT_OPEN_FILES_LEAST 16u       /* below it no shell starts */
 #define LIMIT_OPEN_FILES (1u << 20)      /* the kernel's own default for fs.nr_open */
 #define LIMIT_STDIN_BYTES (16u << 20)    /* stdin carried in a JSON body */
 #define LIMIT_RING_BYTES (1u << 20)      /* kept output of a background process, a stream */
 #define LIMIT_PROCESSES 256u             /* commands of one box the runner keeps, running and ended */
 #define LIMIT_PROCESSES_ENDED 64u        /* ended ones kept for a later look; the oldest goes first */
+#define LIMIT_PROCESS_TAG_BYTES 128u     /* the name that a client gave a command */
+#define LIMIT_PROCESS_ABOUT_BYTES 49152u /* arguments and variables of a command, kept for whoever lists it */
 #define LIMIT_SESSIONS 64u               /* of one box */
 #define LIMIT_SESSION_WAITING 64u        /* calls that wait for their turn in one session */
 #define LIMIT_SESSION_NAME_BYTES 128u
@@ -44,11 +46,12 @@
 #define LIMIT_UPLOAD_BYTES (500ull << 20) /* default; configurable */
 #define LIMIT_EDIT_BYTES (16u << 20)      /* largest file the edit verb takes */
 #define LIMIT_UNPACK_ENTRIES 1000000u     /* files and directories an archive may make; default, configurable */
-#define LIMIT_UNPACK_SKIPPED 100u         /* entries left out that are told by name */
+#define LIMIT_UNPACK_SKIPPED 100u         /* entries left out that are reported by name */
 #define DEFAULT_LIST_LIMIT 1000u
 #define LIMIT_LIST_LIMIT 1000000u
 #define LIMIT_LIST_DEPTH 64u
-#define DEFAULT_WALK_TIMEOUT_MS 30000u /* of list and glob; then what was found so far is the answer */
+#define LIMIT_ATTRIBUTES_BYTES 8192u   /* extended attributes of one file, as a call sets or reports them */
+#define DEFAULT_WALK_TIMEOUT_MS 30000u /* of list and glob; then the findings so far are the answer */
 #define DEFAULT_GLOB_LIMIT 1000u
 #define LIMIT_GLOB_LIMIT 1000000u
 #define LIMIT_PATTERN_BYTES 4096u
@@ -64,11 +67,11 @@
 
 /* snapshots */
 #define LIMIT_SKILL_LAYERS 32u /* of an agent's public skills, in one box */
-#define LIMIT_SKILL_PATHS 8u   /* where a box sees /skills besides */
+#define LIMIT_SKILL_PATHS 8u   /* further places where a box sees /skills */
 #define LIMIT_AGENT_BYTES 128u
 #define LIMIT_LAYERS 63u     /* kept layers below one box: with its own, bits of a word in runner/enter/stack.h */
 #define LIMIT_SNAPSHOTS 256u /* of one box */
-#define LIMIT_KEPT_TIMES 4u  /* what a box's kept layers may take on the disk, in its disk_mb */
+#define LIMIT_KEPT_TIMES 4u  /* size of a box's kept layers on the disk, in its disk_mb */
 #define LIMIT_DISK_FLOOR_BYTES                                                                                         \
     (16u << 20) /* free on the disk before files are moved away; of a small one a sixteenth */
 #define LIMIT_DISK_FLOOR_FILES 64u
@@ -83,12 +86,12 @@
 #define LIMIT_MACHINES_PER_USER 64u          /* the same of one user */
 #define LIMIT_CHANNELS 256u                  /* boxes on one machine, with a wire */
 #define LIMIT_CHANNEL_BYTES (256u << 10)     /* window of a channel, each way, when it begins */
-#define LIMIT_CHANNEL_MOST_BYTES (8u << 20)  /* what it grows to while it is used */
-#define LIMIT_CHANNEL_POOL_BYTES (16u << 20) /* shared by what the channels of one machine grew by */
+#define LIMIT_CHANNEL_MOST_BYTES (8u << 20)  /* the size it grows to while it is used */
+#define LIMIT_CHANNEL_POOL_BYTES (16u << 20) /* shared by the growth of all channels of one machine */
 #define LIMIT_CHANNEL_EARLY_BYTES 8192u      /* that come before the channel is open here: a runner's HELLO */
 #define LIMIT_LINK_HELD_BYTES (16u << 20)    /* records that wait for the other end to have them */
 #define LIMIT_LINK_UNSENT_BYTES                                                                                        \
-    (256u << 10)                         /* of these, not yet given to the connection: what is urgent waits behind it */
+    (256u << 10)                         /* of these, not yet given to the connection: urgent output waits after it */
 #define LIMIT_LINK_TALK_BYTES (1u << 20) /* a question or an answer */
 #define LIMIT_LINK_WHY_BYTES 600u        /* why a channel is shut */
 #define LIMIT_LINK_LATE 256u             /* questions given up that the machine has not answered yet */
@@ -96,11 +99,11 @@
 #define LIMIT_REGISTER_MS 10000u         /* until it came */
 #define LIMIT_REGISTER_WAITING 64u       /* connections that have not shown a good token yet, at once */
 #define LIMIT_MACHINE_TEXT 256u          /* bytes of each thing a machine says of itself, but for paths */
-#define LIMIT_TEXT_MESSAGE_BYTES (8u << 20) /* one of the text form: 4 MB in base64, and what is around it */
+#define LIMIT_TEXT_MESSAGE_BYTES (8u << 20) /* one of the text form: 4 MB in base64, and its envelope */
 #define LIMIT_TEXT_FILE_BYTES (4u << 20)    /* a file inside one */
 #define DEFAULT_GRACE_MS 60000u             /* how long calls survive a lost connection */
 
-/* what users share: for the machine, and for one user (base/counted.h) */
+/* resources that users share: for the machine, and for one user (base/counted.h) */
 #define LIMIT_TERMINALS 3072u /* of all boxes; the kernel's own default. Set from kernel.pty.max */
 #define LIMIT_TERMINALS_PER_USER 1536u
 /* Of a box whose user has few: all its sessions, and some that take the place of idle ones. */
@@ -113,7 +116,7 @@
 #define LIMIT_SPOOL_BYTES_PER_USER (2 * LIMIT_UPLOAD_BYTES)
 #define LIMIT_SEARCHES 4u /* patterns being searched for in kept results; each has a thread of low priority */
 #define LIMIT_SEARCHES_PER_USER 1u
-#define LIMIT_UNDO_BYTES (96u << 20) /* what an editor can take back */
+#define LIMIT_UNDO_BYTES (96u << 20) /* undo history of an editor */
 #define LIMIT_UNDO_BYTES_PER_USER (32u << 20)
 #define LIMIT_FLOWS 262144u /* in the host's table of connections; set from nf_conntrack_max */
 #define LIMIT_FLOWS_PER_USER 4096u
@@ -130,7 +133,7 @@
 #define DEFAULT_AUDIT_ROWS 100u
 
 /* events */
-#define LIMIT_EVENTS_HELD 4096u       /* for those who come back; the oldest go */
+#define LIMIT_EVENTS_HELD 4096u       /* for clients that reconnect; the oldest are removed */
 #define LIMIT_EVENTS_BYTES (8u << 20) /* the same, all together */
 #define LIMIT_EVENT_STREAMS 512u      /* open at once */
 #define LIMIT_EVENT_STREAMS_PER_USER 16u
@@ -140,7 +143,7 @@
 #define LIMIT_MCP_SESSIONS_PER_USER 256u    /* the same, of one user */
 #define MCP_SESSION_IDLE_MS 86400000u       /* unused for so long, a session is forgotten */
 #define MCP_PROGRESS_MS 100u                /* between two notices of progress */
-#define LIMIT_MCP_MESSAGE_BYTES (64u << 20) /* one that we send */
+#define LIMIT_MCP_MESSAGE_BYTES (64u << 20) /* a message that we send */
 #define LIMIT_RESOURCE_BYTES (8u << 20)     /* a file as a resource */
 #define LIMIT_RESOURCES 20000u              /* files of a workspace that are listed as resources */
 #define LIMIT_RESOURCES_PAGE 200u           /* of one answer */
@@ -151,10 +154,10 @@
 #define LIMIT_SERVER_NAME_BYTES 32u    /* a model's tool names have 64 in all */
 #define LIMIT_SERVER_SPEC_BYTES 65536u /* one as JSON */
 #define LIMIT_SERVER_ARGS 256u
-#define LIMIT_SERVER_MESSAGE_BYTES (8u << 20) /* one that it sends */
+#define LIMIT_SERVER_MESSAGE_BYTES (8u << 20) /* a message that it sends */
 #define LIMIT_SERVER_UNREAD_BYTES (8u << 20)  /* sent to it and not read: then nothing more is */
 #define LIMIT_SERVER_JUNK 100u                /* lines that are no message, until it is ended */
-#define LIMIT_SERVER_FLOOD 10000u             /* messages that nobody asked for, at once */
+#define LIMIT_SERVER_FLOOD 10000u             /* unrequested messages, at once */
 #define LIMIT_SERVER_FLOOD_RATE 500u          /* the same, a second */
 #define LIMIT_SERVER_FLOOD_BYTES (64u << 20)  /* and their bytes, at once */
 #define LIMIT_SERVER_FLOOD_BYTES_RATE (4u << 20)
@@ -168,12 +171,12 @@
 #define LIMIT_TOOL_NAME_BYTES 128u            /* with the server's name in front */
 #define DEFAULT_SERVER_TIMEOUT_MS 300000u     /* of a call */
 #define LIMIT_SERVER_TIMEOUT_MS 3600000u
-#define DEFAULT_SERVER_START_MS 30000u /* until it has told its tools */
+#define DEFAULT_SERVER_START_MS 30000u /* until it has listed its tools */
 #define LIMIT_SERVER_START_MS 300000u
-#define SERVER_BACK_OFF_MS 1000u /* until one that died is started again; doubles */
+#define SERVER_BACK_OFF_MS 1000u /* until a dead one is started again; doubles */
 #define SERVER_BACK_OFF_MOST_MS 60000u
 #define SERVER_STEADY_MS 60000u  /* one that lived so long died by chance */
-#define SERVER_PATIENCE_MS 5000u /* a call waits so long for that; else it is told when */
+#define SERVER_PATIENCE_MS 5000u /* a call waits so long for that; else the error says when */
 
 /* configuration */
 #define LIMIT_CONF_BYTES (4u << 20) /* of the file; 10,000 tokens have a third of it */

@@ -1,4 +1,4 @@
-/* One line an event, one write a line. The only global state of the house besides constant tables. */
+/* One line an event, one write a line. The only global state apart from constant tables. */
 #include "base/log.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* The log: one line an event on standard error. Libraries do not log; doors log one line per finished request. */
+/* The log: one line an event on standard error. Libraries do not log; dialects log one line per finished request. */
 #ifndef CUBBY_BASE_LOG_H
 #define CUBBY_BASE_LOG_H
 

@@ -1,7 +1,7 @@
-/* Taking and finding loop devices. Called by the daemon for its store and by stage one of the runner for a box's disk.
- * Invariants: a device clears itself with its last user, and is noted: free ones stay, 100 KB each, until somebody removes
- * them. The daemon's image has one device: two would each have their own idea of what is written where. It is looked for by
- * the image's inode, because its name may be another one in the mount namespace of whoever attached it. */
+/* Taking and finding loop devices. Called by the daemon for its store and by stage one of the runner for a box's
+ * disk. Invariants: a device clears itself with its last user, and is recorded: free ones stay, 100 KB each, until
+ * they are removed. The daemon's image has one device: two would each cache other content. It is found by the
+ * image's inode, because its name may differ in the mount namespace of the process that attached it. */
 #include "base/loop.h"
 
 #include <dirent.h>
@@ -17,7 +17,7 @@
 
 #include "base/fd.h"
 
-#define ATTACH_TRIES 100 /* another program may take the device we were told is free */
+#define ATTACH_TRIES 100 /* another program may take the device that the kernel named as free */
 #define LOOPS_USUAL 8    /* the kernel makes so many by itself */
 
 static void loop_note(int number) {
@@ -60,7 +60,7 @@ int loop_attach(int image, unsigned flags, char path[LOOP_PATH_BYTES], struct er
     return err_set(err, ERR_BUSY, "other programs take every free loop device; try again");
 }
 
-/* That very image behind this device? -1: no. */
+/* Opens the device if it holds that very image; -1: it does not. */
 static int loop_open_if(const char *name, const struct stat *image, char path[LOOP_PATH_BYTES]) {
     struct loop_info64 info;
     snprintf(path, LOOP_PATH_BYTES, "/dev/%.20s", name);

@@ -7,8 +7,8 @@
 #define LOOP_PATH_BYTES 32
 #define LOOP_NOTES_DIR "/run/cubby/loops" /* holds a name for every device that was taken beyond the usual 8 */
 
-/* A free device with this image, as an open descriptor; path: its name. flags: LO_FLAGS_ of linux/loop.h, to clear itself is
- * added. Whoever calls has seen to it that no other device that writes has the image. */
+/* A free device with this image, as an open descriptor; path: its name. flags: LO_FLAGS_ of linux/loop.h; autoclear
+ * is added. The caller makes sure that no other writing device has the image. */
 int loop_attach(int image, unsigned flags, char path[LOOP_PATH_BYTES], struct err *err);
 /* The device that has this image, the same way. -ERR_NOT_FOUND: none has, err is not set. */
 int loop_find(int image, char path[LOOP_PATH_BYTES], struct err *err);

@@ -1,16 +1,30 @@
 /* See mem.h. Invariant: a size that overflows ends the program, as a lack of memory does. */
 #include "base/mem.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
-static void *mem_checked(void *pointer) {
-    if (!pointer)
-        abort();
+void *mem_checked(void *pointer) {
+    xensure(pointer);
     return pointer;
+}
+
+void xensure(bool succeeded) {
+    if (!succeeded)
+        abort();
+}
+
+void xrandom(void *bytes, size_t len) {
+    for (size_t done = 0; done < len;) {
+        ssize_t n = getrandom((char *)bytes + done, len - done, 0);
+        xensure(n > 0 || errno == EINTR);
+        done += n > 0 ? (size_t)n : 0;
+    }
 }
 
 /* malloc(0) may return NULL. */
@@ -49,8 +63,7 @@ void *vec_room(void *items, size_t *cap, size_t need, size_t size) {
     size_t grown = *cap ? *cap * 2 : 8;
     if (grown < need)
         grown = need;
-    if (grown > SIZE_MAX / size)
-        abort();
+    xensure(grown <= SIZE_MAX / size);
     *cap = grown;
     return xrealloc(items, grown * size);
 }

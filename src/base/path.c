@@ -74,16 +74,16 @@ struct path_walk {
     int dirs[WALK_DIRS]; /* dirs[0] is the root and not ours */
     size_t depth;
     unsigned links;
-    char rest[2 * LIMIT_PATH_BYTES + 2]; /* what is still to be walked */
+    char rest[2 * LIMIT_PATH_BYTES + 2]; /* the rest of the path */
 };
 
-static void walk_up(struct path_walk *walk, size_t to) {
+static void path_walk_up(struct path_walk *walk, size_t to) {
     while (walk->depth > to)
         fd_close(&walk->dirs[walk->depth--]);
 }
 
-/* The text of a link stands for its name from now on. `after`: what follows the name. */
-static int walk_link(struct path_walk *walk, int link_fd, const char *name, const char *after) {
+/* The text of a link replaces its name from now on. `after`: the rest after the name. */
+static int path_walk_link(struct path_walk *walk, int link_fd, const char *name, const char *after) {
     char text[2 * LIMIT_PATH_BYTES + 2];
     struct statfs system;
     if (++walk->links > WALK_LINKS)
@@ -99,12 +99,12 @@ static int walk_link(struct path_walk *walk, int link_fd, const char *name, cons
     memcpy(text + len, after, more + 1);
     memcpy(walk->rest, text, (size_t)len + more + 1);
     if (text[0] == '/')
-        walk_up(walk, 0);
+        path_walk_up(walk, 0);
     return 0;
 }
 
 /* A name on the way: a directory to enter or a link to follow. */
-static int walk_enter(struct path_walk *walk, const char *name, const char *after) {
+static int path_walk_enter(struct path_walk *walk, const char *name, const char *after) {
     char kept[LIMIT_PATH_BYTES + 1];
     autofd fd = openat(walk->dirs[walk->depth], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat status;
@@ -112,7 +112,7 @@ static int walk_enter(struct path_walk *walk, const char *name, const char *afte
         return -errno;
     snprintf(kept, sizeof kept, "%s", after);
     if (S_ISLNK(status.st_mode))
-        return walk_link(walk, fd, "", kept);
+        return path_walk_link(walk, fd, "", kept);
     if (!S_ISDIR(status.st_mode))
         return -ENOTDIR;
     if (walk->depth + 1 == WALK_DIRS)
@@ -122,8 +122,8 @@ static int walk_enter(struct path_walk *walk, const char *name, const char *afte
     return 0;
 }
 
-/* The last name. Descriptor, or -errno; *ret_link: it was a link and the walk goes on. */
-static int walk_last(struct path_walk *walk, const char *name, int flags, mode_t mode, bool *ret_link) {
+/* The last name. Descriptor, or -errno; *ret_link: it was a link and resolution continues. */
+static int path_walk_last(struct path_walk *walk, const char *name, int flags, mode_t mode, bool *ret_link) {
     int dir = walk->dirs[walk->depth];
     autofd fd = openat(dir, name, flags | O_NOFOLLOW, mode);
     int number = fd < 0 ? errno : 0;
@@ -133,7 +133,7 @@ static int walk_last(struct path_walk *walk, const char *name, int flags, mode_t
         autofd at = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         *ret_link = at >= 0 && fstat(at, &status) == 0 && S_ISLNK(status.st_mode);
         if (*ret_link)
-            return walk_link(walk, at, "", "");
+            return path_walk_link(walk, at, "", "");
     }
     return number ? -number : fd_take(&fd);
 }
@@ -158,7 +158,7 @@ int path_walk(int root, const char *path, int flags, mode_t mode) {
         memcpy(name, at, len);
         name[len] = 0;
         if (!strcmp(name, "..") || !strcmp(name, ".") || !len) {
-            walk_up(&walk, !strcmp(name, "..") && walk.depth ? walk.depth - 1 : walk.depth);
+            path_walk_up(&walk, !strcmp(name, "..") && walk.depth ? walk.depth - 1 : walk.depth);
             memmove(walk.rest, after, strlen(after) + 1);
             if (!walk.rest[strspn(walk.rest, "/")]) {
                 r = openat(walk.dirs[walk.depth], ".", flags, mode);
@@ -167,10 +167,10 @@ int path_walk(int root, const char *path, int flags, mode_t mode) {
             }
             link = true;
         } else {
-            r = *after ? walk_enter(&walk, name, after) : walk_last(&walk, name, flags, mode, &link);
+            r = *after ? path_walk_enter(&walk, name, after) : path_walk_last(&walk, name, flags, mode, &link);
         }
     }
-    walk_up(&walk, 0);
+    path_walk_up(&walk, 0);
     return r;
 }
 
@@ -206,7 +206,7 @@ int path_open_stat(int root, const char *path, int flags, mode_t mode, int *ret_
     if (!S_ISREG(status.st_mode))
         return err_told(err, S_ISDIR(status.st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file", path,
                         path_type(status.st_mode));
-    struct statfs system; /* what procfs makes up when it is read has no size; some of it blocks */
+    struct statfs system; /* files of procfs have no size; some of them block */
     if (status.st_size == 0 && fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC)
         return err_set(err, ERR_INVALID, "'%s' is on procfs; read it with a command", path);
     *ret_stat = status;

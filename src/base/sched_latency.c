@@ -1,4 +1,4 @@
-/* Short turns for those who answer others. Called by the daemon for itself and for PID 1 of its boxes. */
+/* Short time slices for processes that answer others. Called by the daemon for itself and for PID 1 of its boxes. */
 #include "base/sched_latency.h"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-/* Spooled bytes are counted before they are written. Invariant: what was counted is given back, whatever failed. */
+/* Spooled bytes are counted before they are written. Invariant: counted bytes are always returned, also on failure. */
 #include "base/scratch.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* A nameless file that something from outside is spooled into, before the box it is for can judge it. Its bytes count as
- * its user's (COUNTED_SPOOL) as they are written, until it is closed. */
+/* A nameless file that something from outside is spooled into, before the box it is for can judge it. Its bytes count
+ * as its user's (COUNTED_SPOOL) as they are written, until it is closed. */
 #ifndef CUBBY_BASE_SCRATCH_H
 #define CUBBY_BASE_SCRATCH_H
 

@@ -1,4 +1,5 @@
-/* SHA-256 as FIPS 180-4 defines it. Called where no cryptographic library is linked: ids, hashes of small files, bundles. */
+/* SHA-256 as FIPS 180-4 defines it. Called where no cryptographic library is linked: ids, hashes of small files,
+ * bundles. */
 #include "base/sha256.h"
 
 #include <string.h>
@@ -15,28 +16,28 @@ static const uint32_t sha256_k[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t rotate(uint32_t x, int n) {
+static uint32_t sha256_rotate(uint32_t x, int n) {
     return x >> n | x << (32 - n);
 }
 
-static uint32_t load(const uint8_t *p) {
+static uint32_t sha256_load(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
 static void sha256_block(uint32_t state[8], const uint8_t block[64]) {
     uint32_t w[64], v[8];
     for (int i = 0; i < 16; i++)
-        w[i] = load(block + 4 * i);
+        w[i] = sha256_load(block + 4 * i);
     for (int i = 16; i < 64; i++) {
-        uint32_t s0 = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3;
-        uint32_t s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
+        uint32_t s0 = sha256_rotate(w[i - 15], 7) ^ sha256_rotate(w[i - 15], 18) ^ w[i - 15] >> 3;
+        uint32_t s1 = sha256_rotate(w[i - 2], 17) ^ sha256_rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
         w[i] = w[i - 16] + s0 + w[i - 7] + s1;
     }
     memcpy(v, state, sizeof v);
     for (int i = 0; i < 64; i++) {
-        uint32_t s1 = rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25);
+        uint32_t s1 = sha256_rotate(v[4], 6) ^ sha256_rotate(v[4], 11) ^ sha256_rotate(v[4], 25);
         uint32_t t1 = v[7] + s1 + ((v[4] & v[5]) ^ (~v[4] & v[6])) + sha256_k[i] + w[i];
-        uint32_t s0 = rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22);
+        uint32_t s0 = sha256_rotate(v[0], 2) ^ sha256_rotate(v[0], 13) ^ sha256_rotate(v[0], 22);
         uint32_t t2 = s0 + ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += t1;

@@ -4,6 +4,17 @@
 #include <errno.h>
 #include <time.h>
 
+#include "base/mem.h"
+
+pthread_mutex_t *mutex_acquire(pthread_mutex_t *mutex) {
+    pthread_mutex_lock(mutex);
+    return mutex;
+}
+
+void mutex_release(pthread_mutex_t **mutex) {
+    pthread_mutex_unlock(*mutex);
+}
+
 void cond_init(pthread_cond_t *cond) {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -19,14 +30,24 @@ bool cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadl
     return pthread_cond_timedwait(cond, lock, &until) != ETIMEDOUT;
 }
 
-int thread_detached(void *(*run)(void *argument), void *argument, size_t stack_bytes) {
+static int sync_thread_start(pthread_t *thread, int state, void *(*run)(void *), void *argument, size_t stack_bytes) {
     pthread_attr_t attributes;
-    pthread_t thread;
     pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setdetachstate(&attributes, state);
     if (stack_bytes)
         pthread_attr_setstacksize(&attributes, stack_bytes);
-    int error = pthread_create(&thread, &attributes, run, argument);
+    int error = pthread_create(thread, &attributes, run, argument);
     pthread_attr_destroy(&attributes);
     return error;
+}
+
+pthread_t thread_joined(void *(*run)(void *argument), void *argument, size_t stack_bytes) {
+    pthread_t thread;
+    xensure(sync_thread_start(&thread, PTHREAD_CREATE_JOINABLE, run, argument, stack_bytes) == 0);
+    return thread;
+}
+
+int thread_detached(void *(*run)(void *argument), void *argument, size_t stack_bytes) {
+    pthread_t thread;
+    return sync_thread_start(&thread, PTHREAD_CREATE_DETACHED, run, argument, stack_bytes);
 }

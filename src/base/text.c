@@ -1,6 +1,7 @@
-/* Checks and encodings of text. Called by doors, verbs and the runner. Invariant: nothing here reads past len. */
+/* Checks and encodings of text. Called by dialects, verbs and the runner. Invariant: nothing here reads past len. */
 #include "base/text.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -145,6 +146,14 @@ void text_hex(char *out, const uint8_t *data, size_t len) {
     out[2 * len] = 0;
 }
 
+char *text_format(char *out, size_t size, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    vsnprintf(out, size, format, list);
+    va_end(list);
+    return out;
+}
+
 void text_quote(struct buf *out, const char *word) {
     buf_byte(out, '\'');
     for (const char *quote; (quote = strchr(word, '\'')); word = quote + 1) {
@@ -153,6 +162,13 @@ void text_quote(struct buf *out, const char *word) {
     }
     buf_puts(out, word);
     buf_byte(out, '\'');
+}
+
+void text_quote_all(struct buf *out, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        buf_byte(out, ' ');
+        text_quote(out, words[i]);
+    }
 }
 
 bool text_name(const char *text, size_t max) {
@@ -230,4 +246,17 @@ int text_user(const char *user, struct err *err) {
     if (len == 0 || len > LIMIT_USER_BYTES || strspn(user, letters) != len)
         return err_set(err, ERR_INVALID, "user must be 1 to %u characters of A-Z a-z 0-9 _ . @ -", LIMIT_USER_BYTES);
     return 0;
+}
+
+size_t text_list_count(const char *const *list) {
+    size_t count = 0;
+    while (list && list[count])
+        count++;
+    return count;
+}
+
+bool text_list_has(const char *const *list, const char *word) {
+    while (list && *list && strcmp(*list, word) != 0)
+        list++;
+    return list && *list;
 }

@@ -1,17 +1,13 @@
-/* Percent-encoding: see base/url.h. Invariant: what is decoded is never longer than what it came from. */
+/* Percent-encoding: see base/url.h. Invariant: a decoded text is never longer than its source. */
 #include "base/url.h"
 
 #include <string.h>
-
-static bool url_plain(unsigned char c, const char *plain) {
-    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || (c && strchr(plain, c));
-}
 
 void url_put(struct buf *out, const char *text, size_t len, const char *plain) {
     static const char digits[] = "0123456789ABCDEF";
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)text[i];
-        if (url_plain(c, plain))
+        if ((c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || (c && strchr(plain, c)))
             buf_byte(out, c);
         else
             buf_put(out, (const char[]){'%', digits[c >> 4], digits[c & 15]}, 3);

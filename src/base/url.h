@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-#define URL_VALUE "-._~" /* beside letters and digits: what stays as it is in a value */
+#define URL_VALUE "-._~" /* in addition to letters and digits: bytes that stay as they are in a value */
 #define URL_PATH "-._~/" /* ... and in a path */
 
 /* Letters, digits and the bytes of `plain` stand for themselves; every other byte becomes %XX. */

@@ -1,11 +1,10 @@
-/* A box as such, and what all its verbs share: one call, its events, its end. Called by the doors through the verbs.
+/* A box as such, and what all its verbs share: one call, its events, its end. Called by the dialects through the verbs.
  * Invariant: a verb always ends: by END or FAIL, by the client's hang-up, by its deadline, or because the wire died. */
 #include "box/box.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -30,7 +29,7 @@ const char *box_state_name(enum box_state state) {
     return names[state];
 }
 
-/* Counted back from now, so that it stays right when somebody sets the clock. */
+/* Counted back from now, so that it stays right when the clock is set. */
 uint64_t box_last_used_ms(const struct box *box) {
     uint64_t used_ms = atomic_load(&box->used_ms), now_ms = clock_ms();
     return clock_wall_ms() - (now_ms > used_ms ? now_ms - used_ms : 0);
@@ -61,6 +60,25 @@ int verb_path(struct buf *args, enum field_id id, const char *path, struct err *
     return r;
 }
 
+int verb_put_all(struct buf *args, const struct verb_field *fields, size_t count, struct err *err) {
+    for (const struct verb_field *field = fields; field < fields + count; field++) {
+        TRY(field->path ? verb_path(args, field->id, field->path, err) : 0);
+        if (field->text)
+            field_text(args, field->id, field->text);
+        if (field->number)
+            field_number(args, field->id, field->number);
+    }
+    return 0;
+}
+
+int verb_rows(struct buf *args, enum field_id id, const char *const *rows, size_t most, const char *what,
+              struct err *err) {
+    size_t count = 0;
+    for (; rows && rows[count]; count++)
+        field_text(args, id, rows[count]);
+    return count > most ? err_set(err, ERR_TOO_LARGE, "more than %zu %s", most, what) : 0;
+}
+
 int verb_globs(struct buf *args, enum field_id id, const char *const *globs, struct err *err) {
     size_t count = 0, bytes = 0;
     for (; globs && globs[count]; count++) {
@@ -88,33 +106,41 @@ int verb_root(const struct box *box, struct err *err) {
                    "the runner of this box cannot work on files as root: run a command as root, or restart the box");
 }
 
+bool box_has_root(const struct box *box) {
+    return wire_features(box->wire) & FEATURE_HAS_ROOT;
+}
+
+int verb_rights(const struct box *box, const struct file_rights *rights, bool gives, struct buf *args, uint64_t *flags,
+                struct err *err) {
+    if (!rights)
+        return 0;
+    if (!(wire_features(box->wire) & FEATURE_DETAILS))
+        return err_set(err, ERR_UNSUPPORTED,
+                       "this box was started by an older cubby, whose runner cannot do that: restart the box");
+    if (rights->root)
+        *flags |= CALL_ROOT;
+    if (rights->root && gives)
+        field_number(args, FIELD_UID, rights->owner);
+    if (rights->attributes)
+        field_text(args, FIELD_PATTERN, rights->attributes);
+    return 0;
+}
+
 int verb_broken(struct box *box, struct err *err) {
     wire_kill(box->wire, err->text);
     return -ERR_PROTOCOL;
 }
 
 /* A sink said no: its code, and its sentence or ours. */
-static int verb_refused(int code, struct err *err) {
+static int box_verb_refused(int code, struct err *err) {
     if (err->code != -code)
         err_set(err, (enum err_code) - code, "the receiver of the answer gave up");
     return code;
 }
 
-static int verb_items(struct box *box, const struct verb *verb, const struct event *event, struct err *err) {
-    struct view view = view_of(event->data, event->len), record;
-    int r;
-    while ((r = item_next(&view, &record, err)) > 0) {
-        err->code = 0;
-        int said = verb->sink->item(verb->user, record, err);
-        if (said < 0)
-            return verb_refused(said, err);
-    }
-    return r < 0 ? verb_broken(box, err) : 0;
-}
-
 /* One event into the sink. 1: it was END, decoded. */
-static int verb_event(struct box *box, const struct verb *verb, struct event *event, struct arena *arena,
-                      struct fields *ret_end, struct err *err) {
+static int box_verb_event(struct box *box, const struct verb *verb, struct event *event, struct arena *arena,
+                          struct fields *ret_end, struct err *err) {
     autofd fd = event->fd;
     const struct verb_sink *sink = verb->sink;
     err->code = 0;
@@ -129,13 +155,20 @@ static int verb_event(struct box *box, const struct verb *verb, struct event *ev
         r = sink->stat(verb->user, view_of(event->data, event->len), &fd, err);
     else if (event->kind == EVENT_DATA && sink && sink->data)
         r = sink->data(verb->user, event->stream, event->data, event->len, err);
-    else if (event->kind == EVENT_ITEM && sink && sink->item)
-        return verb_items(box, verb, event, err);
-    else if (event->kind == EVENT_DATA || event->kind == EVENT_ITEM) {
+    else if (event->kind == EVENT_ITEM && sink && sink->item) {
+        struct view view = view_of(event->data, event->len), record;
+        while ((r = item_next(&view, &record, err)) > 0) {
+            err->code = 0;
+            int taken = sink->item(verb->user, record, err);
+            if (taken < 0)
+                return box_verb_refused(taken, err);
+        }
+        return r < 0 ? verb_broken(box, err) : 0;
+    } else if (event->kind == EVENT_DATA || event->kind == EVENT_ITEM) {
         err_set(err, ERR_PROTOCOL, "the runner answered %s with a stream it does not have", op_name(verb->op));
         return verb_broken(box, err);
     }
-    return r < 0 ? verb_refused(r, err) : 0;
+    return r < 0 ? box_verb_refused(r, err) : 0;
 }
 
 /* Input still to be sent. */
@@ -147,7 +180,7 @@ struct feed {
 };
 
 /* Sends until credit or input ends. Reading may block its thread: that is the client's pace, not the runner's. */
-static int feed_send(struct feed *feed, struct call *call, const struct verb *verb, struct err *err) {
+static int box_feed_send(struct feed *feed, struct call *call, const struct verb *verb, struct err *err) {
     while (!feed->done && !feed->blocked) {
         if (feed->at == feed->len) {
             ssize_t n = verb->read_fn(verb->read_user, feed->data, VERB_PIECE_BYTES, err);
@@ -171,22 +204,19 @@ static int feed_send(struct feed *feed, struct call *call, const struct verb *ve
     return 0;
 }
 
-/* Nothing came for a while. Work without a bound of its own (a hash, a large tree) may go on as long as PID 1, which does
- * none of it, still answers. */
-static int verb_alive(struct box *box, const struct verb *verb, struct err *err) {
+/* Nothing came for a while. Work without a bound of its own (a hash, a large tree) may continue as long as PID 1,
+ * which does none of it, still answers. */
+static int box_verb_alive(struct box *box, const struct verb *verb, struct err *err) {
     if (verb->timeout_ms || verb->bound_ms)
         return -ERR_TIMEOUT;
     if (atomic_load(&box->state) == BOX_PAUSED)
         return 0; /* and does the rest when it is woken */
-    struct verb ping = {.op = OP_PING, .watch = -1, .timeout_ms = VERB_SILENCE_MS};
-    autoarena arena = ARENA_EMPTY;
-    struct fields end;
-    return verb_run(box, &ping, &arena, &end, err);
+    return verb_only(box, &(struct verb){.op = OP_PING, .watch = -1, .timeout_ms = VERB_SILENCE_MS}, err);
 }
 
-/* call_next, with the pauses that somebody wants to hear of. */
-static int verb_next(struct call *call, const struct verb *verb, const struct call_wait *wait, struct event *ret_event,
-                     struct err *err) {
+/* call_next, with the pauses that the caller wants to see. */
+static int box_verb_next(struct call *call, const struct verb *verb, const struct call_wait *wait,
+                         struct event *ret_event, struct err *err) {
     struct call_wait pause = *wait;
     for (;;) {
         uint64_t idle_at = clock_ms() + verb->idle_ms;
@@ -197,30 +227,30 @@ static int verb_next(struct call *call, const struct verb *verb, const struct ca
             return r;
         err->code = 0;
         if ((r = verb->idle(verb->user)) < 0)
-            return verb_refused(r, err);
+            return box_verb_refused(r, err);
     }
 }
 
-static int verb_loop(struct box *box, struct call *call, const struct verb *verb, struct feed *feed,
-                     struct arena *arena, struct fields *ret_end, struct err *err) {
+static int box_verb_loop(struct box *box, struct call *call, const struct verb *verb, struct feed *feed,
+                         struct arena *arena, struct fields *ret_end, struct err *err) {
     uint64_t patience_ms = wire_patience_ms(box->wire);
     struct call_wait wait = {.fd = verb->watch,
                              .events = POLLRDHUP,
                              .deadline_ms = verb->timeout_ms ? clock_ms() + verb->timeout_ms + patience_ms : 0};
     for (;;) {
-        int r = feed_send(feed, call, verb, err);
+        int r = box_feed_send(feed, call, verb, err);
         struct event event;
         if (!verb->timeout_ms)
             wait.deadline_ms = clock_ms() + verb->bound_ms + VERB_SILENCE_MS + patience_ms;
         if (r == 0)
-            r = verb_next(call, verb, &wait, &event, err);
-        if (r == -ERR_TIMEOUT && wait.deadline_ms <= clock_ms() && (r = verb_alive(box, verb, err)) == 0)
+            r = box_verb_next(call, verb, &wait, &event, err);
+        if (r == -ERR_TIMEOUT && wait.deadline_ms <= clock_ms() && (r = box_verb_alive(box, verb, err)) == 0)
             continue;
         if (r < 0)
             return r;
         if (event.kind == EVENT_INPUT)
             feed->blocked = false;
-        else if ((r = verb_event(box, verb, &event, arena, ret_end, err)) != 0)
+        else if ((r = box_verb_event(box, verb, &event, arena, ret_end, err)) != 0)
             return r < 0 ? r : 0;
     }
 }
@@ -228,7 +258,7 @@ static int verb_loop(struct box *box, struct call *call, const struct verb *verb
 int verb_finish(struct box *box, struct call *call, const struct verb *verb, struct arena *arena,
                 struct fields *ret_end, struct err *err) {
     struct feed feed = {.data = verb->read_fn ? xmalloc(VERB_PIECE_BYTES) : NULL, .done = !verb->read_fn};
-    int r = verb_loop(box, call, verb, &feed, arena, ret_end, err);
+    int r = box_verb_loop(box, call, verb, &feed, arena, ret_end, err);
     free(feed.data);
     call_close(call);
     return r;
@@ -238,6 +268,19 @@ int verb_run(struct box *box, const struct verb *verb, struct arena *arena, stru
     struct call *call;
     int r = call_open(box->wire, verb->op, verb->args, NULL, 0, false, &call, err);
     return r < 0 ? r : verb_finish(box, call, verb, arena, ret_end, err);
+}
+
+int verb_only(struct box *box, const struct verb *verb, struct err *err) {
+    autoarena arena = ARENA_EMPTY;
+    struct fields end;
+    return verb_run(box, verb, &arena, &end, err);
+}
+
+int verb_simple_all(struct box *box, enum op op, const struct verb_field *fields, size_t count, struct err *err) {
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    int r = verb_put_all(&args, fields, count, err);
+    struct verb verb = {.op = op, .args = &args, .watch = -1, .timeout_ms = VERB_SHORT_MS};
+    return r < 0 ? r : verb_only(box, &verb, err);
 }
 
 int verb_short(struct box *box, enum op op, const struct buf *args, struct arena *arena, struct fields *ret_end,

@@ -1,4 +1,4 @@
-/* The verbs of commands: run, spawn, look, feed, signal. Called by the doors. Invariant: box_exec sends input and
+/* The verbs of commands: run, spawn, look, feed, signal. Called by the dialects. Invariant: box_exec sends input and
  * takes output in one loop, so a command that talks before it listens cannot stop the two against each other. */
 #include <string.h>
 
@@ -8,48 +8,26 @@
 /* How much longer than the command's own time-out a runner may take to say so. */
 enum { EXEC_SLACK_MS = KILL_GRACE_MS + 30000 };
 
-static size_t exec_rows(struct buf *args, enum field_id id, const char *const *rows) {
-    size_t count = 0;
-    for (; rows && rows[count]; count++)
-        field_text(args, id, rows[count]);
-    return count;
-}
-
 int verb_exec_args(const struct exec_request *request, uint64_t flags, struct buf *args, struct err *err) {
-    if (request->command)
-        field_text(args, FIELD_COMMAND, request->command);
-    else if (!request->argv || !request->argv[0])
+    if (!request->command && (!request->argv || !request->argv[0]))
         return err_set(err, ERR_INVALID, "there is no command");
-    size_t count = 0;
-    for (const char *const *arg = request->argv; !request->command && *arg; arg++, count++)
-        field_text(args, FIELD_ARGV, *arg);
-    if (count > LIMIT_ARGV_COUNT)
-        return err_set(err, ERR_TOO_LARGE, "more than %u arguments", LIMIT_ARGV_COUNT);
-    if (exec_rows(args, FIELD_ENV, request->env) > LIMIT_ENV_COUNT)
-        return err_set(err, ERR_TOO_LARGE, "more than %u variables", LIMIT_ENV_COUNT);
-    if (exec_rows(args, FIELD_SECRET, request->secrets) > LIMIT_SECRETS)
-        return err_set(err, ERR_TOO_LARGE, "more than %u secrets", LIMIT_SECRETS);
-    if (exec_rows(args, FIELD_ENV_DROP, request->drops) > LIMIT_ENV_DROPS)
-        return err_set(err, ERR_TOO_LARGE, "more than %u prefixes of variables", LIMIT_ENV_DROPS);
-    if (request->cwd && verb_path(args, FIELD_CWD, request->cwd, err) < 0)
+    const char *const *argv = request->command ? NULL : request->argv;
+    TRY(verb_rows(args, FIELD_ARGV, argv, LIMIT_ARGV_COUNT, "arguments", err)
+            ?: verb_rows(args, FIELD_ENV, request->env, LIMIT_ENV_COUNT, "variables", err)
+            ?: verb_rows(args, FIELD_SECRET, request->secrets, LIMIT_SECRETS, "secrets", err)
+            ?: verb_rows(args, FIELD_ENV_DROP, request->drops, LIMIT_ENV_DROPS, "prefixes of variables", err));
+    if (verb_put(args, err, F_PATH(CWD, request->cwd)) < 0)
         return err_wrap(err, "cwd");
-    if (request->shell)
-        field_text(args, FIELD_SHELL, request->shell);
-    if (request->session)
-        field_text(args, FIELD_SESSION, request->session);
-    field_text(args, FIELD_USER, request->root ? "root" : "agent");
-    field_number(args, FIELD_TIMEOUT_MS, request->timeout_ms);
-    if (request->keep) {
-        field_number(args, FIELD_WAIT_MS, request->wait_ms);
-        flags |= CALL_KEEP;
-    }
-    flags |= request->leave ? CALL_LEAVE : 0;
-    if (request->pty) {
-        field_number(args, FIELD_COLS, request->cols ? request->cols : 80);
-        field_number(args, FIELD_ROWS, request->rows ? request->rows : 24);
-        flags |= CALL_PTY;
-    }
-    field_number(args, FIELD_FLAGS, flags);
+    if (request->tag && strlen(request->tag) > LIMIT_PROCESS_TAG_BYTES)
+        return err_set(err, ERR_INVALID, "the tag of a command has at most %u bytes", LIMIT_PROCESS_TAG_BYTES);
+    flags |= request->detach ? CALL_DETACH : 0;
+    flags |= (request->keep ? CALL_KEEP : 0) | (request->leave ? CALL_LEAVE : 0) | (request->pty ? CALL_PTY : 0);
+    unsigned cols = request->cols ? request->cols : 80, rows = request->rows ? request->rows : 24;
+    verb_put(args, err, F_TEXT(COMMAND, request->command), F_TEXT(SHELL, request->shell),
+             F_TEXT(SESSION, request->session), F_TEXT(NOTE, request->tag),
+             F_TEXT(USER, request->root ? "root" : "agent"), F_NUM(TIMEOUT_MS, request->timeout_ms),
+             F_NUM(WAIT_MS, request->keep ? request->wait_ms : 0), F_NUM(COLS, request->pty ? cols : 0),
+             F_NUM(ROWS, request->pty ? rows : 0), F_NUM(FLAGS, flags));
     if (args->failed)
         return err_set(err, ERR_TOO_LARGE, "command, arguments and variables are larger than %u bytes together",
                        LIMIT_CALL_ARGS_BYTES);
@@ -82,13 +60,7 @@ int verb_exec_result(const struct event *end, struct exec_result *ret_result, st
     return r;
 }
 
-struct exec_run {
-    const struct exec_sink *sink;
-    struct view input;
-};
-
-ssize_t box_read_view(void *user, void *data, size_t size, struct err *err) {
-    (void)err;
+ssize_t box_read_view(void *user, void *data, size_t size, struct err *) {
     struct view *view = user;
     size_t n = view->len < size ? view->len : size;
     if (n)
@@ -96,25 +68,31 @@ ssize_t box_read_view(void *user, void *data, size_t size, struct err *err) {
     return (ssize_t)n;
 }
 
-static int exec_stat(void *user, struct view view, int *fd, struct err *err) {
-    (void)fd;
-    struct exec_run *run = user;
+static int exec_stat(void *user, struct view view, int *, struct err *err) {
+    const struct exec_sink *sink = user;
     struct field field;
-    while (run->sink->started && field_next(&view, &field, err) > 0)
+    while (sink->started && field_next(&view, &field, err) > 0)
         if (field.id == FIELD_PID)
-            return run->sink->started(run->sink->user, field.number);
+            return sink->started(sink->user, field.number);
     return 0;
 }
 
-static int exec_data(void *user, int stream, const uint8_t *data, size_t len, struct err *err) {
-    (void)err;
-    struct exec_run *run = user;
-    return run->sink->output(run->sink->user, stream == STREAM_STDERR ? STREAM_STDERR : STREAM_STDOUT, data, len);
+static int exec_data(void *user, int stream, const uint8_t *data, size_t len, struct err *) {
+    const struct exec_sink *sink = user;
+    return sink->output ? sink->output(sink->user, stream == STREAM_STDERR ? STREAM_STDERR : STREAM_STDOUT, data, len)
+                        : 0;
 }
 
+const struct verb_sink verb_exec_sink = {.stat = exec_stat, .data = exec_data};
+
 static int exec_idle(void *user) {
-    struct exec_run *run = user;
-    return run->sink->idle(run->sink->user);
+    const struct exec_sink *sink = user;
+    return sink->idle(sink->user);
+}
+
+void verb_exec_idle(struct verb *verb, const struct exec_sink *sink) {
+    verb->idle = sink->idle ? exec_idle : NULL;
+    verb->idle_ms = sink->idle_ms;
 }
 
 int box_output_limit(const struct box *box, bool asked, uint64_t wanted, uint64_t fallback, size_t *ret_limit,
@@ -127,79 +105,57 @@ int box_output_limit(const struct box *box, bool asked, uint64_t wanted, uint64_
     return 0;
 }
 
-static int exec_shared(struct box *box, const struct exec_request *request, const struct exec_sink *sink, int watch,
-                       struct exec_result *ret_result, struct err *err) {
-    static const struct verb_sink to_sink = {.stat = exec_stat, .data = exec_data};
+int box_exec(struct box *box, const struct exec_request *request, const struct exec_sink *sink, int watch,
+             struct exec_result *ret_result, struct err *err) {
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    int r = verb_exec_args(request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err);
-    if (r < 0)
-        return r;
-    struct exec_run run = {.sink = sink, .input = view_of(request->input, request->input_len)};
-    struct verb verb = {.op = OP_EXEC, .watch = watch, .sink = &to_sink, .user = &run, .read_user = &run.input};
-    if (sink->idle) {
-        verb.idle = exec_idle;
-        verb.idle_ms = sink->idle_ms;
-    }
-    if (request->timeout_ms)
-        verb.timeout_ms = request->timeout_ms + EXEC_SLACK_MS;
-    /* A small stdin travels with the call itself. */
-    bool small = request->input_len <= LIMIT_FRAME_PAYLOAD_BYTES;
-    if (!small)
-        verb.read_fn = box_read_view;
-    struct call *call;
-    r = call_open(box->wire, OP_EXEC, &args, request->input, small ? request->input_len : 0, small && request->input,
-                  &call, err);
-    if (r < 0)
-        return r;
+    TRY(verb_exec_args(request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err)
+            ?: box_share(box, SHARE_WAIT_MS, err));
+    bool small = request->input_len <= LIMIT_FRAME_PAYLOAD_BYTES; /* then stdin travels with the call itself */
+    struct view input = view_of(request->input, request->input_len);
+    struct verb verb = {.op = OP_EXEC,
+                        .watch = watch,
+                        .sink = &verb_exec_sink,
+                        .user = (void *)(uintptr_t)sink,
+                        .timeout_ms = request->timeout_ms ? request->timeout_ms + EXEC_SLACK_MS : 0,
+                        .read_fn = small ? NULL : box_read_view,
+                        .read_user = &input};
+    verb_exec_idle(&verb, sink);
     autoarena arena = ARENA_EMPTY;
     struct fields end;
-    r = verb_finish(box, call, &verb, &arena, &end, err);
+    struct call *call;
+    int r = call_open(box->wire, OP_EXEC, &args, request->input, small ? request->input_len : 0,
+                      small && request->input, &call, err)
+                ?: verb_finish(box, call, &verb, &arena, &end, err);
+    box_share_end(box);
     if (r == 0)
         *ret_result = exec_result_of(box, &end);
     return r;
 }
 
-int box_exec(struct box *box, const struct exec_request *request, const struct exec_sink *sink, int watch,
-             struct exec_result *ret_result, struct err *err) {
-    int r = box_share(box, TURN_WAIT_MS, err);
-    if (r < 0)
-        return r;
-    r = exec_shared(box, request, sink, watch, ret_result, err);
-    box_share_end(box);
-    return r;
-}
-
-static int spawn_shared(struct box *box, const struct exec_request *request, uint64_t *ret_pid,
-                        uint64_t *ret_started_ms, struct err *err) {
+int box_spawn(struct box *box, const struct exec_request *request, uint64_t *ret_pid, uint64_t *ret_started_ms,
+              struct err *err) {
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    /* Its stdin stays open for box_input; what the request brings is fed first. */
-    int r = verb_exec_args(request, CALL_BACKGROUND | CALL_STDIN, &args, err);
-    if (r < 0)
-        return r;
     autoarena arena = ARENA_EMPTY;
     struct fields end;
-    r = verb_short(box, OP_EXEC, &args, &arena, &end, err);
+    /* Its stdin stays open for box_input; the request's input is fed first. */
+    int r = verb_exec_args(request, CALL_BACKGROUND | CALL_STDIN, &args, err);
+    if (r == 0)
+        r = box_share(box, SHARE_WAIT_MS, err); /* while it starts: what it does in the background is its own */
     if (r < 0)
         return r;
-    if (request->input) {
+    r = verb_short(box, OP_EXEC, &args, &arena, &end, err);
+    if (r == 0 && request->input) {
         struct view input = view_of(request->input, request->input_len);
         r = box_input(box, end.number[FIELD_PID], true, box_read_view, &input, -1, err);
-        if (r < 0 && r != -ERR_NOT_FOUND && r != -ERR_GONE && r != -ERR_INVALID) /* it may have ended already */
-            return r;
+        if (r == -ERR_NOT_FOUND || r == -ERR_GONE || r == -ERR_INVALID) /* it may have ended already */
+            r = 0;
     }
+    box_share_end(box);
+    if (r < 0)
+        return r;
     *ret_pid = end.number[FIELD_PID];
     *ret_started_ms = end.number[FIELD_STARTED_MS];
     return 0;
-}
-
-int box_spawn(struct box *box, const struct exec_request *request, uint64_t *ret_pid, uint64_t *ret_started_ms,
-              struct err *err) {
-    int r = box_share(box, TURN_WAIT_MS, err); /* while it starts: what it goes on with in the background is its own */
-    if (r < 0)
-        return r;
-    r = spawn_shared(box, request, ret_pid, ret_started_ms, err);
-    box_share_end(box);
-    return r;
 }
 
 /* ---- processes ---- */
@@ -212,20 +168,24 @@ struct process_walk {
     unsigned count;
 };
 
-static int process_item(void *user, struct view view, struct err *err) {
+static int exec_process_item(void *user, struct view view, struct err *err) {
     struct process_walk *walk = user;
     if (++walk->count > LIMIT_PROCESSES)
         return err_set(err, ERR_PROTOCOL, "the runner names more than %u processes", LIMIT_PROCESSES);
     struct fields fields;
-    int r = fields_parse(view, &walk->arena, &fields, err);
-    if (r < 0)
-        return r;
+    TRY(fields_parse(view, &walk->arena, &fields, err));
     struct process process = {
         .pid = fields.number[FIELD_PID],
         .started_ms = fields.number[FIELD_STARTED_MS],
         .running = fields.number[FIELD_STATE] == PROCESS_RUNNING,
         .command = fields.text[FIELD_COMMAND] ? fields.text[FIELD_COMMAND] : "",
         .session = fields.text[FIELD_SESSION],
+        .tag = fields.text[FIELD_NOTE],
+        .pty = fields.number[FIELD_FLAGS] & CALL_PTY,
+        .input = fields.number[FIELD_FLAGS] & CALL_STDIN,
+        .cwd = fields.text[FIELD_CWD],
+        .argv = fields.argv,
+        .env = fields.env,
         .result = exec_result_of(walk->box, &fields),
     };
     walk->each(walk->user, &process);
@@ -240,16 +200,15 @@ int box_processes(struct box *box, uint64_t pid, void (*each)(void *user, const 
 
 int verb_processes(struct box *box, uint64_t pid, uint64_t timeout_ms,
                    void (*each)(void *user, const struct process *process), void *user, struct err *err) {
-    static const struct verb_sink sink = {.item = process_item};
+    static const struct verb_sink sink = {.item = exec_process_item};
     autobuf args = buf_max(64);
     if (pid)
         field_number(&args, FIELD_PID, pid);
+    field_number(&args, FIELD_FLAGS, CALL_ALL); /* older runners do not look at it */
     struct process_walk walk = {.box = box, .each = each, .user = user};
     struct verb verb = {
         .op = OP_PS, .args = &args, .watch = -1, .timeout_ms = timeout_ms, .sink = &sink, .user = &walk};
-    autoarena arena = ARENA_EMPTY;
-    struct fields end;
-    int r = verb_run(box, &verb, &arena, &end, err);
+    int r = verb_only(box, &verb, err);
     arena_done(&walk.arena);
     if (r == 0 && pid && walk.count == 0)
         return err_set(err, ERR_NOT_FOUND, "no process %llu", (unsigned long long)pid);
@@ -259,11 +218,9 @@ int verb_processes(struct box *box, uint64_t pid, uint64_t timeout_ms,
 struct output_take {
     struct buf *out;
     struct output_slice slice;
-    bool has_next;
 };
 
-static int output_stat(void *user, struct view view, int *fd, struct err *err) {
-    (void)fd;
+static int exec_output_stat(void *user, struct view view, int *, struct err *err) {
     struct output_take *take = user;
     struct field field;
     int r;
@@ -278,94 +235,71 @@ static int output_stat(void *user, struct view view, int *fd, struct err *err) {
     return r;
 }
 
-static int output_data(void *user, int stream, const uint8_t *data, size_t len, struct err *err) {
-    (void)stream;
+static int exec_output_data(void *user, int, const uint8_t *data, size_t len, struct err *err) {
     struct output_take *take = user;
     buf_put(take->out, data, len);
     return take->out->failed ? err_set(err, ERR_PROTOCOL, "the runner sent more output than asked for") : 0;
 }
 
-static int output_run(struct box *box, const struct buf *args, uint64_t wait_ms, int watch,
-                      const struct verb_sink *sink, struct output_take *take, struct err *err) {
-    const struct verb verb = {.op = OP_OUTPUT,
-                              .args = args,
-                              .watch = watch,
-                              .timeout_ms = wait_ms + VERB_SHORT_MS,
-                              .sink = sink,
-                              .user = take};
-    autoarena arena = ARENA_EMPTY;
-    struct fields end;
-    return verb_run(box, &verb, &arena, &end, err);
+static int exec_output_ask(struct box *box, struct buf *args, uint64_t wait_ms, int watch, const struct verb_sink *sink,
+                           struct output_take *take, struct err *err) {
+    struct verb verb = {.op = OP_OUTPUT,
+                        .args = args,
+                        .watch = watch,
+                        .timeout_ms = wait_ms + VERB_SHORT_MS,
+                        .sink = sink,
+                        .user = take};
+    return verb_only(box, &verb, err);
 }
 
 int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint64_t wait_ms, int watch, struct buf *out,
                struct output_slice *ret_slice, struct err *err) {
-    static const struct verb_sink sink = {.stat = output_stat, .data = output_data};
-    autobuf args = buf_max(256);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_STREAM, (uint64_t)stream);
-    field_number(&args, FIELD_OFFSET, offset);
-    field_number(&args, FIELD_LENGTH, out->max - out->len);
-    field_number(&args, FIELD_WAIT_MS, wait_ms);
+    static const struct verb_sink sink = {.stat = exec_output_stat, .data = exec_output_data};
     struct output_take take = {.out = out, .slice = {.next = offset}};
-    int r = output_run(box, &args, wait_ms, watch, &sink, &take, err);
-    if (r == 0)
-        *ret_slice = take.slice;
-    return r;
+    autobuf args = buf_max(256);
+    verb_put(&args, err, F_NUM(PID, pid), F_NUM(STREAM, (uint64_t)stream), F_NUM(OFFSET, offset),
+             F_NUM(WAIT_MS, wait_ms));
+    field_number(&args, FIELD_LENGTH, out->max - out->len);
+    TRY(exec_output_ask(box, &args, wait_ms, watch, &sink, &take, err));
+    *ret_slice = take.slice;
+    return 0;
 }
 
 int box_output_wait(struct box *box, uint64_t pid, const uint64_t offsets[2], uint64_t wait_ms, int watch,
                     bool *ret_running, struct err *err) {
-    static const struct verb_sink sink = {.stat = output_stat};
-    autobuf args = buf_max(256);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_STREAM, STREAM_STDOUT);
-    field_number(&args, FIELD_OFFSET, offsets[0]);
-    field_number(&args, FIELD_NEXT, offsets[1]);
-    field_number(&args, FIELD_LENGTH, 0);
-    field_number(&args, FIELD_WAIT_MS, wait_ms);
+    static const struct verb_sink sink = {.stat = exec_output_stat};
     struct output_take take = {0};
-    int r = output_run(box, &args, wait_ms, watch, &sink, &take, err);
-    if (r == 0)
-        *ret_running = take.slice.running;
-    return r;
-}
-
-static int signal_send(struct box *box, uint64_t pid, int signal, uint64_t flags, struct err *err) {
-    autobuf args = buf_max(64);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_SIGNAL, (uint64_t)signal);
-    field_number(&args, FIELD_FLAGS, flags);
-    autoarena arena = ARENA_EMPTY;
-    struct fields end;
-    return verb_short(box, OP_SIGNAL, &args, &arena, &end, err);
+    autobuf args = buf_max(256);
+    verb_put(&args, err, F_NUM(PID, pid), F_NUM(STREAM, STREAM_STDOUT), F_NUM(OFFSET, offsets[0]),
+             F_NUM(WAIT_MS, wait_ms));
+    field_number(&args, FIELD_NEXT, offsets[1]);
+    field_number(&args, FIELD_LENGTH, 0); /* absent it would be as much as there is */
+    TRY(exec_output_ask(box, &args, wait_ms, watch, &sink, &take, err));
+    *ret_running = take.slice.running;
+    return 0;
 }
 
 int box_signal(struct box *box, uint64_t pid, int signal, struct err *err) {
-    return signal_send(box, pid, signal, 0, err);
+    return verb_simple(box, OP_SIGNAL, err, F_NUM(PID, pid), F_NUM(SIGNAL, (uint64_t)signal));
 }
 
 int box_signal_tree(struct box *box, uint64_t pid, int signal, struct err *err) {
-    return signal_send(box, pid, signal, CALL_ALL, err);
+    return verb_simple(box, OP_SIGNAL, err, F_NUM(PID, pid), F_NUM(SIGNAL, (uint64_t)signal), F_NUM(FLAGS, CALL_ALL));
+}
+
+int box_signal_wait(struct box *box, uint64_t pid, int signal, bool tree, uint64_t wait_ms, struct err *err) {
+    return verb_simple(box, OP_SIGNAL, err, F_NUM(PID, pid), F_NUM(SIGNAL, (uint64_t)signal),
+                       F_NUM(FLAGS, tree ? CALL_ALL : 0), F_NUM(WAIT_MS, wait_ms));
 }
 
 int box_resize(struct box *box, uint64_t pid, unsigned cols, unsigned rows, struct err *err) {
-    autobuf args = buf_max(64);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_COLS, cols);
-    field_number(&args, FIELD_ROWS, rows);
-    autoarena arena = ARENA_EMPTY;
-    struct fields end;
-    return verb_short(box, OP_RESIZE, &args, &arena, &end, err);
+    return verb_simple(box, OP_RESIZE, err, F_NUM(PID, pid), F_NUM(COLS, cols), F_NUM(ROWS, rows));
 }
 
 int box_input(struct box *box, uint64_t pid, bool close_after, box_reader read_fn, void *user, int watch,
               struct err *err) {
     autobuf args = buf_max(64);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_FLAGS, close_after ? CALL_CLOSE : 0);
+    verb_put(&args, err, F_NUM(PID, pid), F_NUM(FLAGS, close_after ? CALL_CLOSE : 0));
     struct verb verb = {.op = OP_INPUT, .args = &args, .watch = watch, .read_fn = read_fn, .read_user = user};
-    autoarena arena = ARENA_EMPTY;
-    struct fields end;
-    return verb_run(box, &verb, &arena, &end, err);
+    return verb_only(box, &verb, err);
 }

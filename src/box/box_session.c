@@ -1,5 +1,6 @@
-/* The verbs of sessions: open, run, look, wait, stop, end. Called by the doors. The sessions themselves are the runner's
- * (PROTOCOL.md): several daemons see the same ones. Invariant: what a runner tells is bounded and checked here. */
+/* The verbs of sessions: open, run, look, wait, stop, end. Called by the dialects. The sessions themselves belong to
+ * the runner (PROTOCOL.md): several daemons see the same ones. Invariant: a runner's input is bounded and checked
+ * here. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,22 +14,22 @@
 /* How much longer than the times of a call a runner may take to answer it: killing takes time. */
 enum { SESSION_SLACK_MS = 2 * KILL_GRACE_MS + 30000 };
 
-static const char *text_of(const struct fields *fields, enum field_id id) {
+static const char *session_text(const struct fields *fields, enum field_id id) {
     return fields->text[id] ? fields->text[id] : "";
 }
 
-static enum session_state state_of(uint64_t number) {
+static enum session_state session_state(uint64_t number) {
     return number >= SESSION_NEW && number <= SESSION_TERMINATED ? (enum session_state)number : SESSION_COMPLETED;
 }
 
 static struct session session_of(const struct fields *fields) {
     return (struct session){
-        .name = text_of(fields, FIELD_NAME),
-        .cwd = text_of(fields, FIELD_CWD),
-        .command = text_of(fields, FIELD_COMMAND),
+        .name = session_text(fields, FIELD_NAME),
+        .cwd = session_text(fields, FIELD_CWD),
+        .command = session_text(fields, FIELD_COMMAND),
         .note = fields->text[FIELD_NOTE],
         .pid = fields->number[FIELD_PID],
-        .state = state_of(fields->number[FIELD_STATE]),
+        .state = session_state(fields->number[FIELD_STATE]),
         .exited = fields->has[FIELD_EXIT],
         .exit_code = (int)(fields->number[FIELD_EXIT] & 0xff),
         .created_ms = fields->number[FIELD_STARTED_MS],
@@ -42,21 +43,21 @@ static struct session session_of(const struct fields *fields) {
     };
 }
 
-static struct session_result result_of(const struct fields *fields) {
+static struct session_result session_result(const struct fields *fields) {
     return (struct session_result){
-        .state = state_of(fields->number[FIELD_STATE]),
+        .state = session_state(fields->number[FIELD_STATE]),
         .exited = fields->has[FIELD_EXIT],
         .exit_code = (int)(fields->number[FIELD_EXIT] & 0xff),
         .gone = fields->number[FIELD_LEFT],
         .oom_killed = fields->number[FIELD_OOM],
-        .cwd = text_of(fields, FIELD_CWD),
+        .cwd = session_text(fields, FIELD_CWD),
         .from = fields->number[FIELD_FIRST],
         .to = fields->number[FIELD_NEXT],
         .duration_ms = fields->number[FIELD_DURATION_MS],
     };
 }
 
-static int put_name(struct buf *args, const char *name, struct err *err) {
+static int session_name(struct buf *args, const char *name, struct err *err) {
     if (!text_name(name, SESSION_NAME_BYTES))
         return err_set(err, ERR_INVALID, "a session's name is 1 to %u of A-Z a-z 0-9 _ . : @ -", SESSION_NAME_BYTES);
     field_text(args, FIELD_NAME, name);
@@ -65,59 +66,31 @@ static int put_name(struct buf *args, const char *name, struct err *err) {
 
 /* ---- open ---- */
 
-static int put_random_name(struct buf *args, struct err *err) {
+static int session_open_args(const struct session_request *request, struct buf *args, struct err *err) {
     uint8_t bytes[16];
-    char name[2 * sizeof bytes + 1];
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        return err_set(err, ERR_INTERNAL, "there are no random numbers");
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(name + 2 * i, 3, "%02x", bytes[i]);
-    field_text(args, FIELD_NAME, name);
-    return 0;
-}
-
-static int put_rows(struct buf *args, enum field_id id, const char *const *rows, size_t max, struct err *err) {
-    size_t count = 0;
-    for (; rows && rows[count]; count++)
-        field_text(args, id, rows[count]);
-    return count > max ? err_set(err, ERR_TOO_LARGE, "more than %zu variables", max) : 0;
-}
-
-static int open_args(const struct session_request *request, struct buf *args, struct err *err) {
-    int r = request->name ? put_name(args, request->name, err) : put_random_name(args, err);
-    if (r == 0 && request->cwd)
-        r = verb_path(args, FIELD_CWD, request->cwd, err);
-    if (r == 0)
-        r = put_rows(args, FIELD_ENV, request->env, LIMIT_ENV_COUNT - 8, err);
-    if (r == 0)
-        r = put_rows(args, FIELD_SECRET, request->secrets, LIMIT_SECRETS, err);
-    if (r < 0)
-        return r;
-    if (request->shell)
-        field_text(args, FIELD_SHELL, request->shell);
-    field_text(args, FIELD_USER, request->root ? "root" : "agent");
-    field_number(args, FIELD_COLS, request->cols);
-    field_number(args, FIELD_ROWS, request->rows);
-    if (request->note)
-        field_text(args, FIELD_NOTE, request->note);
-    if (request->quiet_ms)
-        field_number(args, FIELD_QUIET_MS, request->quiet_ms);
-    field_number(args, FIELD_FLAGS, request->plain ? CALL_PLAIN : 0);
-    return args->failed
-               ? err_set(err, ERR_TOO_LARGE, "the variables are larger than %u bytes together", LIMIT_CALL_ARGS_BYTES)
-               : 0;
+    char random[2 * sizeof bytes + 1];
+    if (!request->name && getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return err_set(err, ERR_INTERNAL, "the kernel gave no random numbers for a session's name");
+    if (!request->name)
+        text_hex(random, bytes, sizeof bytes);
+    int r = session_name(args, request->name ? request->name : random, err)
+            ?: verb_rows(args, FIELD_ENV, request->env, LIMIT_ENV_COUNT - 8, "variables", err)
+            ?: verb_rows(args, FIELD_SECRET, request->secrets, LIMIT_SECRETS, "secrets", err)
+            ?: verb_put(args, err, F_PATH(CWD, request->cwd), F_TEXT(SHELL, request->shell),
+        F_TEXT(USER, request->root ? "root" : "agent"), F_NUM(COLS, request->cols),
+        F_NUM(ROWS, request->rows), F_TEXT(NOTE, request->note), F_NUM(QUIET_MS, request->quiet_ms),
+        F_NUM(FLAGS, request->plain ? CALL_PLAIN : 0));
+    if (r == 0 && args->failed)
+        r = err_set(err, ERR_TOO_LARGE, "the variables are larger than %u bytes together", LIMIT_CALL_ARGS_BYTES);
+    return r;
 }
 
 int box_session_open(struct box *box, const struct session_request *request, struct arena *arena,
                      struct session *ret_session, bool *ret_created, struct err *err) {
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    int r = open_args(request, &args, err);
-    if (r == 0)
-        r = box_share(box, TURN_WAIT_MS, err);
-    if (r < 0)
-        return r;
+    TRY(session_open_args(request, &args, err) ?: box_share(box, SHARE_WAIT_MS, err));
     struct fields end;
-    r = verb_short(box, OP_SESSION, &args, arena, &end, err);
+    int r = verb_short(box, OP_SESSION, &args, arena, &end, err);
     box_share_end(box);
     if (r < 0)
         return r;
@@ -127,106 +100,68 @@ int box_session_open(struct box *box, const struct session_request *request, str
 }
 
 void box_session_begin(struct box *box, const struct session_request *request) {
-    struct err ignored;
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    if (wire_features(box->wire) & FEATURE_SESSION && open_args(request, &args, &ignored) == 0)
-        (void)call_tell(box->wire, OP_SESSION, &args, &ignored);
+    if (wire_features(box->wire) & FEATURE_SESSION && session_open_args(request, &args, ERR_IGNORED) == 0)
+        (void)call_tell(box->wire, OP_SESSION, &args, ERR_IGNORED);
 }
 
 /* ---- run ---- */
 
-static int run_stat(void *user, struct view view, int *fd, struct err *err) {
-    (void)fd;
-    const struct exec_sink *sink = user;
-    struct field field;
-    while (sink->started && field_next(&view, &field, err) > 0)
-        if (field.id == FIELD_PID)
-            return sink->started(sink->user, field.number);
-    return 0;
-}
-
-static int run_data(void *user, int stream, const uint8_t *data, size_t len, struct err *err) {
-    (void)stream;
-    (void)err;
-    const struct exec_sink *sink = user;
-    return sink->output(sink->user, STREAM_STDOUT, data, len);
-}
-
-static int run_idle(void *user) {
-    const struct exec_sink *sink = user;
-    return sink->idle(sink->user);
-}
-
-static int run_args(const struct session_run *run, struct buf *args, struct err *err) {
-    int r = put_name(args, run->name, err);
-    if (r == 0 && run->cwd)
-        r = verb_path(args, FIELD_CWD, run->cwd, err);
-    if (r < 0)
-        return r;
-    field_text(args, FIELD_COMMAND, run->command);
-    if (run->hard_ms)
-        field_number(args, FIELD_TIMEOUT_MS, run->hard_ms);
-    if (run->wait_ms)
-        field_number(args, FIELD_WAIT_MS, run->wait_ms);
-    if (run->quiet_ms)
-        field_number(args, FIELD_QUIET_MS, run->quiet_ms);
-    field_number(args, FIELD_FLAGS, (run->background ? CALL_BACKGROUND : 0) | (run->attended ? CALL_ATTENDED : 0));
-    return args->failed ? err_set(err, ERR_TOO_LARGE, "the command is larger than %u bytes", LIMIT_CALL_ARGS_BYTES) : 0;
-}
-
 int box_session_run(struct box *box, const struct session_run *run, const struct exec_sink *sink, int watch,
                     struct arena *arena, struct session_result *ret_result, struct err *err) {
-    static const struct verb_sink to_sink = {.stat = run_stat, .data = run_data};
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    int r = run_args(run, &args, err);
+    uint64_t flags = (run->background ? CALL_BACKGROUND : 0) | (run->attended ? CALL_ATTENDED : 0);
+    int r = session_name(&args, run->name, err)
+                ?: verb_put(&args, err, F_PATH(CWD, run->cwd), F_TEXT(COMMAND, run->command),
+                            F_NUM(TIMEOUT_MS, run->hard_ms), F_NUM(WAIT_MS, run->wait_ms),
+                            F_NUM(QUIET_MS, run->quiet_ms), F_NUM(FLAGS, flags));
+    if (r == 0 && args.failed)
+        r = err_set(err, ERR_TOO_LARGE, "the command is larger than %u bytes", LIMIT_CALL_ARGS_BYTES);
     if (r == 0)
-        r = box_share(box, TURN_WAIT_MS, err);
+        r = box_share(box, SHARE_WAIT_MS, err);
     if (r < 0)
         return r;
-    struct verb verb = {
-        .op = OP_SESSION_RUN, .args = &args, .watch = watch, .sink = &to_sink, .user = (void *)(uintptr_t)sink};
-    if (sink->idle) {
-        verb.idle = run_idle;
-        verb.idle_ms = sink->idle_ms;
-    }
-    if (run->wait_ms)
-        verb.timeout_ms = run->wait_ms + SESSION_SLACK_MS;
+    struct verb verb = {.op = OP_SESSION_RUN,
+                        .args = &args,
+                        .watch = watch,
+                        .timeout_ms = run->wait_ms ? run->wait_ms + SESSION_SLACK_MS : 0,
+                        .sink = &verb_exec_sink,
+                        .user = (void *)(uintptr_t)sink};
+    verb_exec_idle(&verb, sink);
     struct fields end;
     r = verb_run(box, &verb, arena, &end, err);
     box_share_end(box);
     if (r == 0)
-        *ret_result = result_of(&end);
+        *ret_result = session_result(&end);
     return r;
 }
 
 /* ---- look ---- */
 
-struct session_walk {
+struct box_session_walk {
     void (*each)(void *user, const struct session *session);
     void *user;
-    struct arena *arena; /* NULL: texts only last while they are told */
+    struct arena *arena; /* NULL: texts last only for the call of `each` */
     unsigned count;
 };
 
-static int walk_item(void *user, struct view view, struct err *err) {
-    struct session_walk *walk = user;
+static int session_item(void *user, struct view view, struct err *err) {
+    struct box_session_walk *walk = user;
     if (++walk->count > 2 * LIMIT_SESSIONS)
         return err_set(err, ERR_PROTOCOL, "the runner names more than %u sessions", LIMIT_SESSIONS);
     autoarena own = ARENA_EMPTY;
     struct fields fields;
-    int r = fields_parse(view, walk->arena ? walk->arena : &own, &fields, err);
-    if (r < 0)
-        return r;
+    TRY(fields_parse(view, walk->arena ? walk->arena : &own, &fields, err));
     struct session session = session_of(&fields);
     walk->each(walk->user, &session);
     return 0;
 }
 
-static int walk_run(struct box *box, const char *name, uint64_t timeout_ms, uint64_t wait_ms, int watch,
-                    struct session_walk *walk, struct err *err) {
-    static const struct verb_sink sink = {.item = walk_item};
+static int session_walk(struct box *box, const char *name, uint64_t timeout_ms, uint64_t wait_ms, int watch,
+                        struct box_session_walk *walk, struct err *err) {
+    static const struct verb_sink sink = {.item = session_item};
     autobuf args = buf_max(512);
-    if (name && put_name(&args, name, err) < 0)
+    if (name && session_name(&args, name, err) < 0)
         return -err->code;
     if (wait_ms)
         field_number(&args, FIELD_WAIT_MS, wait_ms);
@@ -236,9 +171,7 @@ static int walk_run(struct box *box, const char *name, uint64_t timeout_ms, uint
                         .timeout_ms = timeout_ms + wait_ms,
                         .sink = &sink,
                         .user = walk};
-    autoarena arena = ARENA_EMPTY;
-    struct fields end;
-    int r = verb_run(box, &verb, &arena, &end, err);
+    int r = verb_only(box, &verb, err);
     if (r == 0 && name && walk->count == 0)
         return err_set(err, ERR_NOT_FOUND, "no session '%s'", name);
     return r;
@@ -246,8 +179,8 @@ static int walk_run(struct box *box, const char *name, uint64_t timeout_ms, uint
 
 int box_sessions(struct box *box, const char *name, void (*each)(void *user, const struct session *session), void *user,
                  struct err *err) {
-    struct session_walk walk = {.each = each, .user = user};
-    return walk_run(box, name, VERB_SHORT_MS, 0, -1, &walk, err);
+    struct box_session_walk walk = {.each = each, .user = user};
+    return session_walk(box, name, VERB_SHORT_MS, 0, -1, &walk, err);
 }
 
 /* ---- what runs ---- */
@@ -259,7 +192,7 @@ struct running_walk {
     unsigned shell_count;
 };
 
-static void running_add(struct running_walk *walk, const char *command) {
+static void session_running_add(struct running_walk *walk, const char *command) {
     struct running *running = &walk->running;
     size_t len = strlen(running->text), room = sizeof running->text - len;
     autobuf name = buf_max(RUNNING_NAME_BYTES);
@@ -275,47 +208,46 @@ static void running_session(void *user, const struct session *session) {
     if (walk->shell_count < LIMIT_SESSIONS && session->pid)
         walk->shells[walk->shell_count++] = session->pid;
     if (session->state == SESSION_RUNNING || session->state == SESSION_QUIET)
-        running_add(walk, session->command);
+        session_running_add(walk, session->command);
 }
 
-static void running_process(void *user, const struct process *process) {
+static void session_running_process(void *user, const struct process *process) {
     struct running_walk *walk = user;
     for (unsigned i = 0; i < walk->shell_count; i++)
         if (walk->shells[i] == process->pid)
             return;
     if (process->running)
-        running_add(walk, process->command);
+        session_running_add(walk, process->command);
 }
 
 int box_running(struct box *box, uint64_t timeout_ms, struct running *ret_running, struct err *err) {
     autoarena arena = ARENA_EMPTY;
     struct running_walk running = {.secrets = {.arena = &arena}};
-    struct session_walk walk = {.each = running_session, .user = &running};
+    struct box_session_walk walk = {.each = running_session, .user = &running};
     redact_env(&running.secrets, (const char *const *)box->spec.env);
-    int r = walk_run(box, NULL, timeout_ms, 0, -1, &walk, err);
-    if (r == 0)
-        r = verb_processes(box, 0, timeout_ms, running_process, &running, err);
+    int r = session_walk(box, NULL, timeout_ms, 0, -1, &walk, err)
+                ?: verb_processes(box, 0, timeout_ms, session_running_process, &running, err);
     if (r == 0)
         *ret_running = running.running;
     return r;
 }
 
-static void walk_keep(void *user, const struct session *session) {
+static void session_keep(void *user, const struct session *session) {
     *(struct session *)user = *session;
 }
 
 int box_session_wait(struct box *box, const char *name, uint64_t wait_ms, int watch, struct arena *arena,
                      struct session *ret_session, struct err *err) {
-    struct session_walk walk = {.each = walk_keep, .user = ret_session, .arena = arena};
-    return walk_run(box, name, VERB_SHORT_MS, wait_ms, watch, &walk, err);
+    struct box_session_walk walk = {.each = session_keep, .user = ret_session, .arena = arena};
+    return session_walk(box, name, VERB_SHORT_MS, wait_ms, watch, &walk, err);
 }
 
 /* ---- end ---- */
 
-static int end_run(struct box *box, const char *name, uint64_t flags, struct arena *arena, struct fields *ret_end,
-                   struct err *err) {
+static int session_end_run(struct box *box, const char *name, uint64_t flags, struct arena *arena,
+                           struct fields *ret_end, struct err *err) {
     autobuf args = buf_max(512);
-    if (name && put_name(&args, name, err) < 0)
+    if (name && session_name(&args, name, err) < 0)
         return -err->code;
     field_number(&args, FIELD_FLAGS, flags);
     return verb_short(box, OP_SESSION_END, &args, arena, ret_end, err);
@@ -324,14 +256,14 @@ static int end_run(struct box *box, const char *name, uint64_t flags, struct are
 int box_session_stop(struct box *box, const char *name, struct arena *arena, struct session_result *ret_result,
                      struct err *err) {
     struct fields end;
-    int r = end_run(box, name, 0, arena, &end, err);
+    int r = session_end_run(box, name, 0, arena, &end, err);
     if (r == 0)
-        *ret_result = result_of(&end);
+        *ret_result = session_result(&end);
     return r;
 }
 
 int box_session_end(struct box *box, const char *name, bool leave, struct err *err) {
     autoarena arena = ARENA_EMPTY;
     struct fields end;
-    return end_run(box, name, CALL_ALL | (leave ? CALL_LEAVE : 0), &arena, &end, err);
+    return session_end_run(box, name, CALL_ALL | (leave ? CALL_LEAVE : 0), &arena, &end, err);
 }

@@ -1,5 +1,10 @@
-/* The verb that listens: changes of files, told as they come. Called by the doors. Invariant: only the wire is held, never
- * the box, so that who listens keeps no box awake; records are decoded one at a time into memory of fixed size. */
+/* The verbs of changes: watch reports them as they come, diff what differs from the template. Called by the dialects.
+ * Invariant: a watch holds the wire alone and never the box, so that it keeps no box awake. Records are decoded one
+ * at a time into memory of fixed size, and a runner that sends more than was asked for is broken.
+ *
+ * In a container the runner cannot know what differs. There the engine is asked, which reports names alone, and
+ * nothing of a workspace that is mounted into the container. The rest is looked up through the box where the
+ * workspace is its own. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +13,8 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "box/file.h"
+#include "base/path.h"
+#include "box/verb.h"
 
 struct box_watch {
     struct wire *wire;
@@ -28,6 +34,8 @@ static int watch_item(struct box_watch *watch, struct view view, struct err *err
             change.known |= field.id == FIELD_INODE;
         } else if (field.id == FIELD_EVENT) {
             kind = field.number;
+        } else if (field.id == FIELD_STATE) {
+            change.out = field.number;
         } else if (field.id == FIELD_PATH) {
             r = verb_text(watch->path, sizeof watch->path, &field, err);
             change.path = watch->path;
@@ -100,7 +108,11 @@ int box_watch_open(struct box *box, const struct watch_request *request, struct 
         return r;
     if ((request->all || include || exclude) && !(wire_features(box->wire) & FEATURE_SEARCH))
         return err_set(err, ERR_UNSUPPORTED, "the runner of box %s cannot watch like that", box->id);
-    field_number(&args, FIELD_FLAGS, (request->recursive ? CALL_RECURSIVE : 0) | (request->all ? CALL_ALL : 0));
+    uint64_t flags = (request->recursive ? CALL_RECURSIVE : 0) | (request->all ? CALL_ALL : 0);
+    r = verb_rights(box, request->rights, false, &args, &flags, err);
+    if (r < 0)
+        return r;
+    field_number(&args, FIELD_FLAGS, flags);
     struct box_watch *watch = xcalloc(1, sizeof *watch);
     watch->wire = wire_ref(box->wire);
     r = call_open(watch->wire, OP_WATCH, &args, NULL, 0, false, &watch->call, err);
@@ -131,4 +143,113 @@ int box_watch(struct box *box, const struct watch_request *request, const struct
     struct box_watch *handle;
     int r = box_watch_open(box, request, &handle, err);
     return r < 0 ? r : box_watch_run(handle, sink, watch, err);
+}
+
+/* ---- diff ---- */
+
+struct diff {
+    int (*each)(void *user, const struct file_change *change);
+    void *user;
+    uint64_t left;
+    char path[LIMIT_PATH_BYTES + 1];
+};
+
+static int watch_diff_item(void *user, struct view view, struct err *err) {
+    struct diff *diff = user;
+    struct file_change change = {.type = FILE_OTHER};
+    struct field field;
+    int next;
+    if (diff->left-- == 0)
+        return err_set(err, ERR_PROTOCOL, "the runner sent more than was asked for");
+    while ((next = field_next(&view, &field, err)) > 0) {
+        if (field.id == FIELD_EVENT)
+            change.event = (enum watch_event)field.number;
+        else if (field.id == FIELD_TYPE)
+            change.type = (enum file_type)field.number;
+        else if (field.id == FIELD_SIZE)
+            change.size = field.number;
+        else if (field.id == FIELD_PATH && field.len < sizeof diff->path) {
+            memcpy(diff->path, field.data, field.len);
+            diff->path[field.len] = 0;
+            change.path = diff->path;
+        }
+    }
+    if (next < 0)
+        return next;
+    if (!change.path || change.event < WATCH_CREATED || change.event > WATCH_REMOVED)
+        return err_set(err, ERR_PROTOCOL, "the runner reported a change without its name or kind");
+    return diff->each(diff->user, &change);
+}
+
+/* ---- what an engine knows ---- */
+
+struct engine_diff {
+    struct box *box;
+    struct diff *diff;
+    bool workspace; /* the engine reported some of it, so it reports all of it */
+};
+
+static int watch_engine_change(void *user, const struct file_change *change) {
+    struct engine_diff *engine = user;
+    struct file_change whole = *change;
+    struct file_stat stat;
+    autoarena arena = ARENA_EMPTY;
+    engine->workspace |= path_within(change->path, box_workspace(engine->box));
+    if (change->event != WATCH_REMOVED && change->type == FILE_OTHER &&
+        box_stat(engine->box, change->path, &arena, &stat, ERR_IGNORED) == 0) {
+        whole.type = stat.type;
+        whole.size = stat.type == FILE_DIR ? 0 : stat.size;
+    }
+    engine->diff->left--;
+    return engine->diff->each(engine->diff->user, &whole);
+}
+
+static int watch_engine_file(void *user, const struct file_stat *stat) {
+    struct engine_diff *engine = user;
+    struct file_change change = {.path = stat->path,
+                                 .event = WATCH_CREATED,
+                                 .type = stat->type,
+                                 .size = stat->type == FILE_DIR ? 0 : stat->size};
+    engine->diff->left--;
+    return engine->diff->each(engine->diff->user, &change);
+}
+
+static bool watch_own_workspace(const struct box *box) {
+    for (size_t i = 0; i < box->spec.mount_count; i++)
+        if (strcmp(box->spec.mounts[i].target, box_workspace(box)) == 0)
+            return false;
+    return true;
+}
+
+static int watch_diff_by_engine(struct box *box, struct diff *diff, int watch, bool *ret_truncated, struct err *err) {
+    struct engine_diff engine = {.box = box, .diff = diff};
+    bool truncated = false;
+    int r = box->ops->diff(box->backend, &box->spec, diff->left, watch_engine_change, &engine, &truncated, err);
+    if (r == 0 && !truncated && !engine.workspace && watch_own_workspace(box)) {
+        struct list_request list = {.path = box_workspace(box), .depth = LIMIT_LIST_DEPTH, .limit = diff->left};
+        if (diff->left)
+            r = box_list(box, &list, watch, watch_engine_file, &engine, &truncated, err);
+        else
+            truncated = true;
+    }
+    if (r == 0)
+        *ret_truncated = truncated;
+    return r;
+}
+
+int box_diff(struct box *box, uint64_t limit, int watch, int (*each)(void *user, const struct file_change *change),
+             void *user, bool *ret_truncated, struct err *err) {
+    static const struct verb_sink sink = {.item = watch_diff_item};
+    struct diff diff = {.each = each, .user = user, .left = limit};
+    if (box->ops->diff)
+        return watch_diff_by_engine(box, &diff, watch, ret_truncated, err);
+    autobuf args = buf_max(64);
+    autoarena arena = ARENA_EMPTY;
+    struct fields end;
+    field_number(&args, FIELD_LIMIT, limit);
+    struct verb verb = {.op = OP_DIFF, .args = &args, .watch = watch, .sink = &sink, .user = &diff};
+    int r = verb_run(box, &verb, &arena, &end, err);
+    if (r == 0)
+        *ret_truncated = end.number[FIELD_TRUNCATED];
+    return r == -ERR_PROTOCOL ? verb_broken(box, err) : r;
 }

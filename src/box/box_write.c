@@ -1,6 +1,7 @@
-/* The verb of writing: whole or not at all. Called by the doors. Three ways, the cheapest that fits: small contents
- * travel with the call; on this machine larger ones are written straight into the new file's descriptor; else they are
- * streamed. Invariant: the file becomes visible only with EOF, so whatever fails before leaves the old one. */
+/* The verbs of writing and editing: completely or not at all. Called by the dialects and tools. Contents go one of
+ * three ways, the cheapest that fits: small ones travel with the call; on this machine larger ones are written
+ * straight into the new file's descriptor; others are streamed. Invariants: the file becomes visible only with EOF,
+ * so a failure before that leaves the old one. Data of a failed edit is bounded, since it comes from a box. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "box/file.h"
+#include "box/verb.h"
 
 enum { WRITE_PIECE_BYTES = 256 << 10 };
 
@@ -20,21 +21,26 @@ struct box_write {
     int fd;
 };
 
+static bool write_as_root(const struct write_request *request) {
+    return request->root || (request->rights && request->rights->root);
+}
+
 static int write_args(const struct box *box, const struct write_request *request, uint64_t flags, struct buf *args,
                       struct err *err) {
-    int r = verb_path(args, FIELD_PATH, request->path, err);
-    if (request->mode)
-        field_number(args, FIELD_MODE, request->mode);
+    flags |= (request->parents ? CALL_PARENTS : 0) | (request->append ? CALL_APPEND : 0);
+    bool root = write_as_root(request);
+    if (root)
+        flags |= CALL_ROOT | (request->append ? 0 : CALL_OVERWRITE);
+    int r = verb_rights(box, request->rights, true, args, &flags, err);
+    if (r == 0 && request->attributes_len)
+        field_bytes(args, FIELD_ATTRS, request->attributes, request->attributes_len);
+    if (r == 0)
+        r = verb_put(args, err, F_PATH(PATH, request->path), F_NUM(MODE, request->mode),
+                     F_TEXT(IF_MATCH, request->if_match), F_NUM(FLAGS, flags));
     if (request->size >= 0)
         field_number(args, FIELD_SIZE, (uint64_t)request->size);
-    if (request->if_match)
-        field_text(args, FIELD_IF_MATCH, request->if_match);
-    flags |= (request->parents ? CALL_PARENTS : 0) | (request->append ? CALL_APPEND : 0);
-    if (request->root)
-        flags |= CALL_ROOT | (request->append ? 0 : CALL_OVERWRITE);
-    if (r == 0 && request->root)
+    if (r == 0 && root)
         r = verb_root(box, err);
-    field_number(args, FIELD_FLAGS, flags);
     return r < 0 ? r : args->failed ? err_set(err, ERR_TOO_LARGE, "the arguments are too long") : 0;
 }
 
@@ -51,16 +57,14 @@ static void write_result(const struct fields *end, bool *ret_created, struct fil
 /* ---- in two steps, into a descriptor ---- */
 
 static bool write_can_pass(const struct box *box, const struct write_request *request) {
-    return !request->append && !request->root && (wire_features(box->wire) & FEATURE_PASS_FD);
+    return !request->append && !write_as_root(request) && (wire_features(box->wire) & FEATURE_PASS_FD);
 }
 
 /* STAT with the descriptor of the new file; NULL fd means the runner would rather be sent the bytes. */
 static int write_open_fd(struct call *call, int *ret_fd, struct err *err) {
     struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + VERB_SHORT_MS};
     struct event event;
-    int r = call_next(call, &wait, &event, err);
-    if (r < 0)
-        return r;
+    TRY(call_next(call, &wait, &event, err));
     if (event.kind != EVENT_STAT || event.fd < 0) {
         fd_close(&event.fd);
         return err_set(err, ERR_PROTOCOL, "the runner did not pass the new file's descriptor");
@@ -78,15 +82,11 @@ int box_write_open(struct box *box, const struct write_request *request, int *re
         return 0;
     }
     autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    int r = write_args(box, request, CALL_WANT_FD, &args, err);
-    if (r < 0)
-        return r;
+    TRY(write_args(box, request, CALL_WANT_FD, &args, err));
     struct call *call;
-    r = call_open(box->wire, OP_WRITE, &args, NULL, 0, false, &call, err);
-    if (r < 0)
-        return r;
+    TRY(call_open(box->wire, OP_WRITE, &args, NULL, 0, false, &call, err));
     autofd fd = -1;
-    r = write_open_fd(call, &fd, err);
+    int r = write_open_fd(call, &fd, err);
     if (r < 0) {
         call_close(call);
         return r;
@@ -125,7 +125,7 @@ void box_write_abort(struct box_write *write) {
 
 /* ---- in one ---- */
 
-/* What the client has sent so far, read ahead to see whether it is small. */
+/* The client's bytes so far, read ahead to see whether the content is small. */
 struct content {
     box_reader read_fn;
     void *user;
@@ -134,7 +134,7 @@ struct content {
     bool whole; /* data[at..len] is all that is left */
 };
 
-static int content_read_ahead(struct content *content, size_t size, struct err *err) {
+static int write_content_read_ahead(struct content *content, size_t size, struct err *err) {
     while (content->len < size) {
         ssize_t n = content->read_fn(content->user, content->data + content->len, size - content->len, err);
         if (n < 0)
@@ -147,7 +147,7 @@ static int content_read_ahead(struct content *content, size_t size, struct err *
     return 0;
 }
 
-static ssize_t content_next(void *user, void *data, size_t size, struct err *err) {
+static ssize_t write_content_next(void *user, void *data, size_t size, struct err *err) {
     struct content *content = user;
     size_t held = content->len - content->at;
     if (held == 0)
@@ -158,7 +158,7 @@ static ssize_t content_next(void *user, void *data, size_t size, struct err *err
     return (ssize_t)n;
 }
 
-static int pwrite_all(int fd, const uint8_t *data, size_t len, uint64_t offset) {
+static int write_pwrite_all(int fd, const uint8_t *data, size_t len, uint64_t offset) {
     while (len > 0) {
         ssize_t n = pwrite(fd, data, len, (off_t)offset);
         if (n < 0 && errno != EINTR)
@@ -178,14 +178,14 @@ static int write_into(const struct write_request *request, int fd, struct conten
     while (n > 0) {
         if (offset + n > request->max)
             return write_too_large(request, err);
-        int r = pwrite_all(fd, content->data, n, offset);
+        int r = write_pwrite_all(fd, content->data, n, offset);
         if (r < 0)
             return err_errno(err, -r, "writing '%s'", request->path);
         offset += n;
         content->len = 0;
         if (content->whole)
             break;
-        r = content_read_ahead(content, WRITE_PIECE_BYTES, err);
+        r = write_content_read_ahead(content, WRITE_PIECE_BYTES, err);
         if (r < 0)
             return r;
         n = content->len;
@@ -197,11 +197,9 @@ static int write_passing(struct box *box, const struct write_request *request, s
                          bool *ret_created, struct file_stat *ret_stat, struct err *err) {
     int fd;
     struct box_write *write;
-    int r = box_write_open(box, request, &fd, &write, err);
-    if (r < 0)
-        return r;
+    TRY(box_write_open(box, request, &fd, &write, err));
     content->data = xrealloc(content->data, WRITE_PIECE_BYTES);
-    r = write_into(request, fd, content, err);
+    int r = write_into(request, fd, content, err);
     if (r < 0) {
         box_write_abort(write);
         return r;
@@ -213,22 +211,18 @@ static int write_passing(struct box *box, const struct write_request *request, s
 static int write_sending(struct box *box, const struct write_request *request, struct content *content, int watch,
                          bool *ret_created, struct file_stat *ret_stat, struct err *err) {
     autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    int r = write_args(box, request, 0, &args, err);
-    if (r < 0)
-        return r;
+    TRY(write_args(box, request, 0, &args, err));
     struct call *call;
     bool small = content->whole;
-    r = call_open(box->wire, OP_WRITE, &args, content->data, small ? content->len : 0, small, &call, err);
-    if (r < 0)
-        return r;
+    TRY(call_open(box->wire, OP_WRITE, &args, content->data, small ? content->len : 0, small, &call, err));
     struct verb verb = {.op = OP_WRITE,
                         .watch = watch,
-                        .read_fn = small ? NULL : content_next,
+                        .read_fn = small ? NULL : write_content_next,
                         .read_user = content,
                         .input_max = request->max};
     autoarena arena = ARENA_EMPTY;
     struct fields end;
-    r = verb_finish(box, call, &verb, &arena, &end, err);
+    int r = verb_finish(box, call, &verb, &arena, &end, err);
     if (r == 0)
         write_result(&end, ret_created, ret_stat);
     return r;
@@ -239,8 +233,8 @@ int box_write(struct box *box, const struct write_request *request, box_reader r
     if (request->size >= 0 && (uint64_t)request->size > request->max)
         return write_too_large(request, err);
     struct content content = {.read_fn = read_fn, .user = user, .data = xmalloc(LIMIT_FRAME_PAYLOAD_BYTES + 1)};
-    /* One byte more than a frame holds tells small from large. */
-    int r = content_read_ahead(&content, LIMIT_FRAME_PAYLOAD_BYTES + 1, err);
+    /* One byte more than a frame holds shows whether it is small. */
+    int r = write_content_read_ahead(&content, LIMIT_FRAME_PAYLOAD_BYTES + 1, err);
     if (r == 0 && content.whole && content.len > request->max)
         r = write_too_large(request, err);
     if (r == 0 && (content.whole || !write_can_pass(box, request)))
@@ -249,4 +243,107 @@ int box_write(struct box *box, const struct write_request *request, box_reader r
         r = write_passing(box, request, &content, ret_created, ret_stat, err);
     free(content.data);
     return r;
+}
+
+/* ---- editing ---- */
+
+enum { NEAR_MAX = 16 };
+
+static const uint64_t edit_flags[] = {[EDIT_STRING] = 0,
+                                      [EDIT_LINES] = CALL_LINES,
+                                      [EDIT_REGEX] = CALL_REGEX,
+                                      [EDIT_WHOLE] = CALL_OVERWRITE,
+                                      [EDIT_APPEND] = CALL_APPEND};
+
+struct edit_call {
+    const char *part[2];
+    size_t left[2];
+    struct arena *arena;
+    struct edit_result *result;
+};
+
+static ssize_t write_edit_read(void *user, void *data, size_t size, struct err *) {
+    struct edit_call *call = user;
+    int i = call->left[0] ? 0 : 1;
+    size_t n = call->left[i] < size ? call->left[i] : size;
+    if (n)
+        memcpy(data, call->part[i], n);
+    call->part[i] += n;
+    call->left[i] -= n;
+    return (ssize_t)n;
+}
+
+static int write_edit_item(void *user, struct view fields, struct err *err) {
+    struct edit_call *call = user;
+    struct edit_result *result = call->result;
+    struct edit_line line = {0};
+    struct field field;
+    int r;
+    while ((r = field_next(&fields, &field, err)) > 0) {
+        if (field.id == FIELD_FILES)
+            result->count = field.number;
+        else if (field.id == FIELD_STATE)
+            result->how = field.number == EDIT_NEAR_SPACES    ? EDIT_NEAR_SPACES
+                          : field.number == EDIT_NEAR_OUTSIDE ? EDIT_NEAR_OUTSIDE
+                                                              : EDIT_NEAR_ALIKE;
+        else if (field.id == FIELD_LINE)
+            line.line = field.number;
+        else if (field.id == FIELD_TEXT)
+            line.text = arena_copy(call->arena, field.data, field.len), line.len = field.len;
+    }
+    if (r < 0)
+        return r;
+    result->judged = true;
+    if (!result->near)
+        result->near = arena_alloc(call->arena, NEAR_MAX * sizeof *result->near);
+    if (line.line && line.text && result->near_count < NEAR_MAX)
+        result->near[result->near_count++] = line;
+    return 0;
+}
+
+int box_edit(struct box *box, const struct edit_request *request, struct arena *arena, int watch,
+             struct edit_result *ret_result, struct err *err) {
+    static const struct verb_sink sink = {.item = write_edit_item};
+    *ret_result = (struct edit_result){0};
+    uint64_t flags = edit_flags[request->kind] | (request->all ? CALL_ALL : 0) | (request->text ? CALL_TEXT : 0) |
+                     (request->parents ? CALL_PARENTS : 0) | (request->create ? CALL_CREATE : 0) |
+                     (request->root ? CALL_ROOT : 0);
+    bool plain = request->kind == EDIT_STRING && !request->text && !request->first && !request->last &&
+                 !request->if_match && !request->author;
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    int r = verb_put(&args, err, F_PATH(PATH, request->path), F_NUM(LENGTH, request->old_len), F_NUM(FLAGS, flags),
+                     F_NUM(FIRST, request->first), F_NUM(LAST, request->last), F_TEXT(IF_MATCH, request->if_match),
+                     F_NUM(AUTHOR, request->author));
+    field_number(&args, FIELD_SIZE, request->old_len + request->new_len);
+    if (request->sha256)
+        field_bytes(&args, FIELD_SHA256, request->sha256, 32);
+    if (r == 0 && request->root)
+        r = verb_root(box, err);
+    if (r < 0)
+        return r;
+    if (!plain && !(wire_features(box->wire) & FEATURE_EDIT))
+        return err_set(err, ERR_UNSUPPORTED,
+                       "this box was started by an older cubby, whose runner cannot do that: restart the box");
+    if (request->old_len == 0 && (request->kind == EDIT_STRING || request->kind == EDIT_REGEX))
+        return err_set(err, ERR_INVALID, "the text to replace is empty");
+    struct edit_call call = {
+        {request->old, request->new_text}, {request->old_len, request->new_len}, arena, ret_result};
+    struct verb verb = {.op = OP_EDIT,
+                        .args = &args,
+                        .watch = watch,
+                        .sink = &sink,
+                        .user = &call,
+                        .read_fn = write_edit_read,
+                        .read_user = &call};
+    struct fields end;
+    TRY(verb_run(box, &verb, arena, &end, err));
+    file_from_fields(&end, &ret_result->stat);
+    ret_result->count = end.number[FIELD_FILES];
+    ret_result->line = end.number[FIELD_LINE];
+    ret_result->lines = end.number[FIELD_LINES];
+    ret_result->created = end.number[FIELD_CREATED];
+    ret_result->hashed = end.len[FIELD_SHA256] == sizeof ret_result->sha256;
+    if (ret_result->hashed)
+        memcpy(ret_result->sha256, end.text[FIELD_SHA256], sizeof ret_result->sha256);
+    return 0;
 }

@@ -1,6 +1,6 @@
-/* From a request's image and container to a spec's. Called by policy. Invariant: an image is allowed by what it is, not
- * by how its name is spelled, and no request can name the images that boxes of others became. */
-#include "box/container.h"
+/* From a request's image and container to a spec's. Called by policy. Invariant: an image is allowed by its
+ * canonical name, not by its spelling, and no request can name the images made from other users' boxes. */
+#include "box/policy.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { USER_BYTES = 64, PLATFORM_BYTES = 64, RUNTIME_BYTES = 64 };
 #define LETTERS LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
 
-static bool word(const char *text, size_t len, size_t max, const char *letters) {
+static bool container_word(const char *text, size_t len, size_t max, const char *letters) {
     return len > 0 && len <= max && text[0] != '-' && text[0] != '.' && strspn(text, letters) >= len;
 }
 
@@ -20,7 +20,8 @@ bool container_user(const char *text) {
     static const char letters[] = LETTERS DIGITS "_.-";
     size_t user = strcspn(text, ":");
     const char *group = text[user] ? text + user + 1 : NULL;
-    return word(text, user, USER_BYTES, letters) && (!group || word(group, strlen(group), USER_BYTES, letters));
+    return container_word(text, user, USER_BYTES, letters) &&
+           (!group || container_word(group, strlen(group), USER_BYTES, letters));
 }
 
 bool container_platform(const char *text) {
@@ -29,12 +30,12 @@ bool container_platform(const char *text) {
     const char *architecture = text + 6;
     size_t len = strcspn(architecture, "/");
     const char *variant = architecture[len] ? architecture + len + 1 : NULL;
-    return word(architecture, len, PLATFORM_BYTES, LOWER DIGITS "_") &&
-           (!variant || word(variant, strlen(variant), PLATFORM_BYTES, LOWER DIGITS));
+    return container_word(architecture, len, PLATFORM_BYTES, LOWER DIGITS "_") &&
+           (!variant || container_word(variant, strlen(variant), PLATFORM_BYTES, LOWER DIGITS));
 }
 
 bool container_runtime(const char *text) {
-    return word(text, strlen(text), RUNTIME_BYTES, LETTERS DIGITS "_.-");
+    return container_word(text, strlen(text), RUNTIME_BYTES, LETTERS DIGITS "_.-");
 }
 
 bool container_pull(const char *text) {
@@ -49,47 +50,44 @@ int container_none(const struct container *container, const char *backend, struc
                 {"pull", container->pull}, {"read_only", container->read_only}, {"init", container->image_init}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].has)
-            return err_set(err, ERR_INVALID, "container.%s: a box of backend '%s' is no container", rows[i].field,
+            return err_set(err, ERR_INVALID, "container.%s: a box of backend '%s' is not a container", rows[i].field,
                            backend);
     return 0;
 }
 
-static const char *copy(const char *text, struct arena *arena) {
-    return text ? arena_strdup(arena, text) : NULL;
-}
-
 struct container container_copy(const struct container *container, struct arena *arena) {
-    return (struct container){.user = copy(container->user, arena),
-                              .runtime = copy(container->runtime, arena),
-                              .platform = copy(container->platform, arena),
-                              .pull = copy(container->pull, arena),
+    return (struct container){.user = arena_strdup_or(arena, container->user),
+                              .runtime = arena_strdup_or(arena, container->runtime),
+                              .platform = arena_strdup_or(arena, container->platform),
+                              .pull = arena_strdup_or(arena, container->pull),
                               .read_only = container->read_only,
                               .image_init = container->image_init};
 }
 
 /* ---- the image ---- */
 
-static bool image_listed(const char *const *patterns, const struct reference *image, struct arena *arena) {
+static bool container_image_listed(const char *const *patterns, const struct reference *image, struct arena *arena) {
     for (; patterns && *patterns; patterns++)
         if (reference_fits(*patterns, image, arena))
             return true;
     return false;
 }
 
-static bool image_default(const struct share *share, const struct reference *image, struct arena *arena) {
+static bool container_image_default(const struct share *share, const struct reference *image, struct arena *arena) {
     struct reference own;
     return share->image && reference_parse(share->image, arena, &own) && strcmp(own.full, image->full) == 0;
 }
 
-/* Images that snapshots and exports made are their boxes' alone; whichever registry is written before them, it is not one. */
-static bool image_ours(const struct reference *image) {
+/* Images that snapshots and exports made are their boxes' alone; whichever registry is written before them, it is not
+ * one. */
+static bool container_image_ours(const struct reference *image) {
     const char *path = image->path;
     size_t len = strcspn(path, "/");
     return len == 14 && strncmp(path, "cubby-", 6) == 0 && strspn(path + 6, DIGITS "abcdef") == 8;
 }
 
-static int spec_image(const struct share *share, const struct box_request *request, struct arena *arena,
-                      struct spec *spec, struct err *err) {
+static int container_spec_image(const struct share *share, const struct box_request *request, struct arena *arena,
+                                struct spec *spec, struct err *err) {
     const char *asked = request->template_name, *name = asked ? asked : share->image;
     struct reference image;
     if (!name)
@@ -97,12 +95,13 @@ static int spec_image(const struct share *share, const struct box_request *reque
     if (!reference_parse(name, arena, &image))
         return err_set(
             err, ERR_INVALID,
-            "template: '%.80s' is no name of an image ([HOST/]NAME[:TAG][@sha256:DIGEST], at most %u bytes, no "
+            "template: '%.80s' is not the name of an image ([HOST/]NAME[:TAG][@sha256:DIGEST], at most %u bytes, no "
             "id)",
             name, REFERENCE_BYTES);
-    if (asked && image_ours(&image))
+    if (asked && container_image_ours(&image))
         return err_set(err, ERR_DENIED, "template: '%.80s' is what a box became; fork that box instead", name);
-    if (asked && share->images && !image_default(share, &image, arena) && !image_listed(share->images, &image, arena))
+    if (asked && share->images && !container_image_default(share, &image, arena) &&
+        !container_image_listed(share->images, &image, arena))
         return err_set(err, ERR_DENIED, "template: image '%.80s' is not allowed by the configuration (docker_images)",
                        name);
     spec->template_name = arena_strdup(arena, name);
@@ -111,13 +110,13 @@ static int spec_image(const struct share *share, const struct box_request *reque
 
 /* ---- the container ---- */
 
-static bool runtime_listed(const char *const *list, const char *name) {
+static bool container_runtime_listed(const char *const *list, const char *name) {
     while (list && *list && strcmp(*list, name) != 0 && strcmp(*list, "*") != 0)
         list++;
     return list && *list;
 }
 
-static int check_words(const struct container *asked, struct err *err) {
+static int container_check_words(const struct container *asked, struct err *err) {
     const struct {
         const char *field, *text, *grammar;
         bool (*fine)(const char *text);
@@ -138,17 +137,13 @@ int container_spec(const struct share *share, const struct box_request *request,
                    struct err *err) {
     const struct container *asked = &request->container;
     const char *pull = share->pull ? share->pull : "missing", *runtime = share->runtime;
-    int r = spec_image(share, request, arena, spec, err);
-    if (r == 0)
-        r = check_words(asked, err);
-    if (r < 0)
-        return r;
+    TRY(container_spec_image(share, request, arena, spec, err) ?: container_check_words(asked, err));
     /* The configuration's `always` and `never` are rules, `missing` is what is usual. */
     if (asked->pull && strcmp(asked->pull, pull) != 0 && strcmp(pull, "missing") != 0)
         return err_set(err, ERR_DENIED, "container.pull '%s' is not allowed by the configuration (docker_pull: %s)",
                        asked->pull, pull);
     if (asked->runtime && !(runtime && strcmp(asked->runtime, runtime) == 0) &&
-        !runtime_listed(share->runtimes, asked->runtime))
+        !container_runtime_listed(share->runtimes, asked->runtime))
         return err_set(err, ERR_DENIED, "container.runtime '%s' is not allowed by the configuration (docker_runtimes)",
                        asked->runtime);
     struct container container = *asked;

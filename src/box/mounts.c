@@ -1,7 +1,7 @@
-/* Where mounts come from and where they go. Called by policy for every new box, and by the daemon's configuration. Invariant:
- * what is mounted lies where its name says. Links are followed in what the administrator wrote, never below it,
- * where boxes may write; a client never hears whether a path exists that it may not mount. */
-#include "box/mounts.h"
+/* Sources and targets of mounts. Called by policy for every new box, and by the daemon's configuration. Invariant:
+ * the mounted directory is the one that was named. Links are followed in the administrator's part of the path, never
+ * below it, where boxes may write; a client never learns whether a path exists that it may not mount. */
+#include "box/policy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ enum { PLACE_NAME_BYTES = 200 }; /* a user or thread as a name; longer ones are 
 
 /* ---- names ---- */
 
-static int check_target(const char *target, struct err *err) {
+static int mounts_check_target(const char *target, struct err *err) {
     static const char *const taken[] = {"/proc", "/sys", "/dev"};
     if (!target || strlen(target) > LIMIT_PATH_BYTES || !path_normal(target))
         return err_set(err, ERR_INVALID, "mounts: target must be an absolute path below /, without '.', '..' or '//'");
@@ -37,7 +37,7 @@ static int check_target(const char *target, struct err *err) {
 /* ---- what a request asks for ---- */
 
 /* Links are followed in the prefix, which the administrator wrote; what comes after it has none. */
-static bool source_allowed(const char *prefix, const char *source, char resolved[PATH_MAX]) {
+static bool mounts_source_allowed(const char *prefix, const char *source, char resolved[PATH_MAX]) {
     char real[PATH_MAX];
     if (!realpath(prefix, real))
         return false;
@@ -52,11 +52,12 @@ static bool source_allowed(const char *prefix, const char *source, char resolved
            snprintf(resolved, PATH_MAX, "%s%s%s", real[1] ? real : "", *rest || !real[1] ? "/" : "", rest) < PATH_MAX;
 }
 
-static int asked_source(const struct policy *policy, const char *source, char resolved[PATH_MAX], struct err *err) {
+static int mounts_asked_source(const struct policy *policy, const char *source, char resolved[PATH_MAX],
+                               struct err *err) {
     if (!source || source[0] != '/' || strlen(source) > LIMIT_PATH_BYTES)
         return err_set(err, ERR_INVALID, "mounts: source must be an absolute path");
     for (const char *const *prefix = policy->mount_sources; prefix && *prefix; prefix++)
-        if (path_normal(source) && source_allowed(*prefix, source, resolved))
+        if (path_normal(source) && mounts_source_allowed(*prefix, source, resolved))
             return 0;
     if (policy->any_mount_source)
         return realpath(source, resolved) ? 0 : err_errno(err, errno, "mounts: source '%.200s'", source);
@@ -66,11 +67,11 @@ static int asked_source(const struct policy *policy, const char *source, char re
                    source);
 }
 
-/* ---- what a door asks for ---- */
+/* ---- mounts that a dialect asks for ---- */
 
-static int place_make(int *dir, const char *rest);
+static int mounts_place_make(int *dir, const char *rest);
 
-static int door_below(const char *prefix, const struct mount *mount, char resolved[PATH_MAX]) {
+static int mounts_door_below(const char *prefix, const struct mount *mount, char resolved[PATH_MAX]) {
     char real[PATH_MAX];
     bool here = realpath(prefix, real);
     int number = errno;
@@ -87,24 +88,25 @@ static int door_below(const char *prefix, const struct mount *mount, char resolv
     autofd found = *rest ? path_below(dir, rest, O_PATH, false) : -1; /* mostly all of it is there */
     int r = *rest && found < 0 ? found : 0;
     if (r == -ENOENT && mount->create)
-        r = place_make(&dir, rest);
+        r = mounts_place_make(&dir, rest);
     if (r == 0 &&
         snprintf(resolved, PATH_MAX, "%s%s%s", real[1] ? real : "", *rest || !real[1] ? "/" : "", rest) >= PATH_MAX)
         r = -ENAMETOOLONG;
     return r;
 }
 
-/* Links are followed in the prefix, as for everybody; directories are made only behind it. */
-static int door_source(const struct policy *policy, const struct mount *mount, char resolved[PATH_MAX],
-                       struct err *err) {
+/* Links are followed in the prefix, as for all; directories are made only below it. */
+static int mounts_door_source(const struct policy *policy, const struct mount *mount, char resolved[PATH_MAX],
+                              struct err *err) {
     int r = -EXDEV;
     bool normal = mount->source && strlen(mount->source) <= LIMIT_PATH_BYTES && path_normal(mount->source);
     for (const char *const *prefix = policy->door_sources; normal && r < 0 && prefix && *prefix; prefix++) {
-        int tried = door_below(*prefix, mount, resolved); /* one may be inside another, and open what that does not */
+        int tried =
+            mounts_door_below(*prefix, mount, resolved); /* one may be inside another, and open what that does not */
         r = tried == -EXDEV ? r : tried;
     }
     if (r == -EXDEV)
-        return err_set(err, ERR_DENIED, "mounts: source '%.300s' is none that the configuration opens",
+        return err_set(err, ERR_DENIED, "mounts: source '%.300s' is not one that the configuration opens",
                        mount->source ? mount->source : "");
     if (r == -ELOOP)
         return err_set(err, ERR_DENIED, "mounts: source '%.300s' passes a link", mount->source);
@@ -113,9 +115,9 @@ static int door_source(const struct policy *policy, const struct mount *mount, c
 
 /* ---- what the configuration gives ---- */
 
-/* As a name of a directory: letters, digits, _ and - stand for themselves, and so does a dot that is not the first; other
- * bytes are %XX. What gets too long is %sha256-HEX. No two have the same. */
-static const char *place_name(struct arena *arena, const char *text) {
+/* As a name of a directory: letters, digits, _ and - stand for themselves, and so does a dot that is not the first;
+ * other bytes are %XX. What gets too long is %sha256-HEX. No two have the same. */
+static const char *mounts_place_name(struct arena *arena, const char *text) {
     size_t len = strlen(text);
     autobuf name = buf_max(len * 3);
     url_put(&name, text, len > 0, "_-");
@@ -134,25 +136,25 @@ static const struct {
     size_t len;
 } place_words[] = {{"{user}", 6}, {"{thread}", 8}, {"{id}", 4}};
 
-/* Which of place_words stands there; -1: none. */
-static int place_word(const char *at) {
+/* Which of place_words is there; -1: none. */
+static int mounts_place_word(const char *at) {
     for (size_t i = 0; i < sizeof place_words / sizeof *place_words; i++)
         if (strncmp(at, place_words[i].text, place_words[i].len) == 0)
             return (int)i;
     return -1;
 }
 
-/* The words replaced. *ret_fixed: length of the part that is the same for every box: up to the name that holds the first
- * word, or the last name. */
-static int place_source(const char *source, const struct spec *spec, struct arena *arena, char out[PATH_MAX],
-                        size_t *ret_fixed, struct err *err) {
-    const char *values[] = {place_name(arena, spec->user),
-                            spec->thread ? place_name(arena, spec->thread) : arena_printf(arena, "%%id-%s", spec->id),
-                            spec->id};
+/* The words replaced. *ret_fixed: length of the part that is the same for every box: up to the name that holds the
+ * first word, or the last name. */
+static int mounts_place_source(const char *source, const struct spec *spec, struct arena *arena, char out[PATH_MAX],
+                               size_t *ret_fixed, struct err *err) {
+    const char *values[] = {
+        mounts_place_name(arena, spec->user),
+        spec->thread ? mounts_place_name(arena, spec->thread) : arena_printf(arena, "%%id-%s", spec->id), spec->id};
     size_t len = 0, slash = 0, fixed = 0;
     bool own = false;
     for (const char *at = source; *at;) {
-        int word = *at == '{' ? place_word(at) : -1;
+        int word = *at == '{' ? mounts_place_word(at) : -1;
         const char *text = word >= 0 ? values[word] : at;
         size_t add = word >= 0 ? strlen(text) : 1;
         if (len + add >= PATH_MAX)
@@ -170,8 +172,8 @@ static int place_source(const char *source, const struct spec *spec, struct aren
     return 0;
 }
 
-/* Directories of the daemon's making belong to whoever owns the one they are in, and are nobody else's business. */
-static int place_make(int *dir, const char *rest) {
+/* A directory that the daemon makes belongs to the owner of the directory it is in, and is closed to others. */
+static int mounts_place_make(int *dir, const char *rest) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s", rest);
     char *save = NULL;
@@ -200,19 +202,17 @@ static int place_make(int *dir, const char *rest) {
     return 0;
 }
 
-static int given_source(const struct share_mount *mount, const struct spec *spec, struct arena *arena,
-                        char resolved[PATH_MAX], struct err *err) {
+static int mounts_given_source(const struct share_mount *mount, const struct spec *spec, struct arena *arena,
+                               char resolved[PATH_MAX], struct err *err) {
     char source[PATH_MAX], real[PATH_MAX];
     size_t fixed = 0;
-    int r = place_source(mount->source, spec, arena, source, &fixed, err);
-    if (r < 0)
-        return r;
+    TRY(mounts_place_source(mount->source, spec, arena, source, &fixed, err));
     const char *rest = source + fixed + 1;
     char *base = arena_copy(arena, source, fixed);
     autofd dir = realpath(fixed ? base : "/", real) ? open(real, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    r = dir < 0 ? -errno : 0;
+    int r = dir < 0 ? -errno : 0;
     if (r == 0 && mount->create)
-        r = place_make(&dir, rest);
+        r = mounts_place_make(&dir, rest);
     autofd found = r < 0 || mount->create ? -1 : path_below(dir, rest, O_PATH, false);
     if (r == 0 && !mount->create && found < 0)
         r = found;
@@ -231,7 +231,7 @@ int mounts_check(const struct share_mount *mount, bool thread_alone, struct err 
     if (!source || strlen(source) > LIMIT_PATH_BYTES || !path_normal(source))
         return err_set(err, ERR_INVALID, "mounts: source must be an absolute path below /, without '.', '..' or '//'");
     for (const char *at = source + strcspn(source, "{}"); *at; at += strcspn(at, "{}")) {
-        int word = place_word(at);
+        int word = mounts_place_word(at);
         if (word < 0)
             return err_set(err, ERR_INVALID,
                            "mounts: source '%.200s' holds braces that are not {user}, {thread} or {id}", source);
@@ -240,7 +240,7 @@ int mounts_check(const struct share_mount *mount, bool thread_alone, struct err 
     if (!thread_alone && strstr(source, "{thread}") && !strstr(source, "{user}") && !strstr(source, "{id}"))
         return err_set(err, ERR_INVALID, "mounts: source '%.200s' has {thread} without {user}: users would share it",
                        source);
-    return check_target(mount->target, err);
+    return mounts_check_target(mount->target, err);
 }
 
 /* ---- both ---- */
@@ -272,13 +272,13 @@ int mounts_spec(const struct policy *policy, const struct share *share, const st
         const char *target = given ? given->target : asked->target;
         bool door = !given && asked->door;
         if (target || !door)
-            r = check_target(target, err);
+            r = mounts_check_target(target, err);
         if (r == 0)
-            r = given  ? given_source(given, spec, arena, resolved, err)
-                : door ? door_source(policy, asked, resolved, err)
-                       : asked_source(policy, asked->source, resolved, err);
+            r = given  ? mounts_given_source(given, spec, arena, resolved, err)
+                : door ? mounts_door_source(policy, asked, resolved, err)
+                       : mounts_asked_source(policy, asked->source, resolved, err);
         if (door && !target)
-            r = 0; /* whoever may write there may have put something else in its place */
+            r = 0; /* a user that may write there may have put something else in its place */
         else if (r == 0)
             r = mounts_add(mounts, &count,
                            &(struct mount){.source = arena_strdup(arena, resolved),
@@ -295,12 +295,11 @@ int mounts_spec(const struct policy *policy, const struct share *share, const st
 /* Given by the configuration to the same place, and more than reading only where that is given, too. */
 static bool mount_given(const struct share *share, const struct spec *spec, const struct mount *mount) {
     char resolved[PATH_MAX];
-    struct err ignored;
     autoarena arena = ARENA_EMPTY;
     for (size_t i = 0; i < share->mount_count; i++) {
         const struct share_mount *given = &share->mounts[i];
         if (strcmp(given->target, mount->target) == 0 && (mount->read_only || !given->read_only) &&
-            given_source(given, spec, &arena, resolved, &ignored) == 0)
+            mounts_given_source(given, spec, &arena, resolved, ERR_IGNORED) == 0)
             return strcmp(resolved, mount->source) == 0;
     }
     return false;
@@ -311,8 +310,8 @@ int mounts_again(const struct policy *policy, const struct spec *spec, struct er
     char resolved[PATH_MAX];
     for (size_t i = 0; i < spec->mount_count; i++) {
         const struct mount *mount = &spec->mounts[i];
-        int r = mount->door ? door_source(policy, mount, resolved, err)
-                            : asked_source(policy, mount->source, resolved, err);
+        int r = mount->door ? mounts_door_source(policy, mount, resolved, err)
+                            : mounts_asked_source(policy, mount->source, resolved, err);
         bool asked = r == 0 && strcmp(resolved, mount->source) == 0;
         if (!asked && !mount_given(share, spec, mount))
             return err_set(err, ERR_DENIED,

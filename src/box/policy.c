@@ -1,4 +1,4 @@
-/* From a client's words to a spec. Called by the provider for every new box. Invariant: a spec that left this room
+/* From a client's words to a spec. Called by the provider for every new box. Invariant: a spec that left this file
  * holds nothing unchecked; a backend may use every string of it as it is. */
 #include "box/policy.h"
 
@@ -6,15 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "box/container.h"
-#include "box/mounts.h"
 #include "box/provider/record.h"
 
 enum { LIMIT_ENV_BYTES = 128 << 10, LIMIT_LABEL_BYTES = 1024, LIMIT_TEMPLATE_BYTES = 64 };
@@ -22,7 +19,7 @@ enum { LIMIT_ENV_BYTES = 128 << 10, LIMIT_LABEL_BYTES = 1024, LIMIT_TEMPLATE_BYT
 static const char lower[] = "abcdefghijklmnopqrstuvwxyz", upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
                   digits[] = "0123456789";
 
-static bool made_of(const char *text, size_t len, const char *extra, bool digit_first) {
+static bool policy_made_of(const char *text, size_t len, const char *extra, bool digit_first) {
     for (size_t i = 0; i < len; i++) {
         char c = text[i];
         bool digit = c && strchr(digits, c);
@@ -36,7 +33,7 @@ static bool made_of(const char *text, size_t len, const char *extra, bool digit_
 
 int policy_agent(const char *agent, struct err *err) {
     size_t len = strlen(agent);
-    if (len > LIMIT_AGENT_BYTES || !made_of(agent, len, "_.@-", true) || agent[0] == '.' ||
+    if (len > LIMIT_AGENT_BYTES || !policy_made_of(agent, len, "_.@-", true) || agent[0] == '.' ||
         strcmp(agent, "skill-creator") == 0)
         return err_set(err, ERR_INVALID,
                        "agent must be 1 to %u characters of A-Z a-z 0-9 _ . @ -, no . first, and not 'skill-creator'",
@@ -46,41 +43,38 @@ int policy_agent(const char *agent, struct err *err) {
 
 int policy_machine(const char *machine, struct err *err) {
     size_t len = strlen(machine);
-    if (len > LIMIT_RUNNER_BYTES || !made_of(machine, len, "_.-", true) || machine[0] == '.' || machine[0] == '-')
+    if (len > LIMIT_RUNNER_BYTES || !policy_made_of(machine, len, "_.-", true) || machine[0] == '.' ||
+        machine[0] == '-')
         return err_set(err, ERR_INVALID, "machine must be 1 to %u characters of A-Z a-z 0-9 _ . -, no . or - first",
                        LIMIT_RUNNER_BYTES);
     return 0;
 }
 
 const char *policy_thread_agent(const char *thread, size_t thread_len, struct arena *arena) {
-    struct err ignored;
     size_t prefix = strlen(POLICY_AGENT_THREAD);
     if (!thread || thread_len <= prefix || strncmp(thread, POLICY_AGENT_THREAD, prefix) != 0)
         return NULL;
     const char *agent = arena_copy(arena, thread + prefix, thread_len - prefix);
-    return policy_agent(agent, &ignored) < 0 ? NULL : agent;
+    return policy_agent(agent, ERR_IGNORED) < 0 ? NULL : agent;
 }
 
-static const char *thread_machine(const struct box_request *request, struct arena *arena) {
-    struct err ignored;
+static const char *policy_thread_machine(const struct box_request *request, struct arena *arena) {
     size_t prefix = strlen(POLICY_MACHINE_THREAD);
     if (!request->thread || request->thread_len <= prefix ||
         strncmp(request->thread, POLICY_MACHINE_THREAD, prefix) != 0)
         return NULL;
     const char *machine = arena_copy(arena, request->thread + prefix, request->thread_len - prefix);
-    return policy_machine(machine, &ignored) < 0 ? NULL : machine;
+    return policy_machine(machine, ERR_IGNORED) < 0 ? NULL : machine;
 }
 
-static int pair_machine(struct box_request *request, struct arena *arena, struct err *err) {
-    const char *own = thread_machine(request, arena);
+static int policy_pair_machine(struct box_request *request, struct arena *arena, struct err *err) {
+    const char *own = policy_thread_machine(request, arena);
     if (!request->machine)
         request->machine = own;
     bool remote = request->backend && strcmp(request->backend, "remote") == 0;
     if (!request->machine)
         return remote ? err_set(err, ERR_INVALID, "backend remote needs a machine: name one that has joined") : 0;
-    int r = policy_machine(request->machine, err);
-    if (r < 0)
-        return r;
+    TRY(policy_machine(request->machine, err));
     if (own && strcmp(own, request->machine) != 0)
         return err_set(err, ERR_INVALID, "machine: thread '%s%s' is another machine's", POLICY_MACHINE_THREAD, own);
     if (request->backend && !remote)
@@ -94,25 +88,19 @@ static int pair_machine(struct box_request *request, struct arena *arena, struct
     return 0;
 }
 
-static int pair_agent(struct box_request *request, struct arena *arena, struct err *err) {
+int policy_pair(struct box_request *request, struct arena *arena, struct err *err) {
+    TRY(policy_pair_machine(request, arena, err));
     const char *agent = policy_thread_agent(request->thread, request->thread_len, arena);
     if (!request->agent) {
         request->agent = agent;
         return 0;
     }
-    int r = policy_agent(request->agent, err);
-    if (r < 0)
-        return r;
+    TRY(policy_agent(request->agent, err));
     if (request->thread && (!agent || strcmp(agent, request->agent) != 0))
         return err_set(err, ERR_INVALID, "agent: the box of an agent has no other thread; leave one of them out");
     request->thread = arena_printf(arena, POLICY_AGENT_THREAD "%s", request->agent);
     request->thread_len = strlen(request->thread);
     return 0;
-}
-
-int policy_pair(struct box_request *request, struct arena *arena, struct err *err) {
-    int r = pair_machine(request, arena, err);
-    return r < 0 ? r : pair_agent(request, arena, err);
 }
 
 struct policy *policy_ref(struct policy *policy) {
@@ -125,14 +113,14 @@ void policy_unref(struct policy *policy) {
         policy->released(policy);
 }
 
-static int compare_user(const void *user, const void *row) {
+static int policy_compare_user(const void *user, const void *row) {
     return strcmp(user, ((const struct share_user *)row)->user);
 }
 
 const struct share *policy_for(const struct policy *policy, const char *user) {
-    const struct share_user *own =
-        policy->user_count ? bsearch(user, policy->users, policy->user_count, sizeof *policy->users, compare_user)
-                           : NULL;
+    const struct share_user *own = policy->user_count ? bsearch(user, policy->users, policy->user_count,
+                                                                sizeof *policy->users, policy_compare_user)
+                                                      : NULL;
     return own ? &own->share : &policy->share;
 }
 
@@ -165,8 +153,7 @@ void policy_id(const char *user, const char *thread, size_t thread_len, char ret
 
 void policy_random_id(char ret_id[17]) {
     uint8_t bytes[8];
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        abort();
+    xrandom(bytes, sizeof bytes);
     text_hex(ret_id, bytes, sizeof bytes);
 }
 
@@ -175,7 +162,7 @@ void policy_random_id(char ret_id[17]) {
 int policy_env(const char *entry, struct err *err) {
     const char *equals = strchr(entry, '=');
     size_t key = equals ? (size_t)(equals - entry) : strlen(entry);
-    if (!equals || !made_of(entry, key, "_", false))
+    if (!equals || !policy_made_of(entry, key, "_", false))
         return err_set(err, ERR_INVALID, "env: '%.*s' is not a name (letters, digits and _, no digit first)",
                        (int)(key < 100 ? key : 100), entry);
     if (strlen(entry) > LIMIT_ENV_BYTES)
@@ -184,14 +171,14 @@ int policy_env(const char *entry, struct err *err) {
     return 0;
 }
 
-static bool same_key(const char *a, const char *b) {
+static bool policy_same_key(const char *a, const char *b) {
     size_t n = strcspn(a, "=");
     return strncmp(a, b, n) == 0 && b[n] == '=';
 }
 
 /* The configuration's variables, then the request's; a later one replaces an earlier one of the same name. */
-static int spec_env(const struct share *share, const struct box_request *request, struct arena *arena,
-                    struct spec *spec, struct err *err) {
+static int policy_spec_env(const struct share *share, const struct box_request *request, struct arena *arena,
+                           struct spec *spec, struct err *err) {
     const char *const *lists[] = {share->env, (const char *const *)request->env};
     size_t max = 0;
     for (int i = 0; i < 2; i++)
@@ -201,11 +188,9 @@ static int spec_env(const struct share *share, const struct box_request *request
     spec->env = arena_alloc(arena, (max + 1) * sizeof *spec->env);
     for (int i = 0; i < 2; i++) {
         for (const char *const *e = lists[i]; e && *e; e++) {
-            int r = policy_env(*e, err);
-            if (r < 0)
-                return r;
+            TRY(policy_env(*e, err));
             size_t at = 0;
-            while (at < spec->env_count && !same_key(spec->env[at], *e))
+            while (at < spec->env_count && !policy_same_key(spec->env[at], *e))
                 at++;
             spec->env[at] = arena_strdup(arena, *e);
             spec->env_count += at == spec->env_count;
@@ -214,14 +199,14 @@ static int spec_env(const struct share *share, const struct box_request *request
     return 0;
 }
 
-static int check_range(const char *field, double value, double min, double max, struct err *err) {
+static int policy_check_range(const char *field, double value, double min, double max, struct err *err) {
     if (!(value >= min && value <= max)) /* NaN too */
         return err_set(err, ERR_INVALID, "limits: %s must be %g to %.10g", field, min, max);
     return 0;
 }
 
-static int spec_limits(const struct share *share, const struct box_request *request, struct spec *spec,
-                       struct err *err) {
+static int policy_spec_limits(const struct share *share, const struct box_request *request, struct spec *spec,
+                              struct err *err) {
     const struct limits *asked = &request->limits;
     struct limits limits = share->limits;
     if (request->no_limits)
@@ -242,12 +227,12 @@ static int spec_limits(const struct share *share, const struct box_request *requ
     };
     int r = 0;
     if (request->has_cpus)
-        limits.cpus = asked->cpus, r = check_range("cpus", asked->cpus, 0.01, 1024, err);
+        limits.cpus = asked->cpus, r = policy_check_range("cpus", asked->cpus, 0.01, 1024, err);
     for (size_t i = 0; r == 0 && i < sizeof rows / sizeof *rows; i++) {
         if (!rows[i].has)
             continue;
         *rows[i].to = rows[i].value;
-        r = check_range(rows[i].field, (double)rows[i].value, (double)rows[i].min, (double)rows[i].max, err);
+        r = policy_check_range(rows[i].field, (double)rows[i].value, (double)rows[i].min, (double)rows[i].max, err);
     }
     spec->limits = limits;
     return r;
@@ -255,19 +240,13 @@ static int spec_limits(const struct share *share, const struct box_request *requ
 
 bool policy_template(const char *name) {
     size_t len = strlen(name);
-    return len <= LIMIT_TEMPLATE_BYTES && made_of(name, len, "_.-", true) && name[0] != '.' && name[0] != '-';
+    return len <= LIMIT_TEMPLATE_BYTES && policy_made_of(name, len, "_.-", true) && name[0] != '.' && name[0] != '-';
 }
 
-static bool listed(const char *const *list, const char *word) {
-    while (list && *list && strcmp(*list, word) != 0)
-        list++;
-    return list && *list;
-}
-
-/* A list that is not there allows everything; what the share itself gives is always allowed. */
-static int check_listed(const char *field, const char *const *list, const char *own, const char *asked,
-                        struct err *err) {
-    if (!asked || !list || listed(list, asked) || strcmp(own, asked) == 0)
+/* A missing list allows everything; the share's own value is always allowed. */
+static int policy_check_listed(const char *field, const char *const *list, const char *own, const char *asked,
+                               struct err *err) {
+    if (!asked || !list || text_list_has(list, asked) || strcmp(own, asked) == 0)
         return 0;
     return err_set(err, ERR_DENIED, "%s '%.80s' is not allowed by the configuration (%ss)", field, asked, field);
 }
@@ -275,14 +254,14 @@ static int check_listed(const char *field, const char *const *list, const char *
 int policy_backend(const struct share *share, const struct box_request *request, const char *fallback,
                    const char **ret_backend, struct err *err) {
     const char *own = share->backend ? share->backend : fallback;
-    int r = check_listed("backend", share->backends, own, request->backend, err);
+    int r = policy_check_listed("backend", share->backends, own, request->backend, err);
     if (r == 0)
         *ret_backend = request->backend ? request->backend : own;
     return r;
 }
 
-static int spec_template(const struct share *share, const struct box_request *request, struct arena *arena,
-                         struct spec *spec, struct err *err) {
+static int policy_spec_template(const struct share *share, const struct box_request *request, struct arena *arena,
+                                struct spec *spec, struct err *err) {
     if (request->images)
         return container_spec(share, request, arena, spec, err);
     const char *own = share->template_name && !request->no_limits ? share->template_name : "host";
@@ -291,31 +270,37 @@ static int spec_template(const struct share *share, const struct box_request *re
         return err_set(err, ERR_INVALID, "template must be 1 to %d characters of A-Z a-z 0-9 _ . -, no . or - first",
                        LIMIT_TEMPLATE_BYTES);
     spec->template_name = arena_strdup(arena, name);
-    return check_listed("template", share->templates, own, request->template_name, err);
+    return policy_check_listed("template", share->templates, own, request->template_name, err);
 }
 
-static int spec_network(const struct share *share, const struct box_request *request, struct spec *spec,
-                        struct err *err) {
-    /* What the configuration says is of this server's network; a machine gives its own only where that was asked for. */
+static int policy_spec_network(const struct share *share, const struct box_request *request, struct spec *spec,
+                               struct err *err) {
+    /* The configuration is about this server's network; a machine gives its own only where a request asks for it. */
     const char *own = share->network && !request->machine ? share->network : "none";
     const char *network = request->network ? request->network : own;
     if (strcmp(network, "none") != 0 && strcmp(network, "open") != 0)
         return err_set(err, ERR_INVALID, "network must be \"none\" or \"open\"");
     spec->network = strcmp(network, "open") == 0 ? NETWORK_OPEN : NETWORK_NONE;
     spec->network_asked = request->network != NULL;
-    return check_listed("network", share->networks, own, request->network, err);
+    return policy_check_listed("network", share->networks, own, request->network, err);
 }
 
-static int spec_words(const struct box_request *request, struct arena *arena, struct spec *spec, struct err *err) {
+static int policy_spec_words(const struct box_request *request, struct arena *arena, struct spec *spec,
+                             struct err *err) {
     if (request->shell && (strlen(request->shell) > LIMIT_PATH_BYTES || !path_normal(request->shell)))
         return err_set(err, ERR_INVALID, "shell must be an absolute path without '.', '..' or '//'");
     spec->shell = request->shell ? arena_strdup(arena, request->shell) : NULL;
+    if (request->workspace && (strlen(request->workspace) > LIMIT_PATH_BYTES || !path_normal(request->workspace)))
+        return err_set(err, ERR_INVALID, "workspace must be an absolute path without '.', '..' or '//'");
+    spec->workspace = request->workspace ? arena_strdup(arena, request->workspace) : NULL;
+    spec->layers = arena_list(arena, request->layers, &spec->layer_count);
     size_t labels = 0;
     for (const char **label = request->labels; label && *label; label++) {
         const char *equals = strchr(*label, '=');
         if (++labels > LIMIT_LABELS)
             return err_set(err, ERR_INVALID, "labels: more than %u", LIMIT_LABELS);
-        if (!equals || !made_of(*label, (size_t)(equals - *label), "_./-", true) || strlen(*label) > LIMIT_LABEL_BYTES)
+        if (!equals || !policy_made_of(*label, (size_t)(equals - *label), "_./-", true) ||
+            strlen(*label) > LIMIT_LABEL_BYTES)
             return err_set(err, ERR_INVALID,
                            "labels: '%.60s' (names are letters, digits and _ . / -, together %d bytes)", *label,
                            LIMIT_LABEL_BYTES);
@@ -350,15 +335,11 @@ int policy_spec(const struct policy *policy, const struct box_request *request, 
         spec.machine = arena_strdup(arena, request->machine);
     }
     const struct share *share = policy_for(policy, user);
-    r = spec_words(request, arena, &spec, err);
-    if (r == 0)
-        r = spec_template(share, request, arena, &spec, err);
-    if (r == 0)
-        r = spec_network(share, request, &spec, err);
-    if (r == 0)
-        r = spec_env(share, request, arena, &spec, err);
-    if (r == 0)
-        r = spec_limits(share, request, &spec, err);
+    r = policy_spec_words(request, arena, &spec, err)
+        ?: policy_spec_template(share, request, arena, &spec, err)
+        ?: policy_spec_network(share, request, &spec, err)
+        ?: policy_spec_env(share, request, arena, &spec, err)
+        ?: policy_spec_limits(share, request, &spec, err);
     if (r == 0 && request->machine && request->mount_count)
         r = err_set(err, ERR_UNSUPPORTED,
                     "mounts: a box on a machine has none of this server's; `cubby join --allow DIR` opens directories "
@@ -376,15 +357,12 @@ int policy_fork(const struct policy *policy, const struct spec *from, struct are
     struct box_request asked = {.env = arena_alloc(arena, (from->env_count + 1) * sizeof *asked.env)};
     size_t count = 0;
     for (size_t i = 0; i < from->env_count; i++)
-        if (!listed(share->env, from->env[i]))
+        if (!text_list_has(share->env, from->env[i]))
             asked.env[count++] = from->env[i];
     mounts_asked(policy, from, arena, &asked.mounts, &asked.mount_count);
     share = policy_for(policy, spec->user);
     spec->env_count = 0;
-    int r = spec_env(share, &asked, arena, spec, err);
-    if (r == 0)
-        r = mounts_spec(policy, share, &asked, arena, spec, err);
-    return r;
+    return policy_spec_env(share, &asked, arena, spec, err) ?: mounts_spec(policy, share, &asked, arena, spec, err);
 }
 
 /* ---- the same box again ---- */
@@ -395,27 +373,28 @@ struct differences {
     unsigned count;
 };
 
-static void differ(struct differences *all, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void differ(struct differences *all, const char *format, ...) {
+static void policy_differ(struct differences *all, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void policy_differ(struct differences *all, const char *format, ...) {
     size_t room = sizeof all->text - all->len;
     va_list args;
     va_start(args, format);
     int n = snprintf(all->text + all->len, room, "%s", all->count++ ? "; " : "");
     n += vsnprintf(all->text + all->len + n, room - (size_t)n, format, args);
     va_end(args);
-    if ((size_t)n < room - 4) /* one that has no room is left away: the first ones are there */
+    if ((size_t)n < room - 4) /* omitted if it does not fit: the first ones are there */
         all->len += (size_t)n;
     else
         all->text[all->len] = 0;
 }
 
-static void differ_word(struct differences *all, const char *field, const char *has, const char *asked) {
+static void policy_differ_word(struct differences *all, const char *field, const char *has, const char *asked) {
     has = has ? has : "the default";
     if (asked && strcmp(has, asked) != 0)
-        differ(all, "%s is %.60s, not %.60s", field, has, asked);
+        policy_differ(all, "%s is %.60s, not %.60s", field, has, asked);
 }
 
-static void differ_limits(struct differences *all, const struct box_request *request, const struct record *record) {
+static void policy_differ_limits(struct differences *all, const struct box_request *request,
+                                 const struct record *record) {
     const struct limits *has = &record->spec.limits, *asked = &request->limits;
     const struct {
         const char *field;
@@ -431,22 +410,23 @@ static void differ_limits(struct differences *all, const struct box_request *req
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].given && rows[i].has != rows[i].asked)
-            differ(all, "%s is %llu, not %llu", rows[i].field, (unsigned long long)rows[i].has,
-                   (unsigned long long)rows[i].asked);
+            policy_differ(all, "%s is %llu, not %llu", rows[i].field, (unsigned long long)rows[i].has,
+                          (unsigned long long)rows[i].asked);
     /* Recorded in thousandths. */
     if (request->has_cpus && (has->cpus - asked->cpus > 0.001 || asked->cpus - has->cpus > 0.001))
-        differ(all, "cpus is %g, not %g", has->cpus, asked->cpus);
+        policy_differ(all, "cpus is %g, not %g", has->cpus, asked->cpus);
 }
 
-/* The values of variables may be secrets. Sources of mounts are recorded as they were resolved, which is not repeated here:
- * it could wait for a file system. */
-static void differ_maps(struct differences *all, const struct box_request *request, const struct record *record) {
+/* The values of variables may be secrets. Sources of mounts are recorded as they were resolved, which is not repeated
+ * here: it could wait for a file system. */
+static void policy_differ_maps(struct differences *all, const struct box_request *request,
+                               const struct record *record) {
     for (const char **entry = request->env; entry && *entry; entry++)
-        if (!listed((const char *const *)record->spec.env, *entry))
-            differ(all, "env %.*s is not what it was made with", (int)strcspn(*entry, "="), *entry);
+        if (!text_list_has((const char *const *)record->spec.env, *entry))
+            policy_differ(all, "env %.*s is not what it was made with", (int)strcspn(*entry, "="), *entry);
     for (const char **label = request->labels; label && *label; label++)
-        if (!listed((const char *const *)record->labels, *label))
-            differ(all, "it has no label %.80s", *label);
+        if (!text_list_has((const char *const *)record->labels, *label))
+            policy_differ(all, "it has no label %.80s", *label);
     for (size_t i = 0; i < request->mount_count; i++) {
         const struct mount *asked = &request->mounts[i];
         bool there = false;
@@ -455,7 +435,7 @@ static void differ_maps(struct differences *all, const struct box_request *reque
             there = strcmp(has->target, asked->target) == 0 && has->read_only == asked->read_only;
         }
         if (!there)
-            differ(all, "it has no such mount at %.80s", asked->target);
+            policy_differ(all, "it has no such mount at %.80s", asked->target);
     }
 }
 
@@ -463,20 +443,20 @@ int policy_same(const struct box_request *request, const struct record *record, 
     struct differences all = {.len = 0};
     const struct spec *spec = &record->spec;
     const struct container *has = &spec->container, *asked = &request->container;
-    differ_limits(&all, request, record);
-    differ_word(&all, "network", spec->network == NETWORK_OPEN ? "open" : "none", request->network);
-    differ_word(&all, "backend", record->backend, request->backend);
-    differ_word(&all, "template", spec->template_name, request->template_name);
-    differ_word(&all, "shell", spec->shell, request->shell);
-    differ_word(&all, "container.user", has->user, asked->user);
-    differ_word(&all, "container.runtime", has->runtime, asked->runtime);
-    differ_word(&all, "container.platform", has->platform, asked->platform);
-    differ_word(&all, "container.pull", has->pull, asked->pull);
+    policy_differ_limits(&all, request, record);
+    policy_differ_word(&all, "network", spec->network == NETWORK_OPEN ? "open" : "none", request->network);
+    policy_differ_word(&all, "backend", record->backend, request->backend);
+    policy_differ_word(&all, "template", spec->template_name, request->template_name);
+    policy_differ_word(&all, "shell", spec->shell, request->shell);
+    policy_differ_word(&all, "container.user", has->user, asked->user);
+    policy_differ_word(&all, "container.runtime", has->runtime, asked->runtime);
+    policy_differ_word(&all, "container.platform", has->platform, asked->platform);
+    policy_differ_word(&all, "container.pull", has->pull, asked->pull);
     if ((asked->read_only && !has->read_only) || (asked->image_init && !has->image_init))
-        differ(&all, "container.%s is not set", asked->read_only && !has->read_only ? "read_only" : "init");
+        policy_differ(&all, "container.%s is not set", asked->read_only && !has->read_only ? "read_only" : "init");
     if (request->temporary && !record->temporary)
-        differ(&all, "it is not temporary");
-    differ_maps(&all, request, record);
+        policy_differ(&all, "it is not temporary");
+    policy_differ_maps(&all, request, record);
     return all.count == 0
                ? 0
                : err_set(err, ERR_EXISTS,

@@ -1,4 +1,4 @@
-/* Names of signals. Called by doors and tools. Invariant: a number without a name still has a text (SIG34). */
+/* Names of signals. Called by dialects and tools. Invariant: a number without a name still has a text (SIG34). */
 #include "box/signame.h"
 
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* What all verbs share: one call from its opening to its END. Private to box/. */
+/* Shared by all verbs: one call from its opening to its END. Private to box/. */
 #ifndef CUBBY_BOX_VERB_H
 #define CUBBY_BOX_VERB_H
 
@@ -37,8 +37,32 @@ struct verb {
     uint64_t input_max; /* TOO_LARGE beyond; 0: no limit */
 };
 
+/* A field of a call. A path is checked first. An empty value (no text, no path, the number 0) is left out: the
+ * runner treats it as absent. */
+struct verb_field {
+    enum field_id id;
+    uint64_t number;
+    const char *text, *path;
+};
+#define F_NUM(name, value)                                                                                             \
+    { .id = FIELD_##name, .number = (value) }
+#define F_TEXT(name, value)                                                                                            \
+    { .id = FIELD_##name, .text = (value) }
+#define F_PATH(name, value)                                                                                            \
+    { .id = FIELD_##name, .path = (value) }
+#define VERB_FIELDS(...)                                                                                               \
+    (const struct verb_field[]){__VA_ARGS__},                                                                          \
+        sizeof((const struct verb_field[]){__VA_ARGS__}) / sizeof(struct verb_field)
+int verb_put_all(struct buf *args, const struct verb_field *fields, size_t count, struct err *err);
+#define verb_put(args, err, ...) verb_put_all(args, VERB_FIELDS(__VA_ARGS__), err)
+/* A short call (VERB_SHORT_MS) that only succeeds or fails. */
+int verb_simple_all(struct box *box, enum op op, const struct verb_field *fields, size_t count, struct err *err);
+#define verb_simple(box, op, err, ...) verb_simple_all(box, op, VERB_FIELDS(__VA_ARGS__), err)
+
 /* The whole call. END's fields go to *ret_end, their texts to arena. */
 int verb_run(struct box *box, const struct verb *verb, struct arena *arena, struct fields *ret_end, struct err *err);
+int verb_only(struct box *box, const struct verb *verb,
+              struct err *err); /* the same where END's fields do not matter */
 /* The rest of a call that is open already, with input or without; closes it. */
 int verb_finish(struct box *box, struct call *call, const struct verb *verb, struct arena *arena,
                 struct fields *ret_end, struct err *err);
@@ -50,15 +74,27 @@ int verb_short(struct box *box, enum op op, const struct buf *args, struct arena
                struct err *err);
 /* The fields of a command, checked; flags: of the call. */
 int verb_exec_args(const struct exec_request *request, uint64_t flags, struct buf *args, struct err *err);
+/* Events of a command into the struct exec_sink that is the verb's user. */
+extern const struct verb_sink verb_exec_sink;
+void verb_exec_idle(struct verb *verb, const struct exec_sink *sink); /* the verb's idle call, where the sink has one */
 int verb_exec_result(const struct event *end, struct exec_result *ret_result, struct err *err);
 /* The runner sent something no runner may: the wire ends, the verb with it. */
 int verb_broken(struct box *box, struct err *err);
+/* What the rights (may be NULL) add to a call: fields into args, and *flags. gives: the call makes files. */
+int verb_rights(const struct box *box, const struct file_rights *rights, bool gives, struct buf *args, uint64_t *flags,
+                struct err *err);
 /* UNSUPPORTED: an older runner would do it with the agent's. */
 int verb_root(const struct box *box, struct err *err);
 int verb_path(struct buf *args, enum field_id id, const char *path, struct err *err); /* checked, then put */
+/* A NULL-terminated list, or NULL; TOO_LARGE beyond `most`, which names `what`. */
+int verb_rows(struct buf *args, enum field_id id, const char *const *rows, size_t most, const char *what,
+              struct err *err);
 /* A list of patterns, NULL-terminated or NULL: checked, then put. How many there are, or negative. */
 int verb_globs(struct buf *args, enum field_id id, const char *const *globs, struct err *err);
 /* A name of a record, with the NUL that the wire does not carry; PROTOCOL when it does not fit. */
 int verb_text(char *out, size_t size, const struct field *field, struct err *err);
+/* Fields of a {file} record. */
+bool file_field(struct file_stat *stat, const struct field *field); /* one field into *stat; false: not a file's */
+void file_from_fields(const struct fields *fields, struct file_stat *ret_stat); /* texts stay NULL */
 
 #endif

@@ -1,24 +1,17 @@
-/* tar, spawned. What comes out of a box is hostile. Not to break, all of it together:
- * 1. it is unpacked into a new, empty directory that only we can enter, so there is no link of ours to write through;
+/* tar, spawned. The output of a box is hostile. Invariant, all of it together:
+ * 1. it is unpacked into a new, empty directory that only we can enter, so there is no link of ours to write
+ *    through;
  * 2. GNU tar takes "/" and ".." off names and makes links that point outside only at the very end, so a link of the
  *    archive's own is not written through either (never give it -P);
  * 3. owners and modes are ours (--no-same-owner, --no-same-permissions), the stream is never decompressed;
  * 4. devices, FIFOs and set-user-ID bits are taken out before the tree is moved to its name (archive_clean). */
 #include "cli/archive.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
-#include <signal.h>
 #include <spawn.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 
 extern char **environ;
 

@@ -16,8 +16,8 @@ int archive_unpack(const char *dir, struct archive *ret_archive, struct err *err
 /* Closes the pipe and waits: an unhappy tar is an error. */
 int archive_end(struct archive *archive, struct err *err);
 
-/* A box may have put anything into the tree: takes out what is no file, directory or link, and takes set-user-ID and
- * set-group-ID bits away. The tree must lie where nobody else can reach it yet. */
+/* A box may have put anything into the tree: removes everything but files, directories and links, and clears
+ * set-user-ID and set-group-ID bits. The tree must lie where no other user can reach it yet. */
 int archive_clean(const char *dir, unsigned *ret_removed, struct err *err);
 
 /* Removes a tree (rm -rf); nothing there is fine. */

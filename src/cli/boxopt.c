@@ -1,14 +1,10 @@
 /* The options that describe a box, as mounts, environment and JSON. Called by run, create and shell. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "box/policy.h"
 #include "cli/cli.h"
 #include "wire/spec.h"
 
-static struct mount box_options_mount(struct cli *cli, const char *text) {
+static struct mount boxopt_box_options_mount(struct cli *cli, const char *text) {
     char *copy = arena_strdup(&cli->arena, text), *target = strchr(copy, ':');
     if (!target || target == copy)
         option_fail(cli, "--mount must be SRC:DST[:ro], not '%s'", text);
@@ -31,16 +27,34 @@ static struct mount box_options_mount(struct cli *cli, const char *text) {
     return mount;
 }
 
-const struct mount *box_options_mounts(struct cli *cli, const struct text_list *list) {
+const struct mount *box_options_mounts(struct cli *cli, const struct row_texts *list) {
     if (list->count > LIMIT_MOUNTS)
         option_fail(cli, "at most %u mounts", LIMIT_MOUNTS);
     struct mount *mounts = arena_alloc(&cli->arena, (list->count + 1) * sizeof *mounts);
     for (size_t i = 0; i < list->count; i++)
-        mounts[i] = box_options_mount(cli, list->items[i]);
+        mounts[i] = boxopt_box_options_mount(cli, list->items[i]);
     return mounts;
 }
 
-const char **box_options_env(struct cli *cli, const struct text_list *list) {
+const char *box_options_directory(struct cli *cli, const char *what, const char *given, bool home) {
+    const char *own = getenv("HOME");
+    char *real = realpath(given, NULL), *real_home = own && *own ? realpath(own, NULL) : NULL;
+    struct stat status;
+    if (!real || stat(real, &status) < 0 || !S_ISDIR(status.st_mode))
+        option_fail(cli, "%s '%s' is not a directory on this machine", what, given);
+    if (strcmp(real, "/") == 0)
+        option_fail(cli, "%s would be all of this machine; name a directory below it", what);
+    if (!home && real_home && strcmp(real, real_home) == 0)
+        option_fail(cli, "%s would be your home directory, with all your keys; name a directory in it", what);
+    if (!text_utf8(real, strlen(real)))
+        option_fail(cli, "%s '%s': its path is not UTF-8", what, given);
+    const char *path = arena_strdup(&cli->arena, real);
+    free(real);
+    free(real_home);
+    return path;
+}
+
+const char **box_options_env(struct cli *cli, const struct row_texts *list) {
     if (!list->count)
         return NULL;
     if (list->count > LIMIT_ENV_COUNT)
@@ -58,6 +72,19 @@ const char **box_options_env(struct cli *cli, const struct text_list *list) {
             env[count++] = arena_printf(&cli->arena, "%s=%s", text, here);
     }
     return env;
+}
+
+void box_options_env_json(struct cli *cli, const struct row_texts *list, struct json *json) {
+    const char **env = box_options_env(cli, list);
+    if (!env)
+        return;
+    json_put_open(json, "env", '{');
+    for (; *env; env++) {
+        const char *value = strchr(*env, '=');
+        json_keyn(json, *env, (size_t)(value - *env));
+        json_str(json, value + 1);
+    }
+    json_close(json, '}');
 }
 
 void box_options_request(struct cli *cli, const struct box_options *options, struct box_request *ret_request) {
@@ -91,13 +118,49 @@ void box_options_request(struct cli *cli, const struct box_options *options, str
     };
 }
 
-static void box_options_text(struct json *json, const char *key, const char *text) {
-    if (!text)
-        return;
-    json_put_str(json, key, text);
+static void boxopt_box_options_mounts_json(struct cli *cli, const struct box_options *options, struct json *json) {
+    const struct mount *mounts = box_options_mounts(cli, &options->mounts);
+    json_put_open(json, "mounts", '[');
+    for (size_t i = 0; i < options->mounts.count; i++) {
+        json_open(json, '{');
+        json_put_str(json, "source", mounts[i].source);
+        json_put_str(json, "target", mounts[i].target);
+        json_put_bool(json, "read_only", mounts[i].read_only);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
 }
 
-static void box_options_limits(const struct box_options *options, struct json *json) {
+static void boxopt_box_options_container(const struct box_options *options, struct json *json) {
+    if (!options->container_user && !options->runtime && !options->platform && !options->pull && !options->read_only &&
+        !options->image_init)
+        return;
+    json_put_open(json, "container", '{');
+    json_put_some(json, "user", options->container_user);
+    json_put_some(json, "runtime", options->runtime);
+    json_put_some(json, "platform", options->platform);
+    json_put_some(json, "pull", options->pull);
+    json_put_some(json, "init", options->image_init ? "image" : NULL);
+    if (options->read_only)
+        json_put_bool(json, "read_only", true);
+    json_close(json, '}');
+}
+
+void box_options_json(struct cli *cli, const struct box_options *options, struct json *json) {
+    uint64_t seconds;
+    if (options->idle_timeout) {
+        if (!text_u64(options->idle_timeout, UINT64_MAX / 1000, &seconds))
+            option_fail(cli, "--idle-timeout must be a number of seconds, not '%s'", options->idle_timeout);
+        json_put_uint(json, "idle_timeout_ms", seconds * 1000);
+    }
+    if (options->temporary)
+        json_put_bool(json, "temporary", true);
+    json_put_some(json, "agent", options->agent);
+    json_put_some(json, "machine", options->machine);
+    json_put_some(json, "backend", options->backend);
+    json_put_some(json, "template", options->template_name);
+    json_put_some(json, "network", options->net);
+    json_put_some(json, "shell", options->shell);
     const struct {
         const char *key;
         uint64_t value;
@@ -107,75 +170,14 @@ static void box_options_limits(const struct box_options *options, struct json *j
                    {"open_files", options->open_files},
                    {"output_bytes", options->output_bytes}};
     json_put_open(json, "limits", '{');
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (!numbers[i].value)
-            continue;
-        json_put_uint(json, numbers[i].key, numbers[i].value);
-    }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].value)
+            json_put_uint(json, numbers[i].key, numbers[i].value);
     if (options->cpus > 0)
         json_put_double(json, "cpus", options->cpus);
     json_close(json, '}');
-}
-
-static void box_options_mounts_json(struct cli *cli, const struct box_options *options, struct json *json) {
-    const struct mount *mounts = box_options_mounts(cli, &options->mounts);
-    json_put_open(json, "mounts", '[');
-    for (size_t i = 0; i < options->mounts.count; i++) {
-        json_open(json, '{');
-        box_options_text(json, "source", mounts[i].source);
-        box_options_text(json, "target", mounts[i].target);
-        json_put_bool(json, "read_only", mounts[i].read_only);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
-}
-
-static void box_options_container(const struct box_options *options, struct json *json) {
-    if (!options->container_user && !options->runtime && !options->platform && !options->pull && !options->read_only &&
-        !options->image_init)
-        return;
-    json_put_open(json, "container", '{');
-    box_options_text(json, "user", options->container_user);
-    box_options_text(json, "runtime", options->runtime);
-    box_options_text(json, "platform", options->platform);
-    box_options_text(json, "pull", options->pull);
-    box_options_text(json, "init", options->image_init ? "image" : NULL);
-    if (options->read_only)
-        json_put_bool(json, "read_only", true);
-    json_close(json, '}');
-}
-
-static void box_options_life(struct cli *cli, const struct box_options *options, struct json *json) {
-    uint64_t seconds;
-    if (options->idle_timeout) {
-        if (!text_u64(options->idle_timeout, UINT64_MAX / 1000, &seconds))
-            option_fail(cli, "--idle-timeout must be a number of seconds, not '%s'", options->idle_timeout);
-        json_put_uint(json, "idle_timeout_ms", seconds * 1000);
-    }
-    if (options->temporary)
-        json_put_bool(json, "temporary", true);
-}
-
-void box_options_json(struct cli *cli, const struct box_options *options, struct json *json) {
-    box_options_life(cli, options, json);
-    box_options_text(json, "agent", options->agent);
-    box_options_text(json, "machine", options->machine);
-    box_options_text(json, "backend", options->backend);
-    box_options_text(json, "template", options->template_name);
-    box_options_text(json, "network", options->net);
-    box_options_text(json, "shell", options->shell);
-    box_options_limits(options, json);
-    box_options_container(options, json);
+    boxopt_box_options_container(options, json);
     if (options->mounts.count)
-        box_options_mounts_json(cli, options, json);
-    const char **env = box_options_env(cli, &options->env);
-    if (!env)
-        return;
-    json_put_open(json, "env", '{');
-    for (; *env; env++) {
-        const char *value = strchr(*env, '=');
-        json_key(json, arena_copy(&cli->arena, *env, (size_t)(value - *env)));
-        json_str(json, value + 1);
-    }
-    json_close(json, '}');
+        boxopt_box_options_mounts_json(cli, options, json);
+    box_options_env_json(cli, &options->env, json);
 }

@@ -1,10 +1,6 @@
 /* `cubby cat`: files of boxes to standard output, as they are. */
 #include "http/client/client.h"
-
-#include <string.h>
-#include <unistd.h>
-
-#include "base/fd.h"
+#include "base/base.h"
 #include "cli/cli.h"
 
 static int cat_write(void *user, const void *data, size_t len) {

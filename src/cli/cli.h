@@ -1,7 +1,7 @@
-/* What the commands of `cubby` share: the table of commands, options as tables, tables as text, the daemon's JSON.
+/* Shared by the commands of `cubby`: the table of commands, options as tables, tables as text, the daemon's JSON.
  *
- * A command gets its words with the options already taken out and returns the process's exit status. Nothing here is
- * loaded or connected before a command asks for it: `cubby run` must start like a small static program. */
+ * A command gets its words with the options already removed and returns the process's exit status. Nothing here is
+ * loaded or connected before a command needs it: `cubby run` must start like a small static program. */
 #ifndef CUBBY_CLI_CLI_H
 #define CUBBY_CLI_CLI_H
 
@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "rows/rows_argv.h"
 
 #define EXIT_USAGE 2
 #define EXIT_TIMED_OUT 124 /* as timeout(1) */
@@ -25,45 +26,27 @@
 
 /* ---- options (option.c) ---- */
 
-enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_REAL, OPTION_LIST };
-
-struct text_list {      /* an option that may be given many times */
-    const char **items; /* NULL-terminated once there is one */
-    size_t count;
-};
-
-/* One row an option. The field at `offset` of the command's values: bool, const char *, uint64_t, double or
- * struct text_list, as the kind says. */
-struct option_row {
-    const char *name; /* "memory" for --memory */
-    char letter;      /* 'm' for -m; 0: none */
-    enum option_kind kind;
-    size_t offset;
-    const char *value; /* what the value is called in the help; NULL for a flag */
-    const char *help;
-};
-
 struct cli;
-struct command {
+struct cli_command {
     const char *name;
-    const char *usage;   /* what follows "cubby NAME " */
+    const char *usage;   /* the words after "cubby NAME " */
     const char *summary; /* one line of `cubby help` */
     const char *detail;  /* a paragraph of `cubby help NAME`; may be NULL */
     int (*run)(struct cli *cli, int argc, char **argv);
-    const struct option_row *options; /* ends with name NULL; may be NULL */
-    unsigned words;                   /* options end at the word after this many; UINT_MAX: anywhere */
+    const struct row *options; /* OPTION; ends with name NULL; may be NULL */
+    unsigned words;            /* options end at the word after this many; UINT_MAX: anywhere */
 };
 
 struct cli {
-    const struct command *command;
+    const struct cli_command *command;
     struct arena arena;
     struct http_client *client; /* remote.c; NULL until the daemon is asked */
-    int plain_words;            /* option_parse: how many words stood before "--" */
+    int plain_words;            /* how many words stood before "--" */
 };
 
-extern const struct command command_table[]; /* main.c; ends with name NULL */
-const struct command *command_find(const char *name);
-void command_help(const struct command *command, FILE *out);
+extern const struct cli_command command_table[]; /* main.c; ends with name NULL */
+const struct cli_command *command_find(const char *name);
+void command_help(const struct cli_command *command, FILE *out);
 void command_list(FILE *out);
 /* Whether word is the subcommand `name` or a synonym of it: ls and list, rm, remove and revoke. */
 bool command_verb(const char *word, const char *name);
@@ -82,57 +65,45 @@ struct box_options {
     const char *backend, *template_name, *net, *shell;
     uint64_t memory_mb, pids, disk_mb, open_files, output_bytes;
     double cpus;
-    struct text_list mounts, env;
+    struct row_texts mounts, env;
     const char *agent, *machine; /* of create */
     const char *container_user, *runtime, *platform, *pull;
     bool read_only, image_init;
     const char *idle_timeout; /* of create: seconds */
     bool temporary;           /* of shell */
 };
-#define BOX_OPTION_ROWS(type, member)                                                                                    \
-    {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "jail|docker|local", "how the box is made"},             \
-        {"template",  0,                                                                                                 \
-         OPTION_TEXT, offsetof(type, member.template_name),                                                              \
-         "NAME",      "its root: host, one imported, or an image"},                                                      \
-        {"memory", 'm', OPTION_NUMBER, offsetof(type, member.memory_mb), "MB", "limit of memory"},                       \
-        {"cpus",      0,                                                                                                 \
-         OPTION_REAL, offsetof(type, member.cpus),                                                                       \
-         "N",         "limit of processor time, in processors (0.5: half of one)"},                                      \
-        {"pids", 0, OPTION_NUMBER, offsetof(type, member.pids), "N", "limit of processes and threads"},                  \
-        {"disk", 0, OPTION_NUMBER, offsetof(type, member.disk_mb), "MB", "limit of disk space"},                         \
-        {"open-files", 0, OPTION_NUMBER, offsetof(type, member.open_files), "N", "limit of descriptors of a process"},   \
-        {"output", 0, OPTION_NUMBER, offsetof(type, member.output_bytes), "BYTES", "limit of kept output of a command"}, \
-        {"net", 0, OPTION_TEXT, offsetof(type, member.net), "none|open", "network; none by default"},                    \
-        {"mount", 0, OPTION_LIST, offsetof(type, member.mounts), "SRC:DST[:ro]", "a directory of the host in the box"},  \
-        {"env", 'e', OPTION_LIST, offsetof(type, member.env), "K=V", "an environment variable (K alone: from here)"},    \
-        {"container-user", 0,                                                                                            \
-         OPTION_TEXT,      offsetof(type, member.container_user),                                                        \
-         "NAME[:GROUP]",   "docker: user that commands run as"},                                                         \
-        {"runtime", 0, OPTION_TEXT, offsetof(type, member.runtime), "NAME", "docker: the engine's runtime, e.g. runsc"}, \
-        {"platform",  0,                                                                                                 \
-         OPTION_TEXT, offsetof(type, member.platform),                                                                   \
-         "OS/ARCH",   "docker: of the image, e.g. linux/arm64"},                                                         \
-        {"pull",                                                                                                         \
-         0,                                                                                                              \
-         OPTION_TEXT,                                                                                                    \
-         offsetof(type, member.pull),                                                                                    \
-         "missing|always|never",                                                                                         \
-         "docker: whether the image is pulled"},                                                                         \
-        {"read-only", 0,                                                                                                 \
-         OPTION_FLAG, offsetof(type, member.read_only),                                                                  \
-         NULL,        "docker: the image's files cannot be changed"},                                                    \
-        {"image-init", 0,                                                                                                \
-         OPTION_FLAG,  offsetof(type, member.image_init),                                                                \
-         NULL,         "docker: the image's own entry point runs"},                                                      \
-    {                                                                                                                    \
-        "shell", 0, OPTION_TEXT, offsetof(type, member.shell), "PATH", "the box's shell"                                 \
-    }
+/* clang-format off */
+#define BOX_OPTION_ROWS(type, member) \
+    OPTION("backend", 0, TEXT, type, member.backend, "jail|docker|local", "how the box is made"), \
+    OPTION("template", 0, TEXT, type, member.template_name, "NAME", "its root: host, one imported, or an image"), \
+    OPTION("memory", 'm', INT, type, member.memory_mb, "MB", "limit of memory"), \
+    OPTION("cpus", 0, REAL, type, member.cpus, "N", "limit of processor time, in processors (0.5: half of one)"), \
+    OPTION("pids", 0, INT, type, member.pids, "N", "limit of processes and threads"), \
+    OPTION("disk", 0, INT, type, member.disk_mb, "MB", "limit of disk space"), \
+    OPTION("open-files", 0, INT, type, member.open_files, "N", "limit of descriptors of a process"), \
+    OPTION("output", 0, INT, type, member.output_bytes, "BYTES", "limit of kept output of a command"), \
+    OPTION("net", 0, TEXT, type, member.net, "none|open", "network; none by default"), \
+    OPTION("mount", 0, TEXTS, type, member.mounts, "SRC:DST[:ro]", "a directory of the host in the box"), \
+    OPTION("env", 'e', TEXTS, type, member.env, "K=V", "an environment variable (K alone: from here)"), \
+    OPTION("container-user", 0, TEXT, type, member.container_user, "NAME[:GROUP]", "docker: user of commands"), \
+    OPTION("runtime", 0, TEXT, type, member.runtime, "NAME", "docker: the engine's runtime, e.g. runsc"), \
+    OPTION("platform", 0, TEXT, type, member.platform, "OS/ARCH", "docker: of the image, e.g. linux/arm64"), \
+    OPTION("pull", 0, TEXT, type, member.pull, "missing|always|never", "docker: whether the image is pulled"), \
+    OPTION("read-only", 0, BOOL, type, member.read_only, NULL, "docker: the image's files cannot be changed"), \
+    OPTION("image-init", 0, BOOL, type, member.image_init, NULL, "docker: the image's own entry point runs"), \
+    OPTION("shell", 0, TEXT, type, member.shell, "PATH", "the box's shell")
+
+/* clang-format on */
 
 struct mount;
 /* "SRC:DST[:ro]" rows as mounts, sources made absolute. Exits 2 on a malformed one. */
-const struct mount *box_options_mounts(struct cli *cli, const struct text_list *list);
+const struct mount *box_options_mounts(struct cli *cli, const struct row_texts *list);
 /* "K" rows completed from this process's environment; NULL-terminated, NULL when none. Exits 2 on a malformed one. */
-const char **box_options_env(struct cli *cli, const struct text_list *list);
+const char **box_options_env(struct cli *cli, const struct row_texts *list);
+/* The same as the member "env" of an open object; nothing where there are none. */
+void box_options_env_json(struct cli *cli, const struct row_texts *list, struct json *json);
+/* A directory for boxes, resolved: never "/", and the home directory only where home says so. Exits 2 on any other. */
+const char *box_options_directory(struct cli *cli, const char *what, const char *given, bool home);
 /* The request for a box of this process. Exits 2 on a malformed option. */
 struct box_request;
 void box_options_request(struct cli *cli, const struct box_options *options, struct box_request *ret_request);
@@ -150,6 +121,8 @@ struct table {
 void table_init(struct table *table, struct arena *arena, const char *const *heads); /* NULL-terminated */
 void table_cell(struct table *table, const char *text);                              /* NULL is shown as "-" */
 void table_print(const struct table *table, FILE *out);
+/* A cell of a line whose columns are known: padded to width; shown: it is safe already. NULL is shown as "-" */
+void table_pad(struct buf *line, const char *text, size_t width, bool shown);
 size_t table_width(const char *text);                        /* characters, not bytes */
 const char *table_size(struct arena *arena, uint64_t bytes); /* "4.0K", "1.2G" */
 
@@ -164,7 +137,8 @@ const char *remote_url(void);
  * body may be NULL. */
 int remote_call(struct cli *cli, const char *method, const char *path, const struct buf *body, struct buf *out,
                 struct err *err);
-/* Any call, through that client; the answer's body in out unless the call writes it, and a status beyond 2xx as an error. */
+/* Any call, through that client; the answer's body in out unless the call writes it, and a status beyond 2xx as an
+ * error. */
 struct http_call;
 int remote_send(struct cli *cli, const struct http_call *call, struct buf *out, struct err *err);
 /* For http_call.header: a note on standard error where the daemon says that it has started the box again. */
@@ -178,7 +152,7 @@ int remote_status(int status, const struct buf *body, struct err *err);
 /* "/v1/boxes/ID/REST" with the id checked (exits 2 when it is not one) and, when path is not NULL, "?path=..." */
 const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path);
 const char *remote_encoded(struct cli *cli, const char *text); /* for a path or a query */
-/* "ID:PATH" into its parts, true; false when there is no box id before a colon. */
+/* "ID:PATH" into its parts, true; false without a box id before a colon. */
 bool remote_split(struct cli *cli, const char *word, const char **ret_id, const char **ret_path);
 /* One line of JSON on standard output; on a terminal in ASCII, so that nothing in it can disturb it. */
 void remote_print(const struct json_t *json);
@@ -197,18 +171,11 @@ int command_mcp(struct cli *cli, int argc, char **argv);
 int command_mcp_server(struct cli *cli, int argc, char **argv);
 int command_join(struct cli *cli, int argc, char **argv);
 int command_exec(struct cli *cli, int argc, char **argv);
-int command_session(struct cli *cli, int argc, char **argv);
 bool session_named(const char *name); /* it may be a session's, and part of a path */
 int command_create(struct cli *cli, int argc, char **argv);
-int command_ps(struct cli *cli, int argc, char **argv);
+/* rest/commands.c: ps, pause, resume, start, session, snapshot, rollback, fork, diff */
+int command_rest(struct cli *cli, int argc, char **argv);
 int command_rm(struct cli *cli, int argc, char **argv);
-int command_pause(struct cli *cli, int argc, char **argv);
-int command_resume(struct cli *cli, int argc, char **argv);
-int command_start(struct cli *cli, int argc, char **argv);
-int command_snapshot(struct cli *cli, int argc, char **argv);
-int command_rollback(struct cli *cli, int argc, char **argv);
-int command_fork(struct cli *cli, int argc, char **argv);
-int command_diff(struct cli *cli, int argc, char **argv);
 int command_export(struct cli *cli, int argc, char **argv);
 int command_shell(struct cli *cli, int argc, char **argv);
 int command_cp(struct cli *cli, int argc, char **argv);
@@ -226,10 +193,9 @@ int command_version(struct cli *cli, int argc, char **argv);
 int command_completion(struct cli *cli, int argc, char **argv);
 int command_help_command(struct cli *cli, int argc, char **argv);
 
-extern const struct option_row run_options[], mcp_options[], mcp_server_options[], exec_options[], session_options[],
+extern const struct row run_options[], mcp_options[], mcp_server_options[], exec_options[], json_options[],
     create_options[], ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[],
-    audit_options[], doctor_options[], template_options[], version_options[], events_options[], port_options[],
-    tool_options[], snapshot_options[], rollback_options[], fork_options[], diff_options[], export_options[],
-    skill_options[], join_options[];
+    audit_options[], doctor_options[], template_options[], events_options[], port_options[], tool_options[],
+    fork_options[], diff_options[], skill_options[], join_options[];
 
 #endif

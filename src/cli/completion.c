@@ -1,5 +1,5 @@
-/* `cubby completion`: what may follow on a command line, found in the table of commands, and the few lines by which a
- * shell asks for it. Invariant: nothing here fails or waits long: no daemon means no IDs. */
+/* `cubby completion`: the words that may follow on a command line, found in the table of commands, and the few lines
+ * by which a shell asks for them. Invariant: nothing here fails or waits long: no daemon means no IDs. */
 #include <jansson.h>
 #include <limits.h>
 #include <string.h>
@@ -55,28 +55,11 @@ static const struct {
 
 struct completion {
     struct cli *cli;
-    const struct command *command;
+    const struct cli_command *command;
     const char *part; /* the word being written */
-    bool files;       /* a path of this machine may stand there */
+    bool files;       /* a path of this machine is possible */
     bool asked;       /* the daemon, for what one alternative takes: another takes the same */
 };
-
-static void completion_words(struct completion *completion, int argc, char **argv);
-
-int command_completion(struct cli *cli, int argc, char **argv) {
-    argc = option_parse(cli, argc, argv, NULL);
-    for (size_t i = 0; argc == 1 && i < sizeof scripts / sizeof *scripts; i++)
-        if (strcmp(argv[0], scripts[i].shell) == 0)
-            return fputs(scripts[i].text, stdout) < 0 ? EXIT_OURS : 0;
-    if (argc == 0 || strcmp(argv[0], "words") != 0)
-        option_fail(cli, argc ? "no script for '%s': bash, zsh or fish" : "missing shell: bash, zsh or fish",
-                    argc ? argv[0] : "");
-    struct completion completion = {.cli = cli, .part = argc > 1 ? argv[argc - 1] : ""};
-    completion_words(&completion, argc - 1, argv + 1);
-    if (completion.files)
-        puts("FILES");
-    return 0;
-}
 
 static void completion_offer(const struct completion *completion, const char *word) {
     if (strncmp(word, completion->part, strlen(completion->part)) == 0)
@@ -143,25 +126,6 @@ static void completion_paths(struct completion *completion) {
 
 /* ---- the table ---- */
 
-/* The value of an option: its choices, or what its name for the help means. */
-static void completion_value(struct completion *completion, const struct option_row *row) {
-    if (strcmp(row->name, "template") == 0)
-        completion_remote(completion, "/v1/templates", "templates", "name", "");
-    else if (strcmp(row->value, "ID") == 0)
-        completion_remote(completion, "/v1/boxes", "boxes", "id", "");
-    else if (strcmp(row->value, "DIR") == 0 || strcmp(row->value, "FILE") == 0 || strncmp(row->value, "SRC:", 4) == 0)
-        completion->files = true;
-    else if (strchr(row->value, '|') || strcmp(row->name, "allow-weaker") == 0)
-        completion_choices(completion, row->value, strlen(row->value));
-}
-
-static const struct option_row *completion_option(const struct command *command, const char *word) {
-    for (const struct option_row *row = command->options; row && row->name; row++)
-        if ((word[1] == '-' && strcmp(word + 2, row->name) == 0) || (word[1] == row->letter && word[1] && !word[2]))
-            return row;
-    return NULL;
-}
-
 /* The usage line is "SUBCOMMAND WORD… | SUBCOMMAND WORD…" or words without a subcommand. This is the alternative after
  * `at` and its length; NULL at the end. */
 static const char *completion_next(const char *at, size_t *ret_len) {
@@ -209,7 +173,7 @@ static void completion_alternatives(struct completion *completion, const char *v
 }
 
 static void completion_commands(const struct completion *completion) {
-    for (const struct command *command = command_table; command->name; command++)
+    for (const struct cli_command *command = command_table; command->name; command++)
         completion_offer(completion, command->name);
 }
 
@@ -223,19 +187,28 @@ static void completion_words(struct completion *completion, int argc, char **arg
     if (!completion->command)
         return;
     for (int i = 1; i + 1 < argc; i++) {
-        const struct option_row *row = argv[i][0] == '-' ? completion_option(completion->command, argv[i]) : NULL;
+        const struct row *row = argv[i][0] == '-' ? rows_argv_find(completion->command->options, argv[i]) : NULL;
         if (strcmp(argv[i], "--") == 0) {
             completion->files = true; /* the box's own words: a path is the best guess */
             return;
         }
-        if (row && row->kind != OPTION_FLAG)
+        if (row && row->type != ROW_BOOL)
             i++;
         else if (argv[i][0] != '-' && !verb)
             verb = argv[i];
     }
-    const struct option_row *row = before[0] == '-' ? completion_option(completion->command, before) : NULL;
-    if (row && row->kind != OPTION_FLAG) {
-        completion_value(completion, row);
+    const struct row *row = before[0] == '-' ? rows_argv_find(completion->command->options, before) : NULL;
+    if (row && row->type != ROW_BOOL) {
+        /* The value of an option: its choices, or what its name for the help means. */
+        if (strcmp(row->name, "template") == 0)
+            completion_remote(completion, "/v1/templates", "templates", "name", "");
+        else if (strcmp(row->value, "ID") == 0)
+            completion_remote(completion, "/v1/boxes", "boxes", "id", "");
+        else if (strcmp(row->value, "DIR") == 0 || strcmp(row->value, "FILE") == 0 ||
+                 strncmp(row->value, "SRC:", 4) == 0)
+            completion->files = true;
+        else if (strchr(row->value, '|') || strcmp(row->name, "allow-weaker") == 0)
+            completion_choices(completion, row->value, strlen(row->value));
     } else if (completion->part[0] == '-') {
         for (row = completion->command->options; row && row->name; row++)
             completion_offer(completion, arena_printf(&completion->cli->arena, "--%s", row->name));
@@ -247,4 +220,19 @@ static void completion_words(struct completion *completion, int argc, char **arg
     } else {
         completion_alternatives(completion, verb);
     }
+}
+
+int command_completion(struct cli *cli, int argc, char **argv) {
+    argc = option_parse(cli, argc, argv, NULL);
+    for (size_t i = 0; argc == 1 && i < sizeof scripts / sizeof *scripts; i++)
+        if (strcmp(argv[0], scripts[i].shell) == 0)
+            return fputs(scripts[i].text, stdout) < 0 ? EXIT_OURS : 0;
+    if (argc == 0 || strcmp(argv[0], "words") != 0)
+        option_fail(cli, argc ? "no script for '%s': bash, zsh or fish" : "missing shell: bash, zsh or fish",
+                    argc ? argv[0] : "");
+    struct completion completion = {.cli = cli, .part = argc > 1 ? argv[argc - 1] : ""};
+    completion_words(&completion, argc - 1, argv + 1);
+    if (completion.files)
+        puts("FILES");
+    return 0;
 }

@@ -2,17 +2,10 @@
  * tree from a box is unpacked by the rules at the head of archive.c before it gets its name. */
 #include "http/client/client.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <libgen.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "cli/archive.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -22,9 +15,9 @@ struct cp_values {
     bool quiet, force;
 };
 
-const struct option_row cp_options[] = {
-    {"quiet", 'q', OPTION_FLAG, offsetof(struct cp_values, quiet), NULL, "no progress"},
-    {"force", 'f', OPTION_FLAG, offsetof(struct cp_values, force), NULL, "replace a local directory of that name"},
+const struct row cp_options[] = {
+    OPTION("quiet", 'q', BOOL, struct cp_values, quiet, NULL, "no progress"),
+    OPTION("force", 'f', BOOL, struct cp_values, force, NULL, "replace a local directory of that name"),
     {.name = NULL},
 };
 
@@ -37,9 +30,6 @@ struct cp {
     int number; /* errno of our side of the copy */
     int signal_fd, ended_by;
 };
-
-static int cp_up(struct cp *cp, struct err *err);
-static int cp_down(struct cp *cp, struct err *err);
 
 /* Both sides are in boxes, or neither is. */
 static _Noreturn void cp_sides(const struct cli *cli, char **argv, bool both) {
@@ -54,30 +44,6 @@ static _Noreturn void cp_sides(const struct cli *cli, char **argv, bool both) {
                           : "one of SRC and DST must be ID:PATH");
 }
 
-int command_cp(struct cli *cli, int argc, char **argv) {
-    struct cp cp = {.cli = cli, .fd = -1, .signal_fd = -1};
-    struct err err = {0};
-    if (option_parse(cli, argc, argv, &cp.values) != 2)
-        option_fail(cli, "missing SRC and DST");
-    bool from = remote_split(cli, argv[0], &cp.id, &cp.remote);
-    if (from == remote_split(cli, argv[1], &cp.id, &cp.remote))
-        cp_sides(cli, argv, from);
-    if (from)
-        remote_split(cli, argv[0], &cp.id, &cp.remote);
-    if (!*cp.remote)
-        cp.remote = ".";
-    cp.local = argv[from ? 1 : 0];
-    int code = cp.signal_fd = terminal_signals(&err);
-    if (code >= 0)
-        code = from ? cp_down(&cp, &err) : cp_up(&cp, &err);
-    progress_end(&cp.progress);
-    fd_close(&cp.fd);
-    fd_close(&cp.signal_fd);
-    if (cp.ended_by)
-        return 128 + cp.ended_by;
-    return code < 0 ? cli_fail(&err) : 0;
-}
-
 /* A signal gives up the transfer, so that what is half here is taken away on the usual path. */
 static int cp_tick(void *user) {
     struct cp *cp = user;
@@ -87,7 +53,7 @@ static int cp_tick(void *user) {
     return cp->ended_by ? -1 : 0;
 }
 
-/* ---- what is there ---- */
+/* ---- existing files ---- */
 
 /* The last name of a path; NULL when it has none of its own ("/", ".", ".."). */
 static const char *cp_base(struct cp *cp, const char *path) {
@@ -102,13 +68,12 @@ static const char *cp_join(struct cp *cp, const char *dir, const char *name) {
 
 /* Type of a path in the box: "file", "dir", "symlink", "other"; "" when it does not exist. */
 static int cp_stat(struct cp *cp, const char *path, const char **ret_type, struct err *err) {
-    json_t *json = NULL;
+    json_auto_t *json = NULL;
     int code = remote_json(cp->cli, "GET", remote_path(cp->cli, cp->id, "/stat", path), NULL, &json, err);
     if (code < 0 && code != -ERR_NOT_FOUND)
         return code;
     const char *type = json_string_value(json_object_get(json, "type"));
     *ret_type = type ? arena_strdup(&cp->cli->arena, type) : "";
-    json_decref(json);
     return 0;
 }
 
@@ -153,12 +118,9 @@ static int cp_send(struct cp *cp, const char *path, int64_t length, struct err *
 }
 
 static int cp_up_tree(struct cp *cp, const char *target, struct err *err) {
-    autobuf body;
-    struct json json;
+    autobuf body = buf_max(64 << 10);
     struct archive archive;
-    buf_init(&body, 64 << 10);
-    json_init(&json, &body);
-    json_open(&json, '{');
+    struct json json = json_begin(&body);
     json_put_str(&json, "path", target);
     json_put_bool(&json, "parents", true);
     json_close(&json, '}');
@@ -345,4 +307,28 @@ static int cp_down(struct cp *cp, struct err *err) {
     if (code < 0)
         return code;
     return dir ? cp_down_tree(cp, target, err) : cp_down_file(cp, target, err);
+}
+
+int command_cp(struct cli *cli, int argc, char **argv) {
+    struct cp cp = {.cli = cli, .fd = -1, .signal_fd = -1};
+    struct err err = {0};
+    if (option_parse(cli, argc, argv, &cp.values) != 2)
+        option_fail(cli, "missing SRC and DST");
+    bool from = remote_split(cli, argv[0], &cp.id, &cp.remote);
+    if (from == remote_split(cli, argv[1], &cp.id, &cp.remote))
+        cp_sides(cli, argv, from);
+    if (from)
+        remote_split(cli, argv[0], &cp.id, &cp.remote);
+    if (!*cp.remote)
+        cp.remote = ".";
+    cp.local = argv[from ? 1 : 0];
+    int code = cp.signal_fd = terminal_signals(&err);
+    if (code >= 0)
+        code = from ? cp_down(&cp, &err) : cp_up(&cp, &err);
+    progress_end(&cp.progress);
+    fd_close(&cp.fd);
+    fd_close(&cp.signal_fd);
+    if (cp.ended_by)
+        return 128 + cp.ended_by;
+    return code < 0 ? cli_fail(&err) : 0;
 }

@@ -9,18 +9,16 @@ struct create_values {
     bool json;
 };
 
-const struct option_row create_options[] = {
-    {"user", 'u', OPTION_TEXT, offsetof(struct create_values, user), "NAME",
-     "owner of the box (default: user \"default\")"},
-    {"thread", 0, OPTION_TEXT, offsetof(struct create_values, thread), "TEXT", "find or make the box of this thread"},
-    {"agent", 0, OPTION_TEXT, offsetof(struct create_values, box.agent), "NAME",
-     "find or make the user's box for this agent, with its skills"},
-    {"machine", 0, OPTION_TEXT, offsetof(struct create_values, box.machine), "NAME",
-     "make it on this joined machine of the user"},
-    {"idle-timeout", 0, OPTION_TEXT, offsetof(struct create_values, box.idle_timeout), "SECONDS",
-     "end its processes after so long without use; 0: never"},
+const struct row create_options[] = {
+    OPTION("user", 'u', TEXT, struct create_values, user, "NAME", "owner of the box (default: user \"default\")"),
+    OPTION("thread", 0, TEXT, struct create_values, thread, "TEXT", "find or make the box of this thread"),
+    OPTION("agent", 0, TEXT, struct create_values, box.agent, "NAME",
+           "find or make the user's box for this agent, with its skills"),
+    OPTION("machine", 0, TEXT, struct create_values, box.machine, "NAME", "make it on this joined machine of the user"),
+    OPTION("idle-timeout", 0, TEXT, struct create_values, box.idle_timeout, "SECONDS",
+           "end its processes after so long without use; 0: never"),
     BOX_OPTION_ROWS(struct create_values, box),
-    {"json", 0, OPTION_FLAG, offsetof(struct create_values, json), NULL, "the daemon's answer"},
+    OPTION("json", 0, BOOL, struct create_values, json, NULL, "the daemon's answer"),
     {.name = NULL},
 };
 

@@ -1,9 +1,7 @@
-/* `cubby doctor`: what this machine lacks for boxes, each with its fix, and whether a daemon answers. */
+/* `cubby doctor`: the missing prerequisites of boxes on this machine, each with its fix, and whether a daemon
+ * answers. */
 #include "http/client/client.h"
-
-#include <stdlib.h>
-#include <string.h>
-
+#include "base/base.h"
 #include "backend/backend.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
@@ -14,8 +12,8 @@ struct doctor_values {
     bool json;
 };
 
-const struct option_row doctor_options[] = {
-    {"json", 0, OPTION_FLAG, offsetof(struct doctor_values, json), NULL, "as JSON"},
+const struct row doctor_options[] = {
+    OPTION("json", 0, BOOL, struct doctor_values, json, NULL, "as JSON"),
     {.name = NULL},
 };
 
@@ -24,50 +22,9 @@ struct doctor {
     size_t count;
 };
 
-static void doctor_own(struct cli *cli, struct doctor *doctor);
-static void doctor_json(const struct doctor *doctor);
-static void doctor_table(struct cli *cli, const struct doctor *doctor);
-
-int command_doctor(struct cli *cli, int argc, char **argv) {
-    struct doctor_values values = {0};
-    struct doctor *doctor = arena_alloc(&cli->arena, sizeof *doctor);
-    if (option_parse(cli, argc, argv, &values) > 0)
-        option_fail(cli, "unexpected argument '%s'", argv[0]);
-    doctor_own(cli, doctor);
-    if (values.json)
-        doctor_json(doctor);
-    else
-        doctor_table(cli, doctor);
-    for (size_t i = 0; i < doctor->count; i++)
-        if (doctor->checks[i].required && !doctor->checks[i].ok)
-            return 1;
-    return 0;
-}
-
-/* The backends' rows, and one of ours: a daemon. */
-static void doctor_own(struct cli *cli, struct doctor *doctor) {
-    struct err err = {0};
-    struct backend_env env = {0};
-    if (engine_runner(&cli->arena, &env.runner_path, &err) < 0)
-        env.runner_path = "cubby-runner"; /* its row tells what is missing */
-    if (engine_state(&cli->arena, &env.state_dir, &err) < 0)
-        env.state_dir = "/run/cubby/run";
-    doctor->count += backend_checks(&env, doctor->checks + doctor->count, DOCTOR_CHECKS - doctor->count - 1);
-    doctor->count += docker_checks(&env, doctor->checks + doctor->count, DOCTOR_CHECKS - doctor->count - 1);
-    struct check *daemon = &doctor->checks[doctor->count++];
-    *daemon = (struct check){.name = "daemon"};
-    daemon->ok = remote_call(cli, "GET", "/healthz", NULL, NULL, &err) == 0;
-    snprintf(daemon->detail, sizeof daemon->detail, daemon->ok ? "answers at %.120s" : "none at %.120s", remote_url());
-    if (!daemon->ok)
-        snprintf(daemon->fix, sizeof daemon->fix, "start cubbyd, or set CUBBY_URL; `cubby run` needs none");
-}
-
 static void doctor_json(const struct doctor *doctor) {
-    autobuf out;
-    struct json json;
-    buf_init(&out, 1 << 20);
-    json_init(&json, &out);
-    json_open(&json, '{');
+    autobuf out = buf_max(1 << 20);
+    struct json json = json_begin(&out);
     json_put_open(&json, "checks", '[');
     for (size_t i = 0; i < doctor->count; i++) {
         const struct check *check = &doctor->checks[i];
@@ -103,4 +60,34 @@ static void doctor_table(struct cli *cli, const struct doctor *doctor) {
     for (size_t i = 0; i < doctor->count; i++)
         if (!doctor->checks[i].ok && doctor->checks[i].fix[0])
             printf("  %s: %s\n", doctor->checks[i].name, doctor->checks[i].fix);
+}
+
+int command_doctor(struct cli *cli, int argc, char **argv) {
+    struct doctor_values values = {0};
+    struct doctor *doctor = arena_alloc(&cli->arena, sizeof *doctor);
+    if (option_parse(cli, argc, argv, &values) > 0)
+        option_fail(cli, "unexpected argument '%s'", argv[0]);
+    /* The backends' rows, and one of ours: a daemon. */
+    struct err err = {0};
+    struct backend_env env = {0};
+    if (engine_runner(&cli->arena, &env.runner_path, &err) < 0)
+        env.runner_path = "cubby-runner"; /* its row reports what is missing */
+    if (engine_state(&cli->arena, &env.state_dir, &err) < 0)
+        env.state_dir = "/run/cubby/run";
+    doctor->count += backend_checks(&env, doctor->checks + doctor->count, DOCTOR_CHECKS - doctor->count - 1);
+    doctor->count += docker_checks(&env, doctor->checks + doctor->count, DOCTOR_CHECKS - doctor->count - 1);
+    struct check *daemon = &doctor->checks[doctor->count++];
+    *daemon = (struct check){.name = "daemon"};
+    daemon->ok = remote_call(cli, "GET", "/healthz", NULL, NULL, &err) == 0;
+    snprintf(daemon->detail, sizeof daemon->detail, daemon->ok ? "answers at %.120s" : "none at %.120s", remote_url());
+    if (!daemon->ok)
+        snprintf(daemon->fix, sizeof daemon->fix, "start cubbyd, or set CUBBY_URL; `cubby run` needs none");
+    if (values.json)
+        doctor_json(doctor);
+    else
+        doctor_table(cli, doctor);
+    for (size_t i = 0; i < doctor->count; i++)
+        if (doctor->checks[i].required && !doctor->checks[i].ok)
+            return 1;
+    return 0;
 }

@@ -1,26 +1,17 @@
-/* A box without a daemon, its state, and the runner's place. Invariant: a box is claimed before it is made and unclaimed
- * after it is gone, so that what a killed `cubby run` left is found by the next one; a directory that somebody else can
- * write is never used. */
+/* A box without a daemon, its state, and the runner's place. Invariant: a box is claimed before it is made and
+ * unclaimed after it is gone, so that remains of a killed `cubby run` are found by the next one; a directory that
+ * another user can write is never used. */
 #include "cli/engine.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "tree/removal.h"
-#include "box/container.h"
+#include "box/policy.h"
 #include "cli/cli.h"
 #include "cli/rest/news.h"
 
@@ -80,18 +71,17 @@ const char *engine_daemon_state(struct arena *arena) {
 
 #define CLAIM_BYTES (LIMIT_PATH_BYTES + 64)
 
-static void engine_claim_path(char out[CLAIM_BYTES], const struct engine *engine) {
+static void engine_claim_path(char out[CLAIM_BYTES], const struct cli_engine *engine) {
     snprintf(out, CLAIM_BYTES, "%s/live/%s.%s", engine->env.state_dir, engine->box.id, engine->box.ops->name);
 }
 
-static int engine_claim(struct engine *engine, struct err *err) {
-    char path[CLAIM_BYTES];
+static int engine_claim(struct cli_engine *engine, struct err *err) {
     if (engine->claim >= 0)
         return 0;
     int code = engine_state(engine->arena, &engine->env.state_dir, err);
     if (code < 0)
         return code;
-    snprintf(path, sizeof path, "%s/live", engine->env.state_dir);
+    char *path = text_make(CLAIM_BYTES, "%s/live", engine->env.state_dir);
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "%s", path);
     engine_claim_path(path, engine);
@@ -108,7 +98,7 @@ static int engine_claim(struct engine *engine, struct err *err) {
     }
 }
 
-int engine_directory(struct engine *engine, const char **ret_path, struct err *err) {
+int engine_directory(struct cli_engine *engine, const char **ret_path, struct err *err) {
     int code = engine_claim(engine, err);
     if (code < 0)
         return code;
@@ -123,13 +113,11 @@ int engine_directory(struct engine *engine, const char **ret_path, struct err *e
 }
 
 static void engine_remove_directory(const char *state_dir, const char *id) {
-    char path[CLAIM_BYTES];
-    snprintf(path, sizeof path, "%s/mcp/%s", state_dir, id);
-    removal_tree(AT_FDCWD, path);
+    removal_tree(AT_FDCWD, text_make(CLAIM_BYTES, "%s/mcp/%s", state_dir, id));
 }
 
-/* Whatever runs that were killed have left: claimed, and nobody holds the claim. */
-static void engine_sweep_one(const struct engine *engine, int dir, const char *name) {
+/* Remains of killed runs: claimed, and the claim is not held. */
+static void engine_sweep_one(const struct cli_engine *engine, int dir, const char *name) {
     const struct backend_ops *ops = engine->box.ops;
     char id[17];
     if (strlen(name) < 18 || name[16] != '.' || strcmp(name + 17, ops->name) != 0)
@@ -144,30 +132,20 @@ static void engine_sweep_one(const struct engine *engine, int dir, const char *n
     }
 }
 
-static void engine_sweep(const struct engine *engine) {
-    char path[CLAIM_BYTES];
-    snprintf(path, sizeof path, "%s/live", engine->env.state_dir);
-    DIR *dir = opendir(path);
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        engine_sweep_one(engine, dirfd(dir), entry->d_name);
-    if (dir)
-        closedir(dir);
-}
-
 /* ---- one box ---- */
 
-int engine_plan(struct engine *engine, const struct box_request *request, const char *const *allow_weaker,
+int engine_plan(struct cli_engine *engine, const struct box_request *request, const char *const *allow_weaker,
                 struct arena *arena, struct err *err) {
     const char *name = request->backend ? request->backend : "jail";
     static const struct docker_settings docker;
     static const char *const any[] = {"*", NULL};
     struct policy policy = {.any_mount_source = true,
-                            .share.runtimes = any}; /* whoever types it has the engine anyway */
+                            .share.runtimes = any}; /* the user of the command has the engine anyway */
     struct box_request asked = *request;
     engine->arena = arena;
     engine->box.ops = backend_find(name);
     if (!engine->box.ops)
-        return err_set(err, ERR_INVALID, "there is no backend '%s'", name);
+        return err_set(err, ERR_INVALID, "unknown backend '%s'", name);
     asked.images = engine->box.ops->images;
     int code = asked.images ? 0 : container_none(&asked.container, name, err);
     if (code < 0)
@@ -176,25 +154,28 @@ int engine_plan(struct engine *engine, const struct box_request *request, const 
     engine->env.progress = news_show;
     engine->env.one_shot = true;
     engine->env.allow_weaker = allow_weaker;
-    engine->env.allow_local = true; /* whoever types it may do without a box as well */
+    engine->env.allow_local = true; /* the user of the command could do without a box as well */
     if (request->template_name && !asked.images)
         engine->env.templates_dir = arena_printf(arena, "%s/templates", engine_daemon_state(arena));
     policy_random_id(engine->box.id);
     return policy_spec(&policy, &asked, engine->box.id, arena, &engine->box.spec, err);
 }
 
-static int engine_open(struct engine *engine, struct err *err) {
+static int engine_open(struct cli_engine *engine, struct err *err) {
     int code = engine_runner(engine->arena, &engine->env.runner_path, err);
     if (code == 0)
         code = engine_claim(engine, err);
     if (code == 0)
         code = engine->box.ops->open(&engine->env, &engine->box.backend, err);
-    if (code == 0)
-        engine_sweep(engine);
+    if (code == 0) {
+        autodir *dir = fd_opendir(AT_FDCWD, text_make(CLAIM_BYTES, "%s/live", engine->env.state_dir), 0);
+        for (struct dirent *entry; (entry = fd_readdir(dir));)
+            engine_sweep_one(engine, dirfd(dir), entry->d_name);
+    }
     return code;
 }
 
-int engine_start(struct engine *engine, struct err *err) {
+int engine_start(struct cli_engine *engine, struct err *err) {
     struct box *box = &engine->box;
     struct wire *wire = NULL;
     int code = box->backend ? 0 : engine_open(engine, err);
@@ -214,7 +195,7 @@ int engine_start(struct engine *engine, struct err *err) {
     return 0;
 }
 
-void engine_stop(struct engine *engine) {
+void engine_stop(struct cli_engine *engine) {
     struct err err;
     struct box *box = &engine->box;
     bool gone = true;

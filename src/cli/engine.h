@@ -1,5 +1,5 @@
-/* The engine inside this process: a box without a daemon, where it has its state, and where the runner is. Called by run,
- * mcp, doctor and template. */
+/* The engine inside this process: a box without a daemon, where it has its state, and where the runner is. Called by
+ * run, mcp, doctor and template. */
 #ifndef CUBBY_CLI_ENGINE_H
 #define CUBBY_CLI_ENGINE_H
 
@@ -9,31 +9,31 @@
 #include "box/policy.h"
 
 /* One box of this process. Zeroed but for claim and box.pidfd, which are -1. */
-struct engine {
+struct cli_engine {
     struct arena *arena;
     struct backend_env env;
     struct box box; /* its wire is NULL until it was started */
-    int claim;      /* a lock: as long as it is held, nobody takes the box for a leftover */
+    int claim;      /* a lock: as long as it is held, the box does not count as a leftover */
 };
 #define ENGINE_EMPTY                                                                                                   \
     { .claim = -1, .box.pidfd = -1 }
 
-/* Checks what is asked for and makes nothing. INVALID: a sentence about it. */
-int engine_plan(struct engine *engine, const struct box_request *request, const char *const *allow_weaker,
+/* Checks the request and makes nothing. INVALID: a sentence about it. */
+int engine_plan(struct cli_engine *engine, const struct box_request *request, const char *const *allow_weaker,
                 struct arena *arena, struct err *err);
 /* A directory of this process's own that goes when the engine stops, or, after a kill, with the next run. */
-int engine_directory(struct engine *engine, const char **ret_path, struct err *err);
-/* Starts the box, or starts it again on its files after it died. What killed runs have left is ended first. */
-int engine_start(struct engine *engine, struct err *err);
-/* The end of it all, on every way out. What could not be taken apart is said, and left for the next run. */
-void engine_stop(struct engine *engine);
+int engine_directory(struct cli_engine *engine, const char **ret_path, struct err *err);
+/* Starts the box, or starts it again on its files after it died. Remains of killed runs are removed first. */
+int engine_start(struct cli_engine *engine, struct err *err);
+/* Cleans up, on every exit path. Remains that could not be removed are reported, and left for the next run. */
+void engine_stop(struct cli_engine *engine);
 
 /* The state directory of boxes without a daemon (0700, ours; shared by all our runs, so that the skeleton of `host` is
  * made once): below /run/cubby as root, else $XDG_RUNTIME_DIR or /tmp. */
 int engine_state(struct arena *arena, const char **ret_dir, struct err *err);
 /* The daemon's default state directory, where templates are imported. */
 const char *engine_daemon_state(struct arena *arena);
-/* The runner: CUBBY_RUNNER, or beside this program, or in its ../libexec/cubby. */
+/* The runner: CUBBY_RUNNER, or next to this program, or in its ../libexec/cubby. */
 int engine_runner(struct arena *arena, const char **ret_path, struct err *err);
 
 #endif

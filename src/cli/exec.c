@@ -2,43 +2,33 @@
  * command's, and when we are ended the connection goes, which ends the command. */
 #include "http/client/client.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "cli/cli.h"
 #include "cli/rest/event.h"
 
 struct exec_values {
-    struct text_list env;
+    struct row_texts env;
     const char *user, *workdir, *line, *session;
     bool background, json;
     double timeout_s;
 };
 
-const struct option_row exec_options[] = {
-    {"command", 'c', OPTION_TEXT, offsetof(struct exec_values, line), "STRING", "a line for the box's shell"},
-    {"env", 'e', OPTION_LIST, offsetof(struct exec_values, env), "K=V", "an environment variable (K alone: from here)"},
-    {"user", 'u', OPTION_TEXT, offsetof(struct exec_values, user), "agent|root",
-     "run it as this user (default: agent)"},
-    {"workdir", 'w', OPTION_TEXT, offsetof(struct exec_values, workdir), "DIR",
-     "run it in DIR (default: the workspace)"},
-    {"session", 's', OPTION_TEXT, offsetof(struct exec_values, session), "NAME",
-     "run it in the session of this name; one is made when none exists"},
-    {"timeout", 0, OPTION_REAL, offsetof(struct exec_values, timeout_s), "S", "end it after S seconds"},
-    {"background", 'd', OPTION_FLAG, offsetof(struct exec_values, background), NULL,
-     "print its pid and leave it running; it keeps the box from being idle, for a day at most"},
-    {"json", 0, OPTION_FLAG, offsetof(struct exec_values, json), NULL,
-     "print the daemon's answer instead of the output"},
+const struct row exec_options[] = {
+    OPTION("command", 'c', TEXT, struct exec_values, line, "STRING", "a line for the box's shell"),
+    OPTION("env", 'e', TEXTS, struct exec_values, env, "K=V", "an environment variable (K alone: from here)"),
+    OPTION("user", 'u', TEXT, struct exec_values, user, "agent|root", "run it as this user (default: agent)"),
+    OPTION("workdir", 'w', TEXT, struct exec_values, workdir, "DIR", "run it in DIR (default: the workspace)"),
+    OPTION("session", 's', TEXT, struct exec_values, session, "NAME",
+           "run it in the session of this name; one is made when none exists"),
+    OPTION("timeout", 0, REAL, struct exec_values, timeout_s, "S", "end it after S seconds"),
+    OPTION("background", 'd', BOOL, struct exec_values, background, NULL,
+           "print its pid and leave it running; it keeps the box from being idle, for a day at most"),
+    OPTION("json", 0, BOOL, struct exec_values, json, NULL, "print the daemon's answer instead of the output"),
     {.name = NULL},
 };
 
@@ -57,78 +47,11 @@ struct exec {
     struct event_reader reader;
 };
 
-static void exec_body(const struct exec *exec, struct buf *body);
-static int exec_read_input(struct exec *exec, struct err *err);
-static int exec_session(struct exec *exec, struct buf *body, struct err *err);
-static int exec_background(struct exec *exec, const struct buf *body, struct err *err);
-static int exec_stream(struct exec *exec, const struct buf *body, struct err *err);
-static int exec_whole(struct exec *exec, const struct buf *body, struct err *err);
-static int exec_failed_status(struct exec *exec, int code);
-static bool exec_wants_input(void);
-
-int command_exec(struct cli *cli, int argc, char **argv) {
-    struct exec exec = {.cli = cli, .status = EXIT_OURS};
-    struct err err = {0};
-    argc = option_parse(cli, argc, argv, &exec.values);
-    if (argc == 0)
-        option_fail(cli, "%s", BOX_MISSING);
-    if ((argc < 2) == !exec.values.line)
-        option_fail(cli, exec.values.line ? "-c STRING is the command; remove the words after ID" : "missing COMMAND");
-    exec.id = argv[0];
-    exec.argv = argv + 1;
-    bool whole = exec.values.json && !exec.values.background;
-    exec.feed = !whole && !exec.values.background && !exec.values.session && exec_wants_input();
-    exec.path = remote_path(cli, exec.id, exec.values.background ? "/processes" : "/exec", NULL);
-    autobuf body = buf_max(LIMIT_JSON_BYTES);
-    int code = 0;
-    buf_init(&exec.input, LIMIT_STDIN_BYTES);
-    if (whole && !exec.values.session && exec_wants_input())
-        code = exec_read_input(&exec, &err);
-    if (code == 0 && exec.values.session)
-        code = exec_session(&exec, &body, &err);
-    else if (code == 0)
-        exec_body(&exec, &body);
-    buf_done(&exec.input);
-    if (code == 0)
-        code = exec.values.background ? exec_background(&exec, &body, &err)
-               : whole                ? exec_whole(&exec, &body, &err)
-                                      : exec_stream(&exec, &body, &err);
-    if (exec.number == EPIPE)
-        exec.status = 128 + SIGPIPE; /* nobody reads on: as any program in a pipe, without a word */
-    else if (exec.number)
-        err_errno(&err, exec.number, "standard output");
-    if (code < 0 && exec.number != EPIPE)
-        cli_fail(&err);
-    if (exec.fed) {
-        fflush(NULL);
-        _exit(exec.status); /* the feeder may still wait for standard input: nothing joins it */
-    }
-    return exec.status;
-}
-
 static bool exec_wants_input(void) {
     struct stat status;
     if (fstat(STDIN_FILENO, &status) < 0 || isatty(STDIN_FILENO))
         return false;
     return !(S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
-}
-
-static void exec_text(struct json *json, const char *key, const char *text) {
-    if (!text)
-        return;
-    json_put_str(json, key, text);
-}
-
-static void exec_env(const struct exec *exec, struct json *json) {
-    const char **env = box_options_env(exec->cli, &exec->values.env);
-    if (!env)
-        return;
-    json_put_open(json, "env", '{');
-    for (; *env; env++) {
-        const char *value = strchr(*env, '=');
-        exec_text(json, arena_copy(&exec->cli->arena, *env, (size_t)(value - *env)), value + 1);
-    }
-    json_close(json, '}');
 }
 
 /* A person who waits decides how long: the API's default of five minutes is for programs. */
@@ -144,16 +67,12 @@ static void exec_body(const struct exec *exec, struct buf *body) {
     struct json json;
     json_init(&json, body);
     json_open(&json, '{');
-    exec_text(&json, "command", values->line);
-    if (!values->line) {
-        json_put_open(&json, "argv", '[');
-        for (char **word = exec->argv; *word; word++)
-            json_str(&json, *word);
-        json_close(&json, ']');
-    }
-    exec_text(&json, "cwd", values->workdir);
-    exec_text(&json, "user", values->user);
-    exec_env(exec, &json);
+    json_put_some(&json, "command", values->line);
+    if (!values->line)
+        json_put_texts(&json, "argv", (const char *const *)exec->argv);
+    json_put_some(&json, "cwd", values->workdir);
+    json_put_some(&json, "user", values->user);
+    box_options_env_json(exec->cli, &exec->values.env, &json);
     if (exec->feed)
         json_put_bool(&json, "stdin_open", true);
     if (exec->input.len)
@@ -197,9 +116,9 @@ static int exec_session(struct exec *exec, struct buf *body, struct err *err) {
         option_fail(exec->cli, "'%s' is not a session name: letters, digits and _.:@-", values->session);
     json_init(&json, body);
     json_open(&json, '{');
-    exec_text(&json, "name", values->session);
-    exec_text(&json, "user", values->user);
-    exec_env(exec, &json);
+    json_put_some(&json, "name", values->session);
+    json_put_some(&json, "user", values->user);
+    box_options_env_json(exec->cli, &exec->values.env, &json);
     json_close(&json, '}');
     int code = remote_call(exec->cli, "POST", remote_path(exec->cli, exec->id, "/sessions", NULL), body, NULL, err);
     if (code < 0)
@@ -207,8 +126,8 @@ static int exec_session(struct exec *exec, struct buf *body, struct err *err) {
     buf_clear(body);
     json_init(&json, body);
     json_open(&json, '{');
-    exec_text(&json, "command", exec_line(exec));
-    exec_text(&json, "cwd", values->workdir);
+    json_put_some(&json, "command", exec_line(exec));
+    json_put_some(&json, "cwd", values->workdir);
     if (values->background)
         json_put_bool(&json, "background", true);
     exec_timeout(values, &json);
@@ -242,9 +161,26 @@ static int exec_background(struct exec *exec, const struct buf *body, struct err
     return code;
 }
 
+/* As a shell says it: no such program is 127, one that may not be executed 126. The same answers can mean the box, or
+ * the directory the command was to run in. */
+static int exec_failed_status(struct exec *exec, int code) {
+    struct err ignored;
+    if (exec->values.session || (code != -ERR_NOT_FOUND && code != -ERR_DENIED))
+        return EXIT_OURS;
+    /* A request without a command is INVALID, unless the token may not run any. */
+    autobuf empty = buf_max(16);
+    buf_puts(&empty, "{}");
+    if (code == -ERR_DENIED && remote_call(exec->cli, "POST", exec->path, &empty, NULL, &ignored) == -ERR_DENIED)
+        return EXIT_OURS;
+    const char *workdir = exec->values.workdir ? arena_printf(&exec->cli->arena, "%s/.", exec->values.workdir) : ".";
+    if (remote_call(exec->cli, "GET", remote_path(exec->cli, exec->id, "/stat", workdir), NULL, NULL, &ignored) < 0)
+        return EXIT_OURS;
+    return code == -ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
 /* One answer with exit status and output, as the API has it; standard input is sent with the request. */
 static int exec_whole(struct exec *exec, const struct buf *body, struct err *err) {
-    json_t *json = NULL;
+    json_auto_t *json = NULL;
     int code = remote_json(exec->cli, "POST", exec->path, body, &json, err);
     if (code < 0) {
         exec->status = exec_failed_status(exec, code);
@@ -252,7 +188,6 @@ static int exec_whole(struct exec *exec, const struct buf *body, struct err *err
     }
     remote_print(json);
     exec->status = remote_exit(json);
-    json_decref(json);
     return 0;
 }
 
@@ -312,7 +247,7 @@ static int exec_event(void *user, const char *name, const char *data, size_t len
     struct exec *exec = user;
     if (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0)
         return exec_output(exec, name[3] == 'o' ? STDOUT_FILENO : STDERR_FILENO, data, len);
-    json_t *json = json_loadb(data, len, 0, NULL);
+    json_auto_t *json = json_loadb(data, len, 0, NULL);
     int code = 0;
     if (strcmp(name, "started") == 0) {
         exec->pid = (uint64_t)json_integer_value(json_object_get(json, "pid"));
@@ -325,30 +260,12 @@ static int exec_event(void *user, const char *name, const char *data, size_t len
         event_error(json, &exec->reader.error);
         code = -1;
     }
-    json_decref(json);
     return code;
 }
 
 static int exec_write(void *user, const void *data, size_t len) {
     struct exec *exec = user;
     return event_feed(&exec->reader, data, len);
-}
-
-/* As a shell says it: no such program is 127, one that may not be executed 126. The same answers can mean the box, or the
- * directory the command was to run in. */
-static int exec_failed_status(struct exec *exec, int code) {
-    struct err ignored;
-    if (exec->values.session || (code != -ERR_NOT_FOUND && code != -ERR_DENIED))
-        return EXIT_OURS;
-    /* A request without a command is INVALID, unless the token may not run any. */
-    autobuf empty = buf_max(16);
-    buf_puts(&empty, "{}");
-    if (code == -ERR_DENIED && remote_call(exec->cli, "POST", exec->path, &empty, NULL, &ignored) == -ERR_DENIED)
-        return EXIT_OURS;
-    const char *workdir = exec->values.workdir ? arena_printf(&exec->cli->arena, "%s/.", exec->values.workdir) : ".";
-    if (remote_call(exec->cli, "GET", remote_path(exec->cli, exec->id, "/stat", workdir), NULL, NULL, &ignored) < 0)
-        return EXIT_OURS;
-    return code == -ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
 static int exec_stream(struct exec *exec, const struct buf *body, struct err *err) {
@@ -380,4 +297,44 @@ static int exec_stream(struct exec *exec, const struct buf *body, struct err *er
     if (!exec->ended)
         exec->status = exec_failed_status(exec, code);
     return exec->ended ? 0 : code;
+}
+
+int command_exec(struct cli *cli, int argc, char **argv) {
+    struct exec exec = {.cli = cli, .status = EXIT_OURS};
+    struct err err = {0};
+    argc = option_parse(cli, argc, argv, &exec.values);
+    if (argc == 0)
+        option_fail(cli, "%s", BOX_MISSING);
+    if ((argc < 2) == !exec.values.line)
+        option_fail(cli, exec.values.line ? "-c STRING is the command; remove the words after ID" : "missing COMMAND");
+    exec.id = argv[0];
+    exec.argv = argv + 1;
+    bool whole = exec.values.json && !exec.values.background;
+    exec.feed = !whole && !exec.values.background && !exec.values.session && exec_wants_input();
+    exec.path = remote_path(cli, exec.id, exec.values.background ? "/processes" : "/exec", NULL);
+    autobuf body = buf_max(LIMIT_JSON_BYTES);
+    int code = 0;
+    buf_init(&exec.input, LIMIT_STDIN_BYTES);
+    if (whole && !exec.values.session && exec_wants_input())
+        code = exec_read_input(&exec, &err);
+    if (code == 0 && exec.values.session)
+        code = exec_session(&exec, &body, &err);
+    else if (code == 0)
+        exec_body(&exec, &body);
+    buf_done(&exec.input);
+    if (code == 0)
+        code = exec.values.background ? exec_background(&exec, &body, &err)
+               : whole                ? exec_whole(&exec, &body, &err)
+                                      : exec_stream(&exec, &body, &err);
+    if (exec.number == EPIPE)
+        exec.status = 128 + SIGPIPE; /* the reader is gone: end silently, like any program in a pipe */
+    else if (exec.number)
+        err_errno(&err, exec.number, "standard output");
+    if (code < 0 && exec.number != EPIPE)
+        cli_fail(&err);
+    if (exec.fed) {
+        fflush(NULL);
+        _exit(exec.status); /* the feeder may still wait for standard input: nothing joins it */
+    }
+    return exec.status;
 }

@@ -5,19 +5,11 @@
 #include "cli/cli.h"
 #include "cli/rest/news.h"
 
-struct export_values {
-    bool json;
-};
-const struct option_row export_options[] = {
-    {"json", 0, OPTION_FLAG, offsetof(struct export_values, json), NULL, "the daemon's answer"},
-    {.name = NULL},
-};
-
 int command_export(struct cli *cli, int argc, char **argv) {
-    struct export_values values = {0};
+    bool as_json = false; /* json_options */
     struct err err = {0};
-    json_t *json = NULL;
-    argc = option_parse(cli, argc, argv, &values);
+    json_auto_t *json = NULL;
+    argc = option_parse(cli, argc, argv, &as_json);
     if (argc != 1)
         option_fail(cli, "%s", BOX_MISSING);
     const char *path = remote_path(cli, argv[0], "/export", NULL);
@@ -28,14 +20,13 @@ int command_export(struct cli *cli, int argc, char **argv) {
         return cli_fail(&err);
     const char *image = json_string_value(json_object_get(json, "image"));
     long long ended = (long long)json_integer_value(json_object_get(json, "processes_ended"));
-    if (values.json)
+    if (as_json)
         remote_print(json);
     else if (image)
         printf("%s\n", image);
     else
         fprintf(stderr, "cubby: nothing has changed since the box's image was made\n");
-    if (!values.json && ended)
+    if (!as_json && ended)
         fprintf(stderr, "cubby: %lld process%s ended\n", ended, ended == 1 ? " was" : "es were");
-    json_decref(json);
     return 0;
 }

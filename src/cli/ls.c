@@ -1,10 +1,7 @@
 /* `cubby ls`: a directory of a box. Invariant: names come from a box; on a terminal they are shown escaped. */
 #include <jansson.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/rest/list.h"
 
@@ -12,60 +9,11 @@ struct ls_values {
     bool detail, json;
 };
 
-const struct option_row ls_options[] = {
-    {"long", 'l', OPTION_FLAG, offsetof(struct ls_values, detail), NULL, "mode, owner, size and time too"},
-    {"json", 0, OPTION_FLAG, offsetof(struct ls_values, json), NULL, "the daemon's answer"},
+const struct row ls_options[] = {
+    OPTION("long", 'l', BOOL, struct ls_values, detail, NULL, "mode, owner, size and time too"),
+    OPTION("json", 0, BOOL, struct ls_values, json, NULL, "the daemon's answer"),
     {.name = NULL},
 };
-
-static void ls_table(struct cli *cli, const json_t *entries);
-static void ls_names(const json_t *entries);
-
-int command_ls(struct cli *cli, int argc, char **argv) {
-    struct ls_values values = {0};
-    struct err err = {0};
-    json_t *json = NULL;
-    const char *id = NULL, *path = "";
-    argc = option_parse(cli, argc, argv, &values);
-    if (argc != 1)
-        option_fail(cli, argc ? "one directory at a time" : BOX_MISSING);
-    if (!remote_split(cli, argv[0], &id, &path))
-        id = argv[0];
-    const char *url =
-        arena_printf(&cli->arena, "%s&limit=%u", remote_path(cli, id, "/list", *path ? path : "."), LIMIT_LIST_LIMIT);
-    if (remote_json(cli, "GET", url, NULL, &json, &err) < 0)
-        return cli_fail(&err);
-    const json_t *entries = json_object_get(json, "entries");
-    if (values.json) {
-        remote_print(json);
-    } else if (values.detail) {
-        ls_table(cli, entries);
-    } else {
-        ls_names(entries);
-    }
-    if (json_is_true(json_object_get(json, "truncated")))
-        fprintf(stderr, "cubby: the list ends after %zu entries; there are more\n", json_array_size(entries));
-    json_decref(json);
-    return 0;
-}
-
-static void ls_names(const json_t *entries) {
-    bool terminal = isatty(STDOUT_FILENO);
-    size_t i;
-    json_t *entry;
-    autobuf name = buf_max(64 << 10);
-    autobuf shown = buf_max(512 << 10);
-    json_array_foreach(entries, i, entry) {
-        buf_clear(&name);
-        buf_clear(&shown);
-        if (!remote_bytes(entry, "name", &name))
-            continue;
-        if (terminal)
-            text_shown(&shown, (const char *)name.data, name.len);
-        fwrite(terminal ? shown.data : name.data, 1, terminal ? shown.len : name.len, stdout);
-        putchar('\n');
-    }
-}
 
 static const char *ls_mode(struct cli *cli, const json_t *entry) {
     const char *type = json_string_value(json_object_get(entry, "type"));
@@ -115,11 +63,48 @@ static const char *ls_name(struct cli *cli, const json_t *entry) {
     return arena_copy(&cli->arena, name.data, name.len);
 }
 
-static void ls_table(struct cli *cli, const json_t *entries) {
-    static const struct rest_column columns[] = {
-        CELL("MODE", ls_mode),          CELL("OWNER", ls_owner),
-        COLUMN("SIZE", "size", NUMBER), COLUMN("MODIFIED (UTC)", "mtime", TIME),
-        CELL("NAME", ls_name),
-    };
-    rest_table(cli, entries, REST_COLUMNS(columns));
+int command_ls(struct cli *cli, int argc, char **argv) {
+    struct ls_values values = {0};
+    struct err err = {0};
+    json_auto_t *json = NULL;
+    const char *id = NULL, *path = "";
+    argc = option_parse(cli, argc, argv, &values);
+    if (argc != 1)
+        option_fail(cli, argc ? "one directory at a time" : BOX_MISSING);
+    if (!remote_split(cli, argv[0], &id, &path))
+        id = argv[0];
+    const char *url =
+        arena_printf(&cli->arena, "%s&limit=%u", remote_path(cli, id, "/list", *path ? path : "."), LIMIT_LIST_LIMIT);
+    if (remote_json(cli, "GET", url, NULL, &json, &err) < 0)
+        return cli_fail(&err);
+    const json_t *entries = json_object_get(json, "entries");
+    if (values.json) {
+        remote_print(json);
+    } else if (values.detail) {
+        static const struct rest_column columns[] = {
+            CELL("MODE", ls_mode),          CELL("OWNER", ls_owner),
+            COLUMN("SIZE", "size", NUMBER), COLUMN("MODIFIED (UTC)", "mtime", TIME),
+            CELL("NAME", ls_name),
+        };
+        rest_table(cli, entries, REST_COLUMNS(columns));
+    } else {
+        bool terminal = isatty(STDOUT_FILENO);
+        size_t i;
+        json_t *entry;
+        autobuf name = buf_max(64 << 10);
+        autobuf shown = buf_max(512 << 10);
+        json_array_foreach(entries, i, entry) {
+            buf_clear(&name);
+            buf_clear(&shown);
+            if (!remote_bytes(entry, "name", &name))
+                continue;
+            if (terminal)
+                text_shown(&shown, (const char *)name.data, name.len);
+            fwrite(terminal ? shown.data : name.data, 1, terminal ? shown.len : name.len, stdout);
+            putchar('\n');
+        }
+    }
+    if (json_is_true(json_object_get(json, "truncated")))
+        fprintf(stderr, "cubby: the list ends after %zu entries; there are more\n", json_array_size(entries));
+    return 0;
 }

@@ -1,77 +1,77 @@
 /* `cubby`: the table of commands, and their dispatch. Invariant: nothing heavy happens before a command runs. */
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "cli/cli.h"
 #include "http/client/client.h"
 
 #define ANYWHERE UINT_MAX
 
-const struct command command_table[] = {
+const struct cli_command command_table[] = {
     {"run", "[OPTION…] [--] COMMAND [ARG…]", "run one command in a new box and remove the box; needs no daemon",
-     "Makes a box, runs COMMAND in it, removes the box. Standard input is passed on when it is not a terminal; on a\n"
-     "terminal the command gets a terminal. The exit status is the command's, 128+N when signal N ended it, 127 when\n"
-     "it was not found, 126 when it cannot be executed, 124 on time-out, 125 when cubby itself failed.",
+     "Makes a box, runs COMMAND in it, removes the box. Standard input is passed on when it is not a terminal; on\n"
+     "a terminal the command gets a terminal. The exit status is the command's, 128+N when signal N ended it, 127\n"
+     "when it was not found, 126 when it cannot be executed, 124 on timeout, 125 when cubby itself failed.",
      command_run, run_options, 0},
     {"mcp", "[--workspace DIR] [OPTION…]",
      "serve the agent tools to an MCP host, in a box around a directory; needs no daemon",
-     "Speaks the Model Context Protocol on standard input and output: an MCP host starts it. DIR, the current directory by\n"
-     "default, is /workspace in a box that is made at the first call of a tool and ends with standard input; its tools\n"
-     "reach nothing else of this machine. Without --net open the box has no network.",
+     "Speaks the Model Context Protocol on standard input and output: an MCP host starts it. DIR, the current\n"
+     "directory by default, is /workspace in a box that is made at the first call of a tool and ends with standard\n"
+     "input; its tools reach nothing else of this machine. Without --net open the box has no network.",
      command_mcp, mcp_options, ANYWHERE},
     {"join", "--server URL --token-file FILE [--workspace DIR] [OPTION…]",
      "offer a directory of this machine as a box of a server elsewhere",
-     "Connects out to the server (through proxies of the environment), and again whenever the connection is lost. Agents of\n"
-     "the token's user then work in DIR, the current directory by default, at its own path, in boxes on this machine; they\n"
-     "reach nothing else of it unless --isolation none is given. Ctrl-C ends it and its boxes.",
+     "Connects out to the server (through proxies of the environment), and again whenever the connection is lost.\n"
+     "Agents of the token's user then work in DIR, the current directory by default, at its own path, in boxes on\n"
+     "this machine; they reach nothing else of it unless --isolation none is given. Ctrl-C ends it and its boxes.",
      command_join, join_options, ANYWHERE},
     {"mcp-server", "add [OPTION…] NAME [--] COMMAND [ARG…] | list | rm NAME…", "manage MCP servers that run in boxes",
-     "The daemon starts COMMAND (an MCP server over standard input and output) in the box of whoever lists or calls its\n"
-     "tools, which are offered as NAME__TOOL beside the agent tools; it is started again when it dies, and ends with the box.",
+     "The daemon starts COMMAND (an MCP server over standard input and output) in the box of the user who lists or\n"
+     "calls its tools. They are offered as NAME__TOOL, next to the agent tools. The server is started again when it\n"
+     "dies, and ends with the box.",
      command_mcp_server, mcp_server_options, 2},
     {"exec", "[OPTION…] ID [--] COMMAND [ARG…] | ID -c STRING", "run a command in a box of the daemon",
      "The words are the command's arguments as they are; -c gives one string to the box's shell instead.", command_exec,
      exec_options, 1},
     {"session", "list [--json] ID | stop ID NAME… | rm ID NAME…",
      "manage shells of a box that persist between commands",
-     "`cubby exec --session NAME` makes one and runs commands in it: directory, variables and background jobs stay for the\n"
-     "next. stop ends the command that runs, rm the shell with all it started.",
-     command_session, session_options, ANYWHERE},
+     "`cubby exec --session NAME` makes one and runs commands in it: directory, variables and background jobs stay\n"
+     "for the next. stop ends the command that runs, rm the shell with all it started.",
+     command_rest, json_options, ANYWHERE},
     {"create", "[OPTION…]", "make a box and print its ID",
-     "With --thread, the box that this user and thread already have is found again; options it was made without are an error.",
+     "With --thread, the box that this user and thread already have is found again; options it was made without\n"
+     "are an error.",
      command_create, create_options, ANYWHERE},
-    {"ps", "[-a] [--user U] [--json]", "list boxes", NULL, command_ps, ps_options, ANYWHERE},
+    {"ps", "[-a] [--user U] [--json]", "list boxes", NULL, command_rest, ps_options, ANYWHERE},
     {"rm", "ID… | --all [--user U]", "end boxes and remove their files", NULL, command_rm, rm_options, ANYWHERE},
     {"pause", "ID…", "stop the processes of boxes, keeping their memory",
-     "Until they are resumed or the boxes deleted; other calls to them are refused meanwhile, or wake them (wake_paused).",
-     command_pause, NULL, ANYWHERE},
+     "Until they are resumed or the boxes deleted; other calls to them are refused until then, or wake them\n"
+     "(wake_paused).",
+     command_rest, NULL, ANYWHERE},
     {"resume", "ID…", "resume paused boxes", "A box that stopped unexpectedly is started again, as by `cubby start`.",
-     command_resume, NULL, ANYWHERE},
+     command_rest, NULL, ANYWHERE},
     {"start", "ID…", "start boxes whose processes have ended, on their files",
-     "The processes of a box end when it is idle, and can stop unexpectedly; its files are kept either way. Most uses start\n"
-     "it by themselves.",
-     command_start, NULL, ANYWHERE},
+     "The processes of a box end when it is idle, and can stop unexpectedly; its files are kept either way. Most\n"
+     "uses start it by themselves.",
+     command_rest, NULL, ANYWHERE},
     {"snapshot", "create [--json] ID [NAME] | list [--json] ID | rm ID NAME…", "keep the files of a box under a name",
-     "Of a box that runs nothing this is a rename, whatever its size; one that runs is paused while a copy is made. Without\n"
-     "a NAME one is made from the time, and printed.",
-     command_snapshot, snapshot_options, ANYWHERE},
+     "Of a box that runs nothing this is a rename, whatever its size; one that runs is paused while a copy is\n"
+     "made. Without a NAME one is made from the time, and printed.",
+     command_rest, json_options, ANYWHERE},
     {"rollback", "[--json] ID NAME", "restore the files of a snapshot",
-     "Ends what runs in the box and discards what it wrote since the snapshot.", command_rollback, rollback_options,
-     ANYWHERE},
+     "Ends what runs in the box and discards what it wrote since the snapshot.", command_rest, json_options, ANYWHERE},
     {"fork", "[--snapshot NAME] [--user U] [--thread T] [--json] ID", "make a box with the files of another",
-     "Takes the files of a snapshot, or as they are now. Prints the ID of the new box.", command_fork, fork_options,
+     "Takes the files of a snapshot, or as they are now. Prints the ID of the new box.", command_rest, fork_options,
      ANYWHERE},
     {"export", "[--json] ID", "turn a container box into one image of one layer",
-     "The box continues from that image; what runs in it is ended. Prints the image's name, or that nothing has changed.",
-     command_export, export_options, ANYWHERE},
+     "The box continues from that image; what runs in it is ended. Prints the image's name, or that nothing has\n"
+     "changed.",
+     command_export, json_options, ANYWHERE},
     {"diff", "[--limit N] [--json] ID", "show what a box changed against its template",
-     "Of a removed directory only its own name is shown.", command_diff, diff_options, ANYWHERE},
+     "Of a removed directory only its own name is shown.", command_rest, diff_options, ANYWHERE},
     {"shell", "[OPTION…] [ID] [-- COMMAND [ARG…]]", "open a terminal in a box, or in a new one when no ID is given",
-     "Without an ID a box is made and removed afterwards; the options of a box apply to that one. A command needs -- before\n"
-     "it.",
+     "Without an ID a box is made and removed afterwards; the options of a box apply to that one. A command needs\n"
+     "-- before it.",
      command_shell, shell_options, ANYWHERE},
     {"cp", "[-q] SRC DST", "copy a file or directory; one side is ID:PATH",
      "A DST that is a directory receives SRC inside it. Directories go as a tar stream, files as they are.", command_cp,
@@ -80,43 +80,47 @@ const struct command command_table[] = {
     {"ls", "[-l] [--json] ID[:PATH]", "list a directory of a box", NULL, command_ls, ls_options, ANYWHERE},
     {"template", "import NAME FILE|DIR | list [--json] | rm NAME…",
      "manage the root file systems that boxes are made from",
-     "import makes one of a directory or a tar file (plain, or compressed by gzip, xz or zstd) on this machine. Asks the\n"
-     "daemon; --state works on the files of a daemon on this machine instead.",
+     "import makes one of a directory or a tar file (plain, or compressed by gzip, xz or zstd) on this machine.\n"
+     "Asks the daemon; --state works on the files of a daemon on this machine instead.",
      command_template, template_options, ANYWHERE},
     {"token", "create [OPTION…] | list | revoke TOKEN-ID", "manage the tokens that the daemon accepts",
-     "create prints the secret of a new token, once: on one line, or as JSON with its ID. --scope: admin may do everything,\n"
-     "user all with boxes of --user, read look at them; --runner makes one for `cubby join`. revoke ends one at once, with\n"
-     "what it has open. --state works on the daemon's files, as its user or root: for the first token of a daemon that\n"
-     "demands tokens.",
+     "create prints the secret of a new token, once: on one line, or as JSON with its ID. --scope: admin may do\n"
+     "everything, user all with boxes of --user, read look at them; --runner makes one for `cubby join`. revoke\n"
+     "ends one at once, with what it has open. --state works on the daemon's files, as its user or root: for the\n"
+     "first token of a daemon that demands tokens.",
      command_token, token_options, ANYWHERE},
     {"audit", "[OPTION…] | --verify", "show who did what to which box, when, and how it ended",
-     "The newest rows of the daemon's audit log, also of boxes that are gone; --since shows all from a time on, --follow\n"
-     "continues with new ones. A user's token sees that user's rows. With --verify the exit status is 1 when a row was changed.",
+     "The newest rows of the daemon's audit log, also of boxes that are gone; --since shows all from a time on,\n"
+     "--follow continues with new ones. A user's token sees that user's rows. With --verify the exit status is 1\n"
+     "when a row was changed.",
      command_audit, audit_options, ANYWHERE},
     {"events", "[OPTION…]", "follow what happens to boxes",
-     "One line for each event: created, ready, warm, paused, resumed, evicted, died, exported, deleted, adopted. A user's\n"
-     "token sees that user's boxes.",
+     "One line for each event: created, ready, warm, paused, resumed, evicted, died, exported, deleted, adopted. A\n"
+     "user's token sees that user's boxes.",
      command_events, events_options, ANYWHERE},
-    {"port", "[--listen [HOST:]PORT] ID PORT", "print the address of a server in a box, or forward a local port to it",
-     "Prints the address of the server that listens on PORT in the box, below the daemon's own. With --listen a port of\n"
-     "this machine is forwarded to it until interrupted, whatever protocol it speaks; for a browser that is the better way:\n"
-     "there the page has an origin of its own.",
+    {"port", "[--listen [HOST:]PORT | --browser] ID PORT",
+     "print the address of a server in a box, or forward a local port to it",
+     "Prints the address of the server that listens on PORT in the box, below the daemon's own. With --listen a\n"
+     "port of this machine is forwarded to it until interrupted, whatever protocol it speaks; for a browser that\n"
+     "is the better way: there the page has an origin of its own. So it has with --browser, which prints a URL with\n"
+     "a host name of the box's own.",
      command_port, port_options, ANYWHERE},
     {"tool", "[--thread T | --box ID] [--json] [NAME [KEY=VALUE… | JSON]]",
      "call an agent tool as an agent would, or list the tools",
-     "Prints the text that an agent would see; the exit status is 1 when it is an error. VALUE is a text, or JSON where the\n"
-     "tool takes something else; @FILE and @- stand for what is in a file or on standard input.",
+     "Prints the text that an agent would see; the exit status is 1 when it is an error. VALUE is a text, or JSON\n"
+     "where the tool takes something else; @FILE and @- stand for what is in a file or on standard input.",
      command_tool, tool_options, ANYWHERE},
     {"skill", "upload|list|edit|rm|sync|publish|unpublish|install|uninstall|search [OPTION…] WORD…",
      "manage skills of users and their agents, and shared ones",
      "In a box, --box ID or that of --user for --agent:\n"
      "  upload DIR|ZIP…          add skills from a ZIP, or a directory as one; --base: for all users of the agent\n"
      "  list                     list the skills that the box has\n"
-     "  edit SKILL/PATH [FILE]   replace a file by FILE or standard input; on a terminal in $EDITOR; --old and --new replace\n"
+     "  edit SKILL/PATH [FILE]   replace a file by FILE or standard input; on a terminal in $EDITOR; --old "
+     "and --new replace\n"
      "  rm SKILL…                remove skills; those of the agent are hidden, with --base removed\n"
      "  sync SKILL…              --from-base: overwrite the user's copy with the agent's version;\n"
      "                           --to-base: overwrite the agent's version with the user's copy\n"
-     "  sync                     place the skills that every box gets anew, and print the result\n"
+     "  sync                     place the skills that every box gets again, and print the result\n"
      "Between users:\n"
      "  publish NAME             share a skill of a box; unpublish ENTRY… withdraws it\n"
      "  install ENTRY…           add one to a box; uninstall NAME… removes it there\n"
@@ -127,10 +131,10 @@ const struct command command_table[] = {
      "The exit status is 1 when something is missing without which no jail can be made.", command_doctor,
      doctor_options, ANYWHERE},
     {"completion", "bash | zsh | fish | words [WORD…]", "print a completion script for a shell",
-     "For bash: source <(cubby completion bash). words prints what may follow the WORDs, the last of which may be a part;\n"
-     "the scripts ask it.",
+     "For bash: source <(cubby completion bash). words prints what may follow the WORDs, the last of which may be\n"
+     "a part; the scripts ask it.",
      command_completion, NULL, 1},
-    {"version", "[--json]", "print the version of cubby and of the daemon", NULL, command_version, version_options,
+    {"version", "[--json]", "print the version of cubby and of the daemon", NULL, command_version, json_options,
      ANYWHERE},
     {"help", "[COMMAND]", "print this list, or the help of one command", NULL, command_help_command, NULL, ANYWHERE},
     {.name = NULL},
@@ -138,10 +142,12 @@ const struct command command_table[] = {
 
 static int main_dispatch(struct cli *cli, int argc, char **argv);
 static int main_unknown(const char *name);
-static void main_standard_descriptors(void);
 
 int main(int argc, char **argv) {
-    main_standard_descriptors();
+    /* A missing 0, 1 or 2 would be taken by the next file opened, and output would go into it. */
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            _exit(EXIT_OURS);
     signal(SIGPIPE, SIG_IGN);
     struct cli cli = {0};
     arena_init(&cli.arena);
@@ -171,8 +177,8 @@ static int main_dispatch(struct cli *cli, int argc, char **argv) {
     return cli->command->run(cli, argc - 2, argv + 2);
 }
 
-const struct command *command_find(const char *name) {
-    for (const struct command *command = command_table; command->name; command++)
+const struct cli_command *command_find(const char *name) {
+    for (const struct cli_command *command = command_table; command->name; command++)
         if (strcmp(command->name, name) == 0)
             return command;
     return NULL;
@@ -194,7 +200,7 @@ bool command_verb(const char *word, const char *name) {
 
 void command_list(FILE *out) {
     fprintf(out, "usage: cubby COMMAND …\n\n");
-    for (const struct command *command = command_table; command->name; command++)
+    for (const struct cli_command *command = command_table; command->name; command++)
         fprintf(out, "  %-10s %s\n", command->name, command->summary);
     fprintf(out,
             "\nThe daemon is CUBBY_URL (default %s), its token CUBBY_TOKEN.\n"
@@ -210,7 +216,7 @@ int command_help_command(struct cli *cli, int argc, char **argv) {
     }
     if (argc > 1)
         option_fail(cli, "one command at a time");
-    const struct command *command = command_find(argv[0]);
+    const struct cli_command *command = command_find(argv[0]);
     if (!command)
         return main_unknown(argv[0]);
     command_help(command, stdout);
@@ -241,7 +247,7 @@ static unsigned main_distance(const char *a, const char *b) {
 static int main_unknown(const char *name) {
     const char *best = NULL;
     unsigned best_distance = 3;
-    for (const struct command *command = command_table; command->name; command++) {
+    for (const struct cli_command *command = command_table; command->name; command++) {
         unsigned distance = main_distance(name, command->name);
         if (distance < best_distance && distance < strlen(command->name)) {
             best = command->name;
@@ -259,7 +265,7 @@ static int main_unknown(const char *name) {
     return EXIT_USAGE;
 }
 
-/* The daemon's sentences name requests of its API; whoever reads one here has commands: "POST /v1/boxes/ID/resume"
+/* The daemon's error texts name requests of its API; here they should name commands: "POST /v1/boxes/ID/resume"
  * becomes "`cubby resume ID`" where there is such a command. */
 static const char *main_commands(struct arena *arena, const char *text) {
     static const char route[] = "POST /v1/boxes/", letters[] = "abcdefghijklmnopqrstuvwxyz";
@@ -282,11 +288,4 @@ int cli_fail(const struct err *err) {
     const char *text = buf_cstr(&shown);
     fprintf(stderr, "cubby: %s\n", text ? text : "failed");
     return EXIT_OURS;
-}
-
-/* A missing 0, 1 or 2 would be taken by the next file opened, and output would go into it. */
-static void main_standard_descriptors(void) {
-    for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
-            _exit(EXIT_OURS);
 }

@@ -2,28 +2,21 @@
  * directory of the host is /workspace in one box, which is made at the first call that needs it and ends with us.
  *
  * Rules:
- *  1. Nothing but messages reaches the host's end of standard output: it is moved away, and 1 is standard error.
- *  2. The main thread reads and never waits for a box: whatever may take long has a thread of its own, so that a
- *     cancellation is always heard.
- *  3. `lock` guards the box, its users and the count of threads. A box that died is started again when nobody uses it.
- *  4. An ending signal is never read, only seen: as long as it is pending no write to a host that does not read blocks.
- *  5. Whatever way we end, the requests end first, then the box, then what tools kept (the next run sweeps after a kill). */
-#include <errno.h>
-#include <fcntl.h>
+ * 1. Nothing but messages reaches the host's end of standard output: it is moved away, and 1 is standard error.
+ * 2. The main thread reads and never waits for a box: long work has a thread of its own, so that a cancellation is
+ *    always read.
+ * 3. `lock` guards the box, its users and the count of threads. A box that died is started again when no call uses
+ *    it.
+ * 4. An ending signal is never read, only seen: as long as it is pending no write to a host that does not read
+ *    blocks.
+ * 5. However we end, the requests end first, then the box, then the files of tools (after a kill the next run
+ *    sweeps). */
 #include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
@@ -35,7 +28,7 @@
 
 enum {
     STDIO_STACK = 512 << 10, /* of their threads */
-    STDIO_GRACE_MS = 5000,   /* for what was asked before standard input ended */
+    STDIO_GRACE_MS = 5000,   /* for requests before the end of standard input */
     STDIO_READ_BYTES = 64 << 10,
     STDIO_SERVERS_BYTES = 1 << 20, /* the file of --servers */
 };
@@ -44,17 +37,17 @@ enum {
 struct stdio_values {
     struct box_options box;
     const char *workspace, *servers;
-    struct text_list allow_weaker;
+    struct row_texts allow_weaker;
 };
 
-const struct option_row mcp_options[] = {
-    {"workspace", 'w', OPTION_TEXT, offsetof(struct stdio_values, workspace), "DIR",
-     "what is /workspace in the box; the current directory by default"},
-    {"servers", 0, OPTION_TEXT, offsetof(struct stdio_values, servers), "FILE",
-     "MCP servers to start in the box: JSON with mcpServers"},
+const struct row mcp_options[] = {
+    OPTION("workspace", 'w', TEXT, struct stdio_values, workspace, "DIR",
+           "what is /workspace in the box; the current directory by default"),
+    OPTION("servers", 0, TEXT, struct stdio_values, servers, "FILE",
+           "MCP servers to start in the box: JSON with mcpServers"),
     BOX_OPTION_ROWS(struct stdio_values, box),
-    {"allow-weaker", 0, OPTION_LIST, offsetof(struct stdio_values, allow_weaker), "landlock",
-     "do without this wall where the machine lacks it"},
+    OPTION("allow-weaker", 0, TEXTS, struct stdio_values, allow_weaker, "landlock",
+           "do without this wall where the machine lacks it"),
     {.name = NULL},
 };
 
@@ -70,7 +63,7 @@ struct stdio {
     bool line_skipped; /* it is too long: the rest is read and forgotten */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct engine engine;
+    struct cli_engine engine;
     unsigned users;    /* calls that hold the box */
     unsigned requests; /* threads */
 };
@@ -82,10 +75,10 @@ struct stdio_request {
     struct mcp_exchange exchange;
 };
 
-static void stdio_plan(struct stdio *stdio);
-static int stdio_open(struct stdio *stdio, struct err *err);
-static void stdio_loop(struct stdio *stdio);
-static void stdio_close(struct stdio *stdio);
+static void mcp_stdio_plan(struct stdio *stdio);
+static int mcp_stdio_open(struct stdio *stdio, struct err *err);
+static void mcp_stdio_loop(struct stdio *stdio);
+static void mcp_stdio_close(struct stdio *stdio);
 
 int command_mcp(struct cli *cli, int argc, char **argv) {
     struct stdio stdio = {.cli = cli,
@@ -100,36 +93,18 @@ int command_mcp(struct cli *cli, int argc, char **argv) {
     argc = option_parse(cli, argc, argv, &stdio.values);
     if (argc > 0)
         option_fail(cli, "unexpected argument '%s'", argv[0]);
-    stdio_plan(&stdio);
-    int code = stdio_open(&stdio, &err);
+    mcp_stdio_plan(&stdio);
+    int code = mcp_stdio_open(&stdio, &err);
     if (code == 0)
-        stdio_loop(&stdio);
-    stdio_close(&stdio);
+        mcp_stdio_loop(&stdio);
+    mcp_stdio_close(&stdio);
     return code < 0 ? cli_fail(&err) : 0;
 }
 
 /* ---- the beginning ---- */
 
-/* A directory that was meant: without the option, a host may have started us anywhere. */
-static const char *stdio_workspace(struct stdio *stdio) {
-    struct cli *cli = stdio->cli;
-    const char *given = stdio->values.workspace, *home = getenv("HOME");
-    char *real = realpath(given ? given : ".", NULL), *real_home = home && *home ? realpath(home, NULL) : NULL;
-    struct stat status;
-    if (!real || stat(real, &status) < 0 || !S_ISDIR(status.st_mode))
-        option_fail(cli, "the workspace '%s' is not a directory on this machine", given ? given : ".");
-    if (strcmp(real, "/") == 0)
-        option_fail(cli, "the workspace would be all of this machine; name a directory with --workspace DIR");
-    if (!given && real_home && strcmp(real, real_home) == 0)
-        option_fail(cli, "the workspace would be your home directory; name a directory with --workspace DIR");
-    const char *workspace = arena_strdup(&cli->arena, real);
-    free(real);
-    free(real_home);
-    return workspace;
-}
-
 /* A home of its own in front of what was asked for, which goes before it. */
-static const char **stdio_env(struct cli *cli, const char **asked) {
+static const char **mcp_stdio_env(struct cli *cli, const char **asked) {
     size_t count = 0;
     while (asked && asked[count])
         count++;
@@ -140,20 +115,22 @@ static const char **stdio_env(struct cli *cli, const char **asked) {
     return env;
 }
 
-static void stdio_plan(struct stdio *stdio) {
+static void mcp_stdio_plan(struct stdio *stdio) {
     struct cli *cli = stdio->cli;
     struct box_request request;
     struct err err;
     box_options_request(cli, &stdio->values.box, &request);
-    if (!request.backend || strcmp(request.backend, "local") != 0) /* whose /tmp is everybody's */
-        request.env = stdio_env(cli, request.env);
+    if (!request.backend || strcmp(request.backend, "local") != 0) /* its /tmp is shared by all users */
+        request.env = mcp_stdio_env(cli, request.env);
     struct mount *mounts = arena_alloc(&cli->arena, (request.mount_count + 1) * sizeof *mounts);
     for (size_t i = 0; i < request.mount_count; i++) {
         mounts[i + 1] = request.mounts[i];
         if (strcmp(mounts[i + 1].target, WORKSPACE_PATH) == 0)
             option_fail(cli, "--mount: " WORKSPACE_PATH " is the workspace; say --workspace instead");
     }
-    mounts[0] = (struct mount){.source = stdio_workspace(stdio), .target = WORKSPACE_PATH};
+    const char *given = stdio->values.workspace; /* without it, a host may have started us anywhere */
+    mounts[0] = (struct mount){.source = box_options_directory(cli, "the workspace", given ? given : ".", given),
+                               .target = WORKSPACE_PATH};
     request.mounts = mounts;
     request.mount_count++;
     if (engine_plan(&stdio->engine, &request, (const char *const *)stdio->values.allow_weaker.items, &cli->arena,
@@ -162,8 +139,8 @@ static void stdio_plan(struct stdio *stdio) {
     stdio->engine.box.user = arena_strdup(&cli->arena, "default");
 }
 
-static int stdio_server(struct stdio *stdio, const char *name, json_t *body, struct servers_row *ret_row,
-                        struct err *err) {
+static int mcp_stdio_server(struct stdio *stdio, const char *name, json_t *body, struct servers_row *ret_row,
+                            struct err *err) {
     struct server_spec spec;
     int code = server_spec_take(body, name, &stdio->cli->arena, &spec, err);
     if (code == 0)
@@ -172,7 +149,7 @@ static int stdio_server(struct stdio *stdio, const char *name, json_t *body, str
 }
 
 /* The file as many hosts have it: {"mcpServers":{NAME:{command, args, env, ...}}}. */
-static int stdio_servers(struct stdio *stdio, const char *path, struct err *err) {
+static int mcp_stdio_servers(struct stdio *stdio, const char *path, struct err *err) {
     struct servers_row rows[LIMIT_SERVERS_PER_USER];
     char *text = arena_alloc(&stdio->cli->arena, STDIO_SERVERS_BYTES + 1);
     const char *name;
@@ -189,7 +166,7 @@ static int stdio_servers(struct stdio *stdio, const char *path, struct err *err)
         code = err_set(err, ERR_INVALID, "more than %u servers", LIMIT_SERVERS_PER_USER);
     if (code == 0)
         json_object_foreach((json_t *)(uintptr_t)servers, name, body) {
-            code = stdio_server(stdio, name, body, &rows[count++], err);
+            code = mcp_stdio_server(stdio, name, body, &rows[count++], err);
             if (code < 0)
                 break;
         }
@@ -201,10 +178,10 @@ static int stdio_servers(struct stdio *stdio, const char *path, struct err *err)
     return 0;
 }
 
-static int stdio_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
-static void stdio_release(void *door, struct box *box);
+static int mcp_stdio_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
+static void mcp_stdio_release(void *door, struct box *box);
 
-static int stdio_open(struct stdio *stdio, struct err *err) {
+static int mcp_stdio_open(struct stdio *stdio, struct err *err) {
     stdio->out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     if (stdio->out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return err_errno(err, errno, "standard output");
@@ -214,10 +191,12 @@ static int stdio_open(struct stdio *stdio, struct err *err) {
     stdio->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (stdio->ended < 0)
         return err_errno(err, errno, "eventfd");
-    buf_init(&stdio->line, LIMIT_JSON_BYTES + 4096); /* the largest arguments fit, and what stands around them */
-    stdio->host = (struct tool_host){
-        .acquire = stdio_acquire, .find = stdio_acquire, .release = stdio_release, .only = &stdio->engine.box};
-    if (stdio->values.servers && (code = stdio_servers(stdio, stdio->values.servers, err)) < 0)
+    buf_init(&stdio->line, LIMIT_JSON_BYTES + 4096); /* the largest arguments fit, with what surrounds them */
+    stdio->host = (struct tool_host){.acquire = mcp_stdio_acquire,
+                                     .find = mcp_stdio_acquire,
+                                     .release = mcp_stdio_release,
+                                     .only = &stdio->engine.box};
+    if (stdio->values.servers && (code = mcp_stdio_servers(stdio, stdio->values.servers, err)) < 0)
         return code;
     stdio->mcp = mcp_new();
     stdio->session = mcp_session_only(stdio->mcp);
@@ -230,7 +209,7 @@ static int stdio_open(struct stdio *stdio, struct err *err) {
 
 /* ---- the box, and what tools keep ---- */
 
-static int stdio_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
+static int mcp_stdio_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
     struct stdio *stdio = door;
     struct box *box = &stdio->engine.box;
     int code = 0;
@@ -251,20 +230,19 @@ static int stdio_acquire(void *door, const char *user, const char *thread, struc
     return code;
 }
 
-static void stdio_release(void *door, struct box *box) {
+static void mcp_stdio_release(void *door, struct box *box) {
     struct stdio *stdio = door;
     (void)box;
-    pthread_mutex_lock(&stdio->lock);
+    autolock(&stdio->lock);
     stdio->users--;
     pthread_cond_broadcast(&stdio->changed);
-    pthread_mutex_unlock(&stdio->lock);
 }
 
 /* Before the first call of a tool, and not when we start. */
-static int stdio_store(struct stdio *stdio, struct err *err) {
+static int mcp_stdio_store(struct stdio *stdio, struct err *err) {
     const char *directory;
     int code = 0;
-    pthread_mutex_lock(&stdio->lock);
+    autolock(&stdio->lock);
     if (!stdio->host.store) {
         code = engine_directory(&stdio->engine, &directory, err);
         if (code == 0)
@@ -272,58 +250,53 @@ static int stdio_store(struct stdio *stdio, struct err *err) {
         if (code == 0)
             stdio->host.catalogs = catalogs_new();
     }
-    pthread_mutex_unlock(&stdio->lock);
     return code;
 }
 
 /* ---- one message ---- */
 
-static int stdio_send(struct mcp_exchange *exchange, const char *text, size_t len, bool last) {
+static int mcp_stdio_send(struct mcp_exchange *exchange, const char *text, size_t len, bool last) {
     struct stdio *stdio = exchange->door;
     (void)last;
-    pthread_mutex_lock(&stdio->out_lock);
+    autolock(&stdio->out_lock);
     int code = terminal_write(stdio->out, stdio->signal_fd, text, len);
     if (code == 0)
         code = terminal_write(stdio->out, stdio->signal_fd, "\n", 1);
-    pthread_mutex_unlock(&stdio->out_lock);
     return code < 0 ? -ERR_GONE : 0;
 }
 
-static void stdio_begin(struct mcp_exchange *exchange, struct tool_call *call) {
+static void mcp_stdio_begin(struct mcp_exchange *exchange, struct tool_call *call) {
     call->door = exchange->door;
 }
 
-static const struct mcp_transport stdio_transport = {.send = stdio_send, .begin = stdio_begin};
-
-static void stdio_serve(struct stdio_request *request) {
+static void mcp_stdio_serve(struct stdio_request *request) {
     mcp_serve(&request->exchange, &request->message);
     mcp_message_done(&request->message);
     arena_done(&request->arena);
     free(request);
 }
 
-static void *stdio_thread(void *user) {
+static void *mcp_stdio_thread(void *user) {
     struct stdio_request *request = user;
     struct stdio *stdio = request->stdio;
     struct err err;
-    int code = stdio_store(stdio, &err);
+    int code = mcp_stdio_store(stdio, &err);
     if (code < 0)
         mcp_refuse(&request->message, MCP_INTERNAL, 0, "%s", err.text);
-    stdio_serve(request);
-    pthread_mutex_lock(&stdio->lock);
+    mcp_stdio_serve(request);
+    autolock(&stdio->lock);
     stdio->requests--;
     eventfd_write(stdio->ended, 1);
     pthread_cond_broadcast(&stdio->changed);
-    pthread_mutex_unlock(&stdio->lock);
     return NULL;
 }
 
 /* A thread more, if there may be one. */
-static bool stdio_spawn(struct stdio *stdio, struct stdio_request *request) {
+static bool mcp_stdio_spawn(struct stdio *stdio, struct stdio_request *request) {
     pthread_mutex_lock(&stdio->lock);
     stdio->requests++;
     pthread_mutex_unlock(&stdio->lock);
-    if (thread_detached(stdio_thread, request, STDIO_STACK) == 0)
+    if (thread_detached(mcp_stdio_thread, request, STDIO_STACK) == 0)
         return true;
     pthread_mutex_lock(&stdio->lock);
     stdio->requests--;
@@ -331,13 +304,14 @@ static bool stdio_spawn(struct stdio *stdio, struct stdio_request *request) {
     return false;
 }
 
-static void stdio_message(struct stdio *stdio, const char *data, size_t len, bool too_long) {
+static void mcp_stdio_message(struct stdio *stdio, const char *data, size_t len, bool too_long) {
     struct stdio_request *request = xcalloc(1, sizeof *request);
     request->stdio = stdio;
     arena_init(&request->arena);
     mcp_read(&request->message, data, len);
     request->exchange = (struct mcp_exchange){.mcp = stdio->mcp,
-                                              .transport = &stdio_transport,
+                                              .send = mcp_stdio_send,
+                                              .begin = mcp_stdio_begin,
                                               .door = stdio,
                                               .arena = &request->arena,
                                               .host = &stdio->host,
@@ -355,29 +329,29 @@ static void stdio_message(struct stdio *stdio, const char *data, size_t len, boo
                    "%u requests are under way, which is the limit; wait for one to end", LIMIT_MCP_REQUESTS);
     mcp_enter(&request->exchange, &request->message);
     if (request->message.kind == MCP_CALL && request->message.slow) {
-        if (stdio_spawn(stdio, request))
+        if (mcp_stdio_spawn(stdio, request))
             return;
-        mcp_refuse(&request->message, MCP_INTERNAL, 0, "no thread can be had for it");
+        mcp_refuse(&request->message, MCP_INTERNAL, 0, "no thread is available for the request");
     }
-    stdio_serve(request);
+    mcp_stdio_serve(request);
 }
 
 /* ---- reading ---- */
 
-static void stdio_line(struct stdio *stdio) {
+static void mcp_stdio_line(struct stdio *stdio) {
     struct buf *line = &stdio->line;
     size_t blank = 0;
     while (blank < line->len && strchr(" \t\r", line->data[blank]) && line->data[blank])
         blank++;
     if (stdio->line_skipped)
-        stdio_message(stdio, "", 0, true);
+        mcp_stdio_message(stdio, "", 0, true);
     else if (blank < line->len)
-        stdio_message(stdio, (const char *)line->data, line->len, false);
+        mcp_stdio_message(stdio, (const char *)line->data, line->len, false);
     stdio->line_skipped = false;
     buf_clear(line);
 }
 
-static void stdio_bytes(struct stdio *stdio, const char *data, size_t len) {
+static void mcp_stdio_bytes(struct stdio *stdio, const char *data, size_t len) {
     while (len) {
         const char *end = memchr(data, '\n', len);
         size_t piece = end ? (size_t)(end - data) : len;
@@ -389,14 +363,14 @@ static void stdio_bytes(struct stdio *stdio, const char *data, size_t len) {
         if (!stdio->line_skipped)
             buf_put(&stdio->line, data, piece);
         if (end)
-            stdio_line(stdio);
+            mcp_stdio_line(stdio);
         data += piece + (end != NULL);
         len -= piece + (end != NULL);
     }
 }
 
-/* True: the host has gone or a signal came; what is under way is not waited for. */
-static bool stdio_ended(struct stdio *stdio, const struct pollfd *wait) {
+/* True: the host has gone or a signal came; running requests are not waited for. */
+static bool mcp_stdio_ended(struct stdio *stdio, const struct pollfd *wait) {
     if (wait[1].revents) {
         if (terminal_ending())
             return true;
@@ -405,8 +379,8 @@ static bool stdio_ended(struct stdio *stdio, const struct pollfd *wait) {
     return wait[2].revents & (POLLERR | POLLHUP | POLLNVAL);
 }
 
-/* What was asked before standard input ended is answered, if it does not take long. */
-static void stdio_finish(struct stdio *stdio) {
+/* Requests before the end of standard input are answered, if they do not take long. */
+static void mcp_stdio_finish(struct stdio *stdio) {
     uint64_t deadline = clock_ms() + STDIO_GRACE_MS, now;
     while ((now = clock_ms()) < deadline) {
         struct pollfd wait[3] = {
@@ -416,38 +390,38 @@ static void stdio_finish(struct stdio *stdio) {
         pthread_mutex_lock(&stdio->lock);
         unsigned requests = stdio->requests;
         pthread_mutex_unlock(&stdio->lock);
-        if (!requests || (poll(wait, 3, (int)(deadline - now)) > 0 && stdio_ended(stdio, wait)))
+        if (!requests || (poll(wait, 3, (int)(deadline - now)) > 0 && mcp_stdio_ended(stdio, wait)))
             return;
     }
 }
 
-static void stdio_loop(struct stdio *stdio) {
+static void mcp_stdio_loop(struct stdio *stdio) {
     char data[STDIO_READ_BYTES];
     for (;;) {
         struct pollfd wait[3] = {
             {.fd = STDIN_FILENO, .events = POLLIN}, {.fd = stdio->signal_fd, .events = POLLIN}, {.fd = stdio->out}};
         if (poll(wait, 3, -1) < 0 && errno != EINTR)
             return;
-        if (stdio_ended(stdio, wait))
+        if (mcp_stdio_ended(stdio, wait))
             return;
         if (!wait[0].revents)
             continue;
         ssize_t len = read(STDIN_FILENO, data, sizeof data);
         if (len > 0)
-            stdio_bytes(stdio, data, (size_t)len);
+            mcp_stdio_bytes(stdio, data, (size_t)len);
         else if (len == 0 || (errno != EINTR && errno != EAGAIN))
             break;
     }
-    stdio_line(stdio); /* the last one may lack its newline */
-    stdio_finish(stdio);
+    mcp_stdio_line(stdio); /* the last one may lack its newline */
+    mcp_stdio_finish(stdio);
 }
 
 /* ---- the end ---- */
 
-static void stdio_close(struct stdio *stdio) {
+static void mcp_stdio_close(struct stdio *stdio) {
     if (stdio->session) {
         mcp_session_end(stdio->session);
-        kill(getpid(), SIGTERM); /* blocked, and seen by whoever writes to a host that does not read (rule 4) */
+        kill(getpid(), SIGTERM); /* blocked, and seen by a thread that writes to a host that does not read (rule 4) */
     }
     pthread_mutex_lock(&stdio->lock);
     while (stdio->requests)

@@ -1,11 +1,6 @@
 /* Progress of a copy. Short copies show nothing. */
 #include "cli/progress.h"
-
-#include <stdio.h>
-#include <unistd.h>
-
-#include "base/arena.h"
-#include "base/clock.h"
+#include "base/base.h"
 #include "cli/cli.h"
 
 #define FIRST_MS 500u

@@ -1,16 +1,10 @@
 /* `cubby run`: one box, one command, gone, without a daemon. Invariant: whatever way it ends, the box ends with it
- * (the wire closes, the backend's stop runs, the next run sweeps after a kill), and nothing here costs a millisecond. */
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
+ * (the wire closes, the backend's stop runs, the next run sweeps after a kill), and nothing here costs a millisecond.
+ */
 #include <sys/pidfd.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "box/policy.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
@@ -20,20 +14,19 @@
 struct run_values {
     struct box_options box;
     const char *user, *workdir;
-    struct text_list allow_weaker;
+    struct row_texts allow_weaker;
     bool terminal;
     double timeout_s;
 };
 
-const struct option_row run_options[] = {
+const struct row run_options[] = {
     BOX_OPTION_ROWS(struct run_values, box),
-    {"user", 'u', OPTION_TEXT, offsetof(struct run_values, user), "agent|root",
-     "run the command as this user (default: agent)"},
-    {"workdir", 'w', OPTION_TEXT, offsetof(struct run_values, workdir), "DIR", "run it in DIR (default: /workspace)"},
-    {"terminal", 't', OPTION_FLAG, offsetof(struct run_values, terminal), NULL, "give the command a terminal"},
-    {"allow-weaker", 0, OPTION_LIST, offsetof(struct run_values, allow_weaker), "landlock",
-     "do without this wall where the machine lacks it"},
-    {"timeout", 0, OPTION_REAL, offsetof(struct run_values, timeout_s), "S", "end the command after S seconds"},
+    OPTION("user", 'u', TEXT, struct run_values, user, "agent|root", "run the command as this user (default: agent)"),
+    OPTION("workdir", 'w', TEXT, struct run_values, workdir, "DIR", "run it in DIR (default: /workspace)"),
+    OPTION("terminal", 't', BOOL, struct run_values, terminal, NULL, "give the command a terminal"),
+    OPTION("allow-weaker", 0, TEXTS, struct run_values, allow_weaker, "landlock",
+           "do without this wall where the machine lacks it"),
+    OPTION("timeout", 0, REAL, struct run_values, timeout_s, "S", "end the command after S seconds"),
     {.name = NULL},
 };
 
@@ -41,45 +34,11 @@ struct run {
     struct cli *cli;
     struct run_values values;
     char **argv;
-    struct engine engine;
+    struct cli_engine engine;
     int signal_fd, ended_by;
     bool terminal, input;
     struct exec_result result;
 };
-
-static int run_open(struct run *run, struct err *err);
-static int run_exec(struct run *run, struct err *err);
-static void run_close(struct run *run);
-static void run_leave(struct run *run, int status);
-static int run_status(struct run *run, int code, bool started, const struct err *err);
-static void run_streams(struct run *run);
-
-int command_run(struct cli *cli, int argc, char **argv) {
-    struct run run = {.cli = cli, .signal_fd = -1, .engine = ENGINE_EMPTY};
-    struct err err = {0};
-    argc = option_parse(cli, argc, argv, &run.values);
-    if (argc == 0)
-        option_fail(cli, "missing COMMAND");
-    if (run.values.user && strcmp(run.values.user, "agent") != 0 && strcmp(run.values.user, "root") != 0)
-        option_fail(cli, "--user must be agent or root, not '%s'", run.values.user);
-    if ((unsigned)argc > LIMIT_ARGV_COUNT)
-        option_fail(cli, "at most %u words", LIMIT_ARGV_COUNT);
-    if (run.values.timeout_s * 1000 > LIMIT_EXEC_TIMEOUT_MS)
-        option_fail(cli, "--timeout is at most %u seconds", LIMIT_EXEC_TIMEOUT_MS / 1000);
-    for (size_t i = 0; i < run.values.allow_weaker.count; i++)
-        if (strcmp(run.values.allow_weaker.items[i], "landlock") != 0)
-            option_fail(cli, "--allow-weaker must be landlock, not '%s'", run.values.allow_weaker.items[i]);
-    run.argv = argv;
-    run_streams(&run);
-    int code = run_open(&run, &err);
-    bool started = code == 0;
-    if (started)
-        code = run_exec(&run, &err);
-    terminal_restore();
-    int status = run_status(&run, code, started, &err);
-    run_leave(&run, status);
-    return status;
-}
 
 /* A pipe or file is passed on. /dev/null is not worth a stream. A terminal is passed on only as a terminal. */
 static void run_streams(struct run *run) {
@@ -130,9 +89,14 @@ static int run_exec(struct run *run, struct err *err) {
     return code;
 }
 
-/* The box dies now; the kernel takes milliseconds to take its namespaces apart, and only then can its cgroup and files
- * go. Nobody needs to wait for that: a child of ours does, and holds the claim meanwhile. Returns only when there was
- * nothing to wait for or no child to do it. */
+static void run_close(struct run *run) {
+    engine_stop(&run->engine);
+    fd_close(&run->signal_fd);
+}
+
+/* The box dies now; the kernel takes milliseconds to remove its namespaces, and only then can its cgroup and files
+ * be removed. A child of ours waits for that, and holds the claim. Returns only if there was nothing to wait for or
+ * no child to do it. */
 static void run_leave(struct run *run, int status) {
     if (run->engine.box.pidfd >= 0)
         pidfd_send_signal(run->engine.box.pidfd, SIGKILL, NULL, 0);
@@ -140,7 +104,7 @@ static void run_leave(struct run *run, int status) {
     if (child < 0) {
         run_close(run);
     } else if (child == 0) {
-        /* Whoever reads our output must not wait for us. */
+        /* A reader of our output must not wait for us. */
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         for (int fd = 0; fd <= 2; fd++)
             dup2(null, fd);
@@ -150,11 +114,6 @@ static void run_leave(struct run *run, int status) {
         fflush(NULL);
         _exit(status); /* what is still allocated is the child's now */
     }
-}
-
-static void run_close(struct run *run) {
-    engine_stop(&run->engine);
-    fd_close(&run->signal_fd);
 }
 
 /* A command that could not be started was not found or may not be executed, if not its directory is what failed. */
@@ -184,4 +143,31 @@ static int run_status(struct run *run, int code, bool started, const struct err 
         return EXIT_TIMED_OUT;
     }
     return result->exited ? result->exit_code & 0xff : 128 + result->signal;
+}
+
+int command_run(struct cli *cli, int argc, char **argv) {
+    struct run run = {.cli = cli, .signal_fd = -1, .engine = ENGINE_EMPTY};
+    struct err err = {0};
+    argc = option_parse(cli, argc, argv, &run.values);
+    if (argc == 0)
+        option_fail(cli, "missing COMMAND");
+    if (run.values.user && strcmp(run.values.user, "agent") != 0 && strcmp(run.values.user, "root") != 0)
+        option_fail(cli, "--user must be agent or root, not '%s'", run.values.user);
+    if ((unsigned)argc > LIMIT_ARGV_COUNT)
+        option_fail(cli, "at most %u words", LIMIT_ARGV_COUNT);
+    if (run.values.timeout_s * 1000 > LIMIT_EXEC_TIMEOUT_MS)
+        option_fail(cli, "--timeout is at most %u seconds", LIMIT_EXEC_TIMEOUT_MS / 1000);
+    for (size_t i = 0; i < run.values.allow_weaker.count; i++)
+        if (strcmp(run.values.allow_weaker.items[i], "landlock") != 0)
+            option_fail(cli, "--allow-weaker must be landlock, not '%s'", run.values.allow_weaker.items[i]);
+    run.argv = argv;
+    run_streams(&run);
+    int code = run_open(&run, &err);
+    bool started = code == 0;
+    if (started)
+        code = run_exec(&run, &err);
+    terminal_restore();
+    int status = run_status(&run, code, started, &err);
+    run_leave(&run, status);
+    return status;
 }

@@ -2,16 +2,10 @@
  * the terminal is ours again whatever happens. */
 #include "http/client/client.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/rest/list.h"
 #include "cli/rest/event.h"
@@ -24,11 +18,9 @@ struct shell_values {
     const char *user, *workdir;
 };
 
-const struct option_row shell_options[] = {
-    {"user", 'u', OPTION_TEXT, offsetof(struct shell_values, user), "agent|root",
-     "open it as this user (default: agent)"},
-    {"workdir", 'w', OPTION_TEXT, offsetof(struct shell_values, workdir), "DIR",
-     "open it in DIR (default: the workspace)"},
+const struct row shell_options[] = {
+    OPTION("user", 'u', TEXT, struct shell_values, user, "agent|root", "open it as this user (default: agent)"),
+    OPTION("workdir", 'w', TEXT, struct shell_values, workdir, "DIR", "open it in DIR (default: the workspace)"),
     BOX_OPTION_ROWS(struct shell_values, box),
     {.name = NULL},
 };
@@ -42,45 +34,6 @@ struct shell {
     int signal_fd, status;
     bool input_open, ended;
 };
-
-static int shell_open(struct shell *shell, struct err *err);
-static int shell_pump(struct shell *shell, struct err *err);
-static const char *shell_words(struct cli *cli, char **words);
-
-int command_shell(struct cli *cli, int argc, char **argv) {
-    struct shell shell = {.cli = cli, .signal_fd = -1, .status = EXIT_OURS, .input_open = true};
-    struct err err = {0};
-    argc = option_parse(cli, argc, argv, &shell.values);
-    bool own = cli->plain_words == 0;
-    if (!own && !text_id(argv[0]))
-        option_fail(cli, "no box '%s'; to run a command in a new box: cubby shell -- %s", argv[0], argv[0]);
-    if (cli->plain_words > 1)
-        option_fail(cli, "unexpected argument '%s'; a command needs -- before it: cubby shell %s -- %s", argv[1],
-                    argv[0], argv[1]);
-    if (own) { /* should we be killed, or the daemon, nobody else would delete it */
-        shell.values.box.temporary = true;
-        shell.values.box.idle_timeout = SHELL_IDLE_SECONDS;
-    }
-    if (!own)
-        text_id_copy(shell.id, argv[0]);
-    shell.command = shell_words(cli, argv + (own ? 0 : 1));
-    autobuf answer = buf_max(1 << 20);
-    int code = shell.signal_fd = terminal_signals(&err);
-    if (code >= 0)
-        code = own ? remote_create(cli, &shell.values.box, NULL, NULL, &answer, shell.id, &err) : 0;
-    if (code == 0)
-        code = shell_open(&shell, &err);
-    if (code == 0)
-        code = shell_pump(&shell, &err);
-    terminal_restore();
-    if (code < 0 && !shell.ended)
-        cli_fail(&err);
-    http_socket_close(shell.socket);
-    if (own && shell.id[0] && remote_call(cli, "DELETE", remote_path(cli, shell.id, "", NULL), NULL, NULL, &err) < 0)
-        cli_fail(&err);
-    fd_close(&shell.signal_fd);
-    return shell.status;
-}
 
 /* The words as one line for the box's shell, each quoted. */
 static const char *shell_words(struct cli *cli, char **words) {
@@ -154,7 +107,7 @@ static int shell_input(struct shell *shell, struct err *err) {
 }
 
 static int shell_text(struct shell *shell, const uint8_t *data, size_t len) {
-    json_t *json = json_loadb((const char *)data, len, 0, NULL);
+    json_auto_t *json = json_loadb((const char *)data, len, 0, NULL);
     const json_t *exit = json_object_get(json, "exit");
     if (json_object_get(json, "error")) {
         struct err err;
@@ -168,7 +121,6 @@ static int shell_text(struct shell *shell, const uint8_t *data, size_t len) {
         shell->status = remote_exit(exit);
         shell->ended = true;
     }
-    json_decref(json);
     return 0;
 }
 
@@ -205,4 +157,39 @@ static int shell_pump(struct shell *shell, struct err *err) {
             code = shell_output(shell, err);
     }
     return code;
+}
+
+int command_shell(struct cli *cli, int argc, char **argv) {
+    struct shell shell = {.cli = cli, .signal_fd = -1, .status = EXIT_OURS, .input_open = true};
+    struct err err = {0};
+    argc = option_parse(cli, argc, argv, &shell.values);
+    bool own = cli->plain_words == 0;
+    if (!own && !text_id(argv[0]))
+        option_fail(cli, "no box '%s'; to run a command in a new box: cubby shell -- %s", argv[0], argv[0]);
+    if (cli->plain_words > 1)
+        option_fail(cli, "unexpected argument '%s'; a command needs -- before it: cubby shell %s -- %s", argv[1],
+                    argv[0], argv[1]);
+    if (own) { /* if we or the daemon are killed, nothing else would delete it */
+        shell.values.box.temporary = true;
+        shell.values.box.idle_timeout = SHELL_IDLE_SECONDS;
+    }
+    if (!own)
+        text_id_copy(shell.id, argv[0]);
+    shell.command = shell_words(cli, argv + (own ? 0 : 1));
+    autobuf answer = buf_max(1 << 20);
+    int code = shell.signal_fd = terminal_signals(&err);
+    if (code >= 0)
+        code = own ? remote_create(cli, &shell.values.box, NULL, NULL, &answer, shell.id, &err) : 0;
+    if (code == 0)
+        code = shell_open(&shell, &err);
+    if (code == 0)
+        code = shell_pump(&shell, &err);
+    terminal_restore();
+    if (code < 0 && !shell.ended)
+        cli_fail(&err);
+    http_socket_close(shell.socket);
+    if (own && shell.id[0] && remote_call(cli, "DELETE", remote_path(cli, shell.id, "", NULL), NULL, NULL, &err) < 0)
+        cli_fail(&err);
+    fd_close(&shell.signal_fd);
+    return shell.status;
 }

@@ -1,12 +1,8 @@
-/* Between our standard streams and one command. One thread, one loop: box_duplex waits for the runner, standard input and
- * signals. Invariant: no wait here is deaf to signals, and standard input is read only as far as the command takes it. */
+/* Between our standard streams and one command. One thread, one loop: box_duplex waits for the runner, standard input
+ * and signals. Invariant: no wait here is deaf to signals, and standard input is read only as far as the command
+ * takes it. */
 #include "cli/streams.h"
-
-#include <errno.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include "base/limits.h"
+#include "base/base.h"
 #include "cli/terminal.h"
 
 static int streams_started(void *user, uint64_t pid, struct err *err) {
@@ -53,7 +49,7 @@ static int streams_output(void *user, int stream, const uint8_t *data, size_t le
     int code = terminal_write(fd, streams->duplex.wake_fd, data, len);
     if (code == -EPIPE) {
         streams->ended_by = SIGPIPE;
-        return err_set(err, ERR_GONE, "nobody reads the output");
+        return err_set(err, ERR_GONE, "the reader of the output is gone");
     }
     if (code < 0 && code != -EINTR)
         return err_errno(err, -code, "%s", fd == STDERR_FILENO ? "standard error" : "standard output");

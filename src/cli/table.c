@@ -1,8 +1,6 @@
-/* Text for people: names made safe to show, columns that line up. Called by every command that prints a table. Invariant:
- * nothing that came out of a box reaches a terminal unescaped through here. */
-#include <string.h>
-
-#include "base/text.h"
+/* Text for people: names made safe to show, columns that line up. Called by every command that prints a table.
+ * Invariant: nothing that came out of a box reaches a terminal unescaped through here. */
+#include "base/base.h"
 #include "cli/cli.h"
 
 void table_init(struct table *table, struct arena *arena, const char *const *heads) {
@@ -17,6 +15,17 @@ void table_cell(struct table *table, const char *text) {
     autobuf shown = buf_max(64 << 10);
     text_shown(&shown, text ? text : "-", text ? strlen(text) : 1);
     arena_add(table->arena, table->cells, table->count, table->cap) = arena_copy(table->arena, shown.data, shown.len);
+}
+
+void table_pad(struct buf *line, const char *text, size_t width, bool shown) {
+    size_t start = line->len;
+    if (shown && text)
+        buf_puts(line, text);
+    else
+        text_shown(line, text ? text : "-", text ? strlen(text) : 1);
+    const char *all = buf_cstr(line);
+    size_t has = all ? table_width(all + start) : width;
+    buf_printf(line, "%*s", (int)(width > has ? width - has : 0), "");
 }
 
 size_t table_width(const char *text) {

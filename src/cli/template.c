@@ -2,16 +2,10 @@
  * this machine instead. */
 #include "http/client/client.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "backend/template.h"
-#include "base/fd.h"
 #include "cli/archive.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -21,10 +15,10 @@ struct template_values {
     bool json;
 };
 
-const struct option_row template_options[] = {
-    {"state", 0, OPTION_TEXT, offsetof(struct template_values, state), "DIR",
-     "work on the files of the daemon with this state directory instead of asking it"},
-    {"json", 0, OPTION_FLAG, offsetof(struct template_values, json), NULL, "list as JSON"},
+const struct row template_options[] = {
+    OPTION("state", 0, TEXT, struct template_values, state, "DIR",
+           "work on the files of the daemon with this state directory instead of asking it"),
+    OPTION("json", 0, BOOL, struct template_values, json, NULL, "list as JSON"),
     {.name = NULL},
 };
 
@@ -44,11 +38,8 @@ static int template_by_name(const void *a, const void *b) {
 }
 
 static void template_json(const struct template_names *list) {
-    autobuf out;
-    struct json json;
-    buf_init(&out, 16 << 20);
-    json_init(&json, &out);
-    json_open(&json, '{');
+    autobuf out = buf_max(16 << 20);
+    struct json json = json_begin(&out);
     json_put_open(&json, "templates", '[');
     for (size_t i = 0; i < list->count; i++) {
         json_open(&json, '{');

@@ -1,20 +1,12 @@
 /* Raw mode, size and signals of our own terminal. Invariant: a terminal made raw is restored on every exit. */
 #include "cli/terminal.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <termios.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/base.h"
 
 /* Global because exit() and signal handlers have no argument to carry it. */
 static struct {
@@ -22,29 +14,6 @@ static struct {
     volatile sig_atomic_t fd; /* plus one; 0: never used */
     volatile sig_atomic_t raw;
 } terminal;
-
-static void terminal_fault(int number);
-
-int terminal_raw(int fd, struct err *err) {
-    if (tcgetattr(fd, &terminal.saved) < 0)
-        return err_errno(err, errno, "the terminal's settings");
-    struct termios raw = terminal.saved;
-    cfmakeraw(&raw);
-    raw.c_cc[VMIN] = 1;
-    raw.c_cc[VTIME] = 0;
-    if (!terminal.fd)
-        atexit(terminal_restore);
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        signal(faults[i], terminal_fault);
-    terminal.fd = fd + 1;
-    terminal.raw = 1;
-    if (tcsetattr(fd, TCSADRAIN, &raw) < 0) {
-        terminal.raw = 0;
-        return err_errno(err, errno, "the terminal cannot be made raw");
-    }
-    return 0;
-}
 
 void terminal_restore(void) {
     if (!terminal.raw)
@@ -66,7 +35,7 @@ const char *terminal_name(void) {
     return len && len <= LIMIT_TERM_BYTES && strspn(term, good) == len ? term : "xterm-256color";
 }
 
-/* Where no terminal tells its size, the environment may. */
+/* Where no terminal reports its size, the environment may. */
 static unsigned terminal_variable(const char *name, unsigned otherwise) {
     const char *text = getenv(name);
     uint64_t number;
@@ -117,7 +86,7 @@ int terminal_write(int fd, int signal_fd, const void *data, size_t len) {
         if (wait[1].revents && terminal_ending())
             return -EINTR;
         if (!wait[0].revents) {
-            if (wait[1].revents) /* a WINCH waits and would make poll spin: look at the output alone for a moment */
+            if (wait[1].revents) /* a WINCH waits and would make poll spin: poll the output alone for a moment */
                 poll(wait, 1, 50);
             continue;
         }
@@ -128,6 +97,27 @@ int terminal_write(int fd, int signal_fd, const void *data, size_t len) {
             p += written;
             len -= (size_t)written;
         }
+    }
+    return 0;
+}
+
+int terminal_raw(int fd, struct err *err) {
+    if (tcgetattr(fd, &terminal.saved) < 0)
+        return err_errno(err, errno, "the terminal's settings");
+    struct termios raw = terminal.saved;
+    cfmakeraw(&raw);
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    if (!terminal.fd)
+        atexit(terminal_restore);
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        signal(faults[i], terminal_fault);
+    terminal.fd = fd + 1;
+    terminal.raw = 1;
+    if (tcsetattr(fd, TCSADRAIN, &raw) < 0) {
+        terminal.raw = 0;
+        return err_errno(err, errno, "the terminal cannot be made raw");
     }
     return 0;
 }

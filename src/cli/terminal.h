@@ -1,4 +1,4 @@
-/* The terminal cubby itself stands on: raw mode that is undone on every way out, its size, and signals as a
+/* The terminal of cubby itself: raw mode that is undone on every way out, its size, and signals as a
  * descriptor. Called by run and shell. */
 #ifndef CUBBY_CLI_TERMINAL_H
 #define CUBBY_CLI_TERMINAL_H
@@ -17,7 +17,7 @@ void terminal_size(int fd, unsigned *ret_cols, unsigned *ret_rows); /* 80 by 24 
 /* Blocks INT, TERM, HUP, QUIT and WINCH and returns a descriptor to read them from. */
 int terminal_signals(struct err *err);
 int terminal_signal(int signal_fd); /* the next one, 0 when none waits */
-bool terminal_ending(void);         /* one that ends us waits to be read */
+bool terminal_ending(void);         /* a terminating signal waits to be read */
 /* Writes all of it, but gives up when a signal other than WINCH waits: 0, -EINTR (the signal stays to be read) or
  * -errno. WINCH is left for later. */
 int terminal_write(int fd, int signal_fd, const void *data, size_t len);

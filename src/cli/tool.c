@@ -1,14 +1,10 @@
-/* `cubby tool`: an agent tool by hand, as an agent would call it: the list, or one call with its text on standard output.
- * Invariant: what comes from a box is shown on a terminal without its control characters. */
+/* `cubby tool`: an agent tool by hand, as an agent would call it: the list, or one call with its text on standard
+ * output. Invariant: output of a box is shown on a terminal without its control characters. */
 #include "http/client/client.h"
 
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/rest/list.h"
 
@@ -19,11 +15,11 @@ struct tool_values {
     bool json;
 };
 
-const struct option_row tool_options[] = {
-    {"thread", 't', OPTION_TEXT, offsetof(struct tool_values, thread), "TEXT",
-     "in this thread's box, made if need be; " TOOL_THREAD " by default"},
-    {"box", 'b', OPTION_TEXT, offsetof(struct tool_values, box), "ID", "in this box instead"},
-    {"json", 0, OPTION_FLAG, offsetof(struct tool_values, json), NULL, "the daemon's answer"},
+const struct row tool_options[] = {
+    OPTION("thread", 't', TEXT, struct tool_values, thread, "TEXT",
+           "in this thread's box, made if need be; " TOOL_THREAD " by default"),
+    OPTION("box", 'b', TEXT, struct tool_values, box, "ID", "in this box instead"),
+    OPTION("json", 0, BOOL, struct tool_values, json, NULL, "the daemon's answer"),
     {.name = NULL},
 };
 
@@ -47,7 +43,7 @@ static const struct rest_column tool_columns[] = {
 
 /* ---- arguments ---- */
 
-/* "@FILE", "@-": what stands there; anything else is itself. */
+/* "@FILE", "@-": the content of the file; anything else is itself. */
 static json_t *tool_text(struct cli *cli, const char *word) {
     autobuf text = buf_max(LIMIT_JSON_BYTES);
     if (word[0] != '@')
@@ -69,21 +65,6 @@ static json_t *tool_text(struct cli *cli, const char *word) {
     return value;
 }
 
-/* KEY=VALUE: a string where the tool wants one, else JSON. */
-static void tool_argument(struct cli *cli, const json_t *schema, const char *word, json_t *arguments) {
-    const char *equals = strchr(word, '=');
-    if (!equals || equals == word)
-        option_fail(cli, "an argument must be KEY=VALUE, or all of them one JSON object, not '%s'", word);
-    const char *key = arena_copy(&cli->arena, word, (size_t)(equals - word));
-    const json_t *type = json_object_get(json_object_get(json_object_get(schema, "properties"), key), "type");
-    bool text = !json_is_string(type) || strcmp(json_string_value(type), "string") == 0;
-    json_t *value = text ? tool_text(cli, equals + 1) : json_loads(equals + 1, JSON_DECODE_ANY, NULL);
-    if (!value) /* the daemon says what it wants */
-        value = json_string(equals + 1);
-    if (!value || json_object_set_new(arguments, key, value) < 0)
-        option_fail(cli, "'%s' is not UTF-8", word);
-}
-
 static json_t *tool_arguments(struct cli *cli, const json_t *schema, int argc, char **argv) {
     json_error_t why;
     if (argc == 1 && argv[0][0] == '{') {
@@ -93,8 +74,21 @@ static json_t *tool_arguments(struct cli *cli, const json_t *schema, int argc, c
         return whole;
     }
     json_t *arguments = json_object();
-    for (int i = 0; i < argc; i++)
-        tool_argument(cli, schema, argv[i], arguments);
+    for (int i = 0; i < argc; i++) {
+        /* KEY=VALUE: a string where the tool wants one, else JSON. */
+        const char *word = argv[i];
+        const char *equals = strchr(word, '=');
+        if (!equals || equals == word)
+            option_fail(cli, "an argument must be KEY=VALUE, or all of them one JSON object, not '%s'", word);
+        const char *key = arena_copy(&cli->arena, word, (size_t)(equals - word));
+        const json_t *type = json_object_get(json_object_get(json_object_get(schema, "properties"), key), "type");
+        bool text = !json_is_string(type) || strcmp(json_string_value(type), "string") == 0;
+        json_t *value = text ? tool_text(cli, equals + 1) : json_loads(equals + 1, JSON_DECODE_ANY, NULL);
+        if (!value) /* the daemon names the missing arguments */
+            value = json_string(equals + 1);
+        if (!value || json_object_set_new(arguments, key, value) < 0)
+            option_fail(cli, "'%s' is not UTF-8", word);
+    }
     return arguments;
 }
 
@@ -169,7 +163,7 @@ static int tool_run(struct cli *cli, const struct tool_values *values, const jso
     autobuf body = buf_max(LIMIT_JSON_BYTES);
     const json_t *schema = tool_schema(tools, argv[0]);
     if (!schema)
-        option_fail(cli, "there is no tool '%s'; `cubby tool` lists them", argv[0]);
+        option_fail(cli, "unknown tool '%s'; `cubby tool` lists them", argv[0]);
     json_t *arguments = tool_arguments(cli, schema, argc - 1, argv + 1), *answer = NULL;
     char *text = json_dumps(arguments, JSON_COMPACT);
     buf_puts(&body, text ? text : "{}");
@@ -190,11 +184,11 @@ static int tool_run(struct cli *cli, const struct tool_values *values, const jso
 int command_tool(struct cli *cli, int argc, char **argv) {
     struct tool_values values = {0};
     struct err err = {0};
-    json_t *list = NULL;
+    json_auto_t *list = NULL;
     argc = option_parse(cli, argc, argv, &values);
     if (values.box && values.thread)
         option_fail(cli, "--box or --thread, not both");
-    /* Those of MCP servers are told by the box where they run. */
+    /* Tools of MCP servers are listed by the box where they run. */
     bool served = argc > 0 ? strstr(argv[0], "__") != NULL : values.box || values.thread;
     if (remote_json(cli, "GET", served ? tool_path(cli, &values, NULL) : "/v1/tools", NULL, &list, &err) < 0)
         return cli_fail(&err);
@@ -206,6 +200,5 @@ int command_tool(struct cli *cli, int argc, char **argv) {
         remote_print(tools);
     else
         rest_table(cli, tools, REST_COLUMNS(tool_columns));
-    json_decref(list);
     return status;
 }

@@ -6,24 +6,15 @@
 #include "cli/rest/list.h"
 #include "wire/proto.h"
 
-struct version_values {
-    bool json;
-};
-
-const struct option_row version_options[] = {
-    {"json", 0, OPTION_FLAG, offsetof(struct version_values, json), NULL, "as JSON"},
-    {.name = NULL},
-};
-
 int command_version(struct cli *cli, int argc, char **argv) {
-    struct version_values values = {0};
+    bool as_json = false; /* json_options */
     struct err err = {0};
-    json_t *info = NULL;
-    if (option_parse(cli, argc, argv, &values) > 0)
+    json_auto_t *info = NULL;
+    if (option_parse(cli, argc, argv, &as_json) > 0)
         option_fail(cli, "unexpected argument '%s'", argv[0]);
     remote_json(cli, "GET", "/v1/info", NULL, &info, &err);
     const char *daemon = json_string_value(json_object_get(info, "version"));
-    if (!values.json) {
+    if (!as_json) {
         printf("cubby %s (wire %d)\n", CUBBY_VERSION, PROTO_VERSION);
         if (daemon)
             printf("cubbyd %s at %s\n", daemon, remote_url());
@@ -31,15 +22,12 @@ int command_version(struct cli *cli, int argc, char **argv) {
             printf("cubbyd: unknown (%s)\n", err.code ? rest_shown(cli, err.text) : "its answer has no version");
     } else {
         autobuf out = buf_max(64 << 10);
-        struct json json;
-        json_init(&json, &out);
-        json_open(&json, '{');
+        struct json json = json_begin(&out);
         json_put_str(&json, "version", CUBBY_VERSION);
         json_put_int(&json, "wire_version", PROTO_VERSION);
         json_put_str(&json, "daemon_version", daemon);
         json_close(&json, '}');
         printf("%.*s\n", (int)out.len, (const char *)out.data);
     }
-    json_decref(info);
     return 0;
 }

@@ -1,20 +1,13 @@
 /* The table of options, and values into it. Called by main at the start and on SIGHUP. Invariant: an option that is not
  * understood stops the start; nothing is ignored. */
 #include "daemon/conf.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
+#include "base/base.h"
 #include "backend/backend.h"
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "daemon/conf_table.h"
 
 #define ROW(label, kind, member, bits)                                                                                 \
     .name = (label), .type = CONF_##kind, .offset = offsetof(struct conf, member), .flags = (bits)
-/* What may differ by user can change while running, too. */
+/* Options that may differ by user can change while running, too. */
 #define SHARE(label, kind, member, bits)                                                                               \
     .name = (label), .type = CONF_##kind, .offset = offsetof(struct conf_share, member),                               \
     .flags = CONF_USER | CONF_AT_ONCE | (bits)
@@ -24,7 +17,8 @@ const struct row conf_options[] = {
      .text = "HOST:PORT or unix:PATH, several by ','; anything wider than loopback demands tokens"},
     {ROW("state", TEXT, state, 0),
      .text = "directory for boxes; default /var/lib/cubby as root, else $XDG_STATE_HOME/cubby or ~/.local/state/cubby"},
-    {ROW("runner", TEXT, runner, 0), .text = "cubby-runner; default beside cubbyd, else ../libexec/cubby/cubby-runner"},
+    {ROW("runner", TEXT, runner, 0),
+     .text = "cubby-runner; default: in cubbyd's directory, else ../libexec/cubby/cubby-runner"},
     {SHARE("backend", TEXT, backend, 0), .initial = "jail", .text = "how boxes are made when a request does not say"},
     {SHARE("backends", LIST, backends, 0), .text = "backends that a request may name; default: all that are there"},
     {ROW("allow_local", BOOL, allow_local, CONF_HOST), .initial = "false",
@@ -45,8 +39,8 @@ const struct row conf_options[] = {
     {SHARE("default_template", TEXT, default_template, 0), .initial = "host",
      .text = "template of a box whose request does not say"},
     {ROW("docker_host", TEXT, docker.host, 0),
-     .text =
-         "backend docker: the engine, unix:///PATH or tcp://HOST:PORT; default $DOCKER_HOST, else docker's or podman's"},
+     .text = "backend docker: the engine, unix:///PATH or tcp://HOST:PORT; default $DOCKER_HOST, else docker's or "
+             "podman's"},
     {ROW("docker_tls", BOOL, docker.tls, 0), .initial = "false", .text = "speak TLS to a tcp:// engine"},
     {ROW("docker_cert_dir", TEXT, docker.cert_dir, 0),
      .text = "directory with ca.pem, and cert.pem and key.pem to show to the engine; TLS; default $DOCKER_CERT_PATH"},
@@ -64,7 +58,7 @@ const struct row conf_options[] = {
     {SHARE("docker_runtime", TEXT, docker_runtime, 0),
      .text = "runtime of a docker box whose request does not say; default: the engine's"},
     {SHARE("docker_runtimes", LIST, docker_runtimes, 0),
-     .text = "runtimes that a request may name besides, such as runsc; default: none"},
+     .text = "further runtimes that a request may name, such as runsc; default: none"},
     {SHARE("network", TEXT, network, 0), .initial = "none", .choices = "none|open",
      .text = "network of a box whose request does not say"},
     {SHARE("networks", LIST, networks, 0), .choices = "none|open", .text = "that a request may ask for; default: all"},
@@ -98,7 +92,7 @@ const struct row conf_options[] = {
     {ROW("memory_reserve_mb", INT, memory_reserve_mb, CONF_AT_ONCE), .max = 1u << 30, .initial = "256",
      .text = "MiB of memory that boxes leave to this machine, where replicas is 0"},
     {ROW("wake_paused", BOOL, wake_paused, CONF_AT_ONCE), .initial = "false",
-     .text = "a paused box that is used goes on by itself; else it answers that it is paused"},
+     .text = "resume a paused box when it is used; else the call answers that it is paused"},
     {ROW("pool_size", INT, pool_size, 0), .max = 256, .initial = "8", .text = "jails kept ready for new boxes"},
     {ROW("end_boxes", BOOL, end_boxes, CONF_AT_ONCE), .initial = "false",
      .text = "end all boxes' processes when the daemon stops; else the next daemon adopts them"},
@@ -107,7 +101,7 @@ const struct row conf_options[] = {
          "without a token, on loopback and unix sockets: auto: admin; peer: by uid, see peer_uids; required: refused. "
          "auto is peer where an option hands out files of the host, such as mounts or allow_local"},
     {ROW("peer_uids", LIST, peer_uids, CONF_AT_ONCE),
-     .text = "auth peer: uids or names that are admins beside root, or UID=USER: acts as USER; others need tokens"},
+     .text = "auth peer: uids or names that are admins, as root is, or UID=USER: acts as USER; others need tokens"},
     {ROW("socket_mode", TEXT, socket_mode, 0), .initial = "0600", .text = "mode of unix sockets"},
     {ROW("socket_group", TEXT, socket_group, 0), .text = "group of unix sockets"},
     {ROW("tokens", TOKENS, tokens, CONF_AT_ONCE),
@@ -134,7 +128,7 @@ const struct row conf_options[] = {
     {SHARE("user_disk_mb", INT, user_disk_mb, 0), .max = 1u << 30, .initial = "0",
      .text = "MiB of files of all boxes of a user, by their limits, and of what they keep; 0: no limit"},
     {ROW("users", USERS, users, CONF_AT_ONCE),
-     .text = "file only: mapping of a user's name to options that hold for his boxes instead"},
+     .text = "file only: mapping of a user's name to options that apply to that user's boxes instead"},
     {ROW("box_rate_per_user", INT, box_rate_per_user, CONF_AT_ONCE), .max = 60000, .initial = "600",
      .text = "boxes a user's tokens may ask for a minute; 0: no limit"},
     {ROW("max_requests_per_user", INT, max_requests_per_user, CONF_AT_ONCE), .max = 32768, .initial = "1024",
@@ -177,11 +171,11 @@ const struct row conf_options[] = {
     {ROW("tool_offload_chars", INT, tools.offload_chars, CONF_AT_ONCE), .max = LIMIT_JSON_BYTES, .initial = "0",
      .text = "characters from which on a result is too long; 0: its tool's own limit"},
     {ROW("tool_offload_max_mb", INT, tools.offload_max_mb, CONF_AT_ONCE), .min = 1, .max = 1u << 20, .initial = "1024",
-     .text = "MiB of kept results of a user; beyond, his oldest go"},
+     .text = "MiB of kept results of a user; beyond, the oldest are removed"},
     {ROW("tool_offload_days", INT, tools.offload_days, CONF_AT_ONCE), .min = 1, .max = 36500, .initial = "7",
      .text = "kept results older than that go"},
     {ROW("tool_guard", TEXT, tool_guard, CONF_AT_ONCE), .initial = "audit", .choices = "off|audit|warn|block",
-     .text = "what is done about risky commands of tools: nothing, told to the audit log, to the model too, not run"},
+     .text = "risky commands of tools: allowed, recorded in the audit log, also reported to the model, or not run"},
     {ROW("tool_guard_allow", LIST, guard_allow, CONF_AT_ONCE),
      .text = "the only commands that tools may run; default: any"},
     {ROW("tool_guard_absolute_paths", BOOL, guard.absolute_paths, CONF_AT_ONCE), .initial = "true",
@@ -191,7 +185,10 @@ const struct row conf_options[] = {
     {ROW("tool_guard_roots", LIST, guard_roots, CONF_AT_ONCE),
      .text = "directories for absolute paths; default: the workspace, /tmp, and those of programs"},
     {ROW("tool_env_remove", LIST, env_remove, CONF_AT_ONCE),
-     .text = "variables with these beginnings reach no command of a tool, beside KUBERNETES_, SERVICE_ and SECRET_"},
+     .text = "variables with these prefixes, and KUBERNETES_, SERVICE_ and SECRET_, reach no command of a tool"},
+    {ROW("preview_domain", TEXT, preview_domain, CONF_AT_ONCE),
+     .text = "servers in boxes have hosts below this name, PORT-ID.NAME, each an origin of its own; its DNS and the "
+             "certificate must cover *.NAME"},
     {ROW("aio_errors", TEXT, aio_errors, CONF_AT_ONCE), .initial = "status", .choices = "status|envelope",
      .text = "failures of the AIO dialect's file routes: by HTTP status, or 200 with success false"},
     {ROW("deerflow_home", TEXT, provision.home, CONF_AT_ONCE | CONF_HOST),
@@ -212,12 +209,16 @@ const struct row conf_options[] = {
     {ROW("deerflow_api_key_file", TEXT, provision_key_file, CONF_AT_ONCE), .text = "file with that key, instead"},
     {ROW("deerflow_url", TEXT, deerflow_url, CONF_AT_ONCE),
      .text = "how the gateway reaches this daemon, http://HOST:PORT; default: by the name it used"},
+    {ROW("e2b_domain", TEXT, e2b_domain, CONF_AT_ONCE),
+     .text = "sandboxes of the E2B dialect have the hosts PORT-ID.DOMAIN; with a port: that of this daemon"},
+    {ROW("e2b_network", TEXT, e2b_network, CONF_AT_ONCE), .choices = "none|open",
+     .text = "network of its sandboxes; default: open where that is possible, else as of all others"},
     {ROW("global_skills", LIST, global_skills, CONF_AT_ONCE | CONF_HOST),
      .text = "directories of the host with skills that every box finds in WORKSPACE/.skills; later ones win"},
     {ROW("global_agents", LIST, global_agents, CONF_AT_ONCE | CONF_HOST),
      .text = "the same with NAME.md of sub-agents, for WORKSPACE/.agents"},
     {ROW("skill_paths", LIST, skill_paths, CONF_AT_ONCE),
-     .text = "where a box with an agent sees /skills besides; default: /workspace/skills"},
+     .text = "further paths at which a box with an agent sees /skills; default: /workspace/skills"},
     {ROW("skill_dialect", TEXT, skill_dialect, CONF_AT_ONCE), .initial = "seed", .choices = "seed|newest",
      .text = "which of the two HTTP dialects of skills answers where both claim a route"},
     {ROW("skill_creator", TEXT, skills.creator, CONF_AT_ONCE | CONF_HOST),
@@ -278,19 +279,9 @@ bool *conf_given_at(const struct conf_target *target, const struct row *option) 
     return &(target->user ? target->user->given : target->conf->given)[conf_row(option)];
 }
 
-void conf_list_add(struct arena *arena, struct conf_list *list, const char *value) {
-    if (!(list->count & (list->count + 1))) { /* full at 1, 3, 7 ... and a NULL behind */
-        const char **items = arena_alloc(arena, (list->count + 1) * 2 * sizeof *items);
-        if (list->count)
-            memcpy(items, list->items, list->count * sizeof *items);
-        list->items = items;
-    }
-    list->items[list->count++] = arena_strdup(arena, value);
-}
-
-static int set_list(const struct conf_target *target, const struct row *option, const char *value, const char *shown,
-                    struct err *err) {
-    struct conf_list *list = conf_slot(target, option);
+static int conf_set_list(const struct conf_target *target, const struct row *option, const char *value,
+                         const char *shown, struct err *err) {
+    struct row_texts *list = conf_slot(target, option);
     int failed = 0;
     if (!*value)
         failed = err_set(err, ERR_INVALID, "%s: an entry may not be empty", option->name);
@@ -302,16 +293,16 @@ static int set_list(const struct conf_target *target, const struct row *option, 
         failed = err_set(err, ERR_INVALID, "templates: '%.64s' is not a template name", shown);
     if (failed)
         return failed;
-    conf_list_add(&target->conf->arena, list, value);
+    rows_texts_add(&target->conf->arena, list, value);
     return 0;
 }
 
 int conf_set(const struct conf_target *target, const struct row *option, const char *value, const char *shown,
              struct err *err) {
     if (conf_is_list(option))
-        return set_list(target, option, value, shown, err);
+        return conf_set_list(target, option, value, shown, err);
     if (option->type >= ROW_OWN)
-        return err_set(err, ERR_INVALID, "%s can only stand in the configuration file", option->name);
+        return err_set(err, ERR_INVALID, "%s can only be set in the configuration file", option->name);
     return rows_set(option, value, shown, &target->conf->arena, conf_slot(target, option), err);
 }
 
@@ -326,7 +317,7 @@ bool conf_given(const struct conf *conf, const struct conf_user *user, const cha
 
 /* ---- all of them ---- */
 
-static void state_default(struct conf *conf) {
+static void conf_state_default(struct conf *conf) {
     const char *state_home = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     if (conf->state)
         return;
@@ -338,8 +329,8 @@ static void state_default(struct conf *conf) {
         conf->state = arena_printf(&conf->arena, "%s/.local/state/cubby", home);
 }
 
-static int check_share(const struct conf *conf, const struct conf_user *user, const struct conf_share *share,
-                       struct err *err) {
+static int conf_check_share(const struct conf *conf, const struct conf_user *user, const struct conf_share *share,
+                            struct err *err) {
     if (!backend_find(share->backend))
         return err_set(err, ERR_INVALID, "backend: unknown backend '%.60s'", share->backend);
     for (size_t i = 0; i < share->backends.count; i++)
@@ -352,15 +343,30 @@ static int check_share(const struct conf *conf, const struct conf_user *user, co
     return conf_check_images(conf, user, share, err);
 }
 
-static int check_absolute(const char *name, const struct conf_list *list, struct err *err) {
+static int conf_check_absolute(const char *name, const struct row_texts *list, struct err *err) {
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i][0] != '/')
             return err_set(err, ERR_INVALID, "%s: '%.200s' must be an absolute path", name, list->items[i]);
     return 0;
 }
 
+/* Hosts below it are ours: their Host header is let in. */
+static int conf_sandbox_hosts(struct conf *conf, struct err *err) {
+    const char *domain = conf->e2b_domain;
+    if (!domain)
+        return 0;
+    size_t len = strspn(domain, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-");
+    uint64_t port;
+    if (!len || len > 200 || domain[0] == '.' || domain[0] == '-' || domain[len - 1] == '.' ||
+        (domain[len] && (domain[len] != ':' || !text_u64(domain + len + 1, 65535, &port))))
+        return err_set(err, ERR_INVALID, "e2b_domain must be a host name, with or without a port, not '%.100s'",
+                       domain);
+    rows_texts_add(&conf->arena, &conf->allowed_hosts, arena_printf(&conf->arena, "*.%.*s", (int)len, domain));
+    return 0;
+}
+
 /* An empty list would be no list: everything would be allowed where nothing was meant to be. */
-static int check_tools(const struct conf *conf, struct err *err) {
+static int conf_check_tools(const struct conf *conf, struct err *err) {
     if (conf_given(conf, NULL, "tool_guard_allow") && !conf->guard_allow.count)
         return err_set(err, ERR_INVALID, "tool_guard_allow is empty; leave it out to allow every command");
     bool ruled = conf->guard_allow.count || !conf->guard.absolute_paths || !conf->guard.parents;
@@ -368,15 +374,15 @@ static int check_tools(const struct conf *conf, struct err *err) {
         return err_set(err, ERR_INVALID,
                        "tool_guard is off, and there are rules for it (tool_guard_allow, tool_guard_absolute_paths, "
                        "tool_guard_parents)");
-    return check_absolute("tool_guard_roots", &conf->guard_roots, err);
+    return conf_check_absolute("tool_guard_roots", &conf->guard_roots, err);
 }
 
-static int check_skills(const struct conf *conf, struct err *err) {
-    int failed = check_absolute("global_skills", &conf->global_skills, err);
+static int conf_check_skills(const struct conf *conf, struct err *err) {
+    int failed = conf_check_absolute("global_skills", &conf->global_skills, err);
     if (!failed)
-        failed = check_absolute("global_agents", &conf->global_agents, err);
+        failed = conf_check_absolute("global_agents", &conf->global_agents, err);
     if (!failed)
-        failed = check_absolute("skill_paths", &conf->skill_paths, err);
+        failed = conf_check_absolute("skill_paths", &conf->skill_paths, err);
     if (!failed && conf->skill_paths.count > LIMIT_SKILL_PATHS)
         failed = err_set(err, ERR_INVALID, "skill_paths: more than %u", LIMIT_SKILL_PATHS);
     if (!failed && conf_given(conf, NULL, "skill_commands") && !conf->skill_commands.count)
@@ -387,7 +393,7 @@ static int check_skills(const struct conf *conf, struct err *err) {
 }
 
 /* Before anything is asked of the addresses: a word without a port is neither wide nor loopback. */
-static int check_listen(const char *listen, struct err *err) {
+static int conf_check_listen(const char *listen, struct err *err) {
     for (const char *at = listen; *at; at += strcspn(at, ","), at += *at == ',') {
         size_t len = strcspn(at, ",");
         const char *colon = memrchr(at, ':', len);
@@ -401,52 +407,51 @@ static int check_listen(const char *listen, struct err *err) {
     return 0;
 }
 
-/* What stands in several options, or only makes sense together. */
-static int check_all(const struct conf *conf, struct err *err) {
-    int bad = check_listen(conf->listen, err);
+/* "boxes.example.org", or with a port that clients reach it by. */
+static int conf_check_domain(const char *name, const char *domain, struct err *err) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-.";
+    size_t len = domain ? strspn(domain, letters) : 0;
+    bool fine = len && len <= 200 && domain[0] != '.' && domain[0] != '-' && domain[len - 1] != '.';
+    const char *port = domain ? domain + len : "";
+    if (!domain || (fine && (!*port || (*port == ':' && port[1] && strlen(port) <= 6 &&
+                                        strspn(port + 1, "0123456789") == strlen(port + 1)))))
+        return 0;
+    return err_set(err, ERR_INVALID, "%s: '%.200s' is not a host name in lower case, such as boxes.example.org", name,
+                   domain);
+}
+
+/* Checks that concern several options. */
+static int conf_check_all(const struct conf *conf, struct err *err) {
+    int bad = conf_check_listen(conf->listen, err);
     if (bad)
         return bad;
     if (!conf->state)
         return err_set(err, ERR_INVALID, "no place for state: set HOME or give --state DIR");
     for (size_t i = 0; i < conf->open_networks.count; i++)
         if (!net_network_ok(conf->open_networks.items[i]))
-            return err_set(err, ERR_INVALID, "open_networks: '%s' is no IPv4 network like 10.1.0.0/16",
+            return err_set(err, ERR_INVALID, "open_networks: '%s' is not an IPv4 network like 10.1.0.0/16",
                            conf->open_networks.items[i]);
     if (!conf->tls_cert != !conf->tls_key)
         return err_set(err, ERR_INVALID, "tls_cert and tls_key go together: give both or none");
-    int failed = check_absolute("mount_sources", &conf->mount_sources, err);
+    bad = conf_check_domain("preview_domain", conf->preview_domain, err);
+    if (bad)
+        return bad;
+    int failed = conf_check_absolute("mount_sources", &conf->mount_sources, err);
     if (!failed)
-        failed = check_tools(conf, err);
+        failed = conf_check_tools(conf, err);
     if (!failed)
-        failed = check_skills(conf, err);
+        failed = conf_check_skills(conf, err);
     if (!failed)
         failed = conf_check_docker(conf, err);
     if (!failed)
-        failed = check_share(conf, NULL, &conf->share, err);
+        failed = conf_check_share(conf, NULL, &conf->share, err);
     for (size_t i = 0; i < conf->user_count && !failed; i++)
-        if ((failed = check_share(conf, &conf->users[i], &conf->users[i].share, err)))
+        if ((failed = conf_check_share(conf, &conf->users[i], &conf->users[i].share, err)))
             return err_wrap(err, "user %s", conf->users[i].name);
     return failed;
 }
 
-static void tool_parts(struct conf *conf) {
-    static const char *const modes[] = {
-        [GUARD_OFF] = "off", [GUARD_AUDIT] = "audit", [GUARD_WARNS] = "warn", [GUARD_BLOCKS] = "block"};
-    struct conf_list prefixes = {0};
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-        if (!strcmp(modes[i], conf->tool_guard))
-            conf->guard.mode = (enum guard_mode)i;
-    conf->guard.allow = (const char *const *)conf->guard_allow.items;
-    conf->guard.roots = (const char *const *)conf->guard_roots.items;
-    for (const char *const *prefix = tool_defaults.env_prefixes; *prefix; prefix++)
-        conf_list_add(&conf->arena, &prefixes, *prefix);
-    for (size_t i = 0; i < conf->env_remove.count; i++)
-        conf_list_add(&conf->arena, &prefixes, conf->env_remove.items[i]);
-    conf->tools.env_prefixes = (const char *const *)prefixes.items;
-    conf->tools.guard = &conf->guard;
-}
-
-static void skill_parts(struct conf *conf) {
+static void conf_skill_parts(struct conf *conf) {
     struct skill_settings *skills = &conf->skills;
     skills->paths =
         conf_given(conf, NULL, "skill_paths") ? (const char *const *)conf->skill_paths.items : skill_defaults.paths;
@@ -461,9 +466,9 @@ static void skill_parts(struct conf *conf) {
         skills->upload_bytes = skills->newest ? 50u << 20 : 10u << 20;
 }
 
-/* Where there is no --config: the default file, if somebody has made one. It may be closed to an ordinary user, whose own
- * daemon is then none of its business; root must be able to read it. */
-static int read_file(struct conf *conf, struct err *err) {
+/* Without --config: the default file, if it exists. It may be closed to an ordinary user, whose daemon then does
+ * without it; root must be able to read it. */
+static int conf_read_file(struct conf *conf, struct err *err) {
     if (!conf->config && access(CONF_DEFAULT_FILE, F_OK) == 0) {
         conf->closed_default = geteuid() != 0 && access(CONF_DEFAULT_FILE, R_OK) < 0;
         conf->config = conf->closed_default ? NULL : CONF_DEFAULT_FILE;
@@ -471,7 +476,7 @@ static int read_file(struct conf *conf, struct err *err) {
     return conf->config ? conf_file(conf, conf->config, err) : 0;
 }
 
-static int load(struct conf *conf, int argc, char **argv, struct err *err) {
+static int conf_load(struct conf *conf, int argc, char **argv, struct err *err) {
     const struct conf_target target = {.conf = conf};
     int failed = 0;
     for (const struct row *option = conf_options; option->name && !failed; option++)
@@ -482,26 +487,39 @@ static int load(struct conf *conf, int argc, char **argv, struct err *err) {
     bool reads = conf->action == CONF_SERVE || conf->action == CONF_CHECK || conf->action == CONF_CLEANUP;
     if (failed || !reads)
         return failed;
-    failed = read_file(conf, err);
+    failed = conf_read_file(conf, err);
     if (!failed)
         failed = conf_arguments(conf, argc, argv, true, err);
     if (!failed)
-        failed = conf_provision(conf, err);
+        failed = conf_provision(conf, err) ?: conf_sandbox_hosts(conf, err);
     if (failed)
         return failed;
-    state_default(conf);
-    tool_parts(conf);
-    skill_parts(conf);
+    conf_state_default(conf);
+    static const char *const modes[] = {
+        [GUARD_OFF] = "off", [GUARD_AUDIT] = "audit", [GUARD_WARNS] = "warn", [GUARD_BLOCKS] = "block"};
+    struct row_texts prefixes = {0};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (!strcmp(modes[i], conf->tool_guard))
+            conf->guard.mode = (enum guard_mode)i;
+    conf->guard.allow = (const char *const *)conf->guard_allow.items;
+    conf->guard.roots = (const char *const *)conf->guard_roots.items;
+    for (const char *const *prefix = tool_defaults.env_prefixes; *prefix; prefix++)
+        rows_texts_add(&conf->arena, &prefixes, *prefix);
+    for (size_t i = 0; i < conf->env_remove.count; i++)
+        rows_texts_add(&conf->arena, &prefixes, conf->env_remove.items[i]);
+    conf->tools.env_prefixes = (const char *const *)prefixes.items;
+    conf->tools.guard = &conf->guard;
+    conf_skill_parts(conf);
     conf_inherit(conf);
     conf->host_at_stake = conf_hands_out_host(conf);
-    return check_all(conf, err);
+    return conf_check_all(conf, err);
 }
 
 int conf_new(int argc, char **argv, struct conf **ret_conf, struct err *err) {
     struct conf *conf = xcalloc(1, sizeof *conf);
     arena_init(&conf->arena);
     atomic_init(&conf->refs, 1);
-    int failed = load(conf, argc, argv, err);
+    int failed = conf_load(conf, argc, argv, err);
     if (failed)
         conf_unref(conf);
     else

@@ -16,6 +16,7 @@
 #include "front/deerflow/provision.h"
 #include "skill/skill.h"
 #include "tool/guard/guard.h"
+#include "rows/rows_argv.h"
 
 #define CONF_DEFAULT_FILE "/etc/cubby/cubby.yaml"
 
@@ -25,11 +26,6 @@ struct conf_token {
     uint8_t sha256[32];
     const char *user; /* NULL: not bound to one */
     enum scope scope;
-};
-
-struct conf_list {
-    const char **items; /* NULL-terminated; NULL when empty */
-    size_t count;
 };
 
 struct conf_mounts {
@@ -44,8 +40,8 @@ struct conf_template {
 /* Options that may differ by user. */
 struct conf_share {
     const char *backend, *default_template, *network, *docker_image, *docker_pull, *docker_runtime;
-    struct conf_list env, templates, networks, backends, docker_images, docker_runtimes;
-    struct conf_list servers; /* NAME={...} */
+    struct row_texts env, templates, networks, backends, docker_images, docker_runtimes;
+    struct row_texts servers; /* NAME={...} */
     struct conf_mounts mounts;
     uint64_t memory_mb, pids, disk_mb, open_files, output_bytes, idle_timeout_ms, busy_timeout_ms, max_boxes_per_user,
         user_memory_mb, user_disk_mb;
@@ -54,8 +50,8 @@ struct conf_share {
 
 struct conf_user {
     const char *name;
-    struct conf_share share; /* everybody's, with what stands below the name */
-    bool *given;             /* a row of the table each: that stands below the name */
+    struct conf_share share; /* everybody's, with the options below the name */
+    bool *given;             /* a row of the table each: it is set below the name */
 };
 
 enum conf_action {
@@ -70,7 +66,7 @@ enum conf_action {
     CONF_CLEANUP
 };
 
-/* Counted: what was made from one may point into it. */
+/* Counted: objects made from it may point into it. */
 struct conf {
     atomic_uint refs;
     struct arena arena;
@@ -80,9 +76,9 @@ struct conf {
     const char *config;  /* the file; NULL: none */
     bool closed_default; /* there is a default file, and it is not for this user */
     const char *listen, *state, *runner, *auth, *log_level, *tls_cert, *tls_key, *disk_quota, *socket_mode,
-        *socket_group, *store, *aio_errors, *deerflow_url;
+        *socket_group, *store, *aio_errors, *deerflow_url, *preview_domain, *e2b_domain, *e2b_network;
     bool allow_local, end_boxes, disk_reserve, audit, audit_detail, wake_paused;
-    struct conf_list allow_weaker, local_maps, mount_sources, open_networks, allowed_hosts, peer_uids;
+    struct row_texts allow_weaker, local_maps, mount_sources, open_networks, allowed_hosts, peer_uids;
     struct docker_settings docker;
     struct conf_share share;
     struct conf_token *tokens;
@@ -96,17 +92,17 @@ struct conf {
         replicas, memory_reserve_mb, store_mb;
     uint64_t audit_days, audit_max_mb;
     uint64_t remote_grace_s, max_machines, max_machines_per_user;
-    struct tool_settings tools; /* points to guard, and to what the lists below say */
+    struct tool_settings tools; /* points to guard, and to the lists below */
     struct guard_policy guard;
     const char *tool_guard;
-    struct conf_list guard_allow, guard_roots, env_remove;
+    struct row_texts guard_allow, guard_roots, env_remove;
     struct skill_settings skills;        /* points to what these say */
     struct provision_settings provision; /* points to what these say */
     const char *provision_key_file;
-    struct conf_list provision_env, door_sources;
+    struct row_texts provision_env, door_sources;
     struct conf_mounts provision_mounts;
     const char *skill_dialect;
-    struct conf_list global_skills, global_agents, skill_paths, skill_commands;
+    struct row_texts global_skills, global_agents, skill_paths, skill_commands;
     uint64_t skill_upload_entries;
 };
 
@@ -120,9 +116,9 @@ bool conf_given(const struct conf *conf, const struct conf_user *user, const cha
 /* Names of the options that differ; at_once: a running daemon can take the new value. */
 void conf_changes(struct conf *old, struct conf *now, void (*each)(void *user, const char *name, bool at_once),
                   void *user);
-/* What it says of boxes; holds a reference to conf for as long as it lives. The caller gets the first reference. */
+/* Its settings for boxes; holds a reference to conf for as long as it lives. The caller gets the first reference. */
 struct policy *conf_policy(struct conf *conf);
-/* What it says of MCP servers. */
+/* Its MCP servers. */
 struct servers;
 void conf_servers(const struct conf *conf, struct servers *servers);
 void conf_print_options(FILE *file); /* a line an option, its columns by tabs */

@@ -1,8 +1,9 @@
-/* The command line: every option of the table that is a text or a list of texts, and what to do instead of serving. Called
- * by conf_new. Invariant: an argument that is not understood stops the start. */
+/* The command line: every option of the table that is a text or a list of texts, and what to do instead of serving.
+ * Called by conf_new. Invariant: an argument that is not understood stops the start. */
 #include <string.h>
 
 #include "daemon/conf_table.h"
+#include "base/text.h"
 
 static const struct {
     const char *name;
@@ -24,7 +25,7 @@ static int conf_usage(struct err *err, const char *argument, const char *why) {
     return err_set(err, ERR_INVALID, "%s '%s'; see cubbyd --help", why, argument);
 }
 
-static bool take_action(struct conf *conf, const char *name) {
+static bool args_take_action(struct conf *conf, const char *name) {
     for (size_t i = 0; i < CONF_ACTIONS; i++)
         if (!strcmp(conf_actions[i].name, name)) {
             conf->action = conf_actions[i].action;
@@ -34,14 +35,14 @@ static bool take_action(struct conf *conf, const char *name) {
 }
 
 /* One argument at argv[*at]; set: apply it, else only look for actions and --config (they come before the file). */
-static int take_argument(struct conf *conf, char **argv, int *at, bool set, bool *cleared, struct err *err) {
+static int args_take_argument(struct conf *conf, char **argv, int *at, bool set, bool *cleared, struct err *err) {
     const char *argument = argv[*at];
     if (strncmp(argument, "--", 2) != 0 || !argument[2])
         return conf_usage(err, argument, "unexpected argument");
     char *name = arena_strdup(&conf->arena, argument + 2), *value = strchr(name, '=');
     if (value)
         *value++ = 0;
-    if (!value && take_action(conf, name))
+    if (!value && args_take_action(conf, name))
         return 0;
     const struct row *option = conf_find(name);
     bool is_config = !strcmp(name, "config");
@@ -62,7 +63,7 @@ static int take_argument(struct conf *conf, char **argv, int *at, bool set, bool
     const struct conf_target target = {.conf = conf};
     conf->given[conf_row(option)] = true;
     if (conf_is_list(option) && !cleared[conf_row(option)]) { /* the command line replaces the file's list */
-        *(struct conf_list *)conf_slot(&target, option) = (struct conf_list){0};
+        *(struct row_texts *)conf_slot(&target, option) = (struct row_texts){0};
         cleared[conf_row(option)] = true;
     }
     return conf_set(&target, option, value, value, err);
@@ -71,7 +72,7 @@ static int take_argument(struct conf *conf, char **argv, int *at, bool set, bool
 int conf_arguments(struct conf *conf, int argc, char **argv, bool set, struct err *err) {
     bool cleared[CONF_ROWS] = {false};
     for (int at = 1; at < argc; at++) {
-        int failed = take_argument(conf, argv, &at, set, cleared, err);
+        int failed = args_take_argument(conf, argv, &at, set, cleared, err);
         if (failed)
             return failed;
     }
@@ -83,10 +84,9 @@ void conf_print_help(FILE *file) {
     fprintf(file, "  --%-28s %s\n", "config FILE",
             "YAML with the options below (names with _); flags win over it (" CONF_DEFAULT_FILE ", if there)");
     for (const struct row *option = conf_options; option->name; option++) {
-        char flag[64];
         if (option->type >= ROW_OWN && !conf_is_list(option))
             continue;
-        snprintf(flag, sizeof flag, "%s%s", option->name, option->type == CONF_BOOL ? "" : " VALUE");
+        char *flag = text_make(64, "%s%s", option->name, option->type == CONF_BOOL ? "" : " VALUE");
         for (char *p = flag; *p; p++)
             *p = *p == '_' ? '-' : *p;
         fprintf(file, "  --%-28s %s", flag, option->text);

@@ -1,17 +1,15 @@
-/* What the configuration says of a container engine: registries of the file, and what only makes sense together. Called by
- * conf_file.c through its table and by conf.c. Invariant: no error shows a password or a token, wherever it stands. */
-#include <string.h>
-
+/* The configuration of a container engine: registries of the file, and checks across options. Called by conf_file.c
+ * through its table and by conf.c. Invariant: no error shows a password or a token, wherever it is set. */
+#include "base/base.h"
 #include "backend/reference.h"
-#include "base/limits.h"
-#include "box/container.h"
+#include "box/policy.h"
 #include "daemon/conf_table.h"
 
 enum { REGISTRIES_MAX = 256, SECRET_BYTES = 16 << 10 };
 
 /* ---- registries: HOST: {username, password or password_file} or {token or token_file} ---- */
 
-static int check_registry(const struct docker_registry *registry, struct err *err) {
+static int docker_check_registry(const struct docker_registry *registry, struct err *err) {
     bool password = registry->password || registry->password_file, token = registry->token || registry->token_file;
     const char *const files[] = {registry->password_file, registry->token_file};
     if ((registry->password && registry->password_file) || (registry->token && registry->token_file))
@@ -35,7 +33,7 @@ static const struct row registry_rows[] = {SECRET("username", username),        
                                            SECRET("token_file", token_file),       {.name = NULL}};
 
 /* The registry of a name of an image below it: two spellings of the hub are one. */
-static const char *registry_host(const char *text, struct arena *arena) {
+static const char *docker_registry_host(const char *text, struct arena *arena) {
     struct reference any;
     if (strchr(text, '/') || !reference_parse(arena_printf(arena, "%s/x", text), arena, &any))
         return NULL;
@@ -43,16 +41,15 @@ static const char *registry_host(const char *text, struct arena *arena) {
     return !hub || strcmp(any.path, "library/x") == 0 ? any.registry : NULL;
 }
 
-static int read_registry(struct conf_reader *reader, const struct conf_pair *pair, struct docker_registry *registry,
-                         struct err *err) {
-    registry->host = registry_host(pair->key, &reader->conf->arena);
-    if (!registry->host) {
-        err_set(err, ERR_INVALID, "'%.80s' is no registry: HOST[:PORT] with a '.', a port or localhost", pair->key);
-        return conf_at(reader, pair->key_node, err);
-    }
+static int docker_read_registry(struct conf_reader *reader, const struct conf_pair *pair,
+                                struct docker_registry *registry, struct err *err) {
+    registry->host = docker_registry_host(pair->key, &reader->conf->arena);
+    if (!registry->host)
+        return conf_refuse(reader, pair->key_node, err,
+                           "'%.80s' is not a registry: HOST[:PORT] with a '.', a port or localhost", pair->key);
     int failed = conf_bind(reader, pair->value, "a registry (username, password, password_file, token, token_file)",
                            registry_rows, registry, err);
-    if (!failed && check_registry(registry, err))
+    if (!failed && docker_check_registry(registry, err))
         failed = conf_at(reader, pair->key_node, err);
     return failed;
 }
@@ -62,23 +59,15 @@ int conf_read_registries(struct conf_reader *reader, const struct conf_target *t
     struct conf *conf = target->conf;
     struct conf_pair *pairs;
     size_t count;
-    int failed = conf_pairs(reader, node, option->name, &pairs, &count, err);
-    if (!failed && count > REGISTRIES_MAX) {
-        err_set(err, ERR_INVALID, "%s: more than %d", option->name, REGISTRIES_MAX);
-        failed = conf_at(reader, node, err);
-    }
+    int failed = conf_pairs(reader, node, option->name, REGISTRIES_MAX, &pairs, &count, err);
     if (failed)
         return failed;
     struct docker_registry *registries = arena_alloc(&conf->arena, (count + 1) * sizeof *registries);
     for (size_t i = 0; i < count && !failed; i++)
-        failed = read_registry(reader, &pairs[i], &registries[i], err);
+        failed = docker_read_registry(reader, &pairs[i], &registries[i], err);
     conf->docker.registries = registries;
     conf->docker.registry_count = count;
     return failed;
-}
-
-static bool same_text(const char *a, const char *b) {
-    return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
 bool conf_same_registries(const struct conf *a, const struct conf *b) {
@@ -88,7 +77,7 @@ bool conf_same_registries(const struct conf *a, const struct conf *b) {
         if (strcmp(first->registries[i].host, second->registries[i].host) != 0)
             return false;
         for (const struct row *row = registry_rows; row->name; row++)
-            if (!same_text(*(const char *const *)(one + row->offset), *(const char *const *)(other + row->offset)))
+            if (!conf_same_text(*(const char *const *)(one + row->offset), *(const char *const *)(other + row->offset)))
                 return false;
     }
     return first->registry_count == second->registry_count;
@@ -101,20 +90,20 @@ int conf_check_images(const struct conf *conf, const struct conf_user *user, con
     struct reference image;
     autoarena arena = ARENA_EMPTY;
     if (!reference_parse(share->docker_image, &arena, &image))
-        return err_set(err, ERR_INVALID, "docker_image: '%.80s' is no name of an image", share->docker_image);
+        return err_set(err, ERR_INVALID, "docker_image: '%.80s' is not an image name", share->docker_image);
     /* An empty list would be no list: everything would be allowed where nothing was meant to be. */
     if (conf_given(conf, user, "docker_images") && !share->docker_images.count)
         return err_set(err, ERR_INVALID, "docker_images is empty; leave it out to allow every image");
     for (size_t i = 0; i < share->docker_images.count; i++)
         if (!reference_pattern(share->docker_images.items[i]))
-            return err_set(err, ERR_INVALID, "docker_images: '%.80s' is no pattern of images",
+            return err_set(err, ERR_INVALID, "docker_images: '%.80s' is not a pattern of images",
                            share->docker_images.items[i]);
     for (size_t i = 0; i < share->docker_runtimes.count; i++)
         if (!container_runtime(share->docker_runtimes.items[i]))
-            return err_set(err, ERR_INVALID, "docker_runtimes: '%.80s' is no name of a runtime",
+            return err_set(err, ERR_INVALID, "docker_runtimes: '%.80s' is not a runtime name",
                            share->docker_runtimes.items[i]);
     if (share->docker_runtime && !container_runtime(share->docker_runtime))
-        return err_set(err, ERR_INVALID, "docker_runtime: '%.80s' is no name of a runtime", share->docker_runtime);
+        return err_set(err, ERR_INVALID, "docker_runtime: '%.80s' is not a runtime name", share->docker_runtime);
     return 0;
 }
 

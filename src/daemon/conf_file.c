@@ -1,19 +1,10 @@
-/* The YAML file: a mapping of the table's names. Called by conf_new. Invariant: what is unknown, doubled or of the wrong
- * type is an error with its line. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
+/* The YAML file: a mapping of the table's names. Called by conf_new. Invariant: an unknown or repeated name, or a
+ * value of the wrong type, is an error with its line. */
+#include "base/base.h"
 #include "daemon/conf_table.h"
 
-static int read_value(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                      const yaml_node_t *node, struct err *err) {
+static int file_read_value(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
+                           const yaml_node_t *node, struct err *err) {
     const char *value, *shown;
     int failed = conf_scalar(reader, node, option->name, &value, &shown, err);
     if (!failed && conf_set(target, option, value, shown, err))
@@ -21,25 +12,23 @@ static int read_value(struct conf_reader *reader, const struct conf_target *targ
     return failed;
 }
 
-static int read_list(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                     const yaml_node_t *node, struct err *err) {
-    int failed = 0;
-    if (node->type != YAML_SEQUENCE_NODE) {
-        err_set(err, ERR_INVALID, "%s must be a list", option->name);
-        return conf_at(reader, node, err);
-    }
-    for (size_t i = 0; i < conf_items(node) && !failed; i++)
-        failed = read_value(reader, target, option, conf_item(reader, node, i), err);
+static int file_read_list(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
+                          const yaml_node_t *node, struct err *err) {
+    struct conf_pair *items;
+    size_t count;
+    int failed = conf_items(reader, node, option->name, 0, &items, &count, err);
+    for (size_t i = 0; !failed && i < count; i++)
+        failed = file_read_value(reader, target, option, items[i].value, err);
     return failed;
 }
 
 static int (*const readers[])(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
                               const yaml_node_t *node, struct err *err) = {
-    [CONF_TEXT] = read_value,
-    [CONF_BOOL] = read_value,
-    [CONF_INT] = read_value,
-    [CONF_REAL] = read_value,
-    [CONF_LIST] = read_list,
+    [CONF_TEXT] = file_read_value,
+    [CONF_BOOL] = file_read_value,
+    [CONF_INT] = file_read_value,
+    [CONF_REAL] = file_read_value,
+    [CONF_LIST] = file_read_list,
     [CONF_ENV] = conf_read_env,
     [CONF_MOUNTS] = conf_read_mounts,
     [CONF_TEMPLATES] = conf_read_templates,
@@ -49,30 +38,29 @@ static int (*const readers[])(struct conf_reader *reader, const struct conf_targ
     [CONF_USERS] = conf_read_users,
 };
 
-static int read_option(struct conf_reader *reader, const struct conf_target *target, const struct conf_pair *pair,
-                       bool limits_only, struct err *err) {
+static int file_read_option(struct conf_reader *reader, const struct conf_target *target, const struct conf_pair *pair,
+                            bool limits_only, struct err *err) {
     const struct row *option = strchr(pair->key, '-') ? NULL : conf_find(pair->key);
     if (!option)
-        err_set(err, ERR_INVALID, "unknown option '%.60s'; cubbyd --options lists them", pair->key);
-    else if (limits_only && !(option->flags & CONF_LIMIT))
-        err_set(err, ERR_INVALID, "%s is not one of the limits", option->name), option = NULL;
-    else if (target->user && !(option->flags & CONF_USER))
-        err_set(err, ERR_INVALID, "%s cannot differ by user", option->name), option = NULL;
-    else if (*conf_given_at(target, option))
-        err_set(err, ERR_INVALID, "%s stands there twice", option->name), option = NULL;
-    if (!option)
-        return conf_at(reader, pair->key_node, err);
+        return conf_refuse(reader, pair->key_node, err, "unknown option '%.60s'; cubbyd --options lists them",
+                           pair->key);
+    const char *wrong = limits_only && !(option->flags & CONF_LIMIT)   ? "is not one of the limits"
+                        : target->user && !(option->flags & CONF_USER) ? "cannot differ by user"
+                        : *conf_given_at(target, option)               ? "is given twice"
+                                                                       : NULL;
+    if (wrong)
+        return conf_refuse(reader, pair->key_node, err, "%s %s", option->name, wrong);
     *conf_given_at(target, option) = true;
     return readers[option->type](reader, target, option, pair->value, err);
 }
 
-static int read_limits(struct conf_reader *reader, const struct conf_target *target, const yaml_node_t *node,
-                       struct err *err) {
+static int file_read_limits(struct conf_reader *reader, const struct conf_target *target, const yaml_node_t *node,
+                            struct err *err) {
     struct conf_pair *pairs;
     size_t count;
-    int failed = conf_pairs(reader, node, "limits", &pairs, &count, err);
+    int failed = conf_pairs(reader, node, "limits", 0, &pairs, &count, err);
     for (size_t i = 0; !failed && i < count; i++)
-        failed = read_option(reader, target, &pairs[i], true, err);
+        failed = file_read_option(reader, target, &pairs[i], true, err);
     return failed;
 }
 
@@ -80,10 +68,11 @@ int conf_mapping(struct conf_reader *reader, const struct conf_target *target, c
                  struct err *err) {
     struct conf_pair *pairs;
     size_t count;
-    int failed = conf_pairs(reader, node, target->user ? "a user's options" : "the configuration", &pairs, &count, err);
+    int failed =
+        conf_pairs(reader, node, target->user ? "a user's options" : "the configuration", 0, &pairs, &count, err);
     for (size_t i = 0; !failed && i < count; i++)
-        failed = strcmp(pairs[i].key, "limits") == 0 ? read_limits(reader, target, pairs[i].value, err)
-                                                     : read_option(reader, target, &pairs[i], false, err);
+        failed = strcmp(pairs[i].key, "limits") == 0 ? file_read_limits(reader, target, pairs[i].value, err)
+                                                     : file_read_option(reader, target, &pairs[i], false, err);
     return failed;
 }
 

@@ -1,29 +1,20 @@
-/* What the configuration says of a gateway's boxes: checked, its key read, and which directories may be mounted for it.
+/* The configuration of a gateway's boxes: checked, its key read, and the directories that may be mounted for it.
  * Called by conf.c. Invariant: no error shows the key. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+#include "base/base.h"
 #include "backend/backend.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/path.h"
 #include "daemon/conf_table.h"
 
 enum { KEY_BYTES = 4096 };
 
-static int key_check(const char *key, struct err *err) {
+static int provision_key_check(const char *key, struct err *err) {
     for (const char *at = key; *at; at++)
         if (*at < 0x21 || *at > 0x7e)
             return err_set(err, ERR_INVALID, "deerflow_api_key: a key is printable ASCII without spaces");
     return *key ? 0 : err_set(err, ERR_INVALID, "deerflow_api_key: the key is empty");
 }
 
-/* A line end behind it is none of the key. */
-static int key_read(struct conf *conf, struct err *err) {
+/* A line end after it is not part of the key. */
+static int provision_key_read(struct conf *conf, struct err *err) {
     char text[KEY_BYTES + 2];
     const char *path = conf->provision_key_file;
     struct stat status;
@@ -33,8 +24,8 @@ static int key_read(struct conf *conf, struct err *err) {
     if (fd < 0 || fstat(fd, &status) < 0)
         return err_errno(err, errno, "deerflow_api_key_file '%.200s'", path);
     if (!S_ISREG(status.st_mode) || status.st_mode & 022)
-        return err_set(err, ERR_INVALID,
-                       "deerflow_api_key_file '%.200s' must be a file that nobody but its owner can write", path);
+        return err_set(err, ERR_INVALID, "deerflow_api_key_file '%.200s' must be a file that only its owner can write",
+                       path);
     ssize_t len = fd_read_full(fd, text, KEY_BYTES + 1);
     if (len < 0 || len > KEY_BYTES)
         return err_set(err, ERR_INVALID, "deerflow_api_key_file '%.200s': more than %d bytes", path, KEY_BYTES);
@@ -46,7 +37,7 @@ static int key_read(struct conf *conf, struct err *err) {
 }
 
 /* The part of a mount's source that is the same for every box: in it links are the administrator's. */
-static const char *source_fixed(struct arena *arena, const char *source) {
+static const char *provision_source_fixed(struct arena *arena, const char *source) {
     size_t len = strcspn(source, "{");
     if (!source[len]) /* all of it; a file has a directory to be found in */
         return source;
@@ -55,7 +46,7 @@ static const char *source_fixed(struct arena *arena, const char *source) {
     return arena_copy(arena, source, len > 1 ? len - 1 : 1);
 }
 
-static int words_check(const struct provision_settings *provision, const char *url, struct err *err) {
+static int provision_words_check(const struct provision_settings *provision, const char *url, struct err *err) {
     if (provision->home && (strlen(provision->home) > LIMIT_PATH_BYTES || !path_normal(provision->home)))
         return err_set(err, ERR_INVALID,
                        "deerflow_home '%.200s' must be an absolute path below /, without '.', '..' or '//'",
@@ -65,25 +56,26 @@ static int words_check(const struct provision_settings *provision, const char *u
     if (url && (strlen(url) > LIMIT_PATH_BYTES || strpbrk(url, " ?#\"'<>\\\r\n\t")))
         return err_set(err, ERR_INVALID, "deerflow_url is the beginning of a URL: http://HOST[:PORT][/PATH]");
     if (provision->backend && !backend_find(provision->backend))
-        return err_set(err, ERR_INVALID, "deerflow_backend: there is no backend '%.60s'", provision->backend);
+        return err_set(err, ERR_INVALID, "deerflow_backend: unknown backend '%.60s'", provision->backend);
     return 0;
 }
 
 int conf_provision(struct conf *conf, struct err *err) {
     struct provision_settings *provision = &conf->provision;
-    int failed = words_check(provision, conf->deerflow_url, err);
+    int failed = provision_words_check(provision, conf->deerflow_url, err);
     if (!failed && conf->provision_key_file)
-        failed = key_read(conf, err);
+        failed = provision_key_read(conf, err);
     if (!failed && provision->api_key)
-        failed = key_check(provision->api_key, err);
+        failed = provision_key_check(provision->api_key, err);
     if (failed)
         return failed;
     provision->env = (const char *const *)conf->provision_env.items;
     provision->mounts = conf->provision_mounts.items;
     provision->mount_count = conf->provision_mounts.count;
     if (provision->home)
-        conf_list_add(&conf->arena, &conf->door_sources, provision->home);
+        rows_texts_add(&conf->arena, &conf->door_sources, provision->home);
     for (size_t i = 0; i < provision->mount_count; i++)
-        conf_list_add(&conf->arena, &conf->door_sources, source_fixed(&conf->arena, provision->mounts[i].source));
+        rows_texts_add(&conf->arena, &conf->door_sources,
+                       provision_source_fixed(&conf->arena, provision->mounts[i].source));
     return 0;
 }

@@ -1,9 +1,6 @@
-/* A configuration file as YAML nodes. Called by conf_file.c and conf_parts.c. Invariant: what libyaml is given is
- * bounded first (bytes, nodes, depth, no aliases), and a value that comes from the environment is never part of an error. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
+/* A configuration file as YAML nodes. Called by conf_file.c and conf_parts.c. Invariant: libyaml's input is bounded
+ * first (bytes, nodes, depth, no aliases), and a value that comes from the environment is never part of an error. */
+#include "base/base.h"
 #include "daemon/conf_table.h"
 
 enum { READER_NODES = 250000, READER_DEPTH = 12, READER_VALUE_BYTES = 256 << 10 };
@@ -12,8 +9,14 @@ int conf_at(struct conf_reader *reader, const yaml_node_t *node, struct err *err
     return err_wrap(err, "%s line %zu", reader->path, node->start_mark.line + 1);
 }
 
-yaml_node_t *conf_node(struct conf_reader *reader, int index) {
-    return yaml_document_get_node(&reader->document, index);
+int conf_refuse(struct conf_reader *reader, const yaml_node_t *node, struct err *err, const char *format, ...) {
+    char text[sizeof err->text];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    err_set(err, ERR_INVALID, "%s", text);
+    return conf_at(reader, node, err);
 }
 
 /* ---- opening ---- */
@@ -38,7 +41,7 @@ struct reader_scan {
 };
 
 /* One event of the file; a reason why it is refused, or NULL. */
-static const char *scan_event(struct reader_scan *scan, const yaml_event_t *event) {
+static const char *reader_scan_event(struct reader_scan *scan, const yaml_event_t *event) {
     switch (event->type) {
     case YAML_ALIAS_EVENT:
         return "aliases (*name) are not taken; write it out";
@@ -65,8 +68,7 @@ static int reader_scan(const struct conf_reader *reader, const char *data, size_
     struct reader_scan scan = {0};
     yaml_parser_t parser;
     int failed = 0;
-    if (!yaml_parser_initialize(&parser))
-        abort();
+    xensure(yaml_parser_initialize(&parser));
     yaml_parser_set_input_string(&parser, (const unsigned char *)data, len);
     for (bool more = true; more && !failed;) {
         yaml_event_t event;
@@ -74,7 +76,7 @@ static int reader_scan(const struct conf_reader *reader, const char *data, size_
             failed = reader_problem(reader, &parser, data, len, err);
             break;
         }
-        const char *refused = scan_event(&scan, &event);
+        const char *refused = reader_scan_event(&scan, &event);
         if (refused)
             failed = err_set(err, ERR_INVALID, "%s line %zu: %s", reader->path, event.start_mark.line + 1, refused);
         more = event.type != YAML_STREAM_END_EVENT;
@@ -89,8 +91,7 @@ int conf_reader_open(struct conf_reader *reader, const char *data, size_t len, s
     if (failed)
         return failed;
     yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser))
-        abort();
+    xensure(yaml_parser_initialize(&parser));
     yaml_parser_set_input_string(&parser, (const unsigned char *)data, len);
     if (!yaml_parser_load(&parser, &reader->document))
         failed = reader_problem(reader, &parser, data, len, err);
@@ -110,12 +111,12 @@ const char *conf_key(const yaml_node_t *node) {
     return (const char *)node->data.scalar.value;
 }
 
-static bool name_byte(char c, bool first) {
+static bool reader_name_byte(char c, bool first) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || (!first && c >= '0' && c <= '9');
 }
 
 /* One reference at text, which begins with '$'; *ret_used: bytes of it. */
-static int expand_one(const char *text, struct buf *out, size_t *ret_used, struct err *err) {
+static int reader_expand_one(const char *text, struct buf *out, size_t *ret_used, struct err *err) {
     char name[256];
     if (text[1] == '$') {
         buf_byte(out, '$');
@@ -125,7 +126,7 @@ static int expand_one(const char *text, struct buf *out, size_t *ret_used, struc
     bool braced = text[1] == '{';
     const char *begin = text + 1 + braced;
     size_t len = 0;
-    while (name_byte(begin[len], len == 0))
+    while (reader_name_byte(begin[len], len == 0))
         len++;
     if (!len || len >= sizeof name || (braced && begin[len] != '}'))
         return err_set(err, ERR_INVALID, "a '$' must be followed by a name, {name} or another '$'");
@@ -140,7 +141,7 @@ static int expand_one(const char *text, struct buf *out, size_t *ret_used, struc
     return 0;
 }
 
-static int expand(struct arena *arena, const char *text, const char **ret_value, struct err *err) {
+static int reader_expand(struct arena *arena, const char *text, const char **ret_value, struct err *err) {
     autobuf out;
     int failed = 0;
     buf_init(&out, READER_VALUE_BYTES);
@@ -151,7 +152,7 @@ static int expand(struct arena *arena, const char *text, const char **ret_value,
         text += used;
         used = 0;
         if (*text)
-            failed = expand_one(text, &out, &used, err);
+            failed = reader_expand_one(text, &out, &used, err);
         text += used;
     }
     if (!failed && out.failed)
@@ -163,13 +164,10 @@ static int expand(struct arena *arena, const char *text, const char **ret_value,
 
 int conf_scalar(struct conf_reader *reader, const yaml_node_t *node, const char *what, const char **ret_value,
                 const char **ret_shown, struct err *err) {
-    const char *text = conf_key(node);
-    if (!text) {
-        err_set(err, ERR_INVALID, "%s must be a single value", what);
-        return conf_at(reader, node, err);
-    }
-    const char *value = text;
-    if (strchr(text, '$') && expand(&reader->conf->arena, text, &value, err)) {
+    const char *text = conf_key(node), *value = text;
+    if (!text)
+        return conf_refuse(reader, node, err, "%s must be a single value", what);
+    if (strchr(text, '$') && reader_expand(&reader->conf->arena, text, &value, err)) {
         err_wrap(err, "%s", what);
         return conf_at(reader, node, err);
     }
@@ -181,69 +179,72 @@ int conf_scalar(struct conf_reader *reader, const yaml_node_t *node, const char 
 
 /* ---- mappings and sequences ---- */
 
-static int pair_order(const void *a, const void *b) {
+static int reader_pair_order(const void *a, const void *b) {
     return strcmp(((const struct conf_pair *)a)->key, ((const struct conf_pair *)b)->key);
 }
 
-static int pair_place(const void *a, const void *b) {
+static int reader_pair_place(const void *a, const void *b) {
     size_t first = ((const struct conf_pair *)a)->key_node->start_mark.index,
            second = ((const struct conf_pair *)b)->key_node->start_mark.index;
     return first < second ? -1 : first > second;
 }
 
-int conf_pairs(struct conf_reader *reader, const yaml_node_t *node, const char *what, struct conf_pair **ret_pairs,
-               size_t *ret_count, struct err *err) {
-    if (node->type != YAML_MAPPING_NODE) {
-        err_set(err, ERR_INVALID, "%s must be a mapping (name: value)", what);
-        return conf_at(reader, node, err);
-    }
+int conf_pairs(struct conf_reader *reader, const yaml_node_t *node, const char *what, size_t max,
+               struct conf_pair **ret_pairs, size_t *ret_count, struct err *err) {
+    if (node->type != YAML_MAPPING_NODE)
+        return conf_refuse(reader, node, err, "%s must be a mapping (name: value)", what);
     size_t count = (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
     struct conf_pair *pairs = arena_alloc(&reader->conf->arena, (count + 1) * sizeof *pairs);
     for (size_t i = 0; i < count; i++) {
         const yaml_node_pair_t *pair = &node->data.mapping.pairs.start[i];
-        pairs[i] =
-            (struct conf_pair){.key_node = conf_node(reader, pair->key), .value = conf_node(reader, pair->value)};
+        pairs[i].key_node = yaml_document_get_node(&reader->document, pair->key);
+        pairs[i].value = yaml_document_get_node(&reader->document, pair->value);
         pairs[i].key = conf_key(pairs[i].key_node);
-        if (!pairs[i].key) {
-            err_set(err, ERR_INVALID, "a name in %s must be text", what);
-            return conf_at(reader, pairs[i].key_node, err);
-        }
+        if (!pairs[i].key)
+            return conf_refuse(reader, pairs[i].key_node, err, "a name in %s must be text", what);
     }
     if (count)
-        qsort(pairs, count, sizeof *pairs, pair_order);
+        qsort(pairs, count, sizeof *pairs, reader_pair_order);
     for (size_t i = 1; i < count; i++)
         if (strcmp(pairs[i - 1].key, pairs[i].key) == 0) {
-            bool later = pair_place(&pairs[i], &pairs[i - 1]) > 0;
-            err_set(err, ERR_INVALID, "%.60s stands there twice", pairs[i].key);
-            return conf_at(reader, pairs[later ? i : i - 1].key_node, err);
+            bool later = reader_pair_place(&pairs[i], &pairs[i - 1]) > 0;
+            return conf_refuse(reader, pairs[later ? i : i - 1].key_node, err, "%.60s is given twice", pairs[i].key);
         }
+    if (max && count > max)
+        return conf_refuse(reader, node, err, "%s: more than %zu", what, max);
     if (count)
-        qsort(pairs, count, sizeof *pairs, pair_place);
+        qsort(pairs, count, sizeof *pairs, reader_pair_place);
     *ret_pairs = pairs;
     *ret_count = count;
     return 0;
 }
 
-size_t conf_items(const yaml_node_t *node) {
-    return (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
-}
-
-const yaml_node_t *conf_item(struct conf_reader *reader, const yaml_node_t *node, size_t i) {
-    return conf_node(reader, node->data.sequence.items.start[i]);
+int conf_items(struct conf_reader *reader, const yaml_node_t *node, const char *what, size_t max,
+               struct conf_pair **ret_items, size_t *ret_count, struct err *err) {
+    if (node->type != YAML_SEQUENCE_NODE)
+        return conf_refuse(reader, node, err, "%s must be a list", what);
+    size_t count = (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
+    if (max && count > max)
+        return conf_refuse(reader, node, err, "%s: more than %zu", what, max);
+    struct conf_pair *items = arena_alloc(&reader->conf->arena, (count + 1) * sizeof *items);
+    for (size_t i = 0; i < count; i++)
+        items[i].key_node = items[i].value =
+            yaml_document_get_node(&reader->document, node->data.sequence.items.start[i]);
+    *ret_items = items;
+    *ret_count = count;
+    return 0;
 }
 
 int conf_bind(struct conf_reader *reader, const yaml_node_t *node, const char *what, const struct row *rows, void *to,
               struct err *err) {
     struct conf_pair *pairs;
     size_t count;
-    int failed = conf_pairs(reader, node, what, &pairs, &count, err);
+    int failed = conf_pairs(reader, node, what, 0, &pairs, &count, err);
     for (size_t i = 0; !failed && i < count; i++) {
         const struct row *row = rows_find(rows, pairs[i].key, strlen(pairs[i].key));
         const char *value, *shown;
-        if (!row) {
-            err_set(err, ERR_INVALID, "unknown key '%.40s' of %s", pairs[i].key, what);
-            return conf_at(reader, pairs[i].key_node, err);
-        }
+        if (!row)
+            return conf_refuse(reader, pairs[i].key_node, err, "unknown key '%.40s' of %s", pairs[i].key, what);
         failed = conf_scalar(reader, pairs[i].value, row->name, &value, &shown, err);
         if (!failed && rows_set(row, value, shown, &reader->conf->arena, (char *)to + row->offset, err))
             failed = conf_at(reader, pairs[i].value, err);

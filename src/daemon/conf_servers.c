@@ -1,46 +1,31 @@
-/* The option mcp_servers of the file: a mapping of names to what PUT /v1/mcp/servers/NAME takes, as YAML. Called by conf_file.c
- * through its table, and by the daemon when it starts and reloads. Invariant: it is checked by the rows of that request. */
+/* The option mcp_servers of the file: a mapping of names to what PUT /v1/mcp/servers/NAME takes, as YAML. Called by
+ * conf_file.c through its table, and by the daemon when it starts and reloads. Invariant: it is checked by the rows
+ * of that request. */
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "daemon/conf_table.h"
 #include "tool/servers/servers.h"
 
-static int node_texts(struct conf_reader *reader, const yaml_node_t *node, const char *name, json_t *to,
-                      struct err *err) {
-    if (node->type != YAML_SEQUENCE_NODE) {
-        err_set(err, ERR_INVALID, "%s must be a list", name);
-        return conf_at(reader, node, err);
-    }
-    int failed = 0;
-    for (size_t i = 0; i < conf_items(node) && !failed; i++) {
-        const char *value;
-        failed = conf_scalar(reader, conf_item(reader, node, i), name, &value, NULL, err);
-        if (!failed)
+static int servers_node_texts(struct conf_reader *reader, const yaml_node_t *node, const char *name, json_t *to,
+                              struct err *err) {
+    struct conf_pair *pairs;
+    size_t count;
+    int failed = json_is_object(to) ? conf_pairs(reader, node, name, 0, &pairs, &count, err)
+                                    : conf_items(reader, node, name, 0, &pairs, &count, err);
+    for (size_t i = 0; !failed && i < count; i++) {
+        const char *key = pairs[i].key, *value;
+        failed = conf_scalar(reader, pairs[i].value, key ? key : name, &value, NULL, err);
+        if (!failed && key)
+            json_object_set_new(to, key, json_string(value));
+        else if (!failed)
             json_array_append_new(to, json_string(value));
     }
     return failed;
 }
 
-static int node_map(struct conf_reader *reader, const yaml_node_t *node, const char *name, json_t *to,
-                    struct err *err) {
-    struct conf_pair *pairs;
-    size_t count;
-    int failed = conf_pairs(reader, node, name, &pairs, &count, err);
-    for (size_t i = 0; i < count && !failed; i++) {
-        const char *value;
-        failed = conf_scalar(reader, pairs[i].value, pairs[i].key, &value, NULL, err);
-        if (!failed)
-            json_object_set_new(to, pairs[i].key, json_string(value));
-    }
-    return failed;
-}
-
-/* A scalar as its row wants it; what it is not is said by the rows. */
-static json_t *scalar_json(const struct row *field, const char *value) {
+/* A scalar by its row; the rows report a mismatch. */
+static json_t *servers_scalar_json(const struct row *field, const char *value) {
     uint64_t number;
     if (field->type == ROW_INT && text_u64(value, INT64_MAX, &number))
         return json_integer((json_int_t)number);
@@ -51,7 +36,8 @@ static json_t *scalar_json(const struct row *field, const char *value) {
     return json_string(value);
 }
 
-static int node_member(struct conf_reader *reader, const struct conf_pair *pair, json_t *body, struct err *err) {
+static int servers_node_member(struct conf_reader *reader, const struct conf_pair *pair, json_t *body,
+                               struct err *err) {
     const struct row *field = rows_find(server_fields, pair->key, strlen(pair->key));
     const char *value;
     if (!field) {
@@ -61,31 +47,29 @@ static int node_member(struct conf_reader *reader, const struct conf_pair *pair,
     if (field->type == ROW_TEXTS || field->type == ROW_MAP) {
         json_t *to = field->type == ROW_MAP ? json_object() : json_array();
         json_object_set_new(body, pair->key, to);
-        return field->type == ROW_MAP ? node_map(reader, pair->value, pair->key, to, err)
-                                      : node_texts(reader, pair->value, pair->key, to, err);
+        return servers_node_texts(reader, pair->value, pair->key, to, err);
     }
     int failed = conf_scalar(reader, pair->value, pair->key, &value, NULL, err);
     if (!failed)
-        json_object_set_new(body, pair->key, scalar_json(field, value));
+        json_object_set_new(body, pair->key, servers_scalar_json(field, value));
     return failed;
 }
 
-static int read_server(struct conf_reader *reader, const struct conf_pair *server, struct conf_list *list,
+static int read_server(struct conf_reader *reader, const struct conf_pair *server, struct row_texts *list,
                        struct err *err) {
     struct conf_pair *pairs;
     struct server_spec spec;
     size_t count;
-    int failed = conf_pairs(reader, server->value, "an MCP server", &pairs, &count, err);
-    json_t *body = json_object();
+    int failed = conf_pairs(reader, server->value, "an MCP server", 0, &pairs, &count, err);
+    json_auto_t *body = json_object();
     for (size_t i = 0; !failed && i < count; i++)
-        failed = node_member(reader, &pairs[i], body, err);
+        failed = servers_node_member(reader, &pairs[i], body, err);
     if (!failed && server_spec_take(body, server->key, &reader->conf->arena, &spec, err)) {
         err_wrap(err, "mcp_servers: %.40s", server->key);
         failed = conf_at(reader, server->key_node, err);
     }
     if (!failed)
-        conf_list_add(&reader->conf->arena, list, arena_printf(&reader->conf->arena, "%s=%s", spec.name, spec.text));
-    json_decref(body);
+        rows_texts_add(&reader->conf->arena, list, arena_printf(&reader->conf->arena, "%s=%s", spec.name, spec.text));
     return failed;
 }
 
@@ -93,11 +77,7 @@ int conf_read_servers(struct conf_reader *reader, const struct conf_target *targ
                       const yaml_node_t *node, struct err *err) {
     struct conf_pair *pairs;
     size_t count;
-    int failed = conf_pairs(reader, node, option->name, &pairs, &count, err);
-    if (!failed && count > LIMIT_SERVERS_PER_USER) {
-        err_set(err, ERR_INVALID, "%s: more than %u", option->name, LIMIT_SERVERS_PER_USER);
-        failed = conf_at(reader, node, err);
-    }
+    int failed = conf_pairs(reader, node, option->name, LIMIT_SERVERS_PER_USER, &pairs, &count, err);
     for (size_t i = 0; !failed && i < count; i++)
         failed = read_server(reader, &pairs[i], conf_slot(target, option), err);
     return failed;
@@ -105,7 +85,8 @@ int conf_read_servers(struct conf_reader *reader, const struct conf_target *targ
 
 /* ---- for the daemon ---- */
 
-static size_t rows_add(struct arena *arena, const struct conf_list *list, const char *user, struct servers_row *rows) {
+static size_t servers_rows_add(struct arena *arena, const struct row_texts *list, const char *user,
+                               struct servers_row *rows) {
     for (size_t i = 0; i < list->count; i++) {
         const char *equals = strchr(list->items[i], '=');
         rows[i] = (struct servers_row){.user = user,
@@ -121,13 +102,13 @@ void conf_servers(const struct conf *conf, struct servers *servers) {
     for (size_t i = 0; i < conf->user_count; i++)
         most += conf->users[i].share.servers.count + 1;
     struct servers_row *rows = arena_alloc(&arena, (most + 1) * sizeof *rows);
-    count += rows_add(&arena, &conf->share.servers, NULL, rows);
+    count += servers_rows_add(&arena, &conf->share.servers, NULL, rows);
     for (size_t i = 0; i < conf->user_count; i++) {
         const struct conf_user *user = &conf->users[i];
         if (!user->given[row])
             continue;
         rows[count++] = (struct servers_row){.user = user->name};
-        count += rows_add(&arena, &user->share.servers, user->name, rows + count);
+        count += servers_rows_add(&arena, &user->share.servers, user->name, rows + count);
     }
     servers_configure(servers, rows, count);
 }

@@ -1,19 +1,19 @@
-/* Rows of options, and setting one of them from text: shared by conf.c (the table), conf_args.c (command line), conf_file.c
- * and conf_parts.c (YAML). */
+/* Rows of options, and setting one of them from text: shared by conf.c (the table), conf_args.c (command line),
+ * conf_file.c and conf_parts.c (YAML). */
 #ifndef CUBBY_DAEMON_CONF_TABLE_H
 #define CUBBY_DAEMON_CONF_TABLE_H
 
 #include <yaml.h>
 
 #include "daemon/conf.h"
-#include "rows/rows.h"
+#include "rows/rows_argv.h"
 
 /* Types of options: plain ones, and those with an inside, which have readers of their own. */
 #define CONF_TEXT ROW_TEXT
 #define CONF_BOOL ROW_BOOL
 #define CONF_INT ROW_INT
 #define CONF_REAL ROW_REAL
-#define CONF_LIST ROW_TEXTS /* struct conf_list */
+#define CONF_LIST ROW_TEXTS /* struct row_texts */
 #define CONF_ENV (ROW_OWN + 0)
 #define CONF_MOUNTS (ROW_OWN + 1)
 #define CONF_TEMPLATES (ROW_OWN + 2)
@@ -23,7 +23,7 @@
 #define CONF_USERS (ROW_OWN + 6)
 
 #define CONF_USER 0x10000u    /* may differ by user: offset is in struct conf_share, else in struct conf */
-#define CONF_LIMIT 0x20000u   /* may stand below `limits:`, too */
+#define CONF_LIMIT 0x20000u   /* may also be set below `limits:` */
 #define CONF_AT_ONCE 0x40000u /* SIGHUP changes it; else the next start does */
 #define CONF_HOST 0x80000u    /* set, it hands out files of the host: then it matters which local user asks */
 
@@ -40,24 +40,24 @@ struct conf_target {
 void *conf_slot(const struct conf_target *target, const struct row *option);
 bool *conf_given_at(const struct conf_target *target, const struct row *option);
 
-/* One value, or one more of a list. shown: what an error may say of it. */
+/* One value, or one more of a list. shown: the value as an error may show it. */
 int conf_set(const struct conf_target *target, const struct row *option, const char *value, const char *shown,
              struct err *err);
-void conf_list_add(struct arena *arena, struct conf_list *list, const char *value);
 
 /* ---- conf_merge.c ---- */
-void conf_inherit(struct conf *conf);        /* users get what does not stand below their names */
-bool conf_hands_out_host(struct conf *conf); /* an option marked `host` is set, for all users or for one */
+void conf_inherit(struct conf *conf);              /* users inherit the values that are not set below their names */
+bool conf_same_text(const char *a, const char *b); /* either may be NULL */
+bool conf_hands_out_host(struct conf *conf);       /* an option marked `host` is set, for all users or for one */
 
 /* ---- conf_docker.c ---- */
 int conf_check_docker(const struct conf *conf, struct err *err);
-/* user: whose share it is; NULL: everybody's. */
+/* user: the owner of the share; NULL: the share of all users. */
 int conf_check_images(const struct conf *conf, const struct conf_user *user, const struct conf_share *share,
                       struct err *err);
 bool conf_same_registries(const struct conf *a, const struct conf *b);
 
 /* ---- conf_provision.c ---- */
-/* What a gateway's boxes are, put together; INVALID. */
+/* Completes the settings of a gateway's boxes; INVALID. */
 int conf_provision(struct conf *conf, struct err *err);
 
 /* ---- conf_args.c ---- */
@@ -80,9 +80,11 @@ struct conf_reader {
 /* On success conf_reader_done must follow. */
 int conf_reader_open(struct conf_reader *reader, const char *data, size_t len, struct err *err);
 void conf_reader_done(struct conf_reader *reader);
-yaml_node_t *conf_node(struct conf_reader *reader, int index);
 int conf_at(struct conf_reader *reader, const yaml_node_t *node, struct err *err); /* puts the line before err */
-/* The text of a scalar with references to the environment resolved; shown: as it stands there, or NULL. Errors have their
+/* INVALID with its line. */
+int conf_refuse(struct conf_reader *reader, const yaml_node_t *node, struct err *err, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The text of a scalar with references to the environment resolved; shown: as written, or NULL. Errors have their
  * line. what: "a token". */
 int conf_scalar(struct conf_reader *reader, const yaml_node_t *node, const char *what, const char **ret_value,
                 const char **ret_shown, struct err *err);
@@ -92,16 +94,17 @@ struct conf_pair {
     const char *key;
     const yaml_node_t *key_node, *value;
 };
-/* The members of a mapping, none twice. Errors have their line. */
-int conf_pairs(struct conf_reader *reader, const yaml_node_t *node, const char *what, struct conf_pair **ret_pairs,
-               size_t *ret_count, struct err *err);
-size_t conf_items(const yaml_node_t *node); /* of a sequence */
+/* The members of a mapping, none twice; at most max, 0: any number. Errors have their line. */
+int conf_pairs(struct conf_reader *reader, const yaml_node_t *node, const char *what, size_t max,
+               struct conf_pair **ret_pairs, size_t *ret_count, struct err *err);
+/* The values of a list, whose key is NULL. */
+int conf_items(struct conf_reader *reader, const yaml_node_t *node, const char *what, size_t max,
+               struct conf_pair **ret_items, size_t *ret_count, struct err *err);
 /* A mapping into the struct at `to` by rows of texts and bools, as rows_set. Errors have their line. */
 int conf_bind(struct conf_reader *reader, const yaml_node_t *node, const char *what, const struct row *rows, void *to,
               struct err *err);
 #define CONF_PART(label, kind, holder, member)                                                                         \
     { .name = (label), .type = ROW_##kind, .offset = offsetof(struct holder, member) }
-const yaml_node_t *conf_item(struct conf_reader *reader, const yaml_node_t *node, size_t i);
 
 /* ---- conf_parts.c: options with an inside; errors have their line ---- */
 int conf_read_env(struct conf_reader *reader, const struct conf_target *target, const struct row *option,

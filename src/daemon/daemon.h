@@ -1,4 +1,4 @@
-/* The daemon: what it is made of, and the steps that starting, checking and reloading share. */
+/* The daemon: its parts, and the steps that starting, checking and reloading share. */
 #ifndef CUBBY_DAEMON_DAEMON_H
 #define CUBBY_DAEMON_DAEMON_H
 
@@ -12,8 +12,8 @@
 struct daemon {
     int argc;
     char **argv;
-    struct conf *first; /* of the start: what only a restart changes is as it says */
-    struct conf *conf;  /* what counts now; the signal thread's, while there is one */
+    struct conf *first; /* of the start: for the values that only a restart changes */
+    struct conf *conf;  /* the current one; the signal thread's, while it runs */
     char state[PATH_MAX], runner[PATH_MAX];
     struct backend_env env;
     struct front front;
@@ -33,10 +33,10 @@ void daemon_reload(struct daemon *daemon);
 int daemon_runner(const struct conf *conf, char ret_path[PATH_MAX], struct err *err);
 int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err);
 void daemon_log_level(const char *name);
-/* Who may come, from the configuration alone. quiet: nothing is said in the log. */
+/* Who may come, from the configuration alone. quiet: nothing is logged. */
 int daemon_auth(const struct conf *conf, bool quiet, struct auth **ret_auth, struct err *err);
 bool daemon_demands_tokens(const struct conf *conf);
-/* What boxes get. A limit that this machine cannot hold is refused, or left out where that is allowed. */
+/* The settings of boxes. A limit that this machine cannot enforce is refused, or left out where that is allowed. */
 int daemon_policy(struct conf *conf, const struct backend_env *env, bool quiet, struct policy **ret_policy,
                   struct err *err);
 /* Templates that the configuration names with a path, and that are not there yet. */

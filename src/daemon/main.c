@@ -1,9 +1,6 @@
-/* cubbyd: reads its options and does what they say. Called by people and by systemd. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "box/provider/cleanup.h"
+/* cubbyd: reads its options and acts on them. Called by users and by systemd. */
+#include "base/base.h"
+#include "box/provider/provider.h"
 #include "daemon/daemon.h"
 #include "front/native/native.h"
 #include "front/routes.h"
@@ -12,7 +9,8 @@ enum { EXIT_USAGE = 2, EXIT_FAILED = 125 };
 
 static void daemon_print_routes(void) {
     for (const struct route *route = routes_all(); route->method; route++)
-        printf("%s\t%s\t%s\t%s\n", route->method, route->pattern, route->name, route->summary);
+        if (strncmp(route->pattern, "/_", 2) != 0) /* reached by Host or headers, not by a path */
+            printf("%s\t%s\t%s\t%s\n", route->method, route->pattern, route->name, route->summary);
 }
 
 /* As the defaults have them. */

@@ -1,24 +1,20 @@
-/* From options to the parts of the daemon. Called at the start, by --check and on SIGHUP. Invariant: nothing here weakens
- * what was asked for (tokens missing, runner missing, limits that do not hold), and nothing changes what is serving. */
-#include <errno.h>
-#include <fcntl.h>
+/* From options to the parts of the daemon. Called at the start, by --check and on SIGHUP. Invariant: nothing here
+ * weakens a requested protection (tokens missing, runner missing, limits that do not hold), and nothing changes the
+ * parts that serve. */
 #include <grp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "backend/template.h"
 #include "base/counted.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/path.h"
 #include "daemon/daemon.h"
 #include "front/aio/aio.h"
+#include "front/e2b/e2b.h"
 #include "front/deerflow/deerflow.h"
+#include "front/native/native.h"
+#include "front/native/preview.h"
 
-/* Makes the state directory and its parents; it holds everybody's files, so nobody else may look in. */
+/* Makes the state directory and its parents; it holds the files of all users, so no other user may look in. */
 int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err) {
     char part[PATH_MAX];
     struct stat stat_now;
@@ -61,8 +57,8 @@ int daemon_runner(const struct conf *conf, char ret_path[PATH_MAX], struct err *
         if (realpath(place, ret_path) && !access(ret_path, X_OK))
             return 0;
     }
-    return err_set(err, ERR_NOT_FOUND, "no cubby-runner beside cubbyd (%s) nor in ../libexec/cubby; give --runner PATH",
-                   self);
+    return err_set(err, ERR_NOT_FOUND,
+                   "no cubby-runner in the directory of cubbyd (%s) or in ../libexec/cubby; give --runner PATH", self);
 }
 
 void daemon_log_level(const char *name) {
@@ -83,15 +79,15 @@ static bool daemon_loopback(const char *address, size_t len) {
     return false;
 }
 
-/* What a request without a token may be. Where the configuration hands out files that the daemon's user can reach (local
- * boxes, mounts, skills of the host), it matters which local user asks. */
+/* What a request without a token may be. Where the configuration hands out files that the daemon's user can reach
+ * (local boxes, mounts, skills of the host), it matters which local user asks. */
 static enum auth_mode daemon_auth_mode(const struct conf *conf, bool wide, bool quiet) {
     if (!strcmp(conf->auth, "peer"))
         return AUTH_PEER;
     if (wide || !strcmp(conf->auth, "required"))
         return AUTH_REQUIRED;
     if (!quiet && geteuid() == 0 && !conf->host_at_stake && strncmp(conf->listen, "unix:", 5) != 0)
-        log_warn("every local user is an admin on %s; --auth peer tells them apart, --auth required demands tokens",
+        log_warn("every local user is an admin on %s; --auth peer distinguishes them, --auth required demands tokens",
                  conf->listen);
     return conf->host_at_stake ? AUTH_PEER : AUTH_OPEN;
 }
@@ -146,10 +142,10 @@ int daemon_socket(const struct conf *conf, struct http_config *config, struct er
 
 /* ---- what boxes get ---- */
 
-/* A limit that boxes should have and that this machine cannot hold: refused, or left out where that is allowed and nobody
- * asked for this very limit. */
-static int default_limit(bool given, const struct backend_env *env, const struct check *check, uint64_t *limit,
-                         struct err *err) {
+/* A limit of boxes that this machine cannot enforce: refused, or left out where that is allowed and this limit was
+ * not requested. */
+static int prepare_default_limit(bool given, const struct backend_env *env, const struct check *check, uint64_t *limit,
+                                 struct err *err) {
     if (check->ok || !*limit)
         return 0;
     if (!given && backend_allows_weaker(env, check->weaker)) {
@@ -161,9 +157,9 @@ static int default_limit(bool given, const struct backend_env *env, const struct
                    given ? "take the limit out of the configuration" : "cubbyd --allow-weaker limits");
 }
 
-/* user NULL: everybody's. */
-static int share_walls(const struct conf *conf, const struct conf_user *user, const struct backend_env *env,
-                       const struct check *checks, size_t count, struct share *share, struct err *err) {
+/* user NULL: of all users. */
+static int prepare_share_walls(const struct conf *conf, const struct conf_user *user, const struct backend_env *env,
+                               const struct check *checks, size_t count, struct share *share, struct err *err) {
     static const struct {
         const char *check, *option;
         size_t offset;
@@ -173,31 +169,29 @@ static int share_walls(const struct conf *conf, const struct conf_user *user, co
     for (size_t i = 0; i < count && !failed; i++)
         for (size_t j = 0; j < sizeof rows / sizeof *rows && !failed; j++)
             if (strcmp(checks[i].name, rows[j].check) == 0)
-                failed = default_limit(conf_given(conf, user, rows[j].option), env, &checks[i],
-                                       (uint64_t *)(void *)((char *)&share->limits + rows[j].offset), err);
+                failed = prepare_default_limit(conf_given(conf, user, rows[j].option), env, &checks[i],
+                                               (uint64_t *)(void *)((char *)&share->limits + rows[j].offset), err);
     return failed && strcmp(share->backend, "jail") == 0 ? failed : 0;
 }
 
-/* What this machine lacks is said at every start. */
-static void say_walls(const struct check *checks, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (!checks[i].ok && checks[i].wall)
-            log_warn("this machine lacks: %s: %s; %s", checks[i].name, checks[i].detail, checks[i].fix);
-        else if (checks[i].partly)
-            log_info("this machine has a part: %s: %s", checks[i].name, checks[i].detail);
-}
-
-/* Boxes of backend local have no walls: there a jail that somebody asks for is refused later, with the same words. */
+/* Boxes of backend local have no walls: a requested jail is refused later, with the same words. */
 int daemon_policy(struct conf *conf, const struct backend_env *env, bool quiet, struct policy **ret_policy,
                   struct err *err) {
     struct check checks[64];
     size_t count = backend_checks(env, checks, sizeof checks / sizeof *checks);
-    if (!quiet)
-        say_walls(checks, count);
+    if (!quiet) {
+        /* Missing features of this machine are logged at every start. */
+        for (size_t i = 0; i < count; i++)
+            if (!checks[i].ok && checks[i].wall)
+                log_warn("this machine lacks: %s: %s; %s", checks[i].name, checks[i].detail, checks[i].fix);
+            else if (checks[i].partly)
+                log_info("this machine has a part: %s: %s", checks[i].name, checks[i].detail);
+    }
     struct policy *policy = conf_policy(conf);
-    int failed = share_walls(conf, NULL, env, checks, count, &policy->share, err);
+    int failed = prepare_share_walls(conf, NULL, env, checks, count, &policy->share, err);
     for (size_t i = 0; i < policy->user_count && !failed; i++)
-        failed = share_walls(conf, &conf->users[i], env, checks, count, (struct share *)&policy->users[i].share, err);
+        failed = prepare_share_walls(conf, &conf->users[i], env, checks, count, (struct share *)&policy->users[i].share,
+                                     err);
     if (failed)
         policy_unref(policy);
     else
@@ -205,19 +199,19 @@ int daemon_policy(struct conf *conf, const struct backend_env *env, bool quiet, 
     return failed;
 }
 
-static void template_there(void *user, const char *name) {
+static void prepare_template_there(void *user, const char *name) {
     const char **missing = user;
     if (*missing && strcmp(*missing, name) == 0)
         *missing = NULL;
 }
 
-/* What boxes are made from unless a request says otherwise must exist, or every request fails. */
-static int template_default(const struct conf *conf, const struct conf_share *share, const struct backend_env *env,
-                            struct err *err) {
+/* The default template must exist, or every request fails. */
+static int prepare_template_default(const struct conf *conf, const struct conf_share *share,
+                                    const struct backend_env *env, struct err *err) {
     const char *missing = share->default_template;
     for (size_t i = 0; i < conf->import_count; i++)
-        template_there(&missing, conf->imports[i].name);
-    int failed = missing ? template_list(env, template_there, &missing, err) : 0;
+        prepare_template_there(&missing, conf->imports[i].name);
+    int failed = missing ? template_list(env, prepare_template_there, &missing, err) : 0;
     if (!failed && missing)
         failed =
             err_set(err, ERR_NOT_FOUND,
@@ -227,10 +221,10 @@ static int template_default(const struct conf *conf, const struct conf_share *sh
     return failed;
 }
 
-static int templates_default(const struct conf *conf, const struct backend_env *env, struct err *err) {
-    int failed = template_default(conf, &conf->share, env, err);
+static int prepare_templates_default(const struct conf *conf, const struct backend_env *env, struct err *err) {
+    int failed = prepare_template_default(conf, &conf->share, env, err);
     for (size_t i = 0; i < conf->user_count && !failed; i++)
-        if (template_default(conf, &conf->users[i].share, env, err) < 0)
+        if (prepare_template_default(conf, &conf->users[i].share, env, err) < 0)
             failed = err_wrap(err, "user %s", conf->users[i].name);
     return failed;
 }
@@ -239,7 +233,7 @@ int daemon_templates(const struct conf *conf, const struct backend_env *env, str
     for (size_t i = 0; i < conf->import_count; i++) {
         const struct conf_template *import = &conf->imports[i];
         const char *missing = import->name;
-        int failed = template_list(env, template_there, &missing, err);
+        int failed = template_list(env, prepare_template_there, &missing, err);
         if (!failed && missing) {
             log_info("template %s is imported from %s", import->name, import->path);
             failed = template_import(env, import->name, import->path, err);
@@ -247,7 +241,7 @@ int daemon_templates(const struct conf *conf, const struct backend_env *env, str
         if (failed && failed != -ERR_EXISTS) /* another daemon was faster */
             return err_wrap(err, "templates: %s", conf->imports[i].name);
     }
-    return templates_default(conf, env, err);
+    return prepare_templates_default(conf, env, err);
 }
 
 /* ---- what requests get ---- */
@@ -256,9 +250,11 @@ struct daemon_settings {
     struct front_settings settings;
     struct conf *conf;
     struct aio_settings aio;
+    struct native_settings native;
+    struct e2b_settings e2b;
 };
 
-static void settings_released(struct front_settings *settings) {
+static void prepare_settings_released(struct front_settings *settings) {
     struct daemon_settings *own = (struct daemon_settings *)settings; /* its first member */
     conf_unref(own->conf);
     free(own);
@@ -267,16 +263,21 @@ static void settings_released(struct front_settings *settings) {
 struct front_settings *daemon_settings(struct conf *conf) {
     struct daemon_settings *own = xcalloc(1, sizeof *own);
     own->conf = conf_ref(conf);
+    own->native.preview_domain = conf->preview_domain;
+    own->e2b = (struct e2b_settings){.domain = conf->e2b_domain, .network = conf->e2b_network};
     own->aio.envelope = !strcmp(conf->aio_errors, "envelope");
     uint64_t largest =
         conf->max_upload_bytes > conf->skills.unpacked_bytes ? conf->max_upload_bytes : conf->skills.unpacked_bytes;
     counted_limit(COUNTED_SPOOL, 8 * largest, 2 * largest);
     own->settings = (struct front_settings){
         .refs = 1,
-        .released = settings_released,
+        .released = prepare_settings_released,
         .tools = &conf->tools,
         .url = conf->deerflow_url,
-        .own = {{&aio_dialect, &own->aio}, {&deerflow_dialect, &conf->provision}},
+        .own = {{&native_dialect, &own->native},
+                {&aio_dialect, &own->aio},
+                {&deerflow_dialect, &conf->provision},
+                {&e2b_dialect, &own->e2b}},
         .default_backend = conf->share.backend,
         .secret_env = (const char *const *)conf->share.env.items,
         .audit_detail = conf->audit_detail,
@@ -291,8 +292,8 @@ struct front_settings *daemon_settings(struct conf *conf) {
 
 /* ---- --check ---- */
 
-/* What is the same for every box of a mount must be there; the rest may come with the box. */
-static int check_mount(const struct share_mount *mount, struct err *err) {
+/* The part of a mount that is the same for every box must exist; the rest may come with the box. */
+static int prepare_check_mount(const struct share_mount *mount, struct err *err) {
     char place[PATH_MAX];
     struct stat status;
     snprintf(place, sizeof place, "%s", mount->source);
@@ -306,15 +307,15 @@ static int check_mount(const struct share_mount *mount, struct err *err) {
     return 0;
 }
 
-static int check_places(const struct conf *conf, const struct conf_share *share, struct err *err) {
+static int prepare_check_places(const struct conf *conf, const struct conf_share *share, struct err *err) {
     struct stat status;
     int failed = 0;
     for (size_t i = 0; i < share->mounts.count && !failed; i++)
-        failed = check_mount(&share->mounts.items[i], err);
+        failed = prepare_check_mount(&share->mounts.items[i], err);
     for (size_t i = 0; i < conf->provision.mount_count && !failed; i++) {
         const struct share_mount *mount = &conf->provision.mounts[i];
         bool made = mount->create && conf->provision.home && path_within(mount->source, conf->provision.home);
-        if (!made && check_mount(mount, err) < 0)
+        if (!made && prepare_check_mount(mount, err) < 0)
             failed = err_wrap(err, "deerflow_mounts");
     }
     if (!failed && conf->provision.home && stat(conf->provision.home, &status) < 0)
@@ -341,10 +342,10 @@ int daemon_check(struct conf *conf, struct err *err) {
     if (!failed && conf->tls_cert)
         failed = http_tls_check(conf->tls_cert, conf->tls_key, err);
     if (!failed)
-        failed = check_places(conf, &conf->share, err);
+        failed = prepare_check_places(conf, &conf->share, err);
     for (size_t i = 0; i < conf->user_count && !failed; i++)
-        if ((failed = check_places(conf, &conf->users[i].share, err)))
+        if ((failed = prepare_check_places(conf, &conf->users[i].share, err)))
             return err_wrap(err, "user %s", conf->users[i].name);
     const struct backend_env env = {.state_dir = conf->state};
-    return failed ? failed : templates_default(conf, &env, err);
+    return failed ? failed : prepare_templates_default(conf, &env, err);
 }

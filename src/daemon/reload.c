@@ -1,25 +1,24 @@
 /* The configuration again, while serving. Called by the signal thread on SIGHUP. Invariant: everything that can fail
- * comes before anything changes, so that a bad file changes nothing; what requests under way use is counted and stays. */
-#include <string.h>
-
-#include "base/buf.h"
+ * comes before anything changes, so that a bad file changes nothing; objects in use by running requests are counted
+ * and stay. */
+#include "base/base.h"
 #include "base/log.h"
 #include "daemon/daemon.h"
 #include "skill/catalog/catalog.h"
 #include "skill/skill.h"
 
-struct changes {
+struct reload_changes {
     struct buf now, later;
 };
 
-static void change_note(void *user, const char *name, bool at_once) {
-    struct changes *changes = user;
+static void reload_change_note(void *user, const char *name, bool at_once) {
+    struct reload_changes *changes = user;
     struct buf *to = at_once ? &changes->now : &changes->later;
     buf_printf(to, "%s%s", to->len ? ", " : "", name);
 }
 
 /* TLS itself comes and goes with a restart, a new certificate does not. */
-static bool tls_stays(const struct daemon *daemon, const struct conf *fresh) {
+static bool reload_tls_stays(const struct daemon *daemon, const struct conf *fresh) {
     return !daemon->first->tls_cert == !fresh->tls_cert;
 }
 
@@ -32,26 +31,9 @@ static int reload_parts(struct daemon *daemon, struct conf *fresh, struct auth *
     if (!failed)
         failed = daemon_templates(fresh, &daemon->env, err);
     if (!failed)
-        failed = http_server_configure(daemon->front.server, tls_stays(daemon, fresh) ? fresh->tls_cert : NULL,
+        failed = http_server_configure(daemon->front.server, reload_tls_stays(daemon, fresh) ? fresh->tls_cert : NULL,
                                        fresh->tls_key, (const char *const *)fresh->allowed_hosts.items, err);
     return failed;
-}
-
-static void reload_say(struct daemon *daemon, struct conf *fresh) {
-    struct changes changes;
-    buf_init(&changes.now, 4096);
-    buf_init(&changes.later, 4096);
-    conf_changes(daemon->conf, fresh, change_note, &changes);
-    if (!tls_stays(daemon, fresh))
-        change_note(&changes, "TLS on or off", false);
-    log_info("configuration %s read again; changed: %s", fresh->config ? fresh->config : "(no file)",
-             changes.now.len ? buf_cstr(&changes.now) : "nothing");
-    buf_clear(&changes.later); /* against what was started with: it still has to come */
-    conf_changes(daemon->first, fresh, change_note, &changes);
-    if (changes.later.len)
-        log_warn("these options change at the next start only: %s", buf_cstr(&changes.later));
-    buf_done(&changes.now);
-    buf_done(&changes.later);
 }
 
 void daemon_reload(struct daemon *daemon) {
@@ -72,7 +54,20 @@ void daemon_reload(struct daemon *daemon) {
         conf_unref(fresh);
         return;
     }
-    reload_say(daemon, fresh);
+    struct reload_changes changes;
+    buf_init(&changes.now, 4096);
+    buf_init(&changes.later, 4096);
+    conf_changes(daemon->conf, fresh, reload_change_note, &changes);
+    if (!reload_tls_stays(daemon, fresh))
+        reload_change_note(&changes, "TLS on or off", false);
+    log_info("configuration %s read again; changed: %s", fresh->config ? fresh->config : "(no file)",
+             changes.now.len ? buf_cstr(&changes.now) : "nothing");
+    buf_clear(&changes.later); /* against what was started with: it still has to come */
+    conf_changes(daemon->first, fresh, reload_change_note, &changes);
+    if (changes.later.len)
+        log_warn("these options change at the next start only: %s", buf_cstr(&changes.later));
+    buf_done(&changes.now);
+    buf_done(&changes.later);
     auth_replace(daemon->front.auth, auth);
     provider_configure(daemon->front.provider, policy);
     policy_unref(policy);

@@ -1,19 +1,12 @@
-/* Serving: what the daemon is made of, from the first step to the last. Called by main. Invariant: it never starts with
- * less protection than asked for, and never ends boxes on SIGTERM unless told to. */
-#include <errno.h>
+/* Serving: the parts of the daemon, from the first step to the last. Called by main. Invariant: it never starts with
+ * less protection than requested, and never ends boxes on SIGTERM unless configured to. */
 #include <linux/close_range.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "backend/quota/store.h"
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sched_latency.h"
 #include "box/reserve.h"
 #include "daemon/daemon.h"
@@ -86,7 +79,7 @@ static int daemon_tokens(struct daemon *daemon, struct err *err) {
         failed = auth_open_store(daemon->front.auth, daemon->state, err);
     if (!failed && daemon_demands_tokens(conf) && !auth_count(daemon->front.auth))
         failed = err_set(err, ERR_DENIED,
-                         "listening on %s demands tokens, and there are none: make the first one with `cubby token "
+                         "listening on %s demands tokens, and none exist: make the first one with `cubby token "
                          "create --scope admin --state %s`, put tokens: into the configuration, or listen on 127.0.0.1",
                          conf->listen, daemon->state);
     return failed;
@@ -102,7 +95,7 @@ static int daemon_audit(struct daemon *daemon, struct err *err) {
     return failed;
 }
 
-/* What happened to a box. */
+/* An event of a box. */
 static void daemon_event(void *user, const struct box_event *event) {
     const struct daemon *daemon = user;
     const struct front *front = &daemon->front;
@@ -120,7 +113,7 @@ static void daemon_event(void *user, const struct box_event *event) {
     events_put(front->events, event);
 }
 
-/* Long work for a box goes on. */
+/* Progress of long work for a box. */
 static void daemon_progress(void *user, const struct spec *spec, const char *what, uint64_t done, uint64_t total,
                             const char *detail) {
     const struct daemon *daemon = user;
@@ -180,20 +173,6 @@ static void daemon_machine_offline(void *user, const char *owner, const char *na
     runner_offline(&daemon->front, owner, name, why);
 }
 
-/* Before the provider, whose backend `remote` finds them. */
-static void daemon_machines(struct daemon *daemon) {
-    const struct conf *conf = daemon->first;
-    const struct machines_settings settings = {.grace_ms = conf->remote_grace_s * 1000,
-                                               .max = (unsigned)conf->max_machines,
-                                               .max_per_user = (unsigned)conf->max_machines_per_user,
-                                               .runner_path = daemon->runner,
-                                               .online = daemon_machine_online,
-                                               .offline = daemon_machine_offline,
-                                               .context = daemon};
-    daemon->welcome = welcome_new(&daemon->front);
-    daemon->env.machines = machines_new(&settings);
-}
-
 static int daemon_http(const struct conf *conf, struct front *front, struct err *err) {
     struct http_config config = {
         .routes = front->routes,
@@ -211,6 +190,7 @@ static int daemon_http(const struct conf *conf, struct front *front, struct err 
         .tls_key = conf->tls_key,
         .check_host = true,
         .allowed_hosts = (const char *const *)conf->allowed_hosts.items,
+        .locate = front_locate,
         .admit = front_admit,
         .finished = front_finished,
         .refuse = routes_refuse,
@@ -324,7 +304,17 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
     daemon->front.tools.catalogs = catalogs_new();
     catalogs_public(daemon->front.tools.catalogs, native_skill_base, daemon->front.skills);
     catalogs_keep(daemon->front.tools.catalogs, daemon->conf->skills.cache_ms);
-    daemon_machines(daemon);
+    /* Before the provider, whose backend `remote` finds them. */
+    const struct conf *conf = daemon->first;
+    const struct machines_settings settings = {.grace_ms = conf->remote_grace_s * 1000,
+                                               .max = (unsigned)conf->max_machines,
+                                               .max_per_user = (unsigned)conf->max_machines_per_user,
+                                               .runner_path = daemon->runner,
+                                               .online = daemon_machine_online,
+                                               .offline = daemon_machine_offline,
+                                               .context = daemon};
+    daemon->welcome = welcome_new(&daemon->front);
+    daemon->env.machines = machines_new(&settings);
     if (!failed)
         failed = daemon_provider(daemon, ret_store, err);
     if (failed)
@@ -363,7 +353,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
         machines_close(daemon->env.machines, "the server stops");
         welcome_stop(daemon->welcome);
         servers_stop(front->tools.servers);
-        upkeep_stop(daemon->upkeep); /* it asks the provider, which tells it what happens until the end */
+        upkeep_stop(daemon->upkeep); /* it asks the provider, which reports events to it until the end */
         skills_provider(front->skills, NULL);
         provider_free(front->provider, daemon->conf->end_boxes);
         metrics_free(front->metrics);

@@ -1,17 +1,13 @@
-/* A queue of machines that joined, and a few threads that serve it: the box of the machine is made, so that it is seen, and
- * the skills that every box has are copied into it. Called by the table of machines (online) and by skill/sync (later). Invariant:
- * what is copied goes into the machine that the entry names and no other; a slow machine has one thread, not all. */
+/* A queue of machines that joined, and a few threads that serve it: the box of the machine is made, so that it is
+ * visible, and the skills of all boxes are copied into it. Called by the table of machines (online) and by
+ * skill/sync (later). Invariant: copies go to the machine that the entry names and no other; a slow machine has one
+ * thread, not all. */
 #include "daemon/welcome.h"
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/limits.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sync.h"
 #include "front/front.h"
 #include "skill/registry/sync.h"
@@ -35,7 +31,7 @@ struct welcome {
 };
 
 /* The box of a machine that joined, and then what belongs into it. */
-static int guest_serve(const struct front *front, const struct guest *guest, struct err *err) {
+static int welcome_guest_serve(const struct front *front, const struct guest *guest, struct err *err) {
     struct sync_report report;
     struct box *box;
     bool created;
@@ -52,23 +48,20 @@ static int guest_serve(const struct front *front, const struct guest *guest, str
     return r < 0 ? err_wrap(err, "its skills") : 0;
 }
 
-static struct guest *guest_next_locked(const struct welcome *welcome) {
+static struct guest *welcome_guest_next_locked(const struct welcome *welcome) {
     struct guest *guest = welcome->first;
     while (guest && guest->busy)
         guest = guest->next;
     return guest;
 }
 
-static void guest_done_locked(struct welcome *welcome, struct guest *guest) {
+static void welcome_guest_done_locked(struct welcome *welcome, struct guest *guest) {
     guest->busy = false;
     if (guest->again && !welcome->stopping) {
         guest->again = false;
         return;
     }
-    struct guest **at = &welcome->first;
-    while (*at != guest)
-        at = &(*at)->next;
-    *at = guest->next;
+    list_remove(welcome->first, guest);
     free(guest);
 }
 
@@ -76,14 +69,14 @@ static void *welcome_thread(void *user) {
     struct welcome *welcome = user;
     struct guest *guest;
     pthread_mutex_lock(&welcome->lock);
-    while (!welcome->stopping && (guest = guest_next_locked(welcome))) {
+    while (!welcome->stopping && (guest = welcome_guest_next_locked(welcome))) {
         struct err err;
         guest->busy = true;
         pthread_mutex_unlock(&welcome->lock);
-        if (guest_serve(welcome->front, guest, &err) < 0)
+        if (welcome_guest_serve(welcome->front, guest, &err) < 0)
             log_warn("machine %s of %s: %s", guest->machine, guest->user, err.text);
         pthread_mutex_lock(&welcome->lock);
-        guest_done_locked(welcome, guest);
+        welcome_guest_done_locked(welcome, guest);
     }
     welcome->threads--;
     pthread_cond_broadcast(&welcome->ended);
@@ -92,7 +85,7 @@ static void *welcome_thread(void *user) {
 }
 
 static void welcome_thread_locked(struct welcome *welcome) {
-    if (welcome->threads >= WELCOME_THREADS || !guest_next_locked(welcome))
+    if (welcome->threads >= WELCOME_THREADS || !welcome_guest_next_locked(welcome))
         return;
     if (thread_detached(welcome_thread, welcome, 0) != 0) {
         log_warn("no thread to serve machines that join; the next one that joins tries again");
@@ -103,7 +96,7 @@ static void welcome_thread_locked(struct welcome *welcome) {
 
 void welcome_machine(void *welcome_of, const char *owner, const char *machine) {
     struct welcome *welcome = welcome_of;
-    pthread_mutex_lock(&welcome->lock);
+    autolock(&welcome->lock);
     struct guest **at = &welcome->first;
     while (*at && (strcmp((*at)->user, owner) != 0 || strcmp((*at)->machine, machine) != 0))
         at = &(*at)->next;
@@ -116,7 +109,6 @@ void welcome_machine(void *welcome_of, const char *owner, const char *machine) {
     }
     if (!welcome->stopping)
         welcome_thread_locked(welcome);
-    pthread_mutex_unlock(&welcome->lock);
 }
 
 struct welcome *welcome_new(struct front *front) {
@@ -128,11 +120,10 @@ struct welcome *welcome_new(struct front *front) {
 }
 
 void welcome_stop(struct welcome *welcome) {
-    pthread_mutex_lock(&welcome->lock);
+    autolock(&welcome->lock);
     welcome->stopping = true;
     while (welcome->threads)
         pthread_cond_wait(&welcome->ended, &welcome->lock);
-    pthread_mutex_unlock(&welcome->lock);
 }
 
 void welcome_free(struct welcome *welcome) {

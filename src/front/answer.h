@@ -20,8 +20,8 @@ struct answer {
 
 void answer_init(struct answer *answer, struct http_request *request, int status);
 void answer_done(struct answer *answer);
-int answer_spill(struct answer *answer); /* sends what is there when it is much; negative: stop, nobody listens */
-/* One string value of any length: as it is when utf8 (what is not UTF-8 in it becomes U+FFFD), else base64. */
+int answer_spill(struct answer *answer); /* sends pending output when it is much; negative: stop, the client is gone */
+/* One string value of any length: as it is when utf8 (invalid UTF-8 becomes U+FFFD), else base64. */
 int answer_long(struct answer *answer, const uint8_t *data, size_t len, bool utf8);
 /* JSON that is written already, of any length. */
 int answer_raw(struct answer *answer, const uint8_t *json, size_t len);

@@ -1,14 +1,13 @@
-/* Tokens, local users and scopes. Called before every handler by front_admit; filled by the daemon at start and when its
- * configuration changes. Invariant: a request that carries any Authorization is never taken for one without (a wrong
- * token is 401 even on loopback), a peer whose uid nobody can tell is nobody, and rules 1 to 3 of auth_table.h.
+/* Tokens, local users and scopes. Called before every handler by front_admit; filled by the daemon at start and when
+ * its configuration changes. Invariant: a request that carries any Authorization is never treated as one without (a
+ * wrong token is 401 even on loopback), a peer whose uid is unknown has no rights, and rules 1 to 3 of auth_table.h.
  *
- * On time: a token is looked up by its SHA-256. Which bucket a guess falls into depends on its digest, and how long the
- * look-up takes may show whether that bucket is in use: at most some bits of a digest, from which nobody gets to the
- * token. The digests themselves are compared in constant time. */
+ * On time: a token is looked up by its SHA-256. The bucket of a guess depends on its digest, and the time of the
+ * look-up may show whether that bucket is in use: at most some bits of a digest, which do not lead to the token. The
+ * digests themselves are compared in constant time. */
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <pwd.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -20,14 +19,13 @@
 #include "box/policy.h"
 #include "front/auth_table.h"
 
+#define AUTH_UNKNOWN "this token is not known here; check the Authorization header"
 #define USED_STEP_MS 10000 /* how exact used_ms is: requests in a row do not fight for its cache line */
 
 struct grant_table {
     size_t mask;
     struct grant *places[]; /* open addressing: at most half are taken */
 };
-
-static void auth_list_peer(struct auth *auth, uid_t uid, const char *user);
 
 /* ---- grants ---- */
 
@@ -42,7 +40,7 @@ struct grant *grant_new(struct auth *auth, const char *user, const char *runner,
     return grant;
 }
 
-static void grant_unref(struct grant *grant) {
+static void auth_grant_unref(struct grant *grant) {
     if (atomic_fetch_sub(&grant->refs, 1) > 1)
         return;
     free((char *)grant->who.user);
@@ -50,12 +48,13 @@ static void grant_unref(struct grant *grant) {
     free(grant);
 }
 
-static bool text_same(const char *a, const char *b) {
+static bool auth_text_same(const char *a, const char *b) {
     return a && b ? !strcmp(a, b) : a == b;
 }
 
 bool grant_same(const struct grant *grant, const char *user, const char *runner, enum scope scope) {
-    return grant->who.scope == scope && text_same(grant->who.user, user) && text_same(grant->who.runner, runner);
+    return grant->who.scope == scope && auth_text_same(grant->who.user, user) &&
+           auth_text_same(grant->who.runner, runner);
 }
 
 bool grant_expired(const struct grant *grant, uint64_t now_ms) {
@@ -71,32 +70,32 @@ void grants_add(struct grants *grants, struct grant *grant) {
     vec_add(grants->items, grants->count, grants->room) = grant;
 }
 
-static void grants_done(struct grants *grants) {
+static void auth_grants_done(struct grants *grants) {
     for (size_t i = 0; i < grants->count; i++)
-        grant_unref(grants->items[i]);
+        auth_grant_unref(grants->items[i]);
     free(grants->items);
     *grants = (struct grants){0};
 }
 
 /* ---- the table ---- */
 
-static size_t table_place(const struct grant_table *table, const uint8_t sha256[32]) {
+static size_t auth_table_place(const struct grant_table *table, const uint8_t sha256[32]) {
     uint64_t start;
     memcpy(&start, sha256, sizeof start);
     return (size_t)start & table->mask;
 }
 
-static struct grant *table_find(const struct grant_table *table, const uint8_t sha256[32]) {
+static struct grant *auth_table_find(const struct grant_table *table, const uint8_t sha256[32]) {
     struct grant *found = NULL;
     if (!table)
         return NULL;
-    for (size_t at = table_place(table, sha256); table->places[at]; at = (at + 1) & table->mask)
+    for (size_t at = auth_table_place(table, sha256); table->places[at]; at = (at + 1) & table->mask)
         if (!CRYPTO_memcmp(table->places[at]->sha256, sha256, 32))
             found = table->places[at];
     return found;
 }
 
-static struct grant_table *table_new(const struct grants *lists[], size_t list_count) {
+static struct grant_table *auth_table_new(const struct grants *lists[], size_t list_count) {
     size_t count = 0, size = 16;
     for (size_t i = 0; i < list_count; i++)
         count += lists[i]->count;
@@ -107,9 +106,9 @@ static struct grant_table *table_new(const struct grants *lists[], size_t list_c
     for (size_t i = 0; i < list_count; i++)
         for (size_t j = 0; j < lists[i]->count; j++) {
             struct grant *grant = lists[i]->items[j];
-            if (table_find(table, grant->sha256)) /* the configuration's word comes first */
+            if (auth_table_find(table, grant->sha256)) /* the configuration's word comes first */
                 continue;
-            size_t at = table_place(table, grant->sha256);
+            size_t at = auth_table_place(table, grant->sha256);
             while (table->places[at])
                 at = (at + 1) & table->mask;
             table->places[at] = grant;
@@ -118,14 +117,14 @@ static struct grant_table *table_new(const struct grants *lists[], size_t list_c
 }
 
 struct grant *auth_lookup(const struct auth *auth, const uint8_t sha256[32]) {
-    return table_find(auth->table, sha256);
+    return auth_table_find(auth->table, sha256);
 }
 
 void auth_swap(struct auth *auth, struct grants *list, struct grants *fresh, const struct http_request *but) {
     struct grants old = *list;
     const struct grants *lists[] = {list == &auth->tokens ? fresh : &auth->tokens,
                                     list == &auth->stored ? fresh : &auth->stored};
-    struct grant_table *table = table_new(lists, 2), *old_table = auth->table;
+    struct grant_table *table = auth_table_new(lists, 2), *old_table = auth->table;
     pthread_rwlock_wrlock(&auth->lock);
     *list = *fresh;
     auth->table = table;
@@ -141,7 +140,7 @@ void auth_swap(struct auth *auth, struct grants *list, struct grants *fresh, con
         atomic_store(&old.items[i]->ended, true);
         grant_cut(auth, old.items[i], but);
     }
-    grants_done(&old);
+    auth_grants_done(&old);
 }
 
 /* ---- filling ---- */
@@ -164,7 +163,7 @@ void auth_free(struct auth *auth) {
     token_store_close(auth->store);
     struct grants *lists[] = {&auth->admin, &auth->tokens, &auth->peers, &auth->stored};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        grants_done(lists[i]);
+        auth_grants_done(lists[i]);
     free(auth->table);
     tenants_free(auth->tenants);
     pthread_rwlock_destroy(&auth->lock);
@@ -194,17 +193,13 @@ int auth_add_peer(struct auth *auth, const char *text, struct err *err) {
     const struct passwd *found = NULL;
     if (!text_u64(name, UINT32_MAX - 1, &number) && !(found = getpwnam(name)))
         return err_set(err, ERR_NOT_FOUND, "peer_uids: this machine has no user '%s'", name);
-    auth_list_peer(auth, found ? found->pw_uid : (uid_t)number, user);
+    struct grant *grant = grant_new(auth, user, NULL, user ? SCOPE_USER : SCOPE_ADMIN);
+    grant->uid = found ? found->pw_uid : (uid_t)number;
+    grants_add(&auth->peers, grant);
     return 0;
 }
 
-static void auth_list_peer(struct auth *auth, uid_t uid, const char *user) {
-    struct grant *grant = grant_new(auth, user, NULL, user ? SCOPE_USER : SCOPE_ADMIN);
-    grant->uid = uid;
-    grants_add(&auth->peers, grant);
-}
-
-static struct grant *grants_peer(const struct grants *peers, uid_t uid) {
+static struct grant *auth_grants_peer(const struct grants *peers, uid_t uid) {
     struct grant *found = NULL;
     for (size_t i = peers->count; i-- > 0;) /* the last row for a uid holds */
         if (peers->items[i]->uid == uid)
@@ -212,8 +207,8 @@ static struct grant *grants_peer(const struct grants *peers, uid_t uid) {
     return found;
 }
 
-/* What is as it was stays the same grant, so that its requests go on. */
-static void replace_one(struct auth *auth, struct grant *old, const struct grant *wanted, struct grants *fresh) {
+/* Unchanged ones stay the same grant, so that their requests continue. */
+static void auth_replace_one(struct auth *auth, struct grant *old, const struct grant *wanted, struct grants *fresh) {
     const struct who *who = &wanted->who;
     if (old && !old->stored && grant_same(old, who->user, who->runner, who->scope)) {
         atomic_fetch_add(&old->refs, 1);
@@ -231,14 +226,15 @@ void auth_replace(struct auth *auth, struct auth *fresh) {
     struct grants admin = {0}, tokens = {0}, peers = {0};
     pthread_mutex_lock(&auth->change);
     for (size_t i = 0; i < fresh->tokens.count; i++)
-        replace_one(auth, auth_lookup(auth, fresh->tokens.items[i]->sha256), fresh->tokens.items[i], &tokens);
+        auth_replace_one(auth, auth_lookup(auth, fresh->tokens.items[i]->sha256), fresh->tokens.items[i], &tokens);
     for (size_t i = 0; i < fresh->peers.count; i++)
-        replace_one(auth, grants_peer(&auth->peers, fresh->peers.items[i]->uid), fresh->peers.items[i], &peers);
+        auth_replace_one(auth, auth_grants_peer(&auth->peers, fresh->peers.items[i]->uid), fresh->peers.items[i],
+                         &peers);
     bool other_mode = auth->mode != fresh->mode;
     pthread_rwlock_wrlock(&auth->lock);
     auth->mode = fresh->mode;
     pthread_rwlock_unlock(&auth->lock);
-    if (other_mode) { /* whoever was an admin without a token may no longer be */
+    if (other_mode) { /* a sender that was an admin without a token may no longer be */
         grants_add(&admin, grant_new(auth, NULL, NULL, SCOPE_ADMIN));
         auth_swap(auth, &auth->admin, &admin, NULL);
     }
@@ -277,23 +273,16 @@ size_t auth_count(struct auth *auth) {
 
 /* ---- admitting ---- */
 
-static struct grant *auth_token(const struct auth *auth, const char *token) {
+/* The grant of a token; NULL: it is unknown or has expired. */
+static struct grant *auth_token_locked(const struct auth *auth, const char *token, uint64_t now_ms) {
     uint8_t sha256[32];
-    if (!*token)
-        return NULL;
     auth_hash(token, sha256);
-    return auth_lookup(auth, sha256);
+    struct grant *grant = *token ? auth_lookup(auth, sha256) : NULL;
+    return grant && !grant_expired(grant, now_ms) ? grant : NULL;
 }
 
-static struct grant *auth_header(const struct auth *auth, const char *header) {
-    if (strncasecmp(header, "Bearer ", 7) != 0)
-        return NULL;
-    header += 7;
-    return auth_token(auth, header + strspn(header, " "));
-}
-
-/* Somebody without a token. */
-static struct grant *auth_local(const struct auth *auth, struct http_request *request, struct err *err) {
+/* A sender without a token. */
+static struct grant *auth_local_locked(const struct auth *auth, struct http_request *request, struct err *err) {
     struct http_peer peer;
     http_peer(request, &peer);
     if (auth->mode == AUTH_REQUIRED || !(peer.loopback || peer.unix_socket)) {
@@ -304,11 +293,12 @@ static struct grant *auth_local(const struct auth *auth, struct http_request *re
         return auth->admin.items[0];
     uid_t uid = http_peer_uid(request);
     if (uid == (uid_t)-1) {
-        err_set(err, ERR_UNAUTHORIZED,
-                "it cannot be told which local user this is: send 'Authorization: Bearer TOKEN', or use a unix socket");
+        err_set(
+            err, ERR_UNAUTHORIZED,
+            "the local user of this connection is unknown: send 'Authorization: Bearer TOKEN', or use a unix socket");
         return NULL;
     }
-    struct grant *grant = grants_peer(&auth->peers, uid);
+    struct grant *grant = auth_grants_peer(&auth->peers, uid);
     if (grant || uid == 0 || uid == geteuid())
         return grant ? grant : auth->admin.items[0];
     err_set(err, ERR_UNAUTHORIZED,
@@ -316,21 +306,20 @@ static struct grant *auth_local(const struct auth *auth, struct http_request *re
     return NULL;
 }
 
-static struct grant *auth_find(struct auth *auth, struct http_request *request, uint64_t now_ms, struct err *err) {
-    const char *header = http_header(request, "authorization");
-    pthread_rwlock_rdlock(&auth->lock);
-    struct grant *grant = header ? auth_header(auth, header) : auth_local(auth, request, err);
-    if (header && (!grant || grant_expired(grant, now_ms))) {
-        grant = NULL;
-        err_set(err, ERR_UNAUTHORIZED, "this token is not known here; check the Authorization header");
+/* Takes the reference. */
+static int auth_enter(struct grant *grant, struct http_request *request, uint64_t now_ms, unsigned needs,
+                      const struct who **ret_who, struct err *err) {
+    http_own(request, grant);
+    if (atomic_load(&grant->ended)) { /* revoked between the look-up and here */
+        http_own(request, NULL);
+        auth_grant_unref(grant);
+        return err_set(err, ERR_UNAUTHORIZED, AUTH_UNKNOWN);
     }
-    if (grant)
-        atomic_fetch_add(&grant->refs, 1);
-    pthread_rwlock_unlock(&auth->lock);
-    return grant;
-}
-
-static int auth_enough(const struct who *who, const char *method, unsigned needs, struct err *err) {
+    uint64_t used_ms = atomic_load_explicit(&grant->used_ms, memory_order_relaxed);
+    if (now_ms - used_ms > USED_STEP_MS || now_ms < used_ms)
+        atomic_store_explicit(&grant->used_ms, now_ms, memory_order_relaxed);
+    const struct who *who = *ret_who = &grant->who;
+    const char *method = http_method(request);
     bool reads = !(needs & AUTH_WRITES) && (!strcmp(method, "GET") || !strcmp(method, "HEAD"));
     if (who->scope == SCOPE_RUNNER && !(needs & AUTH_RUNNER))
         return err_set(err, ERR_DENIED, "this is a runner's token: it may join, and nothing else");
@@ -341,42 +330,43 @@ static int auth_enough(const struct who *who, const char *method, unsigned needs
     return 0;
 }
 
-/* Takes the reference. */
-static int auth_enter(struct grant *grant, struct http_request *request, uint64_t now_ms, unsigned needs,
-                      const struct who **ret_who, struct err *err) {
-    http_own(request, grant);
-    if (atomic_load(&grant->ended)) { /* revoked between the look-up and here */
-        http_own(request, NULL);
-        grant_unref(grant);
-        return err_set(err, ERR_UNAUTHORIZED, "this token is not known here; check the Authorization header");
-    }
-    uint64_t used_ms = atomic_load_explicit(&grant->used_ms, memory_order_relaxed);
-    if (now_ms - used_ms > USED_STEP_MS || now_ms < used_ms)
-        atomic_store_explicit(&grant->used_ms, now_ms, memory_order_relaxed);
-    *ret_who = &grant->who;
-    return auth_enough(&grant->who, http_method(request), needs, err);
-}
-
 int auth_admit(struct auth *auth, struct http_request *request, unsigned needs, const struct who **ret_who,
                struct err *err) {
+    const char *header = http_header(request, "authorization"), *token = "";
     uint64_t now_ms = clock_wall_ms();
-    struct grant *grant = auth_find(auth, request, now_ms, err);
-    return grant ? auth_enter(grant, request, now_ms, needs, ret_who, err) : -ERR_UNAUTHORIZED;
+    if (header && strncasecmp(header, "Bearer ", 7) == 0)
+        token = header + 7 + strspn(header + 7, " ");
+    pthread_rwlock_rdlock(&auth->lock);
+    struct grant *grant = header ? auth_token_locked(auth, token, now_ms) : auth_local_locked(auth, request, err);
+    if (grant)
+        atomic_fetch_add(&grant->refs, 1);
+    pthread_rwlock_unlock(&auth->lock);
+    if (!grant)
+        return header ? err_set(err, ERR_UNAUTHORIZED, AUTH_UNKNOWN) : -ERR_UNAUTHORIZED;
+    return auth_enter(grant, request, now_ms, needs, ret_who, err);
 }
 
 int auth_admit_token(struct auth *auth, struct http_request *request, const char *token, unsigned needs,
                      const struct who **ret_who, struct err *err) {
     uint64_t now_ms = clock_wall_ms();
     pthread_rwlock_rdlock(&auth->lock);
-    struct grant *grant = auth_token(auth, token);
-    if (grant && grant_expired(grant, now_ms))
-        grant = NULL;
+    struct grant *grant = auth_token_locked(auth, token, now_ms);
     if (grant)
         atomic_fetch_add(&grant->refs, 1);
     pthread_rwlock_unlock(&auth->lock);
     if (!grant)
         return err_set(err, ERR_UNAUTHORIZED, "this token is not known here: it is wrong, was revoked or has expired");
     return auth_enter(grant, request, now_ms, needs, ret_who, err);
+}
+
+int auth_admit_local(struct auth *auth, struct http_request *request, unsigned needs, const struct who **ret_who,
+                     struct err *err) {
+    pthread_rwlock_rdlock(&auth->lock);
+    struct grant *grant = auth_local_locked(auth, request, err);
+    if (grant)
+        atomic_fetch_add(&grant->refs, 1);
+    pthread_rwlock_unlock(&auth->lock);
+    return grant ? auth_enter(grant, request, clock_wall_ms(), needs, ret_who, err) : -ERR_UNAUTHORIZED;
 }
 
 int auth_admit_user(struct auth *auth, struct http_request *request, const char *user, unsigned needs,
@@ -396,5 +386,5 @@ bool auth_is_open(struct auth *auth, const struct http_request *request) {
 
 void auth_release(const struct who *who) {
     if (who)
-        grant_unref((struct grant *)(uintptr_t)who);
+        auth_grant_unref((struct grant *)(uintptr_t)who);
 }

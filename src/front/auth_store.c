@@ -1,7 +1,7 @@
-/* Tokens made while running: the store's rows as grants, and the thread that notices what other processes do to it.
- * Called by the daemon (open, watch) and by native/token.c. Invariant: after auth_revoke nobody is admitted by that
- * token; where another process revoked it, at the latest WATCH_MS later; a store that cannot be read admits nobody after
- * PATIENCE_MS, because nobody could tell what was revoked. */
+/* Tokens made while running: the store's rows as grants, and the thread that notices changes by other processes.
+ * Called by the daemon (open, watch) and by native/token.c. Invariant: after auth_revoke that token admits no
+ * request; if another process revoked it, at the latest WATCH_MS later; a store that cannot be read admits none
+ * after PATIENCE_MS, because revoked ones are unknown. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "front/auth_table.h"
 
 enum {
-    WATCH_MS = 1000, /* where inotify is not to be had, and for what only time changes */
+    WATCH_MS = 1000, /* where inotify is not available, and for what only time changes */
     PATIENCE_MS = 10000,
     TELL_MS = 60000, /* how often last_used_at is written */
 };
@@ -67,30 +67,24 @@ int auth_open_store(struct auth *auth, const char *state_dir, struct err *err) {
 
 /* ---- watching ---- */
 
-/* Said once; after a while nobody is admitted by what cannot be read. */
-static void store_failed_locked(struct auth *auth, const struct err *err) {
-    struct grants none = {0};
-    uint64_t now_ms = clock_ms();
-    if (!auth->failing_since_ms) {
-        auth->failing_since_ms = now_ms;
-        log_error("the tokens cannot be read: %s", err->text);
-    } else if (now_ms - auth->failing_since_ms > PATIENCE_MS && auth->stored.count) {
-        log_error("the tokens still cannot be read: until they can, none of them is honoured");
-        auth_swap(auth, &auth->stored, &none, NULL);
-    }
-}
-
+/* After a while, a store that cannot be read admits no token. */
 static void store_look_locked(struct auth *auth) {
     struct err err = {0};
+    struct grants none = {0};
     bool changed = false;
+    uint64_t now_ms = clock_ms();
     int r = token_changed(auth->store, &changed, &err);
     if (r == 0 && (changed || auth->failing_since_ms))
         r = store_load_locked(auth, NULL, &err);
-    if (r < 0) {
-        store_failed_locked(auth, &err);
-    } else if (auth->failing_since_ms) {
+    if (r == 0 && auth->failing_since_ms) {
         auth->failing_since_ms = 0;
         log_warn("the tokens can be read again");
+    } else if (r < 0 && !auth->failing_since_ms) {
+        auth->failing_since_ms = now_ms;
+        log_error("cannot read the tokens: %s", err.text);
+    } else if (r < 0 && now_ms - auth->failing_since_ms > PATIENCE_MS && auth->stored.count) {
+        log_error("still cannot read the tokens: none of them is honoured until they can be read");
+        auth_swap(auth, &auth->stored, &none, NULL);
     }
 }
 
@@ -123,22 +117,17 @@ static void store_tell_locked(struct auth *auth) {
     free(uses);
 }
 
-/* The file itself is watched; one that takes its place is found by token_changed, and watched then. */
-static void store_listen(struct auth *auth) {
-    char events[4096];
-    if (auth->inotify < 0)
-        return;
-    while (read(auth->inotify, events, sizeof events) > 0)
-        ;
-    inotify_add_watch(auth->inotify, token_store_path(auth->store),
-                      IN_MODIFY | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_DONT_FOLLOW);
-}
-
-static void *watcher_main(void *argument) {
+static void *store_watcher_main(void *argument) {
     struct auth *auth = argument;
+    char events[4096];
     struct pollfd look[] = {{.fd = auth->stop_event, .events = POLLIN}, {.fd = auth->inotify, .events = POLLIN}};
     for (uint64_t tell_ms = clock_ms() + TELL_MS;;) {
-        store_listen(auth);
+        /* The file itself is watched; one that takes its place is found by token_changed, and watched then. */
+        while (auth->inotify >= 0 && read(auth->inotify, events, sizeof events) > 0)
+            continue;
+        if (auth->inotify >= 0)
+            inotify_add_watch(auth->inotify, token_store_path(auth->store),
+                              IN_MODIFY | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_DONT_FOLLOW);
         pthread_mutex_lock(&auth->change);
         store_look_locked(auth);
         store_expire_locked(auth);
@@ -162,7 +151,7 @@ int auth_watch(struct auth *auth, struct http_server *server, struct err *err) {
     if (auth->stop_event < 0)
         return err_errno(err, errno, "descriptor");
     auth->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK); /* none left: then it is looked at every second */
-    int number = pthread_create(&auth->watcher, NULL, watcher_main, auth);
+    int number = pthread_create(&auth->watcher, NULL, store_watcher_main, auth);
     if (number)
         return err_errno(err, number, "cannot start a thread");
     auth->watching = true;
@@ -188,9 +177,7 @@ int auth_create(struct auth *auth, struct token *token, char ret_text[TOKEN_TEXT
     struct token made = *token;
     char text[TOKEN_TEXT_BYTES];
     pthread_mutex_lock(&auth->change);
-    int r = token_create(auth->store, &made, text, err);
-    if (r == 0)
-        r = store_load_locked(auth, NULL, err);
+    int r = token_create(auth->store, &made, text, err) ?: store_load_locked(auth, NULL, err);
     pthread_mutex_unlock(&auth->change);
     if (r == 0) {
         *token = made;
@@ -200,34 +187,16 @@ int auth_create(struct auth *auth, struct token *token, char ret_text[TOKEN_TEXT
     return r;
 }
 
-static bool configured_locked(const struct auth *auth, const char *id) {
-    for (size_t i = 0; i < auth->tokens.count; i++)
-        if (!strcmp(auth->tokens.items[i]->who.token, id))
-            return true;
-    return false;
-}
-
 int auth_revoke(struct auth *auth, const char *id, const struct http_request *by, struct err *err) {
     pthread_mutex_lock(&auth->change);
     int r = token_revoke(auth->store, id, err);
-    if (r == -ERR_NOT_FOUND && configured_locked(auth, id))
-        r = err_set(err, ERR_DENIED, "token %s stands in the configuration: take it out there and send SIGHUP", id);
+    for (size_t i = 0; r == -ERR_NOT_FOUND && i < auth->tokens.count; i++)
+        if (!strcmp(auth->tokens.items[i]->who.token, id))
+            r = err_set(err, ERR_DENIED, "token %s is in the configuration: remove it there and send SIGHUP", id);
     if (r == 0)
         r = store_load_locked(auth, by, err);
     pthread_mutex_unlock(&auth->change);
     return r;
-}
-
-static void list_configured_locked(const struct auth *auth, struct arena *arena, struct auth_listed *list) {
-    for (size_t i = 0; i < auth->tokens.count; i++) {
-        const struct grant *grant = auth->tokens.items[i];
-        struct token *token = &list[i].token;
-        list[i].configured = true;
-        token->scope = grant->who.scope;
-        token->user = grant->who.user ? arena_strdup(arena, grant->who.user) : NULL;
-        token->used_ms = atomic_load(&grant->used_ms);
-        memcpy(token->id, grant->who.token, sizeof token->id);
-    }
 }
 
 int auth_list(struct auth *auth, struct arena *arena, struct auth_listed **ret_tokens, size_t *ret_count,
@@ -239,7 +208,15 @@ int auth_list(struct auth *auth, struct arena *arena, struct auth_listed **ret_t
     if (r == 0) {
         size_t before = auth->tokens.count;
         struct auth_listed *list = arena_alloc(arena, (before + count + 1) * sizeof *list);
-        list_configured_locked(auth, arena, list);
+        for (size_t i = 0; i < before; i++) {
+            const struct grant *grant = auth->tokens.items[i];
+            struct token *token = &list[i].token;
+            list[i].configured = true;
+            token->scope = grant->who.scope;
+            token->user = grant->who.user ? arena_strdup(arena, grant->who.user) : NULL;
+            token->used_ms = atomic_load(&grant->used_ms);
+            memcpy(token->id, grant->who.token, sizeof token->id);
+        }
         for (size_t i = 0; i < count; i++) {
             const struct grant *grant = auth_lookup(auth, tokens[i].sha256);
             uint64_t used_ms = grant && grant->stored ? atomic_load(&grant->used_ms) : 0;

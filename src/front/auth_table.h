@@ -2,11 +2,11 @@
  *
  * Rules
  * 1. A grant is what a token or a local uid stands for. It is counted: every list it is in and every request that was
- *    admitted by it hold one reference. Who it is does not change.
+ *    admitted by it hold one reference. Its identity does not change.
  * 2. auth->change serialises those who replace lists and table; they may read them without auth->lock, which they take
  *    only to swap. Requests read under auth->lock.
- * 3. Who replaces marks first (ended), then cuts connections; who is admitted names his connection's owner first, then
- *    looks at the mark. So one of them sees the other. */
+ * 3. A replacement first marks a grant (ended), then cuts its connections. An admitted request first registers the
+ *    owner of its connection, then checks the mark. So one of them sees the other. */
 #ifndef CUBBY_FRONT_AUTH_TABLE_H
 #define CUBBY_FRONT_AUTH_TABLE_H
 
@@ -25,7 +25,7 @@ struct grant {
     uint64_t expires_ms; /* 0: never */
     atomic_uint_fast64_t used_ms;
     /* auth->change: */
-    uint64_t told_ms;    /* what of used_ms the store knows */
+    uint64_t told_ms;    /* the value of used_ms in the store */
     uint64_t generation; /* the last swap that kept it */
     bool expiry_cut;     /* its connections were cut when it expired */
 };
@@ -40,16 +40,16 @@ struct grant_table;
 struct auth {
     pthread_mutex_t change;
     uint64_t generation;
-    pthread_rwlock_t lock; /* of what is below */
+    pthread_rwlock_t lock; /* of the members below */
     enum auth_mode mode;
-    struct grants admin; /* one: whoever needs no token */
+    struct grants admin; /* one: for senders that need no token */
     struct grants tokens, peers, stored;
     struct grant_table *table; /* of tokens and stored */
     struct tenants *tenants;
 
     /* auth_store.c */
     struct token_store *store;
-    struct http_server *server; /* NULL: nobody is served yet */
+    struct http_server *server; /* NULL: nothing is served yet */
     pthread_t watcher;
     int inotify, stop_event;
     bool watching;

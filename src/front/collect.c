@@ -1,4 +1,4 @@
-/* The output of a command, kept until it has ended. Invariant: what is kept counts as held by its request. */
+/* The output of a command, kept until it has ended. Invariant: kept bytes count as held by its request. */
 #include "front/collect.h"
 
 #include "wire/proto.h"

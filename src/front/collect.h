@@ -1,4 +1,4 @@
-/* What a command printed, whole or head and tail of it, for an answer that is sent when it has ended. */
+/* The output of a command, whole or its head and tail, for an answer that is sent when it has ended. */
 #ifndef CUBBY_FRONT_COLLECT_H
 #define CUBBY_FRONT_COLLECT_H
 
@@ -14,7 +14,7 @@ struct collect {
 void collect_init(struct collect *collect, struct http_request *request, size_t limit, struct err *err);
 void collect_done(struct collect *collect);
 int collect_put(void *collect, int stream, const uint8_t *data, size_t len); /* exec_sink.output */
-/* One stream of it: what it holds is the request's (http_hold). */
+/* One stream of it: its memory belongs to the request (http_hold). */
 int collect_bytes(struct headtail *bytes, struct http_request *request, const uint8_t *data, size_t len,
                   struct err *err);
 

@@ -1,10 +1,9 @@
-/* Bodies and queries of dialects whose own servers are written with FastAPI: as forgiving (what is unknown or null is not
- * there, whole numbers may have a fraction, integers and truth values may be texts), and refused in its shape: 422 with a
- * row for every member that does not fit. Called by the handlers of such a dialect. Invariant: a refusal never repeats a value, which may be
- * a secret. */
+/* Bodies and queries of dialects whose own servers are written with FastAPI: as lenient (unknown or null members
+ * count as missing, whole numbers may have a fraction, integers and truth values may be texts), and refused in its
+ * shape: 422 with a row for every member that does not fit. Called by the handlers of such a dialect. Invariant: a
+ * refusal never repeats a value, which may be a secret. */
 #include "front/detail.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,75 +17,52 @@
 
 #define WIDEST_EXACT 9007199254740992.0 /* 2^53: up to here a number with a fraction is exact */
 
-/* ---- what is forgiven ---- */
+/* ---- leniency ---- */
 
-static json_t *forgiven_integer(json_t *value) {
-    if (json_is_real(value)) {
-        double real = json_real_value(value);
-        return fabs(real) < WIDEST_EXACT && real == floor(real) ? json_integer((json_int_t)real) : NULL;
-    }
+static void detail_forgive(json_t *object, const struct row *fields);
+
+/* What takes the place of a value that is almost of its row's type; NULL: nothing does. Lists are changed in place. */
+static json_t *detail_forgive_value(json_t *value, const struct row *field) {
+    static const char *const words[] = {"false", "true", "0", "1", "no", "yes", "off", "on"};
     const char *text = json_string_value(value);
     bool negative = text && *text == '-';
+    double real = json_real_value(value);
     uint64_t number;
-    if (!text || !text_u64(text + negative, INT64_MAX, &number))
-        return NULL;
-    return json_integer(negative ? -(json_int_t)number : (json_int_t)number);
-}
-
-static json_t *forgiven_bool(json_t *value) {
-    static const char *const words[] = {"false", "true", "0", "1", "no", "yes", "off", "on"};
-    if (json_is_integer(value) && (json_integer_value(value) | 1) == 1)
-        return json_boolean(json_integer_value(value));
-    const char *text = json_string_value(value);
-    for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
-        if (!strcasecmp(text, words[i]))
-            return json_boolean(i % 2);
-    return NULL;
-}
-
-static json_t *forgiven_real(json_t *value) {
-    const char *text = json_string_value(value);
-    char *end;
-    if (!text || !*text || strspn(text, "0123456789.-+eE") != strlen(text))
-        return NULL;
-    double number = strtod(text, &end);
-    return *end || !isfinite(number) ? NULL : json_real(number);
-}
-
-/* Lists of numbers are lists of texts to the rows. */
-static json_t *forgiven_texts(json_t *value) {
-    size_t i;
-    json_t *item;
-    json_array_foreach(value, i, item) {
-        char digits[32];
-        if (!json_is_integer(item))
-            continue;
-        snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(item));
-        json_array_set_new(value, i, json_string(digits));
-    }
-    return NULL;
-}
-
-static void forgive(json_t *object, const struct row *fields);
-
-static json_t *forgiven(json_t *value, const struct row *field) {
+    char *end, digits[32];
     size_t i;
     json_t *item;
     switch (field->type) {
     case ROW_INT:
-        return forgiven_integer(value);
+        if (json_is_real(value) && fabs(real) < WIDEST_EXACT && real == floor(real))
+            return json_integer((json_int_t)real);
+        if (!text || !text_u64(text + negative, INT64_MAX, &number))
+            return NULL;
+        return json_integer(negative ? -(json_int_t)number : (json_int_t)number);
     case ROW_REAL:
-        return forgiven_real(value);
+        if (!text || !*text || strspn(text, "0123456789.-+eE") != strlen(text))
+            return NULL;
+        real = strtod(text, &end);
+        return *end || !isfinite(real) ? NULL : json_real(real);
     case ROW_BOOL:
-        return forgiven_bool(value);
-    case ROW_TEXTS:
-        return forgiven_texts(value);
+        if (json_is_integer(value) && (json_integer_value(value) | 1) == 1)
+            return json_boolean(json_integer_value(value));
+        for (i = 0; text && i < sizeof words / sizeof *words; i++)
+            if (!strcasecmp(text, words[i]))
+                return json_boolean(i % 2);
+        return NULL;
+    case ROW_TEXTS: /* lists of numbers are lists of texts to the rows */
+        json_array_foreach(value, i, item) {
+            snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(item));
+            if (json_is_integer(item))
+                json_array_set_new(value, i, json_string(digits));
+        }
+        return NULL;
     case ROW_OBJECT:
-        forgive(value, field->fields);
+        detail_forgive(value, field->fields);
         return NULL;
     case ROW_OBJECTS:
         json_array_foreach(value, i, item) {
-            forgive(item, field->fields);
+            detail_forgive(item, field->fields);
         }
         return NULL;
     default:
@@ -94,7 +70,7 @@ static json_t *forgiven(json_t *value, const struct row *field) {
     }
 }
 
-static void forgive(json_t *object, const struct row *fields) {
+static void detail_forgive(json_t *object, const struct row *fields) {
     const char *key;
     size_t len;
     json_t *value;
@@ -105,13 +81,13 @@ static void forgive(json_t *object, const struct row *fields) {
             json_object_deln(object, key, len);
             continue;
         }
-        json_t *other = forgiven(value, field);
+        json_t *other = detail_forgive_value(value, field);
         if (other)
             json_object_setn_new(object, key, len, other);
     }
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void detail_open(struct buf *out, struct json *json) {
     json_init(json, out);
@@ -138,8 +114,8 @@ static int detail_send(struct http_request *request, struct buf *out, struct jso
     return failed < 0 ? failed : ERR_INVALID;
 }
 
-static int refuse_one(struct http_request *request, const char *place, const char *member, const char *text,
-                      const char *type) {
+static int detail_refuse_one(struct http_request *request, const char *place, const char *member, const char *text,
+                             const char *type) {
     struct json json;
     autobuf out = buf_max(16384);
     detail_open(&out, &json);
@@ -149,46 +125,30 @@ static int refuse_one(struct http_request *request, const char *place, const cha
 
 int detail_unfit(struct http_request *request, const char *member, const char *text) {
     const struct endpoint *endpoint = http_route(request)->extra;
-    return refuse_one(request, endpoint->body || endpoint->body_media ? "body" : "query", member, text, "value_error");
+    return detail_refuse_one(request, endpoint->body || endpoint->body_media ? "body" : "query", member, text,
+                             "value_error");
 }
 
-static bool is_type(json_t *value, enum row_type type) {
-    switch (type) {
-    case ROW_INT:
-        return json_is_integer(value);
-    case ROW_REAL:
-        return json_is_number(value);
-    case ROW_BOOL:
-        return json_is_boolean(value);
-    case ROW_TEXTS:
-    case ROW_OBJECTS:
-        return json_is_array(value);
-    case ROW_MAP:
-    case ROW_OBJECT:
-        return json_is_object(value);
-    default:
-        return json_is_string(value);
-    }
-}
-
+#define ANY_NUMBER (1u << JSON_INTEGER | 1u << JSON_REAL)
 static const struct {
+    unsigned types; /* bits of enum json_type that a value may have; 0: strings */
     const char *type, *text;
 } wrong[] = {
-    [ROW_TEXT] = {"string_type", "Input should be a valid string"},
-    [ROW_INT] = {"int_type", "Input should be a valid integer"},
-    [ROW_REAL] = {"float_type", "Input should be a valid number"},
-    [ROW_BOOL] = {"bool_type", "Input should be a valid boolean"},
-    [ROW_MODE] = {"string_type", "Input should be a valid string"},
-    [ROW_TEXT_OR_INT] = {"string_type", "Input should be a valid string"},
-    [ROW_TEXTS] = {"list_type", "Input should be a valid list"},
-    [ROW_MAP] = {"dict_type", "Input should be a valid dictionary"},
-    [ROW_OBJECT] = {"model_type", "Input should be a valid dictionary"},
-    [ROW_OBJECTS] = {"list_type", "Input should be a valid list"},
-    [ROW_TIME] = {"string_type", "Input should be a valid string"},
+    [ROW_TEXT] = {0, "string_type", "Input should be a valid string"},
+    [ROW_INT] = {1u << JSON_INTEGER, "int_type", "Input should be a valid integer"},
+    [ROW_REAL] = {ANY_NUMBER, "float_type", "Input should be a valid number"},
+    [ROW_BOOL] = {1u << JSON_TRUE | 1u << JSON_FALSE, "bool_type", "Input should be a valid boolean"},
+    [ROW_MODE] = {0, "string_type", "Input should be a valid string"},
+    [ROW_TEXT_OR_INT] = {0, "string_type", "Input should be a valid string"},
+    [ROW_TEXTS] = {1u << JSON_ARRAY, "list_type", "Input should be a valid list"},
+    [ROW_MAP] = {1u << JSON_OBJECT, "dict_type", "Input should be a valid dictionary"},
+    [ROW_OBJECT] = {1u << JSON_OBJECT, "model_type", "Input should be a valid dictionary"},
+    [ROW_OBJECTS] = {1u << JSON_ARRAY, "list_type", "Input should be a valid list"},
+    [ROW_TIME] = {0, "string_type", "Input should be a valid string"},
 };
 
 /* Why a value of the right type does not fit. Of words the rows tell the wrong one: here it is left out. */
-static const char *unfit_text(const struct row *field, const struct err *err, struct arena *arena) {
+static const char *detail_unfit_text(const struct row *field, const struct err *err, struct arena *arena) {
     return field->choices ? arena_printf(arena, "Input should be one of %s", field->choices) : err->text;
 }
 
@@ -206,25 +166,12 @@ static bool detail_member(struct json *json, json_t *root, const struct row *fie
     json_object_set(object, field->name, value);
     bool fits = rows_bind(object, alone, arena, args, &err) >= 0;
     json_decref(object);
-    if (!fits && is_type(value, field->type))
-        detail_row(json, "body", field->name, unfit_text(field, &err, arena), "value_error");
+    unsigned types = wrong[field->type].types ? wrong[field->type].types : 1u << JSON_STRING;
+    if (!fits && types & (1u << json_typeof(value)))
+        detail_row(json, "body", field->name, detail_unfit_text(field, &err, arena), "value_error");
     else if (!fits)
         detail_row(json, "body", field->name, wrong[field->type].text, wrong[field->type].type);
     return fits;
-}
-
-/* Row after row, as its server tells them all. */
-static int refuse_body(struct http_request *request, json_t *root, const struct row *fields, void *args,
-                       const struct err *err) {
-    struct json json;
-    autobuf out = buf_max(256u << 10);
-    detail_open(&out, &json);
-    bool all = true;
-    for (const struct row *field = fields; field->name; field++)
-        all &= detail_member(&json, root, field, http_arena(request), args);
-    if (all)
-        detail_row(&json, "body", NULL, err->text, "value_error");
-    return detail_send(request, &out, &json);
 }
 
 /* ---- requests ---- */
@@ -234,7 +181,7 @@ int detail_body_text(struct http_request *request, const char *text, size_t len,
     json_t *root;
     int failed = rows_load(text, len, &root, err);
     if (failed == -ERR_INVALID)
-        return refuse_one(request, "body", NULL, err->text, "json_invalid");
+        return detail_refuse_one(request, "body", NULL, err->text, "json_invalid");
     if (failed < 0)
         return failed;
     if (json_is_null(root)) {
@@ -243,12 +190,21 @@ int detail_body_text(struct http_request *request, const char *text, size_t len,
     }
     if (!json_is_object(root)) {
         json_decref(root);
-        return refuse_one(request, "body", NULL, "Input should be a valid dictionary", "model_attributes_type");
+        return detail_refuse_one(request, "body", NULL, "Input should be a valid dictionary", "model_attributes_type");
     }
-    forgive(root, endpoint->body);
+    detail_forgive(root, endpoint->body);
     failed = rows_bind(root, endpoint->body, http_arena(request), ret_args, err);
-    if (failed == -ERR_INVALID)
-        failed = refuse_body(request, root, endpoint->body, ret_args, err);
+    if (failed == -ERR_INVALID) { /* row after row: all that does not fit is listed */
+        struct json json;
+        autobuf out = buf_max(256u << 10);
+        bool all = true;
+        detail_open(&out, &json);
+        for (const struct row *field = endpoint->body; field->name; field++)
+            all &= detail_member(&json, root, field, http_arena(request), ret_args);
+        if (all)
+            detail_row(&json, "body", NULL, err->text, "value_error");
+        failed = detail_send(request, &out, &json);
+    }
     json_decref(root);
     if (!failed)
         trail_fields(request, endpoint->body, ret_args);
@@ -262,13 +218,13 @@ int detail_body(struct http_request *request, void *ret_args, struct err *err) {
     return failed < 0 ? failed : detail_body_text(request, data, len, ret_args, err);
 }
 
-static const char *query_get(void *user, const char *name, size_t *ret_len) {
+static const char *detail_query_get(void *user, const char *name, size_t *ret_len) {
     return http_query(user, name, ret_len);
 }
 
 int detail_query(struct http_request *request, void *ret_args, struct err *err) {
     const struct endpoint *endpoint = http_route(request)->extra;
-    int failed = rows_query(endpoint->query, query_get, request, http_arena(request), ret_args, err);
+    int failed = rows_query(endpoint->query, detail_query_get, request, http_arena(request), ret_args, err);
     if (failed != -ERR_INVALID) {
         if (!failed)
             trail_fields(request, endpoint->query, ret_args);
@@ -276,14 +232,14 @@ int detail_query(struct http_request *request, void *ret_args, struct err *err) 
     }
     for (const struct row *field = endpoint->query; field->name; field++) {
         const struct row alone[] = {*field, {0}};
-        if (rows_query(alone, query_get, request, http_arena(request), ret_args, err) >= 0)
+        if (rows_query(alone, detail_query_get, request, http_arena(request), ret_args, err) >= 0)
             continue;
         bool missing = !http_query(request, field->name, NULL);
-        return refuse_one(request, "query", field->name,
-                          missing ? "Field required" : unfit_text(field, err, http_arena(request)),
-                          missing ? "missing" : "value_error");
+        return detail_refuse_one(request, "query", field->name,
+                                 missing ? "Field required" : detail_unfit_text(field, err, http_arena(request)),
+                                 missing ? "missing" : "value_error");
     }
-    return refuse_one(request, "query", NULL, err->text, "value_error");
+    return detail_refuse_one(request, "query", NULL, err->text, "value_error");
 }
 
 int detail_seconds(const struct row_real *seconds, uint64_t fallback_ms, uint64_t most_ms, const char *member,

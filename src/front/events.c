@@ -1,12 +1,13 @@
-/* Events of boxes and those who listen. Filled by the daemon's event hook, read by native/events.c on the threads of the
- * requests. Rules:
+/* Events of boxes and their listeners. Filled by the daemon's event hook, read by native/events.c on the threads of
+ * the requests. Rules:
  *
- * 1. events->lock guards everything; nothing waits while it is held. Events come with the provider's lock held: nobody here
- *    ever calls the provider.
- * 2. What is held is bounded by number and by bytes. The oldest go; once one user has more than an eighth of all, the oldest
- *    of whoever has the most, so that nobody's events push out all others'. A reader keeps only the number of what it was sent
- *    last: one that is slow, or away, costs nothing and learns how many it has missed.
- * 3. An id is EPOCH-NUMBER. The epoch is this daemon's: an id of an earlier life is known as such. */
+ * 1. events->lock guards everything; nothing waits while it is held. Events come with the provider's lock held: this
+ *    file never calls the provider.
+ * 2. The ring is bounded by number and by bytes. The oldest are dropped; once one user has more than an eighth of
+ *    all, the oldest of the user with the most, so that no user's events push out all others'. A reader keeps only
+ *    the number of the last event it was sent: a slow or absent reader costs nothing and learns how many it has
+ *    missed.
+ * 3. An id is EPOCH-NUMBER. The epoch is this daemon's: an id of an earlier daemon is recognized. */
 #include "front/events.h"
 
 #include <inttypes.h>
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -55,8 +55,7 @@ struct events {
 struct events *events_new(void) {
     struct events *events = xcalloc(1, sizeof *events);
     uint8_t random[6];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        abort();
+    xrandom(random, sizeof random);
     pthread_mutex_init(&events->lock, NULL);
     text_hex(events->epoch, random, sizeof random);
     return events;
@@ -84,32 +83,7 @@ bool events_type(const char *name, size_t len) {
     return false;
 }
 
-/* The members after the id, which is known only under the lock. */
-static void put_rest(struct json *json, const struct box_event *event, const char *type) {
-    json_put_str(json, "type", type);
-    json_put_time(json, "time", clock_wall_ms());
-    json_put_str(json, "box", event->id);
-    json_put_str(json, "user", event->user);
-    json_put_str(json, "thread", event->thread);
-    json_put_str(json, "backend", event->backend);
-    json_put_str(json, "machine", event->machine);
-    json_put_str(json, "why", event->detail);
-    if (event->work) {
-        json_put_str(json, "work", event->work);
-        json_put_uint(json, "done", event->done);
-        json_put_uint(json, "total", event->total);
-    }
-    json_close(json, '}');
-}
-
-static unsigned events_bucket(const char *user) {
-    unsigned hash = 2166136261u;
-    for (; *user; user++)
-        hash = (hash ^ (unsigned char)*user) * 16777619u;
-    return hash % BUCKETS;
-}
-
-/* The oldest of whoever has the most of what is short, or, where nobody has much, the oldest of all. */
+/* The oldest of the user with the most of the scarce resource, or, if no user has much, the oldest of all. */
 static void events_drop_locked(struct events *events) {
     bool full = events->count == LIMIT_EVENTS_HELD;
     const size_t *shares = full ? events->counts : events->sizes;
@@ -128,7 +102,7 @@ static void events_drop_locked(struct events *events) {
     free(item);
 }
 
-/* The place in `held` of the first event after this number; count: there is none. */
+/* The place in `held` of the first event after this number; count: there is no such event. */
 static size_t events_after_locked(const struct events *events, uint64_t number) {
     size_t low = 0, high = events->count;
     while (low < high) {
@@ -150,7 +124,21 @@ void events_put(struct events *events, const struct box_event *event) {
     struct json json;
     buf_init(&text, ITEM_BYTES);
     json_init(&json, &text);
-    put_rest(&json, event, type);
+    /* The members after the id, which is known only under the lock. */
+    json_put_str(&json, "type", type);
+    json_put_time(&json, "time", clock_wall_ms());
+    json_put_str(&json, "box", event->id);
+    json_put_str(&json, "user", event->user);
+    json_put_str(&json, "thread", event->thread);
+    json_put_str(&json, "backend", event->backend);
+    json_put_str(&json, "machine", event->machine);
+    json_put_str(&json, "why", event->detail);
+    if (event->work) {
+        json_put_str(&json, "work", event->work);
+        json_put_uint(&json, "done", event->done);
+        json_put_uint(&json, "total", event->total);
+    }
+    json_close(&json, '}');
     size_t size = sizeof(struct events_item) + text.len;
     struct events_item *item = xcalloc(1, size);
     item->size = size;
@@ -159,9 +147,12 @@ void events_put(struct events *events, const struct box_event *event) {
     snprintf(item->type, sizeof item->type, "%s", type);
     snprintf(item->id, sizeof item->id, "%s", event->id ? event->id : "");
     snprintf(item->user, sizeof item->user, "%s", event->user ? event->user : "");
+    unsigned hash = 2166136261u;
+    for (const char *at = item->user; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 16777619u;
+    item->bucket = hash % BUCKETS;
     pthread_mutex_lock(&events->lock);
     item->number = ++events->last;
-    item->bucket = events_bucket(item->user);
     while (events->count && (events->count == LIMIT_EVENTS_HELD || events->bytes + size > LIMIT_EVENTS_BYTES))
         events_drop_locked(events);
     events->held[events->count++] = item;
@@ -185,12 +176,12 @@ int events_find(struct events *events, const char *id, struct events_place *ret_
     bool well = id && epoch == sizeof events->epoch - 1 && id[epoch] == '-' &&
                 text_u64(id + epoch + 1, UINT64_MAX / 2, &number);
     if (id && !well && strcmp(id, "0") != 0)
-        return err_set(err, ERR_INVALID, "'%.60s' is no id of an event, nor 0 for all that are held", id);
+        return err_set(err, ERR_INVALID, "'%.60s' is not an event id; use 0 for all events that are held", id);
     pthread_mutex_lock(&events->lock);
     bool ours = well && memcmp(id, events->epoch, epoch) == 0 && number <= events->last;
     uint64_t before = events->count ? events->held[0]->number - 1 : events->last;
     *ret_place = (struct events_place){.number = !id ? events->last : ours ? number : before, .unknown = well && !ours};
-    if (!ours) /* what went before it asked is not missing */
+    if (!ours) /* events dropped before its request are not missing */
         ret_place->reported = events->last;
     pthread_mutex_unlock(&events->lock);
     return 0;
@@ -239,7 +230,7 @@ void events_leave(struct events_reader *reader) {
         link = &(*link)->next;
     *link = reader->next;
     pthread_mutex_unlock(&reader->events->lock);
-    close(reader->fd); /* out of the list: nobody writes to it any more */
+    close(reader->fd); /* out of the list: it is not written to any more */
     free(reader);
 }
 
@@ -247,23 +238,18 @@ int events_fd(const struct events_reader *reader) {
     return reader->fd;
 }
 
-static bool filter_types(const char *types, const char *type) {
-    size_t len = strlen(type);
-    for (const char *at = types; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, ",") == len && memcmp(at, type, len) == 0)
-            return true;
-    return false;
-}
-
-static bool filter_fits(const struct events_filter *filter, const struct events_item *item) {
+static bool events_filter_fits(const struct events_filter *filter, const struct events_item *item) {
+    size_t len = strlen(item->type);
+    const char *type = filter->types;
+    while (type && *type && !(strcspn(type, ",") == len && memcmp(type, item->type, len) == 0))
+        type += strcspn(type, ","), type += *type == ',';
     return (!filter->owner || strcmp(filter->owner, item->user) == 0) &&
            (!filter->user || strcmp(filter->user, item->user) == 0) &&
-           (!filter->box || strcmp(filter->box, item->id) == 0) &&
-           (!filter->types || filter_types(filter->types, item->type));
+           (!filter->box || strcmp(filter->box, item->id) == 0) && (!filter->types || *type);
 }
 
-/* What went before it could be sent. */
-static void put_lost_locked(struct events *events, struct events_place *place, struct buf *out) {
+/* Events that were dropped before they could be sent. */
+static void events_put_lost_locked(struct events *events, struct events_place *place, struct buf *out) {
     uint64_t from = place->number > place->reported ? place->number : place->reported;
     uint64_t lost = events->last - from - (events->count - events_after_locked(events, from));
     place->reported = events->last;
@@ -288,12 +274,12 @@ void events_take(struct events_reader *reader, const struct events_filter *filte
     eventfd_t ignored;
     eventfd_read(reader->fd, &ignored); /* before looking: what comes after sets it again */
     pthread_mutex_lock(&events->lock);
-    put_lost_locked(events, place, out);
+    events_put_lost_locked(events, place, out);
     size_t at = events_after_locked(events, place->number);
     for (; at < events->count && out->len < TAKE_BYTES; at++) {
         const struct events_item *item = events->held[at];
         place->number = item->number;
-        if (!filter_fits(filter, item))
+        if (!events_filter_fits(filter, item))
             continue;
         buf_puts(out, "id: ");
         events_id(events, item->number, out);

@@ -1,5 +1,5 @@
-/* Prologue and end of every handler, for all dialects. Called by the HTTP server through the route table.
- * Invariant: whoever may not see a box gets the very answer of a box that does not exist. */
+/* Prologue and end of every handler, for all dialects. Called by the HTTP server through the route table. Invariant:
+ * a sender that may not see a box gets exactly the answer of a box that does not exist. */
 #include "front/front.h"
 
 #include <inttypes.h>
@@ -18,12 +18,12 @@ struct front *front_of(const struct http_request *request) {
 
 /* ---- settings ---- */
 
-static void settings_unref(struct front_settings *settings) {
+static void front_settings_unref(struct front_settings *settings) {
     if (settings && atomic_fetch_sub(&settings->refs, 1) == 1)
         settings->released(settings);
 }
 
-static struct front_settings *settings_take(struct front *front) {
+static struct front_settings *front_settings_take(struct front *front) {
     pthread_mutex_lock(&front->lock);
     struct front_settings *settings = front->settings;
     atomic_fetch_add(&settings->refs, 1);
@@ -48,7 +48,7 @@ void front_done(struct front *front) {
     for (size_t i = 0; dialects[i]; i++)
         if (dialects[i]->close)
             dialects[i]->close(front->states[i]);
-    settings_unref(front->settings);
+    front_settings_unref(front->settings);
     pthread_mutex_destroy(&front->lock);
 }
 
@@ -57,7 +57,7 @@ void front_configure(struct front *front, struct front_settings *settings) {
     struct front_settings *old = front->settings;
     front->settings = settings;
     pthread_mutex_unlock(&front->lock);
-    settings_unref(old);
+    front_settings_unref(old);
 }
 
 const struct front_settings *front_settings(const struct http_request *request) {
@@ -73,12 +73,25 @@ void *front_state(const struct front *front, const struct dialect *dialect) {
     return NULL;
 }
 
-const void *front_own(const struct http_request *request, const struct dialect *dialect) {
-    const struct front_settings *settings = front_settings(request);
+static const void *front_own_in(const struct front_settings *settings, const struct dialect *dialect) {
     for (size_t i = 0; i < FRONT_DIALECTS && settings->own[i].dialect; i++)
         if (settings->own[i].dialect == dialect)
             return settings->own[i].settings;
     return NULL;
+}
+
+const void *front_own(const struct http_request *request, const struct dialect *dialect) {
+    return front_own_in(front_settings(request), dialect);
+}
+
+const char *front_locate(struct http_request *request, const char *target) {
+    struct front_settings *settings = front_settings_take(front_of(request));
+    const char *found = NULL;
+    for (size_t i = 0; !found && dialects[i]; i++)
+        if (dialects[i]->locate)
+            found = dialects[i]->locate(request, front_own_in(settings, dialects[i]), target);
+    front_settings_unref(settings);
+    return found;
 }
 
 /* ---- requests ---- */
@@ -88,8 +101,8 @@ const struct who *front_who(const struct http_request *request) {
     return trail ? trail->who : NULL;
 }
 
-/* The server lets a browser follow a link of another site, which shows something. Where a GET changes something it would
- * be that site which acts. Pages of boxes are there to be opened. */
+/* The server lets a browser follow a link of another site, which shows something. Where a GET changes something it
+ * would be that site which acts. Pages of boxes are there to be opened. */
 static int front_check_link(const struct http_request *request, const struct endpoint *endpoint, struct err *err) {
     const char *site = http_header(request, "sec-fetch-site"), *mode = http_header(request, "sec-fetch-mode");
     if (!(endpoint->flags & ENDPOINT_WRITES) || (http_route(request)->flags & ROUTE_EMBED) || !site || !mode)
@@ -127,7 +140,7 @@ int front_admit(struct http_request *request, struct err *err) {
     if (!endpoint)
         return 0;
     trail_begin(request);
-    trail_of(request)->settings = settings_take(front_of(request));
+    trail_of(request)->settings = front_settings_take(front_of(request));
     int failed = front_allowed(request, endpoint, err);
     if (failed)
         trail_code(request, -failed);
@@ -148,8 +161,7 @@ int front_acquire(const struct http_request *request, const char *id, const stru
     int failed = id ? provider_get(provider, wanted->user, id, ret_box, err) : -ERR_NOT_FOUND;
     if (failed != -ERR_NOT_FOUND && failed != -ERR_GONE)
         return failed;
-    failed = front_make(request, err);
-    return failed ? failed : provider_acquire(provider, wanted, ret_box, ret_created, err);
+    return front_make(request, err) ?: provider_acquire(provider, wanted, ret_box, ret_created, err);
 }
 
 int front_enter(const struct http_request *request, struct box *box, struct err *err) {
@@ -254,7 +266,7 @@ void front_finished(struct http_request *request, int status, uint64_t bytes_in,
              route ? route->name : "-");
     auth_release(who);
     if (trail_of(request))
-        settings_unref(trail_of(request)->settings);
+        front_settings_unref(trail_of(request)->settings);
 }
 
 static const char *front_get(void *user, const char *name, size_t *ret_len) {

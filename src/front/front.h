@@ -1,4 +1,4 @@
-/* What all dialects share: the context of a request, the prologue and the end of every handler, and what a dialect is. */
+/* Shared by all dialects: the context of a request, the prologue and the end of every handler, and struct dialect. */
 #ifndef CUBBY_FRONT_FRONT_H
 #define CUBBY_FRONT_FRONT_H
 
@@ -16,7 +16,7 @@
 struct dialect;
 enum { FRONT_DIALECTS = 8 }; /* at most */
 
-/* What can change between two requests, never within one. Counted: each request holds the one it began with. */
+/* Values that can change between two requests, never within one. Counted: each request holds the one it began with. */
 struct front_settings {
     atomic_uint refs;
     void (*released)(struct front_settings *settings); /* by the last one */
@@ -31,7 +31,7 @@ struct front_settings {
     struct {
         const struct dialect *dialect;
         const void *settings;
-    } own[FRONT_DIALECTS]; /* what only one dialect has, in a shape of its own; ends with dialect NULL */
+    } own[FRONT_DIALECTS]; /* settings of one dialect alone, in a shape of its own; ends with dialect NULL */
 };
 
 struct front { /* http_context */
@@ -39,7 +39,7 @@ struct front { /* http_context */
     struct auth *auth;
     struct metrics *metrics;
     struct audit *audit;           /* NULL: nothing is recorded */
-    struct events *events;         /* what happens to boxes */
+    struct events *events;         /* events of boxes */
     struct tool_host tools;        /* where tools run */
     struct skills *skills;         /* NULL: there are none (tests) */
     struct http_server *server;    /* set before the first request */
@@ -51,18 +51,20 @@ struct front { /* http_context */
     struct front_settings *settings;
 };
 
-/* One API that the daemon speaks: a directory below front/, which exports one of these; routes.c lists them, and nothing
- * else names them. All but the routes may be NULL or absent. */
+/* One API that the daemon speaks: a directory below front/, which exports one of these; routes.c lists them, and
+ * nothing else names them. All but the routes may be NULL or absent. */
 struct dialect {
     const struct route *const *routes; /* its tables, NULL-terminated; each ends with method NULL */
     const char *label;                 /* of the boxes that it made; only an admin can give it to another */
-    const char *title;                 /* what a sentence calls it */
-    /* What it keeps between requests. directory: STATE. Failing, it leaves nothing to close. */
+    const char *title;                 /* its name in sentences */
+    /* Opens its state between requests. directory: STATE. On failure it leaves nothing to close. */
     int (*open)(const char *directory, void **ret_state, struct err *err);
     void (*close)(void *state); /* no request runs any more; NULL is fine */
+    /* Where a request goes whose Host or headers say more than its path: http_config.locate. own: as front_own. */
+    const char *(*locate)(struct http_request *request, const void *own, const char *target);
     /* The box that a request with {id} is about; NULL: {id} itself. In the request's arena. */
     const char *(*identify)(struct http_request *request);
-    /* Who asks, where its clients have other ways to say it; as auth_admit. NULL: by Authorization. */
+    /* The sender, if its clients have other ways to authenticate; as auth_admit. NULL: by Authorization. */
     int (*admit)(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err);
     /* Whether a path that no route has would be one of its own. */
     bool (*claims)(const char *path);
@@ -70,20 +72,20 @@ struct dialect {
     int (*refuse)(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
     /* A path of any dialect as the log may have it; path itself where it holds no secret of this one. */
     const char *(*mask)(struct http_request *request, const char *path);
-    /* Where a box speaks this dialect, for whoever hands boxes to its clients; in the request's arena. */
+    /* The URL of a box in this dialect, for handlers that give boxes to its clients; in the request's arena. */
     const char *(*url)(struct http_request *request, const struct box *box);
-    void (*prepare)(struct box *box); /* a client will come at once: begins what it will use, and waits for nothing */
+    void (*prepare)(struct box *box); /* a client will come at once: starts the things it will use, and does not wait */
     void (*measure)(const struct front *front, struct buf *out); /* its part of /metrics */
 };
 
 void front_init(struct front *front, const struct route *routes);
 int front_open(struct front *front, const char *directory, struct err *err); /* the dialects' states */
 void front_done(struct front *front);
-/* What the dialect keeps between requests; NULL before front_open. */
+/* The state that the dialect keeps between requests; NULL before front_open. */
 void *front_state(const struct front *front, const struct dialect *dialect);
-/* What the configuration says for that dialect alone; NULL: nothing. */
+/* The configuration of that dialect alone; NULL: none. */
 const void *front_own(const struct http_request *request, const struct dialect *dialect);
-/* What requests that come from now on go by; takes over the caller's reference. */
+/* The values for requests from now on; takes over the caller's reference. */
 void front_configure(struct front *front, struct front_settings *settings);
 
 #define ENDPOINT_OPEN 0x1u     /* needs no token */
@@ -99,7 +101,7 @@ void front_configure(struct front *front, struct front_settings *settings);
 #define ENDPOINT_EVENTS 0x400u /* with Accept: text/event-stream its answer comes as events */
 #define ENDPOINT_ETAG 0x800u   /* its answer is the header ETag */
 
-/* route.extra: what a route takes and answers; checks and OpenAPI come from it. */
+/* route.extra: the input and the answer of a route; checks and OpenAPI come from it. */
 struct endpoint {
     /* box: that of {id}, else NULL. Negative: err is the answer (or the begun one is cut off). Positive: an ERR_ number
      * that has been answered already. */
@@ -120,6 +122,15 @@ struct endpoint {
         __VA_ARGS__                                                                                                    \
     }
 
+/* A step of a handler: where it failed, or has answered, the handler returns its code. */
+#define STEP(step)                                                                                                     \
+    do {                                                                                                               \
+        int step_code = (step);                                                                                        \
+        if (step_code)                                                                                                 \
+            return step_code;                                                                                          \
+    } while (0)
+
+const char *front_locate(struct http_request *request, const char *target); /* http_config.locate: asks each dialect */
 int front_admit(struct http_request *request, struct err *err); /* http_config.admit: who asks, and known parameters */
 void front_finished(struct http_request *request, int status, uint64_t bytes_in, uint64_t bytes_out, uint64_t us);
 void front_handle(struct http_request *request); /* route.handle of everything with an endpoint */
@@ -134,12 +145,13 @@ int front_body(struct http_request *request, void *ret_args, struct err *err);
 ssize_t front_body_read(void *request, void *data, size_t size, struct err *err); /* box_reader */
 /* A box is about to be made for this request. LIMIT: its user has made too many within a minute. */
 int front_make(const struct http_request *request, struct err *err);
-/* The box that is wanted; id: looked for first, so that only what must be made counts as made. NULL: it counts anyway. */
+/* The box that is wanted; id: looked for first, so that only what must be made counts as made. NULL: it counts
+ * anyway. */
 int front_acquire(const struct http_request *request, const char *id, const struct box_request *wanted,
                   struct box **ret_box, bool *ret_created, struct err *err);
 /* The daemon stops and this request was broken off for it: that is what its client is sent. */
 bool front_stopped(const struct http_request *request, struct err *err);
-/* Adds the header Cubby-Restarted when the box was started again after it died, and nobody has been sent that yet. */
+/* Adds the header Cubby-Restarted if the box was started again after it died, and no answer has had it yet. */
 void front_restarted(struct http_request *request, struct box *box);
 /* One more request on the box. LIMIT: it may not have it; front_leave is owed all the same. */
 int front_enter(const struct http_request *request, struct box *box, struct err *err);

@@ -1,10 +1,11 @@
-/* MCP over Streamable HTTP, both eras on one endpoint. Called by the dialects that offer it, each with sessions of its own.
+/* MCP over Streamable HTTP, both eras of the protocol on one endpoint. Called by the dialects that offer it, each
+ * with its own sessions.
  *
- * An answer is plain JSON when it is there at once, and becomes an event stream when there is something to say before it:
- * progress, or a comment after a silence. So an answer has two writers, its own thread and the keeper, under one lock.
- * In the older era a request outlives its connection (only a notification cancels it); in the newer one closing the
- * connection is the way to cancel.
- * Invariant: what is not answered by a response still ends the HTTP request, with its status. */
+ * An answer is plain JSON if it is available at once, and becomes an event stream if something has to be sent before
+ * it: progress, or a comment after a silence. So an answer has two writers, its own thread and the keeper, under one
+ * lock. In the older era a request outlives its connection (only a notification cancels it); in the newer one
+ * closing the connection cancels it.
+ * Invariant: a message without a response still ends the HTTP request, with a status. */
 #include "front/mcp_http.h"
 
 #include <poll.h>
@@ -24,7 +25,7 @@
 #define KEEPER_MS 1000u
 
 struct mcp_post {
-    struct mcp_exchange exchange; /* first: a transport's function gets from one to the other */
+    struct mcp_exchange exchange; /* first: the transport's functions get from one to the other */
     struct http_request *request;
     struct mcp_http *http;
     struct box *box; /* of a route that names one; NULL: each thread has its own */
@@ -47,14 +48,14 @@ struct mcp_http {
 
 /* ---- what goes out ---- */
 
-static int post_stream_locked(struct mcp_post *post) {
+static int http_post_stream_locked(struct mcp_post *post) {
     if (post->streaming)
         return 0;
     post->streaming = true;
     return http_reply_events(post->request);
 }
 
-static int post_send(struct mcp_exchange *exchange, const char *text, size_t len, bool last) {
+static int http_post_send(struct mcp_exchange *exchange, const char *text, size_t len, bool last) {
     struct mcp_post *post = (struct mcp_post *)exchange;
     struct http_request *request = post->request;
     const struct mcp_session *session = exchange->session;
@@ -66,7 +67,7 @@ static int post_send(struct mcp_exchange *exchange, const char *text, size_t len
     if (last && !post->streaming && post->json) {
         code = http_reply(request, post->message->status ? post->message->status : 200, "application/json", text, len);
     } else if (post->stream) {
-        code = post_stream_locked(post);
+        code = http_post_stream_locked(post);
         if (code == 0)
             code = http_reply_event(request, "message", text, len);
         if (code == 0 && last)
@@ -76,73 +77,43 @@ static int post_send(struct mcp_exchange *exchange, const char *text, size_t len
     return code;
 }
 
-static void post_begin(struct mcp_exchange *exchange, struct tool_call *call) {
+static void http_post_begin(struct mcp_exchange *exchange, struct tool_call *call) {
     struct mcp_post *post = (struct mcp_post *)exchange;
     toolbox_door(post->request, post->box, call);
 }
 
-static const struct mcp_transport post_transport = {.send = post_send, .begin = post_begin};
-
 /* ---- the keeper: of those who wait long ---- */
 
-static void keeper_look(struct mcp_post *post) {
+static void http_keeper_look(struct mcp_post *post) {
     struct pollfd room = {.fd = http_fd(post->request), .events = POLLOUT};
     if (post->exchange.session && http_is_cut(post->request))
         mcp_cancel(&post->exchange);
     if (!post->stream || pthread_mutex_trylock(&post->lock) != 0)
         return;
-    /* Only what goes out at once: a slow reader is the other thread's business. */
+    /* Sends only if that does not block: a slow reader is the other thread's concern. */
     if (!post->answered && http_alive_due(post->request) && poll(&room, 1, 0) > 0 && room.revents == POLLOUT &&
-        post_stream_locked(post) == 0)
+        http_post_stream_locked(post) == 0)
         http_reply_alive(post->request);
     pthread_mutex_unlock(&post->lock);
 }
 
-static void keeper_wait_locked(struct mcp_http *http) {
-    uint64_t until_ms = clock_ms() + KEEPER_MS;
-    while (!http->ending && cond_wait_until(&http->changed, &http->lock, until_ms))
-        ;
-}
-
-/* Sleeps through times without requests; while there are some, nobody has to wake it. */
-static void *keeper_main(void *argument) {
+/* Sleeps while there are no requests; while there are some, it wakes up by itself. */
+static void *http_keeper_main(void *argument) {
     struct mcp_http *http = argument;
     pthread_mutex_lock(&http->lock);
     while (!http->ending) {
         uint64_t before = http->entered;
-        keeper_wait_locked(http);
+        uint64_t until_ms = clock_ms() + KEEPER_MS;
+        while (!http->ending && cond_wait_until(&http->changed, &http->lock, until_ms))
+            ;
         for (struct mcp_post *post = http->waiting; post; post = post->next)
-            keeper_look(post);
+            http_keeper_look(post);
         http->asleep = !http->waiting && http->entered == before;
         while (http->asleep && !http->ending)
             pthread_cond_wait(&http->changed, &http->lock);
     }
     pthread_mutex_unlock(&http->lock);
     return NULL;
-}
-
-static void keeper_enter(struct mcp_http *http, struct mcp_post *post) {
-    pthread_mutex_lock(&http->lock);
-    if (!http->started)
-        http->started = pthread_create(&http->keeper, NULL, keeper_main, http) == 0;
-    post->next = http->waiting;
-    post->prev = &http->waiting;
-    if (post->next)
-        post->next->prev = &post->next;
-    http->waiting = post;
-    http->entered++;
-    if (http->asleep)
-        pthread_cond_signal(&http->changed);
-    http->asleep = false;
-    pthread_mutex_unlock(&http->lock);
-}
-
-static void keeper_leave(struct mcp_http *http, struct mcp_post *post) {
-    pthread_mutex_lock(&http->lock);
-    *post->prev = post->next;
-    if (post->next)
-        post->next->prev = post->prev;
-    pthread_mutex_unlock(&http->lock);
 }
 
 struct mcp_http *mcp_http_new(void) {
@@ -171,7 +142,7 @@ void mcp_http_free(struct mcp_http *http) {
 /* ---- headers ---- */
 
 /* A value that may be wrapped because a header could not carry it: "=?base64?...?=". False: it is not the text. */
-static bool header_names(const char *value, const char *text) {
+static bool http_header_names(const char *value, const char *text) {
     static const char open[] = "=?base64?", close[] = "?=";
     size_t len = strlen(value), head = sizeof open - 1, tail = sizeof close - 1;
     if (len < head + tail || strncasecmp(value, open, head) != 0 || strcmp(value + len - tail, close) != 0)
@@ -181,8 +152,8 @@ static bool header_names(const char *value, const char *text) {
            memcmp(plain.data, text, plain.len) == 0;
 }
 
-/* The newer era repeats in headers what proxies route by; both must say the same. */
-static void check_headers(struct http_request *request, struct mcp_message *message) {
+/* The newer era repeats in headers what proxies route by; both must agree. */
+static void http_check_headers(struct http_request *request, struct mcp_message *message) {
     const char *version = http_header(request, "mcp-protocol-version"), *method = http_header(request, "mcp-method");
     const char *name = http_header(request, "mcp-name");
     bool named = strcmp(message->method, "tools/call") == 0 || strcmp(message->method, "resources/read") == 0 ||
@@ -192,38 +163,38 @@ static void check_headers(struct http_request *request, struct mcp_message *mess
                    "the header MCP-Protocol-Version and the version in '_meta' must be the same");
     else if (!method || strcmp(method, message->method) != 0)
         mcp_refuse(message, MCP_HEADER, 400, "the header Mcp-Method must name the method of the message");
-    else if (named && message->name && (!name || !header_names(name, message->name)))
+    else if (named && message->name && (!name || !http_header_names(name, message->name)))
         mcp_refuse(message, MCP_HEADER, 400, "the header Mcp-Name must name what the message asks for");
 }
 
 /* Whose a session is. */
-static const char *session_owner(struct http_request *request) {
+static const char *http_session_owner(struct http_request *request) {
     const struct who *who = front_who(request);
     if (who->user)
         return who->user;
     return who->token[0] ? arena_printf(http_arena(request), "\n%s", who->token) : "";
 }
 
-/* The older era: whose session it is, made if this is how one begins. */
-static void find_session(struct mcp *mcp, struct http_request *request, struct mcp_message *message,
-                         struct mcp_session **ret_session) {
+/* The older era: finds the session, or creates it for initialize. */
+static void http_find_session(struct mcp *mcp, struct http_request *request, struct mcp_message *message,
+                              struct mcp_session **ret_session) {
     const char *id = http_header(request, "mcp-session-id"), *version = http_header(request, "mcp-protocol-version");
     bool first = strcmp(message->method, "initialize") == 0 && message->kind == MCP_CALL;
     struct err err;
     if (version && !mcp_is_legacy(version))
         mcp_refuse(message, MCP_REFUSED, 400, "the protocol version in MCP-Protocol-Version is not supported");
-    else if (id && !(*ret_session = mcp_session_get(mcp, id, session_owner(request))))
+    else if (id && !(*ret_session = mcp_session_get(mcp, id, http_session_owner(request))))
         mcp_refuse(message, MCP_SESSION, 404, "Session not found");
     else if (!id && !first)
         mcp_refuse(message, MCP_REFUSED, 400, "the header Mcp-Session-Id is missing; begin with 'initialize'");
-    else if (!id && mcp_session_new(mcp, session_owner(request), ret_session, &err) < 0)
+    else if (!id && mcp_session_new(mcp, http_session_owner(request), ret_session, &err) < 0)
         mcp_refuse(message, MCP_REFUSED, 429, "%.280s", err.text);
 }
 
 /* ---- POST ---- */
 
-/* A message that nobody could read: an error without an id. */
-static int refuse(struct http_request *request, int status, const char *text) {
+/* A message that could not be read: an error without an id. */
+static int http_refuse(struct http_request *request, int status, const char *text) {
     struct json json;
     autobuf out = buf_max(4096);
     json_init(&json, &out);
@@ -238,12 +209,12 @@ static int refuse(struct http_request *request, int status, const char *text) {
     return http_reply(request, status, "application/json", out.data, out.len);
 }
 
-static bool media_is(const char *header, const char *type) {
+static bool http_media_is(const char *header, const char *type) {
     size_t len = strlen(type);
     return header && strncasecmp(header, type, len) == 0 && strchr(" \t;", header[len]);
 }
 
-static bool accepts(const char *accept, const char *type) {
+static bool http_accepts(const char *accept, const char *type) {
     size_t len = strlen(type);
     for (const char *at = accept; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         at += strspn(at, " \t");
@@ -253,23 +224,35 @@ static bool accepts(const char *accept, const char *type) {
     return false;
 }
 
-static void post_accepts(struct mcp_post *post, const char *accept) {
-    bool any = !accept || accepts(accept, "*/*");
-    post->stream = accept && accepts(accept, "text/event-stream");
-    post->json = any || accepts(accept, "application/json") || accepts(accept, "application/*");
-}
-
 /* From a message to its answer, the HTTP one included. */
-static int post_serve(struct mcp_post *post, struct mcp_message *message) {
+static int http_post_serve(struct mcp_post *post, struct mcp_message *message) {
     struct http_request *request = post->request;
     struct mcp_exchange *exchange = &post->exchange;
     bool waits = message->kind == MCP_CALL && message->slow;
-    if (waits)
-        keeper_enter(post->http, post);
+    if (waits) {
+        pthread_mutex_lock(&post->http->lock);
+        if (!post->http->started)
+            post->http->started = pthread_create(&post->http->keeper, NULL, http_keeper_main, post->http) == 0;
+        post->next = post->http->waiting;
+        post->prev = &post->http->waiting;
+        if (post->next)
+            post->next->prev = &post->next;
+        post->http->waiting = post;
+        post->http->entered++;
+        if (post->http->asleep)
+            pthread_cond_signal(&post->http->changed);
+        post->http->asleep = false;
+        pthread_mutex_unlock(&post->http->lock);
+    }
     mcp_enter(exchange, message);
     mcp_serve(exchange, message);
-    if (waits)
-        keeper_leave(post->http, post);
+    if (waits) {
+        pthread_mutex_lock(&post->http->lock);
+        *post->prev = post->next;
+        if (post->next)
+            post->next->prev = post->prev;
+        pthread_mutex_unlock(&post->http->lock);
+    }
     if (post->streaming && !post->answered)
         return http_reply_end(request);
     if (http_replied(request))
@@ -277,7 +260,7 @@ static int post_serve(struct mcp_post *post, struct mcp_message *message) {
     return front_empty(request, message->kind == MCP_NOTICE && message->error ? message->status : 202);
 }
 
-static void post_era(struct mcp_post *post, struct mcp_message *message) {
+static void http_post_era(struct mcp_post *post, struct mcp_message *message) {
     struct http_request *request = post->request;
     const char *version = http_header(request, "mcp-protocol-version");
     if (version && strcmp(version, MCP_MODERN) == 0 && message->root)
@@ -285,11 +268,11 @@ static void post_era(struct mcp_post *post, struct mcp_message *message) {
     if (message->kind == MCP_BAD)
         return;
     if (message->modern && message->kind == MCP_CALL)
-        check_headers(request, message);
+        http_check_headers(request, message);
     if (message->modern)
         post->exchange.watch = http_fd(request);
     else
-        find_session(post->http->mcp, request, message, &post->exchange.session);
+        http_find_session(post->http->mcp, request, message, &post->exchange.session);
 }
 
 int mcp_http_post(struct mcp_http *http, struct http_request *request, struct box *box, struct err *err) {
@@ -297,19 +280,23 @@ int mcp_http_post(struct mcp_http *http, struct http_request *request, struct bo
     struct mcp_post post = {.request = request, .http = http, .box = box, .message = &message};
     char *data;
     size_t len;
-    post_accepts(&post, http_header(request, "accept"));
+    const char *accept = http_header(request, "accept");
+    bool any = !accept || http_accepts(accept, "*/*");
+    post.stream = accept && http_accepts(accept, "text/event-stream");
+    post.json = any || http_accepts(accept, "application/json") || http_accepts(accept, "application/*");
     if (!post.json && !post.stream)
-        return refuse(request, 406, "Accept must allow application/json and text/event-stream");
-    if (!media_is(http_header(request, "content-type"), "application/json"))
-        return refuse(request, 415, "Content-Type must be application/json");
+        return http_refuse(request, 406, "Accept must allow application/json and text/event-stream");
+    if (!http_media_is(http_header(request, "content-type"), "application/json"))
+        return http_refuse(request, 415, "Content-Type must be application/json");
     int code = http_body_all(request, LIMIT_JSON_BYTES, &data, &len, err);
     if (code == -ERR_TOO_LARGE)
-        return refuse(request, 413, err->text);
+        return http_refuse(request, 413, err->text);
     if (code < 0)
         return code;
     mcp_read(&message, data, len);
     post.exchange = (struct mcp_exchange){.mcp = http->mcp,
-                                          .transport = &post_transport,
+                                          .send = http_post_send,
+                                          .begin = http_post_begin,
                                           .arena = http_arena(request),
                                           .host = &front_of(request)->tools,
                                           .settings = front_settings(request)->tools,
@@ -319,8 +306,8 @@ int mcp_http_post(struct mcp_http *http, struct http_request *request, struct bo
     trail_of(request)->reads = true; /* unless a tool that writes is called */
     if (strlen(message.method) < 60 && strcmp(message.method, "tools/call") != 0)
         trail_note(request, message.method);
-    post_era(&post, &message);
-    code = post_serve(&post, &message);
+    http_post_era(&post, &message);
+    code = http_post_serve(&post, &message);
     struct mcp_session *session = post.exchange.session;
     if (session && !mcp_session_version(session))
         mcp_session_end(session); /* an initialize that failed leaves none */
@@ -330,16 +317,14 @@ int mcp_http_post(struct mcp_http *http, struct http_request *request, struct bo
     return code;
 }
 
-/* ---- DELETE ---- */
-
 int mcp_http_delete(struct mcp_http *http, struct http_request *request) {
     const char *id = http_header(request, "mcp-session-id");
     trail_of(request)->reads = true;
     if (!id)
-        return refuse(request, 400, "the header Mcp-Session-Id is missing");
-    struct mcp_session *session = mcp_session_get(http->mcp, id, session_owner(request));
+        return http_refuse(request, 400, "the header Mcp-Session-Id is missing");
+    struct mcp_session *session = mcp_session_get(http->mcp, id, http_session_owner(request));
     if (!session)
-        return refuse(request, 404, "Session not found");
+        return http_refuse(request, 404, "Session not found");
     mcp_session_end(session);
     mcp_session_put(session);
     return front_empty(request, 204);

@@ -4,7 +4,7 @@
 
 #include "front/front.h"
 
-/* What is kept between requests: sessions, and the answers that are being waited for. */
+/* The state between requests: sessions, and pending answers. */
 struct mcp_http;
 struct mcp_http *mcp_http_new(void);
 void mcp_http_free(struct mcp_http *http); /* NULL is fine; no request runs any more */

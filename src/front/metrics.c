@@ -1,5 +1,5 @@
-/* Counters of requests, calls and latencies by route. Written by front.c at the end of each request, read by /metrics.
- * Invariant: no label comes from outside, so that nobody can make the number of series grow. */
+/* Counters of requests, calls and latencies by route. Written by front.c at the end of each request, read by
+ * /metrics. Invariant: no label comes from outside, so that a client cannot make the number of series grow. */
 #include "front/metrics.h"
 
 #include <inttypes.h>
@@ -86,7 +86,7 @@ static const char *metrics_name(const struct metrics *metrics, size_t i) {
     return i < metrics->count ? metrics->routes[i].name : "none";
 }
 
-static void metrics_requests(struct metrics *metrics, struct buf *out) {
+static void metrics_counts(struct metrics *metrics, struct buf *out) {
     metrics_head(out, "cubby_http_requests_total", "counter", "Finished requests by route and status class.");
     for (size_t i = 0; i <= metrics->count; i++)
         for (int class = 0; class < 6; class ++) {
@@ -95,9 +95,6 @@ static void metrics_requests(struct metrics *metrics, struct buf *out) {
                 buf_printf(out, "cubby_http_requests_total{route=\"%s\",status=\"%dxx\"} %" PRIu64 "\n",
                            metrics_name(metrics, i), class, n);
         }
-}
-
-static void metrics_calls(struct metrics *metrics, struct buf *out) {
     metrics_head(out, "cubby_calls_total", "counter", "Calls by operation and outcome.");
     for (size_t i = 0; i < metrics->count; i++)
         for (int code = 0; code < METRICS_CODES; code++) {
@@ -129,16 +126,6 @@ static void metrics_latencies(struct metrics *metrics, struct buf *out) {
     }
 }
 
-static void metrics_boxes(struct provider *provider, struct buf *out) {
-    struct provider_counts counts = {0};
-    provider_count(provider, &counts);
-    metrics_head(out, "cubby_boxes", "gauge", "Boxes by backend and state.");
-    for (size_t b = 0; b < 8 && backend_table[b]; b++)
-        for (int state = 0; state < BOX_STATES; state++)
-            buf_printf(out, "cubby_boxes{backend=\"%s\",state=\"%s\"} %u\n", backend_table[b]->name,
-                       box_state_name((enum box_state)state), counts.by_backend_state[b][state]);
-}
-
 static void metrics_audit(struct audit *audit, struct buf *out) {
     struct audit_counts counts;
     audit_count(audit, &counts);
@@ -153,11 +140,17 @@ static void metrics_audit(struct audit *audit, struct buf *out) {
 
 void metrics_write(const struct front *front, struct buf *out) {
     struct metrics *metrics = front->metrics;
+    struct provider_counts counts = {0};
     struct http_counts http;
     http_server_count(front->server, &http);
     metrics_head(out, "cubby_build_info", "gauge", "The running version.");
     buf_puts(out, "cubby_build_info{version=\"" CUBBY_VERSION "\"} 1\n");
-    metrics_boxes(front->provider, out);
+    provider_count(front->provider, &counts);
+    metrics_head(out, "cubby_boxes", "gauge", "Boxes by backend and state.");
+    for (size_t b = 0; b < 8 && backend_table[b]; b++)
+        for (int state = 0; state < BOX_STATES; state++)
+            buf_printf(out, "cubby_boxes{backend=\"%s\",state=\"%s\"} %u\n", backend_table[b]->name,
+                       box_state_name((enum box_state)state), counts.by_backend_state[b][state]);
     metrics_head(out, "cubby_http_connections", "gauge", "Open connections; parked ones wait for a request.");
     buf_printf(out, "cubby_http_connections{state=\"parked\"} %u\n", http.parked);
     buf_printf(out, "cubby_http_connections{state=\"active\"} %u\n",
@@ -168,7 +161,6 @@ void metrics_write(const struct front *front, struct buf *out) {
             dialects[i]->measure(front, out);
     if (front->audit)
         metrics_audit(front->audit, out);
-    metrics_requests(metrics, out);
-    metrics_calls(metrics, out);
+    metrics_counts(metrics, out);
     metrics_latencies(metrics, out);
 }

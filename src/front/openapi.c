@@ -46,15 +46,6 @@ static void openapi_parameter(struct json *json, const char *name, size_t len, c
     json_close(json, '}');
 }
 
-static void openapi_parameters(struct json *json, const char *pattern, const struct row *query) {
-    json_put_open(json, "parameters", '[');
-    for (const char *p = strchr(pattern, '{'); p; p = strchr(p + 1, '{'))
-        openapi_parameter(json, p + 1, strcspn(p + 1, ".}"), "path", true, NULL);
-    for (const struct row *field = query; field && field->name; field++)
-        openapi_parameter(json, field->name, strlen(field->name), "query", field->flags & ROW_REQUIRED, field);
-    json_close(json, ']');
-}
-
 static void openapi_object(struct json *json, const struct row *fields, const struct schema_style *style) {
     json_put_str(json, "type", "object");
     if (fields)
@@ -106,24 +97,24 @@ static void openapi_response(struct json *json, int status, const struct route *
     json_close(json, '}');
 }
 
-/* The noun that a route's name begins with: "box" of box_acquire; a dialect's name for all of its routes. */
-static void openapi_tags(struct json *json, const struct route *route) {
-    json_put_open(json, "tags", '[');
-    json_strn(json, route->name, strcspn(route->name, "_"));
-    json_close(json, ']');
-}
-
 static void openapi_operation(struct json *json, const struct route *route) {
     const struct endpoint *endpoint = route->extra;
     json_open(json, '{');
     json_put_str(json, "operationId", route->name);
-    openapi_tags(json, route);
+    json_put_open(json, "tags", '[');
+    json_strn(json, route->name, strcspn(route->name, "_")); /* "box" of box_acquire; or the dialect's name */
+    json_close(json, ']');
     json_put_str(json, "summary", route->summary);
     if (!strcmp(route->method, "ANY")) { /* OpenAPI has no word for it, and seven copies would say no more */
         json_put_str(json, "description", "Any method.");
         json_put_bool(json, "x-any-method", true);
     }
-    openapi_parameters(json, route->pattern, endpoint->query);
+    json_put_open(json, "parameters", '[');
+    for (const char *p = strchr(route->pattern, '{'); p; p = strchr(p + 1, '{'))
+        openapi_parameter(json, p + 1, strcspn(p + 1, ".}"), "path", true, NULL);
+    for (const struct row *field = endpoint->query; field && field->name; field++)
+        openapi_parameter(json, field->name, strlen(field->name), "query", field->flags & ROW_REQUIRED, field);
+    json_close(json, ']');
     if (endpoint->body || endpoint->body_media) {
         json_put_open(json, "requestBody", '{');
         openapi_content(json, endpoint->body_media, endpoint->body, false, &asked);
@@ -203,13 +194,6 @@ static void openapi_components(struct json *json, const struct route *routes) {
     openapi_raw(json, "security", "[{},{\"token\":[]}]");
 }
 
-static bool openapi_seen(const struct route *routes, const struct route *route) {
-    for (const struct route *before = routes; before < route; before++)
-        if (!strcmp(before->pattern, route->pattern))
-            return true;
-    return false;
-}
-
 static void openapi_path(struct json *json, const struct route *first) {
     char pattern[256], *rest;
     snprintf(pattern, sizeof pattern, "%s", first->pattern);
@@ -242,9 +226,13 @@ void openapi_write(const struct route *routes, struct buf *out) {
     json_close(&json, '}');
     openapi_raw(&json, "servers", "[{\"url\":\"/\",\"description\":\"the daemon that serves this document\"}]");
     json_put_open(&json, "paths", '{');
-    for (const struct route *route = routes; route->method; route++)
-        if (!openapi_seen(routes, route))
+    for (const struct route *route = routes; route->method; route++) {
+        const struct route *before = routes;
+        while (before < route && strcmp(before->pattern, route->pattern) != 0)
+            before++;
+        if (before == route && strncmp(route->pattern, "/_", 2) != 0) /* those are reached by Host, not by a path */
             openapi_path(&json, route);
+    }
     json_close(&json, '}');
     openapi_components(&json, routes);
     json_close(&json, '}');

@@ -1,5 +1,5 @@
-/* Heads on their way through the door to a port: what the server in the box gets to see of a request, and what a client
- * gets to see of its answer. No I/O. */
+/* Heads on their way to a port of a box and back: the headers of a request that the server in the box sees, and
+ * those of its answer that a client sees. No I/O. */
 #ifndef CUBBY_FRONT_PORT_HEAD_H
 #define CUBBY_FRONT_PORT_HEAD_H
 
@@ -12,13 +12,20 @@
 struct port_path { /* one port of one box, as clients name it */
     char id[17];
     uint16_t port;
-    char prefix[64];  /* "/v1/boxes/ID/ports/PORT" */
-    char cookies[48]; /* what the names of its cookies begin with outside */
+    char prefix[64];  /* "/v1/boxes/ID/ports/PORT"; "": it has a host name of its own, and so an origin */
+    char cookies[48]; /* what the names of its cookies begin with outside; "": they keep their names */
+    const char *host; /* as the server hears it; NULL: "localhost:PORT" */
+    /* Of a port with an origin: */
+    const char *own_cookie;   /* proves to the daemon who looks: it goes neither in nor out; NULL: none does */
+    const char *const *drops; /* further headers that stay outside, in lower case, NULL-terminated; NULL: none */
 };
 void port_path_init(struct port_path *path, const char *id, uint16_t port);
+void port_path_origin(struct port_path *path, const char *id, uint16_t port);
 
-/* The request as the server in the box gets it, head only. websocket: the upgrade is asked for. */
-void port_request_head(struct http_request *request, const struct port_path *path, bool websocket, struct buf *out);
+/* The request as the server in the box gets it, head only. websocket: the upgrade is asked for; keeps: the connection
+ * may be used again. */
+void port_request_head(struct http_request *request, const struct port_path *path, bool websocket, bool keeps,
+                       struct buf *out);
 /* The answer's headers into our answer, before it begins. */
 void port_answer_head(struct http_request *request, const struct port_path *path, const struct response *response);
 

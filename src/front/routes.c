@@ -1,6 +1,6 @@
 /* The list of dialects, their tables joined, and whose a path or a route is. The only file here that names a dialect.
- * Used by the daemon: --routes, /openapi.json and the server are made from the one table. Invariant: it is made once and
- * never changes. */
+ * Used by the daemon: --routes, /openapi.json and the server are made from the one table. Invariant: it is made once
+ * and never changes. */
 #include "front/routes.h"
 
 #include <pthread.h>
@@ -9,10 +9,10 @@
 #include "base/mem.h"
 
 extern const struct dialect native_dialect, mcp_dialect, join_dialect, filesecbox_dialect, aio_dialect,
-    deerflow_dialect;
+    deerflow_dialect, e2b_dialect;
 
 const struct dialect *const dialects[FRONT_DIALECTS + 1] = {
-    &native_dialect, &mcp_dialect, &join_dialect, &filesecbox_dialect, &aio_dialect, &deerflow_dialect,
+    &native_dialect, &mcp_dialect, &join_dialect, &filesecbox_dialect, &aio_dialect, &deerflow_dialect, &e2b_dialect,
 };
 
 static struct route *all;

@@ -1,5 +1,5 @@
-/* Paths of clients, and a file of a box as the answer. Called by the handlers of all dialects. Invariant: contents never lie
- * in the daemon's memory whole, whatever their size says. */
+/* Paths of clients, and a file of a box as the answer. Called by the handlers of all dialects. Invariant: contents
+ * never lie in the daemon's memory whole, whatever their size says. */
 #include "front/send.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include "base/text.h"
 #include "skill/own/own.h"
 
-const char *front_path(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
-                       struct err *err) {
+int front_path(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
+               const char **ret_path, struct err *err) {
     const char *given = path->data ? path->data : ".";
     size_t given_len = strlen(given), base_len = *given == '/' ? 0 : strlen(box_workspace(box));
     char *full = arena_alloc(http_arena(request), base_len + given_len + 2);
@@ -32,34 +32,31 @@ const char *front_path(struct http_request *request, struct box *box, const stru
     if (to == full)
         *to++ = '/';
     *to = 0;
-    if ((size_t)(to - full) <= LIMIT_PATH_BYTES)
-        return full;
-    err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
-    return NULL;
+    if ((size_t)(to - full) > LIMIT_PATH_BYTES)
+        return err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
+    *ret_path = full;
+    return 0;
 }
 
-/* The name after `top` and a slash; NULL: it does not lie there. */
-static const char *skill_below(struct http_request *request, const char *top, const char *path) {
-    size_t len = strlen(top);
-    if (strncmp(path, top, len) != 0 || path[len] != '/' || !path[len + 1])
-        return NULL;
-    return arena_copy(http_arena(request), path + len + 1, strcspn(path + len + 1, "/"));
-}
-
-const char *front_target(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
-                         struct err *err) {
+int front_target(struct http_request *request, struct box *box, const struct row_text *path, const char **ret_path,
+                 struct err *err) {
     struct skills *skills = front_of(request)->skills;
-    const char *full = front_path(request, box, path, tree, err);
-    if (!full || !skills || !box->spec.agent)
-        return full;
-    const char *skill = skill_below(request, SKILL_PATH, full);
+    int failed = front_path(request, box, path, false, ret_path, err);
+    if (failed || !skills || !box->spec.agent)
+        return failed;
     const char *const *seen = skills_settings(skills)->paths;
-    for (size_t i = 0; !skill && seen && seen[i]; i++)
-        skill = skill_below(request, seen[i], full);
-    struct err ignored;
-    if (skill && skill_id_check(skill, &ignored) == 0)
-        own_touched(skills, box, skill);
-    return full;
+    for (const char *top = SKILL_PATH; top; top = seen ? *seen++ : NULL) {
+        size_t len = strlen(top);
+        const char *below = *ret_path + len + 1;
+        if (strncmp(*ret_path, top, len) != 0 || below[-1] != '/' || !*below)
+            continue;
+        const char *skill = arena_copy(http_arena(request), below, strcspn(below, "/"));
+        struct err ignored;
+        if (skill_id_check(skill, &ignored) == 0)
+            own_touched(skills, box, skill);
+        break;
+    }
+    return 0;
 }
 
 /* ---- a file as the answer ---- */
@@ -100,16 +97,6 @@ static void send_range(const char *header, uint64_t size, struct send_range *ran
         range->length = last - first + 1;
 }
 
-/* If-None-Match: a list of tags or "*"; weak marks do not matter for GET. */
-static bool send_tag_listed(const char *header, const char *etag) {
-    if (!header)
-        return false;
-    if (!strcmp(header, "*"))
-        return true;
-    const char *at = strstr(header, etag);
-    return at && (at[strlen(etag)] == 0 || at[strlen(etag)] == ',' || at[strlen(etag)] == ' ');
-}
-
 struct sending {
     struct http_request *request;
     const struct send_range *range;
@@ -133,22 +120,7 @@ static int send_begin(struct sending *sending) {
 /* The head goes with the first bytes: until they are there it can still become an error. */
 static int send_write(void *user, const uint8_t *data, size_t len) {
     struct sending *sending = user;
-    int failed = sending->begun ? 0 : send_begin(sending);
-    return failed ? failed : http_reply_write(sending->request, data, len);
-}
-
-static int send_pieces(struct http_request *request, struct box *box, const char *path, int fd,
-                       const struct send_range *range, uint64_t size, struct err *err) {
-    struct sending sending = {.request = request, .range = range, .size = size};
-    bool streams = fd < 0 && range->length && strcmp(http_method(request), "HEAD") != 0;
-    int failed =
-        streams ? box_read_stream(box, path, range->offset, range->length, http_fd(request), send_write, &sending, err)
-                : send_begin(&sending);
-    if (!failed && streams && !sending.begun)
-        return err_set(err, ERR_BUSY, "'%s' changed while it was read; try again", path);
-    if (!failed && !streams && range->length && strcmp(http_method(request), "HEAD") != 0)
-        failed = http_reply_file(request, fd, range->offset, range->length);
-    return failed ? failed : http_reply_end(request);
+    return (sending->begun ? 0 : send_begin(sending)) ?: http_reply_write(sending->request, data, len);
 }
 
 int front_send(struct http_request *request, struct box *box, const char *path, struct err *err) {
@@ -162,17 +134,27 @@ int front_send(struct http_request *request, struct box *box, const char *path, 
     file_etag(&stat, etag);
     http_reply_header(request, "ETag", etag);
     http_reply_header(request, "Accept-Ranges", "bytes");
-    if (send_tag_listed(http_header(request, "if-none-match"), etag))
+    /* If-None-Match: a list of tags or "*"; weak marks do not matter for GET. */
+    const char *tags = http_header(request, "if-none-match"), *tag = tags ? strstr(tags, etag) : NULL;
+    if (tags && (!strcmp(tags, "*") || (tag && strchr(", ", tag[strlen(etag)]))))
         return front_empty(request, 304);
     const char *if_range = http_header(request, "if-range");
     send_range(if_range && strcmp(if_range, etag) != 0 ? NULL : http_header(request, "range"), stat.size, &range);
     if (range.impossible) {
         snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)stat.size);
         http_reply_header(request, "Content-Range", text);
-        static const char body[] =
-            "{\"error\":{\"code\":\"INVALID\",\"message\":\"the range lies behind the end of the "
-            "file\"}}";
+        static const char body[] = "{\"error\":{\"code\":\"INVALID\",\"message\":\"the range lies after the end of the "
+                                   "file\"}}";
         return http_reply(request, 416, "application/json", body, sizeof body - 1);
     }
-    return send_pieces(request, box, path, fd, &range, stat.size, err);
+    struct sending sending = {.request = request, .range = &range, .size = stat.size};
+    bool content = range.length && strcmp(http_method(request), "HEAD") != 0, streams = fd < 0 && content;
+    failed = streams
+                 ? box_read_stream(box, path, range.offset, range.length, http_fd(request), send_write, &sending, err)
+                 : send_begin(&sending);
+    if (!failed && streams && !sending.begun)
+        return err_set(err, ERR_BUSY, "'%s' changed while it was read; try again", path);
+    if (!failed && !streams && content)
+        failed = http_reply_file(request, fd, range.offset, range.length);
+    return failed ?: http_reply_end(request);
 }

@@ -1,6 +1,6 @@
-/* A command's output as events. Called by the handlers of all dialects that stream.
- * Invariant: no UTF-8 sequence is cut between two events, and nothing is answered before the first one, so that a command
- * that could not be started still has its status. */
+/* A command's output as events. Called by the handlers of all dialects that stream. Invariant: no UTF-8 sequence is cut
+ * between two events, and nothing is answered before the first one, so that a command that could not be started still
+ * has its status. */
 #include "front/stream.h"
 
 #include <stdio.h>
@@ -42,8 +42,7 @@ static int stream_begin(struct stream *stream) {
 
 int stream_send(struct stream *stream, const char *name) {
     json_close(&stream->json, '}');
-    int failed = stream_begin(stream);
-    return failed ? failed : http_reply_event(stream->request, name, stream->out.data, stream->out.len);
+    return stream_begin(stream) ?: http_reply_event(stream->request, name, stream->out.data, stream->out.len);
 }
 
 int stream_started(void *user, uint64_t pid) {
@@ -66,9 +65,7 @@ static int stream_piece(struct stream *stream, int i, const uint8_t *data, size_
     return stream_send(stream, stream->names[i]);
 }
 
-int stream_output(void *user, int number, const uint8_t *data, size_t len) {
-    struct stream *stream = user;
-    int i = number == STREAM_STDERR;
+static int stream_put(struct stream *stream, int i, const uint8_t *data, size_t len) {
     buf_clear(&stream->piece);
     buf_put(&stream->piece, stream->held[i].bytes, stream->held[i].count);
     buf_put(&stream->piece, data, len);
@@ -77,6 +74,16 @@ int stream_output(void *user, int number, const uint8_t *data, size_t len) {
     if (hold)
         memcpy(stream->held[i].bytes, stream->piece.data + whole, hold);
     return whole ? stream_piece(stream, i, stream->piece.data, whole) : 0;
+}
+
+/* Several frames may have been waiting, and come as one. */
+int stream_output(void *user, int number, const uint8_t *data, size_t len) {
+    int failed = 0;
+    for (size_t n; !failed && len; data += n, len -= n) {
+        n = len < LIMIT_FRAME_PAYLOAD_BYTES ? len : LIMIT_FRAME_PAYLOAD_BYTES;
+        failed = stream_put(user, number == STREAM_STDERR, data, n);
+    }
+    return failed;
 }
 
 int stream_flush(struct stream *stream) {

@@ -1,4 +1,4 @@
-/* What a command prints, as an event stream: the sink of an exec whose client wants events. */
+/* The output of a command as an event stream: the sink of an exec whose client wants events. */
 #ifndef CUBBY_FRONT_STREAM_H
 #define CUBBY_FRONT_STREAM_H
 
@@ -10,7 +10,7 @@
 struct stream {
     struct http_request *request;
     const char *names[2]; /* of the events that bring output; "stdout", "stderr" */
-    bool text;            /* {"data"} with U+FFFD for what is no UTF-8, instead of {"data","encoding"} */
+    bool text;            /* {"data"} with U+FFFD for bytes that are not UTF-8, instead of {"data","encoding"} */
     struct buf out, piece;
     struct json json; /* of the event being written */
     struct {
@@ -24,7 +24,7 @@ bool stream_wanted(const struct http_request *request); /* Accept: text/event-st
 void stream_init(struct stream *stream, struct http_request *request);
 void stream_done(struct stream *stream);
 
-/* Output as events, and a comment where none comes for long: what box_exec and box_session_run take. */
+/* Output as events, and a comment if none comes for long: for box_exec and box_session_run. */
 struct exec_sink stream_sink(struct stream *stream);
 /* Its parts; user is the stream. */
 int stream_started(void *user, uint64_t pid);
@@ -34,8 +34,8 @@ int stream_idle(void *user);
 /* One event: an object is opened, its members are written into stream->json, then it is sent. */
 void stream_open(struct stream *stream);
 int stream_send(struct stream *stream, const char *name);
-int stream_flush(struct stream *stream); /* what was held back: before the last event */
-/* What failed after it began (the box ended) is said in it, as an event `error`. What the handler is to return. */
+int stream_flush(struct stream *stream); /* sends held output: before the last event */
+/* A failure after the stream began (the box ended) is sent as an event `error`. Returns the handler's result. */
 int stream_failed(struct stream *stream, int failed, struct err *err);
 
 #endif

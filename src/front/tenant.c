@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,14 +32,6 @@ struct tenants *tenants_new(void) {
     return tenants;
 }
 
-static struct tenant *tenant_new(const char *user) {
-    size_t size = strlen(user) + 1;
-    struct tenant *tenant = xcalloc(1, sizeof *tenant + size);
-    pthread_mutex_init(&tenant->lock, NULL);
-    memcpy(tenant->user, user, size);
-    return tenant;
-}
-
 struct tenant *tenants_find(struct tenants *tenants, const char *user) {
     uint32_t hash = 2166136261u; /* FNV-1a; names come from who may make tokens */
     for (const char *at = user; *at; at++)
@@ -49,8 +40,12 @@ struct tenant *tenants_find(struct tenants *tenants, const char *user) {
     struct tenant **at = &tenants->buckets[hash % TENANT_BUCKETS];
     while (*at && strcmp((*at)->user, user) != 0)
         at = &(*at)->next;
-    if (!*at)
-        *at = tenant_new(user);
+    if (!*at) {
+        size_t size = strlen(user) + 1;
+        *at = xcalloc(1, sizeof **at + size);
+        pthread_mutex_init(&(*at)->lock, NULL);
+        memcpy((*at)->user, user, size);
+    }
     struct tenant *found = *at;
     pthread_mutex_unlock(&tenants->lock);
     return found;

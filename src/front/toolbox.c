@@ -1,26 +1,33 @@
-/* From an HTTP request to a call of a tool. Called by native_tool and mcp. Invariant: a box is looked for as the user of
- * the token, and made only when a tool needs one. */
+/* From an HTTP request to a call of a tool. Called by native/tool and mcp_http. Invariant: a box is looked up as the
+ * user of the token, and created only when a tool needs one. */
 #include "front/toolbox.h"
 
 #include <string.h>
 
 #include "front/trail.h"
 
-/* The key of a box opens that box: not the one in which an MCP server of the same user has its place. */
+/* The key of a box gives access to that box only, not to another box of the same user in which an MCP server runs. */
 static int toolbox_bound(struct http_request *request, const char *id, const char *thread, struct err *err) {
     const char *bound = trail_of(request)->bound;
     if (!*bound || strcmp(bound, id) == 0)
         return 0;
     return err_set(err, ERR_DENIED,
-                   "the key of box %s opens that box alone, not the one of thread '%.128s'; use a token", bound,
-                   thread);
+                   "the key of box %s gives access to that box only, not to the box of thread '%.128s'; use a token",
+                   bound, thread);
+}
+
+static void toolbox_release(void *door, struct box *box) {
+    struct http_request *request = door;
+    front_leave(box);
+    trail_box(request, NULL);
+    provider_put(front_of(request)->provider, box);
 }
 
 static int toolbox_admit(struct http_request *request, struct box *box, struct box **ret_box, struct err *err) {
     trail_box(request, box);
     int code = front_enter(request, box, err);
     if (code < 0)
-        toolbox_functions.release(request, box);
+        toolbox_release(request, box);
     else
         *ret_box = box;
     return code;
@@ -55,42 +62,8 @@ static int toolbox_find(void *door, const char *user, const char *thread, struct
     return code < 0 ? code : toolbox_admit(request, box, ret_box, err);
 }
 
-static void toolbox_release(void *door, struct box *box) {
-    struct http_request *request = door;
-    front_leave(box);
-    trail_box(request, NULL);
-    provider_put(front_of(request)->provider, box);
-}
-
-const struct tool_host toolbox_functions = {
-    .acquire = toolbox_acquire, .release = toolbox_release, .find = toolbox_find};
-
-static void toolbox_begins(struct tool_call *call);
-static void toolbox_ends(struct tool_call *call);
-
-void toolbox_door(struct http_request *request, struct box *box, struct tool_call *call) {
-    const struct who *who = front_who(request);
-    const char *thread = http_header(request, "cubby-thread");
-    call->door = request;
-    call->box = box;
-    call->user = box ? box->user : who->user ? who->user : "default";
-    call->thread = thread ? thread : call->thread;
-    call->parent = http_header(request, "cubby-parent");
-    call->watch = http_fd(request);
-    call->begins = toolbox_begins;
-    call->ends = toolbox_ends;
-}
-
-int toolbox_begin(struct http_request *request, struct box *box, const char *thread, struct tool_call *call,
-                  struct err *err) {
-    tool_call_init(call, &front_of(request)->tools, front_settings(request)->tools, http_arena(request));
-    toolbox_door(request, box, call);
-    call->thread = thread ? thread : call->thread;
-    return tool_call_names(call, err);
-}
-
-/* The name stands before the arguments, which are checked by the tool. */
-static void toolbox_told(struct tool_call *call) {
+/* Writes the name, what the guard found, and the arguments. */
+static void toolbox_record(struct tool_call *call) {
     struct http_request *request = call->door;
     struct trail *trail = trail_of(request);
     trail->reads = call->tool->flags & TOOL_READS;
@@ -107,16 +80,41 @@ static void toolbox_told(struct tool_call *call) {
         trail_note(request, args);
 }
 
-/* Before anything is done in the box: what a killed daemon was about to do stands in the log. */
+/* Before anything is done in the box, so that the log shows what a killed daemon was about to do. */
 static void toolbox_begins(struct tool_call *call) {
-    toolbox_told(call);
+    toolbox_record(call);
     trail_running(call->door);
 }
 
-/* What toolbox_begins has told still holds, but for what the guard says, which comes later. */
+/* The record of toolbox_begins is still valid unless the guard, which comes later, found something. */
 static void toolbox_ends(struct tool_call *call) {
     if (!call->begun || call->verdict)
-        toolbox_told(call);
+        toolbox_record(call);
     if (call->has_exec)
         trail_result(call->door, &call->exec);
+}
+
+const struct tool_host toolbox_functions = {.acquire = toolbox_acquire,
+                                            .release = toolbox_release,
+                                            .find = toolbox_find,
+                                            .begins = toolbox_begins,
+                                            .ends = toolbox_ends};
+
+void toolbox_door(struct http_request *request, struct box *box, struct tool_call *call) {
+    const struct who *who = front_who(request);
+    const char *thread = http_header(request, "cubby-thread");
+    call->door = request;
+    call->box = box;
+    call->user = box ? box->user : who->user ? who->user : "default";
+    call->thread = thread ? thread : call->thread;
+    call->parent = http_header(request, "cubby-parent");
+    call->watch = http_fd(request);
+}
+
+int toolbox_begin(struct http_request *request, struct box *box, const char *thread, struct tool_call *call,
+                  struct err *err) {
+    tool_call_init(call, &front_of(request)->tools, front_settings(request)->tools, http_arena(request));
+    toolbox_door(request, box, call);
+    call->thread = thread ? thread : call->thread;
+    return tool_call_names(call, err);
 }

@@ -1,9 +1,8 @@
 /* The audit row of a request. Called by front.c around every handler, and by the handlers that know a result or a box.
- * Invariant: nothing gets into a detail but through redact, and only from rows marked as told. */
+ * Invariant: nothing gets into a detail but through redact, and only from rows marked ROW_AUDITED. */
 #include "front/trail.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -123,33 +122,25 @@ static void trail_say(struct trail_text *text, const char *name, const char *dat
     text->cut = text->cut || redact_text(&text->secrets, &text->out, data, len);
 }
 
-/* Arguments as one text, so that a secret across two of them (with the blank between) is still one. */
-static void trail_say_list(struct trail_text *text, const char *name, const char *const *list) {
-    autobuf joined = buf_max(LIMIT_CALL_ARGS_BYTES);
-    for (const char *const *item = list; *item && !joined.failed; item++) {
-        if (item != list)
-            buf_byte(&joined, ' ');
-        buf_puts(&joined, *item);
-    }
-    if (joined.failed) /* it will be refused; a cut list might end in half a secret */
-        text->cut = true;
-    else
-        trail_say(text, name, (const char *)joined.data, joined.len);
-}
-
 static void trail_say_field(struct trail_text *text, const struct row *field, const char *name, const void *args) {
     const void *value = (const char *)args + field->offset;
     const struct row_text *one = value;
     const struct row_list *list = value;
+    autobuf joined = buf_max(LIMIT_CALL_ARGS_BYTES);
     switch (field->type) {
     case ROW_TEXT:
     case ROW_TEXT_OR_INT:
         if (one->data)
             trail_say(text, name, one->data, one->len);
         break;
-    case ROW_TEXTS:
-        if (*(const char *const *const *)value)
-            trail_say_list(text, name, *(const char *const *const *)value);
+    case ROW_TEXTS: /* one text, so that a secret across two of them (with the blank between) is still one */
+        for (const char *const *item = *(const char *const *const *)value; item && *item; item++) {
+            buf_puts(&joined, item == *(const char *const *const *)value ? "" : " ");
+            buf_puts(&joined, *item);
+        }
+        text->cut |= joined.failed; /* it will be refused; a cut list might end in half a secret */
+        if (*(const char *const *const *)value && !joined.failed)
+            trail_say(text, name, (const char *)joined.data, joined.len);
         break;
     case ROW_OBJECTS:
         for (size_t i = 0; i < list->count; i++)
@@ -175,11 +166,13 @@ static void trail_cut(struct buf *out) {
     buf_puts(out, mark);
 }
 
-/* The first told row stands bare, the others with their names. */
-static void trail_detail(struct http_request *request, const struct row *fields, const void *args) {
+/* The first audited row stands bare, the others with their names. */
+void trail_told(struct http_request *request, const struct row *fields, const void *args) {
     struct trail *trail = trail_of(request);
     struct trail_text text = {.secrets = {.arena = http_arena(request)}};
     bool first = true;
+    if (!front_of(request)->audit || !front_settings(request)->audit_detail || !fields)
+        return;
     buf_init(&text.out, audit_columns[AUDIT_DETAIL].max);
     trail_secrets(request, fields, args, &text.secrets);
     for (const struct row *field = fields; field->name && !text.cut; field++)
@@ -194,11 +187,6 @@ static void trail_detail(struct http_request *request, const struct row *fields,
         trail->detail_len = text.out.len;
     }
     buf_done(&text.out);
-}
-
-void trail_told(struct http_request *request, const struct row *fields, const void *args) {
-    if (front_of(request)->audit && front_settings(request)->audit_detail && fields)
-        trail_detail(request, fields, args);
 }
 
 void trail_running(struct http_request *request) {
@@ -242,22 +230,15 @@ void trail_also(struct http_request *request, const char *verb, const char *box,
     audit_put(front_of(request)->audit, &row);
 }
 
-static void trail_subject(const struct trail *trail, struct http_request *request, struct audit_row *row) {
-    const char *id = http_param(request, "id");
-    if (trail->box[0])
-        audit_set(row, AUDIT_BOX, trail->box);
-    else if (id && text_id(id))
-        audit_set(row, AUDIT_BOX, id);
-    audit_set(row, AUDIT_USER, trail->user ? trail->user : trail->who ? trail->who->user : NULL);
-}
-
 /* Who, what, to which box, with which detail. */
 static void trail_row(struct http_request *request, struct audit_row *row) {
     const struct trail *trail = trail_of(request);
     const char *pid = http_param(request, "pid");
+    const char *id = http_param(request, "id");
     uint64_t number;
     trail_who(trail, request, row);
-    trail_subject(trail, request, row);
+    audit_set(row, AUDIT_BOX, trail->box[0] ? trail->box : id && text_id(id) ? id : NULL);
+    audit_set(row, AUDIT_USER, trail->user ? trail->user : trail->who ? trail->who->user : NULL);
     audit_set(row, AUDIT_VERB, http_route(request)->name);
     audit_setn(row, AUDIT_DETAIL, trail->detail, trail->detail_len);
     if (pid && text_u64(pid, UINT32_MAX, &number))

@@ -1,5 +1,5 @@
-/* What the audit log will say about one request, gathered while it is served. Every request with a route has one, as
- * the request's user data. */
+/* The audit row of one request, gathered while it is served. Every request with a route has one, as the request's
+ * user data. */
 #ifndef CUBBY_FRONT_TRAIL_H
 #define CUBBY_FRONT_TRAIL_H
 
@@ -12,16 +12,17 @@ struct front;
 struct front_settings;
 
 struct trail {
-    const struct who *who; /* NULL: nobody we know */
+    const struct who *who; /* NULL: an unknown sender */
     struct front_settings *settings;
     uint64_t at_ms;
     int code;              /* ERR_ number; 0: fine */
-    const char *peer;      /* NULL: nobody wants to know */
+    const char *peer;      /* NULL: not needed */
     char box[17];          /* "" : none */
     char bound[17];        /* the box whose key or ticket came instead of a token: no other is opened; "": a token */
-    const char *user;      /* whose box */
+    const char *user;      /* owner of the box */
     const struct box *now; /* while its handler runs: its environment is secret */
     const char *const *secrets; /* "NAME=VALUE" of this request alone; NULL: none */
+    bool by_header;             /* Authorization said who asks */
     bool reads;                 /* whatever the route says: nothing is another because of it */
     bool has_result;
     struct exec_result result;
@@ -40,7 +41,7 @@ void trail_result(struct http_request *request, const struct exec_result *result
 void trail_session(struct http_request *request, const struct session_result *result); /* unless it runs on */
 /* The rows with ROW_AUDITED become the detail, without the values of ROW_SECRET rows and of all environments. */
 void trail_told(struct http_request *request, const struct row *fields, const void *args);
-/* From here on it is under way: a daemon that dies now leaves a row that says so. What only looks leaves none. */
+/* From here on it is running: a daemon that dies now leaves a row that says so. Requests that only read leave none. */
 void trail_running(struct http_request *request);
 void trail_fields(struct http_request *request, const struct row *fields, const void *args); /* both */
 /* One more row for a request that did something to several boxes. */

@@ -1,5 +1,5 @@
-/* The one loop between a WebSocket and a box. Called by the terminals, shells and ports of the dialects. Invariant: when the
- * box does not take input, no more of it is read from the client, and output goes on. */
+/* The one loop between a WebSocket and a box. Called by the terminals, shells and ports of the dialects. Invariant:
+ * when the box does not take input, no more of it is read from the client, and output continues. */
 #include "front/ws_pump.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ bool ws_pump_stopping(const struct ws_pump *pump) {
     return http_server_stopping(front_of(pump->request)->server);
 }
 
-/* Takes messages until there is none or the box's input is full. */
+/* Takes messages until no more come or the box's input is full. */
 static int ws_pump_input(void *user, bool ready, struct err *err) {
     struct ws_pump *pump = user;
     struct buf *held = &pump->duplex.held;

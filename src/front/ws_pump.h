@@ -16,7 +16,7 @@ struct ws_pump {
     void *user;
 };
 
-/* Each returns 0: go on, 1: over, negative: failed. NULL: what is said behind it. */
+/* Each returns 0: go on, 1: over, negative: failed. NULL: as noted. */
 struct ws_pump_hooks {
     int (*message)(void *user, enum ws_kind kind, const uint8_t *data, size_t len, struct err *err);
     int (*data)(void *user, const uint8_t *data, size_t len, struct err *err); /* NULL: sent as a binary message */
@@ -33,7 +33,7 @@ int ws_pump_accept(struct ws_pump *pump, struct err *err);
 /* Until the client, the box or a stopping daemon ends it: 0, or negative. */
 int ws_pump_run(struct ws_pump *pump, struct err *err);
 bool ws_pump_stopping(const struct ws_pump *pump); /* the daemon is */
-/* What a handler returns after `result`, with the stream and the socket closed, which says why. */
+/* The handler's result after `result`, with the stream and the socket closed, with the reason. */
 int ws_pump_close(struct ws_pump *pump, int result, const char *why);
 
 #endif

@@ -1,8 +1,8 @@
 /* The request's body: pulled by the handler, counted or chunked, copied or spliced.
  *
- * Called by handlers through server.h. The chunked decoder is our own: llhttp 8.1 takes endless chunk extensions and
- * line ends of LF alone. Invariant: never read past the body's end from the socket into the handler's memory; what
- * follows is the next request. */
+ * Called by handlers through server.h. The chunked decoder is our own: llhttp 8.1 accepts endless chunk extensions
+ * and line ends of LF alone. Invariant: never read past the body's end from the socket into the handler's memory;
+ * the next request follows. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -35,26 +35,25 @@ enum {
     CHUNK_DONE
 };
 
-static int chunk_size_byte(struct chunk *chunk, char c) {
-    int digit = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
-    if (digit >= 0) {
-        if (++chunk->digits > 15) /* 2^60 is more than any limit */
-            return -1;
-        chunk->left = chunk->left << 4 | (unsigned)digit;
-        return 0;
-    }
-    if (!chunk->digits || (c != '\r' && c != ';'))
-        return -1;
-    chunk->state = c == ';' ? CHUNK_EXTENSION : CHUNK_SIZE_LF;
-    return 0;
-}
-
-static int chunk_byte(struct chunk *chunk, char c) {
+static int body_chunk_byte(struct chunk *chunk, char c) {
     if (++chunk->line > LINE_BYTES)
         return -1;
     switch (chunk->state) {
-    case CHUNK_SIZE:
-        return chunk_size_byte(chunk, c);
+    case CHUNK_SIZE: {
+        int digit = c >= '0' && c <= '9'                     ? c - '0'
+                    : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
+                                                             : -1;
+        if (digit >= 0) {
+            if (++chunk->digits > 15) /* 2^60 is more than any limit */
+                return -1;
+            chunk->left = chunk->left << 4 | (unsigned)digit;
+            return 0;
+        }
+        if (!chunk->digits || (c != '\r' && c != ';'))
+            return -1;
+        chunk->state = c == ';' ? CHUNK_EXTENSION : CHUNK_SIZE_LF;
+        return 0;
+    }
     case CHUNK_EXTENSION:
         if (c == '\r')
             chunk->state = CHUNK_SIZE_LF;
@@ -101,7 +100,7 @@ ssize_t chunk_take(struct chunk *chunk, const char *in, size_t len, const char *
                 chunk->state = CHUNK_DATA_CR;
             return (ssize_t)(i + *ret_len);
         }
-        if (chunk_byte(chunk, in[i]) < 0)
+        if (body_chunk_byte(chunk, in[i]) < 0)
             return -1;
     }
     return (ssize_t)len;
@@ -160,13 +159,6 @@ void http_body_live(struct http_request *request) {
     request->pace_in.rate = 0;
 }
 
-/* A client that sends its body apart from the head, and does not turn Nagle's algorithm off, waits for our kernel's
- * acknowledgement, which waits 40 ms for an answer to travel with. */
-static void body_acknowledge(const struct http_request *request) {
-    int on = 1;
-    setsockopt(request->conn->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on); /* fails on a unix socket, as it may */
-}
-
 /* Bytes from the socket, waiting within the patience: > 0, or an error. */
 static ssize_t body_recv(struct http_request *request, void *data, size_t len, struct err *err) {
     for (;;) {
@@ -179,7 +171,11 @@ static ssize_t body_recv(struct http_request *request, void *data, size_t len, s
         }
         if (n != -EAGAIN)
             return body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
-        body_acknowledge(request);
+        /* A client that sends its body apart from the head, and does not turn Nagle's algorithm off, waits for our
+         * kernel's acknowledgement, which waits 40 ms for an answer to travel with. */
+        int on = 1;
+        setsockopt(request->conn->fd, IPPROTO_TCP, TCP_QUICKACK, &on,
+                   sizeof on); /* fails on a unix socket, as it may */
         int ready = conn_wait_paced(request->worker, request->conn, events, &request->pace_in);
         if (ready == 0)
             return body_late(request, err);
@@ -235,9 +231,7 @@ ssize_t http_body_read(struct http_request *request, void *data, size_t len, str
         return body_fail(request, ERR_GONE, "the body was broken before", err);
     if (body_done(request) || !len)
         return 0;
-    int result = body_continue(request, err);
-    if (result < 0)
-        return result;
+    TRY(body_continue(request, err));
     return request->body_kind == BODY_LENGTH ? body_read_length(request, data, len, err)
                                              : body_read_chunked(request, data, len, err);
 }
@@ -254,9 +248,7 @@ static int body_all_length(struct http_request *request, char **ret_data, size_t
         ssize_t n = http_body_read(request, data + at, len - at, err);
         if (n <= 0)
             return n < 0 ? (int)n : body_fail(request, ERR_GONE, "the body ended early", err);
-        int held = http_hold(request, (size_t)n * HTTP_BODY_COST, err);
-        if (held < 0)
-            return held;
+        TRY(http_hold(request, (size_t)n * HTTP_BODY_COST, err));
         at += (size_t)n;
     }
     *ret_data = data;
@@ -277,9 +269,7 @@ int http_body_all(struct http_request *request, size_t max, char **ret_data, siz
         data.len += (size_t)n;
         if (data.len > max)
             return body_too_large(max, err);
-        int held = http_hold(request, (size_t)n * HTTP_BODY_COST, err);
-        if (held < 0)
-            return held;
+        TRY(http_hold(request, (size_t)n * HTTP_BODY_COST, err));
     }
     *ret_data = arena_copy(&request->arena, data.data, data.len);
     *ret_len = data.len;
@@ -316,7 +306,7 @@ static ssize_t body_copy(struct http_request *request, int fd, size_t len, struc
 }
 
 /* Empties the pipe into fd; falls back to copying where the file takes no splice. */
-static int pipe_empty(struct http_request *request, int pipe_fd, int fd, size_t len, struct err *err) {
+static int body_pipe_empty(struct http_request *request, int pipe_fd, int fd, size_t len, struct err *err) {
     while (len) {
         ssize_t n = splice(pipe_fd, NULL, fd, NULL, len, SPLICE_F_MOVE);
         if (n < 0 && errno == EINTR)
@@ -324,9 +314,7 @@ static int pipe_empty(struct http_request *request, int pipe_fd, int fd, size_t 
         if (n < 0 && errno == EINVAL) {
             char data[8192];
             n = read(pipe_fd, data, sizeof data < len ? sizeof data : len);
-            int result = n > 0 ? body_write(request, fd, data, (size_t)n, err) : 0;
-            if (result < 0)
-                return result;
+            TRY(n > 0 ? body_write(request, fd, data, (size_t)n, err) : 0);
         }
         if (n <= 0) {
             request->close = true;
@@ -355,9 +343,7 @@ static ssize_t body_pipe(struct http_request *request, const int ends[2], int fd
         request->bytes_in += (uint64_t)n;
         pace_moved(&request->pace_in, (uint64_t)n);
         request->body_left -= (uint64_t)n;
-        int result = pipe_empty(request, ends[0], fd, (size_t)n, err);
-        if (result < 0)
-            return result;
+        TRY(body_pipe_empty(request, ends[0], fd, (size_t)n, err));
         moved += (size_t)n;
     }
     return (ssize_t)moved;
@@ -365,7 +351,7 @@ static ssize_t body_pipe(struct http_request *request, const int ends[2], int fd
 
 ssize_t http_body_splice(struct http_request *request, int fd, size_t len, struct err *err) {
     size_t moved = 0;
-    /* What came with the head lies in the scratch. */
+    /* Bytes that came with the head are in the scratch. */
     size_t have = request->in_end - request->in_at;
     if (request->body_kind == BODY_LENGTH && have && !request->body_failed) {
         size_t n = have < request->body_left ? have : (size_t)request->body_left;

@@ -18,16 +18,55 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "http/internal.h"
 
-static void conn_park(struct http_server *server, struct conn *conn, enum conn_list list);
-static void conn_close(struct http_server *server, struct conn *conn);
-static void conn_finish(struct http_server *server, struct conn *conn, bool all_read);
-static void conn_linger_event(struct worker *worker, struct conn *conn, bool expired);
-static void conn_linger(struct http_server *server, struct conn *conn);
-static void list_move_locked(struct http_server *server, struct conn *conn, enum conn_list list);
+static void conn_close(struct http_server *server, struct conn *conn) {
+    pthread_mutex_lock(&server->lock);
+    conn->link.prev->next = conn->link.next;
+    conn->link.next->prev = conn->link.prev;
+    server->list_counts[conn->list]--;
+    server->connections--;
+    if (atomic_load(&server->stopping))
+        pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+    if (conn->reset) {
+        struct linger now = {.l_onoff = 1, .l_linger = 0};
+        setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    }
+    tls_free(conn->tls, !conn->reset);
+    close(conn->fd);
+    free(conn->partial);
+    free(conn->peer);
+    free(conn);
+}
+
+static unsigned conn_list_limit_ms(const struct http_server *server, enum conn_list list) {
+    switch (list) {
+    case LIST_IDLE:
+        return server->config.idle_timeout_ms;
+    case LIST_HEAD:
+        return server->config.head_timeout_ms;
+    default:
+        return HTTP_LINGER_MS;
+    }
+}
+
+static void conn_list_move_locked(struct http_server *server, struct conn *conn, enum conn_list list) {
+    conn->link.prev->next = conn->link.next;
+    conn->link.next->prev = conn->link.prev;
+    server->list_counts[conn->list]--;
+    conn->list = (uint8_t)list;
+    server->list_counts[list]++;
+    struct conn_link *head = &server->lists[list];
+    conn->link.prev = head->prev;
+    conn->link.next = head;
+    head->prev->next = &conn->link;
+    head->prev = &conn->link;
+    if (list != LIST_ACTIVE)
+        conn->deadline_ms = clock_ms() + conn_list_limit_ms(server, list);
+}
 
 bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopback, bool tls) {
     struct conn *conn = xcalloc(1, sizeof *conn);
@@ -53,7 +92,7 @@ bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopbac
     bool refuse = atomic_load(&server->stopping) || (tls && !conn->tls);
     server->connections++;
     server->list_counts[LIST_IDLE]++; /* as if it were there already: list_move_locked counts it out again */
-    list_move_locked(server, conn, LIST_IDLE);
+    conn_list_move_locked(server, conn, LIST_IDLE);
     pthread_mutex_unlock(&server->lock);
     if (!refuse && conn_arm(server, conn, fd, EPOLL_CTL_ADD) == 0)
         return true;
@@ -68,16 +107,36 @@ int conn_arm(struct http_server *server, void *source, int fd, int operation) {
 
 /* ---- serving ---- */
 
+static void conn_park(struct http_server *server, struct conn *conn, enum conn_list list) {
+    pthread_mutex_lock(&server->lock);
+    if (conn->list != list)
+        conn_list_move_locked(server, conn, list);
+    /* While we read, the ticker may have found it late, or the server may be stopping: then an event is due at once. */
+    if (conn->expired || atomic_load(&server->stopping)) {
+        conn->expired = true;
+        shutdown(conn->fd, SHUT_RD);
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (conn_arm(server, conn, conn->fd, EPOLL_CTL_MOD) < 0)
+        conn_close(server, conn);
+}
+
 /* Takes the connection off its parking place and puts a partial head back into the scratch. False: it is dealt with. */
 static bool conn_claim(struct worker *worker, struct conn *conn) {
     struct http_server *server = worker->server;
     pthread_mutex_lock(&server->lock);
     if (conn->list == LIST_IDLE)
-        list_move_locked(server, conn, LIST_ACTIVE);
+        conn_list_move_locked(server, conn, LIST_ACTIVE);
     bool expired = conn->expired;
     pthread_mutex_unlock(&server->lock);
     if (conn->list == LIST_LINGER) {
-        conn_linger_event(worker, conn, expired);
+        ssize_t n = 1;
+        for (int i = 0; i < 16 && n > 0 && !expired; i++)
+            n = recv(conn->fd, worker->scratch, sizeof worker->scratch, MSG_DONTWAIT);
+        if (expired || n == 0 || (n < 0 && errno != EAGAIN))
+            conn_close(worker->server, conn);
+        else
+            conn_park(worker->server, conn, LIST_LINGER);
         return false;
     }
     if (expired) {
@@ -97,7 +156,16 @@ static bool conn_claim(struct worker *worker, struct conn *conn) {
     return true;
 }
 
-/* Reads until a whole head lies in the scratch. Its end, 0 when the connection was parked or closed. */
+/* Closing a socket with unread input makes the kernel send RST, which can destroy the answer on its way: so half-close,
+ * drop what still comes, and close when the client does. */
+static void conn_linger(struct http_server *server, struct conn *conn) {
+    tls_free(conn->tls, true);
+    conn->tls = NULL;
+    shutdown(conn->fd, SHUT_WR);
+    conn_park(server, conn, LIST_LINGER);
+}
+
+/* Reads until a whole head is in the scratch. Returns its end, or 0 if the connection was parked or closed. */
 static int conn_read_head(struct worker *worker, struct conn *conn) {
     struct http_server *server = worker->server;
     for (;;) {
@@ -142,7 +210,7 @@ void conn_event(struct worker *worker, struct conn *conn) {
             return;
         if (conn->list != LIST_ACTIVE) {
             pthread_mutex_lock(&server->lock);
-            list_move_locked(server, conn, LIST_ACTIVE);
+            conn_list_move_locked(server, conn, LIST_ACTIVE);
             pthread_mutex_unlock(&server->lock);
         }
         struct http_request *request = &worker->request;
@@ -150,7 +218,12 @@ void conn_event(struct worker *worker, struct conn *conn) {
         memset(&conn->scan, 0, sizeof conn->scan);
         if (request->aborted || request->close) {
             conn->reset = request->aborted;
-            conn_finish(server, conn, request->aborted || body_done(request));
+            bool all_read = request->aborted || body_done(request);
+            int unread = 0;
+            if (all_read && (conn->reset || ioctl(conn->fd, FIONREAD, &unread) < 0 || !unread))
+                conn_close(server, conn);
+            else
+                conn_linger(server, conn);
             return;
         }
         worker->have = request->in_end - request->in_at;
@@ -163,93 +236,6 @@ void conn_event(struct worker *worker, struct conn *conn) {
 }
 
 /* ---- parking and closing ---- */
-
-static unsigned list_limit_ms(const struct http_server *server, enum conn_list list) {
-    switch (list) {
-    case LIST_IDLE:
-        return server->config.idle_timeout_ms;
-    case LIST_HEAD:
-        return server->config.head_timeout_ms;
-    default:
-        return HTTP_LINGER_MS;
-    }
-}
-
-static void list_move_locked(struct http_server *server, struct conn *conn, enum conn_list list) {
-    conn->link.prev->next = conn->link.next;
-    conn->link.next->prev = conn->link.prev;
-    server->list_counts[conn->list]--;
-    conn->list = (uint8_t)list;
-    server->list_counts[list]++;
-    struct conn_link *head = &server->lists[list];
-    conn->link.prev = head->prev;
-    conn->link.next = head;
-    head->prev->next = &conn->link;
-    head->prev = &conn->link;
-    if (list != LIST_ACTIVE)
-        conn->deadline_ms = clock_ms() + list_limit_ms(server, list);
-}
-
-static void conn_park(struct http_server *server, struct conn *conn, enum conn_list list) {
-    pthread_mutex_lock(&server->lock);
-    if (conn->list != list)
-        list_move_locked(server, conn, list);
-    /* While we read, the ticker may have found it late, or the server may be stopping: then an event is due at once. */
-    if (conn->expired || atomic_load(&server->stopping)) {
-        conn->expired = true;
-        shutdown(conn->fd, SHUT_RD);
-    }
-    pthread_mutex_unlock(&server->lock);
-    if (conn_arm(server, conn, conn->fd, EPOLL_CTL_MOD) < 0)
-        conn_close(server, conn);
-}
-
-static void conn_close(struct http_server *server, struct conn *conn) {
-    pthread_mutex_lock(&server->lock);
-    conn->link.prev->next = conn->link.next;
-    conn->link.next->prev = conn->link.prev;
-    server->list_counts[conn->list]--;
-    server->connections--;
-    if (atomic_load(&server->stopping))
-        pthread_cond_broadcast(&server->changed);
-    pthread_mutex_unlock(&server->lock);
-    if (conn->reset) {
-        struct linger now = {.l_onoff = 1, .l_linger = 0};
-        setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    }
-    tls_free(conn->tls, !conn->reset);
-    close(conn->fd);
-    free(conn->partial);
-    free(conn->peer);
-    free(conn);
-}
-
-static void conn_finish(struct http_server *server, struct conn *conn, bool all_read) {
-    int unread = 0;
-    if (all_read && (conn->reset || ioctl(conn->fd, FIONREAD, &unread) < 0 || !unread))
-        conn_close(server, conn);
-    else
-        conn_linger(server, conn);
-}
-
-/* Closing a socket with unread input makes the kernel send RST, which can destroy the answer on its way: so half-close,
- * drop what still comes, and close when the client does. */
-static void conn_linger(struct http_server *server, struct conn *conn) {
-    tls_free(conn->tls, true);
-    conn->tls = NULL;
-    shutdown(conn->fd, SHUT_WR);
-    conn_park(server, conn, LIST_LINGER);
-}
-
-static void conn_linger_event(struct worker *worker, struct conn *conn, bool expired) {
-    ssize_t n = 1;
-    for (int i = 0; i < 16 && n > 0 && !expired; i++)
-        n = recv(conn->fd, worker->scratch, sizeof worker->scratch, MSG_DONTWAIT);
-    if (expired || n == 0 || (n < 0 && errno != EAGAIN))
-        conn_close(worker->server, conn);
-    else
-        conn_park(worker->server, conn, LIST_LINGER);
-}
 
 static struct conn *conn_of(struct conn_link *link) {
     return container_of(link, struct conn, link);
@@ -273,7 +259,7 @@ bool conn_evict_locked(struct http_server *server) {
 
 /* Late ones are only marked and shut down for reading: their owner gets an event (or finds the mark when it parks). */
 void conn_expire(struct http_server *server, uint64_t now_ms) {
-    pthread_mutex_lock(&server->lock);
+    autolock(&server->lock);
     for (int list = LIST_IDLE; list <= LIST_LINGER; list++) {
         for (struct conn_link *at = server->lists[list].next; at != &server->lists[list]; at = at->next) {
             struct conn *conn = conn_of(at);
@@ -285,7 +271,6 @@ void conn_expire(struct http_server *server, uint64_t now_ms) {
             shutdown(conn->fd, SHUT_RD);
         }
     }
-    pthread_mutex_unlock(&server->lock);
 }
 
 static void conn_cut_locked(struct conn *conn, int how) {
@@ -301,16 +286,15 @@ void http_lasting(struct http_request *request, void (*leave)(void *user), void 
     struct conn *conn = request->conn;
     if (leave)
         worker_rest(request->worker);
-    pthread_mutex_lock(&server->lock);
+    autolock(&server->lock);
     server->lasting += (leave != NULL) - (conn->leave != NULL);
     conn->leave = leave;
     conn->leave_user = user;
     pthread_cond_broadcast(&server->changed);
-    pthread_mutex_unlock(&server->lock);
 }
 
 void conn_shutdown_all(struct http_server *server, bool active_too) {
-    pthread_mutex_lock(&server->lock);
+    autolock(&server->lock);
     for (int list = LIST_IDLE; list <= (active_too ? LIST_ACTIVE : LIST_HEAD); list++) {
         for (struct conn_link *at = server->lists[list].next; at != &server->lists[list]; at = at->next) {
             conn_of(at)->expired = true;
@@ -320,14 +304,12 @@ void conn_shutdown_all(struct http_server *server, bool active_too) {
                 shutdown(conn_of(at)->fd, SHUT_RD);
         }
     }
-    pthread_mutex_unlock(&server->lock);
 }
 
 void conn_shutdown_lasting(struct http_server *server) {
-    pthread_mutex_lock(&server->lock);
+    autolock(&server->lock);
     for (struct conn_link *at = server->lists[LIST_ACTIVE].next; at != &server->lists[LIST_ACTIVE]; at = at->next)
         shutdown(conn_of(at)->fd, SHUT_RDWR);
-    pthread_mutex_unlock(&server->lock);
 }
 
 /* ---- owners ---- */
@@ -337,11 +319,10 @@ void http_own(struct http_request *request, const void *owner) {
 }
 
 void http_server_cut(struct http_server *server, const void *owner, const struct http_request *but) {
-    pthread_mutex_lock(&server->lock);
+    autolock(&server->lock);
     for (struct conn_link *at = server->lists[LIST_ACTIVE].next; at != &server->lists[LIST_ACTIVE]; at = at->next)
         if (atomic_load(&conn_of(at)->owner) == owner && !(but && but->conn == conn_of(at)))
             conn_cut_locked(conn_of(at), SHUT_RDWR);
-    pthread_mutex_unlock(&server->lock);
 }
 
 bool http_is_cut(const struct http_request *request) {

@@ -1,15 +1,35 @@
-/* The head of a request: a strict byte check, then llhttp, then what the headers mean for framing.
+/* The head of a request: a strict byte check, then llhttp, then the meaning of headers for framing, then the target:
+ * origin-form or absolute-form, strictly percent-decoded in place, and query parameters.
  *
- * The byte check stands in front because llhttp 8.1 lets bare CR or LF, folded lines and a space before the colon pass,
- * each of which another parser in the chain may read differently (request smuggling). It also finds the head's end, so
- * llhttp always sees a whole head and its spans are never split. Called by conn.c. Invariant: nothing after
- * head_scan may be more lenient than it. */
+ * The byte check comes first because llhttp 8.1 accepts bare CR or LF, folded lines and a space before the colon,
+ * each of which another parser in the chain may read differently (request smuggling). It also finds the end of the
+ * head, so llhttp always sees a whole head and its spans are never split. Called by conn.c.
+ * Invariants:
+ * 1. Nothing after head_scan may be more lenient than it.
+ * 2. A path that leaves here has no encoded slash or NUL and no segment "." or "..", so that no later layer sees
+ *    another path than the router did. Only the part that "{x...}" takes stays as it was sent: it is another
+ *    server's path. */
 #include <llhttp.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/text.h"
+#include "base/url.h"
 #include "http/internal.h"
+
+/* The status, for the caller to return; err gets the sentence. */
+__attribute__((format(printf, 4, 5))) static int head_refuse(struct err *err, int status, enum err_code code,
+                                                             const char *format, ...) {
+    char text[sizeof err->text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    err_set(err, code, "%s", text);
+    return status;
+}
 
 enum {
     SCAN_BEGIN,
@@ -27,12 +47,72 @@ enum {
 
 enum { METHOD_BYTES = 32, SKIP_BYTES = 4 };
 
-static int scan_byte(struct head_scan *scan, const char *data, uint8_t c);
-static int scan_version(const char *line_end, size_t len);
-static bool is_token(uint8_t c);
-
 void head_scan_answer(struct head_scan *scan) {
     *scan = (struct head_scan){.state = SCAN_STATUS};
+}
+
+static bool head_is_token(uint8_t c) {
+    static const uint8_t table[256] = {
+        ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1,         ['&'] = 1,         ['\''] = 1,
+        ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1,         ['^'] = 1,         ['_'] = 1,
+        ['`'] = 1, ['|'] = 1, ['~'] = 1, ['0' ... '9'] = 1, ['A' ... 'Z'] = 1, ['a' ... 'z'] = 1,
+    };
+    return table[c];
+}
+
+/* One byte that is not the head's last. 0 or the status to refuse with. */
+static int head_scan_byte(struct head_scan *scan, const char *data, uint8_t c) {
+    switch (scan->state) {
+    case SCAN_BEGIN: /* RFC 9112 2.2: an empty line or two before a request is ignored */
+        scan->state = c == '\r' && scan->at < SKIP_BYTES ? SCAN_SKIP_LF : SCAN_METHOD;
+        return c == '\r' ? (scan->at < SKIP_BYTES ? 0 : 400) : head_is_token(c) ? 0 : 400;
+    case SCAN_SKIP_LF:
+        scan->start = (uint8_t)(scan->at + 1);
+        scan->state = SCAN_BEGIN;
+        return c == '\n' ? 0 : 400;
+    case SCAN_METHOD:
+        if (c == ' ') {
+            scan->state = SCAN_TARGET;
+            scan->target = scan->at + 1;
+            return 0;
+        }
+        return !head_is_token(c) ? 400 : scan->at - scan->start >= METHOD_BYTES ? 501 : 0;
+    case SCAN_TARGET:
+        if (c == ' ') {
+            scan->state = SCAN_VERSION;
+            return scan->at > scan->target ? 0 : 400;
+        }
+        return c < 0x21 || c > 0x7e ? 400 : scan->at - scan->target >= LIMIT_URI_BYTES ? 414 : 0;
+    case SCAN_VERSION:
+        if (c == '\r') {
+            scan->state = SCAN_LINE_LF;
+            /* The request line ends at data + len: is its version one of ours? */
+            if (scan->at < 9 || data[scan->at - 9] != ' ' || memcmp(data + scan->at - 8, "HTTP/", 5) != 0 ||
+                data[scan->at - 2] != '.')
+                return 400;
+            return data[scan->at - 3] == '1' && (data[scan->at - 1] == '1' || data[scan->at - 1] == '0') ? 0 : 505;
+        }
+        return strchr("HTP/.0123456789", c) && c ? 0 : 400;
+    case SCAN_LINE_LF:
+        scan->state = SCAN_LINE;
+        return c == '\n' ? 0 : 400;
+    case SCAN_LINE:
+        scan->state = c == '\r' ? SCAN_END_LF : SCAN_NAME;
+        if (c == '\r')
+            return 0;
+        return !head_is_token(c) ? 400 : ++scan->headers > LIMIT_HEADERS ? 431 : 0;
+    case SCAN_NAME:
+        if (c == ':')
+            scan->state = SCAN_VALUE;
+        return c == ':' || head_is_token(c) ? 0 : 400;
+    case SCAN_STATUS: /* its words are response.c's to judge */
+    case SCAN_VALUE:
+        if (c == '\r')
+            scan->state = SCAN_LINE_LF;
+        return c == '\r' || c == '\t' || (c >= 0x20 && c != 0x7f) ? 0 : 400;
+    default: /* SCAN_END_LF with anything but LF */
+        return 400;
+    }
 }
 
 int head_scan(struct head_scan *scan, const char *data, size_t len) {
@@ -47,7 +127,7 @@ int head_scan(struct head_scan *scan, const char *data, size_t len) {
         }
         uint8_t c = (uint8_t)data[scan->at];
         bool end = scan->state == SCAN_END_LF && c == '\n';
-        int status = end ? 0 : scan_byte(scan, data, c);
+        int status = end ? 0 : head_scan_byte(scan, data, c);
         if (status)
             return -status;
         if (++scan->at > LIMIT_HEAD_BYTES)
@@ -56,73 +136,6 @@ int head_scan(struct head_scan *scan, const char *data, size_t len) {
             return (int)scan->at;
     }
     return 0;
-}
-
-/* One byte that is not the head's last. 0 or the status to refuse with. */
-static int scan_byte(struct head_scan *scan, const char *data, uint8_t c) {
-    switch (scan->state) {
-    case SCAN_BEGIN: /* RFC 9112 2.2: an empty line or two before a request is ignored */
-        scan->state = c == '\r' && scan->at < SKIP_BYTES ? SCAN_SKIP_LF : SCAN_METHOD;
-        return c == '\r' ? (scan->at < SKIP_BYTES ? 0 : 400) : is_token(c) ? 0 : 400;
-    case SCAN_SKIP_LF:
-        scan->start = (uint8_t)(scan->at + 1);
-        scan->state = SCAN_BEGIN;
-        return c == '\n' ? 0 : 400;
-    case SCAN_METHOD:
-        if (c == ' ') {
-            scan->state = SCAN_TARGET;
-            scan->target = scan->at + 1;
-            return 0;
-        }
-        return !is_token(c) ? 400 : scan->at - scan->start >= METHOD_BYTES ? 501 : 0;
-    case SCAN_TARGET:
-        if (c == ' ') {
-            scan->state = SCAN_VERSION;
-            return scan->at > scan->target ? 0 : 400;
-        }
-        return c < 0x21 || c > 0x7e ? 400 : scan->at - scan->target >= LIMIT_URI_BYTES ? 414 : 0;
-    case SCAN_VERSION:
-        if (c == '\r') {
-            scan->state = SCAN_LINE_LF;
-            return scan_version(data, scan->at);
-        }
-        return strchr("HTP/.0123456789", c) && c ? 0 : 400;
-    case SCAN_LINE_LF:
-        scan->state = SCAN_LINE;
-        return c == '\n' ? 0 : 400;
-    case SCAN_LINE:
-        scan->state = c == '\r' ? SCAN_END_LF : SCAN_NAME;
-        if (c == '\r')
-            return 0;
-        return !is_token(c) ? 400 : ++scan->headers > LIMIT_HEADERS ? 431 : 0;
-    case SCAN_NAME:
-        if (c == ':')
-            scan->state = SCAN_VALUE;
-        return c == ':' || is_token(c) ? 0 : 400;
-    case SCAN_STATUS: /* its words are response.c's to judge */
-    case SCAN_VALUE:
-        if (c == '\r')
-            scan->state = SCAN_LINE_LF;
-        return c == '\r' || c == '\t' || (c >= 0x20 && c != 0x7f) ? 0 : 400;
-    default: /* SCAN_END_LF with anything but LF */
-        return 400;
-    }
-}
-
-/* The request line ends at data + len: is its version one of ours? */
-static int scan_version(const char *data, size_t len) {
-    if (len < 9 || data[len - 9] != ' ' || memcmp(data + len - 8, "HTTP/", 5) != 0 || data[len - 2] != '.')
-        return 400;
-    return data[len - 3] == '1' && (data[len - 1] == '1' || data[len - 1] == '0') ? 0 : 505;
-}
-
-static bool is_token(uint8_t c) {
-    static const uint8_t table[256] = {
-        ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1,         ['&'] = 1,         ['\''] = 1,
-        ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1,         ['^'] = 1,         ['_'] = 1,
-        ['`'] = 1, ['|'] = 1, ['~'] = 1, ['0' ... '9'] = 1, ['A' ... 'Z'] = 1, ['a' ... 'z'] = 1,
-    };
-    return table[c];
 }
 
 /* ---- llhttp ---- */
@@ -140,13 +153,13 @@ struct parse {
     bool complete;
 };
 
-static int on_url(llhttp_t *parser, const char *at, size_t len) {
+static int head_on_url(llhttp_t *parser, const char *at, size_t len) {
     struct parse *parse = (struct parse *)parser;
     parse->target = (struct span){(char *)at, len};
     return 0;
 }
 
-static int on_name(llhttp_t *parser, const char *at, size_t len) {
+static int head_on_name(llhttp_t *parser, const char *at, size_t len) {
     struct parse *parse = (struct parse *)parser;
     if (parse->count >= LIMIT_HEADERS)
         return HPE_USER;
@@ -155,7 +168,7 @@ static int on_name(llhttp_t *parser, const char *at, size_t len) {
     return 0;
 }
 
-static int on_value(llhttp_t *parser, const char *at, size_t len) {
+static int head_on_value(llhttp_t *parser, const char *at, size_t len) {
     struct parse *parse = (struct parse *)parser;
     if (!parse->count)
         return HPE_USER;
@@ -163,20 +176,133 @@ static int on_value(llhttp_t *parser, const char *at, size_t len) {
     return 0;
 }
 
-static int on_complete(llhttp_t *parser) {
+static int head_on_complete(llhttp_t *parser) {
     ((struct parse *)parser)->complete = true;
     return HPE_PAUSED;
 }
 
 static const llhttp_settings_t head_settings = {
-    .on_url = on_url,
-    .on_header_field = on_name,
-    .on_header_value = on_value,
-    .on_headers_complete = on_complete,
+    .on_url = head_on_url,
+    .on_header_field = head_on_name,
+    .on_header_value = head_on_value,
+    .on_headers_complete = head_on_complete,
 };
 
-static void head_strings(struct http_request *request, struct parse *parse);
 static int head_meaning(struct http_request *request, struct err *err);
+
+/* ---- the target ---- */
+
+/* "http://host/path": its host counts, not the header's (RFC 9112 3.2.2). Returns the path, NULL when malformed. */
+static char *head_target_absolute(struct http_request *request, char *target, struct err *err) {
+    static char root[] = "/";
+    size_t scheme = strncasecmp(target, "http://", 7) == 0 ? 7 : strncasecmp(target, "https://", 8) == 0 ? 8 : 0;
+    char *host = target + scheme;
+    size_t len = strcspn(host, "/?");
+    if (!scheme || !len || memchr(host, '@', len)) {
+        err_set(err, ERR_INVALID, "the request target is neither a path nor an http address");
+        return NULL;
+    }
+    request->host = arena_copy(&request->arena, host, len);
+    char *path = host + len;
+    if (*path == '/')
+        return path;
+    /* "http://host?query" has an empty path; the byte before it is the host's, already copied. */
+    if (*path == '?') {
+        path[-1] = '/';
+        return path - 1;
+    }
+    return arena_strdup(&request->arena, root);
+}
+
+static bool head_dot_segment(const char *path) {
+    for (const char *p = path; p; p = strchr(p, '/')) {
+        p += *p == '/';
+        size_t len = strcspn(p, "/");
+        if ((len == 1 && p[0] == '.') || (len == 2 && p[0] == '.' && p[1] == '.'))
+            return true;
+    }
+    return false;
+}
+
+static int head_target_path(struct http_request *request, char *path, struct err *err) {
+    size_t slashes = 0, after = 0;
+    for (const char *p = path; *p; p++)
+        slashes += *p == '/';
+    ssize_t len = url_decode(path, false);
+    const char *fault = len < 0 ? "has a bad percent escape" : NULL;
+    if (!fault && memchr(path, 0, (size_t)len))
+        fault = "has an encoded NUL";
+    for (ssize_t i = 0; !fault && i < len; i++)
+        after += path[i] == '/';
+    if (!fault && after != slashes)
+        fault = "has an encoded slash";
+    if (!fault) /* so that the refusal has the shape of the path's dialect */
+        request->path = path;
+    if (!fault && head_dot_segment(path))
+        fault = "has a segment '.' or '..'";
+    if (!fault)
+        return 0;
+    return head_refuse(err, 400, ERR_INVALID, "the request path %s", fault);
+}
+
+static int head_target_query(struct http_request *request, char *query, struct err *err) {
+    char *rest = query;
+    for (char *piece; (piece = strsep(&rest, "&"));) {
+        if (!*piece)
+            continue;
+        char *value = strchr(piece, '=');
+        if (value)
+            *value++ = 0;
+        ssize_t name_len = url_decode(piece, true);
+        ssize_t len = value ? url_decode(value, true) : 0;
+        if (name_len < 0 || len < 0 || memchr(piece, 0, (size_t)name_len))
+            return head_refuse(err, 400, ERR_INVALID, "the query has a bad percent escape");
+
+        for (size_t i = 0; i < request->query_count; i++) {
+            if (strcmp(request->queries[i].name, piece) == 0)
+                return head_refuse(err, 400, ERR_INVALID, "query parameter '%.100s' is given twice", piece);
+        }
+        if (request->query_count == HTTP_QUERIES)
+            return head_refuse(err, 400, ERR_INVALID, "more than %d query parameters", HTTP_QUERIES);
+
+        request->queries[request->query_count++] = (struct request_query){piece, value ? value : "", (size_t)len};
+    }
+    return 0;
+}
+
+static int head_target(struct http_request *request, char *target, struct err *err) {
+    if (strcmp(target, "*") == 0 && strcmp(request->method, "OPTIONS") == 0) {
+        request->path = target;
+        return 0;
+    }
+    if (strchr(target, '#'))
+        return head_refuse(err, 400, ERR_INVALID, "a fragment ('#') has no place in a request");
+
+    if (target[0] != '/') {
+        target = head_target_absolute(request, target, err);
+        if (!target)
+            return 400;
+    }
+    const char *(*locate)(struct http_request *, const char *) =
+        request->server ? request->server->config.locate : NULL;
+    const char *other = locate ? locate(request, target) : NULL;
+    if (other) {
+        target = arena_strdup(&request->arena, other);
+        request->located = true;
+    }
+    size_t before = request->server ? route_tail(request->server->tree, target) : 0;
+    if (before) {
+        request->tail = arena_strdup(&request->arena, target + before);
+        target[before] = 0;
+    }
+    char *query = strchr(target, '?');
+    if (query)
+        *query++ = 0;
+    int status = head_target_path(request, target, err);
+    if (status)
+        return status;
+    return query ? head_target_query(request, query, err) : 0;
+}
 
 int head_parse(struct http_request *request, char *data, size_t len, struct err *err) {
     struct parse parse;
@@ -185,37 +311,24 @@ int head_parse(struct http_request *request, char *data, size_t len, struct err 
     parse.target = (struct span){NULL, 0};
     llhttp_init(&parse.parser, HTTP_REQUEST, &head_settings);
     llhttp_errno_t result = llhttp_execute(&parse.parser, data, len);
-    if (result == HPE_INVALID_METHOD) {
-        err_set(err, ERR_UNSUPPORTED, "this server does not know the request's method");
-        return 501;
-    }
-    if (result == HPE_INVALID_TRANSFER_ENCODING) {
-        err_set(err, ERR_UNSUPPORTED, "Transfer-Encoding may only be 'chunked'");
-        return 501;
-    }
+    if (result == HPE_INVALID_METHOD)
+        return head_refuse(err, 501, ERR_UNSUPPORTED, "this server does not know the request's method");
+
+    if (result == HPE_INVALID_TRANSFER_ENCODING)
+        return head_refuse(err, 501, ERR_UNSUPPORTED, "Transfer-Encoding may only be 'chunked'");
+
     if (!parse.complete || !parse.target.len) {
         const char *reason = llhttp_get_error_reason(&parse.parser);
-        err_set(err, ERR_INVALID, "malformed request head: %s", reason ? reason : "incomplete");
-        return 400;
+        return head_refuse(err, 400, ERR_INVALID, "malformed request head: %s", reason ? reason : "incomplete");
     }
     request->method = llhttp_method_name((llhttp_method_t)llhttp_get_method(&parse.parser));
     request->is_head = llhttp_get_method(&parse.parser) == HTTP_HEAD;
     request->http10 = llhttp_get_http_minor(&parse.parser) == 0;
-    head_strings(request, &parse);
-    if (llhttp_get_method(&parse.parser) == HTTP_CONNECT) {
-        err_set(err, ERR_UNSUPPORTED, "this server is no proxy: CONNECT is not served");
-        return 501;
-    }
-    int status = head_meaning(request, err);
-    return status ? status : head_target(request, request->target, err);
-}
-
-/* Ends every span with a NUL: behind each stands a colon, a space or a CR that nobody needs any more. */
-static void head_strings(struct http_request *request, struct parse *parse) {
-    parse->target.at[parse->target.len] = 0;
-    request->target = parse->target.at;
-    for (size_t i = 0; i < parse->count; i++) {
-        struct span name = parse->names[i], value = parse->values[i];
+    /* Ends every span with a NUL, over the colon, space or CR that follows it. */
+    parse.target.at[parse.target.len] = 0;
+    request->target = parse.target.at;
+    for (size_t i = 0; i < parse.count; i++) {
+        struct span name = parse.names[i], value = parse.values[i];
         for (size_t k = 0; k < name.len; k++)
             if (name.at[k] >= 'A' && name.at[k] <= 'Z')
                 name.at[k] = (char)(name.at[k] | 0x20);
@@ -226,7 +339,12 @@ static void head_strings(struct http_request *request, struct parse *parse) {
             value.at[value.len] = 0;
         request->headers[i] = (struct header){name.at, value.at ? value.at : ""};
     }
-    request->header_count = parse->count;
+    request->header_count = parse.count;
+    if (llhttp_get_method(&parse.parser) == HTTP_CONNECT)
+        return head_refuse(err, 501, ERR_UNSUPPORTED, "this server is not a proxy: CONNECT is not supported");
+
+    int status = head_meaning(request, err);
+    return status ? status : head_target(request, request->target, err);
 }
 
 /* ---- what the headers mean ---- */
@@ -253,36 +371,13 @@ static const struct {
     {"authorization", SEEN_AUTHORIZATION, false},
 };
 
-static int head_value(struct http_request *request, unsigned bit, const char *value, struct err *err);
-static bool host_text(const char *host);
-
-static int head_meaning(struct http_request *request, struct err *err) {
-    unsigned seen = 0;
-    request->keep_alive = !request->http10;
-    for (size_t i = 0; i < request->header_count; i++) {
-        for (size_t k = 0; k < sizeof head_known / sizeof head_known[0]; k++) {
-            if (strcmp(request->headers[i].name, head_known[k].name) != 0)
-                continue;
-            if ((seen & head_known[k].bit) && !head_known[k].many) {
-                err_set(err, ERR_INVALID, "header '%s' is given twice", head_known[k].name);
-                return 400;
-            }
-            seen |= head_known[k].bit;
-            int status = head_value(request, head_known[k].bit, request->headers[i].value, err);
-            if (status)
-                return status;
-            break;
-        }
+static bool head_host_text(const char *host) {
+    for (const char *p = host; *p; p++) {
+        bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
+        if (!letter && !strchr(".-_:[]", *p))
+            return false;
     }
-    if ((seen & SEEN_LENGTH) && (seen & SEEN_CODING)) {
-        err_set(err, ERR_INVALID, "Content-Length and Transfer-Encoding exclude each other");
-        return 400;
-    }
-    if (!(seen & SEEN_HOST) && !request->http10) {
-        err_set(err, ERR_INVALID, "a request of HTTP/1.1 needs a Host header");
-        return 400;
-    }
-    return 0;
+    return true;
 }
 
 static int head_value(struct http_request *request, unsigned bit, const char *value, struct err *err) {
@@ -290,36 +385,31 @@ static int head_value(struct http_request *request, unsigned bit, const char *va
     switch (bit) {
     case SEEN_HOST:
         request->host = value;
-        if (host_text(value))
+        if (head_host_text(value))
             return 0;
-        err_set(err, ERR_INVALID, "the Host header is not a host name");
-        return 400;
+        return head_refuse(err, 400, ERR_INVALID, "the Host header is not a host name");
     case SEEN_LENGTH:
-        if (!text_u64(value, INT64_MAX, &length)) {
-            err_set(err, ERR_INVALID, "Content-Length is not a number");
-            return 400;
-        }
+        if (!text_u64(value, INT64_MAX, &length))
+            return head_refuse(err, 400, ERR_INVALID, "Content-Length is not a number");
+
         request->body_kind = length ? BODY_LENGTH : BODY_NONE;
         request->body_left = length;
         request->body_length = (int64_t)length;
         return 0;
     case SEEN_CODING:
-        if (strcasecmp(value, "chunked") != 0) {
-            err_set(err, ERR_UNSUPPORTED, "Transfer-Encoding may only be 'chunked'");
-            return 501;
-        }
-        if (request->http10) {
-            err_set(err, ERR_INVALID, "HTTP/1.0 has no Transfer-Encoding");
-            return 400;
-        }
+        if (strcasecmp(value, "chunked") != 0)
+            return head_refuse(err, 501, ERR_UNSUPPORTED, "Transfer-Encoding may only be 'chunked'");
+
+        if (request->http10)
+            return head_refuse(err, 400, ERR_INVALID, "HTTP/1.0 has no Transfer-Encoding");
+
         request->body_kind = BODY_CHUNKED;
         request->body_length = -1;
         return 0;
     case SEEN_EXPECT:
-        if (strcasecmp(value, "100-continue") != 0) {
-            err_set(err, ERR_INVALID, "Expect may only be '100-continue'");
-            return 417;
-        }
+        if (strcasecmp(value, "100-continue") != 0)
+            return head_refuse(err, 417, ERR_INVALID, "Expect may only be '100-continue'");
+
         request->expect = !request->http10;
         return 0;
     case SEEN_CONNECTION:
@@ -333,11 +423,28 @@ static int head_value(struct http_request *request, unsigned bit, const char *va
     }
 }
 
-static bool host_text(const char *host) {
-    for (const char *p = host; *p; p++) {
-        bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
-        if (!letter && !strchr(".-_:[]", *p))
-            return false;
+static int head_meaning(struct http_request *request, struct err *err) {
+    unsigned seen = 0;
+    request->keep_alive = !request->http10;
+    for (size_t i = 0; i < request->header_count; i++) {
+        for (size_t k = 0; k < sizeof head_known / sizeof head_known[0]; k++) {
+            if (strcmp(request->headers[i].name, head_known[k].name) != 0)
+                continue;
+            if ((seen & head_known[k].bit) && !head_known[k].many)
+                return head_refuse(err, 400, ERR_INVALID, "header '%s' is given twice", head_known[k].name);
+
+            seen |= head_known[k].bit;
+            int status = head_value(request, head_known[k].bit, request->headers[i].value, err);
+            if (status)
+                return status;
+            break;
+        }
     }
-    return true;
+    if ((seen & SEEN_LENGTH) && (seen & SEEN_CODING))
+        return head_refuse(err, 400, ERR_INVALID, "Content-Length and Transfer-Encoding exclude each other");
+
+    if (!(seen & SEEN_HOST) && !request->http10)
+        return head_refuse(err, 400, ERR_INVALID, "a request of HTTP/1.1 needs a Host header");
+
+    return 0;
 }

@@ -1,12 +1,13 @@
-/* What the files of this room share: server, worker thread, connection, request. Nobody outside http/ includes it
- * (except the room's own tests and fuzzer).
+/* Shared by the files of this directory: server, worker thread, connection, request. Not for files outside http/,
+ * except its tests and fuzzer.
  *
  * Rules
  * 1. A connection belongs to exactly one list (conn->list), changed only under server->lock.
- * 2. A connection is armed in epoll with EPOLLONESHOT. Whoever holds its event owns it, and only the owner frees it.
- *    Others may at most shutdown() its socket, under the lock, which brings the owner an event.
- * 3. A parked connection has no buffers but a partial head (bounded); everything else lives in the worker's scratch.
- * 4. Before a worker may block, worker_relieve: somebody else waits in epoll, and unserved events are given back. */
+ * 2. A connection is armed in epoll with EPOLLONESHOT. The thread that holds its event owns it, and only the owner
+ *    frees it. Others may at most shutdown() its socket, under the lock, which brings the owner an event.
+ * 3. A parked connection has no buffers but a partial head (bounded); everything else is in the worker's scratch.
+ * 4. Before a worker may block it calls worker_relieve: another thread waits in epoll, and unserved events are
+ *    given back. */
 #ifndef CUBBY_HTTP_INTERNAL_H
 #define CUBBY_HTTP_INTERNAL_H
 
@@ -30,10 +31,10 @@ enum {
     HTTP_ID_BYTES = 64,
     HTTP_SCRATCH_BYTES = 65536,       /* a whole head and as much body again */
     HTTP_OUT_BYTES = 256 << 10,       /* answer head, or answer head and a small file */
-    HTTP_SMALL_FILE_BYTES = 64 << 10, /* up to here a file is copied behind the head: one send instead of two */
+    HTTP_SMALL_FILE_BYTES = 64 << 10, /* up to here a file is copied after the head: one send instead of two */
     HTTP_CORK_BYTES = 4 << 20,        /* from here on a download is corked and gets a larger send buffer */
     HTTP_DRAIN_BYTES = 256 << 10,     /* an unread body up to here is read and dropped to keep the connection */
-    HTTP_LINGER_MS = 2000,            /* how long a refused sender may go on sending into the void */
+    HTTP_LINGER_MS = 2000,            /* how long input of a refused sender is read and dropped */
     HTTP_STARVED_MS = 1000,           /* how long a request waits for a thread when all are taken */
     HTTP_EVENTS = 8,
     HTTP_LISTENERS = 8,
@@ -50,14 +51,13 @@ struct head_scan { /* how far the byte check of one head has come */
     uint32_t at, target;
     uint8_t state, start, headers;
 };
-/* Goes on from scan->at. 0: more is needed; > 0: the head ends there (scan->start is where it begins);
- * < 0: refuse with that status. */
+/* Continues from scan->at. 0: more is needed; > 0: the head ends there (scan->start is where it begins); < 0: refuse
+ * with that status. */
 int head_scan(struct head_scan *scan, const char *data, size_t len);
-void head_scan_answer(struct head_scan *scan); /* what comes begins with a status line */
+void head_scan_answer(struct head_scan *scan); /* the input begins with a status line */
 /* A whole head that passed head_scan, in place (data is changed: strings end in NUL). 0, or the status of a refusal
  * with its sentence. */
 int head_parse(struct http_request *request, char *data, size_t len, struct err *err);
-int head_target(struct http_request *request, char *target, struct err *err);
 
 /* ---- body.c ---- */
 
@@ -73,11 +73,11 @@ struct chunk { /* a strict decoder of chunked coding */
 ssize_t chunk_take(struct chunk *chunk, const char *in, size_t len, const char **ret_data, size_t *ret_len);
 bool chunk_done(const struct chunk *chunk);
 bool body_done(const struct http_request *request);
-bool body_drain(struct http_request *request); /* reads and drops what is left; false: close instead */
+bool body_drain(struct http_request *request); /* reads and drops the rest; false: close instead */
 
 /* ---- peer.c ---- */
 
-/* Whose socket is at the other end of a TCP connection on this machine. (uid_t)-1: nobody can tell. */
+/* The user whose socket is at the other end of a TCP connection on this machine. (uid_t)-1: unknown. */
 uid_t peer_uid(int fd);
 
 /* ---- route.c ---- */
@@ -94,7 +94,7 @@ struct route_found {
 };
 int route_tree_new(const struct route *routes, struct route_node **ret_tree, struct err *err);
 void route_tree_free(struct route_node *tree);
-/* tail: path is what stands before it. */
+/* tail: path is the part before it. */
 void route_find(const struct route_node *tree, const char *method, const char *path, bool tail,
                 struct route_found *found);
 /* How long the part of a target (not decoded) before a "{x...}" is; 0: no such route fits. */
@@ -115,10 +115,7 @@ ssize_t tls_send(struct ssl_st *tls, const void *data, size_t len, short *ret_ev
 bool tls_pending(const struct ssl_st *tls);
 bool tls_ready(const struct ssl_st *tls); /* the handshake is over */
 
-/* ---- configure.c ---- */
-
 const char *const *hosts_allowed(const struct http_server *server); /* NULL-terminated, may be NULL */
-void hosts_free(struct http_server *server);
 
 /* ---- conn.c ---- */
 
@@ -134,7 +131,7 @@ struct conn {
     uint8_t list;
     bool expired; /* its time is over; its socket was shut down for reading */
     bool unix_socket, loopback;
-    bool uid_known;  /* uid is what was found, -1 included */
+    bool uid_known;  /* uid is the result, -1 included */
     bool reset;      /* close with RST */
     atomic_bool cut; /* by us, not by its client, while a request runs */
     char *peer;      /* http_peer_text; NULL: not asked for yet */
@@ -167,16 +164,16 @@ int conn_send(struct worker *worker, struct conn *conn, struct iovec *parts, int
 /* Waits for events on the socket; relieves first. 1, 0 at time-out, -1 broken. */
 int conn_wait(struct worker *worker, struct conn *conn, short events, unsigned timeout_ms);
 
-/* Patience with a slow client: waiting for it uses left_us up, and every byte that moves gives 1/rate seconds back, up to
- * full_us. So silence ends after full_us, and drops below the rate end soon after; time we take ourselves costs nothing.
- * rate 0, for streams that have a pace of their own: any byte gives all back. */
+/* Patience with a slow client: waiting for it uses left_us up, and every byte that moves gives 1/rate seconds back,
+ * up to full_us. So silence ends after full_us, and drops below the rate end soon after; time we take ourselves
+ * costs nothing. rate 0, for streams that have a pace of their own: any byte gives all back. */
 struct pace {
     uint64_t left_us, full_us;
     unsigned rate; /* bytes a second */
 };
 void pace_init(struct pace *pace, unsigned full_ms, unsigned rate);
 void pace_moved(struct pace *pace, uint64_t bytes);
-/* As conn_wait, within the patience. For POLLOUT what drains from the send queue meanwhile counts as moved. */
+/* As conn_wait, within the patience. For POLLOUT, bytes that drain from the send queue count as moved. */
 int conn_wait_paced(struct worker *worker, struct conn *conn, short events, struct pace *pace);
 int conn_arm(struct http_server *server, void *source, int fd, int operation);
 
@@ -185,7 +182,7 @@ int conn_arm(struct http_server *server, void *source, int fd, int operation);
 struct header {
     const char *name, *value; /* name in lower case */
 };
-struct query {
+struct request_query {
     const char *name, *value;
     size_t len;
 };
@@ -199,18 +196,20 @@ struct http_request {
     const char *params[HTTP_PARAMS];
     const char *method, *path, *host;
     char *target;
-    const char *tail; /* behind the path, undecoded, of a route that ends in {x...} */
+    const char *tail; /* after the path, undecoded, of a route that ends in {x...} */
     void *user_data;
     bool is_head, keep_alive, http10, upgrade;
+    bool own_site; /* http_own_site */
+    bool located;  /* http_config.locate replaced the target */
 
     enum body_kind body_kind;
     bool expect; /* wants 100-continue, has not got it */
     bool body_failed;
-    bool body_late; /* it did not come in time: the client's fault (408), not that of something behind us (504) */
+    bool body_late; /* it did not come in time: the client's fault (408), not that of another server (504) */
     uint64_t body_left;
     int64_t body_length;
     struct chunk chunk;
-    size_t in_at, in_end; /* bytes behind the head in the worker's scratch: [in_at, in_end) */
+    size_t in_at, in_end; /* bytes after the head in the worker's scratch: [in_at, in_end) */
     size_t head_end;
 
     int status;       /* 0: not answered yet */
@@ -219,27 +218,33 @@ struct http_request {
     int64_t reply_left;                               /* -1: chunked or until close */
     uint64_t bytes_in, bytes_out, start_us, wrote_ms; /* wrote_ms: of an event stream; 0: nothing yet */
     struct pace pace_in, pace_out;
-    uint64_t held_bytes, charged_bytes; /* memory the handler asked for, and what of it is charged to the server */
+    bool piped; /* http_reply_splice has made its pipe */
+    int pipe[2];
+    uint64_t held_bytes,
+        charged_bytes; /* memory that the handler asked for, and how much of it is charged to the server */
 
     size_t header_count, query_count;
     char id[HTTP_ID_BYTES + 1];
-    struct header headers[LIMIT_HEADERS]; /* not cleared between requests: the counts above say what is valid */
-    struct query queries[HTTP_QUERIES];
+    struct header headers[LIMIT_HEADERS]; /* not cleared between requests: the counts above are the valid part */
+    struct request_query queries[HTTP_QUERIES];
 };
 
-/* Runs the request whose whole head lies in the worker's scratch. Afterwards request->close says what to do. */
+/* Runs the request whose whole head is in the worker's scratch. Afterwards request->close is whether to close the
+ * connection. */
 void request_serve(struct worker *worker, struct conn *conn, size_t head_start, size_t head_len);
-/* Answers one that could not even be parsed (status from head_scan, or 408). The connection closes. */
+/* Answers a request that could not be parsed (status from head_scan, or 408). The connection closes. */
 void request_refuse(struct worker *worker, struct conn *conn, int status);
-const char *request_sentence(int status);
-void request_release(struct http_request *request); /* what it was charged for memory goes back */
-bool request_host_ok(const struct http_server *server, const char *host, size_t len);
 
 /* ---- reply.c ---- */
 
 int reply_refusal(struct http_request *request, int status, const char *code, const char *text);
 void reply_reset(struct worker *worker);
-void reply_upgraded(struct http_request *request); /* ws took the connection over: nothing more is sent */
+void reply_upgraded(
+    struct http_request *request); /* the connection is a WebSocket or tunnel now: nothing more is sent */
+
+/* ---- splice.c ---- */
+
+void splice_end(struct http_request *request); /* closes its pipe */
 
 /* ---- worker.c ---- */
 
@@ -256,9 +261,9 @@ struct worker {
     char scratch[HTTP_SCRATCH_BYTES];
 };
 
-/* Its request lasts: what of the scratch it does not use is given back meanwhile. */
+/* Its request lasts: unused pages of the scratch are given back to the kernel. */
 void worker_rest(struct worker *worker);
-/* Makes sure somebody else waits in epoll. False when all threads are taken. */
+/* Makes sure that another thread waits in epoll. False if all threads are taken. */
 bool worker_relieve(struct worker *worker);
 /* The same before a handler that may block: waits a while for a thread. False: answer 503. */
 bool worker_relieve_wait(struct worker *worker);
@@ -283,7 +288,7 @@ struct http_server {
     struct listener listeners[HTTP_LISTENERS];
     int listener_count;
     int epoll, stop_event, quit_event, reserve;
-    uint8_t quit_kind; /* SOURCE_STOP: what epoll points to for quit_event */
+    uint8_t quit_kind; /* SOURCE_STOP: the target of epoll for quit_event */
     char *address;
     char id_prefix[17];
     atomic_uint_fast64_t requests;

@@ -1,6 +1,6 @@
-/* Reading multipart/form-data. Called by handlers that take uploads. Invariant: bytes that may be the beginning of a
- * boundary are held back until that is known, so that where the network cut the body does not matter; nothing but them and
- * one part's head is ever held. */
+/* Reads multipart/form-data. Called by handlers that take uploads. Invariant: bytes that may be the beginning of a
+ * boundary are held back until that is known, so that it does not matter where the network split the body. Only
+ * these bytes and the head of one part are held in memory. */
 #include "http/multipart.h"
 
 #include <ctype.h>
@@ -10,7 +10,6 @@
 #include <strings.h>
 
 #include "base/buf.h"
-#include "base/fd.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/url.h"
@@ -18,8 +17,8 @@
 enum {
     WINDOW_BYTES = 64 << 10,
     HEAD_BYTES = 8 << 10,   /* of one part */
-    AROUND_BYTES = 8 << 10, /* before the first boundary, and behind the last */
-    PADDING_BYTES = 64,     /* behind a boundary */
+    AROUND_BYTES = 8 << 10, /* before the first boundary, and after the last */
+    PADDING_BYTES = 64,     /* after a boundary */
     BOUNDARY_BYTES = 70,    /* RFC 2046 */
     PARTS = 64,
     VALUE_BYTES = 64 << 10,   /* of one part that is not the file */
@@ -35,42 +34,42 @@ struct multipart {
     char delimiter[4 + BOUNDARY_BYTES + 1]; /* CR LF -- boundary */
     size_t delimiter_len;
     struct buf window;
-    size_t around; /* bytes before or behind */
+    size_t around; /* bytes before the first or after the last */
     unsigned parts;
 };
 
-static int malformed(struct err *err, const char *why) {
+static int multipart_malformed(struct err *err, const char *why) {
     return err_set(err, ERR_INVALID, "the form is malformed: %s", why);
 }
 
 /* ---- parameters: ; name=token; name="quoted" ---- */
 
 /* RFC 7230's token characters */
-static bool is_token(char c) {
+static bool multipart_is_token(char c) {
     return isalnum((unsigned char)c) || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-/* Reads one; false at the end or when it is malformed (*at is then not at the end). In a quoted text a backslash stands for
- * itself unless a quote or a backslash follows: there are clients that send paths of theirs. */
-static bool param_next(const char **at, struct buf *name, struct buf *value) {
+/* Reads one; false at the end or if it is malformed (*at is then not at the end). In a quoted text a backslash is
+ * literal unless a quote or a backslash follows, because some clients send their own paths. */
+static bool multipart_param_next(const char **at, struct buf *name, struct buf *value) {
     const char *c = *at;
     buf_clear(name);
     buf_clear(value);
     c += strspn(c, " \t");
     bool more = *c == ';';
     c += more ? 1 + strspn(c + 1, " \t") : 0;
-    if (*c == 0) { /* also behind a semicolon */
+    if (*c == 0) { /* also after a semicolon */
         *at = c;
         return false;
     }
     if (!more)
         return false;
-    for (; is_token(*c); c++)
+    for (; multipart_is_token(*c); c++)
         buf_byte(name, (uint8_t)tolower((unsigned char)*c));
     if (*c++ != '=' || !name->len)
         return false;
     bool quoted = *c == '"';
-    for (c += quoted; *c && (quoted ? *c != '"' : is_token(*c)); c++) {
+    for (c += quoted; *c && (quoted ? *c != '"' : multipart_is_token(*c)); c++) {
         if (quoted && *c == '\\' && (c[1] == '"' || c[1] == '\\'))
             c++;
         buf_byte(value, (uint8_t)*c);
@@ -81,7 +80,7 @@ static bool param_next(const char **at, struct buf *name, struct buf *value) {
     return !name->failed && !value->failed;
 }
 
-static bool boundary_good(const char *text, size_t len) {
+static bool multipart_boundary_good(const char *text, size_t len) {
     if (len == 0 || len > BOUNDARY_BYTES || text[len - 1] == ' ')
         return false;
     for (size_t i = 0; i < len; i++)
@@ -92,20 +91,13 @@ static bool boundary_good(const char *text, size_t len) {
 
 /* ---- a part's head ---- */
 
-struct head {
+struct multipart_head {
     char *name, *file_name, *file_name_wide, *type; /* file_name_wide: of filename* */
     bool disposition;
 };
 
-static void head_done(struct head *head) {
-    free(head->name);
-    free(head->file_name);
-    free(head->file_name_wide);
-    free(head->type);
-}
-
-/* Once only: which of two would count? */
-static bool keep(char **slot, const struct buf *text) {
+/* Refuses a second value: which of two would count? */
+static bool multipart_keep(char **slot, const struct buf *text) {
     if (*slot || memchr(text->data ? text->data : (uint8_t *)"", 0, text->len))
         return false;
     *slot = xstrndup(text->data ? (const char *)text->data : "", text->len);
@@ -113,7 +105,7 @@ static bool keep(char **slot, const struct buf *text) {
 }
 
 /* UTF-8''%e5%a4%a9 (RFC 5987), in place */
-static bool unpercent(char *text) {
+static bool multipart_unpercent(char *text) {
     if (strncasecmp(text, "utf-8'", 6) != 0)
         return false;
     const char *in = strchr(text + 6, '\'');
@@ -121,55 +113,55 @@ static bool unpercent(char *text) {
     return url_decode(text, false) == (ssize_t)strlen(text); /* not so with an encoded NUL */
 }
 
-static int disposition(struct head *head, const char *value, struct err *err) {
+static int multipart_disposition(struct multipart_head *head, const char *value, struct err *err) {
     autobuf name = buf_max(HEAD_BYTES);
     autobuf text = buf_max(HEAD_BYTES);
     if (head->disposition || strncasecmp(value, "form-data", 9) != 0)
-        return malformed(err, "a part is not form-data, or says so twice");
+        return multipart_malformed(err, "a part is not form-data, or says so twice");
     head->disposition = true;
     const char *at = value + 9;
     bool good = true;
-    while (good && param_next(&at, &name, &text)) {
+    while (good && multipart_param_next(&at, &name, &text)) {
         const char *key = buf_cstr(&name);
         if (strcmp(key, "name") == 0)
-            good = keep(&head->name, &text);
+            good = multipart_keep(&head->name, &text);
         else if (strcmp(key, "filename") == 0)
-            good = keep(&head->file_name, &text);
+            good = multipart_keep(&head->file_name, &text);
         else if (strcmp(key, "filename*") == 0)
-            good = keep(&head->file_name_wide, &text) && unpercent(head->file_name_wide);
+            good = multipart_keep(&head->file_name_wide, &text) && multipart_unpercent(head->file_name_wide);
     }
     if (!good || *at)
-        return malformed(err, "a Content-Disposition is not understood");
+        return multipart_malformed(err, "a Content-Disposition is not understood");
     return 0;
 }
 
-static int head_line(struct head *head, char *line, struct err *err) {
+static int multipart_head_line(struct multipart_head *head, char *line, struct err *err) {
     static const char *const plain[] = {"7bit", "8bit", "binary"};
     char *colon = strchr(line, ':');
     if (!colon || colon == line)
-        return malformed(err, "a part's header has no name");
+        return multipart_malformed(err, "a part's header has no name");
     for (char *c = line; c < colon; c++)
-        if (!is_token(*c))
-            return malformed(err, "a part's header has a bad name");
+        if (!multipart_is_token(*c))
+            return multipart_malformed(err, "a part's header has a bad name");
     *colon = 0;
     char *value = colon + 1 + strspn(colon + 1, " \t");
     for (size_t len = strlen(value); len && strchr(" \t", value[len - 1]);)
         value[--len] = 0;
     if (strcasecmp(line, "content-disposition") == 0)
-        return disposition(head, value, err);
+        return multipart_disposition(head, value, err);
     if (strcasecmp(line, "content-type") == 0) {
         struct buf text = {.data = (uint8_t *)value, .len = strlen(value)};
-        return keep(&head->type, &text) ? 0 : malformed(err, "a part has two types");
+        return multipart_keep(&head->type, &text) ? 0 : multipart_malformed(err, "a part has two types");
     }
     if (strcasecmp(line, "content-transfer-encoding") != 0)
         return 0;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcasecmp(value, plain[i]) == 0)
             return 0;
-    return malformed(err, "a part is encoded; send it as it is");
+    return multipart_malformed(err, "a part is encoded; send it as it is");
 }
 
-static bool clean(const char *text) {
+static bool multipart_clean(const char *text) {
     for (const char *c = text; c && *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             return false;
@@ -177,29 +169,34 @@ static bool clean(const char *text) {
 }
 
 /* text: the head's lines, each with its end; changed. */
-static int head_parse(struct multipart *multipart, char *text, size_t len, struct err *err) {
-    struct head head = {0};
+static int multipart_head_parse(struct multipart *multipart, char *text, size_t len, struct err *err) {
+    struct multipart_head head = {0};
     int r = 0;
     for (size_t i = 0; i < len; i++)
         if (((unsigned char)text[i] < 0x20 && !strchr("\r\n\t", text[i])) || text[i] == 0 || text[i] == 0x7f)
-            return malformed(err, "a control character in a part's head");
+            return multipart_malformed(err, "a control character in a part's head");
     for (char *line = text, *next; r == 0 && *line; line = next) {
         char *end = strstr(line, "\r\n"); /* each line has one: the head ends in two */
         next = end + 2;
         *end = 0;
-        r = strpbrk(line, "\r\n") ? malformed(err, "a line end of a part's head") : head_line(&head, line, err);
+        r = strpbrk(line, "\r\n") ? multipart_malformed(err, "a line end of a part's head")
+                                  : multipart_head_line(&head, line, err);
     }
     struct multipart_part part = {
         .name = head.name, .file_name = head.file_name_wide ? head.file_name_wide : head.file_name, .type = head.type};
     if (r == 0 && !head.name)
-        r = malformed(err, "a part has no name");
-    if (r == 0 && (!clean(part.name) || !clean(part.file_name) || !clean(part.type)))
-        r = malformed(err, "a part's name is not UTF-8, or has a control character");
-    if (r == 0 && ++multipart->parts > PARTS)
-        r = err_set(err, ERR_TOO_LARGE, "the form has more than %d parts", PARTS);
+        r = multipart_malformed(err, "a part has no name");
+    if (r == 0 && (!multipart_clean(part.name) || !multipart_clean(part.file_name) || !multipart_clean(part.type)))
+        r = multipart_malformed(err, "a part's name is not UTF-8, or has a control character");
+    unsigned most = multipart->sink.parts ? multipart->sink.parts : PARTS;
+    if (r == 0 && ++multipart->parts > most)
+        r = err_set(err, ERR_TOO_LARGE, "the form has more than %u parts", most);
     if (r == 0)
         r = multipart->sink.part(multipart->sink.user, &part, err);
-    head_done(&head);
+    free(head.name);
+    free(head.file_name);
+    free(head.file_name_wide);
+    free(head.type);
     return r;
 }
 
@@ -213,16 +210,16 @@ int multipart_new(const char *content_type, const struct multipart_sink *sink, s
     buf_init(&name, HEAD_BYTES);
     buf_init(&value, HEAD_BYTES);
     if (!content_type || strncasecmp(content_type, type, sizeof type - 1) != 0 ||
-        is_token(content_type[sizeof type - 1]))
+        multipart_is_token(content_type[sizeof type - 1]))
         return err_set(err, ERR_INVALID, "the body must be multipart/form-data");
     const char *at = content_type + sizeof type - 1;
     bool good = true;
-    while (good && param_next(&at, &name, &value))
+    while (good && multipart_param_next(&at, &name, &value))
         if (strcmp(buf_cstr(&name), "boundary") == 0)
-            good = keep(&boundary, &value);
-    if (!good || *at || !boundary || !boundary_good(boundary, strlen(boundary))) {
+            good = multipart_keep(&boundary, &value);
+    if (!good || *at || !boundary || !multipart_boundary_good(boundary, strlen(boundary))) {
         free(boundary);
-        return malformed(err, "its boundary is missing or not understood");
+        return multipart_malformed(err, "its boundary is missing or not understood");
     }
     struct multipart *multipart = xcalloc(1, sizeof *multipart);
     multipart->sink = *sink;
@@ -242,33 +239,19 @@ void multipart_free(struct multipart *multipart) {
     free(multipart);
 }
 
-/* Content, or what lies before the first boundary. */
-static int give(struct multipart *multipart, size_t len, struct err *err) {
+/* Content, or the text before the first boundary. */
+static int multipart_give(struct multipart *multipart, size_t len, struct err *err) {
     int r = 0;
     if (multipart->state == CONTENT && len)
         r = multipart->sink.data(multipart->sink.user, multipart->window.data, len, err);
     else if ((multipart->around += len) > AROUND_BYTES)
-        r = malformed(err, "too much outside its parts");
+        r = multipart_malformed(err, "too much outside its parts");
     buf_consume(&multipart->window, len);
     return r;
 }
 
-/* Up to the next boundary. 1: it has come. */
-static int step_content(struct multipart *multipart, struct err *err) {
-    struct buf *window = &multipart->window;
-    const uint8_t *found = memmem(window->data, window->len, multipart->delimiter, multipart->delimiter_len);
-    size_t held = multipart->delimiter_len - 1;
-    size_t len = found ? (size_t)(found - window->data) : window->len > held ? window->len - held : 0;
-    int r = give(multipart, len, err);
-    if (r < 0 || !found)
-        return r;
-    buf_consume(window, multipart->delimiter_len);
-    multipart->state = BEHIND_BOUNDARY;
-    return 1;
-}
-
 /* "--" or a line end. */
-static int step_boundary(struct multipart *multipart, struct err *err) {
+static int multipart_step_boundary(struct multipart *multipart, struct err *err) {
     struct buf *window = &multipart->window;
     size_t at = 0;
     if (window->len >= 2 && memcmp(window->data, "--", 2) == 0) {
@@ -280,51 +263,59 @@ static int step_boundary(struct multipart *multipart, struct err *err) {
     while (at < window->len && (window->data[at] == ' ' || window->data[at] == '\t'))
         at++;
     if (at > PADDING_BYTES)
-        return malformed(err, "its boundary is followed by something else");
+        return multipart_malformed(err, "its boundary is followed by something else");
     if (window->len < at + 2 && (window->len <= at || window->data[at] == '\r' || (at == 0 && window->data[0] == '-')))
         return 0;
     if (window->len < at + 2 || memcmp(window->data + at, "\r\n", 2) != 0)
-        return malformed(err, "its boundary is followed by something else");
+        return multipart_malformed(err, "its boundary is followed by something else");
     buf_consume(window, at + 2);
     multipart->state = HEAD;
     return 1;
 }
 
-static int step_head(struct multipart *multipart, struct err *err) {
-    struct buf *window = &multipart->window;
-    const uint8_t *end = memmem(window->data, window->len, "\r\n\r\n", 4);
-    size_t len = end ? (size_t)(end - window->data) + 4 : window->len;
-    if (window->len >= 2 && memcmp(window->data, "\r\n", 2) == 0)
-        return malformed(err, "a part has no name");
-    if (len > HEAD_BYTES)
-        return err_set(err, ERR_TOO_LARGE, "a part's head has more than %d bytes", HEAD_BYTES);
-    if (!end)
-        return 0;
-    char *text = xstrndup((const char *)window->data, len - 2);
-    int r =
-        strlen(text) == len - 2 ? head_parse(multipart, text, len - 2, err) : malformed(err, "a NUL in a part's head");
-    free(text);
-    if (r < 0)
-        return r;
-    buf_consume(window, len);
-    multipart->state = CONTENT;
-    return 1;
-}
-
 /* 1: there may be more to do with what is there. */
-static int step(struct multipart *multipart, struct err *err) {
+static int multipart_step(struct multipart *multipart, struct err *err) {
     switch (multipart->state) {
     case BEFORE:
-    case CONTENT:
-        return step_content(multipart, err);
+    case CONTENT: {
+        /* Up to the next boundary. 1: it has come. */
+        struct buf *window = &multipart->window;
+        const uint8_t *found = memmem(window->data, window->len, multipart->delimiter, multipart->delimiter_len);
+        size_t held = multipart->delimiter_len - 1;
+        size_t len = found ? (size_t)(found - window->data) : window->len > held ? window->len - held : 0;
+        int r = multipart_give(multipart, len, err);
+        if (r < 0 || !found)
+            return r;
+        buf_consume(window, multipart->delimiter_len);
+        multipart->state = BEHIND_BOUNDARY;
+        return 1;
+    }
     case BEHIND_BOUNDARY:
-        return step_boundary(multipart, err);
-    case HEAD:
-        return step_head(multipart, err);
+        return multipart_step_boundary(multipart, err);
+    case HEAD: {
+        struct buf *window = &multipart->window;
+        const uint8_t *end = memmem(window->data, window->len, "\r\n\r\n", 4);
+        size_t len = end ? (size_t)(end - window->data) + 4 : window->len;
+        if (window->len >= 2 && memcmp(window->data, "\r\n", 2) == 0)
+            return multipart_malformed(err, "a part has no name");
+        if (len > HEAD_BYTES)
+            return err_set(err, ERR_TOO_LARGE, "a part's head has more than %d bytes", HEAD_BYTES);
+        if (!end)
+            return 0;
+        char *text = xstrndup((const char *)window->data, len - 2);
+        int r = strlen(text) == len - 2 ? multipart_head_parse(multipart, text, len - 2, err)
+                                        : multipart_malformed(err, "a NUL in a part's head");
+        free(text);
+        if (r < 0)
+            return r;
+        buf_consume(window, len);
+        multipart->state = CONTENT;
+        return 1;
+    }
     case CLOSED:
         break;
     }
-    return give(multipart, multipart->window.len, err);
+    return multipart_give(multipart, multipart->window.len, err);
 }
 
 int multipart_feed(struct multipart *multipart, const void *data, size_t len, struct err *err) {
@@ -335,7 +326,7 @@ int multipart_feed(struct multipart *multipart, const void *data, size_t len, st
         at += n;
         len -= n;
         int r;
-        while ((r = step(multipart, err)) > 0)
+        while ((r = multipart_step(multipart, err)) > 0)
             continue;
         if (r < 0)
             return r;
@@ -344,7 +335,7 @@ int multipart_feed(struct multipart *multipart, const void *data, size_t len, st
 }
 
 int multipart_end(struct multipart *multipart, struct err *err) {
-    return multipart->state == CLOSED ? 0 : malformed(err, "it ends before its last boundary");
+    return multipart->state == CLOSED ? 0 : multipart_malformed(err, "it ends before its last boundary");
 }
 
 /* ---- a whole form ---- */
@@ -354,17 +345,17 @@ struct reader {
     const char *file_part;
     struct scratch *file;
     struct multipart_form form;
-    struct multipart_field *fields; /* room for PARTS */
+    struct multipart_field *fields; /* PARTS of them */
     struct buf value;               /* of the part under way, when it is not the file */
     size_t values;                  /* bytes of all of them */
     bool in_file;
 };
 
-static const char *copied(struct arena *arena, const char *text) {
+static const char *multipart_copied(struct arena *arena, const char *text) {
     return text ? arena_strdup(arena, text) : NULL;
 }
 
-static void value_end(struct reader *reader) {
+static void multipart_value_end(struct reader *reader) {
     if (reader->in_file || !reader->form.field_count)
         return;
     struct multipart_field *field = &reader->fields[reader->form.field_count - 1];
@@ -374,18 +365,18 @@ static void value_end(struct reader *reader) {
     buf_clear(&reader->value);
 }
 
-static int form_part(void *user, const struct multipart_part *part, struct err *err) {
+static int multipart_form_part(void *user, const struct multipart_part *part, struct err *err) {
     struct reader *reader = user;
     struct multipart_form *form = &reader->form;
-    value_end(reader);
+    multipart_value_end(reader);
     bool twice = form->has_file && strcmp(part->name, reader->file_part) == 0;
     for (size_t i = 0; i < form->field_count; i++)
         twice |= strcmp(reader->fields[i].part.name, part->name) == 0;
     if (twice)
-        return malformed(err, "two parts have the same name");
-    struct multipart_part kept = {.name = copied(reader->arena, part->name),
-                                  .file_name = copied(reader->arena, part->file_name),
-                                  .type = copied(reader->arena, part->type)};
+        return multipart_malformed(err, "two parts have the same name");
+    struct multipart_part kept = {.name = multipart_copied(reader->arena, part->name),
+                                  .file_name = multipart_copied(reader->arena, part->file_name),
+                                  .type = multipart_copied(reader->arena, part->type)};
     reader->in_file = strcmp(part->name, reader->file_part) == 0;
     if (reader->in_file) {
         form->has_file = true;
@@ -396,7 +387,7 @@ static int form_part(void *user, const struct multipart_part *part, struct err *
     return 0;
 }
 
-static int form_data(void *user, const uint8_t *data, size_t len, struct err *err) {
+static int multipart_form_data(void *user, const uint8_t *data, size_t len, struct err *err) {
     struct reader *reader = user;
     if (!reader->in_file) {
         reader->values += len;
@@ -408,25 +399,11 @@ static int form_data(void *user, const uint8_t *data, size_t len, struct err *er
     return scratch_write(reader->file, data, len, err);
 }
 
-static int form_read(struct http_request *request, struct multipart *multipart, struct err *err) {
-    uint8_t *data = xmalloc(READ_BYTES);
-    ssize_t n;
-    while ((n = http_body_read(request, data, READ_BYTES, err)) > 0) {
-        int r = multipart_feed(multipart, data, (size_t)n, err);
-        if (r < 0) {
-            n = r;
-            break;
-        }
-    }
-    free(data);
-    return n < 0 ? (int)n : multipart_end(multipart, err);
-}
-
 int multipart_form(struct http_request *request, const char *file_part, struct scratch *file,
                    struct multipart_form *ret_form, struct err *err) {
     struct arena *arena = http_arena(request);
     struct reader reader = {.arena = arena, .file_part = file_part, .file = file};
-    struct multipart_sink sink = {.part = form_part, .data = form_data, .user = &reader};
+    struct multipart_sink sink = {.part = multipart_form_part, .data = multipart_form_data, .user = &reader};
     struct multipart *multipart;
     int64_t length = http_body_length(request);
     int r = multipart_new(http_header(request, "content-type"), &sink, &multipart, err);
@@ -434,15 +411,26 @@ int multipart_form(struct http_request *request, const char *file_part, struct s
         return r;
     reader.fields = arena_alloc(arena, PARTS * sizeof *reader.fields);
     buf_init(&reader.value, VALUE_BYTES);
-    /* Where the length tells: before a byte is read. What is not the file is bounded by its own limits. */
+    /* If the length is known, before a byte is read. Parts other than the file have their own limits. */
     uint64_t around = VALUES_BYTES + PARTS * HEAD_BYTES + 2 * AROUND_BYTES;
     if (length > 0 && (uint64_t)length > around)
         r = scratch_fits(file, (uint64_t)length - around, err);
-    if (r == 0)
-        r = form_read(request, multipart, err);
+    if (r == 0) {
+        uint8_t *data = xmalloc(READ_BYTES);
+        ssize_t n;
+        while ((n = http_body_read(request, data, READ_BYTES, err)) > 0) {
+            r = multipart_feed(multipart, data, (size_t)n, err);
+            if (r < 0) {
+                n = r;
+                break;
+            }
+        }
+        free(data);
+        r = n < 0 ? (int)n : multipart_end(multipart, err);
+    }
     multipart_free(multipart);
     if (r == 0) {
-        value_end(&reader);
+        multipart_value_end(&reader);
         reader.form.fields = reader.fields;
         *ret_form = reader.form;
     }

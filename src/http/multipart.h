@@ -1,7 +1,7 @@
 /* multipart/form-data (RFC 7578), as a stream: parts are given on as their bytes come. Knows no box.
  *
- * multipart_form is what handlers call: one part's content goes into a descriptor, all others are small values. Below it is
- * the reader itself: bytes in, parts out. */
+ * multipart_form is what handlers call: one part's content goes into a descriptor, all others are small values.
+ * Below it is the reader itself: bytes in, parts out. */
 #ifndef CUBBY_HTTP_MULTIPART_H
 #define CUBBY_HTTP_MULTIPART_H
 
@@ -12,14 +12,13 @@
 
 struct multipart_part {
     const char *name;
-    const char
-        *file_name;   /* NULL: none. UTF-8 without control characters; else as the client says it: not a path yet */
-    const char *type; /* NULL: none */
+    const char *file_name; /* NULL: none. UTF-8 without control characters; as the client sent it, so not a path yet */
+    const char *type;      /* NULL: none */
 };
 
 struct multipart_field {
     struct multipart_part part;
-    const char *value; /* with a NUL behind it */
+    const char *value; /* followed by a NUL */
     size_t len;
 };
 
@@ -29,9 +28,9 @@ struct multipart_form { /* in the request's arena */
     const struct multipart_field *fields; /* the other parts, in their order */
     size_t field_count;
 };
-/* Reads the whole body. The part called file_part goes into file. INVALID: no multipart/form-data, or malformed, or a
- * name twice; TOO_LARGE: more than file->most in that part, or the others are more than small; and what scratch_write and
- * http_body_read say. */
+/* Reads the whole body. The part called file_part goes into file. INVALID: not multipart/form-data, malformed, or a
+ * name used twice; TOO_LARGE: more than file->most in that part, or the others are too large; and the errors of
+ * scratch_write and http_body_read. */
 int multipart_form(struct http_request *request, const char *file_part, struct scratch *file,
                    struct multipart_form *ret_form, struct err *err);
 const char *multipart_field(const struct multipart_form *form, const char *name, size_t *ret_len); /* NULL: none */
@@ -43,6 +42,7 @@ struct multipart_sink {
                 struct err *err); /* a part begins; valid during the call */
     int (*data)(void *user, const uint8_t *data, size_t len, struct err *err); /* of the part that began last */
     void *user;
+    unsigned parts; /* at most; 0: as many as a form of values has */
 };
 struct multipart;
 /* content_type: of the request, with the boundary; NULL: it had none. */

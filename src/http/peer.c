@@ -1,21 +1,21 @@
-/* Whose socket is at the other end of a TCP connection on this machine: the kernel is asked for the socket with our two
- * addresses the other way round. Called by request.c when somebody comes without a token and uids decide.
+/* The user whose socket is at the other end of a TCP connection on this machine: asks the kernel for the socket with
+ * our two addresses swapped. Called by request.c for requests without a token when uids decide.
  *
- * Invariant: a socket that its owner has closed is shown with uid 0, which would be taken for root. Such a one has no
- * inode, so an answer without an inode is no answer. And our own socket must still be connected after the answer: only
- * as long as it is, nobody else can have the same two addresses. Whatever is unclear is (uid_t)-1, which nobody has. */
+ * Invariants: A socket that its owner has closed is reported with uid 0, which would be taken for root. Such a
+ * socket has no inode, so an answer without an inode does not count. Our own socket must still be connected after
+ * the answer: only then no other socket can have the same two addresses. If anything is unclear, the answer is
+ * (uid_t)-1, which no user has. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "http/internal.h"
@@ -28,14 +28,11 @@ struct end {
 };
 
 struct pair {
-    uint8_t family; /* of the connection itself: IPv4 in IPv6 clothes is IPv4 */
+    uint8_t family; /* of the connection itself: IPv4 mapped into IPv6 is IPv4 */
     struct end theirs, ours;
 };
 
-static int ask_kernel(const struct pair *pair, uid_t *ret_uid);
-static int ask_proc(const struct pair *pair, uid_t *ret_uid);
-
-static bool end_take(const struct sockaddr_storage *address, uint8_t *ret_family, struct end *ret_end) {
+static bool peer_end_take(const struct sockaddr_storage *address, uint8_t *ret_family, struct end *ret_end) {
     *ret_end = (struct end){0};
     if (address->ss_family == AF_INET) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)address;
@@ -54,7 +51,7 @@ static bool end_take(const struct sockaddr_storage *address, uint8_t *ret_family
     return true;
 }
 
-static bool connected(int fd) {
+static bool peer_connected(int fd) {
     struct tcp_info info;
     socklen_t size = sizeof info;
     memset(&info, 0, sizeof info);
@@ -63,27 +60,8 @@ static bool connected(int fd) {
     return info.tcpi_state == TCP_ESTABLISHED || info.tcpi_state == TCP_CLOSE_WAIT;
 }
 
-uid_t peer_uid(int fd) {
-    struct sockaddr_storage address;
-    struct pair pair;
-    uint8_t family;
-    socklen_t size = sizeof address;
-    if (getpeername(fd, (struct sockaddr *)&address, &size) < 0 || !end_take(&address, &pair.family, &pair.theirs))
-        return NOBODY;
-    size = sizeof address;
-    if (getsockname(fd, (struct sockaddr *)&address, &size) < 0 || !end_take(&address, &family, &pair.ours) ||
-        family != pair.family)
-        return NOBODY;
-    uid_t uid = NOBODY;
-    if (ask_kernel(&pair, &uid) < 0 && ask_proc(&pair, &uid) < 0)
-        return NOBODY;
-    return connected(fd) ? uid : NOBODY;
-}
-
-/* ---- sock_diag ---- */
-
-/* 0 and the uid (nobody when its owner has closed it), or -1: not found, or not answered at all. */
-static int ask_kernel(const struct pair *pair, uid_t *ret_uid) {
+/* 0 and the uid (NOBODY if its owner has closed it), or -1: not found, or no answer. */
+static int peer_ask_kernel(const struct pair *pair, uid_t *ret_uid) {
     struct {
         struct nlmsghdr head;
         struct inet_diag_req_v2 body;
@@ -101,10 +79,15 @@ static int ask_kernel(const struct pair *pair, uid_t *ret_uid) {
         struct nlmsghdr head;
         char bytes[8192];
     } answer;
+    static atomic_int spare = -1; /* a socket that is kept for the next question: making one takes longer than asking */
     struct timeval wait = {.tv_sec = 1};
-    autofd fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) < 0 ||
-        send(fd, &question, sizeof question, 0) != sizeof question)
+    autofd fd = atomic_exchange(&spare, -1);
+    if (fd < 0) {
+        fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) < 0)
+            return -1;
+    }
+    if (send(fd, &question, sizeof question, 0) != sizeof question)
         return -1;
     ssize_t n = recv(fd, &answer, sizeof answer, 0);
     if (n < (ssize_t)sizeof answer.head || !NLMSG_OK(&answer.head, (size_t)n))
@@ -113,16 +96,15 @@ static int ask_kernel(const struct pair *pair, uid_t *ret_uid) {
     const struct inet_diag_msg *found = NLMSG_DATA(&answer.head);
     if (answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY || answer.head.nlmsg_len < NLMSG_LENGTH(sizeof *found))
         return -1;
-    /* Without such a connection the kernel may answer with whoever listens on the port. */
+    /* Without such a connection the kernel may answer with a socket that listens on the port. */
     if (found->idiag_inode && found->idiag_state != TCP_LISTEN && found->id.idiag_dport == pair->ours.port)
         *ret_uid = found->idiag_uid;
+    fd = atomic_exchange(&spare, fd); /* one that failed above is never asked again: its answer might come late */
     return 0;
 }
 
-/* ---- /proc/net ---- */
-
 /* Addresses there are words of the machine's byte order, ports plain numbers. */
-static void end_text(char *out, size_t size, uint8_t family, const struct end *end) {
+static void peer_end_text(char *out, size_t size, uint8_t family, const struct end *end) {
     if (family == AF_INET)
         snprintf(out, size, "%08" PRIX32 ":%04X", end->address[0], ntohs(end->port));
     else
@@ -130,7 +112,7 @@ static void end_text(char *out, size_t size, uint8_t family, const struct end *e
                  end->address[1], end->address[2], end->address[3], ntohs(end->port));
 }
 
-static bool proc_find(const char *path, const char *theirs, const char *ours, uid_t *ret_uid) {
+static bool peer_proc_find(const char *path, const char *theirs, const char *ours, uid_t *ret_uid) {
     FILE *file = fopen(path, "re");
     if (!file)
         return false;
@@ -148,20 +130,37 @@ static bool proc_find(const char *path, const char *theirs, const char *ours, ui
     return true;
 }
 
-/* 0 and the uid (nobody when there is no such socket), or -1: no /proc here. */
-static int ask_proc(const struct pair *pair, uid_t *ret_uid) {
+/* 0 and the uid (NOBODY if there is no such socket), or -1: no /proc here. */
+static int peer_ask_proc(const struct pair *pair, uid_t *ret_uid) {
     char theirs[64], ours[64];
-    end_text(theirs, sizeof theirs, pair->family, &pair->theirs);
-    end_text(ours, sizeof ours, pair->family, &pair->ours);
+    peer_end_text(theirs, sizeof theirs, pair->family, &pair->theirs);
+    peer_end_text(ours, sizeof ours, pair->family, &pair->ours);
     if (pair->family == AF_INET6)
-        return proc_find("/proc/self/net/tcp6", theirs, ours, ret_uid) ? 0 : -1;
-    bool asked = proc_find("/proc/self/net/tcp", theirs, ours, ret_uid);
+        return peer_proc_find("/proc/self/net/tcp6", theirs, ours, ret_uid) ? 0 : -1;
+    bool asked = peer_proc_find("/proc/self/net/tcp", theirs, ours, ret_uid);
     if (!asked || *ret_uid != NOBODY)
         return asked ? 0 : -1;
     /* IPv4 spoken by a socket of the other family */
     struct end mapped = {.address = {0, 0, htonl(0xffff), pair->theirs.address[0]}, .port = pair->theirs.port};
-    end_text(theirs, sizeof theirs, AF_INET6, &mapped);
+    peer_end_text(theirs, sizeof theirs, AF_INET6, &mapped);
     mapped = (struct end){.address = {0, 0, htonl(0xffff), pair->ours.address[0]}, .port = pair->ours.port};
-    end_text(ours, sizeof ours, AF_INET6, &mapped);
-    return proc_find("/proc/self/net/tcp6", theirs, ours, ret_uid) ? 0 : -1;
+    peer_end_text(ours, sizeof ours, AF_INET6, &mapped);
+    return peer_proc_find("/proc/self/net/tcp6", theirs, ours, ret_uid) ? 0 : -1;
+}
+
+uid_t peer_uid(int fd) {
+    struct sockaddr_storage address;
+    struct pair pair;
+    uint8_t family;
+    socklen_t size = sizeof address;
+    if (getpeername(fd, (struct sockaddr *)&address, &size) < 0 || !peer_end_take(&address, &pair.family, &pair.theirs))
+        return NOBODY;
+    size = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &size) < 0 || !peer_end_take(&address, &family, &pair.ours) ||
+        family != pair.family)
+        return NOBODY;
+    uid_t uid = NOBODY;
+    if (peer_ask_kernel(&pair, &uid) < 0 && peer_ask_proc(&pair, &uid) < 0)
+        return NOBODY;
+    return peer_connected(fd) ? uid : NOBODY;
 }

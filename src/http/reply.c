@@ -1,8 +1,8 @@
 /* The answer: head and content, pushed by the handler.
  *
- * Called by handlers through server.h. The head waits in the worker's buffer until the first content, so that both go
- * out in one segment. Invariant: exactly one answer per request, and what is announced is sent, or the connection is
- * reset (http_reply_abort). */
+ * Called by handlers through server.h. The head waits in the worker's buffer until the first content, so that both
+ * are sent in one segment. Invariant: exactly one answer per request, and it is sent as announced, or the connection
+ * is reset (http_reply_abort). */
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,8 +22,6 @@
 #include "http/internal.h"
 
 enum { ERROR_BYTES = 16384, TLS_COPY_BYTES = 128 << 10, SEND_BUFFER_BYTES = 512 << 10, EVENT_BYTES = 64 << 20 };
-
-static int reply_send(struct http_request *request, struct iovec *parts, int count, int flags);
 
 /* ---- the head ---- */
 
@@ -72,7 +70,7 @@ static const struct {
     {507, "Insufficient Storage"},
 };
 
-static const char *reason_of(int status) {
+static const char *reply_reason_of(int status) {
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
         if (reasons[i].status == status)
             return reasons[i].text;
@@ -80,24 +78,13 @@ static const char *reason_of(int status) {
 }
 
 /* Decimal without printf: this runs in every answer. */
-static void put_number(struct buf *out, uint64_t value) {
+static void reply_put_number(struct buf *out, uint64_t value) {
     char text[24];
     size_t at = sizeof text;
     do
         text[--at] = (char)('0' + value % 10);
     while (value /= 10);
     buf_put(out, text + at, sizeof text - at);
-}
-
-static void put_date(struct worker *worker) {
-    time_t now = time(NULL);
-    if (now != worker->date_s) {
-        struct tm parts;
-        worker->date_s = now;
-        gmtime_r(&now, &parts);
-        strftime(worker->date, sizeof worker->date, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &parts);
-    }
-    buf_puts(&worker->out, worker->date);
 }
 
 void reply_reset(struct worker *worker) {
@@ -120,11 +107,11 @@ void http_reply_header(struct http_request *request, const char *name, const cha
     buf_puts(extra, "\r\n");
 }
 
-static bool status_has_body(int status) {
+static bool reply_status_has_body(int status) {
     return status >= 200 && status != 204 && status != 304;
 }
 
-/* Whether the connection goes on must be known before the head is sent. */
+/* Whether the connection is kept must be known before the head is sent. */
 static bool reply_must_close(const struct http_request *request) {
     bool unread = !body_done(request);
     return request->close || !request->keep_alive || http_server_stopping(request->server) || request->body_failed ||
@@ -137,28 +124,35 @@ int http_reply_begin(struct http_request *request, int status, const char *type,
         return -ERR_INTERNAL;
     struct buf *out = &request->worker->out;
     request->status = status;
-    request->no_body = request->is_head || !status_has_body(status);
+    request->no_body = request->is_head || !reply_status_has_body(status);
     request->reply_left = length;
     request->chunked = length < 0 && !request->http10;
     request->close = reply_must_close(request) || (length < 0 && request->http10);
     buf_puts(out, "HTTP/1.1 ");
-    put_number(out, (uint64_t)status);
+    reply_put_number(out, (uint64_t)status);
     buf_byte(out, ' ');
-    buf_puts(out, reason_of(status));
+    buf_puts(out, reply_reason_of(status));
     buf_puts(out, "\r\n");
-    put_date(request->worker);
-    if (type && status_has_body(status)) {
+    time_t now = time(NULL);
+    if (now != request->worker->date_s) {
+        struct tm parts;
+        request->worker->date_s = now;
+        gmtime_r(&now, &parts);
+        strftime(request->worker->date, sizeof request->worker->date, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &parts);
+    }
+    buf_puts(&request->worker->out, request->worker->date);
+    if (type && reply_status_has_body(status)) {
         buf_puts(out, "Content-Type: ");
         buf_puts(out, type);
         buf_puts(out, "\r\n");
-        if (strcmp(type, "application/octet-stream") == 0) /* anybody's bytes: a browser must not guess what they are */
+        if (strcmp(type, "application/octet-stream") == 0) /* untrusted bytes: a browser must not guess their type */
             buf_puts(out, "X-Content-Type-Options: nosniff\r\n");
     }
-    if (status_has_body(status) && length >= 0) {
+    if (reply_status_has_body(status) && length >= 0) {
         buf_puts(out, "Content-Length: ");
-        put_number(out, (uint64_t)length);
+        reply_put_number(out, (uint64_t)length);
         buf_puts(out, "\r\n");
-    } else if (status_has_body(status) && request->chunked) {
+    } else if (reply_status_has_body(status) && request->chunked) {
         buf_puts(out, "Transfer-Encoding: chunked\r\n");
     }
     if (status != 101)
@@ -172,6 +166,19 @@ int http_reply_begin(struct http_request *request, int status, const char *type,
 }
 
 /* ---- the content ---- */
+
+/* Sends parts[0] (the waiting head, maybe empty) and more; after a failure the connection is done for. */
+static int reply_send(struct http_request *request, struct iovec *parts, int count, int flags) {
+    for (int i = 0; i < count; i++)
+        request->bytes_out += parts[i].iov_len;
+    int result = conn_send(request->worker, request->conn, parts, count, flags);
+    buf_clear(&request->worker->out);
+    if (result < 0)
+        http_reply_abort(request);
+    if (request->wrote_ms)
+        request->wrote_ms = clock_ms();
+    return result;
+}
 
 int http_reply_write(struct http_request *request, const void *data, size_t len) {
     if (!request->status || request->ended || request->aborted)
@@ -195,19 +202,6 @@ int http_reply_write(struct http_request *request, const void *data, size_t len)
         {(char[]){'\r', '\n'}, request->chunked ? 2 : 0},
     };
     return reply_send(request, parts, 4, 0);
-}
-
-/* Sends parts[0] (the waiting head, maybe empty) and more; after a failure the connection is done for. */
-static int reply_send(struct http_request *request, struct iovec *parts, int count, int flags) {
-    for (int i = 0; i < count; i++)
-        request->bytes_out += parts[i].iov_len;
-    int result = conn_send(request->worker, request->conn, parts, count, flags);
-    buf_clear(&request->worker->out);
-    if (result < 0)
-        http_reply_abort(request);
-    if (request->wrote_ms)
-        request->wrote_ms = clock_ms();
-    return result;
 }
 
 static int reply_flush(struct http_request *request, int flags) {
@@ -235,9 +229,7 @@ int http_reply_end(struct http_request *request) {
 }
 
 int http_reply(struct http_request *request, int status, const char *type, const void *data, size_t len) {
-    int result = http_reply_begin(request, status, type, (int64_t)len);
-    if (result == 0)
-        result = http_reply_write(request, data, len);
+    int result = http_reply_begin(request, status, type, (int64_t)len) ?: http_reply_write(request, data, len);
     return result < 0 ? result : http_reply_end(request);
 }
 
@@ -261,8 +253,8 @@ void reply_upgraded(struct http_request *request) {
 
 /* ---- files ---- */
 
-/* A small file goes out behind the head in the same segment: half the system calls of send and sendfile. */
-static int file_small(struct http_request *request, int fd, uint64_t offset, size_t len) {
+/* A small file is sent with the head in one segment: half the system calls of send and sendfile. */
+static int reply_file_small(struct http_request *request, int fd, uint64_t offset, size_t len) {
     struct buf *out = &request->worker->out;
     uint8_t *at = buf_reserve(out, len);
     size_t got = 0;
@@ -282,7 +274,7 @@ static int file_small(struct http_request *request, int fd, uint64_t offset, siz
     return reply_flush(request, 0);
 }
 
-static int file_copied(struct http_request *request, int fd, uint64_t offset, uint64_t len) {
+static int reply_file_copied(struct http_request *request, int fd, uint64_t offset, uint64_t len) {
     size_t size = len < TLS_COPY_BYTES ? (size_t)len : TLS_COPY_BYTES;
     char *data = xmalloc(size);
     int result = reply_flush(request, 0);
@@ -303,7 +295,7 @@ static int file_copied(struct http_request *request, int fd, uint64_t offset, ui
     return result;
 }
 
-static int file_sent(struct http_request *request, int fd, uint64_t offset, uint64_t len) {
+static int reply_file_sent(struct http_request *request, int fd, uint64_t offset, uint64_t len) {
     struct conn *conn = request->conn;
     int result = reply_flush(request, MSG_MORE);
     while (len && result == 0) {
@@ -320,7 +312,7 @@ static int file_sent(struct http_request *request, int fd, uint64_t offset, uint
         } else if (n == 0) {
             result = -ERR_IO; /* the file became shorter */
         } else if (errno == EINVAL || errno == ENOSYS) {
-            return file_copied(request, fd, offset, len);
+            return reply_file_copied(request, fd, offset, len);
         } else if (errno != EINTR) {
             result = errno == EIO ? -ERR_IO : -ERR_GONE;
         }
@@ -339,7 +331,7 @@ int http_reply_file(struct http_request *request, int fd, uint64_t offset, uint6
     }
     request->reply_left -= (int64_t)len;
     if (len <= HTTP_SMALL_FILE_BYTES)
-        return file_small(request, fd, offset, (size_t)len);
+        return reply_file_small(request, fd, offset, (size_t)len);
     int result, on = 1, off = 0, room = SEND_BUFFER_BYTES;
     bool cork = len >= HTTP_CORK_BYTES && !request->conn->tls && !request->conn->unix_socket;
     if (cork) { /* full segments and fewer wake-ups: measured 1.6 times as fast; on small files it is slower */
@@ -347,7 +339,8 @@ int http_reply_file(struct http_request *request, int fd, uint64_t offset, uint6
         if (request->conn->loopback) /* on a long way the kernel's own tuning goes higher */
             setsockopt(request->conn->fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     }
-    result = request->conn->tls ? file_copied(request, fd, offset, len) : file_sent(request, fd, offset, len);
+    result =
+        request->conn->tls ? reply_file_copied(request, fd, offset, len) : reply_file_sent(request, fd, offset, len);
     if (cork)
         setsockopt(request->conn->fd, IPPROTO_TCP, TCP_CORK, &off, sizeof off);
     if (result < 0)
@@ -405,8 +398,12 @@ unsigned http_alive_tick_ms(const struct http_request *request) {
     return request->server->config.alive_ms / 3 + 1;
 }
 
-int http_reply_events(struct http_request *request) {
+void http_reply_live(struct http_request *request) {
     request->pace_out.rate = 0;
+}
+
+int http_reply_events(struct http_request *request) {
+    http_reply_live(request);
     request->wrote_ms = clock_ms();
     http_reply_header(request, "Cache-Control", "no-cache");
     http_reply_header(request, "X-Accel-Buffering", "no"); /* proxies must not hold events back */

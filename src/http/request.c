@@ -1,12 +1,11 @@
-/* One request from its head to its answer: parse, host check, route, admit, handler, what is left over.
+/* One request from its head to its answer: parse, host check, route, admit, handler, unread rest.
  *
  * Called by conn.c. Invariant: every path through request_serve ends with an answer or an aborted connection, and
- * with `finished` called once. */
+ * with one call of `finished`. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -14,51 +13,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "http/internal.h"
-
-static void request_reset(struct worker *worker, struct conn *conn);
-static void request_run(struct http_request *request, char *head, size_t len);
-static void request_finish(struct http_request *request);
-static void request_route(struct http_request *request);
-
-void request_serve(struct worker *worker, struct conn *conn, size_t head_start, size_t head_len) {
-    struct http_request *request = &worker->request;
-    request_reset(worker, conn);
-    request->head_end = request->in_at = head_start + head_len;
-    request->in_end = worker->have;
-    request->bytes_in = worker->have - head_start;
-    request_run(request, worker->scratch + head_start, head_len);
-    request_finish(request);
-}
-
-void request_refuse(struct worker *worker, struct conn *conn, int status) {
-    struct http_request *request = &worker->request;
-    request_reset(worker, conn);
-    request->bytes_in = worker->have;
-    request->close = true;
-    struct err err;
-    err_set(&err, status == 501 || status == 505 ? ERR_UNSUPPORTED : ERR_INVALID, "%s", request_sentence(status));
-    const char *code = status == 408 ? "TIMEOUT" : status == 414 || status == 431 ? "TOO_LARGE" : err_name(err.code);
-    reply_refusal(request, status, code, err.text);
-    request_finish(request);
-}
-
-const char *request_sentence(int status) {
-    static const struct {
-        int status;
-        const char *text;
-    } table[] = {
-        {400, "malformed request head: a byte is where HTTP/1.1 does not allow it"},
-        {408, "the request head did not come to an end in time"},
-        {414, "the request target is longer than 16384 bytes"},
-        {431, "the request head has more than 32768 bytes or 100 headers"},
-        {501, "this server does not know the request's method"},
-        {505, "this server speaks HTTP/1.1 and HTTP/1.0"},
-    };
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (table[i].status == status)
-            return table[i].text;
-    return "refused";
-}
 
 static void request_reset(struct worker *worker, struct conn *conn) {
     struct http_request *request = &worker->request;
@@ -92,25 +46,78 @@ static void request_adopt_id(struct http_request *request) {
     memcpy(request->id, id, len + 1);
 }
 
-static bool host_allowed(const struct http_server *server, const char *host, size_t len);
+static bool request_host_is(const char *host, size_t len, const char *name) {
+    return strlen(name) == len && strncasecmp(host, name, len) == 0;
+}
 
-/* Our own pages have the origin that the client calls us by, port included: a page on another port of this machine may be
- * anybody's, a server's in a box for one. Everybody else's host must be allowed by name. */
-static bool origin_ok(const struct http_request *request, const char *origin) {
+/* Cuts "name:port", "[name]:port" or either without a port, maybe followed by a path, down to the name. False:
+ * malformed. */
+static bool request_host_name(const char **host, size_t *len) {
+    const char *end = memchr(*host, '/', *len);
+    const char *stop = end ? end : *host + *len, *rest;
+    if (*host < stop && **host == '[') {
+        const char *bracket = memchr(*host, ']', (size_t)(stop - *host));
+        if (!bracket)
+            return false;
+        ++*host;
+        *len = (size_t)(bracket - *host);
+        rest = bracket + 1;
+    } else {
+        const char *colon = memchr(*host, ':', (size_t)(stop - *host));
+        rest = colon ? colon : stop;
+        *len = (size_t)(rest - *host);
+    }
+    /* Only a port may follow the name: [::1].evil.example is a name. */
+    if (!*len || (rest < stop && *rest != ':'))
+        return false;
+    for (const char *c = rest + 1; c < stop; c++)
+        if (*c < '0' || *c > '9')
+            return false;
+    return true;
+}
+
+/* One that the configuration names. */
+static bool request_host_allowed(const struct http_server *server, const char *host, size_t len) {
+    if (!request_host_name(&host, &len))
+        return false;
+    for (const char *const *name = hosts_allowed(server); name && *name; name++)
+        if (request_host_is(host, len, *name))
+            return true;
+    return false;
+}
+
+/* One below a name that the configuration allows with "*.". */
+static bool request_host_below(const struct http_server *server, const char *host, size_t len) {
+    if (!request_host_name(&host, &len))
+        return false;
+    for (const char *const *name = hosts_allowed(server); name && *name; name++) {
+        size_t suffix = (*name)[0] == '*' ? strlen(*name) - 1 : 0; /* with its dot */
+        if (suffix > 1 && len > suffix && request_host_is(host + len - suffix, suffix, *name + 1))
+            return true;
+    }
+    return false;
+}
+
+/* Our own pages have the origin under which the client knows us, including the port: a page on another port of this
+ * machine may come from anywhere, for instance from a server in a box. Any other host must be allowed by name. */
+static bool request_origin_ok(const struct http_request *request, const char *origin) {
     const char *host = strstr(origin, "://");
     if (!host)
         return false;
     host += 3;
-    return (request->host && strcasecmp(host, request->host) == 0) || host_allowed(request->server, host, strlen(host));
+    return (request->host && strcasecmp(host, request->host) == 0) ||
+           request_host_allowed(request->server, host, strlen(host));
 }
 
-/* Browsers also say where a request comes from when there is no Origin: an image, a script, a link. Following a link
- * shows something to the person who follows it; anything else is another site acting through his browser. A page that
- * has an origin of its own because it is sandboxed may have its parts (ROUTE_EMBED). */
+/* Browsers also report where a request comes from if there is no Origin: an image, a script, a link. Following a
+ * link shows something to the person who follows it; anything else is another site acting through their browser. A
+ * sandboxed page, which has an origin of its own, may load its parts (ROUTE_EMBED). */
 static int request_check_site(const struct http_request *request, struct err *err) {
     const char *site = http_header(request, "sec-fetch-site"), *mode = http_header(request, "sec-fetch-mode");
     const char *to = http_header(request, "sec-fetch-dest");
     if (!request->server->config.check_host || request->conn->unix_socket || !site || http_header(request, "origin"))
+        return 0;
+    if (request->own_site)
         return 0;
     if (strcasecmp(site, "none") == 0 || strcasecmp(site, "same-origin") == 0)
         return 0;
@@ -122,55 +129,39 @@ static int request_check_site(const struct http_request *request, struct err *er
     return err_set(err, ERR_DENIED, "this request comes from another site (Sec-Fetch-Site: %.40s)", site);
 }
 
+static bool request_host_ok(const struct http_server *server, const char *host, size_t len) {
+    if (request_host_allowed(server, host, len))
+        return true;
+    if (!request_host_name(&host, &len))
+        return false;
+    for (int i = 0; i < server->listener_count; i++)
+        if (server->listeners[i].host && request_host_is(host, len, server->listeners[i].host))
+            return true;
+    if (request_host_is(host, len, "localhost") || request_host_is(host, len, "::1"))
+        return true;
+    if (len < 7 || strncmp(host, "127.", 4) != 0)
+        return false;
+    for (size_t i = 0; i < len; i++) /* 127.evil.example is a name, not an address */
+        if (host[i] != '.' && (host[i] < '0' || host[i] > '9'))
+            return false;
+    return true;
+}
+
 /* Foreign pages, and names that suddenly resolve to 127.0.0.1, lead browsers to a local server: both show here. */
 static int request_check_host(struct http_request *request, struct err *err) {
     if (!request->server->config.check_host || request->conn->unix_socket)
         return 0;
-    if (request->host && !request_host_ok(request->server, request->host, strlen(request->host)))
+    if (request->own_site)
+        return 0;
+    size_t len = request->host ? strlen(request->host) : 0;
+    if (request->host && !request_host_ok(request->server, request->host, len) &&
+        !request_host_below(request->server, request->host, len))
         return err_set(err, ERR_DENIED, "host '%.200s' is not served here; add it to the allowed hosts", request->host);
     const char *origin = http_header(request, "origin");
-    if (origin && !origin_ok(request, origin))
+    if (origin && !request_origin_ok(request, origin))
         return err_set(err, ERR_DENIED, "origin '%.200s' is not allowed here; add its host to the allowed hosts",
                        origin);
     return 0;
-}
-
-static void request_run(struct http_request *request, char *head, size_t len) {
-    struct err err = {0};
-    int status = head_parse(request, head, len, &err);
-    request_adopt_id(request);
-    if (status) {
-        request->close = true; /* who framed this wrongly may mean anything by the next byte */
-        reply_refusal(request, status, err_name(err.code), err.text);
-        return;
-    }
-    const char *coding = http_header(request, "content-encoding");
-    if (coding && !request->tail &&
-        strcasecmp(coding, "identity") != 0) { /* nothing is unpacked here, so nothing can swell */
-        reply_refusal(request, 415, "INVALID", "Content-Encoding is not supported: send the body as it is");
-        return;
-    }
-    if (request_check_host(request, &err) < 0) {
-        http_reply_error(request, &err);
-        return;
-    }
-    request_route(request);
-    if (request->status)
-        return;
-    if (request_check_site(request, &err) < 0) {
-        http_reply_error(request, &err);
-        return;
-    }
-    if (request->server->config.admit && request->server->config.admit(request, &err) < 0) {
-        http_reply_error(request, &err);
-        return;
-    }
-    if (!(request->route->flags & ROUTE_QUICK) && !worker_relieve_wait(request->worker)) {
-        err_set(&err, ERR_BUSY, "all %u threads are busy; try again later", request->server->config.max_threads);
-        http_reply_error(request, &err);
-        return;
-    }
-    request->route->handle(request);
 }
 
 static void request_route(struct http_request *request) {
@@ -180,6 +171,8 @@ static void request_route(struct http_request *request) {
         return;
     }
     route_find(request->server->tree, request->method, request->path, request->tail, &found);
+    if (!request->located && strncmp(request->path, "/_", 2) == 0)
+        found = (struct route_found){.count = 0};
     request->route = found.route;
     if (found.route) {
         for (size_t i = 0; i < found.count; i++)
@@ -200,12 +193,57 @@ static void request_route(struct http_request *request) {
     reply_refusal(request, 405, "INVALID", text);
 }
 
+static void request_run(struct http_request *request, char *head, size_t len) {
+    struct err err = {0};
+    int status = head_parse(request, head, len, &err);
+    request_adopt_id(request);
+    if (status) {
+        request->close = true; /* after a framing error the next byte may mean anything */
+        reply_refusal(request, status, err_name(err.code), err.text);
+        return;
+    }
+    if (request_check_host(request, &err) < 0) {
+        http_reply_error(request, &err);
+        return;
+    }
+    request_route(request);
+    if (request->status)
+        return;
+    const char *coding = http_header(request, "content-encoding");
+    if (coding && !request->tail && !(request->route->flags & ROUTE_CODED) &&
+        strcasecmp(coding, "identity") != 0) { /* nothing is unpacked here, so nothing can swell */
+        reply_refusal(request, 415, "INVALID", "Content-Encoding is not supported: send the body as it is");
+        return;
+    }
+    if (request_check_site(request, &err) < 0) {
+        http_reply_error(request, &err);
+        return;
+    }
+    if (request->server->config.admit && request->server->config.admit(request, &err) < 0) {
+        http_reply_error(request, &err);
+        return;
+    }
+    if (!(request->route->flags & ROUTE_QUICK) && !worker_relieve_wait(request->worker)) {
+        err_set(&err, ERR_BUSY, "all %u threads are busy; try again later", request->server->config.max_threads);
+        http_reply_error(request, &err);
+        return;
+    }
+    request->route->handle(request);
+}
+
+/* What it was charged for memory goes back. */
+static void request_release(struct http_request *request) {
+    if (request->charged_bytes)
+        atomic_fetch_sub(&request->server->held_bytes, request->charged_bytes);
+    request->charged_bytes = 0;
+}
+
 static void request_finish(struct http_request *request) {
     if (!request->status)
         reply_refusal(request, 500, "INTERNAL", "the request was not answered");
     if (!request->ended && !request->aborted) {
         if (request->chunked && !request->no_body)
-            http_reply_abort(request); /* nobody said that the stream is whole */
+            http_reply_abort(request); /* the handler did not end the stream */
         else
             http_reply_end(request);
     }
@@ -216,11 +254,50 @@ static void request_finish(struct http_request *request) {
         request->server->config.finished(request, request->status, request->bytes_in, request->bytes_out,
                                          clock_us() - request->start_us);
     atomic_store(&request->conn->owner, NULL);
+    splice_end(request);
     arena_done(&request->arena);
     request_release(request);
 }
 
-/* ---- memory ---- */
+void request_serve(struct worker *worker, struct conn *conn, size_t head_start, size_t head_len) {
+    struct http_request *request = &worker->request;
+    request_reset(worker, conn);
+    request->head_end = request->in_at = head_start + head_len;
+    request->in_end = worker->have;
+    request->bytes_in = worker->have - head_start;
+    request_run(request, worker->scratch + head_start, head_len);
+    request_finish(request);
+}
+
+static const char *request_sentence(int status) {
+    static const struct {
+        int status;
+        const char *text;
+    } table[] = {
+        {400, "malformed request head: a byte is where HTTP/1.1 does not allow it"},
+        {408, "the request head did not come to an end in time"},
+        {414, "the request target is longer than 16384 bytes"},
+        {431, "the request head has more than 32768 bytes or 100 headers"},
+        {501, "this server does not know the request's method"},
+        {505, "this server speaks HTTP/1.1 and HTTP/1.0"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].status == status)
+            return table[i].text;
+    return "refused";
+}
+
+void request_refuse(struct worker *worker, struct conn *conn, int status) {
+    struct http_request *request = &worker->request;
+    request_reset(worker, conn);
+    request->bytes_in = worker->have;
+    request->close = true;
+    struct err err;
+    err_set(&err, status == 501 || status == 505 ? ERR_UNSUPPORTED : ERR_INVALID, "%s", request_sentence(status));
+    const char *code = status == 408 ? "TIMEOUT" : status == 414 || status == 431 ? "TOO_LARGE" : err_name(err.code);
+    reply_refusal(request, status, code, err.text);
+    request_finish(request);
+}
 
 int http_hold(struct http_request *request, size_t bytes, struct err *err) {
     struct http_server *server = request->server;
@@ -235,75 +312,6 @@ int http_hold(struct http_request *request, size_t bytes, struct err *err) {
     }
     request->charged_bytes += more;
     return 0;
-}
-
-void request_release(struct http_request *request) {
-    if (request->charged_bytes)
-        atomic_fetch_sub(&request->server->held_bytes, request->charged_bytes);
-    request->charged_bytes = 0;
-}
-
-/* ---- hosts ---- */
-
-static bool host_is(const char *host, size_t len, const char *name) {
-    return strlen(name) == len && strncasecmp(host, name, len) == 0;
-}
-
-static bool host_loopback(const char *host, size_t len) {
-    if (host_is(host, len, "localhost") || host_is(host, len, "::1"))
-        return true;
-    if (len < 7 || strncmp(host, "127.", 4) != 0)
-        return false;
-    for (size_t i = 0; i < len; i++) /* 127.evil.example is a name, not an address */
-        if (host[i] != '.' && (host[i] < '0' || host[i] > '9'))
-            return false;
-    return true;
-}
-
-/* Cuts "name:port", "[name]:port" or either without a port, with a path behind maybe, down to the name. False: malformed. */
-static bool host_name(const char **host, size_t *len) {
-    const char *end = memchr(*host, '/', *len);
-    const char *stop = end ? end : *host + *len, *rest;
-    if (*host < stop && **host == '[') {
-        const char *bracket = memchr(*host, ']', (size_t)(stop - *host));
-        if (!bracket)
-            return false;
-        ++*host;
-        *len = (size_t)(bracket - *host);
-        rest = bracket + 1;
-    } else {
-        const char *colon = memchr(*host, ':', (size_t)(stop - *host));
-        rest = colon ? colon : stop;
-        *len = (size_t)(rest - *host);
-    }
-    /* Behind the name a port, or nothing: [::1].evil.example is a name. */
-    if (!*len || (rest < stop && *rest != ':'))
-        return false;
-    for (const char *c = rest + 1; c < stop; c++)
-        if (*c < '0' || *c > '9')
-            return false;
-    return true;
-}
-
-/* One that the configuration names. */
-static bool host_allowed(const struct http_server *server, const char *host, size_t len) {
-    if (!host_name(&host, &len))
-        return false;
-    for (const char *const *name = hosts_allowed(server); name && *name; name++)
-        if (host_is(host, len, *name))
-            return true;
-    return false;
-}
-
-bool request_host_ok(const struct http_server *server, const char *host, size_t len) {
-    if (host_allowed(server, host, len))
-        return true;
-    if (!host_name(&host, &len))
-        return false;
-    for (int i = 0; i < server->listener_count; i++)
-        if (server->listeners[i].host && host_is(host, len, server->listeners[i].host))
-            return true;
-    return host_loopback(host, len);
 }
 
 bool http_list_has(const char *list, const char *token) {
@@ -392,6 +400,10 @@ const char *http_host(const struct http_request *request) {
     return request->host ? request->host : "";
 }
 
+void http_own_site(struct http_request *request) {
+    request->own_site = true;
+}
+
 bool http_is_tls(const struct http_request *request) {
     return request->conn->tls;
 }
@@ -421,7 +433,7 @@ uid_t http_peer_uid(struct http_request *request) {
 }
 
 /* "10.0.0.7:4711". A client that has reset its connection has no address any more. */
-static void peer_address(int fd, char *text, size_t size) {
+static void request_peer_address(int fd, char *text, size_t size) {
     struct sockaddr_storage address;
     socklen_t len = sizeof address;
     char host[INET6_ADDRSTRLEN] = "?";
@@ -442,7 +454,7 @@ const char *http_peer_text(struct http_request *request) {
     char text[80] = "";
     uid_t uid = conn->unix_socket || conn->loopback ? http_peer_uid(request) : (uid_t)-1;
     if (!conn->unix_socket)
-        peer_address(conn->fd, text, sizeof text);
+        request_peer_address(conn->fd, text, sizeof text);
     size_t used = strlen(text);
     if (uid != (uid_t)-1)
         snprintf(text + used, sizeof text - used, "%suid:%u", used ? " " : "", uid);

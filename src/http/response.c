@@ -1,6 +1,7 @@
-/* Answers of servers in boxes: the byte check of head.c, then llhttp, then what the headers mean for framing, stricter
- * than either. Called by the door to ports and by the fuzzer. Invariant: a body's end is known or the answer is refused;
- * two readings of one answer (length and chunks, two lengths, a coding we do not undo) are a refusal. */
+/* Answers of servers in boxes: the byte check of head.c, then llhttp, then the meaning of headers for framing,
+ * stricter than either. Called by the port proxy and by the fuzzer. Invariant: the end of a body is known, or the
+ * answer is refused. An answer that can be read in two ways (length and chunks, two lengths, a coding that we do not
+ * undo) is refused. */
 #include "http/response.h"
 
 #include <llhttp.h>
@@ -43,8 +44,6 @@ void response_free(struct response *response) {
     free(response);
 }
 
-/* ---- llhttp ---- */
-
 struct answer_parse {
     llhttp_t parser; /* first: callbacks get its address */
     struct response *response;
@@ -52,7 +51,7 @@ struct answer_parse {
     bool complete;
 };
 
-static int on_name(llhttp_t *parser, const char *at, size_t len) {
+static int response_on_name(llhttp_t *parser, const char *at, size_t len) {
     struct answer_parse *parse = (struct answer_parse *)parser;
     struct response *response = parse->response;
     if (response->count >= LIMIT_HEADERS)
@@ -63,7 +62,7 @@ static int on_name(llhttp_t *parser, const char *at, size_t len) {
     return 0;
 }
 
-static int on_value(llhttp_t *parser, const char *at, size_t len) {
+static int response_on_value(llhttp_t *parser, const char *at, size_t len) {
     struct answer_parse *parse = (struct answer_parse *)parser;
     struct response *response = parse->response;
     if (!response->count)
@@ -73,13 +72,14 @@ static int on_value(llhttp_t *parser, const char *at, size_t len) {
     return 0;
 }
 
-static int on_complete(llhttp_t *parser) {
+static int response_on_complete(llhttp_t *parser) {
     ((struct answer_parse *)parser)->complete = true;
     return HPE_PAUSED;
 }
 
-static const llhttp_settings_t answer_settings = {
-    .on_header_field = on_name, .on_header_value = on_value, .on_headers_complete = on_complete};
+static const llhttp_settings_t answer_settings = {.on_header_field = response_on_name,
+                                                  .on_header_value = response_on_value,
+                                                  .on_headers_complete = response_on_complete};
 
 /* "HTTP/1.1 200" and then a space or the line's end. */
 static int response_status(const char *head, struct err *err) {
@@ -91,7 +91,7 @@ static int response_status(const char *head, struct err *err) {
     return 0;
 }
 
-/* Ends every span with a NUL: behind each stands a colon or a CR that nobody needs any more. */
+/* Ends every span with a NUL, over the colon or CR that follows it. */
 static void response_strings(struct answer_parse *parse) {
     struct response *response = parse->response;
     for (size_t i = 0; i < response->count; i++) {
@@ -110,22 +110,23 @@ static void response_strings(struct answer_parse *parse) {
     }
 }
 
-/* ---- what the headers mean ---- */
-
 static int response_framing(struct response *response, bool old, bool is_head, struct err *err) {
     struct response_state *state = response->state;
     uint64_t length = 0;
     unsigned lengths = 0, codings = 0;
+    response->last = old;
     for (size_t i = 0; i < response->count; i++) {
         const struct response_field *field = &response->fields[i];
         if (strcmp(field->name, "content-length") == 0) {
             lengths++;
             if (!text_u64(field->value, INT64_MAX, &length))
-                return err_set(err, ERR_PROTOCOL, "the server in the box sent a Content-Length that is no number");
+                return err_set(err, ERR_PROTOCOL, "the server in the box sent a Content-Length that is not a number");
         } else if (strcmp(field->name, "transfer-encoding") == 0) {
             codings++;
             if (strcasecmp(field->value, "chunked") != 0 || old)
                 return err_set(err, ERR_PROTOCOL, "the server in the box sent a Transfer-Encoding other than chunked");
+        } else if (strcmp(field->name, "connection") == 0 && http_list_has(field->value, "close")) {
+            response->last = true;
         }
     }
     if (lengths > 1 || codings > 1 || (lengths && codings))
@@ -137,6 +138,7 @@ static int response_framing(struct response *response, bool old, bool is_head, s
         state->kind = KIND_NONE;
     else
         state->kind = codings ? KIND_CHUNKED : lengths ? KIND_LENGTH : KIND_CLOSE;
+    response->last |= state->kind == KIND_CLOSE;
     return 0;
 }
 
@@ -147,10 +149,8 @@ static int response_parse(struct response *response, bool is_head, struct err *e
     parse.complete = false;
     response->count = 0;
     char *head = (char *)state->head.data;
-    int result = state->head.len > 13 ? response_status(head, err)
-                                      : err_set(err, ERR_PROTOCOL, "the server in the box does not answer with HTTP");
-    if (result < 0)
-        return result;
+    TRY(state->head.len > 13 ? response_status(head, err)
+                             : err_set(err, ERR_PROTOCOL, "the server in the box does not answer with HTTP"));
     bool old = head[7] == '0';
     llhttp_init(&parse.parser, HTTP_RESPONSE, &answer_settings);
     llhttp_execute(&parse.parser, head, state->head.len);
@@ -161,7 +161,7 @@ static int response_parse(struct response *response, bool is_head, struct err *e
     }
     response->status = llhttp_get_status_code(&parse.parser);
     response_strings(&parse);
-    result = response_framing(response, old, is_head, err);
+    int result = response_framing(response, old, is_head, err);
     if (result == 0 && response->status < 200 && response->status != 101 && ++state->interim > INTERIM_MOST)
         result = err_set(err, ERR_PROTOCOL, "the server in the box sent more than %d interim answers", INTERIM_MOST);
     return result < 0 ? result : 1;
@@ -183,8 +183,7 @@ int response_head(struct response *response, const void *data, size_t len, bool 
                        LIMIT_HEAD_BYTES, LIMIT_HEADERS);
     if (end < 0)
         return err_set(err, ERR_PROTOCOL,
-                       "the server in the box sent a malformed answer: a byte is where HTTP/1.1 does "
-                       "not allow it");
+                       "the server in the box sent a malformed answer: a byte is where HTTP/1.1 does not allow it");
     *ret_used = end ? (size_t)end - before : len;
     if (end == 0)
         return 0;
@@ -199,8 +198,6 @@ const char *response_field(const struct response *response, const char *lower_ca
             return response->fields[i].value;
     return NULL;
 }
-
-/* ---- the body ---- */
 
 ssize_t response_body(struct response *response, const void *data, size_t len, const void **ret_data, size_t *ret_len,
                       struct err *err) {
@@ -219,6 +216,14 @@ ssize_t response_body(struct response *response, const void *data, size_t len, c
     if (state->kind == KIND_LENGTH)
         state->left -= *ret_len;
     return (ssize_t)*ret_len;
+}
+
+uint64_t response_left(const struct response *response) {
+    return response->state->kind == KIND_LENGTH ? response->state->left : 0;
+}
+
+void response_skip(struct response *response, uint64_t bytes) {
+    response->state->left -= bytes < response->state->left ? bytes : response->state->left;
 }
 
 bool response_done(const struct response *response) {

@@ -19,10 +19,44 @@ struct route_node {
     struct route_entry *entries;
 };
 
-static struct route_node *node_child(struct route_node *node, const char *segment, size_t len);
-static int node_add(struct route_node *node, const struct route *route, struct err *err);
-static bool node_match(const struct route_node *node, const char *at, bool tail, struct route_found *found);
-static const struct route *node_method(const struct route_node *node, const char *method);
+static struct route_node *route_node_child(struct route_node *node, const char *segment, size_t len) {
+    struct route_node **at = &node->children;
+    if (segment[0] == '{') {
+        at = len > 4 && memcmp(segment + len - 4, "...}", 4) == 0 ? &node->tail : &node->any;
+    } else {
+        while (*at && ((*at)->len != len || memcmp((*at)->literal, segment, len) != 0))
+            at = &(*at)->sibling;
+    }
+    struct route_node *child = *at;
+    if (child)
+        return child;
+    child = xcalloc(1, sizeof *child);
+    child->literal = segment[0] == '{' ? NULL : xstrndup(segment, len);
+    child->len = len;
+    *at = child;
+    return child;
+}
+
+static const struct route *node_method(const struct route_node *node, const char *method) {
+    for (const struct route_entry *entry = node->entries; entry; entry = entry->next)
+        if (strcmp(entry->route->method, method) == 0)
+            return entry->route;
+    return NULL;
+}
+
+static int route_node_add(struct route_node *node, const struct route *route, struct err *err) {
+    if (route->pattern[0] != '/' || !route->handle)
+        return err_set(err, ERR_INVALID, "route '%s' needs a handler and a pattern that begins with '/'",
+                       route->pattern);
+    const struct route *other = node_method(node, route->method);
+    if (other)
+        return err_set(err, ERR_EXISTS, "routes %s and %s of %s are the same path", other->pattern, route->pattern,
+                       route->method);
+    struct route_entry *entry = xcalloc(1, sizeof *entry);
+    *entry = (struct route_entry){route, node->entries};
+    node->entries = entry;
+    return 0;
+}
 
 int route_tree_new(const struct route *routes, struct route_node **ret_tree, struct err *err) {
     struct route_node *tree = xcalloc(1, sizeof *tree);
@@ -33,12 +67,12 @@ int route_tree_new(const struct route *routes, struct route_node **ret_tree, str
         while (at[0] == '/' && at[1]) {
             size_t len = strcspn(++at, "/");
             params += at[0] == '{';
-            node = node_child(node, at, len);
+            node = route_node_child(node, at, len);
             at += len;
         }
         int result = params > HTTP_PARAMS
                          ? err_set(err, ERR_INVALID, "route %s has too many parameters", route->pattern)
-                         : node_add(node, route, err);
+                         : route_node_add(node, route, err);
         if (result < 0) {
             route_tree_free(tree);
             return result;
@@ -64,10 +98,37 @@ void route_tree_free(struct route_node *tree) {
     free(tree);
 }
 
+/* at is the slash before the next segment, or the end. Falls back to {x} if the literal does not match; the depth is
+ * bounded by the tree, not by the path. */
+static bool route_node_match(const struct route_node *node, const char *at, bool tail, struct route_found *found) {
+    if (!at[0] || (at[0] == '/' && !at[1] && !node->literal && !node->len)) {
+        node = tail ? node->tail : node;
+        found->node = node && node->entries ? node : NULL;
+        return found->node;
+    }
+    const char *segment = at + 1;
+    size_t len = strcspn(segment, "/");
+    for (const struct route_node *child = node->children; child; child = child->sibling)
+        if (child->len == len && memcmp(child->literal, segment, len) == 0) {
+            if (route_node_match(child, segment + len, tail, found))
+                return true;
+            break;
+        }
+    if (!node->any || !len || found->count == HTTP_PARAMS)
+        return false;
+    size_t mine = found->count++;
+    found->params[mine].at = segment;
+    found->params[mine].len = len;
+    if (route_node_match(node->any, segment + len, tail, found))
+        return true;
+    found->count = mine;
+    return false;
+}
+
 void route_find(const struct route_node *tree, const char *method, const char *path, bool tail,
                 struct route_found *found) {
     *found = (struct route_found){.count = 0};
-    if (!node_match(tree, path, tail, found))
+    if (!route_node_match(tree, path, tail, found))
         return;
     found->route = node_method(found->node, method);
     if (!found->route && strcmp(method, "HEAD") == 0)
@@ -76,8 +137,8 @@ void route_find(const struct route_node *tree, const char *method, const char *p
         found->route = node_method(found->node, "ANY");
 }
 
-/* at stands on the slash before the next segment of a target, end behind its last. Where a {x...} begins, or NULL. */
-static const char *node_tail(const struct route_node *node, const char *at, const char *end) {
+/* at is the slash before the next segment of a target, end its end. Where a {x...} begins, or NULL. */
+static const char *route_node_tail(const struct route_node *node, const char *at, const char *end) {
     if (at >= end)
         return NULL;
     if (node->tail)
@@ -86,16 +147,16 @@ static const char *node_tail(const struct route_node *node, const char *at, cons
     size_t len = strcspn(segment, "/?");
     for (const struct route_node *child = node->children; child; child = child->sibling)
         if (child->len == len && memcmp(child->literal, segment, len) == 0) {
-            const char *found = node_tail(child, segment + len, end);
+            const char *found = route_node_tail(child, segment + len, end);
             if (found)
                 return found;
             break;
         }
-    return node->any && len ? node_tail(node->any, segment + len, end) : NULL;
+    return node->any && len ? route_node_tail(node->any, segment + len, end) : NULL;
 }
 
 size_t route_tail(const struct route_node *tree, const char *target) {
-    const char *found = node_tail(tree, target, target + strcspn(target, "?"));
+    const char *found = route_node_tail(tree, target, target + strcspn(target, "?"));
     return found ? (size_t)(found - target) : 0;
 }
 
@@ -106,70 +167,4 @@ void route_allow(const struct route_node *node, struct buf *out) {
         if (strcmp(entry->route->method, "GET") == 0 && !node_method(node, "HEAD"))
             buf_puts(out, ", HEAD");
     }
-}
-
-static struct route_node *node_child(struct route_node *node, const char *segment, size_t len) {
-    struct route_node **at = &node->children;
-    if (segment[0] == '{') {
-        at = len > 4 && memcmp(segment + len - 4, "...}", 4) == 0 ? &node->tail : &node->any;
-    } else {
-        while (*at && ((*at)->len != len || memcmp((*at)->literal, segment, len) != 0))
-            at = &(*at)->sibling;
-    }
-    struct route_node *child = *at;
-    if (child)
-        return child;
-    child = xcalloc(1, sizeof *child);
-    child->literal = segment[0] == '{' ? NULL : xstrndup(segment, len);
-    child->len = len;
-    *at = child;
-    return child;
-}
-
-static int node_add(struct route_node *node, const struct route *route, struct err *err) {
-    if (route->pattern[0] != '/' || !route->handle)
-        return err_set(err, ERR_INVALID, "route '%s' needs a handler and a pattern that begins with '/'",
-                       route->pattern);
-    const struct route *other = node_method(node, route->method);
-    if (other)
-        return err_set(err, ERR_EXISTS, "routes %s and %s of %s are the same path", other->pattern, route->pattern,
-                       route->method);
-    struct route_entry *entry = xcalloc(1, sizeof *entry);
-    *entry = (struct route_entry){route, node->entries};
-    node->entries = entry;
-    return 0;
-}
-
-/* at stands on the slash before the next segment, or at the end. Goes back to {x} where the literal leads nowhere;
- * the depth is that of the tree, not of the path. */
-static bool node_match(const struct route_node *node, const char *at, bool tail, struct route_found *found) {
-    if (!at[0] || (at[0] == '/' && !at[1] && !node->literal && !node->len)) {
-        node = tail ? node->tail : node;
-        found->node = node && node->entries ? node : NULL;
-        return found->node;
-    }
-    const char *segment = at + 1;
-    size_t len = strcspn(segment, "/");
-    for (const struct route_node *child = node->children; child; child = child->sibling)
-        if (child->len == len && memcmp(child->literal, segment, len) == 0) {
-            if (node_match(child, segment + len, tail, found))
-                return true;
-            break;
-        }
-    if (!node->any || !len || found->count == HTTP_PARAMS)
-        return false;
-    size_t mine = found->count++;
-    found->params[mine].at = segment;
-    found->params[mine].len = len;
-    if (node_match(node->any, segment + len, tail, found))
-        return true;
-    found->count = mine;
-    return false;
-}
-
-static const struct route *node_method(const struct route_node *node, const char *method) {
-    for (const struct route_entry *entry = node->entries; entry; entry = entry->next)
-        if (strcmp(entry->route->method, method) == 0)
-            return entry->route;
-    return NULL;
 }

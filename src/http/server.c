@@ -1,7 +1,9 @@
-/* The server: listeners, start, ticking, stop and drain. Called by daemon/main.
+/* The server: listeners, start, ticking, stop and drain, and what can be reconfigured while it serves. Called by
+ * daemon/main.
  *
- * The thread in http_server_run serves nothing: it ticks (time limits of parked connections) and, at stop, drains.
- * Invariant: http_server_run returns only when no worker thread touches the server any more (or says so). */
+ * The thread in http_server_run does not serve requests: it ticks (time limits of parked connections) and, at stop,
+ * drains. Invariant: http_server_run returns only when no worker thread uses the server any more (or returns
+ * TIMEOUT). */
 #include "http/server.h"
 
 #include <errno.h>
@@ -29,71 +31,8 @@
 
 enum { BACKLOG = 4096, STUCK_MS = 5000, GOODBYE_MS = 2000 };
 
-static int server_listen(struct http_server *server, const char *listen_text, struct err *err);
-static int server_prepare(struct http_server *server, struct err *err);
-
-static void config_defaults(struct http_config *config) {
-    const struct {
-        unsigned *value, otherwise;
-    } defaults[] = {
-        {&config->head_timeout_ms, 10000}, {&config->body_timeout_ms, 30000}, {&config->write_timeout_ms, 60000},
-        {&config->idle_timeout_ms, 75000}, {&config->max_connections, 12000}, {&config->max_threads, 4096},
-        {&config->alive_ms, 15000},
-    };
-    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
-        if (!*defaults[i].value)
-            *defaults[i].value = defaults[i].otherwise;
-    if (config->max_threads < 2)
-        config->max_threads = 2; /* one to wait, one to work */
-}
-
-int http_server_new(const char *listen_text, const struct http_config *config, struct http_server **ret_server,
-                    struct err *err) {
-    struct http_server *server = xcalloc(1, sizeof *server);
-    server->config = *config;
-    config_defaults(&server->config);
-    server->epoll = server->stop_event = server->quit_event = server->reserve = -1;
-    server->quit_kind = SOURCE_STOP;
-    for (int i = 0; i < LIST_COUNT; i++)
-        server->lists[i].prev = server->lists[i].next = &server->lists[i];
-    pthread_mutex_init(&server->lock, NULL);
-    cond_init(&server->changed);
-    int result = route_tree_new(config->routes, &server->tree, err);
-    if (result == 0 && config->tls_cert)
-        result =
-            tls_context_new(config->tls_cert, config->tls_key ? config->tls_key : config->tls_cert, &server->tls, err);
-    if (result == 0)
-        result = server_prepare(server, err);
-    if (result == 0)
-        result = server_listen(server, listen_text, err);
-    if (result < 0) {
-        http_server_free(server);
-        return result;
-    }
-    *ret_server = server;
-    return 0;
-}
-
-static int server_prepare(struct http_server *server, struct err *err) {
-    uint8_t random[8];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        return err_errno(err, errno, "random bytes");
-    text_hex(server->id_prefix, random, sizeof random);
-    server->epoll = epoll_create1(EPOLL_CLOEXEC);
-    server->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    server->quit_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    server->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (server->epoll < 0 || server->stop_event < 0 || server->quit_event < 0 || server->reserve < 0)
-        return err_errno(err, errno, "descriptors for the server");
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &server->quit_kind}; /* wakes all: not one-shot */
-    if (epoll_ctl(server->epoll, EPOLL_CTL_ADD, server->quit_event, &event) < 0)
-        return err_errno(err, errno, "epoll");
-    return 0;
-}
-
-/* ---- listening ---- */
-
-static int listen_unix(const struct http_config *config, struct listener *listener, const char *path, struct err *err) {
+static int server_listen_unix(const struct http_config *config, struct listener *listener, const char *path,
+                              struct err *err) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (!*path || strlen(path) >= sizeof address.sun_path)
         return err_set(err, ERR_INVALID, "a socket path has 1 to %zu bytes", sizeof address.sun_path - 1);
@@ -104,7 +43,7 @@ static int listen_unix(const struct http_config *config, struct listener *listen
     struct stat status;
     if (lstat(path, &status) == 0) {
         if (!S_ISSOCK(status.st_mode))
-            return err_set(err, ERR_EXISTS, "'%s' exists and is no socket", path);
+            return err_set(err, ERR_EXISTS, "'%s' exists and is not a socket", path);
         autofd probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (connect(probe, (struct sockaddr *)&address, sizeof address) == 0 || errno != ECONNREFUSED)
             return err_set(err, ERR_BUSY, "another server listens on '%s'", path);
@@ -127,33 +66,23 @@ static int listen_unix(const struct http_config *config, struct listener *listen
     return 0;
 }
 
-/* "HOST:PORT" or "[HOST]:PORT" into its parts. */
-static int split_address(char *text, char **ret_host, char **ret_port, struct err *err) {
-    char *colon = strrchr(text, ':');
+static int server_listen_tcp(struct listener *listener, const char *text, struct err *err) {
+    char copy[300], *host = copy; /* "HOST:PORT" or "[HOST]:PORT" */
+    snprintf(copy, sizeof copy, "%s", text);
+    char *colon = strrchr(copy, ':');
     if (!colon || !colon[1])
-        return err_set(err, ERR_INVALID, "'%s' is not HOST:PORT or unix:PATH", text);
+        return err_set(err, ERR_INVALID, "'%s' is not HOST:PORT or unix:PATH", copy);
     uint64_t number;
     if (!text_u64(colon + 1, 65535, &number)) /* getaddrinfo would take it modulo 65536 */
         return err_set(err, ERR_INVALID, "port '%s' is not a number up to 65535", colon + 1);
     *colon = 0;
-    *ret_port = colon + 1;
-    *ret_host = text;
-    size_t len = strlen(text);
-    if (text[0] == '[' && len > 2 && text[len - 1] == ']') {
-        text[len - 1] = 0;
-        *ret_host = text + 1;
+    size_t len = strlen(copy);
+    if (copy[0] == '[' && len > 2 && copy[len - 1] == ']') {
+        copy[len - 1] = 0;
+        host++;
     }
-    return 0;
-}
-
-static int listen_tcp(struct listener *listener, const char *text, struct err *err) {
-    char copy[300], *host = NULL, *port = NULL;
-    snprintf(copy, sizeof copy, "%s", text);
-    int result = split_address(copy, &host, &port, err);
-    if (result < 0)
-        return result;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
-    int code = getaddrinfo(*host ? host : NULL, port, &hints, &found);
+    int code = getaddrinfo(*host ? host : NULL, colon + 1, &hints, &found);
     if (code)
         return err_set(err, ERR_INVALID, "listen address '%s': %s", text, gai_strerror(code));
     autofd fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -169,7 +98,7 @@ static int listen_tcp(struct listener *listener, const char *text, struct err *e
     return 0;
 }
 
-static char *listener_address(const struct listener *listener) {
+static char *server_listener_address(const struct listener *listener) {
     char *text = NULL;
     if (listener->unix_socket)
         return asprintf(&text, "unix:%s", listener->path) < 0 ? NULL : text;
@@ -183,25 +112,75 @@ static char *listener_address(const struct listener *listener) {
     return asprintf(&text, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port) < 0 ? NULL : text;
 }
 
-static int server_listen(struct http_server *server, const char *listen_text, struct err *err) {
-    char *copy = strdup(listen_text), *rest = copy;
-    int result = 0;
-    for (char *piece; result == 0 && (piece = strsep(&rest, ","));) {
-        if (server->listener_count == HTTP_LISTENERS) {
-            result = err_set(err, ERR_LIMIT, "at most %d listen addresses", HTTP_LISTENERS);
-            break;
+static int server_prepare(struct http_server *server, struct err *err) {
+    uint8_t random[8];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return err_errno(err, errno, "random bytes");
+    text_hex(server->id_prefix, random, sizeof random);
+    server->epoll = epoll_create1(EPOLL_CLOEXEC);
+    server->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->quit_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (server->epoll < 0 || server->stop_event < 0 || server->quit_event < 0 || server->reserve < 0)
+        return err_errno(err, errno, "descriptors for the server");
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &server->quit_kind}; /* wakes all: not one-shot */
+    if (epoll_ctl(server->epoll, EPOLL_CTL_ADD, server->quit_event, &event) < 0)
+        return err_errno(err, errno, "epoll");
+    return 0;
+}
+
+int http_server_new(const char *listen_text, const struct http_config *config, struct http_server **ret_server,
+                    struct err *err) {
+    struct http_server *server = xcalloc(1, sizeof *server);
+    server->config = *config;
+    const struct {
+        unsigned *value, otherwise;
+    } defaults[] = {
+        {&server->config.head_timeout_ms, 10000},  {&server->config.body_timeout_ms, 30000},
+        {&server->config.write_timeout_ms, 60000}, {&server->config.idle_timeout_ms, 75000},
+        {&server->config.max_connections, 12000},  {&server->config.max_threads, 4096},
+        {&server->config.alive_ms, 15000},
+    };
+    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
+        if (!*defaults[i].value)
+            *defaults[i].value = defaults[i].otherwise;
+    if (server->config.max_threads < 2)
+        server->config.max_threads = 2; /* one to wait, one to work */
+    server->epoll = server->stop_event = server->quit_event = server->reserve = -1;
+    server->quit_kind = SOURCE_STOP;
+    for (int i = 0; i < LIST_COUNT; i++)
+        server->lists[i].prev = server->lists[i].next = &server->lists[i];
+    pthread_mutex_init(&server->lock, NULL);
+    cond_init(&server->changed);
+    int result = route_tree_new(config->routes, &server->tree, err);
+    if (result == 0 && config->tls_cert)
+        result =
+            tls_context_new(config->tls_cert, config->tls_key ? config->tls_key : config->tls_cert, &server->tls, err);
+    if (result == 0)
+        result = server_prepare(server, err);
+    if (result == 0) {
+        char *copy = xstrdup(listen_text), *rest = copy;
+        for (char *piece; result == 0 && (piece = strsep(&rest, ","));) {
+            if (server->listener_count == HTTP_LISTENERS) {
+                result = err_set(err, ERR_LIMIT, "at most %d listen addresses", HTTP_LISTENERS);
+                break;
+            }
+            struct listener *listener = &server->listeners[server->listener_count];
+            *listener = (struct listener){.kind = SOURCE_LISTENER, .fd = -1};
+            result = strncmp(piece, "unix:", 5) == 0 ? server_listen_unix(&server->config, listener, piece + 5, err)
+                                                     : server_listen_tcp(listener, piece, err);
+            server->listener_count += result == 0;
         }
-        struct listener *listener = &server->listeners[server->listener_count];
-        *listener = (struct listener){.kind = SOURCE_LISTENER, .fd = -1};
-        result = strncmp(piece, "unix:", 5) == 0 ? listen_unix(&server->config, listener, piece + 5, err)
-                                                 : listen_tcp(listener, piece, err);
-        server->listener_count += result == 0;
+        free(copy);
     }
-    free(copy);
-    if (result < 0)
+    if (result == 0 && !(server->address = server_listener_address(&server->listeners[0])))
+        result = err_set(err, ERR_INTERNAL, "the listen address cannot be read back");
+    if (result < 0) {
+        http_server_free(server);
         return result;
-    server->address = listener_address(&server->listeners[0]);
-    return server->address ? 0 : err_set(err, ERR_INTERNAL, "the listen address cannot be read back");
+    }
+    *ret_server = server;
+    return 0;
 }
 
 const char *http_server_address(const struct http_server *server) {
@@ -211,7 +190,7 @@ const char *http_server_address(const struct http_server *server) {
 /* ---- running ---- */
 
 /* Fine enough for the shortest limit, coarse enough to cost nothing. */
-static int tick_ms(const struct http_config *config) {
+static int server_tick_ms(const struct http_config *config) {
     unsigned shortest =
         config->head_timeout_ms < config->idle_timeout_ms ? config->head_timeout_ms : config->idle_timeout_ms;
     unsigned tick = shortest / 4;
@@ -219,42 +198,13 @@ static int tick_ms(const struct http_config *config) {
 }
 
 /* Waits until no more of `what` are there than of `but`, at most timeout_ms. */
-static bool wait_gone(struct http_server *server, const unsigned *what, const unsigned *but, uint64_t timeout_ms) {
+static bool server_wait_gone(struct http_server *server, const unsigned *what, const unsigned *but,
+                             uint64_t timeout_ms) {
     uint64_t end_ms = clock_ms() + timeout_ms;
-    pthread_mutex_lock(&server->lock);
+    autolock(&server->lock);
     while (*what > *but && clock_ms() < end_ms)
         cond_wait_until(&server->changed, &server->lock, end_ms);
-    bool gone = *what <= *but;
-    pthread_mutex_unlock(&server->lock);
-    return gone;
-}
-
-static void close_listeners(struct http_server *server) {
-    for (int i = 0; i < server->listener_count; i++) {
-        struct listener *listener = &server->listeners[i];
-        struct stat status;
-        if (listener->path && lstat(listener->path, &status) == 0 && status.st_ino == listener->inode &&
-            status.st_dev == listener->device)
-            unlink(listener->path);
-        if (listener->fd >= 0)
-            epoll_ctl(server->epoll, EPOLL_CTL_DEL, listener->fd, NULL);
-        shutdown(listener->fd, SHUT_RDWR); /* refuses newcomers; a worker may still use the number: closed at free */
-    }
-}
-
-static int server_drain(struct http_server *server) {
-    static const unsigned none = 0;
-    close_listeners(server);
-    conn_shutdown_all(server, false);
-    wait_gone(server, &server->connections, &server->lasting, atomic_load(&server->drain_ms));
-    conn_shutdown_all(server, true);
-    if (!wait_gone(server, &server->connections, &none, GOODBYE_MS)) {
-        conn_shutdown_lasting(server);
-        wait_gone(server, &server->connections, &none, STUCK_MS);
-    }
-    atomic_store(&server->quit, true);
-    (void)!write(server->quit_event, &(uint64_t){1}, sizeof(uint64_t));
-    return wait_gone(server, &server->threads, &none, STUCK_MS) ? 0 : -ERR_TIMEOUT;
+    return *what <= *but;
 }
 
 int http_server_run(struct http_server *server) {
@@ -268,10 +218,30 @@ int http_server_run(struct http_server *server) {
             http_server_stop(server, 0);
     struct pollfd stop = {.fd = server->stop_event, .events = POLLIN};
     while (!atomic_load(&server->stopping)) {
-        poll(&stop, 1, tick_ms(&server->config));
+        poll(&stop, 1, server_tick_ms(&server->config));
         conn_expire(server, clock_ms());
     }
-    return server_drain(server);
+    static const unsigned none = 0;
+    for (int i = 0; i < server->listener_count; i++) {
+        struct listener *listener = &server->listeners[i];
+        struct stat status;
+        if (listener->path && lstat(listener->path, &status) == 0 && status.st_ino == listener->inode &&
+            status.st_dev == listener->device)
+            unlink(listener->path);
+        if (listener->fd >= 0)
+            epoll_ctl(server->epoll, EPOLL_CTL_DEL, listener->fd, NULL);
+        shutdown(listener->fd, SHUT_RDWR); /* refuses newcomers; a worker may still use the number: closed at free */
+    }
+    conn_shutdown_all(server, false);
+    server_wait_gone(server, &server->connections, &server->lasting, atomic_load(&server->drain_ms));
+    conn_shutdown_all(server, true);
+    if (!server_wait_gone(server, &server->connections, &none, GOODBYE_MS)) {
+        conn_shutdown_lasting(server);
+        server_wait_gone(server, &server->connections, &none, STUCK_MS);
+    }
+    atomic_store(&server->quit, true);
+    (void)!write(server->quit_event, &(uint64_t){1}, sizeof(uint64_t));
+    return server_wait_gone(server, &server->threads, &none, STUCK_MS) ? 0 : -ERR_TIMEOUT;
 }
 
 void http_server_stop(struct http_server *server, unsigned drain_ms) {
@@ -282,6 +252,22 @@ void http_server_stop(struct http_server *server, unsigned drain_ms) {
 
 bool http_server_stopping(const struct http_server *server) {
     return atomic_load(&server->stopping);
+}
+
+/* The names it answers to. Lists are read without a lock, so none is freed before the server; each change makes one. */
+struct host_list {
+    struct host_list *before;
+    const char **names;
+};
+
+static void server_hosts_free(struct http_server *server) {
+    for (struct host_list *list = atomic_load(&server->hosts), *before; list; list = before) {
+        before = list->before;
+        for (const char **name = list->names; *name; name++)
+            free((char *)(uintptr_t)*name);
+        free(list->names);
+        free(list);
+    }
 }
 
 void http_server_free(struct http_server *server) {
@@ -300,7 +286,7 @@ void http_server_free(struct http_server *server) {
     fd_close(&server->reserve);
     route_tree_free(server->tree);
     tls_context_free(server->tls);
-    hosts_free(server);
+    server_hosts_free(server);
     pthread_mutex_destroy(&server->lock);
     pthread_cond_destroy(&server->changed);
     free(server->address);
@@ -317,4 +303,57 @@ void http_server_count(struct http_server *server, struct http_counts *ret_count
     pthread_mutex_unlock(&server->lock);
     ret_counts->requests = atomic_load(&server->requests);
     ret_counts->held_bytes = atomic_load(&server->held_bytes);
+}
+
+/* ---- what can change while it serves ---- */
+
+static struct host_list *server_host_list_new(const char *const *names, struct host_list *before) {
+    struct host_list *list = xcalloc(1, sizeof *list);
+    size_t count = 0;
+    while (names && names[count])
+        count++;
+    list->names = xcalloc(count + 1, sizeof *list->names);
+    for (size_t i = 0; i < count; i++)
+        list->names[i] = xstrdup(names[i]);
+    list->before = before;
+    return list;
+}
+
+static bool server_same_names(const char *const *a, const char *const *b) {
+    for (; a && *a && b && *b; a++, b++)
+        if (strcmp(*a, *b) != 0)
+            return false;
+    return !(a && *a) && !(b && *b);
+}
+
+const char *const *hosts_allowed(const struct http_server *server) {
+    const struct host_list *list = atomic_load(&server->hosts);
+    return list ? list->names : server->config.allowed_hosts;
+}
+
+/* Connections keep the certificate that they began with. */
+int http_server_configure(struct http_server *server, const char *tls_cert, const char *tls_key,
+                          const char *const *allowed_hosts, struct err *err) {
+    struct ssl_ctx_st *fresh = NULL;
+    if (tls_cert && server->tls) {
+        TRY(tls_context_new(tls_cert, tls_key, &fresh, err));
+    }
+    if (fresh) {
+        pthread_mutex_lock(&server->lock);
+        struct ssl_ctx_st *old = server->tls;
+        server->tls = fresh;
+        pthread_mutex_unlock(&server->lock);
+        tls_context_free(old);
+    }
+    if (!server_same_names(hosts_allowed(server), allowed_hosts))
+        atomic_store(&server->hosts, server_host_list_new(allowed_hosts, atomic_load(&server->hosts)));
+    return 0;
+}
+
+int http_tls_check(const char *cert, const char *key, struct err *err) {
+    struct ssl_ctx_st *context = NULL;
+    int result = tls_context_new(cert, key, &context, err);
+    if (result == 0)
+        tls_context_free(context);
+    return result;
 }

@@ -1,6 +1,6 @@
-/* TLS by OpenSSL 3, over non-blocking sockets. Called by conn.c and server.c; nobody else knows that there is TLS.
+/* TLS by OpenSSL 3, over non-blocking sockets. Called by conn.c and server.c; no other file knows of TLS.
  *
- * The handshake happens inside the first reads. Invariant: buffers are released between records
+ * The handshake happens during the first reads. Invariant: buffers are released between records
  * (SSL_MODE_RELEASE_BUFFERS), or idle connections would cost 34 KB more each. */
 #include <errno.h>
 #include <openssl/err.h>
@@ -20,25 +20,22 @@ static int tls_fail(SSL_CTX *context, const char *what, const char *path, struct
 }
 
 /* Browsers offer h2 first; without an answer some would guess. */
-static int tls_choose(SSL *tls, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
-                      unsigned in_len, void *unused) {
-    (void)tls;
-    (void)unused;
+static int tls_choose(SSL *, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
+                      unsigned in_len, void *) {
     static const unsigned char ours[] = "\x08http/1.1";
     int result = SSL_select_next_proto((unsigned char **)out, out_len, ours, sizeof ours - 1, in, in_len);
     return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/* Whoever can read the key can be us. A group may: that is how machines share one among services. */
+/* A reader of the key can impersonate us. A group may read it: that is how services share one. */
 static int tls_key_private(const char *key, struct err *err) {
     struct stat status;
     if (stat(key, &status) < 0)
         return err_errno(err, errno, "TLS key '%s'", key);
     if (status.st_mode & (S_IROTH | S_IWOTH | S_IWGRP))
         return err_set(err, ERR_DENIED,
-                       "TLS key '%s' can be read by everybody or written by others (mode %03o): "
-                       "chmod 600 it",
-                       key, (unsigned)status.st_mode & 0777);
+                       "TLS key '%s' can be read by all users or written by others (mode %03o): chmod 600 it", key,
+                       (unsigned)status.st_mode & 0777);
     return 0;
 }
 

@@ -1,18 +1,20 @@
-/* The threads: all wait in one epoll; the one that gets an event serves it to its end and comes back. No hand-over.
+/* The threads: all wait in one epoll; the one that gets an event serves it completely and comes back. No hand-off
+ * between threads.
  *
  * Rules
- * 1. server->waiting counts threads in epoll_wait or on their way. Whoever leaves it and may block first calls
- *    worker_relieve, which starts a thread when nobody is left. So somebody waits always, except when max_threads are
- *    all blocked: then requests queue in the kernel, and after HTTP_STARVED_MS the last thread answers 503.
- * 2. A thread takes a few events at once and serves them in turn. worker_relieve gives the unserved ones back by arming
- *    them again: nobody waits behind a blocked thread.
- * 3. Waiting threads beyond HTTP_KEEP_THREADS end when idle. The kernel wakes the last to wait first, so they do. */
+ * 1. server->waiting counts threads in epoll_wait or on their way. A thread that leaves it and may block first
+ *    calls worker_relieve, which starts a thread if none is left. So a thread is always waiting, except when
+ *    max_threads are all blocked: then requests queue in the kernel, and after HTTP_STARVED_MS the last thread
+ *    answers 503.
+ * 2. A thread takes a few events at once and serves them in turn. worker_relieve gives the unserved ones back by
+ *    arming them again, so that none waits for a blocked thread.
+ * 3. Waiting threads beyond HTTP_KEEP_THREADS exit when idle. The kernel wakes the last to wait first, so some do
+ *    become idle. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -25,22 +27,6 @@
 
 static void worker_accept(struct worker *worker, struct listener *listener);
 
-static void worker_serve(struct worker *worker) {
-    while (worker->event_at < worker->event_count) {
-        void *source = worker->events[worker->event_at++].data.ptr;
-        switch (*(uint8_t *)source) {
-        case SOURCE_CONN:
-            conn_event(worker, source);
-            break;
-        case SOURCE_LISTENER:
-            worker_accept(worker, source);
-            break;
-        default:
-            break;
-        }
-    }
-}
-
 /* True when this thread, idle for a while, is one too many; it is then no longer counted as waiting. */
 static bool worker_surplus(struct http_server *server) {
     int waiting = atomic_load(&server->waiting);
@@ -48,16 +34,6 @@ static bool worker_surplus(struct http_server *server) {
         if (atomic_compare_exchange_weak(&server->waiting, &waiting, waiting - 1))
             return true;
     return false;
-}
-
-static void worker_wait_again(struct http_server *server) {
-    atomic_fetch_add(&server->waiting, 1);
-    if (!atomic_load(&server->starved_since_ms))
-        return;
-    pthread_mutex_lock(&server->lock);
-    atomic_store(&server->starved_since_ms, 0);
-    pthread_cond_broadcast(&server->changed);
-    pthread_mutex_unlock(&server->lock);
 }
 
 static void worker_loop(struct worker *worker) {
@@ -76,8 +52,26 @@ static void worker_loop(struct worker *worker) {
         worker->batch = worker->batch * 2 < HTTP_EVENTS ? worker->batch * 2 : HTTP_EVENTS;
         worker->event_at = 0;
         worker->event_count = n < 0 ? 0 : n;
-        worker_serve(worker);
-        worker_wait_again(server);
+        while (worker->event_at < worker->event_count) {
+            void *source = worker->events[worker->event_at++].data.ptr;
+            switch (*(uint8_t *)source) {
+            case SOURCE_CONN:
+                conn_event(worker, source);
+                break;
+            case SOURCE_LISTENER:
+                worker_accept(worker, source);
+                break;
+            default:
+                break;
+            }
+        }
+        atomic_fetch_add(&server->waiting, 1);
+        if (atomic_load(&server->starved_since_ms)) {
+            pthread_mutex_lock(&server->lock);
+            atomic_store(&server->starved_since_ms, 0);
+            pthread_cond_broadcast(&server->changed);
+            pthread_mutex_unlock(&server->lock);
+        }
     }
 }
 
@@ -92,11 +86,10 @@ static void *worker_main(void *argument) {
     buf_done(&worker->out);
     buf_done(&worker->extra);
     munmap(worker, sizeof *worker);
-    tls_thread_end(); /* before the last count: after it the process may end, and nobody would free what OpenSSL keeps */
-    pthread_mutex_lock(&server->lock);
+    tls_thread_end(); /* before the last count: after it the process may exit without freeing OpenSSL's memory */
+    autolock(&server->lock);
     server->threads--;
     pthread_cond_broadcast(&server->changed);
-    pthread_mutex_unlock(&server->lock);
     return NULL;
 }
 
@@ -123,20 +116,6 @@ int worker_start_locked(struct http_server *server) {
     return -error;
 }
 
-/* ---- relief ---- */
-
-static void worker_give_back(struct worker *worker) {
-    if (worker->event_at < worker->event_count)
-        worker->batch = 1; /* handlers here block: giving back costs more than fetching singly */
-    while (worker->event_at < worker->event_count) {
-        void *source = worker->events[worker->event_at++].data.ptr;
-        if (*(uint8_t *)source == SOURCE_CONN)
-            conn_arm(worker->server, source, ((struct conn *)source)->fd, EPOLL_CTL_MOD);
-        else if (*(uint8_t *)source == SOURCE_LISTENER)
-            conn_arm(worker->server, source, ((struct listener *)source)->fd, EPOLL_CTL_MOD);
-    }
-}
-
 void worker_rest(struct worker *worker) {
     size_t used = offsetof(struct worker, scratch) +
                   (worker->have > worker->request.in_end ? worker->have : worker->request.in_end);
@@ -149,7 +128,15 @@ bool worker_relieve(struct worker *worker) {
     struct http_server *server = worker->server;
     if (worker->relieved)
         return true;
-    worker_give_back(worker);
+    if (worker->event_at < worker->event_count)
+        worker->batch = 1; /* handlers here block: giving back costs more than fetching singly */
+    while (worker->event_at < worker->event_count) {
+        void *source = worker->events[worker->event_at++].data.ptr;
+        if (*(uint8_t *)source == SOURCE_CONN)
+            conn_arm(worker->server, source, ((struct conn *)source)->fd, EPOLL_CTL_MOD);
+        else if (*(uint8_t *)source == SOURCE_LISTENER)
+            conn_arm(worker->server, source, ((struct listener *)source)->fd, EPOLL_CTL_MOD);
+    }
     worker->relieved = true;
     if (atomic_load(&server->waiting) <= 0) {
         pthread_mutex_lock(&server->lock);
@@ -164,8 +151,9 @@ bool worker_relieve_wait(struct worker *worker) {
     struct http_server *server = worker->server;
     if (worker_relieve(worker))
         return true;
-    pthread_mutex_lock(&server->lock);
-    /* Set before looking at `waiting`; who comes back does it the other way round, so one of us sees the other. */
+    autolock(&server->lock);
+    /* Set before looking at `waiting`; a returning thread does it the other way round, so one of the two sees the
+     * other. */
     if (!atomic_load(&server->starved_since_ms))
         atomic_store(&server->starved_since_ms, clock_ms());
     uint64_t end_ms = atomic_load(&server->starved_since_ms) + HTTP_STARVED_MS;
@@ -173,31 +161,27 @@ bool worker_relieve_wait(struct worker *worker) {
         cond_wait_until(&server->changed, &server->lock, end_ms);
     }
     worker->relieved = atomic_load(&server->waiting) > 0;
-    pthread_mutex_unlock(&server->lock);
     return worker->relieved;
 }
-
-/* ---- accepting ---- */
 
 static const char refusal[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
                               "Content-Length: 76\r\nConnection: close\r\nX-Request-Id: none\r\nRetry-After: 1\r\n\r\n"
                               "{\"error\":{\"code\":\"BUSY\",\"message\":\"too many connections; try again later\"}}\n";
 
-/* Without a descriptor left nobody can even be told: the reserve makes room to accept and drop one, so that the
- * listener does not stay readable for ever and burn a core. */
-static bool accept_starved(struct worker *worker, struct listener *listener) {
+/* Without a free descriptor not even a refusal can be sent: closing the reserve allows to accept and drop one, so
+ * that the listener does not stay readable forever and burn a core. */
+static bool worker_accept_starved(struct worker *worker, struct listener *listener) {
     struct http_server *server = worker->server;
-    pthread_mutex_lock(&server->lock);
+    autolock(&server->lock);
     fd_close(&server->reserve);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     bool more = fd >= 0;
     fd_close(&fd);
     server->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    pthread_mutex_unlock(&server->lock);
     return more;
 }
 
-static bool address_loopback(const struct sockaddr_storage *address) {
+static bool worker_address_loopback(const struct sockaddr_storage *address) {
     if (address->ss_family == AF_INET)
         return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
     if (address->ss_family != AF_INET6)
@@ -213,7 +197,7 @@ static void worker_accept(struct worker *worker, struct listener *listener) {
         socklen_t size = sizeof address;
         int fd = accept4(listener->fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
-            if (!accept_starved(worker, listener))
+            if (!worker_accept_starved(worker, listener))
                 break;
             continue;
         }
@@ -232,7 +216,8 @@ static void worker_accept(struct worker *worker, struct listener *listener) {
             close(fd);
             continue;
         }
-        conn_new(server, fd, listener->unix_socket, address_loopback(&address), server->tls && !listener->unix_socket);
+        conn_new(server, fd, listener->unix_socket, worker_address_loopback(&address),
+                 server->tls && !listener->unix_socket);
     }
     conn_arm(server, listener, listener->fd, EPOLL_CTL_MOD);
 }

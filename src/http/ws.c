@@ -1,5 +1,9 @@
-/* The server's end of a WebSocket, for handlers: the handshake, and sends that wait within the server's patience. Messages
- * are websocket.c's. One thread per socket. Invariant: ws_close ends within CLOSE_MS, whatever the client does. */
+/* A connection after 101, for handlers: a tunnel, whose bytes are passed on to another server, or the server's end
+ * of a WebSocket: the handshake, and sends that wait as long as the server's limits allow. websocket.c has the
+ * messages. One thread per socket.
+ * Invariants: 1. Once 101 is sent, nothing takes the client's bytes for requests, and the connection ends with the
+ * handler.
+ * 2. ws_close returns within CLOSE_MS, whatever the client does. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -12,67 +16,50 @@
 
 enum { CLOSE_MS = 1000, KEY_BYTES = 24 };
 
+/* Answers 101 with the headers that were put before. */
+static int ws_switch(struct http_request *request, struct err *err) {
+    if (request->status)
+        return err_set(err, ERR_INTERNAL, "the request was already answered");
+    int result = http_reply_begin(request, 101, NULL, 0) ?: http_reply_end(request);
+    reply_upgraded(request);
+    return result < 0 ? err_set(err, ERR_GONE, "the client went away") : 0;
+}
+
+int http_tunnel(struct http_request *request, struct err *err) {
+    if (strcmp(request->method, "GET") != 0 || request->http10 || !request->upgrade || !body_done(request))
+        return err_set(err, ERR_INVALID, "an upgrade is a GET of HTTP/1.1 without a body, with Connection: Upgrade");
+    return ws_switch(request, err);
+}
+
+ssize_t http_tunnel_read(struct http_request *request, void *data, size_t len) {
+    size_t have = request->in_end - request->in_at;
+    if (have) { /* came with the request */
+        size_t n = have < len ? have : len;
+        memcpy(data, request->worker->scratch + request->in_at, n);
+        request->in_at += n;
+        return (ssize_t)n;
+    }
+    short events;
+    ssize_t n = conn_recv(request->conn, data, len, &events);
+    if (n == -EAGAIN)
+        return 0;
+    if (n <= 0)
+        return -ERR_GONE;
+    request->bytes_in += (uint64_t)n;
+    return n;
+}
+
+int http_tunnel_write(struct http_request *request, const void *data, size_t len) {
+    struct iovec part = {(void *)(uintptr_t)data, len};
+    request->bytes_out += len;
+    return conn_send(request->worker, request->conn, &part, 1, 0);
+}
+
 struct ws {
     struct http_request *request;
     struct websocket *websocket;
     short events; /* that a write waits for */
 };
-
-static ssize_t ws_read(void *user, void *data, size_t len, struct err *err);
-static ssize_t ws_write(void *user, const struct iovec *parts, int count, struct err *err);
-static int ws_shake(struct http_request *request, struct err *err);
-
-int ws_accept(struct http_request *request, size_t max_message, struct ws **ret_ws, struct err *err) {
-    int result = ws_shake(request, err);
-    if (result < 0)
-        return result;
-    struct ws *ws = xcalloc(1, sizeof *ws);
-    const struct websocket_io io = {
-        .read = ws_read, .write = ws_write, .gathers = request->conn->tls != NULL, .peer = "the client"};
-    *ws = (struct ws){.request = request, .websocket = websocket_new(&io, ws, max_message), .events = POLLOUT};
-    *ret_ws = ws;
-    return 0;
-}
-
-struct websocket *ws_websocket(struct ws *ws) {
-    return ws->websocket;
-}
-
-void ws_limit(struct ws *ws, size_t max_message) {
-    websocket_limit(ws->websocket, max_message);
-}
-
-/* ---- handshake ---- */
-
-static int ws_shake(struct http_request *request, struct err *err) {
-    const char *upgrade = http_header(request, "upgrade"), *key = http_header(request, "sec-websocket-key");
-    const char *version = http_header(request, "sec-websocket-version");
-    if (strcmp(request->method, "GET") != 0 || request->http10 || !request->upgrade || !upgrade ||
-        !http_list_has(upgrade, "websocket"))
-        return err_set(err, ERR_INVALID, "this path wants a WebSocket: GET with Upgrade: websocket");
-    if (!version || strcmp(version, "13") != 0)
-        return err_set(err, ERR_INVALID, "Sec-WebSocket-Version must be 13");
-    autobuf nonce = {0};
-    buf_init(&nonce, 64);
-    if (!key || strlen(key) != KEY_BYTES || !text_unbase64(&nonce, key, KEY_BYTES) || nonce.len != 16)
-        return err_set(err, ERR_INVALID, "Sec-WebSocket-Key must be 16 bytes in base64");
-    if (!body_done(request))
-        return err_set(err, ERR_INVALID, "a WebSocket request has no body");
-    if (request->status)
-        return err_set(err, ERR_INTERNAL, "the request was answered before");
-    char answer[32];
-    websocket_accept(key, answer);
-    http_reply_header(request, "Upgrade", "websocket");
-    http_reply_header(request, "Connection", "Upgrade");
-    http_reply_header(request, "Sec-WebSocket-Accept", answer);
-    int result = http_reply_begin(request, 101, NULL, 0);
-    if (result == 0)
-        result = http_reply_end(request);
-    reply_upgraded(request);
-    return result < 0 ? err_set(err, ERR_GONE, "the client went away") : 0;
-}
-
-/* ---- bytes ---- */
 
 static ssize_t ws_read(void *user, void *data, size_t len, struct err *err) {
     struct ws *ws = user;
@@ -91,7 +78,42 @@ static ssize_t ws_write(void *user, const struct iovec *parts, int count, struct
     return sent;
 }
 
-/* ---- what waits ---- */
+int ws_accept(struct http_request *request, size_t max_message, struct ws **ret_ws, struct err *err) {
+
+    const char *upgrade = http_header(request, "upgrade"), *key = http_header(request, "sec-websocket-key");
+    const char *version = http_header(request, "sec-websocket-version");
+    if (strcmp(request->method, "GET") != 0 || request->http10 || !request->upgrade || !upgrade ||
+        !http_list_has(upgrade, "websocket"))
+        return err_set(err, ERR_INVALID, "this path wants a WebSocket: GET with Upgrade: websocket");
+    if (!version || strcmp(version, "13") != 0)
+        return err_set(err, ERR_INVALID, "Sec-WebSocket-Version must be 13");
+    autobuf nonce = {0};
+    buf_init(&nonce, 64);
+    if (!key || strlen(key) != KEY_BYTES || !text_unbase64(&nonce, key, KEY_BYTES) || nonce.len != 16)
+        return err_set(err, ERR_INVALID, "Sec-WebSocket-Key must be 16 bytes in base64");
+    if (!body_done(request))
+        return err_set(err, ERR_INVALID, "a WebSocket request has no body");
+    char answer[32];
+    websocket_accept(key, answer);
+    http_reply_header(request, "Upgrade", "websocket");
+    http_reply_header(request, "Connection", "Upgrade");
+    http_reply_header(request, "Sec-WebSocket-Accept", answer);
+    TRY(ws_switch(request, err));
+    struct ws *ws = xcalloc(1, sizeof *ws);
+    const struct websocket_io io = {
+        .read = ws_read, .write = ws_write, .gathers = request->conn->tls != NULL, .peer = "the client"};
+    *ws = (struct ws){.request = request, .websocket = websocket_new(&io, ws, max_message), .events = POLLOUT};
+    *ret_ws = ws;
+    return 0;
+}
+
+struct websocket *ws_websocket(struct ws *ws) {
+    return ws->websocket;
+}
+
+void ws_limit(struct ws *ws, size_t max_message) {
+    websocket_limit(ws->websocket, max_message);
+}
 
 static int ws_wait(struct ws *ws, struct err *err) {
     struct http_request *request = ws->request;

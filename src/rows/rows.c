@@ -13,16 +13,20 @@
 #include "base/limits.h"
 #include "base/text.h"
 
-static int rows_scan(const char *data, size_t len, struct err *err);
 static int rows_object(json_t *object, const struct row *fields, const char *where, struct arena *arena, void *args,
                        struct err *err);
 
 int rows_load(const char *data, size_t len, json_t **ret_root, struct err *err) {
     if (len > LIMIT_JSON_BYTES)
         return err_set(err, ERR_TOO_LARGE, "a JSON body holds at most %u bytes", LIMIT_JSON_BYTES);
-    int failed = rows_scan(data, len, err);
-    if (failed)
-        return failed;
+    switch (json_measure(data, len, LIMIT_JSON_DEPTH, LIMIT_JSON_VALUES)) {
+    case JSON_DEEP:
+        return err_set(err, ERR_INVALID, "the JSON is nested deeper than %u levels", LIMIT_JSON_DEPTH);
+    case JSON_MANY:
+        return err_set(err, ERR_TOO_LARGE, "the JSON holds more than %u values", LIMIT_JSON_VALUES);
+    case JSON_FITS:
+        break;
+    }
     json_error_t why;
     json_t *root =
         len ? json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why) : json_object();
@@ -48,18 +52,6 @@ int rows_parse(const char *data, size_t len, const struct row *fields, struct ar
     failed = rows_bind(root, fields, arena, ret_args, err);
     json_decref(root);
     return failed;
-}
-
-static int rows_scan(const char *data, size_t len, struct err *err) {
-    switch (json_measure(data, len, LIMIT_JSON_DEPTH, LIMIT_JSON_VALUES)) {
-    case JSON_DEEP:
-        return err_set(err, ERR_INVALID, "the JSON is nested deeper than %u levels", LIMIT_JSON_DEPTH);
-    case JSON_MANY:
-        return err_set(err, ERR_TOO_LARGE, "the JSON holds more than %u values", LIMIT_JSON_VALUES);
-    case JSON_FITS:
-        break;
-    }
-    return 0;
 }
 
 /* ---- one value ---- */
@@ -119,13 +111,6 @@ static int rows_put_mode(const struct row *field, const char *where, const char 
         return err_set(err, ERR_INVALID, "'%s%s' must be an octal mode such as 0644, not '%.20s'", where, field->name,
                        text);
     return rows_put_number(field, where, mode, args, err);
-}
-
-static int rows_put_real(const struct row *field, const char *where, double value, void *args, struct err *err) {
-    if (!(value >= (double)field->min && value <= (double)field->max))
-        return rows_range(field, where, err);
-    *(struct row_real *)((char *)args + field->offset) = (struct row_real){.has = true, .value = value};
-    return 0;
 }
 
 /* ---- lists ---- */
@@ -212,53 +197,10 @@ static int rows_objects(const struct row *field, const char *where, json_t *valu
 
 /* ---- objects ---- */
 
-static int rows_integer(const struct row *field, const char *where, json_t *value, void *args, struct err *err) {
-    if (!json_is_integer(value))
-        return rows_wrong(field, where, "an integer", value, err);
-    if (json_integer_value(value) < 0)
-        return rows_range(field, where, err);
-    return rows_put_number(field, where, (uint64_t)json_integer_value(value), args, err);
-}
-
-static int rows_name(const struct row *field, const char *where, json_t *value, struct arena *arena, void *args,
-                     struct err *err) {
-    char digits[32];
-    if (json_is_integer(value)) {
-        int n = snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(value));
-        return rows_put_text(field, where, digits, (size_t)n, arena, args, err);
-    }
-    if (!json_is_string(value))
-        return rows_wrong(field, where, "a string or an integer", value, err);
-    return rows_put_text(field, where, json_string_value(value), json_string_length(value), arena, args, err);
-}
-
-static int rows_scalar(const struct row *field, const char *where, json_t *value, struct arena *arena, void *args,
-                       struct err *err) {
-    switch (field->type) {
-    case ROW_INT:
-        return rows_integer(field, where, value, args, err);
-    case ROW_TEXT_OR_INT:
-        return rows_name(field, where, value, arena, args, err);
-    case ROW_REAL:
-        if (!json_is_number(value))
-            return rows_wrong(field, where, "a number", value, err);
-        return rows_put_real(field, where, json_number_value(value), args, err);
-    case ROW_BOOL:
-        if (!json_is_boolean(value))
-            return rows_wrong(field, where, "true or false", value, err);
-        *(bool *)((char *)args + field->offset) = json_is_true(value);
-        return 0;
-    default:
-        if (!json_is_string(value))
-            return rows_wrong(field, where, "a string", value, err);
-        if (field->type == ROW_MODE)
-            return rows_put_mode(field, where, json_string_value(value), args, err);
-        return rows_put_text(field, where, json_string_value(value), json_string_length(value), arena, args, err);
-    }
-}
-
 static int rows_value(const struct row *field, const char *where, json_t *value, struct arena *arena, void *args,
                       struct err *err) {
+    char *at = (char *)args + field->offset, digits[32];
+    double real = json_number_value(value);
     switch (field->type) {
     case ROW_TEXTS:
         return rows_texts(field, where, value, arena, args, err);
@@ -269,11 +211,40 @@ static int rows_value(const struct row *field, const char *where, json_t *value,
     case ROW_OBJECT:
         if (!json_is_object(value))
             return rows_wrong(field, where, "an object", value, err);
-        return rows_object(value, field->fields, arena_printf(arena, "%s%s.", where, field->name), arena,
-                           (char *)args + field->offset, err);
+        return rows_object(value, field->fields, arena_printf(arena, "%s%s.", where, field->name), arena, at, err);
+    case ROW_INT:
+        if (!json_is_integer(value))
+            return rows_wrong(field, where, "an integer", value, err);
+        if (json_integer_value(value) < 0)
+            return rows_range(field, where, err);
+        return rows_put_number(field, where, (uint64_t)json_integer_value(value), args, err);
+    case ROW_REAL:
+        if (!json_is_number(value))
+            return rows_wrong(field, where, "a number", value, err);
+        if (!(real >= (double)field->min && real <= (double)field->max))
+            return rows_range(field, where, err);
+        *(struct row_real *)at = (struct row_real){.has = true, .value = real};
+        return 0;
+    case ROW_BOOL:
+        if (!json_is_boolean(value))
+            return rows_wrong(field, where, "true or false", value, err);
+        *(bool *)at = json_is_true(value);
+        return 0;
+    case ROW_TEXT_OR_INT:
+        if (json_is_integer(value)) {
+            int n = snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(value));
+            return rows_put_text(field, where, digits, (size_t)n, arena, args, err);
+        }
+        break;
     default:
-        return rows_scalar(field, where, value, arena, args, err);
+        break;
     }
+    if (!json_is_string(value))
+        return rows_wrong(field, where, field->type == ROW_TEXT_OR_INT ? "a string or an integer" : "a string", value,
+                          err);
+    if (field->type == ROW_MODE)
+        return rows_put_mode(field, where, json_string_value(value), args, err);
+    return rows_put_text(field, where, json_string_value(value), json_string_length(value), arena, args, err);
 }
 
 static void rows_fallback(const struct row *field, void *args) {
@@ -292,11 +263,6 @@ static int rows_base64(const struct row *field, const char *where, json_t *value
     return rows_put_text(field, where, bytes.len ? (const char *)bytes.data : "", bytes.len, arena, args, err);
 }
 
-static bool rows_is_base64(json_t *object, const struct row *fields) {
-    const char *encoding = json_string_value(json_object_get(object, ROW_ENCODING));
-    return encoding && !strcmp(encoding, "base64") && rows_find(fields, ROW_ENCODING, strlen(ROW_ENCODING));
-}
-
 static int rows_object(json_t *object, const struct row *fields, const char *where, struct arena *arena, void *args,
                        struct err *err) {
     const char *key;
@@ -309,7 +275,8 @@ static int rows_object(json_t *object, const struct row *fields, const char *whe
         if (!(end->flags & ROW_LENIENT) && !rows_find(fields, key, key_len))
             return rows_unknown(fields, "field", arena_printf(arena, "%s%s", where, key), err);
     }
-    bool base64 = rows_is_base64(object, fields);
+    const char *encoding = json_string_value(json_object_get(object, ROW_ENCODING));
+    bool base64 = encoding && !strcmp(encoding, "base64") && rows_find(fields, ROW_ENCODING, strlen(ROW_ENCODING));
     for (const struct row *field = fields; field->name; field++) {
         value = json_object_get(object, field->name);
         if (json_is_null(value) && !(field->flags & ROW_REQUIRED))
@@ -392,16 +359,6 @@ int rows_query(const struct row *fields, rows_get get, void *user, struct arena 
 
 /* ---- options ---- */
 
-static int rows_set_text(const struct row *row, const char *value, const char *shown, struct err *err) {
-    if (row->max && (!*value || strlen(value) > row->max))
-        return err_set(err, ERR_INVALID, "%s has 1 to %llu bytes", row->name, (unsigned long long)row->max);
-    if (!*value)
-        return err_set(err, ERR_INVALID, "%s may not be empty", row->name);
-    if (row->choices && !rows_choice(row->choices, value))
-        return err_set(err, ERR_INVALID, "%s must be one of %s, not '%.60s'", row->name, row->choices, shown);
-    return 0;
-}
-
 static int rows_set_number(const struct row *row, const char *value, const char *shown, void *at, struct err *err) {
     uint64_t number = 0, least = row->flags & ROW_OR_ZERO ? 0 : row->min;
     char *end = NULL;
@@ -432,8 +389,12 @@ int rows_set(const struct row *row, const char *value, const char *shown, struct
         *(bool *)at = value[0] == 't';
         return 0;
     }
-    int failed = rows_set_text(row, value, shown, err);
-    if (!failed)
-        *(const char **)at = arena_strdup(arena, value);
-    return failed;
+    if (row->max && (!*value || strlen(value) > row->max))
+        return err_set(err, ERR_INVALID, "%s has 1 to %llu bytes", row->name, (unsigned long long)row->max);
+    if (!*value)
+        return err_set(err, ERR_INVALID, "%s may not be empty", row->name);
+    if (row->choices && !rows_choice(row->choices, value))
+        return err_set(err, ERR_INVALID, "%s must be one of %s, not '%.60s'", row->name, row->choices, shown);
+    *(const char **)at = arena_strdup(arena, value);
+    return 0;
 }

@@ -1,7 +1,8 @@
-/* Request bodies, query parameters and options, declared as rows: the same rows check a value and describe it, in OpenAPI, in
- * a help text or in a manual.
+/* Request bodies, query parameters and options, declared as rows: the same rows check a value and describe it, in
+ * OpenAPI, in a help text or in a manual.
  *
- * Every value lands in a plain struct through its row's offset. What a row does not allow is a 400 that names it. */
+ * Every value is stored in a plain struct through its row's offset. A value that its row does not allow is a 400
+ * that names it. */
 #ifndef CUBBY_ROWS_ROWS_H
 #define CUBBY_ROWS_ROWS_H
 
@@ -12,7 +13,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 
-/* type, what it fills */
+/* type, the member it fills */
 enum row_type {
     ROW_TEXT,        /* struct row_text */
     ROW_INT,         /* struct row_number */
@@ -29,7 +30,7 @@ enum row_type {
 };
 
 struct row_text {
-    const char *data; /* NULL when absent; a NUL stands behind it */
+    const char *data; /* NULL when absent; followed by a NUL */
     size_t len;
 };
 struct row_number {
@@ -55,6 +56,7 @@ struct row_list {
 #define ROW_SIGNED 0x400u   /* answers only: the integer has a sign */
 #define ROW_OR_ZERO 0x100u  /* options: a number may be 0, too */
 #define ROW_LENIENT 0x80u   /* of the end of a table: members that no row names are ignored */
+#define ROW_ENCODED 0x800u  /* answers only: how the texts with ROW_ANY_BYTES are written; has no member */
 #define ROW_ENCODING "encoding"
 
 struct row {
@@ -69,6 +71,8 @@ struct row {
     const struct row *fields; /* of nested objects; answers may have objects without: any members */
     size_t item_size;         /* ROW_OBJECTS */
     const char *text;         /* one sentence */
+    char letter;              /* command lines (rows_argv.h): 'm' for -m; 0: none */
+    const char *value;        /* command lines: the name of the value in a usage text; NULL: it has no value */
 };
 
 /* The end of a table whose objects have a name of their own in the OpenAPI document. */
@@ -79,19 +83,21 @@ struct row {
  * object; null for a member that is not required is as if it were not there. Texts are copied into arena. */
 int rows_parse(const char *data, size_t len, const struct row *fields, struct arena *arena, void *ret_args,
                struct err *err);
-/* Its two steps, for a door that looks at the value in between: the text within the limits of a body as jansson's value
- * (of any type), to be given back with json_decref; and such a value by the rows. */
+/* Its two steps, for a caller that looks at the value in between: the text within the limits of a body as jansson's
+ * value (of any type), to be given back with json_decref; and such a value by the rows. */
 struct json_t;
 int rows_load(const char *data, size_t len, struct json_t **ret_root, struct err *err);
 int rows_bind(struct json_t *root, const struct row *fields, struct arena *arena, void *ret_args, struct err *err);
 
-/* Query parameters of the same rows (only TEXT, NAME, INT, BOOL, MODE, and MAP as a JSON object). get returns NULL when absent. */
+/* Query parameters of the same rows (only TEXT, NAME, INT, BOOL, MODE, and MAP as a JSON object). get returns NULL when
+ * absent. */
 typedef const char *(*rows_get)(void *user, const char *name, size_t *ret_len);
 int rows_query(const struct row *fields, rows_get get, void *user, struct arena *arena, void *ret_args,
                struct err *err);
 
-/* An option as text, of a command line or a configuration file, into the plain member at `at`: TEXT const char *, BOOL bool,
- * INT uint64_t, REAL double. Texts are copied into arena. INVALID names the row; shown: what it may say of the value. */
+/* An option as text, of a command line or a configuration file, into the plain member at `at`: TEXT const char *,
+ * BOOL bool, INT uint64_t, REAL double. Texts are copied into arena. INVALID names the row; shown: the value as an
+ * error may show it. */
 int rows_set(const struct row *row, const char *value, const char *shown, struct arena *arena, void *at,
              struct err *err);
 bool rows_choice(const char *choices, const char *value);

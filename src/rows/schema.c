@@ -40,7 +40,21 @@ static void schema_range(struct json *json, const struct row *field, const char 
         json_put_uint(json, "default", field->fallback);
 }
 
-static void schema_details(struct json *json, const struct row *field) {
+const char *schema_name(const struct row *fields) {
+    while (fields && fields->name)
+        fields++;
+    return fields ? fields->text : NULL;
+}
+
+void schema_reference(struct json *json, const char *name) {
+    char target[128];
+    snprintf(target, sizeof target, "#/components/schemas/%s", name);
+    json_put_str(json, "$ref", target);
+}
+
+/* The members of a type in addition to its name and choices. */
+static void schema_details(struct json *json, const struct row *field, const struct schema_style *style) {
+    const char *name = style->refers ? schema_name(field->fields) : NULL;
     switch (field->type) {
     case ROW_INT:
     case ROW_REAL:
@@ -60,26 +74,32 @@ static void schema_details(struct json *json, const struct row *field) {
         json_put_str(json, "type", "string");
         json_close(json, '}');
         break;
+    case ROW_OBJECT:
+        if (field->fields)
+            schema_members(json, field->fields, style);
+        break;
+    case ROW_TEXTS:
+    case ROW_OBJECTS:
+        schema_range(json, field, "minItems", "maxItems");
+        json_put_open(json, "items", '{');
+        if (name) {
+            schema_reference(json, name);
+        } else {
+            json_put_str(json, "type", field->type == ROW_TEXTS ? "string" : "object");
+            if (field->fields)
+                schema_members(json, field->fields, style);
+        }
+        json_close(json, '}');
+        break;
     default:
         break;
     }
 }
 
-const char *schema_name(const struct row *fields) {
-    while (fields && fields->name)
-        fields++;
-    return fields ? fields->text : NULL;
-}
-
-void schema_reference(struct json *json, const char *name) {
-    char target[128];
-    snprintf(target, sizeof target, "#/components/schemas/%s", name);
-    json_put_str(json, "$ref", target);
-}
-
-/* An object with a name: what is said of it here stands beside the reference. */
-static void schema_named(struct json *json, const struct row *field, const char *name) {
-    if (field->flags & ROW_NULLABLE) {
+void schema_field(struct json *json, const struct row *field, const struct schema_style *style) {
+    const char *name = style->refers && field->type == ROW_OBJECT ? schema_name(field->fields) : NULL;
+    json_open(json, '{');
+    if (name && field->flags & ROW_NULLABLE) {
         json_put_open(json, "anyOf", '[');
         json_open(json, '{');
         schema_reference(json, name);
@@ -88,40 +108,14 @@ static void schema_named(struct json *json, const struct row *field, const char 
         json_put_str(json, "type", "null");
         json_close(json, '}');
         json_close(json, ']');
-    } else {
+    } else if (name) {
         schema_reference(json, name);
-    }
-}
-
-static void schema_items(struct json *json, const struct row *field, const struct schema_style *style) {
-    const char *name = style->refers ? schema_name(field->fields) : NULL;
-    schema_range(json, field, "minItems", "maxItems");
-    json_put_open(json, "items", '{');
-    if (name) {
-        schema_reference(json, name);
-    } else {
-        json_put_str(json, "type", field->type == ROW_TEXTS ? "string" : "object");
-        if (field->fields)
-            schema_members(json, field->fields, style);
-    }
-    json_close(json, '}');
-}
-
-void schema_field(struct json *json, const struct row *field, const struct schema_style *style) {
-    const char *name = style->refers && field->type == ROW_OBJECT ? schema_name(field->fields) : NULL;
-    json_open(json, '{');
-    if (name) {
-        schema_named(json, field, name);
     } else {
         schema_type(json, field);
-        schema_details(json, field);
+        schema_details(json, field, style);
         if (field->choices)
             schema_choices(json, field->choices);
-        if (field->type == ROW_OBJECT && field->fields)
-            schema_members(json, field->fields, style);
     }
-    if (field->type == ROW_TEXTS || field->type == ROW_OBJECTS)
-        schema_items(json, field, style);
     json_put_str(json, "description", field->text);
     json_close(json, '}');
 }

@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define WRITE_OPTIONAL (ROW_NULLABLE | ROW_MAYBE)
+#define WRITE_BYTES (ROW_NUL | ROW_ANY_BYTES) /* of texts: struct row_text */
 
 static uint64_t write_unsigned(const struct row *row, const void *at) {
     uint64_t value = 0;
@@ -20,45 +23,6 @@ static uint64_t write_unsigned(const struct row *row, const void *at) {
         memcpy(&value, at, sizeof value);
         return value;
     }
-}
-
-static void write_integer(struct json *json, const struct row *row, const void *at) {
-    uint64_t value = write_unsigned(row, at);
-    unsigned spare = row->item_size && row->item_size < sizeof value ? 64 - 8 * (unsigned)row->item_size : 0;
-    if (row->flags & ROW_SIGNED)
-        json_int(json, (int64_t)(value << spare) >> spare);
-    else
-        json_uint(json, value);
-}
-
-static void write_mode(struct json *json, const struct row *row, const void *at) {
-    char mode[8];
-    snprintf(mode, sizeof mode, "%04o", (unsigned)write_unsigned(row, at) & 07777u);
-    json_str(json, mode);
-}
-
-static void write_texts(struct json *json, const char *const *texts) {
-    json_open(json, '[');
-    for (; texts && *texts; texts++)
-        json_str(json, *texts);
-    json_close(json, ']');
-}
-
-static void write_map(struct json *json, const char *const *pairs) {
-    json_open(json, '{');
-    for (; pairs && *pairs; pairs++) {
-        size_t len = strcspn(*pairs, "=");
-        json_keyn(json, *pairs, len);
-        json_str(json, (*pairs)[len] ? *pairs + len + 1 : "");
-    }
-    json_close(json, '}');
-}
-
-static void write_list(struct json *json, const struct row *row, const struct row_list *list) {
-    json_open(json, '[');
-    for (size_t i = 0; i < list->count; i++)
-        rows_write(json, row->fields, (const char *)list->items + i * row->item_size);
-    json_close(json, ']');
 }
 
 /* Where the plain value of an optional row lies; NULL: absent. */
@@ -81,47 +45,85 @@ static const void *write_present(const struct row *row, const void *at) {
     }
 }
 
-static void write_value(struct json *json, const struct row *row, const void *at) {
+static void write_text(struct json *json, const struct row *row, const void *at, bool utf8) {
+    const struct row_text *bytes = at;
+    if (!(row->flags & WRITE_BYTES))
+        json_str(json, *(const char *const *)at);
+    else if (row->flags & ROW_ANY_BYTES)
+        json_bytes(json, bytes->data, bytes->len, utf8);
+    else
+        json_strn(json, bytes->data, bytes->len);
+}
+
+static void write_value(struct json *json, const struct row *row, const void *at, bool utf8) {
+    uint64_t number = 0;
+    unsigned spare = 0; /* bits of `number` that the member does not have */
+    char mode[8];
     switch (row->type) {
     case ROW_INT:
-        write_integer(json, row, at);
-        return;
+        number = write_unsigned(row, at);
+        spare = row->item_size && row->item_size < sizeof number ? 64 - 8 * (unsigned)row->item_size : 0;
+        if (row->flags & ROW_SIGNED)
+            json_int(json, (int64_t)(number << spare) >> spare);
+        else
+            json_uint(json, number);
+        break;
     case ROW_REAL:
         json_double(json, *(const double *)at);
-        return;
+        break;
     case ROW_BOOL:
         json_bool(json, row->flags & WRITE_OPTIONAL ? *(const uint64_t *)at != 0 : *(const bool *)at);
-        return;
+        break;
     case ROW_MODE:
-        write_mode(json, row, at);
-        return;
+        snprintf(mode, sizeof mode, "%04o", (unsigned)write_unsigned(row, at) & 07777u);
+        json_str(json, mode);
+        break;
     case ROW_TIME:
         json_time(json, *(const uint64_t *)at);
-        return;
+        break;
     case ROW_TEXTS:
-        write_texts(json, *(const char *const *const *)at);
-        return;
+        json_open(json, '[');
+        for (const char *const *text = *(const char *const *const *)at; text && *text; text++)
+            json_str(json, *text);
+        json_close(json, ']');
+        break;
     case ROW_MAP:
-        write_map(json, *(const char *const *const *)at);
-        return;
+        json_open(json, '{');
+        for (const char *const *pair = *(const char *const *const *)at; pair && *pair; pair++) {
+            size_t len = strcspn(*pair, "=");
+            json_keyn(json, *pair, len);
+            json_str(json, (*pair)[len] ? *pair + len + 1 : "");
+        }
+        json_close(json, '}');
+        break;
     case ROW_OBJECT:
         rows_write(json, row->fields, at);
-        return;
+        break;
     case ROW_OBJECTS:
-        write_list(json, row, at);
-        return;
+        json_open(json, '[');
+        for (size_t i = 0; i < ((const struct row_list *)at)->count; i++)
+            rows_write(json, row->fields, (const char *)((const struct row_list *)at)->items + i * row->item_size);
+        json_close(json, ']');
+        break;
     case ROW_TEXT:
     case ROW_TEXT_OR_INT:
-        json_str(json, *(const char *const *)at);
-        return;
+        write_text(json, row, at, utf8);
+        break;
     case ROW_OWN:
-        return;
+        break;
     }
 }
 
 void rows_members(struct json *json, const struct row *rows, const void *from) {
+    bool utf8 = true;
     for (const struct row *row = rows; row->name; row++) {
-        const void *at = (const char *)from + row->offset;
+        const struct row_text *text = (const struct row_text *)((const char *)from + row->offset);
+        if (row->flags & ROW_ANY_BYTES && text->data)
+            utf8 = utf8 && text_utf8(text->data, text->len);
+    }
+    for (const struct row *row = rows; row->name; row++) {
+        const char *encoding = utf8 ? "utf-8" : "base64";
+        const void *at = row->flags & ROW_ENCODED ? (const char *)&encoding : (const char *)from + row->offset;
         bool text = row->type == ROW_TEXT || row->type == ROW_TEXT_OR_INT;
         if (text || row->flags & WRITE_OPTIONAL)
             at = write_present(row, at);
@@ -129,7 +131,7 @@ void rows_members(struct json *json, const struct row *rows, const void *from) {
             continue;
         json_key(json, row->name);
         if (at)
-            write_value(json, row, at);
+            write_value(json, row, at, utf8);
         else
             json_nil(json);
     }

@@ -1,17 +1,17 @@
 /* Answers, declared as rows: the same rows write a struct as JSON and describe it in OpenAPI.
  *
- * A member that a row writes has a plain type:
- *   TEXT, TEXT_OR_INT  const char *; NULL leaves the member out
- *   INT                an integer of any width and sign
- *   REAL               double
- *   BOOL               bool
- *   MODE               an integer of any width, written as "0644"
- *   TIME               uint64_t, milliseconds of the wall clock; 0 is null
- *   TEXTS, MAP         const char *const *, ended by NULL; NULL is empty
- *   OBJECT             the nested struct
- *   OBJECTS            struct row_list
- * An optional row is null (OUT_NULL) or left out (OUT_MAYBE) when its value is absent. Its member is a struct row_number
- * for INT, BOOL and MODE, a struct row_real for REAL, a pointer for OBJECT; for all others NULL or 0 means absent. */
+ * A member that a row writes has a plain type: TEXT, TEXT_OR_INT  const char *; NULL leaves the member out with ROW_NUL
+ * or ROW_ANY_BYTES (OUT_BYTES): struct row_text
+ * INT                an integer of any width and sign
+ * REAL               double
+ * BOOL               bool
+ * MODE               an integer of any width, written as "0644"
+ * TIME               uint64_t, milliseconds of the wall clock; 0 is null TEXTS, MAP         const char *const *, ended
+ * by NULL; NULL is empty
+ * OBJECT             the nested struct
+ * OBJECTS            struct row_list An optional row is null (OUT_NULL) or left out (OUT_MAYBE) when its value is
+ * absent. Its member is a struct row_number for INT, BOOL and MODE, a struct row_real for REAL, a pointer for OBJECT;
+ * for all others NULL or 0 means absent. */
 #ifndef CUBBY_ROWS_WRITE_H
 #define CUBBY_ROWS_WRITE_H
 
@@ -29,6 +29,12 @@
 #define OUT(label, kind, holder, member, meaning) OUT_ROW(label, kind, holder, member, 0, meaning)
 #define OUT_NULL(label, kind, holder, member, meaning) OUT_ROW(label, kind, holder, member, ROW_NULLABLE, meaning)
 #define OUT_MAYBE(label, kind, holder, member, meaning) OUT_ROW(label, kind, holder, member, ROW_MAYBE, meaning)
+/* A text of any bytes: if one such text of the object is not UTF-8, all of them are base64. OUT_ENCODING says which. */
+#define OUT_BYTES(label, holder, member, meaning) OUT_ROW(label, TEXT, holder, member, ROW_ANY_BYTES, meaning)
+#define OUT_BYTES_NULL(label, holder, member, meaning)                                                                 \
+    OUT_ROW(label, TEXT, holder, member, ROW_ANY_BYTES | ROW_NULLABLE, meaning)
+#define OUT_ENCODING(of)                                                                                               \
+    { .name = ROW_ENCODING, .type = ROW_TEXT, .flags = ROW_ENCODED, .choices = "utf-8|base64", .text = "of " of }
 #define OUT_INT(label, holder, member, meaning)                                                                        \
     OUT_ROW(label, INT, holder, member, ROWS_SIGNED(OUT_MEMBER(holder, member)), meaning)
 #define OUT_OBJECT(label, holder, member, rows, meaning)                                                               \

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,45 +20,46 @@
 #include "base/path.h"
 #include "runner/exec/process.h"
 #include "runner/runner.h"
-#include "runner/serve.h"
 #include "runner/exec/session.h"
-#include "runner/work.h"
 
 enum { EVENTS_AT_ONCE = 64, SIGNALS_MAX = 64 };
 
-static void become_runner(const struct runner_config *config);
-static void children_watch(struct runner *runner);
-static void children_ready(struct source *source, uint32_t events);
-static void turn(struct runner *runner);
-static int turn_timeout_ms(struct runner *runner, uint64_t now_ms);
-static void timers_fire(struct runner *runner);
-static _Noreturn void end(struct runner *runner);
+static void init_children_ready(struct source *source, uint32_t events) {
+    struct runner *runner = container_of(source, struct runner, children);
+    struct signalfd_siginfo info[4];
+    (void)events;
+    ssize_t n = read(source->fd, info, sizeof info);
+    for (ssize_t i = 0; i < n / (ssize_t)sizeof *info; i++)
+        /* In a container anybody inside could send it to us; from outside of it no pid is seen. */
+        runner->ending |= info[i].ssi_signo == SIGTERM && (!runner->config->container || info[i].ssi_pid == 0);
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (!process_reap(runner, pid, status) && !worker_reap(runner, pid, status))
+            process_orphan(runner);
+}
+
+static int init_turn_timeout_ms(struct runner *runner, uint64_t now_ms) {
+    uint64_t at_ms = serve_flush_at_ms(runner);
+    if (runner->timers && (at_ms == 0 || runner->timers->at_ms < at_ms))
+        at_ms = runner->timers->at_ms;
+    if (at_ms == 0)
+        return -1;
+    if (at_ms <= now_ms)
+        return 0;
+    return at_ms - now_ms > 3600000 ? 3600000 : (int)(at_ms - now_ms);
+}
+
+/* In a jail our death ends every process; elsewhere the trees are ended first. */
+static _Noreturn void init_end(struct runner *runner) {
+    if (!runner->config->jail)
+        process_end_all(runner);
+    _exit(0);
+}
 
 _Noreturn void init_main(struct runner_config *config) {
-    become_runner(config);
-    struct runner runner = {.config = config, .children = {.fd = -1}, .listener = {.fd = -1}};
-    runner.changes = clock_wall_ms() << 20; /* no number that an earlier runner of this box told */
-    runner.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (runner.epoll_fd < 0)
-        abort();
-    children_watch(&runner);
-    process_table_open(&runner);
-    session_table_open(&runner);
-    worker_table_open(&runner);
-    serve_open(&runner);
-    serve_flush(&runner); /* HELLO: who starts a container waits for it before he says his */
-    while (!runner.ending)
-        turn(&runner);
-    end(&runner);
-}
-
-uint64_t init_open_files(uint64_t wanted) {
-    struct rlimit own;
-    return getrlimit(RLIMIT_NOFILE, &own) == 0 && own.rlim_max < wanted ? own.rlim_max : wanted;
-}
-
-/* What commands inherit is set here once instead of in every child: dispositions, umask, no core files. */
-static void become_runner(const struct runner_config *config) {
+    /* Attributes that commands inherit are set here once instead of in every child: dispositions, umask, no core
+     * files. */
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -75,77 +77,68 @@ static void become_runner(const struct runner_config *config) {
     while (fd >= 0 && fd < 3);
     if (fd >= 0)
         close(fd);
-}
-
-static void children_watch(struct runner *runner) {
+    struct runner runner = {.config = config, .children = {.fd = -1}, .listener = {.fd = -1}};
+    runner.changes = clock_wall_ms() << 20; /* no number that an earlier runner of this box reported */
+    runner.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    xensure(runner.epoll_fd >= 0);
     sigset_t wanted;
     sigemptyset(&wanted);
     sigaddset(&wanted, SIGCHLD);
-    if (!runner->config->jail) /* in a jail anybody inside could send it to us */
+    if (!runner.config->jail) /* in a jail anybody inside could send it to us */
         sigaddset(&wanted, SIGTERM);
-    runner->children.fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (runner->children.fd < 0)
-        abort();
-    runner->children.ready = children_ready;
-    source_set(runner, &runner->children, EPOLLIN);
-}
-
-static void children_ready(struct source *source, uint32_t events) {
-    struct runner *runner = container_of(source, struct runner, children);
-    struct signalfd_siginfo info[4];
-    (void)events;
-    ssize_t n = read(source->fd, info, sizeof info);
-    for (ssize_t i = 0; i < n / (ssize_t)sizeof *info; i++)
-        /* In a container anybody inside could send it to us; from outside of it no pid is seen. */
-        runner->ending |= info[i].ssi_signo == SIGTERM && (!runner->config->container || info[i].ssi_pid == 0);
-    int status;
-    pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        if (!process_reap(runner, pid, status) && !worker_reap(runner, pid, status))
-            process_orphan(runner);
-}
-
-static void turn(struct runner *runner) {
-    struct epoll_event events[EVENTS_AT_ONCE];
-    int n = epoll_wait(runner->epoll_fd, events, EVENTS_AT_ONCE, turn_timeout_ms(runner, clock_ms()));
-    for (int i = 0; i < n; i++) {
-        struct source *source = events[i].data.ptr;
-        if (source->events) /* an earlier event of this turn may have ended it */
-            source->ready(source, events[i].events);
+    runner.children.fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+    xensure(runner.children.fd >= 0);
+    runner.children.ready = init_children_ready;
+    source_set(&runner, &runner.children, EPOLLIN);
+    process_table_open(&runner);
+    session_table_open(&runner);
+    worker_table_open(&runner);
+    serve_open(&runner);
+    serve_flush(&runner); /* HELLO: the starter of a container waits for it before it sends its own */
+    while (!runner.ending) {
+        struct epoll_event events[EVENTS_AT_ONCE];
+        int n = epoll_wait(runner.epoll_fd, events, EVENTS_AT_ONCE, init_turn_timeout_ms(&runner, clock_ms()));
+        for (int i = 0; i < n; i++) {
+            struct source *source = events[i].data.ptr;
+            if (source->events) /* an earlier event of this turn may have ended it */
+                source->ready(source, events[i].events);
+        }
+        uint64_t now_ms = runner.timers ? clock_ms() : 0;
+        while (runner.timers && runner.timers->at_ms <= now_ms) {
+            struct timer *timer = runner.timers;
+            timer_set(&runner, timer, 0);
+            timer->fire(timer);
+        }
+        serve_flush(&runner);
+        process_tidy(&runner);
+        for (size_t i = 0; i < runner.grave_count; i++)
+            free(runner.graves[i]);
+        runner.grave_count = 0;
     }
-    timers_fire(runner);
-    serve_flush(runner);
-    process_tidy(runner);
-    for (size_t i = 0; i < runner->grave_count; i++)
-        free(runner->graves[i]);
-    runner->grave_count = 0;
+    init_end(&runner);
 }
 
-static int turn_timeout_ms(struct runner *runner, uint64_t now_ms) {
-    uint64_t at_ms = serve_flush_at_ms(runner);
-    if (runner->timers && (at_ms == 0 || runner->timers->at_ms < at_ms))
-        at_ms = runner->timers->at_ms;
-    if (at_ms == 0)
-        return -1;
-    if (at_ms <= now_ms)
-        return 0;
-    return at_ms - now_ms > 3600000 ? 3600000 : (int)(at_ms - now_ms);
-}
-
-static void timers_fire(struct runner *runner) {
-    uint64_t now_ms = runner->timers ? clock_ms() : 0;
-    while (runner->timers && runner->timers->at_ms <= now_ms) {
-        struct timer *timer = runner->timers;
-        timer_set(runner, timer, 0);
-        timer->fire(timer);
+void runner_close_others(int *keep, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        for (size_t j = i; j > 0 && keep[j] < keep[j - 1]; j--) {
+            int swap = keep[j];
+            keep[j] = keep[j - 1];
+            keep[j - 1] = swap;
+        }
+    unsigned next = 3;
+    for (size_t i = 0; i < count; i++) {
+        if (keep[i] < (int)next)
+            continue;
+        if ((unsigned)keep[i] > next)
+            syscall(SYS_close_range, next, (unsigned)keep[i] - 1, 0);
+        next = (unsigned)keep[i] + 1;
     }
+    syscall(SYS_close_range, next, ~0u, 0);
 }
 
-/* In a jail our death ends every process; elsewhere the trees are ended first. */
-static _Noreturn void end(struct runner *runner) {
-    if (!runner->config->jail)
-        process_end_all(runner);
-    _exit(0);
+uint64_t init_open_files(uint64_t wanted) {
+    struct rlimit own;
+    return getrlimit(RLIMIT_NOFILE, &own) == 0 && own.rlim_max < wanted ? own.rlim_max : wanted;
 }
 
 void source_set(struct runner *runner, struct source *source, uint32_t events) {
@@ -163,11 +156,8 @@ void source_set(struct runner *runner, struct source *source, uint32_t events) {
 
 void timer_set(struct runner *runner, struct timer *timer, uint64_t at_ms) {
     if (timer->at_ms) {
-        struct timer **link = &runner->timers;
-        while (*link && *link != timer)
-            link = &(*link)->next;
-        assert(*link);
-        *link = timer->next;
+        bool armed = list_remove(runner->timers, timer);
+        assert(armed);
     }
     timer->at_ms = at_ms;
     if (at_ms == 0)

@@ -1,7 +1,7 @@
-/* cubby-runner: the program inside every box. `enter FD` is started by the jail backend, `serve` by the local one and,
- * with --dial or --stdio, by an engine in a container, as is `relay`, with --pieces by a runner of another make; `trial` by the probe, `squash` and `attach` by the
- * daemon, on the host.
- * Invariant: argv[0] is always shown as cubby-runner. */
+/* cubby-runner: the program inside every box. `enter FD` is started by the jail backend, `serve` by the local one
+ * and, with --dial or --stdio, by an engine in a container, as is `relay`, with --pieces by a runner of another
+ * make; `trial` by the probe, `squash` and `attach` by the daemon, on the host. Invariant: argv[0] is always shown
+ * as cubby-runner. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,21 +13,22 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "runner/enter/container.h"
+#include "runner/container.h"
 #include "runner/runner.h"
 #include "runner/ops/squash.h"
 
-static int usage(void) {
+static int main_usage(void) {
     fprintf(
         stderr,
         "usage: cubby-runner serve [--wire FD] [--listen FD] [--root DIR] --workspace DIR [--shell PATH]\n"
         "                          [--cgroup FD] [--map VIRTUAL=REAL[:ro]]... [--env K=V]...\n"
-        "                          [--dial SOCKET] [--stdio 1] [--pieces 1] [--pids N] [--open-files N] [--no-set-id 1]\n"
+        "                          [--dial SOCKET] [--stdio 1] [--pieces 1] [--pids N] [--open-files N]\n"
+        "                          [--no-set-id 1]\n"
         "       cubby-runner enter FD | relay | attach | trial [DIR] | squash TARGET LAYER... | --version | --ops\n");
     return 2;
 }
 
-static int print_ops(void) {
+static int main_print_ops(void) {
     for (const struct op_def *const *row = op_table; *row; row++)
         printf("%u\t%s\t%s\n", (unsigned)(*row)->op, op_name((*row)->op), (*row)->work ? "worker" : "loop");
     return 0;
@@ -43,15 +44,7 @@ struct options {
     size_t map_count, env_count;
 };
 
-static bool option_fd(const char *value, int *ret_fd) {
-    uint64_t number;
-    if (!text_u64(value, 1u << 20, &number) || fcntl((int)number, F_SETFD, FD_CLOEXEC) < 0)
-        return false;
-    *ret_fd = (int)number;
-    return true;
-}
-
-static bool option_set(struct options *options, const char *name, const char *value) {
+static bool main_option_set(struct options *options, const char *name, const char *value) {
     struct runner_config *config = &options->config;
     const struct {
         const char *name;
@@ -74,8 +67,13 @@ static bool option_set(struct options *options, const char *name, const char *va
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(name, table[i].name) == 0) {
-            if (table[i].fd)
-                return option_fd(value, table[i].fd);
+            uint64_t number;
+            if (table[i].fd) {
+                if (!text_u64(value, 1u << 20, &number) || fcntl((int)number, F_SETFD, FD_CLOEXEC) < 0)
+                    return false;
+                *table[i].fd = (int)number;
+                return true;
+            }
             if (table[i].number)
                 return text_u64(value, INT64_MAX, table[i].number);
             *table[i].text = value;
@@ -90,8 +88,8 @@ static bool option_set(struct options *options, const char *name, const char *va
     return true;
 }
 
-/* What lists of processes show of us, and of our forks, is our name and not the box's variables. */
-static char **hide_arguments(int argc, char **argv) {
+/* Lists of processes show our name, also for our forks, and not the box's variables. */
+static char **main_hide_arguments(int argc, char **argv) {
     static const char name[] = "cubby-runner";
     char **copy = xcalloc((size_t)argc + 1, sizeof *copy);
     for (int i = 0; i < argc; i++) {
@@ -103,22 +101,22 @@ static char **hide_arguments(int argc, char **argv) {
     return copy;
 }
 
-static int serve(int argc, char **argv) {
+static int main_serve(int argc, char **argv) {
     static struct options options = {
         .config = {.wire_fd = -1, .listen_fd = -1, .root_fd = -1, .cgroup_fd = -1, .oom_fd = -1, .landlock_fd = -1},
         .root = "/"};
     struct runner_config *config = &options.config;
     config->shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
     for (int i = 0; i < argc; i += 2)
-        if (i + 1 >= argc || !option_set(&options, argv[i], argv[i + 1])) {
+        if (i + 1 >= argc || !main_option_set(&options, argv[i], argv[i + 1])) {
             fprintf(stderr, "cubby-runner: bad option '%s'\n", argv[i]);
-            return usage();
+            return main_usage();
         }
     config->container = options.dial || options.stdio;
     config->no_set_id = options.no_set_id;
     bool carried = config->container || options.pieces;
     if (!config->workspace || (config->wire_fd < 0 && config->listen_fd < 0 && !carried))
-        return usage();
+        return main_usage();
     config->root_fd = open(options.root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (config->root_fd < 0) {
         fprintf(stderr, "cubby-runner: %s: %s\n", options.root, strerror(errno));
@@ -156,12 +154,12 @@ int main(int argc, char **argv) {
     if (argc >= 2 && strcmp(argv[1], "squash") == 0)
         return squash_main(argc - 2, argv + 2);
     if (argc >= 4 && strcmp(argv[1], "serve") == 0 && strcmp(argv[2], "--dial") == 0)
-        return serve(argc - 2, hide_arguments(argc, argv) + 2);
+        return main_serve(argc - 2, main_hide_arguments(argc, argv) + 2);
     if (argc >= 2 && strcmp(argv[1], "serve") == 0)
-        return serve(argc - 2, argv + 2);
+        return main_serve(argc - 2, argv + 2);
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
         return puts("cubby-runner " CUBBY_VERSION) < 0;
     if (argc == 2 && strcmp(argv[1], "--ops") == 0)
-        return print_ops();
-    return usage();
+        return main_print_ops();
+    return main_usage();
 }

@@ -19,19 +19,39 @@
 #include "base/err.h"
 #include "wire/frame.h"
 
-/* What enter (jail) or main (local, container) hands to init_main. All descriptors are close-on-exec. */
+/* Lists by `next`, oldest first. */
+#define list_append(head, item)                                                                                        \
+    do {                                                                                                               \
+        __typeof__(&(head)) link_ = &(head);                                                                           \
+        while (*link_)                                                                                                 \
+            link_ = &(*link_)->next;                                                                                   \
+        (item)->next = NULL;                                                                                           \
+        *link_ = (item);                                                                                               \
+    } while (0)
+#define list_remove(head, item) /* true: it was in it */                                                               \
+    ({                                                                                                                 \
+        __typeof__(&(head)) link_ = &(head);                                                                           \
+        while (*link_ && *link_ != (item))                                                                             \
+            link_ = &(*link_)->next;                                                                                   \
+        bool found_ = *link_;                                                                                          \
+        if (found_)                                                                                                    \
+            *link_ = (item)->next;                                                                                     \
+        found_;                                                                                                        \
+    })
+
+/* The arguments from enter (jail) or main (local, container) to init_main. All descriptors are close-on-exec. */
 struct runner_config {
     int wire_fd;     /* first wire, connected; -1: none */
     int listen_fd;   /* further wires; -1: none */
     int root_fd;     /* O_PATH of the box's root; file ops resolve below it */
     int cgroup_fd;   /* directory of the box's cgroup v2, where it may make leaves; -1: none (keeper mode) */
-    int oom_fd;      /* file that tells oom kills of the box (memory.events or memory.oom_control); -1: none */
+    int oom_fd;      /* file that counts oom kills of the box (memory.events or memory.oom_control); -1: none */
     bool jail;       /* PID 1 of its own namespaces; else `local`, or: */
     bool container;  /* in a container of an engine: its walls are that one's, its user ours, its variables our own */
-    bool wire_plain; /* the first wire carries no descriptors, and who carries it is not known to live */
+    bool wire_plain; /* the first wire carries no descriptors, and its carrier may not be alive */
     pid_t relay_pid; /* the child that carries it; 0: none */
-    bool blank;      /* made ahead, nobody's: serves BIND alone, and ends with its wire */
-    bool no_set_id;  /* a writable mount: nobody in the box may give files the bits set-user-ID and set-group-ID */
+    bool blank;      /* made in advance, without an owner: serves BIND alone, and ends with its wire */
+    bool no_set_id;  /* a writable mount: no process in the box may give files the bits set-user-ID and set-group-ID */
     bool can_root;   /* uid 0 is mapped: user "root" can be asked for */
     uid_t agent_uid; /* ids as seen by the runner */
     gid_t agent_gid;
@@ -40,17 +60,19 @@ struct runner_config {
     const char *const *env;           /* base environment of commands, NULL-terminated */
     struct maps *maps;                /* local: from maps_new; NULL in a jail */
     int landlock_fd;                  /* ruleset for commands; -1: none */
-    const struct stack_roots *layers; /* what its root is made of; NULL: `local` */
+    const struct stack_roots *layers; /* the layers of its root; NULL: `local` */
     uint64_t pids;                    /* the box's limit of processes, for sentences; 0: none */
     uint64_t open_files;              /* RLIMIT_NOFILE of commands; 0: ours */
 };
 
 /* init.c: becomes PID 1 / the runner: signals blocked first, then the loop. Never returns. */
 _Noreturn void init_main(struct runner_config *config);
-/* What can be had of a wanted RLIMIT_NOFILE: a command may have fewer than the daemon, never more. */
+void runner_close_others(int *keep,
+                         size_t count); /* closes all descriptors from 3 on but `keep`, which is sorted here */
+/* The available part of a wanted RLIMIT_NOFILE: a command may have fewer than the daemon, never more. */
 uint64_t init_open_files(uint64_t wanted);
-/* enter.c: stage one of a jail. Reads its orders (wire/plan.h) from a socket that then is the first wire, makes the jail,
- * ends in init_main. */
+/* enter.c: stage one of a jail. Reads its orders (wire/plan.h) from a socket that then is the first wire, makes the
+ * jail, ends in init_main. */
 _Noreturn void enter_main(int plan_fd);
 _Noreturn void attach_main(void);
 /* Tries what jails need of the kernel; directory (may be NULL) is where boxes will lie. Returns the exit status. */
@@ -94,9 +116,8 @@ struct runner {
     void **graves; /* later_free */
     size_t grave_count, grave_cap;
     struct source children, listener; /* SIGCHLD; further wires */
-    struct timer lonely;              /* container: nobody says HELLO */
-    bool
-        greeted; /* a daemon has said HELLO. One that was killed before is not known to any other: we end with our wire */
+    struct timer lonely;              /* container: no HELLO follows */
+    bool greeted;     /* a daemon has said HELLO. Without that no daemon has a record of us: we exit with our wire */
     uint64_t changes; /* grows with whatever may have changed a file of the box; begins anew with each runner */
     bool ending;      /* local: no wire and no listener is left, or SIGTERM came */
 };
@@ -126,11 +147,25 @@ void reply_end(struct rcall *call, const struct buf *fields);                   
 void reply_fail(struct rcall *call, const struct err *err);
 void reply_credit(struct rcall *call, uint32_t bytes); /* input consumed: let more come */
 
+/* One whole ITEM frame of records (at most a frame's payload). False, and nothing sent, without credit or room. */
+bool reply_items(struct rcall *call, const struct buf *records);
+void reply_item_end(struct rcall *call, struct buf *records, size_t begin); /* item_end; half a frame of them is sent */
+void reply_now(struct rcall *call); /* queued frames for it are sent at the end of this iteration */
+/* A frame made elsewhere (a worker's), given this call's id. False, and nothing sent, without credit or room. */
+bool reply_frame(struct rcall *call, const struct frame *frame);
+void reply_end_with(struct rcall *call, uint8_t type, const struct buf *fields); /* END, or FAIL as fields */
+/* by the loop */
+void serve_open(struct runner *runner);                  /* the first wire and the listener */
+void serve_flush(struct runner *runner);                 /* end of an iteration: sends queued frames, closes broken
+                                                          * wires */
+uint64_t serve_flush_at_ms(const struct runner *runner); /* when something small must go out; 0: nothing waits */
+
 /* ---- the table of ops (ops.c, one row each, in op_*.c) ---- */
 
 struct worker;
 struct op_def {
     enum op op;
+    bool looks; /* it changes nothing in the box */
     /* Exactly one of begin and work.
      * begin: on the loop. Must end in reply_end / reply_fail now or later; a negative return is answered with FAIL. */
     int (*begin)(struct rcall *call, const struct fields *args, struct err *err);
@@ -139,24 +174,26 @@ struct op_def {
     int (*finish)(struct rcall *call, struct err *err); /* EOF */
     void (*cancel)(struct rcall *call); /* CANCEL, or the wire is gone: release state. Then serve answers FAIL itself
                                            unless the op has called reply_* */
-    /* work: in a forked worker with the agent's rights, blocking code, killed on cancel. Input comes from worker_read. */
+    /* work: in a forked worker with the agent's rights, blocking code, killed on cancel. Input comes from
+     * worker_read. */
     int (*work)(struct worker *worker, const struct fields *args, struct err *err);
-    bool layers;  /* work: with the layers' descriptors, and the rights of the box's root where there is one: what is in
-                    the box's files is told whoever owns it */
+    bool layers;  /* work: with the layers' descriptors, and the rights of the box's root where there is one: it
+                    reports files of any owner */
     bool as_root; /* work: with the rights of the box's root */
-    bool turns;   /* work: those of one file go one after another (runner/ops/turn.h) */
+    bool
+        lasts; /* work: until it is cancelled: such workers keep nobody else waiting, and LIMIT is how many there are */
+    bool turns;                /* work: those of one file go one after another (runner/ops/turn.h) */
     const struct op_def *root; /* instead of this one when the call has CALL_ROOT; NULL: it may not */
     bool cleans; /* work: instead of being killed its input ends early, which it must take for a failure, and tidy up */
 };
 extern const struct op_def *const op_table[]; /* ends with NULL */
 const struct op_def *op_find(unsigned op);
-bool op_looks(enum op op); /* it changes nothing in the box */
 
 /* ---- workers (worker.c): inside the worker process ---- */
 struct turn_version;
 struct worker {
     const struct runner_config *config;
-    const struct turn_version *version; /* an op that takes turns: what one wrote last to this file; NULL: not known */
+    const struct turn_version *version; /* an op that takes turns: the last writer of this file; NULL: not known */
     int root_fd;
     int out_fd, in_fd;
     struct buf out;    /* frame being filled */
@@ -171,24 +208,34 @@ int worker_stat(struct worker *worker, const struct buf *fields, struct err *err
 int worker_data(struct worker *worker, const void *data, size_t len, struct err *err);
 ssize_t worker_read(struct worker *worker, void *data, size_t len, struct err *err); /* input; 0 at its end */
 void worker_end(struct worker *worker, const struct buf *fields);
-/* init side, used by serve when op_def.work is set */
+/* the same, seen from the loop; used by serve when op_def.work is set */
 int worker_start(struct rcall *call, const struct op_def *def, const struct buf *payload, struct err *err);
+void worker_table_open(struct runner *runner);
+bool worker_reap(struct runner *runner, pid_t pid, int status); /* false: not a worker */
+bool worker_is_child(const struct runner *runner, pid_t pid);
+/* The call's input, its end and its cancellation, for every op that has work() */
+int worker_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err);
+int worker_finish(struct rcall *call, struct err *err);
+void worker_cancel(struct rcall *call);
+bool worker_any(const struct runner *runner); /* one is at work, or waits for its turn */
 
-/* Paths of calls (maps.c): joined with the workspace and checked. *ret_root and out (LIMIT_PATH_BYTES + 1) are what to
- * hand to path_open: in a jail root_fd and the absolute path; in `local` the longest mapping that holds the path, so
- * that nothing resolves out of it. *ret_root is not the caller's to close. Results name files by the path the client gave,
- * extended by names found below it. */
+/* Paths of calls (maps.c): joined with the workspace and checked. *ret_root and out (LIMIT_PATH_BYTES + 1) are what
+ * to hand to path_open: in a jail root_fd and the absolute path; in `local` the longest mapping that holds the path,
+ * so that nothing resolves out of it. *ret_root is not the caller's to close. Results name files by the path the
+ * client gave, extended by names found below it. */
 #define PATH_READ 0u
 #define PATH_WRITE 1u  /* a read-only mapping is DENIED "read-only file system" */
-#define PATH_ITSELF 2u /* a link at its end is what is meant, not what it leads to */
+#define PATH_ITSELF 2u /* a final link itself is meant, not its target */
 int runner_path(const struct runner_config *config, const char *path, unsigned how, int *ret_root, char *out,
                 struct err *err);
 /* A sentence that names what lies below the mapping last found: made to name it as the client does. */
 void maps_shown(const struct runner_config *config, struct err *err);
-/* rows: "VIRTUAL=REAL[:ro|:rw]", NULL-terminated; REAL must exist. Opens each. Without VIRTUAL it is seen at its own path. */
+/* rows: "VIRTUAL=REAL[:ro|:rw]", NULL-terminated; REAL must exist. Opens each. Without VIRTUAL it is seen at its own
+ * path. */
 int maps_new(const char *const *rows, struct maps **ret_maps, struct err *err);
 void maps_free(struct maps *maps); /* NULL is fine */
-/* `local` only (config->maps; a copy otherwise): virtual paths in a command line made real, real paths in output made virtual. */
+/* `local` only (config->maps; a copy otherwise): virtual paths in a command line made real, real paths in output
+ * made virtual. */
 char *maps_command(const struct runner_config *config, const char *command); /* malloc */
 struct mask; /* a stream being masked: holds back the bytes that might begin a real path */
 struct mask *mask_new(const struct runner_config *config); /* NULL when there are no maps */

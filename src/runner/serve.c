@@ -1,11 +1,12 @@
 /* Wires of the runner: frames in, calls, answers out. Called by the loop (init.c); ops answer through reply_*.
  *
- * 1. A wire that breaks the protocol or its socket is marked `broken` where it is noticed and buried at the end of the
- *    turn: nobody up the stack meets a freed wire.
- * 2. After END or FAIL nothing goes out for that call; late DATA, CREDIT, EOF and CANCEL for it are normal and ignored.
- * 3. Small frames wait up to FLUSH_MS for company, so that the answer of a short command is one send.
- * 4. A descriptor leaves with the first byte of its frame. */
-#include "runner/serve.h"
+ * 1. A wire that breaks the protocol or its socket is marked `broken` where it is noticed and freed at the end of
+ *    the iteration: no caller up the stack meets a freed wire.
+ * 2. After END or FAIL nothing is sent for that call; late DATA, CREDIT, EOF and CANCEL for it are normal and
+ *    ignored.
+ * 3. Small frames wait up to FLUSH_MS for more, so that the answer of a short command is one send.
+ * 4. A descriptor is sent with the first byte of its frame. */
+#include "runner/runner.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -20,9 +21,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "runner/enter/container.h"
+#include "runner/container.h"
 #include "runner/exec/process.h"
-#include "runner/work.h"
 
 enum {
     BUCKETS = 64,
@@ -31,17 +31,17 @@ enum {
     OUT_HIGH_BYTES = 256 << 10, /* above it DATA and ITEM wait */
     OUT_MAX_BYTES = 16 << 20,   /* answers to a daemon that reads nothing; above it the wire goes */
     ARGS_BYTES = 2 << 10,       /* of a usual call, decoded */
-    LONELY_MS = 60000,          /* a container that somebody else started, or whose daemon was killed meanwhile */
+    LONELY_MS = 60000,          /* a container that another program started, or whose daemon was killed */
     KEEP_BYTES = 64 << 10,      /* an empty buffer larger than this is given back */
 };
 
-struct pass { /* a descriptor waiting for its frame to be sent */
+struct serve_pass { /* a descriptor waiting for its frame to be sent */
     size_t at;
     int fd;
-    struct pass *next;
+    struct serve_pass *next;
 };
 
-struct scall { /* what only serve knows of a call */
+struct scall { /* private members of a call */
     struct rcall call;
     struct buf args; /* CALL frames so far, while more are to come */
     bool collecting, ended;
@@ -55,7 +55,7 @@ struct rwire {
     struct rwire *next;
     struct buf in, out;
     size_t sent; /* of out */
-    struct pass *passes;
+    struct serve_pass *passes;
     struct rcall *calls[BUCKETS];
     unsigned call_count;
     uint64_t flush_at_ms;
@@ -64,37 +64,90 @@ struct rwire {
     uint32_t grown; /* by which all of them are larger than they were at first */
 };
 
-static void listener_ready(struct source *source, uint32_t events);
-static void wire_open(struct runner *runner, int fd, bool first);
-static void wire_greet(struct rwire *wire);
-static void wire_ready(struct source *source, uint32_t events);
-static void wire_receive(struct rwire *wire);
-static int wire_frame(struct rwire *wire, const struct frame *frame, struct err *err);
-static void wire_send(struct rwire *wire);
-static void wire_bury(struct rwire *wire);
+static int serve_wire_frame(struct rwire *wire, const struct frame *frame, struct err *err);
+static void serve_wire_send(struct rwire *wire);
+static void serve_wire_bury(struct rwire *wire);
 
 /* ---- open, flush, bury ---- */
 
-static void lonely_fire(struct timer *timer) {
+static void serve_lonely_fire(struct timer *timer) {
     struct runner *runner = container_of(timer, struct runner, lonely);
     runner->ending |= !runner->greeted;
 }
 
-void serve_open(struct runner *runner) {
-    const struct runner_config *config = runner->config;
-    runner->lonely.fire = lonely_fire;
-    if (config->container)
-        timer_set(runner, &runner->lonely, clock_ms() + LONELY_MS);
-    if (config->wire_fd >= 0)
-        wire_open(runner, config->wire_fd, true);
-    if (config->listen_fd < 0)
-        return;
-    fcntl(config->listen_fd, F_SETFL, fcntl(config->listen_fd, F_GETFL) | O_NONBLOCK);
-    runner->listener = (struct source){.fd = config->listen_fd, .ready = listener_ready};
-    source_set(runner, &runner->listener, EPOLLIN);
+/* Over the first wire at once; over a later one as an answer: the peer says first whether descriptors reach it. */
+static void serve_wire_greet(struct rwire *wire) {
+    struct runner *runner = wire->runner;
+    autobuf hello = buf_max(2 * LIMIT_PATH_BYTES);
+    bool root = wire->is_unix && runner->config->jail;
+    field_number(&hello, FIELD_VERSION, PROTO_VERSION);
+    field_number(&hello, FIELD_FEATURES,
+                 (wire->is_unix ? FEATURE_PASS_FD : 0) | (root ? FEATURE_ROOT_FD : 0) |
+                     (process_has_leaves(runner) ? FEATURE_CGROUP : 0) | FEATURE_EDIT | FEATURE_AS_ROOT |
+                     FEATURE_SEARCH | FEATURE_SESSION | FEATURE_DETACH | FEATURE_DETAILS |
+                     (runner->config->can_root ? FEATURE_HAS_ROOT : 0));
+    field_text(&hello, FIELD_WORKSPACE, runner->config->workspace);
+    frame_put(&wire->out, FRAME_HELLO, 0, root ? FLAG_FD : 0, hello.data, hello.len);
+    if (root) {
+        wire->passes = xcalloc(1, sizeof *wire->passes);
+        wire->passes->fd = fcntl(runner->config->root_fd, F_DUPFD_CLOEXEC, 3);
+    }
+    wire->urgent = true;
 }
 
-static void listener_ready(struct source *source, uint32_t events) {
+static void serve_wire_ready(struct source *source, uint32_t events) {
+    struct rwire *wire = (struct rwire *)source;
+    if (events & EPOLLOUT)
+        serve_wire_send(wire);
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
+        uint8_t *at = buf_reserve(&wire->in, LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES);
+        assert(at); /* less than one frame is left over from last time */
+        /* No room for control messages: descriptors a peer sends are closed by the kernel. */
+        ssize_t n = recv(wire->source.fd, at, LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n <= 0) {
+            wire->broken = true;
+            return;
+        }
+        wire->in.len += (size_t)n;
+        size_t done = 0;
+        struct frame frame;
+        struct err err;
+        int r = 0;
+        while (!wire->broken && (r = frame_parse(wire->in.data + done, wire->in.len - done, &frame, &err)) > 0) {
+            if (serve_wire_frame(wire, &frame, &err) < 0)
+                wire->broken = true;
+            done += FRAME_HEAD_BYTES + frame.len;
+        }
+        if (r < 0)
+            wire->broken = true;
+        buf_consume(&wire->in, done);
+        if (wire->in.len == 0 && wire->in.cap > KEEP_BYTES * 2)
+            buf_done(&wire->in);
+    }
+}
+
+static void serve_wire_open(struct runner *runner, int fd, bool first) {
+    struct rwire *wire = xcalloc(1, sizeof *wire);
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    int family = 0;
+    socklen_t size = sizeof family;
+    wire->is_unix = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
+    wire->is_unix &= !first || !runner->config->wire_plain;
+    wire->runner = runner;
+    wire->source = (struct source){.fd = fd, .ready = serve_wire_ready};
+    buf_init(&wire->in, 2 * (LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES));
+    buf_init(&wire->out, OUT_MAX_BYTES);
+    wire->next = runner->wires;
+    runner->wires = wire;
+    source_set(runner, &wire->source, EPOLLIN);
+    wire->first = first;
+    if (first)
+        serve_wire_greet(wire);
+}
+
+static void serve_listener_ready(struct source *source, uint32_t events) {
     struct runner *runner = container_of(source, struct runner, listener);
     (void)events;
     int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -104,45 +157,21 @@ static void listener_ready(struct source *source, uint32_t events) {
     if (fd >= 0 && (count >= LIMIT_WIRES_PER_RUNNER || (runner->config->wire_plain && !relay_peer(fd))))
         close(fd);
     else if (fd >= 0)
-        wire_open(runner, fd, false);
+        serve_wire_open(runner, fd, false);
 }
 
-static void wire_open(struct runner *runner, int fd, bool first) {
-    struct rwire *wire = xcalloc(1, sizeof *wire);
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
-    int family = 0;
-    socklen_t size = sizeof family;
-    wire->is_unix = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
-    wire->is_unix &= !first || !runner->config->wire_plain;
-    wire->runner = runner;
-    wire->source = (struct source){.fd = fd, .ready = wire_ready};
-    buf_init(&wire->in, 2 * (LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES));
-    buf_init(&wire->out, OUT_MAX_BYTES);
-    wire->next = runner->wires;
-    runner->wires = wire;
-    source_set(runner, &wire->source, EPOLLIN);
-    wire->first = first;
-    if (first)
-        wire_greet(wire);
-}
-
-/* Over the first wire at once; over a later one as an answer: whoever connects says whether descriptors reach him. */
-static void wire_greet(struct rwire *wire) {
-    struct runner *runner = wire->runner;
-    autobuf hello = buf_max(2 * LIMIT_PATH_BYTES);
-    bool root = wire->is_unix && runner->config->jail;
-    field_number(&hello, FIELD_VERSION, PROTO_VERSION);
-    field_number(&hello, FIELD_FEATURES,
-                 (wire->is_unix ? FEATURE_PASS_FD : 0) | (root ? FEATURE_ROOT_FD : 0) |
-                     (process_has_leaves(runner) ? FEATURE_CGROUP : 0) | FEATURE_EDIT | FEATURE_AS_ROOT |
-                     FEATURE_SEARCH | FEATURE_SESSION);
-    field_text(&hello, FIELD_WORKSPACE, runner->config->workspace);
-    frame_put(&wire->out, FRAME_HELLO, 0, root ? FLAG_FD : 0, hello.data, hello.len);
-    if (root) {
-        wire->passes = xcalloc(1, sizeof *wire->passes);
-        wire->passes->fd = fcntl(runner->config->root_fd, F_DUPFD_CLOEXEC, 3);
-    }
-    wire->urgent = true;
+void serve_open(struct runner *runner) {
+    const struct runner_config *config = runner->config;
+    runner->lonely.fire = serve_lonely_fire;
+    if (config->container)
+        timer_set(runner, &runner->lonely, clock_ms() + LONELY_MS);
+    if (config->wire_fd >= 0)
+        serve_wire_open(runner, config->wire_fd, true);
+    if (config->listen_fd < 0)
+        return;
+    fcntl(config->listen_fd, F_SETFL, fcntl(config->listen_fd, F_GETFL) | O_NONBLOCK);
+    runner->listener = (struct source){.fd = config->listen_fd, .ready = serve_listener_ready};
+    source_set(runner, &runner->listener, EPOLLIN);
 }
 
 void serve_flush(struct runner *runner) {
@@ -154,10 +183,10 @@ void serve_flush(struct runner *runner) {
             if (!wire->urgent && waiting < FLUSH_BYTES && now_ms == 0)
                 now_ms = clock_ms();
             if (wire->urgent || waiting >= FLUSH_BYTES || now_ms >= wire->flush_at_ms)
-                wire_send(wire);
+                serve_wire_send(wire);
         }
         if (wire->broken || wire->out.failed)
-            wire_bury(wire);
+            serve_wire_bury(wire);
     }
     bool owned = runner->config->wire_fd < 0 || (runner->greeted && !runner->config->blank);
     if (!runner->wires && (runner->listener.fd < 0 || !owned))
@@ -172,24 +201,21 @@ uint64_t serve_flush_at_ms(const struct runner *runner) {
     return at_ms;
 }
 
-static void call_drop(struct rcall *call) {
+static void serve_call_drop(struct rcall *call) {
     struct rwire *wire = call->wire;
     struct scall *own = (struct scall *)call;
     assert(!own->ended);
     own->ended = true;
     call->writable = NULL;
-    struct rcall **link = &wire->calls[call->id % BUCKETS];
-    while (*link != call)
-        link = &(*link)->next;
-    *link = call->next;
+    list_remove(wire->calls[call->id % BUCKETS], call);
     wire->call_count--;
     wire->grown -= own->span - LIMIT_CREDIT_BYTES;
     buf_done(&own->args);
-    wire->runner->changes += call->def && !op_looks(call->def->op);
+    wire->runner->changes += call->def && !call->def->looks;
     later_free(wire->runner, own);
 }
 
-static void call_cancel(struct rcall *call, bool gone) {
+static void serve_call_cancel(struct rcall *call, bool gone) {
     struct scall *own = (struct scall *)call;
     call->gone = gone;
     if (call->def && call->def->cancel) /* none: its arguments were never whole */
@@ -197,20 +223,17 @@ static void call_cancel(struct rcall *call, bool gone) {
     else if (call->def && call->def->work)
         worker_cancel(call);
     if (gone && !own->ended)
-        call_drop(call);
+        serve_call_drop(call);
 }
 
-static void wire_bury(struct rwire *wire) {
-    struct rwire **link = &wire->runner->wires;
-    while (*link != wire)
-        link = &(*link)->next;
-    *link = wire->next;
+static void serve_wire_bury(struct rwire *wire) {
+    list_remove(wire->runner->wires, wire);
     for (unsigned i = 0; i < BUCKETS; i++)
         while (wire->calls[i])
-            call_cancel(wire->calls[i], true);
+            serve_call_cancel(wire->calls[i], true);
     source_set(wire->runner, &wire->source, 0);
     close(wire->source.fd);
-    for (struct pass *next; wire->passes; wire->passes = next) {
+    for (struct serve_pass *next; wire->passes; wire->passes = next) {
         next = wire->passes->next;
         fd_close(&wire->passes->fd);
         free(wire->passes);
@@ -222,50 +245,14 @@ static void wire_bury(struct rwire *wire) {
 
 /* ---- bytes in ---- */
 
-static void wire_ready(struct source *source, uint32_t events) {
-    struct rwire *wire = (struct rwire *)source;
-    if (events & EPOLLOUT)
-        wire_send(wire);
-    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        wire_receive(wire);
-}
-
-static void wire_receive(struct rwire *wire) {
-    uint8_t *at = buf_reserve(&wire->in, LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES);
-    assert(at); /* less than one frame is left over from last time */
-    /* No room for control messages: descriptors a peer sends are closed by the kernel. */
-    ssize_t n = recv(wire->source.fd, at, LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n <= 0) {
-        wire->broken = true;
-        return;
-    }
-    wire->in.len += (size_t)n;
-    size_t done = 0;
-    struct frame frame;
-    struct err err;
-    int r = 0;
-    while (!wire->broken && (r = frame_parse(wire->in.data + done, wire->in.len - done, &frame, &err)) > 0) {
-        if (wire_frame(wire, &frame, &err) < 0)
-            wire->broken = true;
-        done += FRAME_HEAD_BYTES + frame.len;
-    }
-    if (r < 0)
-        wire->broken = true;
-    buf_consume(&wire->in, done);
-    if (wire->in.len == 0 && wire->in.cap > KEEP_BYTES * 2)
-        buf_done(&wire->in);
-}
-
-static struct rcall *call_find(struct rwire *wire, uint32_t id) {
+static struct rcall *serve_call_find(struct rwire *wire, uint32_t id) {
     struct rcall *call = wire->calls[id % BUCKETS];
     while (call && call->id != id)
         call = call->next;
     return call;
 }
 
-static int frame_hello(struct rwire *wire, const struct frame *frame, struct err *err) {
+static int serve_frame_hello(struct rwire *wire, const struct frame *frame, struct err *err) {
     struct view view = view_of(frame->payload, frame->len);
     struct field field;
     int r;
@@ -281,7 +268,7 @@ static int frame_hello(struct rwire *wire, const struct frame *frame, struct err
     wire->far = features & FEATURE_FAR;
     if (!wire->first) {
         wire->is_unix &= (features & FEATURE_PASS_FD) != 0;
-        wire_greet(wire);
+        serve_wire_greet(wire);
         if (wire->runner->config->wire_plain) /* an engine may hold its end open for a daemon that is long dead */
             for (struct rwire *other = wire->runner->wires; other; other = other->next)
                 other->broken |= other->first;
@@ -290,15 +277,15 @@ static int frame_hello(struct rwire *wire, const struct frame *frame, struct err
 }
 
 /* The op with the rights of the box's root, where the call asks for them. */
-static int call_as_root(struct rcall *call, struct err *err) {
+static int serve_call_as_root(struct rcall *call, struct err *err) {
     if (!call->def->root)
-        return err_set(err, ERR_INVALID, "op %d is not done with the rights of root", (int)call->def->op);
+        return err_set(err, ERR_INVALID, "op %d is not available with the rights of root", (int)call->def->op);
     call->def = call->def->root;
     return confine_may_root(call->runner->config, err);
 }
 
 /* All arguments are there: find the op and begin it. */
-static int call_begin(struct rcall *call, const uint8_t *payload, size_t len, struct err *err) {
+static int serve_call_begin(struct rcall *call, const uint8_t *payload, size_t len, struct err *err) {
     _Alignas(16) uint8_t memory[ARGS_BYTES]; /* musl gives freed pages back to the kernel, and takes them again */
     autoarena arena;
     arena_init_in(&arena, memory, sizeof memory);
@@ -308,13 +295,13 @@ static int call_begin(struct rcall *call, const uint8_t *payload, size_t len, st
         return r;
     struct err failure;
     call->def = fields.number[FIELD_OP] <= 255 ? op_find((unsigned)fields.number[FIELD_OP]) : NULL;
-    call->runner->changes += call->def && !op_looks(call->def->op);
+    call->runner->changes += call->def && !call->def->looks;
     if (!call->def) {
         err_set(&failure, ERR_UNSUPPORTED, "this runner has no op %llu", (unsigned long long)fields.number[FIELD_OP]);
         r = -1;
     } else if (call->runner->config->blank && call->def->op != OP_BIND) {
-        r = err_set(&failure, ERR_BUSY, "this box is nobody's yet: BIND comes first");
-    } else if ((fields.number[FIELD_FLAGS] & CALL_ROOT) && call_as_root(call, &failure) < 0) {
+        r = err_set(&failure, ERR_BUSY, "this box has no owner yet: send BIND first");
+    } else if ((fields.number[FIELD_FLAGS] & CALL_ROOT) && serve_call_as_root(call, &failure) < 0) {
         r = -1;
     } else if (call->def->work) {
         struct buf whole = {.data = (uint8_t *)(uintptr_t)payload, .len = len, .cap = len, .max = len};
@@ -329,8 +316,8 @@ static int call_begin(struct rcall *call, const uint8_t *payload, size_t len, st
     return 0;
 }
 
-static int frame_call(struct rwire *wire, const struct frame *frame, struct err *err) {
-    struct rcall *call = call_find(wire, frame->call);
+static int serve_frame_call(struct rwire *wire, const struct frame *frame, struct err *err) {
+    struct rcall *call = serve_call_find(wire, frame->call);
     struct scall *own = (struct scall *)call;
     if (frame->call == 0 || (call && !own->collecting))
         return err_set(err, ERR_PROTOCOL, "CALL for call %u, which is open", frame->call);
@@ -351,7 +338,7 @@ static int frame_call(struct rwire *wire, const struct frame *frame, struct err 
         if (wire->call_count > LIMIT_CALLS_PER_WIRE)
             return err_set(err, ERR_PROTOCOL, "more than %u calls", LIMIT_CALLS_PER_WIRE);
         if (!own->collecting)
-            return call_begin(call, frame->payload, frame->len, err);
+            return serve_call_begin(call, frame->payload, frame->len, err);
     }
     buf_put(&own->args, frame->payload, frame->len);
     if (own->args.failed)
@@ -361,12 +348,12 @@ static int frame_call(struct rwire *wire, const struct frame *frame, struct err 
         return 0;
     struct buf args = own->args;
     own->args = (struct buf){.max = LIMIT_CALL_ARGS_BYTES};
-    int r = call_begin(call, args.data, args.len, err);
+    int r = serve_call_begin(call, args.data, args.len, err);
     buf_done(&args);
     return r;
 }
 
-static int frame_data(struct rcall *call, const struct frame *frame, struct err *err) {
+static int serve_frame_data(struct rcall *call, const struct frame *frame, struct err *err) {
     if (frame->len > call->credit_in || call->input_eof)
         return err_set(err, ERR_PROTOCOL, "input beyond credit or after its end");
     call->credit_in -= frame->len;
@@ -379,14 +366,14 @@ static int frame_data(struct rcall *call, const struct frame *frame, struct err 
     else
         r = err_set(&failure, ERR_INVALID, "this call takes no input");
     if (r < 0 && !((struct scall *)call)->ended) {
-        call_cancel(call, false);
+        serve_call_cancel(call, false);
         if (!((struct scall *)call)->ended)
             reply_fail(call, &failure);
     }
     return 0;
 }
 
-static int frame_eof(struct rcall *call) {
+static int serve_frame_eof(struct rcall *call) {
     if (call->input_eof)
         return -1;
     call->input_eof = true;
@@ -401,7 +388,7 @@ static int frame_eof(struct rcall *call) {
     return 0;
 }
 
-static int frame_credit(struct rcall *call, const struct frame *frame) {
+static int serve_frame_credit(struct rcall *call, const struct frame *frame) {
     struct view view = view_of(frame->payload, frame->len);
     uint32_t more = view_u32(&view);
     if (view.bad || view.len || more > INT32_MAX - call->credit_out)
@@ -412,8 +399,8 @@ static int frame_credit(struct rcall *call, const struct frame *frame) {
     return 0;
 }
 
-static void frame_cancel(struct rcall *call) {
-    call_cancel(call, false);
+static void serve_frame_cancel(struct rcall *call) {
+    serve_call_cancel(call, false);
     if (((struct scall *)call)->ended || call->later)
         return;
     struct err failure;
@@ -421,24 +408,24 @@ static void frame_cancel(struct rcall *call) {
     reply_fail(call, &failure);
 }
 
-static int wire_frame(struct rwire *wire, const struct frame *frame, struct err *err) {
+static int serve_wire_frame(struct rwire *wire, const struct frame *frame, struct err *err) {
     if (!wire->hello)
-        return frame->type == FRAME_HELLO ? frame_hello(wire, frame, err) : -1;
+        return frame->type == FRAME_HELLO ? serve_frame_hello(wire, frame, err) : -1;
     if (frame->type == FRAME_CALL)
-        return frame_call(wire, frame, err);
-    struct rcall *call = call_find(wire, frame->call);
+        return serve_frame_call(wire, frame, err);
+    struct rcall *call = serve_call_find(wire, frame->call);
     if (call && ((struct scall *)call)->collecting && frame->type != FRAME_CANCEL)
         return -1;
     switch (frame->type) {
     case FRAME_DATA:
-        return call ? frame_data(call, frame, err) : 0;
+        return call ? serve_frame_data(call, frame, err) : 0;
     case FRAME_EOF:
-        return call ? frame_eof(call) : 0;
+        return call ? serve_frame_eof(call) : 0;
     case FRAME_CREDIT:
-        return call ? frame_credit(call, frame) : 0;
+        return call ? serve_frame_credit(call, frame) : 0;
     case FRAME_CANCEL:
         if (call)
-            frame_cancel(call);
+            serve_frame_cancel(call);
         return 0;
     default:
         return -1; /* only a runner sends these, or a second HELLO */
@@ -447,19 +434,9 @@ static int wire_frame(struct rwire *wire, const struct frame *frame, struct err 
 
 /* ---- bytes out ---- */
 
-static void wire_starved(struct rwire *wire) {
-    wire->starved = false;
-    for (unsigned i = 0; i < BUCKETS; i++)
-        for (struct rcall *call = wire->calls[i], *next; call; call = next) {
-            next = call->next;
-            if (call->writable)
-                call->writable(call);
-        }
-}
-
 /* One sendmsg: up to the next frame that takes a descriptor along, or that frame and what follows it. */
-static ssize_t wire_send_some(struct rwire *wire) {
-    struct pass *pass = wire->passes;
+static ssize_t serve_wire_send_some(struct rwire *wire) {
+    struct serve_pass *pass = wire->passes;
     int fd = -1;
     if (pass && pass->at == wire->sent) {
         fd = pass->fd;
@@ -476,9 +453,9 @@ static ssize_t wire_send_some(struct rwire *wire) {
     return n;
 }
 
-static void wire_send(struct rwire *wire) {
+static void serve_wire_send(struct rwire *wire) {
     while (!wire->broken && wire->sent < wire->out.len) {
-        ssize_t n = wire_send_some(wire);
+        ssize_t n = serve_wire_send_some(wire);
         if (n > 0) {
             wire->sent += (size_t)n;
         } else if (n == -EAGAIN) {
@@ -495,7 +472,7 @@ static void wire_send(struct rwire *wire) {
         if (wire->out.cap > 2 * OUT_HIGH_BYTES)
             buf_done(&wire->out);
     } else if (wire->sent > OUT_HIGH_BYTES) {
-        for (struct pass *pass = wire->passes; pass; pass = pass->next)
+        for (struct serve_pass *pass = wire->passes; pass; pass = pass->next)
             pass->at -= wire->sent;
         buf_consume(&wire->out, wire->sent);
         wire->sent = 0;
@@ -503,11 +480,18 @@ static void wire_send(struct rwire *wire) {
     wire->urgent = false;
     wire->flush_at_ms = 0;
     source_set(wire->runner, &wire->source, empty ? EPOLLIN : EPOLLIN | EPOLLOUT);
-    if (wire->starved && wire->out.len - wire->sent < OUT_HIGH_BYTES / 2)
-        wire_starved(wire);
+    if (wire->starved && wire->out.len - wire->sent < OUT_HIGH_BYTES / 2) {
+        wire->starved = false;
+        for (unsigned i = 0; i < BUCKETS; i++)
+            for (struct rcall *call = wire->calls[i], *next; call; call = next) {
+                next = call->next;
+                if (call->writable)
+                    call->writable(call);
+            }
+    }
 }
 
-static void wire_soon(struct rwire *wire) {
+static void serve_wire_soon(struct rwire *wire) {
     if (!wire->flush_at_ms && !(wire->source.events & EPOLLOUT))
         wire->flush_at_ms = clock_ms() + FLUSH_MS;
 }
@@ -523,17 +507,15 @@ bool reply_room(struct rcall *call) {
 void reply_stat(struct rcall *call, const struct buf *fields, int pass_fd) {
     struct rwire *wire = call->wire;
     if (pass_fd >= 0 && wire->is_unix) {
-        struct pass *pass = xmalloc(sizeof *pass), **link = &wire->passes;
-        *pass = (struct pass){.at = wire->out.len, .fd = fcntl(pass_fd, F_DUPFD_CLOEXEC, 3)};
+        struct serve_pass *pass = xmalloc(sizeof *pass);
+        *pass = (struct serve_pass){.at = wire->out.len, .fd = fcntl(pass_fd, F_DUPFD_CLOEXEC, 3)};
         if (pass->fd < 0)
             wire->broken = true; /* the op has promised it: there is no half answer */
-        while (*link)
-            link = &(*link)->next;
-        *link = pass;
+        list_append(wire->passes, pass);
     }
     frame_put(&wire->out, FRAME_STAT, call->id, pass_fd >= 0 && wire->is_unix ? FLAG_FD : 0,
               fields ? fields->data : NULL, fields ? fields->len : 0);
-    wire_soon(wire);
+    serve_wire_soon(wire);
 }
 
 size_t reply_data(struct rcall *call, uint8_t stream, const void *data, size_t len) {
@@ -549,7 +531,7 @@ size_t reply_data(struct rcall *call, uint8_t stream, const void *data, size_t l
         sent += n;
     }
     if (sent)
-        wire_soon(call->wire);
+        serve_wire_soon(call->wire);
     return sent;
 }
 
@@ -564,7 +546,7 @@ bool reply_frame(struct rcall *call, const struct frame *frame) {
     frame_put(&call->wire->out, frame->type, call->id, frame->flags, frame->payload, frame->len);
     if (costs)
         call->credit_out -= frame->len;
-    wire_soon(call->wire);
+    serve_wire_soon(call->wire);
     return true;
 }
 
@@ -573,10 +555,18 @@ bool reply_items(struct rcall *call, const struct buf *records) {
     return reply_frame(call, &frame);
 }
 
+void reply_item_end(struct rcall *call, struct buf *records, size_t begin) {
+    item_end(records, begin);
+    if (records->len > LIMIT_FRAME_PAYLOAD_BYTES / 2) {
+        reply_items(call, records);
+        buf_clear(records);
+    }
+}
+
 void reply_end_with(struct rcall *call, uint8_t type, const struct buf *fields) {
     frame_put(&call->wire->out, type, call->id, 0, fields ? fields->data : NULL, fields ? fields->len : 0);
     call->wire->urgent = true;
-    call_drop(call);
+    serve_call_drop(call);
 }
 
 void reply_end(struct rcall *call, const struct buf *fields) {
@@ -591,11 +581,11 @@ void reply_fail(struct rcall *call, const struct err *err) {
         field_number(&call->wire->out, FIELD_ERRNO, err_wire_number(err));
     frame_end(&call->wire->out, begin);
     call->wire->urgent = true;
-    call_drop(call);
+    serve_call_drop(call);
 }
 
 /* By how much the window of a far call grows when so much of it was used: what is on the way then is more. */
-static uint32_t span_grows(const struct rwire *wire, const struct scall *own, uint32_t used) {
+static uint32_t serve_span_grows(const struct rwire *wire, const struct scall *own, uint32_t used) {
     if (!wire->far)
         return 0;
     uint32_t grow = LIMIT_CREDIT_MOST_BYTES - own->span, pool = LIMIT_CREDIT_POOL_BYTES - wire->grown;
@@ -609,7 +599,7 @@ void reply_credit(struct rcall *call, uint32_t bytes) {
     own->owed += bytes;
     if (own->owed < own->span / 4 || call->input_eof)
         return;
-    uint32_t grow = span_grows(call->wire, own, own->owed);
+    uint32_t grow = serve_span_grows(call->wire, own, own->owed);
     own->span += grow;
     own->owed += grow;
     call->wire->grown += grow;

@@ -1,6 +1,6 @@
-/* What Debian's archives of pcre2 and nettle, built for glibc, miss when linked with musl: the checking variants of
- * string functions, and nettle's choice of code by CPU. Called by those archives only. Invariant: a check that fails
- * aborts, as it does in glibc. */
+/* Functions that Debian's archives of pcre2 and nettle, built for glibc, lack when linked with musl: the checking
+ * variants of string functions, and nettle's choice of code by CPU. Called by those archives only. Invariant: a
+ * check that fails aborts, as it does in glibc. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ void *__memset_chk(void *to, int byte, size_t len, size_t room) {
     return memset(to, byte, len);
 }
 
-/* nettle complains with it, to nobody in a box */
+/* nettle complains with it; a box has no reader for that */
 int __fprintf_chk(FILE *file, int flag, const char *format, ...) {
     (void)file;
     (void)flag;

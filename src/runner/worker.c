@@ -1,6 +1,7 @@
-/* Workers: forked processes with the agent's rights that do one call's long work. Started by serve for ops with work();
- * their frames come through a pipe with call id 0 and are relayed within credit. Below: the inside, then the loop's side.
- * Invariant: a worker holds nothing of the runner's but its two pipes and the root, and a slow reader stops only it. */
+/* Workers: forked processes with the agent's rights that do one call's long work. Started by serve for ops with
+ * work(); their frames come through a pipe with call id 0 and are relayed within credit. Below: the inside, then the
+ * loop's side. Invariant: a worker holds nothing of the runner's but its two pipes and the root, and a slow reader
+ * stops only it. */
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -21,17 +22,15 @@
 #include "base/mem.h"
 #include "runner/exec/process.h"
 #include "runner/runner.h"
-#include "runner/serve.h"
 #include "runner/enter/stack.h"
 #include "runner/ops/turn.h"
-#include "runner/work.h"
 
 enum {
     WORKERS_MAX = 64,
     QUEUE_ARGS_BYTES = 64 << 10, /* calls with larger arguments are not queued */
     FRAME_BYTES = LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES,
     ITEM_FLUSH_BYTES = 32 << 10,
-    TURN_INPUT_BYTES = LIMIT_CREDIT_BYTES / 2, /* who takes turns waits for all of his input, or this much */
+    TURN_INPUT_BYTES = LIMIT_CREDIT_BYTES / 2, /* a call that takes turns waits for all of its input, or this much */
 };
 
 struct work {
@@ -42,6 +41,7 @@ struct work {
     pid_t pid; /* 0: queued */
     int status;
     bool reaped, drained;
+    bool lasts;        /* as in op_def */
     struct buf args;   /* while queued */
     struct buf frames; /* read from out, not yet relayed */
     struct buf input;  /* not yet taken by the worker */
@@ -50,8 +50,8 @@ struct work {
 };
 
 struct worker_table {
-    struct work *all; /* in order of arrival */
-    unsigned running;
+    struct work *all;          /* in order of arrival */
+    unsigned running, lasting; /* lasting: op_def.lasts, not among the others */
     struct turn_table *turns;
 };
 
@@ -125,11 +125,21 @@ int worker_data(struct worker *worker, const void *data, size_t len, struct err 
     return 0;
 }
 
+/* The input of a cancelled call ends early, and its length may not be known beforehand: the signal comes first. */
+static volatile sig_atomic_t worker_cancelled;
+
+static void worker_on_cancel(int signal) {
+    (void)signal;
+    worker_cancelled = 1;
+}
+
 ssize_t worker_read(struct worker *worker, void *data, size_t len, struct err *err) {
     ssize_t n;
     do
         n = read(worker->in_fd, data, len);
     while (n < 0 && errno == EINTR);
+    if (n == 0 && worker_cancelled)
+        return err_set(err, ERR_GONE, "the call was cancelled");
     return n < 0 ? err_errno(err, errno, "the call's input") : n;
 }
 
@@ -147,33 +157,13 @@ static void worker_fail(struct worker *worker, const struct err *failure) {
     field_text(&fields, FIELD_MESSAGE, failure->text);
     if (err_wire_number(failure))
         field_number(&fields, FIELD_ERRNO, err_wire_number(failure));
-    worker->item_frame = SIZE_MAX; /* what was being filled may be half a record */
+    worker->item_frame = SIZE_MAX; /* the last record may be incomplete */
     buf_clear(&worker->out);
     (void)worker_frame(worker, FRAME_FAIL, 0, fields.data, fields.len, &err);
 }
 
-static int by_number(const void *a, const void *b) {
-    return *(const int *)a - *(const int *)b;
-}
-
-/* Closes everything but 0 to 2 and those given; and what the op needs besides. */
-static void close_others(const struct runner_config *config, int a, int b, const struct op_def *def) {
-    int keep[5 + STACK_ROOTS_MAX] = {2, config->root_fd, a, b};
-    size_t count = 4;
-    if (def->layers && config->layers)
-        count += stack_roots_fds(config->layers, keep + count);
-    if ((def->layers || def->as_root) && config->landlock_fd >= 0)
-        keep[count++] = config->landlock_fd;
-    qsort(keep, count, sizeof *keep, by_number);
-    for (size_t i = 0; i < count; i++) {
-        unsigned from = (unsigned)keep[i] + 1, to = i + 1 < count ? (unsigned)keep[i + 1] - 1 : ~0u;
-        if (keep[i] >= 2 && from <= to)
-            syscall(SYS_close_range, from, to, 0);
-    }
-}
-
 /* Where paths are mapped, the mapped directories' descriptors are needed: all that is not a directory goes. */
-static void close_others_but_dirs(int a, int b, int c) {
+static void worker_close_others_but_dirs(int a, int b, int c) {
     int max = 1023;
     DIR *dir = opendir("/proc/self/fd");
     for (struct dirent *entry; dir && (entry = readdir(dir));)
@@ -190,9 +180,16 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
                                   const struct buf *payload, const struct turn_version *version, int out_fd,
                                   int in_fd) {
     if (config->maps)
-        close_others_but_dirs(config->root_fd, out_fd, in_fd);
-    else
-        close_others(config, out_fd, in_fd, def);
+        worker_close_others_but_dirs(config->root_fd, out_fd, in_fd);
+    else {
+        int keep[4 + STACK_ROOTS_MAX] = {config->root_fd, out_fd, in_fd};
+        size_t count = 3;
+        if (def->layers && config->layers)
+            count += stack_roots_fds(config->layers, keep + count);
+        if ((def->layers || def->as_root) && config->landlock_fd >= 0)
+            keep[count++] = config->landlock_fd;
+        runner_close_others(keep, count);
+    }
     struct worker worker = {.config = config,
                             .version = version,
                             .root_fd = config->root_fd,
@@ -207,6 +204,8 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
     bool root = def->as_root || (def->layers && config->can_root);
     int r = confine(config, root ? CONFINE_ROOT_WORKER : CONFINE_WORKER, &err);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* after confine: a change of ids clears it */
+    if (def->cleans)
+        signal(SIGUSR1, worker_on_cancel);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -225,16 +224,15 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
 
 /* ---- the loop's side ---- */
 
-static int work_launch(struct work *work, const struct buf *payload, struct err *err);
-static void queue_next(struct runner *runner);
-static void work_pump(struct work *work);
-static void work_settle(struct work *work);
+static int worker_work_launch(struct work *work, const struct buf *payload, struct err *err);
+static void worker_queue_next(struct runner *runner);
+static void worker_work_pump(struct work *work);
 
 void worker_table_open(struct runner *runner) {
     runner->workers = xcalloc(1, sizeof *runner->workers);
 }
 
-static int work_turn(struct runner *runner, const struct buf *payload, struct turn *ret_turn, struct err *err) {
+static int worker_work_turn(struct runner *runner, const struct buf *payload, struct turn *ret_turn, struct err *err) {
     autoarena arena = ARENA_EMPTY;
     struct fields fields;
     int r = fields_parse(view_of(payload->data, payload->len), &arena, &fields, err);
@@ -247,50 +245,70 @@ int worker_start(struct rcall *call, const struct op_def *def, const struct buf 
     struct runner *runner = call->runner;
     assert(def == call->def);
     struct turn turn = {0};
-    int r = def->turns ? work_turn(runner, payload, &turn, err) : 0;
+    int r = def->turns ? worker_work_turn(runner, payload, &turn, err) : 0;
     if (r < 0)
         return r;
-    bool queue = runner->workers->running >= WORKERS_MAX || turn.keyed;
+    if (def->lasts && runner->workers->lasting >= WORKERS_MAX)
+        return err_set(err, ERR_LIMIT, "%u watches are under way in this box: end one first", WORKERS_MAX);
+    bool queue = (!def->lasts && runner->workers->running >= WORKERS_MAX) || turn.keyed;
     if (queue && payload->len > QUEUE_ARGS_BYTES)
         return err_set(err, ERR_BUSY, "%u file operations are under way in this box; try again", WORKERS_MAX);
     struct work *work = xcalloc(1, sizeof *work);
-    *work = (struct work){.runner = runner, .call = call, .out.fd = -1, .in.fd = -1, .turn = turn};
+    *work = (struct work){.runner = runner, .call = call, .out.fd = -1, .in.fd = -1, .lasts = def->lasts, .turn = turn};
     buf_init(&work->args, QUEUE_ARGS_BYTES + 1);
     buf_init(&work->frames, 2 * FRAME_BYTES);
-    buf_init(&work->input, 2 * LIMIT_CREDIT_MOST_BYTES); /* what the worker took is dropped from it now and then */
+    buf_init(&work->input, 2 * LIMIT_CREDIT_MOST_BYTES); /* consumed bytes are dropped from it now and then */
     if (queue) {
         buf_put(&work->args, payload->data, payload->len);
     } else {
-        r = work_launch(work, payload, err);
+        r = worker_work_launch(work, payload, err);
         if (r < 0) {
             free(work);
             return r;
         }
     }
     call->state = work;
-    struct work **link = &runner->workers->all;
-    while (*link)
-        link = &(*link)->next;
-    *link = work;
+    list_append(runner->workers->all, work);
     return 0;
 }
 
-static void work_out_ready(struct source *source, uint32_t events) {
+static void worker_work_out_ready(struct source *source, uint32_t events) {
     (void)events;
-    work_pump(container_of(source, struct work, out));
+    worker_work_pump(container_of(source, struct work, out));
 }
 
-static void work_writable(struct rcall *call) {
-    work_pump(call->state);
+static void worker_work_writable(struct rcall *call) {
+    worker_work_pump(call->state);
 }
 
-static void work_feed(struct work *work);
-static void work_in_ready(struct source *source, uint32_t events) {
+static void worker_work_feed(struct work *work) {
+    if (work->in.fd < 0)
+        return;
+    while (work->input_done < work->input.len) {
+        ssize_t n = write(work->in.fd, work->input.data + work->input_done, work->input.len - work->input_done);
+        if (n < 0 && errno == EAGAIN) {
+            source_set(work->runner, &work->in, EPOLLOUT);
+            return;
+        }
+        if (n < 0) /* it needs no more input: its answer decides */
+            n = (ssize_t)(work->input.len - work->input_done);
+        work->input_done += (size_t)n;
+        if (work->call)
+            reply_credit(work->call, (uint32_t)n);
+    }
+    work->input_done = 0;
+    buf_clear(&work->input);
+    source_set(work->runner, &work->in, 0);
+    if (!work->call || work->call->input_eof)
+        fd_close(&work->in.fd);
+}
+
+static void worker_work_in_ready(struct source *source, uint32_t events) {
     (void)events;
-    work_feed(container_of(source, struct work, in));
+    worker_work_feed(container_of(source, struct work, in));
 }
 
-static int work_launch(struct work *work, const struct buf *payload, struct err *err) {
+static int worker_work_launch(struct work *work, const struct buf *payload, struct err *err) {
     struct runner *runner = work->runner;
     int out[2] = {-1, -1}, in[2] = {-1, -1};
     if (pipe2(out, O_CLOEXEC) < 0 || pipe2(in, O_CLOEXEC) < 0)
@@ -310,12 +328,15 @@ static int work_launch(struct work *work, const struct buf *payload, struct err 
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     fcntl(in[1], F_SETFL, O_NONBLOCK);
     work->pid = pid;
-    work->out = (struct source){.fd = out[0], .ready = work_out_ready};
-    work->in = (struct source){.fd = in[1], .ready = work_in_ready};
-    work->call->writable = work_writable;
+    work->out = (struct source){.fd = out[0], .ready = worker_work_out_ready};
+    work->in = (struct source){.fd = in[1], .ready = worker_work_in_ready};
+    work->call->writable = worker_work_writable;
     source_set(runner, &work->out, EPOLLIN);
-    runner->workers->running++;
-    work_feed(work);
+    if (work->lasts)
+        runner->workers->lasting++;
+    else
+        runner->workers->running++;
+    worker_work_feed(work);
     return 0;
 failed:
     process_fork_error(runner->config, errno, "work on files", err);
@@ -327,7 +348,7 @@ failed:
 }
 
 /* Relays whole frames while the wire takes them. False: it takes no more now, or the call is over. */
-static bool work_relay(struct work *work) {
+static bool worker_work_relay(struct work *work) {
     size_t done = 0;
     struct frame frame;
     struct err err;
@@ -361,10 +382,41 @@ static bool work_relay(struct work *work) {
     return work->call && !refused && r >= 0;
 }
 
-static void work_pump(struct work *work) {
+/* Answers for a worker that died silently; lets go of one that is answered and reaped. */
+static void worker_work_settle(struct work *work) {
+    struct runner *runner = work->runner;
+    if (work->reaped && work->drained && work->call) {
+        struct err err;
+        struct rcall *call = work->call;
+        if (WIFSIGNALED(work->status))
+            err_set(&err, ERR_INTERNAL, "the worker was killed by signal %d%s", WTERMSIG(work->status),
+                    WTERMSIG(work->status) == SIGKILL ? " (the box may be out of memory)" : "");
+        else
+            err_set(&err, ERR_INTERNAL, "the worker ended with status %d and no answer", WEXITSTATUS(work->status));
+        work->call = NULL;
+        reply_fail(call, &err);
+    }
+    if (work->call || (work->pid && !work->reaped))
+        return;
+    if (!list_remove(runner->workers->all, work))
+        return; /* let go already in this turn */
+    if (work->out.fd >= 0)
+        source_set(runner, &work->out, 0);
+    if (work->in.fd >= 0)
+        source_set(runner, &work->in, 0);
+    fd_close(&work->out.fd);
+    fd_close(&work->in.fd);
+    buf_done(&work->args);
+    buf_done(&work->frames);
+    buf_done(&work->input);
+    later_free(runner, work);
+    worker_queue_next(runner);
+}
+
+static void worker_work_pump(struct work *work) {
     if (work->drained || work->out.fd < 0)
         return;
-    while (work_relay(work)) {
+    while (worker_work_relay(work)) {
         uint8_t *at = buf_reserve(&work->frames, FRAME_BYTES);
         assert(at);
         ssize_t n = read(work->out.fd, at, FRAME_BYTES);
@@ -380,29 +432,7 @@ static void work_pump(struct work *work) {
         break;
     }
     source_set(work->runner, &work->out, 0); /* no credit, or nothing will come: not to spin on a hang-up */
-    work_settle(work);
-}
-
-static void work_feed(struct work *work) {
-    if (work->in.fd < 0)
-        return;
-    while (work->input_done < work->input.len) {
-        ssize_t n = write(work->in.fd, work->input.data + work->input_done, work->input.len - work->input_done);
-        if (n < 0 && errno == EAGAIN) {
-            source_set(work->runner, &work->in, EPOLLOUT);
-            return;
-        }
-        if (n < 0) /* it wants no more: what it says decides */
-            n = (ssize_t)(work->input.len - work->input_done);
-        work->input_done += (size_t)n;
-        if (work->call)
-            reply_credit(work->call, (uint32_t)n);
-    }
-    work->input_done = 0;
-    buf_clear(&work->input);
-    source_set(work->runner, &work->in, 0);
-    if (!work->call || work->call->input_eof)
-        fd_close(&work->in.fd);
+    worker_work_settle(work);
 }
 
 int worker_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err) {
@@ -414,18 +444,18 @@ int worker_input(struct rcall *call, const uint8_t *data, size_t len, struct err
     buf_put(&work->input, data, len);
     if (work->input.failed)
         return err_set(err, ERR_INTERNAL, "more input than credit");
-    work_feed(work);
+    worker_work_feed(work);
     if (!work->pid)
-        queue_next(work->runner);
+        worker_queue_next(work->runner);
     return 0;
 }
 
 int worker_finish(struct rcall *call, struct err *err) {
     (void)err;
     struct work *work = call->state;
-    work_feed(work);
+    worker_work_feed(work);
     if (!work->pid)
-        queue_next(work->runner);
+        worker_queue_next(work->runner);
     return 0;
 }
 
@@ -434,13 +464,14 @@ void worker_cancel(struct rcall *call) {
     work->call = NULL;
     if (work->pid > 0 && !work->reaped) {
         if (call->def->cleans && work->in.fd >= 0) {
+            kill(work->pid, SIGUSR1);
             source_set(work->runner, &work->in, 0);
             fd_close(&work->in.fd);
         } else if (!call->def->cleans) {
             kill(work->pid, SIGKILL);
         }
     }
-    work_settle(work);
+    worker_work_settle(work);
 }
 
 bool worker_reap(struct runner *runner, pid_t pid, int status) {
@@ -448,9 +479,12 @@ bool worker_reap(struct runner *runner, pid_t pid, int status) {
         if (work->pid == pid && !work->reaped) {
             work->reaped = true;
             work->status = status;
-            runner->workers->running--;
-            work_pump(work);
-            work_settle(work);
+            if (work->lasts)
+                runner->workers->lasting--;
+            else
+                runner->workers->running--;
+            worker_work_pump(work);
+            worker_work_settle(work);
             return true;
         }
     return false;
@@ -467,72 +501,37 @@ bool worker_is_child(const struct runner *runner, pid_t pid) {
     return false;
 }
 
-/* Who takes turns does so when his input is there: a slow client keeps nobody waiting. */
-static bool work_ready(const struct work *work) {
+/* A call takes its turn when its input is there: a slow client does not keep others waiting. */
+static bool worker_work_ready(const struct work *work) {
     return !work->pid && work->call &&
            (!work->turn.keyed || work->call->input_eof || work->input.len >= TURN_INPUT_BYTES);
 }
 
-static bool work_waits(const struct work *work) {
+static bool worker_work_waits(const struct work *work) {
     bool before = true;
     for (const struct work *other = work->runner->workers->all; other; other = other->next) {
         if (other == work)
             before = false;
-        else if (turn_same(&other->turn, &work->turn) && (other->pid || (before && work_ready(other))))
+        else if (turn_same(&other->turn, &work->turn) && (other->pid || (before && worker_work_ready(other))))
             return true;
     }
     return false;
 }
 
-/* One at a time: whoever ends, or gets his input, calls again. */
-static void queue_next(struct runner *runner) {
+/* One at a time: this is called again when a worker ends or a call gets its input. */
+static void worker_queue_next(struct runner *runner) {
     struct work *work = runner->workers->all;
-    while (work && !(work_ready(work) && !work_waits(work)))
+    while (work && !(worker_work_ready(work) && !worker_work_waits(work)))
         work = work->next;
     if (!work || runner->workers->running >= WORKERS_MAX)
         return;
     struct err err;
     struct rcall *call = work->call;
-    int r = work_launch(work, &work->args, &err);
+    int r = worker_work_launch(work, &work->args, &err);
     buf_done(&work->args);
     if (r < 0) {
         work->call = NULL;
         reply_fail(call, &err);
-        work_settle(work);
+        worker_work_settle(work);
     }
-}
-
-/* Answers for a worker that died silently; lets go of one that is answered and reaped. */
-static void work_settle(struct work *work) {
-    struct runner *runner = work->runner;
-    if (work->reaped && work->drained && work->call) {
-        struct err err;
-        struct rcall *call = work->call;
-        if (WIFSIGNALED(work->status))
-            err_set(&err, ERR_INTERNAL, "the worker was killed by signal %d%s", WTERMSIG(work->status),
-                    WTERMSIG(work->status) == SIGKILL ? " (the box may be out of memory)" : "");
-        else
-            err_set(&err, ERR_INTERNAL, "the worker ended with status %d and no answer", WEXITSTATUS(work->status));
-        work->call = NULL;
-        reply_fail(call, &err);
-    }
-    if (work->call || (work->pid && !work->reaped))
-        return;
-    struct work **link = &runner->workers->all;
-    while (*link && *link != work)
-        link = &(*link)->next;
-    if (!*link)
-        return; /* let go already in this turn */
-    *link = work->next;
-    if (work->out.fd >= 0)
-        source_set(runner, &work->out, 0);
-    if (work->in.fd >= 0)
-        source_set(runner, &work->in, 0);
-    fd_close(&work->out.fd);
-    fd_close(&work->in.fd);
-    buf_done(&work->args);
-    buf_done(&work->frames);
-    buf_done(&work->input);
-    later_free(runner, work);
-    queue_next(runner);
 }

@@ -1,5 +1,5 @@
-/* Which commands the dialect runs, and what may stand in their arguments. The walls are the box's: these rules keep the words
- * of an interface, refuse mistakes early and stop nobody who means it. Pure. */
+/* Which commands the dialect runs, and what their arguments may contain. The box is the wall: these rules keep the
+ * error texts of an interface and refuse mistakes early; they do not stop an attacker. Pure. */
 #ifndef CUBBY_SKILL_COMMAND_H
 #define CUBBY_SKILL_COMMAND_H
 
@@ -10,8 +10,8 @@
 
 /* The first word is one of allowed (NULL-terminated), as a bare name. */
 int command_check(const char *name, const char *const *allowed, struct err *err);
-/* Arguments: no ".." as a name in a path; every absolute path in them lies inside one of roots (NULL-terminated, absolute, the
- * first is named in no sentence). */
+/* Arguments: no ".." as a name in a path; every absolute path in them lies inside one of roots (NULL-terminated,
+ * absolute, the first is named in no sentence). */
 int command_check_args(const char *const *args, const char *const *roots, struct err *err);
 /* An argument in which every path that is `from` or lies below it is one of `to` instead. In the arena. */
 const char *command_map_arg(struct arena *arena, const char *arg, const char *from, const char *to);

@@ -1,11 +1,21 @@
-/* The hash of a tree. Used by base.c and own*.c. Invariant: it depends on paths, kinds and contents alone, never on the
- * order in which they were told; a changed rule makes every recorded state look modified. */
-#include "base/mem.h"
+/* The hash of a tree. Called by base, own and sync. Invariant: it depends on paths, kinds and contents alone, never on
+ * the order in which they were added; another rule would make every recorded state look modified. */
 #include "skill/digest.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/sha256.h"
+#include "tree/treewalk.h"
+
+enum { DIGEST_CHUNK_BYTES = 256 << 10 };
 
 struct digest_entry {
     const char *path;
@@ -14,8 +24,7 @@ struct digest_entry {
 
 void digest_sha_begin(struct digest_sha *sha) {
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    if (!context || EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1)
-        abort(); /* out of memory */
+    xensure(context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1);
     sha->context = context;
 }
 
@@ -49,14 +58,14 @@ int digest_add(struct digest *digest, const char *path, enum digest_kind kind, c
     return 0;
 }
 
-static int by_path(const void *left, const void *right) {
+static int digest_order(const void *left, const void *right) {
     return strcmp(((const struct digest_entry *)left)->path, ((const struct digest_entry *)right)->path);
 }
 
 void digest_end(struct digest *digest, uint8_t ret_sha256[32]) {
     struct digest_sha sha;
     if (digest->count)
-        qsort(digest->entries, digest->count, sizeof *digest->entries, by_path);
+        qsort(digest->entries, digest->count, sizeof *digest->entries, digest_order);
     digest_sha_begin(&sha);
     for (size_t i = 0; i < digest->count; i++) {
         const struct digest_entry *entry = &digest->entries[i];
@@ -71,4 +80,58 @@ void digest_done(struct digest *digest) {
     free(digest->entries);
     digest->entries = NULL;
     arena_done(&digest->arena);
+}
+
+int digest_fd(int fd, uint8_t ret_sha256[32], uint64_t *ret_size) {
+    struct digest_sha sha;
+    uint8_t *chunk = xmalloc(DIGEST_CHUNK_BYTES);
+    ssize_t n;
+    uint64_t size = 0;
+    digest_sha_begin(&sha);
+    while ((n = pread(fd, chunk, DIGEST_CHUNK_BYTES, (off_t)size)) > 0 || (n < 0 && errno == EINTR)) {
+        digest_sha_data(&sha, chunk, n > 0 ? (size_t)n : 0);
+        size += n > 0 ? (uint64_t)n : 0;
+    }
+    int number = n < 0 ? -errno : 0;
+    digest_sha_end(&sha, ret_sha256);
+    free(chunk);
+    *ret_size = size;
+    return number;
+}
+
+/* ---- a tree on this machine ---- */
+
+static int digest_tree_entry(void *user, const struct tree_entry *entry, struct err *err) {
+    struct digest *digest = user;
+    uint8_t content[32];
+    char target[LIMIT_PATH_BYTES + 1];
+    uint64_t size = 0;
+    if (entry->kind == 'l') {
+        ssize_t n = readlinkat(entry->dir, entry->name, target, sizeof target);
+        if (n < 0)
+            return err_errno(err, errno, "'%.200s'", entry->path);
+        sha256(target, (size_t)n, content);
+        return digest_add(digest, entry->path, DIGEST_LINK, content, 0, err);
+    }
+    if (entry->kind != 'f' && entry->kind != 'x')
+        return 0;
+    autofd fd = openat(entry->dir, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int number = fd < 0 ? -errno : digest_fd(fd, content, &size);
+    if (number < 0)
+        return err_errno(err, -number, "'%.200s'", entry->path);
+    digest->files++;
+    return digest_add(digest, entry->path, entry->kind == 'x' ? DIGEST_PROGRAM : DIGEST_FILE, content, size, err);
+}
+
+int digest_tree(int fd, uint8_t ret_sha256[32], uint64_t *ret_files, uint64_t *ret_bytes, struct err *err) {
+    struct digest digest;
+    digest_init(&digest, LIMIT_UNPACK_ENTRIES);
+    int r = treewalk_own(fd, digest_tree_entry, &digest, err);
+    if (r == 0) {
+        digest_end(&digest, ret_sha256);
+        *ret_files = digest.files;
+        *ret_bytes = digest.bytes;
+    }
+    digest_done(&digest);
+    return r;
 }

@@ -1,5 +1,5 @@
-/* The hash of a tree by one rule, wherever its bytes come from: a layer (base.c), a box's tar stream (own). Sorted by path;
- * directories do not count, so that an archive without them gives the same. */
+/* The hash of a tree by one rule, wherever its bytes come from: a layer or a box's tar stream. Sorted by path.
+ * Directories do not count, so that an archive without them gives the same hash. */
 #ifndef CUBBY_SKILL_DIGEST_H
 #define CUBBY_SKILL_DIGEST_H
 
@@ -24,7 +24,7 @@ struct digest {
     struct arena arena;
     struct digest_entry *entries;
     size_t count, room, most;
-    uint64_t bytes;
+    uint64_t files, bytes; /* files: counted by digest_tree alone */
 };
 void digest_init(struct digest *digest, size_t most);
 /* path: relative to the tree. sha256: of the content, or of a link's target. TOO_LARGE: more than `most`. */
@@ -32,5 +32,9 @@ int digest_add(struct digest *digest, const char *path, enum digest_kind kind, c
                struct err *err);
 void digest_end(struct digest *digest, uint8_t ret_sha256[32]); /* once, after the last */
 void digest_done(struct digest *digest);                        /* safe twice */
+/* Of one file, from its beginning; 0 or -errno. */
+int digest_fd(int fd, uint8_t ret_sha256[32], uint64_t *ret_size);
+/* Of all below a directory of this machine. */
+int digest_tree(int fd, uint8_t ret_sha256[32], uint64_t *ret_files, uint64_t *ret_bytes, struct err *err);
 
 #endif

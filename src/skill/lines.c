@@ -1,5 +1,5 @@
-/* Lines by the dialect's rules. Called by its front. Invariant: no line stands in the result twice that stood in the text
- * once, and no number from outside makes it longer than LINES_PAD_MAX lines. */
+/* Lines by the dialect's rules. Called by its front. Invariant: a line of the text is in the result at most once, and
+ * no number from outside makes it longer by more than LINES_PAD_MAX lines. */
 #include "skill/lines.h"
 
 #include <string.h>
@@ -20,12 +20,12 @@ bool lines_next(struct lines *lines, const char **ret_line, size_t *ret_len) {
     return true;
 }
 
-static void put_line(struct buf *out, const char *line, size_t len) {
+static void lines_put(struct buf *out, const char *line, size_t len) {
     buf_put(out, line, len);
     buf_byte(out, '\n');
 }
 
-static void put_fresh(struct buf *out, const char *fresh, size_t len) {
+static void lines_put_fresh(struct buf *out, const char *fresh, size_t len) {
     if (!len) {
         buf_byte(out, '\n');
         return;
@@ -35,7 +35,7 @@ static void put_fresh(struct buf *out, const char *fresh, size_t len) {
     for (const char *end = fresh + len; fresh < end;) {
         const char *lf = memchr(fresh, '\n', (size_t)(end - fresh));
         size_t n = (size_t)((lf ? lf : end) - fresh);
-        put_line(out, fresh, n - (lf && n && fresh[n - 1] == '\r'));
+        lines_put(out, fresh, n - (lf && n && fresh[n - 1] == '\r'));
         fresh += n + (lf ? 1 : 0);
     }
 }
@@ -53,16 +53,16 @@ int lines_replace(const char *text, size_t len, const char *fresh, size_t fresh_
     const char *line;
     size_t line_len;
     for (; count < skip && lines_next(&lines, &line, &line_len); count++)
-        put_line(out, line, line_len);
+        lines_put(out, line, line_len);
     if (skip - count > LINES_PAD_MAX)
-        return err_set(err, ERR_INVALID, "start %lld is more than %d lines behind the end of the file (%lld lines)",
+        return err_set(err, ERR_INVALID, "start %lld is more than %d lines after the end of the file (%lld lines)",
                        (long long)range->start, LINES_PAD_MAX, (long long)count);
     for (; count < skip; count++)
         buf_byte(out, '\n');
-    put_fresh(out, fresh, fresh_len);
+    lines_put_fresh(out, fresh, fresh_len);
     while ((!range->has_end || count < range->end) && lines_next(&lines, &line, &line_len))
         count++;
     while (lines_next(&lines, &line, &line_len))
-        put_line(out, line, line_len);
+        lines_put(out, line, line_len);
     return out->failed ? err_set(err, ERR_TOO_LARGE, "the file would be larger than %zu bytes", out->max) : 0;
 }

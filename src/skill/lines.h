@@ -1,7 +1,8 @@
 /* Lines of a text, read and replaced by the dialect's rules. Pure: bytes in, bytes out.
  *
- * LF, CR and CRLF each end a line of a text that is there. Replacing writes every line with an LF behind it. What is put in is
- * cut at LF and CRLF, and empty pieces at its end are nothing: "" is one empty line, "\n" is none, which removes. */
+ * LF, CR and CRLF each end a line of an existing text. Replacing writes every line with a final LF. New text is
+ * split at LF and CRLF, and empty pieces at its end do not count: "" is one empty line, "\n" is zero lines, which
+ * removes. */
 #ifndef CUBBY_SKILL_LINES_H
 #define CUBBY_SKILL_LINES_H
 
@@ -12,7 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-enum { LINES_PAD_MAX = 10000 }; /* empty lines that are made to reach a start behind the end */
+enum { LINES_PAD_MAX = 10000 }; /* empty lines that are made to reach a start after the end */
 
 struct lines { /* all that is left */
     const char *at, *end;
@@ -24,8 +25,8 @@ struct lines_range { /* from 1, both included; end = start - 1: before start */
     int64_t start, end;
 };
 /* The lines of range in text become those of fresh; without a start from the first, without an end to the last; a start
- * behind the end is reached by empty lines. INVALID: end before start - 1, a start too far away, a text that is not UTF-8.
- * TOO_LARGE: out is too small. */
+ * after the end is reached by empty lines. INVALID: end before start - 1, a start too far away, a text that is not
+ * UTF-8. TOO_LARGE: out is too small. */
 int lines_replace(const char *text, size_t len, const char *fresh, size_t fresh_len, const struct lines_range *range,
                   struct buf *out, struct err *err);
 

@@ -1,14 +1,21 @@
-/* Lists of names. Used by own and base. Invariant: there is a NULL behind them from the beginning. */
-#include "base/mem.h"
+/* Lists of names. Used by own, base and stage. Invariant: the list ends with NULL from the beginning. */
 #include "skill/names.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
-void names_init(struct names *names) {
-    *names = (struct names){.arena = ARENA_EMPTY};
-    vec_reserve(names->names, 0, names->room, 1);
-    names->names[0] = NULL;
+#include "tree/dent.h"
+#include "base/fd.h"
+#include "base/mem.h"
+
+struct names names_new(void) {
+    struct names names = {.arena = ARENA_EMPTY};
+    vec_reserve(names.names, 0, names.room, 1);
+    names.names[0] = NULL;
+    return names;
 }
 
 void names_done(struct names *names) {
@@ -22,16 +29,29 @@ void names_add(struct names *names, const char *name) {
     names->names[names->count] = NULL;
 }
 
-static int by_name(const void *left, const void *right) {
+static int names_order(const void *left, const void *right) {
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
 void names_sort(struct names *names) {
-    qsort(names->names, names->count, sizeof *names->names, by_name);
+    qsort(names->names, names->count, sizeof *names->names, names_order);
 }
 
 bool names_has(const struct names *names, const char *name) {
-    return bsearch(&name, names->names, names->count, sizeof *names->names, by_name) != NULL;
+    return bsearch(&name, names->names, names->count, sizeof *names->names, names_order) != NULL;
+}
+
+int names_dir(struct names *names, int dir, const char *what, struct err *err) {
+    autofd fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (!list)
+        return err_errno(err, errno, "cannot read %s", what);
+    fd_take(&fd);
+    for (const struct dirent *entry; (entry = readdir(list));)
+        if (!dent_dots(entry->d_name))
+            names_add(names, entry->d_name);
+    closedir(list);
+    return 0;
 }
 
 const char *const *names_copy(struct arena *arena, const char *const *list) {

@@ -6,18 +6,22 @@
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "base/err.h"
 
 struct names {
     struct arena arena;
-    const char **names; /* NULL behind them */
+    const char **names; /* ends with NULL */
     size_t count, room;
 };
+#define autonames __attribute__((cleanup(names_done))) struct names
 
-void names_init(struct names *names);
+struct names names_new(void); /* empty, for names_done */
 void names_done(struct names *names);
 void names_add(struct names *names, const char *name); /* a copy */
 void names_sort(struct names *names);
-bool names_has(const struct names *names, const char *name); /* of sorted ones */
+bool names_has(const struct names *names, const char *name); /* the list is sorted */
+/* Adds the entries of a directory, without "." and "..". `what` names the directory in errors. */
+int names_dir(struct names *names, int dir, const char *what, struct err *err);
 /* A list that ends with NULL, in the arena. NULL stays NULL. */
 const char *const *names_copy(struct arena *arena, const char *const *list);
 

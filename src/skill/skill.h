@@ -1,16 +1,16 @@
-/* Skills: folders with a SKILL.md that agents read and run. The room's own words: an *agent* (an application) has public
- * skills, its *base*, in layers that never change once they are there (base.h); a *user's* skills and changes are the
- * uppermost layer of /skills in his box for that agent, and are reached through that box only (own.h). Opened by the
- * daemon, used by front/, tool/ and, for its spec, by the provider.
+/* Skills: folders with a SKILL.md that agents read and run. An *agent* (an application) has public skills, its *base*,
+ * in layers that never change (base.h). A *user's* skills and changes are the uppermost layer of /skills in that user's
+ * box for the agent, and are reached through the box only (own.h). Opened by the daemon; used by front/, tool/ and the
+ * provider.
  *
  * STATE/skills/           0700
  *   layers/NAME/SKILL/…   16 hex digits: whole versions of one or more skills, ids as the box sees them
- *   agents/AGENT          the truth about a base: names of its layers, uppermost first, one a line; replaced by rename
+ *   agents/AGENT          defines a base: names of its layers, uppermost first, one a line; replaced by rename
  *   staging/              what is being made (stage.h); emptied at the start, under the lock
  *   global/NAME/{skills,agents}/…   what every box gets (sync.h)
  *   blobs/SHA256.tar      published trees (registry.h)
  *   placed/BOX            which of the global ones a box got (sync.h)
- * STATE/skills.db         what can be rebuilt from those files
+ * STATE/skills.db         can be rebuilt from those files
  * STATE/registry.db       what users share (registry.h) */
 #ifndef CUBBY_SKILL_SKILL_H
 #define CUBBY_SKILL_SKILL_H
@@ -19,16 +19,15 @@
 
 #define SKILL_PATH "/skills" /* in a box with an agent; also wherever settings.paths says */
 
-struct skill_settings {       /* of the configuration; lives as long as whoever holds it */
-    const char *const *paths; /* where /skills is seen besides, NULL-terminated: "/workspace/skills" */
-    const char *const
-        *global_skills; /* directories of the host with skills for every box, later ones win; may be NULL */
+struct skill_settings {               /* of the configuration; the texts are copied */
+    const char *const *paths;         /* where /skills is also seen, NULL-terminated: "/workspace/skills" */
+    const char *const *global_skills; /* host directories with skills for every box, later ones win; may be NULL */
     const char *const *global_agents; /* the same with NAME.md of sub-agents */
-    const char *creator; /* directory or ZIP of the host: the skill `skill-creator` of every agent; NULL: none */
-    bool newest;         /* the newer of the two dialects where both claim a route */
-    const char *const *commands; /* that its execute may begin with */
-    uint64_t upload_bytes;       /* of a ZIP */
-    uint64_t unpacked_bytes;     /* of all it holds */
+    const char *creator;              /* host directory or ZIP: `skill-creator` of every agent; NULL: none */
+    bool newest;                      /* the second family of the dialect where both claim a route */
+    const char *const *commands;      /* that its execute may begin with */
+    uint64_t upload_bytes;            /* of a ZIP */
+    uint64_t unpacked_bytes;          /* of all it holds */
     unsigned upload_entries;
     uint64_t wait_ms;         /* for commands to end before a change becomes pending */
     uint64_t cache_ms;        /* of catalogues */
@@ -39,21 +38,21 @@ extern const struct skill_settings skill_defaults;
 extern const char *const skill_newest_commands[]; /* the default of `commands` where `newest` is set */
 
 struct skills;
-/* Rebuilds skills.db where it is lost or behind the files. skills_provider says where boxes are,
- * and NULL before they go. */
+/* Rebuilds skills.db where it is lost or older than the files. skills_provider names the provider of boxes; NULL before
+ * it goes. */
 int skills_open(const char *state_dir, const struct skill_settings *settings, struct skills **ret_skills,
                 struct err *err);
 void skills_provider(struct skills *skills, struct provider *provider);
-/* Who brings copies to machines that joined, when one lacks something: never waits. Before the first request. */
+/* `later` is called when a joined machine lacks copies, and must not wait. Set before the first request. */
 void skills_later(struct skills *skills, void (*later)(void *user, const char *owner, const char *machine), void *user);
 void skills_configure(struct skills *skills, const struct skill_settings *settings);
 void skills_close(struct skills *skills);
 const struct skill_settings *skills_settings(const struct skills *skills);
 
-/* The grammars. Checked before a path is built; INVALID says what is wrong. */
-int skill_id_check(const char *skill,
-                   struct err *err); /* one folder name: UTF-8, no control characters, / \ :, no leading dot */
-int skill_agent_check(const char *agent,
-                      struct err *err); /* [A-Za-z0-9_.@-]{1,128}, no leading dot, not "skill-creator" */
+/* The grammars. Checked before a path is built; INVALID names the error. */
+/* One folder name: UTF-8, no control characters, / \ :, no leading dot. */
+int skill_id_check(const char *skill, struct err *err);
+/* [A-Za-z0-9_.@-]{1,128}, no leading dot, not "skill-creator" */
+int skill_agent_check(const char *agent, struct err *err);
 
 #endif

@@ -1,6 +1,5 @@
-/* Opening and closing what the room shares, its settings, the grammars of names, and a user's box for an agent. Opened by
- * the daemon. Invariant: settings that somebody may still look at live until the close, and no name reaches a path
- * before its check. */
+/* Opening and closing the shared state of skill/, the settings, and the grammars of names. Opened by the daemon.
+ * Invariant: settings that may still be in use live until the close, and no name reaches a path before its check. */
 #include "skill/skill.h"
 
 #include <errno.h>
@@ -18,25 +17,45 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "base/text.h"
-#include "skill/base/collect.h"
-#include "skill/base/rows.h"
+#include "skill/base/view.h"
 #include "skill/names.h"
 #include "skill/skills.h"
+#include "skill/stage.h"
 
-enum { LOCK_WAIT_MS = 30000 };
+enum { SKILLS_LOCK_MS = 30000 };
 
 /* ---- settings ---- */
+
+#define SKILLS_COMMANDS                                                                                                \
+    "python3", "pip", "pip3", "bash", "sh", "ls", "cat", "grep", "sed", "awk", "echo", "cp", "mv", "rm", "mkdir",      \
+        "find", "curl"
+static const char *const skills_paths[] = {"/workspace/skills", NULL};
+static const char *const skills_commands[] = {SKILLS_COMMANDS, NULL};
+const char *const skill_newest_commands[] = {SKILLS_COMMANDS, "python", "touch", "tee", "chmod", "xargs", NULL};
+
+const struct skill_settings skill_defaults = {
+    .paths = skills_paths,
+    .commands = skills_commands,
+    .upload_bytes = 10u << 20,
+    .unpacked_bytes = 256u << 20,
+    .upload_entries = 10000,
+    .wait_ms = 10000,
+    .cache_ms = 300000,
+    .exec_timeout_ms = 300000,
+    .far_rate_bytes = 4u << 20,
+};
 
 struct settings_copy {
     struct skill_settings settings;
     struct arena arena;
-    char creator[17]; /* the layer with it; "": none */
-    int creator_fd;   /* which is ours for as long as this is held */
+    char creator[17]; /* layer of skill-creator; "": none */
+    int creator_fd;   /* keeps that layer from being collected */
     struct settings_copy *older;
 };
 
-static struct settings_copy *settings_add(struct skills *skills, const struct skill_settings *settings) {
+static struct settings_copy *skills_settings_add(struct skills *skills, const struct skill_settings *settings) {
     struct settings_copy *copy = xcalloc(1, sizeof *copy);
     arena_init(&copy->arena);
     copy->creator_fd = -1;
@@ -46,24 +65,23 @@ static struct settings_copy *settings_add(struct skills *skills, const struct sk
     copy->settings.global_agents = names_copy(&copy->arena, settings->global_agents);
     copy->settings.commands = names_copy(&copy->arena, settings->commands);
     copy->settings.creator = settings->creator ? arena_strdup(&copy->arena, settings->creator) : NULL;
-    pthread_mutex_lock(&skills->part_lock);
+    autolock(&skills->part_lock);
     copy->older = atomic_load(&skills->settings);
     atomic_store(&skills->settings, copy);
-    pthread_mutex_unlock(&skills->part_lock);
     return copy;
 }
 
-static int creator_use(struct skills *skills, struct settings_copy *copy, struct err *err) {
+static int skills_creator_use(struct skills *skills, struct settings_copy *copy, struct err *err) {
     int r = base_creator(skills, copy->settings.creator, copy->creator, &copy->creator_fd, err);
     if (r == 0)
         atomic_store(&skills->creator, copy->creator);
     return r;
 }
 
-/* The old one stays where the new one cannot be had. */
+/* The old skill-creator stays where the new one cannot be read. */
 void skills_configure(struct skills *skills, const struct skill_settings *settings) {
     struct err err;
-    if (creator_use(skills, settings_add(skills, settings), &err) < 0)
+    if (skills_creator_use(skills, skills_settings_add(skills, settings), &err) < 0)
         log_warn("%s", err.text);
 }
 
@@ -77,32 +95,26 @@ const char *skills_creator(const struct skills *skills) {
 
 /* ---- opening ---- */
 
-static int open_below(int top, const char *name, int *ret_fd, struct err *err) {
-    if (mkdirat(top, name, 0700) < 0 && errno != EEXIST)
-        return err_errno(err, errno, "cannot make the directory %s for skills", name);
-    int fd = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return err_errno(err, errno, "the directory %s for skills", name);
-    *ret_fd = fd;
-    return 0;
-}
-
-static int open_directories(struct skills *skills, struct err *err) {
+static int skills_open_dirs(struct skills *skills, struct err *err) {
     autofd state = open(skills->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (state < 0)
-        return err_errno(err, errno, "the state directory");
+        return err_errno(err, errno, "cannot open the state directory");
     skills->existed = faccessat(state, "skills", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-    int r = open_below(state, "skills", &skills->dir, err);
-    if (r == 0)
-        r = open_below(skills->dir, "layers", &skills->layers_dir, err);
-    if (r == 0)
-        r = open_below(skills->dir, "agents", &skills->agents_dir, err);
-    if (r == 0)
-        r = open_below(skills->dir, "staging", &skills->staging_dir, err);
-    if (r < 0)
-        return r;
+    const struct {
+        const char *name;
+        int *fd;
+    } dirs[] = {{"skills", &skills->dir},
+                {"layers", &skills->layers_dir},
+                {"agents", &skills->agents_dir},
+                {"staging", &skills->staging_dir}};
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
+        int top = i ? skills->dir : state;
+        if ((mkdirat(top, dirs[i].name, 0700) < 0 && errno != EEXIST) ||
+            (*dirs[i].fd = skills_dir(top, dirs[i].name)) < 0)
+            return err_errno(err, errno, "cannot make the directory %s for skills", dirs[i].name);
+    }
     skills->lock_fd = openat(skills->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return skills->lock_fd < 0 ? err_errno(err, errno, "the lock of skills") : 0;
+    return skills->lock_fd < 0 ? err_errno(err, errno, "cannot open the lock of skills") : 0;
 }
 
 int skills_open(const char *state_dir, const struct skill_settings *settings, struct skills **ret_skills,
@@ -116,16 +128,14 @@ int skills_open(const char *state_dir, const struct skill_settings *settings, st
     pthread_mutex_init(&skills->part_lock, NULL);
     skills->cache = base_cache_new();
     atomic_store(&skills->creator, "");
-    struct settings_copy *copy = settings_add(skills, settings);
-    int r = open_directories(skills, err);
-    if (r == 0)
-        r = skilldb_open(skills, err);
+    struct settings_copy *copy = skills_settings_add(skills, settings);
+    int r = skills_open_dirs(skills, err) ?: skilldb_open(skills, err);
     if (r == 0) {
         stage_sweep(skills);
-        r = creator_use(skills, copy, err);
+        r = skills_creator_use(skills, copy, err);
     }
     if (r == 0)
-        r = base_rows_check_all(skills, err);
+        r = base_rows_check(skills, NULL, err);
     if (r < 0) {
         skills_close(skills);
         return r;
@@ -140,7 +150,7 @@ void skills_later(struct skills *skills, void (*later)(void *user, const char *o
     skills->later = later;
 }
 
-/* Before the provider goes, nobody of ours may use it any more. */
+/* The collector uses the provider: it ends before the provider goes. */
 void skills_provider(struct skills *skills, struct provider *provider) {
     if (!provider) {
         collector_free(skills->collector);
@@ -180,11 +190,11 @@ void skills_close(struct skills *skills) {
 int skills_lock(struct skills *skills, struct err *err) {
     struct timespec pause = {.tv_nsec = 1000000}, until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += LOCK_WAIT_MS / 1000;
+    until.tv_sec += SKILLS_LOCK_MS / 1000;
     if (pthread_mutex_timedlock(&skills->lock, &until) != 0)
-        return err_set(err, ERR_BUSY, "other changes of skills take long; try again");
-    uint64_t end_ms = clock_ms() + LOCK_WAIT_MS;
-    while (flock(skills->lock_fd, LOCK_EX | LOCK_NB) < 0) { /* the kernel's own waiting has no time-out */
+        return err_set(err, ERR_BUSY, "other changes of skills are still running; try again");
+    uint64_t end_ms = clock_ms() + SKILLS_LOCK_MS;
+    while (flock(skills->lock_fd, LOCK_EX | LOCK_NB) < 0) { /* flock itself cannot wait with a timeout */
         int number = errno;
         if ((number == EWOULDBLOCK || number == EINTR) && clock_ms() < end_ms) {
             nanosleep(&pause, NULL);
@@ -204,11 +214,6 @@ void skills_unlock(struct skills *skills) {
 
 /* ---- names ---- */
 
-/* What some file system, shell or archive program would take for something else. */
-static bool skill_letter(unsigned char c) {
-    return c >= 0x20 && c != 0x7f && !strchr("/\\:", c);
-}
-
 int skill_id_check(const char *skill, struct err *err) {
     size_t len = strlen(skill);
     if (len == 0)
@@ -216,17 +221,16 @@ int skill_id_check(const char *skill, struct err *err) {
     if (len > LIMIT_NAME_BYTES)
         return err_set(err, ERR_INVALID, "the skill's name is %zu bytes long, the limit is %u", len, LIMIT_NAME_BYTES);
     if (skill[0] == '.')
-        return err_set(err, ERR_INVALID, "a skill's name does not begin with a dot");
+        return err_set(err, ERR_INVALID, "a skill's name must not begin with a dot");
     if (!text_utf8(skill, len))
         return err_set(err, ERR_INVALID, "the skill's name is not UTF-8");
     for (const char *c = skill; *c; c++)
-        if (!skill_letter((unsigned char)*c))
-            return err_set(err, ERR_INVALID, "a skill's name holds no control characters and none of / \\ :");
+        /* what some file system, shell or archive program would take for something else */
+        if ((unsigned char)*c < 0x20 || *c == 0x7f || strchr("/\\:", *c))
+            return err_set(err, ERR_INVALID, "a skill's name must not contain control characters or any of / \\ :");
     return 0;
 }
 
 int skill_agent_check(const char *agent, struct err *err) {
     return policy_agent(agent, err);
 }
-
-/* ---- the box ---- */

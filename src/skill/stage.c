@@ -1,10 +1,10 @@
-/* Making a tree that becomes a layer. Called by base, own and the fronts that upload. Invariant: nothing outside of the
- * stage's directory can be reached by a name, and what nobody makes any more is removed.
+/* Making a tree that becomes a layer. Called by base, own and the fronts that upload. Invariant: no name reaches
+ * anything outside of the stage's directory, and abandoned stages are removed.
  *
- * Its maker holds a flock on a stage's directory: those that nobody holds are left over (stage_sweep). Ids and modes are set as files are made: canonical ids, so that any box can copy up. */
+ * The maker holds a flock on its stage's directory: stages without a holder are abandoned (stage_sweep). Ids and modes
+ * are set as files are made: canonical ids, so that any box can copy up. */
 #include "skill/stage.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,20 +16,24 @@
 #include <unistd.h>
 
 #include "backend/ids.h"
-#include "base/mem.h"
-#include "tree/removal.h"
 #include "base/fd.h"
-#include "base/limits.h"
+#include "base/mem.h"
 #include "base/path.h"
+#include "box/box.h"
+#include "skill/names.h"
 #include "skill/skills.h"
+#include "tree/copytree.h"
+#include "tree/removal.h"
+#include "tree/tar.h"
 #include "tree/treewalk.h"
 
-enum { OPEN_TURNS = 8 };
+enum { STAGE_TRIES = 8, STAGE_LINK_DEPTH = 32 };
+enum { STAGE_SYNC_ENTRIES = 64 }; /* with more entries, syncing the whole disk is quicker */
 
 /* ---- a stage ---- */
 
-/* false: the directory is somebody's, or went before it became ours. */
-static bool hold(int fd) {
+/* false: the directory belongs to another process, or was removed before it became ours. */
+static bool stage_hold(int fd) {
     struct stat status;
     return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &status) == 0 && status.st_nlink > 0;
 }
@@ -37,56 +41,49 @@ static bool hold(int fd) {
 int stage_open(struct skills *skills, struct stage *ret_stage, struct err *err) {
     struct stage stage = {.skills = skills, .fd = -1, .parent_fd = -1};
     char random[17];
-    for (int turn = 0; turn < OPEN_TURNS; turn++) { /* another daemon's sweep may come between */
+    for (int i = 0; i < STAGE_TRIES; i++) { /* another daemon's sweep may come between */
         policy_random_id(random);
         memcpy(stage.name, random, sizeof random);
         if (mkdirat(skills->staging_dir, stage.name, 0700) < 0)
             break;
-        stage.fd = openat(skills->staging_dir, stage.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (stage.fd >= 0 && hold(stage.fd)) {
+        stage.fd = skills_dir(skills->staging_dir, stage.name);
+        if (stage.fd >= 0 && stage_hold(stage.fd)) {
             *ret_stage = stage;
             return 0;
         }
         fd_close(&stage.fd);
     }
-    return err_errno(err, errno, "a new version of skills");
-}
-
-static void parent_forget(struct stage *stage) {
-    fd_close(&stage->parent_fd);
-    free(stage->parent);
-    stage->parent = NULL;
+    return err_errno(err, errno, "cannot make a new version of skills");
 }
 
 static void stage_close(struct stage *stage) {
-    parent_forget(stage);
+    fd_close(&stage->parent_fd);
+    free(stage->parent);
+    stage->parent = NULL;
     fd_close(&stage->fd);
 }
 
 int stage_take(struct stage *stage, int to_dir, const char *to, struct err *err) {
     if (renameat(stage->skills->staging_dir, stage->name, to_dir, to) < 0)
-        return err_errno(err, errno, "a new version of skills");
+        return err_errno(err, errno, "cannot move a new version of skills into place");
     stage_close(stage);
     return 0;
 }
 
-enum { SYNC_ENTRIES = 64 }; /* by themselves; for more, the whole disk at once is quicker */
-
-static int sync_entry(void *user, const struct tree_entry *entry, struct err *err) {
+static int stage_sync_entry(void *user, const struct tree_entry *entry, struct err *err) {
     unsigned *left = user;
     if (!entry->kind || !strchr("dfx", entry->kind) || --*left == 0)
-        return err_set(err, ERR_LIMIT, "'%.200s': more than is synced by itself", entry->path);
+        return err_set(err, ERR_LIMIT, "'%.200s': too many entries to sync one by one", entry->path);
     autofd fd = openat(entry->dir, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     return fd < 0 || fsync(fd) < 0 ? err_errno(err, errno, "'%.200s'", entry->path) : 0;
 }
 
-/* Whoever has all of a disk written waits for what all boxes write there, too. */
+/* Syncing a whole disk also waits for what all boxes write there. */
 int stage_sync(const struct stage *stage, struct err *err) {
-    unsigned left = SYNC_ENTRIES;
-    struct err ignored;
-    bool each = treewalk_own(stage->fd, sync_entry, &left, &ignored) == 0;
+    unsigned left = STAGE_SYNC_ENTRIES;
+    bool each = treewalk_own(stage->fd, stage_sync_entry, &left, ERR_IGNORED) == 0;
     if ((each ? fsync(stage->fd) : syncfs(stage->fd)) < 0)
-        return err_errno(err, errno, "a new version of skills");
+        return err_errno(err, errno, "cannot sync a new version of skills");
     return 0;
 }
 
@@ -98,37 +95,41 @@ void stage_abort(struct stage *stage) {
 }
 
 void stage_sweep(struct skills *skills) {
-    int fd = openat(skills->staging_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *entry;
-    while (dir && (entry = readdir(dir))) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        autofd stage = openat(skills->staging_dir, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (stage >= 0 && hold(stage))
-            removal_tree(skills->staging_dir, entry->d_name);
+    autonames all = names_new();
+    names_dir(&all, skills->staging_dir, "staging", ERR_IGNORED);
+    for (size_t i = 0; i < all.count; i++) {
+        autofd stage = skills_dir(skills->staging_dir, all.names[i]);
+        if (stage >= 0 && stage_hold(stage))
+            removal_tree(skills->staging_dir, all.names[i]);
     }
-    if (dir)
-        closedir(dir);
 }
 
 int skills_scratch(struct skills *skills, const char *user, uint64_t most, const char *limit,
                    struct scratch *ret_scratch, struct err *err) {
     int fd = openat(skills->staging_dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
-        return err_errno(err, errno, "a file for what is being sent");
+        return err_errno(err, errno, "cannot make a temporary file for the transfer");
     scratch_begin(ret_scratch, fd, user, most, limit);
     return 0;
 }
 
+/* Renamed first: half of it is never found, and remains of a killed daemon are swept like any stage. */
+void skills_discard(struct skills *skills, const char *part, const char *name) {
+    char from[300], gone[300];
+    snprintf(from, sizeof from, "%s/%s", part, name);
+    snprintf(gone, sizeof gone, ".gone-%s", name);
+    if (renameat(skills->dir, from, skills->staging_dir, gone) == 0)
+        removal_tree(skills->staging_dir, gone);
+}
+
 /* ---- its files ---- */
 
-/* Relative, no empty, "." or ".." part, no NUL: what the parsers made sure of, made sure of again. */
-static int path_plain(const char *path, struct err *err) {
+/* Relative, no empty, "." or ".." part, no NUL: what the parsers made sure of, checked again. */
+static int stage_path_check(const char *path, struct err *err) {
     char absolute[LIMIT_PATH_BYTES + 2];
     int len = snprintf(absolute, sizeof absolute, "/%s", path);
     if (len < 2 || (size_t)len >= sizeof absolute || !path_normal(absolute))
-        return err_set(err, ERR_INVALID, "'%.200s' is not a name for a file of a skill", path);
+        return err_set(err, ERR_INVALID, "'%.200s' cannot be the path of a skill's file", path);
     size_t parts = 0;
     for (const char *at = absolute; (at = strchr(at, '/')); at++)
         parts++;
@@ -145,132 +146,372 @@ static int stage_count(struct stage *stage, uint64_t *count, const char *path, s
     return 0;
 }
 
-static int own(int fd, mode_t mode) {
+static int stage_own(int fd, mode_t mode) {
     if (geteuid() == 0 && fchown(fd, IDS_AGENT, IDS_AGENT) < 0)
         return -1;
     return fchmod(fd, mode);
 }
 
-/* One directory below another, made if it is missing. path: of both, for errors. */
-static int dir_enter(struct stage *stage, int parent, const char *name, const char *path, int *ret_fd,
-                     struct err *err) {
-    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
-        int r = stage_count(stage, &stage->dirs, path, err);
-        if (r < 0)
-            return r;
-        if (mkdirat(parent, name, 0700) == 0)
-            fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0 && own(fd, 0755) < 0) {
-            r = err_errno(err, errno, "'%.200s'", path);
-            fd_close(&fd);
-            return r;
-        }
-    }
-    if (fd < 0)
-        return err_errno(err, errno, "'%.200s'", path);
-    *ret_fd = fd;
-    return 0;
-}
-
-static int dirs_enter(struct stage *stage, const char *path, int *ret_fd, struct err *err) {
+/* The directory at path, with its parents; those that are missing are made. */
+static int stage_enter(struct stage *stage, const char *path, int *ret_fd, struct err *err) {
     char name[LIMIT_NAME_BYTES + 1];
-    autofd at = openat(stage->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = at < 0 ? err_errno(err, errno, "'%.200s'", path) : 0;
-    for (const char *from = path; r == 0 && *from;) {
+    autofd at = skills_dir(stage->fd, ".");
+    for (const char *from = path; at >= 0 && *from;) {
         size_t len = strcspn(from, "/");
-        int next = -1;
-        memcpy(name, from, len); /* path_plain: no name is longer */
+        memcpy(name, from, len); /* stage_path_check: no name is longer */
         name[len] = 0;
         from += len + (from[len] == '/');
-        r = dir_enter(stage, at, name, path, &next, err);
-        if (r == 0) {
-            fd_close(&at);
-            at = next;
+        autofd next = skills_dir(at, name);
+        if (next < 0 && errno == ENOENT) {
+            TRY(stage_count(stage, &stage->dirs, path, err));
+            if (mkdirat(at, name, 0700) == 0)
+                next = skills_dir(at, name);
+            if (next >= 0 && stage_own(next, 0755) < 0)
+                fd_close(&next);
         }
+        fd_close(&at);
+        at = fd_take(&next);
     }
-    if (r == 0)
-        *ret_fd = fd_take(&at);
-    return r;
+    if (at < 0)
+        return err_errno(err, errno, "'%.200s'", path);
+    *ret_fd = fd_take(&at);
+    return 0;
 }
 
 int stage_dir(struct stage *stage, const char *path, struct err *err) {
     autofd fd = -1;
-    int r = path_plain(path, err);
-    return r < 0 ? r : dirs_enter(stage, path, &fd, err);
-}
-
-static int parent_enter(struct stage *stage, const char *path, size_t len, struct err *err) {
-    if (stage->parent && strlen(stage->parent) == len && memcmp(stage->parent, path, len) == 0)
-        return 0;
-    parent_forget(stage);
-    char *parent = xstrndup(path, len);
-    int r = dirs_enter(stage, parent, &stage->parent_fd, err);
-    if (r < 0)
-        free(parent);
-    else
-        stage->parent = parent;
-    return r;
+    int r = stage_path_check(path, err);
+    return r < 0 ? r : stage_enter(stage, path, &fd, err);
 }
 
 int stage_file(struct stage *stage, const char *path, uint32_t mode, int *ret_fd, struct err *err) {
-    int r = path_plain(path, err);
-    if (r < 0)
-        return r;
+    int r = stage_path_check(path, err);
     const char *slash = strrchr(path, '/');
-    r = parent_enter(stage, path, slash ? (size_t)(slash - path) : 0, err);
+    size_t len = slash ? (size_t)(slash - path) : 0;
+    if (r == 0 && (!stage->parent || strlen(stage->parent) != len || memcmp(stage->parent, path, len) != 0)) {
+        char *parent = xstrndup(path, len);
+        fd_close(&stage->parent_fd);
+        free(stage->parent);
+        stage->parent = NULL;
+        if ((r = stage_enter(stage, parent, &stage->parent_fd, err)) == 0)
+            stage->parent = parent;
+        else
+            free(parent);
+    }
     if (r == 0)
         r = stage_count(stage, &stage->files, path, err);
     if (r < 0)
         return r;
-    int fd =
+    autofd fd =
         openat(stage->parent_fd, slash ? slash + 1 : path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || own(fd, mode & 0111 ? 0755 : 0644) < 0) {
-        r = err_errno(err, errno, "'%.200s'", path);
-        fd_close(&fd);
-        return r;
-    }
-    *ret_fd = fd;
+    if (fd < 0 || stage_own(fd, mode & 0111 ? 0755 : 0644) < 0)
+        return err_errno(err, errno, "'%.200s'", path);
+    *ret_fd = fd_take(&fd);
     return 0;
 }
 
 /* ---- from another layer ---- */
 
-struct linking {
-    int to; /* the skill's directory in the stage */
-};
-
-static int link_entry(void *user, const struct tree_entry *entry, struct err *err) {
-    const struct linking *linking = user;
+static int stage_link_entry(void *user, const struct tree_entry *entry, struct err *err) {
+    int to = *(const int *)user; /* the skill's directory in the stage */
     if (entry->kind == 'd') {
         autofd dir = -1;
-        return mkdirat(linking->to, entry->path, 0700) < 0 ||
-                       (dir = path_below(linking->to, entry->path, O_RDONLY | O_DIRECTORY, true)) < 0 ||
-                       own(dir, 0755) < 0
-                   ? err_errno(err, errno, "'%.200s'", entry->path)
-                   : 0;
+        if (mkdirat(to, entry->path, 0700) == 0 &&
+            (dir = path_below(to, entry->path, O_RDONLY | O_DIRECTORY, true)) >= 0 && stage_own(dir, 0755) == 0)
+            return 0;
+    } else if (linkat(entry->dir, entry->name, to, entry->path, 0) == 0) {
+        return 0;
     }
-    return linkat(entry->dir, entry->name, linking->to, entry->path, 0) < 0
-               ? err_errno(err, errno, "'%.200s'", entry->path)
-               : 0;
+    return err_errno(err, errno, "'%.200s'", entry->path);
 }
 
-/* Its time says when the skill was changed, and that is not now; and it is as opaque. */
+/* The directory keeps its time, which says when the skill was changed, and is opaque like the original. */
 int stage_link(struct stage *stage, const char *layer, const char *skill, struct err *err) {
     struct stat status;
-    int to = -1;
-    autofd layer_dir = openat(stage->skills->layers_dir, layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    autofd from = layer_dir < 0 ? -1 : openat(layer_dir, skill, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    autofd to = -1, layer_dir = skills_dir(stage->skills->layers_dir, layer);
+    autofd from = layer_dir < 0 ? -1 : skills_dir(layer_dir, skill);
     if (from < 0 || fstat(from, &status) < 0)
         return err_errno(err, errno, "the skill '%.200s'", skill);
-    int r = dirs_enter(stage, skill, &to, err);
-    if (r < 0)
-        return r;
-    struct linking linking = {.to = to};
-    r = treewalk_own(from, link_entry, &linking, err);
+    int r = stage_enter(stage, skill, &to, err) ?: treewalk_own(from, stage_link_entry, &to, err);
     struct timespec times[2] = {status.st_atim, status.st_mtim};
-    if (r == 0 && (fsetxattr(to, "user.overlay.opaque", "y", 1, 0) < 0 || futimens(to, times) < 0))
+    if (r == 0 && (fsetxattr(to, SKILLS_OPAQUE, "y", 1, 0) < 0 || futimens(to, times) < 0))
         r = err_errno(err, errno, "the skill '%.200s'", skill);
-    fd_close(&to);
     return r;
+}
+
+/* ---- from a tar stream or a directory of the host ---- */
+
+/* The stream is hostile. Every name is checked before it is used, the settings bound counts and sizes, and no link is
+ * made: it becomes a copy of what it points to inside the skill, or the whole skill is refused. */
+
+struct stage_tar_link {
+    const char *path, *target; /* below the skill; as the stream has them */
+    struct stage_tar_link *next;
+};
+
+struct stage_tar {
+    struct stage *stage;
+    char skill[LIMIT_NAME_BYTES + 1];
+    uint64_t bytes_max, entries_max, entries;
+    struct tar_in in;
+    int file;
+    const char *copy_to; /* the place below the skill that a walked directory is copied to; "": the skill itself */
+    struct arena arena;  /* of the links */
+    struct stage_tar_link *links, **links_end;
+    struct err err; /* the first thing that was wrong */
+};
+
+/* The name as a path in the stage; counts the entry and its bytes. */
+static int stage_tar_path(struct stage_tar *tar, const char *name, uint64_t size, char path[LIMIT_PATH_BYTES + 1],
+                          struct err *err) {
+    if (++tar->entries > tar->entries_max)
+        return err_set(err, ERR_TOO_LARGE, "'%.200s': the skill has more than %llu files and directories", name,
+                       (unsigned long long)tar->entries_max);
+    if (size > tar->bytes_max || tar->stage->bytes > tar->bytes_max - size)
+        return err_set(err, ERR_TOO_LARGE, "'%.200s': the skill has more than %llu bytes", name,
+                       (unsigned long long)tar->bytes_max);
+    tar->stage->bytes += size;
+    int n = snprintf(path, LIMIT_PATH_BYTES + 1, "%s/%s", tar->skill, name);
+    return n < 0 || n > (int)LIMIT_PATH_BYTES ? err_set(err, ERR_TOO_LARGE, "'%.200s': the path is too long", name) : 0;
+}
+
+static void stage_tar_link_add(struct stage_tar *tar, const char *path, const char *target) {
+    struct stage_tar_link *link = arena_alloc(&tar->arena, sizeof *link);
+    link->path = arena_strdup(&tar->arena, path);
+    link->target = arena_strdup(&tar->arena, target);
+    *tar->links_end = link;
+    tar->links_end = &link->next;
+}
+
+static int stage_tar_begin(void *user, struct tar_entry *entry, struct err *err) {
+    struct stage_tar *tar = user;
+    char path[LIMIT_PATH_BYTES + 1];
+    const char *why = NULL, *name = tar_safe_name(entry->name, &why);
+    if (!name)
+        return err_set(err, ERR_INVALID, "'%.200s': %s", entry->name, why);
+    if (!*name)
+        return 0;
+    TRY(stage_tar_path(tar, name, entry->type == TAR_FILE ? entry->size : 0, path, err));
+    switch (entry->type) {
+    case TAR_DIR:
+        return stage_dir(tar->stage, path, err);
+    case TAR_FILE:
+        return stage_file(tar->stage, path, entry->mode, &tar->file, err);
+    case TAR_SYMLINK:
+        stage_tar_link_add(tar, name, entry->link);
+        return 0;
+    default:
+        return err_set(err, ERR_INVALID, "'%.200s' is neither a file nor a directory", name);
+    }
+}
+
+static int stage_tar_content(void *user, const uint8_t *data, size_t len, struct err *err) {
+    const struct stage_tar *tar = user;
+    int r = tar->file < 0 ? 0 : fd_write_all(tar->file, data, len);
+    return r < 0 ? err_errno(err, -r, "'%.200s'", tar->in.entry.name) : 0;
+}
+
+static int stage_tar_entry_end(void *user, struct err *) {
+    struct stage_tar *tar = user;
+    fd_close(&tar->file);
+    return 0;
+}
+
+static int stage_tar_wrong(void *, const char *why, struct err *err) {
+    return err_set(err, ERR_INVALID, "the tar stream is bad: %s", why);
+}
+
+static const struct tar_sink stage_tar_sink = {stage_tar_begin, stage_tar_content, stage_tar_entry_end,
+                                               stage_tar_wrong};
+
+struct stage_tar *stage_tar_new(struct stage *stage, const char *skill) {
+    const struct skill_settings *settings = skills_settings(stage->skills);
+    struct stage_tar *tar = xcalloc(1, sizeof *tar);
+    *tar = (struct stage_tar){.stage = stage,
+                              .file = -1,
+                              .in = {.sink = &stage_tar_sink, .user = tar},
+                              .bytes_max = settings->unpacked_bytes,
+                              .entries_max = settings->upload_entries,
+                              .copy_to = "",
+                              .links_end = &tar->links};
+    stage->entries_max = tar->entries_max + 1; /* with the skill's own directory */
+    if (skill_id_check(skill, &tar->err) == 0) {
+        memcpy(tar->skill, skill, strlen(skill) + 1);
+        stage_dir(stage, skill, &tar->err);
+    }
+    return tar;
+}
+
+int stage_tar_feed(void *user, const uint8_t *data, size_t len) {
+    struct stage_tar *tar = user;
+    return tar->err.code ? -tar->err.code : tar_in_feed(&tar->in, data, len, &tar->err);
+}
+
+/* ---- copies of existing files ---- */
+
+static int stage_tar_copy_file(struct stage_tar *tar, int from, const struct stat *status, const char *to,
+                               struct err *err) {
+    char path[LIMIT_PATH_BYTES + 1];
+    struct copied copied;
+    autofd file = -1;
+    int r = stage_tar_path(tar, to, (uint64_t)status->st_size, path, err)
+                ?: stage_file(tar->stage, path, status->st_mode, &file, err);
+    return r < 0 ? r : copytree_file(from, file, &copied, err);
+}
+
+static int stage_tar_copy_entry(void *user, const struct tree_entry *entry, struct err *err) {
+    struct stage_tar *tar = user;
+    char to[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
+    int r = snprintf(to, sizeof to, "%s%s%s", tar->copy_to, *tar->copy_to ? "/" : "", entry->path);
+    if (r < 0 || (size_t)r >= sizeof to)
+        return err_set(err, ERR_TOO_LARGE, "'%.200s': the path is too long", entry->path);
+    if (entry->kind == 'd') {
+        r = stage_tar_path(tar, to, 0, path, err);
+        return r < 0 ? r : stage_dir(tar->stage, path, err);
+    }
+    if (entry->kind == 'l') {
+        ssize_t n = readlinkat(entry->dir, entry->name, path, sizeof path - 1);
+        if (n < 0)
+            return err_errno(err, errno, "'%.200s'", to);
+        path[n] = 0;
+        stage_tar_link_add(tar, to, path);
+        return 0;
+    }
+    if (!entry->kind)
+        return err_set(err, ERR_INVALID, "'%.200s' is neither a file nor a directory", to);
+    struct stat status;
+    autofd from = openat(entry->dir, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (from < 0 || fstat(from, &status) < 0)
+        return err_errno(err, errno, "'%.200s'", to);
+    return stage_tar_copy_file(tar, from, &status, to, err);
+}
+
+/* ---- links ---- */
+
+bool stage_link_target(struct skills *skills, const char *skill, const char *path, const char *target,
+                       char out[LIMIT_PATH_BYTES + 1]) {
+    const char *const *paths = skills_settings(skills)->paths, *slash = strrchr(path, '/'), *below = NULL;
+    size_t len = target[0] != '/' && slash ? (size_t)(slash - path) : 0;
+    memcpy(out, path, len);
+    for (size_t i = 0; target[0] == '/' && !below && (i == 0 || (paths && paths[i - 1])); i++) {
+        char inside[LIMIT_PATH_BYTES + LIMIT_NAME_BYTES]; /* /skills is seen at several paths */
+        int n = snprintf(inside, sizeof inside, "%s/%s/", i ? paths[i - 1] : SKILL_PATH, skill);
+        if (n > 0 && strncmp(target, inside, (size_t)n) == 0)
+            below = target + n;
+    }
+    if (target[0] == '/' && !(target = below))
+        return false;
+    for (size_t n; *target; target += n + (target[n] == '/')) {
+        n = strcspn(target, "/");
+        if (n == 2 && memcmp(target, "..", 2) == 0) {
+            if (len == 0)
+                return false;
+            while (len > 0 && out[--len] != '/')
+                continue;
+        } else if (n > 0 && !(n == 1 && *target == '.')) {
+            if (len + 1 + n > LIMIT_PATH_BYTES)
+                return false;
+            if (len > 0)
+                out[len++] = '/';
+            memcpy(out + len, target, n);
+            len += n;
+        }
+    }
+    out[len] = 0;
+    return len > 0;
+}
+
+static bool stage_tar_holds(const char *dir, const char *path) {
+    size_t len = strlen(dir);
+    return strncmp(dir, path, len) == 0 && (path[len] == '/' || path[len] == 0);
+}
+
+/* Replaces a link by a copy. 1: done; 0: what it points to is not there (yet: it may be a link, too). */
+static int stage_tar_flatten(struct stage_tar *tar, const struct stage_tar_link *link, struct err *err) {
+    char target[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
+    struct stat status;
+    /* A directory that holds the link would be copied into itself. */
+    if (!stage_link_target(tar->stage->skills, tar->skill, link->path, link->target, target) ||
+        stage_tar_holds(target, link->path))
+        return err_set(err, ERR_INVALID, "'%.200s' is a link that leads out of the skill or back to itself: '%.200s'",
+                       link->path, link->target);
+    if (snprintf(path, sizeof path, "%s/%s", tar->skill, target) >= (int)sizeof path)
+        return err_set(err, ERR_TOO_LARGE, "'%.200s': the path is too long", target);
+    autofd from = path_open(tar->stage->fd, path, O_RDONLY | O_NOFOLLOW, 0);
+    if (from == -ENOENT || from == -ENOTDIR)
+        return 0;
+    if (from < 0 || fstat(from, &status) < 0)
+        return err_errno(err, from < 0 ? -from : errno, "'%.200s'", link->path);
+    int r;
+    if (S_ISREG(status.st_mode)) {
+        r = stage_tar_copy_file(tar, from, &status, link->path, err);
+        return r < 0 ? r : 1;
+    }
+    for (const struct stage_tar_link *other = tar->links; other; other = other->next)
+        if (stage_tar_holds(target, other->path))
+            return 0; /* links in the directory come first, or the copy would lack them */
+    tar->copy_to = link->path;
+    r = (snprintf(path, sizeof path, "%s/%s", tar->skill, link->path) < (int)sizeof path
+             ? stage_dir(tar->stage, path, err)
+             : err_set(err, ERR_TOO_LARGE, "'%.200s': the path is too long", link->path))
+            ?: treewalk_own(from, stage_tar_copy_entry, tar, err);
+    return r < 0 ? r : 1;
+}
+
+/* A link may point to a link, or into a directory that is one: repeated until nothing changes. */
+static int stage_tar_flatten_all(struct stage_tar *tar, struct err *err) {
+    bool some = true;
+    for (int turn = 0; tar->links && some && turn < STAGE_LINK_DEPTH; turn++) {
+        some = false;
+        for (struct stage_tar_link **place = &tar->links; *place;) {
+            int r = stage_tar_flatten(tar, *place, err);
+            if (r < 0)
+                return r;
+            if (r > 0)
+                *place = (*place)->next;
+            else
+                place = &(*place)->next;
+            some |= r > 0;
+        }
+    }
+    return tar->links ? err_set(err, ERR_INVALID, "'%.200s' is a link to nothing: '%.200s'", tar->links->path,
+                                tar->links->target)
+                      : 0;
+}
+
+int stage_tar_end(struct stage_tar *tar, struct err *err) {
+    if (!tar->err.code && !tar->in.ended)
+        err_set(&tar->err, ERR_INVALID, "the tar stream ends before its end mark");
+    if (!tar->err.code)
+        stage_tar_flatten_all(tar, &tar->err);
+    int r = -tar->err.code;
+    if (r < 0)
+        *err = tar->err;
+    arena_done(&tar->arena);
+    fd_close(&tar->file);
+    tar_in_done(&tar->in);
+    free(tar);
+    return r;
+}
+
+int stage_copy(struct stage *stage, const char *skill, int from_fd, struct err *err) {
+    struct stage_tar *tar = stage_tar_new(stage, skill);
+    if (!tar->err.code)
+        treewalk_own(from_fd, stage_tar_copy_entry, tar, &tar->err);
+    tar->in.ended = true;
+    return stage_tar_end(tar, err);
+}
+
+int stage_box(struct stage *stage, struct box *box, const char *path, const char *skill, int watch, struct err *err) {
+    struct err bad = {0};
+    TRY(box_share(box, skills_settings(stage->skills)->wait_ms, err));
+    struct stage_tar *tar = stage_tar_new(stage, skill);
+    int r = box_tar_out(box, path, watch, stage_tar_feed, tar, err);
+    box_share_end(box);
+    bool refused = tar->err.code; /* the stage says why; the box only reports that its reader stopped */
+    int end = stage_tar_end(tar, &bad);
+    if (end == 0 || (r < 0 && !refused))
+        return r;
+    *err = bad;
+    return end;
 }

@@ -1,8 +1,9 @@
-/* A tree on its way to become a layer: written in STATE/skills/staging, moved as a whole. Names given to it were checked
- * by the caller's parser, and are resolved below the stage's descriptor all the same (no links, no "..").  */
+/* A tree that is being prepared to become a layer: written in STATE/skills/staging, then moved as a whole. The caller's
+ * parser has checked the names; they are resolved below the stage's descriptor all the same (no links, no "..").  */
 #ifndef CUBBY_SKILL_STAGE_H
 #define CUBBY_SKILL_STAGE_H
 
+#include "base/limits.h"
 #include "base/scratch.h"
 #include "skill/skill.h"
 
@@ -12,7 +13,7 @@ struct stage {
     int fd;                      /* its directory, 0700 and flocked while it is a stage; -1: taken or aborted */
     uint64_t bytes, files, dirs; /* made so far, parents included */
     uint64_t entries_max;        /* of files and dirs together; 0: the caller counts */
-    int parent_fd;               /* of the last file: they come in order */
+    int parent_fd;               /* of the last file: files come in order */
     char *parent;
 };
 
@@ -22,21 +23,32 @@ int stage_dir(struct stage *stage, const char *path, struct err *err); /* with i
 int stage_file(struct stage *stage, const char *path, uint32_t mode, int *ret_fd, struct err *err);
 /* A whole skill of another layer, by hard links: immutable layers share their files. */
 int stage_link(struct stage *stage, const char *layer, const char *skill, struct err *err);
-/* A directory of the host, as one skill: links that stay inside are flattened. */
+/* A directory of the host as one skill; links that stay inside become copies. */
 int stage_copy(struct stage *stage, const char *skill, int from_fd, struct err *err);
-int stage_sync(const struct stage *stage, struct err *err); /* all of it is on the disk then */
-void stage_abort(struct stage *stage);                      /* leaves nothing; fine after it was taken */
+int stage_sync(const struct stage *stage, struct err *err); /* all of it is on the disk afterwards */
+/* Moves it, whole, to a name; the stage is closed then. */
+int stage_take(struct stage *stage, int to_dir, const char *to, struct err *err);
+void stage_abort(struct stage *stage);   /* leaves nothing; does nothing to a stage that was taken */
+void stage_sweep(struct skills *skills); /* removes what dead makers left */
 
-/* From a tar stream that is pushed, one skill below its name: regular files and directories; links that stay inside are
- * flattened, others refused by name; bounded by the settings. stage_tar_feed is a sink for box_tar_out, with the stage_tar as
- * its user; stage_tar_end reports what is wrong, and has to be called in any case. */
+/* One skill from a tar stream that is pushed, below the skill's name: regular files and directories, within the
+ * settings' limits. Links that stay inside become copies, other links are refused by name. stage_tar_feed is a sink
+ * for box_tar_out with the stage_tar as its user. stage_tar_end reports errors, and must always be called. */
 struct stage_tar;
 struct stage_tar *stage_tar_new(struct stage *stage, const char *skill);
 int stage_tar_feed(void *stage_tar, const uint8_t *data, size_t len);
 int stage_tar_end(struct stage_tar *tar, struct err *err); /* and frees it; an unfinished stream is INVALID */
+/* The tree at path of the box, as the skill of that name. */
+int stage_box(struct stage *stage, struct box *box, const char *path, const char *skill, int watch, struct err *err);
+/* Where a link at `path` of a skill leads, below the skill. false: outside of it. By names alone: every part of the way
+ * is one of the skill's own entries, none of them a link. */
+bool stage_link_target(struct skills *skills, const char *skill, const char *path, const char *target,
+                       char out[LIMIT_PATH_BYTES + 1]);
 
-/* A nameless file, for what is spooled: an upload, a download. For scratch_done. */
+/* A nameless file for an upload or a download. Ends with scratch_done. */
 int skills_scratch(struct skills *skills, const char *user, uint64_t most, const char *limit,
                    struct scratch *ret_scratch, struct err *err);
+/* Removes skills/PART/NAME with all below it. The caller knows that it is not in use. */
+void skills_discard(struct skills *skills, const char *part, const char *name);
 
 #endif

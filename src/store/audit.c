@@ -1,7 +1,8 @@
-/* The queue of the audit log and the one thread that writes it. Called by the doors at the end of each request, by the
- * provider for what happens by itself, and by the daemon at start and end. Invariant:
+/* The queue of the audit log and the one thread that writes it. Called by the dialects at the end of each request, by
+ * the provider for what happens by itself, and by the daemon at start and end. Invariant:
  *
- * 1. audit->lock guards everything but `db` and `writing`, which are the writer's. It is never held while SQLite works.
+ * 1. audit->lock guards everything but `db` and `writing`, which are the writer's. It is never held while SQLite
+ *    works.
  * 2. A put costs a copy under the lock; only the first one into an empty queue wakes the writer, which then waits
  *    BATCH_MS for more. So a request never waits for the disk, and a thousand requests are one transaction.
  * 3. A row leaves the queue when it is on disk. While the disk refuses, rows stay; those that find the queue full are
@@ -24,7 +25,7 @@
 enum {
     BATCH_MS = 200,
     RETRY_MS = 1000,      /* while the disk refuses */
-    FULL_WAIT_MS = 1000,  /* a full queue means a writer that is behind: the request waits at most so long */
+    FULL_WAIT_MS = 1000,  /* a full queue means a slow writer: the request waits at most so long */
     LAST_TRIES = 3,       /* at the end */
     TRIM_TURN_MS = 60000, /* how often age and size are looked at */
     LONG_MS = 1000,       /* a request that runs longer has a row before it ends; looked at as often */
@@ -51,7 +52,7 @@ struct audit {
 
     pthread_mutex_t lock;
     pthread_cond_t work;  /* for the writer: rows, hurry, ending */
-    pthread_cond_t wrote; /* a batch is on disk: room in the queue, news for readers */
+    pthread_cond_t wrote; /* a batch is on disk: space in the queue, news for readers */
     struct buf queue;
     struct {
         uint32_t at, len; /* in the queue; len 0: none */
@@ -64,7 +65,7 @@ struct audit {
     bool hurry, failing, ending;
 };
 
-static void *writer_main(void *argument);
+static void *audit_writer_main(void *argument);
 
 /* ---- opening and closing ---- */
 
@@ -83,16 +84,11 @@ int audit_open(const struct audit_options *options, struct audit **ret_audit, st
         return r;
     }
     buf_init(&audit->queue, QUEUE_BYTES);
-    buf_init(&audit->writing, QUEUE_BYTES + 2 * AUDIT_ROW_BYTES); /* and the rows that tell what is missing */
+    buf_init(&audit->writing, QUEUE_BYTES + 2 * AUDIT_ROW_BYTES); /* and the rows that report what is missing */
     pthread_mutex_init(&audit->lock, NULL);
     cond_init(&audit->work);
     cond_init(&audit->wrote);
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, 512 << 10);
-    if (pthread_create(&audit->writer, &attributes, writer_main, audit) != 0)
-        abort();
-    pthread_attr_destroy(&attributes);
+    audit->writer = thread_joined(audit_writer_main, audit, 512 << 10);
     *ret_audit = audit;
     return 0;
 }
@@ -151,22 +147,11 @@ static void audit_put_locked(struct audit *audit, const struct audit_row *row, b
 void audit_put(struct audit *audit, const struct audit_row *row) {
     if (!audit)
         return;
-    pthread_mutex_lock(&audit->lock);
+    autolock(&audit->lock);
     audit_put_locked(audit, row, true);
-    pthread_mutex_unlock(&audit->lock);
 }
 
-/* Where a read of this kind may be noted. */
-static size_t audit_place(const struct audit_row *row) {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a, over what tells reads apart most */
-    static const enum audit_field fields[] = {AUDIT_VERB, AUDIT_BOX, AUDIT_PEER, AUDIT_DETAIL};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        for (size_t at = 0; at < row->texts[fields[i]].len; at++)
-            hash = (hash ^ (uint8_t)row->texts[fields[i]].data[at]) * 1099511628211u;
-    return hash % RECENT_READS;
-}
-
-/* A row like one in the queue is added to it. False: there is none. */
+/* A row like one in the queue is added to that one. False: the queue has none. */
 static bool audit_join_locked(struct audit *audit, const struct audit_row *row, const struct buf *encoded,
                               size_t place) {
     size_t at = audit->reads[place].at, len = audit->reads[place].len;
@@ -182,24 +167,28 @@ void audit_put_read(struct audit *audit, const struct audit_row *row) {
     uint8_t bytes[AUDIT_ROW_BYTES];
     struct buf encoded = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes}; /* on the stack: it never grows */
     audit_encode(row, &encoded);
-    size_t place = audit_place(row);
-    pthread_mutex_lock(&audit->lock);
+    uint64_t hash = 14695981039346656037u; /* FNV-1a, over what distinguishes reads most */
+    static const enum audit_field fields[] = {AUDIT_VERB, AUDIT_BOX, AUDIT_PEER, AUDIT_DETAIL};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        for (size_t at = 0; at < row->texts[fields[i]].len; at++)
+            hash = (hash ^ (uint8_t)row->texts[fields[i]].data[at]) * 1099511628211u;
+    size_t place = hash % RECENT_READS;
+    autolock(&audit->lock);
     if (!audit_join_locked(audit, row, &encoded, place)) {
         uint64_t put = audit->put;
         audit_put_locked(audit, row, true);
-        if (audit->put > put) { /* the queue may have been emptied meanwhile, but this row is in it, at its end */
+        if (audit->put > put) { /* the queue may have been emptied, but this row is in it, at its end */
             audit->reads[place].len = (uint32_t)encoded.len;
             audit->reads[place].at = (uint32_t)(audit->queue.len - encoded.len);
         }
     }
-    pthread_mutex_unlock(&audit->lock);
 }
 
 void audit_put_stranger(struct audit *audit, const struct audit_row *row) {
     if (!audit)
         return;
     uint64_t second = clock_ms() / 1000;
-    pthread_mutex_lock(&audit->lock);
+    autolock(&audit->lock);
     if (audit->stranger_second != second)
         audit->stranger_second = second, audit->stranger_count = 0;
     if (audit->stranger_count++ < STRANGERS_PER_S) {
@@ -209,7 +198,6 @@ void audit_put_stranger(struct audit *audit, const struct audit_row *row) {
         if (!audit->queue.len)
             pthread_cond_signal(&audit->work);
     }
-    pthread_mutex_unlock(&audit->lock);
 }
 
 struct audit_running *audit_begin(struct audit *audit, const struct audit_row *row) {
@@ -221,12 +209,11 @@ struct audit_running *audit_begin(struct audit *audit, const struct audit_row *r
     struct audit_running *running = xmalloc(sizeof *running + encoded.len);
     *running = (struct audit_running){.since_ms = clock_ms(), .len = encoded.len};
     memcpy(running->row, encoded.data, encoded.len);
-    pthread_mutex_lock(&audit->lock);
+    autolock(&audit->lock);
     running->next = audit->running;
     if (running->next)
         running->next->prev = running;
     audit->running = running;
-    pthread_mutex_unlock(&audit->lock);
     return running;
 }
 
@@ -250,16 +237,15 @@ void audit_event(struct audit *audit, const char *verb, const char *box, const c
     audit_set(&row, AUDIT_USER, user);
     audit_set(&row, AUDIT_OUTCOME, "ok");
     audit_set(&row, AUDIT_DETAIL, detail);
-    pthread_mutex_lock(&audit->lock);
+    autolock(&audit->lock);
     audit_put_locked(audit, &row, false); /* the table of boxes may be locked */
-    pthread_mutex_unlock(&audit->lock);
 }
 
 /* ---- waiting ---- */
 
 void audit_sync(struct audit *audit, unsigned timeout_ms) {
     uint64_t until_ms = clock_ms() + timeout_ms;
-    pthread_mutex_lock(&audit->lock);
+    autolock(&audit->lock);
     uint64_t wanted = audit->put;
     if (audit->done < wanted) {
         audit->hurry = true;
@@ -267,38 +253,33 @@ void audit_sync(struct audit *audit, unsigned timeout_ms) {
     }
     while (audit->done < wanted && cond_wait_until(&audit->wrote, &audit->lock, until_ms))
         ;
-    pthread_mutex_unlock(&audit->lock);
 }
 
 uint64_t audit_writes(struct audit *audit) {
-    pthread_mutex_lock(&audit->lock);
-    uint64_t writes = audit->writes;
-    pthread_mutex_unlock(&audit->lock);
-    return writes;
+    autolock(&audit->lock);
+    return audit->writes;
 }
 
 void audit_wait(struct audit *audit, uint64_t seen, unsigned timeout_ms) {
     uint64_t until_ms = clock_ms() + timeout_ms;
-    pthread_mutex_lock(&audit->lock);
+    autolock(&audit->lock);
     while (audit->writes == seen && !audit->ending && cond_wait_until(&audit->wrote, &audit->lock, until_ms))
         ;
-    pthread_mutex_unlock(&audit->lock);
 }
 
 void audit_count(struct audit *audit, struct audit_counts *ret_counts) {
-    pthread_mutex_lock(&audit->lock);
+    autolock(&audit->lock);
     *ret_counts = (struct audit_counts){.written = audit->done,
                                         .lost = audit->lost,
                                         .strangers = audit->strangers,
                                         .queued_bytes = audit->queue.len,
                                         .failing = audit->failing};
-    pthread_mutex_unlock(&audit->lock);
 }
 
 /* ---- the writer ---- */
 
-/* A row that tells what has no rows, before those that follow. */
-static void writer_tell(struct audit *audit, const char *verb, uint64_t count, const char *what) {
+/* A row that reports what has no rows, before those that follow. */
+static void audit_writer_tell(struct audit *audit, const char *verb, uint64_t count, const char *what) {
     char detail[128];
     struct audit_row row = {.at_ms = clock_wall_ms()};
     snprintf(detail, sizeof detail, "%" PRIu64 " %s", count, what);
@@ -308,13 +289,9 @@ static void writer_tell(struct audit *audit, const char *verb, uint64_t count, c
     audit_encode(&row, &audit->writing);
 }
 
-static bool writer_idle_locked(const struct audit *audit) {
-    return !audit->queue.len && audit->lost == audit->lost_told && audit->strangers == audit->strangers_told &&
-           !audit->ending;
-}
-
-static void writer_running_locked(struct audit *audit) {
-    uint64_t now_ms = clock_ms();
+/* Waits for something to write and takes it. False: a turn is over, or it is time to end. */
+static bool audit_writer_take_locked(struct audit *audit, uint64_t *ret_rows) {
+    uint64_t now_ms = clock_ms(), turn_ms = now_ms + LONG_MS;
     for (struct audit_running *running = audit->running; running; running = running->next) {
         struct view view = view_of(running->row, running->len);
         struct audit_row row;
@@ -323,13 +300,8 @@ static void writer_running_locked(struct audit *audit) {
         running->told = true;
         audit_put_locked(audit, &row, false);
     }
-}
-
-/* Waits for something to write and takes it. False: a turn is over, or it is time to end. */
-static bool writer_take_locked(struct audit *audit, uint64_t *ret_rows) {
-    uint64_t turn_ms = clock_ms() + LONG_MS;
-    writer_running_locked(audit);
-    while (writer_idle_locked(audit))
+    while (!audit->queue.len && audit->lost == audit->lost_told && audit->strangers == audit->strangers_told &&
+           !audit->ending)
         if (!cond_wait_until(&audit->work, &audit->lock, turn_ms))
             return false;
     uint64_t batch_ms = clock_ms() + BATCH_MS;
@@ -339,10 +311,11 @@ static bool writer_take_locked(struct audit *audit, uint64_t *ret_rows) {
     audit->hurry = false;
     buf_clear(&audit->writing);
     if (audit->lost > audit->lost_told)
-        writer_tell(audit, "audit_gap", audit->lost - audit->lost_told, "rows were lost: the log could not be written");
+        audit_writer_tell(audit, "audit_gap", audit->lost - audit->lost_told,
+                          "rows were lost: the log could not be written");
     if (audit->strangers > audit->strangers_told)
-        writer_tell(audit, "audit_strangers", audit->strangers - audit->strangers_told,
-                    "more requests without a known token were refused");
+        audit_writer_tell(audit, "audit_strangers", audit->strangers - audit->strangers_told,
+                          "more requests without a known token were refused");
     audit->lost_told = audit->lost;
     audit->strangers_told = audit->strangers;
     buf_put(&audit->writing, audit->queue.data, audit->queue.len);
@@ -352,12 +325,12 @@ static bool writer_take_locked(struct audit *audit, uint64_t *ret_rows) {
     return audit->writing.len > 0;
 }
 
-static void writer_failing(struct audit *audit, bool failing, const struct err *err) {
+static void audit_writer_failing(struct audit *audit, bool failing, const struct err *err) {
     pthread_mutex_lock(&audit->lock);
     bool changed = audit->failing != failing;
     uint64_t lost = audit->lost;
     audit->failing = failing;
-    pthread_cond_broadcast(&audit->wrote); /* who waits for room need not wait any longer */
+    pthread_cond_broadcast(&audit->wrote); /* requests that wait for room need not wait any longer */
     pthread_mutex_unlock(&audit->lock);
     if (changed && failing)
         log_error("the audit log cannot be written, rows wait in memory: %s", err->text);
@@ -366,21 +339,21 @@ static void writer_failing(struct audit *audit, bool failing, const struct err *
 }
 
 /* A burst's memory goes back; what an ordinary batch needs stays. */
-static void writer_shrink(struct buf *buf) {
+static void audit_writer_shrink(struct buf *buf) {
     if (!buf->len && buf->cap > KEPT_BYTES)
         buf_done(buf);
 }
 
-static int writer_append(struct audit *audit, struct err *err) {
+static int audit_writer_append(struct audit *audit, struct err *err) {
     int r = audit->db.db.handle ? 0 : audit_db_open(audit->directory, &audit->db, err);
     return r < 0 ? r : audit_db_append(&audit->db, &audit->writing, err);
 }
 
 /* Until it is on disk; at the end a few tries only. */
-static bool writer_write(struct audit *audit) {
+static bool audit_writer_write(struct audit *audit) {
     struct err err;
-    for (int tries = 1; writer_append(audit, &err) < 0; tries++) {
-        writer_failing(audit, true, &err);
+    for (int tries = 1; audit_writer_append(audit, &err) < 0; tries++) {
+        audit_writer_failing(audit, true, &err);
         uint64_t retry_ms = clock_ms() + RETRY_MS;
         pthread_mutex_lock(&audit->lock);
         bool ending = audit->ending;
@@ -390,11 +363,11 @@ static bool writer_write(struct audit *audit) {
         if (ending && tries >= LAST_TRIES)
             return false;
     }
-    writer_failing(audit, false, NULL);
+    audit_writer_failing(audit, false, NULL);
     return true;
 }
 
-static void writer_trim(struct audit *audit) {
+static void audit_writer_trim(struct audit *audit) {
     uint64_t now_ms = clock_wall_ms(), age_ms = audit->days * 86400000;
     bool more = (audit->days || audit->max_bytes) && audit->db.db.handle;
     struct err err;
@@ -406,15 +379,15 @@ static void writer_trim(struct audit *audit) {
         }
 }
 
-static void *writer_main(void *argument) {
+static void *audit_writer_main(void *argument) {
     struct audit *audit = argument;
     uint64_t trim_ms = 0;
     for (bool ending = false; !ending;) {
         uint64_t rows = 0;
         pthread_mutex_lock(&audit->lock);
-        bool taken = writer_take_locked(audit, &rows);
+        bool taken = audit_writer_take_locked(audit, &rows);
         pthread_mutex_unlock(&audit->lock);
-        bool wrote = taken && writer_write(audit);
+        bool wrote = taken && audit_writer_write(audit);
         if (taken && !wrote)
             log_error("the audit log could not be written to the end: up to %" PRIu64 " rows are lost",
                       rows - audit->done);
@@ -422,14 +395,14 @@ static void *writer_main(void *argument) {
         if (wrote)
             audit->done = rows, audit->writes++;
         buf_clear(&audit->writing);
-        writer_shrink(&audit->writing);
-        writer_shrink(&audit->queue);
+        audit_writer_shrink(&audit->writing);
+        audit_writer_shrink(&audit->queue);
         pthread_cond_broadcast(&audit->wrote);
         ending = audit->ending && (!audit->queue.len || (taken && !wrote));
         pthread_mutex_unlock(&audit->lock);
         if (!ending && (!trim_ms || clock_ms() >= trim_ms)) {
             trim_ms = clock_ms() + TRIM_TURN_MS;
-            writer_trim(audit);
+            audit_writer_trim(audit);
         }
     }
     return NULL;

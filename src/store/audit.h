@@ -1,8 +1,8 @@
-/* The audit log: who did what to which box, when, and how it went. It survives the boxes.
+/* The audit log: who did what to which box, when, and with which outcome. It survives the boxes.
  *
- * Rows are put into a queue without waiting for the disk; one thread writes them in batches, within about a second. A row
- * is never lost in silence: when the disk refuses for so long that the queue is full, a row, a counter and the log say
- * how many were. The file is STATE/audit.db, shared by all daemons on that directory. */
+ * Rows are put into a queue without waiting for the disk; one thread writes them in batches, within about a second. A
+ * row is never lost in silence: when the disk refuses for so long that the queue is full, a row, a counter and the
+ * log say how many were. The file is STATE/audit.db, shared by all daemons on that directory. */
 #ifndef CUBBY_BOX_AUDIT_H
 #define CUBBY_BOX_AUDIT_H
 
@@ -19,23 +19,24 @@ struct audit_options {
 
 /* Fails closed: a file that is damaged, foreign or of a newer cubby is an error that names the fix. */
 int audit_open(const struct audit_options *options, struct audit **ret_audit, struct err *err);
-void audit_close(struct audit *audit); /* writes what is queued first; NULL is fine */
+void audit_close(struct audit *audit); /* writes queued rows first; NULL is fine */
 
 /* Copies the row into the queue; at_ms 0: now. When the queue is full, waits a moment for the writer unless the disk
  * refuses. NULL is fine: nothing is audited. */
 void audit_put(struct audit *audit, const struct audit_row *row);
-/* The same for a request that only looked: those that are alike but for time and size, within one batch, become one row
- * with a count. Whoever polls does not bury the rest, nor the disk. */
+/* The same for a request that only read: those that differ only in time and size, within one batch, become one row
+ * with a count. So polling neither hides other rows nor fills the disk. */
 void audit_put_read(struct audit *audit, const struct audit_row *row);
-/* The same for a request nobody vouches for: at most a few a second, the rest is counted in one row, so that a stranger
- * cannot fill the disk. */
+/* The same for an unauthenticated request: at most a few a second, the rest is counted in one row, so that a
+ * stranger cannot fill the disk. */
 void audit_put_stranger(struct audit *audit, const struct audit_row *row);
-/* A request that may last: once it has for more than a second, a row with outcome "running" tells of it, so that a daemon
- * that is killed has not kept it to itself. The row is copied; audit_end must follow, before the row of its end. */
+/* A request that may last: once it has for more than a second, a row with outcome "running" reports it, so that a
+ * daemon that is killed has not kept it to itself. The row is copied; audit_end must follow, before the row of its
+ * end. */
 struct audit_running;
 struct audit_running *audit_begin(struct audit *audit, const struct audit_row *row); /* NULL without an audit */
 void audit_end(struct audit *audit, struct audit_running *running);                  /* NULL is fine */
-/* An event that is no request; user, box and detail may be NULL. Never waits. */
+/* An event that is not a request; user, box and detail may be NULL. Never waits. */
 void audit_event(struct audit *audit, const char *verb, const char *box, const char *user, const char *detail);
 
 /* Everything put so far is written when it returns, or timeout_ms are over. */
@@ -57,7 +58,7 @@ struct audit_query {
     const char *box, *user, *verb; /* NULL: any */
     const char *outcome;           /* "failed": everything but ok */
     uint64_t since_ms, until_ms;   /* of the start; 0: any. until_ms itself is not in */
-    uint64_t after;                /* rows behind this id */
+    uint64_t after;                /* rows after this id */
     uint64_t limit;
     bool tail; /* the newest `limit` rows instead of the oldest; still in order */
 };
@@ -73,8 +74,8 @@ int audit_read(struct audit *audit, const struct audit_query *query,
 struct audit_verdict {
     uint64_t rows, first, last; /* first and last id */
     uint64_t broken;            /* the first row that does not follow from the one before; 0: none */
-    uint8_t hash[32];           /* of the last row: note it elsewhere, and nobody can rewrite what came before it */
-    const char *damage;         /* what SQLite says about the file; NULL: nothing. Freed by the caller */
+    uint8_t hash[32];           /* of the last row: keep it elsewhere, and earlier rows cannot be rewritten unnoticed */
+    const char *damage;         /* SQLite's message about the file; NULL: none. Freed by the caller */
 };
 int audit_verify(struct audit *audit, struct audit_verdict *ret_verdict, struct err *err);
 

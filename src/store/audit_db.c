@@ -1,10 +1,10 @@
-/* The file of the audit log: schema, writing, cutting. Called by the writer thread of audit.c.
- * Invariant: the schema itself refuses to change or remove a row; every transaction begins IMMEDIATE, so that two
- * daemons on one file continue one chain.
+/* The file of the audit log: schema, writing, cutting. Called by the writer thread of audit.c. Invariant: the schema
+ * itself refuses to change or remove a row; every transaction begins IMMEDIATE, so that two daemons on one file
+ * continue one chain.
  *
- * A log that is too large loses the oldest rows of the user who has most of them: nobody's rows go because somebody else
- * wrote many. What is missing inside is a row of `gap`, with the hash of the last row that went, so that the chain goes
- * on behind it; neighbouring gaps are one. Where no user stands out, and for age, the log is cut at its beginning. */
+ * A log that is too large loses the oldest rows of the user with the most: no user's rows are lost because another
+ * wrote many. A missing part is a row of `gap`, with the hash of its last row, so that the chain continues after it;
+ * neighbouring gaps are one. If no user stands out, and for age, the log is cut at its beginning. */
 #include "store/audit_db.h"
 
 #include <inttypes.h>
@@ -14,22 +14,24 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 enum {
     DB_TRIM_ROWS = 20000, /* cut at once: the writer's queue waits for it */
     DB_CHECK_ROWS = 64,   /* of the end of the chain, looked at when the file is opened */
     DB_FIRST_TEXT = 11,   /* column of verb */
-    DB_SHARES = 8,        /* who has more than one of so many parts of the rows is cut before others */
+    DB_SHARES = 8,        /* a user with more than one of so many parts of the rows is cut before others */
 };
 
-/* A row can only be added with the next id, never changed, and removed only at the beginning by whoever first notes in
- * `cut` up to where, which itself only grows. REPLACE would remove without asking the trigger of DELETE: the one of
- * INSERT refuses it. */
+/* A row can only be added with the next id, never changed, and removed only at the beginning after the new beginning
+ * was noted in `cut` up to where, which itself only grows. REPLACE would remove without asking the trigger of DELETE:
+ * the one of INSERT refuses it. */
 static const char db_schema[] =
     "CREATE TABLE audit (id INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, status INTEGER NOT NULL, exit_code INTEGER,"
     " signal INTEGER, timed_out INTEGER, oom_killed INTEGER, bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL,"
-    " duration_us INTEGER NOT NULL, count INTEGER NOT NULL, verb TEXT NOT NULL, box TEXT, user TEXT, actor TEXT, scope TEXT, token TEXT,"
+    " duration_us INTEGER NOT NULL, count INTEGER NOT NULL, verb TEXT NOT NULL, box TEXT, user TEXT, actor TEXT, scope TEXT,"
+    " token TEXT,"
     " peer TEXT, outcome TEXT NOT NULL, detail TEXT, request_id TEXT, hash BLOB NOT NULL);"
     "CREATE INDEX audit_box ON audit (box) WHERE box IS NOT NULL;"
     "CREATE INDEX audit_user ON audit (user) WHERE user IS NOT NULL;"
@@ -65,87 +67,14 @@ static const struct db_kind kind = {
     .wal = true,
 };
 
-/* ---- opening ---- */
-
-/* What an operator reads when the daemon refuses to start. */
-static int db_refuse(const char *directory, struct err *err) {
-    char why[sizeof err->text];
-    memcpy(why, err->text, sizeof why);
-    if (err->code == ERR_FULL)
-        return -ERR_FULL;
-    return err_set(
-        err, (enum err_code)err->code,
-        "audit log %s/%s: %.300s; keep the file as it is, move it away and start again (a new one is begun), or "
-        "set audit: false",
-        directory, kind.name, why);
-}
-
-/* The last rows fit to each other: the file is no older, cut or patched copy, as far as that is cheap to see. */
-static int db_check_end(struct audit_db *db, struct err *err) {
-    uint8_t before[32];
-    uint64_t start, last = 0;
-    autoquery query = {0};
-    int r = audit_db_start(db, &start, before, err);
-    if (r == 0)
-        r = db_query(&db->db, &query, err,
-                     "SELECT " AUDIT_DB_COLUMNS " FROM audit WHERE id >= (SELECT max(id) FROM audit) - ?1"
-                     " ORDER BY id",
-                     "n", DB_CHECK_ROWS);
-    bool known = false; /* the hash before the row is */
-    while (r == 0 && (r = query_next(&query, err)) > 0) {
-        struct audit_row row;
-        audit_db_row(query.row, &row);
-        r = known && row.id != last + 1 ? audit_db_gap(db, last + 1, row.id - 1, before, err) : 0;
-        if (r == 0 && (known || row.id == start + 1) && !audit_db_row_fits(&row, before))
-            r = err_set(err, ERR_IO, "row %" PRIu64 " does not follow from the one before it", row.id);
-        memcpy(before, row.hash, sizeof before);
-        last = row.id;
-        known = true;
-    }
-    return r;
-}
-
-static int db_upgrade(struct audit_db *db, struct err *err) {
-    int64_t there = 0;
-    int r = db_begin(&db->db, err);
-    if (r < 0)
-        return r;
-    r = db_number(&db->db, "SELECT count(*) FROM sqlite_master WHERE name = 'gap'", &there, err);
-    if (r == 0 && !there)
-        r = db_exec(&db->db, db_gaps, err);
-    return db_end(&db->db, r, err);
-}
-
-int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *err) {
-    struct audit_db db = {0};
-    int r = db_open(&kind, directory, &db.db, err);
-    if (r == 0)
-        r = db_upgrade(&db, err);
-    if (r == 0)
-        r = db_check_end(&db, err);
-    if (r < 0) {
-        audit_db_close(&db);
-        return db_refuse(directory, err);
-    }
-    *ret_db = db;
-    return 0;
-}
-
-int audit_db_open_reading(const char *directory, struct audit_db *ret_db, struct err *err) {
-    struct audit_db db = {0};
-    int r = db_open_reading(&kind, directory, &db.db, err);
-    if (r == 0)
-        *ret_db = db;
-    return r;
-}
-
-void audit_db_close(struct audit_db *db) {
-    db_close(&db->db);
-}
+#define AUDIT_DB_COLUMNS                                                                                                \
+    "id, at_ms, status, exit_code, signal, timed_out, oom_killed, bytes_in, bytes_out, duration_us, count, verb, box, " \
+    "user, actor, scope, token, peer, outcome, detail, request_id, hash"
 
 /* ---- rows ---- */
 
-void audit_db_row(sqlite3_stmt *statement, struct audit_row *ret_row) {
+/* The columns of AUDIT_DB_COLUMNS into a row; texts are valid until the statement's next step. */
+static void audit_db_row(sqlite3_stmt *statement, struct audit_row *ret_row) {
     *ret_row = (struct audit_row){
         .id = (uint64_t)sqlite3_column_int64(statement, 0),
         .at_ms = (uint64_t)sqlite3_column_int64(statement, 1),
@@ -172,7 +101,8 @@ void audit_db_row(sqlite3_stmt *statement, struct audit_row *ret_row) {
         memcpy(ret_row->hash, hash, sizeof ret_row->hash);
 }
 
-bool audit_db_row_fits(const struct audit_row *row, const uint8_t before[32]) {
+/* Its hash is that of its content. */
+static bool audit_db_row_fits(const struct audit_row *row, const uint8_t before[32]) {
     uint8_t hash[32];
     autobuf encoded = buf_max(AUDIT_ROW_BYTES);
     audit_encode(row, &encoded);
@@ -182,20 +112,84 @@ bool audit_db_row_fits(const struct audit_row *row, const uint8_t before[32]) {
     return !memcmp(hash, row->hash, sizeof hash);
 }
 
-int audit_db_start(struct audit_db *db, uint64_t *ret_id, uint8_t ret_hash[32], struct err *err) {
+/* Where the chain begins: the newest row that was cut, 0 and zeros when none was. */
+static int audit_db_start(struct audit_db *db, uint64_t *ret_id, uint8_t ret_hash[32], struct err *err) {
     int r = db_get(&db->db, err, "SELECT id, hash FROM cut", ">ih", ret_id, ret_hash);
     return r > 0 ? 0 : r < 0 ? r : err_set(err, ERR_IO, "the audit log is damaged (its beginning is not noted)");
 }
 
-int audit_db_gap(struct audit_db *db, uint64_t first, uint64_t last, uint8_t ret_hash[32], struct err *err) {
+/* The hash of the last of rows that were cut, which are missing between others. IO: these are missing without a
+ * reason. */
+static int audit_db_gap(struct audit_db *db, uint64_t first, uint64_t last, uint8_t ret_hash[32], struct err *err) {
     int r = db_get(&db->db, err, "SELECT hash FROM gap WHERE first = ?1 AND last = ?2", "ii>h", first, last, ret_hash);
     return r > 0 ? 0 : err_set(err, ERR_IO, "rows %" PRIu64 " to %" PRIu64 " are missing", first, last);
 }
 
-/* The newest row, or where the log was cut. */
-static int db_newest(struct audit_db *db, uint64_t *ret_id, uint8_t ret_hash[32], struct err *err) {
-    int r = db_get(&db->db, err, "SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1", ">ih", ret_id, ret_hash);
-    return r > 0 ? 0 : r < 0 ? r : audit_db_start(db, ret_id, ret_hash, err);
+/* ---- opening ---- */
+
+/* The last rows fit to each other: the file is not an older, cut or patched copy, as far as that is cheap to see. */
+static int db_check_end(struct audit_db *db, struct err *err) {
+    uint8_t before[32];
+    uint64_t start, last = 0;
+    autoquery query = {0};
+    int r = audit_db_start(db, &start, before, err)
+                ?: db_query(&db->db, &query, err,
+                            "SELECT " AUDIT_DB_COLUMNS " FROM audit WHERE id >= (SELECT max(id) FROM audit) - ?1"
+                            " ORDER BY id",
+                            "n", DB_CHECK_ROWS);
+    bool known = false; /* the hash before the row is */
+    while (r == 0 && (r = query_next(&query, err)) > 0) {
+        struct audit_row row;
+        audit_db_row(query.row, &row);
+        r = known && row.id != last + 1 ? audit_db_gap(db, last + 1, row.id - 1, before, err) : 0;
+        if (r == 0 && (known || row.id == start + 1) && !audit_db_row_fits(&row, before))
+            r = err_set(err, ERR_IO, "row %" PRIu64 " does not follow from the one before it", row.id);
+        memcpy(before, row.hash, sizeof before);
+        last = row.id;
+        known = true;
+    }
+    return r;
+}
+
+static int db_upgrade(struct audit_db *db, struct err *err) {
+    int64_t there = 0;
+    TRY(db_begin(&db->db, err));
+    int r = db_number(&db->db, "SELECT count(*) FROM sqlite_master WHERE name = 'gap'", &there, err);
+    if (r == 0 && !there)
+        r = db_exec(&db->db, db_gaps, err);
+    return db_end(&db->db, r, err);
+}
+
+int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *err) {
+    struct audit_db db = {0};
+    int r = db_open(&kind, directory, &db.db, err) ?: db_upgrade(&db, err) ?: db_check_end(&db, err);
+    if (r < 0) {
+        audit_db_close(&db);
+        /* What an operator reads when the daemon refuses to start. */
+        char why[sizeof err->text];
+        memcpy(why, err->text, sizeof why);
+        if (err->code == ERR_FULL)
+            return -ERR_FULL;
+        return err_set(
+            err, (enum err_code)err->code,
+            "audit log %s/%s: %.300s; keep the file as it is, move it away and start again (a new one is begun), or "
+            "set audit: false",
+            directory, kind.name, why);
+    }
+    *ret_db = db;
+    return 0;
+}
+
+static int audit_db_open_reading(const char *directory, struct audit_db *ret_db, struct err *err) {
+    struct audit_db db = {0};
+    int r = db_open_reading(&kind, directory, &db.db, err);
+    if (r == 0)
+        *ret_db = db;
+    return r;
+}
+
+void audit_db_close(struct audit_db *db) {
+    db_close(&db->db);
 }
 
 /* ---- writing ---- */
@@ -224,21 +218,21 @@ static void db_bind(sqlite3_stmt *insert, const struct audit_row *row) {
 
 static int db_insert(struct audit_db *db, const struct audit_row *row, struct err *err) {
     autoquery insert;
-    int r = db_query(&db->db, &insert, err,
-                     "INSERT INTO audit VALUES"
-                     " (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)",
-                     "");
-    if (r < 0)
-        return r;
+    TRY(db_query(&db->db, &insert, err,
+                 "INSERT INTO audit VALUES"
+                 " (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)",
+                 ""));
     db_bind(insert.row, row);
     return query_next(&insert, err);
 }
 
-/* Within a transaction: rows of the batch behind the newest one. */
+/* Within a transaction: rows of the batch after the newest one. */
 static int db_insert_all(struct audit_db *db, const struct buf *batch, uint64_t *ret_last, struct err *err) {
     uint8_t hash[32] = {0};
     uint64_t id = 0;
-    int r = db_newest(db, &id, hash, err);
+    /* The newest row, or where the log was cut. */
+    int r = db_get(&db->db, err, "SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1", ">ih", &id, hash);
+    r = r > 0 ? 0 : r < 0 ? r : audit_db_start(db, &id, hash, err);
     struct view rest = view_of(batch->data, batch->len);
     while (r == 0 && rest.len) {
         const uint8_t *begin = rest.data;
@@ -256,10 +250,8 @@ static int db_insert_all(struct audit_db *db, const struct buf *batch, uint64_t 
 
 int audit_db_append(struct audit_db *db, const struct buf *batch, struct err *err) {
     uint64_t last = 0;
-    int r = db_begin(&db->db, err);
-    if (r < 0)
-        return r;
-    r = db_end(&db->db, db_insert_all(db, batch, &last, err), err);
+    TRY(db_begin(&db->db, err));
+    int r = db_end(&db->db, db_insert_all(db, batch, &last, err), err);
     if (r == 0)
         db->last = last;
     return r;
@@ -269,38 +261,15 @@ int audit_db_append(struct audit_db *db, const struct buf *batch, struct err *er
 
 /* What a cut has to do. */
 struct trim {
-    uint64_t start;   /* the log begins behind this row */
+    uint64_t start;   /* the log begins after this row */
     int64_t rows;     /* that it has */
     int64_t surplus;  /* of them, that are too many for max_bytes */
     int64_t age_id;   /* rows up to this one are too old */
-    char detail[320]; /* what the row says that tells of the cut */
+    char detail[320]; /* the text of the row that reports the cut */
 };
 
-static int trim_look(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, struct trim *trim, struct err *err) {
-    int64_t pages = 0, unused = 0, size = 0;
-    uint8_t hash[32];
-    int r = audit_db_start(db, &trim->start, hash, err);
-    if (r == 0)
-        r = db_number(&db->db, "PRAGMA page_count", &pages, err);
-    if (r == 0)
-        r = db_number(&db->db, "PRAGMA freelist_count", &unused, err);
-    if (r == 0)
-        r = db_number(&db->db, "PRAGMA page_size", &size, err);
-    uint64_t used = (uint64_t)((pages - unused) * size);
-    if (r == 0 && max_bytes && used > max_bytes) { /* a tenth below, so that it is not done all the time */
-        r = db_number(&db->db, "SELECT count(*) FROM audit", &trim->rows, err);
-        trim->surplus = 1 + (int64_t)((1 - 0.9 * (double)max_bytes / (double)used) * (double)trim->rows);
-    }
-    if (r == 0 && before_ms) /* the first young one; rows come in order of their end */
-        r = db_get(&db->db, err,
-                   "SELECT coalesce((SELECT id - 1 FROM audit WHERE at_ms >= ?1 ORDER BY id LIMIT 1),"
-                   " (SELECT max(id) FROM audit), 0)",
-                   "i>i", before_ms, &trim->age_id);
-    return r < 0 ? r : 0;
-}
-
 /* Before rows go: the newest may be among them. */
-static int trim_tell(struct audit_db *db, const char *detail, struct err *err) {
+static int db_trim_tell(struct audit_db *db, const char *detail, struct err *err) {
     struct audit_row row = {.at_ms = clock_wall_ms()};
     uint64_t last;
     autobuf batch = buf_max(AUDIT_ROW_BYTES);
@@ -313,7 +282,7 @@ static int trim_tell(struct audit_db *db, const char *detail, struct err *err) {
 
 /* ---- cutting at the beginning ---- */
 
-static int trim_beginning(struct audit_db *db, int64_t count, struct trim *trim, bool *ret_more, struct err *err) {
+static int db_trim_beginning(struct audit_db *db, int64_t count, struct trim *trim, bool *ret_more, struct err *err) {
     int64_t id = 0;
     int r = 0;
     count = count < DB_TRIM_ROWS ? count : DB_TRIM_ROWS;
@@ -333,7 +302,7 @@ static int trim_beginning(struct audit_db *db, int64_t count, struct trim *trim,
                "SELECT coalesce((SELECT last FROM gap WHERE first <= ?1 AND last >= ?1), ?1)", "i>i", id, &id);
     snprintf(trim->detail, sizeof trim->detail, "rows %" PRIu64 " to %" PRId64 " were cut", trim->start + 1, id);
     if (r >= 0)
-        r = trim_tell(db, trim->detail, err);
+        r = db_trim_tell(db, trim->detail, err);
     if (r == 0)
         r = db_do(&db->db, err,
                   "UPDATE cut SET id = ?1, hash = coalesce((SELECT hash FROM audit WHERE id = ?1),"
@@ -347,7 +316,7 @@ static int trim_beginning(struct audit_db *db, int64_t count, struct trim *trim,
 /* ---- cutting one user's rows ---- */
 
 /* Rows [first, last] are about to go; last has that hash. Gaps that touch become one. */
-static int gap_put(struct audit_db *db, int64_t first, int64_t last, const void *hash, struct err *err) {
+static int db_gap_put(struct audit_db *db, int64_t first, int64_t last, const void *hash, struct err *err) {
     int64_t before = first, behind = last;
     int r = db_get(&db->db, err, "SELECT first FROM gap WHERE first < ?1 AND last = ?1 - 1", "i>i", first, &before);
     if (r >= 0)
@@ -360,7 +329,7 @@ static int gap_put(struct audit_db *db, int64_t first, int64_t last, const void 
 }
 
 /* Notes gaps for the oldest `count` rows of the user; *ret_last: the last of them. */
-static int gaps_note(struct audit_db *db, const char *user, int64_t count, int64_t *ret_last, struct err *err) {
+static int db_gaps_note(struct audit_db *db, const char *user, int64_t count, int64_t *ret_last, struct err *err) {
     autoquery query;
     int r = db_query(&db->db, &query, err, "SELECT id, hash FROM audit WHERE user = ?1 ORDER BY id LIMIT ?2", "ti",
                      user, count);
@@ -368,20 +337,20 @@ static int gaps_note(struct audit_db *db, const char *user, int64_t count, int64
     uint8_t hash[32] = {0};
     while (r == 0 && (r = query_next(&query, err)) > 0) {
         int64_t id = query_int(&query, 0);
-        r = last && id != last + 1 ? gap_put(db, first, last, hash, err) : 0;
+        r = last && id != last + 1 ? db_gap_put(db, first, last, hash, err) : 0;
         first = last && id == last + 1 ? first : id;
         last = id;
         query_hash(&query, 1, hash);
     }
     if (r == 0 && last)
-        r = gap_put(db, first, last, hash, err);
+        r = db_gap_put(db, first, last, hash, err);
     *ret_last = last;
     return r;
 }
 
-/* The user with most rows. *ret_count 0: nobody has more than a share of them. */
-static int largest_writer(struct audit_db *db, int64_t rows, char *user, size_t size, int64_t *ret_count,
-                          struct err *err) {
+/* The user with most rows. *ret_count 0: no user has more than a share of them. */
+static int db_largest_writer(struct audit_db *db, int64_t rows, char *user, size_t size, int64_t *ret_count,
+                             struct err *err) {
     autoquery query;
     int r =
         db_query(&db->db, &query, err,
@@ -395,34 +364,195 @@ static int largest_writer(struct audit_db *db, int64_t rows, char *user, size_t 
     return r < 0 ? r : 0;
 }
 
-static int trim_writer(struct audit_db *db, const char *user, int64_t count, struct trim *trim, bool *ret_more,
-                       struct err *err) {
+static int db_trim_writer(struct audit_db *db, const char *user, int64_t count, struct trim *trim, bool *ret_more,
+                          struct err *err) {
     int64_t last = 0;
     count = count < DB_TRIM_ROWS ? count : DB_TRIM_ROWS;
-    *ret_more = true; /* somebody else may be the largest now */
+    *ret_more = true; /* another user may have the most now */
     snprintf(trim->detail, sizeof trim->detail, "%" PRId64 " rows of user '%s', who had most, were cut", count, user);
-    int r = trim_tell(db, trim->detail, err);
-    if (r == 0)
-        r = gaps_note(db, user, count, &last, err);
+    int r = db_trim_tell(db, trim->detail, err) ?: db_gaps_note(db, user, count, &last, err);
     return r < 0 ? r : db_do(&db->db, err, "DELETE FROM audit WHERE user = ?1 AND id <= ?2", "ti", user, last);
 }
 
 static int db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, bool *ret_more, struct err *err) {
     struct trim trim = {0};
     char user[160] = "";
-    int64_t above = 0;
-    int r = trim_look(db, before_ms, max_bytes, &trim, err);
-    if (r == 0 && trim.surplus && trim.age_id <= (int64_t)trim.start)
-        r = largest_writer(db, trim.rows, user, sizeof user, &above, err);
+    int64_t above = 0, pages = 0, unused = 0, size = 0;
+    uint8_t hash[32];
+    int r = audit_db_start(db, &trim.start, hash, err)
+            ?: db_number(&db->db, "PRAGMA page_count", &pages, err)
+            ?: db_number(&db->db, "PRAGMA freelist_count", &unused, err)
+            ?: db_number(&db->db, "PRAGMA page_size", &size, err);
+    uint64_t used = (uint64_t)((pages - unused) * size);
+    if (r == 0 && max_bytes && used > max_bytes) { /* a tenth below, so that it is not done all the time */
+        r = db_number(&db->db, "SELECT count(*) FROM audit", &trim.rows, err);
+        trim.surplus = 1 + (int64_t)((1 - 0.9 * (double)max_bytes / (double)used) * (double)trim.rows);
+    }
+    if (r == 0 && before_ms) /* the first young one; rows come in order of their end */
+        r = db_get(&db->db, err,
+                   "SELECT coalesce((SELECT id - 1 FROM audit WHERE at_ms >= ?1 ORDER BY id LIMIT 1),"
+                   " (SELECT max(id) FROM audit), 0)",
+                   "i>i", before_ms, &trim.age_id);
+    if (r >= 0 && trim.surplus && trim.age_id <= (int64_t)trim.start)
+        r = db_largest_writer(db, trim.rows, user, sizeof user, &above, err);
     if (r < 0)
         return r;
     if (above)
-        return trim_writer(db, user, above < trim.surplus ? above : trim.surplus, &trim, ret_more, err);
-    return trim_beginning(db, trim.surplus, &trim, ret_more, err);
+        return db_trim_writer(db, user, above < trim.surplus ? above : trim.surplus, &trim, ret_more, err);
+    return db_trim_beginning(db, trim.surplus, &trim, ret_more, err);
 }
 
 int audit_db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, bool *ret_more, struct err *err) {
     *ret_more = false;
     int r = db_begin(&db->db, err);
     return r < 0 ? r : db_end(&db->db, db_trim(db, before_ms, max_bytes, ret_more, err), err);
+}
+
+/* ---- reading: for clients, on their own threads and connections ----
+ * Invariant: nothing of a query becomes SQL text, and no read stays open while a client is answered. */
+
+enum { READ_MS = 5000, READ_STEPS = 10000 }; /* instructions of SQLite between two looks at the clock */
+
+static int db_read_late(void *user) {
+    return clock_ms() > *(const uint64_t *)user;
+}
+
+/* ---- pages ---- */
+
+/* One row a filter: its SQL, and what is bound to it. */
+struct read_filter {
+    const char *sql;
+    const char *text;
+    uint64_t number;
+};
+
+static size_t db_read_filters(const struct audit_query *query, struct read_filter filters[8]) {
+    bool failed = query->outcome && !strcmp(query->outcome, "failed");
+    const struct read_filter all[] = {
+        {"id > ?", NULL, query->after},
+        {"box = ?", query->box, 0},
+        {"user = ?", query->user, 0},
+        {"verb = ?", query->verb, 0},
+        {"outcome = ?", failed ? NULL : query->outcome, 0},
+        {"outcome NOT IN ('running', ?)", failed ? "ok" : NULL, 0},
+        {"at_ms >= ?", NULL, query->since_ms},
+        {"at_ms < ?", NULL, query->until_ms},
+    };
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].text || all[i].number)
+            filters[count++] = all[i];
+    return count;
+}
+
+static int db_read_prepare(struct audit_db *db, const struct audit_query *query, struct query *ret_rows,
+                           struct err *err) {
+    struct read_filter filters[8];
+    size_t count = db_read_filters(query, filters);
+    autobuf sql = buf_max(2048);
+    if (query->tail)
+        buf_puts(&sql, "SELECT * FROM (");
+    buf_puts(&sql, "SELECT " AUDIT_DB_COLUMNS " FROM audit");
+    for (size_t i = 0; i < count; i++)
+        buf_printf(&sql, " %s %s", i ? "AND" : "WHERE", filters[i].sql);
+    buf_puts(&sql, query->tail ? " ORDER BY id DESC LIMIT ?) ORDER BY id" : " ORDER BY id LIMIT ?");
+    TRY(db_query(&db->db, ret_rows, err, buf_cstr(&sql), ""));
+    for (size_t i = 0; i < count; i++)
+        if (filters[i].text)
+            sqlite3_bind_text(ret_rows->row, (int)i + 1, filters[i].text, -1, SQLITE_STATIC);
+        else
+            sqlite3_bind_int64(ret_rows->row, (int)i + 1, (sqlite3_int64)filters[i].number);
+    /* one more than asked for shows whether there are more */
+    sqlite3_bind_int64(ret_rows->row, (int)count + 1, (sqlite3_int64)query->limit + (query->tail ? 0 : 1));
+    return 0;
+}
+
+static int db_read_rows(struct audit_db *db, const struct audit_query *query,
+                        void (*each)(void *user, const struct audit_row *row), void *user, struct audit_page *ret_page,
+                        struct err *err) {
+    struct audit_page page = {0};
+    autoquery rows = {0};
+    uint64_t count = 0, last = 0;
+    int64_t newest = 0;
+    int r = db_number(&db->db, "SELECT coalesce(max(id), (SELECT id FROM cut)) FROM audit", &newest, err);
+    page.next = (uint64_t)newest;
+    if (r == 0)
+        r = db_read_prepare(db, query, &rows, err);
+    while (r == 0 && (r = query_next(&rows, err)) > 0) {
+        struct audit_row row;
+        r = 0;
+        if (count == query->limit) {
+            page.more = true;
+            page.next = last;
+            break;
+        }
+        audit_db_row(rows.row, &row);
+        each(user, &row);
+        last = row.id;
+        count++;
+    }
+    if (r == 0) {
+        page.next = page.next > query->after ? page.next : query->after;
+        *ret_page = page;
+    }
+    return r;
+}
+
+int audit_read(struct audit *audit, const struct audit_query *query,
+               void (*each)(void *user, const struct audit_row *row), void *user, struct audit_page *ret_page,
+               struct err *err) {
+    struct audit_db db = {0};
+    uint64_t end_ms = clock_ms() + READ_MS;
+    TRY(audit_db_open_reading(audit_directory(audit), &db, err));
+    sqlite3_progress_handler(db.db.handle, READ_STEPS, db_read_late, &end_ms);
+    /* one snapshot for the newest id and the rows: `next` skips nothing */
+    int r = db_exec(&db.db, "BEGIN", err) ?: db_read_rows(&db, query, each, user, ret_page, err);
+    audit_db_close(&db);
+    return r;
+}
+
+/* ---- the chain ---- */
+
+static int db_verify_rows(struct audit_db *db, struct audit_verdict *verdict, struct err *err) {
+    autoquery rows = {0};
+    uint64_t id = 0;
+    int r = audit_db_start(db, &id, verdict->hash, err)
+                ?: db_query(&db->db, &rows, err, "SELECT " AUDIT_DB_COLUMNS " FROM audit ORDER BY id", "");
+    while (r == 0 && (r = query_next(&rows, err)) > 0) {
+        r = 0;
+        struct audit_row row;
+        audit_db_row(rows.row, &row);
+        struct err missing;
+        bool whole = row.id == id + 1 || audit_db_gap(db, id + 1, row.id - 1, verdict->hash, &missing) == 0;
+        if (!verdict->broken && (!whole || !audit_db_row_fits(&row, verdict->hash)))
+            verdict->broken = row.id;
+        memcpy(verdict->hash, row.hash, sizeof row.hash);
+        verdict->first = verdict->first ? verdict->first : row.id;
+        verdict->last = id = row.id;
+        verdict->rows++;
+    }
+    return r;
+}
+
+static int db_verify_file(struct audit_db *db, struct audit_verdict *verdict, struct err *err) {
+    autoquery query;
+    int r = db_query(&db->db, &query, err, "PRAGMA quick_check(1)", "");
+    if (r == 0 && sqlite3_step(query.row) == SQLITE_ROW) {
+        const char *text = query_text(&query, 0);
+        if (text && strcmp(text, "ok") != 0)
+            verdict->damage = xstrdup(text);
+    }
+    return r;
+}
+
+int audit_verify(struct audit *audit, struct audit_verdict *ret_verdict, struct err *err) {
+    struct audit_db db = {0};
+    struct audit_verdict verdict = {0};
+    int r = audit_db_open_reading(audit_directory(audit), &db, err)
+            ?: db_verify_rows(&db, &verdict, err)
+            ?: db_verify_file(&db, &verdict, err);
+    audit_db_close(&db);
+    if (r == 0)
+        *ret_verdict = verdict;
+    return r;
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/sha256.h"
 
 #define NO_TEXT 0xffffu
 
@@ -75,7 +74,7 @@ bool audit_decode(struct view *from, struct audit_row *ret_row) {
 enum { AT_BYTES_IN = 8, AT_BYTES_OUT = 16, AT_DURATION = 24, AT_COUNT = 32, AT_STATUS = 36 };
 
 /* Up to the length of the request id, which is the last text. */
-static size_t identity_len(const uint8_t *encoded, size_t len) {
+static size_t row_identity_len(const uint8_t *encoded, size_t len) {
     struct view rest = view_of(encoded, len);
     view_take(&rest, AT_STATUS + 4 + 1 + 4 + 4);
     for (int i = 0; i < AUDIT_REQUEST_ID; i++) {
@@ -87,12 +86,12 @@ static size_t identity_len(const uint8_t *encoded, size_t len) {
 }
 
 bool audit_alike(const void *one, size_t one_len, const void *other, size_t other_len) {
-    size_t len = identity_len(one, one_len);
-    return len == identity_len(other, other_len) &&
+    size_t len = row_identity_len(one, one_len);
+    return len == row_identity_len(other, other_len) &&
            !memcmp((const uint8_t *)one + AT_STATUS, (const uint8_t *)other + AT_STATUS, len - AT_STATUS);
 }
 
-static void add_number(uint8_t *at, int bytes, uint64_t more) {
+static void row_add_number(uint8_t *at, int bytes, uint64_t more) {
     uint64_t value = 0;
     for (int i = 0; i < bytes; i++)
         value |= (uint64_t)at[i] << (8 * i);
@@ -102,10 +101,10 @@ static void add_number(uint8_t *at, int bytes, uint64_t more) {
 }
 
 void audit_add(void *into, const struct audit_row *row) {
-    add_number((uint8_t *)into + AT_BYTES_IN, 8, row->bytes_in);
-    add_number((uint8_t *)into + AT_BYTES_OUT, 8, row->bytes_out);
-    add_number((uint8_t *)into + AT_DURATION, 8, row->duration_us);
-    add_number((uint8_t *)into + AT_COUNT, 4, row->count ? row->count : 1);
+    row_add_number((uint8_t *)into + AT_BYTES_IN, 8, row->bytes_in);
+    row_add_number((uint8_t *)into + AT_BYTES_OUT, 8, row->bytes_out);
+    row_add_number((uint8_t *)into + AT_DURATION, 8, row->duration_us);
+    row_add_number((uint8_t *)into + AT_COUNT, 4, row->count ? row->count : 1);
 }
 
 void audit_hash(const uint8_t before[32], uint64_t id, const void *encoded, size_t len, uint8_t ret_hash[32]) {

@@ -1,4 +1,4 @@
-/* One row of the audit log: its fields, and the one encoding that the queue holds and the chain of hashes is made of. */
+/* One row of the audit log: its fields, and the encoding that the queue holds and the chain of hashes covers. */
 #ifndef CUBBY_BOX_AUDIT_ROW_H
 #define CUBBY_BOX_AUDIT_ROW_H
 
@@ -13,9 +13,9 @@ struct view;
 #define AUDIT_TEXT_LIST(X)                                                                                             \
     X(VERB, "verb", 64)             /* a route's name, or an event's: box_died */                                      \
     X(BOX, "box", 16)               /* its id */                                                                       \
-    X(USER, "user", 128)            /* whose box; without a box the asker's user */                                    \
+    X(USER, "user", 128)            /* owner of the box; without a box the sender's user */                            \
     X(ACTOR, "actor", 128)          /* user of the token that asked; NULL: not bound to one */                         \
-    X(SCOPE, "scope", 8)            /* admin, user, read; NULL: nobody asked, or nobody known */                       \
+    X(SCOPE, "scope", 8)            /* admin, user, read; NULL: no sender, or unknown */                               \
     X(TOKEN, "token", 16)           /* which token: first digits of its SHA-256 */                                     \
     X(PEER, "peer", 64)             /* uid:1000, or 10.0.0.7:4711 */                                                   \
     X(OUTCOME, "outcome", 16)       /* ok, or the error's code */                                                      \
@@ -52,7 +52,7 @@ extern const struct audit_column {
     size_t max;
 } audit_columns[AUDIT_TEXTS];
 
-/* Texts are cut at their column's maximum. NULL is none. */
+/* Texts are cut at their column's maximum. NULL: empty. */
 void audit_set(struct audit_row *row, enum audit_field field, const char *text);
 void audit_setn(struct audit_row *row, enum audit_field field, const char *text, size_t len);
 /* Everything but id and hash. */

@@ -1,8 +1,9 @@
-/* Opening and talking to an SQLite file of ours. Called by token_db, audit_db and tool/store. Invariant: a file that is
- * there is never opened and closed beside SQLite (closing it would drop the locks that SQLite has on it), and whether a file
- * is ours is decided within one write transaction, so that two daemons do not both fill an empty one. */
+/* Opening and using an SQLite file of ours. Called by token_db, audit_db and tool/store. Invariant: an existing file
+ * is never opened and closed outside SQLite (closing it would drop the locks that SQLite has on it), and whether a
+ * file is ours is decided within one write transaction, so that two daemons do not both fill an empty one. */
 #include "store/db.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,10 +20,30 @@
 
 enum { DB_BUSY_MS = 5000, DB_TURN_US = 20000 };
 
+/* The error that SQLite reported last. */
+static int db_fail(const struct db *db, struct err *err) {
+    const char *message = sqlite3_errmsg(db->handle);
+    int code = sqlite3_errcode(db->handle) & 0xff, number = sqlite3_system_errno(db->handle);
+    bool touched = code == SQLITE_IOERR || code == SQLITE_CANTOPEN; /* then that number is of this failure */
+    if (code == SQLITE_FULL || (touched && (number == ENOSPC || number == EDQUOT)))
+        return err_told(err, ENOSPC, "no space left on the disk of the state directory; free some");
+    switch (code) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return err_set_why(err, ERR_IO, WHY_DAMAGED, "%s: the file is damaged (%s)", db->kind->what, message);
+    case SQLITE_INTERRUPT:
+        return err_set(err, ERR_TIMEOUT, "%s: it took too long; ask for less", db->kind->what);
+    case SQLITE_BUSY:
+        return err_set(err, ERR_BUSY, "%s: %s", db->kind->what, message);
+    default:
+        return err_set(err, ERR_IO, "%s: %s", db->kind->what, message);
+    }
+}
+
 /* ---- opening ---- */
 
-/* SQLite would make it 0644 and root's, also where `cubby token` runs as root beside a daemon that does not. */
-static int file_make(const char *directory, const char *path, struct err *err) {
+/* SQLite would make it 0644 and root's, also if `cubby token` runs as root and the daemon does not. */
+static int db_file_make(const char *directory, const char *path, struct err *err) {
     struct stat status;
     int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0)
@@ -34,7 +55,7 @@ static int file_make(const char *directory, const char *path, struct err *err) {
     return r;
 }
 
-static int file_check(struct db *db, struct err *err) {
+static int db_file_check(struct db *db, struct err *err) {
     struct stat status;
     if (lstat(db->path, &status) < 0)
         return err_errno(err, errno, "it cannot be opened");
@@ -48,8 +69,7 @@ static int file_check(struct db *db, struct err *err) {
 static int db_connect(struct db *db, struct err *err) {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
     int code = sqlite3_open_v2(db->path, &db->handle, flags, NULL);
-    if (!db->handle)
-        abort();
+    xensure(db->handle);
     if (code != SQLITE_OK)
         return db_fail(db, err);
     sqlite3_extended_result_codes(db->handle, 1);
@@ -75,11 +95,9 @@ static int db_journal(struct db *db, struct err *err) {
 /* Whose file it is: ours, of a version we know, or an empty one that becomes ours. */
 static int db_identify(struct db *db, struct err *err) {
     int64_t application = 0, version = 0, tables = 0;
-    int r = db_number(db, "PRAGMA application_id", &application, err);
-    if (r == 0)
-        r = db_number(db, "PRAGMA user_version", &version, err);
-    if (r == 0)
-        r = db_number(db, "SELECT count(*) FROM sqlite_master", &tables, err);
+    int r = db_number(db, "PRAGMA application_id", &application, err)
+            ?: db_number(db, "PRAGMA user_version", &version, err)
+            ?: db_number(db, "SELECT count(*) FROM sqlite_master", &tables, err);
     if (r < 0)
         return r;
     if (!tables && !application) {
@@ -106,17 +124,12 @@ static void db_name(const struct db_kind *kind, const char *directory, struct db
 int db_open(const struct db_kind *kind, const char *directory, struct db *ret_db, struct err *err) {
     struct db db;
     db_name(kind, directory, &db);
-    int r = file_make(directory, db.path, err);
-    if (r == 0)
-        r = file_check(&db, err);
-    if (r == 0)
-        r = db_connect(&db, err);
-    if (r == 0)
-        r = db_journal(&db, err);
-    if (r == 0)
-        r = db_begin(&db, err);
-    if (r == 0)
-        r = db_end(&db, db_identify(&db, err), err);
+    int r = db_file_make(directory, db.path, err)
+            ?: db_file_check(&db, err)
+            ?: db_connect(&db, err)
+            ?: db_journal(&db, err)
+            ?: db_begin(&db, err)
+            ?: db_end(&db, db_identify(&db, err), err);
     if (r < 0) {
         db_close(&db);
         return r;
@@ -154,31 +167,12 @@ bool db_replaced(const struct db *db) {
 
 /* ---- statements ---- */
 
-int db_fail(const struct db *db, struct err *err) {
-    const char *message = sqlite3_errmsg(db->handle);
-    int code = sqlite3_errcode(db->handle) & 0xff, number = sqlite3_system_errno(db->handle);
-    bool touched = code == SQLITE_IOERR || code == SQLITE_CANTOPEN; /* then that number is of this failure */
-    if (code == SQLITE_FULL || (touched && (number == ENOSPC || number == EDQUOT)))
-        return err_told(err, ENOSPC, "no space left on the disk of the state directory; free some");
-    switch (code) {
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-        return err_set_why(err, ERR_IO, WHY_DAMAGED, "%s: the file is damaged (%s)", db->kind->what, message);
-    case SQLITE_INTERRUPT:
-        return err_set(err, ERR_TIMEOUT, "%s: it took too long; ask for less", db->kind->what);
-    case SQLITE_BUSY:
-        return err_set(err, ERR_BUSY, "%s: %s", db->kind->what, message);
-    default:
-        return err_set(err, ERR_IO, "%s: %s", db->kind->what, message);
-    }
-}
-
 int db_exec(struct db *db, const char *sql, struct err *err) {
     return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(db, err);
 }
 
-/* A kept statement that somebody further up stands in is not used twice. */
-static int statement_take(struct db *db, const char *sql, sqlite3_stmt **ret_statement, struct err *err) {
+/* A kept statement that a caller is still stepping is not used twice. */
+static int db_statement_take(struct db *db, const char *sql, sqlite3_stmt **ret_statement, struct err *err) {
     size_t i = 0;
     for (; i < DB_KEPT && db->kept[i]; i++)
         if (!sqlite3_stmt_busy(db->kept[i]) && strcmp(sqlite3_sql(db->kept[i]), sql) == 0) {
@@ -205,7 +199,7 @@ void query_end(struct query *query) {
     sqlite3_finalize(statement);
 }
 
-static void query_bind(sqlite3_stmt *statement, const char *types, va_list *values) {
+static void db_query_bind(sqlite3_stmt *statement, const char *types, va_list *values) {
     for (int at = 1; *types && *types != '>'; at++, types++) {
         const void *bytes;
         switch (*types) {
@@ -226,24 +220,24 @@ static void query_bind(sqlite3_stmt *statement, const char *types, va_list *valu
             sqlite3_bind_blob64(statement, at, bytes, va_arg(*values, size_t), SQLITE_STATIC);
             break;
         default:
-            abort();
+            assert(!"a known kind of value");
         }
     }
 }
 
-static int query_begin(struct db *db, struct query *ret_query, const char *sql, const char *types, va_list *values,
-                       struct err *err) {
+static int db_query_begin(struct db *db, struct query *ret_query, const char *sql, const char *types, va_list *values,
+                          struct err *err) {
     *ret_query = (struct query){.db = db};
-    int r = statement_take(db, sql, &ret_query->row, err);
+    int r = db_statement_take(db, sql, &ret_query->row, err);
     if (r == 0)
-        query_bind(ret_query->row, types, values);
+        db_query_bind(ret_query->row, types, values);
     return r;
 }
 
 int db_query(struct db *db, struct query *ret_query, struct err *err, const char *sql, const char *types, ...) {
     va_list values;
     va_start(values, types);
-    int r = query_begin(db, ret_query, sql, types, &values, err);
+    int r = db_query_begin(db, ret_query, sql, types, &values, err);
     va_end(values);
     return r;
 }
@@ -277,7 +271,7 @@ int db_do(struct db *db, struct err *err, const char *sql, const char *types, ..
     autoquery query;
     va_list values;
     va_start(values, types);
-    int r = query_begin(db, &query, sql, types, &values, err);
+    int r = db_query_begin(db, &query, sql, types, &values, err);
     va_end(values);
     while (r == 0 && (r = query_next(&query, err)) > 0)
         r = 0;
@@ -288,9 +282,7 @@ int db_get(struct db *db, struct err *err, const char *sql, const char *types, .
     autoquery query;
     va_list values;
     va_start(values, types);
-    int r = query_begin(db, &query, sql, types, &values, err);
-    if (r == 0)
-        r = query_next(&query, err);
+    int r = db_query_begin(db, &query, sql, types, &values, err) ?: query_next(&query, err);
     const char *column = strchr(types, '>') + 1;
     for (int at = 0; r > 0 && column[at]; at++)
         if (column[at] == 'h')
@@ -311,10 +303,9 @@ int db_begin(struct db *db, struct err *err) {
 }
 
 int db_end(struct db *db, int code, struct err *err) {
-    struct err ignored;
     if (code == 0)
         code = db_exec(db, "COMMIT", err);
     if (code < 0 && !sqlite3_get_autocommit(db->handle))
-        db_exec(db, "ROLLBACK", &ignored);
+        db_exec(db, "ROLLBACK", ERR_IGNORED);
     return code;
 }

@@ -1,5 +1,6 @@
-/* An SQLite file of ours below the state directory: made closed to others, known by its application number and version,
- * opened alike by everybody. What is in it is its owner's business: token_db, audit_db, tool/store. */
+/* An SQLite file of ours below the state directory: made inaccessible to others, identified by its application
+ * number and version, opened in the same way everywhere. Its content belongs to its owner: token_db, audit_db,
+ * tool/store. */
 #ifndef CUBBY_BOX_DB_H
 #define CUBBY_BOX_DB_H
 
@@ -17,7 +18,7 @@ struct db_kind {
     const char *schema;           /* run once, on an empty file */
     const char *pragmas;          /* run on every connection */
     bool wal;                     /* the file has a write-ahead log; else a rollback journal */
-    bool closed;                  /* one that others could read is refused */
+    bool closed;                  /* a file that others could read is refused */
 };
 
 /* A connection; one thread's at a time. */
@@ -31,20 +32,18 @@ struct db {
     ino_t inode;
 };
 
-/* Makes the file where there is none, checks it where there is one. INVALID: not ours, or another version's. */
+/* Makes the file if it does not exist, else checks it. INVALID: not ours, or another version's. */
 int db_open(const struct db_kind *kind, const char *directory, struct db *ret_db, struct err *err);
-/* One that is there, for looking: it is not checked, and nothing can be changed. */
+/* An existing file, read-only: it is not checked, and nothing can be changed. */
 int db_open_reading(const struct db_kind *kind, const char *directory, struct db *ret_db, struct err *err);
 void db_close(struct db *db);          /* zeroed is fine, and twice */
-bool db_replaced(const struct db *db); /* somebody took the file away: the connection writes to nobody's */
+bool db_replaced(const struct db *db); /* the file was removed: the connection writes to an unlinked one */
 
-/* The error that SQLite reported last. */
-int db_fail(const struct db *db, struct err *err);
 int db_exec(struct db *db, const char *sql, struct err *err);
-/* A statement with its parameters bound, and the row it stands at. `types` has a letter for each argument: t const char *,
- * i int64_t or uint64_t, n int or bool, h 32 bytes, b const void * and size_t; NULL binds NULL. Nothing is copied: the
- * arguments stay as they are until the query has ended; those that the statement does not name are left out. Statements are
- * kept by their text. */
+/* A statement with its parameters bound, and the row it stands at. `types` has a letter for each argument: t const
+ * char *, i int64_t or uint64_t, n int or bool, h 32 bytes, b const void * and size_t; NULL binds NULL. Nothing is
+ * copied: the arguments stay as they are until the query has ended; those that the statement does not name are left
+ * out. Statements are kept by their text. */
 struct query {
     struct db *db;
     sqlite3_stmt *row;
@@ -58,13 +57,13 @@ int64_t query_int(const struct query *query, int column);
 bool query_hash(const struct query *query, int column, uint8_t ret_hash[32]); /* false: it has another length */
 /* A statement that answers no rows. */
 int db_do(struct db *db, struct err *err, const char *sql, const char *types, ...);
-/* The first row: after '>' in `types` each column has i int64_t * or uint64_t *, h uint8_t[32]. 1: found. 0: no row, or a
- * hash of another length. */
+/* The first row: after '>' in `types` each column has i int64_t * or uint64_t *, h uint8_t[32]. 1: found. 0: no row,
+ * or a hash of another length. */
 int db_get(struct db *db, struct err *err, const char *sql, const char *types, ...);
 /* The one number that a query answers. */
 int db_number(struct db *db, const char *sql, int64_t *ret_number, struct err *err);
-/* A transaction that writes, alone from its beginning; db_end commits when code is 0, takes everything back otherwise, and
- * returns the code or why the commit failed. */
+/* A transaction that writes, alone from its beginning; db_end commits when code is 0, takes everything back
+ * otherwise, and returns the code or why the commit failed. */
 int db_begin(struct db *db, struct err *err);
 int db_end(struct db *db, int code, struct err *err);
 

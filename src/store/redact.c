@@ -1,5 +1,5 @@
-/* Replaces values of secrets. Called by the doors for what they put into the audit log.
- * Invariant: a value is looked for in the whole text, never in a cut one: half a secret is a secret. */
+/* Replaces values of secrets. Called by the dialects for texts in the audit log. Invariant: a value is searched for
+ * in the whole text, never in a cut one: half a secret is a secret. */
 #include "store/redact.h"
 
 #include <string.h>

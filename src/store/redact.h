@@ -1,4 +1,4 @@
-/* Values of secrets out of a text before it is recorded: the audit log tells what was done, never with which secret. */
+/* Removes values of secrets from a text before it is recorded: the audit log shows the action, never the secret. */
 #ifndef CUBBY_BOX_REDACT_H
 #define CUBBY_BOX_REDACT_H
 
@@ -29,7 +29,7 @@ struct redact { /* zeroed: no secrets; texts added must outlive it */
 void redact_add(struct redact *redact, const char *name, size_t name_len, const char *value, size_t len);
 void redact_env(struct redact *redact, const char *const *env); /* "K=V", NULL-terminated; NULL is fine */
 /* text into out up to out->max: each value becomes [NAME], the longest first. A value that begins before the cut and
- * ends behind it is replaced like any other. True when text did not fit. */
+ * ends after it is replaced like any other. True when text did not fit. */
 bool redact_text(const struct redact *redact, struct buf *out, const char *text, size_t len);
 
 #endif

@@ -1,12 +1,27 @@
-/* What a token is and its rules, wherever it is stored. Called by the daemon's doors and by `cubby token`.
- * Invariant: a secret exists as text once, in the answer that made it; everything else has its SHA-256. */
+/* Tokens: their rules, and the file that holds them. Called by front/auth and `cubby token --state`, from any thread.
+ * Invariant:
+ *
+ * 1. store->lock guards the connection. SQLite waits some seconds for other processes.
+ * 2. A token that was answered is on disk, and so is a revocation (synchronous=FULL). The file has no write-ahead
+ *    log: writes are rare, and a single file is easier to watch, to copy and to close to others.
+ * 3. `change` counts what matters to daemons that keep tokens in memory; the use of a token does not count. */
 #include "store/token.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/sha256.h"
+#include "base/sync.h"
 #include "base/text.h"
+#include "store/db.h"
 
 static const char *const scopes[] = {"admin", "user", "read", "runner"};
 #define SCOPES (sizeof scopes / sizeof *scopes)
@@ -24,8 +39,8 @@ bool scope_find(const char *name, enum scope *ret_scope) {
     return false;
 }
 
-/* Plain SHA-256 is enough, as it would not be for a password: with 256 random bits there is nothing to guess, so there is
- * nothing that a slow or salted hash would slow down. */
+/* Plain SHA-256 is enough, as it would not be for a password: with 256 random bits there is nothing to guess, so
+ * there is nothing that a slow or salted hash would slow down. */
 void token_hash(const char *text, uint8_t ret_sha256[32]) {
     sha256(text, strlen(text), ret_sha256);
 }
@@ -34,7 +49,7 @@ void token_id(const uint8_t sha256_of_it[32], char ret_id[TOKEN_ID_BYTES]) {
     text_hex(ret_id, sha256_of_it, (TOKEN_ID_BYTES - 1) / 2);
 }
 
-static int wish_runner(const char *name, struct err *err) {
+static int token_wish_runner(const char *name, struct err *err) {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
     size_t len = strlen(name);
     if (!len || len > LIMIT_RUNNER_BYTES || strspn(name, allowed) != len || name[0] == '.' || name[0] == '-')
@@ -43,7 +58,7 @@ static int wish_runner(const char *name, struct err *err) {
     return 0;
 }
 
-static int wish_scope(struct token *wish, bool has_scope, struct err *err) {
+static int token_wish_scope(struct token *wish, bool has_scope, struct err *err) {
     if (!has_scope)
         wish->scope = wish->runner ? SCOPE_RUNNER : SCOPE_USER;
     if (wish->runner && wish->scope != SCOPE_RUNNER)
@@ -58,11 +73,11 @@ static int wish_scope(struct token *wish, bool has_scope, struct err *err) {
 }
 
 int token_wish(struct token *wish, bool has_scope, struct err *err) {
-    int r = wish_scope(wish, has_scope, err);
+    int r = token_wish_scope(wish, has_scope, err);
     if (r == 0 && wish->user)
         r = text_user(wish->user, err);
     if (r == 0 && wish->runner)
-        r = wish_runner(wish->runner, err);
+        r = token_wish_runner(wish->runner, err);
     if (r == 0 && wish->label &&
         (strlen(wish->label) > LIMIT_TOKEN_LABEL_BYTES || !text_utf8(wish->label, strlen(wish->label))))
         r = err_set(err, ERR_INVALID, "a label is UTF-8 of at most %u bytes", LIMIT_TOKEN_LABEL_BYTES);
@@ -84,4 +99,242 @@ void token_members(const struct token *token, struct json *json) {
                  {"revoked_at", token->revoked_ms}};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         json_put_time(json, times[i].key, times[i].ms);
+}
+
+/* ---- the file ---- */
+
+#define KEPT_MS (30ull * 86400000) /* one that ended longer ago is forgotten when the next one is made */
+
+struct token_store {
+    char *directory, *path;
+    pthread_mutex_t lock; /* of what is below */
+    struct db db;         /* zeroed: the file could not be opened */
+    int64_t version;      /* PRAGMA data_version at the last look: it moves when another connection writes */
+    int64_t seen;         /* `change` at the last token_list */
+};
+
+static const char schema[] =
+    "CREATE TABLE token (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
+    " sha256 BLOB NOT NULL UNIQUE CHECK (length(sha256) = 32), label TEXT, user TEXT, scope TEXT NOT NULL, runner TEXT,"
+    " created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL, revoked_ms INTEGER NOT NULL);"
+    "CREATE TABLE change (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL);"
+    "INSERT INTO change VALUES (1, 0);"
+    "CREATE TRIGGER token_made AFTER INSERT ON token BEGIN UPDATE change SET number = number + 1; END;"
+    "CREATE TRIGGER token_revoked AFTER UPDATE OF sha256, user, scope, runner, expires_ms, revoked_ms ON token"
+    " BEGIN UPDATE change SET number = number + 1; END;"
+    "CREATE TRIGGER token_gone AFTER DELETE ON token BEGIN UPDATE change SET number = number + 1; END;";
+
+static const struct db_kind kind = {
+    .name = "tokens.db",
+    .what = "tokens",
+    .application = 0x63756274, /* "cubt" */
+    .version = 1,
+    .schema = schema,
+    .pragmas = "PRAGMA synchronous=FULL;PRAGMA secure_delete=ON",
+    .closed = true,
+};
+
+/* ---- opening ---- */
+
+static int store_open_locked(struct token_store *store, struct err *err) {
+    store->seen = store->version = -1;
+    return db_open(&kind, store->directory, &store->db, err) < 0 ? err_wrap(err, "%.300s", store->path) : 0;
+}
+
+int token_store_open(const char *directory, struct token_store **ret_store, struct err *err) {
+    struct token_store *store = xcalloc(1, sizeof *store);
+    store->directory = xstrdup(directory);
+    store->path = xasprintf("%s/%s", directory, kind.name);
+    pthread_mutex_init(&store->lock, NULL);
+    int r = store_open_locked(store, err);
+    if (r < 0) {
+        token_store_close(store);
+        return r;
+    }
+    *ret_store = store;
+    return 0;
+}
+
+void token_store_close(struct token_store *store) {
+    if (!store)
+        return;
+    db_close(&store->db);
+    pthread_mutex_destroy(&store->lock);
+    free(store->path);
+    free(store->directory);
+    free(store);
+}
+
+/* A removed or replaced file is not written to any more: the one of that name counts. */
+static int store_ready_locked(struct token_store *store, struct err *err) {
+    if (store->db.handle && !db_replaced(&store->db))
+        return 0;
+    db_close(&store->db);
+    return store_open_locked(store, err);
+}
+
+const char *token_store_path(const struct token_store *store) {
+    return store->path;
+}
+
+/* ---- making and ending ---- */
+
+/* The id is a part of the digest: another token with the same one (2^-48) is simply not used. */
+static int token_secret(struct token *token, char text[TOKEN_TEXT_BYTES], struct err *err) {
+    uint8_t secret[32];
+    if (getrandom(secret, sizeof secret, 0) != sizeof secret)
+        return err_errno(err, errno, "random bytes");
+    memcpy(text, "cubby_", 6);
+    text_hex(text + 6, secret, sizeof secret);
+    explicit_bzero(secret, sizeof secret);
+    token_hash(text, token->sha256);
+    token_id(token->sha256, token->id);
+    return 0;
+}
+
+static int token_create_locked(struct token_store *store, const struct token *token, struct err *err) {
+    int64_t count = 0;
+    uint64_t until_ms = token->created_ms > KEPT_MS ? token->created_ms - KEPT_MS : 0;
+    int r = db_do(&store->db, err,
+                  "DELETE FROM token WHERE (revoked_ms AND revoked_ms < ?1) OR (expires_ms AND expires_ms < ?1)", "i",
+                  until_ms)
+                ?: db_number(&store->db, "SELECT count(*) FROM token", &count, err);
+    if (r == 0 && count >= LIMIT_TOKENS)
+        r = err_set(err, ERR_LIMIT, "there are %" PRId64 " tokens, which is the limit; revoked ones go after 30 days",
+                    count);
+    if (r < 0)
+        return r;
+    return db_do(&store->db, err,
+                 "INSERT INTO token (id, sha256, label, user, scope, runner, created_ms, expires_ms, used_ms,"
+                 " revoked_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0)",
+                 "thttttii", token->id, token->sha256, token->label, token->user, scope_name(token->scope),
+                 token->runner, token->created_ms, token->expires_ms);
+}
+
+int token_create(struct token_store *store, struct token *token, char ret_text[TOKEN_TEXT_BYTES], struct err *err) {
+    struct token made = *token;
+    char text[TOKEN_TEXT_BYTES];
+    int r = token_secret(&made, text, err);
+    made.created_ms = clock_wall_ms();
+    made.used_ms = made.revoked_ms = 0;
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&store->lock);
+    r = store_ready_locked(store, err)
+        ?: db_begin(&store->db, err)
+        ?: db_end(&store->db, token_create_locked(store, &made, err), err);
+    pthread_mutex_unlock(&store->lock);
+    if (r == 0) {
+        *token = made;
+        memcpy(ret_text, text, sizeof text);
+    }
+    explicit_bzero(text, sizeof text);
+    return r;
+}
+
+int token_revoke(struct token_store *store, const char *id, struct err *err) {
+    autolock(&store->lock);
+    int r =
+        store_ready_locked(store, err)
+            ?: db_do(&store->db, err,
+                     "UPDATE token SET revoked_ms = CASE revoked_ms WHEN 0 THEN ?2 ELSE revoked_ms END WHERE id = ?1",
+                     "ti", id, clock_wall_ms());
+    if (r == 0 && !sqlite3_changes(store->db.handle))
+        return err_set(err, ERR_NOT_FOUND, "no token '%.40s'", id);
+    return r;
+}
+
+static int token_used_locked(struct token_store *store, const struct token_use *uses, size_t count, struct err *err) {
+    int r = 0;
+    for (size_t i = 0; i < count && r == 0; i++)
+        r = db_do(&store->db, err, "UPDATE token SET used_ms = ?2 WHERE id = ?1 AND used_ms < ?2", "ti", uses[i].id,
+                  uses[i].used_ms);
+    return r;
+}
+
+int token_used(struct token_store *store, const struct token_use *uses, size_t count, struct err *err) {
+    autolock(&store->lock);
+    int r = store_ready_locked(store, err) ?: db_begin(&store->db, err);
+    if (r == 0)
+        return db_end(&store->db, token_used_locked(store, uses, count, err), err);
+    return r;
+}
+
+/* ---- looking ---- */
+
+static char *token_column_text(const struct query *row, int column, struct arena *arena) {
+    const char *text = query_text(row, column);
+    return text ? arena_strdup(arena, text) : NULL;
+}
+
+/* False: a row that no version of ours wrote. It opens nothing. */
+static bool token_row(const struct query *row, struct arena *arena, struct token *ret_token) {
+    const char *id = query_text(row, 0), *scope = query_text(row, 4);
+    struct token token = {.label = token_column_text(row, 2, arena),
+                          .user = token_column_text(row, 3, arena),
+                          .runner = token_column_text(row, 5, arena),
+                          .created_ms = (uint64_t)query_int(row, 6),
+                          .expires_ms = (uint64_t)query_int(row, 7),
+                          .used_ms = (uint64_t)query_int(row, 8),
+                          .revoked_ms = (uint64_t)query_int(row, 9)};
+    if (!id || strlen(id) != TOKEN_ID_BYTES - 1 || !query_hash(row, 1, token.sha256) || !scope ||
+        !scope_find(scope, &token.scope) || (token.scope == SCOPE_USER && !token.user) ||
+        token_wish(&token, true, ERR_IGNORED) < 0)
+        return false;
+    memcpy(token.id, id, TOKEN_ID_BYTES);
+    *ret_token = token;
+    return true;
+}
+
+static int token_list_locked(struct token_store *store, struct arena *arena, struct token **ret_tokens,
+                             size_t *ret_count, struct err *err) {
+    int64_t rows = 0, seen = 0;
+    autoquery query = {0};
+    int r = db_number(&store->db, "SELECT number FROM change", &seen, err)
+            ?: db_number(&store->db, "SELECT count(*) FROM token", &rows, err)
+            ?: db_query(&store->db, &query, err,
+        "SELECT id, sha256, label, user, scope, runner, created_ms, expires_ms, used_ms, revoked_ms"
+        " FROM token ORDER BY number",
+        "");
+    if (r < 0)
+        return r;
+    struct token *tokens = arena_alloc(arena, ((size_t)rows + 1) * sizeof *tokens);
+    size_t count = 0;
+    while (count < (size_t)rows && (r = query_next(&query, err)) > 0)
+        count += token_row(&query, arena, &tokens[count]);
+    r = r < 0 ? r : 0;
+    if (r == 0) {
+        store->seen = seen;
+        *ret_tokens = tokens;
+        *ret_count = count;
+    }
+    return r;
+}
+
+int token_list(struct token_store *store, struct arena *arena, struct token **ret_tokens, size_t *ret_count,
+               struct err *err) {
+    autolock(&store->lock);
+    int r = store_ready_locked(store, err);
+    if (r == 0)
+        r = db_exec(&store->db, "BEGIN", err); /* so that number and rows are of one moment */
+    if (r == 0)
+        return db_end(&store->db, token_list_locked(store, arena, ret_tokens, ret_count, err), err);
+    return r;
+}
+
+int token_changed(struct token_store *store, bool *ret_changed, struct err *err) {
+    autolock(&store->lock);
+    int64_t version = 0, number = 0;
+    int r = store_ready_locked(store, err) ?: db_number(&store->db, "PRAGMA data_version", &version, err);
+    if (r == 0 && version == store->version && store->seen >= 0) {
+        *ret_changed = false;
+        return 0;
+    }
+    if (r == 0)
+        r = db_number(&store->db, "SELECT number FROM change", &number, err);
+    if (r == 0) {
+        *ret_changed = number != store->seen;
+        store->version = *ret_changed ? -1 : version; /* until token_list has seen it, every look says so */
+    }
+    return r;
 }

@@ -1,5 +1,5 @@
-/* Tokens made while running, in STATE/tokens.db: what one is, its rules, and the store. Used by front/auth (all of it) and
- * by `cubby token --state` (a daemon's first token). A store may be open in several processes at once. */
+/* Tokens made while running, in STATE/tokens.db: their rules, and the store. Used by front/auth (all of it) and by
+ * `cubby token --state` (a daemon's first token). A store may be open in several processes at once. */
 #ifndef CUBBY_BOX_TOKEN_H
 #define CUBBY_BOX_TOKEN_H
 
@@ -11,8 +11,8 @@
 #include "base/err.h"
 #include "base/json.h"
 
-/* What a token may do: everything; all with its user's things; look at them (without a user: at everybody's); be the
- * runner of a machine and nothing else. */
+/* The rights of a token: everything; everything with its user's boxes; reading them (without a user: all boxes);
+ * being the runner of a machine and nothing else. */
 enum scope { SCOPE_ADMIN, SCOPE_USER, SCOPE_READ, SCOPE_RUNNER };
 const char *scope_name(enum scope scope);
 bool scope_find(const char *name, enum scope *ret_scope);
@@ -28,15 +28,15 @@ struct token {
     uint64_t created_ms, expires_ms, used_ms, revoked_ms; /* wall clock; 0: never */
 };
 
-/* Checks what somebody wishes for and fills in what he left out (has_scope: he said one): a runner's name makes it a
- * runner's, else it is of scope user; a user's token without a user is that of 'default'. */
+/* Checks a request for a token and fills in defaults (has_scope: a scope was given): with a runner's name it is a
+ * runner's token, else of scope user; a token of scope user without a user is that of 'default'. */
 int token_wish(struct token *wish, bool has_scope, struct err *err);
 void token_hash(const char *text, uint8_t ret_sha256[32]);
 void token_id(const uint8_t sha256[32], char ret_id[TOKEN_ID_BYTES]);
 void token_members(const struct token *token, struct json *json); /* into an open object; never the secret */
 
 struct token_store;
-/* Makes the file (0600, of the directory's owner) where there is none. */
+/* Makes the file (0600, of the directory's owner) if it does not exist. */
 int token_store_open(const char *directory, struct token_store **ret_store, struct err *err);
 void token_store_close(struct token_store *store); /* NULL is fine */
 const char *token_store_path(const struct token_store *store);
@@ -51,8 +51,8 @@ struct token_use {
     uint64_t used_ms;
 };
 int token_used(struct token_store *store, const struct token_use *uses, size_t count, struct err *err);
-/* Whether others made or ended tokens since token_list; cheap. A file that was taken away or replaced counts: the one of
- * that name, if need be a new one, is used from then on. */
+/* Whether others made or ended tokens since token_list; cheap. A file that was taken away or replaced counts: the one
+ * of that name, if need be a new one, is used from then on. */
 int token_changed(struct token_store *store, bool *ret_changed, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* Decoding of files. Called by read_file. Invariant: what comes out is UTF-8, and nothing is replaced silently: what
- * cannot be decoded is refused with its place. */
+/* Decoding of files. Called by read_file. Invariant: the result is UTF-8, and nothing is replaced silently: text
+ * that cannot be decoded is refused with its position. */
 #include "tool/decode.h"
 
 #include <string.h>
@@ -73,7 +73,7 @@ static int decode_utf16(struct decode *decode, const uint8_t *data, size_t len, 
         uint32_t second = high ? (uint32_t)(c[2 + !big] << 8 | c[2 + big]) : 0;
         if ((first >= 0xdc00 && first < 0xe000) || (high && (second < 0xdc00 || second >= 0xe000)))
             return err_set(err, ERR_INVALID, "half a UTF-16 pair ends at offset %llu", (unsigned long long)(at + i));
-        bool mark = first == 0xfeff && at + i == 1; /* it says how to read the rest, and is no part of it */
+        bool mark = first == 0xfeff && at + i == 1; /* a byte order mark, which is not part of the text */
         if (!mark)
             decode_put(&decode->text, high ? 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00) : first);
         decode->carried = 0;

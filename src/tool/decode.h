@@ -17,8 +17,8 @@ struct decode {
 
 void decode_init(struct decode *decode, enum decode_kind kind);
 void decode_done(struct decode *decode);
-/* The text of one more piece, which may end inside a character; valid until the next. last: nothing follows. INVALID: it is
- * not what it should be, with the place. */
+/* The text of one more piece, which may end inside a character; valid until the next. last: nothing follows.
+ * INVALID: not in that encoding, with the place. */
 int decode_piece(struct decode *decode, const uint8_t *data, size_t len, bool last, const uint8_t **ret_text,
                  size_t *ret_len, struct err *err);
 

@@ -1,5 +1,5 @@
-/* Working directories of threads. Called by tool_path, the cd tool and commands. Invariant: what was set is written
- * before the model is told. */
+/* Working directories of threads. Called by tool_path, the cd tool and commands. Invariant: a new directory is
+ * written before the model gets its answer. */
 #include "tool/memo.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ int memo_cd(struct tool_call *call, const char *path, struct err *err) {
     int r = db_do(tool_store_lock(store), err, "INSERT OR REPLACE INTO cwd (box, thread, path) VALUES (?, ?, ?)", "ttt",
                   call->box->id, call->thread, path);
     tool_store_unlock(store);
-    return r < 0 ? err_wrap(err, "the working directory cannot be kept") : 0;
+    return r < 0 ? err_wrap(err, "cannot save the working directory") : 0;
 }
 
 int memo_looked(struct tool_call *call, uint64_t pid, uint64_t started_ms, uint64_t ret_offsets[2], struct err *err) {
@@ -44,19 +44,16 @@ int memo_look(struct tool_call *call, uint64_t pid, uint64_t started_ms, const u
     int r = db_do(db, err,
                   "INSERT OR REPLACE INTO looked (box, thread, pid, started_ms, stdout, stderr) "
                   "VALUES (?, ?, ?, ?, ?, ?)",
-                  "ttiiii", call->box->id, call->thread, pid, started_ms, offsets[0], offsets[1]);
-    if (r == 0)
-        r = db_do(db, err,
-                  "DELETE FROM looked WHERE box = ?1 AND thread = ?2 AND number <= (SELECT number FROM looked "
-                  "WHERE box = ?1 AND thread = ?2 ORDER BY number DESC LIMIT 1 OFFSET 256)",
-                  "tt", call->box->id, call->thread);
+                  "ttiiii", call->box->id, call->thread, pid, started_ms, offsets[0], offsets[1])
+                ?: db_do(db, err,
+                         "DELETE FROM looked WHERE box = ?1 AND thread = ?2 AND number <= (SELECT number FROM looked "
+                         "WHERE box = ?1 AND thread = ?2 ORDER BY number DESC LIMIT 1 OFFSET 256)",
+                         "tt", call->box->id, call->thread);
     tool_store_unlock(store);
-    return r < 0 ? err_wrap(err, "what was read cannot be kept") : 0;
+    return r < 0 ? err_wrap(err, "cannot save the read position") : 0;
 }
 
-static int memo_any(void *user, const struct file_stat *stat) {
-    (void)user;
-    (void)stat;
+static int memo_any(void *, const struct file_stat *) {
     return 0;
 }
 
@@ -71,19 +68,17 @@ bool memo_vanished(struct tool_call *call, const char *path, struct err *err) {
     if (code != -ERR_NOT_FOUND && code != -ERR_INVALID)
         return false;
     if (memo_cd(call, workspace, err) == 0)
-        err_set(
-            err, ERR_NOT_FOUND,
-            "the working directory '%s' is no longer there, so nothing was run. It is '%s' again: repeat the call if "
-            "that is where it should run",
-            path, workspace);
+        err_set(err, ERR_NOT_FOUND,
+                "the working directory '%s' is no longer there, so nothing was run. It is now '%s': repeat the call to "
+                "run it there",
+                path, workspace);
     return true;
 }
 
 int memo_forget(struct tool_store *store, const char *box, uint64_t until_ms, struct err *err) {
     struct db *db = tool_store_lock(store);
-    int r = db_do(db, err, "DELETE FROM cwd WHERE box = ? AND at_ms <= ?", "ti", box, until_ms);
-    if (r == 0)
-        r = db_do(db, err, "DELETE FROM looked WHERE box = ? AND started_ms <= ?", "ti", box, until_ms);
+    int r = db_do(db, err, "DELETE FROM cwd WHERE box = ? AND at_ms <= ?", "ti", box, until_ms)
+                ?: db_do(db, err, "DELETE FROM looked WHERE box = ? AND started_ms <= ?", "ti", box, until_ms);
     tool_store_unlock(store);
     return r;
 }

@@ -1,5 +1,5 @@
-/* Secrets of a call. Called by the walk in tool.c. Invariant: they are checked before anything that could name one, and
- * nothing goes into a text around secret_put. */
+/* Secrets of a call. Called by tool.c. Invariant: secrets are checked before anything that could name one, and all
+ * text goes through secret_put. */
 #include "tool/secret.h"
 
 #include <ctype.h>

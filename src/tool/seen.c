@@ -1,7 +1,9 @@
-/* What threads have seen of files. Called by the tools that read and write; its table belongs to the store.
- * Rules: 1. table->lock guards the rows and what waits; nobody holds it while SQLite or a box works.
- * 2. What waits is written by one thread in batches: a note never waits for a disk. What does not fit any more is only
- *    forgotten by the next daemon, which then asks for the file to be read again.
+/* The versions of files that threads have seen. Called by the tools that read and write; the table belongs to the
+ * store.
+ * Rules:
+ * 1. table->lock guards the rows and the waiting notes; it is never held while SQLite or a box works.
+ * 2. Waiting notes are written by one thread in batches: a note never waits for a disk. Notes that do not fit are
+ *    lost to the next daemon, which then asks for the file to be read again.
  * 3. Of two notes of one file the later one counts, whichever daemon took it. */
 #include "tool/seen.h"
 
@@ -13,16 +15,17 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/sha256.h"
+#include "base/sync.h"
 #include "tool/store.h"
 
 enum {
     SETS = 4096,
     WAYS = 4, /* of each set the row unused for longest goes: 16,384 notes, 2 MiB */
     WAITING_MAX = 4096,
-    PRUNE_EVERY = 4096, /* rows written between two looks at how many there are */
+    PRUNE_EVERY = 4096, /* rows written between two checks of their number */
     ROWS_MAX = 200000,
     DAYS_MAX = 30,
-    TICK_MS = 25, /* the coarsest clock of a file system: 10 ms with HZ=100, and some room */
+    TICK_MS = 25, /* the coarsest clock of a file system: 10 ms with HZ=100, and a margin */
     KEY_BYTES = 16,
     BOX_BYTES = 24,
 };
@@ -50,15 +53,7 @@ struct seen_table {
 
 /* ---- rows ---- */
 
-/* The thread's length keeps thread and path apart, whatever stands in them. */
-static void seen_key(const struct tool_call *call, const char *path, uint8_t ret_key[KEY_BYTES]) {
-    uint8_t digest[32];
-    const char *text = arena_printf(call->arena, "%zu:%s%s", strlen(call->thread), call->thread, path);
-    sha256(text, strlen(text), digest);
-    memcpy(ret_key, digest, KEY_BYTES);
-}
-
-static struct seen_row *row_find_locked(struct seen_table *table, const char *box, const uint8_t *key) {
+static struct seen_row *seen_row_find_locked(struct seen_table *table, const char *box, const uint8_t *key) {
     struct seen_row *set = table->rows[(key[0] | key[1] << 8) % SETS];
     for (size_t i = 0; i < WAYS; i++)
         if (set[i].at_ms && memcmp(set[i].key, key, KEY_BYTES) == 0 && strcmp(set[i].box, box) == 0) {
@@ -68,8 +63,8 @@ static struct seen_row *row_find_locked(struct seen_table *table, const char *bo
     return NULL;
 }
 
-static void row_put_locked(struct seen_table *table, const struct seen_row *row) {
-    struct seen_row *at = row_find_locked(table, row->box, row->key);
+static void seen_row_put_locked(struct seen_table *table, const struct seen_row *row) {
+    struct seen_row *at = seen_row_find_locked(table, row->box, row->key);
     if (!at) {
         struct seen_row *set = table->rows[(row->key[0] | row->key[1] << 8) % SETS];
         at = set;
@@ -81,39 +76,9 @@ static void row_put_locked(struct seen_table *table, const struct seen_row *row)
     at->used_at = ++table->turn;
 }
 
-static bool same_version(const struct seen_version *a, const struct seen_version *b) {
+static bool seen_same_version(const struct seen_version *a, const struct seen_version *b) {
     return a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns && a->hashed == b->hashed &&
            (!a->hashed || memcmp(a->sha256, b->sha256, sizeof a->sha256) == 0);
-}
-
-/* ---- the disk ---- */
-
-static void write_rows(struct seen_table *table, const struct seen_row *rows, size_t count) {
-    struct err err;
-    struct db *db = tool_store_lock(table->store);
-    int r = db_begin(db, &err);
-    for (size_t i = 0; i < count && r == 0; i++) {
-        const struct seen_version *version = &rows[i].version;
-        r = db_do(db, &err,
-                  "INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (box, key) DO UPDATE SET"
-                  " inode = excluded.inode, size = excluded.size, mtime_ns = excluded.mtime_ns,"
-                  " sha256 = excluded.sha256, at = excluded.at WHERE excluded.at >= at",
-                  "tbiiihi", rows[i].box, rows[i].key, (size_t)KEY_BYTES, version->inode, version->size,
-                  version->mtime_ns, version->hashed ? version->sha256 : NULL, rows[i].at_ms);
-    }
-    table->written += count;
-    if (table->written >= PRUNE_EVERY) {
-        table->written = 0;
-        if (r == 0)
-            r = db_do(db, &err, "DELETE FROM seen WHERE at < ?", "i", clock_wall_ms() - DAYS_MAX * 86400000ull);
-        if (r == 0)
-            r = db_do(db, &err,
-                      "DELETE FROM seen WHERE (box, key) IN"
-                      " (SELECT box, key FROM seen ORDER BY at DESC LIMIT -1 OFFSET ?)",
-                      "n", ROWS_MAX);
-    }
-    db_end(db, 0, &err); /* what was written counts, also where something was not */
-    tool_store_unlock(table->store);
 }
 
 static void *seen_writer(void *user) {
@@ -129,7 +94,31 @@ static void *seen_writer(void *user) {
         memcpy(batch, table->waiting, count * sizeof *batch);
         table->waiting_count = 0;
         pthread_mutex_unlock(&table->lock);
-        write_rows(table, batch, count);
+        struct err err;
+        struct db *db = tool_store_lock(table->store);
+        int r = db_begin(db, &err);
+        for (size_t i = 0; i < count && r == 0; i++) {
+            const struct seen_version *version = &batch[i].version;
+            r = db_do(db, &err,
+                      "INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (box, key) DO UPDATE SET"
+                      " inode = excluded.inode, size = excluded.size, mtime_ns = excluded.mtime_ns,"
+                      " sha256 = excluded.sha256, at = excluded.at WHERE excluded.at >= at",
+                      "tbiiihi", batch[i].box, batch[i].key, (size_t)KEY_BYTES, version->inode, version->size,
+                      version->mtime_ns, version->hashed ? version->sha256 : NULL, batch[i].at_ms);
+        }
+        table->written += count;
+        if (table->written >= PRUNE_EVERY) {
+            table->written = 0;
+            if (r == 0)
+                r = db_do(db, &err, "DELETE FROM seen WHERE at < ?", "i", clock_wall_ms() - DAYS_MAX * 86400000ull);
+            if (r == 0)
+                r = db_do(db, &err,
+                          "DELETE FROM seen WHERE (box, key) IN"
+                          " (SELECT box, key FROM seen ORDER BY at DESC LIMIT -1 OFFSET ?)",
+                          "n", ROWS_MAX);
+        }
+        db_end(db, 0, &err); /* what was written counts, also where something was not */
+        tool_store_unlock(table->store);
         pthread_mutex_lock(&table->lock);
     }
     pthread_mutex_unlock(&table->lock);
@@ -137,7 +126,7 @@ static void *seen_writer(void *user) {
     return NULL;
 }
 
-static bool row_read(struct seen_table *table, const char *box, const uint8_t *key, struct seen_row *ret_row) {
+static bool seen_row_read(struct seen_table *table, const char *box, const uint8_t *key, struct seen_row *ret_row) {
     struct err err;
     struct query find;
     struct seen_version *version = &ret_row->version;
@@ -162,7 +151,11 @@ static struct seen_table *seen_row_of(const struct tool_call *call, const char *
     struct seen_table *table = call->host->store ? tool_store_seen(call->host->store) : NULL;
     *row = (struct seen_row){.at_ms = clock_wall_ms()};
     strncpy(row->box, call->box->id, BOX_BYTES - 1);
-    seen_key(call, path, row->key);
+    /* The thread's length separates thread and path, whatever they contain. */
+    uint8_t digest[32];
+    const char *text = arena_printf(call->arena, "%zu:%s%s", strlen(call->thread), call->thread, path);
+    sha256(text, strlen(text), digest);
+    memcpy(row->key, digest, KEY_BYTES);
     return table;
 }
 
@@ -175,17 +168,16 @@ void seen_wrote(struct tool_call *call, const char *path, const struct file_stat
         .inode = stat->inode, .size = stat->size, .mtime_ns = stat->mtime_ns, .hashed = sha256 != NULL};
     if (sha256)
         memcpy(row.version.sha256, sha256, sizeof row.version.sha256);
-    pthread_mutex_lock(&table->lock);
-    struct seen_row *old = row_find_locked(table, row.box, row.key);
-    bool news = !old || !same_version(&old->version, &row.version);
-    row_put_locked(table, &row);
+    autolock(&table->lock);
+    struct seen_row *old = seen_row_find_locked(table, row.box, row.key);
+    bool news = !old || !seen_same_version(&old->version, &row.version);
+    seen_row_put_locked(table, &row);
     if (news && table->waiting_count < WAITING_MAX)
         table->waiting[table->waiting_count++] = row;
     if (news && !table->started)
         table->started = pthread_create(&table->writer, NULL, seen_writer, table) == 0;
-    if (news) /* what was seen before wakes nobody */
+    if (news) /* a known version wakes no writer */
         pthread_cond_signal(&table->wake);
-    pthread_mutex_unlock(&table->lock);
 }
 
 void seen_note(struct tool_call *call, const char *path, const struct file_stat *stat) {
@@ -204,7 +196,7 @@ bool seen_last(struct tool_call *call, const char *path, struct seen_version *re
     if (!table)
         return false;
     pthread_mutex_lock(&table->lock);
-    const struct seen_row *held = row_find_locked(table, row.box, row.key);
+    const struct seen_row *held = seen_row_find_locked(table, row.box, row.key);
     if (held)
         *ret_version = held->version;
     pthread_mutex_unlock(&table->lock);
@@ -214,13 +206,13 @@ bool seen_last(struct tool_call *call, const char *path, struct seen_version *re
 bool seen_newer(struct tool_call *call, const char *path, struct seen_version *version) {
     struct seen_row row;
     struct seen_table *table = seen_row_of(call, path, &row);
-    if (!table || !row_read(table, row.box, row.key, &row))
+    if (!table || !seen_row_read(table, row.box, row.key, &row))
         return false;
     pthread_mutex_lock(&table->lock);
-    const struct seen_row *held = row_find_locked(table, row.box, row.key);
-    bool newer = !held || (row.at_ms > held->at_ms && !same_version(&row.version, &held->version));
+    const struct seen_row *held = seen_row_find_locked(table, row.box, row.key);
+    bool newer = !held || (row.at_ms > held->at_ms && !seen_same_version(&row.version, &held->version));
     if (newer)
-        row_put_locked(table, &row);
+        seen_row_put_locked(table, &row);
     pthread_mutex_unlock(&table->lock);
     if (newer)
         *version = row.version;

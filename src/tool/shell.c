@@ -1,5 +1,5 @@
 /* Commands of tools. Called by bash, background and download. Invariant: output goes to a spool as it comes, so that
- * memory stays bounded whatever a command says, and a hang-up of the door ends the command with all it started. */
+ * memory stays bounded, and a hang-up of the client kills the command and everything it started. */
 #include "tool/shell.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum {
 struct shell_watch {
     struct tool_call *call;
     struct spool *errors;
-    char last[SHELL_LAST_BYTES]; /* the end of what it said */
+    char last[SHELL_LAST_BYTES]; /* the end of its output */
     size_t len;
     uint64_t begun_ms, told_ms;
 };
@@ -27,28 +27,13 @@ struct shell_watch {
 int shell_prepare(struct tool_call *call, const struct row_text *cwd, uint64_t timeout_ms,
                   struct exec_request *ret_request, struct err *err) {
     const char *path;
-    int code = tool_path(call, cwd, &path, err);
-    if (code < 0)
-        return code;
+    TRY(tool_path(call, cwd, &path, err));
     *ret_request = (struct exec_request){
         .cwd = path, .timeout_ms = timeout_ms, .secrets = call->secrets, .drops = call->settings->env_prefixes};
     return 0;
 }
 
-/* ---- while it runs ---- */
-
-static void shell_keep(struct shell_watch *watch, const uint8_t *data, size_t len) {
-    size_t room = sizeof watch->last, n = len < room ? len : room;
-    if (watch->len + n > room) {
-        size_t old = watch->len + n - room;
-        memmove(watch->last, watch->last + old, watch->len - old);
-        watch->len -= old;
-    }
-    memcpy(watch->last + watch->len, data + (len - n), n);
-    watch->len += n;
-}
-
-/* The last line that says something; else how long it has been running. */
+/* Reports the last line that is not empty, or how long it has been running. */
 static void shell_tell(struct shell_watch *watch) {
     const char *text = watch->last;
     size_t end = watch->len, begin;
@@ -76,7 +61,14 @@ static int shell_output(void *user, int stream, const uint8_t *data, size_t len)
         tool_put(watch->call, data, len);
     if (!watch->call->progress)
         return 0;
-    shell_keep(watch, data, len);
+    size_t room = sizeof watch->last, n = len < room ? len : room;
+    if (watch->len + n > room) {
+        size_t old = watch->len + n - room;
+        memmove(watch->last, watch->last + old, watch->len - old);
+        watch->len -= old;
+    }
+    memcpy(watch->last + watch->len, data + (len - n), n);
+    watch->len += n;
     if (clock_ms() - watch->told_ms >= SHELL_TELL_MS)
         shell_tell(watch);
     return 0;
@@ -84,7 +76,7 @@ static int shell_output(void *user, int stream, const uint8_t *data, size_t len)
 
 static int shell_idle(void *user) {
     struct shell_watch *watch = user;
-    watch->len = 0; /* its last words were told already */
+    watch->len = 0; /* its last line was reported already */
     shell_tell(watch);
     return 0;
 }
@@ -100,12 +92,9 @@ int shell_run(struct tool_call *call, const struct exec_request *request, struct
     return code < 0 ? shell_failed(call, request, code, err) : 0;
 }
 
-/* ---- when it is over ---- */
-
 int shell_failed(struct tool_call *call, const struct exec_request *request, int code, struct err *err) {
     const char *cwd;
-    struct err ignored;
-    if (code == -ERR_GONE || memo_cwd(call, &cwd, &ignored) < 0 || strcmp(cwd, request->cwd) != 0)
+    if (code == -ERR_GONE || memo_cwd(call, &cwd, ERR_IGNORED) < 0 || strcmp(cwd, request->cwd) != 0)
         return code;
     return memo_vanished(call, cwd, err) ? -err->code : code;
 }

@@ -1,4 +1,4 @@
-/* What the tools that run commands share: bash, bash_background, download. */
+/* Shared by the tools that run commands: bash, bash_background, download. */
 #ifndef CUBBY_TOOL_SHELL_H
 #define CUBBY_TOOL_SHELL_H
 
@@ -10,19 +10,26 @@
 /* The box, the directory (cwd, or the thread's), the secrets of the call, the variables it does not get. */
 int shell_prepare(struct tool_call *call, const struct row_text *cwd, uint64_t timeout_ms,
                   struct exec_request *ret_request, struct err *err);
-/* Runs it: its output goes into the call's text and `errors` (initialised here; the caller's), what it says meanwhile to
- * the door. A working directory that has vanished is told. */
+/* Runs it: its output goes into the call's text and `errors` (initialised here, freed by the caller), and progress
+ * to the client. A working directory that no longer exists is reported. */
 int shell_run(struct tool_call *call, const struct exec_request *request, struct spool *errors, struct err *err);
-/* How a failure of box_exec or box_spawn is told: by the directory, where that is the reason. Returns its code. */
+/* Explains a failure of box_exec or box_spawn by a missing working directory, if that is the reason. Returns its
+ * code. */
 int shell_failed(struct tool_call *call, const struct exec_request *request, int code, struct err *err);
 /* exit_code, signal, timed_out, oom_killed as members; the rows for a tool's answer are SHELL_ANSWER. */
 void shell_json(struct json *json, const struct exec_result *result);
 
 #define SHELL_ANSWER                                                                                                   \
-    {.name = "exit_code", .type = ROW_INT, .flags = ROW_NULLABLE, .text = "null: it was killed, or still runs"},       \
-        {.name = "signal", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "what killed it, such as SIGKILL"},        \
-        {.name = "timed_out", .type = ROW_BOOL, .text = "it was ended because its time was over"}, {                   \
-        .name = "oom_killed", .type = ROW_BOOL, .text = "a process of the box was killed for memory meanwhile"         \
+    {.name = "exit_code",                                                                                              \
+     .type = ROW_INT,                                                                                                  \
+     .flags = ROW_NULLABLE,                                                                                            \
+     .text = "null if it was killed or is still running"},                                                             \
+        {.name = "signal",                                                                                             \
+         .type = ROW_TEXT,                                                                                             \
+         .flags = ROW_NULLABLE,                                                                                        \
+         .text = "the signal that killed it, such as SIGKILL"},                                                        \
+        {.name = "timed_out", .type = ROW_BOOL, .text = "it was killed because it timed out"}, {                       \
+        .name = "oom_killed", .type = ROW_BOOL, .text = "a process of the box was killed for lack of memory"           \
     }
 
 #endif

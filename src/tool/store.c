@@ -1,9 +1,10 @@
-/* The file of what tools remember. Called by session, seen, offload, upkeep; opened by the daemon and `cubby mcp`. Invariant:
- * store->lock guards the connection, and nobody holds it while a box works.
+/* The database of what tools remember. Called by memo, seen, offload, upkeep; opened by the daemon and `cubby mcp`.
+ * Invariant: store->lock guards the connection, and is never held while a box works.
  *
- * It has a write-ahead log that is synced at checkpoints only (synchronous=NORMAL): tools write at nearly every call, and a
- * rollback journal would wait for the disk twice each time. A killed daemon loses nothing; a machine that loses power may
- * lose the last calls' directories, readings and results, and the sweep finds files without a row. */
+ * It has a write-ahead log that is synced only at checkpoints (synchronous=NORMAL): tools write in nearly every
+ * call, and a rollback journal would wait for the disk twice each time. A killed daemon loses nothing; a machine
+ * that loses power may lose the last calls' directories, readings and results, and the sweep removes files without a
+ * row. */
 #include "tool/store.h"
 
 #include <errno.h>
@@ -52,17 +53,6 @@ static const struct db_kind kind = {
     .closed = true,
 };
 
-/* What an operator reads when the daemon refuses to start. */
-static int store_refuse(const char *directory, struct err *err) {
-    char why[sizeof err->text];
-    memcpy(why, err->text, sizeof why);
-    if (err->code == ERR_FULL)
-        return err_told(err, ENOSPC, "no space left on the disk of %.300s; free some and start again", directory);
-    return err_set(err, (enum err_code)err->code,
-                   "%.200s/%s: %.200s; it can be moved away: working directories and kept results are forgotten then",
-                   directory, kind.name, why);
-}
-
 int tool_store_open(const char *directory, struct tool_store **ret_store, struct err *err) {
     char files[LIMIT_PATH_BYTES + 16];
     snprintf(files, sizeof files, "%s/offload", directory);
@@ -74,7 +64,15 @@ int tool_store_open(const char *directory, struct tool_store **ret_store, struct
     int r = store->dir < 0 ? err_errno(err, errno, "%.400s", files) : db_open(&kind, directory, &store->db, err);
     if (r < 0) {
         tool_store_close(store);
-        return store_refuse(directory, err);
+        /* What an operator reads when the daemon refuses to start. */
+        char why[sizeof err->text];
+        memcpy(why, err->text, sizeof why);
+        if (err->code == ERR_FULL)
+            return err_told(err, ENOSPC, "no space left on the disk of %.300s; free some and start again", directory);
+        return err_set(
+            err, (enum err_code)err->code,
+            "%.200s/%s: %.200s; it can be moved away: working directories and kept results are forgotten then",
+            directory, kind.name, why);
     }
     store->seen = seen_table_new(store);
     *ret_store = store;

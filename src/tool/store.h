@@ -1,5 +1,5 @@
-/* STATE/tools.db: what tools remember between calls, for every daemon on the state directory: working directories, what a
- * model has read, kept results. One SQLite file; the results themselves are files below STATE/offload. */
+/* STATE/tools.db: the memory of tools between calls, for every daemon on the state directory: working directories,
+ * files that a model has read, kept results. One SQLite file; the results themselves are files below STATE/offload. */
 #ifndef CUBBY_TOOL_STORE_H
 #define CUBBY_TOOL_STORE_H
 
@@ -11,14 +11,14 @@ struct seen_table;
 
 /* Below directory (0700, the daemon's). */
 int tool_store_open(const char *directory, struct tool_store **ret_store, struct err *err);
-void tool_store_close(struct tool_store *store); /* NULL is fine; what waits to be written is written first */
+void tool_store_close(struct tool_store *store); /* NULL is fine; pending rows are written first */
 
 /* One thread at a time between these two; never while a box works. */
 struct db *tool_store_lock(struct tool_store *store);
 void tool_store_unlock(struct tool_store *store);
-/* Where nameless and kept results lie. */
+/* The directory of unnamed files and kept results. */
 int tool_store_dir(const struct tool_store *store);
-struct seen_table *tool_store_seen(const struct tool_store *store); /* what was read */
+struct seen_table *tool_store_seen(const struct tool_store *store); /* files read */
 
 /* The boxes that something is remembered of. */
 int tool_store_boxes(struct tool_store *store, void (*each)(void *user, const char *box), void *user, struct err *err);

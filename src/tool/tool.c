@@ -1,5 +1,5 @@
-/* The table of tools, and the walk every call takes. Called by the doors: native_tool, mcp. Invariant: whatever a tool
- * answers leaves here without the call's secrets, as UTF-8, and within its bounds. */
+/* The table of tools, and the steps of every call. Called by the endpoints: native/tool, mcp. Invariant: every
+ * answer leaves here without the call's secrets, as UTF-8, and within its limits. */
 #include "tool/tool.h"
 
 #include <jansson.h>
@@ -9,7 +9,6 @@
 
 #include "base/conceal.h"
 #include "base/limits.h"
-#include "base/text.h"
 #include "rows/schema.h"
 #include "tool/offload/offload.h"
 #include "tool/guard/guard.h"
@@ -51,11 +50,15 @@ const struct tool *const tool_table[] = {
 
 /* ---- the table ---- */
 
-const struct tool *tool_find(const char *name) {
+static const struct tool *tool_find(const char *name) {
     for (const struct tool *const *tool = tool_table; *tool; tool++)
         if (strcmp((*tool)->name, name) == 0)
             return *tool;
     return NULL;
+}
+
+static bool tool_offered(const struct tool *tool, const struct tool_settings *settings) {
+    return settings->offload || !(tool->flags & TOOL_KEPT);
 }
 
 const struct tool *tool_find_for(const struct tool_host *host, const struct tool_settings *settings, const char *user,
@@ -64,37 +67,6 @@ const struct tool *tool_find_for(const struct tool_host *host, const struct tool
     if (!tool)
         return served_find(host, user, name, arena);
     return tool_offered(tool, settings) ? tool : NULL;
-}
-
-bool tool_offered(const struct tool *tool, const struct tool_settings *settings) {
-    return settings->offload || !(tool->flags & TOOL_KEPT);
-}
-
-static void tool_hints_json(struct json *json, const struct tool *tool) {
-    static const struct {
-        const char *name;
-        unsigned flag;
-    } hints[] = {{"readOnlyHint", TOOL_READS},
-                 {"destructiveHint", TOOL_ENDS},
-                 {"idempotentHint", TOOL_SAME},
-                 {"openWorldHint", TOOL_WORLD}};
-    json_open(json, '{');
-    json_put_str(json, "title", tool->title);
-    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
-        json_put_bool(json, hints[i].name, tool->flags & hints[i].flag);
-    json_close(json, '}');
-}
-
-/* The text stands in MCP's structured results too (see mcp.c). */
-static void tool_answer_json(struct json *json, const struct row *answer) {
-    struct row rows[TOOL_ANSWER_ROWS + 2] = {0};
-    size_t count = 0;
-    for (; count < TOOL_ANSWER_ROWS && answer[count].name; count++)
-        rows[count] = answer[count];
-    rows[count] = (struct row){
-        .name = "text", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "The same as the text beside this object."};
-    json_key(json, "outputSchema");
-    schema_object(json, rows);
 }
 
 static void tool_rows_json(struct json *json, const struct tool_settings *settings, bool mcp) {
@@ -108,14 +80,35 @@ static void tool_rows_json(struct json *json, const struct tool_settings *settin
         json_put_str(json, "description", tool->description);
         json_key(json, mcp ? "inputSchema" : "input_schema");
         schema_object(json, tool->fields);
-        if (tool->answer && mcp)
-            tool_answer_json(json, tool->answer);
-        else if (tool->answer) {
+        if (tool->answer && mcp) {
+            /* The text is part of MCP's structured results too (see mcp.c). */
+            struct row rows[TOOL_ANSWER_ROWS + 2] = {0};
+            size_t count = 0;
+            for (; count < TOOL_ANSWER_ROWS && tool->answer[count].name; count++)
+                rows[count] = tool->answer[count];
+            rows[count] = (struct row){.name = "text",
+                                       .type = ROW_TEXT,
+                                       .flags = ROW_REQUIRED,
+                                       .text = "The same as the text next to this object."};
+            json_key(json, "outputSchema");
+            schema_object(json, rows);
+        } else if (tool->answer) {
             json_key(json, "output_schema");
             schema_object(json, tool->answer);
         }
         json_key(json, "annotations");
-        tool_hints_json(json, tool);
+        static const struct {
+            const char *name;
+            unsigned flag;
+        } hints[] = {{"readOnlyHint", TOOL_READS},
+                     {"destructiveHint", TOOL_ENDS},
+                     {"idempotentHint", TOOL_SAME},
+                     {"openWorldHint", TOOL_WORLD}};
+        json_open(json, '{');
+        json_put_str(json, "title", tool->title);
+        for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+            json_put_bool(json, hints[i].name, tool->flags & hints[i].flag);
+        json_close(json, '}');
         json_close(json, '}');
     }
 }
@@ -149,7 +142,7 @@ void tool_call_init(struct tool_call *call, const struct tool_host *host, const 
 
 int tool_call_names(const struct tool_call *call, struct err *err) {
     if (strlen(call->thread) > LIMIT_THREAD_BYTES || (call->parent && strlen(call->parent) > LIMIT_THREAD_BYTES))
-        return err_set(err, ERR_INVALID, "a thread's name has at most %u bytes", LIMIT_THREAD_BYTES);
+        return err_set(err, ERR_INVALID, "the name of a thread must have at most %u bytes", LIMIT_THREAD_BYTES);
     return 0;
 }
 
@@ -166,43 +159,32 @@ void tool_call_done(struct tool_call *call) {
     buf_done(&call->result.content);
 }
 
-/* What the model gets of an error; what it cannot do anything about stays one. */
-static int tool_told(struct tool_call *call, int code, struct err *err) {
-    if (code == -ERR_GONE || !call->box)
-        return code;
-    return tool_fail(call, "%s", err->text);
-}
-
-/* Everything that happens to a text on its way out. */
-static void tool_finish(struct tool_call *call, const void *args) {
-    struct tool_result *result = &call->result;
-    guard_tell(call);
-    secret_settle(call);
-    secret_hide(call, NULL);
-    if (result->text.total == 0 && result->image.len == 0 && result->content.len == 0)
-        spool_put(&result->text, "(empty)", 7);
-    truncate_repair(call);
-    if (!offload_result(call, args))
-        truncate_result(call);
-}
-
 /* failed: why there are no checked arguments. */
-static int tool_walk(struct tool_call *call, const void *checked, int failed, struct err *err) {
+static int tool_finish(struct tool_call *call, const void *checked, int failed, struct err *err) {
     int code = 0;
     if (failed < 0) {
         tool_fail(call, "%s", err->text);
     } else {
         call->args = checked;
         code = call->tool->run(call, checked, err);
-        if (code < 0)
-            code = tool_told(call, code, err);
+        if (code < 0 && code != -ERR_GONE && call->box) /* the model can act on anything else */
+            code = tool_fail(call, "%s", err->text);
     }
     if (code < 0)
         secret_hide(call, err);
-    else
-        tool_finish(call, checked);
-    if (call->ends)
-        call->ends(call);
+    else {
+        struct tool_result *result = &call->result;
+        guard_tell(call);
+        secret_settle(call);
+        secret_hide(call, NULL);
+        if (result->text.total == 0 && result->image.len == 0 && result->content.len == 0)
+            spool_put(&result->text, "(empty)", 7);
+        truncate_repair(call);
+        if (!offload_result(call, checked))
+            truncate_result(call);
+    }
+    if (call->host->ends)
+        call->host->ends(call);
     return code;
 }
 
@@ -214,19 +196,25 @@ int tool_run_object(struct tool_call *call, const struct tool *tool, json_t *arg
         code = err_set(err, ERR_INVALID, "the arguments must be a JSON object");
     else if (code == 0 && !tool->served)
         code = rows_bind(args, tool->fields, call->arena, checked, err);
-    return tool_walk(call, checked, code, err);
+    return tool_finish(call, checked, code, err);
 }
 
 int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, struct err *err) {
     json_t *root = NULL;
     call->tool = tool;
     int code = rows_load(args, len, &root, err);
-    code = code < 0 ? tool_walk(call, NULL, code, err) : tool_run_object(call, tool, root, err);
+    code = code < 0 ? tool_finish(call, NULL, code, err) : tool_run_object(call, tool, root, err);
     json_decref(root);
     return code;
 }
 
 /* ---- for tools ---- */
+
+void tool_begin(struct tool_call *call) {
+    if (call->host->begins && !call->begun)
+        call->host->begins(call);
+    call->begun = true;
+}
 
 int tool_box(struct tool_call *call, struct err *err) {
     if (!call->box) {
@@ -236,9 +224,7 @@ int tool_box(struct tool_call *call, struct err *err) {
         if (code < 0)
             return code;
     }
-    if (call->begins && !call->begun)
-        call->begins(call);
-    call->begun = true;
+    tool_begin(call);
     return 0;
 }
 
@@ -262,7 +248,8 @@ int tool_path(struct tool_call *call, const struct row_text *path, const char **
         return code;
     if (strlen(base) + strlen(given) + 1 > LIMIT_PATH_BYTES)
         return err_set(err, ERR_INVALID, "the path has more than %u bytes", LIMIT_PATH_BYTES);
-    /* Links on the way are the box's business: what the kernel finds under the folded name is what every tool means by it. */
+    /* Links on the way are the box's business: what the kernel finds under the folded name is what every tool means
+     * by it. */
     *ret_path = path_folded(call->arena, arena_printf(call->arena, "%s%s%s", base, *given == '/' ? "" : "/", given));
     return 0;
 }

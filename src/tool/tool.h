@@ -1,9 +1,9 @@
-/* Agent tools: one table for every endpoint (REST, MCP). A tool is a row: its name, what it takes, what a model is
- * told about it, and the function that runs it. One file a tool.
+/* Agent tools: one table for every endpoint (REST, MCP). A tool is a row: its name, its arguments, its description
+ * for a model, and the function that runs it. One file per tool.
  *
- * A tool answers with text for a model. What the model did wrong or can do something about (no such file, a command that
- * failed, an argument out of range) is such a text too, with is_error set. Only what it cannot (nobody waits any more,
- * there is no box to be had) is an error of the call. */
+ * A tool answers with text for a model. Failures that the model caused or can act on (no such file, a command that
+ * failed, an argument out of range) are such a text too, with is_error set. Only failures that it cannot act on (the
+ * client went away, no box is available) are errors of the call. */
 #ifndef CUBBY_TOOL_TOOL_H
 #define CUBBY_TOOL_TOOL_H
 
@@ -16,100 +16,101 @@
 struct catalogs;
 struct conceal;
 struct servers;
+struct tool_call;
 struct tool_store;
 struct guard_policy;
 
-/* What the configuration says of tools. Lengths are characters (Unicode code points); 0: no bound but our own. */
+/* The configuration of tools. Lengths are characters (Unicode code points); 0: only the built-in limit. */
 struct tool_settings {
-    uint64_t bash_chars, ls_chars, read_file_chars; /* 20,000 20,000 50,000: longer texts are cut */
-    uint64_t glob_results, grep_results;            /* 200 100: of a call that does not say; at most 1000 and 500 */
+    uint64_t bash_chars, ls_chars, read_file_chars; /* 20,000 20,000 50,000: longer texts are truncated */
+    uint64_t glob_results, grep_results;            /* 200 100: default of a call; at most 1000 and 500 */
     uint64_t write_file_bytes;                      /* of one call that does not append; 0: LIMIT_JSON_BYTES */
-    uint64_t bash_timeout_ms;                       /* of a call that does not say */
-    bool read_before_write;                         /* an edit of what was not read, or changed since, is refused */
-    bool offload;                                   /* longer results are kept for `recall` instead of cut */
-    uint64_t offload_chars;                         /* how long; 0: the tool's own bound */
-    uint64_t offload_max_mb, offload_days;          /* of all kept results of a user; until one is forgotten */
-    const char *const *env_prefixes;                /* variables that no command gets; NULL-terminated, never NULL */
-    const struct guard_policy *guard;               /* NULL: commands are not looked at */
+    uint64_t bash_timeout_ms;                       /* default of a call */
+    bool read_before_write;                         /* refuse to edit a file that was not read, or has changed since */
+    bool offload;                                   /* longer results are kept for `recall` instead of truncated */
+    uint64_t offload_chars;                         /* from this length on; 0: the tool's own limit */
+    uint64_t offload_max_mb, offload_days;          /* size of all kept results of a user; their age */
+    const char *const *env_prefixes;                /* of variables hidden from commands; NULL-terminated, never NULL */
+    const struct guard_policy *guard;               /* NULL: commands are not checked */
 };
 extern const struct tool_settings tool_defaults;
 
-/* Where tools run: the daemon, or `cubby mcp`. Shared by all calls. */
+/* Where tools run: the daemon, or `cubby mcp`. Shared by all calls; its functions are called from any thread. */
 struct tool_host {
-    struct catalogs *catalogs; /* what was read of skills and sub-agents; NULL: nothing is kept */
-    struct servers *servers;   /* MCP servers of users; NULL: there are none */
-    struct tool_store *store;  /* what outlives a call: directories, what was read, kept results */
-    /* The box of (user, thread), made if need be; given back by release. At most once a call, when a tool first needs a
-     * box. door: the call's. From any thread. */
+    struct catalogs *catalogs; /* cache of skills and sub-agents; NULL: none */
+    struct servers *servers;   /* MCP servers of users; NULL: none */
+    struct tool_store *store;  /* state that outlives a call: directories, files read, kept results */
+    /* The box of (user, thread), created if necessary; given back by release. At most once per call, when a tool
+     * first needs a box. door: the call's. */
     int (*acquire)(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
     void (*release)(void *door, struct box *box);
-    /* The same box, but none is made or started: *ret_box NULL then. May be NULL: like acquire. */
+    /* The same without creating or starting a box: then *ret_box is NULL. May be NULL: like acquire. */
     int (*find)(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
-    const struct box *only; /* every call's box, whether it runs or not; NULL: each (user, thread) has its own */
+    const struct box *only; /* the box of every call, running or not; NULL: each (user, thread) has its own */
+    /* For the audit log; both may be NULL. begins: the arguments are valid, the box is there, and nothing was done
+     * yet; at most once. ends: the result or error is there; once per tool_run. */
+    void (*begins)(struct tool_call *call);
+    void (*ends)(struct tool_call *call);
 };
 
 struct tool_result {
-    struct spool text; /* for the model; never empty when the call is over */
+    struct spool text; /* for the model; never empty after the call */
     bool is_error;
-    bool whole;            /* neither cut nor kept: a text that is bounded by itself (recall) */
-    bool ranged;           /* cut when too long, never kept: a part that was asked for (a range of lines) */
+    bool whole;            /* never truncated or kept: the text is bounded by itself (recall) */
+    bool ranged;           /* truncated when too long, never kept: the requested part (a range of lines) */
     struct buf structured; /* one JSON object by the tool's `answer` rows, written through `json`; empty: none */
     struct json json;
-    struct buf image;       /* a picture instead of text */
+    struct buf image;       /* an image instead of text */
     const char *image_type; /* "image/png" */
-    struct buf content;     /* of an MCP server's tool: what is no text, as items of JSON with ',' between */
-    bool tools_changed;     /* the list of tools is another one now */
+    struct buf content;     /* of an MCP server's tool: content that is not text, as JSON items separated by ',' */
+    bool tools_changed;     /* the list of tools has changed */
 };
 
-/* One call, from its arguments to its result. Lives as long as the door's request. */
+/* One call, from its arguments to its result. Lives as long as the endpoint's request. */
 struct tool_call {
-    /* set by the door */
+    /* set by the endpoint */
     const struct tool_host *host;
-    void *door; /* for host->acquire and release */
+    void *door; /* the endpoint's own, for the host's functions */
     const struct tool_settings *settings;
     const char *user;
-    const char *thread; /* NUL-terminated, no NUL inside; "" when the door names a box and no thread */
-    const char *parent; /* of a sub-agent: the thread whose box it works in; NULL: its own */
-    struct box *box;    /* the door's, when it names one (then it stays the door's); else NULL */
+    const char *thread; /* without NUL bytes; "" if the endpoint names a box and no thread */
+    const char *parent; /* of a sub-agent: the thread whose box it uses; NULL: its own */
+    struct box *box;    /* if the endpoint names one, which then keeps it; else NULL */
     struct arena *arena;
     int watch;                  /* its hang-up cancels the call; -1: none */
     const char *const *secrets; /* "NAME=VALUE" for this call's command only, NULL-terminated; may be NULL */
-    /* The arguments are right and the box is there; nothing was done yet. Once; may be NULL. */
-    void (*begins)(struct tool_call *call);
-    /* The result or the error is there; once for each tool_run. May be NULL. */
-    void (*ends)(struct tool_call *call);
-    /* What happens meanwhile, for doors that show it; may be NULL. Called on the call's own thread. */
+    /* Progress, for endpoints that show it; may be NULL. Called on the call's own thread. */
     void (*progress)(void *progress_user, const char *message, size_t len);
     void *progress_user;
     /* filled while it runs */
     const struct tool *tool;
     const void *args;        /* checked; NULL: they were refused */
-    bool begun;              /* begins was called */
+    bool begun;              /* host->begins was called, or must not be */
     bool acquired;           /* box came from host->acquire */
-    struct conceal *conceal; /* the secrets' values, out of what is put; NULL: none */
+    struct conceal *conceal; /* removes the secrets' values from the text; NULL: none */
     struct tool_result result;
     struct exec_result exec; /* of a command, for the audit log */
     bool has_exec;
-    const char *verdict;              /* what the guard said, for the audit log; NULL: nothing */
-    const char *warning;              /* and for the model, behind the text; NULL: nothing */
+    const char *verdict;              /* of the guard, for the audit log; NULL: none */
+    const char *warning;              /* of the guard, for the model, after the text; NULL: none */
     const char *source, *source_etag; /* the file that the result shows (offload_source), and its version; NULL: none */
 };
 
 enum tool_cut {
     TOOL_WHOLE,  /* bounded by itself */
-    TOOL_MIDDLE, /* the middle goes */
-    TOOL_HEAD,   /* the head stays */
+    TOOL_MIDDLE, /* the middle is dropped */
+    TOOL_HEAD,   /* the head is kept */
 };
 
 #define TOOL_READS 0x1u /* changes nothing */
 #define TOOL_ENDS 0x2u  /* may destroy something */
-#define TOOL_SAME 0x4u  /* twice is as good as once */
+#define TOOL_SAME 0x4u  /* idempotent */
 #define TOOL_WORLD 0x8u /* reaches beyond the box */
-#define TOOL_KEPT 0x10u /* of use only where results are kept */
+#define TOOL_KEPT 0x10u /* useful only if results are kept */
 
 struct tool {
     const char *name, *title;
-    const char *description; /* for a model: what it does, when to use it, what it answers */
+    const char *description; /* for a model: its effect, when to use it, what it returns */
     const struct row *fields;
     size_t args_size;
     const struct row *answer; /* of the structured result; NULL: none */
@@ -117,61 +118,67 @@ struct tool {
     enum tool_cut cut;
     size_t cut_setting;   /* offsetof(struct tool_settings, ..._chars) */
     const char *cut_hint; /* "Use a more specific path to see fewer results" */
-    bool served; /* an MCP server's: it gets its arguments as they are (struct json_t), and answers as it likes */
-    /* 0: call->result is the answer. Negative: err; the model gets it as a text, unless nobody waits or there is no box. */
+    bool served;          /* an MCP server's: its arguments (struct json_t) and its answer are not checked here */
+    /* 0: call->result is the answer. Negative: err; the model gets it as a text, unless the client is gone or no box
+     * is there. */
     int (*run)(struct tool_call *call, const void *args, struct err *err);
 };
 
 extern const struct tool *const tool_table[]; /* NULL-terminated; the order of lists */
-const struct tool *tool_find(const char *name);
-/* The same, or one of an MCP server of the user's (in the arena). NULL: there is none, or not with these settings. */
+/* By its name, or a tool of the user's MCP servers (in the arena). NULL: unknown, or not offered with these
+ * settings. */
 const struct tool *tool_find_for(const struct tool_host *host, const struct tool_settings *settings, const char *user,
                                  const char *name, struct arena *arena);
-/* Whether it is there with these settings. */
-bool tool_offered(const struct tool *tool, const struct tool_settings *settings);
-/* [{"name","title","description","input_schema","output_schema"?,"annotations"}...]; mcp: the keys of MCP (inputSchema ...) */
+/* [{"name","title","description","input_schema","output_schema"?,"annotations"}...]; mcp: the keys of MCP
+ * (inputSchema ...) */
 void tool_list_json(struct json *json, const struct tool_settings *settings, bool mcp);
-/* The same with those of the MCP servers that the call's user has; they run in its box, which is made if need be. */
+/* The same with the tools of the MCP servers of the call's user; they run in its box, which is created if necessary. */
 int tool_list_all_json(struct tool_call *call, struct json *json, bool mcp, struct err *err);
 
 /* ---- running one ---- */
 
 void tool_call_init(struct tool_call *call, const struct tool_host *host, const struct tool_settings *settings,
                     struct arena *arena);
-int tool_call_names(const struct tool_call *call, struct err *err); /* INVALID: a thread that cannot be one */
+int tool_call_names(const struct tool_call *call, struct err *err); /* INVALID: a thread's name is too long */
 void tool_call_done(struct tool_call *call);                        /* gives the box back */
-/* The whole walk: arguments checked by the rows, the tool, secrets out, result kept or cut. args: one JSON object. */
+/* Checks the arguments by the rows, runs the tool, removes secrets, keeps or truncates the result. args: one JSON
+ * object. */
 int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, struct err *err);
-/* The same with arguments that were read already. */
+/* The same with parsed arguments. */
 int tool_run_object(struct tool_call *call, const struct tool *tool, struct json_t *args, struct err *err);
 
 /* ---- for tools ---- */
 
-int tool_box(struct tool_call *call, struct err *err); /* call->box from here on */
-/* To look only: the box if there is one, none is made or started (call->box stays NULL then); not the beginning of a tool. */
+int tool_box(struct tool_call *call, struct err *err); /* call->box from here on; begins the call */
+void tool_begin(struct tool_call *call);               /* of a tool that needs another box than the call's */
+/* For looking only: does not create or start a box (then call->box stays NULL), and does not count as the beginning
+ * of a tool. */
 int tool_box_found(struct tool_call *call, struct err *err);
-/* An argument as an absolute path in the box: relative ones from the working directory of the thread; NULL or "": that
- * directory. "//", "/./" and ".." are folded by text. INVALID: too long. */
+/* An argument as an absolute path in the box. Relative paths start at the working directory of the thread; NULL or
+ * "" is that directory. "//", "/./" and ".." are folded textually. INVALID: too long. */
 int tool_path(struct tool_call *call, const struct row_text *path, const char **ret_path, struct err *err);
 void tool_say(struct tool_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tool_put(struct tool_call *call, const void *text, size_t len);
-void tool_take(struct tool_call *call,
-               struct spool *text); /* all of it; it holds no secrets, and is empty afterwards */
-/* Replaces the text by "Error: ..." and sets is_error; 0, to be returned. */
+void tool_take(struct tool_call *call, struct spool *text); /* moves all of it; it must not contain secrets */
+/* Replaces the text with "Error: ..." and sets is_error. Returns 0. */
 int tool_fail(struct tool_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A row of a tool's arguments, and one of what it answers. */
+/* The first members of a row of tool_table, by the names that a tool's file gives them. */
+#define TOOL(tool, label)                                                                                              \
+    .name = #tool, .title = (label), .fields = tool##_fields, .args_size = sizeof(struct tool##_args), .run = tool##_run
+
+/* A row of a tool's arguments, and one of its structured result. */
 #define ARG(within, member, kind) .name = #member, .type = ROW_##kind, .offset = offsetof(struct within, member)
 #define ANSWER(label, kind) .name = (label), .type = ROW_##kind
 
-/* The last row of every tool's arguments, which have a `struct row_text description`: many agents send it. */
+/* The last row of every tool's arguments, which have a `struct row_text description`, because many agents send it. */
 #define TOOL_DESCRIPTION(args)                                                                                         \
     {                                                                                                                  \
         .name = "description", .type = ROW_TEXT, .flags = ROW_AUDITED, .offset = offsetof(args, description),          \
-        .max = 1000, .text = "Why, in a few words: for people who look on; not used."                                  \
+        .max = 1000, .text = "One-line reason, shown to people; the tool ignores it."                                  \
     }
 
-/* The rows, one a file. */
+/* The rows, one per file. */
 extern const struct tool tool_bash, tool_bash_background, tool_bash_output, tool_bash_kill, tool_cd, tool_download,
     tool_ls, tool_glob, tool_grep, tool_read_file, tool_write_file, tool_str_replace, tool_edit, tool_recall,
     tool_skill, tool_agent;

@@ -1,5 +1,5 @@
-/* Cutting and repairing texts of tools. Called by the walk of a call and by read_file. Invariant: a cut text has at most
- * as many characters as were allowed, its marker included, and is UTF-8 when the text was. */
+/* Truncates and repairs texts of tools. Called by tool.c and read_file. Invariant: a truncated text has at most the
+ * allowed number of characters, including its marker, and is UTF-8 if the text was. */
 #include "tool/truncate.h"
 
 #include <stdio.h>
@@ -11,8 +11,6 @@
 #define TRUNCATE_HEAD "\n... [truncated: showing first %llu of %llu chars. %s] ..."
 #define TRUNCATE_MIDDLE "\n... [middle truncated: %llu chars skipped] ...\n"
 #define TRUNCATE_LOST "\n... [%llu bytes dropped: longer than what is kept of one result] ...\n"
-
-/* ---- characters ---- */
 
 static bool truncate_begins(uint8_t byte) {
     return (byte & 0xc0) != 0x80;
@@ -44,8 +42,6 @@ size_t truncate_tail(const uint8_t *text, size_t len, size_t n) {
         n -= truncate_begins(text[--at]);
     return len - at;
 }
-
-/* ---- cutting ---- */
 
 void truncate_text(const uint8_t *text, size_t len, uint64_t total, size_t limit, enum tool_cut cut, const char *hint,
                    struct buf *out) {
@@ -103,8 +99,6 @@ void truncate_part(struct tool_call *call, uint64_t total) {
     call->result.whole = true;
 }
 
-/* ---- repairing ---- */
-
 /* Each byte that belongs to no character becomes one U+FFFD. */
 static void truncate_sane(struct spool *to, const uint8_t *text, size_t len) {
     size_t from = 0;
@@ -135,7 +129,7 @@ void truncate_repair(struct tool_call *call) {
         char marker[128];
         int n = snprintf(marker, sizeof marker, TRUNCATE_LOST, (unsigned long long)lost);
         spool_put(&fixed, marker, (size_t)n);
-        lost -= lost < (uint64_t)n ? lost : (uint64_t)n; /* the marker stands for as many */
+        lost -= lost < (uint64_t)n ? lost : (uint64_t)n; /* the marker counts as that many */
     }
     truncate_sane(&fixed, data + gap, len - gap);
     fixed.total += lost;

@@ -1,6 +1,6 @@
-/* The thread that forgets. Started by the daemon; told by the provider's events which boxes were deleted. Invariant: who
- * tells it never waits, because events come from within the provider; and what it missed (another daemon's death between a box
- * and what was remembered of it) it finds by looking: at its start and once an hour. */
+/* The thread that forgets. Started by the daemon; the provider's events report deleted boxes. Invariant: reporting
+ * never waits, because events come from within the provider. Missed ones (another daemon died between deleting a box
+ * and forgetting it) are found by checking all boxes: at the start and once an hour. */
 #include "tool/upkeep.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@
 
 enum { UPKEEP_TURN_S = 3600, BOX_BYTES = 17 };
 
-/* Boxes, and until when what is remembered of each is that of a box that is no more: its id may have been given again. */
+/* Deleted boxes, and when: only older notes are forgotten, because an id may be used again. */
 struct boxes {
     struct box_gone {
         char id[BOX_BYTES];
@@ -36,7 +36,7 @@ struct upkeep {
     bool sweep, ending;
 };
 
-static void boxes_add(void *user, const char *box) {
+static void upkeep_boxes_add(void *user, const char *box) {
     struct boxes *boxes = user;
     if (!box || strlen(box) >= BOX_BYTES)
         return;
@@ -45,29 +45,12 @@ static void boxes_add(void *user, const char *box) {
     gone->until_ms = clock_wall_ms();
 }
 
-/* ---- its thread ---- */
-
-static void forget_box(const struct upkeep *upkeep, const struct box_gone *box) {
+static void upkeep_forget_box(const struct upkeep *upkeep, const struct box_gone *box) {
     struct tool_store *store = upkeep->options.store;
     struct err err;
     seen_forget(store, box->id, box->until_ms);
     if (memo_forget(store, box->id, box->until_ms, &err) < 0 || offload_forget(store, box->id, box->until_ms, &err) < 0)
         log_warn("what tools remember of box %s stays for now: %s", box->id, err.text);
-}
-
-/* Boxes that went while nobody told, and results that are too old or were left half. */
-static void look_around(const struct upkeep *upkeep, uint64_t days) {
-    struct boxes known = {0};
-    struct err err;
-    uint64_t now_ms = clock_wall_ms(), age_ms = days * 86400000;
-    if (tool_store_boxes(upkeep->options.store, boxes_add, &known, &err) < 0)
-        log_warn("%s", err.text);
-    for (size_t i = 0; i < known.count; i++)
-        if (!upkeep->options.alive(upkeep->options.user, known.items[i].id))
-            forget_box(upkeep, &known.items[i]);
-    free(known.items);
-    if (offload_sweep(upkeep->options.store, days && age_ms < now_ms ? now_ms - age_ms : 0, &err) < 0)
-        log_warn("kept results are not swept: %s", err.text);
 }
 
 static void *upkeep_main(void *argument) {
@@ -85,17 +68,27 @@ static void *upkeep_main(void *argument) {
         ending = upkeep->ending;
         pthread_mutex_unlock(&upkeep->lock);
         for (size_t i = 0; i < gone.count; i++)
-            forget_box(upkeep, &gone.items[i]);
+            upkeep_forget_box(upkeep, &gone.items[i]);
         free(gone.items);
-        if (sweep)
-            look_around(upkeep, days);
+        if (sweep) {
+            /* Forgets boxes that were deleted without an event, and results that are too old or incomplete. */
+            struct boxes known = {0};
+            struct err err;
+            uint64_t now_ms = clock_wall_ms(), age_ms = days * 86400000;
+            if (tool_store_boxes(upkeep->options.store, upkeep_boxes_add, &known, &err) < 0)
+                log_warn("%s", err.text);
+            for (size_t i = 0; i < known.count; i++)
+                if (!upkeep->options.alive(upkeep->options.user, known.items[i].id))
+                    upkeep_forget_box(upkeep, &known.items[i]);
+            free(known.items);
+            if (offload_sweep(upkeep->options.store, days && age_ms < now_ms ? now_ms - age_ms : 0, &err) < 0)
+                log_warn("kept results are not swept: %s", err.text);
+        }
         pthread_mutex_lock(&upkeep->lock);
     }
     pthread_mutex_unlock(&upkeep->lock);
     return NULL;
 }
-
-/* ---- from outside ---- */
 
 int upkeep_start(const struct upkeep_options *options, struct upkeep **ret_upkeep, struct err *err) {
     struct upkeep *upkeep = xcalloc(1, sizeof *upkeep);
@@ -135,18 +128,16 @@ void upkeep_free(struct upkeep *upkeep) {
 void upkeep_configure(struct upkeep *upkeep, uint64_t days) {
     if (!upkeep)
         return;
-    pthread_mutex_lock(&upkeep->lock);
+    autolock(&upkeep->lock);
     upkeep->sweep |= upkeep->days != days;
     upkeep->days = days;
     pthread_cond_signal(&upkeep->wake);
-    pthread_mutex_unlock(&upkeep->lock);
 }
 
 void upkeep_forget(struct upkeep *upkeep, const char *box) {
     if (!upkeep)
         return;
-    pthread_mutex_lock(&upkeep->lock);
-    boxes_add(&upkeep->gone, box);
+    autolock(&upkeep->lock);
+    upkeep_boxes_add(&upkeep->gone, box);
     pthread_cond_signal(&upkeep->wake);
-    pthread_mutex_unlock(&upkeep->lock);
 }

@@ -1,4 +1,4 @@
-/* What tools remember does not stay for ever: one thread forgets boxes that are no more and results that are too old. */
+/* One thread forgets what tools remember of deleted boxes, and results that are too old. */
 #ifndef CUBBY_TOOL_UPKEEP_H
 #define CUBBY_TOOL_UPKEEP_H
 
@@ -8,14 +8,13 @@ struct upkeep;
 
 struct upkeep_options {
     struct tool_store *store;                   /* outlives it */
-    uint64_t days;                              /* how long a kept result stays; 0: for ever */
+    uint64_t days;                              /* how long a result is kept; 0: forever */
     bool (*alive)(void *user, const char *box); /* whether there is such a box; on the thread of upkeep */
     void *user;
 };
 
 int upkeep_start(const struct upkeep_options *options, struct upkeep **ret_upkeep, struct err *err);
-/* Ends its thread, when what was asked for is done; NULL is fine, here and below. It may still be told things, which are left
- * to the next start. */
+/* Ends its thread after finishing its work; NULL is fine, here and below. Later reports are left to the next start. */
 void upkeep_stop(struct upkeep *upkeep);
 void upkeep_free(struct upkeep *upkeep); /* after upkeep_stop */
 void upkeep_configure(struct upkeep *upkeep, uint64_t days);

@@ -1,13 +1,13 @@
-/* Copying the files of a box. Called for a layer of its own with the box frozen, for moves between file systems, and for
- * layers that become one. Invariant: the tree is hostile, so names are one component below an open directory, and nothing
- * is followed, opened to wait, or trusted to be short.
+/* Copying the files of a box. Called for a layer of its own with the box frozen, for moves between file systems, and
+ * for layers that become one. Invariant: the tree is hostile, so names are one component below an open directory,
+ * and nothing is followed, opened to wait, or trusted to be short.
  *
- * 1. Iterative: a stack of levels; only the deepest LEVELS_OPEN hold descriptors. Going up past those, ".." is opened and
- *    must be the directory that was left, by device and inode.
- * 2. A level that is opened again goes on where it was: where nobody writes, the offsets of its entries hold; where others
- *    do, they may hide entries from us, and nothing else.
- * 3. Files of several names get one in a directory of their own beside the copy, named by device and inode; the other
- *    names are links to that. So no table grows with them. The directory goes at the end. */
+ * 1. Iterative: a stack of levels; only the deepest LEVELS_OPEN hold descriptors. Going up past those, ".." is
+ *    opened and must be the directory that was left, by device and inode.
+ * 2. A level that is opened again continues where it was: without writers, the offsets of its entries hold; with
+ *    writers, they may hide entries from us, and nothing else.
+ * 3. Files of several names get one in a directory of their own next to the copy, named by device and inode; the
+ *    other names are links to that. So no table grows with them. The directory is removed at the end. */
 #include "tree/copytree.h"
 
 #include <dirent.h>
@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,14 +28,14 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "base/dent.h"
+#include "tree/dent.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "tree/removal.h"
 
-enum { LEVELS_OPEN = 48, DENTS_BYTES = 16384, CHUNK_BYTES = 1 << 20 };
+enum { LEVELS_OPEN = 48, DENTS_BYTES = 16384, CHUNK_BYTES = 1 << 20, SMALL_BYTES = 16384 };
 
-struct level {
+struct copytree_level {
     int from, to;            /* -1: closed, reached again by ".." */
     struct stat from_status; /* for the end, and to know it again */
     dev_t to_device;
@@ -52,8 +53,9 @@ struct spot {
 };
 
 struct copytree {
-    struct level *levels;
+    struct copytree_level *levels;
     size_t depth, cap;
+    bool live;           /* the programs that own the files may write: what shrinks or goes is no failure */
     bool shared;         /* others may write: no owners, attributes, hard links or set-id bits */
     const char *without; /* beginning of attributes that are left out; NULL: none */
     int to;              /* the top, the caller's */
@@ -65,14 +67,15 @@ struct copytree {
 };
 
 static int tree_run(struct copytree *tree, struct err *err);
-static int level_push(struct copytree *tree, int from, int to, struct err *err);
-static int level_pop(struct copytree *tree, struct err *err);
-static void level_close(struct level *level);
-static int level_open(struct copytree *tree, struct err *err);
-static int copy_entry(struct copytree *tree, struct spot *spot, struct err *err);
-static int copy_attributes(struct copytree *tree, int from, const char *name, int to, const char *as, struct err *err);
-static int copy_content(struct copytree *tree, int from, int to, off_t size, struct err *err);
-static void links_remove(struct copytree *tree);
+static int copytree_level_push(struct copytree *tree, int from, int to, struct err *err);
+static int copytree_level_pop(struct copytree *tree, struct err *err);
+static void copytree_level_close(struct copytree_level *level);
+static int copytree_level_open(struct copytree *tree, struct err *err);
+static int copytree_copy_entry(struct copytree *tree, struct spot *spot, struct err *err);
+static int copytree_copy_attributes(struct copytree *tree, int from, const char *name, int to, const char *as,
+                                    struct err *err);
+static int copytree_copy_content(struct copytree *tree, int from, int to, off_t size, struct err *err);
+static void copytree_links_remove(struct copytree *tree);
 
 static void tree_init(struct copytree *tree, int to) {
     *tree = (struct copytree){.to = to, .links = -1, .bytes = xmalloc(CHUNK_BYTES)};
@@ -80,9 +83,9 @@ static void tree_init(struct copytree *tree, int to) {
 
 static void tree_done(struct copytree *tree) {
     for (size_t i = 0; i < tree->depth; i++)
-        level_close(&tree->levels[i]);
-    links_remove(tree);
-    tree->copied.method = tree->cloned && tree->copied.bytes == 0 ? "reflink" : "copy";
+        copytree_level_close(&tree->levels[i]);
+    copytree_links_remove(tree);
+    copytree_count(tree, &tree->copied);
     free(tree->levels);
     free(tree->bytes);
 }
@@ -93,7 +96,7 @@ int copytree(int from, int to, struct copied *ret_copied, struct err *err) {
     autofd own_from = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     autofd own_to = openat(to, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = own_from < 0 || own_to < 0 ? err_errno(err, errno, "the files to be copied")
-                                       : level_push(&tree, fd_take(&own_from), fd_take(&own_to), err);
+                                       : copytree_level_push(&tree, fd_take(&own_from), fd_take(&own_to), err);
     if (r == 0)
         r = tree_run(&tree, err);
     tree_done(&tree);
@@ -108,7 +111,7 @@ int copytree_file(int from, int to, struct copied *ret_copied, struct err *err) 
     tree_init(&tree, -1);
     tree.copied.files = 1;
     int r = fstat(from, &status) < 0 ? err_errno(err, errno, "the file to be copied")
-                                     : copy_content(&tree, from, to, status.st_size, err);
+                                     : copytree_copy_content(&tree, from, to, status.st_size, err);
     tree_done(&tree);
     if (r == 0)
         *ret_copied = tree.copied;
@@ -119,7 +122,7 @@ int copytree_shared(int from_dir, const char *from, int to_dir, const char *to, 
     struct copytree tree;
     tree_init(&tree, -1);
     tree.shared = true;
-    int r = copy_entry(&tree, &(struct spot){from_dir, to_dir, from, to, {0}}, err);
+    int r = copytree_copy_entry(&tree, &(struct spot){from_dir, to_dir, from, to, {0}}, err);
     if (r == 0)
         r = tree_run(&tree, err);
     tree_done(&tree);
@@ -134,7 +137,12 @@ struct copytree *copytree_begin(int to, const char *without) {
 }
 
 int copytree_entry(struct copytree *tree, int from_dir, int to_dir, const char *name, struct err *err) {
-    return copy_entry(tree, &(struct spot){from_dir, to_dir, name, name, {0}}, err);
+    return copytree_copy_entry(tree, &(struct spot){from_dir, to_dir, name, name, {0}}, err);
+}
+
+void copytree_count(const struct copytree *tree, struct copied *ret_copied) {
+    *ret_copied = tree->copied;
+    ret_copied->method = tree->cloned && tree->copied.bytes == 0 ? "reflink" : "copy";
 }
 
 void copytree_end(struct copytree *tree) {
@@ -144,7 +152,7 @@ void copytree_end(struct copytree *tree) {
 
 static int tree_run(struct copytree *tree, struct err *err) {
     while (tree->depth > 0) {
-        struct level *level = &tree->levels[tree->depth - 1];
+        struct copytree_level *level = &tree->levels[tree->depth - 1];
         if (level->dents_at == level->dents_len) {
             if (!level->dents)
                 level->dents = xmalloc(DENTS_BYTES);
@@ -156,7 +164,7 @@ static int tree_run(struct copytree *tree, struct err *err) {
         }
         int r = 0;
         if (level->dents_len == 0) {
-            r = level_pop(tree, err);
+            r = copytree_level_pop(tree, err);
         } else {
             const struct dent *dent = (const void *)(level->dents + level->dents_at);
             level->dents_at += dent->size;
@@ -164,7 +172,7 @@ static int tree_run(struct copytree *tree, struct err *err) {
             char name[NAME_MAX + 1];
             snprintf(name, sizeof name, "%s", dent->name); /* the level may move */
             if (!dent_dots(name))
-                r = copy_entry(tree, &(struct spot){level->from, level->to, name, name, {0}}, err);
+                r = copytree_copy_entry(tree, &(struct spot){level->from, level->to, name, name, {0}}, err);
         }
         if (r < 0)
             return r;
@@ -174,8 +182,8 @@ static int tree_run(struct copytree *tree, struct err *err) {
 
 /* ---- levels ---- */
 
-static int level_push(struct copytree *tree, int from, int to, struct err *err) {
-    struct level level = {.from = from, .to = to};
+static int copytree_level_push(struct copytree *tree, int from, int to, struct err *err) {
+    struct copytree_level level = {.from = from, .to = to};
     struct stat to_status;
     if (fstat(from, &level.from_status) < 0 || fstat(to, &to_status) < 0) {
         close(from);
@@ -190,12 +198,12 @@ static int level_push(struct copytree *tree, int from, int to, struct err *err) 
     }
     tree->levels[tree->depth++] = level;
     if (tree->depth > LEVELS_OPEN)
-        level_close(&tree->levels[tree->depth - 1 - LEVELS_OPEN]);
+        copytree_level_close(&tree->levels[tree->depth - 1 - LEVELS_OPEN]);
     tree->copied.files++;
     return 0;
 }
 
-static void level_close(struct level *level) {
+static void copytree_level_close(struct copytree_level *level) {
     fd_close(&level->from);
     fd_close(&level->to);
     free(level->dents);
@@ -204,11 +212,12 @@ static void level_close(struct level *level) {
 }
 
 /* The owner first: its change takes capabilities and set-id bits away. */
-static int directory_status(struct copytree *tree, int from, const struct stat *status, int to, struct err *err) {
+static int copytree_directory_status(struct copytree *tree, int from, const struct stat *status, int to,
+                                     struct err *err) {
     const struct timespec times[] = {status->st_atim, status->st_mtim};
     if (!tree->shared && fchown(to, status->st_uid, status->st_gid) < 0)
         return err_errno(err, errno, "the copy of a directory");
-    int r = copy_attributes(tree, from, ".", to, ".", err);
+    int r = copytree_copy_attributes(tree, from, ".", to, ".", err);
     if (r == 0 && (fchmod(to, status->st_mode & (tree->shared ? 0777 : 07777)) < 0 || futimens(to, times) < 0))
         r = err_errno(err, errno, "the copy of a directory");
     return r;
@@ -217,26 +226,26 @@ static int directory_status(struct copytree *tree, int from, const struct stat *
 int copytree_directory(struct copytree *tree, int from, int to, struct err *err) {
     struct stat status;
     return fstat(from, &status) < 0 ? err_errno(err, errno, "a directory to be copied")
-                                    : directory_status(tree, from, &status, to, err);
+                                    : copytree_directory_status(tree, from, &status, to, err);
 }
 
 /* The one above is opened while this one still leads there. */
-static int level_pop(struct copytree *tree, struct err *err) {
-    struct level *level = &tree->levels[tree->depth - 1], *above = tree->depth > 1 ? level - 1 : NULL;
-    int r = directory_status(tree, level->from, &level->from_status, level->to, err);
+static int copytree_level_pop(struct copytree *tree, struct err *err) {
+    struct copytree_level *level = &tree->levels[tree->depth - 1], *above = tree->depth > 1 ? level - 1 : NULL;
+    int r = copytree_directory_status(tree, level->from, &level->from_status, level->to, err);
     if (r == 0 && above && above->from < 0) {
         above->from = openat(level->from, "..", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         above->to = openat(level->to, "..", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        r = level_open(tree, err);
+        r = copytree_level_open(tree, err);
     }
-    level_close(level);
+    copytree_level_close(level);
     tree->depth--;
     return r;
 }
 
-/* The level above the deepest, just opened by "..": it must be the one we came from, and goes on where it was. */
-static int level_open(struct copytree *tree, struct err *err) {
-    struct level *level = &tree->levels[tree->depth - 2];
+/* The level above the deepest, just opened by "..": it must be the one we came from, and continues where it was. */
+static int copytree_level_open(struct copytree *tree, struct err *err) {
+    struct copytree_level *level = &tree->levels[tree->depth - 2];
     struct stat from, to;
     if (level->from < 0 || level->to < 0 || fstat(level->from, &from) < 0 || fstat(level->to, &to) < 0)
         return err_errno(err, errno, "a directory to be copied");
@@ -250,12 +259,12 @@ static int level_open(struct copytree *tree, struct err *err) {
 
 /* ---- one entry ---- */
 
-static int failed(const struct spot *spot, struct err *err) {
+static int copytree_failed(const struct spot *spot, struct err *err) {
     return err_errno(err, errno, "'%.100s', while it was copied", spot->name);
 }
 
 /* Without root's rights a mode may be in the way of the owner: for a moment it is not. */
-static int open_from(const struct copytree *tree, const struct spot *spot, int flags) {
+static int copytree_open_from(const struct copytree *tree, const struct spot *spot, int flags) {
     flags |= O_RDONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
     const struct stat *status = &spot->status;
     int fd = openat(spot->from, spot->name, flags);
@@ -270,73 +279,119 @@ static int open_from(const struct copytree *tree, const struct spot *spot, int f
     return fd;
 }
 
-static int copy_directory(struct copytree *tree, const struct spot *spot, struct err *err) {
-    autofd from = open_from(tree, spot, O_DIRECTORY);
-    if (from < 0)
-        return failed(spot, err);
-    if (!tree->shared && tree->depth > 0 && spot->status.st_dev != tree->levels[0].from_status.st_dev)
-        return err_set(err, ERR_UNSUPPORTED, "'%.100s' is another file system, which is not copied", spot->name);
-    if (mkdirat(spot->to, spot->as, 0700) < 0)
-        return failed(spot, err);
-    autofd to = openat(spot->to, spot->as, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return to < 0 ? failed(spot, err) : level_push(tree, fd_take(&from), fd_take(&to), err);
-}
-
-static int copy_file(struct copytree *tree, const struct spot *spot, struct err *err) {
+static int copytree_copy_file(struct copytree *tree, const struct spot *spot, struct err *err) {
     struct stat opened;
-    autofd from = open_from(tree, spot, O_NONBLOCK);
+    autofd from = copytree_open_from(tree, spot, O_NONBLOCK);
     if (from < 0 || fstat(from, &opened) < 0)
-        return failed(spot, err);
+        return copytree_failed(spot, err);
     if (!S_ISREG(opened.st_mode) || opened.st_ino != spot->status.st_ino)
         return err_set(err, ERR_IO, "'%.100s' was changed while it was copied", spot->name);
     autofd to = openat(spot->to, spot->as, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (to < 0)
-        return failed(spot, err);
-    int r = copy_content(tree, from, to, opened.st_size, err);
+        return copytree_failed(spot, err);
+    int r = copytree_copy_content(tree, from, to, opened.st_size, err);
     return r < 0 ? err_wrap(err, "'%.100s'", spot->name) : 0;
 }
 
-static int copy_symlink(struct copytree *tree, const struct spot *spot, struct err *err) {
+static int copytree_copy_symlink(struct copytree *tree, const struct spot *spot, struct err *err) {
     ssize_t n = readlinkat(spot->from, spot->name, tree->bytes, CHUNK_BYTES - 1);
     if (n < 0)
-        return failed(spot, err);
+        return copytree_failed(spot, err);
     tree->bytes[n] = 0;
-    return symlinkat(tree->bytes, spot->to, spot->as) < 0 ? failed(spot, err) : 0;
+    return symlinkat(tree->bytes, spot->to, spot->as) < 0 ? copytree_failed(spot, err) : 0;
 }
 
-/* A device that is no whiteout could not have been made in a box: what it leads to would be the host's. */
-static int copy_special(struct copytree *tree, const struct spot *spot, struct err *err) {
+/* A device that is not a whiteout could not have been made in a box: what it leads to would be the host's. */
+static int copytree_copy_special(struct copytree *tree, const struct spot *spot, struct err *err) {
     mode_t type = spot->status.st_mode & S_IFMT;
     bool whiteout = type == S_IFCHR && spot->status.st_rdev == makedev(0, 0);
     if (tree->shared && type != S_IFIFO)
         return err_errno(err, EXDEV, "'%.100s'", spot->name);
     if (type != S_IFIFO && type != S_IFSOCK && !whiteout)
         return err_set(err, ERR_DENIED, "'%.100s' is a device, which no box can have made", spot->name);
-    return mknodat(spot->to, spot->as, type | 0600, 0) < 0 ? failed(spot, err) : 0;
+    return mknodat(spot->to, spot->as, type | 0600, 0) < 0 ? copytree_failed(spot, err) : 0;
 }
 
 /* The owner first, as for a directory. */
-static int copy_status(struct copytree *tree, const struct spot *spot, struct err *err) {
+static int copytree_copy_status(struct copytree *tree, const struct spot *spot, struct err *err) {
     const struct stat *status = &spot->status;
     const struct timespec times[] = {status->st_atim, status->st_mtim};
     mode_t mode = status->st_mode & (tree->shared ? 0777 : 07777);
     if (!tree->shared && fchownat(spot->to, spot->as, status->st_uid, status->st_gid, AT_SYMLINK_NOFOLLOW) < 0)
-        return failed(spot, err);
-    int r = copy_attributes(tree, spot->from, spot->name, spot->to, spot->as, err);
+        return copytree_failed(spot, err);
+    int r = copytree_copy_attributes(tree, spot->from, spot->name, spot->to, spot->as, err);
     if (r == 0 && ((!S_ISLNK(status->st_mode) && fchmodat(spot->to, spot->as, mode, 0) < 0) ||
                    utimensat(spot->to, spot->as, times, AT_SYMLINK_NOFOLLOW) < 0))
-        r = failed(spot, err);
+        r = copytree_failed(spot, err);
+    return r;
+}
+
+/* ---- files that are being written ---- */
+
+/* Whether a program has it open for writing. A lease that is broken at once sends a signal, ignored by default. */
+static bool copytree_is_written(int fd) {
+    fcntl(fd, F_SETSIG, SIGURG);
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0) {
+        fcntl(fd, F_SETLEASE, F_UNLCK);
+        return false;
+    }
+    return true;
+}
+
+/* 1: it is gone, or another one. Its pages are clean before its times are read if a program may have them mapped: the
+ * next store changes the times. */
+static int copytree_live_file(struct copytree *tree, struct spot *spot, bool there, bool *ret_hot, struct err *err) {
+    autofd from = openat(spot->from, spot->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_NOATIME);
+    struct stat status;
+    if (from < 0 || fstat(from, &status) < 0)
+        return errno == ENOENT || errno == ELOOP || errno == ENXIO ? 1 : copytree_failed(spot, err);
+    if (!S_ISREG(status.st_mode) || status.st_ino != spot->status.st_ino)
+        return 1;
+    *ret_hot = copytree_is_written(from);
+    if (*ret_hot &&
+        (sync_file_range(from, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) <
+             0 ||
+         fstat(from, &status) < 0))
+        return copytree_failed(spot, err);
+    spot->status = status;
+    autofd to =
+        openat(spot->to, spot->as, O_WRONLY | (there ? O_TRUNC : O_CREAT | O_EXCL) | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (to < 0)
+        return copytree_failed(spot, err);
+    int r = copytree_copy_content(tree, from, to, status.st_size, err);
+    if (r < 0)
+        return err_wrap(err, "'%.100s'", spot->name);
+    return copytree_directory_status(tree, from, &status, to, err);
+}
+
+int copytree_live(struct copytree *tree, int from_dir, int to_dir, const char *name, bool there,
+                  struct stat *ret_status, bool *ret_hot, struct err *err) {
+    struct spot spot = {from_dir, to_dir, name, name, {0}};
+    tree->live = true;
+    if (fstatat(from_dir, name, &spot.status, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 1 : copytree_failed(&spot, err);
+    if (S_ISDIR(spot.status.st_mode) || ((spot.status.st_mode ^ ret_status->st_mode) & S_IFMT) != 0 ||
+        spot.status.st_ino != ret_status->st_ino)
+        return 1;
+    int r = S_ISREG(spot.status.st_mode)   ? copytree_live_file(tree, &spot, there, ret_hot, err)
+            : there                        ? 0
+            : S_ISLNK(spot.status.st_mode) ? copytree_copy_symlink(tree, &spot, err)
+                                           : copytree_copy_special(tree, &spot, err);
+    if (r == 0 && !S_ISREG(spot.status.st_mode))
+        r = copytree_copy_status(tree, &spot, err);
+    tree->copied.files++;
+    *ret_status = spot.status;
     return r;
 }
 
 /* ---- files of several names ---- */
 
-static void link_name(char name[40], const struct stat *status) {
+static void copytree_link_name(char name[40], const struct stat *status) {
     snprintf(name, 40, "%llx-%llx", (unsigned long long)status->st_dev, (unsigned long long)status->st_ino);
 }
 
 /* By a name that no tree can hold; the time of the directory around it stays. */
-static bool links_open(struct copytree *tree) {
+static bool copytree_links_open(struct copytree *tree) {
     uint64_t random;
     struct stat status;
     if (tree->links >= 0)
@@ -349,7 +404,7 @@ static bool links_open(struct copytree *tree) {
     return tree->links >= 0 && futimens(tree->to, (struct timespec[]){status.st_atim, status.st_mtim}) == 0;
 }
 
-static void links_remove(struct copytree *tree) {
+static void copytree_links_remove(struct copytree *tree) {
     struct stat status;
     if (tree->links < 0)
         return;
@@ -361,45 +416,54 @@ static void links_remove(struct copytree *tree) {
 }
 
 /* Another name of something that was copied before. */
-static bool link_again(const struct copytree *tree, const struct spot *spot) {
+static bool copytree_link_again(const struct copytree *tree, const struct spot *spot) {
     char own[40];
-    link_name(own, &spot->status);
+    copytree_link_name(own, &spot->status);
     return tree->links >= 0 && linkat(tree->links, own, spot->to, spot->as, 0) == 0;
 }
 
 /* It may have as many names as it can have: then the next one is a copy. */
-static int link_first(struct copytree *tree, const struct spot *spot, struct err *err) {
+static int copytree_link_first(struct copytree *tree, const struct spot *spot, struct err *err) {
     char own[40];
-    link_name(own, &spot->status);
-    if (!links_open(tree) ||
+    copytree_link_name(own, &spot->status);
+    if (!copytree_links_open(tree) ||
         (linkat(spot->to, spot->as, tree->links, own, 0) < 0 && errno != EMLINK && errno != EEXIST))
-        return failed(spot, err);
+        return copytree_failed(spot, err);
     return 0;
 }
 
-static int copy_entry(struct copytree *tree, struct spot *spot, struct err *err) {
+static int copytree_copy_entry(struct copytree *tree, struct spot *spot, struct err *err) {
     if (fstatat(spot->from, spot->name, &spot->status, AT_SYMLINK_NOFOLLOW) < 0)
-        return tree->shared && errno == ENOENT && tree->depth > 0 ? 0 : failed(spot, err);
+        return tree->shared && errno == ENOENT && tree->depth > 0 ? 0 : copytree_failed(spot, err);
     mode_t mode = spot->status.st_mode;
-    if (S_ISDIR(mode))
-        return copy_directory(tree, spot, err);
+    if (S_ISDIR(mode)) {
+        autofd from = copytree_open_from(tree, spot, O_DIRECTORY);
+        if (from < 0)
+            return copytree_failed(spot, err);
+        if (!tree->shared && tree->depth > 0 && spot->status.st_dev != tree->levels[0].from_status.st_dev)
+            return err_set(err, ERR_UNSUPPORTED, "'%.100s' is another file system, which is not copied", spot->name);
+        if (mkdirat(spot->to, spot->as, 0700) < 0)
+            return copytree_failed(spot, err);
+        autofd to = openat(spot->to, spot->as, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return to < 0 ? copytree_failed(spot, err) : copytree_level_push(tree, fd_take(&from), fd_take(&to), err);
+    }
     tree->copied.files++;
     /* The kernel shares whiteouts, which is its affair. */
     bool several = spot->status.st_nlink > 1 && !S_ISCHR(mode) && !tree->shared;
-    if (several && link_again(tree, spot))
+    if (several && copytree_link_again(tree, spot))
         return 0;
-    int r = S_ISREG(mode)   ? copy_file(tree, spot, err)
-            : S_ISLNK(mode) ? copy_symlink(tree, spot, err)
-                            : copy_special(tree, spot, err);
+    int r = S_ISREG(mode)   ? copytree_copy_file(tree, spot, err)
+            : S_ISLNK(mode) ? copytree_copy_symlink(tree, spot, err)
+                            : copytree_copy_special(tree, spot, err);
     if (r == 0)
-        r = copy_status(tree, spot, err);
-    return r == 0 && several ? link_first(tree, spot, err) : r;
+        r = copytree_copy_status(tree, spot, err);
+    return r == 0 && several ? copytree_link_first(tree, spot, err) : r;
 }
 
 /* ---- attributes ---- */
 
 /* Labels of the host's own security modules are not the box's to keep. */
-static bool wanted(const char *attribute) {
+static bool copytree_wanted(const char *attribute) {
     static const char *const prefixes[] = {"user.", "trusted.", "security.capability", "system.posix_acl_"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (strncmp(attribute, prefixes[i], strlen(prefixes[i])) == 0)
@@ -407,23 +471,37 @@ static bool wanted(const char *attribute) {
     return false;
 }
 
-static int copy_attributes(struct copytree *tree, int from, const char *name, int to, const char *as, struct err *err) {
+static int copytree_copy_attributes(struct copytree *tree, int from, const char *name, int to, const char *as,
+                                    struct err *err) {
     char path_from[NAME_MAX + 64], path_to[NAME_MAX + 64];
     char *names = tree->bytes, *value = names + XATTR_LIST_MAX + 1;
     _Static_assert(XATTR_LIST_MAX + 1 + XATTR_SIZE_MAX <= CHUNK_BYTES, "room for a list and a value");
     if (tree->shared)
         return 0;
-    snprintf(path_from, sizeof path_from, "/proc/self/fd/%d/%s", from, name);
-    snprintf(path_to, sizeof path_to, "/proc/self/fd/%d/%s", to, as);
-    ssize_t n = llistxattr(path_from, names, XATTR_LIST_MAX);
+    bool whole = strcmp(name, ".") == 0; /* the descriptors themselves */
+    if (tree->live && !whole)
+        return 0; /* links and devices: nothing of a box's own */
+    snprintf(path_from, sizeof path_from, whole ? "/proc/self/fd/%d" : "/proc/self/fd/%d/%s", from, name);
+    snprintf(path_to, sizeof path_to, whole ? "/proc/self/fd/%d" : "/proc/self/fd/%d/%s", to, as);
+    ssize_t n = tree->live ? flistxattr(to, names, XATTR_LIST_MAX) : 0;
+    for (const char *at = names; at < names + n; at += strlen(at) + 1) /* it may have had others before */
+        if (copytree_wanted(at))
+            fremovexattr(to, at);
+    n = whole ? flistxattr(from, names, XATTR_LIST_MAX) : llistxattr(path_from, names, XATTR_LIST_MAX);
+    if (n < 0 && tree->live && errno == ENOENT)
+        return 0;
     if (n < 0)
         return errno == ENOTSUP ? 0 : err_errno(err, errno, "attributes of '%.100s'", name);
     names[n] = 0;
     for (const char *at = names; at < names + n; at += strlen(at) + 1) {
-        if (!wanted(at) || (tree->without && strncmp(at, tree->without, strlen(tree->without)) == 0))
+        if (!copytree_wanted(at) || (tree->without && strncmp(at, tree->without, strlen(tree->without)) == 0))
             continue;
-        ssize_t len = lgetxattr(path_from, at, value, XATTR_SIZE_MAX);
-        if (len < 0 || lsetxattr(path_to, at, value, (size_t)len, 0) < 0)
+        ssize_t len =
+            whole ? fgetxattr(from, at, value, XATTR_SIZE_MAX) : lgetxattr(path_from, at, value, XATTR_SIZE_MAX);
+        if (len < 0 && tree->live && (errno == ENODATA || errno == ENOENT))
+            continue;
+        if (len < 0 ||
+            (whole ? fsetxattr(to, at, value, (size_t)len, 0) : lsetxattr(path_to, at, value, (size_t)len, 0)) < 0)
             return err_errno(err, errno, "the attribute '%.100s' of '%.100s'", at, name);
     }
     return 0;
@@ -431,12 +509,12 @@ static int copy_attributes(struct copytree *tree, int from, const char *name, in
 
 /* ---- content ---- */
 
-static bool is_unsupported(int number) {
+static bool copytree_is_unsupported(int number) {
     return number == EOPNOTSUPP || number == ENOTTY || number == EXDEV || number == EINVAL || number == ENOSYS ||
            number == ETXTBSY || number == EPERM;
 }
 
-static int copy_range(struct copytree *tree, int from, int to, off_t at, off_t end) {
+static int copytree_copy_range(struct copytree *tree, int from, int to, off_t at, off_t end) {
     bool by_kernel = true;
     while (at < end) {
         off_t here = at, there = at;
@@ -444,7 +522,7 @@ static int copy_range(struct copytree *tree, int from, int to, off_t at, off_t e
         ssize_t n;
         if (by_kernel) {
             n = copy_file_range(from, &here, to, &there, want, 0);
-            by_kernel = n > 0 || !(n == 0 || is_unsupported(errno));
+            by_kernel = n > 0 || !(n == 0 || copytree_is_unsupported(errno));
             if (!by_kernel)
                 continue;
         } else {
@@ -452,6 +530,8 @@ static int copy_range(struct copytree *tree, int from, int to, off_t at, off_t e
             if (n > 0)
                 n = pwrite(to, tree->bytes, (size_t)n, at);
         }
+        if (n == 0 && tree->live)
+            return 0; /* it shrank: its time has changed */
         if (n <= 0)
             return n == 0 ? -EIO : -errno;
         at += n;
@@ -460,22 +540,29 @@ static int copy_range(struct copytree *tree, int from, int to, off_t at, off_t e
     return 0;
 }
 
-static int copy_content(struct copytree *tree, int from, int to, off_t size, struct err *err) {
+static int copytree_copy_content(struct copytree *tree, int from, int to, off_t size, struct err *err) {
     if (size == 0)
         return 0;
     if (!tree->no_clone && ioctl(to, FICLONE, from) == 0) {
         tree->cloned = true;
         return 0;
     }
-    if (!tree->no_clone && !is_unsupported(errno))
+    if (!tree->no_clone && !copytree_is_unsupported(errno))
         return err_errno(err, errno, "the copy");
     tree->no_clone = true;
+    if (size <= SMALL_BYTES) { /* holes in it are not worth five calls */
+        ssize_t n = pread(from, tree->bytes, (size_t)size, 0);
+        if (n < 0 || pwrite(to, tree->bytes, (size_t)n, 0) != n || (n < size && !tree->live && ftruncate(to, size) < 0))
+            return err_errno(err, n < 0 || errno ? errno : EIO, "the copy");
+        tree->copied.bytes += (uint64_t)n;
+        return 0;
+    }
     if (ftruncate(to, size) < 0)
         return err_errno(err, errno, "the copy");
     off_t at = 0;
     while (at < size && (at = lseek(from, at, SEEK_DATA)) >= 0) {
         off_t end = lseek(from, at, SEEK_HOLE);
-        int r = end < 0 ? -errno : copy_range(tree, from, to, at, end < size ? end : size);
+        int r = end < 0 ? -errno : copytree_copy_range(tree, from, to, at, end < size ? end : size);
         if (r < 0)
             return err_errno(err, -r, "the copy");
         at = end;

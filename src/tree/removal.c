@@ -1,12 +1,12 @@
-/* Removing a tree of any depth and width. Called by backends when a box goes, and in the runner's workers by removals and
- * by moves between file systems. Invariant: the tree is hostile, and may change meanwhile: names are one component below an
- * open directory, and no link is followed.
+/* Removing a tree of any depth and width. Called by backends when a box is removed, and in the runner's workers by
+ * removals and by moves between file systems. Invariant: the tree is hostile, and may change during the work: names
+ * are one component below an open directory, and no link is followed.
  *
  * 1. Iterative: a stack of levels; only the deepest FDS_KEPT levels hold their descriptor open.
- * 2. Going up past those, ".." of the child is opened and must be the directory we came from (device and inode), so a
- *    directory moved away meanwhile is an error and never a way into another tree.
- * 3. A level remembers at most BATCH_BYTES of names of subdirectories; when they are done it is read again. What could
- *    not be removed ends the work, so reading again always makes progress. */
+ * 2. Going up past those, ".." of the child is opened and must be the directory we came from (device and inode), so
+ *    a directory that was moved away is an error and never a way into another tree.
+ * 3. A level remembers at most BATCH_BYTES of names of subdirectories; when they are done it is read again. An entry
+ *    that could not be removed ends the work, so reading again always makes progress. */
 #include "tree/removal.h"
 
 #include <dirent.h>
@@ -22,16 +22,16 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/dent.h"
+#include "tree/dent.h"
 #include "base/fd.h"
 #include "base/mem.h"
 
-/* Small trees are nobody's trouble. For large ones neither nice nor the idle class keeps a kernel that is not preempted,
- * and a disk that discards, from letting others wait for each removed file: so much work, then so long nothing. */
+/* Small trees delay no one. For large ones neither nice nor the idle class keeps a non-preemptible kernel and a
+ * discarding disk from delaying others for each removed file: so much work, then a pause. */
 enum { SMALL_ENTRIES = 1000, STEP_US = 1000, PAUSE_US = 2000 };
 enum { FDS_KEPT = 64, BATCH_BYTES = 4096, DENTS_BYTES = 128 << 10, RETRIES_MAX = 100 };
 
-struct level {
+struct removal_level {
     int fd; /* -1: closed, reached again by ".." */
     dev_t device;
     ino_t inode;
@@ -41,23 +41,23 @@ struct level {
 };
 
 struct removal {
-    struct level *levels;
+    struct removal_level *levels;
     size_t depth, cap;
     uint64_t count;
     const char *shown;
     char *dents;
-    bool ours;                /* nobody else writes */
+    bool ours;                /* no other process writes */
     dev_t device;             /* ours: what is on another is mounted there */
     const atomic_bool *hurry; /* NULL: no pauses */
     uint64_t step_us;         /* when this step began */
     unsigned retries;         /* directories found filled again, since the last removal */
 };
 
-static int level_push(struct removal *removal, int dirfd, const char *name, struct err *err);
-static int level_fill(struct removal *removal, struct level *level, struct err *err);
-static int level_up(struct removal *removal, struct err *err);
+static int removal_level_push(struct removal *removal, int dirfd, const char *name, struct err *err);
+static int removal_level_fill(struct removal *removal, struct removal_level *level, struct err *err);
+static int removal_level_up(struct removal *removal, struct err *err);
 static int removal_run(struct removal *removal, struct err *err);
-static void levels_drop(struct removal *removal);
+static void removal_levels_drop(struct removal *removal);
 
 static int removal_all(struct removal *removal, int dirfd, const char *name, struct err *err) {
     if (unlinkat(dirfd, name, 0) == 0) {
@@ -72,10 +72,10 @@ static int removal_all(struct removal *removal, int dirfd, const char *name, str
     err->code = 0;
     int r = 0;
     do {
-        r = level_push(removal, dirfd, name, err);
+        r = removal_level_push(removal, dirfd, name, err);
         if (r > 0)
             r = removal_run(removal, err);
-        levels_drop(removal);
+        removal_levels_drop(removal);
         if (r == 0 && unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
             r = -errno;
     } while ((r == -ENOTEMPTY || r == -EEXIST) && ++removal->retries < RETRIES_MAX && !err->code);
@@ -114,9 +114,9 @@ static void removal_count(struct removal *removal) {
     removal->step_us = clock_us();
 }
 
-static void levels_drop(struct removal *removal) {
+static void removal_levels_drop(struct removal *removal) {
     while (removal->depth > 0) {
-        struct level *level = &removal->levels[--removal->depth];
+        struct removal_level *level = &removal->levels[--removal->depth];
         fd_close(&level->fd);
         free(level->batch);
     }
@@ -125,18 +125,18 @@ static void levels_drop(struct removal *removal) {
 /* Empties the directory of the first level. */
 static int removal_run(struct removal *removal, struct err *err) {
     for (;;) {
-        struct level *level = &removal->levels[removal->depth - 1];
+        struct removal_level *level = &removal->levels[removal->depth - 1];
         if (!level->batch) {
-            int r = level_fill(removal, level, err);
+            int r = removal_level_fill(removal, level, err);
             if (r < 0)
                 return r;
         }
         if (level->at < level->batch_len) {
             const char *name = level->batch + level->at;
-            int r = level_push(removal, level->fd, name, err);
+            int r = removal_level_push(removal, level->fd, name, err);
             if (r < 0)
                 return r;
-            if (r == 0) /* gone meanwhile */
+            if (r == 0) /* gone by now */
                 level->at += strlen(name) + 1;
             continue;
         }
@@ -146,7 +146,7 @@ static int removal_run(struct removal *removal, struct err *err) {
             continue;
         if (removal->depth == 1)
             return 0;
-        int r = level_up(removal, err);
+        int r = removal_level_up(removal, err);
         if (r < 0)
             return r;
     }
@@ -154,7 +154,7 @@ static int removal_run(struct removal *removal, struct err *err) {
 
 /* A directory when it was read may be something else by now, put in its place: then that is removed. Descriptor, or
  * -errno; -ENOENT when nothing is left of the name. */
-static int open_or_unlink(int dirfd, const char *name) {
+static int removal_open_or_unlink(int dirfd, const char *name) {
     for (int tries = 0; tries < RETRIES_MAX; tries++) {
         int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
         if (fd >= 0 || (errno != ENOTDIR && errno != ELOOP))
@@ -168,7 +168,7 @@ static int open_or_unlink(int dirfd, const char *name) {
 }
 
 /* Entries of a directory without r, w or x could not be read or removed; root needs no such thing. */
-static int open_forced(int dirfd, const char *name) {
+static int removal_open_forced(int dirfd, const char *name) {
     char path[64];
     autofd closed = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     snprintf(path, sizeof path, "/proc/self/fd/%d", closed);
@@ -178,7 +178,7 @@ static int open_forced(int dirfd, const char *name) {
     return fd < 0 ? -errno : fd;
 }
 
-static int level_check(struct removal *removal, int fd, struct stat *ret_status) {
+static int removal_level_check(struct removal *removal, int fd, struct stat *ret_status) {
     if (fstat(fd, ret_status) < 0)
         return -errno;
     if (removal->depth == 0)
@@ -191,14 +191,14 @@ static int level_check(struct removal *removal, int fd, struct stat *ret_status)
 }
 
 /* 1: entered. 0: it is not there (any more). */
-static int level_push(struct removal *removal, int dirfd, const char *name, struct err *err) {
-    int fd = open_or_unlink(dirfd, name);
+static int removal_level_push(struct removal *removal, int dirfd, const char *name, struct err *err) {
+    int fd = removal_open_or_unlink(dirfd, name);
     if (fd == -EACCES && removal->ours)
-        fd = open_forced(dirfd, name);
+        fd = removal_open_forced(dirfd, name);
     if (fd == -ENOENT && (removal->ours || removal->depth > 0))
         return 0;
     struct stat status;
-    int r = fd < 0 ? fd : level_check(removal, fd, &status);
+    int r = fd < 0 ? fd : removal_level_check(removal, fd, &status);
     if (r < 0) {
         fd_close(&fd);
         return err_errno(err, -r, "'%s' below '%s'", name, removal->shown);
@@ -207,15 +207,16 @@ static int level_push(struct removal *removal, int dirfd, const char *name, stru
         removal->cap = removal->cap ? removal->cap * 2 : 64;
         removal->levels = xrealloc(removal->levels, removal->cap * sizeof *removal->levels);
     }
-    removal->levels[removal->depth++] = (struct level){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
+    removal->levels[removal->depth++] =
+        (struct removal_level){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
     if (removal->depth > FDS_KEPT)
         fd_close(&removal->levels[removal->depth - 1 - FDS_KEPT].fd);
     return 1;
 }
 
 /* Back in the parent; the emptied child goes. */
-static int level_up(struct removal *removal, struct err *err) {
-    struct level *child = &removal->levels[removal->depth - 1], *level = child - 1;
+static int removal_level_up(struct removal *removal, struct err *err) {
+    struct removal_level *child = &removal->levels[removal->depth - 1], *level = child - 1;
     if (level->fd < 0) {
         struct stat status;
         level->fd = openat(child->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
@@ -229,7 +230,7 @@ static int level_up(struct removal *removal, struct err *err) {
     const char *name = level->batch + level->at;
     if (unlinkat(level->fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
         if ((errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) && ++removal->retries < RETRIES_MAX)
-            return 0; /* somebody put something in or in its place, or an entry was skipped: once more */
+            return 0; /* an entry was added, replaced or skipped: once more */
         return err_errno(err, errno, "'%s' below '%s'", name, removal->shown);
     }
     removal_count(removal);
@@ -239,7 +240,8 @@ static int level_up(struct removal *removal, struct err *err) {
 }
 
 /* 1: removed or gone. 0: a directory, to be entered. */
-static int remove_entry(struct removal *removal, struct level *level, const struct dent *dent, struct err *err) {
+static int removal_remove_entry(struct removal *removal, struct removal_level *level, const struct dent *dent,
+                                struct err *err) {
     if (dent->type == DT_DIR)
         return 0;
     if (unlinkat(level->fd, dent->name, 0) == 0) {
@@ -254,12 +256,12 @@ static int remove_entry(struct removal *removal, struct level *level, const stru
 }
 
 /* A level keeps no more than its names: a tree may be as deep as its maker had patience. */
-static void level_keep(struct level *level, const char *names) {
+static void removal_level_keep(struct removal_level *level, const char *names) {
     level->batch = xmalloc(level->batch_len + 1);
     memcpy(level->batch, names, level->batch_len);
 }
 
-static int level_fill(struct removal *removal, struct level *level, struct err *err) {
+static int removal_level_fill(struct removal *removal, struct removal_level *level, struct err *err) {
     char names[BATCH_BYTES];
     level->batch_len = level->at = 0;
     level->read_all = false;
@@ -271,7 +273,7 @@ static int level_fill(struct removal *removal, struct level *level, struct err *
             return err_errno(err, errno, "a directory below '%s'", removal->shown);
         if (n == 0) {
             level->read_all = true;
-            level_keep(level, names);
+            removal_level_keep(level, names);
             return 0;
         }
         for (long at = 0; at < n;) {
@@ -279,12 +281,12 @@ static int level_fill(struct removal *removal, struct level *level, struct err *
             at += dent->size;
             if (dent_dots(dent->name))
                 continue;
-            int r = remove_entry(removal, level, dent, err);
+            int r = removal_remove_entry(removal, level, dent, err);
             size_t size = strlen(dent->name) + 1;
             if (r < 0)
                 return r;
             if (r == 0 && level->batch_len + size > BATCH_BYTES) {
-                level_keep(level, names);
+                removal_level_keep(level, names);
                 return 0;
             }
             if (r == 0) {

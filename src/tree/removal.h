@@ -1,5 +1,5 @@
-/* Removing a tree of any depth and width; no link is followed. For the runner, the backends and the engine of the command
- * line. */
+/* Removing a tree of any depth and width; no link is followed. For the runner, the backends and the engine of the
+ * command line. */
 #ifndef CUBBY_TREE_REMOVAL_H
 #define CUBBY_TREE_REMOVAL_H
 
@@ -8,11 +8,11 @@
 
 #include "base/err.h"
 
-/* dirfd/name and everything below it, with the rights that we have, while others may write there. `shown` names it in
- * errors; adds to *count what was removed. */
+/* Removes dirfd/name and everything below it, with our rights, while others may write there. `shown` names it in
+ * errors; adds the number of removed entries to *count. */
 int removal_shared(int dirfd, const char *name, const char *shown, uint64_t *count, struct err *err);
-/* A tree that nobody writes to any more: modes that are in the way are changed, and mounts are not entered (-EBUSY).
- * 0 or -errno; nothing there is 0. */
+/* A tree that no process writes to any more: modes that prevent it are changed, and mounts are not entered (-EBUSY).
+ * 0 or -errno; a missing tree is 0. */
 int removal_tree(int dirfd, const char *name);
 /* The same in small steps with pauses between them, until *hurry. */
 int removal_tree_gently(int dirfd, const char *name, const atomic_bool *hurry);

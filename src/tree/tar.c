@@ -1,6 +1,6 @@
-/* Tar streams. Called by the runner's tar ops, and by the daemon for skills. Invariant: a stream that is read is hostile:
- * every number is bounded before it is used, and a stream that is written holds what its heads say, whatever files do
- * meanwhile. */
+/* Tar streams. Called by the runner's tar ops, and by the daemon for skills. Invariant: a stream that is read is
+ * hostile: every number is bounded before it is used; and the content of a written stream matches its heads, even if
+ * files change. */
 #include "tree/tar.h"
 
 #include <errno.h>
@@ -13,11 +13,11 @@
 
 /* ---- in ---- */
 
-static bool extends(char type) {
+static bool tar_extends(char type) {
     return type == TAR_PAX || type == TAR_PAX_GLOBAL || type == TAR_LONG_NAME || type == TAR_LONG_LINK;
 }
 
-static int in_head(struct tar_in *in, struct err *err) {
+static int tar_in_head(struct tar_in *in, struct err *err) {
     bool zero = false;
     const char *wrong = tar_parse(in->block, &in->entry, &zero);
     if (wrong)
@@ -28,7 +28,7 @@ static int in_head(struct tar_in *in, struct err *err) {
     in->inside = true;
     in->left = in->entry.size;
     in->padding = (size_t)tar_padding(in->left);
-    if (!extends(in->entry.type))
+    if (!tar_extends(in->entry.type))
         return in->sink->begin(in->user, &in->entry, err);
     if (in->left > TAR_EXTENSION_BYTES)
         return in->sink->wrong(in->user, "its extended head is too large", err);
@@ -37,7 +37,7 @@ static int in_head(struct tar_in *in, struct err *err) {
     return 0;
 }
 
-static int in_content(struct tar_in *in, const uint8_t *data, size_t len, struct err *err) {
+static int tree_tar_in_content(struct tar_in *in, const uint8_t *data, size_t len, struct err *err) {
     in->left -= len;
     if (!in->extension)
         return in->sink->content ? in->sink->content(in->user, data, len, err) : 0;
@@ -46,7 +46,7 @@ static int in_content(struct tar_in *in, const uint8_t *data, size_t len, struct
     return 0;
 }
 
-static int in_end(struct tar_in *in, struct err *err) {
+static int tree_tar_in_end(struct tar_in *in, struct err *err) {
     in->inside = false;
     if (!in->extension) {
         int r = in->sink->end ? in->sink->end(in->user, err) : 0;
@@ -59,40 +59,32 @@ static int in_end(struct tar_in *in, struct err *err) {
     return wrong ? in->sink->wrong(in->user, wrong, err) : 0;
 }
 
-static size_t least(uint64_t a, size_t b) {
+static size_t tar_least(uint64_t a, size_t b) {
     return a < b ? (size_t)a : b;
-}
-
-/* One step; how many bytes it took. */
-static int in_step(struct tar_in *in, const uint8_t *data, size_t len, size_t *ret_used, struct err *err) {
-    int r = 0;
-    size_t n;
-    if (in->ended) {
-        n = len;
-    } else if (!in->inside) {
-        n = least(TAR_BLOCK_BYTES - in->block_len, len);
-        memcpy(in->block + in->block_len, data, n);
-        in->block_len += n;
-        if (in->block_len == TAR_BLOCK_BYTES) {
-            in->block_len = 0;
-            r = in_head(in, err);
-        }
-    } else if (in->left > 0) {
-        n = least(in->left, len);
-        r = in_content(in, data, n, err);
-    } else {
-        n = least(in->padding, len);
-        in->padding -= n;
-    }
-    if (r == 0 && in->inside && in->left == 0 && in->padding == 0)
-        r = in_end(in, err);
-    *ret_used = n;
-    return r;
 }
 
 int tar_in_feed(struct tar_in *in, const uint8_t *data, size_t len, struct err *err) {
     for (size_t used; len > 0; data += used, len -= used) {
-        int r = in_step(in, data, len, &used, err);
+        int r = 0;
+        if (in->ended) {
+            used = len;
+        } else if (!in->inside) {
+            used = tar_least(TAR_BLOCK_BYTES - in->block_len, len);
+            memcpy(in->block + in->block_len, data, used);
+            in->block_len += used;
+            if (in->block_len == TAR_BLOCK_BYTES) {
+                in->block_len = 0;
+                r = tar_in_head(in, err);
+            }
+        } else if (in->left > 0) {
+            used = tar_least(in->left, len);
+            r = tree_tar_in_content(in, data, used, err);
+        } else {
+            used = tar_least(in->padding, len);
+            in->padding -= used;
+        }
+        if (r == 0 && in->inside && in->left == 0 && in->padding == 0)
+            r = tree_tar_in_end(in, err);
         if (r < 0)
             return r;
     }
@@ -101,7 +93,7 @@ int tar_in_feed(struct tar_in *in, const uint8_t *data, size_t len, struct err *
 
 int tar_in_skip(struct tar_in *in, uint64_t *ret_bytes, struct err *err) {
     *ret_bytes = in->inside && !in->extension ? in->left + in->padding : 0;
-    return *ret_bytes ? in_end(in, err) : 0;
+    return *ret_bytes ? tree_tar_in_end(in, err) : 0;
 }
 
 void tar_in_done(struct tar_in *in) {
@@ -111,16 +103,16 @@ void tar_in_done(struct tar_in *in) {
 
 /* ---- out ---- */
 
-static int out_flush(struct tar_out *out, struct err *err) {
+static int tar_out_flush(struct tar_out *out, struct err *err) {
     size_t len = out->held;
     out->held = 0;
     return len ? out->put(out->user, out->data, len, err) : 0;
 }
 
 /* data NULL: zeros. */
-static int out_bytes(struct tar_out *out, const void *data, uint64_t len, struct err *err) {
+static int tar_out_bytes(struct tar_out *out, const void *data, uint64_t len, struct err *err) {
     while (len > 0) {
-        size_t n = least(len, out->size - out->held);
+        size_t n = tar_least(len, out->size - out->held);
         if (data) {
             memcpy(out->data + out->held, data, n);
             data = (const uint8_t *)data + n;
@@ -129,7 +121,7 @@ static int out_bytes(struct tar_out *out, const void *data, uint64_t len, struct
         }
         out->held += n;
         len -= n;
-        int r = out->held == out->size ? out_flush(out, err) : 0;
+        int r = out->held == out->size ? tar_out_flush(out, err) : 0;
         if (r < 0)
             return r;
     }
@@ -138,13 +130,13 @@ static int out_bytes(struct tar_out *out, const void *data, uint64_t len, struct
 
 int tar_out_head(struct tar_out *out, const struct tar_entry *entry, uint32_t uid, uint32_t gid, struct err *err) {
     uint8_t head[TAR_HEAD_BYTES];
-    return out_bytes(out, head, tar_format(head, entry, uid, gid), err);
+    return tar_out_bytes(out, head, tar_format(head, entry, uid, gid), err);
 }
 
 int tar_out_content(struct tar_out *out, int fd, uint64_t size, struct err *err) {
     uint64_t left = size;
     while (left > 0) {
-        ssize_t n = read(fd, out->data + out->held, least(left, out->size - out->held));
+        ssize_t n = read(fd, out->data + out->held, tar_least(left, out->size - out->held));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0 && out->exact)
@@ -153,11 +145,11 @@ int tar_out_content(struct tar_out *out, int fd, uint64_t size, struct err *err)
             break;
         left -= (uint64_t)n;
         out->held += (size_t)n;
-        int r = out->held == out->size ? out_flush(out, err) : 0;
+        int r = out->held == out->size ? tar_out_flush(out, err) : 0;
         if (r < 0)
             return r;
     }
-    return out_bytes(out, NULL, left + tar_padding(size), err);
+    return tar_out_bytes(out, NULL, left + tar_padding(size), err);
 }
 
 int tar_out_plain(struct tar_out *out, char kind, const char *name, int fd, uint64_t size, struct err *err) {
@@ -170,6 +162,6 @@ int tar_out_plain(struct tar_out *out, char kind, const char *name, int fd, uint
 }
 
 int tar_out_end(struct tar_out *out, struct err *err) {
-    int r = out_bytes(out, NULL, (uint64_t)2 * TAR_BLOCK_BYTES, err);
-    return r < 0 ? r : out_flush(out, err);
+    int r = tar_out_bytes(out, NULL, (uint64_t)2 * TAR_BLOCK_BYTES, err);
+    return r < 0 ? r : tar_out_flush(out, err);
 }

@@ -1,4 +1,4 @@
-/* Tar streams: bytes as they come into entries, and entries into bytes. What an entry becomes is the caller's affair. */
+/* Tar streams: bytes into entries, and entries into bytes. The caller decides what an entry becomes. */
 #ifndef CUBBY_TREE_TAR_H
 #define CUBBY_TREE_TAR_H
 
@@ -18,14 +18,14 @@ struct tar_sink {
 struct tar_in {
     const struct tar_sink *sink;
     void *user;
-    struct tar_entry entry; /* what is being read */
+    struct tar_entry entry; /* the part being read */
     bool inside;            /* an entry or an extension that is not whole yet */
-    bool ended;             /* the end mark came: what follows is padding */
+    bool ended;             /* the end mark was read: padding follows */
     /* private */
     uint8_t block[TAR_BLOCK_BYTES]; /* a head that is not whole yet */
     size_t block_len;
     uint64_t left;  /* of the content */
-    size_t padding; /* behind it */
+    size_t padding; /* after it */
     char *extension;
     size_t extension_len;
 };
@@ -40,13 +40,13 @@ void tar_in_done(struct tar_in *in);
 struct tar_out {
     int (*put)(void *user, const uint8_t *data, size_t len, struct err *err);
     void *user;
-    uint8_t *data; /* the caller's: what is not put yet */
+    uint8_t *data; /* the caller's: bytes not put yet */
     size_t size, held;
     bool exact; /* a file that is shorter than its head says is an error; else it is filled with zeros */
 };
 int tar_out_head(struct tar_out *out, const struct tar_entry *entry, uint32_t uid, uint32_t gid, struct err *err);
-int tar_out_content(struct tar_out *out, int fd, uint64_t size, struct err *err); /* one that grew is cut */
-/* An entry of nobody's and of no time, by its kind: 'd', 'f' or 'x'. fd, size: its content; -1, 0: none. */
+int tar_out_content(struct tar_out *out, int fd, uint64_t size, struct err *err); /* a file that grew is cut */
+/* An entry without owner and time, by its kind: 'd', 'f' or 'x'. fd, size: its content; -1, 0: none. */
 int tar_out_plain(struct tar_out *out, char kind, const char *name, int fd, uint64_t size, struct err *err);
 int tar_out_end(struct tar_out *out, struct err *err); /* the end mark; all is put then */
 

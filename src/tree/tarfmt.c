@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-struct head { /* one block */
+struct tarfmt_head { /* one block */
     char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[100], magic[6], version[2];
     char user[32], group[32], major[8], minor[8], prefix[155], unused[12];
 };
-_Static_assert(sizeof(struct head) == TAR_BLOCK_BYTES, "a head is one block");
+_Static_assert(sizeof(struct tarfmt_head) == TAR_BLOCK_BYTES, "a head is one block");
 
 /* Octal text, or base 256 where the first bit is set. False: neither, or out of range. */
-static bool get_number(const char *field, size_t len, uint64_t *ret_value) {
+static bool tarfmt_get_number(const char *field, size_t len, uint64_t *ret_value) {
     const uint8_t *at = (const uint8_t *)field, *end = at + len;
     uint64_t value = 0;
     if (*at & 0x80) {
@@ -37,14 +37,14 @@ static bool get_number(const char *field, size_t len, uint64_t *ret_value) {
     return true;
 }
 
-static uint32_t checksum(const uint8_t block[TAR_BLOCK_BYTES]) {
+static uint32_t tarfmt_checksum(const uint8_t block[TAR_BLOCK_BYTES]) {
     uint32_t sum = 0;
     for (size_t i = 0; i < TAR_BLOCK_BYTES; i++)
-        sum += i >= offsetof(struct head, checksum) && i < offsetof(struct head, type) ? ' ' : block[i];
+        sum += i >= offsetof(struct tarfmt_head, checksum) && i < offsetof(struct tarfmt_head, type) ? ' ' : block[i];
     return sum;
 }
 
-static void get_names(const struct head *head, struct tar_entry *entry) {
+static void tarfmt_get_names(const struct tarfmt_head *head, struct tar_entry *entry) {
     if (!entry->has_name) {
         size_t prefix = memcmp(head->magic, "ustar\0", 6) == 0 ? strnlen(head->prefix, sizeof head->prefix) : 0;
         snprintf(entry->name, sizeof entry->name, "%.*s%s%.*s", (int)prefix, head->prefix, prefix ? "/" : "",
@@ -56,18 +56,18 @@ static void get_names(const struct head *head, struct tar_entry *entry) {
 
 const char *tar_parse(const uint8_t block[TAR_BLOCK_BYTES], struct tar_entry *entry, bool *ret_zero) {
     static const uint8_t zero[TAR_BLOCK_BYTES];
-    struct head head;
+    struct tarfmt_head head;
     memcpy(&head, block, sizeof head);
     *ret_zero = memcmp(block, zero, sizeof zero) == 0;
     if (*ret_zero)
         return NULL;
     uint64_t sum, mode, size, mtime;
-    if (!get_number(head.checksum, sizeof head.checksum, &sum) || sum != checksum(block))
+    if (!tarfmt_get_number(head.checksum, sizeof head.checksum, &sum) || sum != tarfmt_checksum(block))
         return "this is not a tar archive, or it is damaged (wrong checksum)";
-    if (!get_number(head.mode, sizeof head.mode, &mode) || !get_number(head.size, sizeof head.size, &size) ||
-        size > INT64_MAX)
+    if (!tarfmt_get_number(head.mode, sizeof head.mode, &mode) ||
+        !tarfmt_get_number(head.size, sizeof head.size, &size) || size > INT64_MAX)
         return "a number in its head is malformed";
-    if (!get_number(head.mtime, sizeof head.mtime, &mtime) || mtime > INT64_MAX / 2)
+    if (!tarfmt_get_number(head.mtime, sizeof head.mtime, &mtime) || mtime > INT64_MAX / 2)
         mtime = 0;
     entry->type = head.type == 0 || head.type == '7' ? TAR_FILE : head.type;
     entry->mode = (uint32_t)mode & 07777;
@@ -77,7 +77,7 @@ const char *tar_parse(const uint8_t block[TAR_BLOCK_BYTES], struct tar_entry *en
     if (!entry->has_mtime)
         entry->mtime = (int64_t)mtime;
     if (!extension)
-        get_names(&head, entry);
+        tarfmt_get_names(&head, entry);
     /* Old archives mark directories by a slash alone. */
     if (entry->type == TAR_FILE && !extension && entry->name[0] && entry->name[strlen(entry->name) - 1] == '/')
         entry->type = TAR_DIR;
@@ -89,7 +89,7 @@ void tar_reset(struct tar_entry *entry) {
     entry->name[0] = entry->link[0] = 0;
 }
 
-static const char *set_name(char out[TAR_NAME_BYTES], bool *has, const char *data, size_t len) {
+static const char *tarfmt_set_name(char out[TAR_NAME_BYTES], bool *has, const char *data, size_t len) {
     if (len >= TAR_NAME_BYTES)
         return "a name is too long";
     if (memchr(data, 0, len))
@@ -100,7 +100,7 @@ static const char *set_name(char out[TAR_NAME_BYTES], bool *has, const char *dat
     return NULL;
 }
 
-static bool get_decimal(const char *text, size_t len, uint64_t *ret_value) {
+static bool tarfmt_get_decimal(const char *text, size_t len, uint64_t *ret_value) {
     uint64_t value = 0;
     if (len == 0 || len > 18)
         return false;
@@ -113,22 +113,23 @@ static bool get_decimal(const char *text, size_t len, uint64_t *ret_value) {
     return true;
 }
 
-static const char *pax_record(struct tar_entry *entry, const char *key, size_t key_len, const char *value, size_t len) {
+static const char *tarfmt_pax_record(struct tar_entry *entry, const char *key, size_t key_len, const char *value,
+                                     size_t len) {
 #define IS(word) (key_len == sizeof(word) - 1 && memcmp(key, word, key_len) == 0)
     uint64_t number;
     if (IS("path"))
-        return set_name(entry->name, &entry->has_name, value, len);
+        return tarfmt_set_name(entry->name, &entry->has_name, value, len);
     if (IS("linkpath"))
-        return set_name(entry->link, &entry->has_link, value, len);
+        return tarfmt_set_name(entry->link, &entry->has_link, value, len);
     if (IS("size")) {
-        if (!get_decimal(value, len, &number))
+        if (!tarfmt_get_decimal(value, len, &number))
             return "its pax size is malformed";
         entry->size = number;
         entry->has_size = true;
     }
     if (IS("mtime")) {
         const char *dot = memchr(value, '.', len);
-        if (get_decimal(value, dot ? (size_t)(dot - value) : len, &number)) {
+        if (tarfmt_get_decimal(value, dot ? (size_t)(dot - value) : len, &number)) {
             entry->mtime = (int64_t)number;
             entry->has_mtime = true;
         }
@@ -140,18 +141,18 @@ static const char *pax_record(struct tar_entry *entry, const char *key, size_t k
 }
 
 /* "LENGTH KEY=VALUE\n", LENGTH counting the whole record. */
-static const char *pax_parse(struct tar_entry *entry, const char *data, size_t len) {
+static const char *tarfmt_pax_parse(struct tar_entry *entry, const char *data, size_t len) {
     static const char *const malformed = "its pax head is malformed";
     while (len > 0) {
         const char *space = memchr(data, ' ', len < 20 ? len : 20);
         uint64_t record;
-        if (!space || !get_decimal(data, (size_t)(space - data), &record) || record > len ||
+        if (!space || !tarfmt_get_decimal(data, (size_t)(space - data), &record) || record > len ||
             record < (size_t)(space - data) + 3 || data[record - 1] != '\n')
             return malformed;
         const char *key = space + 1, *end = data + record - 1, *equals = memchr(key, '=', (size_t)(end - key));
         if (!equals)
             return malformed;
-        const char *why = pax_record(entry, key, (size_t)(equals - key), equals + 1, (size_t)(end - equals - 1));
+        const char *why = tarfmt_pax_record(entry, key, (size_t)(equals - key), equals + 1, (size_t)(end - equals - 1));
         if (why)
             return why;
         data += record;
@@ -162,10 +163,10 @@ static const char *pax_parse(struct tar_entry *entry, const char *data, size_t l
 
 const char *tar_extend(struct tar_entry *entry, char type, const char *data, size_t len) {
     if (type == TAR_LONG_NAME)
-        return set_name(entry->name, &entry->has_name, data, strnlen(data, len));
+        return tarfmt_set_name(entry->name, &entry->has_name, data, strnlen(data, len));
     if (type == TAR_LONG_LINK)
-        return set_name(entry->link, &entry->has_link, data, strnlen(data, len));
-    return type == TAR_PAX ? pax_parse(entry, data, len) : NULL; /* global heads say nothing we use */
+        return tarfmt_set_name(entry->link, &entry->has_link, data, strnlen(data, len));
+    return type == TAR_PAX ? tarfmt_pax_parse(entry, data, len) : NULL; /* global heads say nothing we use */
 }
 
 const char *tar_safe_name(char *name, const char **ret_why) {
@@ -195,7 +196,7 @@ const char *tar_safe_name(char *name, const char **ret_why) {
 
 /* ---- writing ---- */
 
-static void put_octal(char *field, size_t len, uint64_t value) {
+static void tarfmt_put_octal(char *field, size_t len, uint64_t value) {
     field[--len] = 0;
     while (len > 0) {
         field[--len] = (char)('0' + (value & 7));
@@ -203,28 +204,28 @@ static void put_octal(char *field, size_t len, uint64_t value) {
     }
 }
 
-static void put_head(uint8_t out[TAR_BLOCK_BYTES], char type, const char *name, const char *link, uint64_t size,
-                     uint32_t mode, int64_t mtime, uint32_t uid, uint32_t gid) {
-    struct head head;
+static void tarfmt_put_head(uint8_t out[TAR_BLOCK_BYTES], char type, const char *name, const char *link, uint64_t size,
+                            uint32_t mode, int64_t mtime, uint32_t uid, uint32_t gid) {
+    struct tarfmt_head head;
     memset(&head, 0, sizeof head);
     size_t name_len = strlen(name), link_len = strlen(link);
     memcpy(head.name, name, name_len < sizeof head.name ? name_len : sizeof head.name);
     memcpy(head.link, link, link_len < sizeof head.link ? link_len : sizeof head.link);
-    put_octal(head.mode, sizeof head.mode, mode);
-    put_octal(head.uid, sizeof head.uid, uid <= 07777777 ? uid : 0);
-    put_octal(head.gid, sizeof head.gid, gid <= 07777777 ? gid : 0);
-    put_octal(head.size, sizeof head.size, size <= 077777777777ull ? size : 0);
-    put_octal(head.mtime, sizeof head.mtime, mtime > 0 && mtime <= 077777777777ll ? (uint64_t)mtime : 0);
+    tarfmt_put_octal(head.mode, sizeof head.mode, mode);
+    tarfmt_put_octal(head.uid, sizeof head.uid, uid <= 07777777 ? uid : 0);
+    tarfmt_put_octal(head.gid, sizeof head.gid, gid <= 07777777 ? gid : 0);
+    tarfmt_put_octal(head.size, sizeof head.size, size <= 077777777777ull ? size : 0);
+    tarfmt_put_octal(head.mtime, sizeof head.mtime, mtime > 0 && mtime <= 077777777777ll ? (uint64_t)mtime : 0);
     head.type = type;
     memcpy(head.magic, "ustar", 6);
     memcpy(head.version, "00", 2);
     memcpy(out, &head, sizeof head);
-    put_octal((char *)out + offsetof(struct head, checksum), 7, checksum(out));
-    out[offsetof(struct head, checksum) + 7] = ' ';
+    tarfmt_put_octal((char *)out + offsetof(struct tarfmt_head, checksum), 7, tarfmt_checksum(out));
+    out[offsetof(struct tarfmt_head, checksum) + 7] = ' ';
 }
 
 /* Appends a record; its length counts its own digits. */
-static size_t put_record(char *out, size_t at, size_t size, const char *key, const char *value) {
+static size_t tarfmt_put_record(char *out, size_t at, size_t size, const char *key, const char *value) {
     size_t body = strlen(key) + strlen(value) + 3, len = body + 1;
     char digits[24];
     while ((size_t)snprintf(digits, sizeof digits, "%zu", len) + body != len)
@@ -236,21 +237,22 @@ size_t tar_format(uint8_t out[TAR_HEAD_BYTES], const struct tar_entry *entry, ui
     char records[2 * TAR_NAME_BYTES + TAR_BLOCK_BYTES];
     size_t len = 0, used = 0;
     if (strlen(entry->name) > 100)
-        len = put_record(records, len, sizeof records, "path", entry->name);
+        len = tarfmt_put_record(records, len, sizeof records, "path", entry->name);
     if (strlen(entry->link) > 100)
-        len = put_record(records, len, sizeof records, "linkpath", entry->link);
+        len = tarfmt_put_record(records, len, sizeof records, "linkpath", entry->link);
     if (entry->size > 077777777777ull) {
         char digits[24];
         snprintf(digits, sizeof digits, "%llu", (unsigned long long)entry->size);
-        len = put_record(records, len, sizeof records, "size", digits);
+        len = tarfmt_put_record(records, len, sizeof records, "size", digits);
     }
     if (len > 0) {
         size_t padded = len + tar_padding(len);
-        put_head(out, TAR_PAX, "pax", "", len, 0644, entry->mtime, 0, 0);
+        tarfmt_put_head(out, TAR_PAX, "pax", "", len, 0644, entry->mtime, 0, 0);
         memset(out + TAR_BLOCK_BYTES, 0, padded);
         memcpy(out + TAR_BLOCK_BYTES, records, len);
         used = TAR_BLOCK_BYTES + padded;
     }
-    put_head(out + used, entry->type, entry->name, entry->link, entry->size, entry->mode, entry->mtime, uid, gid);
+    tarfmt_put_head(out + used, entry->type, entry->name, entry->link, entry->size, entry->mode, entry->mtime, uid,
+                    gid);
     return used + TAR_BLOCK_BYTES;
 }

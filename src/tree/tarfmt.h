@@ -1,5 +1,5 @@
-/* The tar format as bytes: heads of 512-byte blocks, pax records, GNU long names. No I/O; depends on libc alone, so that
- * it is unit-tested and fuzzed on the host. */
+/* The tar format as bytes: heads of 512-byte blocks, pax records, GNU long names. No I/O; depends on libc alone, so
+ * that it is unit-tested and fuzzed on the host. */
 #ifndef CUBBY_BASE_TARFMT_H
 #define CUBBY_BASE_TARFMT_H
 
@@ -29,11 +29,12 @@ struct tar_entry {
     uint64_t size;
     uint32_t mode;
     int64_t mtime;
-    bool has_name, has_link, has_size, has_mtime; /* set by an extension: the head behind it does not count */
+    bool has_name, has_link, has_size, has_mtime; /* set by an extension: the value of the head after it does not
+                                                   * count */
 };
 
-/* Reads a head into entry, keeping what extensions set. NULL, or what is wrong (a static text).
- * *ret_zero: the block is empty: the end of the archive. */
+/* Reads a head into entry, keeping values set by extensions. NULL, or the error (a static text). *ret_zero: the
+ * block is empty: the end of the archive. */
 const char *tar_parse(const uint8_t block[TAR_BLOCK_BYTES], struct tar_entry *entry, bool *ret_zero);
 /* The content of a pax head, a long name or a long link, for the entry to come. */
 const char *tar_extend(struct tar_entry *entry, char type, const char *data, size_t len);

@@ -1,6 +1,6 @@
-/* The walk over a tree on this machine. Called by backends for what lies of a container here, and by skills. Invariant: the
- * tree is hostile, and may change under the walk: names are one component below an open directory, no link is followed, and
- * going up must arrive at the directory that was left, by device and inode. */
+/* The walk over a tree on this machine. Called by backends for what lies of a container here, and by skills.
+ * Invariant: the tree is hostile, and may change under the walk: names are one component below an open directory, no
+ * link is followed, and going up must arrive at the directory that was left, by device and inode. */
 #include "tree/treewalk.h"
 
 #include <dirent.h>
@@ -14,26 +14,26 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/dent.h"
+#include "tree/dent.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
 
 enum { DENTS_BYTES = 16384 };
 
-struct level {
+struct treewalk_level {
     dev_t device;
     ino_t inode;
-    int64_t offset; /* where it goes on */
+    int64_t offset; /* where it continues */
     size_t path_len;
     char **names; /* own: of the directory, sorted; NULL: not read yet */
     size_t count, cap, at;
 };
 
-struct walk {
+struct treewalk_walk {
     int fd; /* the directory that is being read */
     bool own;
-    struct level here, *levels; /* levels: those above */
+    struct treewalk_level here, *levels; /* levels: those above */
     size_t depth, cap;
     char path[LIMIT_PATH_BYTES + 1]; /* here.path_len: of the directory with its slash; more than fits: not known */
     char dents[DENTS_BYTES];
@@ -42,13 +42,13 @@ struct walk {
     void *user;
 };
 
-static int moved(struct err *err) {
+static int treewalk_moved(struct err *err) {
     return err_set(err, ERR_BUSY, "directories are being moved");
 }
 
 /* ---- names ---- */
 
-static int read_on(struct walk *walk, struct err *err) {
+static int treewalk_read_on(struct treewalk_walk *walk, struct err *err) {
     long n = syscall(SYS_getdents64, walk->fd, walk->dents, DENTS_BYTES);
     if (n < 0)
         return err_errno(err, errno, "a directory");
@@ -58,9 +58,9 @@ static int read_on(struct walk *walk, struct err *err) {
 }
 
 /* The next name as it was read; NULL and *ret_r: the end, or what failed. */
-static const char *name_read(struct walk *walk, int *ret_r, struct err *err) {
+static const char *treewalk_name_read(struct treewalk_walk *walk, int *ret_r, struct err *err) {
     for (;;) {
-        *ret_r = walk->dents_at < walk->dents_len ? 1 : read_on(walk, err);
+        *ret_r = walk->dents_at < walk->dents_len ? 1 : treewalk_read_on(walk, err);
         if (*ret_r <= 0)
             return NULL;
         const struct dent *dent = (const void *)(walk->dents + walk->dents_at);
@@ -71,26 +71,26 @@ static const char *name_read(struct walk *walk, int *ret_r, struct err *err) {
     }
 }
 
-static int by_bytes(const void *a, const void *b) {
+static int treewalk_by_bytes(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static const char *name_sorted(struct walk *walk, int *ret_r, struct err *err) {
-    struct level *here = &walk->here;
+static const char *treewalk_name_sorted(struct treewalk_walk *walk, int *ret_r, struct err *err) {
+    struct treewalk_level *here = &walk->here;
     *ret_r = 0;
     if (!here->names) {
         here->names = xcalloc(here->cap = 16, sizeof *here->names);
-        for (const char *name; (name = name_read(walk, ret_r, err));) {
+        for (const char *name; (name = treewalk_name_read(walk, ret_r, err));) {
             if (here->count == here->cap)
                 here->names = xrealloc(here->names, (here->cap *= 2) * sizeof *here->names);
             here->names[here->count++] = xstrdup(name);
         }
-        qsort(here->names, here->count, sizeof *here->names, by_bytes);
+        qsort(here->names, here->count, sizeof *here->names, treewalk_by_bytes);
     }
     return *ret_r < 0 || here->at == here->count ? NULL : here->names[here->at++];
 }
 
-static void names_free(struct level *level) {
+static void treewalk_names_free(struct treewalk_level *level) {
     for (size_t i = 0; i < level->count; i++)
         free(level->names[i]);
     free(level->names);
@@ -98,15 +98,15 @@ static void names_free(struct level *level) {
 
 /* ---- down and up ---- */
 
-static int go_down(struct walk *walk, const char *name, const struct stat *status, struct err *err) {
+static int treewalk_go_down(struct treewalk_walk *walk, const char *name, const struct stat *status, struct err *err) {
     autofd next = openat(walk->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat opened, here;
     if (next < 0 && !walk->own && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
-        return 0; /* gone meanwhile */
+        return 0; /* gone by now */
     if (next < 0 || fstat(next, &opened) < 0 || fstat(walk->fd, &here) < 0)
         return err_errno(err, errno, "a directory '%.100s'", name);
     if (opened.st_ino != status->st_ino || opened.st_dev != status->st_dev)
-        return moved(err);
+        return treewalk_moved(err);
     if (walk->depth == walk->cap) {
         walk->cap = walk->cap ? 2 * walk->cap : 32;
         walk->levels = xrealloc(walk->levels, walk->cap * sizeof *walk->levels);
@@ -119,24 +119,24 @@ static int go_down(struct walk *walk, const char *name, const struct stat *statu
         memcpy(walk->path + at, name, len);
         walk->path[at + len] = '/';
     }
-    walk->here = (struct level){.path_len = at + len + 1};
+    walk->here = (struct treewalk_level){.path_len = at + len + 1};
     walk->dents_len = walk->dents_at = 0;
     fd_close(&walk->fd);
     walk->fd = fd_take(&next);
     return 0;
 }
 
-static int go_up(struct walk *walk, struct err *err) {
-    const struct level *level = &walk->levels[walk->depth - 1];
+static int treewalk_go_up(struct treewalk_walk *walk, struct err *err) {
+    const struct treewalk_level *level = &walk->levels[walk->depth - 1];
     struct stat status;
     autofd above = openat(walk->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (above < 0 || fstat(above, &status) < 0)
         return err_errno(err, errno, "a directory above");
     if (status.st_dev != level->device || status.st_ino != level->inode)
-        return moved(err);
+        return treewalk_moved(err);
     if (!walk->own && lseek(above, level->offset, SEEK_SET) < 0)
         return err_errno(err, errno, "a directory above");
-    names_free(&walk->here);
+    treewalk_names_free(&walk->here);
     walk->here = *level;
     walk->depth--;
     walk->dents_len = walk->dents_at = 0;
@@ -145,11 +145,11 @@ static int go_up(struct walk *walk, struct err *err) {
     return 0;
 }
 
-static char kind_of(mode_t mode) {
+static char treewalk_kind_of(mode_t mode) {
     return S_ISDIR(mode) ? 'd' : S_ISREG(mode) && (mode & 0111) ? 'x' : S_ISREG(mode) ? 'f' : S_ISLNK(mode) ? 'l' : 0;
 }
 
-static int meet(struct walk *walk, const char *name, struct err *err) {
+static int treewalk_meet(struct treewalk_walk *walk, const char *name, struct err *err) {
     struct tree_entry entry = {.dir = walk->fd, .name = name};
     size_t len = strlen(name), at = walk->here.path_len;
     if (at + len <= LIMIT_PATH_BYTES) {
@@ -160,42 +160,43 @@ static int meet(struct walk *walk, const char *name, struct err *err) {
         return err_set(err, ERR_TOO_LARGE, "'%.200s' is too deep", walk->path);
     if (fstatat(walk->fd, name, &entry.status, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT && !walk->own ? 0 : err_errno(err, errno, "'%.200s'", name);
-    entry.kind = kind_of(entry.status.st_mode);
+    entry.kind = treewalk_kind_of(entry.status.st_mode);
     int r = walk->each(walk->user, &entry, err);
-    return r == TREE_DESCEND && entry.kind == 'd' ? go_down(walk, name, &entry.status, err) : r < 0 ? r : 0;
+    return r == TREE_DESCEND && entry.kind == 'd' ? treewalk_go_down(walk, name, &entry.status, err) : r < 0 ? r : 0;
 }
 
-static int walk_run(struct walk *walk, struct err *err) {
+static int treewalk_walk_run(struct treewalk_walk *walk, struct err *err) {
     for (;;) {
         int r;
-        const char *next = walk->own ? name_sorted(walk, &r, err) : name_read(walk, &r, err);
+        const char *next = walk->own ? treewalk_name_sorted(walk, &r, err) : treewalk_name_read(walk, &r, err);
         if (next) {
             char name[NAME_MAX + 1]; /* what was read goes with the directory */
             strncpy(name, next, NAME_MAX);
             name[NAME_MAX] = 0;
-            r = meet(walk, name, err);
+            r = treewalk_meet(walk, name, err);
         } else if (r == 0 && walk->depth == 0) {
             return 0;
         } else if (r == 0) {
-            r = go_up(walk, err);
+            r = treewalk_go_up(walk, err);
         }
         if (r < 0)
             return r;
     }
 }
 
-static int walk_all(bool own, int top, int (*each)(void *user, const struct tree_entry *entry, struct err *err),
-                    void *user, struct err *err) {
-    struct walk *walk = xcalloc(1, sizeof *walk);
+static int treewalk_walk_all(bool own, int top,
+                             int (*each)(void *user, const struct tree_entry *entry, struct err *err), void *user,
+                             struct err *err) {
+    struct treewalk_walk *walk = xcalloc(1, sizeof *walk);
     walk->own = own;
     walk->each = each;
     walk->user = user;
     walk->fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = walk->fd < 0 ? err_errno(err, errno, "the tree") : walk_run(walk, err);
+    int r = walk->fd < 0 ? err_errno(err, errno, "the tree") : treewalk_walk_run(walk, err);
     fd_close(&walk->fd);
-    names_free(&walk->here);
+    treewalk_names_free(&walk->here);
     while (walk->depth > 0)
-        names_free(&walk->levels[--walk->depth]);
+        treewalk_names_free(&walk->levels[--walk->depth]);
     free(walk->levels);
     free(walk);
     return r;
@@ -203,10 +204,10 @@ static int walk_all(bool own, int top, int (*each)(void *user, const struct tree
 
 int treewalk(int top, int (*each)(void *user, const struct tree_entry *entry, struct err *err), void *user,
              struct err *err) {
-    return walk_all(false, top, each, user, err);
+    return treewalk_walk_all(false, top, each, user, err);
 }
 
 int treewalk_own(int top, int (*each)(void *user, const struct tree_entry *entry, struct err *err), void *user,
                  struct err *err) {
-    return walk_all(true, top, each, user, err);
+    return treewalk_walk_all(true, top, each, user, err);
 }

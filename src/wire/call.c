@@ -2,12 +2,9 @@
  * belongs to one thread at a time; different calls of one wire may be anybody's. Invariant: credit is given back only
  * for what the caller has finished with, so a slow caller holds up its own call and no other. */
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
+#include "base/sync.h"
 #include "wire/frame.h"
 #include "wire/wire_private.h"
 
@@ -39,7 +36,7 @@ static int call_dead_locked(const struct wire *wire, struct err *err) {
 
 static struct call *call_new(struct wire *wire, size_t input_len, struct err *err) {
     struct call *call = NULL;
-    pthread_mutex_lock(&wire->lock);
+    autolock(&wire->lock);
     wire_quiet_locked(wire);
     if (wire->dead)
         call_dead_locked(wire, err);
@@ -49,7 +46,6 @@ static struct call *call_new(struct wire *wire, size_t input_len, struct err *er
         call->wire = wire_ref(wire);
         call->credit -= (uint32_t)input_len;
     }
-    pthread_mutex_unlock(&wire->lock);
     return call;
 }
 
@@ -86,7 +82,7 @@ int call_tell(struct wire *wire, enum op op, const struct buf *args, struct err 
     int r = call_open(wire, op, args, NULL, 0, false, &call, err);
     if (r < 0)
         return r;
-    call->cancelled = true; /* it is not taken back: its END may come whenever somebody reads */
+    call->cancelled = true; /* it is not taken back: its END may come whenever a thread reads */
     call_close(call);
     return 0;
 }
@@ -116,8 +112,8 @@ static void call_return_credit(struct call *call) {
         call_send_frame(call, FRAME_CREDIT, payload, sizeof payload);
 }
 
-/* The next record of out, which is the owner's: no lock. Much DATA goes out piece by piece, so that credit for the first
- * goes back while the caller has the next. */
+/* The next record of out, which is the owner's: no lock. Much DATA goes out piece by piece, so that credit for the
+ * first goes back while the caller has the next. */
 static int call_take(struct call *call, struct event *ret_event, struct err *err) {
     struct view view = view_of(call->out.data + call->taken, call->out.len - call->taken);
     struct event event = {.kind = (enum event_kind)view_u8(&view), .stream = view_u8(&view), .fd = -1};

@@ -23,7 +23,7 @@ enum event_kind {
     EVENT_ITEM,  /* data: records (item_next) */
     EVENT_END,   /* data: fields; the last event */
     EVENT_INPUT, /* the runner granted input credit after call_send took less than asked */
-    EVENT_READY, /* a descriptor of call_wait has what was waited for; revents: that of fd */
+    EVENT_READY, /* a descriptor of call_wait has the awaited event; revents: that of fd */
 };
 
 struct event {
@@ -39,7 +39,7 @@ struct event {
  * and credit; eof: and the input is complete. BUSY beyond LIMIT_CALLS_PER_WIRE. */
 int call_open(struct wire *wire, enum op op, const struct buf *args, const void *input, size_t input_len, bool eof,
               struct call **ret_call, struct err *err);
-/* A call that nobody waits for: done before whatever is sent after it; how it ended is not heard. */
+/* A call whose result is not awaited: done before anything that is sent after it. */
 int call_tell(struct wire *wire, enum op op, const struct buf *args, struct err *err);
 /* The next event. 0 and *ret_event; the runner's FAIL comes back as -its code and its sentence; -ERR_TIMEOUT at the
  * deadline (the call lives on); -ERR_GONE / -ERR_PROTOCOL when the wire died. Consuming returns credit. */

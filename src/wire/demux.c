@@ -1,21 +1,13 @@
-/* Every byte a runner sends comes through here and is taken as hostile. Called by wire.c with the wire's lock held, and
- * by the fuzzer. Invariant: what a call can hold is bounded by the credit it was given plus one STAT and one END, and
- * anything a runner may not send returns -ERR_PROTOCOL, with which the wire ends and nothing else. */
+/* Every byte a runner sends comes through here and is treated as hostile. Called by wire.c with the wire's lock
+ * held, and by the fuzzer. Invariant: the data of a call is bounded by the credit it was given plus one STAT and one
+ * END, and anything a runner may not send returns -ERR_PROTOCOL, which ends the wire and nothing else. */
 #include "wire/demux.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "wire/frame.h"
 
 enum { SORT_SMALL_BYTES = 4096, SORT_FRAME_BYTES = FRAME_HEAD_BYTES + LIMIT_FRAME_PAYLOAD_BYTES };
@@ -28,11 +20,11 @@ void demux_init(struct demux *demux, enum wire_pass pass, void (*notify)(struct 
     *demux = (struct demux){.pass = pass, .root_fd = -1, .pass_fd = -1, .notify = notify};
 }
 
-static uint32_t credit_most(const struct demux *demux) {
+static uint32_t demux_credit_most(const struct demux *demux) {
     return demux->pass ? LIMIT_CREDIT_BYTES : LIMIT_CREDIT_MOST_BYTES;
 }
 
-static void call_free(struct demux *demux, struct call *call) {
+static void demux_call_free(struct demux *demux, struct call *call) {
     demux->grown -= call->span - LIMIT_CREDIT_BYTES;
     fd_close(&call->stat_fd);
     buf_done(&call->in);
@@ -46,7 +38,7 @@ void demux_done(struct demux *demux) {
         while (demux->buckets[i]) {
             struct call *call = demux->buckets[i];
             demux->buckets[i] = call->next;
-            call_free(demux, call);
+            demux_call_free(demux, call);
         }
     }
     fd_close(&demux->root_fd);
@@ -69,8 +61,8 @@ struct call *demux_add(struct demux *demux) {
     do
         call->id = ++demux->last_id;
     while (call->id == 0 || *demux_slot(demux, call->id));
-    buf_init(&call->in, QUEUE_MAX_BYTES(credit_most(demux)));
-    buf_init(&call->out, QUEUE_MAX_BYTES(credit_most(demux)));
+    buf_init(&call->in, QUEUE_MAX_BYTES(demux_credit_most(demux)));
+    buf_init(&call->out, QUEUE_MAX_BYTES(demux_credit_most(demux)));
     call->tail = SIZE_MAX;
     call->stat_fd = -1;
     call->window = call->span = call->credit = LIMIT_CREDIT_BYTES;
@@ -81,7 +73,7 @@ struct call *demux_add(struct demux *demux) {
 }
 
 uint32_t demux_grant(struct demux *demux, struct call *call, uint32_t used) {
-    uint32_t grow = credit_most(demux) - call->span, pool = LIMIT_CREDIT_POOL_BYTES - demux->grown;
+    uint32_t grow = demux_credit_most(demux) - call->span, pool = LIMIT_CREDIT_POOL_BYTES - demux->grown;
     grow = grow < used ? grow : used;
     grow = grow < pool ? grow : pool;
     call->span += grow;
@@ -100,7 +92,7 @@ void demux_give_up(struct demux *demux, struct call *call) {
     assert(!call->closed && demux->open > 0);
     demux->open--;
     if (call->ended) { /* it left its bucket when it ended */
-        call_free(demux, call);
+        demux_call_free(demux, call);
         return;
     }
     call->closed = true;
@@ -114,7 +106,7 @@ void demux_give_up(struct demux *demux, struct call *call) {
 void demux_forget(struct demux *demux, struct call *call) {
     demux_remove(demux, call);
     demux->open--;
-    call_free(demux, call);
+    demux_call_free(demux, call);
 }
 
 uint8_t *demux_room(struct demux *demux, size_t *ret_size) {
@@ -143,7 +135,7 @@ int demux_feed(struct demux *demux, size_t n, int pass_fd, struct err *err) {
     if (pass_fd >= 0) {
         if (demux->pass_fd >= 0 || !demux->pass) {
             close(pass_fd);
-            return err_set(err, ERR_PROTOCOL, "the runner passed a descriptor nobody asked for");
+            return err_set(err, ERR_PROTOCOL, "the runner passed a descriptor that was not requested");
         }
         demux->pass_fd = pass_fd;
     }
@@ -169,8 +161,8 @@ int demux_feed(struct demux *demux, size_t n, int pass_fd, struct err *err) {
 
 /* ---- what a frame means ---- */
 
-static int record_put(struct call *call, enum event_kind kind, uint8_t stream, const struct frame *frame,
-                      struct err *err) {
+static int demux_record_put(struct call *call, enum event_kind kind, uint8_t stream, const struct frame *frame,
+                            struct err *err) {
     struct buf *in = &call->in;
     bool flows = kind == EVENT_DATA || kind == EVENT_ITEM;
     if (flows && call->tail != SIZE_MAX && in->data[call->tail] == kind && in->data[call->tail + 1] == stream) {
@@ -199,7 +191,7 @@ static int demux_take_fd(struct demux *demux, bool root, int *ret_fd, struct err
     struct stat status;
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fstat(fd, &status) < 0)
-        return err_set(err, ERR_PROTOCOL, "a descriptor of the runner cannot be looked at");
+        return err_set(err, ERR_PROTOCOL, "cannot inspect a descriptor of the runner");
     if (root ? !S_ISDIR(status.st_mode) || !(flags & O_PATH) : !S_ISREG(status.st_mode) || (flags & O_PATH))
         return err_set(err, ERR_PROTOCOL, "the runner passed a descriptor of the wrong kind");
     struct statfs system;
@@ -237,7 +229,7 @@ static int demux_hello(struct demux *demux, const struct frame *frame, struct er
     if (!(frame->flags & FLAG_FD) != !(features & FEATURE_ROOT_FD))
         return err_set(err, ERR_PROTOCOL, "HELLO's features and its descriptor contradict each other");
     if ((frame->flags & FLAG_FD) && demux->pass != WIRE_PASS_ROOT)
-        return err_set(err, ERR_PROTOCOL, "the runner passed a root, which only a jail's may");
+        return err_set(err, ERR_PROTOCOL, "the runner passed a root directory, which only a jail may do");
     if ((frame->flags & FLAG_FD) && demux_take_fd(demux, true, &demux->root_fd, err) < 0)
         return -err->code;
     demux->features = features;
@@ -255,7 +247,7 @@ static int demux_stat(struct demux *demux, struct call *call, const struct frame
     if (call->closed)
         return 0;
     call->stat_fd = fd_take(&fd);
-    return record_put(call, EVENT_STAT, 0, frame, err);
+    return demux_record_put(call, EVENT_STAT, 0, frame, err);
 }
 
 static int demux_flow(struct demux *demux, struct call *call, const struct frame *frame, struct err *err) {
@@ -269,7 +261,7 @@ static int demux_flow(struct demux *demux, struct call *call, const struct frame
                        call->window);
     call->window -= frame->len;
     call->streamed = true;
-    return call->closed ? 0 : record_put(call, data ? EVENT_DATA : EVENT_ITEM, frame->flags, frame, err);
+    return call->closed ? 0 : demux_record_put(call, data ? EVENT_DATA : EVENT_ITEM, frame->flags, frame, err);
 }
 
 static int demux_end(struct demux *demux, struct call *call, const struct frame *frame, struct err *err) {
@@ -287,11 +279,11 @@ static int demux_end(struct demux *demux, struct call *call, const struct frame 
     call->ended = true;
     if (call->closed) {
         demux->closed--;
-        call_free(demux, call);
+        demux_call_free(demux, call);
         return 0;
     }
     call->fail_code = code;
-    return record_put(call, EVENT_END, 0, frame, err);
+    return demux_record_put(call, EVENT_END, 0, frame, err);
 }
 
 static int demux_credit(struct demux *demux, struct call *call, const struct frame *frame, struct err *err) {
@@ -299,11 +291,11 @@ static int demux_credit(struct demux *demux, struct call *call, const struct fra
     uint32_t more = view_u32(&view);
     if (view.bad || view.len || frame->flags)
         return err_set(err, ERR_PROTOCOL, "a malformed CREDIT");
-    /* It gives back what was sent, and a bounded more from far away. Nothing, or more than that, would be a flood without
-     * a bound. */
-    if (!more || more > credit_most(demux) - call->credit)
+    /* It gives back what was sent, and a bounded more from far away. Nothing, or more than that, would be a flood
+     * without a bound. */
+    if (!more || more > demux_credit_most(demux) - call->credit)
         return err_set(err, ERR_PROTOCOL, "a CREDIT of %u bytes where %u may be given", more,
-                       credit_most(demux) - call->credit);
+                       demux_credit_most(demux) - call->credit);
     call->credit += more;
     if (call->input_wanted && call->credit) {
         call->input_wanted = false;
@@ -322,7 +314,7 @@ static int demux_frame(struct demux *demux, const struct frame *frame, struct er
     if (!demux->greeted)
         return err_set(err, ERR_PROTOCOL, "the runner's first frame is not HELLO");
     if (frame->type >= sizeof handlers / sizeof *handlers || !handlers[frame->type])
-        return err_set(err, ERR_PROTOCOL, "the runner sent %s, which is not its to send", frame_name(frame->type));
+        return err_set(err, ERR_PROTOCOL, "the runner sent %s, which only a daemon may send", frame_name(frame->type));
     struct call *call = *demux_slot(demux, frame->call);
     if (!call)
         return err_set(err, ERR_PROTOCOL, "the runner sent %s for call %u, which is not open", frame_name(frame->type),

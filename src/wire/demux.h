@@ -1,5 +1,5 @@
-/* Sorting a runner's bytes to the calls they belong to. Private to wire/: no I/O, no threads, no locks, so that it can
- * be fuzzed. wire.c feeds it what it read, call.c takes the events out. */
+/* Distributes a runner's bytes to the calls they belong to. Private to wire/: no I/O, no threads, no locks, so that
+ * it can be fuzzed. wire.c feeds it the bytes read, call.c takes the events out. */
 #ifndef CUBBY_WIRE_SORT_H
 #define CUBBY_WIRE_SORT_H
 
@@ -9,20 +9,21 @@
 
 struct waiter;
 
-/* One call. `in` is filled by whoever sorts, under the wire's lock; `out` belongs to the caller's thread, which swaps
- * the two under the lock when `out` is used up. Both hold records {u8 kind, u8 stream, u32 length, bytes}. */
+/* One call. `in` is filled by the thread that demultiplexes, under the wire's lock; `out` belongs to the caller's
+ * thread, which swaps the two under the lock when `out` is used up. Both hold records {u8 kind, u8 stream, u32
+ * length, bytes}. */
 struct call {
     struct call *next; /* in its bucket */
     struct wire *wire;
     uint32_t id;
     /* under the wire's lock */
-    struct waiter *waiter;    /* who follows for it; NULL: nobody waits */
+    struct waiter *waiter;    /* its waiting follower; NULL: no thread waits */
     bool stat_seen, streamed; /* the grammar: STAT comes once, before DATA and ITEM */
     bool ended;               /* END or FAIL came */
     bool closed;              /* given up by its owner: late frames are legal and dropped */
     bool input_wanted, input_ready;
     uint32_t window; /* bytes of DATA and ITEM the runner may still send */
-    uint32_t span;   /* that window as a whole, with what was sent and not consumed yet */
+    uint32_t span;   /* that window in total, with bytes sent and not consumed yet */
     uint32_t credit; /* bytes of input we may still send */
     struct buf in;
     size_t tail; /* offset of the last record of in, SIZE_MAX: none */
@@ -53,7 +54,7 @@ struct demux {
     uint8_t *data;
     size_t len, cap;
     int pass_fd; /* came with the bytes, its frame is not whole yet */
-    /* A call got something, or ended: wake whoever waits for it. */
+    /* A call got an event, or ended: wake the thread that waits for it. */
     void (*notify)(struct call *call);
 };
 
@@ -62,7 +63,8 @@ void demux_done(struct demux *demux);                       /* frees given-up ca
 struct call *demux_add(struct demux *demux);                /* a new call; NULL when there are too many */
 void demux_give_up(struct demux *demux, struct call *call); /* its owner goes: freed now or when the runner ends it */
 void demux_forget(struct demux *demux, struct call *call);  /* its owner goes and the runner never heard of it */
-/* The caller consumed so much: what the runner may send now, that and by how much the window grows. Not after its END. */
+/* The caller consumed so much: returns the credit for the runner, that and the growth of the window. Not after its
+ * END. */
 uint32_t demux_grant(struct demux *demux, struct call *call, uint32_t used);
 /* Where the next bytes may be read to. */
 uint8_t *demux_room(struct demux *demux, size_t *ret_size);

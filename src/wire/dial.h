@@ -1,7 +1,7 @@
-/* How the runner of a container gets its wires where it and its daemon are on one machine: it connects to a socket that is
- * mounted into the container, and is sent two messages of one byte, each with a descriptor, in this order. Both sockets were
- * made outside: neither has a name in the container's network namespace, and the connection itself is closed. Shared by
- * runner/dial.c and backend/docker/wire.c. */
+/* How the runner of a container gets its wires where it and its daemon are on one machine: it connects to a socket
+ * that is mounted into the container, and is sent two messages of one byte, each with a descriptor, in this order.
+ * Both sockets were made outside: neither has a name in the container's network namespace, and the connection itself
+ * is closed. Shared by runner/container.c and backend/docker/wire.c. */
 #ifndef CUBBY_WIRE_DIAL_H
 #define CUBBY_WIRE_DIAL_H
 

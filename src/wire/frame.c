@@ -3,10 +3,8 @@
 #include "wire/frame.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/arena.h"
+#include "base/base.h"
 
 static void frame_put_head(struct buf *out, uint8_t type, uint32_t call, uint8_t flags, uint32_t len) {
     buf_u32(out, len);
@@ -28,7 +26,7 @@ size_t frame_begin(struct buf *out, uint8_t type, uint32_t call, uint8_t flags) 
     return begin;
 }
 
-static void patch_u32(struct buf *out, size_t at, size_t value) {
+static void frame_patch_u32(struct buf *out, size_t at, size_t value) {
     if (out->failed)
         return;
     for (int i = 0; i < 4; i++)
@@ -38,7 +36,7 @@ static void patch_u32(struct buf *out, size_t at, size_t value) {
 void frame_end(struct buf *out, size_t begin) {
     size_t len = out->len - begin - FRAME_HEAD_BYTES;
     assert(out->failed || len <= LIMIT_FRAME_PAYLOAD_BYTES);
-    patch_u32(out, begin, len);
+    frame_patch_u32(out, begin, len);
 }
 
 static const char *const frame_names[] = {
@@ -143,7 +141,7 @@ size_t item_begin(struct buf *out) {
 }
 
 void item_end(struct buf *out, size_t begin) {
-    patch_u32(out, begin, out->len - begin - 4);
+    frame_patch_u32(out, begin, out->len - begin - 4);
 }
 
 int item_next(struct view *view, struct view *ret_fields, struct err *err) {
@@ -179,26 +177,26 @@ static const struct fields_list *fields_list(uint8_t id) {
     return NULL;
 }
 
-static const char ***fields_rows(struct fields *fields, const struct fields_list *list) {
+static const char ***frame_fields_rows(struct fields *fields, const struct fields_list *list) {
     return (const char ***)((char *)fields + list->rows);
 }
 
-static size_t *fields_rows_count(struct fields *fields, const struct fields_list *list) {
+static size_t *frame_fields_rows_count(struct fields *fields, const struct fields_list *list) {
     return (size_t *)((char *)fields + list->count);
 }
 
 /* Counts the repeated fields first, so that the vectors are allocated once and within limits. */
-static int fields_count(struct view view, struct fields *fields, struct arena *arena, struct err *err) {
+static int frame_fields_count(struct view view, struct fields *fields, struct arena *arena, struct err *err) {
     struct field field;
     int r;
     while ((r = field_next(&view, &field, err)) > 0) {
         const struct fields_list *list = fields_list(field.id);
-        if (list && ++*fields_rows_count(fields, list) > list->max)
+        if (list && ++*frame_fields_rows_count(fields, list) > list->max)
             return err_set(err, ERR_PROTOCOL, "field %u came more than %u times", field.id, list->max);
     }
     for (size_t i = 0; r == 0 && i < FIELDS_LISTS; i++) {
-        size_t *count = fields_rows_count(fields, &fields_lists[i]);
-        *fields_rows(fields, &fields_lists[i]) = arena_alloc(arena, (*count + 1) * sizeof(char *));
+        size_t *count = frame_fields_rows_count(fields, &fields_lists[i]);
+        *frame_fields_rows(fields, &fields_lists[i]) = arena_alloc(arena, (*count + 1) * sizeof(char *));
         *count = 0;
     }
     return r;
@@ -207,7 +205,7 @@ static int fields_count(struct view view, struct fields *fields, struct arena *a
 int fields_parse(struct view view, struct arena *arena, struct fields *ret_fields, struct err *err) {
     struct fields *fields = ret_fields;
     memset(fields, 0, sizeof *fields);
-    int r = fields_count(view, fields, arena, err);
+    int r = frame_fields_count(view, fields, arena, err);
     if (r < 0)
         return r;
     struct field field;
@@ -215,7 +213,7 @@ int fields_parse(struct view view, struct arena *arena, struct fields *ret_field
         const char *copy = field_kind(field.id) == 'N' ? NULL : arena_copy(arena, field.data, field.len);
         const struct fields_list *list = fields_list(field.id);
         if (list) {
-            (*fields_rows(fields, list))[(*fields_rows_count(fields, list))++] = copy;
+            (*frame_fields_rows(fields, list))[(*frame_fields_rows_count(fields, list))++] = copy;
         } else if (fields->has[field.id]) {
             return err_set(err, ERR_PROTOCOL, "field %u came twice", field.id);
         } else {

@@ -1,4 +1,4 @@
-/* Frames and fields as bytes: what both ends of a wire share. No I/O here. */
+/* Frames and fields as bytes: shared by both ends of a wire. No I/O here. */
 #ifndef CUBBY_WIRE_FRAME_H
 #define CUBBY_WIRE_FRAME_H
 
@@ -55,7 +55,7 @@ int item_next(struct view *view, struct view *ret_fields, struct err *err);
 struct arena;
 struct fields {
     uint64_t number[FIELD_IDS];
-    const char *text[FIELD_IDS]; /* S, and B where there is no length to lose; NULL when absent */
+    const char *text[FIELD_IDS]; /* S, and B if its length is not needed; NULL when absent */
     size_t len[FIELD_IDS];       /* of text or bytes */
     bool has[FIELD_IDS];
     const char **argv, **env, **secrets, **drops, **include, **exclude; /* NULL-terminated; argv[argc] == NULL */

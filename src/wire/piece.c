@@ -1,9 +1,6 @@
 /* The rules are in piece.h. */
-#include "base/mem.h"
+#include "base/base.h"
 #include "wire/piece.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 struct piece {
     struct piece *next;
@@ -60,7 +57,7 @@ bool pieces_due(const struct pieces *pieces) {
 
 static int pieces_arrived(struct pieces *pieces, uint64_t arrived, struct err *err) {
     if (arrived > pieces->sent)
-        return err_set(err, ERR_PROTOCOL, "a piece says that more bytes arrived than were sent");
+        return err_set(err, ERR_PROTOCOL, "a piece acknowledges more bytes than were sent");
     if (arrived > pieces->arrived) /* else a later one came before it */
         pieces->arrived = arrived;
     while (pieces->count && pieces->ends[pieces->first] <= pieces->arrived) {
@@ -70,27 +67,24 @@ static int pieces_arrived(struct pieces *pieces, uint64_t arrived, struct err *e
     return 0;
 }
 
-static int pieces_hold(struct pieces *pieces, uint64_t at, const uint8_t *data, size_t len, struct err *err) {
-    struct piece **link = &pieces->held;
-    while (*link && (*link)->at < at)
-        link = &(*link)->next;
-    if (pieces->held_count == PIECES_MOST)
-        return err_set(err, ERR_PROTOCOL, "more than %u pieces out of order", PIECES_MOST);
-    struct piece *piece = xmalloc(sizeof *piece + len);
-    *piece = (struct piece){.next = *link, .at = at, .len = len};
-    memcpy(piece->data, data, len);
-    *link = piece;
-    pieces->held_count++;
-    return 0;
-}
-
 static int pieces_add(struct pieces *pieces, uint64_t at, const uint8_t *data, size_t len, struct err *err) {
     uint64_t taken = pieces->got - pieces->ready.len;
     if (at < pieces->got || at - taken > PIECES_WINDOW_BYTES - len)
         return err_set(err, ERR_PROTOCOL, "a piece lies outside of the window");
     pieces->untold++;
-    if (at > pieces->got)
-        return pieces_hold(pieces, at, data, len, err);
+    if (at > pieces->got) {
+        struct piece **link = &pieces->held;
+        while (*link && (*link)->at < at)
+            link = &(*link)->next;
+        if (pieces->held_count == PIECES_MOST)
+            return err_set(err, ERR_PROTOCOL, "more than %u pieces out of order", PIECES_MOST);
+        struct piece *piece = xmalloc(sizeof *piece + len);
+        *piece = (struct piece){.next = *link, .at = at, .len = len};
+        memcpy(piece->data, data, len);
+        *link = piece;
+        pieces->held_count++;
+        return 0;
+    }
     buf_put(&pieces->ready, data, len);
     pieces->got += len;
     for (struct piece *piece; (piece = pieces->held) && piece->at <= pieces->got;) {

@@ -1,8 +1,8 @@
-/* Two streams of bytes over a carrier that keeps each message whole but not their order: standard input and output of a
- * program on a machine whose runner is not ours (text/text.h). Each message is a piece that says where its bytes lie in the
- * stream and how much of the other stream has arrived. Shared by backend/remote/text/carry.c and runner/carry.c.
- * Invariants: a side never has more than PIECES_WINDOW_BYTES in PIECES_MOST pieces under way, so what the other side keeps
- * is bounded; and everything that breaks this rule is PROTOCOL. */
+/* Two streams of bytes over a carrier that keeps each message whole but not their order: standard input and output
+ * of a program on a machine whose runner is not ours (text/call.h). Each message is a piece that says where its
+ * bytes lie in the stream and how much of the other stream has arrived. Shared by backend/remote/text/carry.c and
+ * runner/container.c. Invariants: a side never has more than PIECES_WINDOW_BYTES in PIECES_MOST pieces in flight, so
+ * the other side's buffer is bounded; and every violation of this rule is PROTOCOL. */
 #ifndef CUBBY_WIRE_PIECE_H
 #define CUBBY_WIRE_PIECE_H
 
@@ -34,7 +34,7 @@ size_t pieces_room(const struct pieces *pieces); /* the most that the next piece
 /* One piece, appended to out. len at most pieces_room; 0: it only says what arrived. */
 void pieces_put(struct pieces *pieces, struct buf *out, const void *data, size_t len);
 bool pieces_due(const struct pieces *pieces); /* the other side waits to hear what arrived */
-/* What came from the carrier. What is in order is in pieces->ready; pieces_take drops the first n bytes of it. */
+/* Bytes from the carrier. Bytes in order are in pieces->ready; pieces_take drops the first n of them. */
 int pieces_feed(struct pieces *pieces, const void *data, size_t len, struct err *err);
 void pieces_take(struct pieces *pieces, size_t n);
 

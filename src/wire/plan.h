@@ -1,15 +1,17 @@
-/* What the jail backend tells stage one of the runner (runner/enter/enter.c): two messages on one socket, which then becomes
- * the box's first wire.
+/* Messages from the jail backend to stage one of the runner (runner/enter/enter.c): two on one socket, which then
+ * becomes the box's first wire.
  *
- * 1. SLOT: what can be made before anybody has asked for a box (ids, cgroups, namespaces, the root from a template and
- *    an empty upper layer). The runner answers with a u32, the pid of the box's PID 1. A pool keeps such halves ready.
- * 2. PLAN: what this one box is. Then the frames of proto.h begin. A pool also keeps jails whose plan is that of nobody:
- *    what is special to their owner follows as a call, BIND.
+ * 1. SLOT: everything that can be made before a box is requested (ids, cgroups, namespaces, the root from a template
+ *    and an empty upper layer). The runner answers with a u32, the pid of the box's PID 1. A pool keeps such halves
+ *    ready.
+ * 2. PLAN: this one box. Then the frames of proto.h begin. A pool also keeps jails whose plan has no owner: the
+ *    owner's settings follow as a call, BIND.
  *
  * `cubby-runner attach` gets a third message, ATTACH, for a box that has both, or for a container.
  *
- * A message is a u32 length and records of {u8 key, u32 length, bytes}; texts end with a NUL that is counted; numbers
- * are 8 bytes. The sender is trusted (it is the daemon of the same build), yet nothing here reads past the bytes. */
+ * A message is a u32 length and records of {u8 key, u32 length, bytes}; texts end with a NUL that is counted;
+ * numbers are 8 bytes. The sender is trusted (it is the daemon of the same build), yet nothing here reads past the
+ * bytes. */
 #ifndef CUBBY_WIRE_PLAN_H
 #define CUBBY_WIRE_PLAN_H
 
@@ -41,25 +43,26 @@ enum plan_key {
     PLAN_LISTEN,          /* text: directory that gets the socket for further wires; absent: none */
     PLAN_STORE,           /* text: directory of kept layers, each NAME/fs ... */
     PLAN_LOWER,           /* text, repeated: ... NAME of one between the box's own and the template; uppermost first */
-    PLAN_OWN_SHOWN,       /* number: 1: what DISK or TMPFS hold is left at /skills, for ATTACH */
+    PLAN_OWN_SHOWN,       /* number: 1: the content of DISK or TMPFS is left at /skills, for ATTACH */
     /* PLAN */
     PLAN_ENV,        /* text, repeated: K=V */
     PLAN_SHELL,      /* text */
     PLAN_SOURCE,     /* text: begins a mount ... */
-    PLAN_TARGET,     /* text: ... goes on ... */
+    PLAN_TARGET,     /* text: ... continued ... */
     PLAN_READ_ONLY,  /* number: ... and ends it */
     PLAN_ADDRESS,    /* number: IPv4 of eth0 inside, host byte order; its gateway is one below, the net a /30 */
     PLAN_RESOLV,     /* text: resolv.conf of a box with a network */
     PLAN_MEMORY,     /* number: limit of memory in bytes; absent: none, as the two below */
     PLAN_PIDS,       /* number: limit of processes and threads */
     PLAN_OPEN_FILES, /* number: limit of descriptors of one process */
-    PLAN_BLANK,      /* number: 1: nobody's box yet, waiting for BIND; it ends with its wire until then */
+    PLAN_BLANK,      /* number: 1: a box without an owner yet, waiting for BIND; it ends with its wire until then */
     PLAN_TERMINALS,  /* number: of /dev/pts; absent: DEFAULT_TERMINALS; TERMINALS_NONE */
     PLAN_WORKSPACE,  /* text: where its workspace is; absent: WORKSPACE_PATH */
-    /* ATTACH (or, but for the last, PLAN of an ordinary user's box), with VERSION, LAYERS (absent: OWN_SHOWN), STORE and LOWER as above */
+    /* ATTACH (or, but for the last, PLAN of an ordinary user's box), with VERSION, LAYERS (absent: OWN_SHOWN), STORE
+     * and LOWER as above */
     PLAN_SKILL_STORE, /* text: directory of skill layers ... */
     PLAN_SKILL,       /* text, repeated: ... NAME of one; uppermost first */
-    PLAN_SKILL_PATH,  /* text, repeated: /skills, and where it is seen besides */
+    PLAN_SKILL_PATH,  /* text, repeated: /skills, and where else it is seen */
     PLAN_REPLACE,     /* number: 1: there is one already, which goes unless it is in use */
     /* ATTACH to a container, with SOURCE, TARGET and READ_ONLY as above */
     PLAN_UID_MAP,   /* text: from ids on disk to the host's, for layers, as in uid_map; absent: the box's own map */

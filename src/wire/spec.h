@@ -1,5 +1,5 @@
-/* What a box should be. Made by box/policy from a request, given to a backend; nothing in it has been trusted before
- * policy checked it. Plain data: strings belong to whoever filled it (an arena). */
+/* The description of a box. Made by box/policy from a request, given to a backend; nothing in it is trusted before
+ * policy has checked it. Plain data: strings belong to the arena of its maker. */
 #ifndef CUBBY_WIRE_SPEC_H
 #define CUBBY_WIRE_SPEC_H
 
@@ -13,8 +13,8 @@ struct mount {
     const char *source; /* host path, allowed by policy */
     const char *target; /* absolute path in the box */
     bool read_only;
-    bool door; /* a door asks for it by rules of its own (policy.door_sources), not its client */
-    /* ... and what is missing of the source is made; requests only. Without a target it is only made, if it can be. */
+    bool door; /* a dialect asks for it by rules of its own (policy.door_sources), not its client */
+    /* ... and missing parts of the source are made; requests only. Without a target it is only made, if possible. */
     bool create;
 };
 
@@ -29,17 +29,18 @@ struct limits { /* 0: not limited */
 };
 #define TERMINALS_NONE (1u << 30) /* above any number that a kernel has */
 
-/* docker: what the box's container is besides. NULL, false: as the image, the engine and the configuration have it. */
+/* docker: more about the box's container. NULL, false: as the image, the engine and the configuration have it. */
 struct container {
     const char *user;     /* "NAME|UID[:GROUP|GID]" that commands run as */
-    const char *runtime;  /* "runc", "runsc", "kata": one that the engine knows and the configuration allows */
+    const char *runtime;  /* "runc", "runsc", "kata": known to the engine and allowed by the configuration */
     const char *platform; /* "linux/arm64" */
     const char *pull;     /* "always", "missing", "never" */
     bool read_only;       /* its root; /workspace and /tmp can be written */
-    bool image_init;      /* the image's own entry point is PID 1, and the runner beside it */
+    bool image_init;      /* the image's own entry point is PID 1, and the runner runs next to it */
 };
 
-/* Trees that a box sees at SKILLS_PATH and does not own; others can take their place while it runs (backend_ops.attach). */
+/* Trees that a box sees at SKILLS_PATH and does not own; others can take their place while it runs
+ * (backend_ops.attach). */
 struct attached {
     const char **layers; /* names in STATE/skills/layers, the uppermost first, NULL-terminated; may be NULL */
     size_t count;
@@ -61,7 +62,8 @@ struct spec {
         *layers; /* files kept earlier that lie between the template and the box's own: names in STATE/layers, the
                             uppermost first, NULL-terminated; may be NULL */
     size_t layer_count;
-    const char *agent;        /* whose public skills its /skills begins with; NULL: none, and there is no /skills */
+    const char *agent;        /* the agent whose public skills its /skills begins with; NULL: none, and there is no
+                               * /skills */
     struct attached attached; /* what that is */
     const char *machine;      /* remote: the joined machine of its user that it is on; NULL elsewhere */
     const char *workspace;    /* where its workspace is, absolute; NULL: WORKSPACE_PATH */

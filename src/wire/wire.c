@@ -1,33 +1,28 @@
-/* The daemon's end of a connection to one runner: reading by whoever waits, sending by whoever has something, death.
- * Called by backends (wire_new), the provider (alive, kill) and call.c. Not to break, the rules of waiting:
+/* The daemon's end of a connection to one runner: reading by waiting threads, sending by any thread, death. Called
+ * by backends (wire_new), the provider (alive, kill) and call.c. Invariants, the rules of waiting:
  *
  * 1. At most one thread leads (wire->leading): only it reads the socket and touches the demux's read buffer, and it
- *    does so without the lock. Sorting what it read happens under the lock.
- * 2. Everybody else who waits is in wire->followers and polls its thread's eventfd. The eventfd is written only under
- *    the lock and only for somebody in the list, so it is never written after its thread has gone; it is sticky, so a
- *    wake-up between letting go of the lock and poll is not lost; a stale wake-up only costs a look.
- * 3. Whoever gets something for a call wakes that call's follower, under the lock, in the same breath.
- * 4. Whoever stops waiting (event, deadline, hang-up of its client, socket writable) calls wire_leave_locked: when
- *    nobody leads and nobody has been chosen, one follower with nothing to take is chosen (heir) and woken. Followers
- *    that have something are awake already and come by rule 4 themselves. So while anybody waits, somebody reads.
+ *    does so without the lock. Distributing the bytes happens under the lock.
+ * 2. Every other waiting thread is in wire->followers and polls its thread's eventfd. The eventfd is written only
+ *    under the lock and only for a thread in the list, so it is never written after its thread has gone; it is
+ *    sticky, so a wake-up between releasing the lock and poll is not lost; a stale wake-up only costs a look.
+ * 3. A thread that gets something for a call wakes that call's follower, under the lock, in the same step.
+ * 4. A thread that stops waiting (event, deadline, hang-up of its client, socket writable) calls wire_leave_locked:
+ *    when no thread leads and none has been chosen, one follower with nothing to take is chosen (heir) and woken.
+ *    Followers that have something are awake already and come by rule 4 themselves. So while any thread waits, one
+ *    reads.
  * 5. An heir stops being one when it wakes; it then leads or leaves (rule 4).
- * 6. A leader never sends and never takes send_lock. A sender that finds the socket full leads or follows meanwhile, so
- *    two full sockets drain. A runner that takes nothing for SEND_STALL_MS is dead.
+ * 6. A leader never sends and never takes send_lock. A sender that finds the socket full leads or follows, so two
+ *    full sockets drain. A runner that accepts nothing for SEND_STALL_MS is dead.
  * 7. Death is set once, under the lock; it wakes every follower and shuts the socket down, which wakes the leader. */
 #include "wire/wire.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
+#include "base/sync.h"
 #include "wire/frame.h"
 #include "wire/wire_private.h"
 
@@ -38,18 +33,17 @@ enum { SEND_STALL_MS = 30000, WAIT_FDS = 3 }; /* the wire or an eventfd, and the
 static pthread_key_t wake_key;
 static pthread_once_t wake_once = PTHREAD_ONCE_INIT;
 
-static void wake_close(void *value) {
+static void wire_wake_close(void *value) {
     close((int)(intptr_t)value - 1);
 }
 
-static void wake_setup(void) {
-    if (pthread_key_create(&wake_key, wake_close) != 0)
-        abort();
+static void wire_wake_setup(void) {
+    xensure(pthread_key_create(&wake_key, wire_wake_close) == 0);
 }
 
 /* This thread's eventfd, made at its first wait and closed with the thread. -1: no descriptors left. */
-static int wake_own_fd(void) {
-    pthread_once(&wake_once, wake_setup);
+static int wire_wake_own_fd(void) {
+    pthread_once(&wake_once, wire_wake_setup);
     intptr_t held = (intptr_t)pthread_getspecific(wake_key);
     if (held)
         return (int)held - 1;
@@ -59,7 +53,7 @@ static int wake_own_fd(void) {
     return fd;
 }
 
-static void waiter_wake(struct waiter *waiter) {
+static void wire_waiter_wake(struct waiter *waiter) {
     uint64_t one = 1;
     ssize_t n = write(waiter->wake_fd, &one, sizeof one);
     (void)n; /* fails only when it is already set beyond counting */
@@ -67,7 +61,7 @@ static void waiter_wake(struct waiter *waiter) {
 
 static void wire_notify(struct call *call) {
     if (call->waiter)
-        waiter_wake(call->waiter);
+        wire_waiter_wake(call->waiter);
 }
 
 /* ---- death ---- */
@@ -91,10 +85,9 @@ struct wire_reason *wire_reason_ref(struct wire_reason *reason) {
 }
 
 void wire_reason_set(struct wire_reason *reason, const char *why) {
-    pthread_mutex_lock(&reason->lock);
+    autolock(&reason->lock);
     if (!reason->text[0])
         snprintf(reason->text, sizeof reason->text, "%s", why);
-    pthread_mutex_unlock(&reason->lock);
 }
 
 bool wire_reason_shared(struct wire_reason *reason) {
@@ -124,11 +117,11 @@ static void wire_die_locked(struct wire *wire, int code, const char *reason) {
         pthread_mutex_unlock(&wire->reason->lock);
     }
     for (struct waiter *w = wire->followers; w; w = w->next)
-        waiter_wake(w);
+        wire_waiter_wake(w);
     shutdown(wire->fd, SHUT_RDWR);
 }
 
-static int timeout_until(uint64_t deadline_ms) {
+static int wire_timeout_until(uint64_t deadline_ms) {
     if (deadline_ms == 0)
         return -1;
     uint64_t now = clock_ms();
@@ -181,7 +174,14 @@ static struct intake wire_read(struct wire *wire) {
     return intake;
 }
 
-static void wire_demux_locked(struct wire *wire, struct intake intake) {
+static bool wire_lead_locked(struct wire *wire, struct pollfd fds[WAIT_FDS], int timeout_ms) {
+    wire->leading = true;
+    pthread_mutex_unlock(&wire->lock);
+    int ready = poll(fds, WAIT_FDS, timeout_ms);
+    struct intake intake = {.n = -EAGAIN, .pass_fd = -1};
+    if (ready > 0 && (fds[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)))
+        intake = wire_read(wire);
+    pthread_mutex_lock(&wire->lock);
     struct err err;
     if (wire->dead) {
         fd_close(&intake.pass_fd);
@@ -193,23 +193,13 @@ static void wire_demux_locked(struct wire *wire, struct intake intake) {
     } else if (intake.n != -EAGAIN) {
         wire_die_locked(wire, ERR_GONE, "the runner hung up");
     }
-}
-
-static bool wire_lead_locked(struct wire *wire, struct pollfd fds[WAIT_FDS], int timeout_ms) {
-    wire->leading = true;
-    pthread_mutex_unlock(&wire->lock);
-    int ready = poll(fds, WAIT_FDS, timeout_ms);
-    struct intake intake = {.n = -EAGAIN, .pass_fd = -1};
-    if (ready > 0 && (fds[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)))
-        intake = wire_read(wire);
-    pthread_mutex_lock(&wire->lock);
-    wire_demux_locked(wire, intake);
     wire->leading = false;
     return ready > 0 && (fds[1].revents || fds[2].revents);
 }
 
 static bool wire_follow_locked(struct wire *wire, struct call *call, struct pollfd fds[WAIT_FDS], int timeout_ms) {
-    struct waiter self = {.call = call, .wake_fd = wake_own_fd(), .next = wire->followers, .prev = &wire->followers};
+    struct waiter self = {
+        .call = call, .wake_fd = wire_wake_own_fd(), .next = wire->followers, .prev = &wire->followers};
     if (self.next)
         self.next->prev = &self.next;
     wire->followers = &self;
@@ -240,7 +230,7 @@ bool wire_wait_locked(struct wire *wire, struct call *call, const struct call_wa
         fds[1] = (struct pollfd){.fd = wait->fd, .events = wait->events};
     if (wait && wait->also)
         fds[2] = *wait->also;
-    int timeout_ms = timeout_until(wait ? wait->deadline_ms : 0);
+    int timeout_ms = wire_timeout_until(wait ? wait->deadline_ms : 0);
     bool ready =
         wire->leading ? wire_follow_locked(wire, call, fds, timeout_ms) : wire_lead_locked(wire, fds, timeout_ms);
     *ret_revents = ready ? fds[1].revents : 0;
@@ -249,18 +239,14 @@ bool wire_wait_locked(struct wire *wire, struct call *call, const struct call_wa
     return ready;
 }
 
-static bool call_has_event(const struct call *call) {
-    return call && (call->in.len || call->input_ready || call->ended);
-}
-
 void wire_leave_locked(struct wire *wire) {
     if (wire->leading || wire->heir)
         return;
     for (struct waiter *w = wire->followers; w; w = w->next) {
-        if (call_has_event(w->call))
+        if (w->call && (w->call->in.len || w->call->input_ready || w->call->ended))
             continue;
         wire->heir = w;
-        waiter_wake(w);
+        wire_waiter_wake(w);
         return;
     }
 }
@@ -276,28 +262,9 @@ void wire_quiet_locked(struct wire *wire) {
 
 /* ---- sending ---- */
 
-/* The socket is full: waits for room, reading meanwhile when nobody else does (rule 6). False: no room in time. */
-static bool wire_wait_room(struct wire *wire, uint64_t deadline_ms) {
-    struct pollfd fds[WAIT_FDS] = {{.fd = wire->fd, .events = POLLIN | POLLOUT}, {.fd = -1}, {.fd = -1}};
-    pthread_mutex_lock(&wire->lock);
-    if (!wire->dead) {
-        if (!wire->leading) {
-            wire_lead_locked(wire, fds, timeout_until(deadline_ms));
-        } else {
-            fds[1] = (struct pollfd){.fd = wire->fd, .events = POLLOUT};
-            wire_follow_locked(wire, NULL, fds, timeout_until(deadline_ms));
-        }
-        wire_leave_locked(wire);
-    }
-    pthread_mutex_unlock(&wire->lock);
-    return clock_ms() < deadline_ms;
-}
-
 int wire_error(struct wire *wire, struct err *err) {
-    pthread_mutex_lock(&wire->lock);
-    int r = wire->dead ? err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text) : 0;
-    pthread_mutex_unlock(&wire->lock);
-    return r;
+    autolock(&wire->lock);
+    return wire->dead ? err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text) : 0;
 }
 
 int wire_send(struct wire *wire, const void *data, size_t len, struct err *err) {
@@ -313,7 +280,21 @@ int wire_send(struct wire *wire, const void *data, size_t len, struct err *err) 
             deadline_ms = 0;
         } else if (n < 0 && errno == EAGAIN) {
             deadline_ms = deadline_ms ? deadline_ms : clock_ms() + SEND_STALL_MS + wire->patience_ms;
-            if (!wire_wait_room(wire, deadline_ms))
+            /* The socket is full: waits for space, and reads if no other thread does (rule 6). False: no space in
+             * time. */
+            struct pollfd fds[WAIT_FDS] = {{.fd = wire->fd, .events = POLLIN | POLLOUT}, {.fd = -1}, {.fd = -1}};
+            pthread_mutex_lock(&wire->lock);
+            if (!wire->dead) {
+                if (!wire->leading) {
+                    wire_lead_locked(wire, fds, wire_timeout_until(deadline_ms));
+                } else {
+                    fds[1] = (struct pollfd){.fd = wire->fd, .events = POLLOUT};
+                    wire_follow_locked(wire, NULL, fds, wire_timeout_until(deadline_ms));
+                }
+                wire_leave_locked(wire);
+            }
+            pthread_mutex_unlock(&wire->lock);
+            if (!(clock_ms() < deadline_ms))
                 reason = "the runner stopped reading";
         } else if (errno != EINTR) {
             reason = "the runner hung up";
@@ -341,7 +322,7 @@ static int wire_greet(struct wire *wire, unsigned timeout_ms, struct err *err) {
         return r;
     short revents;
     struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + timeout_ms};
-    pthread_mutex_lock(&wire->lock);
+    autolock(&wire->lock);
     while (!wire->demux.greeted && !wire->dead && clock_ms() < wait.deadline_ms)
         wire_wait_locked(wire, NULL, &wait, &revents);
     if (wire->demux.greeted && !wire->dead)
@@ -350,7 +331,6 @@ static int wire_greet(struct wire *wire, unsigned timeout_ms, struct err *err) {
         r = err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text);
     else
         r = err_set(err, ERR_TIMEOUT, "the runner did not answer within %u ms", timeout_ms);
-    pthread_mutex_unlock(&wire->lock);
     return r;
 }
 
@@ -389,9 +369,8 @@ void wire_unref(struct wire *wire) {
 }
 
 void wire_kill(struct wire *wire, const char *reason) {
-    pthread_mutex_lock(&wire->lock);
+    autolock(&wire->lock);
     wire_die_locked(wire, ERR_GONE, reason);
-    pthread_mutex_unlock(&wire->lock);
 }
 
 bool wire_alive(struct wire *wire) {
@@ -415,10 +394,8 @@ const char *wire_workspace(const struct wire *wire) {
 }
 
 unsigned wire_calls(struct wire *wire) {
-    pthread_mutex_lock(&wire->lock);
-    unsigned open = wire->demux.open;
-    pthread_mutex_unlock(&wire->lock);
-    return open;
+    autolock(&wire->lock);
+    return wire->demux.open;
 }
 
 void wire_set_patience(struct wire *wire, uint64_t patience_ms) {

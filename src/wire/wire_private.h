@@ -7,7 +7,7 @@
 
 #include "wire/demux.h"
 
-/* Somebody who waits while another leads. On its own stack, in the wire's list. */
+/* A thread that waits while another leads. On its own stack, in the wire's list. */
 struct waiter {
     struct waiter *next, **prev;
     struct call *call; /* NULL: waits to send */
@@ -30,13 +30,15 @@ struct wire {
     struct wire_reason *reason; /* NULL: none knows better */
 };
 
-/* Sends whole frames; waits while the socket is full, sorting what comes in meanwhile. GONE when the wire is dead. */
+/* Sends whole frames; waits while the socket is full, and demultiplexes input in the meantime. GONE when the wire is
+ * dead. */
 int wire_send(struct wire *wire, const void *data, size_t len, struct err *err);
 /* Waits once, leading or following, until something may have changed. With the lock held, before and after. True: a
- * descriptor of wait has something, *ret_revents that of fd; at the deadline just returns. call: whose events are waited
- * for. */
+ * descriptor of wait has an event, *ret_revents that of fd; at the deadline just returns. call: the call whose
+ * events are awaited. */
 bool wire_wait_locked(struct wire *wire, struct call *call, const struct call_wait *wait, short *ret_revents);
-/* Before the first call on an idle wire: a runner that has spoken without being asked would answer it before it is sent. */
+/* Before the first call on an idle wire: a runner that has spoken without being asked would answer it before it is
+ * sent. */
 void wire_quiet_locked(struct wire *wire);
 /* To be called before letting go of the lock for good after wire_wait_locked. */
 void wire_leave_locked(struct wire *wire);

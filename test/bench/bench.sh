@@ -1,6 +1,8 @@
 #!/bin/bash
 # Measures the figures, each beside its peer in the same run, and prints one table. usage: bench.sh BUILD [PART]
-# Parts: exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete burst ports mcp recall edits snapshot skills deerflow remote docker. Everything lives below BENCH_DIR (default: a fresh
+# Parts: exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete
+# burst ports mcp recall edits snapshot skills deerflow remote docker. Everything lives below BENCH_DIR (default: a
+# fresh
 # directory below /var/tmp), so that ours and the peers use the same file system.
 # Exit status 0 when every part ran; a missed bar is marked NO in the table, and counted in the last line.
 set -u
@@ -9,7 +11,8 @@ BUILD=$(realpath "$1") PART=${2-}
 cd "$(dirname "$0")/../.." || exit 1
 WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/cubby-bench.XXXXXX")
 BENCH=$BUILD/bench/bench
-PARTS='exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete burst ports mcp recall edits snapshot skills deerflow remote docker'
+PARTS='exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete '\
+'burst ports mcp recall edits snapshot skills deerflow remote docker'
 DAEMON_PID='' NGINX_PID='' failed=0 missed=0
 ulimit -n 65536 2> /dev/null || ulimit -n "$(ulimit -Hn)"
 
@@ -40,12 +43,15 @@ free_port() {
 
 start_daemon() { # start_daemon [COMMAND PREFIX...]
     PORT=$(free_port)
-    printf 'mount_sources:\n  - %s\nmax_boxes_per_user: 0\nend_boxes: true\ndeerflow_home: %s\n' "$WORK/tree" "$WORK/deer-flow" > "$WORK/config.yaml"
+    printf 'mount_sources:\n  - %s\nmax_boxes_per_user: 0\nend_boxes: true\ndeerflow_home: %s\n' "$WORK/tree" \
+        "$WORK/deer-flow" > "$WORK/config.yaml"
     # Without a line a request, as nginx here.
-    "$@" "$BUILD/cubbyd" --listen "127.0.0.1:$PORT" --state "$WORK/state${WITHOUT_AUDIT:+-without}${STORE:+-store}" --config "$WORK/config.yaml" --log-level warn \
+    "$@" "$BUILD/cubbyd" --listen "127.0.0.1:$PORT" --state "$WORK/state${WITHOUT_AUDIT:+-without}${STORE:+-store}" \
+        --config "$WORK/config.yaml" --log-level warn \
         ${WITHOUT_AUDIT:+--audit=false} ${STORE:+--store="$STORE"} > "$WORK/daemon.log" 2>&1 < /dev/null &
     DAEMON_PID=$!
-    wait_for "$PORT" /healthz || { tail -20 "$WORK/daemon.log" >&2; echo 'bench: the daemon does not answer' >&2; exit 1; }
+    wait_for "$PORT" /healthz || { tail -20 "$WORK/daemon.log" >&2; echo 'bench: the daemon does not answer' >&2; exit \
+        1; }
 }
 stop_daemon() {
     kill "$DAEMON_PID"
@@ -107,7 +113,8 @@ part() { # part NAME [COMMAND PREFIX of the bench itself...]
 mkdir -p "$WORK/tree" "$WORK/deer-flow"
 start_nginx
 printf '| %-44s | %12s | %-38s | %5s | %-7s | %-3s |\n' figure ours 'peer or floor, same run' ratio bar met
-printf '|%s|\n' '----------------------------------------------|--------------|----------------------------------------|-------|---------|-----'
+printf '|%s|\n' '----------------------------------------------|--------------|'\
+'----------------------------------------|-------|---------|-----'
 start_daemon
 for name in exec acquire pool create run cycle throughput search; do part "$name"; done
 if [ -z "$PART" ] || [[ $PART = get4k || $PART = large ]]; then

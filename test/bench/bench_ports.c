@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +17,31 @@
 
 enum { PORTS_ROUNDS = 300, PORTS_SMALL = 4096, PORTS_LARGE = 64 << 20, PORTS_LARGE_ROUNDS = 5 };
 
-/* The server itself, `bench serve PORT`: "GET /N" is N bytes, one connection after the other. */
-void bench_serve(void) {
+/* One request on a connection that has something. False: it is to be closed. */
+static bool serve_one(int client) {
     static char data[1 << 20], text[4096];
+    ssize_t n = recv(client, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = 0;
+    bool close_it = n <= 0 || strstr(text, "\r\nConnection: close\r\n");
+    size_t left = n > 5 ? strtoul(text + 5, NULL, 10) : 0;
+    int head = snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", left);
+    if (n > 0)
+        send(client, text, (size_t)head, MSG_NOSIGNAL | MSG_MORE);
+    while (left) {
+        size_t piece = left < sizeof data ? left : sizeof data;
+        if (send(client, data, piece, MSG_NOSIGNAL) != (ssize_t)piece)
+            return false;
+        left -= piece;
+    }
+    return !close_it;
+}
+
+/* The server itself, `bench serve PORT`: "GET /N" is N bytes. As servers do, it keeps a connection unless it is asked not
+ * to: the direct client asks, the daemon does not. */
+void bench_serve(void) {
+    enum { CLIENTS = 64 };
+    struct pollfd polls[CLIENTS + 1] = {{0}};
+    nfds_t count = 1;
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -25,22 +49,19 @@ void bench_serve(void) {
     if (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 128) < 0)
         die("serve: no port %d", port);
     for (;;) {
-        int client = accept(fd, NULL, NULL);
+        polls[0] = (struct pollfd){.fd = count <= CLIENTS ? fd : -1, .events = POLLIN};
+        if (poll(polls, count, -1) < 0)
+            die("serve: poll: %s", strerror(errno));
+        for (nfds_t i = count - 1; i > 0; i--)
+            if (polls[i].revents && !serve_one(polls[i].fd)) {
+                close(polls[i].fd);
+                polls[i] = polls[--count];
+            }
+        int client = polls[0].revents ? accept(fd, NULL, NULL) : -1;
         if (client < 0)
-            die("serve: accept: %s", strerror(errno));
-        ssize_t n = recv(client, text, sizeof text - 1, 0);
-        text[n > 0 ? n : 0] = 0;
-        size_t left = n > 5 ? strtoul(text + 5, NULL, 10) : 0;
+            continue;
         setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        int head = snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", left);
-        send(client, text, (size_t)head, MSG_NOSIGNAL | MSG_MORE);
-        while (left) {
-            size_t piece = left < sizeof data ? left : sizeof data;
-            if (send(client, data, piece, MSG_NOSIGNAL) != (ssize_t)piece)
-                break;
-            left -= piece;
-        }
-        close(client);
+        polls[count++] = (struct pollfd){.fd = client, .events = POLLIN};
     }
 }
 

@@ -1,5 +1,7 @@
-# The bench of boxes that are containers: an engine of its own, the daemon, and the engine's command line beside it. Sourced by
-# bench.sh for its part `docker`, which has WORK, BUILD, PORT. Where no engine can run, or there is no `docker`, one line says so.
+# The bench of boxes that are containers: an engine of its own, the daemon, and the engine's command line beside it.
+# Sourced by
+# bench.sh for its part `docker`, which has WORK, BUILD, PORT. Where no engine can run, or there is no `docker`, one
+# line says so.
 
 docker_part() {
     local engine=$WORK/engine
@@ -11,7 +13,8 @@ docker_part() {
     }
     head -c 209715200 /dev/zero | tr '\0' x > "$WORK/large"
     DOCKER_HOST=unix://$engine/sock start_daemon
-    export BENCH_ENGINE=unix://$engine/sock BENCH_IMAGE=cubby-test/debian:1 BENCH_LARGE=$WORK/large BENCH_DOCKER=$(command -v docker)
+    export BENCH_ENGINE=unix://$engine/sock BENCH_IMAGE=cubby-test/debian:1 BENCH_LARGE=$WORK/large \
+        BENCH_DOCKER=$(command -v docker)
     PART=docker part docker
     stop_daemon
     BUILD=$BUILD test/lib/docker.sh end "$engine" > /dev/null 2>&1

@@ -3,7 +3,8 @@
 # BENCH_CABLES chooses one of them. TLS both for the daemon and for nginx, with the same certificate.
 
 remote_certificate() {
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=bench -addext 'subjectAltName=IP:10.77.0.1' \
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=bench \
+        -addext 'subjectAltName=IP:10.77.0.1' \
         -keyout "$WORK/tls.key" -out "$WORK/tls.pem" 2> /dev/null
 }
 
@@ -27,12 +28,17 @@ remote_cable() { # remote_cable veth|DELAY: LEFT and RIGHT
 }
 
 remote_servers() { # the daemon and nginx on the left
-    printf '%s\n' 'auth: peer' 'tokens: [{token: admin-token-0123456789abcdef, scope: admin}]' "tls_cert: $WORK/tls.pem" "tls_key: $WORK/tls.key" 'allowed_hosts: ["10.77.0.1"]' 'max_boxes_per_user: 0' 'end_boxes: true' > "$WORK/remote.yaml"
-    "${LEFT[@]}" "$BUILD/cubbyd" --listen "unix:$WORK/socket,10.77.0.1:7443" --state "$WORK/state-remote" --config "$WORK/remote.yaml" --log-level warn \
+    printf '%s\n' 'auth: peer' 'tokens: [{token: admin-token-0123456789abcdef, scope: admin}]' \
+        "tls_cert: $WORK/tls.pem" "tls_key: $WORK/tls.key" 'allowed_hosts: ["10.77.0.1"]' 'max_boxes_per_user: 0' \
+    'end_boxes: true' > "$WORK/remote.yaml"
+    "${LEFT[@]}" "$BUILD/cubbyd" --listen "unix:$WORK/socket,10.77.0.1:7443" --state "$WORK/state-remote" \
+        --config "$WORK/remote.yaml" --log-level warn \
         > "$WORK/daemon.log" 2>&1 < /dev/null & REMOTE_DAEMON=$!
-    sed -e "s/listen 127.*/listen 10.77.0.1:8443 ssl; ssl_certificate ${WORK//\//\\/}\/tls.pem; ssl_certificate_key ${WORK//\//\\/}\/tls.key;/" \
+    sed -e "s/listen 127.*/listen 10.77.0.1:8443 ssl; ssl_certificate ${WORK//\//\\/}\/tls.pem; ssl_certificate_key "\
+"${WORK//\//\\/}\/tls.key;/" \
         -e "s#nginx/pid#nginx/pid-remote#" "$WORK/nginx.conf" > "$WORK/nginx-remote.conf"
-    "${LEFT[@]}" /usr/sbin/nginx -c "$WORK/nginx-remote.conf" -p "$WORK/nginx" < /dev/null > "$WORK/nginx/out" 2>&1 & REMOTE_NGINX=$!
+    "${LEFT[@]}" /usr/sbin/nginx -c "$WORK/nginx-remote.conf" -p "$WORK/nginx" < /dev/null > "$WORK/nginx/out" 2>&1 \
+        & REMOTE_NGINX=$!
     "${RIGHT[@]}" "$BENCH" echo 0 0 - - < /dev/null & REMOTE_ECHO=$!
     local end=$((EPOCHSECONDS + 20))
     until curl -sf --unix-socket "$WORK/socket" -o /dev/null http://localhost/healthz; do
@@ -43,12 +49,15 @@ remote_servers() { # the daemon and nginx on the left
 
 remote_join() {
     local token end=$((EPOCHSECONDS + 20))
-    token=$(curl -sS --unix-socket "$WORK/socket" -d '{"scope":"runner","runner":"bench","user":"default"}' http://localhost/v1/tokens | jq -r .token)
+    token=$(curl -sS --unix-socket "$WORK/socket" -d '{"scope":"runner","runner":"bench","user":"default"}' \
+        http://localhost/v1/tokens | jq -r .token)
     mkdir -p "$WORK/machine/work"
-    CUBBY_TOKEN=$token "${RIGHT[@]}" "$BUILD/cubby" join --server wss://10.77.0.1:7443 --ca "$WORK/tls.pem" --workspace "$WORK/machine/work" --state "$WORK/machine/state" \
+    CUBBY_TOKEN=$token "${RIGHT[@]}" "$BUILD/cubby" join --server wss://10.77.0.1:7443 --ca "$WORK/tls.pem" \
+        --workspace "$WORK/machine/work" --state "$WORK/machine/state" \
         < /dev/null > "$WORK/join.log" 2>&1 & REMOTE_JOIN=$!
     BENCH_BOX=$(printf 'default:machine:bench' | sha256sum | cut -c1-16)
-    until [ "$(curl -sS --unix-socket "$WORK/socket" "http://localhost/v1/boxes/$BENCH_BOX" | jq -r .state)" = ready ]; do
+    until [ "$(curl -sS --unix-socket "$WORK/socket" "http://localhost/v1/boxes/$BENCH_BOX" | jq -r .state)" = ready \
+        ]; do
         [ "$EPOCHSECONDS" -lt "$end" ] || { tail -5 "$WORK/join.log" "$WORK/daemon.log" >&2; return 1; }
         read -r -t 0.05 <> <(:) || :
     done
@@ -73,8 +82,10 @@ remote_parts() { # as part() in bench.sh, over each cable
     for kind in ${BENCH_CABLES:-veth 20}; do
         remote_cable "$kind"
         if remote_servers && remote_join; then
-            export BENCH_SOCKET=$WORK/socket BENCH_SPACE=/proc/$CABLE_END/fd/101 BENCH_BOX BENCH_DIRECTORY=$WORK/machine BENCH_DAEMON=$REMOTE_DAEMON \
-                BENCH_CA=$WORK/tls.pem BENCH_LARGE=$WORK/large BENCH_DELAY="$([ "$kind" = veth ] && echo 0 ms || echo "$kind ms each way")"
+            export BENCH_SOCKET=$WORK/socket BENCH_SPACE=/proc/$CABLE_END/fd/101 BENCH_BOX \
+                BENCH_DIRECTORY=$WORK/machine BENCH_DAEMON=$REMOTE_DAEMON \
+                BENCH_CA=$WORK/tls.pem BENCH_LARGE=$WORK/large \
+    BENCH_DELAY="$([ "$kind" = veth ] && echo 0 ms || echo "$kind ms each way")"
             PART=remote part remote "${LEFT[@]}"
             [ "$kind" != veth ] || PART=machines part machines "${LEFT[@]}"
             unset BENCH_SOCKET

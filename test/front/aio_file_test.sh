@@ -1,5 +1,6 @@
 #!/bin/bash
-# The file group of the AIO dialect: contents of every kind and length, ranges, edits, lists, and what is refused and how. Checks
+# The file group of the AIO dialect: contents of every kind and length, ranges, edits, lists, and what is refused and
+# how. Checks
 # of path escapes go through every route of it.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
@@ -15,7 +16,8 @@ start_or_end "$DAEMON"
 api POST /v1/boxes '{"limits":{"memory_mb":256}}'
 box=$(j .id)
 program 'the file group' env PYTHONPATH=test/lib python3 test/front/aio_file.py "$SOCKET" "$box" group
-between 'the daemon holds no contents' "$(awk '/VmHWM/ { print $2 }' "/proc/$DAEMON_PID/status")" 1 "$([[ $DAEMON == */asan/* ]] && echo 900000 || echo 120000)"
+between 'the daemon holds no contents' "$(awk '/VmHWM/ { print $2 }' "/proc/$DAEMON_PID/status")" 1 \
+    "$([[ $DAEMON == */asan/* ]] && echo 900000 || echo 120000)"
 
 # Where the configuration wants it, failures of files have status 200; a download's never.
 echo 'aio_errors: envelope' >> "$CONFIG"

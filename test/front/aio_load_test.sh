@@ -1,5 +1,6 @@
 #!/bin/bash
-# Sessions under load: many clients with sessions of their own in a few boxes, and one that all of them share, beside a model of what
+# Sessions under load: many clients with sessions of their own in a few boxes, and one that all of them share, beside a
+# model of what
 # each shell must be like. LOAD_STEPS, LOAD_SEED: longer, or one again.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
@@ -87,7 +88,8 @@ class Worker:
 
     def work(self):
         for _ in range(steps):
-            step = self.random.choices(['add', 'move', 'print', 'late', 'leave', 'end', 'kill', 'shared'], [8, 3, 4, 1, 2, 1, 1, 5])[0]
+            step = self.random.choices(['add', 'move', 'print', 'late', 'leave', 'end', 'kill', 'shared'],
+                  [8, 3, 4, 1, 2, 1, 1, 5])[0]
             try:
                 getattr(self, step)()
             except Failure as failure:
@@ -99,7 +101,8 @@ class Worker:
 results = together([lambda k=k: Worker(k).work() for k in range(WORKERS)])
 check('each shell is as its model says', [r for r in results if r], [])
 for number, aio in enumerate(boxes):
-    check(f'nothing is lost or mixed in the shared session of box {number}', sorted(aio.post('file/read', file='/tmp/shared').content.split()),
+    check(f'nothing is lost or mixed in the shared session of box {number}',
+          sorted(aio.post('file/read', file='/tmp/shared').content.split()),
           sorted(counts.get(number, [])))
     aio.delete('shell/sessions')
     check(f'no session is left in box {number}', aio.get('shell/sessions').sessions, {})

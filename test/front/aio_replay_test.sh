@@ -1,7 +1,10 @@
 #!/bin/bash
-# Exchanges of the clients that are in use, replayed: test/front/exchanges/*.json. Each is a request as such a client sends it, the
-# status, the schema that `data` must have (test/lib/aio.py), and members that the answer must have: a text that begins with ~ is a
-# regular expression, an object may have more members. `keep` names what later requests use as ${NAME}. EXCHANGES: one file alone.
+# Exchanges of the clients that are in use, replayed: test/front/exchanges/*.json. Each is a request as such a client
+# sends it, the
+# status, the schema that `data` must have (test/lib/aio.py), and members that the answer must have: a text that begins
+# with ~ is a
+# regular expression, an object may have more members. `keep` names what later requests use as ${NAME}. EXCHANGES: one
+# file alone.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
 . test/lib/lib.sh
@@ -17,7 +20,8 @@ cat > "$WORK/replay.py" << 'END2'
 import sys
 from aio import *
 
-FERN = {'X-Fern-Language': 'Python', 'User-Agent': 'python-httpx/0.28.1', 'Accept': '*/*', 'Accept-Encoding': 'gzip, deflate',
+FERN = {'X-Fern-Language': 'Python', 'User-Agent': 'python-httpx/0.28.1', 'Accept': '*/*',
+      'Accept-Encoding': 'gzip, deflate',
         'Connection': 'keep-alive'}
 
 
@@ -44,8 +48,11 @@ def filled(value, names):
 
 def replay(http, base, step, names):
     request = filled(step['request'], names)
-    path = request['path'] if request['path'].startswith('/api') or request['path'] == '/health' else base + request['path']
-    status, value = http.json(request['method'], path, request.get('body'), headers={**FERN, **request.get('headers', {})})
+    path = request['path']
+    if not path.startswith('/api') and path != '/health':
+        path = base + path
+    status, value = http.json(request['method'], path, request.get('body'),
+          headers={**FERN, **request.get('headers', {})})
     if status != step.get('status', 200):
         return f'status {status}: {value!r:.400}'
     shape = step.get('shape')
@@ -70,7 +77,8 @@ for number, file in enumerate(files):
     for step in json.load(open(file)):
         check(f'{file.split("/")[-1][:-5]}: {step["name"]}', replay(http, '/aio/' + box, step, names), None)
     status, _, text = http.send('DELETE', '/api/sandboxes/' + box)
-    check(f'{file.split("/")[-1][:-5]}: its sandbox is destroyed', (status, json.loads(text)), (200, {'ok': True, 'sandbox_id': box}))
+    check(f'{file.split("/")[-1][:-5]}: its sandbox is destroyed', (status, json.loads(text)),
+          (200, {'ok': True, 'sandbox_id': box}))
 finish()
 END2
 program 'the replay' python3 "$WORK/replay.py" "$SOCKET" test/front/exchanges/${EXCHANGES:-*}.json

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The shell group of the AIO dialect, as its clients use it: sessions that keep their state, the ways in which a command can
+# The shell group of the AIO dialect, as its clients use it: sessions that keep their state, the ways in which a command
+# can
 # end or go on without its caller, and terminals.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
@@ -39,7 +40,8 @@ status_is() { # status_is STATUS ID
 x 'echo one; echo two >&2; (exit 3)'
 is 'a command: both streams, its exit status' "$STATUS $STATE $CODE $OUT" $'200 completed 3 one\ntwo'
 is 'as the schema wants it' "$(j -c '[.success,.hint,(.data|[.session_id,.command,.console])]')" \
-    '[true,null,["default","echo one; echo two >&2; (exit 3)",[{"ps1":"$ ","command":"echo one; echo two >&2; (exit 3)","output":"one\ntwo\n"}]]]'
+    '[true,null,["default","echo one; echo two >&2; (exit 3)",[{"ps1":"$ ","command":"echo one; echo two >&2; (exit '\
+'3)","output":"one\ntwo\n"}]]]'
 x 'mkdir -p /tmp/d; cd /tmp/d; export GREETING=hi; f() { echo "f $1"; }; sleep 1000 & echo $! > pid'
 is 'nothing printed' "$STATE $CODE [$OUT]" 'completed 0 []'
 x 'pwd; echo $GREETING; f x; kill -0 "$(cat pid)" && echo alive'
@@ -97,7 +99,8 @@ unknown 'update of an unknown id'
 api DELETE "$S/sessions/nobody"
 unknown 'delete of an unknown id'
 p sessions/create '{"id":"3c2a99fd-c16c-408b-9298-5126e1d00def"}'
-is 'create with an id' "$STATUS $(j -c .data)" '200 {"session_id":"3c2a99fd-c16c-408b-9298-5126e1d00def","working_dir":"/workspace"}'
+is 'create with an id' "$STATUS $(j -c .data)" \
+    '200 {"session_id":"3c2a99fd-c16c-408b-9298-5126e1d00def","working_dir":"/workspace"}'
 one=3c2a99fd-c16c-408b-9298-5126e1d00def
 x 'cd /tmp' "\"id\":\"$one\""
 is 'exec in it' "$CODE $(j .data.session_id)" "0 $one"
@@ -113,11 +116,17 @@ is 'with an id that can be none' "$STATUS $(j -c '.detail[0].loc')" '422 ["body"
 x 'echo "$V"' "\"id\":\"$two\",\"env\":{\"V\":\"2\"}"
 is 'sessions are apart' "$OUT" 2
 api GET "$S/sessions"
-is 'the list' "$(j -c '.data.sessions|[keys_unsorted[]]|sort')" "$(jq -cn '$ARGS.positional|sort' --args default "$one" "$two")"
-is 'of each what the schema wants' "$(j -c ".data.sessions[\"$one\"]|[.working_dir,.status,.current_command,(.age_seconds|type)]")" '["/tmp","idle",null,"number"]'
-like 'with times of its form' "$(j ".data.sessions[\"$one\"].created_at")" '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}$'
+is 'the list' "$(j -c '.data.sessions|[keys_unsorted[]]|sort')" \
+    "$(jq -cn '$ARGS.positional|sort' --args default "$one" "$two")"
+is 'of each what the schema wants' \
+    "$(j -c ".data.sessions[\"$one\"]|[.working_dir,.status,.current_command,(.age_seconds|type)]")" \
+    '["/tmp","idle",null,"number"]'
+like 'with times of its form' "$(j ".data.sessions[\"$one\"].created_at")" \
+    '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}$'
 api GET "$S/sessions/stats"
-is 'the figures' "$(j -c '.data|[.total_sessions,.active_sessions,.idle_sessions,.max_sessions,.usage_ratio,(.session_timeout|type)]')" '[3,3,0,64,0.047,"number"]'
+is 'the figures' "$(j \
+    -c '.data|[.total_sessions,.active_sessions,.idle_sessions,.max_sessions,.usage_ratio,(.session_timeout|type)]')" \
+    '[3,3,0,64,0.047,"number"]'
 api DELETE "$S/sessions/$two"
 is 'delete' "$STATUS $(j .success)" '200 true'
 x 'echo x' "\"id\":\"$two\""
@@ -130,7 +139,8 @@ now_ms
 is 'timeout: it runs, with what it printed' "$STATUS $STATE $CODE $OUT" '200 running null begun'
 between 'not sooner' $((NOW - begin)) 200 60000
 p view '{"id":"default"}'
-is 'view while it runs' "$(j -c '.data|[.session_id,.status,.output,.exit_code,.command[:10],.console[0].output]')" '["default","running","begun\n",null,"echo begun","begun\n"]'
+is 'view while it runs' "$(j -c '.data|[.session_id,.status,.output,.exit_code,.command[:10],.console[0].output]')" \
+    '["default","running","begun\n",null,"echo begun","begun\n"]'
 api GET "$S/sessions"
 is 'the list says so' "$(j -c '.data.sessions.default|[.status,.current_command[:10]]')" '["running","echo begun"]'
 p wait '{"id":"default","seconds":0}'
@@ -155,7 +165,8 @@ x 'pwd; export KEPT=1'
 is 'the next call without an id runs at once, in the same directory' "$STATUS $STATE $OUT" '200 completed /tmp/e'
 is 'in a session of its own' "$(j .data.session_id)" default:2
 p write '{"id":"default","input":"typed","press_enter":true}'
-ok 'the first one runs on, and can be typed to' eventually 10 eval 'p view "{\"id\":\"default\"}"; [ "$(j .data.output)" = typed ]'
+ok 'the first one runs on, and can be typed to' eventually 10 eval \
+    'p view "{\"id\":\"default\"}"; [ "$(j .data.output)" = typed ]'
 p kill '{"id":"default"}'
 is 'and killed' "$STATUS $(j .data.status)" '200 terminated'
 x 'echo "$KEPT"; cd /tmp'
@@ -170,8 +181,10 @@ x 'rmdir /tmp/e; cat' '"async_mode":true,"exec_dir":"/tmp/e"'
 is 'and another: none waits' "$STATUS $STATE $(j .data.session_id)" '200 running default:3'
 restart || fail 'another daemon' "$(tail -5 "$WORK/daemon.log")"
 x 'pwd' '"hard_timeout":20'
-is 'also after a restart; where the directory has gone, in the workspace' "$STATUS $(j .data.session_id) $OUT" '200 default:4 /workspace'
-curl -sS --unix-socket "$SOCKET" -H 'Content-Type: application/json' -d '{"command":"echo up > /tmp/up; cat","no_change_timeout":1.5}' "http://localhost$S/exec" > "$WORK/first" &
+is 'also after a restart; where the directory has gone, in the workspace' "$STATUS $(j .data.session_id) $OUT" \
+    '200 default:4 /workspace'
+curl -sS --unix-socket "$SOCKET" -H 'Content-Type: application/json' \
+    -d '{"command":"echo up > /tmp/up; cat","no_change_timeout":1.5}' "http://localhost$S/exec" > "$WORK/first" &
 first=$!
 ok 'a command with its caller' eventually 10 eval 'x "cat /tmp/up" "\"id\":\"$one\""; [ "$OUT" = up ]'
 x 'echo behind'
@@ -242,17 +255,21 @@ is 'kill of nothing' "$STATUS $(j .data.status)" '200 completed'
 
 # a client that hangs up ends its command
 tag_new
-curl -sS --max-time 1 --unix-socket "$SOCKET" -H 'Content-Type: application/json' -d "{\"id\":\"q\",\"command\":\"sleep $TAG\"}" "http://localhost$S/exec" > /dev/null 2>&1
+curl -sS --max-time 1 --unix-socket "$SOCKET" -H 'Content-Type: application/json' \
+    -d "{\"id\":\"q\",\"command\":\"sleep $TAG\"}" "http://localhost$S/exec" > /dev/null 2>&1
 ok 'a caller that hangs up ends its command' eventually 10 tag_gone
 ok 'the session is free' eventually 10 status_is terminated q
 
 # ---- calls at once ----
 for i in 1 2 3 4 5 6; do
-    curl -sS --unix-socket "$SOCKET" -H 'Content-Type: application/json' -d "{\"id\":\"q\",\"command\":\"echo $i >> order; n=\$((n + 1)); echo \$n\"}" "http://localhost$S/exec" > "$WORK/out-$i" &
+    curl -sS --unix-socket "$SOCKET" -H 'Content-Type: application/json' \
+        -d "{\"id\":\"q\",\"command\":\"echo $i >> order; n=\$((n + 1)); echo \$n\"}" "http://localhost$S/exec" \
+    > "$WORK/out-$i" &
     waits[i]=$!
 done
 wait "${waits[@]}"
-is 'calls of one session queue' "$(jq -r .data.output "$WORK"/out-[1-6] | sed '/^$/d' | sort | tr '\n' ' ')" '1 2 3 4 5 6 '
+is 'calls of one session queue' "$(jq -r .data.output "$WORK"/out-[1-6] | sed '/^$/d' | sort | tr '\n' ' ')" \
+    '1 2 3 4 5 6 '
 x 'echo 1; read -t 20 y; echo "$y"' '"async_mode":true,"id":"q"'
 x 'echo 2' "\"id\":\"$one\""
 is 'another session does not wait for it' "$OUT" 2
@@ -268,18 +285,23 @@ x 'for ((i = 0; i < 20000; i++)); do echo "é$i"; done' '"truncate":false'
 is 'truncate: false' "$(j '.data.output|[length, (split("\n")|length)]' -c)" '[128890,20001]'
 
 # ---- events ----
-api POST "$S/exec" '{"id":"q","command":"printf \"\\303\"; sleep 0.1; printf \"\\251\\n\"; exit 4"}' -H 'Accept: text/event-stream'
-is 'exec as events: no character is torn' "$(sed -n 's/^data: //p' <<< "$BODY" | jq -c '.data,.status,.exit_code|values' | tr '\n' ' ')" '"é\n" "completed" 4 '
+api POST "$S/exec" '{"id":"q","command":"printf \"\\303\"; sleep 0.1; printf \"\\251\\n\"; exit 4"}' \
+    -H 'Accept: text/event-stream'
+is 'exec as events: no character is torn' \
+    "$(sed -n 's/^data: //p' <<< "$BODY" | jq -c '.data,.status,.exit_code|values' | tr '\n' ' ')" \
+    '"é\n" "completed" 4 '
 is 'their names' "$(sed -n 's/^event: //p' <<< "$BODY" | tr '\n' ' ')" 'output result '
 api POST "$S/exec" '{"id":"q","command":"echo"}' -H 'Accept: text/event-stream'
 unknown 'a refusal is no stream'
 x 'echo a; read -t 30 y; echo b' '"async_mode":true'
-curl -sSN --unix-socket "$SOCKET" -H 'Accept: text/event-stream' -H 'Content-Type: application/json' -d '{"id":"default"}' "http://localhost$S/view" > "$WORK/view" &
+curl -sSN --unix-socket "$SOCKET" -H 'Accept: text/event-stream' -H 'Content-Type: application/json' \
+    -d '{"id":"default"}' "http://localhost$S/view" > "$WORK/view" &
 viewer=$!
 ok 'view as events: what is there comes' eventually 10 grep -q '"a\\n"' "$WORK/view"
 p write '{"id":"default","input":"","press_enter":true}'
 wait "$viewer"
-is 'and the rest, until it ends' "$(sed -n 's/^data: //p' "$WORK/view" | jq -c '.data,.status|values' | tr '\n' ' ')" '"a\n" "b\n" "completed" '
+is 'and the rest, until it ends' "$(sed -n 's/^data: //p' "$WORK/view" | jq -c '.data,.status|values' | tr '\n' ' ')" \
+    '"a\n" "b\n" "completed" '
 
 # ---- bodies ----
 p exec '{}'
@@ -302,7 +324,9 @@ def check(name, got, want):
     print(f'ok - {name}' if got == want else f'not ok - {name}\ngot {got!r}, want {want!r}')
 t = Terminal(socket, base + '/ws')
 first, ready = t.take(), t.take()
-check('a terminal: its session, then that it is ready', [first['type'], ready['type'], ready['session_id'] == first['data'], ready['resumed']], ['session_id', 'ready', True, False])
+check('a terminal: its session, then that it is ready',
+      [first['type'], ready['type'], ready['session_id'] == first['data'], ready['resumed']],
+            ['session_id', 'ready', True, False])
 t.expect('/workspace$ ')
 t.type('echo one$((1+1))\n')
 check('a line is shown and run', t.expect('one2\r\n'), 'echo one$((1+1))\r\none2\r\n')
@@ -347,7 +371,8 @@ session = first['data']
 t.drop()
 t = Terminal(socket, f'{base}/ws?session_id={session}')
 t.expect('raw\r\n')
-check('a terminal comes back', [m['type'] for m in t.messages[:3]] + [t.messages[1]['resumed']], ['session_id', 'ready', 'restore_output', True])
+check('a terminal comes back', [m['type'] for m in t.messages[:3]] + [t.messages[1]['resumed']],
+      ['session_id', 'ready', 'restore_output', True])
 t.expect('/tmp$ ')
 u = Terminal(socket, f'{base}/ws?session_id={session}')
 u.expect('/tmp$ ')
@@ -390,12 +415,14 @@ is 'without an upgrade' "$STATUS $(j .success)" '400 false'
 
 # ---- what a command leaves behind ----
 p sessions/create '{"id":"behind"}'
-x 'mkfifo /tmp/go /tmp/went; (read -r _ < /tmp/go; head -c 3000000 /dev/zero | tr "\0" x; echo > /tmp/went) & echo hi' '"id":"behind"'
+x 'mkfifo /tmp/go /tmp/went; (read -r _ < /tmp/go; head -c 3000000 /dev/zero | tr "\0" x; echo > /tmp/went) & echo hi' \
+    '"id":"behind"'
 p view '{"id":"behind"}'
 is 'a command that is over, to look at' "$STATUS $(j .data.output)" '200 hi'
 x 'echo > /tmp/go; read -r _ < /tmp/went; rm /tmp/go /tmp/went'
 p view '{"id":"behind"}'
-is 'of which nothing is kept any more, because what it left behind printed too much: nothing' "$STATUS $(j '.data|[.status, (.output|length < 100)]|@json')" '200 ["completed",true]'
+is 'of which nothing is kept any more, because what it left behind printed too much: nothing' \
+    "$STATUS $(j '.data|[.status, (.output|length < 100)]|@json')" '200 ["completed",true]'
 x "PWD=$(printf '%020000d' 0)"' && echo said' '"id":"behind","timeout":20'
 is 'a PWD that is no path does not keep a command from its end' "$STATE $CODE $OUT" 'completed 0 said'
 x 'cd /tmp; pwd' '"id":"behind"'
@@ -407,13 +434,17 @@ is 'delete all' "$STATUS $(j .success)" '200 true'
 api GET "$S/sessions"
 is 'then there is none' "$(j -c .data)" '{"sessions":{}}'
 for ((i = 1; i <= 64; i++)); do
-    printf 'next\nurl = "http://localhost%s/sessions/create"\nunix-socket = "%s"\nheader = "Content-Type: application/json"\ndata = "{\\"id\\":\\"s%d\\"}"\noutput = "/dev/null"\n' "$S" "$SOCKET" "$i"
-    printf 'next\nurl = "http://localhost%s/exec"\nunix-socket = "%s"\nheader = "Content-Type: application/json"\ndata = "{\\"id\\":\\"s%d\\",\\"command\\":\\"read x\\",\\"async_mode\\":true}"\noutput = "/dev/null"\n' "$S" "$SOCKET" "$i"
+    printf 'next\nurl = "http://localhost%s/sessions/create"\nunix-socket = "%s"\nheader = "Content-Type: '\
+'application/json"\ndata = "{\\"id\\":\\"s%d\\"}"\noutput = "/dev/null"\n' "$S" "$SOCKET" "$i"
+    printf 'next\nurl = "http://localhost%s/exec"\nunix-socket = "%s"\nheader = "Content-Type: '\
+'application/json"\ndata = "{\\"id\\":\\"s%d\\",\\"command\\":\\"read x\\",\\"async_mode\\":true}"\noutput '\
+'= "/dev/null"\n' "$S" "$SOCKET" "$i"
 done | sed 1d > "$WORK/many"
 curl -sS -K "$WORK/many"
 p sessions/create '{"id":"one-more"}'
 is 'as many as there may be, and all of them busy' "$STATUS $BODY" \
-    '400 {"success":false,"message":"Cannot create shell session: session limit reached and all 64 existing sessions have active commands","data":null,"hint":null}'
+    '400 {"success":false,"message":"Cannot create shell session: session limit reached and all 64 existing sessions '\
+'have active commands","data":null,"hint":null}'
 p kill '{"id":"s7"}'
 p sessions/create '{"id":"one-more"}'
 is 'an idle one makes room' "$STATUS" 200
@@ -423,11 +454,13 @@ api DELETE "$S/sessions"
 is 'all of them end' "$(j .message)" 'Cleaned up 64 sessions'
 x 'read x' '"async_mode":true'
 for ((i = 1; i <= 63; i++)); do
-    printf 'next\nurl = "http://localhost%s/exec"\nunix-socket = "%s"\nheader = "Content-Type: application/json"\ndata = "{\\"command\\":\\"read x\\",\\"async_mode\\":true}"\noutput = "/dev/null"\n' "$S" "$SOCKET"
+    printf 'next\nurl = "http://localhost%s/exec"\nunix-socket = "%s"\nheader = "Content-Type: '\
+'application/json"\ndata = "{\\"command\\":\\"read x\\",\\"async_mode\\":true}"\noutput = "/dev/null"\n' "$S" "$SOCKET"
 done | sed 1d > "$WORK/many"
 curl -sS -K "$WORK/many"
 x 'echo on'
-is 'as many commands as there may be sessions, all left alone: the first one makes room' "$STATUS $(j .data.session_id) $OUT" '200 default:65 on'
+is 'as many commands as there may be sessions, all left alone: the first one makes room' \
+    "$STATUS $(j .data.session_id) $OUT" '200 default:65 on'
 p view '{"id":"default"}'
 unknown 'and is gone'
 api DELETE "$S/sessions"

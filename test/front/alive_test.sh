@@ -1,5 +1,6 @@
 #!/bin/bash
-# Event streams that have nothing to say: each of every dialect sends a comment after event_alive_ms, so that no proxy takes
+# Event streams that have nothing to say: each of every dialect sends a comment after event_alive_ms, so that no proxy
+# takes
 # its silence for its end, and says what it has to say afterwards.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
@@ -20,7 +21,8 @@ api POST "$A/file/watch" '{"path":"/workspace/watched"}'
 watcher=$(j .data.watcher_id)
 
 stream() { # stream NAME METHOD PATH [BODY]: its events in $WORK/NAME, as they come
-    curl -sSN --max-time 60 --unix-socket "$SOCKET" -X "$2" -H 'Accept: application/json, text/event-stream' -H 'Content-Type: application/json' \
+    curl -sSN --max-time 60 --unix-socket "$SOCKET" -X "$2" -H 'Accept: application/json, text/event-stream' \
+        -H 'Content-Type: application/json' \
         ${4:+-d "$4"} "http://localhost$3" > "$WORK/$1" 2> /dev/null &
     streams+=($!)
 }
@@ -33,7 +35,8 @@ stream aio_view POST "$A/shell/view" '{"id":"v"}'
 stream events GET '/v1/events?type=paused'
 stream watch GET "$B/watch?path=watched"
 [ "$watcher" = null ] || stream aio_watch GET "$A/file/watch/$watcher/events"
-stream mcp POST /mcp '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash","arguments":{"command":"sleep 1000"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-06-18"}}}'
+stream mcp POST /mcp '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash","arguments":'\
+'{"command":"sleep 1000"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-06-18"}}}'
 for name in exec session aio_exec aio_view events watch; do
     ok "a silent stream says that it is alive: $name" eventually 20 alive "$name"
 done

@@ -22,7 +22,8 @@ c create --user ann --thread t1
 box=$OUT
 c exec "$box" -c 'exit 4'
 c cat "$box:none"
-ok 'a row of a command, with how it ended' eventually 5 shown "^20[0-9-]+ [0-9:]+ +ann +admin +exec +$box +exit 4 +[0-9.]+ ms +exit 4\$"
+ok 'a row of a command, with how it ended' eventually 5 shown \
+    "^20[0-9-]+ [0-9:]+ +ann +admin +exec +$box +exit 4 +[0-9.]+ ms +exit 4\$"
 ok 'one of an error' eventually 5 shown "file_get +$box +NOT_FOUND +[0-9.]+ ms +none\$"
 ok 'and of the daemon itself' eventually 5 shown '- +- +daemon_started +- +ok +- +cubbyd '
 c audit
@@ -35,7 +36,8 @@ c audit -n 1 --box "$box"
 is 'the newest only' "$(grep -c . <<< "$OUT")" 2
 c audit --since 1h --verb exec --json
 is '--json: an object a row' "$CODE $(jq -sr 'map(.verb)|unique|tostring' <<< "$OUT")" '0 ["exec"]'
-is 'with times a person can read' "$(jq -r .duration_ms <<< "$OUT" | grep -cE '^[0-9]+(\.[0-9]{1,3})?$')" "$(grep -c . <<< "$OUT")"
+is 'with times a person can read' "$(jq -r .duration_ms <<< "$OUT" | grep -cE '^[0-9]+(\.[0-9]{1,3})?$')" \
+    "$(grep -c . <<< "$OUT")"
 c audit --since 2999-01-01
 is 'nothing is from the future' "$(grep -c . <<< "$OUT")" 1
 c audit --until 2001-01-01T00:00:00Z
@@ -66,7 +68,8 @@ wait "$follower" 2> /dev/null
 exec {rows}<&-
 
 # wrong words
-for words in '--since yesterday' '--lines 5000' '--lines 0' '--lines 5 --since 1h' '--follow --until 1h' '--nonsense' 'word'; do
+for words in '--since yesterday' '--lines 5000' '--lines 0' '--lines 5 --since 1h' '--follow --until 1h' '--nonsense' \
+    'word'; do
     c audit $words
     is "refused: $words" "$CODE $(grep -c '^usage: cubby audit' <<< "$ERR")" '2 1'
 done

@@ -1,5 +1,6 @@
 #!/bin/bash
-# `cubby join` on this machine, over the daemon's socket: what it refuses, what a box of it sees, how it ends and comes back.
+# `cubby join` on this machine, over the daemon's socket: what it refuses, what a box of it sees, how it ends and comes
+# back.
 # waits
 set -u
 cd "$(dirname "$0")/../.." || exit 125
@@ -49,8 +50,10 @@ export CUBBY_TOKEN=
 join_refused 'no token' 2 'missing token' -w "$PROJECT_DIR" --server "$MACHINE_SERVER"
 export CUBBY_TOKEN=$TOKEN
 join_refused 'no address' 2 'is not the address of a server' -w "$PROJECT_DIR" --server gopher://host
-join_refused 'a workspace that is not there' 2 'is not a directory on this machine' -w "$WORK/nowhere" --server "$MACHINE_SERVER"
-join_refused 'a file as workspace' 2 'is not a directory on this machine' -w "$PROJECT_DIR/file" --server "$MACHINE_SERVER"
+join_refused 'a workspace that is not there' 2 'is not a directory on this machine' -w "$WORK/nowhere" \
+    --server "$MACHINE_SERVER"
+join_refused 'a file as workspace' 2 'is not a directory on this machine' -w "$PROJECT_DIR/file" \
+    --server "$MACHINE_SERVER"
 join_refused 'all of the machine' 2 'all of this machine' -w / --server "$MACHINE_SERVER"
 HOME=$PROJECT_DIR join_refused 'the home directory' 2 'your home directory' -w "$PROJECT_DIR" --server "$MACHINE_SERVER"
 long=$WORK/$(printf 'l%.0s' {1..200})/$(printf 'm%.0s' {1..200})
@@ -58,10 +61,13 @@ mkdir -p "$long"
 join_refused 'a path too long to be told' 2 'more than 255 bytes' -w "$long" --server "$MACHINE_SERVER"
 rm -r "${long%/*}"
 join_refused 'an isolation that is none' 2 'jail or none' -w "$PROJECT_DIR" --server "$MACHINE_SERVER" --isolation some
-join_refused 'a state inside the workspace' 125 'one in the other' -w "$PROJECT_DIR" --server "$MACHINE_SERVER" --state "$PROJECT_DIR/state"
-join_refused 'a read-only directory inside a writable one, without walls' 2 'cannot keep' -w "$WORK" --server "$MACHINE_SERVER" \
+join_refused 'a state inside the workspace' 125 'one in the other' -w "$PROJECT_DIR" --server "$MACHINE_SERVER" \
+    --state "$PROJECT_DIR/state"
+join_refused 'a read-only directory inside a writable one, without walls' 2 'cannot keep' -w "$WORK" \
+    --server "$MACHINE_SERVER" \
     --isolation none --allow "$WORK/books:ro"
-join_refused 'a file of certificates that is not there' 2 'ca.pem' -w "$PROJECT_DIR" --server wss://127.0.0.1:1 --ca "$WORK/ca.pem" --state "$WORK/s"
+join_refused 'a file of certificates that is not there' 2 'ca.pem' -w "$PROJECT_DIR" --server wss://127.0.0.1:1 \
+    --ca "$WORK/ca.pem" --state "$WORK/s"
 
 # ---- who may not ----
 
@@ -69,14 +75,16 @@ export CUBBY_TOKEN=cubby_0123456789abcdef
 join_refused 'a wrong token' 125 'token' -w "$PROJECT_DIR" --server "$MACHINE_SERVER" --state "$WORK/s"
 unlike 'is not tried again' "$ERR" 'trying again'
 export CUBBY_TOKEN=$TOKEN
-join_refused "another machine's name" 125 "'laptop', not 'desk'" -w "$PROJECT_DIR" --server "$MACHINE_SERVER" --state "$WORK/s" --name desk
+join_refused "another machine's name" 125 "'laptop', not 'desk'" -w "$PROJECT_DIR" --server "$MACHINE_SERVER" \
+    --state "$WORK/s" --name desk
 is 'nothing is left of those' "$(ls -A "$WORK/s")" ''
 unset CUBBY_TOKEN
 
 # ---- joined ----
 
 joins --allow "$WORK/extra" --allow "$WORK/books:ro" -e COLOUR=blue
-like 'it says so' "$(cat "$WORK/join-laptop.log")" "joined .* as laptop of user default: agents work in $PROJECT_DIR \(isolation jail\)"
+like 'it says so' "$(cat "$WORK/join-laptop.log")" \
+    "joined .* as laptop of user default: agents work in $PROJECT_DIR \(isolation jail\)"
 is 'the box is at its own path' "$(api GET "$B" && j .workspace)" "$PROJECT_DIR"
 run 'pwd; cat file; echo $HOME $COLOUR; echo new > made; ls -d /workspace /tmp/home'
 is 'and so are commands' "$OUT" "$PROJECT_DIR
@@ -84,7 +92,8 @@ data
 /tmp/home blue
 /tmp/home
 ls: cannot access '/workspace': No such file or directory"
-is 'what they write belongs to the owner of the directory' "$(stat -c %u "$PROJECT_DIR/made")" "$(stat -c %u "$PROJECT_DIR")"
+is 'what they write belongs to the owner of the directory' "$(stat -c %u "$PROJECT_DIR/made")" \
+    "$(stat -c %u "$PROJECT_DIR")"
 run "ls $WORK; cat $WORK/forbidden/key $WORK/state/lock; id -u; ls /proc | grep -cx $MACHINE_PID"
 is 'nothing else of the machine is seen' "$OUT" "books
 extra
@@ -103,7 +112,8 @@ is 'a file call finds the workspace' "$(cat "$PROJECT_DIR/upload")" bytes
 unlike 'its token is in no argument and no variable of what it starts' "$(ps -eo args)" "$TOKEN"
 run 'env; cat /proc/1/environ'
 unlike 'nor in the box' "$OUT" "$TOKEN"
-CUBBY_TOKEN=$TOKEN join_refused 'a second one for the same directory' 125 'joined to .* already' --server "$MACHINE_SERVER" -w "$PROJECT_DIR" --state "$WORK/machine-laptop"
+CUBBY_TOKEN=$TOKEN join_refused 'a second one for the same directory' 125 'joined to .* already' \
+    --server "$MACHINE_SERVER" -w "$PROJECT_DIR" --state "$WORK/machine-laptop"
 
 first=$BOX
 api POST /v1/boxes '{"machine":"laptop","thread":"other"}'
@@ -174,7 +184,8 @@ get "missing"
 is 'a sentence has the path as it is here' "$(j .error.message)" "no file '$PROJECT_DIR/missing'"
 
 # links that change all the time never lead out
-(while :; do ln -sfn "$WORK/forbidden" "$PROJECT_DIR/turn"; ln -sfn "$WORK/extra" "$PROJECT_DIR/turn"; done) 2> /dev/null &
+(while :; do ln -sfn "$WORK/forbidden" "$PROJECT_DIR/turn"; ln -sfn "$WORK/extra" "$PROJECT_DIR/turn"; done) \
+    2> /dev/null &
 turner=$!
 echo allowed > "$WORK/extra/key"
 leaked=0 read=0
@@ -213,7 +224,8 @@ run 'head -c 300000 /dev/zero | tr "\0" x | wc -c; cat file'
 is 'text messages carry it all' "$OUT" $'300000\ndata'
 leaves TERM
 is 'SIGTERM ends it as well' "$CODE" 0
-screen=$(CUBBY_TOKEN=$TOKEN timeout 30 "$BUILD/test/ptyrun" 100x20 'expect:1 box' 'send:\x03' expect:leaving -- "$CUBBY" join --server "$MACHINE_SERVER" -w "$PROJECT_DIR" \
+screen=$(CUBBY_TOKEN=$TOKEN timeout 30 "$BUILD/test/ptyrun" 100x20 'expect:1 box' 'send:\x03' expect:leaving \
+    -- "$CUBBY" join --server "$MACHINE_SERVER" -w "$PROJECT_DIR" \
     --state "$WORK/machine-laptop" 2>&1)
 is 'Ctrl-C on a terminal' "$?" 0
 like 'a line tells how it is' "$screen" 'laptop: online, ([0-9.]+ ms, )?1 box'
@@ -227,8 +239,10 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups -- u
     chmod 755 "$WORK"
     chown -R 65534:65534 "$WORK/ordinary"
     chmod 666 "$SOCKET"
-    (cd / && exec setpriv --reuid 65534 --regid 65534 --clear-groups -- env -i HOME="$WORK/ordinary" PATH="$PATH" CUBBY_TOKEN="$TOKEN" \
-        "$WORK/ordinary/bin/cubby" join --server "$MACHINE_SERVER" -w "$WORK/ordinary/p" > "$WORK/join-laptop.log" 2>&1) &
+    (cd / && exec setpriv --reuid 65534 --regid 65534 --clear-groups -- env -i HOME="$WORK/ordinary" PATH="$PATH" \
+        CUBBY_TOKEN="$TOKEN" \
+        "$WORK/ordinary/bin/cubby" join --server "$MACHINE_SERVER" -w "$WORK/ordinary/p" > "$WORK/join-laptop.log" \
+    2>&1) &
     MACHINE_PID=$!
     machine_is laptop ready || fail 'an ordinary user joins' "$(cat "$WORK/join-laptop.log")"
     run 'pwd; cat file; id -u; echo x > made; ls -A '"$WORK"

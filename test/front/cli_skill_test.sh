@@ -16,11 +16,13 @@ by() { # by USER WORD...: `cubby skill` with his token
 }
 in_box() { # in_box USER COMMAND: in his box for the agent app
     local token=$1-token-0123456789abcdef00
-    curl -s --unix-socket "$SOCKET" -H "Authorization: Bearer $token" -d '{"agent":"app"}' http://localhost/v1/boxes > "$WORK/body"
+    curl -s --unix-socket "$SOCKET" -H "Authorization: Bearer $token" -d '{"agent":"app"}' http://localhost/v1/boxes \
+        > "$WORK/body"
     local id
     id=$(j .id)
     json_string "$2"
-    curl -s --unix-socket "$SOCKET" -H "Authorization: Bearer $token" -d "{\"command\":$JSON_STRING}" "http://localhost/v1/boxes/$id/exec" > "$WORK/body"
+    curl -s --unix-socket "$SOCKET" -H "Authorization: Bearer $token" -d "{\"command\":$JSON_STRING}" \
+        "http://localhost/v1/boxes/$id/exec" > "$WORK/body"
     OUT=$(j .stdout)
 }
 make_skill() { # make_skill DIR TEXT
@@ -36,7 +38,8 @@ make_skill "$WORK/weather" public
 mkdir "$WORK/weather/.git"
 ln -s scripts/go.sh "$WORK/weather/run"
 by ann upload --agent app --base "$WORK/weather"
-is "an agent's skills are for admins to change" "$CODE $ERR" "125 cubby: changing an agent's skills takes a token of scope admin"
+is "an agent's skills are for admins to change" "$CODE $ERR" \
+    "125 cubby: changing an agent's skills takes a token of scope admin"
 by admin upload --agent app --user ann --base "$WORK/weather"
 is 'a directory becomes a skill of the agent' "$CODE $OUT" '0 weather'
 in_box ann 'ls -A /skills/weather; /skills/weather/run; /skills/weather/scripts/go.sh'
@@ -87,7 +90,8 @@ in_box ann 'cat /skills/天气/notes/deep.txt'
 is 'edit: a string' "$CODE $OUT" $'0 new\nwords'
 rows() { # rows USER: what is written down as his own
     python3 -c 'import sqlite3, sys
-print(*(row[0] for row in sqlite3.connect(sys.argv[1]).execute("SELECT skill_id FROM agent_skill_registry WHERE agent_id = ? AND user_id = ? ORDER BY 1", ("app", sys.argv[2]))))' "$STATE/skills.db" "$1"
+print(*(row[0] for row in sqlite3.connect(sys.argv[1]).execute("SELECT skill_id FROM agent_skill_registry WHERE '\
+'agent_id = ? AND user_id = ? ORDER BY 1", ("app", sys.argv[2]))))' "$STATE/skills.db" "$1"
 }
 is "what a user has of his own is written down" "$(rows ann)|$(rows bob)" 'weather 天气|'
 by bob edit --agent app weather/notes "$WORK/in"
@@ -97,7 +101,8 @@ by ann edit --agent app --old absent --new words 天气/notes/deep.txt
 is 'which must be there' "$CODE" 125
 printf '#!/bin/sh\nsed -i s/words/edited/ "$1"\n' > "$WORK/editor"
 chmod 755 "$WORK/editor"
-EDITOR=$WORK/editor VISUAL='' CUBBY_TOKEN=ann-token-0123456789abcdef00 timeout 20 "$BUILD/test/ptyrun" 80x24 -- "$CUBBY" skill edit --agent app 天气/notes/deep.txt < /dev/null > "$WORK/pty" 2>&1
+EDITOR=$WORK/editor VISUAL='' CUBBY_TOKEN=ann-token-0123456789abcdef00 timeout 20 "$BUILD/test/ptyrun" 80x24 \
+    -- "$CUBBY" skill edit --agent app 天气/notes/deep.txt < /dev/null > "$WORK/pty" 2>&1
 in_box ann 'cat /skills/天气/notes/deep.txt'
 is 'edit: on a terminal, in an editor' "$OUT" $'new\nedited'
 for word in 天气 天气/ /x ../x/y 天气/../../x ''; do
@@ -151,7 +156,7 @@ is 'or in its place' "$CODE $OUT" '0 /skills/天气'
 by bob install --agent app weather
 is 'a private one is not there' "$CODE" 125
 by bob unpublish ann/天气
-like 'unpublish: not by others' "$CODE $ERR" '125 .*only he or an admin'
+like 'unpublish: not by others' "$CODE $ERR" '125 .*only that user or an admin'
 by ann unpublish ann/天气 weather@7
 is 'unpublish' "$CODE $OUT" $'0 ann/天气\nweather@7'
 by ann search --json
@@ -161,8 +166,10 @@ in_box bob 'ls -A /skills | grep -vx .cubby'
 is 'uninstall' "$CODE $OUT" '0 weather'
 
 # ---- words ----
-for words in '' 'nonsense' 'list' 'list --agent a --box 0123456789abcdef' 'upload --agent a' 'list --user x' 'sync --agent a x' \
-    'sync --agent a --to-base --from-base x' 'publish --agent a' 'search a b' 'list --agent a --type thing' 'edit --agent a x/y --old z' \
+for words in '' 'nonsense' 'list' 'list --agent a --box 0123456789abcdef' 'upload --agent a' 'list --user x' \
+    'sync --agent a x' \
+    'sync --agent a --to-base --from-base x' 'publish --agent a' 'search a b' 'list --agent a --type thing' \
+    'edit --agent a x/y --old z' \
     'list --box x'; do
     by ann $words
     is "wrong: skill $words" "$CODE" 2

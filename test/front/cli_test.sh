@@ -55,7 +55,8 @@ c doctor --json
 ok 'doctor --json' jq -e . <<< "$OUT"
 c version
 like 'version' "$OUT" '[0-9]+\.[0-9]+'
-like 'version says why the daemon is unknown' "$OUT" "cubbyd: unknown \(cannot connect to unix socket $SOCKET: No such file"
+like 'version says why the daemon is unknown' "$OUT" \
+    "cubbyd: unknown \(cannot connect to unix socket $SOCKET: No such file"
 c nonsense
 is 'an unknown command' "$CODE" 2
 c ps
@@ -85,12 +86,14 @@ create --memory x|--memory must be a whole number above 0, not 'x'
 shell nobox|no box 'nobox'; to run a command in a new box: cubby shell -- nobox
 END
 c help
-is 'the list of commands is in imperatives: no articles, no clauses' "$(awk '/^  [a-z]/ { print $2 }' <<< "$OUT" | grep -cxE 'a|an|the|they|what|who|one|roots|shells|skills|this')" 0
+is 'the list of commands is in imperatives: no articles, no clauses' \
+    "$(awk '/^  [a-z]/ { print $2 }' <<< "$OUT" | grep -cxE 'a|an|the|they|what|who|one|roots|shells|skills|this')" 0
 for command in create events; do # their values are long, or not ASCII
     c help "$command"
     is "help $command: one column of descriptions" \
         "$(python3 -c 'import re, sys
-print(len({len(re.match(r" +(-\w, )?--[\w-]+( \S+)?  +", line).group()) for line in sys.stdin if re.match(r" +(-\w, )?--", line)}))' <<< "$OUT")" 1
+print(len({len(re.match(r" +(-\w, )?--[\w-]+( \S+)?  +", line).group()) for line in sys.stdin if re.match(r" +(-\w, '\
+')?--", line)}))' <<< "$OUT")" 1
 done
 
 # a peer that accepts and says nothing: looked at again at the end
@@ -111,7 +114,8 @@ port() { grep -oE 'port [0-9]+' "$WORK/web" | grep -oE '[0-9]+'; }
 export PYTHONUNBUFFERED=1
 if eventually 10 port > /dev/null; then
     CUBBY_URL=http://127.0.0.1:$(port) c ps
-    is 'another server is named as one' "$ERR" "cubby: http://127.0.0.1:$(port) is not a cubby daemon (it answered 404); check CUBBY_URL"
+    is 'another server is named as one' "$ERR" \
+        "cubby: http://127.0.0.1:$(port) is not a cubby daemon (it answered 404); check CUBBY_URL"
 else skip 'another server' 'python does not say its port'; fi
 kill "$web"
 
@@ -136,15 +140,18 @@ is 'exec: standard input' "$OUT" 2
 c exec 0123456789abcdef -- true
 is 'exec in no box' "$CODE" 125
 c exec --json "$box" -- sh -c 'echo in; exit 3'
-is 'exec --json: the whole answer, and the exit status' "$CODE $(jq -c '[.stdout,.exit_code]' <<< "$OUT")" '3 ["in\n",3]'
+is 'exec --json: the whole answer, and the exit status' "$CODE $(jq -c '[.stdout,.exit_code]' <<< "$OUT")" \
+    '3 ["in\n",3]'
 printf 'a\nb\n' > "$WORK/in"
 INPUT=$WORK/in c exec --json "$box" -- wc -l
 is 'exec --json: standard input' "$(jq -r .stdout <<< "$OUT" | xargs)" 2
 c shell "$box" true
-like 'shell: a command needs -- before it' "$CODE $ERR" "^2 cubby shell: unexpected argument 'true'; a command needs -- before it: cubby shell $box -- true"
+like 'shell: a command needs -- before it' "$CODE $ERR" \
+    "^2 cubby shell: unexpected argument 'true'; a command needs -- before it: cubby shell $box -- true"
 c pause "$box"
 c exec "$box" -- true
-is 'a paused box: the hint is a command' "$CODE $ERR" "125 cubby: box $box is paused; resume it first (\`cubby resume $box\`)"
+is 'a paused box: the hint is a command' "$CODE $ERR" \
+    "125 cubby: box $box is paused; resume it first (\`cubby resume $box\`)"
 c resume "$box"
 c exec "$box" -- mkfifo pipe
 c ls -l "$box"
@@ -173,7 +180,8 @@ c cp "$WORK/file" "$box:/nodir/sub/file"
 is 'cp to a directory that is missing: how to make it' "$CODE $ERR" \
     "125 cubby: no directory '/nodir/sub' in the box; create it: cubby exec $box -- mkdir -p /nodir/sub"
 c cp "$WORK/file" "$box:/nodir/"
-is 'the same with a slash' "$ERR" "cubby: no directory '/nodir' in the box; create it: cubby exec $box -- mkdir -p /nodir"
+is 'the same with a slash' "$ERR" \
+    "cubby: no directory '/nodir' in the box; create it: cubby exec $box -- mkdir -p /nodir"
 
 # boxes are listed right after a snapshot and a fork, whatever runs in them; subcommands have synonyms
 c snapshot create "$box" s
@@ -209,20 +217,24 @@ completes 'of one that begins so' 'publish' skill pub
 completes 'backends' 'jail docker local' create --backend ''
 completes 'choices of an option' 'none open' create --net ''
 completes 'templates, each once' 'host' create --template ''
-for command in exec pause resume rollback fork diff export port shell rm; do completes "an id for $command" "$box" $command ''; done
+for command in exec pause resume rollback fork diff export port shell rm; do completes "an id for $command" "$box" \
+    $command ''; done
 completes 'ID: where a path follows' "$box:" cat ''
 completes 'a path in the box' "$box:dir/sub/" cat "$box:dir/s"
 completes 'options' '--force' cp --f
 completes 'a file of this machine' 'FILES' template import x ''
 CUBBY_URL=unix:/nowhere completes 'nothing without a daemon, silently' '' rm ''
 if command -v bash > /dev/null; then
-    words=$(PATH=$(dirname "$CUBBY"):$PATH bash -c 'source <(cubby completion bash); COMP_LINE="cubby snapshot li"; COMP_POINT=17; _cubby; echo "${COMPREPLY[*]}"' 2> /dev/null)
+    words=$(PATH=$(dirname "$CUBBY"):$PATH bash \
+        -c 'source <(cubby completion bash); COMP_LINE="cubby snapshot li"; COMP_POINT=17; _cubby; '\
+'echo "${COMPREPLY[*]}"' 2> /dev/null)
     is 'the script for bash asks it' "$words" list
 fi
 
 # agent tools by hand
 c tool
-is 'tool: the list' "$CODE $(awk 'NR > 1 { print $1 }' <<< "$OUT" | sort | xargs)" "0 $("$BUILD/cubbyd" --tools | jq -r '.[].name' | sort | xargs)"
+is 'tool: the list' "$CODE $(awk 'NR > 1 { print $1 }' <<< "$OUT" | sort | xargs)" \
+    "0 $("$BUILD/cubbyd" --tools | jq -r '.[].name' | sort | xargs)"
 c tool --json
 ok 'tool: with its schemas' jq -e '.[0].input_schema.type == "object"' <<< "$OUT"
 c tool bash --box "$box" 'command=cat dir/sub/x; exit 4'
@@ -241,7 +253,7 @@ is 'tool: one object' "$CODE $OUT" '0 two'
 c tool read_file path=by-tool start_line=x --box "$box"
 is 'tool: an error is a text with status 1' "$CODE $OUT" "1 Error: 'start_line' must be an integer, not a string"
 c tool nonsense
-is 'tool: none of this name' "$CODE ${ERR%%$'\n'*}" "2 cubby tool: there is no tool 'nonsense'; \`cubby tool\` lists them"
+is 'tool: none of this name' "$CODE ${ERR%%$'\n'*}" "2 cubby tool: unknown tool 'nonsense'; \`cubby tool\` lists them"
 c tool ls nonsense
 like 'tool: a word that is no argument' "$CODE $ERR" "^2 cubby tool: an argument must be KEY=VALUE"
 c tool ls path=@/no/such/file
@@ -253,12 +265,14 @@ is 'tool: in the box of a thread' "$CODE $OUT" '0 a box of its own'
 c ps --json
 is 'tool: which was made' "$(jq -r '[(.boxes? // .)[] | select(.thread == "by-hand")] | length' <<< "$OUT")" 1
 c rm "$(jq -r '(.boxes? // .)[] | select(.thread == "by-hand").id' <<< "$OUT")"
-screen=$(timeout 20 "$BUILD/test/ptyrun" 100x20 expect:plain -- "$CUBBY" tool bash --box "$box" 'command=printf "\033]0;owned\007plain\n"' 2>&1)
+screen=$(timeout 20 "$BUILD/test/ptyrun" 100x20 expect:plain -- "$CUBBY" tool bash --box "$box" \
+    'command=printf "\033]0;owned\007plain\n"' 2>&1)
 is 'tool: nothing in it can disturb a terminal' "$(tr -d '\r' <<< "$screen" | sed -n 1p)" '\x1b]0;owned\x07plain'
 
 # a terminal
 if command -v script > /dev/null; then
-    screen=$(printf 'stty size; tty\nexit 5\n' | timeout 20 script -qec "stty cols 90 rows 20; $CUBBY shell $box" /dev/null 2>&1)
+    screen=$(printf 'stty size; tty\nexit 5\n' | timeout 20 script -qec "stty cols 90 rows 20; $CUBBY shell $box" \
+        /dev/null 2>&1)
     code=$?
     is 'shell: exit status' "$code" 5
     like 'shell: on a terminal of this size' "$screen" '20 90'

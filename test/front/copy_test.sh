@@ -85,7 +85,8 @@ c ls "$box:piped"
 is 'ls of a file' "$CODE" 125
 
 # usage
-for words in 'cp a b' "cp $box:a $box:b" "cp $box:a" 'cat x' 'ls' 'ls zz' 'rm' 'rm --all x' "exec $box" 'exec' 'create x'; do
+for words in 'cp a b' "cp $box:a $box:b" "cp $box:a" 'cat x' 'ls' 'ls zz' 'rm' 'rm --all x' "exec $box" 'exec' \
+    'create x'; do
     c $words
     is "usage: cubby $words" "$CODE" 2
     like "usage: cubby $words: names the usage" "$ERR" 'usage: cubby'

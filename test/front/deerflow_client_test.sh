@@ -1,13 +1,16 @@
 #!/bin/bash
-# DeerFlow end to end, by a client of our own (test/lib/aio.py) that does what its gateway and its agents' tools do: a sandbox for a
-# thread, the seven tools, files that both sides see, subagents with sessions of their own, cancelled calls, the warm pool, orphans.
+# DeerFlow end to end, by a client of our own (test/lib/aio.py) that does what its gateway and its agents' tools do: a
+# sandbox for a
+# thread, the seven tools, files that both sides see, subagents with sessions of their own, cancelled calls, the warm
+# pool, orphans.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
 . test/lib/lib.sh
 . test/lib/daemon.sh
 export PYTHONPATH=test/lib PYTHONDONTWRITEBYTECODE=1
 HOME_DIR=$WORK/deer-flow
-mkdir -p "$HOME_DIR/skills_view/public/draw" "$HOME_DIR/users/ann/threads/t1/user-data/uploads" "$HOME_DIR/users/ann/skills_view/custom"
+mkdir -p "$HOME_DIR/skills_view/public/draw" "$HOME_DIR/users/ann/threads/t1/user-data/uploads" \
+    "$HOME_DIR/users/ann/skills_view/custom"
 echo 'how to draw' > "$HOME_DIR/skills_view/public/draw/SKILL.md"
 (umask 077; echo 'a letter' > "$HOME_DIR/users/ann/threads/t1/user-data/uploads/letter.txt")
 cat > "$CONFIG" << END2
@@ -28,7 +31,8 @@ host = f'{home}/users/ann/threads/t1/user-data'
 
 # ---- a sandbox for a thread ----
 caps = gateway.provisioner.capabilities()
-check('no part of the lark integration is promised', (caps.lark_cli_init_image, caps.lark_cli_broker_image), (False, False))
+check('no part of the lark integration is promised', (caps.lark_cli_init_image, caps.lark_cli_broker_image),
+      (False, False))
 box = gateway.sandbox_id('ann', 't1')
 check('a thread without a sandbox has none', gateway.provisioner.find(box), None)
 deer = gateway.acquire('t1', 'ann', extra_mounts=[
@@ -55,7 +59,8 @@ check('write_file appends', (deer.write_file(f'{W}/a/b.py', '# end\n', True), de
 check('read_file: lines from 2 to 3', deer.read_file(f'{W}/a/b.py', 2, 3).rstrip('\n'), '    return 1\n# end')
 check('str_replace', (deer.str_replace(f'{W}/a/b.py', 'return 1', 'return 2'), deer.read_file(f'{W}/a/b.py')),
       ('OK', 'def one():\n    return 2\n# end\n'))
-check('str_replace: not there', deer.str_replace(f'{W}/a/b.py', 'return 7', 'x'), f'Error: String to replace not found in file: {W}/a/b.py')
+check('str_replace: not there', deer.str_replace(f'{W}/a/b.py', 'return 7', 'x'),
+      f'Error: String to replace not found in file: {W}/a/b.py')
 deer.write_file(f'{W}/c.txt', 'One line\nanother one\n')
 deer.bash('mkdir -p a/node_modules && echo one > a/node_modules/x.py')
 check('ls: two levels, the root itself first', sorted(deer.ls(W).split('\n')),
@@ -67,13 +72,16 @@ check('glob: nothing', deer.glob('*.rs', W), f'No files matched under {W}')
 matches('glob: with directories', deer.glob(r'/a$', W, dirs=True), f'1\\. {W}/a$')
 check('grep: any case, a regular expression', deer.grep('^one', W), f'Found 1 matches under {W}\n{W}/c.txt:1: One line')
 check('grep: literally', deer.grep('one()', W, literal=True), f'Found 1 matches under {W}\n{W}/a/b.py:1: def one():')
-check('grep: one file', deer.grep('another', f'{W}/c.txt'), f'Found 1 matches under {W}/c.txt\n{W}/c.txt:2: another one')
+check('grep: one file', deer.grep('another', f'{W}/c.txt'),
+      f'Found 1 matches under {W}/c.txt\n{W}/c.txt:2: another one')
 check('grep: nothing', deer.grep('zebra', W), f'No matches found under {W}')
 
 # ---- failures are failures, with words ----
-matches('read_file: not there', deer.read_file(f'{W}/none'), r"^Error: status_code: 404, .*No such file or directory: '/mnt/user-data/workspace/none'")
+matches('read_file: not there', deer.read_file(f'{W}/none'),
+      r"^Error: status_code: 404, .*No such file or directory: '/mnt/user-data/workspace/none'")
 matches('read_file: a directory', deer.read_file(W), r'^Error: status_code: 4\d\d')
-matches('write_file: into what is read-only', deer.write_file('/mnt/skills/public/draw/SKILL.md', 'x'), r'^Error: Failed to write')
+matches('write_file: into what is read-only', deer.write_file('/mnt/skills/public/draw/SKILL.md', 'x'),
+      r'^Error: Failed to write')
 matches('write_file: below a file', deer.write_file(f'{W}/c.txt/x', 'x'), r'^Error: Failed to write')
 check('and nothing was written', deer.read_file('/mnt/skills/public/draw/SKILL.md'), 'how to draw\n')
 
@@ -89,28 +97,38 @@ check('bytes arrive as they are', open(f'{host}/uploads/x.bin', 'rb').read(), by
 check('and go back so', deer.aio.download(f'{U}/x.bin'), bytes(range(256)))
 open(f'{host}/workspace/from-host', 'w').write('hello')
 check('what the gateway writes is there at once', deer.read_file(f'{W}/from-host'), 'hello')
-check('skills are there', deer.bash('cat /mnt/skills/public/draw/SKILL.md; ls -d /mnt/skills/custom'), 'how to draw\n/mnt/skills/custom\n')
-check('read-only', deer.bash('touch /mnt/skills/public/x /mnt/skills/custom/x 2> /dev/null || echo refused'), 'refused\n')
-check('another thread sees other files', gateway.acquire('t2', 'ann').bash(f'ls -A {W} {U} {O}'), f'{O}:\n\n{U}:\n\n{W}:\n')
+check('skills are there', deer.bash('cat /mnt/skills/public/draw/SKILL.md; ls -d /mnt/skills/custom'),
+      'how to draw\n/mnt/skills/custom\n')
+check('read-only', deer.bash('touch /mnt/skills/public/x /mnt/skills/custom/x 2> /dev/null || echo refused'),
+      'refused\n')
+check('another thread sees other files', gateway.acquire('t2', 'ann').bash(f'ls -A {W} {U} {O}'),
+      f'{O}:\n\n{U}:\n\n{W}:\n')
 
 # ---- environment of one command ----
-check('a secret reaches its command', deer.bash('echo $TOKEN_OF_ANN; echo problem >&2', env={'TOKEN_OF_ANN': 's3cret'}), 's3cret\n\nStd Error:\nproblem\n')
+check('a secret reaches its command',
+      deer.bash('echo $TOKEN_OF_ANN; echo problem >&2', env={'TOKEN_OF_ANN': 's3cret'}),
+            's3cret\n\nStd Error:\nproblem\n')
 check('and no other', deer.bash('env | grep -c s3cret'), '0\n\nExit Code: 1')
 check('its input is empty', deer.bash('cat; echo done', env={'X': '1'}), 'done\n')
-matches('it can be timed out', deer.bash('echo begun; sleep 60', env={'X': '1'}, seconds=0.3), r'^begun\n\nCommand timed out after 0\.3 seconds')
+matches('it can be timed out', deer.bash('echo begun; sleep 60', env={'X': '1'}, seconds=0.3),
+      r'^begun\n\nCommand timed out after 0\.3 seconds')
 
 # ---- subagents ----
 first, second = deer.scope(), deer.scope()
 deer.scoped(first, 'cd /tmp; NAME=first')
-check('each has a shell of its own', (deer.scoped(first, 'echo $NAME $PWD'), deer.scoped(second, 'echo $NAME')), ('first /tmp\n', '\n'))
+check('each has a shell of its own', (deer.scoped(first, 'echo $NAME $PWD'), deer.scoped(second, 'echo $NAME')),
+      ('first /tmp\n', '\n'))
 wait = f'mkdir -p {W}/meet && touch {W}/meet/%s && until [ -e {W}/meet/%s ]; do sleep 0.01; done; echo met'
-check('they run at the same time', together([lambda: deer.scoped(first, wait % (1, 2), 20), lambda: deer.scoped(second, wait % (2, 1), 20)]),
+check('they run at the same time',
+      together([lambda: deer.scoped(first, wait % (1, 2), 20), lambda: deer.scoped(second, wait % (2, 1), 20)]),
       ['met\n', 'met\n'])
 begin = time.monotonic()
-check('a time-out ends the command', deer.scoped(first, 'sleep 60', 0.3), 'Command timed out after 0.3 seconds and was terminated.\nExit Code: 124')
+check('a time-out ends the command', deer.scoped(first, 'sleep 60', 0.3),
+      'Command timed out after 0.3 seconds and was terminated.\nExit Code: 124')
 check('soon', time.monotonic() - begin < 15, True)
 check('and leaves the shell', deer.scoped(first, 'echo $NAME $PWD'), 'first /tmp\n')
-check('the end of one', (deer.scope_end(first), refusal(deer.exec, 'true', session=first)), (200, (404, 'Session not found')))
+check('the end of one', (deer.scope_end(first), refusal(deer.exec, 'true', session=first)),
+      (200, (404, 'Session not found')))
 check('is not the end of the other', deer.scoped(second, 'echo here'), 'here\n')
 
 # ---- a cancelled call ----
@@ -138,12 +156,14 @@ check('the sandbox of a thread that comes back is the same', again.read_file(f'{
 other = Gateway('http://localhost', socket_path=sock)
 check('a second gateway finds it', other.acquire('t1', 'ann').read_file(f'{W}/from-host'), 'hello')
 other.reconcile()
-check('a new gateway adopts what a dead one left', sorted(other.warm) == sorted(set(gateway.sandbox_id('ann', t) for t in ('t1', 't2')) - set(other.active)), True)
+check('a new gateway adopts what a dead one left',
+      sorted(other.warm) == sorted(set(gateway.sandbox_id('ann', t) for t in ('t1', 't2')) - set(other.active)), True)
 gateway.provisioner.destroy(box)
 check('what is destroyed is not there', (gateway.provisioner.find(box), gateway.provisioner.alive(box)), (None, False))
 check('destroying again is no failure', gateway.provisioner.destroy(box).ok, True)
 check('its address answers so', refusal(again.aio.post, 'shell/exec', command='true')[0], 404)
-check('files of the thread are still there', gateway.acquire('t1', 'ann').read_file(f'{W}/c.txt'), 'One line\nanother one\n')
+check('files of the thread are still there', gateway.acquire('t1', 'ann').read_file(f'{W}/c.txt'),
+      'One line\nanother one\n')
 other.active.clear()
 other.reconcile()
 other.end_idle()

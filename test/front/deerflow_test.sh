@@ -1,5 +1,6 @@
 #!/bin/bash
-# The provisioner that DeerFlow's gateway knows: who may ask, one id is one box, statuses and words, the gateway's directories as
+# The provisioner that DeerFlow's gateway knows: who may ask, one id is one box, statuses and words, the gateway's
+# directories as
 # mounts, whose files are whose.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
@@ -23,10 +24,13 @@ DAEMON=$BUILD/asan/cubbyd
 POOL_SIZE=1
 start_or_end "$DAEMON"
 id_of() { printf %s "$1:$2" | sha256sum | cut -c1-16; } # as the gateway makes them
-# Directories of the host are given to these boxes, so their addresses end with a key: one that is missing stays visible.
+# Directories of the host are given to these boxes, so their addresses end with a key: one that is missing stays
+# visible.
 keyless() { sed -E 's/~[0-9a-f]{32}( |$)/\1/; t; s/$/ (no key)/'; }
 provision() { # provision ID USER THREAD [MORE JSON MEMBERS]
-    api POST /api/sandboxes "{\"sandbox_id\":\"$1\",\"user_id\":\"$2\",\"thread_id\":$([ "$3" = null ] && echo null || echo "\"$3\"")${4:+,$4}}"
+    api POST /api/sandboxes \
+        "{\"sandbox_id\":\"$1\",\"user_id\":\"$2\",\"thread_id\":$([ "$3" = null ] && echo null ||
+    echo "\"$3\"")${4:+,$4}}"
 }
 A=$(id_of ann t1)
 
@@ -34,7 +38,8 @@ A=$(id_of ann t1)
 api GET /health
 is 'health' "$STATUS $BODY" '200 {"status":"ok"}'
 api GET /api/capabilities
-is 'what it can' "$STATUS $BODY" '200 {"lark_cli_init_image":false,"lark_cli_broker_image":false,"mount_contract_version":2}'
+is 'what it can' "$STATUS $BODY" \
+    '200 {"lark_cli_init_image":false,"lark_cli_broker_image":false,"mount_contract_version":2}'
 api GET /api/nothing
 is 'no such path' "$STATUS $(j .detail)" '404 Not Found'
 api PUT /api/sandboxes '{}'
@@ -43,7 +48,8 @@ is 'no such method' "$STATUS $(j .detail)" '405 Method Not Allowed'
 # ---- one id, one box ----
 provision "$A" ann t1 '"include_legacy_skills":false,"provision_lark_cli_runtime":true,"newer":{"a":[1]}'
 is 'a sandbox; what is not known is not looked at' \
-    "$STATUS $(j '[.sandbox_id,.sandbox_url,.status,.user_id,.thread_id,.mount_contract_version]|join(" ")' | keyless)" \
+    "$STATUS $(j '[.sandbox_id,.sandbox_url,.status,.user_id,.thread_id,.mount_contract_version]|join(" ")' |
+    keyless)" \
     "200 $A http://localhost/aio/$A Running ann t1 2"
 box_use "$A"
 api GET "$B"
@@ -57,11 +63,13 @@ is "another user's request for the same id is refused" "$STATUS" 409
 provision "$A" ann t2
 is "and another thread's" "$STATUS $(j .detail | grep -c "another box's")" '409 1'
 provision 0badcafe bob null
-is 'without a thread an id of eight digits' "$STATUS $(j '[.sandbox_id,.user_id,.thread_id]|join(" ")')" '200 0badcafe bob 0badcafe'
+is 'without a thread an id of eight digits' "$STATUS $(j '[.sandbox_id,.user_id,.thread_id]|join(" ")')" \
+    '200 0badcafe bob 0badcafe'
 api POST /api/sandboxes '{"sandbox_id":"1badcafe"}'
 is 'whose user is default' "$STATUS $(j '[.user_id,.thread_id]|join(" ")')" '200 default 1badcafe'
 api GET /api/sandboxes
-is 'the list' "$(j '[.count, ([.sandboxes[].sandbox_id]|sort|join(" ")), ([.sandboxes[].status]|unique|join(" "))]|join(", ")')" \
+is 'the list' "$(j '[.count, ([.sandboxes[].sandbox_id]|sort|join(" ")), '\
+'([.sandboxes[].status]|unique|join(" "))]|join(", ")')" \
     "3, $(printf '%s\n' 0badcafe 1badcafe "$A" | sort | paste -sd' '), Running"
 api POST /v1/boxes '{"user":"ann","thread":"native"}'
 NATIVE=$(j .id)
@@ -76,7 +84,8 @@ is 'nor deleted' "$STATUS $BODY" "200 {\"ok\":true,\"sandbox_id\":\"$NATIVE\"}"
 api GET "/v1/boxes/$NATIVE"
 is 'it is there' "$STATUS" 200
 api GET "/api/reconciliation/sandboxes/$A"
-is 'reconciliation: found' "$STATUS $(j '[.sandbox_id,.backend_namespace,.status,.user_id,.thread_id,.mount_contract_version]|join(" ")')" \
+is 'reconciliation: found' \
+    "$STATUS $(j '[.sandbox_id,.backend_namespace,.status,.user_id,.thread_id,.mount_contract_version]|join(" ")')" \
     "200 $A cubby found ann t1 2"
 FIRST_LIFE=$(j .incarnation_id)
 api GET /api/reconciliation/sandboxes/00000000
@@ -90,13 +99,15 @@ for i in 1 2 3 4 5 6 7 8; do
         -H 'Content-Type: application/json' -d "{\"sandbox_id\":\"$C\",\"user_id\":\"ann\",\"thread_id\":\"race\"}" &
 done > "$WORK/race"
 wait $(jobs -p | grep -vx "$DAEMON_PID")
-is 'eight provisions at once are one box' "$(sort "$WORK/race" | uniq -c | tr -s ' ') $(cat "$WORK"/race[1-8] | jq -r .sandbox_url | keyless | sort -u)" \
+is 'eight provisions at once are one box' \
+    "$(sort "$WORK/race" | uniq -c | tr -s ' ') $(cat "$WORK"/race[1-8] | jq -r .sandbox_url | keyless | sort -u)" \
     " 8 200 http://localhost/aio/$C"
 
 # ---- bad requests ----
 unfit() { # unfit NAME MEMBER BODY
     api POST /api/sandboxes "$3"
-    is "422: $1" "$STATUS $(j '.detail[0].loc|join(".")') $(j '.detail[0]|has("msg") and has("type")')" "422 body.$2 true"
+    is "422: $1" "$STATUS $(j '.detail[0].loc|join(".")') $(j '.detail[0]|has("msg") and has("type")')" \
+        "422 body.$2 true"
 }
 unfit 'no id' sandbox_id '{}'
 unfit 'an id that is no text' sandbox_id '{"sandbox_id":7}'
@@ -122,20 +133,28 @@ api DELETE /api/sandboxes/2badcafe
 
 # ---- the gateway's directories ----
 T1=$HOME_DIR/users/ann/threads/t1
-run 'cd /mnt/user-data && ls -d workspace uploads outputs && echo made > workspace/w && cat /mnt/skills/public/pdf/SKILL.md /mnt/data/set && echo $FROM_CONFIG'
-is 'the directories of the thread, the public skills, the configured mount and variable' "$OUT $CODE" $'outputs\nuploads\nworkspace\nname: pdf\ndata\nyes-it-is 0'
+run 'cd /mnt/user-data && ls -d workspace uploads outputs && echo made > workspace/w && cat '\
+'/mnt/skills/public/pdf/SKILL.md /mnt/data/set && echo $FROM_CONFIG'
+is 'the directories of the thread, the public skills, the configured mount and variable' "$OUT $CODE" \
+    $'outputs\nuploads\nworkspace\nname: pdf\ndata\nyes-it-is 0'
 is 'what the box wrote is in the thread' "$(cat "$T1/user-data/workspace/w")" made
-is 'and belongs to whom the home belongs to' "$(stat -c '%u %g' "$T1/user-data/workspace/w" "$T1/user-data/outputs" "$T1" | sort -u)" "$(stat -c '%u %g' "$HOME_DIR")"
+is 'and belongs to whom the home belongs to' \
+    "$(stat -c '%u %g' "$T1/user-data/workspace/w" "$T1/user-data/outputs" "$T1" | sort -u)" \
+    "$(stat -c '%u %g' "$HOME_DIR")"
 (umask 077 && echo upload > "$T1/user-data/uploads/u")
-run 'cat /mnt/user-data/uploads/u && echo more >> /mnt/user-data/uploads/u && mv /mnt/user-data/uploads/u /mnt/user-data/outputs/u'
-is "the gateway's files of mode 0600 can be read and changed" "$OUT $CODE $(tail -1 "$T1/user-data/outputs/u") $(stat -c %a "$T1/user-data/outputs/u")" 'upload 0 more 600'
+run 'cat /mnt/user-data/uploads/u && echo more >> /mnt/user-data/uploads/u && mv /mnt/user-data/uploads/u '\
+'/mnt/user-data/outputs/u'
+is "the gateway's files of mode 0600 can be read and changed" \
+    "$OUT $CODE $(tail -1 "$T1/user-data/outputs/u") $(stat -c %a "$T1/user-data/outputs/u")" 'upload 0 more 600'
 run 'umask 077; echo own > /mnt/user-data/outputs/own'
-is "and the box's by the gateway" "$(cat "$T1/user-data/outputs/own") $(stat -c %u "$T1/user-data/outputs/own")" "own $(stat -c %u "$HOME_DIR")"
+is "and the box's by the gateway" "$(cat "$T1/user-data/outputs/own") $(stat -c %u "$T1/user-data/outputs/own")" \
+    "own $(stat -c %u "$HOME_DIR")"
 echo later > "$HOME_DIR/users/ann/skills_view/custom/later"
 echo agent > "$T1/acp-workspace/a"
 run 'cat /mnt/skills/custom/later /mnt/acp-workspace/a'
 is 'what the gateway adds later is seen' "$OUT" $'later\nagent'
-for path in /mnt/skills/public/x /mnt/skills/custom/x /mnt/skills/integrations/x /mnt/acp-workspace/x /mnt/data/x /mnt/skills/public/pdf/SKILL.md; do
+for path in /mnt/skills/public/x /mnt/skills/custom/x /mnt/skills/integrations/x /mnt/acp-workspace/x /mnt/data/x \
+    /mnt/skills/public/pdf/SKILL.md; do
     run "echo x > $path"
     like "read-only: $path" "$CODE $ERR" '^[12] .*Read-only'
 done
@@ -143,7 +162,8 @@ run 'ls -A /mnt/skills; cat /proc/self/mountinfo'
 is 'no legacy skills unless asked for' "$(head -3 <<< "$OUT" | paste -sd' ')" 'custom integrations public'
 box_use 0badcafe
 run 'echo bob > /mnt/user-data/workspace/f'
-is 'a sandbox without a thread has its own directory' "$(cat "$HOME_DIR/users/bob/threads/0badcafe/user-data/workspace/f")" bob
+is 'a sandbox without a thread has its own directory' \
+    "$(cat "$HOME_DIR/users/bob/threads/0badcafe/user-data/workspace/f")" bob
 
 # ---- extra mounts ----
 refused() { # refused DETAIL MOUNTS
@@ -151,19 +171,27 @@ refused() { # refused DETAIL MOUNTS
     is "400: $1" "$STATUS $(j .detail)" "400 $1"
 }
 mount_of() { printf '{"host_path":"%s","container_path":"%s","read_only":%s}' "$1" "$2" "${3:-false}"; }
-refused 'Too many extra mounts; max is 10' "[$(for i in 1 2 3 4 5 6 7 8 9 10 11; do mount_of "$HOME_DIR/$i" /mnt/acp-workspace; done | sed 's/}{/},{/g')]"
+refused 'Too many extra mounts; max is 10' \
+    "[$(for i in 1 2 3 4 5 6 7 8 9 10 11; do mount_of "$HOME_DIR/$i" /mnt/acp-workspace; done | sed 's/}{/},{/g')]"
 refused 'Extra mount host path must be absolute: users/ann' "[$(mount_of users/ann /mnt/acp-workspace)]"
-refused "Extra mount host path is outside DeerFlow state: $WORK/outside" "[$(mount_of "$WORK/outside" /mnt/acp-workspace)]"
-refused "Extra mount host path is outside DeerFlow state: $HOME_DIR-2/x" "[$(mount_of "$HOME_DIR-2/x" /mnt/acp-workspace)]"
-refused "Extra mount host path is outside DeerFlow state: $HOME_DIR/../outside" "[$(mount_of "$HOME_DIR/../outside" /mnt/acp-workspace)]"
+refused "Extra mount host path is outside DeerFlow state: $WORK/outside" \
+    "[$(mount_of "$WORK/outside" /mnt/acp-workspace)]"
+refused "Extra mount host path is outside DeerFlow state: $HOME_DIR-2/x" \
+    "[$(mount_of "$HOME_DIR-2/x" /mnt/acp-workspace)]"
+refused "Extra mount host path is outside DeerFlow state: $HOME_DIR/../outside" \
+    "[$(mount_of "$HOME_DIR/../outside" /mnt/acp-workspace)]"
 refused "Extra mount host path is outside DeerFlow state: $HOME_DIR" "[$(mount_of "$HOME_DIR" /mnt/acp-workspace)]"
-refused "Extra mount host path belongs to another user: $HOME_DIR/users/bob/x" "[$(mount_of "$HOME_DIR/users/bob/x" /mnt/acp-workspace)]"
-refused "Extra mount host path belongs to another user: $HOME_DIR/users/annabel" "[$(mount_of "$HOME_DIR/users/annabel" /mnt/acp-workspace)]"
-refused "Extra mount host path belongs to another user: $HOME_DIR/users" "[$(mount_of "$HOME_DIR/users" /mnt/integrations/lark-cli/data)]"
+refused "Extra mount host path belongs to another user: $HOME_DIR/users/bob/x" \
+    "[$(mount_of "$HOME_DIR/users/bob/x" /mnt/acp-workspace)]"
+refused "Extra mount host path belongs to another user: $HOME_DIR/users/annabel" \
+    "[$(mount_of "$HOME_DIR/users/annabel" /mnt/acp-workspace)]"
+refused "Extra mount host path belongs to another user: $HOME_DIR/users" \
+    "[$(mount_of "$HOME_DIR/users" /mnt/integrations/lark-cli/data)]"
 refused 'Extra mount path must be absolute: mnt/x' "[$(mount_of "$HOME_DIR/x" mnt/x)]"
 refused 'Unsupported extra mount path: /etc' "[$(mount_of "$HOME_DIR/x" /etc)]"
 refused 'Unsupported extra mount path: /mnt/acp-workspace/../x' "[$(mount_of "$HOME_DIR/x" /mnt/acp-workspace/../x)]"
-refused 'Duplicate extra mount path: /mnt/acp-workspace' "[$(mount_of "$HOME_DIR/x" /mnt/acp-workspace),$(mount_of "$HOME_DIR/y" /mnt/acp-workspace)]"
+refused 'Duplicate extra mount path: /mnt/acp-workspace' \
+    "[$(mount_of "$HOME_DIR/x" /mnt/acp-workspace),$(mount_of "$HOME_DIR/y" /mnt/acp-workspace)]"
 api GET /api/sandboxes/2badcafe
 is 'nothing was made' "$STATUS" 404
 ln -s "$WORK/outside" "$HOME_DIR/users/ann/link"
@@ -172,16 +200,23 @@ like 'a link leads nowhere' "$STATUS $(j .detail)" '^403 .*passes a link'
 LARK=$HOME_DIR/users/ann/integrations/lark-cli
 mkdir -p "$LARK/config/locks" "$LARK/data" "$HOME_DIR/own-acp"
 echo conf > "$LARK/config/c"
-provision 2badcafe ann x "\"include_legacy_skills\":true,\"extra_mounts\":[$(mount_of "$LARK/config" /mnt/integrations/lark-cli/config true),$(
-    mount_of "$LARK/config/locks" /mnt/integrations/lark-cli/config/locks),$(mount_of "$LARK/data" /mnt/integrations/lark-cli/data),$(
-    mount_of "$HOME_DIR/own-acp" /mnt/acp-workspace),$(mount_of "$HOME_DIR/users/ann/threads/x/user-data/.upload-conversions" /mnt/user-data/.upload-conversions true)]"
+provision 2badcafe ann x \
+    "\"include_legacy_skills\":true,\"extra_mounts\":[$(mount_of "$LARK/config" /mnt/integrations/lark-cli/config \
+    true),$(
+    mount_of "$LARK/config/locks" /mnt/integrations/lark-cli/config/locks),$(mount_of "$LARK/data" \
+        /mnt/integrations/lark-cli/data),$(
+    mount_of "$HOME_DIR/own-acp" /mnt/acp-workspace),$(mount_of \
+        "$HOME_DIR/users/ann/threads/x/user-data/.upload-conversions" /mnt/user-data/.upload-conversions true)]"
 is 'extra mounts' "$STATUS" 200
 box_use 2badcafe
 echo other > "$HOME_DIR/own-acp/a"
-run 'cd /mnt/integrations/lark-cli && cat config/c ../../acp-workspace/a && echo l > config/locks/l && echo d > data/d && ls -d /mnt/skills/legacy /mnt/user-data/.upload-conversions'
-is 'are where they were asked for, instead of the usual one' "$OUT $CODE $(cat "$LARK/config/locks/l" "$LARK/data/d" | paste -sd' ')" \
+run 'cd /mnt/integrations/lark-cli && cat config/c ../../acp-workspace/a && echo l > config/locks/l && echo d > '\
+'data/d && ls -d /mnt/skills/legacy /mnt/user-data/.upload-conversions'
+is 'are where they were asked for, instead of the usual one' \
+    "$OUT $CODE $(cat "$LARK/config/locks/l" "$LARK/data/d" | paste -sd' ')" \
     $'conf\nother\n/mnt/skills/legacy\n/mnt/user-data/.upload-conversions 0 l d'
-run 'echo x > /mnt/integrations/lark-cli/config/x; echo x > /mnt/acp-workspace/x; echo x > /mnt/user-data/.upload-conversions/x'
+run 'echo x > /mnt/integrations/lark-cli/config/x; echo x > /mnt/acp-workspace/x; echo x > '\
+'/mnt/user-data/.upload-conversions/x'
 is 'and some of them can only be read, whatever was asked' "$(grep -c 'Read-only' <<< "$ERR")" 3
 run 'ln -s /etc /mnt/user-data/out; rm -rf /mnt/user-data/workspace; ln -s /etc /mnt/user-data/workspace'
 api DELETE /api/sandboxes/2badcafe
@@ -202,7 +237,8 @@ is 'telling starts nothing' "$(j .running)" false
 provision "$A" ann t1
 run 'cat /workspace/kept /mnt/user-data/workspace/w'
 is 'provisioned again it goes on with its files' "$STATUS $OUT" $'200 kept\nmade'
-curl -sS --max-time 60 --unix-socket "$SOCKET" "http://localhost$B/exec" -d '{"command":"echo begun > /mnt/user-data/outputs/begun; sleep 1000"}' > "$WORK/exec" &
+curl -sS --max-time 60 --unix-socket "$SOCKET" "http://localhost$B/exec" \
+    -d '{"command":"echo begun > /mnt/user-data/outputs/begun; sleep 1000"}' > "$WORK/exec" &
 EXEC=$!
 eventually 10 test -e "$T1/user-data/outputs/begun"
 api DELETE "/api/sandboxes/$A"
@@ -249,7 +285,8 @@ is 'an empty one' "$STATUS" 401
 with_key x DELETE /api/sandboxes/0badcafe
 is 'nor to delete' "$STATUS" 401
 with_key "$KEY" POST /api/sandboxes '{"sandbox_id":"0badcafe"}'
-is 'the key; the URL is the configured one' "$STATUS $(j .sandbox_url | keyless)" '200 https://boxes.example/cubby/aio/0badcafe'
+is 'the key; the URL is the configured one' "$STATUS $(j .sandbox_url | keyless)" \
+    '200 https://boxes.example/cubby/aio/0badcafe'
 api GET /health
 is 'health needs none' "$STATUS" 200
 api GET /v1/boxes
@@ -268,7 +305,8 @@ is 'a key that is no token' "$STATUS" 401
 with_key ann-token-0123456789abcdef00 GET /api/sandboxes
 is "a user's token" "$STATUS" 403
 with_key admin-token-0123456789abcdef POST /api/sandboxes '{"sandbox_id":"0badcafe"}'
-like "an admin's token is a key; the URL has one of its own" "$STATUS $(j .sandbox_url)" '^200 http://localhost/aio/0badcafe~[0-9a-f]{32}$'
+like "an admin's token is a key; the URL has one of its own" "$STATUS $(j .sandbox_url)" \
+    '^200 http://localhost/aio/0badcafe~[0-9a-f]{32}$'
 as ann POST /v1/boxes '{"labels":{"provisioner":"deerflow"}}'
 is_error "a user's box cannot pass for a provisioned one" 403 DENIED 'provisioner=deerflow'
 as ann POST /v1/boxes '{"labels":{"provisioner":"mine"}}'
@@ -277,10 +315,13 @@ as admin DELETE "/v1/boxes/$(j .id)"
 with_key admin-token-0123456789abcdef GET /api/sandboxes
 is 'the list has what was provisioned' "$STATUS $(j '[.sandboxes[].sandbox_id]|join(" ")')" '200 0badcafe'
 box_use 0badcafe
-as admin POST "$B/exec" '{"command":"cd /mnt/user-data/workspace && echo x > f && ls -d /mnt/user-data/* /mnt/acp-workspace /mnt/skills/*"}'
+as admin POST "$B/exec" \
+    '{"command":"cd /mnt/user-data/workspace && echo x > f && ls -d /mnt/user-data/* /mnt/acp-workspace /mnt/skills/*"}'
 is 'without a home the directories are the box'"'"'s own' "$(j .stdout)" \
-    $'/mnt/acp-workspace\n/mnt/skills/custom\n/mnt/skills/integrations\n/mnt/skills/public\n/mnt/user-data/outputs\n/mnt/user-data/uploads\n/mnt/user-data/workspace'
-with_key admin-token-0123456789abcdef POST /api/sandboxes "{\"sandbox_id\":\"1badcafe\",\"extra_mounts\":[$(mount_of "$WORK/outside" /mnt/acp-workspace)]}"
+    $'/mnt/acp-workspace\n/mnt/skills/custom\n/mnt/skills/integrations\n/mnt/skills/public\n/mnt/user-data/outputs\n'\
+$'/mnt/user-data/uploads\n/mnt/user-data/workspace'
+with_key admin-token-0123456789abcdef POST /api/sandboxes \
+    "{\"sandbox_id\":\"1badcafe\",\"extra_mounts\":[$(mount_of "$WORK/outside" /mnt/acp-workspace)]}"
 as admin POST /v1/boxes/1badcafe/exec '{"command":"ls -A /mnt/acp-workspace"}'
 is 'and nothing of the host is mounted' "$STATUS $(j .stdout)" '200 '
 as admin DELETE /v1/boxes/1badcafe
@@ -300,13 +341,13 @@ wrong 'deerflow_home .* must be an absolute path' 'deerflow_home: /srv/../x'
 wrong 'deerflow_home: .*No such file' 'deerflow_home: /nonexistent/deer-flow'
 wrong 'deerflow_mounts: .*No such file' 'deerflow_mounts: [{source: /nonexistent/x, target: /mnt/x}]'
 wrong 'deerflow_url must begin' 'deerflow_url: cubby:7070'
-wrong 'there is no backend' 'deerflow_backend: kubernetes'
+wrong 'unknown backend' 'deerflow_backend: kubernetes'
 wrong 'deerflow_network must be one of none\|open' 'deerflow_network: host'
 wrong 'give one of them' 'deerflow_api_key: x' "deerflow_api_key_file: $WORK/key"
 wrong 'No such file' "deerflow_api_key_file: $WORK/none"
 wrong 'printable' 'deerflow_api_key: "a b"'
 chmod 666 "$WORK/key"
-wrong 'nobody but its owner can write' "deerflow_api_key_file: $WORK/key"
+wrong 'only its owner can write' "deerflow_api_key_file: $WORK/key"
 wrong 'is there twice' 'deerflow_mounts: [{source: /srv, target: /mnt/x}, {source: /opt, target: /mnt/x}]'
 wrong 'is not set' 'deerflow_api_key: ${NO_SUCH_VARIABLE}'
 finish

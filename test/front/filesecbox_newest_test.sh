@@ -1,5 +1,6 @@
 #!/bin/bash
-# The later family of FileSecBoxService's API, end to end with curl: what its clients rely on, and for each weakness (W) of
+# The later family of FileSecBoxService's API, end to end with curl: what its clients rely on, and for each weakness (W)
+# of
 # the original that it is about a check that fails where that weakness is.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
@@ -38,7 +39,8 @@ edit() { # edit USER PATH OLD NEW [EXPECTED]
     json_string "$3"
     local old=$JSON_STRING
     json_string "$4"
-    api POST "/v1/$1/app/edit" "{\"file_path\":\"$2\",\"old_string\":$old,\"new_string\":$JSON_STRING${5:+,\"expected_replacements\":$5}}"
+    api POST "/v1/$1/app/edit" \
+        "{\"file_path\":\"$2\",\"old_string\":$old,\"new_string\":$JSON_STRING${5:+,\"expected_replacements\":$5}}"
 }
 execute() { # execute USER COMMAND [CURL OPTION...]: OUT, CODE too
     json_string "$2"
@@ -70,9 +72,11 @@ def archive(name, **entries):
     with zipfile.ZipFile(f"{work}/{name}.zip", "w") as out:
         for path, content in entries.items():
             out.writestr(path, content)
-archive("weather", **{"weather/SKILL.md": weather, "weather/run.sh": 'echo "weather for ${1:-nowhere}"\n', "weather/a/b/c/d/e/f/deep.txt": "deep",
+archive("weather", **{"weather/SKILL.md": weather, "weather/run.sh": 'echo "weather for ${1:-nowhere}"\n',
+      "weather/a/b/c/d/e/f/deep.txt": "deep",
     "weather/data.txt": "one\ntwo\nthree\n", "plain/readme.txt": "x", "说明/SKILL.md": "# x\n"})
-archive("weather2", **{"weather/SKILL.md": weather.replace("tells", "foretells"), "weather/data.txt": "new", "weather/run.sh": "echo new\n"})
+archive("weather2", **{"weather/SKILL.md": weather.replace("tells", "foretells"), "weather/data.txt": "new",
+      "weather/run.sh": "echo new\n"})
 archive("reserved", **{"skill-creator/SKILL.md": "x", "other/SKILL.md": "x"})
 archive("root", **{"SKILL.md": "x"})
 archive("big", **{"big/data": os.urandom(6000000), "big/SKILL.md": "x"})
@@ -99,11 +103,20 @@ start_or_end "$daemon"
 upload_skills ann app weather
 success 'N1 upload: into the baseline' 'Baseline updated successfully. Skills: [plain, weather, 说明]'
 api GET /v1/skills/ann/app/list
-said 'N2 list: those with a SKILL.md, the creator among them; W41: with the folder that delete and download need' success '[{"name":"Skill Creator","description":"makes skills","skillId":"skill-creator"},{"name":"Weather Tool","description":"tells the weather","skillId":"weather"},{"name":"说明","description":"No description.","skillId":"说明"}]'
+said 'N2 list: those with a SKILL.md, the creator among them; W41: with the folder that delete and download need' \
+    success '[{"name":"Skill Creator","description":"makes skills","skillId":"skill-creator"},{"name":"Weather '\
+'Tool","description":"tells the weather","skillId":"weather"},{"name":"说明","description":"No '\
+'description.","skillId":"说明"}]'
 api GET /v1/skills/bob/app/list-with-status
-said 'N3 list-with-status: fresh' success '[{"name":"Skill Creator","description":"makes skills","status":"UNCHANGED","lastSyncTime":"System","skillId":"skill-creator"},{"name":"Weather Tool","description":"tells the weather","status":"UNCHANGED","lastSyncTime":"Never","skillId":"weather"},{"name":"说明","description":"No description.","status":"UNCHANGED","lastSyncTime":"Never","skillId":"说明"}]'
+said 'N3 list-with-status: fresh' success \
+    '[{"name":"Skill Creator","description":"makes '\
+'skills","status":"UNCHANGED","lastSyncTime":"System","skillId":"skill-creator"},{"name":"Weather '\
+'Tool","description":"tells the '\
+'weather","status":"UNCHANGED","lastSyncTime":"Never","skillId":"weather"},{"name":"说明","description":"No '\
+'description.","status":"UNCHANGED","lastSyncTime":"Never","skillId":"说明"}]'
 upload_skills ann app reserved
-error 'a reserved name' "Validation Error: Skill name 'skill-creator' is reserved for system tools and cannot be uploaded."
+error 'a reserved name' \
+    "Validation Error: Skill name 'skill-creator' is reserved for system tools and cannot be uploaded."
 upload_skills ann app root
 error 'only files at the top' 'Validation Error: No valid skill directory found.'
 is 'and nothing of them is there' "$(ids ann)" 'skill-creator weather 说明 '
@@ -112,7 +125,9 @@ before=$(base_sum)
 # ---- files ----
 
 files ann skills/weather
-said 'N9 files: sorted, at any depth' success '["skills/weather/SKILL.md","skills/weather/a/b/c/d/e/f/deep.txt","skills/weather/data.txt","skills/weather/run.sh"]'
+said 'N9 files: sorted, at any depth' success \
+    '["skills/weather/SKILL.md","skills/weather/a/b/c/d/e/f/deep.txt","skills/weather/data.txt","skills/weather/'\
+'run.sh"]'
 files ann skills/weather/data.txt
 said 'N9 of a file: itself' success '["skills/weather/data.txt"]'
 files ann skills/none/at/all
@@ -124,7 +139,8 @@ error 'N9 without a path' 'Security Error: Path cannot be null.'
 files ann elsewhere/x
 error 'N9 elsewhere' "Security Error: Path must start with 'skills/' or 'files/'. Current path: elsewhere/x"
 content ann skills/weather/data.txt
-said 'N10 content; W23: with the newline at its end' success '{"content":"one\ntwo\nthree\n","lines":["one","two","three"]}'
+said 'N10 content; W23: with the newline at its end' success \
+    '{"content":"one\ntwo\nthree\n","lines":["one","two","three"]}'
 content ann skills/weather/data.txt '&offset=2&limit=1'
 said 'N10 a page' success '{"content":"two","lines":["two"]}'
 content ann skills/weather/data.txt '&offset=2&limit=9'
@@ -172,9 +188,11 @@ success 'N12 edit' 'Edited in workspace: files/e'
 content ann files/e
 has 'every place of it' 'x b x b x'
 edit ann files/e b y 1
-error 'N12 not as often as expected' "Edit Mismatch: 'b' found 2 times, but expected 1 times. Please refine your search string."
+error 'N12 not as often as expected' \
+    "Edit Mismatch: 'b' found 2 times, but expected 1 times. Please refine your search string."
 edit ann files/e none y
-error 'W24: expected_replacements that is not there is one, not zero' "Edit Mismatch: 'none' found 0 times, but expected 1 times. Please refine your search string."
+error 'W24: expected_replacements that is not there is one, not zero' \
+    "Edit Mismatch: 'none' found 0 times, but expected 1 times. Please refine your search string."
 edit ann files/e '' y
 error 'N12 empty' "Security Error: 'old_string' cannot be empty for replacement operation."
 edit ann files/none a b
@@ -226,7 +244,8 @@ execute ann 'ls'
 is 'and no stray directory came' "$OUT" $'files\nskills'
 write ann skills/weather/sub/SKILL.md x
 error 'one SKILL.md a skill' "Security Error: 'SKILL.md' can only be at the root of a skill."
-execute ann "python3 -c \"import os;os.symlink('/etc','files/etc');os.symlink('/etc/passwd','files/pw');os.symlink('keep','files/link')\""
+execute ann "python3 -c \"import "\
+"os;os.symlink('/etc','files/etc');os.symlink('/etc/passwd','files/pw');os.symlink('keep','files/link')\""
 for path in files/pw files/etc/passwd; do
     content ann "$path"
     outcome "W14: a planted link does not lead out: $path" '200 error'
@@ -250,7 +269,8 @@ for name in '' . .. ../../bob ../files a/b 'a\b' .hidden; do
     done
 done
 execute bob 'echo mine > files/mine'
-is 'W17: nobody lost anything' "$(execute bob 'cat files/mine'; echo "$OUT") $([ "$(base_sum)" = "$before" ] && echo same)" 'mine same'
+is 'W17: nobody lost anything' \
+    "$(execute bob 'cat files/mine'; echo "$OUT") $([ "$(base_sum)" = "$before" ] && echo same)" 'mine same'
 is 'W18: all skills are there' "$(ids ann)" 'skill-creator weather 说明 '
 
 # ---- execute ----
@@ -263,7 +283,8 @@ execute ann 'bash -c "exit 7"'
 is 'N13 its exit code' "$(j .status) $CODE" 'success 7'
 execute ann 'echo $0 $BASH_VERSION | grep -c bash'
 is 'N13 bash runs it' "$OUT" 1
-execute ann "python3 -c \"import os;print(sorted(k for k in os.environ if k not in ('_','SHLVL','LC_CTYPE','OLDPWD')))\""
+execute ann "python3 -c \"import os;print(sorted(k for k in os.environ if k not in "\
+"('_','SHLVL','LC_CTYPE','OLDPWD')))\""
 is 'N13 a clean environment' "$OUT" "['HOME', 'LANG', 'LC_ALL', 'PATH', 'PWD', 'USER']"
 execute ann ''
 error 'N13 no command' "Security Error: Command '' is not allowed."
@@ -276,9 +297,11 @@ done
 execute ann 'ls ../..'
 error 'parents' "Security Error: Path traversal '..' is strictly forbidden."
 execute ann 'cat /etc/passwd'
-error 'paths elsewhere' "Security Error: Path '/etc/passwd' is out of operable scope. Must start with 'skills/' or 'files/'."
+error 'paths elsewhere' \
+    "Security Error: Path '/etc/passwd' is out of operable scope. Must start with 'skills/' or 'files/'."
 execute ann 'grep --file=/etc/hostname x files/keep'
-error 'W3: in options, too' "Security Error: Path '/etc/hostname' is out of operable scope. Must start with 'skills/' or 'files/'."
+error 'W3: in options, too' \
+    "Security Error: Path '/etc/hostname' is out of operable scope. Must start with 'skills/' or 'files/'."
 # What a variable hides nobody can read: it finds the box's files, and nothing of the host's.
 echo secret > "$WORK/forbidden/secret"
 host=$WORK/forbidden/secret
@@ -344,7 +367,8 @@ is 'who did not has the new one' "$(status_of bob weather)" UNCHANGED
 content bob skills/weather/data.txt
 has 'with its content' new
 files bob skills/weather
-said 'and nothing of the old one' success '["skills/weather/SKILL.md","skills/weather/data.txt","skills/weather/run.sh"]'
+said 'and nothing of the old one' success \
+    '["skills/weather/SKILL.md","skills/weather/data.txt","skills/weather/run.sh"]'
 sync_of ann weather BL2WS
 success 'N4 bl2ws' 'Skill synchronization completed (BL2WS) for: weather'
 is 'is in sync' "$(status_of ann weather)" UNCHANGED
@@ -399,8 +423,10 @@ is 'W40: an unknown scope' "$(j .status)" error
 
 api GET "/v1/skills/ann/app/download?name=$(encode 说明)"
 is 'N6 download' "$STATUS $(header content-type)" '200 application/zip'
-is 'N6 its name in both forms' "$(header content-disposition)" "attachment; filename=\"%E8%AF%B4%E6%98%8E.zip\"; filename*=UTF-8''%E8%AF%B4%E6%98%8E.zip"
-is 'N6 entries below the name' "$(python3 -c 'import sys,zipfile;print(zipfile.ZipFile(sys.argv[1]).namelist())' "$WORK/body")" "['说明/SKILL.md']"
+is 'N6 its name in both forms' "$(header content-disposition)" \
+    "attachment; filename=\"%E8%AF%B4%E6%98%8E.zip\"; filename*=UTF-8''%E8%AF%B4%E6%98%8E.zip"
+is 'N6 entries below the name' \
+    "$(python3 -c 'import sys,zipfile;print(zipfile.ZipFile(sys.argv[1]).namelist())' "$WORK/body")" "['说明/SKILL.md']"
 cp "$WORK/body" "$WORK/back.zip"
 upload_skills boss other back
 success 'and back up' 'Baseline updated successfully. Skills: [说明]'
@@ -409,7 +435,8 @@ ok 'round trip: the same bytes' cmp "$WORK/body" "$WORK/back.zip"
 api GET '/v1/skills/ann/app/download?name=none'
 is 'N6 of nothing' "$STATUS $BODY" '500 {"status":"error","data":"Skill not found: none"}'
 upload_skills boss app big
-curl -sS --limit-rate 20k --unix-socket "$SOCKET" -o "$WORK/slow" "http://localhost/v1/skills/ann/app/download?name=big" &
+curl -sS --limit-rate 20k --unix-socket "$SOCKET" -o "$WORK/slow" \
+    "http://localhost/v1/skills/ann/app/download?name=big" &
 slow=$!
 ok 'a slow download' eventually 10 test -s "$WORK/slow"
 write ann skills/big/SKILL.md changed
@@ -430,7 +457,8 @@ ok 'a long command' eventually 20 running
 sync_of ann weather bl2ws
 error 'T43: a change that commands hold up' 'Server busy: Update operation timed out. Please try again.'
 delete ann skills/big
-is 'a delete waits for them' "$STATUS $BODY" '200 {"status":"success","data":"Deleted from workspace: skills/big","pending":true}'
+is 'a delete waits for them' "$STATUS $BODY" \
+    '200 {"status":"success","data":"Deleted from workspace: skills/big","pending":true}'
 kill "$slow" 2> /dev/null
 wait "$slow" 2> /dev/null
 gone() { files ann skills/big && [ "$BODY" = '{"status":"success","data":[]}' ]; }
@@ -438,7 +466,8 @@ ok 'and is done then' eventually 20 gone
 ok 'T43: the change, too' eventually 20 in_sync
 url=http://localhost/v1/dan/app/content?path=skills/weather/data.txt
 curl -sS --unix-socket "$SOCKET" --parallel --parallel-immediate -o "$WORK/first#1" "$url&[1-6]" 2> /dev/null
-is 'W39: six first looks of a new user at once see all of it' "$(sort -u "$WORK"/first*)" '{"status":"success","data":{"content":"one\ntwo\nthree\n","lines":["one","two","three"]}}'
+is 'W39: six first looks of a new user at once see all of it' "$(sort -u "$WORK"/first*)" \
+    '{"status":"success","data":{"content":"one\ntwo\nthree\n","lines":["one","two","three"]}}'
 is 'W39: every one' "$(ls "$WORK"/first* | wc -l)" 6
 
 # ---- who may ----
@@ -446,7 +475,8 @@ is 'W39: every one' "$(ls "$WORK"/first* | wc -l)" 6
 auth() { # auth TOKEN METHOD PATH [BODY] [CURL OPTION...]
     local token=$1
     shift
-    api "$1" "$2" "${3-}" -H "Authorization: Bearer $token-token-0123456789abcdef$([ "$token" = admin ] || echo 00)" "${@:4}"
+    api "$1" "$2" "${3-}" -H "Authorization: Bearer $token-token-0123456789abcdef$([ "$token" = admin ] || echo 00)" \
+        "${@:4}"
 }
 before=$(base_sum)
 auth ann POST /v1/skills/ann/app/upload '' -F "file=@$WORK/weather2.zip"
@@ -482,13 +512,15 @@ outcome 'there, too' '405 error'
 execute ann "python3 -c \"import os;[os.utime(p,(1,1)) for p in ('.','files','skills/mine','files/keep')]\""
 kill -TERM "$DAEMON_PID"
 wait "$DAEMON_PID"
-sed -i 's/^skill_dialect: .*/skill_exec_timeout_ms: 1000/; /^skill_creator:/d' "$CONFIG" # and the other dialect, the default
+# and the other dialect, the default
+sed -i 's/^skill_dialect: .*/skill_exec_timeout_ms: 1000/; /^skill_creator:/d' "$CONFIG"
 start_daemon "$daemon"
 content ann files/keep
 has 'W38: old times and a restart remove nothing' kept
 is 'W38: nor her skills' "$(status_of ann mine)" UNCHANGED
 execute ann 'python3 -c "import time; time.sleep(99)"'
-like 'N13 its time is over' "$STATUS $BODY" '^200 \{"status":"error","data":"Execution Timeout: Process killed after 1 seconds\."'
+like 'N13 its time is over' "$STATUS $BODY" \
+    '^200 \{"status":"error","data":"Execution Timeout: Process killed after 1 seconds\."'
 
 # ---- where the other dialect has the routes of both ----
 
@@ -498,7 +530,8 @@ upload_skills ann app weather
 like 'S1 upload: into her own layer' "$BODY" '"Upload successful: skill '
 is 'for her alone' "$(status_of ann weather) $(ids dan)" 'MODIFIED big mine plain weather 说明 '
 api POST /v1/skills/dan/app/install-creator
-success 'N7 where the configuration has none' "Global Skill-Creator is ready. You can access it via 'skills/skill-creator'."
+success 'N7 where the configuration has none' \
+    "Global Skill-Creator is ready. You can access it via 'skills/skill-creator'."
 content dan skills/skill-creator/SKILL.md
 like 'it is there' "$(j .data.content)" '^---.name: skill-creator.description: How to make a skill.*# Making a skill'
 write ann skills/own/SKILL.md x

@@ -1,6 +1,8 @@
 #!/bin/bash
-# The first family of the skill dialect, as its clients use it: layers, lists, content, line edits, commands, uploads. Checks
-# that begin with W and a number are about a weakness of the service that the dialect comes from: they fail where it is back.
+# The first family of the skill dialect, as its clients use it: layers, lists, content, line edits, commands, uploads.
+# Checks
+# that begin with W and a number are about a weakness of the service that the dialect comes from: they fail where it is
+# back.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
 . test/lib/lib.sh
@@ -29,7 +31,8 @@ def make(name, entries, **kw):
             z.writestr(info, data)
 md = '---\nname: "Weather"\ndescription: tells the weather\n---\nName: of the body\n'
 weather = [('weather/SKILL.md', md), ('weather/main.py', 'import sys\nprint("sunny in", *sys.argv[1:])\n'),
-           ('weather/lib/deep/a/b/c/d/e/f.txt', 'one\ntwo\nthree\n'), ('weather/v', '1\n'), ('other/README.md', '# Other one\n')]
+           ('weather/lib/deep/a/b/c/d/e/f.txt', 'one\ntwo\nthree\n'), ('weather/v', '1\n'),
+                 ('other/README.md', '# Other one\n')]
 make('weather', weather)
 make('weather2', [('weather/SKILL.md', md), ('weather/v', '2\n')])
 make('clash', [('weather/lib', 'a file'), ('weather/v/w', 'deep')])
@@ -85,26 +88,33 @@ layers() { find "$STATE/skills/layers" -type f -exec sha256sum {} + | sort; }
 
 # ---- a first walk, as the seed's clients take it ----
 send weather '?scope=Baseline'
-answers 'upload into the baseline' 200 "{\"status\":\"success\",\"data\":\"Upload successful: skill 'other' to '/skills/other', skill 'weather' to '/skills/weather'\"}"
+answers 'upload into the baseline' 200 \
+    "{\"status\":\"success\",\"data\":\"Upload successful: skill 'other' to '/skills/other', skill 'weather' "\
+"to '/skills/weather'\"}"
 LAYERS=$(layers)
 api GET "$(S)/list"
-is 'who only looks makes no box' "$(jq -c '[.data[].skillId]' < "$WORK/body") $(api GET /v1/boxes; j '.boxes | length')" '["other","weather"] 0'
+is 'who only looks makes no box' \
+    "$(jq -c '[.data[].skillId]' < "$WORK/body") $(api GET /v1/boxes; j '.boxes | length')" '["other","weather"] 0'
 for path in '../files' 'weather/../other/files' '%2e%2e/files' 'weather/./content?path=v'; do
     api GET "$(S)/$path" '' --path-as-is
-    answers "dots in the path of a URL are refused in the envelope: $path" 400 '{"status":"error","data":"the request path has a segment '"'.' or '..'"'"}'
+    answers "dots in the path of a URL are refused in the envelope: $path" 400 \
+        '{"status":"error","data":"the request path has a segment '"'.' or '..'"'"}'
 done
 api GET "$K/files"
-answers 'W25: files at any depth, sorted' 200 '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
+answers 'W25: files at any depth, sorted' 200 \
+    '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
 api GET "$(S)/list"
 answers 'the list: name and description of SKILL.md, with the id that paths need' 200 \
-    '{"status":"success","data":[{"name":"Other one","description":"No description available.","skillId":"other"},{"name":"Weather","description":"tells the weather","skillId":"weather"}]}'
+    '{"status":"success","data":[{"name":"Other one","description":"No description '\
+'available.","skillId":"other"},{"name":"Weather","description":"tells the weather","skillId":"weather"}]}'
 show ann v
 answers 'content whole' 200 '{"status":"success","data":{"content":"1\n"}}'
 show ann lib/deep/a/b/c/d/e/f.txt '&start=2&end=3'
 answers 'lines of it' 200 '{"status":"success","data":{"content":["two","three"]}}'
 show ann lib/deep/a/b/c/d/e/f.txt '&start=2'
 answers 'a start alone: all of it' 200 '{"status":"success","data":{"content":"one\ntwo\nthree\n"}}'
-for range in '3&end=2 []' '9&end=99 []' '0&end=1 ["one"]' '-5&end=1 ["one"]' '2147483647&end=2147483647 []' '-2147483648&end=2147483647 ["one","two","three"]'; do
+for range in '3&end=2 []' '9&end=99 []' '0&end=1 ["one"]' '-5&end=1 ["one"]' '2147483647&end=2147483647 []' \
+    '-2147483648&end=2147483647 ["one","two","three"]'; do
     show ann lib/deep/a/b/c/d/e/f.txt "&start=${range% *}"
     is "lines ${range% *}" "$(jq -c .data.content < "$WORK/body")" "${range#* }"
 done
@@ -115,35 +125,43 @@ answers 'nor its skill' 404 '{"status":"error","data":null}'
 api GET "$(S)/nothing/files"
 answers 'files of a skill that is not there' 500 '{"status":"error","data":null}'
 execute python3 '["main.py","Beijing"]'
-answers 'W43: a command with arguments, exit_code' 200 '{"status":"success","data":{"stdout":"sunny in Beijing\n","stderror":"","exit_code":0}}'
+answers 'W43: a command with arguments, exit_code' 200 \
+    '{"status":"success","data":{"stdout":"sunny in Beijing\n","stderror":"","exit_code":0}}'
 api POST "$K/execute" '{"command":"python3 main.py --city Beijing","more":1}'
-answers 'the same as a line' 200 '{"status":"success","data":{"stdout":"sunny in --city Beijing\n","stderror":"","exit_code":0}}'
+answers 'the same as a line' 200 \
+    '{"status":"success","data":{"stdout":"sunny in --city Beijing\n","stderror":"","exit_code":0}}'
 execute bash '["-c","echo a; echo b >&2; exit 3"]'
-answers 'a status that is not 0 is a result' 200 '{"status":"success","data":{"stdout":"a\n","stderror":"b\n","exit_code":3}}'
+answers 'a status that is not 0 is a result' 200 \
+    '{"status":"success","data":{"stdout":"a\n","stderror":"b\n","exit_code":3}}'
 execute bash '["-c","kill -9 $$"]'
 is 'a signal is 128 and its number' "$CODE" 137
 execute ls
 is 'a command without arguments' "$OUT" $'SKILL.md\nlib\nmain.py\nv'
 execute bash '["-c","pwd; env | grep -vE ^\\(_\\|SHLVL\\)= | sort"]'
 is 'in the skill, and of the environment six names' "$OUT" \
-    $'/skills/weather\nHOME=/workspace\nLANG=C.UTF-8\nLC_ALL=C.UTF-8\nPATH=/usr/local/bin:/usr/bin:/bin\nPWD=/skills/weather\nUSER=agent'
+    $'/skills/weather\nHOME=/workspace\nLANG=C.UTF-8\nLC_ALL=C.UTF-8\nPATH=/usr/local/bin:/usr/bin:/bin\n'\
+$'PWD=/skills/weather\nUSER=agent'
 api POST "$(S)/nothing/execute?command=ls"
 answers 'in a skill that is not there' 500 '{"status":"error","data":"Skill not found."}'
-api POST "/v1/boxes/$(api GET /v1/boxes; j '.boxes[] | select(.agent == "app") | .id')/exec" '{"command":"mv /usr/bin/find /usr/bin/find.gone","user":"root"}'
+api POST "/v1/boxes/$(api GET /v1/boxes; j '.boxes[] | select(.agent == "app") | .id')/exec" \
+    '{"command":"mv /usr/bin/find /usr/bin/find.gone","user":"root"}'
 execute find '["."]'
 is 'W12: allowed but not installed is a result' "$STATUS $CODE $OUT|$ERR" "200 127 |no command 'find'"
 api POST "$A/execute?command=find" '["."]'
 is 'W12: in the area, too' "$STATUS $(j .data.exit_code)" '200 127'
-api POST "/v1/boxes/$(api GET /v1/boxes; j '.boxes[] | select(.agent == "app") | .id')/exec" '{"command":"mv /usr/bin/find.gone /usr/bin/find","user":"root"}'
+api POST "/v1/boxes/$(api GET /v1/boxes; j '.boxes[] | select(.agent == "app") | .id')/exec" \
+    '{"command":"mv /usr/bin/find.gone /usr/bin/find","user":"root"}'
 for name in python touch tee chmod xargs; do
     execute "$name"
-    answers "W12: not one of the seventeen: $name" 500 "{\"status\":\"error\",\"data\":\"Security Error: Command '$name' is not allowed.\"}"
+    answers "W12: not one of the seventeen: $name" 500 \
+        "{\"status\":\"error\",\"data\":\"Security Error: Command '$name' is not allowed.\"}"
 done
 for path in skill/overlay/ann/app/weather skill/baseline/app/weather; do
     execute cat "[\"/webIde/product/$path/v\"]"
     is "the physical path of the skill is one of it: $path" "$STATUS $OUT" '200 1'
 done
-for path in skill/overlay/bob/app/weather skill/overlay/ann/other/weather skill/baseline/app/weatherman sandbox/ann/app skill/overlay/ann/app/other; do
+for path in skill/overlay/bob/app/weather skill/overlay/ann/other/weather skill/baseline/app/weatherman \
+    sandbox/ann/app skill/overlay/ann/app/other; do
     execute cat "[\"/webIde/product/$path/v\"]"
     like "no other is: $path" "$STATUS $BODY" '^500 .*Security Error: Absolute path'
 done
@@ -167,7 +185,8 @@ answers 'none' 404 '{"status":"error","data":null}'
 api POST "$A/execute?command=cat" '["a/b.txt"]'
 answers 'commands in it' 200 '{"status":"success","data":{"stdout":"x","stderror":"","exit_code":0}}'
 api POST "$A/execute?command=id"
-answers 'W42: the area answers, and refuses what is not allowed' 500 '{"status":"error","data":"Execution failed: Security Error: Command '"'id'"' is not allowed."}'
+answers 'W42: the area answers, and refuses what is not allowed' 500 \
+    '{"status":"error","data":"Execution failed: Security Error: Command '"'id'"' is not allowed."}'
 api POST "$A/execute?command=ls" '["/workspace/a","/workspace"]'
 is 'absolute paths inside' "$STATUS $(j .data.exit_code)" '200 0'
 api POST "$A/execute?command=cat" '["/webIde/product/sandbox/ann/app/a/b.txt"]'
@@ -242,12 +261,14 @@ api GET "$A/content?path=bin"
 answers 'and no content in JSON' 404 '{"status":"error","data":null}'
 
 for i in 1 2 3 4 5 6 7 8; do
-    curl -s --unix-socket "$SOCKET" -o /dev/null -X PUT --data-binary "line $i" "http://localhost$A/edit?path=many&start=1&end=0" &
+    curl -s --unix-socket "$SOCKET" -o /dev/null -X PUT --data-binary "line $i" \
+        "http://localhost$A/edit?path=many&start=1&end=0" &
     editors[i]=$!
 done
 wait "${editors[@]}"
 api GET "$A/content?path=many"
-is 'W21: of edits at the same time none is lost' "$(j .data.content | grep . | sort | tr '\n' ' ')" 'line 1 line 2 line 3 line 4 line 5 line 6 line 7 line 8 '
+is 'W21: of edits at the same time none is lost' "$(j .data.content | grep . | sort | tr '\n' ' ')" \
+    'line 1 line 2 line 3 line 4 line 5 line 6 line 7 line 8 '
 
 # W21: writes are whole: readers meanwhile see all of one version
 head -c 150000 /dev/zero | tr '\0' A > "$WORK/a"
@@ -255,7 +276,8 @@ head -c 150000 /dev/zero | tr '\0' B > "$WORK/b"
 api PUT "$A/edit?path=whole" '' --data-binary "@$WORK/a"
 for i in {1..15}; do
     [ "$i" = 1 ] || echo next
-    printf 'unix-socket = "%s"\nurl = "http://localhost%s/edit?path=whole"\nrequest = PUT\ndata-binary = "@%s"\noutput = /dev/null\n' "$SOCKET" "$A" "$WORK/$([ $((i % 2)) = 0 ] && echo a || echo b)"
+    printf 'unix-socket = "%s"\nurl = "http://localhost%s/edit?path=whole"\nrequest = PUT\ndata-binary '\
+'= "@%s"\noutput = /dev/null\n' "$SOCKET" "$A" "$WORK/$([ $((i % 2)) = 0 ] && echo a || echo b)"
 done > "$WORK/writes"
 curl -sf -K "$WORK/writes" & writer=$!
 seen=
@@ -276,9 +298,11 @@ answers 'is seen by who made it' 200 '{"status":"success","data":{"content":"one
 show bob lib/deep/a/b/c/d/e/f.txt
 answers 'W33: and by nobody else' 200 '{"status":"success","data":{"content":"one\ntwo\nthree\n"}}'
 api GET "$K/files"
-answers 'W33: all other files are still there' 200 '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
+answers 'W33: all other files are still there' 200 \
+    '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
 api GET "$(S)/list"
-is 'W33: and what it says of itself' "$(jq -c '.data[1]' < "$WORK/body")" '{"name":"Weather","description":"tells the weather","skillId":"weather"}'
+is 'W33: and what it says of itself' "$(jq -c '.data[1]' < "$WORK/body")" \
+    '{"name":"Weather","description":"tells the weather","skillId":"weather"}'
 execute python3 '["main.py","x"]'
 is 'W33: it runs' "$OUT" 'sunny in x'
 edit ann new/er/file '' $'n\n'
@@ -289,9 +313,11 @@ answers "bob's is not ann's" 200 '{"status":"success","data":{"content":"1\n"}}'
 execute bash '["-c","touch made; echo changed > main.py; chmod 777 lib; rm v; ls; id -un"]' bob
 is 'W1 W11: a command may change the skill, as nobody of this machine' "$OUT" $'SKILL.md\nlib\nmade\nmain.py\nagent'
 api GET "$(S carl)/weather/files"
-answers 'W11: for its user alone' 200 '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
+answers 'W11: for its user alone' 200 \
+    '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
 api GET "$(S bob)/weather/files"
-answers 'a removal is a removal for him' 200 '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","made","main.py"]}'
+answers 'a removal is a removal for him' 200 \
+    '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","made","main.py"]}'
 is "W11: the baseline's bytes are as they were" "$(layers)" "$LAYERS"
 
 # ---- what commands may say ----
@@ -310,7 +336,8 @@ done
 for path in / /tmp/x //webIde/product/x /skills/weather2/x '/skills/weather/v /skills/other/x'; do
     said "W4: $path is outside" ls "[\"$path\"]" "Absolute path '$path' is outside the allowed skill directory."
 done
-for args in '["1..2"]' '["wait..."]' '["src/bin/x"]' '["s/a/b/"]' '["http://x/etc/y"]' '["/skills/weather/v","/workspace/skills/weather"]'; do
+for args in '["1..2"]' '["wait..."]' '["src/bin/x"]' '["s/a/b/"]' '["http://x/etc/y"]' \
+    '["/skills/weather/v","/workspace/skills/weather"]'; do
     execute echo "$args"
     is "W5: harmless: $args" "$STATUS $OUT" "200 $(jq -r 'join(" ")' <<< "$args")"
 done
@@ -321,19 +348,23 @@ is 'W5: so is a program' "$OUT" 7
 execute python3 '["-c","print(1.5, 4 / 2)"]'
 is 'W5: and another' "$OUT" '1.5 2.0'
 execute ls '["skills/nope"]'
-is 'W6: looking makes nothing' "$CODE $(api GET "$K/files"; jq -c .data < "$WORK/body")" '2 ["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","new/er/file","v"]'
+is 'W6: looking makes nothing' "$CODE $(api GET "$K/files"; jq -c .data < "$WORK/body")" \
+    '2 ["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","new/er/file","v"]'
 api POST "$A/execute?command=mkdir" '["files/Makefile"]'
-is 'W6: a missing directory is not made up' "$(j .data.exit_code) $(api GET "$A/files"; j '.data | map(select(startswith("files"))) | length')" '1 0'
+is 'W6: a missing directory is not made up' \
+    "$(j .data.exit_code) $(api GET "$A/files"; j '.data | map(select(startswith("files"))) | length')" '1 0'
 execute bash '["-c","cd / && cd root && ls; cat /etc/shadow; ls /root; echo $(id -u)"]'
 like 'W4: who says it through a shell is refused by words' "$BODY" 'Forbidden access'
-edit ann s.sh '' $'cd / && cd root && ls; cat < /etc/shadow; cat < '"$STATE"$'/skills.db; : > /etc/x; ls -d '"$WORK"$'; exec 3<>/dev/tcp/127.0.0.1/22; id -u\n'
+edit ann s.sh '' $'cd / && cd root && ls; cat < /etc/shadow; cat < '"$STATE"$'/skills.db; : > /etc/x; ls -d '\
+$''"$WORK"$'; exec 3<>/dev/tcp/127.0.0.1/22; id -u\n'
 execute bash '["s.sh"]'
 is 'W1: who says it in a script meets the walls of the box' "$STATUS $OUT" '200 1000'
 like 'W1: one by one' "$ERR" 'Permission denied.*No such file.*cannot access'
 
 # ---- how commands end ----
 tag_new
-curl -s --unix-socket "$SOCKET" -o "$WORK/late" -w '%{http_code}' -H 'Content-Type: application/json' -d "[\"-c\",\"echo begun; sleep $TAG & (setsid sleep $TAG &) ; sleep $TAG\"]" \
+curl -s --unix-socket "$SOCKET" -o "$WORK/late" -w '%{http_code}' -H 'Content-Type: application/json' \
+    -d "[\"-c\",\"echo begun; sleep $TAG & (setsid sleep $TAG &) ; sleep $TAG\"]" \
     "http://localhost$(S fay)/weather/execute?command=bash" > "$WORK/late.status" & late=$! # looked at in the end
 now_ms; start=$NOW
 execute cat
@@ -345,24 +376,29 @@ between 'W8: nor for long' $((NOW - start)) 0 30000
 execute bash '["-c","printf \"  a\\r\\n b \\n\\n\""]'
 is 'W9: its output is as it is' "$(jq -c .data.stdout < "$WORK/body")" '"  a\r\n b \n\n"'
 execute python3 '["-c","print(\"x\"*3000000)"]'
-is 'W9: too much of it is cut, and that is said' "$(j '.data | "\(.stdout | length) \(.truncated) \(.exit_code)"')" '1048576 true 0'
+is 'W9: too much of it is cut, and that is said' "$(j '.data | "\(.stdout | length) \(.truncated) \(.exit_code)"')" \
+    '1048576 true 0'
 
 # ---- uploads ----
 edit bob v '' mine
 edit bob only.txt '' mine
 send weather2 '' bob
-answers 'W33: an upload is the own by default' 200 "{\"status\":\"success\",\"data\":\"Upload successful: skill 'weather' to '/skills/weather'\"}"
+answers 'W33: an upload is the own by default' 200 \
+    "{\"status\":\"success\",\"data\":\"Upload successful: skill 'weather' to '/skills/weather'\"}"
 api GET "$(S bob)/weather/files"
-answers 'of the own files it leaves none, and what it lacks is the baseline'"'"'s' 200 '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
+answers 'of the own files it leaves none, and what it lacks is the baseline'"'"'s' 200 \
+    '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
 show bob v
 answers 'a file that both have is its own' 200 '{"status":"success","data":{"content":"2\n"}}'
 show bob main.py
-answers 'one that it lacks is read from the baseline' 200 '{"status":"success","data":{"content":"import sys\nprint(\"sunny in\", *sys.argv[1:])\n"}}'
+answers 'one that it lacks is read from the baseline' 200 \
+    '{"status":"success","data":{"content":"import sys\nprint(\"sunny in\", *sys.argv[1:])\n"}}'
 execute python3 '["main.py","Rome"]' bob
 is 'and runs' "$OUT" 'sunny in Rome'
 send clash '' bob
 api GET "$(S bob)/weather/files"
-answers 'a file hides a directory of the baseline, and a directory a file' 200 '{"status":"success","data":["SKILL.md","lib","main.py","v/w"]}'
+answers 'a file hides a directory of the baseline, and a directory a file' 200 \
+    '{"status":"success","data":["SKILL.md","lib","main.py","v/w"]}'
 send weather2 '' bob
 show carl v
 answers "others' stays" 200 '{"status":"success","data":{"content":"1\n"}}'
@@ -393,7 +429,8 @@ show carl SKILL.md
 like 'W26 W27: what was there is there' "$BODY" 'tells the weather'
 is 'W27: whole, and nothing beside it' "$(layers) $(find "$WORK" -name slip.txt)" "$LAYERS "
 api GET "$K/files"
-answers "W27: ann's own too" 200 '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","new/er/file","s.sh","v"]}'
+answers "W27: ann's own too" 200 \
+    '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","new/er/file","s.sh","v"]}'
 send mac
 api GET "$(S)/m/files"
 answers 'W30: what a Mac adds is left out' 200 '{"status":"success","data":["SKILL.md"]}'
@@ -412,14 +449,16 @@ is 'W32: and 10 MiB are the default' "$("$DAEMON" --options | grep -P '^skill_up
 
 # W34: uploads of many into one baseline, all at once: every skill is one of them, none is lost
 for k in 0 1 2 3 4 5; do
-    curl -s --unix-socket "$SOCKET" -o "$WORK/race$k" -F "file=@$Z/race$k.zip" "http://localhost$(S "user$k")/upload?scope=baseline" &
+    curl -s --unix-socket "$SOCKET" -o "$WORK/race$k" -F "file=@$Z/race$k.zip" \
+        "http://localhost$(S "user$k")/upload?scope=baseline" &
     racers[k]=$!
 done
 wait "${racers[@]}"
 api POST "$(S dan)/race/execute?command=bash" '["-c","cat f* | sort | uniq -c | tr -s \" \"; ls | wc -l"]'
 like 'W34: one version, whole' "$(j .data.stdout)" $'^ 20 [0-5]\n20$'
 api GET "$(S dan)/list"
-is 'W34: nothing lost' "$(jq -c '[.data[].skillId | select(startswith("own"))]' < "$WORK/body")" '["own0","own1","own2","own3","own4","own5"]'
+is 'W34: nothing lost' "$(jq -c '[.data[].skillId | select(startswith("own"))]' < "$WORK/body")" \
+    '["own0","own1","own2","own3","own4","own5"]'
 
 # an edit for all users
 edit ann v '&scope=baseline&start=2' $'for\nall'
@@ -440,22 +479,26 @@ answers 'only of what is there' 500 '{"status":"error","data":"Skill not found."
 
 # W10: a command keeps the version it started with
 E=/v1/sandbox/eve/app
-edit eve keep.sh '' $'cat v\ntouch /workspace/begun\nuntil [ -e /workspace/go ]; do read -t 0.02 < <(sleep 1); done\ncat v main.py\n'
+edit eve keep.sh '' $'cat v\ntouch /workspace/begun\nuntil [ -e /workspace/go ]; do read -t 0.02 < <(sleep 1); done\n'\
+$'cat v main.py\n'
 curl -s --unix-socket "$SOCKET" -o "$WORK/kept" -H 'Content-Type: application/json' -d '["keep.sh"]' \
     "http://localhost$(S eve)/weather/execute?command=bash" & kept=$!
 begun() { api GET "$E/content?path=begun" && [ "$STATUS" = 200 ]; }
 ok 'a command runs' eventually 3 begun
 send weather2 '' eve
-answers 'W10: an upload meanwhile waits for it, and says so' 200 "{\"status\":\"success\",\"data\":\"Upload successful: skill 'weather' to '/skills/weather'\",\"pending\":true}"
+answers 'W10: an upload meanwhile waits for it, and says so' 200 \
+    "{\"status\":\"success\",\"data\":\"Upload successful: skill 'weather' to '/skills/weather'\",\"pending\":true}"
 show eve v
 answers 'W10: all others see one version too' 200 '{"status":"success","data":{"content":"1\n"}}'
 api PUT "$E/edit?path=go" '' --data-binary x
 wait "$kept"
-is 'W10: it ended with what it began with' "$(jq -c '.data | [.stdout, .exit_code]' "$WORK/kept")" '["1\n1\nimport sys\nprint(\"sunny in\", *sys.argv[1:])\n",0]'
+is 'W10: it ended with what it began with' "$(jq -c '.data | [.stdout, .exit_code]' "$WORK/kept")" \
+    '["1\n1\nimport sys\nprint(\"sunny in\", *sys.argv[1:])\n",0]'
 newer() { show eve v && [[ $BODY == *'2\n'* ]]; }
 ok 'W10: then the new one is there' eventually 5 newer
 api GET "$(S eve)/weather/files"
-answers 'W10: whole, without what was the own' 200 '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
+answers 'W10: whole, without what was the own' 200 \
+    '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
 
 # ---- links ----
 send own
@@ -478,9 +521,12 @@ answers 'files are files' 200 '{"status":"success","data":["lib/x","run.sh"]}'
 # ---- names ----
 boxes() { api GET /v1/boxes; j '.boxes | length'; }
 BOXES=$(boxes)
-for path in /v1/skills/./app/list /v1/skills/.x/app/list /v1/skills/a%20b/app/list /v1/skills/boxes/app/list /v1/skills/sandbox/app/list \
-    /v1/skills/ann/../list /v1/skills/ann/.app/list /v1/skills/ann/skill-creator/list /v1/skills/ann/a%5Cb/list "/v1/skills/ann/$(printf 'x%.0s' {1..129})/list" \
-    "/v1/skills/$(printf 'x%.0s' {1..129})/app/list" /v1/skills/ann/app/../files /v1/skills/ann/app/.x/files /v1/skills/ann/app/a%2Fb/files /v1/skills/ann/app/a%00b/files \
+for path in /v1/skills/./app/list /v1/skills/.x/app/list /v1/skills/a%20b/app/list /v1/skills/boxes/app/list \
+    /v1/skills/sandbox/app/list \
+    /v1/skills/ann/../list /v1/skills/ann/.app/list /v1/skills/ann/skill-creator/list /v1/skills/ann/a%5Cb/list \
+    "/v1/skills/ann/$(printf 'x%.0s' {1..129})/list" \
+    "/v1/skills/$(printf 'x%.0s' {1..129})/app/list" /v1/skills/ann/app/../files /v1/skills/ann/app/.x/files \
+    /v1/skills/ann/app/a%2Fb/files /v1/skills/ann/app/a%00b/files \
     /v1/skills/ann/app/a%5Cb/files /v1/sandbox/ann/%2e%2e/files /v1/sandbox/../app/files; do
     api GET "$path"
     like "W20: no name: $path" "$STATUS $BODY" '^40[04] \{"(status":"error","data":"|error":)'
@@ -520,13 +566,16 @@ is 'parameters that nobody knows are ignored' "$STATUS" 200
 
 # W7: the time-out
 wait "$late"
-is 'W7: after its time a command is over, and what it said until then is told' "$(< "$WORK/late.status") $(jq -c '[.status, .data, .partial.stdout, .partial.exit_code]' "$WORK/late")" \
+is 'W7: after its time a command is over, and what it said until then is told' \
+    "$(< "$WORK/late.status") $(jq -c '[.status, .data, .partial.stdout, .partial.exit_code]' "$WORK/late")" \
     '500 ["error","Execution timed out after 4 seconds.","begun\n",143]'
 ok 'W7: nothing of it lives on' tag_gone
-is 'W7: five minutes are the default' "$("$DAEMON" --options | awk -F'\t' '$1 == "skill_exec_timeout_ms"' | grep -c 300000)" 1
+is 'W7: five minutes are the default' \
+    "$("$DAEMON" --options | awk -F'\t' '$1 == "skill_exec_timeout_ms"' | grep -c 300000)" 1
 not_ok 'W25: no answer showed a path of this machine' grep -qF "$STATE" "$WORK"/{body,late,kept,race0}
 
-undescribed() { "$DAEMON" --routes | awk -F'\t' '$3 ~ /^(filesecbox|newest)_/ { print $1 " " $2 }' | grep -vxFf <(sed -n 's/^\.It Pa //p' man/cubby-dialect.7); }
+undescribed() { "$DAEMON" --routes | awk -F'\t' '$3 ~ /^(filesecbox|fsb2)_/ { print $1 " " $2 }' |
+    grep -vxFf <(sed -n 's/^\.It Pa //p' man/cubby-dialect.7); }
 is 'cubby-dialect(7) has every call' "$(undescribed)" ''
 
 # ---- tokens ----

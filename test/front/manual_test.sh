@@ -22,21 +22,28 @@ section() { # section NAME: lines of the page's source from that head to the nex
     awk -v head=".Sh $1" '$0 == head { on = 1; next } /^\.Sh / { on = 0 } on' "$source"
 }
 is 'the table of cubby.yaml(5) is that of cubbyd --options' \
-    "$(section 'THE TABLE' | sed -n '/^\.Bd/,/^\.Ed/{/^\.[BE]d/!p}' | tr -s ' ')" "$(cut -f1-6 <<< "$options" | tr '\t' ' ' | tr -s ' ')"
+    "$(section 'THE TABLE' | sed -n '/^\.Bd/,/^\.Ed/{/^\.[BE]d/!p}' | tr -s ' ')" \
+    "$(cut -f1-6 <<< "$options" | tr '\t' ' ' | tr -s ' ')"
 # every option has a paragraph, and every paragraph is about one (inner lists are deeper)
-described=$(section DESCRIPTION | awk '/^\.Bl/ { depth++ } /^\.El/ { depth-- } depth == 1 && /^\.It Cm/' | sed 's/^\.It Cm//; s/,//g' | tr -s ' ' '\n' |
+described=$(section DESCRIPTION | awk '/^\.Bl/ { depth++ } /^\.El/ { depth-- } depth == 1 && /^\.It Cm/' |
+    sed 's/^\.It Cm//; s/,//g' | tr -s ' ' '\n' |
     grep -vx 'limits' | sed '/^$/d' | sort)
 is 'cubby.yaml(5) describes every option, and nothing else' "$described" "$(cut -f1 <<< "$options" | sort)"
 
 # every key of the other product's section, as our notes of it have them
-for key in use allow_host_bash image port replicas overflow_policy acquire_timeout burst_limit container_prefix idle_timeout \
-    health_check_skip_seconds ownership renewal_interval_seconds ttl_multiplier redis_url key_prefix mounts host_path container_path \
-    read_only thread_data_mounts environment bash_output_max_chars read_file_output_max_chars ls_output_max_chars bash_command_timeout \
+for key in use allow_host_bash image port replicas overflow_policy acquire_timeout burst_limit container_prefix \
+    idle_timeout \
+    health_check_skip_seconds ownership renewal_interval_seconds ttl_multiplier redis_url key_prefix mounts host_path \
+    container_path \
+    read_only thread_data_mounts environment bash_output_max_chars read_file_output_max_chars ls_output_max_chars \
+    bash_command_timeout \
     provisioner_url provisioner_api_key network.mode; do
-    ok "its key $key has its counterpart" grep -qE "^\.(It Cm|Cm|Pq no Cm) (.* )?$key( |\$)" <(section 'COMING FROM DEERFLOW')
+    ok "its key $key has its counterpart" grep -qE "^\.(It Cm|Cm|Pq no Cm) (.* )?$key( |\$)" \
+        <(section 'COMING FROM DEERFLOW')
 done
 for option in $(section 'COMING FROM DEERFLOW' | awk '/^\.Cm / { print $2 } /^\.Pq Cm/ { print $3 }'); do
-    case $option in source | target | read_only | host_path | container_path | timeout_ms | output_limit_bytes | local | none) continue ;; esac
+    case $option in source | target | read_only | host_path | container_path) continue ;; esac
+    case $option in timeout_ms | output_limit_bytes | local | none) continue ;; esac
     ok "which is an option: $option" grep -qP "^$option\t" <<< "$options"
 done
 
@@ -45,21 +52,27 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/cubby-manual.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/srv/datasets" "$work/srv/cubby/users" "$work/srv/templates" "$work/etc"
 : > "$work/srv/templates/python.tar"
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=localhost -keyout "$work/etc/key.pem" \
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=localhost \
+    -keyout "$work/etc/key.pem" \
     -out "$work/etc/cert.pem" 2> /dev/null
 chmod 600 "$work/etc/key.pem"
-section EXAMPLES | sed "s#/srv/#$work/srv/#; s#/etc/cubby/#$work/etc/#" | awk -v dir="$work" '/^\.Bd/ { n++; on = 1; next } /^\.Ed/ { on = 0 } on { print > dir "/example" n }'
+section EXAMPLES | sed "s#/srv/#$work/srv/#; s#/etc/cubby/#$work/etc/#" |
+    awk -v dir="$work" '/^\.Bd/ { n++; on = 1; next } /^\.Ed/ { on = 0 } on { print > dir "/example" n }'
 examples=$(ls "$work" | grep -c '^example')
 [ "$examples" -ge 3 ] || fail 'the examples' "only $examples"
 for example in "$work"/example*; do
     is "${example##*/} of cubby.yaml(5) is fine" \
-        "$(ALICE_TOKEN=0123456789abcdef0123 API_KEY=x "$BUILD/cubbyd" --config "$example" --check 2>&1)" "the configuration $example is fine"
+        "$(ALICE_TOKEN=0123456789abcdef0123 API_KEY=x "$BUILD/cubbyd" --config "$example" --check 2>&1)" \
+    "the configuration $example is fine"
 done
 rm "$work/etc/cert.pem"
-like 'a certificate that is missing is found by --check' "$(ALICE_TOKEN=0123456789abcdef0123 "$BUILD/cubbyd" --config "$work/example1" --check 2>&1)" 'cert.pem'
+like 'a certificate that is missing is found by --check' \
+    "$(ALICE_TOKEN=0123456789abcdef0123 "$BUILD/cubbyd" --config "$work/example1" --check 2>&1)" 'cert.pem'
 rm -r "$work/srv/datasets"
-like 'and a mount' "$(API_KEY=x "$BUILD/cubbyd" --config "$work/example2" --check 2>&1)" "mounts: source '$work/srv/datasets'"
-like 'and a variable' "$(env -u API_KEY "$BUILD/cubbyd" --config "$work/example2" --check 2>&1)" 'line [0-9]+: API_KEY: \$API_KEY is not set'
+like 'and a mount' "$(API_KEY=x "$BUILD/cubbyd" --config "$work/example2" --check 2>&1)" \
+    "mounts: source '$work/srv/datasets'"
+like 'and a variable' "$(env -u API_KEY "$BUILD/cubbyd" --config "$work/example2" --check 2>&1)" \
+    'line [0-9]+: API_KEY: \$API_KEY is not set'
 "$BUILD/cubbyd" --config "$work/example2" --check > /dev/null 2>&1
 is 'with status 2' $? 2
 
@@ -71,15 +84,19 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null; then
             cp -p "$0/default" /etc/cubby/cubby.yaml && exec "$@"' "$work" "$@"
     }
     echo 'pids: 100' > "$work/default"
-    is 'the default file is read' "$(default "$BUILD/cubbyd" --check 2>&1)" 'the configuration /etc/cubby/cubby.yaml is fine'
+    is 'the default file is read' "$(default "$BUILD/cubbyd" --check 2>&1)" \
+        'the configuration /etc/cubby/cubby.yaml is fine'
     echo 'pids: many' > "$work/default"
-    like 'and looked at as any other' "$(default "$BUILD/cubbyd" --check 2>&1)" '^cubbyd: /etc/cubby/cubby.yaml line 1: pids'
-    is '--config goes before it' "$(default "$BUILD/cubbyd" --config /dev/null --check 2>&1)" 'the configuration /dev/null is fine'
+    like 'and looked at as any other' "$(default "$BUILD/cubbyd" --check 2>&1)" \
+        '^cubbyd: /etc/cubby/cubby.yaml line 1: pids'
+    is '--config goes before it' "$(default "$BUILD/cubbyd" --config /dev/null --check 2>&1)" \
+        'the configuration /dev/null is fine'
     ok '--help needs no configuration' default "$BUILD/cubbyd" --help
     chmod 600 "$work/default"
     if setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$BUILD/cubbyd"; then
         is 'one that is closed to an ordinary user is not his' \
-            "$(HOME=/tmp default setpriv --reuid=65534 --regid=65534 --clear-groups "$BUILD/cubbyd" --check 2>&1)" 'the configuration is fine'
+            "$(HOME=/tmp default setpriv --reuid=65534 --regid=65534 --clear-groups "$BUILD/cubbyd" --check 2>&1)" \
+    'the configuration is fine'
     else skip 'one that is closed to an ordinary user' 'he cannot reach the build'; fi
 else skip 'the default file' 'needs root and mount namespaces'; fi
 
@@ -93,7 +110,8 @@ for command in $("$BUILD/cubby" help | awk '/^  [a-z]/ { print $1 }'); do
     for option in $("$BUILD/cubby" help "$command" | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
         like "the manual has $command $option" "$own" "$option"
     done
-    is "cubby $command --help" "$("$BUILD/cubby" "$command" --help | head -1 | cut -c1-$((13 + ${#command})))" "usage: cubby $command"
+    is "cubby $command --help" "$("$BUILD/cubby" "$command" --help | head -1 | cut -c1-$((13 + ${#command})))" \
+        "usage: cubby $command"
 done
 
 # ---- the agent tools ----
@@ -106,42 +124,54 @@ written() {
         /^\.It Fa/ { required = sub(/ Pq required/, "") ? " required" : ""; gsub(/[,]/, "")
             for (i = 3; i <= NF; i++) print tool, $i required }' | sort
 }
-is 'cubby-tools(7) has every tool, in the order of the list' "$(section TOOLS | awk '$1 == ".Ss" { print $2 }')" "$(jq -r '.[].name' <<< "$tools")"
+is 'cubby-tools(7) has every tool, in the order of the list' "$(section TOOLS | awk '$1 == ".Ss" { print $2 }')" \
+    "$(jq -r '.[].name' <<< "$tools")"
 is 'and every argument, and whether it must be there' "$(written)" \
     "$(jq -r '.[] | .name as $tool | .input_schema | (.required // []) as $needed | .properties | keys[] | . as $name |
-        select($name != "description") | "\($tool) \($name)\(if $needed | index($name) then " required" else "" end)"' <<< "$tools" | sort)"
+        select($name != "description") | "\($tool) \($name)\(if $needed | index($name) then " required" else "" end)"' \
+    <<< "$tools" | sort)"
 number() { sed ':a; s/\([0-9]\)\([0-9]\{3\}\)\($\|,\)/\1,\2\3/; ta' <<< "$1"; } # with commas
 paragraph() { # paragraph TOOL ARGUMENT: what the page says about it
     section TOOLS | awk -v tool="$1" -v name="$2" '$1 == ".Ss" { on = $2 == tool } /^\.(It|El)/ { item = 0 }
         on && /^\.It Fa/ { for (i = 3; i <= NF; i++) item = item || $i == name } on && item'
 }
 while read -r tool name value; do
-    like "cubby-tools(7) has the $value of $tool $name" "$(paragraph "$tool" "$name")" "(^|[^0-9a-z,-])$(number "$value")([^0-9a-z-]|\$)"
+    like "cubby-tools(7) has the $value of $tool $name" "$(paragraph "$tool" "$name")" \
+        "(^|[^0-9a-z,-])$(number "$value")([^0-9a-z-]|\$)"
 done < <(jq -r '.[] | .name as $tool | .input_schema.properties | to_entries[] | .key as $name | .value |
-    (select(.type == "integer") | .maximum // empty | select(. < 1000000000)), (.default // empty), ((.enum // [])[]) | "\($tool) \($name) \(.)"' <<< "$tools")
+    (select(.type == "integer") | .maximum // empty | select(. < 1000000000)), (.default // empty), ((.enum // [])[]) '\
+'| "\($tool) \($name) \(.)"' <<< "$tools")
 is 'tools without a description for people are named' \
-    "$(jq -r '.[] | select(.input_schema.properties | has("description") | not).name' <<< "$tools")" "$(grep -A1 'which is not used; only' $source | tail -1 | sed 's/^.Cm //')"
+    "$(jq -r '.[] | select(.input_schema.properties | has("description") | not).name' <<< "$tools")" \
+    "$(grep -A1 'which is not used; only' $source | tail -1 | sed 's/^.Cm //')"
 
 # Texts that the page quotes are in the sources, apart from what stands in braces.
-strings=$(find src/tool src/box src/store -name "*.[ch]" -exec cat {} + | sed -e 's/" *PRI[a-z]*64 *"/llu/g' | tr '\n' ' ' | sed -e 's/" *"//g' -e 's/\\u2014/—/g' -e 's/\\"/"/g')
+strings=$(find src/tool src/box src/store -name "*.[ch]" -exec cat {} + | sed -e 's/" *PRI[a-z]*64 *"/llu/g' |
+    tr '\n' ' ' | sed -e 's/" *"//g' -e 's/\\u2014/—/g' -e 's/\\"/"/g')
 while IFS= read -r line; do
     while IFS= read -r part; do
-        [ "${#part}" -lt 8 ] || case $strings in *"$part"*) ;; *) fail "the text '$line' is in the sources" "not found: $part" ;; esac
+        [ "${#part}" -lt 8 ] || case $strings in *"$part"*) ;; *) fail "the text '$line' is in the sources" \
+            "not found: $part" ;; esac
     done < <(sed -e 's/^Error: //' -e 's/{[^}]*}/\n/g' <<< "$line" | sed 's/^[ :]*//; s/[ :]*$//')
-done < <(awk '/^\.Sh (TOOLS|LONG RESULTS)$/ { on = 1 } /^\.Sh (WRITERS)/ { on = 0 } on && /^\.Bd -literal/ { text = 1; next } /^\.Ed/ { text = 0 } on && text' $source |
+done < <(awk '/^\.Sh (TOOLS|LONG RESULTS)$/ { on = 1 } /^\.Sh (WRITERS)/ { on = 0 } on && /^\.Bd -literal/ { text = '\
+'1; next } /^\.Ed/ { text = 0 } on && text' $source |
     sed -e 's/^\\&//' -e 's/\\(em/—/g')
 pass 'the texts of cubby-tools(7) were looked for'
 
 # Every tool of the two systems has its row.
 for name in bash ls glob grep read_file write_file str_replace; do
-    ok "a row for DeerFlow's $name" grep -qx "\.It $name" <(awk '$0 == ".Ss DeerFlow" { on = 1; next } /^\.S[hs] / { on = 0 } on' $source)
+    ok "a row for DeerFlow's $name" grep -qx "\.It $name" \
+        <(awk '$0 == ".Ss DeerFlow" { on = 1; next } /^\.S[hs] / { on = 0 } on' $source)
 done
-for name in Shell task_status task_read task_wait task_kill Read FileCreate FileReplace Edit Glob Grep Cd Skill SubAgent DownloadFile offload_recall \
+for name in Shell task_status task_read task_wait task_kill Read FileCreate FileReplace Edit Glob Grep Cd Skill \
+    SubAgent DownloadFile offload_recall \
     recall_masked feishu_upload_file feishu_send_file feishu_download_file Bang Fetch WebSearch 'config runner'; do
-    ok "a row for xbot's $name" grep -qE "^\.It (.*[ &])?$name( .*)?\$" <(awk '$0 == ".Ss xbot" { on = 1; next } /^\.S[hs] / { on = 0 } on' $source)
+    ok "a row for xbot's $name" grep -qE "^\.It (.*[ &])?$name( .*)?\$" \
+        <(awk '$0 == ".Ss xbot" { on = 1; next } /^\.S[hs] / { on = 0 } on' $source)
 done
 for shell in bash zsh fish; do
-    if command -v $shell > /dev/null; then ok "the completion for $shell is $shell" $shell -n <("$BUILD/cubby" completion $shell)
+    if command -v $shell > /dev/null; then ok "the completion for $shell is $shell" $shell \
+        -n <("$BUILD/cubby" completion $shell)
     else skip "the completion for $shell" "no $shell here"; fi
 done
 finish

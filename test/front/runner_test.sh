@@ -55,7 +55,8 @@ refused() { # refused NAME CLOSE CODE [REGEX]: the last knock, as message in bot
     [ $# -lt 4 ] || like "$1: the reason, twice" "$(j .message) | $SAID" "$4.*\| closed $2 .*$4"
 }
 link() { # link [MORE MEMBERS]: a good registration
-    printf '{"type":"register","body":{"link":1,"workspace":"/home/u/p","shell":"/bin/sh","version":"9","isolation":"none","platform":"P"%s}}' "${1:+,$1}"
+    printf '{"type":"register","body":{"link":1,"workspace":"/home/u/p","shell":"/bin/'\
+'sh","version":"9","isolation":"none","platform":"P"%s}}' "${1:+,$1}"
 }
 new --runner laptop --user ann
 LAPTOP=$TOKEN LAPTOP_ID=$ID
@@ -81,9 +82,10 @@ refused 'a wrong token with the upgrade' 4401 UNAUTHORIZED 'not known here'
 knock /runner/ws - "$(link '"auth_token":"cubby_wrong"')"
 refused 'a wrong token in the message' 4401 UNAUTHORIZED 'not known here'
 knock /ws/ann - '{"type":"register","user_id":"ann","auth_token":"cubby_wrong","workspace":"/w"}'
-is 'of the text form: in its own word' "$(j .code) $(j .body.code) ${SAID%% this*}" 'AUTH_FAILED AUTH_FAILED closed 4401'
+is 'of the text form: in its own word' "$(j .code) $(j .body.code) ${SAID%% this*}" \
+    'AUTH_FAILED AUTH_FAILED closed 4401'
 knock /ws/ann "$ANN" '{"type":"register","user_id":"ann","workspace":"/w"}'
-is "a user's token" "$(j .code) ${SAID:0:33}" "FORBIDDEN closed 4403 this is no runner's t"
+is "a user's token" "$(j .code) ${SAID:0:33}" "FORBIDDEN closed 4403 this is not a runner'"
 knock /runner/ws "$EYE" "$(link)"
 refused "a reader's token" 4403 DENIED 'may only read'
 new --runner old --user ann
@@ -93,14 +95,15 @@ refused 'a revoked token' 4401 UNAUTHORIZED 'not known here'
 knock /runner/ws "$LAPTOP" "$(link '"name":"tower"')"
 refused "another machine's name" 4403 DENIED "'laptop', not 'tower'"
 knock /ws/bob "$LAPTOP" "$(link)"
-refused "another user's path" 4403 DENIED "user 'bob', whom the path names"
+refused "another user's path" 4403 DENIED "user 'bob', which the path names"
 knock /runner/ws "$LAPTOP" "$(link '"user_id":"bob"')"
-refused 'another user in the message' 4403 DENIED "user 'bob', whom the message names"
+refused 'another user in the message' 4403 DENIED "user 'bob', which the message names"
 api GET /v1/machines '' -H "Authorization: Bearer $CUBBY_TOKEN"
 is 'nobody has joined' "$STATUS $(j '.machines | length')" '200 0'
 c audit --user ann --verb runner --json
 is 'the audit log has those whose token was known, with the reason' \
-    "$(jq -rs '[.[] | select(.outcome == "DENIED" and (.detail | test("whom the message names|not .tower")))] | length' <<< "$OUT")" 2
+    "$(jq -rs '[.[] | select(.outcome == "DENIED" and (.detail | test("which the message names|not .tower")))] | '\
+'length' <<< "$OUT")" 2
 c audit --verb runner --outcome UNAUTHORIZED --json
 like 'and counts strangers' "$(jq -rs '[.[].count] | add' <<< "$OUT")" '^[1-9]'
 
@@ -120,13 +123,13 @@ INVALID|'workspace' must be an absolute path|{"type":"register","body":{"link":1
 INVALID|'workspace' must be an absolute path|{"type":"register","workspace":"p"}
 INVALID|'workspace' must be an absolute path|{"type":"register","body":{"link":1,"workspace":"/"}}
 INVALID|no control characters|{"type":"register","body":{"link":1,"workspace":"/a\nb"}}
-INVALID|'workspace' must be a text|{"type":"register","body":{"link":1,"workspace":[]}}
+INVALID|'workspace' must be a string|{"type":"register","body":{"link":1,"workspace":[]}}
 INVALID|'session' must be empty or 32 hex|{"type":"register","body":{"link":1,"workspace":"/w","session":"../../x"}}
-INVALID|'received' must be a whole number|{"type":"register","body":{"link":1,"workspace":"/w","received":-1}}
-INVALID|'isolation' must be jail or none|{"type":"register","body":{"link":1,"workspace":"/w","isolation":"maybe"}}
+INVALID|'received' must be |{"type":"register","body":{"link":1,"workspace":"/w","received":-1}}
+INVALID|'isolation' must be one of jail|{"type":"register","body":{"link":1,"workspace":"/w","isolation":"maybe"}}
 INVALID|'can' must be words|{"type":"register","body":{"link":1,"workspace":"/w","can":"a;b"}}
 INVALID|'can' must be words|{"type":"register","body":{"link":1,"workspace":"/w","can":[1]}}
-INVALID|'link' must be a whole number|{"type":"register","body":{"link":"1","workspace":"/w"}}
+INVALID|'link' must be an integer|{"type":"register","body":{"link":"1","workspace":"/w"}}
 UNSUPPORTED|version 1 of the link, the machine 2|{"type":"register","body":{"link":2,"workspace":"/w"}}
 END2
 knock /runner/ws "$LAPTOP" "$(link)" '"binary":true'
@@ -134,19 +137,21 @@ refused 'a binary one' 4400 INVALID 'must be text'
 knock /runner/ws "$LAPTOP" - '"bytes":70000'
 like 'one that is too large' "$SAID" '^closed (1009|4400) '
 knock /runner/ws "$LAPTOP" "$(link "\"name\":\"$(printf 'x%.0s' {1..300})\"")"
-refused 'a word that is too long' 4400 INVALID "'name' has at most 64 bytes"
+refused 'a word that is too long' 4400 INVALID "'name' is longer than 64 bytes"
 with "$LAPTOP" GET /runner/ws
 is_error 'no WebSocket' 400 INVALID 'wants a WebSocket'
 
 # ---- joining ----
 events_pid=
-curl -sSN --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" 'http://localhost/v1/events?type=joined,left' > "$WORK/events" 2>&1 & events_pid=$!
+curl -sSN --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" 'http://localhost/v1/events?type=joined,left' \
+    > "$WORK/events" 2>&1 & events_pid=$!
 eventually 10 grep -q '^id: ' "$WORK/events"
 stay laptop /runner/ws "$LAPTOP" "$(link '"name":"laptop","can":["pause","usage"]')"
 laptop_pid=$PID
 ok 'a machine joins' eventually 10 heard laptop register_ok
 head -1 "$WORK/laptop" > "$WORK/body"
-is 'it is told who it is' "$(j '.body | "\(.status) \(.user) \(.name) \(.resumed) \(.received) \(.grace_ms)"')" 'ok ann laptop false 0 2000'
+is 'it gets its name and user' "$(j '.body | "\(.status) \(.user) \(.name) \(.resumed) \(.received) \(.grace_ms)"')" \
+    'ok ann laptop false 0 2000'
 SESSION=$(j .body.session)
 like 'and its session' "$SESSION" '^[0-9a-f]{32}$'
 online() { # online TOKEN NAME: that machine is online
@@ -155,7 +160,8 @@ online() { # online TOKEN NAME: that machine is online
 }
 offline() { with "$1" GET /v1/machines; [ "$(j ".machines[] | select(.name == \"$2\") | .online")" = false ]; }
 ok 'and is listed' eventually 5 online "$ANN" laptop
-is 'with what it says of itself' "$(j '.machines[] | "\(.user) \(.workspace) \(.shell) \(.version) \(.isolation) \(.platform) \(.form) \(.connections)"')" \
+is 'with what it says of itself' "$(j '.machines[] |
+    "\(.user) \(.workspace) \(.shell) \(.version) \(.isolation) \(.platform) \(.form) \(.connections)"')" \
     'ann /home/u/p /bin/sh 9 none P link 1'
 with "$BOBS" GET /v1/machines
 is_error "a runner's token sees nothing" 403 DENIED
@@ -170,7 +176,8 @@ with "$EYE" DELETE /v1/machines/laptop
 is_error 'nor one who only looks' 403 DENIED
 joined() { grep -q '^event: joined' "$WORK/events"; }
 ok 'it is an event' eventually 5 joined
-like 'that names it' "$(grep -A1 '^event: joined' "$WORK/events" | tail -1)" '"user":"ann".*"backend":"remote","machine":"laptop","why":null'
+like 'that names it' "$(grep -A1 '^event: joined' "$WORK/events" | tail -1)" \
+    '"user":"ann".*"backend":"remote","machine":"laptop","why":null'
 c audit --verb machine_joined --json
 is 'and a row of the audit log' "$(jq -r '"\(.user) \(.detail)"' <<< "$OUT")" 'ann machine=laptop'
 
@@ -186,7 +193,8 @@ head -1 "$WORK/bobs" > "$WORK/body"
 is "but not the session" "$(j .body.resumed) $([ "$(j .body.session)" != "$SESSION" ] && echo other)" 'false other'
 ok 'and the first one stays' online "$ANN" laptop
 eventually 5 heard laptop '^record 3' # it is asked for its box
-stay again /runner/ws "$LAPTOP" "$(link "\"session\":\"$SESSION\",\"received\":$(grep -c '^record [1-5]' "$WORK/laptop")")"
+stay again /runner/ws "$LAPTOP" "$(link \
+    "\"session\":\"$SESSION\",\"received\":$(grep -c '^record [1-5]' "$WORK/laptop")")"
 again_pid=$PID
 ok 'who knows the session takes its place' eventually 10 heard again register_ok
 head -1 "$WORK/again" > "$WORK/body"
@@ -201,9 +209,11 @@ ok 'which is an event' eventually 5 left
 stay text /ws/ann - "{\"type\":\"register\",\"user_id\":\"ann\",\"auth_token\":\"$TOWER\",\"workspace\":\"/home/u/q/\"}"
 text_pid=$PID
 ok 'the flat text form' eventually 10 heard text register_ok
-is 'is answered flat' "$(head -1 "$WORK/text" | jq -r '"\(.type) \(.status) \(.name) \(.body)"')" 'register_ok ok tower null'
+is 'is answered flat' "$(head -1 "$WORK/text" | jq \
+    -r '"\(.type) \(.status) \(.name) \(.body)"')" 'register_ok ok tower null'
 ok 'tower is online' eventually 5 online "$ANN" tower
-is 'its workspace as it should be written' "$(j '.machines[] | select(.name == "tower") | "\(.workspace) \(.shell) \(.form)"')" '/home/u/q /bin/sh text'
+is 'its workspace as it should be written' "$(j \
+    '.machines[] | select(.name == "tower") | "\(.workspace) \(.shell) \(.form)"')" '/home/u/q /bin/sh text'
 not_ok 'no log has a token' grep -qE 'cubby_[0-9a-f]{64}' "$WORK/daemon.log"
 not_ok 'nor the audit log' sh -c "cat '$STATE'/audit.db* | grep -aqF '${TOWER#cubby_}'"
 
@@ -225,7 +235,8 @@ some_refused() { heard fourth 4429 || heard fifth 4429; }
 ok 'beyond max_machines_per_user: 4429' eventually 10 some_refused
 stay crowd /runner/ws - - '"crowd":70'
 crowd_pid=$PID
-left() { [ "$(grep -c "^closed 1013 too many machines" "$WORK/$1")" -ge "$2" ]; } # left NAME COUNT: so many were sent away
+left() { [ "$(grep -c "^closed 1013 too many machines" \
+    "$WORK/$1")" -ge "$2" ]; } # left NAME COUNT: so many were sent away
 ok 'few strangers at once may be silent: more have to go' eventually 20 left crowd 6
 new --runner sixth --user carl
 stay sixth /runner/ws "$TOKEN" "$(link)"
@@ -276,7 +287,8 @@ c token revoke "$eves_id"
 ok 'its token is revoked: it goes' eventually 5 test ! -e "/proc/$eves_pid"
 now_ms
 between 'at once' $((NOW - start)) 0 15000
-is 'and hears why' "$(tail -2 "$WORK/eves" | head -1 | jq -r .code) $(tail -1 "$WORK/eves")" 'UNAUTHORIZED closed 4401 its token was revoked or has expired'
+is 'and gets the reason' "$(tail -2 "$WORK/eves" | head -1 | jq -r .code) $(tail -1 "$WORK/eves")" \
+    'UNAUTHORIZED closed 4401 its token was revoked or has expired'
 with "$CUBBY_TOKEN" POST /v1/tokens '{"runner":"brief","user":"eve","expires_in_ms":1500}'
 stay brief /runner/ws "$(j .token)" "$(link)"
 brief_pid=$PID
@@ -284,7 +296,9 @@ eventually 10 heard brief register_ok
 ok 'one whose token expires goes' eventually 10 test ! -e "/proc/$brief_pid"
 is 'in the same way' "$(tail -1 "$WORK/brief")" 'closed 4401 its token was revoked or has expired'
 c audit --verb machine_left --user eve --json
-is 'the audit log knows both' "$(jq -rs '[.[] | select(.detail | test("machine=(laptop|brief): its token was revoked or has expired"))] | length' <<< "$OUT")" 2
+is 'the audit log knows both' "$(jq \
+    -rs '[.[] | select(.detail | test("machine=(laptop|brief): its token was revoked or has expired"))] | length' \
+    <<< "$OUT")" 2
 
 # ---- the end ----
 stay last /runner/ws "$LAPTOP" "$(link)"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# `cubby template`: a root of one's own from a directory and from a tar file, used by boxes of a daemon; on its files and
+# `cubby template`: a root of one's own from a directory and from a tar file, used by boxes of a daemon; on its files
+# and
 # through it.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
@@ -12,7 +13,8 @@ export CUBBY_URL=unix:$SOCKET
 t() { c template --state "$STATE" "$@"; }
 
 c template list
-is 'no daemon: that is said, with the other way' "$CODE $(grep -c -- '--state' <<< "$ERR") $(grep -c cubbyd <<< "$ERR")" '125 1 1'
+is 'no daemon: that is said, with the other way' \
+    "$CODE $(grep -c -- '--state' <<< "$ERR") $(grep -c cubbyd <<< "$ERR")" '125 1 1'
 c template --state "$WORK/never" list
 is 'list makes no state directory' "$CODE $OUT $(ls -d "$WORK/never" 2> /dev/null)" $'0 NAME\nhost '
 c template --state "$WORK/never" rm x

@@ -14,7 +14,8 @@ t() { # t STEP... -- COMMAND...: OUT (what appeared), CODE
 }
 
 # Prompts of a shell would depend on the machine; this one says when it is ready.
-waiting='trap "stty size; exit 9" WINCH; trap "echo interrupted; exit 8" INT; echo ready; while :; do read -t 0.05; done'
+waiting='trap "stty size; exit 9" WINCH; trap "echo interrupted; exit 8" INT; echo ready; while :; do read -t 0.05; '\
+'done'
 
 checks() { # checks NAME COMMAND...: the same for both doors
     local name=$1
@@ -54,7 +55,8 @@ is 'and it is gone' "$("$CUBBY" ps -a --json | jq -r '[.boxes[].id]|join(" ")')"
 before=$("$CUBBY" ps --json | jq '.boxes | length')
 t -- "$CUBBY" shell nobox
 is 'shell with a typing error for an id' "$CODE" 2
-like 'says how a command is run in a new box' "$OUT" "no box 'nobox'; to run a command in a new box: cubby shell -- nobox"
+like 'says how a command is run in a new box' "$OUT" \
+    "no box 'nobox'; to run a command in a new box: cubby shell -- nobox"
 is 'and makes no box' "$("$CUBBY" ps --json | jq '.boxes | length')" "$before"
 for way in "shell $box --" 'run --'; do
     OUT=$(TERM=xterm-direct timeout 60 "$PTYRUN" 100x30 -- "$CUBBY" $way sh -c 'echo name=$TERM.' < /dev/null 2>&1)

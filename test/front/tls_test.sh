@@ -9,7 +9,8 @@ DAEMON=$BUILD/asan/cubbyd
 [ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
 
 certificate() { # certificate NAME: cert.pem and key.pem as if by NAME's authority, itself
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=$1" -addext 'subjectAltName=IP:127.0.0.1,DNS:localhost' \
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=$1" \
+        -addext 'subjectAltName=IP:127.0.0.1,DNS:localhost' \
         -keyout "$WORK/$1.key" -out "$WORK/$1.pem" 2> /dev/null
     cp "$WORK/$1.pem" "$WORK/cert.pem"
     cp "$WORK/$1.key" "$WORK/key.pem"
@@ -22,7 +23,8 @@ secure() { curl -sS --max-time 60 --cacert "$1" "${@:2}" "https://127.0.0.1:$POR
 start() { # start LISTEN: PORT, LOG
     LOG=$WORK/tls.log
     : > "$LOG"
-    ASAN_OPTIONS=exitcode=99 "$DAEMON" --listen "$1" --state "$STATE" --config "$CONFIG" < /dev/null > "$LOG" 2>&1 & DAEMON_PID=$!
+    ASAN_OPTIONS=exitcode=99 "$DAEMON" --listen "$1" --state "$STATE" --config "$CONFIG" < /dev/null > "$LOG" 2>&1 \
+        & DAEMON_PID=$!
     eventually 20 grep -qE 'ready on|^cubbyd: ' "$LOG"
     PORT=$(sed -n 's/.*ready on [^ ]*:\([0-9]*\),.*/\1/p' "$LOG")
     [ -n "$PORT" ]
@@ -49,7 +51,8 @@ for version in tls1_2 tls1_3; do
     like "$version is spoken" "$(shake "-$version")" 'Verification error: self-signed|Verify return code: 18'
 done
 for version in ssl3 tls1 tls1_1; do
-    unlike "$version is not" "$(shake "-$version" -cipher ALL:@SECLEVEL=0)" 'Verify return code: 18|Cipher is [A-Z].*[A-Z0-9]{6}'
+    unlike "$version is not" "$(shake "-$version" -cipher ALL:@SECLEVEL=0)" \
+        'Verify return code: 18|Cipher is [A-Z].*[A-Z0-9]{6}'
 done
 like 'HTTP/1.1 is agreed on' "$(shake -alpn h2,http/1.1)" 'ALPN protocol: http/1.1'
 CUBBY_URL=https://127.0.0.1:$PORT CUBBY_CA=$WORK/one.pem c ps
@@ -105,6 +108,8 @@ stop
 printf 'pool_size: 0\ntls_cert: %s/cert.pem\ntls_key: %s/key.pem\n' "$WORK" "$WORK" > "$CONFIG"
 start 0.0.0.0:0
 unlike 'with TLS it does not' "$(< "$LOG")" UNENCRYPTED
-is 'a token is good over TLS' "$(curl -s -o "$WORK/body" -w '%{http_code}' --cacert "$WORK/two.pem" -H "Authorization: Bearer $OUT" "https://127.0.0.1:$PORT/v1/boxes")" 200
+is 'a token is good over TLS' \
+    "$(curl -s -o "$WORK/body" -w '%{http_code}' --cacert "$WORK/two.pem" -H "Authorization: Bearer $OUT" \
+    "https://127.0.0.1:$PORT/v1/boxes")" 200
 stop
 finish

@@ -38,7 +38,8 @@ new --user ann --label $'agents of ann \e[31m' --expires 2
 ANN=$TOKEN ANN_ID=$ID
 is 'the id is the beginning of its SHA-256' "$ANN_ID" "$(printf %s "$ANN" | sha256sum | cut -c1-12)"
 is 'scope user is the default' "$(jq -r '"\(.user) \(.scope) \(.runner)"' <<< "$OUT")" 'ann user null'
-like 'it expires in two days' "$(($(date -d "$(jq -r .expires_at <<< "$OUT")" +%s) - $(date +%s)))" '^1727(89|9[0-9])$|^172800$'
+like 'it expires in two days' "$(($(date -d "$(jq -r .expires_at <<< "$OUT")" +%s) - $(date +%s)))" \
+    '^1727(89|9[0-9])$|^172800$'
 new
 is "no options: the user 'default'" "$(jq -r '"\(.user) \(.scope)"' <<< "$OUT")" 'default user'
 c token revoke "$ID"
@@ -51,16 +52,19 @@ RUNNER=$TOKEN
 is "a runner's" "$(jq -r '"\(.user) \(.scope) \(.runner)"' <<< "$OUT")" 'null runner machine-1'
 c token list
 unlike 'a label cannot disturb the terminal' "$OUT" $'\e'
-for words in 'create --scope nonsense' 'create --scope admin --user x' 'create --scope user --runner m' 'create --scope runner' \
+for words in 'create --scope nonsense' 'create --scope admin --user x' 'create --scope user --runner m' \
+    'create --scope runner' \
     'create --user a/b' 'create --runner ../m' 'revoke 000000000000'; do
     c token $words
     is "refused: $words" "$CODE" 125
 done
-for words in '' 'create x' 'revoke' 'revoke xyz' 'list --user ann' 'create --expires 99999999' 'list --state relative'; do
+for words in '' 'create x' 'revoke' 'revoke xyz' 'list --user ann' 'create --expires 99999999' \
+    'list --state relative'; do
     c token $words
     is "wrong: token $words" "$CODE" 2
 done
-for body in '{"scope":"root"}' '{"user":""}' '{"expires_in_ms":0}' '{"expires_in_ms":-1}' '{"label":"'"$(printf 'x%.0s' {1..257})"'"}' '{"sha256":"x"}' \
+for body in '{"scope":"root"}' '{"user":""}' '{"expires_in_ms":0}' '{"expires_in_ms":-1}' \
+    '{"label":"'"$(printf 'x%.0s' {1..257})"'"}' '{"sha256":"x"}' \
     '{"runner":"a b"}' '[]'; do
     with "$ADMIN" POST /v1/tokens "$body"
     is_error "refused: ${body:0:40}" 400 INVALID
@@ -79,7 +83,8 @@ not_ok 'nor the audit log' sh -c "cat '$STATE'/audit.db* | grep -aqF -e '${ANN#c
 with "$ANN" POST /v1/boxes '{"thread":"t"}'
 BOX=$(j .id)
 is "ann's box is ann's" "$STATUS $(j .user)" '201 ann'
-READS='box_get box_list info audit process_list process_get process_output file_get file_stat file_list file_hash file_watch archive_get'
+READS='box_get box_list info audit process_list process_get process_output file_get file_stat file_list file_hash '\
+'file_watch archive_get'
 walked=0
 denied() { # denied NAME: 403, in the shape of the route's door
     case $name in
@@ -87,6 +92,7 @@ denied() { # denied NAME: 403, in the shape of the route's door
     aio_*) is "$1" "$STATUS $(j .success)" '403 false' ;;
     deerflow_health) is "$1: it is open" "$STATUS" 200 ;;
     deerflow_*) like "$1" "$STATUS $(j .detail)" '^403 .*token' ;;
+    e2b_*) like "$1" "$STATUS $(j .code)" '^403 403$' ;;
     *) is_error "$1" 403 DENIED ;;
     esac
 }
@@ -105,21 +111,25 @@ while IFS=$'\t' read -r method pattern name _; do
     denied "a runner's token: $method $pattern"
     with "$EYE" "$method" "$path" '' --max-time 5
     case $pattern in
-    /v1/tokens* | /v1/templates* | */pty | */ports/* | /v1/boxes/{id}/tools | /v1/threads/{thread}/tools) is_error "a reader's: $method $pattern" 403 DENIED ;;
-    */shell/terminal-url | */shell/ws | */v1/mcp | */v1/mcp/{server}/tools | */mcp | /api/*) denied "a reader's: $method $pattern" ;;
-    *) if [ "$method" = GET ]; then unlike "a reader's may look: $method $pattern" "$STATUS $(j '.error.message // .message // .detail')" '^403 .*only read'
+    /v1/tokens* | /v1/templates* | */pty | */ports/* | /v1/boxes/{id}/tools | /v1/threads/{thread}/tools)
+        is_error "a reader's: $method $pattern" 403 DENIED ;;
+    */shell/terminal-url | */shell/ws | */v1/mcp | */v1/mcp/{server}/tools | */mcp | /api/*) denied "a reader's: "\
+"$method $pattern" ;;
+    *) if [ "$method" = GET ]; then unlike "a reader's may look: $method $pattern" \
+        "$STATUS $(j '.error.message // .message // .detail')" '^403 .*only read'
         else denied "a reader's: $method $pattern"; fi ;;
     esac
     [[ $pattern = /v1/tokens* || $pattern = /v1/templates* ]] || continue
     with "$ANN" "$method" "$path" ''
     is_error "a user's: $method $pattern" 403 DENIED
 done < <("$DAEMON" --routes)
-between 'routes walked' "$walked" 30 200
+between 'routes walked' "$walked" 30 400
 with "$ANN" GET "/v1/boxes/$BOX"
 is 'after all that the box is as it was' "$STATUS $(j .state)" '200 ready'
 
 # ---- looking changes nothing, on every GET of every dialect ----
-# Each is asked with what is there and with what is not, by a reader of one user and by one of all. GETs that do change something
+# Each is asked with what is there and with what is not, by a reader of one user and by one of all. GETs that do change
+# something
 # are refused to readers (above).
 c token create --json --scope read
 ALL=$(jq -r .token <<< "$OUT")
@@ -137,7 +147,8 @@ everything() { # what is there: boxes, records, layers, templates, rows
         with "$ADMIN" GET "$path"
         echo "$path $BODY"
     done
-    (cd "$STATE" && find . ! -name 'audit.db*' ! -name '*-wal' ! -name '*-shm' ! -path './boxes/.slot-*' ! -path './trash/*' -printf '%P %y %m %U\n' | sort
+    (cd "$STATE" && find . ! -name 'audit.db*' ! -name '*-wal' ! -name '*-shm' ! -path './boxes/.slot-*' ! \
+        -path './trash/*' -printf '%P %y %m %U\n' | sort
         find boxes skills -type f ! -name jail ! -path 'boxes/.slot-*' -exec sha256sum {} + | sort)
     sqlite3 "$STATE/skills.db" .dump
     sqlite3 "$STATE/tokens.db" 'SELECT count(*) FROM sqlite_master'
@@ -191,13 +202,16 @@ is_error "others' tokens do not see it" 404 NOT_FOUND
 
 # ---- the command line ----
 CUBBY_TOKEN=$EYE c exec "$BOX" -- true
-is "exec with a token that may only read is our failure, not the program's" "$CODE $ERR" '125 cubby: this token may only read'
+is "exec with a token that may only read is our failure, not the program's" "$CODE $ERR" \
+    '125 cubby: this token may only read'
 CUBBY_TOKEN=$ANN c exec "$BOX" -- /etc/passwd
 is "exec of what may not be executed is the program's" "$CODE" 126
 CUBBY_TOKEN=cubby_wrong c ps
-is 'an unknown token' "$CODE $ERR" '125 cubby: unknown or revoked token; check CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
+is 'an unknown token' "$CODE $ERR" \
+    '125 cubby: unknown or revoked token; check CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
 CUBBY_TOKEN='' c ps
-is 'none' "$CODE $ERR" '125 cubby: the daemon demands a token; set CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
+is 'none' "$CODE $ERR" \
+    '125 cubby: the daemon demands a token; set CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
 
 # ---- revoking ----
 B=/v1/boxes/$BOX
@@ -211,12 +225,17 @@ say() { # say: one request on the open connection; SAID is the status
 say
 is 'a connection is open' "$SAID" 200
 # Streams and terminals of the same token.
-curl -sSN --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" -H 'Accept: text/event-stream' -d '{"command":"echo begun; sleep 1000"}' \
+curl -sSN --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" -H 'Accept: text/event-stream' \
+    -d '{"command":"echo begun; sleep 1000"}' \
     "http://localhost$B/exec" > "$WORK/exec" 2> "$WORK/exec.err" & exec_pid=$!
-curl -sSN --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" "http://localhost$B/watch" > "$WORK/watch" 2> "$WORK/watch.err" & watch_pid=$!
-curl -sS --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" -d '{"command":"sleep 1000"}' "http://localhost$B/exec" > "$WORK/whole" 2>&1 & whole_pid=$!
-curl -sS --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" "http://localhost/v1/audit?after=999999999&wait_ms=300000" > "$WORK/wait" 2>&1 & wait_pid=$!
-printf 'expect $ \nwait\n' | TOKEN=$ANN "$TOOL" ws "$SOCKET" "$B/pty?command=$(encode "printf '\$ '; sleep 1000")" > "$WORK/pty" 2>&1 & pty_pid=$!
+curl -sSN --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" "http://localhost$B/watch" > "$WORK/watch" \
+    2> "$WORK/watch.err" & watch_pid=$!
+curl -sS --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" -d '{"command":"sleep 1000"}' \
+    "http://localhost$B/exec" > "$WORK/whole" 2>&1 & whole_pid=$!
+curl -sS --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" \
+    "http://localhost/v1/audit?after=999999999&wait_ms=300000" > "$WORK/wait" 2>&1 & wait_pid=$!
+printf 'expect $ \nwait\n' | TOKEN=$ANN "$TOOL" ws "$SOCKET" "$B/pty?command=$(encode "printf '\$ '; sleep 1000")" \
+    > "$WORK/pty" 2>&1 & pty_pid=$!
 begun() { grep -q begun "$WORK/exec" && grep -q ready "$WORK/watch" && grep -q seen "$WORK/pty"; }
 ok 'streams run' eventually 20 begun
 sleepers() { # how many sleeps of ours run in the box
@@ -236,7 +255,8 @@ is 'just as one that never was' "$BODY" "$revoked"
 say
 is 'nor on the connection that was open' "$SAID" 401
 for pid in $exec_pid $watch_pid $whole_pid $wait_pid $pty_pid; do
-    eventually 10 test ! -e "/proc/$pid" || fail 'a stream of a revoked token ends' "$(tr '\0' ' ' < "/proc/$pid/cmdline")"
+    eventually 10 test ! -e "/proc/$pid" || fail 'a stream of a revoked token ends' \
+        "$(tr '\0' ' ' < "/proc/$pid/cmdline")"
 done
 now_ms
 between 'all its streams end within seconds' $((NOW - start)) 0 30000
@@ -268,7 +288,8 @@ gone_here() { with "$1" GET /v1/boxes && [ "$STATUS" = 401 ]; }
 now_ms; start=$NOW
 new --user dora --state "$STATE"
 ok 'what is made beside the daemon is known' eventually 5 new_here "$TOKEN"
-curl -sSN --unix-socket "$SOCKET" -H "Authorization: Bearer $EYE" "http://localhost$B/watch" > "$WORK/watch" 2>&1 & watch_pid=$!
+curl -sSN --unix-socket "$SOCKET" -H "Authorization: Bearer $EYE" "http://localhost$B/watch" > "$WORK/watch" 2>&1 \
+    & watch_pid=$!
 eventually 10 grep -q ready "$WORK/watch"
 c token revoke "$ID" --state "$STATE"
 ok 'and what is revoked there is not' eventually 2 gone_here "$TOKEN"
@@ -280,8 +301,10 @@ now_ms
 between 'with its streams' $((NOW - start)) 0 30000
 # a second daemon on the same state
 second=$WORK/other
-"$DAEMON" --listen "unix:$second" --state "$STATE" --config "$CONFIG" < /dev/null >> "$WORK/daemon.log" 2>&1 & other_pid=$!
-other() { curl -s -o /dev/null -w '%{http_code}' --unix-socket "$second" -H "Authorization: Bearer $1" http://localhost/v1/boxes; }
+"$DAEMON" --listen "unix:$second" --state "$STATE" --config "$CONFIG" < /dev/null >> "$WORK/daemon.log" 2>&1 \
+    & other_pid=$!
+other() { curl -s -o /dev/null -w '%{http_code}' --unix-socket "$second" -H "Authorization: Bearer $1" \
+    http://localhost/v1/boxes; }
 other_is() { [ "$(other "$1")" = "$2" ]; }
 ok 'two daemons share them' eventually 20 other_is "$ADMIN" 200
 new --user eve
@@ -296,7 +319,8 @@ with "$ADMIN" POST /v1/tokens '{"user":"fay","expires_in_ms":1500}'
 FAY=$(j .token)
 with "$FAY" GET /v1/boxes
 is 'one that expires works until then' "$STATUS" 200
-curl -sS --unix-socket "$SOCKET" -H "Authorization: Bearer $FAY" "http://localhost/v1/audit?after=999999999&wait_ms=300000" > "$WORK/wait" 2>&1 & wait_pid=$!
+curl -sS --unix-socket "$SOCKET" -H "Authorization: Bearer $FAY" \
+    "http://localhost/v1/audit?after=999999999&wait_ms=300000" > "$WORK/wait" 2>&1 & wait_pid=$!
 ok 'and no longer' eventually 5 gone_here "$FAY"
 ok 'with what it has open' eventually 5 test ! -e "/proc/$wait_pid"
 # damage
@@ -318,5 +342,6 @@ is 'the daemon ends in order' $? 0
 DAEMON_PID=
 unlike 'the sanitizers are silent' "$(< "$WORK/daemon.log")" 'Sanitizer|runtime error:'
 c token list --state "$STATE" --json
-is 'when each was used outlives it' "$(jq -r '.tokens[0] | "\(.label) \(.last_used_at != null)"' <<< "$OUT")" 'first true'
+is 'when each was used outlives it' "$(jq -r '.tokens[0] | "\(.label) \(.last_used_at != null)"' <<< "$OUT")" \
+    'first true'
 finish

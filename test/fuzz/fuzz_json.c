@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     union {
         struct exec_args exec;
         struct acquire_args acquire;
-        struct edit_args edit;
+        struct native_edit_args edit;
     } args;
     memset(&args, 0, sizeof args);
     unsigned which = data[0] % 3;

@@ -68,7 +68,7 @@ static void on_ask(void *user, uint32_t number, const void *json, size_t len) {
         pump_open(input->pump, number, fds[0]);
         close(fds[1]);
     }
-    pump_tell(input->pump, number, "{}", 2);
+    pump_answer(input->pump, number, "{}", 2);
 }
 
 static void on_shut(void *user, uint32_t channel, const char *why) {

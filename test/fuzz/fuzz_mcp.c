@@ -42,15 +42,12 @@ static void fuzz_ends(struct tool_call *call) {
 }
 
 static void fuzz_begin(struct mcp_exchange *exchange, struct tool_call *call) {
-    (void)exchange;
-    call->ends = fuzz_ends;
+    (void)exchange, (void)call;
 }
-
-static const struct mcp_transport fuzz_transport = {.send = fuzz_send, .begin = fuzz_begin};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct mcp *mcp;
-    static const struct tool_host host = {.acquire = fuzz_acquire};
+    static const struct tool_host host = {.acquire = fuzz_acquire, .ends = fuzz_ends};
     if (!mcp)
         mcp = mcp_new();
     struct mcp_message message;
@@ -59,7 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (int turn = 0; turn < 2; turn++) { /* twice in one session: the second initialize, the id again */
         mcp_read(&message, (const char *)data, size);
         struct mcp_exchange exchange = {.mcp = mcp,
-                                        .transport = &fuzz_transport,
+                                        .send = fuzz_send,
+                                        .begin = fuzz_begin,
                                         .door = &message,
                                         .arena = &arena,
                                         .host = &host,

@@ -1,4 +1,4 @@
-/* Clients that mean harm: slow, endless, greedy, gone. Run against a daemon from outside by test/hostile/12*, 15*, 17*.
+/* Clients that mean harm: slow, endless, greedy, gone. Run against a daemon from outside by test/hostile/client_*.sh, daemon_*.sh.
  * ADDRESS: a path is a unix socket, a number a port of 127.0.0.1. REQUEST: text with \r \n escapes. */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* A compromised runner. A daemon is given it as --runner: for a box with EVIL=MODE in its environment (backend local) it
  * breaks the wire's rules in that way, for every other box it becomes the real runner beside the daemon. Used by
- * test/hostile/31_compromised_runner.sh. "attack_runner --modes" lists the modes. */
+ * test/hostile/runner_compromised.sh. "attack_runner --modes" lists the modes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

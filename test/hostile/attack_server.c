@@ -1,5 +1,5 @@
 /* A server for boxes that answers as its client's path says: well, badly, slowly, for ever. Prints the port it listens on.
- * Called by test/run/56_ports.sh and test/hostile/58_ports.sh. usage: attack_server [6] [PORT] */
+ * Called by test/run/box_ports.sh and test/hostile/network_ports.sh. usage: attack_server [6] [PORT] */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

@@ -7,7 +7,8 @@
 #   # daemon: plain                                      (memory is measured: the ordinary build, not the sanitizers')
 #   # files: in memory                                   (tens of thousands, and a disk may take its time for each)
 #   # config: max_boxes_per_user: 3                      (a line of the daemon's configuration; may be repeated)
-# The file is sourced with the attacked box as the current one (BOX, B). It asserts the outcome. Then, for every file: the
+# The file is sourced with the attacked box as the current one (BOX, B). It asserts the outcome. Then, for every file:
+# the
 # neighbour answers as before and its file and process are untouched, the box can be deleted, nothing is left on the
 # machine, and the daemon ends in order with silent sanitizers.
 set -u
@@ -96,7 +97,7 @@ run_case() { # run_case FILE
     rm -rf "$STATE"
 }
 
-[ $# -gt 0 ] || set -- test/hostile/[0-9]*.sh
+[ $# -gt 0 ] || set -- $(find test/hostile -name '*.sh' ! -name run.sh | sort)
 [ "$BACKEND" != docker ] || engine_start
 for file in "$@"; do run_case "$file"; done
 finish

@@ -1,4 +1,5 @@
-# Programs that attack from inside a box (test/hostile/attack_NAME.c, static). Sourced after lib.sh by test/hostile/run.sh and
+# Programs that attack from inside a box (test/hostile/attack_NAME.c, static). Sourced after lib.sh by
+# test/hostile/run.sh and
 # test/docker/run.sh.
 
 # Runs build/test/attack_NAME in the current box: OUT, ERR, CODE. AS=root: as the box's root.

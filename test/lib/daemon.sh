@@ -48,7 +48,8 @@ c() { # c ARGUMENTS...: OUT, ERR, CODE
     ERR=$(< "$WORK/err")
 }
 
-# How many jails it keeps ready: making a dozen for each test file would be most of what the tests do. Files about the pool have
+# How many jails it keeps ready: making a dozen for each test file would be most of what the tests do. Files about the
+# pool have
 # what everybody has; where boxes are no jails, there is none.
 pool_for() { # pool_for FILE
     POOL_SIZE=1
@@ -56,7 +57,8 @@ pool_for() { # pool_for FILE
     ! grep -q pool "$1" || POOL_SIZE=
 }
 
-# A new state directory begins with the skeleton of `host` that the driver made once for all: a thousand files less to make and
+# A new state directory begins with the skeleton of `host` that the driver made once for all: a thousand files less to
+# make and
 # to remove for each daemon. Where there is none, the daemon makes its own.
 state_new() { # state_new DIR
     [[ -n ${TEST_SKELETON-} && $1 == "$WORK"/* && ! -e $1 ]] || return 0
@@ -66,7 +68,8 @@ state_new() { # state_new DIR
 start_daemon() { # start_daemon PROGRAM, or words that end in it
     state_new "$STATE"
     SECRET_OF_THE_DAEMON=secret ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=print_stacktrace=1 \
-        "$@" --listen "unix:$SOCKET" --state "$STATE" --config "$CONFIG" --backend "${BACKEND/remote/jail}" ${POOL_SIZE:+--pool-size "$POOL_SIZE"} \
+        "$@" --listen "unix:$SOCKET" --state "$STATE" --config "$CONFIG" --backend "${BACKEND/remote/jail}" \
+    ${POOL_SIZE:+--pool-size "$POOL_SIZE"} \
         < /dev/null >> "$WORK/daemon.log" 2>&1 &
     DAEMON_PID=$!
     eventually 20 daemon_answers && [ -d "/proc/$DAEMON_PID" ]
@@ -99,7 +102,7 @@ second_end() { # its exit status
 
 daemon_answers() {
     [ -d "/proc/$DAEMON_PID" ] || return 0 # dead: no use waiting
-    curl -sf --max-time 5 --unix-socket "$SOCKET" http://localhost/healthz
+    [ "$("$BUILD/test/ask" "$SOCKET" GET /healthz /dev/null /dev/null 5 2> /dev/null)" = 200 ]
 }
 
 delete_boxes() {
@@ -113,7 +116,8 @@ delete_boxes() {
 
 # The runner of a box, as this machine counts processes.
 runner_of() { # runner_of ID: nothing when none runs
-    cat "$STATE/boxes/$1/jail" "$STATE/boxes/$1/local" "$WORK"/machine-*/*/boxes/"$1"/jail 2> /dev/null | awk '$1 > 1 { print $1; exit }'
+    cat "$STATE/boxes/$1/jail" "$STATE/boxes/$1/local" "$WORK"/machine-*/*/boxes/"$1"/jail 2> /dev/null |
+        awk '$1 > 1 { print $1; exit }'
     awk '$2 > 1 { print $2 }' "$STATE/boxes/$1/docker" 2> /dev/null
 }
 
@@ -121,19 +125,23 @@ runner_of() { # runner_of ID: nothing when none runs
 leftovers() {
     local pid name
     grep -F "$WORK" /proc/self/mountinfo | grep -vF " $STATE/store " # the daemon's, while it lives
+    local -a runners=()
     for pid in /proc/[0-9]*; do # hundreds: no process for each
         name=
         { IFS= read -r -d '' name < "$pid/cmdline"; } 2> /dev/null
-        [[ $name == cubby-runner* ]] || continue
-        if ls -l "$pid/fd" "$pid/cwd" 2> /dev/null | grep -qF "$WORK"; then
-            echo "process $pid: $(tr '\0' ' ' < "$pid/cmdline")"
-        fi
+        [[ $name != cubby-runner* ]] || runners+=("$pid/fd" "$pid/cwd")
     done
-    grep -hF "$WORK" /sys/block/loop*/loop/backing_file 2> /dev/null | grep -vF -e /boxes/.slot- -e "$STATE/store.img" # those are the pool's and the daemon's
-    # Not below what was found, nor in what is being removed: a tree may be deep, and each name there is a path to be matched.
-    find "$STATE" -mindepth 1 -regextype posix-extended \( -path "$STATE/skills" -o -path "$STATE/owed" -o -path "$STATE/trash" -o -path "$STATE/templates/.host-*" \) -prune \
+    [ "${#runners[@]}" = 0 ] || find "${runners[@]}" -maxdepth 1 -lname "*$WORK*" -printf 'process %h\n' 2> /dev/null \
+        | sort -u
+    # those are the pool's and the daemon's
+    grep -hF "$WORK" /sys/block/loop*/loop/backing_file 2> /dev/null | grep -vF -e /boxes/.slot- -e "$STATE/store.img"
+    # Not below what was found, nor in what is being removed: a tree may be deep, and each name there is a path to be
+    # matched.
+    find "$STATE" -mindepth 1 -regextype posix-extended \( -path "$STATE/skills" -o -path "$STATE/owed" \
+        -o -path "$STATE/trash" -o -path "$STATE/templates/.host-*" \) -prune \
         -o -regex '.*/[0-9a-f]{16}[^/]*' -print -prune 2> /dev/null | head -5
-    find "$STATE"/skills/staging -mindepth 1 2> /dev/null | head -5 # agents' skills outlive boxes; what was on its way does not
+    # agents' skills outlive boxes; what was on its way does not
+    find "$STATE"/skills/staging -mindepth 1 2> /dev/null | head -5
 }
 no_leftovers() { [ -z "$(leftovers)" ]; }
 

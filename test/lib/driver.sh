@@ -1,13 +1,15 @@
 #!/bin/bash
-# The test driver: runs every TAP program, six at a time (most of them wait much of the time), with a time limit each, shows what failed, and ends with one
-# line of counts. One that says `# waits` (nearly all of the time, for time-outs) is run beside those six, one after another. usage: driver.sh BUILD [PATTERN]; PATTERN picks jobs whose name matches (a shell pattern inside).
+# The test driver: runs every TAP program, six at a time (most of them wait much of the time), with a time limit each,
+# shows what failed, and ends with one
+# line of counts. One that says `# waits` (nearly all of the time, for time-outs) is run beside those six, one after
+# another. usage: driver.sh BUILD [PATTERN]; PATTERN picks jobs whose name matches (a shell pattern inside).
 # TEST_SLOW=N: on a machine that is N times slower than usual.
 set -u
 BUILD=$(realpath "$1") PATTERN=${2-}
 cd "$(dirname "$0")/../.." || exit 1
 LOGS=$BUILD/test-logs
 mkdir -p "$LOGS"
-rm -f "$LOGS"/*.log "$LOGS"/*.sum "$LOGS"/*.cpu
+rm -f "$LOGS"/*.log "$LOGS"/*.sum "$LOGS"/*.cpu "$LOGS"/*.name
 export BUILD
 PARALLEL=${TEST_JOBS:-6}
 JOB_NAMES=() JOB_LIMITS=() JOB_COMMANDS=()
@@ -19,70 +21,79 @@ job() { # job NAME SECONDS COMMAND...
     JOB_NAMES+=("$name") JOB_LIMITS+=($((seconds * ${TEST_SLOW:-1}))) JOB_COMMANDS+=("$*")
 }
 
-# Above the verbs nothing knows where a box is: what is about that runs on jail alone, and everywhere when BACKENDS is said (make test
-# BACKENDS="local remote").
-ABOVE='61_hostile 64_tool* 65_* 66_* 67_* 72_* 73_* 74_* 75_* 77_* 78_* 79_*'
-ABOVE_local='56_ports 80_*' ABOVE_remote='60_tool* 61_tool* 62_* 63_*'
-# Each container costs a quarter of a second of processors and more.
-ABOVE_docker='11_* 13_* 21_* 33_* 34_* 35_* 36_* 41_* 43_quota 47_pool 48_* 49_* 50_* 51_* 52_* 56_ports 60_* 61_* 62* 63_* 71_* 76_* 80_*'
-# Attacks whose wall is the same in a container; test/docker/54_hostile.sh has those with another. The second list where BACKENDS is said.
-HOSTILE_docker='20_leave_the_session 24_timeout_in_output 35_links 37_read_special'
-HOSTILE_docker_all='01_fork_bomb 11_endless_output 22_closed_streams 32_environment 36_swap_race 38_write_special'
-above() { # above BACKEND NAME
-    local pattern more=ABOVE_$1
-    [[ -z ${BACKENDS-} && $1 != jail ]] || return 1
-    for pattern in $ABOVE ${!more-}; do [[ $2 != $pattern ]] || return 0; done
-    return 1
+# The cases of a directory, and what the head of a case says about backends:
+#   # backends: jail docker     the only ones it is for
+# # by default: jail          of those, the ones that `make test` runs it on; `make test BACKENDS="local docker"` runs
+# it on all
+# What nothing but the verbs of a box decides need not run on each backend, and each container takes a quarter of a
+# second of processors.
+cases() { find "test/$1" -maxdepth 1 -name '*.sh' ! -name run.sh | sort; } # cases DIRECTORY
+runs_on() { # runs_on BACKEND FILE BACKENDS-OF-A-CASE-THAT-NAMES-NONE
+    local line list=$3
+    while IFS= read -r line && [[ $line == '#'* ]]; do
+        case $line in
+        '# backends: '*) list=${line#*: } ;;
+        '# by default: '*) [ -n "${BACKENDS-}" ] || list=${line#*: } ;;
+        esac
+    done < "$2"
+    [[ " $list " == *" $1 "* ]]
 }
 
-# The long ones first, so that little is left to wait for at the end.
 collect() {
     local file name backend
     [ ! -x tools/lint ] || job lint 600 tools/lint quick # `make lint` has clang-tidy too
-    for file in test/hostile/[0-9]*.sh; do
-        [ -e "$file" ] && job "hostile/$(basename "$file" .sh)" 600 test/hostile/run.sh "$file"
+    for name in remote docker; do
+        for file in $(cases "$name"); do job "$name/$(basename "$file" .sh)" 600 "test/$name/run.sh" "$file"; done
     done
-    for file in test/remote/[0-9]*.sh; do
-        [ -e "$file" ] && job "remote/$(basename "$file" .sh)" 600 test/remote/run.sh "$file"
+    for file in $(cases hostile); do
+        name=$(basename "$file" .sh)
+        job "hostile/$name" 600 test/hostile/run.sh "$file"
+        [[ " ${BACKENDS:-docker} " == *' docker '* ]] && runs_on docker "$file" jail || continue
+        job "hostile/docker/$name" 240 env BACKEND=docker test/hostile/run.sh "$file"
     done
-    for file in test/docker/[0-9]*.sh; do
-        [ -e "$file" ] && job "docker/$(basename "$file" .sh)" 600 test/docker/run.sh "$file"
-    done
-    if [[ " ${BACKENDS:-docker} " == *' docker '* ]]; then
-        for name in $HOSTILE_docker ${BACKENDS:+$HOSTILE_docker_all}; do
-            job "hostile/docker/$name" 240 env BACKEND=docker test/hostile/run.sh "test/hostile/$name.sh"
-        done
-    fi
     for backend in ${BACKENDS:-jail local remote docker}; do
-        for file in test/run/[0-9]*.sh; do
-            [ -e "$file" ] || continue
-            name=$(basename "$file" .sh)
-            # What is about the daemon and not about boxes says `# backends: jail`, and runs once.
-            ! above "$backend" "$name" || continue
-            ! grep -q '^# backends: ' "$file" || grep -qE "^# backends: .*\b$backend\b" "$file" || continue
-            job "run/$backend/$name" 600 env BACKEND="$backend" test/run/run.sh "$file"
+        for file in $(cases run); do
+            runs_on "$backend" "$file" 'jail local remote docker' || continue
+            job "run/$backend/$(basename "$file" .sh)" 600 env BACKEND="$backend" test/run/run.sh "$file"
         done
     done
-    for file in "$BUILD"/asan/unit/*_test; do
-        [ -x "$file" ] && job "unit/$(basename "$file")" 300 "$file"
+    for file in $(find test/unit -name '*_test.c' | sort); do
+        name=${file#test/}
+        name=${name%_test.c}
+        [ ! -x "$BUILD/asan/${name}_test" ] || job "$name" 300 "$BUILD/asan/${name}_test"
     done
-    for file in test/unit/*_test.sh test/front/*_test.sh; do
-        [ -e "$file" ] && job "$(basename "$(dirname "$file")")/$(basename "$file" .sh)" 600 "$file"
+    for file in $(find test/front -name '*_test.sh' | sort); do
+        name=${file#test/}
+        job "${name%_test.sh}" 600 "$file"
     done
     for file in "$BUILD"/asan/fuzz/fuzz_*; do
-        [ -f "$file" ] && [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-3} + 300)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-3}"
+        [ -f "$file" ] && [ -x "$file" ] || continue
+        job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-1} + 300)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-1}"
     done
     # Hostile cases that are races or floods: long, where there is time for it (make fuzz).
-    [ -z "${FUZZ_SECONDS-}" ] || job fuzz/swap_race 900 env RACE_SWAPS=1000000 RACE_SECONDS=90 test/hostile/run.sh test/hostile/36_swap_race.sh
-    [ -z "${FUZZ_SECONDS-}" ] || job fuzz/wide_directory 1500 env WIDE=1000000 test/hostile/run.sh test/hostile/10_wide_directory.sh
+    [ -n "${FUZZ_SECONDS-}" ] || return 0
+    job fuzz/swap_race 900 env RACE_SWAPS=1000000 RACE_SECONDS=90 test/hostile/run.sh test/hostile/path_swap_race.sh
+    job fuzz/wide_directory 1500 env WIDE=1000000 test/hostile/run.sh test/hostile/tree_wide.sh
+}
+
+# Indices of JOB_NAMES, the longest first so that little is left to wait for at the end. test/lib/durations has how long
+# each took
+# ($LOGS/durations of a whole run, copied); one that is not in it comes first.
+in_order() {
+    local index
+    for index in "${!JOB_NAMES[@]}"; do echo "$index ${JOB_NAMES[index]}"; done |
+        awk 'NR == FNR { took[$2] = $1; next } { print ($2 in took ? took[$2] : 9999), $1 }' test/lib/durations - |
+        sort -rn -s -k1,1 | cut -d' ' -f2
 }
 
 run_job() { # run_job INDEX: log and summary files
     local name=${JOB_NAMES[$1]} log="$LOGS/${JOB_NAMES[$1]//\//-}" start=$EPOCHSECONDS status
     local TIMEFORMAT='%U %S'
-    { time timeout --kill-after=10 "${JOB_LIMITS[$1]}" ${JOB_COMMANDS[$1]} > "$log.log" 2>&1 < /dev/null; } 2> "$log.cpu"
+    { time timeout --kill-after=10 "${JOB_LIMITS[$1]}" ${JOB_COMMANDS[$1]} > "$log.log" 2>&1 < /dev/null; } \
+        2> "$log.cpu"
     status=$?
     count "$log.log" "$status" $((EPOCHSECONDS - start)) > "$log.sum"
+    echo "$name" > "$log.name"
     report "$name" "$log"
 }
 
@@ -126,7 +137,8 @@ TEST_ENGINE=$(mktemp -d "${TMPDIR:-/tmp}/cubby-engine.XXXXXX")
 export TEST_ENGINE
 # And one skeleton of `host` for all daemons (state_new in test/lib/daemon.sh), made by one that serves nobody.
 SKELETON=$(mktemp -d "${TMPDIR:-/tmp}/cubby-skeleton.XXXXXX")
-"$BUILD/cubbyd" --listen "unix:$SKELETON/socket" --state "$SKELETON/state" --config /dev/null --backend jail --pool-size 1 < /dev/null > "$LOGS/skeleton.log" 2>&1 & maker=$!
+"$BUILD/cubbyd" --listen "unix:$SKELETON/socket" --state "$SKELETON/state" --config /dev/null --backend jail \
+    --pool-size 1 < /dev/null > "$LOGS/skeleton.log" 2>&1 & maker=$!
 for ((i = 0; i < 600; i++)); do
     ! compgen -G "$SKELETON/state/templates/.host-*" > /dev/null && kill -0 "$maker" 2> /dev/null || break
     sleep 0.1
@@ -139,12 +151,12 @@ trap 'exit 143' TERM INT
 waits() { # waits INDEX: its file says so
     local word
     for word in ${JOB_COMMANDS[$1]}; do
-        [[ $word == test/*/[0-9]*.sh ]] && grep -q '^# waits$' "$word" && return
+        [[ $word == test/*/*.sh && $word != */run.sh ]] && grep -q '^# waits$' "$word" && return
     done
     return 1
 }
 busy=() waiting=()
-for index in "${!JOB_NAMES[@]}"; do if waits "$index"; then waiting+=("$index"); else busy+=("$index"); fi; done
+for index in $(in_order); do if waits "$index"; then waiting+=("$index"); else busy+=("$index"); fi; done
 for index in "${waiting[@]}"; do run_job "$index"; done & lane=$!
 running=0
 for index in "${busy[@]}"; do
@@ -153,7 +165,8 @@ for index in "${busy[@]}"; do
     [ "$running" -lt "$PARALLEL" ] || { wait -n -p ended; [ "$ended" = "$lane" ] || running=$((running - 1)); }
 done
 wait
-# A few that failed beside others are run once more, alone: what a loaded machine does to a time limit is no defect, and what fails
+# A few that failed beside others are run once more, alone: what a loaded machine does to a time limit is no defect, and
+# what fails
 # again is one. Both outcomes are shown. Many failures are not the machine's.
 failed_jobs=()
 for index in "${!JOB_NAMES[@]}"; do
@@ -165,12 +178,15 @@ if [ "${#JOB_NAMES[@]}" -gt 1 ] && [ "${#failed_jobs[@]}" -le 4 ]; then
     for index in "${failed_jobs[@]}"; do
         log="$LOGS/${JOB_NAMES[index]//\//-}.log"
         cp "$log" "$LOGS/../${JOB_NAMES[index]//\//-}.first-log"
-        AGAIN+=("${JOB_NAMES[index]}: beside others failed: $(sed -n 's/^not ok [0-9]* - //p' "$log" | head -5 | paste -sd ';')")
+        AGAIN+=("${JOB_NAMES[index]}: beside others failed: $(sed -n 's/^not ok [0-9]* - //p' "$log" | head -5 |
+            paste -sd ';')")
         echo "once more, alone: ${JOB_NAMES[index]}"
         run_job "$index"
     done
 fi
 [ "${#AGAIN[@]}" = 0 ] || { echo 'Run twice, the second time counts:' && printf '    %s\n' "${AGAIN[@]}"; }
+for sum in "$LOGS"/*.sum; do read -r _ _ _ seconds _ < "$sum" && echo "$seconds $(< "${sum%.sum}.name")"; done |
+    sort -rn > "$LOGS/durations"
 # Again at the end, where whoever sees only the last lines finds it.
 for sum in "$LOGS"/*.sum; do
     read -r _ failed _ _ why < "$sum"

@@ -1,4 +1,5 @@
-# Helpers for tests of MCP over HTTP: one message and its response, in a session or with the headers of the newer era. Sourced
+# Helpers for tests of MCP over HTTP: one message and its response, in a session or with the headers of the newer era.
+# Sourced
 # after lib.sh.
 
 # mcp BODY [CURL OPTION...]: one POST; STATUS, BODY, and MESSAGE: the response, out of the event stream when it is one
@@ -13,13 +14,15 @@ mcp() {
 }
 m() { jq -r "$@" <<< "$MESSAGE"; } # m FILTER: of the response
 rpc() { # rpc METHOD [PARAMS] [ID] [CURL OPTION...]: in the session SESSION
-    mcp "{\"jsonrpc\":\"2.0\",\"id\":${3:-1},\"method\":\"$1\",\"params\":${2:-{\}}}" -H "Mcp-Session-Id: $SESSION" "${@:4}"
+    mcp "{\"jsonrpc\":\"2.0\",\"id\":${3:-1},\"method\":\"$1\",\"params\":${2:-{\}}}" -H "Mcp-Session-Id: $SESSION" \
+        "${@:4}"
 }
 notify() { # notify METHOD [PARAMS]
     mcp "{\"jsonrpc\":\"2.0\",\"method\":\"$1\",\"params\":${2:-{\}}}" -H "Mcp-Session-Id: $SESSION"
 }
 begin() { # a new session: SESSION
-    mcp '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"'"${1:-2025-11-25}"'","capabilities":{},
+    mcp '{"jsonrpc":"2.0","id":0,"method":"initialize","params":'\
+'{"protocolVersion":"'"${1:-2025-11-25}"'","capabilities":{},
         "clientInfo":{"name":"test","version":"1"}}}' "${@:2}"
     SESSION=$(header mcp-session-id)
 }
@@ -28,7 +31,8 @@ modern() { # modern METHOD [MEMBERS OF PARAMS] [CURL OPTION...]: with the header
     local method=$1 members=${2-} name
     shift $(($# > 2 ? 2 : $#))
     name=$(jq -r '.name // .uri // ""' <<< "{$members}")
-    mcp "{\"jsonrpc\":\"2.0\",\"id\":\"m-1\",\"method\":\"$method\",\"params\":{${members:+$members,}\"_meta\":{$META}}}" \
+    mcp "{\"jsonrpc\":\"2.0\",\"id\":\"m-1\",\"method\":\"$method\","\
+"\"params\":{${members:+$members,}\"_meta\":{$META}}}" \
         -H 'MCP-Protocol-Version: 2026-07-28' -H "Mcp-Method: $method" ${name:+-H "Mcp-Name: $name"} "$@"
 }
 is_rpc_error() { # is_rpc_error NAME STATUS CODE ID [REGEX]

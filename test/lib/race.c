@@ -1,4 +1,4 @@
-/* File calls against names that move, as fast as they go: the host's half of test/hostile/36_swap_race.sh.
+/* File calls against names that move, as fast as they go: the host's half of test/hostile/path_swap_race.sh.
  * usage: race SOCKET BOX DIR OUTSIDE TARGETS SECONDS WORD...
  * Runs every op of the file API on the names attack_swap moves in DIR (a path in the box), on two connections, and looks
  * for the WORDs, which only the outside holds, in all that is answered. Prints a line for every op:

@@ -1,4 +1,5 @@
-# Machines that join, for tests: a cable between two network namespaces (test/lib/linkem.c), a daemon with TLS at its left
+# Machines that join, for tests: a cable between two network namespaces (test/lib/linkem.c), a daemon with TLS at its
+# left
 # end, machines at its right one. Sourced after lib.sh and daemon.sh, by test/remote/run.sh; machine_start also by
 # test/run/run.sh for BACKEND=remote, without a cable.
 
@@ -34,20 +35,25 @@ authority() { # authority [NAME of the file: ca] [subjectAltName of the server]
     local ca=$WORK/${1:-ca} names=${2:-IP:$SERVER,IP:127.0.0.1,DNS:localhost}
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=Test authority ${1:-ca}" \
         -keyout "$ca.key" -out "$ca.pem" 2> /dev/null
-    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj '/CN=server' -keyout "$WORK/server.key" -out "$WORK/server.csr" 2> /dev/null
-    openssl x509 -req -in "$WORK/server.csr" -CA "$ca.pem" -CAkey "$ca.key" -CAcreateserial -days 2 -out "$WORK/server.pem" \
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj '/CN=server' -keyout "$WORK/server.key" \
+        -out "$WORK/server.csr" 2> /dev/null
+    openssl x509 -req -in "$WORK/server.csr" -CA "$ca.pem" -CAkey "$ca.key" -CAcreateserial -days 2 \
+        -out "$WORK/server.pem" \
         -extfile <(echo "subjectAltName=$names") 2> /dev/null
 }
 
 server_config() { # server_config [LINE...]: the daemon's configuration; root on its unix socket is its admin
     write_config
-    printf '%s\n' 'auth: peer' 'tokens: [{token: admin-token-0123456789abcdef, scope: admin}]' "tls_cert: $WORK/server.pem" "tls_key: $WORK/server.key" "allowed_hosts: [\"$SERVER\"]" 'pool_size: 0' "$@" >> "$CONFIG"
+    printf '%s\n' 'auth: peer' 'tokens: [{token: admin-token-0123456789abcdef, scope: admin}]' \
+        "tls_cert: $WORK/server.pem" "tls_key: $WORK/server.key" "allowed_hosts: [\"$SERVER\"]" 'pool_size: 0' "$@" \
+    >> "$CONFIG"
 }
 
 server_start() { # server_start PROGRAM: at the left end
     state_new "$STATE"
     SECRET_OF_THE_DAEMON=secret ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=print_stacktrace=1 \
-        "${LEFT[@]}" "$1" --listen "unix:$SOCKET,$SERVER:$SERVER_PORT" --state "$STATE" --config "$CONFIG" --backend jail \
+        "${LEFT[@]}" "$1" --listen "unix:$SOCKET,$SERVER:$SERVER_PORT" --state "$STATE" --config "$CONFIG" \
+    --backend jail \
         < /dev/null >> "$WORK/daemon.log" 2>&1 &
     DAEMON_PID=$!
     eventually 20 daemon_answers && [ -d "/proc/$DAEMON_PID" ]
@@ -76,7 +82,8 @@ machine_join() { # machine_join NAME DIR [OPTION...]; TOKEN as machine_token lef
     mkdir -p "$MACHINE_DIR" "$WORK/machine-$name"
     [ ! -e "$WORK/ca.pem" ] || set -- --ca "$WORK/ca.pem" "$@"
     HOME=$WORK/machine-$name CUBBY_TOKEN=$TOKEN ASAN_OPTIONS=exitcode=99:detect_leaks=0 \
-        "${RIGHT[@]}" "${CUBBY_JOIN:-$BUILD/cubby}" join --server "${MACHINE_SERVER:-wss://$SERVER:$SERVER_PORT}" --workspace "$MACHINE_DIR" --state "$WORK/machine-$name" "$@" \
+        "${RIGHT[@]}" "${CUBBY_JOIN:-$BUILD/cubby}" join --server "${MACHINE_SERVER:-wss://$SERVER:$SERVER_PORT}" \
+    --workspace "$MACHINE_DIR" --state "$WORK/machine-$name" "$@" \
         < /dev/null >> "$WORK/join-$name.log" 2>&1 &
     MACHINE_PID=$!
     echo "$MACHINE_PID" >> "$WORK/machine-pids"
@@ -87,7 +94,8 @@ machine_start() { # machine_start NAME [OPTION...]
     local name=$1
     shift
     machine_token "$name" && machine_join "$name" "$WORK/work-$name" "$@" || return 1
-    machine_is "$name" ready || { diag "$name does not come: $(tail -3 "$WORK/join-$name.log") $STATUS $BODY"; return 1; }
+    machine_is "$name" ready || { diag "$name does not come: $(tail -3 "$WORK/join-$name.log") $STATUS $BODY"; return \
+        1; }
     box_use "$(machine_box "$name")"
 }
 
@@ -97,7 +105,9 @@ machine_stranger() { # machine_stranger NAME PATH [OPTION...]; TOKEN as machine_
     shift 2
     MACHINE_DIR=$WORK/work-$name
     mkdir -p "$MACHINE_DIR" "$WORK/machine-$name"
-    "${RIGHT[@]}" env -u XDG_CACHE_HOME "HOME=$WORK/machine-$name" "TMPDIR=$WORK/machine-$name" "${STRANGER_IN[@]}" python3 test/lib/seed_runner.py --server "wss://$SERVER:$SERVER_PORT$path" --token "$TOKEN" --user default --workspace "$MACHINE_DIR" --ca "$WORK/ca.pem" "$@" \
+    "${RIGHT[@]}" env -u XDG_CACHE_HOME "HOME=$WORK/machine-$name" "TMPDIR=$WORK/machine-$name" "${STRANGER_IN[@]}" \
+        python3 test/lib/seed_runner.py --server "wss://$SERVER:$SERVER_PORT$path" --token "$TOKEN" --user default \
+    --workspace "$MACHINE_DIR" --ca "$WORK/ca.pem" "$@" \
         < /dev/null > "$WORK/join-$name.log" 2>&1 &
     MACHINE_PID=$!
     echo "$MACHINE_PID" >> "$WORK/machine-pids"
@@ -123,10 +133,12 @@ machines_end() {
     [ ! -e "$WORK/machine-pids" ] || mapfile -t pids < "$WORK/machine-pids"
     for pid in "${pids[@]}"; do kill -INT "$pid" 2> /dev/null; done
     for pid in "${pids[@]}"; do
-        eventually 10 test ! -d "/proc/$pid" || { fail 'Ctrl-C ends what joined' "$(ps -o pid,args -p "$pid")"; kill -KILL "$pid" 2> /dev/null; }
+        eventually 10 test ! -d "/proc/$pid" || { fail 'Ctrl-C ends what joined' "$(ps -o pid,args -p "$pid")"; kill \
+            -KILL "$pid" 2> /dev/null; }
         wait "$pid" 2> "$WORK/ended"
         status=$?
-        [[ $status -lt 126 || $status = 127 || $status = 130 || $status = 137 ]] || fail 'what joined ends in order' "status $status"
+        [[ $status -lt 126 || $status = 127 || $status = 130 || $status = 137 ]] ||
+            fail 'what joined ends in order' "status $status"
     done
     rm -f "$WORK/machine-pids"
 }
@@ -145,8 +157,10 @@ machines_checked() {
 
 # ---- the behaviour suite over machines ----
 
-# For BACKEND=remote of test/run/run.sh: every box that is asked for without a thread gets a machine of its own that joins
-# for it, and a thread; with a thread, the machine of that user and thread. Files of the suite say /workspace: there, and here, it is
+# For BACKEND=remote of test/run/run.sh: every box that is asked for without a thread gets a machine of its own that
+# joins
+# for it, and a thread; with a thread, the machine of that user and thread. Files of the suite say /workspace: there,
+# and here, it is
 # PROJECT, which every machine sees as a directory of its own.
 declare -A SUITE_MACHINES=()
 SUITE_JOINED=() SUITE_NAME='' SUITE_COUNT=0 PROJECT=$WORK/project
@@ -166,10 +180,12 @@ suite_start() {
     }
 }
 
-suite_body() { # suite_body BODY [WORDS of the call, maybe with a token]: ACQUIRE, the same for a machine that joined for it
+# suite_body BODY [WORDS of the call, maybe with a token]: ACQUIRE, the same for a machine that joined for it
+suite_body() {
     suite_machine "$1" "${2-}" || return 1
     ACQUIRE=$1
-    [[ $ACQUIRE = *'"thread"'* || $ACQUIRE = *'"agent"'* ]] || ACQUIRE="{\"thread\":\"suite $SUITE_COUNT\",${ACQUIRE#\{}"
+    [[ $ACQUIRE = *'"thread"'* || $ACQUIRE = *'"agent"'* ]] ||
+        ACQUIRE="{\"thread\":\"suite $SUITE_COUNT\",${ACQUIRE#\{}"
     ACQUIRE="{\"machine\":\"$SUITE_NAME\",${ACQUIRE#\{}"
 }
 
@@ -185,10 +201,12 @@ suite_machine() { # suite_machine BODY of an acquire: SUITE_NAME, joined
     SUITE_NAME=m$SUITE_COUNT
     machine_token "$SUITE_NAME" "$user" || return 1
     mkdir -p "$PROJECT" "$WORK/work-$SUITE_NAME"
-    RIGHT=(unshare --mount --propagation private sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' "$WORK/work-$SUITE_NAME" "$PROJECT")
+    RIGHT=(unshare --mount --propagation private sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' \
+        "$WORK/work-$SUITE_NAME" "$PROJECT")
     MACHINE_SERVER=unix:$SOCKET machine_join "$SUITE_NAME" "$PROJECT"
     RIGHT=()
-    eventually 20 grep -q 'joined' "$WORK/join-$SUITE_NAME.log" && eventually 20 suite_joined "$user" || { diag "$SUITE_NAME does not come: $(tail -3 "$WORK/join-$SUITE_NAME.log")"; return 1; }
+    eventually 20 grep -q 'joined' "$WORK/join-$SUITE_NAME.log" && eventually 20 suite_joined "$user" ||
+        { diag "$SUITE_NAME does not come: $(tail -3 "$WORK/join-$SUITE_NAME.log")"; return 1; }
     SUITE_JOINED+=("$STATE $SUITE_NAME $user")
     [ -z "$key" ] || SUITE_MACHINES[$key]=$SUITE_NAME
 }
@@ -196,11 +214,13 @@ suite_again() { # a new daemon on the old state: machines come again by themselv
     local machine user
     for machine in "${SUITE_JOINED[@]}"; do
         read -r SUITE_NAME user <<< "${machine#* }"
-        [ "${machine%% *}" != "$STATE" ] || eventually 30 suite_joined "$user" || diag "$SUITE_NAME does not come again: $(tail -3 "$WORK/join-$SUITE_NAME.log")"
+        [ "${machine%% *}" != "$STATE" ] || eventually 30 suite_joined "$user" ||
+            diag "$SUITE_NAME does not come again: $(tail -3 "$WORK/join-$SUITE_NAME.log")"
     done
 }
 suite_joined() { # suite_joined USER: its own box is there
-    admin_api GET "/v1/boxes/$(printf '%s:machine:%s' "$1" "$SUITE_NAME" | sha256sum | cut -c1-16)" && [ "$(j .state)" = ready ]
+    admin_api GET "/v1/boxes/$(printf '%s:machine:%s' "$1" "$SUITE_NAME" | sha256sum | cut -c1-16)" &&
+        [ "$(j .state)" = ready ]
 }
 
 suite_file() { # suite_file FILE -> SUITE_FILE, the same with this workspace's path
@@ -211,7 +231,8 @@ suite_file() { # suite_file FILE -> SUITE_FILE, the same with this workspace's p
 suite_end() {
     machines_end
     machines_checked
-    unlike 'nothing went wrong in the commands that joined' "$(cat "$WORK"/join-*.log)" 'Sanitizer|runtime error:|Assertion'
+    unlike 'nothing went wrong in the commands that joined' "$(cat "$WORK"/join-*.log)" \
+        'Sanitizer|runtime error:|Assertion'
     SUITE_MACHINES=() SUITE_JOINED=()
     [ -n "${KEEP-}" ] || rm -rf "$WORK"/work-* "$WORK"/machine-* "$WORK"/join-*
 }

@@ -10,20 +10,7 @@
 #include "base/limits.h"
 #include "wire/frame.h"
 #include "wire/call.h"
-
-static int count, failures;
-
-static void ok(bool condition, const char *name) {
-    printf("%sok %d - %s\n", condition ? "" : "not ", ++count, name);
-    failures += !condition;
-}
-
-static void must(bool condition, const char *what) {
-    if (!condition) {
-        printf("Bail out! %s\n", what);
-        exit(1);
-    }
-}
+#include "tap.h"
 
 /* ---- the runner's side ---- */
 

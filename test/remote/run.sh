@@ -1,11 +1,13 @@
 #!/bin/bash
-# Machines that join over a cable: one file a story, the daemon and the machine in two network namespaces, TLS between them.
-# usage: test/remote/run.sh FILE...   (default: every NN_*.sh)
+# Machines that join over a cable: one file a story, the daemon and the machine in two network namespaces, TLS between
+# them.
+# usage: test/remote/run.sh FILE...   (default: every case)
 # The head of a file may say:
 #   # config: remote_grace_s: 3          (a line of the daemon's configuration; may be repeated)
 #   # daemon: plain                      (not the sanitizers' build)
 #   # waits                              (nearly all of the time; see test/lib/driver.sh)
-# The file is sourced with the cable in order and the machine `laptop` joined: BOX is its box, MACHINE_DIR its workspace,
+# The file is sourced with the cable in order and the machine `laptop` joined: BOX is its box, MACHINE_DIR its
+# workspace,
 # MACHINE_PID the command that joined. Afterwards: nothing is left on either machine, and nobody's sanitizer spoke.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
@@ -34,7 +36,8 @@ run_story() { # run_story FILE
     delete_boxes # while machines are there to be told
     machines_end
     machines_checked
-    unlike 'nothing went wrong in the command that joined' "$(cat "$WORK"/join-*.log)" 'Sanitizer|runtime error:|Assertion'
+    unlike 'nothing went wrong in the command that joined' "$(cat "$WORK"/join-*.log)" \
+        'Sanitizer|runtime error:|Assertion'
     if [ -d "/proc/$DAEMON_PID" ]; then stop_daemon; else
         fail 'the daemon survives' "$(tail -5 "$WORK/daemon.log")"
         DAEMON_PID='' DAEMON_DIED=1
@@ -44,6 +47,6 @@ run_story() { # run_story FILE
 }
 
 trap 'machines_end; clean_up' EXIT
-[ $# -gt 0 ] || set -- test/remote/[0-9]*.sh
+[ $# -gt 0 ] || set -- $(find test/remote -name '*.sh' ! -name run.sh | sort)
 for file in "$@"; do run_story "$file"; done
 finish

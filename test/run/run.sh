@@ -1,5 +1,5 @@
 #!/bin/bash
-# One behaviour suite for every backend. usage: BACKEND=jail test/run/run.sh [FILE...]   (default: every NN_*.sh)
+# One behaviour suite for every backend. usage: BACKEND=jail test/run/run.sh [FILE...]   (default: every case)
 # Starts a daemon on a state directory of its own, runs each file against it, deletes what is left, and checks that
 # the daemon neither died nor leaked nor left anything on the machine. Output is TAP.
 # A file with a line `# daemon: plain` measures memory: it gets the ordinary build, all others the sanitizer build.
@@ -43,7 +43,7 @@ run_file() { # run_file FILE
     rm -rf "$STATE"
 }
 
-[ $# -gt 0 ] || set -- test/run/[0-9]*.sh
+[ $# -gt 0 ] || set -- $(find test/run -name '*.sh' ! -name run.sh | sort)
 [ "$BACKEND" != docker ] || engine_start
 write_config
 [ "$BACKEND" != remote ] || suite_start

@@ -1,5 +1,6 @@
 #!/bin/bash
-# PID 1 of the test machine (test/vm/run.sh): mounts what a machine has, runs the suites, hands the logs out, powers off.
+# PID 1 of the test machine (test/vm/run.sh): mounts what a machine has, runs the suites, hands the logs out, powers
+# off.
 # The layout is systemd's: every process in a service's group below a slice, none in the root of cgroup v2.
 exec > /dev/ttyS1 2>&1 < /dev/null
 set -u
@@ -46,9 +47,11 @@ suite() { # suite NAME PATTERN: its counts are in /tmp/NAME
 mkdir -p build/logs
 suite ext4 "$PATTERN"
 # quotas on the other file system that has them
-[ -n "$PATTERN" ] && [[ run/jail/43_quota != *$PATTERN* ]] || TMPDIR=/xfs suite xfs '@(run/jail/43|hostile/0[78])'
+[ -n "$PATTERN" ] && [[ run/jail/box_quota != *$PATTERN* ]] ||
+    TMPDIR=/xfs suite xfs '@(run/jail/box_quota|hostile/disk_)'
 tar -c -C build/logs . > /dev/vde
-cat /tmp/ext4 /tmp/xfs 2> /dev/null | awk '/^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $1; f += $3; s += $5 }
+cat /tmp/ext4 /tmp/xfs 2> /dev/null | awk \
+    '/^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $1; f += $3; s += $5 }
     END { printf "%d passed, %d failed, %d skipped\n", p, f, s }'
 sync
 echo o > /proc/sysrq-trigger

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The run and hostile suites on a machine of its own: Debian's cloud kernel under qemu, cgroup v2 alone, ext4 with project
+# The run and hostile suites on a machine of its own: Debian's cloud kernel under qemu, cgroup v2 alone, ext4 with
+# project
 # quotas below every test, XFS with them beside it. `make test-vm [T=pattern]` calls it.
 # usage: test/vm/run.sh BUILD [PATTERN]     VM_SECONDS=14400 VM_MEMORY_MB=3072; KEEP=1 keeps the disks
 # The root file system is made once, from packages, and never written to; each run gets its programs, its tests and
@@ -8,7 +9,8 @@ set -eu
 BUILD=$(realpath "$1") PATTERN=${2-}
 cd "$(dirname "$0")/../.."
 VM=$BUILD/vm
-PACKAGES=linux-image-cloud-amd64,initramfs-tools,kmod,mount,iproute2,nftables,curl,jq,procps,strace,tmux,ripgrep,openssl,ca-certificates
+PACKAGES=linux-image-cloud-amd64,initramfs-tools,kmod,mount,iproute2,nftables,curl,jq,procps,strace,tmux,ripgrep
+PACKAGES+=,openssl,ca-certificates
 PACKAGES+=,netbase,libjansson4,libssl3,libyaml-0-2,libsqlite3-0,libcurl4,e2fsprogs,xfsprogs,btrfs-progs,python3-minimal
 [ "$(id -u)" = 0 ] || { echo 'make test-vm needs root, to make the file systems' >&2; exit 1; }
 [ "$(uname -m)" = x86_64 ] || { echo 'make test-vm is for x86_64' >&2; exit 1; }
@@ -23,7 +25,8 @@ make_root() { # as new as the list of packages
     rm -rf "$VM/root" "$VM/root.of"
     mkdir "$VM/root"
     tar=$VM/root.tar
-    mmdebstrap --quiet --variant=apt --include="$PACKAGES" "$suite" "$tar" > "$VM/root.log" 2>&1 || { cat "$VM/root.log" >&2; exit 1; }
+    mmdebstrap --quiet --variant=apt --include="$PACKAGES" "$suite" "$tar" > "$VM/root.log" 2>&1 ||
+        { cat "$VM/root.log" >&2; exit 1; }
     tar -xf "$tar" -C "$VM/root" --exclude='./dev/*'
     rm "$tar"
     mkdir -p "$VM/root/cubby" "$VM/root/xfs"
@@ -39,13 +42,14 @@ make_root() { # as new as the list of packages
 make_tree() { # what is tested
     local tree=$VM/tree
     rm -rf "$tree" "$VM/tree.ext4"
-    mkdir -p "$tree/test" "$tree/build/test" "$tree/build/asan/unit"
-    cp -r test/lib test/run test/hostile test/vm "$tree/test/"
+    mkdir -p "$tree/test" "$tree/build/test" "$tree/build/asan/unit/backend/jail"
+    cp -r test/lib test/unit test/run test/hostile test/vm "$tree/test/"
     cp -r man README.md "$tree/"
     cp "$BUILD/cubbyd" "$BUILD/cubby" "$BUILD/cubby-runner" "$BUILD/seccomp-gen" "$tree/build/"
     cp "$BUILD/cubby-runner" "$tree/build/asan/"
     cp "$BUILD"/test/* "$tree/build/test/"
-    cp "$BUILD"/unit/jail_test "$tree/build/asan/unit/" # the driver looks there; these are the ordinary build
+    # the driver looks there; these are the ordinary build
+    cp "$BUILD"/unit/backend/jail/jail_test "$tree/build/asan/unit/backend/jail/"
     cat > "$tree/settings" << END
 PATTERN='$PATTERN' TEST_SLOW=$SLOW TEST_JOBS=$CORES
 END
@@ -59,13 +63,18 @@ blank() { # blank NAME SIZE: a disk
 }
 
 # Emulated, the machine has a clock of its own: a nanosecond is an instruction. So its tests see a machine that is about
-# half as fast as a real one, however long they take outside and whatever else runs there, and what they say of time holds.
-# One core, because its clock counts for all. Where code lies must not differ by process, or qemu translates it anew each time.
-ACCEL=(-icount 'shift=0,sleep=on' -accel 'tcg,thread=single,tb-size=1024' -cpu max) CORES=1 SLOW=2 KERNEL='mitigations=off norandmaps nowatchdog'
+# half as fast as a real one, however long they take outside and whatever else runs there, and what they say of time
+# holds.
+# One core, because its clock counts for all. Where code lies must not differ by process, or qemu translates it anew
+# each time.
+ACCEL=(-icount 'shift=0,sleep=on' -accel 'tcg,thread=single,tb-size=1024' -cpu max) CORES=1 SLOW=2 \
+    KERNEL='mitigations=off norandmaps nowatchdog'
 # A processor that says it can: some machines have /dev/kvm and yet emulate, slower than qemu does.
 ! { [ -w /dev/kvm ] && grep -qwE 'vmx|svm' /proc/cpuinfo; } || { ACCEL=(-accel kvm -cpu host) CORES=2 SLOW=1 KERNEL=; }
-# A second in there is five or more out here: unless a pattern asks for more, what boxes differ in by the kind of cgroup.
-[ -n "$PATTERN" ] || [ "$SLOW" = 1 ] || PATTERN='@(unit/|hostile/|run/jail/@(10|11|30|31|32|33|34|36|43|60|61)_)'
+# A second in there is five or more out here: unless a pattern asks for more, what boxes differ in by the kind of
+# cgroup.
+[ -n "$PATTERN" ] || [ "$SLOW" = 1 ] ||
+    PATTERN='@(unit/|hostile/|run/jail/@(exec|file|box_quota|box_hostile|tool_read|tool_bash))'
 
 make_root
 make_tree

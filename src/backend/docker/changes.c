@@ -1,21 +1,18 @@
-/* What a container's files have that its image has not, as its engine tells it. Called as the backend's verb and by
- * docker/export.c. Invariant: an answer may have a million rows, and is never held whole: one row at a time is taken out
- * of it, of bounded length. What the engine and we put into a container to mount something there is no change. */
-#include <stdio.h>
-#include <string.h>
-
+/* How a container's files differ from its image, as its engine reports it. Called as the backend's verb and by
+ * docker/export.c. Invariants: an answer may have a million rows and is never held whole, but read one bounded row
+ * at a time; mount points that the engine and we make in a container are not changes. */
+#include "base/base.h"
 #include "backend/docker/docker.h"
-#include "base/limits.h"
 
-enum { ROW_BYTES = 6 * LIMIT_PATH_BYTES + 64, ANSWER_BYTES = 64 << 10, IDLE_MS = 300000 };
+enum { ROW_BYTES = 6 * LIMIT_PATH_BYTES + 64, IDLE_MS = 300000 };
 
-struct changes {
-    const char *const *mounts; /* paths; they and what they lie in are no changes */
+struct container_changes {
+    const char *const *mounts; /* paths; they and the directories above them are not changes */
     const char *working_dir;   /* the engine makes it */
     struct buf row;            /* one object, as far as it has come */
     unsigned depth;            /* of braces */
     bool text, escape;
-    bool held; /* a directory is told as modified for what changed in it: only if nothing below it follows */
+    bool held; /* a directory is reported as modified for changes in it: only if nothing below it follows */
     char path[LIMIT_PATH_BYTES + 1];
     uint64_t left;
     bool truncated;
@@ -25,19 +22,19 @@ struct changes {
     struct err *err;
 };
 
-static bool below(const char *path, const char *dir) {
+static bool changes_below(const char *path, const char *dir) {
     size_t len = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
     return strncmp(path, dir, len) == 0 && path[len] == '/';
 }
 
-static bool mounted(const struct changes *changes, const char *path) {
+static bool changes_mounted(const struct container_changes *changes, const char *path) {
     for (const char *const *mount = changes->mounts; *mount; mount++)
-        if (strcmp(path, *mount) == 0 || below(*mount, path) || below(path, *mount))
+        if (strcmp(path, *mount) == 0 || changes_below(*mount, path) || changes_below(path, *mount))
             return true;
-    return strcmp(path, changes->working_dir) == 0 || below(changes->working_dir, path);
+    return strcmp(path, changes->working_dir) == 0 || changes_below(changes->working_dir, path);
 }
 
-static int give(struct changes *changes, const char *path, enum watch_event event) {
+static int changes_give(struct container_changes *changes, const char *path, enum watch_event event) {
     struct file_change change = {.path = path, .event = event, .type = FILE_OTHER};
     if (changes->left == 0) {
         changes->truncated = true;
@@ -48,46 +45,41 @@ static int give(struct changes *changes, const char *path, enum watch_event even
     return changes->r;
 }
 
-static int give_held(struct changes *changes) {
+static int changes_give_held(struct container_changes *changes) {
     bool held = changes->held;
     changes->held = false;
-    return held ? give(changes, changes->path, WATCH_MODIFIED) : 0;
+    return held ? changes_give(changes, changes->path, WATCH_MODIFIED) : 0;
 }
 
-static int take(struct changes *changes, const json_t *row) {
+/* One object of the engine's list is complete. */
+static int changes_row(struct container_changes *changes) {
     static const enum watch_event events[] = {WATCH_MODIFIED, WATCH_CREATED, WATCH_REMOVED};
-    const char *path = json_string_value(json_object_get(row, "Path"));
-    json_int_t kind = json_integer_value(json_object_get(row, "Kind"));
-    if (!path || *path != '/' || strlen(path) > LIMIT_PATH_BYTES || kind < 0 || kind > 2) {
-        changes->r = err_set(changes->err, ERR_PROTOCOL, "the engine told of a change without its path or kind");
-        return -1;
-    }
-    if (changes->held && below(path, changes->path))
-        changes->held = false;
-    if (give_held(changes) < 0)
-        return -1;
-    if (mounted(changes, path))
-        return 0;
-    if (kind != 0)
-        return give(changes, path, events[kind]);
-    snprintf(changes->path, sizeof changes->path, "%s", path);
-    changes->held = true;
-    return 0;
-}
-
-static int row_end(struct changes *changes) {
     json_t *row = changes->row.failed ? NULL : json_loadb((char *)changes->row.data, changes->row.len, 0, NULL);
-    int r = row ? take(changes, row) : -1;
-    if (!row)
-        changes->r = err_set(changes->err, ERR_PROTOCOL, "the engine told of a change in no JSON");
-    json_decref(row);
+    const char *path = engine_text(row, "Path");
+    json_int_t kind = json_integer_value(json_object_get(row, "Kind"));
+    int r = 0;
     buf_clear(&changes->row);
+    if (*path != '/' || strlen(path) > LIMIT_PATH_BYTES || kind < 0 || kind > 2) {
+        changes->r = err_set(changes->err, ERR_PROTOCOL, "the engine reported a change without a valid path or kind");
+        r = -1;
+    }
+    if (r == 0 && changes->held && changes_below(path, changes->path))
+        changes->held = false;
+    if (r == 0)
+        r = changes_give_held(changes);
+    if (r >= 0 && !changes_mounted(changes, path)) {
+        if (kind != 0)
+            r = changes_give(changes, path, events[kind]);
+        snprintf(changes->path, sizeof changes->path, "%s", path);
+        changes->held = kind == 0;
+    }
+    json_decref(row);
     return r;
 }
 
 /* Cuts the array into its objects. */
 static int changes_write(void *user, const void *data, size_t len) {
-    struct changes *changes = user;
+    struct container_changes *changes = user;
     for (const char *c = data, *end = c + len; c < end; c++) {
         if (changes->depth == 0 && *c != '{')
             continue;
@@ -100,61 +92,38 @@ static int changes_write(void *user, const void *data, size_t len) {
         changes->text = *c == '"';
         changes->depth += *c == '{';
         changes->depth -= *c == '}';
-        if (changes->depth == 0 && row_end(changes) < 0)
+        if (changes->depth == 0 && changes_row(changes) < 0)
             return -1;
     }
     return 0;
 }
 
-/* What an engine mounts into every container: where its image has no such file, one is made in the container's own. */
-static const char *const engines_own[] = {
-    "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/mtab", "/run/.containerenv", "/run/secrets", "/proc",
-    "/sys",       "/dev"};
-enum { ENGINES_OWN = sizeof engines_own / sizeof *engines_own };
-
-/* Where something is mounted into the container, as far as that is no file of its own. */
-static const char *const *mounts_of(const struct spec *spec, const json_t *inspection, struct arena *arena) {
-    const json_t *mounts = json_object_get(inspection, "Mounts"), *mount;
-    size_t paths = 0, i;
-    while (spec->attached.paths && spec->attached.paths[paths])
-        paths++;
-    const char **list =
-        arena_alloc(arena, (json_array_size(mounts) + spec->mount_count + paths + ENGINES_OWN + 3) * sizeof *list);
-    size_t count = 0;
-    list[count++] = DOCKER_RUN;
-    for (i = 0; i < ENGINES_OWN; i++)
-        list[count++] = engines_own[i];
+/* Where something is mounted into the container: by us, and by the engine, which makes such files where the image has
+ * none. */
+static const char *const *changes_mounts(const struct spec *spec, const json_t *inspection, struct arena *arena) {
+    static const char *const engines_own[] = {DOCKER_RUN,      "/etc/hosts",
+                                              "/etc/hostname", "/etc/resolv.conf",
+                                              "/etc/mtab",     "/run/.containerenv",
+                                              "/run/secrets",  "/proc",
+                                              "/sys",          "/dev"};
+    const char **list = NULL;
+    size_t count = 0, cap = 0, i;
+    json_t *mount;
+    for (i = 0; i < sizeof engines_own / sizeof *engines_own; i++)
+        arena_add(arena, list, count, cap) = engines_own[i];
     if (spec->agent)
-        list[count++] = SKILLS_PATH;
-    for (i = 0; i < paths; i++)
-        list[count++] = spec->attached.paths[i];
+        arena_add(arena, list, count, cap) = SKILLS_PATH;
+    for (i = 0; spec->attached.paths && spec->attached.paths[i]; i++)
+        arena_add(arena, list, count, cap) = spec->attached.paths[i];
     for (i = 0; i < spec->mount_count; i++)
-        list[count++] = spec->mounts[i].target;
-    json_array_foreach(mounts, i, mount) {
-        const char *path = json_string_value(json_object_get(mount, "Destination"));
-        if (path && *path == '/')
-            list[count++] = arena_strdup(arena, path);
+        arena_add(arena, list, count, cap) = spec->mounts[i].target;
+    json_array_foreach(json_object_get(inspection, "Mounts"), i, mount) {
+        const char *path = engine_text(mount, "Destination");
+        if (*path == '/')
+            arena_add(arena, list, count, cap) = path;
     }
+    arena_add(arena, list, count, cap) = NULL;
     return list;
-}
-
-static int changes_ask(struct backend *backend, const char *id, struct changes *changes, struct err *err) {
-    char name[DOCKER_NAME_BYTES], path[80];
-    int status = 0;
-    autobuf answer = buf_max(ANSWER_BYTES);
-    docker_name(backend, name, id);
-    snprintf(path, sizeof path, "/containers/%s/changes", name);
-    struct http_call call = {
-        .method = "GET", .path = path, .write_body = changes_write, .user = changes, .timeout_ms = IDLE_MS};
-    int r = engine_do(backend->engine, &call, &status, &answer, err);
-    if (changes->truncated)
-        return 0;
-    if (changes->r < 0 || r < 0)
-        return changes->r < 0 ? changes->r : r;
-    r = engine_answer(backend->engine, status, &answer, "asking what changed in the container", NULL, err);
-    if (r < 0)
-        return r;
-    return give_held(changes) < 0 && !changes->truncated ? changes->r : 0;
 }
 
 int docker_changes(struct backend *backend, const struct spec *spec, uint64_t *left,
@@ -162,18 +131,33 @@ int docker_changes(struct backend *backend, const struct spec *spec, uint64_t *l
                    struct err *err) {
     autoarena arena = ARENA_EMPTY;
     json_t *inspection = NULL;
+    char path[DOCKER_PATH_BYTES];
     int r = docker_inspect(backend, spec->id, &inspection, err);
     if (r < 0)
         return r;
-    const char *working_dir = json_string_value(json_object_get(json_object_get(inspection, "Config"), "WorkingDir"));
-    struct changes changes = {.working_dir = working_dir ? working_dir : "",
-                              .mounts = mounts_of(spec, inspection, &arena),
-                              .left = *left,
-                              .each = each,
-                              .user = user,
-                              .err = err};
+    struct err own = {0};
+    struct container_changes changes = {.working_dir = engine_text(inspection, "Config", "WorkingDir"),
+                                        .mounts = changes_mounts(spec, inspection, &arena),
+                                        .left = *left,
+                                        .each = each,
+                                        .user = user,
+                                        .err = &own};
     buf_init(&changes.row, ROW_BYTES);
-    r = changes_ask(backend, spec->id, &changes, err);
+    struct http_call call = {.method = "GET",
+                             .path = docker_path(backend, spec->id, "/changes", path),
+                             .write_body = changes_write,
+                             .user = &changes,
+                             .timeout_ms = IDLE_MS};
+    r = engine_call(backend->engine, &call, "asking what changed in the container", NULL, err);
+    if (r == 0)
+        changes_give_held(&changes);
+    if (changes.truncated) {
+        r = 0;
+    } else if (changes.r < 0) {
+        r = changes.r;
+        if (own.code)
+            *err = own;
+    }
     buf_done(&changes.row);
     json_decref(inspection);
     if (r == 0) {

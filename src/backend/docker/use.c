@@ -1,26 +1,19 @@
-/* What a container uses, and that it stands still. Called by the provider. Invariant: usage is asked for every box of a
- * list: the kernel tells it where the container is on this machine, and the engine only where it is not. That it stands
- * still is noted before it does, and forgotten when it surely does not: the note outlives daemons and needs no engine. */
-#include <errno.h>
-#include <fcntl.h>
+/* Resource usage of a container, and pausing. Called by the provider. Invariants: usage is read for every box of a
+ * list, so it comes from the kernel if the container is on this machine, and from the engine only otherwise. A pause
+ * is marked before it begins, and unmarked when it is certainly over: the mark outlives daemons and needs no engine. */
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include <sys/pidfd.h>
 
+#include "base/base.h"
 #include "backend/docker/docker.h"
 #include "backend/ids.h"
-#include "base/fd.h"
 
 enum {
     CGROUP_FILE_BYTES = 8192,
     CGROUP_PATH_BYTES = 4096,
     STATS_MS = 5000,
-    STATS_BYTES = 1 << 20,
     THAW_TURNS = 10,
     THAW_MS = 50,
-    FREEZERS = 2,
     FREEZE_TURNS = 200,
     FREEZE_MS = 10
 };
@@ -28,7 +21,7 @@ enum {
 /* ---- by the kernel ---- */
 
 /* The directory of a process in the hierarchy that has `controller`; "" is v2. */
-static bool group_of(const char *lines, const char *controller, char *out, size_t size) {
+static bool use_group(const char *lines, const char *controller, char *out, size_t size) {
     size_t want = strlen(controller);
     for (const char *line = lines; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
         const char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
@@ -40,14 +33,14 @@ static bool group_of(const char *lines, const char *controller, char *out, size_
         if (!found)
             continue;
         int len = (int)strcspn(path + 1, "\n");
-        if (len < 2 || strncmp(path + 1, "/..", 3) == 0) /* the root, or outside of what we see: all of a machine's */
+        if (len < 2 || strncmp(path + 1, "/..", 3) == 0) /* the root, or out of our sight: all of a machine's */
             return false;
         return snprintf(out, size, "/sys/fs/cgroup%s%s%.*s", want ? "/" : "", controller, len, path + 1) < (int)size;
     }
     return false;
 }
 
-static bool number_in(const char *dir, const char *file, const char *key, uint64_t *ret_number) {
+static bool use_number(const char *dir, const char *file, const char *key, uint64_t *ret_number) {
     char path[CGROUP_PATH_BYTES + 64], text[4096];
     snprintf(path, sizeof path, "%s/%s", dir, file);
     if (fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
@@ -55,34 +48,34 @@ static bool number_in(const char *dir, const char *file, const char *key, uint64
     const char *at = text;
     while (*key && at && strncmp(at, key, strlen(key)) != 0)
         at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
-    char *end;
     if (!at)
         return false;
+    char *end;
     errno = 0;
     *ret_number = strtoull(at + strlen(key), &end, 10);
     return end != at + strlen(key) && errno == 0;
 }
 
-static bool kernel_usage(pid_t pid, struct usage *usage) {
+static bool use_kernel(pid_t pid, struct usage *usage) {
     char path[64], lines[CGROUP_FILE_BYTES], dir[CGROUP_PATH_BYTES];
     snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
     if (fd_read_file(AT_FDCWD, path, lines, sizeof lines) <= 0)
         return false;
-    if (group_of(lines, "memory", dir, sizeof dir)) {
-        usage->has_memory = number_in(dir, "memory.usage_in_bytes", "", &usage->memory_bytes);
-        number_in(dir, "memory.oom_control", "oom_kill ", &usage->oom_kills);
+    if (use_group(lines, "memory", dir, sizeof dir)) {
+        usage->has_memory = use_number(dir, "memory.usage_in_bytes", "", &usage->memory_bytes);
+        use_number(dir, "memory.oom_control", "oom_kill ", &usage->oom_kills);
     }
-    if (group_of(lines, "pids", dir, sizeof dir))
-        usage->has_pids = number_in(dir, "pids.current", "", &usage->pids);
-    if (group_of(lines, "cpuacct", dir, sizeof dir) && number_in(dir, "cpuacct.usage", "", &usage->cpu_ms)) {
+    if (use_group(lines, "pids", dir, sizeof dir))
+        usage->has_pids = use_number(dir, "pids.current", "", &usage->pids);
+    if (use_group(lines, "cpuacct", dir, sizeof dir) && use_number(dir, "cpuacct.usage", "", &usage->cpu_ms)) {
         usage->cpu_ms /= 1000000;
         usage->has_cpu = true;
     }
-    if (!usage->has_memory && group_of(lines, "", dir, sizeof dir)) {
-        usage->has_memory = number_in(dir, "memory.current", "", &usage->memory_bytes);
-        number_in(dir, "memory.events", "oom_kill ", &usage->oom_kills);
-        usage->has_pids = number_in(dir, "pids.current", "", &usage->pids);
-        usage->has_cpu = number_in(dir, "cpu.stat", "usage_usec ", &usage->cpu_ms);
+    if (!usage->has_memory && use_group(lines, "", dir, sizeof dir)) {
+        usage->has_memory = use_number(dir, "memory.current", "", &usage->memory_bytes);
+        use_number(dir, "memory.events", "oom_kill ", &usage->oom_kills);
+        usage->has_pids = use_number(dir, "pids.current", "", &usage->pids);
+        usage->has_cpu = use_number(dir, "cpu.stat", "usage_usec ", &usage->cpu_ms);
         usage->cpu_ms /= 1000;
     }
     return usage->has_memory;
@@ -90,29 +83,23 @@ static bool kernel_usage(pid_t pid, struct usage *usage) {
 
 /* ---- by the engine ---- */
 
-static uint64_t number_at(const json_t *root, const char *one, const char *two, const char *three, bool *ret_has) {
-    const json_t *value = json_object_get(json_object_get(root, one), two);
-    if (three)
-        value = json_object_get(value, three);
+static uint64_t use_integer(const json_t *value, bool *ret_has) {
     *ret_has = json_is_integer(value) && json_integer_value(value) >= 0;
     return *ret_has ? (uint64_t)json_integer_value(value) : 0;
 }
 
-static void engine_usage(struct backend *backend, const char *id, struct usage *usage) {
-    char name[DOCKER_NAME_BYTES], path[96];
-    int status = 0;
+static void use_engine(struct backend *backend, const char *id, struct usage *usage) {
+    char path[DOCKER_PATH_BYTES];
     struct err ignored;
-    autobuf answer = buf_max(STATS_BYTES);
-    docker_name(backend, name, id);
-    snprintf(path, sizeof path, "/containers/%s/stats?stream=false&one-shot=true", name);
-    const struct http_call call = {.method = "GET", .path = path, .timeout_ms = STATS_MS};
-    if (engine_do(backend->engine, &call, &status, &answer, &ignored) < 0 || status != 200)
+    json_auto_t *root = NULL;
+    const struct http_call call = {.method = "GET",
+                                   .path = docker_path(backend, id, "/stats?stream=false&one-shot=true", path),
+                                   .timeout_ms = STATS_MS};
+    if (engine_call(backend->engine, &call, "usage", &root, &ignored) < 0)
         return;
-    json_t *root = json_loadb((const char *)answer.data, answer.len, 0, NULL);
-    usage->memory_bytes = number_at(root, "memory_stats", "usage", NULL, &usage->has_memory);
-    usage->cpu_ms = number_at(root, "cpu_stats", "cpu_usage", "total_usage", &usage->has_cpu) / 1000000;
-    usage->pids = number_at(root, "pids_stats", "current", NULL, &usage->has_pids);
-    json_decref(root);
+    usage->memory_bytes = use_integer(engine_value(root, "memory_stats", "usage"), &usage->has_memory);
+    usage->cpu_ms = use_integer(engine_value(root, "cpu_stats", "cpu_usage", "total_usage"), &usage->has_cpu) / 1000000;
+    usage->pids = use_integer(engine_value(root, "pids_stats", "current"), &usage->has_pids);
 }
 
 int docker_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
@@ -122,93 +109,73 @@ int docker_usage(struct backend *backend, const char *id, struct usage *ret_usag
         return err_set(err, ERR_NOT_FOUND, "no container of box %.16s", id);
     autofd pidfd = docker_record_pidfd(&record);
     bool runs = record.dialled || record.relayed;
-    if (runs && !(pidfd >= 0 && kernel_usage(record.pid, &usage)) && (pidfd >= 0 || !record.pid)) {
+    if (runs && !(pidfd >= 0 && use_kernel(record.pid, &usage)) && (pidfd >= 0 || !record.pid)) {
         usage = (struct usage){0};
-        engine_usage(backend, id, &usage);
+        use_engine(backend, id, &usage);
     }
     *ret_usage = usage;
     return 0;
 }
 
-/* ---- standing still ---- */
+/* ---- pause ---- */
 
-/* In each hierarchy: how it is told, and where the kernel says that it is so. */
-static const struct {
-    const char *controller, *file, *freeze, *thaw, *state, *frozen;
-} freezers[] = {{"freezer", "freezer.state", "FROZEN", "THAWED", "freezer.state", "FROZEN"},
-                {"", "cgroup.freeze", "1", "0", "cgroup.events", "frozen 1"}};
-
-/* The groups of the box's runner; false: it is not known, or not of this machine. */
-static bool groups_of(struct backend *backend, const char *id, char lines[CGROUP_FILE_BYTES]) {
-    char path[64];
+/* Freezes or thaws the box by the kernel. For an engine that refuses to pause a box, because a part of it that survived
+ * its death believes that it is paused; or one that is away and cannot resume it. late: a dying engine may only now
+ * freeze the box; keeps thawing for half a second. true: all processes are frozen. */
+static bool use_freeze(struct backend *backend, const char *id, bool freeze, bool late) {
+    static const struct {
+        const char *controller, *file, *freeze, *thaw, *state, *frozen;
+    } freezers[] = {{"freezer", "freezer.state", "FROZEN", "THAWED", "freezer.state", "FROZEN"},
+                    {"", "cgroup.freeze", "1", "0", "cgroup.events", "frozen 1"}}; /* of cgroup v1 and v2 */
+    char path[CGROUP_PATH_BYTES + 32], lines[CGROUP_FILE_BYTES], dir[CGROUP_PATH_BYTES], text[256];
     struct docker_record record;
     autofd pidfd = docker_record_read(backend, id, &record) < 0 ? -1 : docker_record_pidfd(&record);
     snprintf(path, sizeof path, "/proc/%d/cgroup", pidfd < 0 ? 0 : (int)record.pid);
-    return pidfd >= 0 && fd_read_file(AT_FDCWD, path, lines, CGROUP_FILE_BYTES) > 0;
-}
-
-static bool tell_freezer(const char *lines, size_t row, const char *text) {
-    char dir[CGROUP_PATH_BYTES], file[CGROUP_PATH_BYTES + 32];
-    if (!group_of(lines, freezers[row].controller, dir, sizeof dir))
-        return false;
-    snprintf(file, sizeof file, "%s/%s", dir, freezers[row].file);
-    return fd_write_file(AT_FDCWD, file, text) == 0;
-}
-
-static bool is_frozen(const char *lines, size_t row) {
-    char dir[CGROUP_PATH_BYTES], file[CGROUP_PATH_BYTES + 32], text[256];
-    if (!group_of(lines, freezers[row].controller, dir, sizeof dir))
-        return false;
-    snprintf(file, sizeof file, "%s/%s", dir, freezers[row].state);
-    return fd_read_file(AT_FDCWD, file, text, sizeof text) > 0 && strstr(text, freezers[row].frozen);
-}
-
-bool docker_freeze(struct backend *backend, const char *id) {
-    char lines[CGROUP_FILE_BYTES];
-    size_t row = 0;
-    if (!groups_of(backend, id, lines))
-        return false;
-    while (row < FREEZERS && !tell_freezer(lines, row, freezers[row].freeze))
-        row++;
-    for (int turn = 0; row < FREEZERS && turn < FREEZE_TURNS; turn++) {
-        if (is_frozen(lines, row))
-            return true;
-        poll(NULL, 0, FREEZE_MS);
+    if (pidfd < 0 || fd_read_file(AT_FDCWD, path, lines, sizeof lines) <= 0)
+        return false; /* not known, or not on this machine */
+    for (int turn = 0; turn < (late ? THAW_TURNS : 1); turn++) {
+        for (size_t row = 0; row < sizeof freezers / sizeof *freezers; row++) {
+            if (!use_group(lines, freezers[row].controller, dir, sizeof dir))
+                continue;
+            snprintf(path, sizeof path, "%s/%s", dir, freezers[row].file);
+            bool set = fd_write_file(AT_FDCWD, path, freeze ? freezers[row].freeze : freezers[row].thaw) == 0;
+            snprintf(path, sizeof path, "%s/%s", dir, freezers[row].state);
+            for (int look = 0; freeze && set && look < FREEZE_TURNS; look++, poll(NULL, 0, FREEZE_MS))
+                if (fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 && strstr(text, freezers[row].frozen))
+                    return true;
+            if (freeze && set)
+                return false;
+        }
+        if (late)
+            poll(NULL, 0, THAW_MS);
     }
     return false;
 }
 
-void docker_thaw(struct backend *backend, const char *id, bool late) {
-    char lines[CGROUP_FILE_BYTES];
-    if (!groups_of(backend, id, lines))
-        return;
-    for (int turn = 0; turn < (late ? THAW_TURNS : 1); turn++) {
-        for (size_t row = 0; row < FREEZERS; row++)
-            tell_freezer(lines, row, freezers[row].thaw);
-        if (late)
-            poll(NULL, 0, THAW_MS);
-    }
+static void use_mark(const char *id, const char *name, char path[40]) {
+    snprintf(path, 40, "%.16s/%s", id, name);
+}
+
+static int use_set_paused(struct backend *backend, const char *id, bool pause, struct err *err) {
+    return docker_ask(backend, id, "POST", pause ? "/pause" : "/unpause", NULL, pause ? "pausing" : "resuming", NULL,
+                      err);
 }
 
 int docker_pause(struct backend *backend, const char *id, bool pause, struct err *err) {
-    char name[DOCKER_NAME_BYTES], mark[40], path[96], doing[80];
+    char mark[40];
     json_t *inspection = NULL;
-    snprintf(mark, sizeof mark, "%.16s/paused", id);
+    use_mark(id, "paused", mark);
     int r = docker_inspect(backend, id, &inspection, err);
-    if (r == 0 && !docker_running(inspection, NULL))
+    if (r == 0 && !docker_running(inspection))
         r = err_set(err, ERR_GONE, "the container of box %.16s does not run", id);
-    bool stands = r == 0 && json_is_true(json_object_get(json_object_get(inspection, "State"), "Paused"));
+    bool paused = r == 0 && docker_is_paused(inspection);
     json_decref(inspection);
     autofd fd = r == 0 && pause ? openat(backend->boxes_fd, mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (r == 0 && pause && fd < 0)
-        r = err_errno(err, errno, "noting that box %.16s stands still", id);
-    if (r == 0 && stands != pause) {
-        docker_name(backend, name, id);
-        snprintf(path, sizeof path, "/containers/%s/%s", name, pause ? "pause" : "unpause");
-        snprintf(doing, sizeof doing, "%s container '%s'", pause ? "pausing" : "resuming", name);
-        r = engine_json(backend->engine, "POST", path, NULL, doing, NULL, err);
-    }
-    if (!pause && (r == -ERR_GONE || r == -ERR_NOT_FOUND)) /* it ended while it stood still: nothing stands */
+        r = err_errno(err, errno, "recording that box %.16s is paused", id);
+    if (r == 0 && paused != pause)
+        r = use_set_paused(backend, id, pause, err);
+    if (!pause && (r == -ERR_GONE || r == -ERR_NOT_FOUND)) /* it ended while it was paused */
         r = 0;
     bool unsure = r == -ERR_TIMEOUT || r == -ERR_BUSY; /* it may have been done */
     if (pause ? r < 0 && !unsure : r == 0)
@@ -216,13 +183,56 @@ int docker_pause(struct backend *backend, const char *id, bool pause, struct err
     return r;
 }
 
-/* What was noted of one that has ended since, by its engine or by a signal, is so no more. */
+/* The mark of a box that has ended since, by its engine or by a signal, no longer counts. */
 bool docker_paused(struct backend *backend, const char *id) {
-    char mark[40];
     struct docker_record record;
     docker_still_end(backend, id);
-    snprintf(mark, sizeof mark, "%.16s/paused", id);
-    if (faccessat(backend->boxes_fd, mark, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        return false;
-    return docker_record_read(backend, id, &record) < 0 || !record.pid || process_alive(record.pid, record.start);
+    return docker_exists(backend->boxes_fd, id, "paused") &&
+           (docker_record_read(backend, id, &record) < 0 || !record.pid || process_alive(record.pid, record.start));
+}
+
+/* ---- pauses while files are kept ---- */
+
+int docker_still(struct backend *backend, const char *id, const json_t *inspection, struct err *err) {
+    char mark[40];
+    use_mark(id, "still", mark);
+    if (!docker_running(inspection) || docker_is_paused(inspection))
+        return 0;
+    autofd fd = openat(backend->boxes_fd, mark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return err_errno(err, errno, "the directory of box '%.16s'", id);
+    int r = use_set_paused(backend, id, true, err);
+    if (r < 0 && err->why == WHY_PAUSED && use_freeze(backend, id, true, false))
+        return 0;
+    if (r < 0) /* it may have been done nevertheless */
+        docker_still_end(backend, id);
+    return r;
+}
+
+void docker_still_end(struct backend *backend, const char *id) {
+    char mark[40];
+    struct err ignored;
+    json_t *inspection = NULL;
+    if (!docker_exists(backend->boxes_fd, id, "still"))
+        return;
+    int r = docker_inspect(backend, id, &inspection, &ignored);
+    bool paused = r == 0 && docker_is_paused(inspection);
+    if (paused)
+        r = use_set_paused(backend, id, false, &ignored);
+    json_decref(inspection);
+    /* An engine that was killed does not know, or does not answer: then the mark stays, because it may believe that
+     * the box is paused. */
+    if (r < 0 || !paused)
+        use_freeze(backend, id, false, r < 0);
+    use_mark(id, "still", mark);
+    if (r == 0 || r == -ERR_NOT_FOUND || r == -ERR_EXISTS)
+        unlinkat(backend->boxes_fd, mark, 0);
+}
+
+void docker_still_kill(struct backend *backend, const char *id) {
+    struct docker_record record;
+    autofd pidfd = docker_record_read(backend, id, &record) < 0 ? -1 : docker_record_pidfd(&record);
+    if (pidfd >= 0) /* pending while it is paused, so that nothing of it runs again */
+        pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+    docker_still_end(backend, id);
 }

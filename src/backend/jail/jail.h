@@ -1,10 +1,11 @@
-/* The jail backend's own rooms: slots (halves of boxes), their pool, and the network. */
+/* The jail backend: slots (boxes that are being made), their pool, the network, layers, and the end of boxes. */
 #ifndef CUBBY_BACKEND_JAIL_H
 #define CUBBY_BACKEND_JAIL_H
 
 #include <pthread.h>
 
 #include "backend/backend.h"
+#include "base/limits.h"
 #include "backend/cgroup.h"
 #include "backend/jail/runner_program.h"
 #include "backend/quota/quota.h"
@@ -22,51 +23,55 @@ struct backend {
     bool root; /* we are: id ranges, idmapped layers, limits */
     struct cgroup_host cgroups;
     struct quota quota;
-    struct image image; /* what boxes are started from */
+    struct runner_program program; /* that boxes are started from */
     int null_fd, boxes_dir, state_dir;
     int layers_dir; /* on the same mount as boxes_dir: files move between them */
     struct trash *trash;
     struct pool *pool;
     struct reaper *reaper; /* NULL without a pool: a short run ends its box itself */
-    struct slot *early;    /* of a short run: a runner that starts while we do, for the first slot; NULL when taken */
+    struct slot *early;    /* of a short run: a runner that starts while we do, for the first slot; NULL: taken */
     pthread_mutex_t lock;  /* of early */
 };
 
-/* A jail being made. First the half that needs no owner: claimed ids, cgroups, a process waiting in its namespaces for a
- * plan. Then the whole: its runner serves. It is one box's, once; or dropped. */
+/* A jail that is being made. First a half: claimed ids, cgroups, a process in its namespaces that waits for a plan.
+ * Then whole: its runner serves. It becomes one box, once, or is dropped. */
+#define SLOT_WORKSPACE 64 /* boxes with a longer one are not made in advance */
+
 struct slot {
     unsigned number; /* machine-wide */
     bool claimed;
     uint32_t uid_base;
     struct cgroup cgroup;
     bool has_cgroup;
-    struct limits limits; /* written to it */
-    enum quota_form form; /* of its files, which hold limits.disk_mb */
-    bool net;             /* it is attached to the network */
-    bool recorded;        /* its directory has a record */
-    char dir[32];         /* prepared box directory, a name in state/boxes/ until a box takes it */
-    pid_t outer_pid;      /* stage one, to be waited for; 0: it was */
-    pid_t pid;            /* PID 1 of the box, seen from here; 0: not told yet */
-    int pidfd;            /* of that process, -1 as long as pid is 0 */
-    uint64_t start;       /* of that process, too */
+    struct limits limits;                /* written to it */
+    enum quota_form form;                /* of its files, which hold limits.disk_mb */
+    bool net;                            /* it is attached to the network */
+    char net_user[LIMIT_USER_BYTES + 1]; /* of a blank one with a network: by whose bounds */
+    bool recorded;                       /* its directory has a record */
+    char dir[32];                        /* prepared box directory, a name in state/boxes/ until a box takes it */
+    pid_t outer_pid;                     /* stage one, to be waited for; 0: it was */
+    pid_t pid;                           /* PID 1 of the box, seen from here; 0: not known yet */
+    int pidfd;                           /* of that process, -1 as long as pid is 0 */
+    uint64_t start;                      /* of that process, too */
     int stage_fd, errors_fd;
     struct wire *wire; /* NULL: a half */
     char template_path[4096];
+    char workspace[SLOT_WORKSPACE]; /* of a blank one; "": WORKSPACE_PATH */
 };
 
-/* What a slot is made for. A pool makes them for the template `host` and for nobody yet. */
+/* What a slot is made for. A pool makes slots for the template that was wanted last and for no box yet. */
 struct slot_want {
     const struct template *template;
-    const char *id;              /* whose files; NULL: new ones, taken over later by some box */
-    bool kept;                   /* id has files already, which stay whatever happens */
+    const char *id;              /* the box with the files; NULL: new files, for a later box */
+    bool kept;                   /* the box has files already, which stay whatever happens */
     const struct spec *spec;     /* of the layers between those files and the template; NULL: none */
-    const struct limits *limits; /* of the box, or what a pool's next box will probably have */
+    const struct limits *limits; /* of the box, or the likely limits of a pool's next box */
     bool one_shot;               /* on v1 only the controllers that limits need; no socket to find the box by */
 };
 int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot,
               struct err *err);                                              /* does not wait for the process */
 void slot_early(struct backend *backend);                                    /* starts backend->early */
-void slot_early_drop(struct backend *backend);                               /* ends it if nobody took it */
+void slot_early_drop(struct backend *backend);                               /* ends it if no slot took it */
 int slot_ready(struct backend *backend, struct slot *slot, struct err *err); /* waits for the pid */
 bool slot_alive(const struct slot *slot);                                    /* ready, and its PID 1 has not ended */
 /* Writes struct jail_record into the directory `name`. */
@@ -74,29 +79,28 @@ int slot_record(struct backend *backend, struct slot *slot, const char *name, st
 void slot_drop(struct backend *backend, struct slot *slot); /* ends it, leaves nothing */
 /* A message of wire/plan.h, whose first 4 bytes are left for its length. */
 int slot_send(struct slot *slot, struct buf *message, struct err *err);
-/* What a failed step wrote; err is set from it, or to `otherwise` when it wrote nothing. */
+/* The message of a failed step; err is set from it, or to `otherwise` when it is empty. */
 int slot_error(struct slot *slot, const char *otherwise, struct err *err);
 
-/* attach.c: /skills of an agent's box: at its start, before anybody else sees it, and again while it runs (the backend's
- * attach) */
+/* attach.c: /skills of an agent's box: at its start, before anybody else sees it, and again while it runs (the
+ * backend's attach) */
 int attach_first(struct backend *backend, const struct spec *spec, const struct slot *slot, struct err *err);
 int attach_again(struct backend *backend, const struct spec *spec, struct err *err);
 
-/* slot_plan.c: from a half to a whole: told what it is, then greeted in the directory `name`; slot->wire is set. */
+/* slot_plan.c: from a half to a whole: sends the plan, then waits for HELLO and sets slot->wire. */
 int slot_tell(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err);
 int slot_greet(struct backend *backend, struct slot *slot, const char *name, struct err *err);
-void slot_part(struct backend *backend, struct slot *slot,
-               bool later); /* then: its stage one ends, and is waited for */
-/* The same for nobody, with the limits it was made with ... */
+void slot_part(struct backend *backend, struct slot *slot, bool later); /* then: waits for the end of its stage one */
+/* The same for no box yet, with the limits it was made with ... */
 int slot_tell_blank(struct backend *backend, struct slot *slot, struct err *err);
-bool slot_plain(const struct spec *spec); /* ... which can become any box of the same limits that this is true of */
+bool slot_plain(const struct spec *spec); /* ... which can become any such box of the same limits */
 int slot_bind(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err);
 
 /* pool.c: slots kept ready by one thread. NULL when env->pool_size is 0. */
 struct pool *pool_new(struct backend *backend);
 void pool_free(struct pool *pool);
-/* A slot for that box, which has no files yet: a blank jail (its wire is set) where that will do, or a half. false: none
- * is ready. The next ones are made for boxes like the last one asked for. */
+/* A slot for that box, which has no files yet: a blank jail (its wire is set) where that suffices, or a half. false:
+ * none is ready. The next ones are made for boxes like the last one. */
 bool pool_take(struct pool *pool, const struct template *template, const struct spec *spec, struct slot *ret_slot);
 
 /* net.c: a veth pair and NAT for one slot */
@@ -104,45 +108,80 @@ struct net_plan {
     uint32_t address; /* of the box */
     char resolv[1024];
 };
-/* networks: private ones that boxes may reach, "A.B.C.D[/BITS]", NULL-terminated, may be NULL. user: all boxes of one user
- * share the flows that a user may have (COUNTED_FLOWS); the kernel counts them. */
+/* networks: private ones that boxes may reach, "A.B.C.D[/BITS]", NULL-terminated, may be NULL. user: all boxes of one
+ * user share the flows that a user may have (COUNTED_FLOWS); the kernel counts them. */
 int net_attach(unsigned slot, pid_t pid, const char *user, const char *const *networks, struct net_plan *ret_plan,
                struct err *err);
 void net_detach(unsigned slot);
 bool net_attached(unsigned slot);
 
-/* What is written down of a live box: state/boxes/ID/jail */
+/* The record of a live box: state/boxes/ID/jail */
 struct jail_record {
     pid_t pid;
     uint64_t start;
     unsigned slot;
     bool ranged, net;
-    bool disk; /* its files are bounded, and so counted */
+    bool disk; /* its files are limited, and so counted */
     char cgroup[32];
     bool v1[CGROUP_CONTROLLERS];
 };
-/* What of a box's end is waited for. */
+/* How much of a box's end is waited for. */
 enum jail_wait {
     WAIT_ALL,
     WAIT_PROCESSES, /* its mounts are taken apart in the background */
-    WAIT_NONE,      /* and so ends a runner that sleeps alone in its box: killed, it never does anything again */
+    WAIT_NONE,      /* also a runner that sleeps alone in its box: once killed, it never does anything again */
 };
-/* Its processes end, its files stay where they are. Unless all is waited for, whoever mounts those files as they are must
- * not write to them. Idempotent. */
+/* Ends its processes; its files stay where they are. Until all of it is waited for, a process that mounts those
+ * files must not write to them. Idempotent. */
 int jail_end(struct backend *backend, const char *id, enum jail_wait wait, struct err *err);
-bool jail_await(pid_t pid, uint64_t start); /* of one that was killed; true: it is gone, also where pid is 0 */
+bool jail_await(pid_t pid, uint64_t start); /* of a killed process; true: it is gone, also where pid is 0 */
 bool jail_alone(pid_t pid);                 /* PID 1 of a box in which nothing else runs */
 int jail_record_read(struct backend *backend, const char *id, struct jail_record *ret_record); /* 0 or -errno */
 struct cgroup jail_record_cgroup(const struct jail_record *record);
 
+/* reaper.c: takes ended boxes apart in the background, with two threads. */
+struct reaper_job {   /* a box whose processes are gone, or only the outer process of one that has just started */
+    int mounts_fd;    /* its mount namespace, held so that no exiting process had to take it apart; -1: none */
+    bool mounts_sent; /* set by the reaper: it is on its way to a thread */
+    struct cgroup cgroup;
+    unsigned slot;
+    bool net, claimed;
+    pid_t pid; /* its PID 1, killed and not waited for yet; 0: it is gone */
+    uint64_t start;
+    pid_t outer_pid; /* to be waited for, and nothing else; 0: all the above */
+};
+struct reaper *reaper_new(struct backend *backend);
+void reaper_free(struct reaper *reaper); /* waits until all is gone */
+/* Takes the descriptor. Waits when too much is queued, so that a storm of deletions cannot pile up mounts. */
+void reaper_put(struct reaper *reaper, const struct reaper_job *job);
+void reaper_run(struct backend *backend, struct reaper_job *job); /* at once, in the caller's thread */
+
+/* leftover.c: ends and removes what dead daemons left, and names each thing. Leaves alone boxes that are recorded, or
+ * that a living daemon makes. */
+void leftover_clean(struct backend *backend, void (*each)(void *user, const char *what), void *user);
+
+/* layer.c: the verbs of backend.h about files. A kept layer is STATE/layers/NAME/fs, in one of the forms of quota.h. */
+enum backend_files layer_files(struct backend *backend, const char *id);
+int layer_keep(struct backend *backend, const struct spec *spec, const char *layer, bool move, struct kept *ret_kept,
+               struct err *err);
+int layer_keep_ahead(struct backend *backend, const char *id, struct kept_ahead **ret_ahead, struct err *err);
+void layer_keep_ahead_end(struct backend *backend, struct kept_ahead *ahead);
+int layer_let_go(struct backend *backend, const char *id, struct err *err);
+int layer_measure(struct backend *backend, const char *name, bool layer, uint64_t *ret_bytes, struct err *err);
+int layer_fresh(struct backend *backend, const struct spec *spec, struct err *err);
+int layer_squash(struct backend *backend, const char *layer, const char *const *layers, const atomic_bool *stop,
+                 struct err *err);
+int layer_drop(struct backend *backend, const char *layer, struct err *err);
+
 /* freeze.c: the backend's pause and paused */
 int freeze_set(struct backend *backend, const char *id, bool pause, struct err *err);
 bool freeze_is(struct backend *backend, const char *id);
-/* Frozen for work of this daemon, under the box's lock: marked on the disk first, so that the next daemon lets go of it. */
+/* Freezes it for this daemon's own work, under the box's lock; marked on the disk first, so that the next daemon thaws
+ * it. */
 int freeze_hold(struct backend *backend, const char *id, struct err *err);
 bool freeze_alone(struct backend *backend, pid_t pid); /* nothing but that runner runs in its box */
-int freeze_let_go(struct backend *backend, const char *id, struct err *err); /* nothing to do where nobody holds it */
-/* The box's processes have been killed: what would keep frozen ones from ending goes. */
+int freeze_let_go(struct backend *backend, const char *id, struct err *err); /* nothing to do where it is not held */
+/* The box's processes were killed: removes what would keep frozen ones from ending. */
 void freeze_killed(const struct cgroup_host *host, const struct cgroup *cgroup);
 
 #endif

@@ -1,26 +1,22 @@
-/* Jails kept ready by one thread: blank ones, which serve already and only have to be bound, or halves, where boxes have
- * mounts or a network. Called by jail.c.
+/* Jails kept ready by one thread: blank ones, which serve already and only have to be bound, or halves, where boxes
+ * have mounts or a network. Called by jail.c.
  *
- * Rules: 1. Everything but `backend` and `size` under `lock`. 2. The thread makes and drops slots without the lock.
- * 3. A failure makes it wait for the next take: a machine at its limit is not hammered. 4. Whoever is just being served
- * goes first: refilling waits for a lull, or until the pool is nearly empty; once begun it goes on until it is full.
- * 5. A slot that leaves `ready` is some box's or stale, and never comes back. */
-#include <stdlib.h>
-#include <string.h>
+ * Rules: 1. All but `backend` and `size` is used under `lock`. 2. The thread makes and drops slots without the lock. 3.
+ * After a failure it waits for the next take, to spare a machine at its limit. 4. Requests go first: refilling waits
+ * for a lull, or until the pool is nearly empty; once begun it continues until the pool is full. 5. A slot that leaves
+ * `ready` belongs to a box or is stale, and never comes back. */
 #include <time.h>
 
+#include "base/base.h"
 #include "backend/jail/jail.h"
-#include "base/clock.h"
-#include "base/limits.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sync.h"
 
 #define POOL_MAX 256
 #define POOL_LULL_MS 20
 #define POOL_AT_ONCE 3
 
-struct shelf {
+struct pool_shelf {
     struct slot *slots[POOL_MAX]; /* the oldest first: it has had the longest time to get ready */
     unsigned count;
 };
@@ -32,170 +28,23 @@ struct pool {
     pthread_mutex_t lock;
     pthread_cond_t wanted;
     unsigned size;
-    struct shelf ready, stale; /* stale: to be dropped */
-    struct limits limits;      /* of the last box asked for: the next will probably have the same */
-    bool blank;                /* and be as plain */
-    uint64_t taken_ms;         /* when the last one was */
+    struct pool_shelf ready, stale; /* stale: to be dropped */
+    struct limits limits;           /* of the last box asked for: the next will probably have the same */
+    bool blank;                     /* and be as plain */
+    char template[TEMPLATE_NAME_BYTES + 1], workspace[SLOT_WORKSPACE]; /* and have the same; workspace "": none */
+    char net_user[LIMIT_USER_BYTES + 1]; /* and belong to the same user, if it has a network; "": it has none */
+    uint64_t taken_ms;                   /* when the last one was */
     bool stop, failed, filling;
 };
 
-static void *pool_main(void *arg);
-
-struct pool *pool_new(struct backend *backend) {
-    unsigned size = backend->env->pool_size;
-    if (size == 0 || !backend->root)
-        return NULL;
-    struct pool *pool = xcalloc(1, sizeof *pool);
-    pool->backend = backend;
-    pool->limits = backend->env->limits;
-    pool->limits.terminals = DEFAULT_TERMINALS;
-    pool->blank = true;
-    pool->size = size < POOL_MAX ? size : POOL_MAX;
-    pthread_mutex_init(&pool->lock, NULL);
-    cond_init(&pool->wanted);
-    pool->threaded = pthread_create(&pool->thread, NULL, pool_main, pool) == 0;
-    return pool;
-}
-
-static void shelf_put(struct shelf *shelf, struct slot *slot) {
-    shelf->slots[shelf->count++] = slot;
-}
-
-static struct slot *shelf_take(struct shelf *shelf, unsigned at) {
-    struct slot *slot = shelf->slots[at];
-    shelf->count--;
-    memmove(shelf->slots + at, shelf->slots + at + 1, (shelf->count - at) * sizeof *shelf->slots);
-    return slot;
-}
-
-static void drop(struct pool *pool, struct slot *slot) {
-    slot_drop(pool->backend, slot);
-    free(slot);
-}
-
-void pool_free(struct pool *pool) {
-    if (!pool)
-        return;
-    pthread_mutex_lock(&pool->lock);
-    pool->stop = true;
-    pthread_cond_signal(&pool->wanted);
-    pthread_mutex_unlock(&pool->lock);
-    if (pool->threaded)
-        pthread_join(pool->thread, NULL);
-    while (pool->ready.count > 0)
-        drop(pool, shelf_take(&pool->ready, 0));
-    while (pool->stale.count > 0)
-        drop(pool, shelf_take(&pool->stale, 0));
-    free(pool);
-}
-
-/* ---- taking ---- */
-
-/* Files keep the size they were made with, and what PID 1 has bounded stays so: terminals, and what follows the box's
- * memory. Every other limit can be changed. */
-static bool fits(const struct slot *slot, const struct template *template, const struct spec *spec) {
-    if (slot->limits.disk_mb != spec->limits.disk_mb || strcmp(slot->template_path, template->path) != 0)
-        return false;
-    if (spec->agent && slot->form != QUOTA_DIRECTORY) /* it is told so from the beginning: PLAN_OWN_SHOWN */
-        return false;
-    return !slot->wire || (slot_plain(spec) && slot->limits.memory_mb == spec->limits.memory_mb &&
-                           slot->limits.terminals == spec->limits.terminals);
-}
-
-/* The oldest that fits, a whole one before a half; NULL: none. One that ended while it waited is stale. */
-static struct slot *choose_locked(struct pool *pool, const struct template *template, const struct spec *spec) {
-    struct shelf *ready = &pool->ready;
-    unsigned half = POOL_MAX;
-    for (unsigned at = 0; at < ready->count;) {
-        struct slot *slot = ready->slots[at];
-        if (!slot_alive(slot) && pool->stale.count < POOL_MAX) {
-            shelf_put(&pool->stale, shelf_take(ready, at));
-            continue;
-        }
-        if (slot->wire && fits(slot, template, spec))
-            return shelf_take(ready, at);
-        if (half == POOL_MAX && fits(slot, template, spec))
-            half = at;
-        at++;
-    }
-    return half < POOL_MAX ? shelf_take(ready, half) : NULL;
-}
-
-bool pool_take(struct pool *pool, const struct template *template, const struct spec *spec, struct slot *ret_slot) {
-    if (!pool)
-        return false;
-    pthread_mutex_lock(&pool->lock);
-    struct slot *slot = choose_locked(pool, template, spec);
-    bool host = strstr(template->path, "/templates/.host-") != NULL;
-    if (!slot && host && pool->ready.count == pool->size && pool->stale.count < POOL_MAX)
-        shelf_put(&pool->stale, shelf_take(&pool->ready, 0)); /* of a full pool none is what is asked for now */
-    pool->limits = spec->limits;
-    pool->blank = slot_plain(spec);
-    pool->taken_ms = clock_ms();
-    pool->failed = false;
-    pthread_cond_signal(&pool->wanted);
-    pthread_mutex_unlock(&pool->lock);
-    if (slot)
-        *ret_slot = *slot;
-    free(slot);
-    return slot != NULL;
-}
-
-/* ---- making ---- */
-
-static struct slot *make_begin(struct backend *backend, const struct limits *limits, bool blank) {
-    struct template template;
-    struct err err;
-    struct slot *slot = xcalloc(1, sizeof *slot);
-    struct slot_want want = {.template = &template, .limits = limits};
-    int r = template_find(backend->env, "host", &template, &err);
-    if (r == 0)
-        r = slot_make(backend, &want, slot, &err);
-    if (r == 0 && blank && (r = slot_tell_blank(backend, slot, &err)) < 0)
-        slot_drop(backend, slot);
-    if (r == 0)
-        return slot;
-    log_warn("no jail could be begun ahead: %s", err.text);
-    free(slot);
-    return NULL;
-}
-
-static bool make_end(struct backend *backend, bool blank, struct slot *slot) {
-    struct err err;
-    int r = blank ? slot_greet(backend, slot, slot->dir, &err) : slot_ready(backend, slot, &err);
-    if (r == 0 && blank)
-        slot_part(backend, slot, false);
-    else if (r == 0)
-        r = slot_record(backend, slot, slot->dir, &err);
-    if (r == 0)
-        return true;
-    log_warn("no jail could be made ahead: %s", err.text);
-    slot_drop(backend, slot);
-    free(slot);
-    return false;
-}
-
-/* Mounting a disk of one's own is mostly waiting: the next one is begun meanwhile. Returns how many were made. */
-static unsigned make_some(struct backend *backend, const struct limits *limits, bool blank, unsigned want,
-                          struct slot *slots[POOL_AT_ONCE]) {
-    unsigned begun = 0, made = 0;
-    want = !limits->disk_mb ? 1 : want < POOL_AT_ONCE ? want : POOL_AT_ONCE;
-    while (begun < want && (slots[begun] = make_begin(backend, limits, blank)))
-        begun++;
-    for (unsigned i = 0; i < begun; i++)
-        if (make_end(backend, blank, slots[i]))
-            slots[made++] = slots[i];
-    return made;
-}
-
-static bool short_locked(const struct pool *pool) {
+static bool pool_short_locked(const struct pool *pool) {
     return pool->ready.count < pool->size && !pool->failed;
 }
 
 /* Until there is something to make or to drop, and it is the time for it. */
 static void pool_wait_locked(struct pool *pool) {
     while (!pool->stop) {
-        if (!short_locked(pool) && pool->stale.count == 0) {
+        if (!pool_short_locked(pool) && pool->stale.count == 0) {
             pool->filling = false;
             pthread_cond_wait(&pool->wanted, &pool->lock);
             continue;
@@ -208,17 +57,83 @@ static void pool_wait_locked(struct pool *pool) {
     pool->filling = true;
 }
 
-static void fill_locked(struct pool *pool) {
-    struct limits limits = pool->limits;
-    bool blank = pool->blank;
-    unsigned want = pool->size - pool->ready.count;
-    pthread_mutex_unlock(&pool->lock);
+/* The likely next box: what the pool knows of the last one. */
+struct pool_likely {
+    struct limits limits;
+    bool blank;
+    char template[TEMPLATE_NAME_BYTES + 1], workspace[SLOT_WORKSPACE], net_user[LIMIT_USER_BYTES + 1];
+};
+
+static struct slot *pool_begin(struct backend *backend, const struct pool_likely *likely) {
+    struct template template;
+    struct err err;
+    struct slot *slot = xcalloc(1, sizeof *slot);
+    struct slot_want want = {.template = &template, .limits = &likely->limits};
+    int r = template_find(backend->env, likely->template, &template, &err);
+    if (r == 0)
+        r = slot_make(backend, &want, slot, &err);
+    memcpy(slot->workspace, likely->workspace, sizeof slot->workspace);
+    memcpy(slot->net_user, likely->net_user, sizeof slot->net_user);
+    if (r == 0 && likely->blank && (r = slot_tell_blank(backend, slot, &err)) < 0)
+        slot_drop(backend, slot);
+    if (r == 0)
+        return slot;
+    log_warn("cannot begin a jail for the pool: %s", err.text);
+    free(slot);
+    return NULL;
+}
+
+static bool pool_finish(struct backend *backend, bool blank, struct slot *slot) {
+    struct err err;
+    int r = blank ? slot_greet(backend, slot, slot->dir, &err) : slot_ready(backend, slot, &err);
+    if (r == 0 && blank)
+        slot_part(backend, slot, false);
+    else if (r == 0)
+        r = slot_record(backend, slot, slot->dir, &err);
+    if (r == 0)
+        return true;
+    log_warn("cannot make a jail for the pool: %s", err.text);
+    slot_drop(backend, slot);
+    free(slot);
+    return false;
+}
+
+static void pool_put(struct pool_shelf *shelf, struct slot *slot) {
+    shelf->slots[shelf->count++] = slot;
+}
+
+/* Mounting a disk is mostly waiting: the next ones are begun at the same time. */
+static void pool_fill_locked(struct pool *pool) {
     struct slot *slots[POOL_AT_ONCE];
-    unsigned made = make_some(pool->backend, &limits, blank, want, slots);
+    struct pool_likely likely = {.limits = pool->limits, .blank = pool->blank};
+    memcpy(likely.template, pool->template, sizeof likely.template);
+    memcpy(likely.workspace, pool->workspace, sizeof likely.workspace);
+    memcpy(likely.net_user, pool->net_user, sizeof likely.net_user);
+    bool blank = likely.blank;
+    unsigned want = pool->size - pool->ready.count, begun = 0, made = 0;
+    pthread_mutex_unlock(&pool->lock);
+    want = !likely.limits.disk_mb ? 1 : want < POOL_AT_ONCE ? want : POOL_AT_ONCE;
+    while (begun < want && (slots[begun] = pool_begin(pool->backend, &likely)))
+        begun++;
+    for (unsigned i = 0; i < begun; i++)
+        if (pool_finish(pool->backend, blank, slots[i]))
+            slots[made++] = slots[i];
     pthread_mutex_lock(&pool->lock);
     for (unsigned i = 0; i < made; i++)
-        shelf_put(&pool->ready, slots[i]);
+        pool_put(&pool->ready, slots[i]);
     pool->failed = made == 0;
+}
+
+static struct slot *pool_pop(struct pool_shelf *shelf, unsigned at) {
+    struct slot *slot = shelf->slots[at];
+    shelf->count--;
+    memmove(shelf->slots + at, shelf->slots + at + 1, (shelf->count - at) * sizeof *shelf->slots);
+    return slot;
+}
+
+static void pool_drop(struct pool *pool, struct slot *slot) {
+    slot_drop(pool->backend, slot);
+    free(slot);
 }
 
 static void *pool_main(void *arg) {
@@ -228,15 +143,108 @@ static void *pool_main(void *arg) {
         pool_wait_locked(pool);
         if (pool->stop)
             break;
-        if (short_locked(pool)) {
-            fill_locked(pool);
+        if (pool_short_locked(pool)) {
+            pool_fill_locked(pool);
             continue;
         }
-        struct slot *stale = shelf_take(&pool->stale, 0);
+        struct slot *stale = pool_pop(&pool->stale, 0);
         pthread_mutex_unlock(&pool->lock);
-        drop(pool, stale);
+        pool_drop(pool, stale);
         pthread_mutex_lock(&pool->lock);
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;
+}
+
+struct pool *pool_new(struct backend *backend) {
+    unsigned size = backend->env->pool_size;
+    if (size == 0 || !backend->root)
+        return NULL;
+    struct pool *pool = xcalloc(1, sizeof *pool);
+    pool->backend = backend;
+    pool->limits = backend->env->limits;
+    pool->limits.terminals = DEFAULT_TERMINALS;
+    pool->blank = true;
+    memcpy(pool->template, "host", sizeof "host");
+    pool->size = size < POOL_MAX ? size : POOL_MAX;
+    pthread_mutex_init(&pool->lock, NULL);
+    cond_init(&pool->wanted);
+    pool->threaded = pthread_create(&pool->thread, NULL, pool_main, pool) == 0;
+    return pool;
+}
+
+void pool_free(struct pool *pool) {
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->stop = true;
+    pthread_cond_signal(&pool->wanted);
+    pthread_mutex_unlock(&pool->lock);
+    if (pool->threaded)
+        pthread_join(pool->thread, NULL);
+    while (pool->ready.count > 0)
+        pool_drop(pool, pool_pop(&pool->ready, 0));
+    while (pool->stale.count > 0)
+        pool_drop(pool, pool_pop(&pool->stale, 0));
+    free(pool);
+}
+
+/* ---- taking ---- */
+
+/* Files keep the size they were made with, and so do PID 1's own limits: terminals, and what depends on the box's
+ * memory. Every other limit can be changed. */
+static bool pool_fits(const struct slot *slot, const struct template *template, const struct spec *spec) {
+    if (slot->limits.disk_mb != spec->limits.disk_mb || strcmp(slot->template_path, template->path) != 0)
+        return false;
+    if (spec->agent && slot->form != QUOTA_DIRECTORY) /* it needs PLAN_OWN_SHOWN from the beginning */
+        return false;
+    return !slot->wire || (slot_plain(spec) && slot->limits.memory_mb == spec->limits.memory_mb &&
+                           slot->limits.terminals == spec->limits.terminals &&
+                           strcmp(slot->workspace, spec->workspace ? spec->workspace : "") == 0 &&
+                           strcmp(slot->net_user, spec->network == NETWORK_OPEN ? spec->user : "") == 0);
+}
+
+/* The oldest that fits, a whole one before a half; NULL: none. One that ended while it waited is stale. */
+static struct slot *pool_choose_locked(struct pool *pool, const struct template *template, const struct spec *spec) {
+    struct pool_shelf *ready = &pool->ready;
+    unsigned half = POOL_MAX;
+    for (unsigned at = 0; at < ready->count;) {
+        struct slot *slot = ready->slots[at];
+        if (!slot_alive(slot) && pool->stale.count < POOL_MAX) {
+            pool_put(&pool->stale, pool_pop(ready, at));
+            continue;
+        }
+        if (slot->wire && pool_fits(slot, template, spec))
+            return pool_pop(ready, at);
+        if (half == POOL_MAX && pool_fits(slot, template, spec))
+            half = at;
+        at++;
+    }
+    return half < POOL_MAX ? pool_pop(ready, half) : NULL;
+}
+
+bool pool_take(struct pool *pool, const struct template *template, const struct spec *spec, struct slot *ret_slot) {
+    if (!pool)
+        return false;
+    pthread_mutex_lock(&pool->lock);
+    struct slot *slot = pool_choose_locked(pool, template, spec);
+    bool host = strstr(template->path, "/templates/.host-") != NULL;
+    if (!slot && host && pool->ready.count == pool->size && pool->stale.count < POOL_MAX)
+        pool_put(&pool->stale, pool_pop(&pool->ready, 0)); /* no slot of a full pool fits the current requests */
+    pool->limits = spec->limits;
+    pool->blank = slot_plain(spec);
+    if (host) {
+        snprintf(pool->template, sizeof pool->template, "%s", spec->template_name ? spec->template_name : "host");
+        snprintf(pool->workspace, sizeof pool->workspace, "%s", pool->blank && spec->workspace ? spec->workspace : "");
+        snprintf(pool->net_user, sizeof pool->net_user, "%s",
+                 pool->blank && spec->network == NETWORK_OPEN ? spec->user : "");
+    }
+    pool->taken_ms = clock_ms();
+    pool->failed = false;
+    pthread_cond_signal(&pool->wanted);
+    pthread_mutex_unlock(&pool->lock);
+    if (slot)
+        *ret_slot = *slot;
+    free(slot);
+    return slot != NULL;
 }

@@ -1,49 +1,43 @@
-/* See image.h. Called by jail.c and slot.c. As root it is a read-only mount of that one file, attached nowhere; as an
- * ordinary user, who may own the file and whose boxes have his uid, a sealed copy in memory. Neither has a name in any
- * box. Invariant: no box is ever started from the file itself. */
+/* See runner_program.h. Called by jail.c and slot.c. As root it is a read-only mount of that one file, attached
+ * nowhere; as an ordinary user, who may own the file and whose boxes have the same uid, a sealed copy in memory.
+ * Neither has a name in any box. Invariant: no box is ever started from the file itself. */
 #include "backend/jail/runner_program.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/mount.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10u
 #endif
 
-static int image_mount(const char *path);
-static int image_copy(const char *path);
+static int runner_program_mount(const char *path);
+static int runner_program_copy(const char *path);
 
-int image_open(struct image *image, const char *path, struct err *err) {
-    int fd = geteuid() == 0 ? image_mount(path) : -EPERM;
+int runner_program_open(struct runner_program *program, const char *path, struct err *err) {
+    int fd = geteuid() == 0 ? runner_program_mount(path) : -EPERM;
     if (fd < 0)
-        fd = image_copy(path);
+        fd = runner_program_copy(path);
     if (fd < 0)
         return err_errno(err, -fd, "cubby-runner '%s'", path);
-    image->fd = fcntl(fd, F_DUPFD_CLOEXEC, 10); /* above the numbers that a child's descriptors are copied to */
+    program->fd = fcntl(fd, F_DUPFD_CLOEXEC, 10); /* above the numbers that a child's descriptors are copied to */
     close(fd);
-    if (image->fd < 0)
+    if (program->fd < 0)
         return err_errno(err, errno,
                          "the daemon has no file descriptors left (raise LimitNOFILE; a box needs about 3)");
-    snprintf(image->path, sizeof image->path, "/proc/self/fd/%d", image->fd);
+    snprintf(program->path, sizeof program->path, "/proc/self/fd/%d", program->fd);
     return 0;
 }
 
-void image_close(struct image *image) {
-    fd_close(&image->fd);
+void runner_program_close(struct runner_program *program) {
+    fd_close(&program->fd);
 }
 
-static int image_mount(const char *path) {
+static int runner_program_mount(const char *path) {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     autofd tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
@@ -51,7 +45,7 @@ static int image_mount(const char *path) {
     return fd_take(&tree);
 }
 
-static int image_copy(const char *path) {
+static int runner_program_copy(const char *path) {
     autofd from = open(path, O_RDONLY | O_CLOEXEC);
     struct stat status;
     if (from < 0 || fstat(from, &status) < 0)

@@ -1,73 +1,20 @@
-/* Slots: the half of a jail that can be made before anybody asks for a box. Called by jail.c and pool.c. Invariant:
- * whatever slot_make got, slot_drop gives back; the daemon only spawns, never forks. */
-#include <errno.h>
-#include <fcntl.h>
+/* Slots: first the half of a jail that can be made before a box is asked for. Called by jail.c and pool.c. Invariant:
+ * whatever slot_make acquired, slot_drop releases; the daemon only spawns, never forks. */
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "backend/ids.h"
 #include "backend/jail/jail.h"
 #include "backend/box_entry.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
+#include "wire/call.h"
+#include "wire/frame.h"
 #include "wire/plan.h"
 
-static int make_cgroup(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
-static int make_files(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
-static bool take_early(struct backend *backend, struct slot *slot);
-static int spawn_runner(struct backend *backend, struct slot *slot, struct err *err);
-static int send_slot(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
-
-int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot, struct err *err) {
-    struct slot slot = {.pidfd = -1, .stage_fd = -1, .errors_fd = -1};
-    int r = 0;
-    if (backend->root) {
-        r = ids_claim(backend->env->state_dir, &slot.number, err);
-        slot.claimed = r == 0;
-        slot.uid_base = IDS_FIRST + slot.number * IDS_PER_BOX;
-    } else if (getrandom(&slot.number, sizeof slot.number, 0) < 0) {
-        r = err_errno(err, errno, "getrandom");
-    }
-    snprintf(slot.template_path, sizeof slot.template_path, "%s", want->template->path);
-    if (r == 0)
-        r = take_early(backend, &slot) ? 0 : spawn_runner(backend, &slot, err); /* it starts while the rest is made */
-    if (r == 0)
-        r = make_cgroup(backend, want, &slot, err);
-    if (r == 0)
-        r = make_files(backend, want, &slot, err);
-    if (r == 0)
-        r = send_slot(backend, want, &slot, err);
-    if (r < 0) {
-        slot_drop(backend, &slot);
-        return r;
-    }
-    *ret_slot = slot;
-    return 0;
-}
-
-void slot_early(struct backend *backend) {
-    struct slot *slot = xcalloc(1, sizeof *slot);
-    struct err ignored;
-    slot->pidfd = slot->stage_fd = slot->errors_fd = -1;
-    if (spawn_runner(backend, slot, &ignored) == 0) {
-        backend->early = slot;
-        return;
-    }
-    slot_drop(backend, slot);
-    free(slot);
-}
-
-static bool take_early(struct backend *backend, struct slot *slot) {
+static bool slot_take_early(struct backend *backend, struct slot *slot) {
     pthread_mutex_lock(&backend->lock);
     struct slot *early = backend->early;
     backend->early = NULL;
@@ -81,21 +28,28 @@ static bool take_early(struct backend *backend, struct slot *slot) {
     return true;
 }
 
-void slot_early_drop(struct backend *backend) {
-    if (backend->early)
-        slot_drop(backend, backend->early);
-    free(backend->early);
-    backend->early = NULL;
+static int slot_spawn(struct backend *backend, struct slot *slot, struct err *err) {
+    int pair[2], errors[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, errno, "socketpair");
+    slot->stage_fd = pair[0];
+    autofd theirs = pair[1];
+    if (pipe2(errors, O_CLOEXEC) < 0)
+        return err_errno(err, errno, "pipe2");
+    slot->errors_fd = errors[0];
+    autofd their_errors = errors[1];
+    static const char *const argv[] = {"cubby-runner", "enter", "3", NULL};
+    return box_entry_spawn(backend->program.path, backend->null_fd, argv, (int[]){theirs, their_errors}, 2,
+                           &slot->outer_pid, err);
 }
 
-static int make_cgroup(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
+static int slot_cgroup(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
     const struct limits *limits = want->limits;
-    bool usage = !want->one_shot; /* can be asked for; that of the processor v2 counts */
+    bool usage = !want->one_shot; /* can be asked for; v2 counts that of the processor */
     bool v1[CGROUP_CONTROLLERS] = {[CGROUP_MEMORY] = usage || limits->memory_mb != 0,
                                    [CGROUP_PIDS] = usage || limits->pids != 0,
                                    [CGROUP_CPU] = usage || limits->cpus > 0}; /* a share of its own */
-    char name[32];
-    snprintf(name, sizeof name, "%u", slot->number);
+    const char *name = text_make(32, "%u", slot->number);
     uid_t owner = backend->root ? slot->uid_base + IDS_AGENT : geteuid();
     int r = cgroup_make(&backend->cgroups, name, v1, owner, &slot->cgroup, err);
     slot->has_cgroup = r == 0;
@@ -103,7 +57,7 @@ static int make_cgroup(struct backend *backend, const struct slot_want *want, st
     return r == 0 ? cgroup_limit(&backend->cgroups, &slot->cgroup, &(struct limits){0}, limits, err) : r;
 }
 
-static int make_files(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
+static int slot_files(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
     char name[sizeof slot->dir];
     if (want->id)
         snprintf(name, sizeof name, "%s", want->id);
@@ -114,7 +68,7 @@ static int make_files(struct backend *backend, const struct slot_want *want, str
     int r = mkdirat(backend->boxes_dir, name, BACKEND_UNFINISHED_MODE);
     if (r < 0 && errno == ENOSPC && syncfs(backend->boxes_dir) == 0) /* freed space counts when it is written (btrfs) */
         r = mkdirat(backend->boxes_dir, name, BACKEND_UNFINISHED_MODE);
-    if (r < 0 && errno == EEXIST && !want->id) { /* of a slot of this number that a dead daemon left: not ours to use */
+    if (r < 0 && errno == EEXIST && !want->id) { /* left by a dead daemon */
         r = trash_put(backend->trash, backend->boxes_dir, name, err);
         if (r == 0)
             r = mkdirat(backend->boxes_dir, name, BACKEND_UNFINISHED_MODE);
@@ -129,22 +83,30 @@ static int make_files(struct backend *backend, const struct slot_want *want, str
                       : quota_make(&backend->quota, dir, disk_mb, want->one_shot, &slot->form, err);
 }
 
-static int spawn_runner(struct backend *backend, struct slot *slot, struct err *err) {
-    int pair[2], errors[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return err_errno(err, errno, "socketpair");
-    slot->stage_fd = pair[0];
-    autofd theirs = pair[1];
-    if (pipe2(errors, O_CLOEXEC) < 0)
-        return err_errno(err, errno, "pipe2");
-    slot->errors_fd = errors[0];
-    autofd their_errors = errors[1];
-    char *argv[] = {"cubby-runner", "enter", "3", NULL};
-    return box_entry_spawn(backend->image.path, backend->null_fd, argv, (int[]){theirs, their_errors}, 2,
-                           &slot->outer_pid, err);
+int slot_error(struct slot *slot, const char *otherwise, struct err *err) {
+    char text[sizeof err->text + 1] = "";
+    struct pollfd polls = {.fd = slot->errors_fd, .events = POLLIN};
+    ssize_t n = 0;
+    if (poll(&polls, 1, 100) == 1)
+        n = read(slot->errors_fd, text, sizeof text - 1);
+    return box_entry_said(text, n, otherwise, err);
 }
 
-static int send_slot(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
+int slot_send(struct slot *slot, struct buf *message, struct err *err) {
+    if (message->failed)
+        return err_set(err, ERR_TOO_LARGE, "the box's plan is larger than %u bytes", PLAN_MAX_BYTES);
+    uint32_t len = (uint32_t)message->len - 4;
+    memcpy(message->data, &len, sizeof len);
+    for (size_t at = 0; at < message->len;) {
+        ssize_t n = fd_send(slot->stage_fd, message->data + at, message->len - at, -1, 0);
+        if (n < 0)
+            return slot_error(slot, "the runner ended at once", err);
+        at += (size_t)n;
+    }
+    return 0;
+}
+
+static int slot_send_first(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
     autobuf out;
     char path[4200];
     buf_init(&out, 16384);
@@ -193,18 +155,80 @@ static int send_slot(struct backend *backend, const struct slot_want *want, stru
     return slot_send(slot, &out, err);
 }
 
-int slot_send(struct slot *slot, struct buf *message, struct err *err) {
-    if (message->failed)
-        return err_set(err, ERR_TOO_LARGE, "the box's plan is larger than %u bytes", PLAN_MAX_BYTES);
-    uint32_t len = (uint32_t)message->len - 4;
-    memcpy(message->data, &len, sizeof len);
-    for (size_t at = 0; at < message->len;) {
-        ssize_t n = fd_send(slot->stage_fd, message->data + at, message->len - at, -1, 0);
-        if (n < 0)
-            return slot_error(slot, "the runner ended at once", err);
-        at += (size_t)n;
+void slot_drop(struct backend *backend, struct slot *slot) {
+    if (slot->pid)
+        kill(slot->pid, SIGKILL); /* our child and not waited for yet: the pid is its own */
+    fd_close(&slot->stage_fd);    /* stage one ends, and PID 1 with it */
+    fd_close(&slot->errors_fd);
+    fd_close(&slot->pidfd);
+    wire_unref(slot->wire);
+    if (slot->has_cgroup)
+        cgroup_kill(&backend->cgroups, &slot->cgroup);
+    if (slot->outer_pid) {
+        /* Also a PID 1 that it has made and not reported yet: our child, and of its group. */
+        kill(-slot->outer_pid, SIGKILL);
+        waitpid(slot->outer_pid, NULL, 0);
     }
+    if (slot->pid)
+        waitpid(slot->pid, NULL, 0);
+    else if (slot->outer_pid)
+        waitpid(-slot->outer_pid, NULL, 0);
+    if (slot->net)
+        net_detach(slot->number);
+    if (slot->has_cgroup)
+        cgroup_remove(&backend->cgroups, &slot->cgroup);
+    if (slot->claimed)
+        ids_release(slot->number);
+    struct err ignored;
+    if (*slot->dir)
+        trash_put(backend->trash, backend->boxes_dir, slot->dir, &ignored);
+}
+
+int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot, struct err *err) {
+    struct slot slot = {.pidfd = -1, .stage_fd = -1, .errors_fd = -1};
+    int r = 0;
+    if (backend->root) {
+        r = ids_claim(backend->env->state_dir, &slot.number, err);
+        slot.claimed = r == 0;
+        slot.uid_base = IDS_FIRST + slot.number * IDS_PER_BOX;
+    } else if (getrandom(&slot.number, sizeof slot.number, 0) < 0) {
+        r = err_errno(err, errno, "getrandom");
+    }
+    snprintf(slot.template_path, sizeof slot.template_path, "%s", want->template->path);
+    if (r == 0)
+        r = slot_take_early(backend, &slot) ? 0
+                                            : slot_spawn(backend, &slot, err); /* it starts while the rest is made */
+    if (r == 0)
+        r = slot_cgroup(backend, want, &slot, err);
+    if (r == 0)
+        r = slot_files(backend, want, &slot, err);
+    if (r == 0)
+        r = slot_send_first(backend, want, &slot, err);
+    if (r < 0) {
+        slot_drop(backend, &slot);
+        return r;
+    }
+    *ret_slot = slot;
     return 0;
+}
+
+void slot_early(struct backend *backend) {
+    struct slot *slot = xcalloc(1, sizeof *slot);
+    struct err ignored;
+    slot->pidfd = slot->stage_fd = slot->errors_fd = -1;
+    if (slot_spawn(backend, slot, &ignored) == 0) {
+        backend->early = slot;
+        return;
+    }
+    slot_drop(backend, slot);
+    free(slot);
+}
+
+void slot_early_drop(struct backend *backend) {
+    if (backend->early)
+        slot_drop(backend, backend->early);
+    free(backend->early);
+    backend->early = NULL;
 }
 
 int slot_ready(struct backend *backend, struct slot *slot, struct err *err) {
@@ -243,40 +267,116 @@ int slot_record(struct backend *backend, struct slot *slot, const char *name, st
     return r < 0 ? err_errno(err, -r, "'boxes/%s'", path) : 0;
 }
 
-int slot_error(struct slot *slot, const char *otherwise, struct err *err) {
-    char text[sizeof err->text + 1] = "";
-    struct pollfd polls = {.fd = slot->errors_fd, .events = POLLIN};
-    ssize_t n = 0;
-    if (poll(&polls, 1, 100) == 1)
-        n = read(slot->errors_fd, text, sizeof text - 1);
-    return box_entry_said(text, n, otherwise, err);
+/* ---- the other half: what is special to one box ----
+ *
+ * A half gets its plan and says HELLO: then its runner serves. Or it gets a plan for no box, and is bound to its box
+ * later, for a rename, the limits that differ and one call. Invariant: a blank jail is bound once; on failure the
+ * caller drops the slot. */
+
+/* A pooled slot becomes the box's: its directory, whose layers are mounted already and never looked up by name again,
+ * and its limits. */
+static int slot_take(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err) {
+    if (*spec->id && *slot->dir && strcmp(slot->dir, spec->id) != 0) {
+        if (renameat2(backend->boxes_dir, slot->dir, backend->boxes_dir, spec->id, RENAME_NOREPLACE) < 0)
+            return err_errno(err, errno, "'boxes/%s'", spec->id);
+        snprintf(slot->dir, sizeof slot->dir, "%s", spec->id); /* goes if the start fails */
+    }
+    int r = cgroup_limit(&backend->cgroups, &slot->cgroup, &slot->limits, &spec->limits, err);
+    if (r == 0)
+        slot->limits = spec->limits;
+    return r;
 }
 
-void slot_drop(struct backend *backend, struct slot *slot) {
-    if (slot->pid)
-        kill(slot->pid, SIGKILL); /* our child and not waited for yet: the pid is its own */
-    fd_close(&slot->stage_fd);    /* stage one ends, and PID 1 with it */
-    fd_close(&slot->errors_fd);
-    fd_close(&slot->pidfd);
-    wire_unref(slot->wire);
-    if (slot->has_cgroup)
-        cgroup_kill(&backend->cgroups, &slot->cgroup);
-    if (slot->outer_pid) {
-        /* And a PID 1 that it has made and not told yet: our child, and of its group. */
-        kill(-slot->outer_pid, SIGKILL);
-        waitpid(slot->outer_pid, NULL, 0);
+int slot_tell(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err) {
+    struct net_plan net = {0};
+    int r = slot_take(backend, slot, spec, err);
+    if (r == 0 && spec->network == NETWORK_OPEN) {
+        r = slot_ready(backend, slot, err);
+        slot->net = r == 0;
+        if (r == 0)
+            r = net_attach(slot->number, slot->pid, spec->user, backend->env->open_networks, &net, err);
+        slot->recorded = false;
     }
-    if (slot->pid)
-        waitpid(slot->pid, NULL, 0);
-    else if (slot->outer_pid)
-        waitpid(-slot->outer_pid, NULL, 0);
-    if (slot->net)
-        net_detach(slot->number);
-    if (slot->has_cgroup)
-        cgroup_remove(&backend->cgroups, &slot->cgroup);
-    if (slot->claimed)
-        ids_release(slot->number);
-    struct err ignored;
-    if (*slot->dir)
-        trash_put(backend->trash, backend->boxes_dir, slot->dir, &ignored);
+    if (r < 0)
+        return r;
+    const struct {
+        enum plan_key key;
+        uint64_t value;
+    } rows[] = {{PLAN_MEMORY, spec->limits.memory_mb << 20},
+                {PLAN_PIDS, spec->limits.pids},
+                {PLAN_OPEN_FILES, spec->limits.open_files},
+                {PLAN_TERMINALS, spec->limits.terminals},
+                {PLAN_ADDRESS, net.address},
+                {PLAN_BLANK, !*spec->id}};
+    autobuf out = buf_max(PLAN_MAX_BYTES);
+    buf_u32(&out, 0);
+    for (size_t i = 0; i < spec->env_count; i++)
+        plan_text(&out, PLAN_ENV, spec->env[i]);
+    if (spec->shell)
+        plan_text(&out, PLAN_SHELL, spec->shell);
+    if (spec->workspace)
+        plan_text(&out, PLAN_WORKSPACE, spec->workspace);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].value)
+            plan_number(&out, rows[i].key, rows[i].value);
+    box_entry_mounts(spec, &out);
+    if (net.address)
+        plan_text(&out, PLAN_RESOLV, net.resolv);
+    if (spec->agent && !backend->root)
+        box_entry_skills(backend->env->state_dir, spec, &out);
+    return slot_send(slot, &out, err);
+}
+
+int slot_greet(struct backend *backend, struct slot *slot, const char *name, struct err *err) {
+    int r = slot_ready(backend, slot, err);
+    if (r == 0 && !slot->recorded)
+        r = slot_record(backend, slot, name, err);
+    if (r < 0)
+        return r;
+    int stage_fd = slot->stage_fd;
+    slot->stage_fd = -1;
+    r = wire_new(stage_fd, WIRE_PASS_ROOT, JAIL_START_TIMEOUT_MS, &slot->wire, err);
+    if (r < 0) {
+        char text[sizeof err->text];
+        memcpy(text, err->text, sizeof text);
+        return slot_error(slot, text, err);
+    }
+    if (backend->root)
+        wire_set_ids(slot->wire, slot->uid_base + IDS_AGENT, slot->uid_base + IDS_AGENT);
+    fd_close(&slot->errors_fd);
+    return 0;
+}
+
+void slot_part(struct backend *backend, struct slot *slot, bool later) {
+    if (!later || !backend->reaper)
+        waitpid(slot->outer_pid, NULL, 0);
+    else if (waitpid(slot->outer_pid, NULL, WNOHANG) == 0) /* once only: the number may soon be another child's */
+        reaper_put(backend->reaper, &(struct reaper_job){.mounts_fd = -1, .outer_pid = slot->outer_pid});
+    slot->outer_pid = 0;
+}
+
+int slot_tell_blank(struct backend *backend, struct slot *slot, struct err *err) {
+    struct spec nobody = {.limits = slot->limits,
+                          .workspace = *slot->workspace ? slot->workspace : NULL,
+                          .user = slot->net_user,
+                          .network = *slot->net_user ? NETWORK_OPEN : NETWORK_NONE};
+    return slot_tell(backend, slot, &nobody, err);
+}
+
+bool slot_plain(const struct spec *spec) {
+    return spec->mount_count == 0 && !spec->one_shot && (!spec->workspace || strlen(spec->workspace) < SLOT_WORKSPACE);
+}
+
+int slot_bind(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err) {
+    int r = slot_take(backend, slot, spec, err);
+    if (r < 0)
+        return r;
+    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
+    for (size_t i = 0; i < spec->env_count; i++)
+        field_text(&args, FIELD_ENV, spec->env[i]);
+    if (spec->shell)
+        field_text(&args, FIELD_SHELL, spec->shell);
+    field_number(&args, FIELD_LIMIT, spec->limits.pids);
+    field_number(&args, FIELD_FILES, spec->limits.open_files);
+    return call_tell(slot->wire, OP_BIND, &args, err);
 }

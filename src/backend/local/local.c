@@ -1,34 +1,22 @@
 /* The local backend: a runner on this host, with its user's rights. No isolation: off unless the configuration allows
  * it; for trusted hosts and machines that allow nothing else. Called by the provider through backend_table. Invariant:
- * what it cannot wall off it refuses to promise.
+ * limits and walls that it does not have are refused.
  *
  * On disk: STATE/boxes/ID/{workspace/, sock (the runner's), local ("PID START" of the runner)}. */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "backend/backend.h"
 #include "backend/boxsock.h"
 #include "backend/ids.h"
+#include "backend/spawn.h"
 #include "backend/trash.h"
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
-#include "base/text.h"
 
-enum { LOCAL_HELLO_MS = 10000, LOCAL_TERM_MS = 5000, CHILD_WIRE_FD = 3, CHILD_LISTEN_FD = 4, ARGS_MAX = 4096 };
+enum { LOCAL_HELLO_MS = 10000, LOCAL_TERM_MS = 5000, ARGS_MAX = 4096 };
 
 struct backend {
     const struct backend_env *env;
@@ -48,8 +36,7 @@ static int local_open(const struct backend_env *env, struct backend **ret_backen
     if (boxes < 0)
         return err_errno(err, errno, "'%s/boxes'", env->state_dir);
     struct backend *backend = xcalloc(1, sizeof *backend);
-    char path[4200];
-    snprintf(path, sizeof path, "%s/trash", env->state_dir);
+    const char *path = text_make(4200, "%s/trash", env->state_dir);
     *backend = (struct backend){.env = env, .boxes_fd = fd_take(&boxes), .trash = trash_new(path)};
     *ret_backend = backend;
     return 0;
@@ -66,32 +53,31 @@ static void local_close(struct backend *backend) {
 static int local_check(const struct spec *spec, struct err *err) {
     const struct limits *limits = &spec->limits;
     if (limits->memory_mb || limits->cpus > 0 || limits->pids || limits->disk_mb || limits->open_files)
-        return err_set(err, ERR_UNSUPPORTED, "backend local cannot hold limits; use backend jail");
+        return err_set(err, ERR_UNSUPPORTED, "backend local cannot enforce limits; use backend jail");
     if (spec->network_asked)
         return err_set(err, ERR_UNSUPPORTED,
                        "backend local has the host's network and cannot change it; use backend jail");
     if (strcmp(spec->template_name, "host") != 0)
-        return err_set(err, ERR_NOT_FOUND, "template '%s': backend local has none but host; use backend jail",
+        return err_set(err, ERR_NOT_FOUND, "template '%s': backend local has only 'host'; use backend jail",
                        spec->template_name);
     return 0;
 }
 
-struct args {
-    struct arena *arena;
-    char *list[ARGS_MAX + 1];
+struct local_args {
+    const char *list[ARGS_MAX + 1];
     size_t count;
 };
 
-static void arg(struct args *args, const char *flag, const char *value) {
+static void local_arg(struct local_args *args, const char *flag, const char *value) {
     if (args->count + 2 > ARGS_MAX)
         return;
-    args->list[args->count++] = arena_strdup(args->arena, flag);
+    args->list[args->count++] = flag;
     if (value)
-        args->list[args->count++] = arena_strdup(args->arena, value);
+        args->list[args->count++] = value;
 }
 
-/* Whether it is somebody's directory, and not the box's own. */
-static bool maps_workspace(const struct backend_env *env, const struct spec *spec) {
+/* Whether the workspace is a given directory, not the box's own. */
+static bool local_maps_workspace(const struct backend_env *env, const struct spec *spec) {
     size_t len = strlen(WORKSPACE_PATH);
     if (spec->workspace)
         return true;
@@ -104,72 +90,56 @@ static bool maps_workspace(const struct backend_env *env, const struct spec *spe
     return false;
 }
 
-/* Skills of a box that has an agent: copies, in its workspace where that is its own. */
-static const char *skills_dir(const struct backend *backend, const struct spec *spec) {
-    return maps_workspace(backend->env, spec) ? "skills" : "workspace/skills";
-}
-
-static bool env_has(const struct spec *spec, const char *key) {
-    for (size_t i = 0; i < spec->env_count; i++)
-        if (strncmp(spec->env[i], key, strlen(key)) == 0 && spec->env[i][strlen(key)] == '=')
-            return true;
-    return false;
-}
-
-static void local_env(struct args *args, const struct spec *spec, const char *workspace) {
+static void local_args(const struct backend *backend, const struct spec *spec, const char *skills_dir,
+                       struct local_args *args, struct arena *arena) {
+    const char *state = backend->env->state_dir;
+    const char *own = arena_printf(arena, "%s/boxes/%s/workspace", state, spec->id);
     const char *const defaults[][2] = {
         {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-        {"HOME", workspace},
+        {"HOME", spec->workspace ? spec->workspace : own},
         {"LANG", "C.UTF-8"},
         {"TERM", "xterm-256color"},
         {"USER", getenv("USER") ? getenv("USER") : "root"},
     };
-    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
-        if (!env_has(spec, defaults[i][0]))
-            arg(args, "--env", arena_printf(args->arena, "%s=%s", defaults[i][0], defaults[i][1]));
-    for (size_t i = 0; i < spec->env_count; i++)
-        arg(args, "--env", spec->env[i]);
-}
-
-static void local_args(const struct backend *backend, const struct spec *spec, struct args *args) {
-    const char *workspace = spec->workspace
-                                ? spec->workspace
-                                : arena_printf(args->arena, "%s/boxes/%s/workspace", backend->env->state_dir, spec->id);
-    arg(args, "cubby-runner", NULL);
-    arg(args, "serve", NULL);
-    arg(args, "--wire", "3");
-    arg(args, "--listen", "4");
-    arg(args, "--root", "/");
-    arg(args, "--workspace", spec->workspace ? spec->workspace : WORKSPACE_PATH);
+    local_arg(args, "cubby-runner", "serve");
+    local_arg(args, "--wire", "3");
+    local_arg(args, "--listen", "4");
+    local_arg(args, "--root", "/");
+    local_arg(args, "--workspace", spec->workspace ? spec->workspace : WORKSPACE_PATH);
     if (spec->shell)
-        arg(args, "--shell", spec->shell);
-    if (!maps_workspace(backend->env, spec))
-        arg(args, "--map", arena_printf(args->arena, "%s=%s", WORKSPACE_PATH, workspace));
+        local_arg(args, "--shell", spec->shell);
+    if (!local_maps_workspace(backend->env, spec))
+        local_arg(args, "--map", arena_printf(arena, "%s=%s", WORKSPACE_PATH, own));
     for (const char *const *map = backend->env->local_maps; map && *map; map++)
-        arg(args, "--map", *map);
+        local_arg(args, "--map", *map);
     for (size_t i = 0; i < spec->mount_count; i++) {
         const struct mount *mount = &spec->mounts[i];
         const char *target = strcmp(mount->target, mount->source) == 0 ? "" : mount->target;
-        arg(args, "--map",
-            arena_printf(args->arena, "%s=%s%s", target, mount->source, mount->read_only ? ":ro" : ":rw"));
+        local_arg(args, "--map",
+                  arena_printf(arena, "%s=%s%s", target, mount->source, mount->read_only ? ":ro" : ":rw"));
     }
     if (spec->agent)
-        arg(args, "--map",
-            arena_printf(args->arena, "%s=%s/boxes/%s/%s", SKILLS_PATH, backend->env->state_dir, spec->id,
-                         skills_dir(backend, spec)));
-    local_env(args, spec, workspace);
+        local_arg(args, "--map", arena_printf(arena, "%s=%s/boxes/%s/%s", SKILLS_PATH, state, spec->id, skills_dir));
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
+        size_t len = strlen(defaults[i][0]), k = 0;
+        while (k < spec->env_count && !(strncmp(spec->env[k], defaults[i][0], len) == 0 && spec->env[k][len] == '='))
+            k++;
+        if (k == spec->env_count)
+            local_arg(args, "--env", arena_printf(arena, "%s=%s", defaults[i][0], defaults[i][1]));
+    }
+    for (size_t i = 0; i < spec->env_count; i++)
+        local_arg(args, "--env", spec->env[i]);
     args->list[args->count] = NULL;
 }
 
 /* The runner's pid, written so that it is whole or absent. */
 static int local_note(int box_fd, pid_t pid, struct err *err) {
-    char text[64];
-    snprintf(text, sizeof text, "%d %llu\n", (int)pid, pid ? (unsigned long long)process_start(pid) : 0ull);
+    const char *text = text_make(64, "%d %llu\n", (int)pid, pid ? (unsigned long long)process_start(pid) : 0ull);
     int r = fd_replace_file(box_fd, "local", text, strlen(text));
-    return r < 0 ? err_errno(err, -r, "noting the runner's pid") : 0;
+    return r < 0 ? err_errno(err, -r, "recording the runner's pid") : 0;
 }
 
-/* A pidfd of the runner that is noted: -ERR_NOT_FOUND when none is, -ERR_GONE when it has ended. */
+/* A pidfd of the recorded runner: -ERR_NOT_FOUND when none is recorded, -ERR_GONE when it has ended. */
 static int local_runner(int box_fd) {
     char text[64];
     int pid;
@@ -178,34 +148,6 @@ static int local_runner(int box_fd) {
         return -ERR_NOT_FOUND;
     int fd = process_pidfd(pid, start);
     return fd < 0 ? -ERR_GONE : fd;
-}
-
-static int local_spawn(const struct backend *backend, char *const *args, int wire_fd, int listen_fd, pid_t *ret_pid,
-                       struct err *err) {
-    /* Above the numbers they get in the child, so that one dup2 cannot close the other's source. */
-    autofd wire = fcntl(wire_fd, F_DUPFD_CLOEXEC, 10), listener = fcntl(listen_fd, F_DUPFD_CLOEXEC, 10);
-    char *const environment[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
-    posix_spawn_file_actions_adddup2(&actions, 0, 1);
-    posix_spawn_file_actions_adddup2(&actions, 0, 2);
-    posix_spawn_file_actions_adddup2(&actions, wire, CHILD_WIRE_FD);
-    posix_spawn_file_actions_adddup2(&actions, listener, CHILD_LISTEN_FD);
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int number = wire < 0 || listener < 0
-                     ? errno
-                     : posix_spawn(ret_pid, backend->env->runner_path, &actions, &attributes, args, environment);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return number ? err_errno(err, number, "starting '%s'", backend->env->runner_path) : 0;
 }
 
 static void local_end(int pidfd) {
@@ -221,22 +163,32 @@ static void local_end(int pidfd) {
 
 static int local_launch(struct backend *backend, const struct spec *spec, int box_fd, struct wire **ret_wire,
                         int *ret_pidfd, struct err *err) {
+    static char *const environment[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", NULL};
     autoarena arena = ARENA_EMPTY;
-    struct args *args = arena_alloc(&arena, sizeof *args);
-    args->arena = &arena;
-    if (spec->agent && mkdirat(box_fd, skills_dir(backend, spec), 0755) < 0 && errno != EEXIST)
+    struct local_args *args = arena_alloc(&arena, sizeof *args);
+    /* Skills are copies, in the workspace where that is the box's own. */
+    const char *skills_dir = local_maps_workspace(backend->env, spec) ? "skills" : "workspace/skills";
+    if (spec->agent && mkdirat(box_fd, skills_dir, 0755) < 0 && errno != EEXIST)
         return err_errno(err, errno, "the box's skills");
-    local_args(backend, spec, args);
+    local_args(backend, spec, skills_dir, args, &arena);
     autofd listener = -1;
-    int r = boxsock_listen(box_fd, &listener, err);
+    int pair[2], r = boxsock_listen(box_fd, &listener, err);
     if (r < 0)
         return r;
-    int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return err_errno(err, errno, "a socket pair");
     autofd ours = pair[0], theirs = pair[1];
+    const struct spawn spawn = {.program = backend->env->runner_path,
+                                .argv = args->list,
+                                .env = environment,
+                                .in = -1,
+                                .out = -1,
+                                .errors = -1,
+                                .fds = {theirs, listener},
+                                .fd_count = 2,
+                                .session = true};
     pid_t pid;
-    r = local_spawn(backend, args->list, theirs, listener, &pid, err);
+    r = spawn_start(&spawn, &pid, err);
     if (r < 0)
         return r;
     fd_close(&theirs);
@@ -319,7 +271,7 @@ static int local_list(struct backend *backend, void (*each)(void *user, const ch
     return backend_list_boxes(backend->boxes_fd, "local", each, user, err);
 }
 
-/* The host counts nothing for it: its processes are among the host's own. */
+/* Not counted: its processes are among the host's own. */
 static int local_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
     (void)backend;
     (void)id;
@@ -330,12 +282,8 @@ static int local_usage(struct backend *backend, const char *id, struct usage *re
 
 static void local_info(const struct backend_env *env, struct backend *backend, struct json *json) {
     json_put_bool(json, "available", backend != NULL);
-    json_put_open(json, "can", '[');
-    if (backend) {
-        json_str(json, "path mappings");
-        json_str(json, "adoption after a restart");
-    }
-    json_close(json, ']');
+    static const char *const can[] = {"path mappings", "adoption after a restart", NULL};
+    json_put_texts(json, "can", backend ? can : NULL);
     static const char *const missing[][2] = {
         {"isolation", "backend jail"}, {"limits", "backend jail"}, {"network rules", "backend jail"}};
     json_put_open(json, "missing", '[');
@@ -352,6 +300,7 @@ static void local_info(const struct backend_env *env, struct backend *backend, s
 const struct backend_ops backend_local = {
     .name = "local",
     .no_limits = true,
+    .host_network = true,
     .open = local_open,
     .close = local_close,
     .start = local_start,

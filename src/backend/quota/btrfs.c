@@ -1,29 +1,23 @@
 /* Disk quota on btrfs: box/fs is a subvolume with a limited qgroup. Needs root and quotas turned on, which is the
  * administrator's decision. The number of files is bounded through the bytes that their metadata takes. Invariant: a
  * subvolume looks like a directory and is on another device: it goes with its own ioctl, at once and whole. */
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
 #include <linux/magic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "backend/quota/quota.h"
 #include "backend/quota/store.h"
-#include "base/fd.h"
 
-static bool on_btrfs(int fd) {
+static bool btrfs_is(int fd) {
     struct statfs system;
     return fstatfs(fd, &system) == 0 && (unsigned long)system.f_type == BTRFS_SUPER_MAGIC;
 }
 
 /* One item of the quota tree, its first `size` bytes. */
-static int quota_item(int fd, uint32_t type, uint64_t offset, void *ret_item, size_t size) {
+static int btrfs_item(int fd, uint32_t type, uint64_t offset, void *ret_item, size_t size) {
     struct btrfs_ioctl_search_args args = {.key = {.tree_id = BTRFS_QUOTA_TREE_OBJECTID,
                                                    .max_objectid = 0,
                                                    .min_offset = offset,
@@ -45,16 +39,16 @@ static int quota_item(int fd, uint32_t type, uint64_t offset, void *ret_item, si
 static int btrfs_probe(const struct backend_env *env, struct err *err) {
     struct btrfs_qgroup_status_item status;
     autofd state = quota_place(env);
-    if (state < 0 || !on_btrfs(state))
+    if (state < 0 || !btrfs_is(state))
         return err_set(err, ERR_UNSUPPORTED, "the state directory is not on btrfs, and has no store (store: btrfs)");
     if (geteuid() != 0)
         return err_set(err, ERR_UNSUPPORTED, "needs root; run cubbyd as root");
-    if (quota_item(state, BTRFS_QGROUP_STATUS_KEY, 0, &status, sizeof status.version + sizeof status.generation) < 0)
+    if (btrfs_item(state, BTRFS_QGROUP_STATUS_KEY, 0, &status, sizeof status.version + sizeof status.generation) < 0)
         return err_set(err, ERR_UNSUPPORTED, "quotas are off; btrfs quota enable %s", env->state_dir);
     return 0;
 }
 
-static int limit(int fs, const struct quota_size *size, struct err *err) {
+static int btrfs_limit(int fs, const struct quota_size *size, struct err *err) {
     struct btrfs_ioctl_qgroup_limit_args args = {
         /* 0: the subvolume's own group */
         .lim = {.flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = size->bytes}};
@@ -63,7 +57,7 @@ static int limit(int fs, const struct quota_size *size, struct err *err) {
 
 bool quota_in_store(int box_dir) {
     struct btrfs_qgroup_limit_item item;
-    return on_btrfs(box_dir) && quota_item(box_dir, BTRFS_QGROUP_LIMIT_KEY, STORE_GROUP, &item, sizeof item) == 0;
+    return btrfs_is(box_dir) && btrfs_item(box_dir, BTRFS_QGROUP_LIMIT_KEY, STORE_GROUP, &item, sizeof item) == 0;
 }
 
 /* The quotas of kernels before 6.7 lose count when a member of a group is snapshotted, and with it the limits. */
@@ -72,7 +66,7 @@ bool quota_can_snapshot(int box_dir) {
     struct btrfs_qgroup_status_item status;
     if (!quota_in_store(box_dir))
         return true;
-    return quota_item(box_dir, BTRFS_QGROUP_STATUS_KEY, 0, &status,
+    return btrfs_item(box_dir, BTRFS_QGROUP_STATUS_KEY, 0, &status,
                       sizeof status.version + sizeof status.generation + sizeof status.flags) == 0 &&
            (status.flags & SIMPLE_MODE);
 }
@@ -94,43 +88,43 @@ static int btrfs_make(const struct backend_env *env, int box_dir, const struct q
     autofd fs = openat(box_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fs < 0)
         return err_errno(err, errno, "the box's subvolume");
-    int r = size->bytes ? limit(fs, size, err) : 0;
+    int r = size->bytes ? btrfs_limit(fs, size, err) : 0;
     return r < 0 ? r : quota_layers(fs, err);
 }
 
-static int open_subvolume(int box_dir) {
+static int btrfs_open(int box_dir) {
     struct stat status;
     autofd fs = openat(box_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fs < 0 || !on_btrfs(fs) || fstat(fs, &status) < 0 || status.st_ino != BTRFS_FIRST_FREE_OBJECTID)
+    if (fs < 0 || !btrfs_is(fs) || fstat(fs, &status) < 0 || status.st_ino != BTRFS_FIRST_FREE_OBJECTID)
         return -ENOENT;
     return fd_take(&fs);
 }
 
 static int btrfs_again(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
-    autofd fs = open_subvolume(box_dir);
+    autofd fs = btrfs_open(box_dir);
     if (fs < 0)
         return -ERR_NOT_FOUND;
     int r = btrfs_probe(env, err);
-    return r < 0 ? r : limit(fs, size, err);
+    return r < 0 ? r : btrfs_limit(fs, size, err);
 }
 
 static int btrfs_used(int box_dir, uint64_t *ret_bytes) {
-    autofd fs = open_subvolume(box_dir);
+    autofd fs = btrfs_open(box_dir);
     struct btrfs_ioctl_get_subvol_info_args info;
     struct btrfs_qgroup_info_item item;
     if (fs < 0)
         return fs;
     if (ioctl(fs, BTRFS_IOC_GET_SUBVOL_INFO, &info) < 0)
         return -errno;
-    int r = quota_item(fs, BTRFS_QGROUP_INFO_KEY, info.treeid, &item, sizeof item);
+    int r = btrfs_item(fs, BTRFS_QGROUP_INFO_KEY, info.treeid, &item, sizeof item);
     if (r == 0)
         *ret_bytes = item.rfer;
     return r;
 }
 
-/* The group stays behind where the kernel does not take it along; one that is still counted is left for later. */
+/* The group stays if the kernel does not remove it as well; one that is still counted is left for later. */
 static bool btrfs_remove(int box_dir) {
-    autofd fs = open_subvolume(box_dir);
+    autofd fs = btrfs_open(box_dir);
     if (fs < 0)
         return false;
     struct btrfs_ioctl_get_subvol_info_args info = {0};

@@ -1,34 +1,22 @@
 /* Disk quota by a file system of its own: box/fs is a sparse ext4 image, which stage one of the runner mounts
- * (runner/enter/enter_disk.c). Needs root, loop devices and mke2fs. Invariant: an image is touched here only under its lock,
- * which the loop device holds as long as the image is mounted anywhere.
+ * (runner/enter/enter_bounds.c). Needs root, loop devices and mke2fs. Invariant: an image is touched here only under
+ * its lock, which the loop device holds as long as the image is mounted anywhere.
  *
  * Blank images are formatted once a size and kept in state/blank; a box gets a copy of the few blocks that are written.
  * There is no journal: it would take 4 MB of every box and write everything twice. Instead, what a crash of the machine
  * left open is checked before it is mounted again. */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "backend/quota/quota.h"
-#include "base/path.h"
-#include "base/clock.h"
-#include "base/fd.h"
+#include "backend/spawn.h"
 #include "base/loop.h"
-#include "base/text.h"
 
 #define FORMAT 1                /* raise when what format() makes changes */
 #define MB_MAX (1u << 20)       /* 1 TiB: formatting takes 0.3 s there, and the host's ext4 ends at 16 */
@@ -38,16 +26,9 @@
 #define LOCK_WAIT_MS 10000u     /* the kernel takes the mounts of a box apart some time after its last process */
 #define LOOPS_LOOKED_AT 4096
 #define SUPER_AT 1024     /* of the image: where ext4's superblock lies ... */
-#define SUPER_MAGIC_AT 56 /* ... and in that the magic number and, behind it, the state */
+#define SUPER_MAGIC_AT 56 /* ... and in that the magic number and, after it, the state */
 #define SUPER_MAGIC 0xef53u
 #define SUPER_CLEAN 1u /* and not 2: errors were seen */
-
-static int blank(const struct backend_env *env, const struct quota_size *size, int *ret_fd, struct err *err);
-static int format(const struct backend_env *env, int dir, const char *name, const struct quota_size *size,
-                  struct err *err);
-static int copy_blank(int from, int box_dir, struct err *err);
-static int reserve(int box_dir, struct err *err);
-static int copy_sparse(int from, int to, struct err *err);
 
 static int loop_probe(const struct backend_env *env, struct err *err) {
     (void)env;
@@ -64,125 +45,79 @@ static int loop_probe(const struct backend_env *env, struct err *err) {
     return 0;
 }
 
-static int loop_make(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
-    struct statvfs space;
-    if (size->mb > MB_MAX)
-        return err_set(err, ERR_INVALID, "disk_mb is at most %u with the method loop", MB_MAX);
-    if (fstatvfs(box_dir, &space) == 0 && (uint64_t)space.f_bavail * space.f_frsize < SPACE_MIN)
-        return err_set(err, ERR_LIMIT, "the disk of '%s' is full; free some of it", env->state_dir);
-    autofd from = -1;
-    int r = blank(env, size, &from, err);
-    if (r == -ERR_LIMIT) /* no room on the shelf for one more size */
-        r = format(env, box_dir, "fs", size, err);
-    else if (r == 0)
-        r = copy_blank(from, box_dir, err);
-    return r == 0 && env->disk_reserve ? reserve(box_dir, err) : r;
+/* STATE/blank, where blank images are kept. */
+static int loop_shelf(const struct backend_env *env, struct err *err) {
+    return backend_open_dir(AT_FDCWD, text_make(4200, "%s/blank", env->state_dir), true, err);
 }
 
-static int copy_blank(int from, int box_dir, struct err *err) {
-    autofd to = openat(box_dir, "fs", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return to < 0 ? err_errno(err, errno, "the box's disk") : copy_sparse(from, to, err);
-}
-
-/* Then the disk below cannot be full for this box, whatever others write. */
-static int reserve(int box_dir, struct err *err) {
-    struct stat status;
-    autofd image = openat(box_dir, "fs", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (image < 0 || fstat(image, &status) < 0)
-        return err_errno(err, errno, "the box's disk");
-    if (fallocate(image, 0, 0, status.st_size) == 0)
-        return 0;
-    if (errno == EOPNOTSUPP)
-        return err_set(err, ERR_UNSUPPORTED, "the state directory's file system cannot reserve space (disk_reserve)");
-    if (errno == ENOSPC || errno == EDQUOT)
-        return err_set(err, ERR_FULL, "the disk has no room left for a box of so much disk_mb (disk_reserve)");
-    return err_errno(err, errno, "the box's disk");
-}
-
-/* ---- used again ---- */
-
-static int lock_image(int image, struct err *err) {
-    uint64_t until_ms = clock_ms() + LOCK_WAIT_MS;
-    while (flock(image, LOCK_EX | LOCK_NB) < 0) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return err_errno(err, errno, "the box's disk");
-        if (clock_ms() > until_ms)
-            return err_set(err, ERR_BUSY, "the box's disk is still in use; try again");
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+/* The layers' directories are in the blank image: made later, each would be at another end of the disk. */
+static int loop_model(int blank_dir, char *path, size_t size, struct err *err) {
+    autofd dir = backend_open_dir(blank_dir, "layers", true, err);
+    if (dir < 0)
+        return dir;
+    struct err have;
+    if (faccessat(dir, "upper.0.work", F_OK, 0) < 0 && quota_layers(dir, &have) < 0 &&
+        faccessat(dir, "upper.0.work", F_OK, 0) < 0) { /* not made by another process either */
+        *err = have;
+        return -have.code;
     }
+    snprintf(path, size, "/proc/%d/fd/%d/layers", getpid(), blank_dir);
     return 0;
 }
 
-static int check(int image, struct err *err) {
-    char program[64], path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), image);
-    if (!path_program("e2fsck", program, sizeof program))
-        return err_set(err, ERR_UNSUPPORTED,
-                       "the box's disk was not closed in order and e2fsck is missing; "
-                       "apt-get install e2fsprogs");
-    char *argv[] = {program, "-f", "-y", path, NULL};
-    int r = quota_run(argv, err);
-    if (r < 0)
-        return r;
-    return r < 4 ? 0 : err_set(err, ERR_IO, "the box's disk is damaged (e2fsck: %d); delete the box", r);
+int quota_run(const char *const *argv, struct err *err) {
+    char *env[] = {"MKE2FS_CONFIG=/dev/null", NULL};
+    const struct spawn spawn = {.program = argv[0], .argv = argv, .env = env, .in = -1, .out = -1, .errors = -1};
+    pid_t pid;
+    int r = spawn_start(&spawn, &pid, err);
+    return r < 0 ? r : spawn_wait(pid);
 }
 
-static int loop_again(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
-    (void)env;
-    (void)size; /* the image is as large as it was made */
-    struct stat status;
-    uint16_t super[2];
-    if (fstatat(box_dir, "fs", &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(status.st_mode))
-        return -ERR_NOT_FOUND;
-    autofd image = openat(box_dir, "fs", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (image < 0)
+/* All options are explicit: the host's mke2fs.conf must not change what boxes get. packed_meta_blocks: all tables lie
+ * together, which makes them few extents in the host's file. */
+static int loop_format(const struct backend_env *env, int dir, const char *name, const struct quota_size *size,
+                       struct err *err) {
+    static const char features[] = "none,ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super2,large_file,"
+                                   "huge_file,dir_nlink,extra_isize,metadata_csum";
+    static const char extended[] = "lazy_itable_init=1,nodiscard,packed_meta_blocks=1,num_backup_sb=0,root_owner=0:0";
+    char program[64], layers[64], path[96], inodes[24];
+    autofd blanks = loop_shelf(env, err);
+    int r = blanks < 0 ? blanks : loop_model(blanks, layers, sizeof layers, err);
+    if (r < 0)
+        return r;
+    if (!path_program("mke2fs", program, sizeof program))
+        return err_set(err, ERR_UNSUPPORTED, "mke2fs is missing; apt-get install e2fsprogs");
+    autofd fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    off_t bytes = (off_t)((size->bytes + size->inodes * INODE_BYTES) & ~4095ull);
+    if (fd < 0 || ftruncate(fd, bytes) < 0)
         return err_errno(err, errno, "the box's disk");
-    int r = lock_image(image, err);
-    if (r < 0)
-        return r;
-    if (pread(image, super, sizeof super, SUPER_AT + SUPER_MAGIC_AT) != sizeof super || super[0] != SUPER_MAGIC)
-        return err_set(err, ERR_IO, "the box's disk is damaged; delete the box");
-    return super[1] == SUPER_CLEAN ? 0 : check(image, err);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), fd);
+    snprintf(inodes, sizeof inodes, "%llu", (unsigned long long)size->inodes);
+    const char *const argv[] = {program, "-q", "-F",     "-b", "4096",   "-I", "256",  "-N", inodes, "-m",
+                                "0",     "-O", features, "-E", extended, "-d", layers, path, NULL};
+    r = quota_run(argv, err);
+    return r <= 0
+               ? r
+               : err_set(err, ERR_IO, "mke2fs failed with %d for a disk of %llu MB", r, (unsigned long long)size->mb);
 }
 
-/* ---- blank images ---- */
-
-static int open_dir(int dir, const char *name, struct err *err) {
-    if (mkdirat(dir, name, 0700) < 0 && errno != EEXIST)
-        return err_errno(err, errno, "'%s'", name);
-    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? err_errno(err, errno, "'%s'", name) : fd;
-}
-
-static int shelf(const struct backend_env *env, struct err *err) {
-    autofd state = open(env->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return state < 0 ? err_errno(err, errno, "'%s'", env->state_dir) : open_dir(state, "blank", err);
-}
-
-static unsigned shelf_count(int dir) {
+/* LIMIT: too many sizes are kept. Safe between processes: made under another name, then renamed. */
+static int loop_blank(const struct backend_env *env, const struct quota_size *size, int *ret_fd, struct err *err) {
+    char name[40], staged[64];
     unsigned count = 0;
-    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *entry; list && (entry = readdir(list));)
-        count += strncmp(entry->d_name, "ext4-", 5) == 0;
-    if (list)
-        closedir(list);
-    return count;
-}
-
-/* LIMIT: the shelf is full. Safe between processes: made beside, then renamed. */
-static int blank(const struct backend_env *env, const struct quota_size *size, int *ret_fd, struct err *err) {
-    autofd dir = shelf(env, err);
+    autofd dir = loop_shelf(env, err);
     if (dir < 0)
         return dir;
-    char name[40], staged[64];
     snprintf(name, sizeof name, "ext4-%d-%llu", FORMAT, (unsigned long long)size->mb);
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT && shelf_count(dir) >= SHELF_MAX)
-        return err_set(err, ERR_LIMIT, "the shelf is full");
     if (fd < 0 && errno == ENOENT) {
+        autodir *list = fd_opendir(dir, ".", 0);
+        for (struct dirent *entry; (entry = fd_readdir(list));)
+            count += strncmp(entry->d_name, "ext4-", 5) == 0;
+        if (count >= SHELF_MAX)
+            return err_set(err, ERR_LIMIT, "too many sizes of disks are kept");
         snprintf(staged, sizeof staged, ".new-%d-%llu", getpid(), (unsigned long long)clock_us());
-        int r = format(env, dir, staged, size, err);
+        int r = loop_format(env, dir, staged, size, err);
         if (r == 0 && renameat(dir, staged, dir, name) < 0)
             r = err_errno(err, errno, "'blank/%s'", name);
         if (r < 0) {
@@ -197,70 +132,8 @@ static int blank(const struct backend_env *env, const struct quota_size *size, i
     return 0;
 }
 
-/* The layers' directories are in the blank image: made later, each would go to another end of the disk. */
-static int layers_model(int blank_dir, char *path, size_t size, struct err *err) {
-    autofd dir = open_dir(blank_dir, "layers", err);
-    if (dir < 0)
-        return dir;
-    struct err have;
-    if (faccessat(dir, "upper.0.work", F_OK, 0) < 0 && quota_layers(dir, &have) < 0 &&
-        faccessat(dir, "upper.0.work", F_OK, 0) < 0) { /* not made by another process either */
-        *err = have;
-        return -have.code;
-    }
-    snprintf(path, size, "/proc/%d/fd/%d/layers", getpid(), blank_dir);
-    return 0;
-}
-
-/* Everything spelled out: the host's mke2fs.conf must not change what boxes get. packed_meta_blocks: all tables lie
- * together, which makes them few extents in the host's file. */
-static int format(const struct backend_env *env, int dir, const char *name, const struct quota_size *size,
-                  struct err *err) {
-    autofd blanks = shelf(env, err);
-    if (blanks < 0)
-        return blanks;
-    char program[64], layers[64], path[96], inodes[24];
-    int r = layers_model(blanks, layers, sizeof layers, err);
-    if (r < 0)
-        return r;
-    if (!path_program("mke2fs", program, sizeof program))
-        return err_set(err, ERR_UNSUPPORTED, "mke2fs is missing; apt-get install e2fsprogs");
-    autofd fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    off_t bytes = (off_t)((size->bytes + size->inodes * INODE_BYTES) & ~4095ull);
-    if (fd < 0 || ftruncate(fd, bytes) < 0)
-        return err_errno(err, errno, "the box's disk");
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), fd);
-    snprintf(inodes, sizeof inodes, "%llu", (unsigned long long)size->inodes);
-    char *argv[] = {program,
-                    "-q",
-                    "-F",
-                    "-b",
-                    "4096",
-                    "-I",
-                    "256",
-                    "-N",
-                    inodes,
-                    "-m",
-                    "0",
-                    "-O",
-                    "none,ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super2,large_file,huge_file,"
-                    "dir_nlink,extra_isize,metadata_csum",
-                    "-E",
-                    "lazy_itable_init=1,nodiscard,packed_meta_blocks=1,num_backup_sb=0,root_owner=0:0",
-                    "-d",
-                    layers,
-                    path,
-                    NULL};
-    r = quota_run(argv, err);
-    return r <= 0
-               ? r
-               : err_set(err, ERR_IO, "mke2fs failed with %d for a disk of %llu MB", r, (unsigned long long)size->mb);
-}
-
-/* ---- helpers ---- */
-
 /* Some 100 KB of the whole; shared with the blank one where the file system can. */
-static int copy_sparse(int from, int to, struct err *err) {
+static int loop_copy(int from, int to, struct err *err) {
     struct stat status;
     char bytes[65536];
     if (ioctl(to, FICLONE, from) == 0)
@@ -280,61 +153,88 @@ static int copy_sparse(int from, int to, struct err *err) {
     return errno == ENXIO ? 0 : err_errno(err, errno, "the box's disk");
 }
 
-int quota_run(char *const argv[], struct err *err) {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&actions);
-    for (int fd = 0; fd <= 2; fd++)
-        posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    char *envp[] = {"MKE2FS_CONFIG=/dev/null", NULL};
-    pid_t pid;
-    int status, r = posix_spawn(&pid, argv[0], &actions, &attributes, argv, envp);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    if (r != 0)
-        return err_errno(err, r, "'%s'", argv[0]);
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return err_errno(err, errno, "'%s'", argv[0]);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+static int loop_make(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
+    struct statvfs space;
+    struct stat status;
+    if (size->mb > MB_MAX)
+        return err_set(err, ERR_INVALID, "disk_mb is at most %u with the method loop", MB_MAX);
+    if (fstatvfs(box_dir, &space) == 0 && (uint64_t)space.f_bavail * space.f_frsize < SPACE_MIN)
+        return err_set(err, ERR_LIMIT, "the disk of '%s' is full; free some of it", env->state_dir);
+    autofd from = -1, image = -1;
+    int r = loop_blank(env, size, &from, err);
+    if (r == -ERR_LIMIT) { /* one more size would not be kept */
+        r = loop_format(env, box_dir, "fs", size, err);
+    } else if (r == 0) {
+        autofd to = openat(box_dir, "fs", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        r = to < 0 ? err_errno(err, errno, "the box's disk") : loop_copy(from, to, err);
+    }
+    if (r < 0 || !env->disk_reserve)
+        return r;
+    /* Reserved: then the disk below cannot be full for this box, whatever others write. */
+    image = openat(box_dir, "fs", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (image < 0 || fstat(image, &status) < 0)
+        return err_errno(err, errno, "the box's disk");
+    if (fallocate(image, 0, 0, status.st_size) == 0)
+        return 0;
+    if (errno == EOPNOTSUPP)
+        return err_set(err, ERR_UNSUPPORTED, "the state directory's file system cannot reserve space (disk_reserve)");
+    if (errno == ENOSPC || errno == EDQUOT)
+        return err_set(err, ERR_FULL, "the disk has no space left for a box of this disk_mb (disk_reserve)");
+    return err_errno(err, errno, "the box's disk");
 }
 
-/* ---- devices ---- */
+static int loop_again(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
+    (void)env;
+    (void)size; /* the image is as large as it was made */
+    struct stat status;
+    uint16_t super[2];
+    char program[64], path[64];
+    if (fstatat(box_dir, "fs", &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(status.st_mode))
+        return -ERR_NOT_FOUND;
+    autofd image = openat(box_dir, "fs", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (image < 0)
+        return err_errno(err, errno, "the box's disk");
+    for (uint64_t until_ms = clock_ms() + LOCK_WAIT_MS; flock(image, LOCK_EX | LOCK_NB) < 0;) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return err_errno(err, errno, "the box's disk");
+        if (clock_ms() > until_ms)
+            return err_set(err, ERR_BUSY, "the box's disk is still in use; try again");
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+    if (pread(image, super, sizeof super, SUPER_AT + SUPER_MAGIC_AT) != sizeof super || super[0] != SUPER_MAGIC)
+        return err_set(err, ERR_IO, "the box's disk is damaged; delete the box");
+    if (super[1] == SUPER_CLEAN)
+        return 0;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), image);
+    if (!path_program("e2fsck", program, sizeof program))
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the box's disk was not closed properly and e2fsck is missing; apt-get install e2fsprogs");
+    int r = quota_run((const char *const[]){program, "-f", "-y", path, NULL}, err);
+    return r < 4 ? (r < 0 ? r : 0) : err_set(err, ERR_IO, "the box's disk is damaged (e2fsck: %d); delete the box", r);
+}
 
-static int by_number(const void *a, const void *b) {
+static int loop_by_number(const void *a, const void *b) {
     unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
     return (x < y) - (x > y);
 }
 
-/* The highest first: the kernel hands out the lowest. One that is in use refuses to go. */
+/* The highest first: the kernel hands out the lowest. A device in use cannot be removed. */
 bool quota_tidy(unsigned keep) {
     unsigned numbers[LOOPS_LOOKED_AT] = {0}, count = 0;
-    DIR *dir = opendir(LOOP_NOTES_DIR);
-    for (struct dirent *entry; dir && count < LOOPS_LOOKED_AT && (entry = readdir(dir));) {
+    autodir *dir = fd_opendir(AT_FDCWD, LOOP_NOTES_DIR, 0);
+    for (struct dirent *entry; count < LOOPS_LOOKED_AT && (entry = fd_readdir(dir));) {
         uint64_t number;
         if (text_u64(entry->d_name, 1u << 20, &number))
             numbers[count++] = (unsigned)number;
     }
     autofd control = count > keep ? open("/dev/loop-control", O_RDWR | O_CLOEXEC) : -1;
-    qsort(numbers, count, sizeof *numbers, by_number);
+    qsort(numbers, count, sizeof *numbers, loop_by_number);
     bool removed = false;
     for (unsigned i = 0; control >= 0 && !removed && i < count - keep; i++) {
-        char name[16];
         removed = ioctl(control, LOOP_CTL_REMOVE, numbers[i]) >= 0;
-        if (removed || errno == ENODEV) {
-            snprintf(name, sizeof name, "%u", numbers[i]);
-            unlinkat(dirfd(dir), name, 0);
-        }
+        if (removed || errno == ENODEV)
+            unlinkat(dirfd(dir), text_make(16, "%u", numbers[i]), 0);
     }
-    if (dir)
-        closedir(dir);
     return removed;
 }
 

@@ -1,29 +1,24 @@
-/* Disk quota by projects of ext4 and XFS: box/fs carries a project id of its own, which everything made below inherits,
- * and the file system bounds what a project takes. Needs root and a file system mounted with project quota. Invariant:
- * the id is nobody else's, and it stands on `fs` before anything is made in it. */
-#include <errno.h>
-#include <fcntl.h>
+/* Disk quota by projects of ext4 and XFS: box/fs carries a project id of its own, which everything made below
+ * inherits, and the file system bounds the usage of a project. Needs root and a file system mounted with project
+ * quota. Invariant: the id is unique, and is set on `fs` before anything is made in it. */
 #include <linux/dqblk_xfs.h>
 #include <linux/fs.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/quota.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "backend/quota/quota.h"
-#include "base/fd.h"
 
 #ifndef PRJQUOTA
 #define PRJQUOTA 2
 #endif
-#define PROJECT_FIRST 0x40000000u /* a range that nobody writes into /etc/projid by hand */
+#define PROJECT_FIRST 0x40000000u /* a range that is not used in /etc/projid by hand */
 #define PROJECT_TRIES 64
 #define BLOCK_BYTES 1024u /* what dqb_bhardlimit counts in, whatever the file system's blocks are */
 
-static int control(int fd, int command, uint32_t id, void *data) {
+static int project_control(int fd, int command, uint32_t id, void *data) {
     return syscall(SYS_quotactl_fd, fd, QCMD(command, PRJQUOTA), id, data) < 0 ? -errno : 0;
 }
 
@@ -37,7 +32,7 @@ static int project_probe(const struct backend_env *env, struct err *err) {
         return err_set(err, ERR_UNSUPPORTED, "needs root; run cubbyd as root");
     if (state < 0 || ioctl(state, FS_IOC_FSGETXATTR, &attributes) < 0)
         return err_set(err, ERR_UNSUPPORTED, "the file system of the state directory has no projects");
-    if (control(state, Q_XGETQSTATV, 0, &status) < 0 || (status.qs_flags & both) != both)
+    if (project_control(state, Q_XGETQSTATV, 0, &status) < 0 || (status.qs_flags & both) != both)
         return err_set(err, ERR_UNSUPPORTED,
                        "the state directory's file system is not mounted with prjquota (ext4: first tune2fs -O "
                        "project,quota)");
@@ -45,14 +40,14 @@ static int project_probe(const struct backend_env *env, struct err *err) {
 }
 
 /* An id that counts nothing and bounds nothing is free. */
-static int free_project(int fd, uint32_t *ret_id, struct err *err) {
+static int project_free_id(int fd, uint32_t *ret_id, struct err *err) {
     for (int tries = 0; tries < PROJECT_TRIES; tries++) {
         uint32_t id;
         struct dqblk block = {0};
         if (getrandom(&id, sizeof id, 0) != sizeof id)
             return err_errno(err, errno, "getrandom");
         id = PROJECT_FIRST | (id & (PROJECT_FIRST - 1));
-        int r = control(fd, Q_GETQUOTA, id, &block);
+        int r = project_control(fd, Q_GETQUOTA, id, &block);
         if (r < 0 && r != -ENOENT && r != -ESRCH)
             return err_errno(err, -r, "the box's project");
         if (r < 0 || (block.dqb_bhardlimit == 0 && block.dqb_curspace == 0 && block.dqb_curinodes == 0)) {
@@ -63,10 +58,10 @@ static int free_project(int fd, uint32_t *ret_id, struct err *err) {
     return err_set(err, ERR_LIMIT, "no free project id was found in %d tries", PROJECT_TRIES);
 }
 
-static int limit(int fs, uint32_t id, const struct quota_size *size, struct err *err) {
+static int project_limit(int fs, uint32_t id, const struct quota_size *size, struct err *err) {
     struct dqblk block = {
         .dqb_bhardlimit = size->bytes / BLOCK_BYTES, .dqb_ihardlimit = size->inodes, .dqb_valid = QIF_LIMITS};
-    int r = control(fs, Q_SETQUOTA, id, &block);
+    int r = project_control(fs, Q_SETQUOTA, id, &block);
     return r < 0 ? err_errno(err, -r, "the box's project") : 0;
 }
 
@@ -79,9 +74,9 @@ static int project_make(const struct backend_env *env, int box_dir, const struct
     if (fs < 0 || ioctl(fs, FS_IOC_FSGETXATTR, &attributes) < 0)
         return err_errno(err, errno, "the box's files");
     uint32_t id = 0;
-    int r = free_project(fs, &id, err);
+    int r = project_free_id(fs, &id, err);
     if (r == 0)
-        r = limit(fs, id, size, err);
+        r = project_limit(fs, id, size, err);
     if (r < 0)
         return r;
     attributes.fsx_projid = id;
@@ -91,7 +86,7 @@ static int project_make(const struct backend_env *env, int box_dir, const struct
     return quota_layers(fs, err);
 }
 
-static int open_project(int box_dir, uint32_t *ret_id) {
+static int project_open(int box_dir, uint32_t *ret_id) {
     struct fsxattr attributes;
     autofd fs = openat(box_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fs < 0 || ioctl(fs, FS_IOC_FSGETXATTR, &attributes) < 0 || attributes.fsx_projid < PROJECT_FIRST ||
@@ -103,18 +98,18 @@ static int open_project(int box_dir, uint32_t *ret_id) {
 
 static int project_again(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
     uint32_t id;
-    autofd fs = open_project(box_dir, &id);
+    autofd fs = project_open(box_dir, &id);
     if (fs < 0)
         return -ERR_NOT_FOUND;
     int r = project_probe(env, err);
-    return r < 0 ? r : limit(fs, id, size, err);
+    return r < 0 ? r : project_limit(fs, id, size, err);
 }
 
 static int project_used(int box_dir, uint64_t *ret_bytes) {
     uint32_t id;
     struct dqblk block = {0};
-    autofd fs = open_project(box_dir, &id);
-    int r = fs < 0 ? fs : control(fs, Q_GETQUOTA, id, &block);
+    autofd fs = project_open(box_dir, &id);
+    int r = fs < 0 ? fs : project_control(fs, Q_GETQUOTA, id, &block);
     if (r == 0)
         *ret_bytes = block.dqb_curspace;
     return r;
@@ -124,9 +119,9 @@ static int project_used(int box_dir, uint64_t *ret_bytes) {
 static bool project_remove(int box_dir) {
     uint32_t id;
     struct dqblk none = {.dqb_valid = QIF_LIMITS};
-    autofd fs = open_project(box_dir, &id);
+    autofd fs = project_open(box_dir, &id);
     if (fs >= 0)
-        control(fs, Q_SETQUOTA, id, &none);
+        project_control(fs, Q_SETQUOTA, id, &none);
     return false;
 }
 

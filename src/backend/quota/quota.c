@@ -2,17 +2,12 @@
  * for, either it holds or there is no box. */
 #include "backend/quota/quota.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
+#include "base/sync.h"
 
 #define BYTES_PER_INODE 16384u /* as mke2fs has it: a tree of sources has about so much a file */
 #define INODES_MIN 1024u
@@ -40,74 +35,64 @@ struct quota_size quota_size(uint64_t disk_mb) {
     return (struct quota_size){.mb = disk_mb, .bytes = bytes, .inodes = inodes};
 }
 
-/* Memory is nobody's disk unless somebody says so: only files that end with their box go there unasked. */
-static int find_auto(const struct backend_env *env, bool one_shot, const struct quota_method **ret_method,
-                     struct err *err) {
+/* Automatically, memory is used only for files that end with their box. */
+static int quota_choose(const struct backend_env *env, bool one_shot, const struct quota_method **ret_method,
+                        struct err *err) {
+    const char *name = env->disk_quota ? env->disk_quota : "auto";
+    bool automatic = strcmp(name, "auto") == 0;
     char why[sizeof err->text - 200] = "";
     size_t len = 0;
-    if (one_shot && quota_tmpfs.probe(env, err) == 0) {
+    if (automatic && one_shot && quota_tmpfs.probe(env, err) == 0) {
         *ret_method = &quota_tmpfs;
         return 0;
     }
-    for (const struct quota_method *const *method = quota_methods; *method != &quota_tmpfs; method++) {
+    for (const struct quota_method *const *method = quota_methods; *method; method++) {
+        if (automatic ? *method == &quota_tmpfs : strcmp((*method)->name, name) != 0)
+            continue;
         if ((*method)->probe(env, err) == 0) {
             *ret_method = *method;
             return 0;
         }
+        if (!automatic)
+            return err_wrap(err, "a disk limit by the method '%s' (disk_quota)", name);
         if (len < sizeof why)
             len +=
                 (size_t)snprintf(why + len, sizeof why - len, "%s%s: %s", len ? "; " : "", (*method)->name, err->text);
     }
+    if (!automatic)
+        return err_set(err, ERR_INVALID, "disk_quota: there is no method '%s'", name);
     if (geteuid() != 0)
-        return err_set(
-            err, ERR_UNSUPPORTED,
-            "disk limits need cubbyd as root, or its state directory on btrfs. Without root, disk_quota: tmpfs "
-            "keeps files in memory, gone with the box's processes");
+        return err_set(err, ERR_UNSUPPORTED,
+                       "disk limits need cubbyd as root, or its state directory on btrfs. Without root, disk_quota: "
+                       "tmpfs keeps files in memory, gone with the box's processes");
     return err_set(err, ERR_UNSUPPORTED,
                    "no way to limit disk space works here (%s); disk_quota: tmpfs keeps files in memory, gone with the "
                    "box's processes",
                    why);
 }
 
-static int find(const struct backend_env *env, bool one_shot, const struct quota_method **ret_method, struct err *err) {
-    const char *name = env->disk_quota ? env->disk_quota : "auto";
-    if (strcmp(name, "auto") == 0)
-        return find_auto(env, one_shot, ret_method, err);
-    for (const struct quota_method *const *method = quota_methods; *method; method++) {
-        if (strcmp((*method)->name, name) != 0)
-            continue;
-        int r = (*method)->probe(env, err);
-        if (r < 0)
-            return err_wrap(err, "a disk limit by the method '%s' (disk_quota)", name);
-        *ret_method = *method;
-        return 0;
-    }
-    return err_set(err, ERR_INVALID, "disk_quota: there is no method '%s'", name);
-}
-
 int quota_find(struct quota *quota, bool one_shot, const struct quota_method **ret_method, struct err *err) {
-    pthread_mutex_lock(&quota->lock);
-    int r = quota->method ? 0 : find(quota->env, one_shot, &quota->method, err);
+    autolock(&quota->lock);
+    int r = quota->method ? 0 : quota_choose(quota->env, one_shot, &quota->method, err);
     if (r == 0)
         *ret_method = quota->method;
-    pthread_mutex_unlock(&quota->lock);
     return r;
 }
 
 const struct quota_method *quota_probe(const struct backend_env *env, struct err *err) {
     const struct quota_method *method = NULL;
-    return find(env, env->one_shot, &method, err) == 0 ? method : NULL;
+    return quota_choose(env, env->one_shot, &method, err) == 0 ? method : NULL;
 }
 
 /* ---- files ---- */
 
-static const char *const layer_names[] = {"upper", "upper.work", "upper.0", "upper.0.work", NULL};
+static const char *const quota_layer_names[] = {"upper", "upper.work", "upper.0", "upper.0.work", NULL};
 
-/* Mode 0755 for the upper directories: they become the modes of / and /usr. One that is there is left as it is. */
+/* Mode 0755 for the upper directories: they become the modes of / and /usr. An existing one is left as it is. */
 int quota_layers(int fs, struct err *err) {
     if (fchmod(fs, 0755) < 0)
         return err_errno(err, errno, "the box's files");
-    for (const char *const *name = layer_names; *name; name++) {
+    for (const char *const *name = quota_layer_names; *name; name++) {
         int r = mkdirat(fs, *name, 0755);
         if (r < 0 && errno == EEXIST)
             continue;
@@ -117,40 +102,36 @@ int quota_layers(int fs, struct err *err) {
     return 0;
 }
 
-static int make_plain(const struct backend_env *env, int box_dir, struct err *err) {
-    if (quota_in_store(box_dir))
-        return quota_btrfs.make(env, box_dir, &(struct quota_size){0}, err);
-    if (mkdirat(box_dir, "fs", 0755) < 0)
-        return err_errno(err, errno, "the box's files");
+static int quota_fill(int box_dir, struct err *err) {
     autofd fs = openat(box_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fs < 0 ? err_errno(err, errno, "the box's files") : quota_layers(fs, err);
 }
 
 int quota_make(struct quota *quota, int box_dir, uint64_t disk_mb, bool one_shot, enum quota_form *ret_form,
                struct err *err) {
-    if (disk_mb == 0) {
-        int r = make_plain(quota->env, box_dir, err);
-        if (r == 0)
-            *ret_form = QUOTA_DIRECTORY;
-        return r;
-    }
-    const struct quota_method *method;
-    int r = quota_find(quota, one_shot, &method, err);
+    const struct quota_method *method = !disk_mb && quota_in_store(box_dir) ? &quota_btrfs : NULL;
     struct quota_size size = quota_size(disk_mb);
-    if (r == 0)
+    int r = 0;
+    if (disk_mb)
+        r = quota_find(quota, one_shot, &method, err);
+    else
+        size = (struct quota_size){0};
+    if (r == 0 && method)
         r = method->make(quota->env, box_dir, &size, err);
+    else if (r == 0)
+        r = mkdirat(box_dir, "fs", 0755) < 0 ? err_errno(err, errno, "the box's files") : quota_fill(box_dir, err);
     if (r == 0)
-        *ret_form = method->form;
+        *ret_form = disk_mb ? method->form : QUOTA_DIRECTORY;
     return r;
 }
 
-/* What one who was killed in quota_whole left: nothing of it was ever used. */
-static void drop_half(int box_dir) {
+/* Remains of a daemon that was killed in quota_whole: they were never used. */
+static void quota_drop_half(int box_dir) {
     autofd half = openat(box_dir, HALF, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (half < 0)
         return;
     autofd fs = openat(half, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    for (const char *const *name = layer_names; fs >= 0 && *name; name++)
+    for (const char *const *name = quota_layer_names; fs >= 0 && *name; name++)
         unlinkat(fs, *name, AT_REMOVEDIR);
     if (!quota_remove(half) && unlinkat(half, "fs", 0) < 0)
         unlinkat(half, "fs", AT_REMOVEDIR);
@@ -158,7 +139,7 @@ static void drop_half(int box_dir) {
 }
 
 int quota_whole(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_form *ret_form, struct err *err) {
-    drop_half(box_dir);
+    quota_drop_half(box_dir);
     if (mkdirat(box_dir, HALF, 0700) < 0)
         return err_errno(err, errno, "the box's files");
     autofd half = openat(box_dir, HALF, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -166,16 +147,21 @@ int quota_whole(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_f
         half < 0 ? err_errno(err, errno, "the box's files") : quota_make(quota, half, disk_mb, false, ret_form, err);
     if (r == 0 && renameat(half, "fs", box_dir, "fs") < 0)
         r = err_errno(err, errno, "the box's files");
-    drop_half(box_dir);
+    quota_drop_half(box_dir);
     return r;
 }
 
-/* A daemon of an earlier version that was killed may have made some of the layers, and the others never. */
-static int complete(int box_dir, struct err *err) {
-    if (faccessat(box_dir, "fs/upper.0.work", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        return 0;
-    autofd fs = openat(box_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fs < 0 ? err_errno(err, errno, "the box's files") : quota_layers(fs, err);
+bool quota_remove(int box_dir) {
+    for (const struct quota_method *const *method = quota_methods; *method; method++)
+        if ((*method)->remove && (*method)->remove(box_dir))
+            return true;
+    return false;
+}
+
+/* A daemon of an earlier version that was killed may have made only some of the layers. */
+static int quota_complete(int box_dir, struct err *err) {
+    bool all = faccessat(box_dir, "fs/upper.0.work", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return all ? 0 : quota_fill(box_dir, err);
 }
 
 int quota_again(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_form *ret_form, struct err *err) {
@@ -185,7 +171,7 @@ int quota_again(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_f
                                : err_errno(err, errno, "the box's files");
     if (disk_mb == 0 && S_ISDIR(status.st_mode)) {
         *ret_form = QUOTA_DIRECTORY;
-        return complete(box_dir, err);
+        return quota_complete(box_dir, err);
     }
     struct quota_size size = quota_size(disk_mb);
     for (const struct quota_method *const *method = quota_methods; *method; method++) {
@@ -193,14 +179,14 @@ int quota_again(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_f
         if (r == -ERR_NOT_FOUND)
             continue;
         if (r == 0 && (*method)->form == QUOTA_DIRECTORY)
-            r = complete(box_dir, err);
+            r = quota_complete(box_dir, err);
         if (r == 0)
             *ret_form = (*method)->form;
         return r;
     }
     return err_set(err, ERR_UNSUPPORTED,
                    "the box's files were made without a disk limit, or by a method that this machine no longer has; "
-                   "delete the box to begin anew");
+                   "delete the box to start over");
 }
 
 int quota_counted(int box_dir, uint64_t *ret_bytes) {
@@ -220,16 +206,9 @@ int quota_used(int box_dir, int root, uint64_t *ret_bytes) {
     return 0;
 }
 
-bool quota_remove(int box_dir) {
-    for (const struct quota_method *const *method = quota_methods; *method; method++)
-        if ((*method)->remove && (*method)->remove(box_dir))
-            return true;
-    return false;
-}
-
 /* ---- tmpfs: memory of the box, made by the runner; works for ordinary users too ---- */
 
-static int tmpfs_probe(const struct backend_env *env, struct err *err) {
+static int quota_tmpfs_probe(const struct backend_env *env, struct err *err) {
     struct utsname name;
     unsigned major = 0, minor = 0;
     (void)env;
@@ -241,34 +220,35 @@ static int tmpfs_probe(const struct backend_env *env, struct err *err) {
 }
 
 /* An empty directory marks the box: it has files, and they are not here. */
-static int tmpfs_make(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
+static int quota_tmpfs_make(const struct backend_env *env, int box_dir, const struct quota_size *size,
+                            struct err *err) {
     (void)env;
     (void)size;
     return mkdirat(box_dir, "fs", 0700) < 0 ? err_errno(err, errno, "the box's files") : 0;
 }
 
-static int tmpfs_again(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
+static int quota_tmpfs_again(const struct backend_env *env, int box_dir, const struct quota_size *size,
+                             struct err *err) {
     (void)env;
     (void)size;
     struct stat status;
     if (fstatat(box_dir, "fs", &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode) ||
         faccessat(box_dir, "fs/upper", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return -ERR_NOT_FOUND;
-    return tmpfs_probe(env, err);
+    return quota_tmpfs_probe(env, err);
 }
 
 const struct quota_method quota_tmpfs = {
     .name = "tmpfs",
     .form = QUOTA_MEMORY,
-    .probe = tmpfs_probe,
-    .make = tmpfs_make,
-    .again = tmpfs_again,
+    .probe = quota_tmpfs_probe,
+    .make = quota_tmpfs_make,
+    .again = quota_tmpfs_again,
 };
 
-/* In a store STATE/boxes leads to another file system than the state directory's; before the first start there is none. */
+/* In a store STATE/boxes leads to another file system than the state directory's; it does not exist before the first
+ * start. */
 int quota_place(const struct backend_env *env) {
-    char path[4200];
-    snprintf(path, sizeof path, "%s/boxes", env->state_dir);
-    int boxes = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int boxes = open(text_make(4200, "%s/boxes", env->state_dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return boxes >= 0 ? boxes : open(env->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }

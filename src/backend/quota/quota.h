@@ -1,7 +1,7 @@
-/* A bound on a box's own files that the kernel enforces: bytes and number of files. How differs between machines, so
- * there is a small table of methods; the configuration names one (`disk_quota`) or takes the first that works.
+/* A bound on a box's own files that the kernel enforces: bytes and number of files. The method differs between
+ * machines: a small table has them, and the configuration names one (`disk_quota`) or uses the first that works.
  *
- * A box's files are state/boxes/ID/fs, in one of three forms, which stage one of the runner is told:
+ * A box's files are state/boxes/ID/fs, in one of three forms, which stage one of the runner gets:
  * a directory of layers (no quota, project, btrfs), an image that holds them (loop), or nothing on a disk (tmpfs). */
 #ifndef CUBBY_BACKEND_QUOTA_H
 #define CUBBY_BACKEND_QUOTA_H
@@ -20,13 +20,13 @@ struct quota_size {
 struct quota_method {
     const char *name;
     enum quota_form form;
-    /* What it needs is here: 0; else UNSUPPORTED, with what is missing and the fix. */
+    /* 0 if it works here; else UNSUPPORTED, with the missing feature and the fix. */
     int (*probe)(const struct backend_env *env, struct err *err);
     /* `fs` in a box's directory, which is new. */
     int (*make)(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err);
-    /* `fs` that was made before: fit to be used again, and bounded. NOT_FOUND: it is none of this method's. */
+    /* Prepares an existing `fs` for use again, with its bound. NOT_FOUND: it does not belong to this method. */
     int (*again)(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err);
-    /* What the files take now; NULL: what statfs says of the box's root. */
+    /* The size of the files now; NULL: statfs of the box's root. */
     int (*used)(int box_dir, uint64_t *ret_bytes);
     /* `fs` goes, with all that is in it. false: it is to be emptied and removed as any directory. NULL: always that. */
     bool (*remove)(int box_dir);
@@ -49,23 +49,23 @@ struct quota_size quota_size(uint64_t disk_mb);
 int quota_find(struct quota *quota, bool one_shot, const struct quota_method **ret_method, struct err *err);
 /* The same for `cubby doctor`, without state. */
 const struct quota_method *quota_probe(const struct backend_env *env, struct err *err);
-/* The files of a new box, or of one that has some: made or looked after, with that bound (0: none). */
+/* Makes the files of a new box, or prepares existing ones, with that bound (0: none). */
 int quota_make(struct quota *quota, int box_dir, uint64_t disk_mb, bool one_shot, enum quota_form *ret_form,
                struct err *err);
-/* The same for a box that is on record: `fs` is there with all that belongs to it, or not at all, whoever is killed. */
+/* The same for a recorded box: `fs` exists with all that belongs to it, or not at all, even if a process is killed. */
 int quota_whole(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_form *ret_form, struct err *err);
 int quota_again(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_form *ret_form, struct err *err);
 /* Bytes of a live box's files; root: its root directory. */
 int quota_counted(int box_dir, uint64_t *ret_bytes); /* by the file system itself; -ENOENT: it does not count them */
 int quota_used(int box_dir, int root, uint64_t *ret_bytes);
 bool quota_remove(int box_dir); /* as the method's */
-/* Gives the kernel back one loop device of ours that nobody needs, beyond `keep` that the next boxes will take. false:
- * there is none. Takes some 10 ms. */
+/* Returns one unused loop device of ours to the kernel, beyond `keep` for the next boxes. false: none is left. Takes
+ * some 10 ms. */
 bool quota_tidy(unsigned keep);
-bool quota_in_store(int box_dir);                   /* every box is a subvolume there, bounded or not */
-bool quota_can_snapshot(int box_dir);               /* and the quotas of the file system still hold afterwards */
-int quota_run(char *const argv[], struct err *err); /* the exit status of a program that says nothing, or a failure */
-int quota_place(const struct backend_env *env);     /* where boxes are made: a directory, or -1 */
+bool quota_in_store(int box_dir);                        /* every box is a subvolume there, bounded or not */
+bool quota_can_snapshot(int box_dir);                    /* and the quotas of the file system still hold afterwards */
+int quota_run(const char *const *argv, struct err *err); /* the exit status of a program, whose output is lost */
+int quota_place(const struct backend_env *env);          /* where boxes are made: a directory, or -1 */
 /* The directories that layers are, below `fs`. */
 int quota_layers(int fs, struct err *err);
 

@@ -2,16 +2,9 @@
 #include "backend/remote/channel.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "wire/proto.h"
 
 enum { RECORD_BYTES = LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES };
@@ -36,10 +29,7 @@ void channels_free(struct channels *channels) {
 }
 
 static struct channel *channel_find(struct channels *channels, uint32_t number) {
-    struct channel *channel = channels->list;
-    while (channel && channel->number != number)
-        channel = channel->next;
-    return channel;
+    return list_find(channels->list, channel, channel->number == number);
 }
 
 static struct channel *channel_new(struct channels *channels, uint32_t number) {
@@ -48,17 +38,13 @@ static struct channel *channel_new(struct channels *channels, uint32_t number) {
     channel->fd = -1;
     channel->send_window = channel->receive_left = channel->window = LIMIT_CHANNEL_BYTES;
     buf_init(&channel->pending, 2 * (LIMIT_CHANNEL_MOST_BYTES + LIMIT_CHANNEL_BYTES));
-    channel->next = channels->list;
-    channels->list = channel;
+    list_push(channels->list, channel);
     channels->count++;
     return channel;
 }
 
 static void channel_unlink(struct channels *channels, struct channel *channel) {
-    struct channel **at = &channels->list;
-    while (*at != channel)
-        at = &(*at)->next;
-    *at = channel->next;
+    list_remove(channels->list, channel);
     channels->count--;
 }
 
@@ -77,17 +63,16 @@ static void channel_shut(struct channels *channels, struct channel *channel, con
     }
 }
 
-/* The other end is through with it, and its last bytes are delivered. Its owner is told at the end of the round, and
- * its socket closes after that. */
+/* The other end is through with it, and its last bytes are delivered. Its owner is notified at the end of the round,
+ * and its socket closes after that. */
 static void channel_over(struct channels *channels, struct channel *channel) {
     channel_unlink(channels, channel);
-    channel->next = channels->over;
-    channels->over = channel;
+    list_push(channels->over, channel);
 }
 
 /* How large a window may be: fewer channels, larger windows. Their sum stays bounded, since each step up is measured
  * against the number of channels there are then. */
-static uint32_t window_target(const struct channels *channels) {
+static uint32_t channel_window_target(const struct channels *channels) {
     uint32_t share = LIMIT_CHANNEL_POOL_BYTES / (channels->count ? channels->count : 1);
     uint32_t most = LIMIT_CHANNEL_MOST_BYTES - LIMIT_CHANNEL_BYTES;
     return LIMIT_CHANNEL_BYTES + (share < most ? share : most);
@@ -98,7 +83,7 @@ static void channel_give_back(struct channels *channels, struct channel *channel
     channel->taken += (uint32_t)n;
     if (channel->taken < channel->window / 2 || channel->shut_came || channel->shut_sent)
         return;
-    uint32_t more = channel->taken, target = window_target(channels);
+    uint32_t more = channel->taken, target = channel_window_target(channels);
     if (channel->window < target) {
         uint32_t grow = target - channel->window < more ? target - channel->window : more;
         channel->window += grow;
@@ -129,7 +114,7 @@ static ssize_t channel_write(const struct channel *channel, const uint8_t *data,
     return (ssize_t)done;
 }
 
-/* False: the channel is no more. */
+/* False: the channel was freed. */
 bool channel_flush(struct channels *channels, struct channel *channel) {
     size_t left = channel->pending.len - channel->pending_at;
     ssize_t n = channel_write(channel, channel->pending.data + channel->pending_at, left);
@@ -171,7 +156,7 @@ static void channel_deliver(struct channels *channels, struct channel *channel, 
     assert(!channel->pending.failed);
 }
 
-/* What its socket has becomes records, as far as the window and the link let it. May free the channel. */
+/* Reads its socket into records, as far as the window and the link allow. May free the channel. */
 void channel_read(struct channels *channels, struct channel *channel) {
     while (!link_full(channels->link) && channel->send_window > 0) {
         size_t max = channel->send_window < RECORD_BYTES ? channel->send_window : RECORD_BYTES;
@@ -223,7 +208,7 @@ void channels_shut(struct channels *channels, uint32_t number, const char *why) 
 
 /* ---- records that come ---- */
 
-/* The other end speaks of a channel that is not open here yet. Its number must be one that we gave out. */
+/* The other end names a channel that is not open here yet. Its number must be one that we gave out. */
 static int channel_early(struct channels *channels, uint32_t number, struct channel **ret_channel, struct err *err) {
     bool server = channels->server;
     if (server && number > channels->last_number)
@@ -234,7 +219,7 @@ static int channel_early(struct channels *channels, uint32_t number, struct chan
     return 0;
 }
 
-static int take_data(struct channels *channels, const struct link_record *record, struct err *err) {
+static int channel_take_data(struct channels *channels, const struct link_record *record, struct err *err) {
     struct channel *channel = channel_find(channels, record->channel);
     int r = channel ? 0 : channel_early(channels, record->channel, &channel, err);
     if (r < 0)
@@ -258,7 +243,7 @@ static int take_data(struct channels *channels, const struct link_record *record
     return 0;
 }
 
-static int take_window(struct channels *channels, const struct link_record *record, struct err *err) {
+static int channel_take_window(struct channels *channels, const struct link_record *record, struct err *err) {
     struct view view = view_of(record->data, record->len);
     uint32_t more = view_u32(&view);
     struct channel *channel = channel_find(channels, record->channel);
@@ -269,14 +254,14 @@ static int take_window(struct channels *channels, const struct link_record *reco
 }
 
 /* Theirs, as text that harms no terminal. */
-static char *why_shown(const struct link_record *record) {
+static char *channel_why_shown(const struct link_record *record) {
     autobuf why = buf_max(4 * LIMIT_LINK_WHY_BYTES + 1);
     text_shown(&why, (const char *)record->data, record->len);
     char *text = xstrdup(buf_cstr(&why));
     return text;
 }
 
-static int take_shut(struct channels *channels, const struct link_record *record, struct err *err) {
+static int channel_take_shut(struct channels *channels, const struct link_record *record, struct err *err) {
     struct channel *channel = channel_find(channels, record->channel);
     int r = channel || !channels->server ? 0 : channel_early(channels, record->channel, &channel, err);
     if (r < 0)
@@ -287,14 +272,14 @@ static int take_shut(struct channels *channels, const struct link_record *record
     bool opened = channel && channel->opened, here = channels->server || opened;
     if (answer && here && !opened) { /* channels_open hears of it */
         channel->shut_came = true;
-        channel->why = why_shown(record);
+        channel->why = channel_why_shown(record);
         return 0;
     }
     if (answer)
         link_put(channels->link, LINK_SHUT, record->channel, "", 0);
     if (answer && opened) {
         channel->shut_came = channel->shut_sent = true;
-        channel->why = why_shown(record);
+        channel->why = channel_why_shown(record);
         if (channel->pending.len == 0)
             channel_over(channels, channel);
     } else if (channel) { /* it crossed or answered ours; or a machine has not opened it: its question was given up */
@@ -307,11 +292,11 @@ static int take_shut(struct channels *channels, const struct link_record *record
 int channels_take(struct channels *channels, const struct link_record *record, struct err *err) {
     switch (record->kind) {
     case LINK_DATA:
-        return take_data(channels, record, err);
+        return channel_take_data(channels, record, err);
     case LINK_WINDOW:
-        return take_window(channels, record, err);
+        return channel_take_window(channels, record, err);
     default:
         assert(record->kind == LINK_SHUT);
-        return take_shut(channels, record, err);
+        return channel_take_shut(channels, record, err);
     }
 }

@@ -1,22 +1,18 @@
-/* Records of one session with a machine: numbering, keeping, resending (link.h). Driven by backend/remote/pump.c on both ends.
- * Invariant: a record leaves the list of those kept only when the other end said that it has it, in an ACK or when it
- * came back; and nothing that came in is believed before its bounds are checked. */
+/* Records of one session with a machine: numbering, keeping, resending (link.h). Driven by backend/remote/pump.c on
+ * both ends. Invariant: a record leaves the list of those kept only when the other end said that it has it, in an ACK
+ * or when it came back; and nothing that came in is believed before its bounds are checked. */
 #include "backend/remote/link.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/buf.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "wire/proto.h"
 
 /* ACKs go out by themselves after so much; less is left to link_idle. */
 enum { ACK_RECORDS = 256, ACK_BYTES = 512 << 10 };
 
-struct record {
-    struct record *next;
+struct link_kept {
+    struct link_kept *next;
     size_t len;
     uint8_t data[]; /* the message: head and bytes */
 };
@@ -24,17 +20,17 @@ struct record {
 enum offer { OFFER_NONE, OFFER_ACK, OFFER_RECORD };
 
 struct link {
-    struct record *first, **last; /* kept, in order; the first has the number acked + 1 */
-    struct record *next;          /* the first of them that this connection was not given; NULL: it has all */
-    uint64_t acked, sent;         /* of ours: the other end has, this connection was given */
-    uint64_t most_sent;           /* the same over all connections */
+    struct link_kept *first, **last; /* kept, in order; the first has the number acked + 1 */
+    struct link_kept *next;          /* the first of them that this connection was not given; NULL: it has all */
+    uint64_t acked, sent;            /* of ours: the other end has, this connection was given */
+    uint64_t most_sent;              /* the same over all connections */
     size_t held_bytes, unsent_bytes;
     uint64_t received, told; /* of theirs: here, and said to be */
     size_t owed_bytes;
     bool ack_due;
     enum offer offer; /* what link_out showed last */
     uint8_t ack[LINK_HEAD_BYTES + 8];
-    struct record *reserved;
+    struct link_kept *reserved;
     size_t reserved_bytes;
 };
 
@@ -44,17 +40,17 @@ struct link *link_new(void) {
     return link;
 }
 
-/* What a record costs while it is kept: without its own overhead a flood of small ones would count for nothing. */
-static size_t record_cost(const struct record *record) {
+/* The memory of a kept record: without its overhead a flood of small ones would count for nothing. */
+static size_t link_record_cost(const struct link_kept *record) {
     return sizeof *record + record->len;
 }
 
 static void link_drop_first(struct link *link) {
-    struct record *record = link->first;
+    struct link_kept *record = link->first;
     link->first = record->next;
     if (!link->first)
         link->last = &link->first;
-    link->held_bytes -= record_cost(record);
+    link->held_bytes -= link_record_cost(record);
     link->acked++;
     free(record);
 }
@@ -70,15 +66,15 @@ void link_free(struct link *link) {
 
 /* ---- out ---- */
 
-static void put_u32(uint8_t *at, uint32_t value) {
+static void link_put_u32(uint8_t *at, uint32_t value) {
     for (int i = 0; i < 4; i++)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-static void put_head(uint8_t *at, enum link_kind kind, uint32_t channel) {
+static void link_put_head(uint8_t *at, enum link_kind kind, uint32_t channel) {
     at[0] = (uint8_t)kind;
     at[1] = at[2] = at[3] = 0;
-    put_u32(at + 4, channel);
+    link_put_u32(at + 4, channel);
 }
 
 uint8_t *link_reserve(struct link *link, size_t max) {
@@ -92,18 +88,18 @@ uint8_t *link_reserve(struct link *link, size_t max) {
 
 void link_commit(struct link *link, enum link_kind kind, uint32_t channel, size_t len) {
     assert(kind != LINK_ACK && channel != 0 && link->reserved && len <= link->reserved_bytes);
-    struct record *record = link->reserved;
+    struct link_kept *record = link->reserved;
     link->reserved = NULL;
     if (len < link->reserved_bytes / 2) /* kept until it is acknowledged: not with room for another one */
         record = xrealloc(record, sizeof *record + LINK_HEAD_BYTES + len);
     record->len = LINK_HEAD_BYTES + len;
     record->next = NULL;
-    put_head(record->data, kind, channel);
+    link_put_head(record->data, kind, channel);
     *link->last = record;
     link->last = &record->next;
     link->next = link->next ? link->next : record;
-    link->held_bytes += record_cost(record);
-    link->unsent_bytes += record_cost(record);
+    link->held_bytes += link_record_cost(record);
+    link->unsent_bytes += link_record_cost(record);
 }
 
 void link_release(struct link *link) {
@@ -121,7 +117,7 @@ void link_put(struct link *link, enum link_kind kind, uint32_t channel, const vo
 
 void link_put_window(struct link *link, uint32_t channel, uint32_t bytes) {
     uint8_t more[4];
-    put_u32(more, bytes);
+    link_put_u32(more, bytes);
     link_put(link, LINK_WINDOW, channel, more, sizeof more);
 }
 
@@ -134,9 +130,9 @@ bool link_overdue(const struct link *link) {
 }
 
 static void link_offer_ack(struct link *link) {
-    put_head(link->ack, LINK_ACK, 0);
-    put_u32(link->ack + LINK_HEAD_BYTES, (uint32_t)link->received);
-    put_u32(link->ack + LINK_HEAD_BYTES + 4, (uint32_t)(link->received >> 32));
+    link_put_head(link->ack, LINK_ACK, 0);
+    link_put_u32(link->ack + LINK_HEAD_BYTES, (uint32_t)link->received);
+    link_put_u32(link->ack + LINK_HEAD_BYTES + 4, (uint32_t)(link->received >> 32));
     link->told = link->received;
     link->owed_bytes = 0;
     link->ack_due = false;
@@ -159,7 +155,7 @@ bool link_out(struct link *link, const uint8_t **ret_data, size_t *ret_len) {
 void link_out_done(struct link *link) {
     assert(link->offer != OFFER_NONE);
     if (link->offer == OFFER_RECORD) {
-        link->unsent_bytes -= record_cost(link->next);
+        link->unsent_bytes -= link_record_cost(link->next);
         link->next = link->next->next;
         link->sent++;
         link->most_sent = link->sent > link->most_sent ? link->sent : link->most_sent;

@@ -1,10 +1,12 @@
-/* One session between this server and one machine: records both ways, numbered and kept until the other end has them, so
- * that a new connection goes on exactly where the old one broke. Both ends are this code (backend/remote/pump.c drives it, in the
- * daemon and in `cubby join`). No I/O here; PROTOCOL.md, "The link", is the same in words.
+/* One session between this server and one machine: records both ways, numbered and kept until the other end has
+ * them, so that a new connection continues exactly where the old one broke. Both ends are this code
+ * (backend/remote/pump.c drives it, in the daemon and in `cubby join`). No I/O here; PROTOCOL.md, "The link",
+ * specifies the same.
  *
- * A record is one WebSocket message: u8 kind, u8 zero, u16 zero, u32 channel, bytes; all little endian. Binary messages by
- * default; a connection that passes text alone carries each as {"type":"link","data":"BASE64"}.
- * Every record but ACK counts: the n-th of a session has the number n, which is not sent. ACK says how many came. */
+ * A record is one WebSocket message: u8 kind, u8 zero, u16 zero, u32 channel, bytes; all little endian. Messages are
+ * binary by default; a connection that passes only text carries each as {"type":"link","data":"BASE64"}. Every
+ * record but ACK counts: the n-th of a session has the number n, which is not sent. ACK carries the number of
+ * records received. */
 #ifndef CUBBY_BACKEND_LINK_H
 #define CUBBY_BACKEND_LINK_H
 
@@ -38,7 +40,7 @@ struct link;
 struct link *link_new(void);
 void link_free(struct link *link);
 
-/* A record to go out. Always taken; sources of DATA look at link_full first, and stop reading while it is true. */
+/* A record to go out. Always taken; sources of DATA check link_full first, and stop reading while it is true. */
 void link_put(struct link *link, enum link_kind kind, uint32_t channel, const void *data, size_t len);
 void link_put_window(struct link *link, uint32_t channel, uint32_t bytes);
 /* The same without a copy: room for at most max bytes, to be filled and put; or given up. Nothing else between. */
@@ -47,20 +49,20 @@ void link_commit(struct link *link, enum link_kind kind, uint32_t channel, size_
 void link_release(struct link *link);
 /* LIMIT_LINK_HELD_BYTES wait for the other end's ACK, or LIMIT_LINK_UNSENT_BYTES for the connection */
 bool link_full(const struct link *link);
-bool link_overdue(const struct link *link); /* twice that: what no end reaches that takes what is sent to it */
+bool link_overdue(const struct link *link); /* twice that: never reached by an end that reads its messages */
 /* The next message for the connection; it stays the same until link_out_done. False: nothing. */
 bool link_out(struct link *link, const uint8_t **ret_data, size_t *ret_len);
 void link_out_done(struct link *link); /* it was handed to the connection; kept until the other end has it */
 
-/* A message came. 1: a record for the caller; 0: nothing for him (ACK). PROTOCOL: what no end may send. */
+/* A message was received. 1: a record for the caller; 0: nothing (ACK). PROTOCOL: a violation of the protocol. */
 int link_in(struct link *link, const void *data, size_t len, struct link_record *ret_record, struct err *err);
-/* The caller is about to wait: what is owed to the other end (ACK) is put out now rather than later. */
+/* The caller is about to wait: sends a pending ACK now rather than later. */
 void link_idle(struct link *link);
-bool link_owes(const struct link *link); /* something came that no ACK has told */
+bool link_owes(const struct link *link); /* a record came that no ACK has reported */
 
 uint64_t link_received(const struct link *link); /* for register and its answer */
-/* A new connection: the other end has `received` of ours. What it has is forgotten, the rest goes out again, in order.
- * PROTOCOL: a number that cannot be. */
+/* A new connection: the other end has `received` of ours. Those are forgotten, the rest is sent again, in order.
+ * PROTOCOL: an impossible number. */
 int link_resume(struct link *link, uint64_t received, struct err *err);
 
 #endif

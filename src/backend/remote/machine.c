@@ -1,48 +1,38 @@
-/* The table of machines that joined. Called by the door at which they register, by the backend `remote`, and by whoever
- * shows them. The rules are in machine.h; those of this file:
+/* The table of machines that joined. Called by the endpoint at which they register, by the backend `remote`, and by the
+ * routes that list them. The rules are in machine.h; those of this file:
  *
- * 1. machines->lock guards the table, every machine and conn. Nothing of a session is called under it: a peer has a lock
- *    of its own, and its end may wait for nobody.
- * 2. A machine has at most one conn: the connection that counts. Who wants the place waits until the old one has given it
- *    back (`changed`); so a session is served by one thread at a time, and what an old connection does at its end it does
- *    before the new one begins.
- * 3. A session is counted: by its machine, and by everybody who asks it something. It ends once.
- * 4. A machine without a conn and without a session is only a memory, and is forgotten first. */
+ * 1. machines->lock guards the table, every machine and conn. Nothing of a session is called under it: its
+ *    connection has a lock of its own.
+ * 2. A machine has at most one conn: the connection that counts. A new one waits until the old one has ended
+ *    (`changed`); so a session is served by one thread at a time, and an old connection ends before the new one begins.
+ * 3. A session is counted: by its machine, and by every thread that uses it. It ends once.
+ * 4. A machine without a conn and without a session is only remembered, and is forgotten first. */
 #include "backend/remote/machine.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/random.h>
 
+#include "base/base.h"
 #include "backend/remote/machine_conn.h"
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/limits.h"
-#include "base/mem.h"
 #include "base/sync.h"
-#include "base/text.h"
 
 enum { BUCKETS = 1024, EVENT_STACK = 512 << 10, ENTER_TURNS = 4, LEAVE_AGAIN_MS = 100, WHY_BYTES = 200 };
 
-struct machine_peer { /* a session */
+struct machine_session { /* a session */
     atomic_uint refs;
     char id[33];
     const struct machine_ops *ops; /* NULL until it is first served */
-    void *peer;
-    bool ended; /* under machines->lock */
+    void *connection;              /* of its kind, for ops */
+    bool ended;                    /* under machines->lock */
 };
 
 struct machine {
     struct machine *next;
     struct machine_hello hello; /* strings of its own, in one block of memory */
     char *words;
-    struct machine_peer *session;
+    struct machine_session *session;
     struct machine_conn *conn;
     bool online, text;
-    unsigned pins; /* somebody works with it without the lock */
+    unsigned pins; /* threads that use it without the lock */
     unsigned connections;
     uint64_t since_ms;    /* wall clock */
     uint64_t deadline_ms; /* clock_ms: its session ends then; 0: it does not wait */
@@ -53,7 +43,7 @@ struct machine {
 struct machine_conn {
     struct machines *machines;
     struct machine *machine;
-    struct machine_peer *session;
+    struct machine_session *session;
     const struct pump_socket *socket; /* while it is served */
     uint64_t received;
     bool resumed;
@@ -78,43 +68,42 @@ struct machines {
     pthread_t keeper;
 };
 
-static void *keeper_main(void *argument);
+static void *machines_keeper(void *argument);
 
 /* ---- sessions ---- */
 
-static struct machine_peer *session_new(void) {
+static struct machine_session *machine_session_new(void) {
     uint8_t random[16];
-    struct machine_peer *session = xcalloc(1, sizeof *session);
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        abort();
+    struct machine_session *session = xcalloc(1, sizeof *session);
+    xrandom(random, sizeof random);
     atomic_init(&session->refs, 1);
     text_hex(session->id, random, sizeof random);
     return session;
 }
 
-static struct machine_peer *session_ref(struct machine_peer *session) {
+static struct machine_session *machine_session_ref(struct machine_session *session) {
     if (session)
         atomic_fetch_add(&session->refs, 1);
     return session;
 }
 
-void machine_peer_put(struct machine_peer *session) {
+void machine_session_put(struct machine_session *session) {
     if (!session || atomic_fetch_sub(&session->refs, 1) != 1)
         return;
-    if (session->peer)
-        session->ops->free(session->peer);
+    if (session->connection)
+        session->ops->free(session->connection);
     free(session);
 }
 
 /* Takes over the machine's reference, or the caller's. */
-static void session_end(struct machine_peer *session, const char *why) {
-    if (session && session->peer)
-        session->ops->end(session->peer, why);
-    machine_peer_put(session);
+static void machine_session_end(struct machine_session *session, const char *why) {
+    if (session && session->connection)
+        session->ops->end(session->connection, why);
+    machine_session_put(session);
 }
 
-static struct machine_peer *session_take_locked(struct machine *machine) {
-    struct machine_peer *session = machine->session;
+static struct machine_session *machine_session_take_locked(struct machine *machine) {
+    struct machine_session *session = machine->session;
     machine->session = NULL;
     machine->deadline_ms = 0;
     if (session)
@@ -124,7 +113,7 @@ static struct machine_peer *session_take_locked(struct machine *machine) {
 
 /* ---- the table ---- */
 
-static unsigned bucket_of(const char *user, const char *name) {
+static unsigned machine_bucket(const char *user, const char *name) {
     uint32_t hash = 2166136261u;
     for (const char *at = user; *at; at++)
         hash = (hash ^ (uint8_t)*at) * 16777619u;
@@ -135,10 +124,8 @@ static unsigned bucket_of(const char *user, const char *name) {
 }
 
 static struct machine *machine_find_locked(struct machines *machines, const char *user, const char *name) {
-    struct machine *machine = machines->buckets[bucket_of(user, name)];
-    while (machine && (strcmp(machine->hello.user, user) != 0 || strcmp(machine->hello.name, name) != 0))
-        machine = machine->next;
-    return machine;
+    return list_find(machines->buckets[machine_bucket(user, name)], machine,
+                     strcmp(machine->hello.user, user) == 0 && strcmp(machine->hello.name, name) == 0);
 }
 
 static bool machine_free_to_forget(const struct machine *machine) {
@@ -146,17 +133,14 @@ static bool machine_free_to_forget(const struct machine *machine) {
 }
 
 static void machine_forget_locked(struct machines *machines, struct machine *machine) {
-    struct machine **at = &machines->buckets[bucket_of(machine->hello.user, machine->hello.name)];
-    while (*at != machine)
-        at = &(*at)->next;
-    *at = machine->next;
+    list_remove(machines->buckets[machine_bucket(machine->hello.user, machine->hello.name)], machine);
     machines->counts.known--;
     free(machine->words);
     free(machine);
 }
 
-/* The memory of the machine that went longest ago makes room, where there is one. */
-static int room_locked(struct machines *machines, const char *user, struct err *err) {
+/* The machine that has been offline longest is forgotten where the table is full. */
+static int machine_make_place_locked(struct machines *machines, const char *user, struct err *err) {
     unsigned of_user = 0, most = machines->settings.max_per_user;
     struct machine *oldest = NULL, *oldest_of_user = NULL;
     for (size_t i = 0; i < BUCKETS; i++)
@@ -184,21 +168,31 @@ static int room_locked(struct machines *machines, const char *user, struct err *
     return 0;
 }
 
-/* Its words, in one block that belongs to the machine. */
+/* Where the texts of a hello are. */
+static const size_t machine_words[] = {
+    offsetof(struct machine_hello, user),      offsetof(struct machine_hello, name),
+    offsetof(struct machine_hello, workspace), offsetof(struct machine_hello, shell),
+    offsetof(struct machine_hello, version),   offsetof(struct machine_hello, isolation),
+    offsetof(struct machine_hello, platform),  offsetof(struct machine_hello, address),
+    offsetof(struct machine_hello, can),
+};
+#define MACHINE_WORDS (sizeof machine_words / sizeof *machine_words)
+#define MACHINE_WORD(hello, i) (*(const char **)((char *)(hello) + machine_words[i]))
+
+/* Its texts, in one block that belongs to the machine. */
 static void machine_describe(struct machine *machine, const struct machine_hello *hello) {
-    const char *const from[] = {hello->user,      hello->name,     hello->workspace, hello->shell, hello->version,
-                                hello->isolation, hello->platform, hello->address,   hello->can};
-    const char **const to[] = {&machine->hello.user,     &machine->hello.name,    &machine->hello.workspace,
-                               &machine->hello.shell,    &machine->hello.version, &machine->hello.isolation,
-                               &machine->hello.platform, &machine->hello.address, &machine->hello.can};
+    struct machine_hello from = *hello;
     size_t len = 0;
-    for (size_t i = 0; i < sizeof from / sizeof *from; i++)
-        len += strlen(from[i] ? from[i] : "") + 1;
+    for (size_t i = 0; i < MACHINE_WORDS; i++) {
+        if (!MACHINE_WORD(&from, i))
+            MACHINE_WORD(&from, i) = "";
+        len += strlen(MACHINE_WORD(&from, i)) + 1;
+    }
     char *words = xmalloc(len), *at = words;
-    for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
-        size_t n = strlen(from[i] ? from[i] : "") + 1;
-        memcpy(at, from[i] ? from[i] : "", n);
-        *to[i] = at;
+    for (size_t i = 0; i < MACHINE_WORDS; i++) {
+        size_t n = strlen(MACHINE_WORD(&from, i)) + 1;
+        memcpy(at, MACHINE_WORD(&from, i), n);
+        MACHINE_WORD(&machine->hello, i) = at;
         at += n;
     }
     free(machine->words);
@@ -208,14 +202,12 @@ static void machine_describe(struct machine *machine, const struct machine_hello
 static int machine_get_locked(struct machines *machines, const struct machine_hello *hello,
                               struct machine **ret_machine, struct err *err) {
     struct machine *machine = machine_find_locked(machines, hello->user, hello->name);
-    int r = machine ? 0 : room_locked(machines, hello->user, err);
+    int r = machine ? 0 : machine_make_place_locked(machines, hello->user, err);
     if (r == 0 && !machine) {
-        struct machine **bucket = &machines->buckets[bucket_of(hello->user, hello->name)];
         machine = xcalloc(1, sizeof *machine);
         machine_describe(machine, hello);
         machine->since_ms = clock_wall_ms();
-        machine->next = *bucket;
-        *bucket = machine;
+        list_push(machines->buckets[machine_bucket(hello->user, hello->name)], machine);
         machines->counts.known++;
     }
     if (r == 0)
@@ -233,17 +225,9 @@ struct machines *machines_new(const struct machines_settings *settings) {
     pthread_mutex_init(&machines->lock, NULL);
     cond_init(&machines->changed);
     cond_init(&machines->work);
-    machines->keeping = pthread_create(&machines->keeper, NULL, keeper_main, machines) == 0;
-    if (!machines->keeping)
-        abort();
+    machines->keeping = true;
+    machines->keeper = thread_joined(machines_keeper, machines, 0);
     return machines;
-}
-
-/* Until `changed`, or the time. False: the time has come. */
-static bool wait_locked(struct machines *machines, pthread_cond_t *cond, uint64_t deadline_ms) {
-    if (!deadline_ms)
-        return pthread_cond_wait(cond, &machines->lock) == 0;
-    return cond_wait_until(cond, &machines->lock, deadline_ms);
 }
 
 void machines_close(struct machines *machines, const char *why) {
@@ -252,20 +236,20 @@ void machines_close(struct machines *machines, const char *why) {
     snprintf(machines->closed_why, sizeof machines->closed_why, "%s", why);
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct machine *machine = machines->buckets[i]; machine;) {
-            /* It stays where it is while it is pinned, so the walk goes on from it. */
+            /* It stays where it is while it is pinned, so the loop continues from it. */
             machine->pins++;
-            struct machine_peer *session = session_ref(machine->session);
+            struct machine_session *session = machine_session_ref(machine->session);
             if (machine->conn)
                 machine->conn->displaced = true;
-            struct machine_peer *held = machine->conn ? NULL : session_take_locked(machine);
-            bool spoken = session && session->peer;
+            struct machine_session *held = machine->conn ? NULL : machine_session_take_locked(machine);
+            bool spoken = session && session->connection;
             pthread_mutex_unlock(&machines->lock);
             if (spoken) {
-                session->ops->end(session->peer, why);
-                session->ops->leave(session->peer, why);
+                session->ops->end(session->connection, why);
+                session->ops->leave(session->connection, why);
             }
-            machine_peer_put(held);
-            machine_peer_put(session);
+            machine_session_put(held);
+            machine_session_put(session);
             pthread_mutex_lock(&machines->lock);
             machine->pins--;
             machine = machine->next;
@@ -280,14 +264,14 @@ void machines_free(struct machines *machines) {
     machines_close(machines, "the server is stopping");
     pthread_mutex_lock(&machines->lock);
     while (machines->threads || machines->serving)
-        wait_locked(machines, &machines->changed, 0);
+        cond_wait_until(&machines->changed, &machines->lock, 0);
     machines->ending = true;
     pthread_cond_broadcast(&machines->work);
     pthread_mutex_unlock(&machines->lock);
     pthread_join(machines->keeper, NULL);
     for (size_t i = 0; i < BUCKETS; i++)
         while (machines->buckets[i]) {
-            machine_peer_put(session_take_locked(machines->buckets[i]));
+            machine_session_put(machine_session_take_locked(machines->buckets[i]));
             machine_forget_locked(machines, machines->buckets[i]);
         }
     pthread_cond_destroy(&machines->work);
@@ -298,7 +282,7 @@ void machines_free(struct machines *machines) {
 
 /* ---- sessions whose machine does not come back ---- */
 
-static struct machine *overdue_locked(struct machines *machines, uint64_t now_ms, uint64_t *ret_next_ms) {
+static struct machine *machine_overdue_locked(struct machines *machines, uint64_t now_ms, uint64_t *ret_next_ms) {
     *ret_next_ms = 0;
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct machine *m = machines->buckets[i]; m; m = m->next) {
@@ -310,23 +294,23 @@ static struct machine *overdue_locked(struct machines *machines, uint64_t now_ms
     return NULL;
 }
 
-static void *keeper_main(void *argument) {
+static void *machines_keeper(void *argument) {
     struct machines *machines = argument;
     uint64_t next_ms;
     pthread_mutex_lock(&machines->lock);
     while (!machines->ending) {
-        struct machine *machine = overdue_locked(machines, clock_ms(), &next_ms);
+        struct machine *machine = machine_overdue_locked(machines, clock_ms(), &next_ms);
         if (!machine) {
-            wait_locked(machines, &machines->work, next_ms);
+            cond_wait_until(&machines->work, &machines->lock, next_ms);
             continue;
         }
-        char why[WHY_BYTES + 160];
-        snprintf(why, sizeof why, "machine '%.64s' did not come back within %llu s (%s)", machine->hello.name,
-                 (unsigned long long)machines->settings.grace_ms / 1000, machine->why);
-        struct machine_peer *session = session_take_locked(machine);
+        const char *why =
+            text_make(WHY_BYTES + 160, "machine '%.64s' did not come back within %llu s (%s)", machine->hello.name,
+                      (unsigned long long)machines->settings.grace_ms / 1000, machine->why);
+        struct machine_session *session = machine_session_take_locked(machine);
         machines->counts.expired++;
         pthread_mutex_unlock(&machines->lock);
-        session_end(session, why);
+        machine_session_end(session, why);
         pthread_mutex_lock(&machines->lock);
     }
     pthread_mutex_unlock(&machines->lock);
@@ -340,7 +324,7 @@ struct greeting {
     struct machine *machine;
 };
 
-static void *greet_main(void *argument) {
+static void *machine_greet_main(void *argument) {
     struct greeting *greeting = argument;
     struct machines *machines = greeting->machines;
     struct machine *machine = greeting->machine;
@@ -371,8 +355,8 @@ static void *greet_main(void *argument) {
     return NULL;
 }
 
-/* One thread a machine: what comes meanwhile is greeted when that is done. */
-static void greet_locked(struct machines *machines, struct machine *machine, bool again) {
+/* One thread a machine: a later event is handled when that thread is done. */
+static void machine_greet_locked(struct machines *machines, struct machine *machine, bool again) {
     machine->again = again;
     if (machine->greeting) {
         machine->greet_again = true;
@@ -380,7 +364,7 @@ static void greet_locked(struct machines *machines, struct machine *machine, boo
     }
     struct greeting *greeting = xmalloc(sizeof *greeting);
     *greeting = (struct greeting){.machines = machines, .machine = machine};
-    machine->greeting = thread_detached(greet_main, greeting, EVENT_STACK) == 0;
+    machine->greeting = thread_detached(machine_greet_main, greeting, EVENT_STACK) == 0;
     if (machine->greeting)
         machines->threads++;
     else
@@ -389,57 +373,58 @@ static void greet_locked(struct machines *machines, struct machine *machine, boo
 
 void machines_listen(struct machines *machines, void (*listen)(void *context, const char *user, const char *name),
                      void *context) {
-    pthread_mutex_lock(&machines->lock);
+    autolock(&machines->lock);
     machines->listen = listen;
     machines->listen_context = context;
     while (!listen && machines->listening)
-        wait_locked(machines, &machines->changed, 0);
-    pthread_mutex_unlock(&machines->lock);
+        cond_wait_until(&machines->changed, &machines->lock, 0);
 }
 
-/* ---- the place of a connection ---- */
+/* ---- one connection at a time ---- */
 
-static int closed_locked(const struct machines *machines, struct err *err) {
+static int machines_closed_locked(const struct machines *machines, struct err *err) {
     return machines->closed ? err_set(err, ERR_BUSY, "%s", machines->closed_why) : 0;
 }
 
-static bool same_session(const struct machine *machine, const char *session) {
+static bool machine_same_session(const struct machine *machine, const char *session) {
     return session && *session && machine->session && strcmp(machine->session->id, session) == 0;
 }
 
-/* The one that is there has to go, and has gone when this returns 0. */
-static int displace_locked(struct machines *machines, struct machine *machine, const char *why, struct err *err) {
+/* The old connection has ended when this returns 0. */
+static int machine_displace_locked(struct machines *machines, struct machine *machine, const char *why,
+                                   struct err *err) {
     struct machine_conn *conn = machine->conn;
     uint64_t deadline_ms = clock_ms() + MACHINE_ANSWER_MS;
     conn->displaced = true;
     snprintf(conn->why, sizeof conn->why, "%s", why);
-    struct machine_peer *session = session_ref(conn->session);
+    struct machine_session *session = machine_session_ref(conn->session);
     while (machine->conn == conn && clock_ms() < deadline_ms) {
-        bool spoken = session->peer;
+        bool spoken = session->connection;
         pthread_mutex_unlock(&machines->lock);
         if (spoken) /* again and again: it may just be about to be served */
-            session->ops->leave(session->peer, why);
+            session->ops->leave(session->connection, why);
         pthread_mutex_lock(&machines->lock);
         if (machine->conn == conn)
-            wait_locked(machines, &machines->changed, clock_ms() + LEAVE_AGAIN_MS);
+            cond_wait_until(&machines->changed, &machines->lock, clock_ms() + LEAVE_AGAIN_MS);
     }
-    machine_peer_put(session);
+    machine_session_put(session);
     return machine->conn != conn
                ? 0
                : err_set(err, ERR_BUSY, "the old connection of machine '%s' is still being ended; try again",
                          machine->hello.name);
 }
 
-/* Rule 2 of machine.h, for one who is there. 0: look again. */
-static int contend_locked(struct machines *machines, struct machine *machine, const char *session, struct err *err) {
+/* Rule 2 of machine.h, where a connection is there. 0: try again. */
+static int machine_contend_locked(struct machines *machines, struct machine *machine, const char *session,
+                                  struct err *err) {
     struct machine_conn *conn = machine->conn;
-    if (same_session(machine, session))
-        return displace_locked(machines, machine, "the machine connected again", err);
-    struct machine_peer *there = session_ref(conn->session);
+    if (machine_same_session(machine, session))
+        return machine_displace_locked(machines, machine, "the machine connected again", err);
+    struct machine_session *there = machine_session_ref(conn->session);
     bool spoken = machine->online;
     pthread_mutex_unlock(&machines->lock);
-    bool answers = spoken && there->ops->answers(there->peer, MACHINE_ANSWER_MS);
-    machine_peer_put(there);
+    bool answers = spoken && there->ops->answers(there->connection, MACHINE_ANSWER_MS);
+    machine_session_put(there);
     pthread_mutex_lock(&machines->lock);
     if (machine->conn != conn)
         return 0;
@@ -447,17 +432,19 @@ static int contend_locked(struct machines *machines, struct machine *machine, co
         return err_set(err, ERR_EXISTS,
                        "another machine is connected as '%s' (from %s); give this one a name and a token of its own",
                        machine->hello.name, machine->hello.address[0] ? machine->hello.address : "elsewhere");
-    return displace_locked(machines, machine, "another connection took its place, because it did not answer", err);
+    return machine_displace_locked(machines, machine, "another connection took its place, because it did not answer",
+                                   err);
 }
 
-static int clear_locked(struct machines *machines, struct machine *machine, const char *session, struct err *err) {
-    int r = closed_locked(machines, err);
+static int machine_clear_locked(struct machines *machines, struct machine *machine, const char *session,
+                                struct err *err) {
+    int r = machines_closed_locked(machines, err);
     for (int turn = 0; r == 0 && machine->conn; turn++) {
         r = turn < ENTER_TURNS
-                ? contend_locked(machines, machine, session, err)
+                ? machine_contend_locked(machines, machine, session, err)
                 : err_set(err, ERR_BUSY, "several connections want to be machine '%s'; try again", machine->hello.name);
         if (r == 0)
-            r = closed_locked(machines, err);
+            r = machines_closed_locked(machines, err);
     }
     return r;
 }
@@ -466,12 +453,12 @@ int machine_enter(struct machines *machines, const struct machine_hello *hello, 
                   uint64_t received, char ret_session[33], bool *ret_resumed, uint64_t *ret_received,
                   struct machine_conn **ret_conn, struct err *err) {
     struct machine *machine = NULL;
-    struct machine_peer *old = NULL;
+    struct machine_session *old = NULL;
     pthread_mutex_lock(&machines->lock);
     int r = machine_get_locked(machines, hello, &machine, err);
     if (r == 0) {
         machine->pins++;
-        r = clear_locked(machines, machine, text ? NULL : session, err);
+        r = machine_clear_locked(machines, machine, text ? NULL : session, err);
         machine->pins--;
     }
     if (r < 0) {
@@ -479,10 +466,10 @@ int machine_enter(struct machines *machines, const struct machine_hello *hello, 
         pthread_mutex_unlock(&machines->lock);
         return r;
     }
-    bool resumed = !text && same_session(machine, session) && machine->session->peer;
+    bool resumed = !text && machine_same_session(machine, session) && machine->session->connection;
     if (!resumed) {
-        old = session_take_locked(machine);
-        machine->session = session_new();
+        old = machine_session_take_locked(machine);
+        machine->session = machine_session_new();
     }
     struct machine_conn *conn = xcalloc(1, sizeof *conn);
     machine_describe(machine, hello);
@@ -490,30 +477,30 @@ int machine_enter(struct machines *machines, const struct machine_hello *hello, 
     machine->deadline_ms = 0; /* it does not end while it is being taken up again */
     *conn = (struct machine_conn){.machines = machines,
                                   .machine = machine,
-                                  .session = session_ref(machine->session),
+                                  .session = machine_session_ref(machine->session),
                                   .received = resumed ? received : 0,
                                   .resumed = resumed};
     machine->conn = conn;
     machines->serving++;
     pthread_mutex_unlock(&machines->lock);
-    session_end(old, "the machine began anew");
+    machine_session_end(old, "the machine has started over");
     memcpy(ret_session, conn->session->id, 33);
     *ret_resumed = resumed;
-    *ret_received = resumed ? machine_link_received(conn->session->peer) : 0;
+    *ret_received = resumed ? machine_link_received(conn->session->connection) : 0;
     *ret_conn = conn;
     return 0;
 }
 
-int machine_conn_begin(struct machine_conn *conn, const struct machine_ops *ops, void *peer,
+int machine_conn_begin(struct machine_conn *conn, const struct machine_ops *ops, void *connection,
                        const struct pump_socket *socket, struct err *err) {
     struct machines *machines = conn->machines;
     struct machine *machine = conn->machine;
-    pthread_mutex_lock(&machines->lock);
-    if (peer) {
+    autolock(&machines->lock);
+    if (connection) {
         conn->session->ops = ops;
-        conn->session->peer = peer;
+        conn->session->connection = connection;
     }
-    int r = closed_locked(machines, err);
+    int r = machines_closed_locked(machines, err);
     if (r == 0 && (conn->displaced || conn->session->ended))
         r = err_set(err, ERR_GONE, "%s", conn->why[0] ? conn->why : "another connection took its place");
     if (r == 0) {
@@ -524,9 +511,8 @@ int machine_conn_begin(struct machine_conn *conn, const struct machine_ops *ops,
         machines->counts.online++;
         machines->counts.connections++;
         machines->counts.resumed += conn->resumed;
-        greet_locked(machines, machine, conn->resumed);
+        machine_greet_locked(machines, machine, conn->resumed);
     }
-    pthread_mutex_unlock(&machines->lock);
     return r;
 }
 
@@ -537,10 +523,8 @@ uint64_t machines_grace_ms(const struct machines *machines) {
 int machine_conn_end(struct machine_conn *conn, bool lives, const struct err *why) {
     struct machines *machines = conn->machines;
     struct machine *machine = conn->machine;
-    struct machine_peer *session = conn->session, *over = NULL;
+    struct machine_session *session = conn->session, *over = NULL;
     char user[256], name[256];
-    if (session->peer && lives)
-        session->ops->lost(session->peer);
     pthread_mutex_lock(&machines->lock);
     bool was_online = machine->online;
     snprintf(user, sizeof user, "%s", machine->hello.user);
@@ -551,16 +535,16 @@ int machine_conn_end(struct machine_conn *conn, bool lives, const struct err *wh
         snprintf(machine->why, sizeof machine->why, "%.*s", WHY_BYTES - 1, why->text);
     if (was_online)
         machine->since_ms = clock_wall_ms();
-    if (machine->session == session && (!lives || session->ended || !session->peer || machines->closed))
-        over = session_take_locked(machine);
+    if (machine->session == session && (!lives || session->ended || !session->connection || machines->closed))
+        over = machine_session_take_locked(machine);
     else if (machine->session == session)
         machine->deadline_ms = clock_ms() + machines_grace_ms(machines);
     machine->conn = NULL;
     pthread_cond_broadcast(&machines->changed);
     pthread_cond_broadcast(&machines->work);
     pthread_mutex_unlock(&machines->lock);
-    session_end(over, why->text);
-    machine_peer_put(session);
+    machine_session_end(over, why->text);
+    machine_session_put(session);
     if (was_online && machines->settings.offline)
         machines->settings.offline(machines->settings.context, user, name, why->text);
     pthread_mutex_lock(&machines->lock);
@@ -578,60 +562,50 @@ void machine_leave(struct machine_conn *conn) {
 }
 
 void machines_leave(struct machines *machines, const char *user, const char *name, bool end_session, const char *why) {
-    struct machine_peer *session = NULL, *over = NULL;
+    struct machine_session *session = NULL, *over = NULL;
     pthread_mutex_lock(&machines->lock);
     struct machine *machine = machine_find_locked(machines, user, name);
     if (machine) {
-        session = session_ref(machine->session);
+        session = machine_session_ref(machine->session);
         if (machine->conn) {
             machine->conn->displaced = true;
             snprintf(machine->conn->why, sizeof machine->conn->why, "%s", why);
         }
         if (end_session)
-            over = session_take_locked(machine);
+            over = machine_session_take_locked(machine);
     }
-    bool spoken = session && session->peer;
+    bool spoken = session && session->connection;
     pthread_mutex_unlock(&machines->lock);
     if (spoken && end_session)
-        session->ops->end(session->peer, why);
+        session->ops->end(session->connection, why);
     if (spoken)
-        session->ops->leave(session->peer, why);
-    machine_peer_put(over);
-    machine_peer_put(session);
+        session->ops->leave(session->connection, why);
+    machine_session_put(over);
+    machine_session_put(session);
 }
 
-const char *machine_conn_user(const struct machine_conn *conn) {
-    return conn->machine->hello.user;
-}
-const char *machine_conn_name(const struct machine_conn *conn) {
-    return conn->machine->hello.name;
-}
-const char *machine_conn_workspace(const struct machine_conn *conn) {
-    return conn->machine->hello.workspace;
-}
-const char *machine_conn_shell(const struct machine_conn *conn) {
-    return conn->machine->hello.shell;
+const struct machine_hello *machine_conn_hello(const struct machine_conn *conn) {
+    return &conn->machine->hello;
 }
 const char *machine_conn_runner(const struct machine_conn *conn) {
     return conn->machines->settings.runner_path;
 }
 void machine_conn_move(struct machine_conn *conn, const char *workspace) {
-    pthread_mutex_lock(&conn->machines->lock);
+    autolock(&conn->machines->lock);
     struct machine_hello hello = conn->machine->hello;
     hello.workspace = workspace;
     machine_describe(conn->machine, &hello);
-    pthread_mutex_unlock(&conn->machines->lock);
 }
 uint64_t machine_conn_received(const struct machine_conn *conn) {
     return conn->received;
 }
-void *machine_conn_peer(const struct machine_conn *conn) {
-    return conn->session->peer;
+void *machine_conn_session(const struct machine_conn *conn) {
+    return conn->session->connection;
 }
 
 /* ---- for the backend, and for showing ---- */
 
-static int offline(const struct machine *machine, const char *name, struct err *err) {
+static int machine_offline(const struct machine *machine, const char *name, struct err *err) {
     char since[CLOCK_TEXT_BYTES];
     if (!machine)
         return err_set(err, ERR_BUSY,
@@ -647,53 +621,44 @@ static int offline(const struct machine *machine, const char *name, struct err *
         stopped ? "start `cubby join` on it again" : "check its network and that `cubby join` runs there, or wait");
 }
 
-int machine_peer_get(struct machines *machines, const char *user, const char *name, struct machine_peer **ret_peer,
-                     struct err *err) {
-    pthread_mutex_lock(&machines->lock);
+int machine_session_get(struct machines *machines, const char *user, const char *name,
+                        struct machine_session **ret_session, struct err *err) {
+    autolock(&machines->lock);
     struct machine *machine = machine_find_locked(machines, user, name);
-    int r = machine && machine->online && machine->session ? 0 : offline(machine, name, err);
+    int r = machine && machine->online && machine->session ? 0 : machine_offline(machine, name, err);
     if (r == 0)
-        *ret_peer = session_ref(machine->session);
-    pthread_mutex_unlock(&machines->lock);
+        *ret_session = machine_session_ref(machine->session);
     return r;
 }
 
-const struct machine_ops *machine_peer_ops(const struct machine_peer *peer) {
-    return peer->ops;
+const struct machine_ops *machine_session_ops(const struct machine_session *session) {
+    return session->ops;
 }
 
-void *machine_peer_of(const struct machine_peer *peer) {
-    return peer->peer;
+void *machine_session_connection(const struct machine_session *session) {
+    return session->connection;
 }
 
-static void facts_locked(const struct machine *machine, struct arena *arena, struct machine_facts *ret_facts) {
-    const struct machine_hello *hello = &machine->hello;
+static void machine_facts_locked(const struct machine *machine, struct arena *arena, struct machine_facts *ret_facts) {
     const struct machine_conn *conn = machine->conn;
     *ret_facts = (struct machine_facts){
-        .hello = {.user = arena_strdup(arena, hello->user),
-                  .name = arena_strdup(arena, hello->name),
-                  .workspace = arena_strdup(arena, hello->workspace),
-                  .shell = arena_strdup(arena, hello->shell),
-                  .version = arena_strdup(arena, hello->version),
-                  .isolation = arena_strdup(arena, hello->isolation),
-                  .platform = arena_strdup(arena, hello->platform),
-                  .address = arena_strdup(arena, hello->address),
-                  .can = arena_strdup(arena, hello->can)},
+        .hello = machine->hello,
         .online = machine->online,
         .text = machine->text,
         .latency_us = machine->online && conn && conn->socket ? conn->socket->latency_us(conn->socket->user) : 0,
         .since_ms = machine->since_ms,
         .connections = machine->connections,
     };
+    for (size_t i = 0; i < MACHINE_WORDS; i++)
+        MACHINE_WORD(&ret_facts->hello, i) = arena_strdup(arena, MACHINE_WORD(&machine->hello, i));
 }
 
 int machine_facts(struct machines *machines, const char *user, const char *name, struct arena *arena,
                   struct machine_facts *ret_facts, struct err *err) {
-    pthread_mutex_lock(&machines->lock);
+    autolock(&machines->lock);
     struct machine *machine = machine_find_locked(machines, user, name);
     if (machine)
-        facts_locked(machine, arena, ret_facts);
-    pthread_mutex_unlock(&machines->lock);
+        machine_facts_locked(machine, arena, ret_facts);
     return machine ? 0 : err_set(err, ERR_NOT_FOUND, "no machine '%s' has connected since this server started", name);
 }
 
@@ -706,14 +671,13 @@ void machines_each(struct machines *machines, const char *user,
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct machine *m = machines->buckets[i]; m; m = m->next)
             if (!user || strcmp(m->hello.user, user) == 0)
-                facts_locked(m, &arena, &list[count++]);
+                machine_facts_locked(m, &arena, &list[count++]);
     pthread_mutex_unlock(&machines->lock);
     for (size_t i = 0; i < count; i++)
         each(context, &list[i]);
 }
 
 void machines_count(struct machines *machines, struct machines_counts *ret_counts) {
-    pthread_mutex_lock(&machines->lock);
+    autolock(&machines->lock);
     *ret_counts = machines->counts;
-    pthread_mutex_unlock(&machines->lock);
 }

@@ -1,14 +1,15 @@
-/* Machines that have joined: a table by user and name. The door at which they register (front/join/join.c) brings a
- * connection and serves it on its own thread; the backend `remote` finds them here. Invariant:
+/* Machines that have joined: a table by user and name. The endpoint at which they register (front/join/join.c)
+ * brings a connection and serves it on its own thread; the backend `remote` finds them here. Invariants:
  *
- * 1. A machine is its user's and has one name; nothing ever goes to another machine, or to this host, instead of it.
- * 2. At most one connection counts. A second one under the same name resumes the session it names; else the one that is
- *    there is asked (ping): if it answers within MACHINE_ANSWER_MS it stays and the new one is refused (EXISTS), if not
- *    the new one takes its place. The end of a connection that no longer counts changes nothing.
- * 3. When the connection is lost the machine is offline at once, for whoever asks for it: BUSY with the time. What is
- *    under way waits for settings.grace_ms; then the session ends and every call on it fails with GONE and the reason.
- * 4. Machines are hostile: everything they say is bounded, and a machine that breaks a rule loses its connection and
- *    session, with a reason both sides hear. */
+ * 1. A machine belongs to its user and has one name; nothing is ever sent to another machine, or to this host,
+ *    instead.
+ * 2. At most one connection counts. A second one under the same name resumes the session it names. Otherwise the
+ *    existing one is probed (ping): if it answers within MACHINE_ANSWER_MS it stays and the new one is refused
+ *    (EXISTS), if not the new one replaces it. The end of a connection that no longer counts changes nothing.
+ * 3. When the connection is lost the machine is offline at once, for every request: BUSY with the time. Running
+ *    calls wait for settings.grace_ms; then the session ends and every call on it fails with GONE and the reason.
+ * 4. Machines are hostile: all their input is bounded, and a machine that breaks a rule loses its connection and
+ *    session, with a reason that both sides get. */
 #ifndef CUBBY_BACKEND_MACHINE_H
 #define CUBBY_BACKEND_MACHINE_H
 
@@ -25,23 +26,23 @@ struct machines_settings {
     uint64_t grace_ms; /* how long calls survive a lost connection; default 60000 */
     unsigned max, max_per_user;
     const char *runner_path; /* carried to machines whose runner is not ours; lives as long as the table. May be NULL */
-    /* A machine came online (again: a session it had goes on). On a thread of its own per event; may wait. May be NULL. */
+    /* A machine came online (again: it resumes a session). On a thread of its own per event; may wait. May be NULL. */
     void (*online)(void *context, const char *user, const char *name, bool again);
     void (*offline)(void *context, const char *user, const char *name, const char *why);
     void *context;
 };
 struct machines *machines_new(const struct machines_settings *settings);
 void machines_close(struct machines *machines, const char *why); /* every session ends; no new ones */
-void machines_free(struct machines *machines);                   /* NULL is fine; nobody serves any more */
+void machines_free(struct machines *machines);                   /* NULL is fine; no thread serves any more */
 
 /* NOT_FOUND: never seen since this daemon started. */
 int machine_facts(struct machines *machines, const char *user, const char *name, struct arena *arena,
                   struct machine_facts *ret_facts, struct err *err);
-/* Of one user, or of all (NULL); each with what it points to valid during the callback, no lock held. */
+/* Of one user, or of all (NULL); each is valid with its texts during the callback; no lock is held. */
 void machines_each(struct machines *machines, const char *user,
                    void (*each)(void *context, const struct machine_facts *), void *context);
-/* Its connection ends with GONE and that reason; from any thread, with any lock of the caller's; never waits.
- * end_session: what is under way fails at once with it, else it waits for the machine. */
+/* Its connection ends with GONE and that reason; from any thread, under any lock of the caller; never waits.
+ * end_session: running calls fail at once with it, else they wait for the machine. */
 void machines_leave(struct machines *machines, const char *user, const char *name, bool end_session, const char *why);
 
 struct machines_counts {
@@ -52,11 +53,12 @@ struct machines_counts {
 void machines_count(struct machines *machines, struct machines_counts *ret_counts);
 uint64_t machines_grace_ms(const struct machines *machines);
 
-/* ---- for the door ---- */
+/* ---- for the endpoint at which machines register ---- */
 
-/* A runner with a link (cubby join). session: "" for a new one, else 32 hex digits that it was given before; received: how
- * many records it has. Tells *ret_session (33 bytes), *ret_resumed and *ret_received, to be answered to it before
- * machine_serve_link. EXISTS by rule 2; LIMIT. The place it takes is given back by machine_serve_link, or by machine_leave. */
+/* A runner with a link (cubby join). session: "" for a new one, else 32 hex digits that it was given before;
+ * received: how many records it has. Fills *ret_session (33 bytes), *ret_resumed and *ret_received, to be sent to it
+ * before machine_serve_link. EXISTS by rule 2; LIMIT. The place it takes is given back by machine_serve_link, or by
+ * machine_leave. */
 struct machine_conn; /* of one connection */
 int machine_enter(struct machines *machines, const struct machine_hello *hello, bool text, const char *session,
                   uint64_t received, char ret_session[33], bool *ret_resumed, uint64_t *ret_received,
@@ -65,10 +67,10 @@ void machine_leave(struct machine_conn *conn);
 /* Serves until the connection ends; the reason in err. tick: as pump_events.tick. Ends the conn. */
 int machine_serve_link(struct machine_conn *conn, const struct pump_socket *socket,
                        int (*tick)(void *user, struct err *err), void *tick_user, struct err *err);
-/* The same for a runner that speaks the seeds' messages (text/text.h). nested: bodies are nested objects, else flat. */
+/* The same for a runner that speaks the seeds' messages (text/call.h). nested: bodies are nested objects, else flat. */
 struct machine_text_options {
     bool nested;
-    bool no_workspace;       /* it did not say where its workspace is: the first command tells */
+    bool no_workspace;       /* it did not name its workspace: the first command reports it */
     const char *runner_path; /* of our own runner, here; NULL: machines_settings.runner_path */
 };
 int machine_serve_text(struct machine_conn *conn, const struct pump_socket *socket,
@@ -77,31 +79,31 @@ int machine_serve_text(struct machine_conn *conn, const struct pump_socket *sock
 
 /* ---- for the backend ---- */
 
-struct machine_peer; /* a session, held */
-/* The machine, to ask it something. BUSY: it is offline, since when, and what to do; nothing else is ever given instead. */
-int machine_peer_get(struct machines *machines, const char *user, const char *name, struct machine_peer **ret_peer,
-                     struct err *err);
-void machine_peer_put(struct machine_peer *peer); /* NULL is fine */
-const struct machine_ops *machine_peer_ops(const struct machine_peer *peer);
-void *machine_peer_of(const struct machine_peer *peer); /* for the ops */
-/* Told of each machine that comes online, before settings.online, on the same thread; may wait. listen NULL: no more, and
- * nobody is in it any more. */
+struct machine_session; /* a counted reference */
+/* The machine, to ask it something. BUSY: it is offline, since when, and what to do; nothing else is ever given
+ * instead. */
+int machine_session_get(struct machines *machines, const char *user, const char *name,
+                        struct machine_session **ret_session, struct err *err);
+void machine_session_put(struct machine_session *session); /* NULL is fine */
+const struct machine_ops *machine_session_ops(const struct machine_session *session);
+void *machine_session_connection(const struct machine_session *session); /* for the ops */
+/* Called for each machine that comes online, before settings.online, on the same thread; may wait. listen NULL: no
+ * more, and no thread is in it any more. */
 void machines_listen(struct machines *machines, void (*listen)(void *context, const char *user, const char *name),
                      void *context);
 
-/* ---- how one is spoken to: a row for each kind of runner ---- */
+/* ---- operations, a row for each kind of runner ---- */
 
 struct machine_ops {
-    /* fresh: a new runner for spec->id, else the one that is there (NOT_FOUND: none). */
-    int (*start)(void *peer, const struct spec *spec, bool fresh, struct wire **ret_wire, struct err *err);
-    int (*stop)(void *peer, const char *id, bool keep_files, struct err *err);
-    int (*usage)(void *peer, const char *id, struct usage *ret_usage, struct err *err);
-    int (*pause)(void *peer, const char *id, bool pause, struct err *err); /* NULL: it cannot */
-    bool (*answers)(void *peer, uint64_t timeout_ms);                      /* rule 2; a word from it within that time */
-    void (*leave)(void *peer, const char *why); /* its connection ends with GONE and that reason; never waits */
-    void (*lost)(void *peer);                   /* the connection; calls wait, or (text) fail */
-    void (*end)(void *peer, const char *why);   /* the session; frees nothing */
-    void (*free)(void *peer);
+    /* fresh: a new runner for spec->id, else the existing one (NOT_FOUND: none). */
+    int (*start)(void *connection, const struct spec *spec, bool fresh, struct wire **ret_wire, struct err *err);
+    int (*stop)(void *connection, const char *id, bool keep_files, struct err *err);
+    int (*usage)(void *connection, const char *id, struct usage *ret_usage, struct err *err); /* NULL: not known */
+    int (*pause)(void *connection, const char *id, bool pause, struct err *err);              /* NULL: it cannot */
+    bool (*answers)(void *connection, uint64_t timeout_ms); /* rule 2: something came from it within that time */
+    void (*leave)(void *connection, const char *why); /* its connection ends with GONE and that reason; never waits */
+    void (*end)(void *connection, const char *why);   /* the session; frees nothing */
+    void (*free)(void *connection);
 };
 
 #endif

@@ -1,25 +1,18 @@
-/* A machine with a link (`cubby join`): boxes of its own backend, asked for by LINK_ASK, and their wires as channels. The
- * row machine_link_ops for the backend `remote`; machine_serve_link for the door. Invariant:
+/* A machine with a link (`cubby join`): boxes of its own backend, asked for by LINK_ASK, and their wires as channels.
+ * The row machine_link_ops for the backend `remote`; machine_serve_link for front/join. Invariant:
  *
- * 1. A channel is open here before the machine is asked for it: what its runner says first may come with the answer.
- * 2. A wire belongs to the box; the peer keeps only the reason that its calls shall hear, and tells it before the socket
- *    is closed.
- * 3. What a machine answers is bounded and checked by its kind; an answer that makes no sense is PROTOCOL for that
- *    question, and nothing is ever taken from it but what was asked. */
-#include <errno.h>
+ * 1. A channel is open here before the machine is asked for it: the first bytes of its runner may come with the
+ *    answer.
+ * 2. A wire belongs to the box; the link keeps only the reason for its end, and sets it before the socket is closed.
+ * 3. Answers of a machine are bounded and checked by their kind; an invalid one is PROTOCOL for that question. */
 #include <jansson.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
+#include "base/base.h"
 #include "backend/remote/machine_conn.h"
-#include "base/clock.h"
-#include "base/fd.h"
 #include "base/json.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/sync.h"
 
 enum {
     START_MS = 60000,
@@ -28,236 +21,201 @@ enum {
     PAUSE_MS = 15000,
     USAGE_MS = 5000,
     ANSWER_BYTES = 65536,
+    ANSWER_DEPTH = 8, /* these two: more than any answer has */
+    ANSWER_VALUES = 256,
     QUESTION_BYTES = 4 << 20
 };
 
-struct channel {
-    struct channel *next;
+struct link_channel {
+    struct link_channel *next;
     uint32_t number;
     struct wire_reason *reason;
 };
 
-struct link_peer {
+struct link_session {
     struct pump *pump;
     int (*tick)(void *user, struct err *err); /* of the connection that is served; its thread's alone */
     void *tick_user;
     char name[LIMIT_USER_BYTES + 1];
     pthread_mutex_t lock; /* what follows */
-    struct channel *channels;
+    struct link_channel *channels;
     bool ended;
     char why[200];
 };
 
 /* ---- channels ---- */
 
-static void channel_drop_locked(struct channel **at) {
-    struct channel *channel = *at;
+static void link_channel_drop_locked(struct link_channel **at) {
+    struct link_channel *channel = *at;
     *at = channel->next;
     wire_reason_unref(channel->reason);
     free(channel);
 }
 
 /* A new one; those whose wires are gone are forgotten. GONE: the session is over. */
-static int channel_add(struct link_peer *peer, uint32_t number, struct wire_reason *reason, struct err *err) {
+static int link_channel_add(struct link_session *link, uint32_t number, struct wire_reason *reason, struct err *err) {
     unsigned count = 0;
-    pthread_mutex_lock(&peer->lock);
-    for (struct channel **at = &peer->channels; *at;)
+    autolock(&link->lock);
+    for (struct link_channel **at = &link->channels; *at;)
         if (wire_reason_shared((*at)->reason)) {
             at = &(*at)->next;
             count++;
         } else {
-            channel_drop_locked(at);
+            link_channel_drop_locked(at);
         }
-    int r = peer->ended ? err_set(err, ERR_GONE, "%s", peer->why) : 0;
+    int r = link->ended ? err_set(err, ERR_GONE, "%s", link->why) : 0;
     if (r == 0 && count >= LIMIT_CHANNELS)
-        r = err_set(err, ERR_LIMIT, "machine '%s' has %u running boxes, which is the limit", peer->name, count);
+        r = err_set(err, ERR_LIMIT, "machine '%s' has %u running boxes, which is the limit", link->name, count);
     if (r == 0) {
-        struct channel *channel = xcalloc(1, sizeof *channel);
-        *channel = (struct channel){.next = peer->channels, .number = number, .reason = reason};
-        peer->channels = channel;
+        struct link_channel *channel = xcalloc(1, sizeof *channel);
+        *channel = (struct link_channel){.next = link->channels, .number = number, .reason = reason};
+        link->channels = channel;
     }
-    pthread_mutex_unlock(&peer->lock);
     return r;
 }
 
-static void peer_shut(void *user, uint32_t number, const char *why) {
-    struct link_peer *peer = user;
-    pthread_mutex_lock(&peer->lock);
-    for (struct channel **at = &peer->channels; *at; at = &(*at)->next)
+static void machine_link_shut(void *user, uint32_t number, const char *why) {
+    struct link_session *link = user;
+    autolock(&link->lock);
+    for (struct link_channel **at = &link->channels; *at; at = &(*at)->next)
         if ((*at)->number == number) {
             if (why && *why)
                 wire_reason_set((*at)->reason, why);
-            channel_drop_locked(at);
+            link_channel_drop_locked(at);
             break;
         }
-    pthread_mutex_unlock(&peer->lock);
 }
 
 /* ---- questions ---- */
 
-enum { ANSWER_DEPTH = 8, ANSWER_VALUES = 256 }; /* more than any answer has */
-
-static int code_of(const char *name) {
-    for (int code = ERR_INVALID; code <= ERR_TIMEOUT; code++)
-        if (strcmp(err_name(code), name) == 0)
-            return code;
-    return ERR_PROTOCOL;
-}
-
-/* What it answered: an object that says ok, for the caller to json_decref; or its error as ours. */
-static int answer_read(const struct link_peer *peer, const struct buf *answer, json_t **ret_json, struct err *err) {
-    json_error_t ignored;
+/* Asks the machine: an object that says ok, for the caller to json_decref; or its error as ours. */
+static int link_ask(struct link_session *link, uint32_t number, const struct buf *question, uint64_t timeout_ms,
+                    json_t **ret_json, struct err *err) {
+    if (question->failed)
+        return err_set(err, ERR_TOO_LARGE, "the description of the box is too long for a machine");
+    autobuf answer = buf_max(ANSWER_BYTES);
+    int r = pump_ask(link->pump, number, question->data, question->len, timeout_ms, &answer, err);
+    if (r < 0)
+        return err_wrap(err, "machine '%s'", link->name);
     const char *code = NULL, *message = NULL;
-    bool fits = !answer->failed &&
-                json_measure((const char *)answer->data, answer->len, ANSWER_DEPTH, ANSWER_VALUES) == JSON_FITS;
-    json_t *json = fits ? json_loadb((const char *)answer->data, answer->len, 0, &ignored) : NULL;
+    bool fits = json_measure((const char *)answer.data, answer.len, ANSWER_DEPTH, ANSWER_VALUES) == JSON_FITS;
+    json_t *json = fits ? json_loadb((const char *)answer.data, answer.len, 0, NULL) : NULL;
     if (json_is_true(json_object_get(json, "ok"))) {
         *ret_json = json;
         return 0;
     }
-    int r;
-    if (json && json_unpack(json, "{s:{s:s,s:s}}", "error", "code", &code, "message", &message) == 0)
-        r = err_set(err, (enum err_code)code_of(code), "machine '%s': %.400s", peer->name, message);
-    else
-        r = err_set(err, ERR_PROTOCOL, "machine '%s' gave an answer that is none", peer->name);
+    enum err_code ours = ERR_PROTOCOL;
+    if (json && json_unpack(json, "{s:{s:s,s:s}}", "error", "code", &code, "message", &message) == 0) {
+        for (int known = ERR_INVALID; known <= ERR_TIMEOUT; known++)
+            if (strcmp(err_name(known), code) == 0)
+                ours = (enum err_code)known;
+        r = err_set(err, ours, "machine '%s': %.400s", link->name, message);
+    } else {
+        r = err_set(err, ERR_PROTOCOL, "machine '%s' sent an invalid answer", link->name);
+    }
     json_decref(json);
     return r;
 }
 
-static int ask(struct link_peer *peer, uint32_t number, const struct buf *question, uint64_t timeout_ms,
-               json_t **ret_json, struct err *err) {
-    if (question->failed)
-        return err_set(err, ERR_TOO_LARGE, "what the box should be is too long to tell a machine");
-    autobuf answer = buf_max(ANSWER_BYTES);
-    int r = pump_ask(peer->pump, number, question->data, question->len, timeout_ms, &answer, err);
-    return r < 0 ? err_wrap(err, "machine '%s'", peer->name) : answer_read(peer, &answer, ret_json, err);
-}
-
-static void question_open(struct json *json, struct buf *out, const char *op, const char *id) {
+static void link_question(struct json *json, struct buf *out, const char *op, const char *id) {
     buf_init(out, QUESTION_BYTES);
     json_init(json, out);
     json_open(json, '{');
     json_put_str(json, "op", op);
-    if (!id)
-        return;
-    json_put_str(json, "id", id);
+    if (id)
+        json_put_str(json, "id", id);
 }
 
 /* A question whose answer is only ok. */
-static int ask_plain(struct link_peer *peer, const char *op, const char *id, int keep_files, uint64_t timeout_ms,
-                     struct err *err) {
+static int link_ask_plain(struct link_session *link, const char *op, const char *id, int keep_files,
+                          uint64_t timeout_ms, struct err *err) {
     autobuf out;
     struct json json;
-    json_t *answer = NULL;
-    question_open(&json, &out, op, id);
+    json_auto_t *answer = NULL;
+    link_question(&json, &out, op, id);
     if (keep_files >= 0)
         json_put_bool(&json, "keep_files", keep_files);
     json_close(&json, '}');
-    int r = ask(peer, pump_number(peer->pump), &out, timeout_ms, &answer, err);
-    json_decref(answer);
-    return r;
+    return link_ask(link, pump_number(link->pump), &out, timeout_ms, &answer, err);
 }
 
 /* ---- a box ---- */
 
-static void limits_json(struct json *json, const struct limits *limits) {
-    const struct {
-        const char *name;
-        uint64_t value;
-    } rows[] = {{"memory_mb", limits->memory_mb},
-                {"pids", limits->pids},
-                {"disk_mb", limits->disk_mb},
-                {"open_files", limits->open_files},
-                {"output_bytes", limits->output_bytes}};
-    json_put_open(json, "limits", '{');
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        json_put_uint(json, rows[i].name, rows[i].value);
-    json_put_double(json, "cpus", limits->cpus);
-    json_close(json, '}');
-}
-
-static void spec_json(struct json *json, const struct spec *spec) {
-    const char *const texts[][2] = {
-        {"user", spec->user},
-        {"thread", spec->thread},
-        {"agent", spec->agent},
-        {"shell", spec->shell},
-        {"network", !spec->network_asked            ? NULL
-                    : spec->network == NETWORK_OPEN ? "open"
-                                                    : "none"},
-    };
+static void link_spec(struct json *json, const struct spec *spec) {
+    const char *network = !spec->network_asked ? NULL : spec->network == NETWORK_OPEN ? "open" : "none";
+    const char *const texts[][2] = {{"user", spec->user},
+                                    {"thread", spec->thread},
+                                    {"agent", spec->agent},
+                                    {"shell", spec->shell},
+                                    {"network", network}};
     json_put_open(json, "spec", '{');
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (texts[i][1])
-            json_put_str(json, texts[i][0], texts[i][1]);
-    json_put_open(json, "env", '[');
-    for (size_t i = 0; i < spec->env_count; i++)
-        json_str(json, spec->env[i]);
-    json_close(json, ']');
-    limits_json(json, &spec->limits);
+        json_put_some(json, texts[i][0], texts[i][1]);
+    json_put_texts(json, "env", spec->env);
+    json_put_open(json, "limits", '{');
+    json_put_uint(json, "memory_mb", spec->limits.memory_mb);
+    json_put_uint(json, "pids", spec->limits.pids);
+    json_put_uint(json, "disk_mb", spec->limits.disk_mb);
+    json_put_uint(json, "open_files", spec->limits.open_files);
+    json_put_uint(json, "output_bytes", spec->limits.output_bytes);
+    json_put_double(json, "cpus", spec->limits.cpus);
+    json_close(json, '}');
     json_close(json, '}');
 }
 
-/* The machine has put a runner at the other end of this socket. */
-static int wire_begin(struct link_peer *peer, int fd, struct wire_reason *reason, struct wire **ret_wire,
-                      struct err *err) {
-    struct wire *wire;
-    int r = wire_new(fd, WIRE_PASS_NOTHING, HELLO_MS, &wire, err);
-    if (r < 0)
-        return err_wrap(err, "machine '%s': the runner did not start", peer->name);
-    wire_set_reason(wire, reason);
-    *ret_wire = wire;
-    return 0;
-}
-
-static int peer_start(void *user, const struct spec *spec, bool fresh, struct wire **ret_wire, struct err *err) {
-    struct link_peer *peer = user;
+static int machine_link_start(void *user, const struct spec *spec, bool fresh, struct wire **ret_wire,
+                              struct err *err) {
+    struct link_session *link = user;
     int pair[2];
     autobuf out;
     struct json json;
-    json_t *answer = NULL;
-    question_open(&json, &out, fresh ? "start" : "discover", spec->id);
+    json_auto_t *answer = NULL;
+    link_question(&json, &out, fresh ? "start" : "discover", spec->id);
     if (fresh)
-        spec_json(&json, spec);
+        link_spec(&json, spec);
     json_close(&json, '}');
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return err_errno(err, errno, "a socket pair");
     autofd ours = pair[0], theirs = pair[1];
     struct wire_reason *reason = wire_reason_new(), *kept = wire_reason_ref(reason);
-    uint32_t number = pump_number(peer->pump);
-    int r = channel_add(peer, number, reason, err);
+    uint32_t number = pump_number(link->pump);
+    int r = link_channel_add(link, number, reason, err);
     if (r < 0)
         wire_reason_unref(reason);
     if (r == 0) {
-        pump_open(peer->pump, number, fd_take(&theirs));
-        r = ask(peer, number, &out, START_MS, &answer, err);
-        if (r == 0)
-            r = wire_begin(peer, fd_take(&ours), kept, ret_wire, err);
+        pump_open(link->pump, number, fd_take(&theirs));
+        r = link_ask(link, number, &out, START_MS, &answer, err);
+        if (r == 0) {
+            r = wire_new(fd_take(&ours), WIRE_PASS_NOTHING, HELLO_MS, ret_wire, err);
+            if (r == 0)
+                wire_set_reason(*ret_wire, kept);
+            else
+                err_wrap(err, "machine '%s': the runner did not start", link->name);
+        }
         if (r < 0)
-            pump_shut(peer->pump, number, "not wanted any more");
+            pump_shut(link->pump, number, "not wanted any more");
     }
     wire_reason_unref(kept);
-    json_decref(answer);
     return r;
 }
 
-static int peer_stop(void *user, const char *id, bool keep_files, struct err *err) {
-    return ask_plain(user, "stop", id, keep_files, STOP_MS, err);
+static int machine_link_stop(void *user, const char *id, bool keep_files, struct err *err) {
+    return link_ask_plain(user, "stop", id, keep_files, STOP_MS, err);
 }
 
-static int peer_pause(void *user, const char *id, bool pause, struct err *err) {
-    return ask_plain(user, pause ? "pause" : "resume", id, -1, PAUSE_MS, err);
+static int machine_link_pause(void *user, const char *id, bool pause, struct err *err) {
+    return link_ask_plain(user, pause ? "pause" : "resume", id, -1, PAUSE_MS, err);
 }
 
-static int peer_usage(void *user, const char *id, struct usage *ret_usage, struct err *err) {
-    struct link_peer *peer = user;
+static int machine_link_usage(void *user, const char *id, struct usage *ret_usage, struct err *err) {
+    struct link_session *link = user;
     struct usage usage = {0};
     autobuf out;
     struct json json;
     json_t *answer = NULL;
-    question_open(&json, &out, "usage", id);
+    link_question(&json, &out, "usage", id);
     json_close(&json, '}');
-    int r = ask(peer, pump_number(peer->pump), &out, USAGE_MS, &answer, err);
+    int r = link_ask(link, pump_number(link->pump), &out, USAGE_MS, &answer, err);
     if (r < 0)
         return r;
     const struct {
@@ -284,96 +242,88 @@ static int peer_usage(void *user, const char *id, struct usage *ret_usage, struc
 /* ---- the connection ---- */
 
 /* Any answer to that number is one: a machine that does not know the question is there. */
-static bool peer_answers(void *user, uint64_t timeout_ms) {
-    struct link_peer *peer = user;
+static bool machine_link_answers(void *user, uint64_t timeout_ms) {
+    struct link_session *link = user;
     struct err ignored;
     autobuf out, answer;
     struct json json;
-    question_open(&json, &out, "ping", NULL);
+    link_question(&json, &out, "ping", NULL);
     json_close(&json, '}');
     buf_init(&answer, ANSWER_BYTES);
-    return pump_ask(peer->pump, pump_number(peer->pump), out.data, out.len, timeout_ms, &answer, &ignored) == 0;
+    return pump_ask(link->pump, pump_number(link->pump), out.data, out.len, timeout_ms, &answer, &ignored) == 0;
 }
 
-static void peer_leave(void *user, const char *why) {
-    struct link_peer *peer = user;
-    pump_leave(peer->pump, why);
+static void machine_link_leave(void *user, const char *why) {
+    struct link_session *link = user;
+    pump_leave(link->pump, why);
 }
 
-static void peer_lost(void *user) {
-    (void)user; /* what is under way waits in the pump */
+static void machine_link_end(void *user, const char *why) {
+    struct link_session *link = user;
+    pthread_mutex_lock(&link->lock);
+    if (!link->ended)
+        snprintf(link->why, sizeof link->why, "%s", why);
+    link->ended = true;
+    for (struct link_channel *channel = link->channels; channel; channel = channel->next)
+        wire_reason_set(channel->reason, link->why);
+    while (link->channels)
+        link_channel_drop_locked(&link->channels);
+    pthread_mutex_unlock(&link->lock);
+    pump_end(link->pump, why);
 }
 
-static void peer_end(void *user, const char *why) {
-    struct link_peer *peer = user;
-    pthread_mutex_lock(&peer->lock);
-    if (!peer->ended)
-        snprintf(peer->why, sizeof peer->why, "%s", why);
-    peer->ended = true;
-    for (struct channel *channel = peer->channels; channel; channel = channel->next)
-        wire_reason_set(channel->reason, peer->why);
-    while (peer->channels)
-        channel_drop_locked(&peer->channels);
-    pthread_mutex_unlock(&peer->lock);
-    pump_end(peer->pump, why);
+static void machine_link_free(void *user) {
+    struct link_session *link = user;
+    while (link->channels)
+        link_channel_drop_locked(&link->channels);
+    pump_free(link->pump);
+    pthread_mutex_destroy(&link->lock);
+    free(link);
 }
 
-static void peer_free(void *user) {
-    struct link_peer *peer = user;
-    while (peer->channels)
-        channel_drop_locked(&peer->channels);
-    pump_free(peer->pump);
-    pthread_mutex_destroy(&peer->lock);
-    free(peer);
+static int machine_link_tick(void *user, struct err *err) {
+    struct link_session *link = user;
+    return link->tick ? link->tick(link->tick_user, err) : 0;
 }
 
-static int peer_tick(void *user, struct err *err) {
-    struct link_peer *peer = user;
-    return peer->tick ? peer->tick(peer->tick_user, err) : 0;
-}
-
-static const struct pump_events peer_events = {.shut = peer_shut, .tick = peer_tick};
+static const struct pump_events machine_link_events = {.shut = machine_link_shut, .tick = machine_link_tick};
 
 void *machine_link_new(const char *name) {
-    struct link_peer *peer = xcalloc(1, sizeof *peer);
-    snprintf(peer->name, sizeof peer->name, "%s", name);
-    pthread_mutex_init(&peer->lock, NULL);
-    peer->pump = pump_new(&peer_events, peer);
-    return peer;
+    struct link_session *link = xcalloc(1, sizeof *link);
+    snprintf(link->name, sizeof link->name, "%s", name);
+    pthread_mutex_init(&link->lock, NULL);
+    link->pump = pump_new(&machine_link_events, link);
+    return link;
 }
 
 uint64_t machine_link_received(void *user) {
-    struct link_peer *peer = user;
-    return pump_received(peer->pump);
+    struct link_session *link = user;
+    return pump_received(link->pump);
 }
 
 const struct machine_ops machine_link_ops = {
-    .start = peer_start,
-    .stop = peer_stop,
-    .usage = peer_usage,
-    .pause = peer_pause,
-    .answers = peer_answers,
-    .leave = peer_leave,
-    .lost = peer_lost,
-    .end = peer_end,
-    .free = peer_free,
+    .start = machine_link_start,
+    .stop = machine_link_stop,
+    .usage = machine_link_usage,
+    .pause = machine_link_pause,
+    .answers = machine_link_answers,
+    .leave = machine_link_leave,
+    .end = machine_link_end,
+    .free = machine_link_free,
 };
-
-/* A broken rule or a lost right ends the session; a broken connection does not. */
-static bool session_lives(int code) {
-    return code == ERR_GONE || code == ERR_TIMEOUT || code == ERR_IO;
-}
 
 int machine_serve_link(struct machine_conn *conn, const struct pump_socket *socket,
                        int (*tick)(void *user, struct err *err), void *tick_user, struct err *err) {
-    struct link_peer *peer = machine_conn_peer(conn), *made = NULL;
-    if (!peer)
-        peer = made = machine_link_new(machine_conn_name(conn));
-    peer->tick = tick;
-    peer->tick_user = tick_user;
+    struct link_session *link = machine_conn_session(conn), *made = NULL;
+    if (!link)
+        link = made = machine_link_new(machine_conn_hello(conn)->name);
+    link->tick = tick;
+    link->tick_user = tick_user;
     int r = machine_conn_begin(conn, &machine_link_ops, made, socket, err);
     if (r == 0)
-        pump_run(peer->pump, socket, machine_conn_received(conn), err);
+        pump_run(link->pump, socket, machine_conn_received(conn), err);
     bool goodbye = socket->closed && socket->closed(socket->user) == 1000; /* it will not come back to this session */
-    return machine_conn_end(conn, session_lives(err->code) && !goodbye, err);
+    /* A broken rule or a lost right ends the session; a broken connection does not. */
+    bool lives = err->code == ERR_GONE || err->code == ERR_TIMEOUT || err->code == ERR_IO;
+    return machine_conn_end(conn, lives && !goodbye, err);
 }

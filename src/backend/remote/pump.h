@@ -1,7 +1,7 @@
-/* Moves bytes between a link's channels and local stream sockets, over one connection after another: the same code on the
- * server (backend/remote/machine_link.c) and on the machine (cli/join/join.c). One thread runs it at a time; the others only put
- * things in. Invariant: nothing here ever waits for one channel while another could move, and a record that was taken
- * is never lost by a broken connection. */
+/* Moves bytes between a link's channels and local stream sockets, over one connection after another: the same code on
+ * the server (backend/remote/machine_link.c) and on the machine (cli/join/join.c). One thread runs it at a time; the
+ * others only put things in. Invariant: nothing here ever waits for one channel while another could move, and a
+ * record that was taken is never lost by a broken connection. */
 #ifndef CUBBY_BACKEND_PUMP_H
 #define CUBBY_BACKEND_PUMP_H
 
@@ -32,14 +32,16 @@ struct websocket;
 struct pump_socket pump_websocket(struct websocket *websocket, int fd, bool text_only);
 
 struct pump_events { /* on the pump's thread; they do not wait */
-    /* Machine: a question. Answered now or later, from any thread, by pump_tell with that number; a channel that goes
+    bool plain;      /* no link: the messages are texts of the caller's (pump_say, text), and one connection is all */
+    /* Machine: a question. Answered now or later, from any thread, by pump_answer with that number; a channel that goes
      * with it is opened before. NULL: this is the server. */
     void (*ask)(void *user, uint32_t number, const void *json, size_t len);
     /* By the other end; all it sent before was delivered, and the socket here closes right after. May be NULL. */
     void (*shut)(void *user, uint32_t channel, const char *why);
-    /* Anything but a link record, as text: for what the door adds. May be NULL: PROTOCOL. */
+    /* A text message that is not a link record. May be NULL: PROTOCOL. */
     int (*text)(void *user, const void *data, size_t len, struct err *err);
-    /* At once and every PUMP_PING_MS while connected; may be NULL. Negative: the connection ends for that reason (a revoked token). */
+    /* At once and every PUMP_PING_MS while connected; may be NULL. Negative: the connection ends for that reason, for
+     * example a revoked token. */
     int (*tick)(void *user, struct err *err);
 };
 
@@ -47,24 +49,27 @@ struct pump_events { /* on the pump's thread; they do not wait */
 #define PUMP_SILENT_MS 30000u /* nothing came for so long: the connection is lost */
 
 struct pump *pump_new(const struct pump_events *events, void *user);
-void pump_free(struct pump *pump); /* nobody runs it; sockets of channels are closed */
-/* Serves on this connection until it ends: the reason is in err, always negative. resume: how many records the other end
- * has of ours (0 for a new session). */
+void pump_free(struct pump *pump); /* no thread runs it; sockets of channels are closed */
+/* Serves on this connection until it ends: the reason is in err, always negative. resume: how many records the other
+ * end has of ours (0 for a new session). */
 int pump_run(struct pump *pump, const struct pump_socket *socket, uint64_t resume, struct err *err);
-uint64_t pump_received(struct pump *pump); /* nobody runs it */
+uint64_t pump_received(struct pump *pump); /* no thread runs it */
 /* From any thread: */
 void pump_leave(struct pump *pump, const char *why); /* pump_run returns GONE with that reason; the session stays */
 /* Bytes of the channel go to and from fd, a stream socket, which is the pump's from now on. Its end is a SHUT. */
 void pump_open(struct pump *pump, uint32_t channel, int fd);
 void pump_shut(struct pump *pump, uint32_t channel, const char *why);
-void pump_tell(struct pump *pump, uint32_t number, const void *json, size_t len);
-/* Server: asks and waits for the answer, appended to out. TIMEOUT; GONE when the session is over. channel: a number that no
- * open channel has; pump_number gives one. */
+void pump_answer(struct pump *pump, uint32_t number, const void *json, size_t len);
+/* Server: asks and waits for the answer, appended to out. TIMEOUT; GONE when the session is over. channel: a number
+ * that no open channel has; pump_number gives one. */
 uint32_t pump_number(struct pump *pump);
 int pump_ask(struct pump *pump, uint32_t number, const void *json, size_t len, uint64_t timeout_ms, struct buf *out,
              struct err *err);
-void pump_end(struct pump *pump,
-              const char *why);     /* the session is over: channels are closed, questions fail with GONE */
+/* A text message for the other end, taken over; waits while too much is queued. GONE after pump_end. */
+int pump_say(struct pump *pump, struct buf *message, struct err *err);
+bool pump_hears(struct pump *pump, uint64_t timeout_ms); /* pings: whether anything comes within that time */
+/* The session is over: channels are closed, questions fail with GONE. */
+void pump_end(struct pump *pump, const char *why);
 bool pump_quiet(struct pump *pump); /* no channel is open and no question waits */
 
 #endif

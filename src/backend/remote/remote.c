@@ -1,31 +1,19 @@
-/* The remote backend: boxes on machines that joined (machine.h). Here is only a note of each: whose machine it is on. Called
- * by the provider through backend_table. Invariant:
+/* The remote backend: boxes on machines that joined (machine.h). Here is only a note of each: its user and machine.
+ * Called by the provider through backend_table. Invariant:
  *
  * 1. A box is on the machine its note names, or nowhere: a machine that is offline is BUSY, never another place.
- * 2. What a machine is to end while it cannot be asked, or while nobody wants to wait for it, is owed: a file in STATE/owed
- *    says so before stop returns, and it is made good before anything else is asked about that box, and when the machine
- *    comes back.
+ * 2. A box that is to be stopped while its machine is offline is owed: a file in STATE/owed records it before stop
+ *    returns. It is settled before anything else is asked about that box, and when the machine comes back.
  *
  * On disk: STATE/boxes/ID/{remote (user, machine), paused}, STATE/owed/ID (user, machine, "files" or "all"). */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "backend/backend.h"
 #include "backend/remote/machine.h"
 #include "backend/trash.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
 #include "base/sync.h"
-#include "base/text.h"
 
 enum {
     NOTE_BYTES = 512,
@@ -36,19 +24,19 @@ enum {
     OWED_DAYS = 90
 };
 
-struct note {
+struct remote_note {
     char user[LIMIT_USER_BYTES + 1], machine[LIMIT_USER_BYTES + 1];
     bool keep_files; /* of what is owed */
 };
 
-struct claim { /* somebody is just making good what is owed for this box */
-    struct claim *next;
+struct remote_claim { /* a thread is sending the pending notices of this box */
+    struct remote_claim *next;
     char id[17];
 };
 
 struct usage_slot {
     char id[17];
-    uint64_t at_ms; /* it was told; 0: never */
+    uint64_t at_ms; /* when it was answered; 0: never */
     bool asked;     /* and has not answered yet */
     bool slow;      /* it did not answer in time when it was last waited for */
     struct usage usage;
@@ -60,27 +48,26 @@ struct backend {
     struct trash *trash;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct claim *claims;
+    struct remote_claim *claims;
     unsigned tasks; /* threads */
     struct usage_slot usages[USAGE_SLOTS];
 };
 
 /* ---- notes ---- */
 
-static int note_write(int dirfd, const char *path, const struct note *note, bool owed, struct err *err) {
-    char text[NOTE_BYTES];
-    snprintf(text, sizeof text, "%s\n%s\n%s", note->user, note->machine,
-             !owed              ? ""
-             : note->keep_files ? "files\n"
-                                : "all\n");
+static int remote_note_write(int dirfd, const char *path, const struct remote_note *note, bool owed, struct err *err) {
+    const char *text = text_make(NOTE_BYTES, "%s\n%s\n%s", note->user, note->machine,
+                                 !owed              ? ""
+                                 : note->keep_files ? "files\n"
+                                                    : "all\n");
     int r = fd_replace_file(dirfd, path, text, strlen(text));
     return r < 0 ? err_errno(err, -r, "noting where box %.40s is", path) : 0;
 }
 
-/* False: there is none that could be read. */
-static bool note_read(int dirfd, const char *path, struct note *ret_note) {
+/* False: no readable note. */
+static bool remote_note_read(int dirfd, const char *path, struct remote_note *ret_note) {
     char text[NOTE_BYTES], how[8] = "";
-    struct note note = {0};
+    struct remote_note note = {0};
     if (fd_read_file(dirfd, path, text, sizeof text) <= 0)
         return false;
     _Static_assert(LIMIT_USER_BYTES == 128, "the widths below");
@@ -91,90 +78,73 @@ static bool note_read(int dirfd, const char *path, struct note *ret_note) {
     return true;
 }
 
-static bool box_note(struct backend *backend, const char *id, struct note *ret_note) {
-    char path[40];
-    snprintf(path, sizeof path, "%.16s/remote", id);
-    return note_read(backend->boxes_fd, path, ret_note);
+static bool remote_box_note(struct backend *backend, const char *id, struct remote_note *ret_note) {
+    return remote_note_read(backend->boxes_fd, text_make(40, "%.16s/remote", id), ret_note);
 }
 
-/* ---- what is owed ---- */
+/* ---- pending notices for offline machines ---- */
 
-static bool claimed_locked(const struct backend *backend, const char *id) {
-    const struct claim *claim = backend->claims;
-    while (claim && strcmp(claim->id, id) != 0)
-        claim = claim->next;
-    return claim;
+static struct remote_claim *remote_claimed_locked(struct backend *backend, const char *id) {
+    return list_find(backend->claims, claim, strcmp(claim->id, id) == 0);
 }
 
-static void claim_begin_locked(struct backend *backend, const char *id) {
-    struct claim *claim = xcalloc(1, sizeof *claim);
+static void remote_claim_begin_locked(struct backend *backend, const char *id) {
+    struct remote_claim *claim = xcalloc(1, sizeof *claim);
     text_id_copy(claim->id, id);
-    claim->next = backend->claims;
-    backend->claims = claim;
+    list_push(backend->claims, claim);
 }
 
-static void claim_end(struct backend *backend, const char *id) {
-    pthread_mutex_lock(&backend->lock);
-    struct claim **at = &backend->claims, *claim;
-    while (strcmp((*at)->id, id) != 0)
-        at = &(*at)->next;
-    claim = *at;
-    *at = claim->next;
-    free(claim);
-    pthread_cond_broadcast(&backend->changed);
-    pthread_mutex_unlock(&backend->lock);
-}
-
-static int owed_pay(struct backend *backend, const char *id, struct err *err) {
-    struct note note;
-    struct machine_peer *peer;
-    if (!note_read(backend->owed_fd, id, &note)) {
+static int remote_owed_pay(struct backend *backend, const char *id, struct err *err) {
+    struct remote_note note;
+    struct machine_session *session;
+    if (!remote_note_read(backend->owed_fd, id, &note)) {
         unlinkat(backend->owed_fd, id, 0);
         return 0;
     }
-    int r = machine_peer_get(backend->env->machines, note.user, note.machine, &peer, err);
+    int r = machine_session_get(backend->env->machines, note.user, note.machine, &session, err);
     if (r < 0)
         return r;
-    r = machine_peer_ops(peer)->stop(machine_peer_of(peer), id, note.keep_files, err);
-    machine_peer_put(peer);
+    r = machine_session_ops(session)->stop(machine_session_connection(session), id, note.keep_files, err);
+    machine_session_put(session);
     if (r == 0 || r == -ERR_NOT_FOUND)
         unlinkat(backend->owed_fd, id, 0);
     return r == -ERR_NOT_FOUND ? 0 : r;
 }
 
 /* Nothing is owed for this box when it returns 0. */
-static int owed_settle(struct backend *backend, const char *id, struct err *err) {
+static int remote_owed_settle(struct backend *backend, const char *id, struct err *err) {
     pthread_mutex_lock(&backend->lock);
-    while (claimed_locked(backend, id))
+    while (remote_claimed_locked(backend, id))
         pthread_cond_wait(&backend->changed, &backend->lock);
     bool owed = faccessat(backend->owed_fd, id, F_OK, 0) == 0;
     if (owed)
-        claim_begin_locked(backend, id);
+        remote_claim_begin_locked(backend, id);
     pthread_mutex_unlock(&backend->lock);
     if (!owed)
         return 0;
-    int r = owed_pay(backend, id, err);
-    claim_end(backend, id);
+    int r = remote_owed_pay(backend, id, err);
+    pthread_mutex_lock(&backend->lock);
+    struct remote_claim *claim = remote_claimed_locked(backend, id);
+    list_remove(backend->claims, claim);
+    free(claim);
+    pthread_cond_broadcast(&backend->changed);
+    pthread_mutex_unlock(&backend->lock);
     return r;
 }
 
-/* Its machine is there again. What is not made good now will be before the box is asked anything. */
-static void owed_settle_machine(void *context, const char *user, const char *name) {
+/* Its machine is back. A failed notice is sent again before the next request about the box. */
+static void remote_owed_settle_machine(void *context, const char *user, const char *name) {
     struct backend *backend = context;
     struct err ignored;
-    struct note note;
-    int fd = openat(backend->owed_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *entry;
-    while (dir && (entry = readdir(dir)))
-        if (text_id(entry->d_name) && note_read(backend->owed_fd, entry->d_name, &note) &&
+    struct remote_note note;
+    autodir *dir = fd_opendir(backend->owed_fd, ".", 0);
+    for (struct dirent *entry; (entry = fd_readdir(dir));)
+        if (text_id(entry->d_name) && remote_note_read(backend->owed_fd, entry->d_name, &note) &&
             strcmp(note.user, user) == 0 && strcmp(note.machine, name) == 0)
-            owed_settle(backend, entry->d_name, &ignored);
-    if (dir)
-        closedir(dir);
+            remote_owed_settle(backend, entry->d_name, &ignored);
 }
 
-/* ---- what nobody waits for ---- */
+/* ---- work in the background ---- */
 
 struct task {
     struct backend *backend;
@@ -182,34 +152,33 @@ struct task {
     void (*run)(struct backend *backend, const char *id);
 };
 
-static void *task_main(void *argument) {
+static void *remote_task_main(void *argument) {
     struct task *task = argument;
     struct backend *backend = task->backend;
     task->run(backend, task->id);
     free(task);
-    pthread_mutex_lock(&backend->lock);
+    autolock(&backend->lock);
     backend->tasks--;
     pthread_cond_broadcast(&backend->changed);
-    pthread_mutex_unlock(&backend->lock);
     return NULL;
 }
 
-static bool task_start_locked(struct backend *backend, const char *id,
-                              void (*run)(struct backend *backend, const char *id)) {
+static bool remote_task_start_locked(struct backend *backend, const char *id,
+                                     void (*run)(struct backend *backend, const char *id)) {
     struct task *task = xcalloc(1, sizeof *task);
     task->backend = backend;
     task->run = run;
     snprintf(task->id, sizeof task->id, "%s", id);
-    bool made = thread_detached(task_main, task, TASK_STACK) == 0;
+    bool made = thread_detached(remote_task_main, task, TASK_STACK) == 0;
     backend->tasks += made;
     if (!made)
         free(task);
     return made;
 }
 
-static void task_pay(struct backend *backend, const char *id) {
+static void remote_task_pay(struct backend *backend, const char *id) {
     struct err ignored; /* else when the machine is back, or before it is asked again */
-    owed_settle(backend, id, &ignored);
+    remote_owed_settle(backend, id, &ignored);
 }
 
 /* ---- opening ---- */
@@ -226,13 +195,12 @@ static int remote_open(const struct backend_env *env, struct backend **ret_backe
     if (boxes < 0 || owed < 0)
         return err_errno(err, errno, "state directory '%s'", env->state_dir);
     struct backend *backend = xcalloc(1, sizeof *backend);
-    char path[4200];
-    snprintf(path, sizeof path, "%s/trash", env->state_dir);
+    const char *path = text_make(4200, "%s/trash", env->state_dir);
     *backend =
         (struct backend){.env = env, .boxes_fd = fd_take(&boxes), .owed_fd = fd_take(&owed), .trash = trash_new(path)};
     pthread_mutex_init(&backend->lock, NULL);
     cond_init(&backend->changed);
-    machines_listen(env->machines, owed_settle_machine, backend);
+    machines_listen(env->machines, remote_owed_settle_machine, backend);
     *ret_backend = backend;
     return 0;
 }
@@ -254,12 +222,12 @@ static void remote_close(struct backend *backend) {
 /* ---- boxes ---- */
 
 static int remote_reach(struct backend *backend, const struct spec *spec, struct err *err) {
-    struct machine_peer *peer;
+    struct machine_session *session;
     if (!spec->machine)
         return err_set(err, ERR_INVALID, "backend remote needs a machine: name one that has joined");
-    int r = machine_peer_get(backend->env->machines, spec->user, spec->machine, &peer, err);
+    int r = machine_session_get(backend->env->machines, spec->user, spec->machine, &session, err);
     if (r == 0)
-        machine_peer_put(peer);
+        machine_session_put(session);
     return r;
 }
 
@@ -275,28 +243,28 @@ static int remote_check(const struct spec *spec, struct err *err) {
 
 static int remote_start(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
                         struct err *err) {
-    struct machine_peer *peer = NULL;
-    struct note note = {0};
+    struct machine_session *session = NULL;
+    struct remote_note note = {0};
     struct err ignored;
     int r = remote_check(spec, err);
     if (r == 0)
         r = remote_reach(backend, spec, err);
     if (r == 0)
-        r = owed_settle(backend, spec->id, err);
+        r = remote_owed_settle(backend, spec->id, err);
     if (r == 0)
-        r = machine_peer_get(backend->env->machines, spec->user, spec->machine, &peer, err);
+        r = machine_session_get(backend->env->machines, spec->user, spec->machine, &session, err);
     if (r < 0)
         return r;
     snprintf(note.user, sizeof note.user, "%s", spec->user);
     snprintf(note.machine, sizeof note.machine, "%s", spec->machine);
     bool fresh = mkdirat(backend->boxes_fd, spec->id, BACKEND_UNFINISHED_MODE) == 0;
     autofd box = openat(backend->boxes_fd, spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    r = box < 0 ? err_errno(err, errno, "the box's directory") : note_write(box, "remote", &note, false, err);
+    r = box < 0 ? err_errno(err, errno, "the box's directory") : remote_note_write(box, "remote", &note, false, err);
     if (r == 0)
         unlinkat(box, "paused", 0);
     if (r == 0)
-        r = machine_peer_ops(peer)->start(machine_peer_of(peer), spec, true, ret_wire, err);
-    machine_peer_put(peer);
+        r = machine_session_ops(session)->start(machine_session_connection(session), spec, true, ret_wire, err);
+    machine_session_put(session);
     if (r == 0) {
         *ret_pidfd = -1;
         wire_set_patience(*ret_wire, machines_grace_ms(backend->env->machines));
@@ -320,19 +288,19 @@ static int remote_unsure(struct backend *backend, const struct spec *spec, int f
 
 static int remote_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
                            struct err *err) {
-    struct machine_peer *peer;
-    struct note note;
-    if (!box_note(backend, id, &note))
-        return err_set(err, ERR_NOT_FOUND, "box %s is on no machine", id);
+    struct machine_session *session;
+    struct remote_note note;
+    if (!remote_box_note(backend, id, &note))
+        return err_set(err, ERR_NOT_FOUND, "box %s is not on a machine", id);
     struct spec spec = {.user = note.user, .machine = note.machine};
     text_id_copy(spec.id, id);
-    int r = owed_settle(backend, id, err);
+    int r = remote_owed_settle(backend, id, err);
     if (r == 0)
-        r = machine_peer_get(backend->env->machines, note.user, note.machine, &peer, err);
+        r = machine_session_get(backend->env->machines, note.user, note.machine, &session, err);
     if (r < 0)
         return remote_unsure(backend, &spec, r, err);
-    r = machine_peer_ops(peer)->start(machine_peer_of(peer), &spec, false, ret_wire, err);
-    machine_peer_put(peer);
+    r = machine_session_ops(session)->start(machine_session_connection(session), &spec, false, ret_wire, err);
+    machine_session_put(session);
     if (r < 0)
         return remote_unsure(backend, &spec, r, err);
     *ret_pidfd = -1;
@@ -341,21 +309,19 @@ static int remote_discover(struct backend *backend, const char *id, struct wire 
 }
 
 static int remote_stop(struct backend *backend, const char *id, bool keep_files, struct err *err) {
-    struct note note, before;
+    struct remote_note note, before;
     int r = 0;
-    if (box_note(backend, id, &note)) {
-        note.keep_files = keep_files && !(note_read(backend->owed_fd, id, &before) && !before.keep_files);
+    if (remote_box_note(backend, id, &note)) {
+        note.keep_files = keep_files && !(remote_note_read(backend->owed_fd, id, &before) && !before.keep_files);
         pthread_mutex_lock(&backend->lock);
-        while (claimed_locked(backend, id))
+        while (remote_claimed_locked(backend, id))
             pthread_cond_wait(&backend->changed, &backend->lock);
-        r = note_write(backend->owed_fd, id, &note, true, err);
+        r = remote_note_write(backend->owed_fd, id, &note, true, err);
         if (r == 0)
-            task_start_locked(backend, id, task_pay);
+            remote_task_start_locked(backend, id, remote_task_pay);
         pthread_mutex_unlock(&backend->lock);
     }
-    char path[40];
-    snprintf(path, sizeof path, "%.16s/paused", id);
-    unlinkat(backend->boxes_fd, path, 0);
+    unlinkat(backend->boxes_fd, text_make(40, "%.16s/paused", id), 0);
     return r < 0 || keep_files ? r : trash_put(backend->trash, backend->boxes_fd, id, err);
 }
 
@@ -363,63 +329,57 @@ static int remote_list(struct backend *backend, void (*each)(void *user, const c
     return backend_list_boxes(backend->boxes_fd, "remote", each, user, err);
 }
 
-/* What is owed to a machine that never came back. */
+/* Notes about machines that never came back. */
 static void remote_clean(struct backend *backend, void (*each)(void *user, const char *what), void *user) {
-    int fd = openat(backend->owed_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *entry;
+    autodir *dir = fd_opendir(backend->owed_fd, ".", 0);
     struct stat status;
     time_t oldest = (time_t)(clock_wall_ms() / 1000) - OWED_DAYS * 86400;
-    while (dir && (entry = readdir(dir)))
+    for (struct dirent *entry; (entry = fd_readdir(dir));)
         if (fstatat(backend->owed_fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
-            status.st_mtime < oldest && unlinkat(backend->owed_fd, entry->d_name, 0) == 0) {
-            char text[80];
-            snprintf(text, sizeof text, "what a machine was to be told of box %.16s", entry->d_name);
-            each(user, text);
-        }
-    if (dir)
-        closedir(dir);
+            status.st_mtime < oldest && unlinkat(backend->owed_fd, entry->d_name, 0) == 0)
+            each(user, text_make(80, "a pending stop of box %.16s on its machine", entry->d_name));
 }
 
-/* ---- looking, standing still ---- */
+/* ---- usage, pause ---- */
 
-static struct usage_slot *usage_slot(struct backend *backend, const char *id) {
+static struct usage_slot *remote_usage_slot(struct backend *backend, const char *id) {
     return &backend->usages[strtoull(id, NULL, 16) % USAGE_SLOTS];
 }
 
-static void usage_ask(struct backend *backend, const char *id) {
-    struct note note;
-    struct machine_peer *peer = NULL;
+static void remote_usage_ask(struct backend *backend, const char *id) {
+    struct remote_note note;
+    struct machine_session *session = NULL;
     struct usage usage = {0};
     struct err ignored;
-    bool told = box_note(backend, id, &note) &&
-                machine_peer_get(backend->env->machines, note.user, note.machine, &peer, &ignored) == 0 &&
-                machine_peer_ops(peer)->usage(machine_peer_of(peer), id, &usage, &ignored) == 0;
-    machine_peer_put(peer);
-    pthread_mutex_lock(&backend->lock);
-    struct usage_slot *slot = usage_slot(backend, id);
+    bool answered =
+        remote_box_note(backend, id, &note) &&
+        machine_session_get(backend->env->machines, note.user, note.machine, &session, &ignored) == 0 &&
+        (!machine_session_ops(session)->usage ||
+         machine_session_ops(session)->usage(machine_session_connection(session), id, &usage, &ignored) == 0);
+    machine_session_put(session);
+    autolock(&backend->lock);
+    struct usage_slot *slot = remote_usage_slot(backend, id);
     if (strcmp(slot->id, id) == 0) { /* else another box has it now */
-        slot->usage = told ? usage : (struct usage){0};
-        slot->at_ms = told ? clock_ms() : 0;
+        slot->usage = answered ? usage : (struct usage){0};
+        slot->at_ms = answered ? clock_ms() : 0;
         slot->asked = false;
-        slot->slow = slot->slow && !told;
+        slot->slow = slot->slow && !answered;
     }
     pthread_cond_broadcast(&backend->changed);
-    pthread_mutex_unlock(&backend->lock);
 }
 
-/* The answer is waited for a moment, and where it did not come so soon the last time, not at all: whoever lists many boxes
- * does not wait for a machine that says nothing. */
+/* Waits a moment for the answer, or not at all where it was late the last time: listing many boxes must not wait for a
+ * silent machine. */
 static int remote_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
     (void)err;
-    pthread_mutex_lock(&backend->lock);
-    struct usage_slot *slot = usage_slot(backend, id);
+    autolock(&backend->lock);
+    struct usage_slot *slot = remote_usage_slot(backend, id);
     if (strcmp(slot->id, id) != 0) {
         *slot = (struct usage_slot){0};
         snprintf(slot->id, sizeof slot->id, "%s", id);
     }
     if (!slot->asked && (!slot->at_ms || clock_ms() >= slot->at_ms + USAGE_AGE_MS))
-        slot->asked = task_start_locked(backend, id, usage_ask);
+        slot->asked = remote_task_start_locked(backend, id, remote_usage_ask);
     uint64_t end_ms = clock_ms() + USAGE_WAIT_MS;
     bool waits = !slot->slow;
     while (waits && slot->asked && strcmp(slot->id, id) == 0)
@@ -429,30 +389,28 @@ static int remote_usage(struct backend *backend, const char *id, struct usage *r
     if (mine && waits)
         slot->slow = slot->asked;
     *ret_usage = mine ? slot->usage : (struct usage){0};
-    pthread_mutex_unlock(&backend->lock);
     return 0;
 }
 
-/* The note is there before it stands still, and goes when it surely does not. */
+/* The note is written before the box is paused, and removed once it is surely running. */
 static int remote_pause(struct backend *backend, const char *id, bool pause, struct err *err) {
-    struct note note;
-    struct machine_peer *peer;
-    char path[40];
-    if (!box_note(backend, id, &note))
-        return err_set(err, ERR_NOT_FOUND, "box %s is on no machine", id);
-    int r = machine_peer_get(backend->env->machines, note.user, note.machine, &peer, err);
+    struct remote_note note;
+    struct machine_session *session;
+    if (!remote_box_note(backend, id, &note))
+        return err_set(err, ERR_NOT_FOUND, "box %s is not on a machine", id);
+    int r = machine_session_get(backend->env->machines, note.user, note.machine, &session, err);
     if (r < 0)
         return r;
-    snprintf(path, sizeof path, "%.16s/paused", id);
+    const char *path = text_make(40, "%.16s/paused", id);
     autofd mark = pause ? openat(backend->boxes_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (pause && mark < 0)
-        r = err_errno(err, errno, "noting that box %s stands still", id);
-    else if (!machine_peer_ops(peer)->pause)
+        r = err_errno(err, errno, "noting that box %s is paused", id);
+    else if (!machine_session_ops(session)->pause)
         r = err_set(err, ERR_UNSUPPORTED, "machine '%s' cannot pause a box", note.machine);
     else
-        r = machine_peer_ops(peer)->pause(machine_peer_of(peer), id, pause, err);
-    machine_peer_put(peer);
-    if (!pause && r == -ERR_NOT_FOUND) /* its machine was started anew: nothing stands still there */
+        r = machine_session_ops(session)->pause(machine_session_connection(session), id, pause, err);
+    machine_session_put(session);
+    if (!pause && r == -ERR_NOT_FOUND) /* its machine was started again: nothing is paused there */
         r = 0;
     bool unsure = r == -ERR_TIMEOUT || r == -ERR_GONE || r == -ERR_BUSY;
     if (pause ? r < 0 && !unsure : r == 0)
@@ -461,9 +419,7 @@ static int remote_pause(struct backend *backend, const char *id, bool pause, str
 }
 
 static bool remote_paused(struct backend *backend, const char *id) {
-    char path[40];
-    snprintf(path, sizeof path, "%.16s/paused", id);
-    return faccessat(backend->boxes_fd, path, F_OK, 0) == 0;
+    return faccessat(backend->boxes_fd, text_make(40, "%.16s/paused", id), F_OK, 0) == 0;
 }
 
 static bool remote_show(struct backend *backend, const struct spec *spec, struct arena *arena,
@@ -475,13 +431,10 @@ static bool remote_show(struct backend *backend, const struct spec *spec, struct
 
 static void remote_info(const struct backend_env *env, struct backend *backend, struct json *json) {
     static const char *const can[] = {"the user's own directory", "limits and pause where the machine has them",
-                                      "calls that survive a lost connection", "adoption after a restart"};
+                                      "calls that survive a lost connection", "adoption after a restart", NULL};
     (void)env;
     json_put_bool(json, "available", backend != NULL);
-    json_put_open(json, "can", '[');
-    for (size_t i = 0; backend && i < sizeof can / sizeof *can; i++)
-        json_str(json, can[i]);
-    json_close(json, ']');
+    json_put_texts(json, "can", backend ? can : NULL);
     json_put_open(json, "missing", '[');
     json_open(json, '{');
     json_put_str(json, "what", "snapshots, mounts, templates");

@@ -1,75 +1,89 @@
-/* Interpreters: sessions, code, and what drivers and we say to each other: head of python.py.
- *
- * 1. A line is one INPUT call, and one frame: lines of several requests never mix.
- * 2. A call that waits reads the process's ring from where it was before it asked, and acknowledges each piece: so a ring
- *    cannot run away from it.
- * 3. What a driver writes is the box's word: bounded, parsed with limits, and only ever shown to the box's own clients. */
+/* Interpreters: sessions, and code in them. Called by dialects. Invariant: nothing of a session is kept here; the
+ * arguments of its process say what it is. */
 #include "box/interpreter/interpreter.h"
 
-#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/clock.h"
-#include "base/headtail.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "box/interpreter/talk.h"
 
 #define UNNAMED_MARK "auto-"
 enum {
-    PIECE_BYTES = 45000,    /* of a request; as base64 it fits a frame */
-    LINE_BYTES = 256 << 10, /* of a driver: its pieces are half of it */
-    ANSWER_BYTES = 9 << 20, /* whole: the drivers' own limit, and a little */
-    READ_BYTES = 256 << 10, /* of the ring at once */
-    TURN_MS = 600000,       /* until its turn came */
-    GRACE_MS = 3000,        /* beyond its own time, until it is killed; between two pieces of its answer */
+    TURN_MS = 600000, /* until its turn came */
     LOOK_MS = 1000,
     QUIT_MS = 300,
-    ID_BYTES = 16,
-    ARGUMENT_BYTES = 100000, /* the kernel takes 128 KiB as one argument */
+    END_MS = 5000,
+    TRIES = 3, /* of code whose session ends before its turn comes */
     ABOUT_MS = 30000,
     ABOUT_BYTES = 4 << 20,
-    TRACE_LINES = 50, /* of a program's uncaught error */
-};
-enum outcome {
-    ANSWERED,
-    DIED,  /* and the session with it: the code ended it, or memory did */
-    STUCK, /* it could not be interrupted, and was killed */
 };
 
 bool interpreter_name_ok(const char *name) {
     return text_name(name, INTERPRETER_NAME_BYTES);
 }
 
-static int interpreter_missing(const struct language *language, const char *program, struct err *err) {
+int interpreter_missing(const struct language *language, const char *program, struct err *err) {
     return err_set(err, ERR_UNSUPPORTED,
                    "%s is not installed in this box: put '%s' into its template or image (Debian: package %s)",
                    language->title, program, language->package);
 }
 
-static int random_name(char *out, struct err *err) { /* 2 * ID_BYTES + 1 */
-    uint8_t random[ID_BYTES];
+int interpreter_random_name(char *out, struct err *err) {
+    uint8_t random[TALK_ID_BYTES];
     if (getrandom(random, sizeof random, 0) != sizeof random)
         return err_set(err, ERR_INTERNAL, "no random bytes");
     text_hex(out, random, sizeof random);
     return 0;
 }
 
+int interpreter_new_name(const char *prefix, char ret_name[INTERPRETER_NAME_BYTES + 1], struct err *err) {
+    char random[2 * TALK_ID_BYTES + 1];
+    int failed = interpreter_random_name(random, err);
+    if (!failed)
+        snprintf(ret_name, INTERPRETER_NAME_BYTES + 1, "%.16s%s", prefix, random);
+    return failed;
+}
+
 /* ---- sessions ---- */
 
-struct session_walk {
+struct interpreter_session_walk {
     const struct language *language;
     struct interpreter_sessions *found;
 };
 
-/* "python3 -u -X cubby=python:NAME -c ...", "node --title=cubby=node:NAME -e ..." */
-static void session_process(void *user, const struct process *process) {
-    struct session_walk *walk = user;
+/* A path as a part of an argument that is taken apart at spaces again: "/a%20b". False: it does not fit. */
+static bool interpreter_cwd_encode(const char *cwd, char out[INTERPRETER_CWD_BYTES + 1]) {
+    size_t n = 0;
+    for (; *cwd; cwd++) {
+        bool plain = (unsigned char)*cwd > ' ' && (unsigned char)*cwd < 0x7f && *cwd != '%';
+        if (n + (plain ? 1 : 3) > INTERPRETER_CWD_BYTES)
+            return false;
+        n += (size_t)snprintf(out + n, INTERPRETER_CWD_BYTES + 1 - n, plain ? "%c" : "%%%02x", (unsigned char)*cwd);
+    }
+    out[n] = 0;
+    return true;
+}
+
+static void interpreter_cwd_decode(const char *text, size_t len, char out[INTERPRETER_CWD_BYTES + 1]) {
+    for (size_t i = 0; i < len; i++) {
+        unsigned byte = (unsigned char)text[i];
+        if (byte == '%' && i + 2 < len && sscanf(text + i + 1, "%2x", &byte) == 1)
+            i += 2;
+        *out++ = (char)byte;
+    }
+    *out = 0;
+}
+
+/* "python3 -u -X cubby=python:NAME/CWD -c ...", "node --title=cubby=node:NAME/CWD -e ..." */
+static void interpreter_session_process(void *user, const struct process *process) {
+    struct interpreter_session_walk *walk = user;
     const char *mark = walk->language->mark, *at = strstr(process->command, mark),
                *space = strchr(process->command, ' ');
     struct interpreter_session *session = &walk->found->items[walk->found->count];
@@ -77,8 +91,8 @@ static void session_process(void *user, const struct process *process) {
         !space || at - process->command > 64 || space - process->command >= (ptrdiff_t)sizeof session->program)
         return;
     at += strlen(mark);
-    size_t len = strcspn(at, " ");
-    if (!at[len] || !len || len > INTERPRETER_NAME_BYTES)
+    size_t len = strcspn(at, " /"), cwd = strcspn(at + len, " ");
+    if (!at[len] || !at[len + cwd] || !len || len > INTERPRETER_NAME_BYTES || cwd > INTERPRETER_CWD_BYTES)
         return;
     *session = (struct interpreter_session){.pid = process->pid,
                                             .created_ms = process->started_ms,
@@ -86,14 +100,17 @@ static void session_process(void *user, const struct process *process) {
                                             .unnamed = !strncmp(at, UNNAMED_MARK, strlen(UNNAMED_MARK))};
     memcpy(session->name, at, len);
     memcpy(session->program, process->command, (size_t)(space - process->command));
+    interpreter_cwd_decode(at + len, cwd, session->cwd);
     walk->found->count++;
 }
 
 int interpreter_sessions(struct box *box, const struct language *language, struct interpreter_sessions *ret_sessions,
                          struct err *err) {
-    struct session_walk walk = {.language = language, .found = ret_sessions};
+    struct interpreter_session_walk walk = {.language = language, .found = ret_sessions};
     ret_sessions->count = 0;
-    return box_processes(box, 0, session_process, &walk, err);
+    if (language->shell)
+        return interpreter_shell_sessions(box, ret_sessions, err);
+    return box_processes(box, 0, interpreter_session_process, &walk, err);
 }
 
 int interpreter_find(struct box *box, const struct language *language, const char *name,
@@ -108,14 +125,14 @@ int interpreter_find(struct box *box, const struct language *language, const cha
     return failed ? failed : err_set(err, ERR_NOT_FOUND, "Session not found");
 }
 
-static int session_say(struct box *box, const struct interpreter_session *session, const char *line, size_t len,
-                       struct err *err) {
+int interpreter_session_say(struct box *box, const struct interpreter_session *session, const char *line, size_t len,
+                            struct err *err) {
     struct view view = view_of(line, len);
     return box_input(box, session->pid, false, box_read_view, &view, -1, err);
 }
 
-/* One that nobody named makes room, the oldest first, unless something runs in it: only its driver knows. */
-static int session_room(struct box *box, const struct language *language, struct err *err) {
+/* The oldest unnamed one is ended, unless something runs in it: only its driver knows. */
+static int interpreter_session_room(struct box *box, const struct language *language, struct err *err) {
     struct interpreter_sessions all;
     int failed = interpreter_sessions(box, language, &all, err);
     if (failed || all.count < LIMIT_INTERPRETER_SESSIONS)
@@ -125,7 +142,7 @@ static int session_room(struct box *box, const struct language *language, struct
         const uint64_t most[2] = {UINT64_MAX, UINT64_MAX};
         bool running = false;
         if (all.items[i].unnamed &&
-            (session_say(box, &all.items[i], "quit - -\n", 9, &ignored) < 0 ||
+            (interpreter_session_say(box, &all.items[i], "quit - -\n", 9, &ignored) < 0 ||
              box_output_wait(box, all.items[i].pid, most, QUIT_MS, -1, &running, &ignored) < 0 || !running))
             return 0;
     }
@@ -134,12 +151,14 @@ static int session_room(struct box *box, const struct language *language, struct
                    LIMIT_INTERPRETER_SESSIONS, language->title);
 }
 
-static int session_start(struct box *box, const struct language *language, const char *cwd, uint64_t idle_s,
-                         struct interpreter_session *session, struct err *err) {
-    char mark[160], idle[24];
+static int interpreter_session_start(struct box *box, const struct language *language, const char *cwd, uint64_t idle_s,
+                                     struct interpreter_session *session, struct err *err) {
+    char mark[160 + INTERPRETER_CWD_BYTES], idle[24], path[INTERPRETER_CWD_BYTES + 1];
     const char *argv[8] = {session->program};
     size_t n = 1;
-    snprintf(mark, sizeof mark, "%s%s%s", language->mark_flag, language->mark, session->name);
+    bool named = cwd && *cwd == '/' && interpreter_cwd_encode(cwd, path);
+    snprintf(mark, sizeof mark, "%s%s%s%s", language->mark_flag, language->mark, session->name, named ? path : "");
+    snprintf(session->cwd, sizeof session->cwd, "%s", named ? cwd : "");
     snprintf(idle, sizeof idle, "%llu", (unsigned long long)idle_s);
     for (const char *const *flag = language->flags; *flag; flag++)
         argv[n++] = *flag;
@@ -153,8 +172,8 @@ static int session_start(struct box *box, const struct language *language, const
 }
 
 /* Two that begin at once: the older stays, for every daemon the same. */
-static int session_settle(struct box *box, const struct language *language, struct interpreter_session *session,
-                          bool *ret_created, struct err *err) {
+static int interpreter_session_settle(struct box *box, const struct language *language,
+                                      struct interpreter_session *session, bool *ret_created, struct err *err) {
     struct interpreter_session first;
     int failed = interpreter_find(box, language, session->name, &first, err);
     *ret_created = failed == -ERR_NOT_FOUND || (!failed && first.pid == session->pid);
@@ -169,24 +188,27 @@ static int session_settle(struct box *box, const struct language *language, stru
 int interpreter_open(struct box *box, const struct language *language, const struct interpreter_open *open,
                      struct interpreter_session *ret_session, bool *ret_created, struct err *err) {
     struct interpreter_session session = {.unnamed = !open->name};
-    char random[2 * ID_BYTES + 1];
+    char random[2 * TALK_ID_BYTES + 1];
     uint64_t idle_s = open->name ? INTERPRETER_IDLE_S : INTERPRETER_UNNAMED_IDLE_S;
     *ret_created = false;
+    if (language->shell)
+        return interpreter_shell_open(box, open, ret_session, ret_created, err);
     int failed = open->name ? interpreter_find(box, language, open->name, ret_session, err) : -ERR_NOT_FOUND;
     if (failed != -ERR_NOT_FOUND)
         return failed;
-    failed = random_name(random, err);
+    failed = interpreter_random_name(random, err);
     if (open->name)
         snprintf(session.name, sizeof session.name, "%s", open->name);
     else
         snprintf(session.name, sizeof session.name, UNNAMED_MARK "%s", random);
     snprintf(session.program, sizeof session.program, "%s", open->program ? open->program : language->program);
     if (!failed)
-        failed = session_room(box, language, err);
+        failed = interpreter_session_room(box, language, err);
     if (!failed)
-        failed = session_start(box, language, open->cwd, open->idle_s ? open->idle_s : idle_s, &session, err);
+        failed =
+            interpreter_session_start(box, language, open->cwd, open->idle_s ? open->idle_s : idle_s, &session, err);
     if (!failed && open->name)
-        failed = session_settle(box, language, &session, ret_created, err);
+        failed = interpreter_session_settle(box, language, &session, ret_created, err);
     else
         *ret_created = true;
     if (!failed)
@@ -196,311 +218,20 @@ int interpreter_open(struct box *box, const struct language *language, const str
 
 void interpreter_end(struct box *box, const struct interpreter_session *session) {
     struct err ignored;
-    box_signal_tree(box, session->pid, SIGKILL, &ignored);
-}
-
-/* ---- talk ---- */
-
-struct talk {
-    const struct interpreter_caller *caller;
-    struct box *box;
-    const struct interpreter_session *session;
-    char id[2 * ID_BYTES + 1];
-    uint64_t offset, deadline_ms, own_ms; /* own_ms: what it has from when it begins */
-    struct buf line, answer;
-    bool skipping; /* the rest of a line that is too long */
-    bool done;
-};
-
-/* A failure does not matter: the process is gone then. */
-static void talk_tell(struct talk *talk, const char *word) {
-    struct err ignored;
-    char line[64];
-    int n = snprintf(line, sizeof line, "%s %s\n", word, talk->id);
-    session_say(talk->box, talk->session, line, (size_t)n, &ignored);
-}
-
-static int talk_send(struct talk *talk, const char *last, const struct buf *body, struct err *err) {
-    int failed = 0;
-    for (size_t at = 0; !failed && at < body->len; at += PIECE_BYTES) {
-        size_t left = body->len - at, n = left < PIECE_BYTES ? left : PIECE_BYTES;
-        autobuf line = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-        buf_printf(&line, "%s %s ", n < left ? "part" : last, talk->id);
-        text_base64(&line, body->data + at, n);
-        buf_byte(&line, '\n');
-        failed = session_say(talk->box, talk->session, (const char *)line.data, line.len, err);
-    }
-    return failed;
-}
-
-static bool talk_word(const struct talk *talk, const char *word, size_t *ret_len) {
-    char begin[64];
-    size_t len = (size_t)snprintf(begin, sizeof begin, "%s %s", word, talk->id);
-    *ret_len = len + 1;
-    return talk->line.len >= len && !memcmp(talk->line.data, begin, len) &&
-           (talk->line.len == len || talk->line.data[len] == ' ');
-}
-
-/* Lines that are not for us are for others who wait, or a program's. */
-static int talk_line(struct talk *talk, struct err *err) {
-    size_t len;
-    if (talk_word(talk, "begin", &len)) {
-        talk->deadline_ms = clock_ms() + talk->own_ms + GRACE_MS;
-        return 0;
-    }
-    talk->done = talk_word(talk, "done", &len);
-    if ((!talk->done && !talk_word(talk, "part", &len)) || len > talk->line.len)
-        return 0;
-    size_t before = talk->answer.cap;
-    buf_put(&talk->answer, talk->line.data + len, talk->line.len - len);
-    if (talk->answer.failed)
-        return err_set(err, ERR_PROTOCOL, "the session's answer is larger than %d bytes", ANSWER_BYTES);
-    talk_tell(talk, "next");
-    if (clock_ms() + GRACE_MS > talk->deadline_ms)
-        talk->deadline_ms = clock_ms() + GRACE_MS;
-    return talk->caller->hold(talk->caller->user, talk->answer.cap - before, err);
-}
-
-static int talk_take(struct talk *talk, const uint8_t *data, size_t len, struct err *err) {
-    while (len && !talk->done) {
-        const uint8_t *end = memchr(data, '\n', len);
-        size_t n = end ? (size_t)(end - data) : len;
-        if (talk->line.len + n > LINE_BYTES)
-            talk->skipping = true;
-        else
-            buf_put(&talk->line, data, n);
-        data += n + (end != NULL);
-        len -= n + (end != NULL);
-        if (!end)
-            return 0;
-        int failed = talk->skipping ? 0 : talk_line(talk, err);
-        buf_clear(&talk->line);
-        talk->skipping = false;
-        if (failed)
-            return failed;
-    }
-    return 0;
-}
-
-/* enum outcome, or negative. */
-static int talk_listen(struct talk *talk, struct err *err) {
-    while (!talk->done) {
-        uint64_t now = clock_ms();
-        struct output_slice slice;
-        if (now >= talk->deadline_ms)
-            return STUCK;
-        autobuf out = buf_max(READ_BYTES);
-        int failed = box_output(talk->box, talk->session->pid, STREAM_STDOUT, talk->offset, talk->deadline_ms - now,
-                                talk->caller->watch, &out, &slice, err);
-        if (failed == -ERR_NOT_FOUND)
-            return DIED;
-        if (failed)
-            return failed;
-        if (slice.first > talk->offset)
-            return err_set(err, ERR_IO, "what the session answered was lost: its programs print too much beside it");
-        talk->offset = slice.next;
-        failed = talk_take(talk, out.data, out.len, err);
-        if (failed)
-            return failed;
-        if (!talk->done && !out.len && !slice.running)
-            return DIED;
-    }
-    return ANSWERED;
-}
-
-/* Says the word with the body and hears the answer: enum outcome, or negative. For talk_done either way. */
-static int talk_ask(struct talk *talk, const char *word, const struct buf *body, uint64_t wait_ms, uint64_t own_ms,
-                    struct err *err) {
-    talk->offset = talk->session->printed;
-    talk->deadline_ms = clock_ms() + wait_ms;
-    talk->own_ms = own_ms;
-    talk->line = buf_max(LINE_BYTES);
-    talk->answer = buf_max(ANSWER_BYTES);
-    int outcome = random_name(talk->id, err);
-    if (!outcome)
-        outcome = talk_send(talk, word, body, err);
-    if (outcome == -ERR_GONE || outcome == -ERR_NOT_FOUND)
-        return DIED;
-    return outcome ? outcome : talk_listen(talk, err);
-}
-
-static void talk_done(struct talk *talk) {
-    buf_done(&talk->line);
-    buf_done(&talk->answer);
-}
-
-static int talk_parse(struct talk *talk, json_t **ret_value, struct err *err) {
-    const char *data = (const char *)talk->answer.data;
-    json_error_t why = {.text = "it is too large"};
-    json_t *value = NULL;
-    if (json_measure(data, talk->answer.len, LIMIT_JSON_DEPTH, LIMIT_JSON_VALUES) == JSON_FITS)
-        value = json_loadb(data, talk->answer.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
-    if (json_is_object(value)) {
-        *ret_value = value;
-        return 0;
-    }
-    json_decref(value);
-    return err_set(err, ERR_PROTOCOL, "the session's answer cannot be read: %.200s",
-                   value ? "it is not an object" : why.text);
-}
-
-/* ---- results ---- */
-
-void interpreter_result_done(struct interpreter_result *result) {
-    json_decref(result->answer);
-    buf_done(&result->texts[0]);
-    buf_done(&result->texts[1]);
-    arena_done(&result->arena);
-}
-
-static const char *json_text(const json_t *object, const char *name, size_t *ret_len) {
-    const json_t *value = json_object_get(object, name);
-    *ret_len = json_string_length(value);
-    return json_string_value(value);
-}
-
-static void output_mimes(struct arena *arena, json_t *data, struct interpreter_output *output) {
-    struct interpreter_mime *mime = arena_alloc(arena, (json_object_size(data) + 1) * sizeof *mime);
-    const char *type;
-    json_t *value;
-    output->mimes = mime;
-    json_object_foreach(data, type, value) {
-        char *json = json_is_string(value) ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-        size_t len = json ? strlen(json) : json_string_length(value);
-        *mime++ = (struct interpreter_mime){.type = type,
-                                            .text = json ? arena_copy(arena, json, len) : json_string_value(value),
-                                            .len = len,
-                                            .json = json};
-        free(json);
-    }
-    output->count = (size_t)(mime - output->mimes);
-}
-
-static void output_traceback(struct arena *arena, json_t *lines, struct interpreter_output *output) {
-    const char **out = arena_alloc(arena, (json_array_size(lines) + 1) * sizeof *out);
-    size_t i;
-    json_t *line;
-    output->traceback = out;
-    json_array_foreach(lines, i, line) {
-        if (json_is_string(line))
-            *out++ = json_string_value(line);
-    }
-}
-
-/* False: it is not the output of a notebook. */
-static bool output_take(struct interpreter_result *result, json_t *value, struct interpreter_output *output) {
-    static const char *const kinds[] = {"stream", "display_data", "execute_result", "error"};
-    size_t len, kind = 0;
-    const char *type = json_text(value, "output_type", &len), *name = json_text(value, "name", &len);
-    while (kind < 4 && (!type || strcmp(type, kinds[kind]) != 0))
-        kind++;
-    *output = (struct interpreter_output){.kind = (enum interpreter_kind)kind};
-    switch (kind) {
-    case OUTPUT_STREAM:
-        output->text = json_text(value, "text", &output->len);
-        output->is_stderr = name && !strcmp(name, "stderr");
-        if (output->text)
-            buf_put(&result->texts[output->is_stderr], output->text, output->len);
-        return output->text;
-    case OUTPUT_DISPLAY:
-    case OUTPUT_RESULT:
-        output->numbered = json_is_integer(json_object_get(value, "execution_count"));
-        output_mimes(&result->arena, json_object_get(value, "data"), output);
-        return true;
-    case OUTPUT_FAILURE:
-        output->name = json_text(value, "ename", &len);
-        output->text = json_text(value, "evalue", &output->len);
-        output_traceback(&result->arena, json_object_get(value, "traceback"), output);
-        return output->name && output->text;
-    default:
-        return false;
-    }
-}
-
-static void output_failure(struct interpreter_result *result, struct interpreter_output *output, const char *name,
-                           const char *text) {
-    const char **traceback = arena_alloc(&result->arena, 2 * sizeof *traceback);
-    *traceback = arena_printf(&result->arena, "%s: %s", name, text);
-    *output = (struct interpreter_output){
-        .kind = OUTPUT_FAILURE, .name = name, .text = text, .len = strlen(text), .traceback = traceback};
-}
-
-struct died {
-    struct arena *arena;
-    const char *how;
-};
-
-static void died_each(void *user, const struct process *process) {
-    struct died *died = user;
-    const struct exec_result *result = &process->result;
-    died->how = result->oom_killed ? "the box ran out of memory"
-                                   : arena_printf(died->arena, "%s %d", result->exited ? "exit code" : "signal",
-                                                  result->exited ? result->exit_code : result->signal);
-}
-
-/* What became of the code: what the driver answered, or why it did not. */
-static int result_take(struct talk *talk, enum outcome outcome, uint64_t timeout_s, struct interpreter_result *result,
-                       struct err *err) {
-    json_t *answer = NULL, *value;
-    int failed = outcome == ANSWERED ? talk_parse(talk, &answer, err) : 0;
-    if (failed)
-        return failed;
-    const char *status = json_string_value(json_object_get(answer, "status"));
-    json_t *outputs = json_object_get(answer, "outputs"), *number = json_object_get(answer, "execution_count");
-    size_t i;
-    *result = (struct interpreter_result){.status = CODE_FAILED,
-                                          .answer = answer,
-                                          .numbered = json_is_integer(number),
-                                          .number = json_integer_value(number),
-                                          .texts = {buf_max(2 * ANSWER_BYTES), buf_max(2 * ANSWER_BYTES)}};
-    struct interpreter_output *out = arena_alloc(&result->arena, (json_array_size(outputs) + 1) * sizeof *out);
-    result->outputs = out;
-    json_array_foreach(outputs, i, value) {
-        out += output_take(result, value, out);
-    }
-    if (status && strcmp(status, "error") != 0)
-        result->status = !strcmp(status, "ok") ? CODE_OK : !strcmp(status, "timeout") ? CODE_TIMEOUT : CODE_FAILED;
-    if (outcome == DIED) {
-        struct died died = {.arena = &result->arena, .how = "it is gone"};
-        struct err ignored;
-        box_processes(talk->box, talk->session->pid, died_each, &died, &ignored);
-        output_failure(result, out++, "DeadKernelError",
-                       arena_printf(&result->arena, "the session ended while the code ran: %s", died.how));
-    } else if (outcome == STUCK) {
-        interpreter_end(talk->box, talk->session);
-        output_failure(
-            result, out++, "TimeoutError",
-            arena_printf(&result->arena,
-                         "the code did not end within %llu seconds nor when it was interrupted: its session was ended",
-                         (unsigned long long)timeout_s));
-        result->status = CODE_TIMEOUT;
-    }
-    result->count = (size_t)(out - result->outputs);
-    return 0;
-}
-
-/* ---- code in a session ---- */
-
-static int session_run(struct box *box, const struct interpreter_session *session, const struct interpreter_run *run,
-                       bool created, const struct interpreter_caller *caller, struct interpreter_result *ret_result,
-                       struct err *err) {
-    struct talk talk = {.box = box, .session = session, .caller = caller};
-    struct json json;
-    autobuf body = buf_max(6 * LIMIT_JSON_BYTES);
-    json_init(&json, &body);
-    json_open(&json, '{');
-    json_put_strn(&json, "code", run->code, run->len);
-    json_put_uint(&json, "timeout", run->timeout_s);
-    if (run->cwd && !created)
-        json_put_str(&json, "cwd", run->cwd);
-    json_close(&json, '}');
-    int outcome = talk_ask(&talk, "run", &body, TURN_MS, run->timeout_s * 1000, err);
-    if (outcome < 0)
-        talk_tell(&talk, "stop");
+    if (session->shell)
+        interpreter_shell_end(box, session);
     else
-        outcome = result_take(&talk, (enum outcome)outcome, run->timeout_s, ret_result, err);
-    talk_done(&talk);
-    return outcome;
+        box_signal_tree(box, session->pid, SIGKILL, &ignored);
+}
+
+int interpreter_end_wait(struct box *box, const struct interpreter_session *session, struct err *err) {
+    const uint64_t most[2] = {UINT64_MAX, UINT64_MAX};
+    bool running = false;
+    interpreter_end(box, session);
+    int failed = session->shell ? 0 : box_output_wait(box, session->pid, most, END_MS, -1, &running, err);
+    if (failed && failed != -ERR_NOT_FOUND)
+        return failed;
+    return running ? err_set(err, ERR_TIMEOUT, "the session hangs in the kernel and does not end") : 0;
 }
 
 int interpreter_look(struct box *box, const struct interpreter_session *session, const char *cwd, uint64_t idle_s,
@@ -515,14 +246,14 @@ int interpreter_look(struct box *box, const struct interpreter_session *session,
     json_put_str(&json, "cwd", cwd);
     json_put_uint(&json, "idle", idle_s);
     json_close(&json, '}');
-    int outcome = talk_ask(&talk, "look", &body, LOOK_MS, 0, err);
+    int outcome = interpreter_talk_ask(&talk, "look", &body, LOOK_MS, 0, err);
     if (outcome == STUCK)
         outcome = err_set(err, ERR_TIMEOUT, "the session is busy");
     else if (outcome == DIED)
         outcome = err_set(err, ERR_NOT_FOUND, "Session not found");
     if (!outcome)
-        outcome = talk_parse(&talk, &facts, err);
-    talk_done(&talk);
+        outcome = interpreter_talk_parse(&talk, &facts, err);
+    interpreter_talk_done(&talk);
     if (outcome)
         return outcome;
     const char *at = json_string_value(json_object_get(facts, "cwd"));
@@ -536,123 +267,77 @@ int interpreter_look(struct box *box, const struct interpreter_session *session,
     return 0;
 }
 
-/* ---- programs ---- */
-
-struct program_output {
-    struct headtail streams[2];
-    const struct interpreter_caller *caller;
-    struct err *err;
-};
-
-static int program_put(void *user, int stream, const uint8_t *data, size_t len) {
-    struct program_output *output = user;
-    struct headtail *headtail = &output->streams[stream == STREAM_STDERR];
-    size_t before = headtail->head.len + headtail->tail.len;
-    headtail_put(headtail, data, len);
-    return output->caller->hold(output->caller->user, 3 * (headtail->head.len + headtail->tail.len - before),
-                                output->err);
+/* What a driver is asked. */
+static void interpreter_request(const struct interpreter_run *run, bool created, struct buf *body) {
+    struct json json;
+    json_init(&json, body);
+    json_open(&json, '{');
+    json_put_strn(&json, "code", run->code, run->len);
+    json_put_uint(&json, "timeout", run->timeout_s);
+    if (run->cwd && !created)
+        json_put_str(&json, "cwd", run->cwd);
+    if (run->sink)
+        json_put_bool(&json, "live", true);
+    if (run->typed)
+        json_put_bool(&json, "typed", true);
+    if (run->env) {
+        json_put_open(&json, "env", '{');
+        for (const char *const *row = run->env; *row; row++) {
+            size_t len = strcspn(*row, "=");
+            json_keyn(&json, *row, len);
+            json_str(&json, (*row)[len] ? *row + len + 1 : "");
+        }
+        json_close(&json, '}');
+    }
+    json_close(&json, '}');
 }
 
-/* The sentence of an uncaught error in what a program wrote: "TypeError: bad", and the lines from there on. */
-static bool program_uncaught(struct arena *arena, const char *text, size_t size, struct interpreter_output *output) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    const char *end = text + size, *line = text, *stop;
-    size_t len = 0, count = 0;
-    for (; line && line < end; line = memchr(line, '\n', (size_t)(end - line)), line = line ? line + 1 : NULL) {
-        len = strspn(line, letters); /* a NUL stands behind the text */
-        if (len >= 5 && (size_t)(end - line) > len + 2 && !memcmp(line + len - 5, "Error", 5) && line[len] == ':')
-            break;
-    }
-    if (!line || line >= end)
-        return false;
-    const char *said = line + len + 2, **traceback = arena_alloc(arena, (TRACE_LINES + 1) * sizeof *traceback);
-    stop = memchr(line, '\n', (size_t)(end - line));
-    stop = stop ? stop : end;
-    *output = (struct interpreter_output){.kind = OUTPUT_FAILURE,
-                                          .name = arena_copy(arena, line, len),
-                                          .text = said < stop ? said : stop,
-                                          .len = said < stop ? (size_t)(stop - said) : 0,
-                                          .traceback = traceback};
-    for (; line < end && count < TRACE_LINES && *line != '\n'; line = stop + 1) {
-        stop = memchr(line, '\n', (size_t)(end - line));
-        stop = stop ? stop : end;
-        traceback[count++] = arena_copy(arena, line, (size_t)(stop - line));
-    }
-    return true;
-}
-
-static void program_result(struct program_output *output, const struct exec_result *exec,
-                           struct interpreter_result *result) {
-    bool fine = exec->exited && !exec->exit_code;
-    *result = (struct interpreter_result){.status = exec->timed_out ? CODE_TIMEOUT
-                                                    : fine          ? CODE_OK
-                                                                    : CODE_FAILED,
-                                          .program = true,
-                                          .exec = *exec};
-    struct interpreter_output *out = arena_alloc(&result->arena, 3 * sizeof *out);
-    result->outputs = out;
-    for (int i = 0; i < 2; i++) {
-        size_t len;
-        const uint8_t *data = headtail_finish(&output->streams[i], &len);
-        result->texts[i] = buf_max(len + 1);
-        buf_put(&result->texts[i], data, len);
-        const char *text = buf_cstr(&result->texts[i]);
-        if (len)
-            *out++ = (struct interpreter_output){.kind = OUTPUT_STREAM, .is_stderr = i, .text = text, .len = len};
-    }
-    if (result->status != CODE_OK && result->texts[1].len)
-        out += program_uncaught(&result->arena, (const char *)result->texts[1].data, result->texts[1].len, out);
-    result->count = (size_t)(out - result->outputs);
-}
-
-static int program_run(struct box *box, const struct language *language, const struct interpreter_run *run,
-                       const struct interpreter_caller *caller, struct interpreter_result *ret_result,
-                       struct err *err) {
-    bool argument = run->len <= ARGUMENT_BYTES;
-    if (!argument && run->input)
-        return err_set(err, ERR_TOO_LARGE, "code with an input of its own may have %u bytes: write it into a file",
-                       ARGUMENT_BYTES);
-    const char *const argv[] = {language->program, argument ? language->eval : "-", argument ? run->code : NULL, NULL};
-    const struct exec_request exec = {.argv = argv,
-                                      .cwd = run->cwd,
-                                      .timeout_ms = run->timeout_s * 1000,
-                                      .input = argument ? run->input : run->code,
-                                      .input_len = argument ? run->input_len : run->len};
-    struct program_output output = {.caller = caller, .err = err};
-    const struct exec_sink sink = {.output = program_put, .user = &output};
-    struct exec_result result = {0};
-    for (int i = 0; i < 2; i++)
-        headtail_init(&output.streams[i], DEFAULT_OUTPUT_LIMIT_BYTES);
-    int failed = box_exec(box, &exec, &sink, caller->watch, &result, err);
-    if (failed == -ERR_NOT_FOUND)
-        failed = interpreter_missing(language, language->program, err);
-    if (!failed)
-        program_result(&output, &result, ret_result);
-    for (int i = 0; i < 2; i++)
-        headtail_done(&output.streams[i]);
-    return failed;
+/* enum outcome, or negative. DIED: before it began, which says nothing about the code; else (or if `last`) there is a
+ * result. */
+static int interpreter_run_in(struct box *box, const struct interpreter_run *run, bool created, bool last,
+                              const struct interpreter_caller *caller, const struct interpreter_session *session,
+                              struct interpreter_result *ret_result, struct err *err) {
+    struct talk talk = {.box = box, .session = session, .caller = caller, .sink = run->sink};
+    autobuf body = buf_max(6 * LIMIT_JSON_BYTES);
+    interpreter_request(run, created, &body);
+    uint64_t turn_ms = run->timeout_s ? TURN_MS : UINT64_MAX;
+    int outcome = interpreter_talk_ask(&talk, "run", &body, turn_ms, run->timeout_s * 1000, err);
+    if (outcome < 0)
+        interpreter_talk_stop(&talk);
+    else if (outcome != DIED || talk.begun || created || last)
+        outcome = interpreter_output_result(&talk, (enum outcome)outcome, run->timeout_s, ret_result, err);
+    interpreter_talk_done(&talk);
+    return outcome;
 }
 
 int interpreter_run(struct box *box, const struct language *language, const struct interpreter_run *run,
                     const struct interpreter_caller *caller, struct interpreter_session *ret_session,
                     struct interpreter_result *ret_result, struct err *err) {
-    const struct interpreter_open open = {.name = run->name, .program = run->program, .cwd = run->cwd};
-    bool created;
+    struct interpreter_open open = {.name = run->name, .program = run->program, .cwd = run->cwd, .idle_s = run->idle_s};
+    char cwd[sizeof ret_session->cwd];
+    int outcome = DIED;
     *ret_session = (struct interpreter_session){.pid = 0};
     if (run->once && language->as_program)
-        return program_run(box, language, run, caller, ret_result, err);
-    int failed = interpreter_open(box, language, &open, ret_session, &created, err);
-    if (failed)
-        return failed;
-    failed = session_run(box, ret_session, run, created, caller, ret_result, err);
+        return interpreter_program_run(box, language, run, caller, ret_result, err);
+    for (int i = 0; outcome == DIED; i++) { /* a session that ended while this waited for its turn has a successor */
+        bool created;
+        int failed = interpreter_open(box, language, &open, ret_session, &created, err);
+        if (failed)
+            return failed;
+        if (language->shell)
+            return interpreter_shell_run(box, run, caller, ret_session, ret_result, err);
+        outcome = interpreter_run_in(box, run, created, i == TRIES, caller, ret_session, ret_result, err);
+        memcpy(cwd, ret_session->cwd, sizeof cwd);
+        open.cwd = *cwd ? cwd : run->cwd;
+    }
     if (run->once)
         interpreter_end(box, ret_session);
-    return failed;
+    return outcome;
 }
 
 /* ---- facts ---- */
 
-static int about_put(void *user, int stream, const uint8_t *data, size_t len) {
+static int interpreter_about_put(void *user, int stream, const uint8_t *data, size_t len) {
     struct buf *out = user;
     if (stream == STREAM_STDOUT)
         buf_put(out, data, len);
@@ -660,20 +345,21 @@ static int about_put(void *user, int stream, const uint8_t *data, size_t len) {
 }
 
 /* The next line of the text, which is cut there; "" at its end. */
-static char *about_line(char **text) {
+static char *interpreter_about_line(char **text) {
     char *line = *text, *end = line + strcspn(line, "\n");
     *text = *end ? end + 1 : end;
     *end = 0;
     return line;
 }
 
-static void about_take(struct arena *arena, char *text, struct interpreter_about *about) {
+static void interpreter_about_take(struct arena *arena, char *text, struct interpreter_about *about) {
     size_t cap = 0;
     struct interpreter_package *packages = NULL;
-    *about = (struct interpreter_about){
-        .version = about_line(&text), .programs = about_line(&text), .root = about_line(&text)};
+    *about = (struct interpreter_about){.version = interpreter_about_line(&text),
+                                        .programs = interpreter_about_line(&text),
+                                        .root = interpreter_about_line(&text)};
     while (*text) {
-        char *name = about_line(&text), *tab = strchr(name, '\t');
+        char *name = interpreter_about_line(&text), *tab = strchr(name, '\t');
         if (!tab)
             continue;
         *tab = 0;
@@ -688,7 +374,7 @@ int interpreter_about(struct box *box, const struct language *language, bool pac
     const char *const argv[] = {language->program, language->eval, language->about, packages ? "packages" : NULL, NULL};
     const struct exec_request exec = {.argv = argv, .timeout_ms = ABOUT_MS};
     autobuf out = buf_max(ABOUT_BYTES);
-    const struct exec_sink sink = {.output = about_put, .user = &out};
+    const struct exec_sink sink = {.output = interpreter_about_put, .user = &out};
     struct exec_result result = {0};
     int failed = box_exec(box, &exec, &sink, watch, &result, err);
     if (failed == -ERR_NOT_FOUND)
@@ -701,6 +387,6 @@ int interpreter_about(struct box *box, const struct language *language, bool pac
         return err_set(err, ERR_IO, "%s in this box does not work: '%s %s ...' ended with %s %d", language->title,
                        language->program, language->eval, result.exited ? "exit code" : "signal",
                        result.exited ? result.exit_code : result.signal);
-    about_take(arena, arena_copy(arena, out.data, out.len), ret_about);
+    interpreter_about_take(arena, arena_copy(arena, out.data, out.len), ret_about);
     return 0;
 }

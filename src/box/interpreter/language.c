@@ -2,18 +2,17 @@
  * Invariant: the names of the files are those that the Makefile says this object is made of. */
 #include "box/interpreter/interpreter.h"
 
-#define TEXT(name, path)                                                                                               \
+#define FILE_TEXT(name) ".incbin \"src/box/interpreter/" name "\"\n"
+#define TEXT(name, files)                                                                                              \
     extern const char name[];                                                                                          \
     __asm__(".section .rodata\n"                                                                                       \
             ".global " #name "\n"                                                                                      \
-            ".type " #name ", @object\n" #name ":\n"                                                                   \
-            ".incbin \"" path "\"\n"                                                                                   \
-            ".byte 0\n"                                                                                                \
+            ".type " #name ", @object\n" #name ":\n" files ".byte 0\n"                                                 \
             ".size " #name ", . - " #name "\n"                                                                         \
             ".previous\n")
 
-TEXT(driver_python, "src/box/interpreter/python.py");
-TEXT(driver_node, "src/box/interpreter/node.js");
+TEXT(driver_python, FILE_TEXT("charts.py") FILE_TEXT("notebook.py") FILE_TEXT("python.py"));
+TEXT(driver_node, FILE_TEXT("node.js"));
 
 #define PYTHON_ABOUT                                                                                                   \
     "import os, platform, sys, sysconfig\n"                                                                            \
@@ -63,4 +62,12 @@ const struct language language_javascript = {
     .driver = driver_node,
     .about = NODE_ABOUT,
     .as_program = true,
+};
+const struct language language_bash = {
+    .name = "bash",
+    .title = "Bash",
+    .program = "bash",
+    .package = "bash",
+    .mark = "code.",
+    .shell = true,
 };

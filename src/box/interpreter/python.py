@@ -1,21 +1,31 @@
-# One Python session: started in the box by interpreter.c, it runs one cell after another.
+# One Python session: started in the box by interpreter.c, it runs one cell after another. charts.py and notebook.py
+# come before this in the text that Python is given.
 #
-# Standard input, a line each: "part ID TEXT" and "run ID TEXT" (a request, base64 of JSON, whole with the last), "look ID TEXT"
-# (answered at once: settings), "next ID" (a part of an answer arrived), "stop ID" (nobody waits for that cell any more), "quit"
-# (if nothing runs). Standard output: "begin ID", then the answer, JSON in pieces "part ID TEXT" ... "done ID TEXT", each of which
-# waits for its "next": nobody else slows us down, and what is kept of our output is a ring.
+# Standard input, a line each: "part ID TEXT" and "run ID TEXT" (a request, base64 of JSON, whole with the last),
+# "look ID TEXT" (settings, answered at once), "next ID BYTES" (so many bytes of our lines have been read), "stop ID"
+# (nobody waits for that cell any more), "quit" (if nothing runs). Standard output: "begin ID NUMBER", then the
+# answer, JSON in pieces "part ID TEXT" ... "done ID TEXT". At most WINDOW bytes are on their way: our output is kept
+# in a ring. A live cell sends each output when it comes, in pieces that end with "item ID TEXT", and has none in its
+# answer. A stopped cell is answered with "done", too: then the session is free again.
 #
-# What cells print, by sys.stdout as by any process they start, goes into pipes of ours. A pipe has what was written into it when
-# the writer goes on: so the order is kept, and nothing a cell prints can be taken for an answer.
-import ast, base64, builtins, codecs, io, json, linecache, os, queue, select, signal, sys, threading, time, traceback, types
+# What cells print, by sys.stdout as by any process they start, goes into pipes of ours. A pipe has what was written
+# into it when the writer goes on: so the order is kept, and nothing a cell prints can be taken for an answer.
+import ast, base64, builtins, codecs, io, json, linecache, os, queue, re, select, signal, sys, threading, time
+import traceback, types
 
 PRINTED = 1 << 20   # characters of a cell that are kept
 ANSWER = 8 << 20    # an answer
 PIECE = 128 << 10   # of an answer
-PATIENCE = 10       # seconds until a piece was fetched
+VALUES = 60000      # of JSON in one output: forms with more than that are left out
+WINDOW = 384 << 10  # bytes that nobody has acknowledged: those of two cells fit the ring
+PATIENCE = 120      # seconds until some were: a client may be slow
+FAREWELL = 10       # the same at the end of a cell: its reader may have died with the daemon
+LINGER = 0.1        # seconds that the beginning of a line waits for the rest of it
+DATA, CHART = "application/vnd.cubby.data+json", "application/vnd.cubby.chart+json"
 COROUTINE = 0x80    # inspect.CO_COROUTINE; inspect takes long to load
-RICH = (("_repr_html_", "text/html"), ("_repr_markdown_", "text/markdown"), ("_repr_latex_", "text/latex"), ("_repr_svg_", "image/svg+xml"),
-        ("_repr_json_", "application/json"), ("_repr_javascript_", "application/javascript"), ("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg"))
+RICH = (("_repr_html_", "text/html"), ("_repr_markdown_", "text/markdown"), ("_repr_latex_", "text/latex"),
+        ("_repr_svg_", "image/svg+xml"), ("_repr_json_", "application/json"), ("_repr_pdf_", "application/pdf"),
+        ("_repr_javascript_", "application/javascript"), ("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg"))
 
 wire_in, wire_out = os.dup(0), os.dup(1)
 main_pid, main_thread = os.getpid(), threading.main_thread().ident
@@ -25,8 +35,10 @@ state = threading.Lock()        # of the names below
 running = why = None            # the cell that runs; why it is being stopped
 exposed = False                 # its code runs: an interrupt may be raised, once
 used, idle, count = time.time(), 1800.0, 0
-cells, fetched = queue.Queue(), queue.Queue()
-stopped = set()
+cells = queue.Queue()
+pending, stopped = set(), set() # that wait for their turn; those of them that nobody waits for
+flow = threading.Condition()    # of the next two
+reader, unread = None, 0        # which cell somebody reads, and how many bytes of it are on their way
 
 
 # ---- what is said ----
@@ -42,21 +54,52 @@ def encoded(value):
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def answer(name, value, patient=True):
-    text = encoded(value)
-    if len(text) > ANSWER:
-        for output in value.get("outputs", ()):
-            if output.get("data"):
-                output["data"] = {"text/plain": str(output["data"].get("text/plain", ""))[:1000] + " [too large to be shown]"}
-        text = encoded(value)
+# In pieces, when there is room for them. False: nobody reads.
+def send(word, name, text):
+    global reader, unread
     for at in range(0, len(text), PIECE):
-        say(b"part" if at + PIECE < len(text) else b"done", name.encode(), text[at:at + PIECE])
-        while patient:
-            try:
-                if fetched.get(timeout=PATIENCE) == name:
-                    break
-            except queue.Empty:
-                return
+        line = b" ".join((word if at + PIECE >= len(text) else b"part", name.encode(), text[at:at + PIECE]))
+        with flow:
+            while reader == name and unread and unread + len(line) > WINDOW:
+                if not flow.wait(PATIENCE):
+                    reader = None
+            if reader != name:
+                return False
+            unread += len(line)
+        say(line)
+    return True
+
+
+def weight(value, depth=0):
+    if depth > 24:
+        return VALUES + 1
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return 1 + sum(weight(part, depth + 1) for part in parts)
+
+
+def fit(value, outputs):
+    for output in outputs:
+        if output.get("data") and weight(output["data"]) > VALUES:
+            output["data"] = {kind: text for kind, text in output["data"].items() if isinstance(text, str)}
+    text = encoded(value)
+    if len(text) <= ANSWER:
+        return text
+    for output in outputs:
+        if output.get("data"):
+            text = str(output["data"].get("text/plain", ""))[:1000]
+            output["data"] = {"text/plain": text + " [too large to be shown]"}
+    return encoded(value)
+
+
+def answer(name, value):
+    global reader
+    if not send(b"done", name, fit(value, value["outputs"])):
+        say(b"done", name.encode(), b"{}")
+    with flow:
+        while reader == name and unread:
+            if not flow.wait(FAREWELL):
+                break
+        reader = None
 
 
 # ---- what is printed ----
@@ -76,13 +119,89 @@ class Cell:
         elif text:
             self.outputs.append({"output_type": "stream", "name": name, "text": [text]})
 
+    def add(self, output):
+        self.outputs.append(output)
+
+    def flush(self):
+        pass
+
     def finish(self):
         for output in self.outputs:
             if output["output_type"] == "stream":
                 output["text"] = "".join(output["text"])
         if self.lost:
-            self.outputs.append({"output_type": "stream", "name": "stderr", "text": "[%d more characters were printed]\n" % self.lost})
+            text = "[%d more characters were printed]\n" % self.lost
+            self.outputs.append({"output_type": "stream", "name": "stderr", "text": text})
         return self.outputs
+
+
+# Of a cell whose caller gets each output when it comes. What is printed goes line by line: print() writes the text and
+# the end of the line one after the other, and they are one.
+class Live(Cell):
+    def __init__(self, name, before):
+        super().__init__()
+        self.name, self.held, self.stream, self.timer, self.since = name, [], None, None, 0
+        for output in before:
+            self.add(output)
+
+    def text(self, name, text):
+        if self.stream != name:
+            self.flush()
+        self.since = self.since if self.held else time.monotonic()
+        self.stream = name
+        self.held.append(text)
+        self.kept += len(text)
+        if text.endswith("\n") or self.kept > PRINTED:
+            self.flush()
+        elif not self.timer:
+            self.wait(LINGER)
+
+    def wait(self, seconds):
+        self.timer = threading.Timer(seconds, self.late)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def late(self):
+        with printing:
+            self.timer = None
+            left = self.since + LINGER - time.monotonic()
+            if self.held and left > 0:
+                self.wait(left)
+            else:
+                self.flush()
+
+    def flush(self):
+        text, self.held, self.kept = "".join(self.held), [], 0
+        for at in range(0, len(text), PRINTED):
+            output = {"output_type": "stream", "name": self.stream, "text": text[at:at + PRINTED]}
+            send(b"item", self.name, encoded(output))
+
+    def add(self, output):
+        self.flush()
+        send(b"item", self.name, fit(output, [output]))
+
+    def finish(self):
+        self.flush()
+        return []
+
+
+# An interrupt waits until the end of it: lines of ours are whole.
+class Shield:
+    depth, late = 0, False
+
+    def __enter__(self):
+        if threading.get_ident() == main_thread:
+            Shield.depth += 1
+
+    def __exit__(self, *_):
+        if threading.get_ident() == main_thread:
+            Shield.depth -= 1
+            if Shield.late and not Shield.depth:
+                Shield.late = False
+                interrupted()
+
+
+shield = Shield()
 
 
 class Pipe:
@@ -114,10 +233,16 @@ class Out(io.TextIOBase):
     def write(self, text):
         if os.getpid() != main_pid:  # a fork of a cell's
             return os.write(self.fd, text.encode("utf-8", "replace"))
-        with printing:
+        with shield, printing:
             drain()
             cell.text(self.name, str(text))
         return len(text)
+
+    def flush(self):
+        if os.getpid() == main_pid:
+            with shield, printing:
+                drain()
+                cell.flush()
 
     def writable(self):
         return True
@@ -143,69 +268,93 @@ def collect():
                         poll.unregister(fd)
 
 
+# Columns of a table: numbers, texts and ISO 8601. None: it has too much in it, or it is none.
+def table(frame):
+    if frame.size > CHART_VALUES or len(frame.columns) > 1000:
+        return None
+    columns = {}
+    for at, name in enumerate(frame.columns):
+        values = frame.iloc[:, at].tolist()
+        columns[str(name)] = [value if value is None or isinstance(value, (bool, int)) else chart_value(value)
+                              for value in values]
+    return columns
+
+
+def picture(figure):
+    image = io.BytesIO()
+    figure.savefig(image, format="png", bbox_inches="tight")
+    data = {"image/png": base64.b64encode(image.getvalue()).decode()}
+    drawn = chart(figure) if isinstance(cell, Live) else None
+    if drawn:
+        data[CHART] = drawn
+    return data
+
+
+# What modules of the box know of a value, without importing any of them.
+def special(value):
+    figure, pandas = sys.modules.get("matplotlib.figure"), sys.modules.get("pandas")
+    if hasattr(figure, "Figure") and isinstance(value, figure.Figure):
+        return picture(value)
+    if isinstance(cell, Live) and hasattr(pandas, "DataFrame") and isinstance(value, pandas.DataFrame):
+        columns = table(value)
+        return {DATA: columns} if columns is not None else {}
+    several = getattr(value, "_repr_mimebundle_", None)
+    shown = several(include=None, exclude=None) if callable(several) else None
+    shown = shown[0] if isinstance(shown, tuple) else shown
+    return {str(kind): text for kind, text in shown.items()} if isinstance(shown, dict) else {}
+
+
+def wired(shown):
+    shown = base64.b64encode(shown).decode() if isinstance(shown, bytes) else shown
+    json.dumps(shown, allow_nan=False)
+    return shown
+
+
 def bundle(value):
     data = {"text/plain": repr(value)}
-    for method, kind in RICH if not isinstance(value, type) else ():
+    if isinstance(value, type):
+        return data
+    try:
+        data.update({kind: wired(shown) for kind, shown in special(value).items()})
+    except Exception:
+        pass
+    for method, kind in RICH:
         try:
             shown = getattr(value, method)()
-            if isinstance(shown, tuple):
-                shown = shown[0]
+            shown = shown[0] if isinstance(shown, tuple) else shown
             if shown is not None:
-                data[kind] = base64.b64encode(shown).decode() if isinstance(shown, bytes) else shown
-                json.dumps(data[kind], allow_nan=False)
+                data[kind] = wired(shown)
         except Exception:
-            data.pop(kind, None)
+            pass
     return data
 
 
 def show(kind, data):
-    with printing:
+    with shield, printing:
         drain()
-        cell.outputs.append({"output_type": kind, "data": data, "metadata": {}, **({"execution_count": count} if kind == "execute_result" else {})})
+        number = {"execution_count": count} if kind == "execute_result" else {}
+        cell.add({"output_type": kind, "data": data, "metadata": {}, **number})
 
 
-def display(*values, **_):
+def display(*values, raw=False, **_):
     for value in values:
-        show("display_data", bundle(value))
+        own = getattr(value, "_ipython_display_", None)
+        if callable(own) and not isinstance(value, type):
+            own()
+        else:
+            forms = raw and isinstance(value, dict)
+            show("display_data", {str(kind): wired(form) for kind, form in value.items()} if forms else bundle(value))
 
 
-def figures():
+def figures(*_, **__):
     plot = sys.modules.get("matplotlib.pyplot")
-    for number in plot.get_fignums() if plot else ():
-        picture = io.BytesIO()
-        plot.figure(number).savefig(picture, format="png", bbox_inches="tight")
-        show("display_data", {"image/png": base64.b64encode(picture.getvalue()).decode(), "text/plain": "<Figure %d>" % number})
-    if plot:
-        plot.close("all")
+    for number in plot.get_fignums() if hasattr(plot, "get_fignums") else ():
+        figure = plot.figure(number)
+        show("display_data", {"text/plain": repr(figure), **picture(figure)})
+        plot.close(figure)
 
 
 # ---- running ----
-
-def shell(line):
-    import subprocess
-    subprocess.call(line, shell=True)
-
-
-# Lines for a shell, as notebooks have them: only of what is no Python as it stands.
-def notebook(code):
-    lines = code.split("\n")
-    for i, line in enumerate(lines):
-        bare = line.lstrip()
-        if bare[:1] == "!" or bare[:5] == "%pip ":
-            command = bare[1:] if bare[0] == "!" else sys.executable + " -m " + bare[1:]
-            lines[i] = line[:len(line) - len(bare)] + "__shell__(%r)" % command
-    return "\n".join(lines)
-
-
-def parse(code, name):
-    try:
-        return ast.parse(code, name)
-    except SyntaxError:
-        other = notebook(code)
-        if other == code:
-            raise
-        return ast.parse(other, name)
-
 
 def perform(code, space):
     if code.co_flags & COROUTINE:
@@ -217,17 +366,25 @@ def perform(code, space):
     return eval(code, space)
 
 
-def run_code(code, name, space):
+def run_lines(code, name):
     tree = parse(code, name)
     last = None
     if tree.body and isinstance(tree.body[-1], ast.Expr) and not code.rstrip().endswith(";"):
         last = ast.Expression(tree.body.pop().value)
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    perform(compile(tree, name, "exec", flags), space)
-    value = perform(compile(last, name, "eval", flags), space) if last else None
+    perform(compile(tree, name, "exec", flags), space.__dict__)
+    return perform(compile(last, name, "eval", flags), space.__dict__) if last else None
+
+
+def run_code(code, name):
+    value = run_lines(code, name)
     if value is not None:
-        space["_"] = value
-        show("execute_result", bundle(value))
+        space.__dict__["_"] = value
+        own = getattr(value, "_ipython_display_", None)
+        if callable(own) and not isinstance(value, type):
+            own()
+        else:
+            show("execute_result", bundle(value))
     figures()
 
 
@@ -236,7 +393,8 @@ def told(error, name):
     while trace and trace.tb_frame.f_code.co_filename != name:
         trace = trace.tb_next
     whole = traceback.TracebackException(type(error), error, trace)
-    whole.stack[:] = [frame for frame in whole.stack if frame.name != interrupted.__name__]
+    ours = [frame.f_globals is globals() for frame, _ in traceback.walk_tb(trace)]
+    whole.stack[:] = [frame for frame, own in zip(whole.stack, ours) if not own]
     return {"output_type": "error", "ename": type(error).__name__, "evalue": str(error),
             "traceback": "".join(whole.format()).rstrip("\n").split("\n")}
 
@@ -247,32 +405,70 @@ def interrupt(name, reason):
         if running == name:
             why = reason
             signal.pthread_kill(main_thread, signal.SIGINT)
+            return True
+    return False
 
 
 def interrupted(*_):
     global exposed
-    if why and exposed:
+    if why and exposed and Shield.depth:
+        Shield.late = True
+    elif why and exposed:
         exposed = False
         raise KeyboardInterrupt
 
 
-def run_cell(name, request, space):
+# Variables of one cell alone; afterwards they are what they were.
+def set_variables(values):
+    before = {name: os.environ.get(name) for name in values}
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    return before
+
+
+def begin_cell(name, request):
+    global cell, reader, unread
+    with flow:
+        reader, unread = name, 0
+    say(b"begin", name.encode(), b"%d" % count)
+    if request.get("live"):
+        with printing:
+            drain()
+            cell = Live(name, cell.finish())
+
+
+# What was drawn until an error is shown, too.
+def leftover_figures(reason):
+    try:
+        if not reason:
+            figures()
+    except Exception:
+        pass
+
+
+def run_cell(name, request):
     global running, why, exposed, used, count, cell
     count += 1
     file = "<cell %d>" % count
-    code = request["code"]
+    code, limit = request["code"], request.get("timeout")
     linecache.cache[file] = (len(code), None, code.splitlines(True), file)
-    timer = threading.Timer(request["timeout"], interrupt, (name, "timeout"))
+    timer = threading.Timer(limit or 1, interrupt, (name, "timeout"))
     timer.daemon = True
-    error = None
+    error, before = None, {}
+    begin_cell(name, request)
     try:
         exposed = True
-        with state:
-            running = name
-        timer.start()
+        if why:
+            interrupted()
+        if limit:
+            timer.start()
+        before = set_variables(request.get("env") or {})
         if request.get("cwd"):
             os.chdir(request["cwd"])
-        run_code(code, file, space)
+        run_code(code, file)
         exposed = False
     except BaseException as caught:
         exposed = False
@@ -282,13 +478,19 @@ def run_cell(name, request, space):
     with state:
         running, reason, why, used = None, why, None, time.time()
     timer.cancel()
+    set_variables(before)
     with printing:
         drain()
         if error and reason == "timeout" and isinstance(error, KeyboardInterrupt):
-            error = TimeoutError("the code ran longer than %g seconds and was interrupted" % request["timeout"]).with_traceback(error.__traceback__)
-        outputs = cell.finish() + ([told(error, file)] if error else [])
+            text = "the code ran longer than %g seconds and was interrupted" % limit
+            error = TimeoutError(text).with_traceback(error.__traceback__)
+        outputs = cell.finish()
+        if error:
+            cell.add(told(error, file))
+            leftover_figures(reason)
         cell = Cell()
-    return {"status": "timeout" if reason == "timeout" else "error" if error else "ok", "execution_count": count, "outputs": outputs}
+    status = "timeout" if reason == "timeout" else "error" if error else "ok"
+    return {"status": status, "execution_count": count, "outputs": outputs}
 
 
 # ---- what is asked ----
@@ -300,7 +502,30 @@ def look(name, request):
         busy = running is not None
         if request.get("cwd") and not busy:
             os.chdir(request["cwd"])
-        answer(name, {"cwd": os.getcwd(), "used": used, "idle": idle, "busy": busy, "count": count}, False)
+        facts = {"cwd": os.getcwd(), "used": used, "idle": idle, "busy": busy, "count": count}
+        say(b"done", name.encode(), encoded(facts))
+
+
+def read(name, bytes):
+    global unread
+    with flow:
+        if reader == name:
+            unread = max(0, unread - bytes)
+            flow.notify_all()
+
+
+def stop(name):
+    global reader
+    with state:
+        waits = name in pending
+        if waits:
+            stopped.add(name)
+    if waits or not interrupt(name, "stop"):
+        say(b"done", name.encode(), b"{}")
+    with flow:
+        if reader == name:
+            reader = None
+            flow.notify_all()
 
 
 def heard(word, name, text, parts):
@@ -313,13 +538,12 @@ def heard(word, name, text, parts):
         if word == "look":
             look(name, request)
         else:
+            pending.add(name)
             cells.put((name, request))
     elif word == "next":
-        fetched.put(name)
+        read(name, int(text or WINDOW))
     elif word == "stop":
-        stopped.add(name)
-        fetched.put(name)
-        interrupt(name, "stop")
+        stop(name)
     elif word == "quit" and running is None and cells.empty():
         os._exit(0)
 
@@ -352,14 +576,19 @@ sys.stdout, sys.stderr = Out("stdout", 1), Out("stderr", 2)
 signal.signal(signal.SIGINT, interrupted)
 space = types.ModuleType("__main__")
 sys.modules["__main__"], sys.argv = space, [""]
-builtins.display, builtins.__shell__ = display, shell
+builtins.display, builtins.get_ipython = display, get_ipython
+builtins.__shell__, builtins.__lines__, builtins.__magic__, builtins.__cell__ = shell, shell_lines, magic, cell_magic
+sys.meta_path.insert(0, Hooks())
+sys.meta_path.append(NoIPython())
 for work in (collect, listen):
     threading.Thread(target=work, daemon=True).start()
 while True:
     wanted, order = cells.get()
-    if wanted not in stopped:
-        say(b"begin", wanted.encode())
-        result = run_cell(wanted, order, space.__dict__)
-        if wanted not in stopped:
-            answer(wanted, result)
-    stopped.discard(wanted)
+    with state:
+        pending.discard(wanted)
+        skipped = wanted in stopped
+        stopped.discard(wanted)
+        if not skipped:
+            running = wanted
+    if not skipped:
+        answer(wanted, run_cell(wanted, order))

@@ -1,12 +1,9 @@
-/* Boxes that are on the disk and not in the table: of an earlier daemon, or of another one on the same state directory;
- * and what dead daemons left. Called by the provider. Invariant: files go only where it is certain that nobody was
- * ever told of their box (record.h); a runner that hangs delays nobody but its own box. */
-#include <dirent.h>
-#include <errno.h>
+/* Boxes that are on the disk and not in the table: of an earlier daemon, or of another one on the same state
+ * directory; and remains of dead daemons. Called by the provider. Invariant: files are removed only if it is certain
+ * that no client was ever given their box's id (record.h); a runner that hangs delays only its own box. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,12 +14,12 @@
 #include "base/sync.h"
 #include "box/provider/provider_private.h"
 
-enum { ADOPTION_WAIT_MS = 800 }; /* before serving; what takes longer goes on meanwhile */
+enum { ADOPTION_WAIT_MS = 800 }; /* before serving; longer ones continue in the background */
 
 /* ---- boxes on the disk ---- */
 
 /* Is it otherwise than the table says: paused, released, or started elsewhere since its record was last looked at? */
-static bool follow_differs(struct provider *provider, const char *id) {
+static bool adoption_follow_differs(struct provider *provider, const char *id) {
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_get_locked(provider, id);
     const struct box *box = place && !place_marked(place) && !place->box->spec.one_shot ? place->box : NULL;
@@ -43,9 +40,9 @@ static bool follow_differs(struct provider *provider, const char *id) {
     return touched || (runs && ops->paused && ops->paused(backend, id) != was);
 }
 
-/* What another daemon did to a box that is known here: removed it, paused it, let it go on, started it. false: somebody
+/* Applies what another daemon did to a known box: removed it, paused it, resumed it, started it. false: a thread
  * works on it, and may or may not find out. */
-static bool follow_others(struct provider *provider, const char *id) {
+static bool adoption_follow_others(struct provider *provider, const char *id) {
     struct err err;
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_get_locked(provider, id);
@@ -53,11 +50,11 @@ static bool follow_others(struct provider *provider, const char *id) {
     if (place && !place_marked(place) && !place->box->spec.one_shot && !record_exists(provider->boxes_fd, id)) {
         if (place->box->wire)
             wire_kill(place->box->wire, "the box was deleted");
-        table_event(provider, "box_deleted", place->box, EVENT_ELSEWHERE);
+        provider_box_event(provider, "box_deleted", place->box, EVENT_ELSEWHERE);
         place_remove_locked(provider, place);
     }
     pthread_mutex_unlock(&provider->lock);
-    if (!free || !follow_differs(provider, id))
+    if (!free || !adoption_follow_differs(provider, id))
         return free;
     pthread_mutex_lock(&provider->lock);
     place = place_get_locked(provider, id);
@@ -73,93 +70,88 @@ static bool follow_others(struct provider *provider, const char *id) {
     return r == 0 || r == -ERR_NOT_FOUND;
 }
 
-static int load_record(struct provider *provider, const char *id, struct box **ret_box, struct err *err) {
+static int adoption_load_record(struct provider *provider, const char *id, struct box **ret_box, struct err *err) {
     autoarena arena = ARENA_EMPTY;
     struct record record;
     const struct backend_ops *ops = NULL;
     struct backend *backend = NULL;
     int r = record_read(provider->boxes_fd, id, &arena, &record, err);
-    if (r == 0 && (r = table_backend(provider, record.backend, &ops, &backend, err)) < 0)
+    if (r == 0 && (r = provider_backend(provider, record.backend, &ops, &backend, err)) < 0)
         err_wrap(err, "box %s", id);
     if (r < 0 && r != -ERR_NOT_FOUND)
         log_warn("%s", err->text);
+    struct note note;
+    if (r == 0 && note_read(provider->boxes_fd, id, &arena, &note))
+        record.note = &note;
     if (r == 0)
         *ret_box = box_make(ops, backend, &record);
     return r;
 }
 
 /* false: it may still be otherwise than the table says. */
-static bool load(struct provider *provider, const char *id) {
+static bool provider_adoption_load(struct provider *provider, const char *id) {
     struct err err;
     struct box *box = NULL;
     pthread_mutex_lock(&provider->lock);
     bool known = place_get_locked(provider, id);
     pthread_mutex_unlock(&provider->lock);
     if (known)
-        return !table_crowded(provider) || follow_others(provider, id);
-    if (load_record(provider, id, &box, &err) < 0)
+        return !provider_crowded(provider) || adoption_follow_others(provider, id);
+    if (adoption_load_record(provider, id, &box, &err) < 0)
         return true;
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_get_locked(provider, id) ? NULL : place_add_locked(provider, box);
+    if (place && place->note)
+        deadline_changed_locked(provider);
     pthread_mutex_unlock(&provider->lock);
-    if (!place) { /* somebody was faster */
+    if (!place) { /* another thread was faster */
         box_unref(box);
         return false;
     }
     int r = place_open(provider, place, PLACE_ADOPT, NULL, NULL, &err);
-    if (r < 0 && r != -ERR_NOT_FOUND) /* not found: deleted meanwhile */
+    if (r < 0 && r != -ERR_NOT_FOUND) /* not found: it has been deleted */
         log_warn("box %s: %s", id, err.text);
     return r == 0 || r == -ERR_NOT_FOUND;
 }
 
 void adoption_load(struct provider *provider, const char *id) {
-    load(provider, id);
+    provider_adoption_load(provider, id);
 }
 
-static void ids_note(void *user, const char *id) {
+static void adoption_ids_note(void *user, const char *id) {
     struct box_ids *ids = user;
     if (!text_id(id))
         return;
-    if ((ids->count & (ids->count - 1)) == 0) { /* grows to the next power of two */
-        ids->list = xrealloc(ids->list, (ids->count ? ids->count * 2 : 1) * sizeof *ids->list);
-    }
+    vec_reserve(ids->list, ids->count, ids->cap, 1);
     text_id_copy(ids->list[ids->count++], id);
 }
 
 void adoption_ids(struct provider *provider, struct box_ids *ids) {
-    int fd = openat(provider->boxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *entry;
-    while (dir && (entry = readdir(dir)))
-        ids_note(ids, entry->d_name);
-    if (dir)
-        closedir(dir);
-}
-
-static void ids_in_table(struct provider *provider, struct box_ids *ids) {
-    pthread_mutex_lock(&provider->lock);
-    for (size_t i = 0; i < PLACE_BUCKETS; i++)
-        for (struct place *place = provider->buckets[i]; place; place = place->next)
-            ids_note(ids, place->id);
-    pthread_mutex_unlock(&provider->lock);
+    autodir *dir = fd_opendir(provider->boxes_fd, ".", 0);
+    for (struct dirent *entry; (entry = fd_readdir(dir));)
+        adoption_ids_note(ids, entry->d_name);
 }
 
 bool adoption_refresh(struct provider *provider) {
-    if (!table_crowded(provider))
-        return true; /* nobody else makes or removes boxes here */
+    if (!provider_crowded(provider))
+        return true; /* no other process makes or removes boxes here */
     struct box_ids ids = {0};
     bool whole = true;
     adoption_ids(provider, &ids);
-    ids_in_table(provider, &ids);
+    pthread_mutex_lock(&provider->lock);
+    for (size_t i = 0; i < PLACE_BUCKETS; i++)
+        for (struct place *place = provider->buckets[i]; place; place = place->next)
+            adoption_ids_note(&ids, place->id);
+    pthread_mutex_unlock(&provider->lock);
     for (size_t i = 0; i < ids.count; i++)
-        whole &= load(provider, ids.list[i]);
+        whole &= provider_adoption_load(provider, ids.list[i]);
     free(ids.list);
     return whole;
 }
 
 /* ---- an earlier daemon's ---- */
 
-static void *adopter_main(void *argument) {
+static void *adoption_adopter_main(void *argument) {
     struct provider *provider = argument;
     pthread_mutex_lock(&provider->lock);
     while (provider->adopt_next < provider->adopting.count && !provider->ending) {
@@ -177,16 +169,16 @@ static void *adopter_main(void *argument) {
 void adoption_begin(struct provider *provider) {
     adoption_ids(provider, &provider->adopting);
     while (provider->adopter_count < ADOPTERS && provider->adopter_count < provider->adopting.count)
-        provider->adopters[provider->adopter_count++] = table_thread(adopter_main, provider);
+        provider->adopters[provider->adopter_count++] =
+            thread_joined(adoption_adopter_main, provider, PROVIDER_STACK_BYTES);
 }
 
 void adoption_wait(struct provider *provider) {
     uint64_t until_ms = clock_ms() + ADOPTION_WAIT_MS;
-    pthread_mutex_lock(&provider->lock);
+    autolock(&provider->lock);
     while (provider->adopt_done < provider->adopting.count &&
            cond_wait_until(&provider->changed, &provider->lock, until_ms))
         ;
-    pthread_mutex_unlock(&provider->lock);
 }
 
 void adoption_end(struct provider *provider) {
@@ -198,8 +190,8 @@ void adoption_end(struct provider *provider) {
 /* ---- leftovers ---- */
 
 /* A box that is just being made has no record either, but its lock is held. */
-static void clean_unrecorded(struct provider *provider, const struct backend_ops *ops, struct backend *backend,
-                             const char *id, bool first) {
+static void adoption_clean_unrecorded(struct provider *provider, const struct backend_ops *ops, struct backend *backend,
+                                      const char *id, bool first) {
     struct err err;
     if (record_exists(provider->boxes_fd, id) || statelock_box(&provider->statelock, id, 0, &err) < 0)
         return;
@@ -219,7 +211,7 @@ static void clean_unrecorded(struct provider *provider, const struct backend_ops
         log_warn("leftover box %s: %s", id, err.text);
 }
 
-static void clean_note(void *user, const char *what) {
+static void adoption_clean_note(void *user, const char *what) {
     log_info("left by a daemon that died: %s", what);
     provider_event(user, "box_cleaned", NULL, NULL, what);
 }
@@ -230,13 +222,13 @@ void adoption_clean(struct provider *provider, bool first) {
         const struct backend_ops *ops = NULL;
         struct backend *backend = NULL;
         struct err err;
-        if (table_backend(provider, backend_table[i]->name, &ops, &backend, &err) < 0)
+        if (provider_backend(provider, backend_table[i]->name, &ops, &backend, &err) < 0)
             continue;
         if (ops->clean)
-            ops->clean(backend, clean_note, provider);
-        if (ops->list(backend, ids_note, &ids, &err) == 0)
+            ops->clean(backend, adoption_clean_note, provider);
+        if (ops->list(backend, adoption_ids_note, &ids, &err) == 0)
             for (size_t j = 0; j < ids.count; j++)
-                clean_unrecorded(provider, ops, backend, ids.list[j], first);
+                adoption_clean_unrecorded(provider, ops, backend, ids.list[j], first);
         free(ids.list);
     }
 }

@@ -1,36 +1,22 @@
-/* What a box gets in addition to its own spec (box_hooks.contribute): attached trees, and mounts. Called by
- * place.c at each start, and through provider_attach while it runs. Invariant: a layer that some box has mounted is named
- * by its record before anybody may take it for unused. */
+/* Additions to a box's own spec (box_hooks.contribute): attached trees, and mounts. Called by place.c at each start,
+ * and through provider_attach while it runs. Invariant: a layer that some box has mounted is named by its record
+ * before it could count as unused. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "box/provider/provider_private.h"
 
-static size_t list_count(const char *const *list) {
-    size_t count = 0;
-    while (list && list[count])
-        count++;
-    return count;
-}
-
-static bool list_same(const char *const *a, const char *const *b) {
-    size_t count = list_count(a);
-    if (count != list_count(b))
+static bool attach_same(const char *const *a, const char *const *b) {
+    size_t count = text_list_count(a);
+    if (count != text_list_count(b))
         return false;
     for (size_t i = 0; i < count; i++)
         if (strcmp(a[i], b[i]) != 0)
             return false;
     return true;
-}
-
-static const char **list_copy(struct arena *arena, const char *const *list) {
-    size_t count = list_count(list);
-    const char **copy = arena_alloc(arena, (count + 1) * sizeof *copy);
-    for (size_t i = 0; i < count; i++)
-        copy[i] = arena_strdup(arena, list[i]);
-    return copy;
 }
 
 int attached_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,
@@ -40,8 +26,9 @@ int attached_spec(struct provider *provider, const struct box *box, const struct
     const struct box_hooks *hooks = &provider->hooks;
     bool mounts = backend_attaches(box->ops, box->backend, from);
     int r = hooks->contribute ? hooks->contribute(hooks->user, mounts, &spec, arena, err) : 0;
-    spec.attached.count = list_count(spec.attached.layers);
-    if (r == 0 && (spec.attached.count > LIMIT_SKILL_LAYERS || list_count(spec.attached.paths) > LIMIT_SKILL_PATHS))
+    spec.attached.count = text_list_count(spec.attached.layers);
+    if (r == 0 &&
+        (spec.attached.count > LIMIT_SKILL_LAYERS || text_list_count(spec.attached.paths) > LIMIT_SKILL_PATHS))
         r = err_set(err, ERR_LIMIT, "box %s: %zu layers are attached, more than %u", spec.id, spec.attached.count,
                     LIMIT_SKILL_LAYERS);
     if (r == 0)
@@ -50,14 +37,13 @@ int attached_spec(struct provider *provider, const struct box *box, const struct
 }
 
 bool attached_take(struct box *box, const struct spec *spec) {
-    bool other = !list_same(box->spec.attached.layers, spec->attached.layers) ||
-                 !list_same(box->spec.attached.paths, spec->attached.paths) ||
+    bool other = !attach_same(box->spec.attached.layers, spec->attached.layers) ||
+                 !attach_same(box->spec.attached.paths, spec->attached.paths) ||
                  box->spec.attached.unsure != spec->attached.unsure;
     if (other || !box->attached_arena) {
         struct arena *arena = xcalloc(1, sizeof *arena), *before = box->attached_arena;
-        box->spec.attached.layers = list_copy(arena, spec->attached.layers);
-        box->spec.attached.count = list_count(spec->attached.layers);
-        box->spec.attached.paths = list_copy(arena, spec->attached.paths);
+        box->spec.attached.layers = arena_list(arena, spec->attached.layers, &box->spec.attached.count);
+        box->spec.attached.paths = arena_list(arena, spec->attached.paths, NULL);
         box->attached_arena = arena;
         box->spec.attached.unsure = spec->attached.unsure;
         if (before)
@@ -70,32 +56,30 @@ bool attached_take(struct box *box, const struct spec *spec) {
 
 /* ---- attach ---- */
 
-static void set_layers(struct work *work, const char **layers, bool unsure) {
+static void attach_layers(struct work *work, const char **layers, bool unsure) {
     work->record.spec.attached.layers = layers;
-    work->record.spec.attached.count = list_count(layers);
+    work->record.spec.attached.count = text_list_count(layers);
     work->record.spec.attached.unsure = unsure;
 }
 
-/* The record names the new ones before the box has them, and the old ones until it has not: a daemon that is killed between
- * leaves a record that says so, and the next one attaches again. */
+/* The record names the new ones before the box has them, and the old ones until it has not: a daemon that is killed
+ * between leaves a record that says so, and the next one attaches again. */
 static int attach_other(struct work *work, const struct spec *spec, struct err *err) {
     struct box *box = work->box;
     const char **before = work->record.spec.attached.layers;
     bool unsure = work->record.spec.attached.unsure;
-    size_t count = list_count(before), more = spec->attached.count;
+    size_t count = text_list_count(before), more = spec->attached.count;
     const char **all = arena_alloc(work->arena, (count + more + 1) * sizeof *all);
     if (more)
         memcpy(all, spec->attached.layers, more * sizeof *all);
     if (count)
         memcpy(all + more, before, count * sizeof *all);
-    set_layers(work, all, true);
-    int r = work_record(work, err);
+    attach_layers(work, all, true);
+    int r = work_record(work, err) ?: box->ops->attach(box->backend, spec, err);
     if (r == 0)
-        r = box->ops->attach(box->backend, spec, err);
-    if (r == 0)
-        set_layers(work, spec->attached.layers, false);
+        attach_layers(work, spec->attached.layers, false);
     else
-        set_layers(work, before, unsure);
+        attach_layers(work, before, unsure);
     struct err own;
     if (work_record(work, &own) < 0 && r == 0) {
         *err = own;
@@ -104,7 +88,7 @@ static int attach_other(struct work *work, const struct spec *spec, struct err *
     return r;
 }
 
-/* Under the box's lock between daemons: the record says what the box has, whoever attached it. */
+/* Under the box's lock between daemons: the record says what the box has, whichever daemon attached it. */
 static int attach_work(void *argument, struct work *work, struct err *err) {
     struct provider *provider = work->provider;
     struct box *box = work->box, *caller = argument;
@@ -117,13 +101,12 @@ static int attach_work(void *argument, struct work *work, struct err *err) {
     if (box != caller || !running) /* its next start asks by itself */
         return 0;
     spec.attached.paths = now->attached.paths; /* where they are mounted was decided when it started */
-    if (now->attached.unsure || !list_same(now->attached.layers, spec.attached.layers))
+    if (now->attached.unsure || !attach_same(now->attached.layers, spec.attached.layers))
         r = attach_other(work, &spec, err);
     if (r < 0)
         return r;
-    pthread_mutex_lock(&provider->lock);
+    autolock(&provider->lock);
     attached_take(box, &spec);
-    pthread_mutex_unlock(&provider->lock);
     return 0;
 }
 
@@ -132,18 +115,16 @@ int provider_attach(struct provider *provider, struct box *box, uint64_t wait_ms
         return err_set(err, ERR_INVALID, "box %s has no agent, and nothing is attached to it", box->id);
     if (!box_attaches(box))
         return err_set(err, ERR_UNSUPPORTED, "the backend '%s' mounts nothing", box->ops->name);
-    int r = box_alone(box, wait_ms, err);
-    if (r < 0)
-        return r;
-    r = provider_work(provider, NULL, box->id, attach_work, box, err);
+    TRY(box_alone(box, wait_ms, err));
+    int r = provider_work(provider, NULL, box->id, attach_work, box, err);
     box_alone_end(box);
     return r;
 }
 
-/* ---- who has which ---- */
+/* ---- which layers boxes have ---- */
 
-static int each_recorded(struct provider *provider, const char *id, void (*each)(void *user, const char *layer),
-                         void *user, struct err *err) {
+static int attach_each_recorded(struct provider *provider, const char *id, void (*each)(void *user, const char *layer),
+                                void *user, struct err *err) {
     autoarena arena = ARENA_EMPTY;
     struct record record;
     int r = record_read(provider->boxes_fd, id, &arena, &record, err);
@@ -171,7 +152,7 @@ int provider_attached(struct provider *provider, void (*each)(void *user, const 
     int r = 0;
     adoption_ids(provider, &ids);
     for (size_t i = 0; r == 0 && i < ids.count; i++)
-        r = each_recorded(provider, ids.list[i], each, user, err);
+        r = attach_each_recorded(provider, ids.list[i], each, user, err);
     free(ids.list);
     return r;
 }

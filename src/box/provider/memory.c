@@ -1,5 +1,6 @@
-/* Memory that is left: /proc/meminfo, and the limits of the daemon's own control groups, as in a container or a service
- * with MemoryMax. Called by room.c. Invariant: what cannot be read limits nothing here; boxes have limits of their own. */
+/* Free memory: /proc/meminfo, and the limits of the daemon's own control groups, as in a container or a service with
+ * MemoryMax. Called by eviction.c. Invariant: an unreadable value limits nothing here; boxes have limits of their
+ * own. */
 #include "box/provider/memory.h"
 
 #include <fcntl.h>
@@ -19,7 +20,7 @@ static bool memory_read(const char *root, const char *path, char text[MEMORY_FIL
            fd_read_file(AT_FDCWD, whole, text, MEMORY_FILE_BYTES) > 0;
 }
 
-/* The number behind `name` at the beginning of a line. */
+/* The number after `name` at the beginning of a line. */
 static uint64_t memory_member(const char *text, const char *name) {
     size_t len = strlen(name);
     for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -41,11 +42,12 @@ static uint64_t memory_of_machine(const char *root, uint64_t *ret_total) {
 
 struct wanted {
     const char *root;
-    uint64_t total, enough; /* a limit above the machine's memory is none; with so much left it is not looked closer */
+    uint64_t total,
+        enough; /* a limit above the machine's memory does not count; with so much left, no closer look is taken */
 };
 
 struct hierarchy {
-    const char *mount, *limit, *usage, *file_pages; /* pages of files that nobody used lately are as good as free */
+    const char *mount, *limit, *usage, *file_pages; /* pages of files that were not used lately are as good as free */
 };
 
 static uint64_t memory_of_group(const struct wanted *wanted, const struct hierarchy *on, const char *group) {

@@ -1,7 +1,7 @@
-/* One box's place in the table, and how it comes to a runner. Called by provider.c and table.c; the rules are at the head
- * of provider.c. Invariant: what a box is, the disk says, and it is looked at only under the box's lock between
- * daemons; so two daemons never start, stop or remove one box at the same time, and a runner is started only where none
- * is left. */
+/* One box's place in the table, and how it gets a runner. Called by provider.c and housekeeping.c; the rules are at
+ * the head of provider.c. Invariant: the disk has the state of a box, and it is read only under the box's lock
+ * between daemons; so two daemons never start, stop or remove one box at the same time, and a runner is started only
+ * if none is left. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,42 +17,31 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "box/container.h"
-#include "box/mounts.h"
+#include "base/sync.h"
+#include "box/policy.h"
 #include "box/snapshot/snapshot.h"
+#include "box/port_socket.h"
 #include "box/provider/provider_private.h"
 
-/* A daemon that is slower than that with one box hangs; the caller is told to try again. */
+/* A daemon that is slower than that with one box hangs; the caller is asked to try again. */
 enum { BOX_LOCK_MS = 30000, RETRY_MS = 5000 };
 
 /* ---- boxes ---- */
-
-static char **copy_list(struct arena *arena, const char *const *list, size_t *ret_count) {
-    size_t count = 0;
-    while (list && list[count])
-        count++;
-    char **copy = arena_alloc(arena, (count + 1) * sizeof *copy);
-    for (size_t i = 0; i < count; i++)
-        copy[i] = arena_strdup(arena, list[i]);
-    *ret_count = count;
-    return copy;
-}
 
 struct box *box_make(const struct backend_ops *ops, struct backend *backend, const struct record *record) {
     struct box *box = xcalloc(1, sizeof *box);
     struct arena *arena = xcalloc(1, sizeof *arena);
     const struct spec *from = &record->spec;
     struct spec spec = *from;
-    size_t count;
     spec.user = box->user = arena_strdup(arena, from->user);
-    spec.thread = box->thread = from->thread ? arena_strdup(arena, from->thread) : NULL;
+    spec.thread = box->thread = arena_strdup_or(arena, from->thread);
     spec.template_name = arena_strdup(arena, from->template_name);
-    spec.shell = from->shell ? arena_strdup(arena, from->shell) : NULL;
-    spec.env = (const char **)(void *)copy_list(arena, from->env, &spec.env_count);
-    spec.layers = (const char **)(void *)copy_list(arena, from->layers, &spec.layer_count);
-    spec.agent = from->agent ? arena_strdup(arena, from->agent) : NULL;
-    spec.machine = from->machine ? arena_strdup(arena, from->machine) : NULL;
-    spec.workspace = from->workspace ? arena_strdup(arena, from->workspace) : NULL;
+    spec.shell = arena_strdup_or(arena, from->shell);
+    spec.env = arena_list(arena, from->env, &spec.env_count);
+    spec.layers = arena_list(arena, from->layers, &spec.layer_count);
+    spec.agent = arena_strdup_or(arena, from->agent);
+    spec.machine = arena_strdup_or(arena, from->machine);
+    spec.workspace = arena_strdup_or(arena, from->workspace);
     spec.container = container_copy(&from->container, arena);
     struct mount *mounts = arena_alloc(arena, (from->mount_count + 1) * sizeof *mounts);
     for (size_t i = 0; i < from->mount_count; i++)
@@ -67,10 +56,11 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     box->ops = ops;
     box->backend = backend;
     box->arena = arena;
-    box->labels = copy_list(arena, (const char *const *)record->labels, &count);
+    box->labels = (char **)(void *)arena_list(arena, (const char *const *)record->labels, NULL);
     box->created_ms = record->created_ms;
     box->idle_timeout_ms = record->idle_timeout_ms;
     box->temporary = record->temporary;
+    box->note = record->note ? note_copy(record->note, arena) : NULL;
     box->pidfd = -1;
     box->state = BOX_STARTING;
     atomic_init(&box->refs, 1);
@@ -87,8 +77,8 @@ struct box *box_again(const struct box *box) {
     return box_make(box->ops, box->backend, &record);
 }
 
-/* Runners that another daemon has told to end while they were our children, and that had not ended yet when the last
- * reference to their box went: whoever is their parent has to wait for them. */
+/* Runners that another daemon ended while they were our children, and that had not ended yet when the last
+ * reference to their box went: their parent, this daemon, has to wait for them. */
 static struct orphans {
     pthread_mutex_t lock;
     int *pidfds;
@@ -96,35 +86,31 @@ static struct orphans {
 } orphans = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* true: it is not a process of ours that can still be waited for. */
-static bool reap(int pidfd) {
+static bool place_reap(int pidfd) {
     siginfo_t info = {0};
     return waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG) < 0 || info.si_pid != 0;
 }
 
 void box_reap(void) {
-    pthread_mutex_lock(&orphans.lock);
+    autolock(&orphans.lock);
     for (size_t i = 0; i < orphans.count;) {
-        if (!reap(orphans.pidfds[i])) {
+        if (!place_reap(orphans.pidfds[i])) {
             i++;
             continue;
         }
         fd_close(&orphans.pidfds[i]);
         orphans.pidfds[i] = orphans.pidfds[--orphans.count];
     }
-    pthread_mutex_unlock(&orphans.lock);
-}
-
-static void orphan_add(int *pidfd) {
-    pthread_mutex_lock(&orphans.lock);
-    vec_add(orphans.pidfds, orphans.count, orphans.size) = fd_take(pidfd);
-    pthread_mutex_unlock(&orphans.lock);
 }
 
 void box_unref(struct box *box) {
     if (atomic_fetch_sub(&box->refs, 1) != 1)
         return;
-    if (box->pidfd >= 0 && !wire_alive(box->wire) && !reap(box->pidfd)) /* one whose wire lives outlives us */
-        orphan_add(&box->pidfd);
+    if (box->pidfd >= 0 && !wire_alive(box->wire) && !place_reap(box->pidfd)) { /* one whose wire lives outlives us */
+        autolock(&orphans.lock);
+        vec_add(orphans.pidfds, orphans.count, orphans.size) = fd_take(&box->pidfd);
+    }
+    port_socket_end(box);
     wire_unref(box->wire);
     fd_close(&box->pidfd);
     arena_done(box->arena);
@@ -208,6 +194,7 @@ struct place *place_add_locked(struct provider *provider, struct box *box) {
     memcpy(place->id, box->id, sizeof place->id);
     place->box = box;
     place->was = BOX_WARM;
+    place->note = box->note ? note_new(box->note) : NULL;
     *at = place;
     provider->count++;
     place_count_locked(provider, place, false);
@@ -220,6 +207,7 @@ void place_remove_locked(struct provider *provider, struct place *place) {
     provider->count--;
     place_uncount_locked(provider, place);
     box_unref(place->box);
+    note_free(place->note);
     free(place);
     pthread_cond_broadcast(&provider->changed);
 }
@@ -242,7 +230,7 @@ void place_mark_locked(struct place *place, enum box_state mark) {
 void place_unmark_locked(struct provider *provider, struct place *place) {
     place->box->state = place->was;
     place_count_locked(provider, place, place->box->wire || place->was == BOX_PAUSED);
-    table_check_locked(provider, place); /* who is marked is not looked at when his runner ends */
+    provider_check_locked(provider, place); /* a marked box is not looked at when its runner ends */
     pthread_cond_broadcast(&provider->changed);
 }
 
@@ -262,7 +250,7 @@ struct box *place_use_locked(struct provider *provider, struct place *place) {
     if (box->state == BOX_WARM) {
         record_release(provider->boxes_fd, box->id, false);
         box->state = BOX_READY;
-        table_event(provider, "box_ready", box, NULL);
+        provider_box_event(provider, "box_ready", box, NULL);
     }
     return box;
 }
@@ -280,7 +268,7 @@ struct opened {
 
 /* Where a box on a machine works is what the machine says, also when it cannot be asked. True: it is another place than
  * before. */
-static bool note_workspace(struct box *box, const struct wire *wire) {
+static bool place_note_workspace(struct box *box, const struct wire *wire) {
     const char *now = wire_workspace(wire);
     if (!box->spec.machine || (box->spec.workspace && strcmp(box->spec.workspace, now) == 0))
         return false;
@@ -288,116 +276,106 @@ static bool note_workspace(struct box *box, const struct wire *wire) {
     return true;
 }
 
-static int wire_start(struct provider *provider, struct box *box, uint64_t terminals, bool *ret_other,
-                      struct err *err) {
+static int place_wire_start(struct provider *provider, struct box *box, uint64_t terminals, bool *ret_other,
+                            struct err *err) {
     struct wire *wire;
     int pidfd = -1;
     autoarena arena = ARENA_EMPTY;
     struct spec spec;
     bool dealt = box->spec.limits.terminals != terminals;
     box->spec.limits.terminals = terminals;
-    int r = attached_spec(provider, box, &box->spec, &arena, &spec, err);
-    if (r == 0)
-        r = box->ops->start(box->backend, &spec, &wire, &pidfd, err);
-    if (r < 0)
-        return r;
+    TRY(attached_spec(provider, box, &box->spec, &arena, &spec, err)
+            ?: box->ops->start(box->backend, &spec, &wire, &pidfd, err));
     *ret_other = attached_take(box, &spec) || dealt;
-    *ret_other |= note_workspace(box, wire);
+    *ret_other |= place_note_workspace(box, wire);
     box->pidfd = pidfd;
-    box->wire = wire; /* last: who sees it may use it */
+    box->wire = wire; /* last: a thread that sees it may use it */
     return 0;
 }
 
-/* Nothing is recorded. Files there may be all the same, of a box that lost its record: it goes on with them. */
-static int open_fresh(struct provider *provider, struct box *box, uint64_t terminals, struct err *err) {
+/* Nothing is recorded. Files may still exist, of a box that lost its record: it continues with them. */
+static int place_open_fresh(struct provider *provider, struct box *box, uint64_t terminals, struct err *err) {
     bool kept = faccessat(provider->boxes_fd, box->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     int r = kept ? box->ops->stop(box->backend, box->id, true, err) : 0; /* a runner may still live on them */
     bool other;
     if (r == 0)
-        r = wire_start(provider, box, terminals, &other, err);
-    if (r < 0 || box->spec.one_shot || (r = record_write(provider->boxes_fd, box, err)) == 0)
+        r = place_wire_start(provider, box, terminals, &other, err);
+    if (r == 0 && box->note && !box->spec.one_shot) /* before the record: a recorded box without it would be another */
+        r = note_write(provider->boxes_fd, box->id, box->note, err);
+    if (!box->wire || box->spec.one_shot || (r == 0 && (r = record_write(provider->boxes_fd, box, err)) == 0))
         return r;
-    struct err ignored;
     wire_kill(box->wire, "the box could not be recorded");
-    box->ops->stop(box->backend, box->id, kept, &ignored);
+    box->ops->stop(box->backend, box->id, kept, ERR_IGNORED);
     return r;
 }
 
 /* Nothing is recorded, and nothing is to run: the record, and no files of its own. Those of a box that lost its record
  * would cover what lies below. */
-static int open_still(struct provider *provider, struct box *box, struct err *err) {
-    struct err ignored;
-    int r = record_unfinished(provider->boxes_fd, box->id) ? box->ops->stop(box->backend, box->id, false, err) : 0;
-    if (r < 0)
-        return r;
+static int place_open_still(struct provider *provider, struct box *box, struct err *err) {
+    TRY(record_unfinished(provider->boxes_fd, box->id) ? box->ops->stop(box->backend, box->id, false, err) : 0);
     if (mkdirat(provider->boxes_fd, box->id, BACKEND_UNFINISHED_MODE) < 0)
         return errno == EEXIST ? err_set(err, ERR_EXISTS,
                                          "there are files of a box %s that lost its record; an administrator can "
                                          "delete it",
                                          box->id)
                                : err_errno(err, errno, "'boxes/%s'", box->id);
-    r = box->ops->fresh(box->backend, &box->spec, err);
+    int r = box->ops->fresh(box->backend, &box->spec, err);
+    if (r == 0 && box->note)
+        r = note_write(provider->boxes_fd, box->id, box->note, err);
     if (r == 0)
         r = record_write(provider->boxes_fd, box, err);
     if (r < 0)
-        box->ops->stop(box->backend, box->id, false, &ignored);
+        box->ops->stop(box->backend, box->id, false, ERR_IGNORED);
     return r;
 }
 
-static int wire_find(struct box *box, struct err *err) {
+static int place_wire_find(struct box *box, struct err *err) {
     struct wire *wire;
     int pidfd = -1;
-    int r = box->ops->discover(box->backend, box->id, &wire, &pidfd, err);
-    if (r < 0)
-        return r;
-    note_workspace(box, wire);
+    TRY(box->ops->discover(box->backend, box->id, &wire, &pidfd, err));
+    place_note_workspace(box, wire);
     box->pidfd = pidfd;
-    box->wire = wire; /* last: who sees it may use it */
+    box->wire = wire; /* last: a thread that sees it may use it */
     return 0;
 }
 
 /* One that lives though its wire ended has hung up or sent what no runner may send: it is not asked again, and ends. */
-static bool runner_broke(const struct box *old) {
+static bool place_runner_broke(const struct box *old) {
     struct err err;
     if (!old->died[0] || !old->wire)
         return false;
-    return old->pidfd >= 0 ? !table_readable(old->pidfd) : wire_error(old->wire, &err) == -ERR_PROTOCOL;
-}
-
-/* What is left of a runner was ended, or nothing was left. */
-static void note_end(struct provider *provider, const struct box *old, struct box *box, enum place_how how, bool left) {
-    /* What ended while nobody served is no death; beside another daemon somebody did. */
-    if (left && (!(how & HOW_ADOPTS) || table_crowded(provider))) {
-        const char *why = old->died[0] ? old->died : "its main process ended";
-        table_event(provider, "box_died", box, why);
-        record_died(provider->boxes_fd, box->id, why);
-    } else if (!left && old->wire) {
-        table_event(provider, "box_evicted", box, box->spec.machine ? "on its machine" : EVENT_ELSEWHERE);
-    }
+    return old->pidfd >= 0 ? !provider_readable(old->pidfd) : wire_error(old->wire, &err) == -ERR_PROTOCOL;
 }
 
 /* The configuration may have been narrowed since the box was made. */
-static int mounts_allowed(struct provider *provider, const struct box *box, struct err *err) {
+static int place_mounts_allowed(struct provider *provider, const struct box *box, struct err *err) {
     if (box->spec.mount_count == 0)
         return 0;
-    struct policy *policy = table_policy(provider);
+    struct policy *policy = provider_policy(provider);
     int r = mounts_again(policy, &box->spec, err);
     policy_unref(policy);
     return r;
 }
 
-/* A recorded box: the runner that is there, or what is left of one is ended, and then a new one where that is wanted. */
-static int open_runner(struct provider *provider, struct box *old, struct box *box, enum place_how how,
-                       struct opened *opened, struct err *err) {
-    table_death(provider, old);
-    bool broken = runner_broke(old);
-    int r = broken ? -ERR_GONE : wire_find(box, err);
-    if (r == 0 || r == -ERR_BUSY) /* busy: its machine has gone offline meanwhile */
+/* A recorded box: finds its runner, or ends the rest of one and starts a new one if requested. */
+static int place_open_runner(struct provider *provider, struct box *old, struct box *box, enum place_how how,
+                             struct opened *opened, struct err *err) {
+    provider_death(provider, old);
+    bool broken = place_runner_broke(old);
+    int r = broken ? -ERR_GONE : place_wire_find(box, err);
+    if (r == 0 || r == -ERR_BUSY) /* busy: its machine has gone offline */
         return r;
     bool left = r != -ERR_NOT_FOUND;
     if (left && (r = box->ops->stop(box->backend, box->id, true, err)) < 0)
         return r;
-    note_end(provider, old, box, how, left);
+    /* A runner that ended while no daemon served has not died; with another daemon here, one did serve. */
+    if (left && (!(how & HOW_ADOPTS) || provider_crowded(provider))) {
+        const char *why = old->died[0] ? old->died : "its main process ended";
+        provider_box_event(provider, "box_died", box, why);
+        record_died(provider->boxes_fd, box->id, why);
+    } else if (!left && old->wire) {
+        provider_box_event(provider, "box_evicted", box, box->spec.machine ? "on its machine" : EVENT_ELSEWHERE);
+    }
     record_died_read(provider->boxes_fd, box->id, box->died, sizeof box->died);
     if (!(how & (HOW_STARTS | HOW_REVIVES)) && (!(how & HOW_STOPPED) || box->died[0]))
         return 0;
@@ -405,13 +383,10 @@ static int open_runner(struct provider *provider, struct box *old, struct box *b
     memcpy(box->restarted, box->died, sizeof box->restarted);
     atomic_store(&box->restart_news, box->died[0]);
     box->died[0] = 0;
-    r = mounts_allowed(provider, box, err);
-    if (r == 0)
-        r = wire_start(provider, box, opened->terminals, &other, err);
+    r = place_mounts_allowed(provider, box, err) ?: place_wire_start(provider, box, opened->terminals, &other, err);
     if (r == 0 && other && (r = record_write(provider->boxes_fd, box, err)) < 0) {
-        struct err ignored;
         wire_kill(box->wire, "what it started with could not be recorded");
-        box->ops->stop(box->backend, box->id, true, &ignored);
+        box->ops->stop(box->backend, box->id, true, ERR_IGNORED);
     }
     if (r == 0)
         record_died_clear(provider->boxes_fd, box->id);
@@ -420,7 +395,7 @@ static int open_runner(struct provider *provider, struct box *old, struct box *b
 }
 
 /* A frozen runner answers nothing, so it is not asked. One that a dead daemon froze for its own work is not paused. */
-static int open_paused(struct box *box, enum place_how how, struct opened *opened, struct err *err) {
+static int place_open_paused(struct box *box, enum place_how how, struct opened *opened, struct err *err) {
     int r = box->ops->let_go ? box->ops->let_go(box->backend, box->id, err) : 0;
     if (r < 0 && r != -ERR_GONE)
         return r;
@@ -432,14 +407,15 @@ static int open_paused(struct box *box, enum place_how how, struct opened *opene
 }
 
 /* What is recorded, in `record`. *ret_box: old, where its runner is still the box's, else a new struct. */
-static int open_recorded(struct provider *provider, struct box *old, const struct record *record, enum place_how how,
-                         struct opened *opened, struct err *err) {
+static int place_open_recorded(struct provider *provider, struct box *old, const struct record *record,
+                               enum place_how how, struct opened *opened, struct err *err) {
     const struct backend_ops *ops = NULL;
     struct backend *backend = NULL;
-    int r = table_backend(provider, record->backend, &ops, &backend, err);
+    int r = provider_backend(provider, record->backend, &ops, &backend, err);
     if (r < 0)
         return r;
-    /* Who ends a runner waits for its end under the lock that we hold: one that answers is the box's. */
+    /* Stopping a runner waits for its exit under the lock that we hold, so a runner that answers belongs to this
+     * box. */
     bool same = old->wire && !old->died[0] && wire_alive(old->wire);
     struct box *box = same ? old : box_make(ops, backend, record);
     if (!same)
@@ -447,16 +423,16 @@ static int open_recorded(struct provider *provider, struct box *old, const struc
     if ((how & HOW_MAKES) && !box_owned(box, old->user, old->thread))
         r = err_set(err, ERR_EXISTS, "the id of this user and thread, %s, is already another box's", box->id);
     int reached = r == 0 && ops->reach ? ops->reach(backend, &box->spec, err) : r;
-    /* Who only looks after it comes again when the machine does. */
+    /* A caller that only checks the box comes again when the machine does. */
     opened->away = r == 0 && reached == -ERR_BUSY && !(how & (HOW_USES | HOW_STARTS));
     if (!opened->away)
         r = reached;
     if (r == 0 && opened->away)
         opened->paused = ops->paused && ops->paused(backend, box->id);
     else if (r == 0)
-        r = open_paused(box, how, opened, err);
+        r = place_open_paused(box, how, opened, err);
     if (r == 0 && !same && !opened->paused && !opened->away)
-        r = open_runner(provider, old, box, how, opened, err);
+        r = place_open_runner(provider, old, box, how, opened, err);
     if (r < 0 && !same)
         box_unref(box);
     if (r == 0)
@@ -471,7 +447,8 @@ static int open_box(struct provider *provider, struct box *old, enum place_how h
     struct record record;
     int r = old->spec.one_shot ? -ERR_NOT_FOUND : record_read(provider->boxes_fd, old->id, &arena, &record, err);
     if (r < 0 && (how & HOW_MAKES)) { /* a damaged one, too: the id says whose it is */
-        r = how & HOW_STARTS ? open_fresh(provider, old, opened->terminals, err) : open_still(provider, old, err);
+        r = how & HOW_STARTS ? place_open_fresh(provider, old, opened->terminals, err)
+                             : place_open_still(provider, old, err);
         *opened = (struct opened){.box = old, .created = true, .started = how & HOW_STARTS};
         return r;
     }
@@ -480,11 +457,7 @@ static int open_box(struct provider *provider, struct box *old, enum place_how h
     opened->deleted = r == -ERR_NOT_FOUND;
     if (r < 0)
         return opened->deleted ? err_set_why(err, ERR_NOT_FOUND, WHY_NO_BOX, "no box '%.40s'", old->id) : r;
-    r = snapshot_settle(provider, &record, err);
-    if (r == 0)
-        r = open_recorded(provider, old, &record, how, opened, err);
-    if (r < 0)
-        return r;
+    TRY(snapshot_settle(provider, &record, err) ?: place_open_recorded(provider, old, &record, how, opened, err));
     opened->released = record_released(provider->boxes_fd, old->id);
     if (opened->released && opened->box->wire && !opened->paused && (how & HOW_USES))
         record_release(provider->boxes_fd, old->id, false);
@@ -493,7 +466,7 @@ static int open_box(struct provider *provider, struct box *old, enum place_how h
     return 0;
 }
 
-/* What was opened comes into its place. */
+/* Puts the opened box into its place. */
 static void place_settle_locked(struct provider *provider, struct place *place, const struct opened *opened,
                                 enum place_how how) {
     struct box *old = place->box, *box = opened->box;
@@ -505,13 +478,13 @@ static void place_settle_locked(struct provider *provider, struct place *place, 
     bool ready = box->wire && ((how & HOW_USES) || !opened->released);
     place->was = opened->paused ? BOX_PAUSED : ready ? BOX_READY : BOX_WARM;
     if (opened->created)
-        table_event(provider, "box_created", box, NULL);
+        provider_box_event(provider, "box_created", box, NULL);
     if (opened->started || (ready && (how & HOW_USES) && opened->released))
-        table_event(provider, "box_ready", box, NULL);
+        provider_box_event(provider, "box_ready", box, NULL);
     if (opened->woken)
-        table_event(provider, "box_resumed", box, how & HOW_STOPPED ? "it was used" : NULL);
+        provider_box_event(provider, "box_resumed", box, how & HOW_STOPPED ? "it was used" : NULL);
     if ((how & HOW_ADOPTS) && (box->wire || opened->paused))
-        table_event(provider, "box_adopted", box, NULL);
+        provider_box_event(provider, "box_adopted", box, NULL);
     if (opened->created && !box->spec.one_shot) {
         place->unsynced = true;
         place->written_ms = clock_ms();
@@ -520,8 +493,8 @@ static void place_settle_locked(struct provider *provider, struct place *place, 
         box->state = place->was;
     pthread_cond_broadcast(&provider->changed);
     if (box->wire && (box != old || opened->created))
-        table_watch_locked(provider, box);
-    table_check_locked(provider, place);
+        provider_watch_locked(provider, box);
+    provider_check_locked(provider, place);
     if (box != old)
         box_unref(old);
 }
@@ -553,14 +526,14 @@ int place_open(struct provider *provider, struct place *place, enum place_how ho
         if (!(how & HOW_HELD) && (!old->spec.one_shot || r < 0)) /* a one-shot box has the lock instead of a record */
             statelock_box_end(&provider->statelock, place->id);
     }
-    pthread_mutex_lock(&provider->lock);
+    autolock(&provider->lock);
     char user[LIMIT_USER_BYTES + 1]; /* the box may go with its place */
     snprintf(user, sizeof user, "%s", old->user);
     if (r < 0 && ((how & HOW_MAKES) || opened.deleted)) {
         if (opened.deleted && old->wire)
             wire_kill(old->wire, "the box was deleted");
         if (opened.deleted)
-            table_event(provider, "box_deleted", old, EVENT_ELSEWHERE);
+            provider_box_event(provider, "box_deleted", old, EVENT_ELSEWHERE);
         place_remove_locked(provider, place);
         if (opened.deleted && (how & HOW_STARTS))
             r = 1;
@@ -576,6 +549,5 @@ int place_open(struct provider *provider, struct place *place, enum place_how ho
             *ret_created = opened.created;
     }
     eviction_terminals_end(user, dealt);
-    pthread_mutex_unlock(&provider->lock);
     return r;
 }

@@ -4,6 +4,8 @@
 
 #include "box/box.h"
 #include "box/policy.h"
+#include "box/provider/note.h"
+#include "backend/backend.h"
 
 struct provider;
 
@@ -11,20 +13,20 @@ struct provider;
  * cleans what cannot be adopted. default_backend must be available, or it is an error. */
 int provider_new(const struct backend_env *env, struct policy *policy, const char *default_backend,
                  struct provider **ret_provider, struct err *err);
-/* What counts from now on, for boxes that are made; boxes that are there keep what they were made with. */
+/* The settings for boxes made from now on; existing boxes keep the settings they were made with. */
 void provider_configure(struct provider *provider, struct policy *policy);
 void provider_free(struct provider *provider, bool end_boxes);
 
-/* Finds the box of (user, thread) or makes one; with no thread always makes one. The caller gets a reference. One that is
- * paused is given as such: nothing but provider_resume reaches it. */
+/* Finds the box of (user, thread) or makes one; with no thread always makes one. The caller gets a reference. One
+ * that is paused is given as such: nothing but provider_resume reaches it. */
 int provider_acquire(struct provider *provider, const struct box_request *request, struct box **ret_box,
                      bool *ret_created, struct err *err);
-/* NOT_FOUND for unknown, GONE for one of a thread whose runner died (with the reason; one without a thread is started
- * again), PAUSED for a paused one. user NULL: any owner; else somebody else's answers as unknown. Touches last_used. The
- * caller gets a reference. */
+/* NOT_FOUND for unknown, GONE for a box of a thread whose runner died (with the reason; a box without a thread is
+ * started again), PAUSED for a paused one. user NULL: any owner; else another user's box answers as unknown. Updates
+ * last_used. The caller gets a reference. */
 int provider_get(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err);
-/* The same, but one whose runner died is started again with its files, as an acquire by its owner would; GONE only when that
- * cannot be. */
+/* The same, but one whose runner died is started again with its files, as an acquire by its owner would; GONE only
+ * when that cannot be. */
 int provider_wake(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err);
 /* To look at it only: in whatever state it is, dead or stopped too; nothing is started or touched. NOT_FOUND as above.
  * The reference goes back with provider_look_end. */
@@ -34,18 +36,30 @@ void provider_look_end(struct provider *provider, struct box *box);
 int provider_room(const struct provider *provider, struct err *err);
 void provider_put(struct provider *provider, struct box *box); /* gives a reference back; NULL is fine */
 int provider_release(struct provider *provider, struct box *box, struct err *err); /* to the warm shelf */
-/* Its processes stand still, and go on. Both idempotent. INVALID: there are none; GONE: they died. */
+/* Pauses its processes, and resumes them. Both idempotent. INVALID: it has none; GONE: they died. */
 int provider_pause(struct provider *provider, const char *user, const char *id, struct err *err);
 int provider_resume(struct provider *provider, const char *user, const char *id, struct err *err);
 int provider_destroy(struct provider *provider, const char *user, const char *id, struct err *err);
+/* Its processes end, its files stay, and nothing but provider_resume starts it again: to others it is PAUSED. */
+int provider_stop(struct provider *provider, const char *user, const char *id, struct err *err);
 
-/* Attaches to the box what box_hooks.contribute has for it now (backend_ops.attach), and the record says so. Has the box
- * alone (turn.h), for which it waits wait_ms; its caller may have it already. BUSY: commands, or processes in the
- * background, use what is there. Nothing happens where it has that already; INVALID: it has no agent; UNSUPPORTED: its
- * backend mounts nothing. */
+/* ---- deadline.c: what a dialect keeps of a box, and when it ends ---- */
+
+/* As it is now, in arena. NOT_FOUND: there is no such box, or it has none. */
+int provider_note(struct provider *provider, const char *id, struct arena *arena, struct note *ret_note,
+                  struct err *err);
+bool provider_noted(struct provider *provider, const char *id); /* it has one; cheap */
+/* Another one, on the disk when this returns. note->held counts for nothing: provider_stop and provider_resume set
+ * it. */
+int provider_note_set(struct provider *provider, const char *id, const struct note *note, struct err *err);
+
+/* Attaches the current trees of box_hooks.contribute to the box (backend_ops.attach), and records it. Has the box
+ * alone (boxlock.h), for which it waits wait_ms; its caller may have it already. BUSY: commands, or background
+ * processes, use the attached trees. Nothing happens if they are unchanged; INVALID: it has no agent; UNSUPPORTED:
+ * its backend cannot mount. */
 int provider_attach(struct provider *provider, struct box *box, uint64_t wait_ms, struct err *err);
 /* The names of all layers that are or may be attached to boxes, on the disk and in this table; some more than once.
- * A record that cannot be read is an error: nobody knows what that box has. */
+ * A record that cannot be read is an error: the layers of that box are unknown. */
 int provider_attached(struct provider *provider, void (*each)(void *user, const char *layer), void *user,
                       struct err *err);
 
@@ -61,5 +75,13 @@ struct provider_counts {
 void provider_count(struct provider *provider, struct provider_counts *ret_counts);
 /* For /v1/info: an array with a row a backend. */
 void provider_info(struct provider *provider, struct json *json);
+
+/* ---- cleanup.c: `cubbyd --cleanup` ---- */
+
+/* All boxes of env->state_dir with their files, and what dead daemons left on the machine; each thing is named.
+ * Templates and the audit log stay. BUSY while a daemon serves that directory. *ret_left: things that could not be
+ * removed. */
+int cleanup_run(const struct backend_env *env, void (*each)(void *user, const char *what), void *user,
+                unsigned *ret_left, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* What is kept of a box on disk, so that it outlives the daemon: STATE/boxes/ID/box.json, and beside it `died`, why its
- * runner ended by itself. Private to box/.
+/* The record of a box on disk, so that it outlives the daemon: STATE/boxes/ID/box.json, and next to it `died`, the
+ * reason its runner ended unexpectedly. Private to box/.
  *
  * A box's directory is made with the sticky bit, which goes when the record is written. So a directory without a record
  * is known to be unfinished, and may be removed; any other without a record lost it, and its files stay. */
@@ -15,6 +15,7 @@ struct record {
     char **labels;
     uint64_t created_ms, idle_timeout_ms;
     bool temporary;
+    const struct note *note; /* of a box that is to be made; NULL: none. Kept apart from the record (note.h) */
 };
 
 /* As err_errno, for files of the state directory: a full disk is named. */
@@ -22,7 +23,7 @@ int record_errno(struct err *err, int number, const char *what);
 /* Whole or not at all (renamed into place); surely on the disk after record_sync, which may take long. */
 int record_write(int boxes_fd, const struct box *box, struct err *err);
 int record_sync(int boxes_fd, const char *id, struct err *err);
-/* NOT_FOUND when there is none; INVALID when it is not one. Strings are arena's. */
+/* NOT_FOUND if it does not exist; INVALID if it is not a record. Strings are arena's. */
 int record_read(int boxes_fd, const char *id, struct arena *arena, struct record *ret_record, struct err *err);
 bool record_exists(int boxes_fd, const char *id);
 bool record_unfinished(int boxes_fd, const char *id); /* a directory whose box was never recorded */

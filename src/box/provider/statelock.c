@@ -1,5 +1,6 @@
-/* Locks of several daemons on one state directory. Called by the provider and by the clean-up. Invariant: locks belong
- * to the open file (OFD), so a lock never survives its process, and two openings in one process exclude each other too. */
+/* Locks of several daemons on one state directory. Called by the provider and by the clean-up. Invariant: locks
+ * belong to the open file (OFD), so a lock never survives its process, and two openings in one process exclude each
+ * other too. */
 #include "box/provider/statelock.h"
 
 #include <assert.h>
@@ -16,7 +17,7 @@
 /* Bytes of the file; a lock may lie beyond its end. Its content is one number, the visits. */
 enum { AT_SERVE = 0, AT_REAPER = 1, AT_VISITS = 2, AT_BOXES = 16 };
 
-static bool take(const struct statelock *lock, short type, off_t at) {
+static bool statelock_take(const struct statelock *lock, short type, off_t at) {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
     return fcntl(lock->fd, F_OFD_SETLK, &range) == 0;
 }
@@ -41,18 +42,18 @@ uint64_t statelock_visits(struct statelock *lock) {
 
 int statelock_serve(struct statelock *lock, struct err *err) {
     struct flock alone = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = AT_VISITS, .l_len = 1};
-    if (!take(lock, F_RDLCK, AT_SERVE))
+    if (!statelock_take(lock, F_RDLCK, AT_SERVE))
         return err_set(err, ERR_BUSY, "the state directory is just being cleaned up (cubbyd --cleanup); try again");
     if (fcntl(lock->fd, F_OFD_SETLKW, &alone) < 0)
         return err_errno(err, errno, "the lock of the state directory");
     uint64_t visits = statelock_visits(lock) + 1;
     ssize_t n = pwrite(lock->fd, &visits, sizeof visits, 0);
-    take(lock, F_UNLCK, AT_VISITS);
+    statelock_take(lock, F_UNLCK, AT_VISITS);
     return n == (ssize_t)sizeof visits ? 0 : err_errno(err, errno, "the lock of the state directory");
 }
 
 int statelock_alone(struct statelock *lock, struct err *err) {
-    return take(lock, F_WRLCK, AT_SERVE)
+    return statelock_take(lock, F_WRLCK, AT_SERVE)
                ? 0
                : err_set(err, ERR_BUSY, "a daemon serves this state directory; stop it first");
 }
@@ -63,7 +64,7 @@ bool statelock_crowded(struct statelock *lock) {
 }
 
 bool statelock_reaper(struct statelock *lock) {
-    return take(lock, F_WRLCK, AT_REAPER);
+    return statelock_take(lock, F_WRLCK, AT_REAPER);
 }
 
 /* Ids are 64 bits, positions 63: two boxes that share one wait for each other, nothing worse. */
@@ -71,7 +72,7 @@ static off_t box_at(const char *id) {
     return (off_t)(strtoull(id, NULL, 16) >> 2) + AT_BOXES;
 }
 
-static bool hold(struct statelock *lock, off_t at) {
+static bool statelock_hold(struct statelock *lock, off_t at) {
     size_t i = 0;
     pthread_mutex_lock(&lock->held_lock);
     while (i < lock->held_count && lock->held[i] != at)
@@ -84,7 +85,7 @@ static bool hold(struct statelock *lock, off_t at) {
     return ours;
 }
 
-static void let_go(struct statelock *lock, off_t at) {
+static void statelock_let_go(struct statelock *lock, off_t at) {
     int number = errno;
     size_t i = 0;
     pthread_mutex_lock(&lock->held_lock);
@@ -97,11 +98,11 @@ static void let_go(struct statelock *lock, off_t at) {
 }
 
 static bool take_box(struct statelock *lock, off_t at) {
-    if (!hold(lock, at))
+    if (!statelock_hold(lock, at))
         return false;
-    if (take(lock, F_WRLCK, at))
+    if (statelock_take(lock, F_WRLCK, at))
         return true;
-    let_go(lock, at);
+    statelock_let_go(lock, at);
     return false;
 }
 
@@ -121,6 +122,6 @@ int statelock_box(struct statelock *lock, const char *id, unsigned wait_ms, stru
 }
 
 void statelock_box_end(struct statelock *lock, const char *id) {
-    take(lock, F_UNLCK, box_at(id));
-    let_go(lock, box_at(id));
+    statelock_take(lock, F_UNLCK, box_at(id));
+    statelock_let_go(lock, box_at(id));
 }

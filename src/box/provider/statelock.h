@@ -27,7 +27,7 @@ int statelock_alone(struct statelock *lock, struct err *err); /* BUSY while anyb
 bool statelock_crowded(struct statelock *lock);               /* others serve too */
 uint64_t statelock_visits(struct statelock *lock);            /* how many have come to serve, ever */
 bool statelock_reaper(struct statelock *lock);                /* true: we are it now, until we end */
-/* One box: whoever makes, starts, ends or removes it. Waits; BUSY after wait_ms. */
+/* One box: held while it is made, started, ended or removed. Waits; BUSY after wait_ms. */
 int statelock_box(struct statelock *lock, const char *id, unsigned wait_ms, struct err *err);
 void statelock_box_end(struct statelock *lock, const char *id);
 

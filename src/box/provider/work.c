@@ -1,9 +1,10 @@
-/* Work on a box that is neither starting nor ending it: keeping its files, putting them back, exporting, pausing. Called by the files
- * of box/ that do such work. Invariant: what the work leaves is what the record on the disk says, whatever fails when;
- * a box whose record changed has no runner that was started from the old one. */
+/* Work on a box other than starting or ending it: saving its files, restoring them, exporting, pausing. Called by
+ * the files of box/ that do such work. Invariant: the result of the work is in the record on the disk, whenever it
+ * fails; a box whose record changed has no runner that was started from the old one. */
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "box/snapshot/snapshot.h"
 #include "box/provider/provider_private.h"
@@ -17,7 +18,7 @@ int work_stop(struct work *work, const char *why, struct err *err) {
         wire_kill(box->wire, why);
     int r = box->ops->stop(box->backend, box->id, true, err);
     if (r == 0 && ran && !work->changed)
-        table_event(work->provider, "box_evicted", box, why);
+        provider_box_event(work->provider, "box_evicted", box, why);
     if (r == 0)
         work->changed = true;
     return r;
@@ -31,12 +32,11 @@ int work_record(struct work *work, struct err *err) {
     return r;
 }
 
-/* After a work that failed: what it put into the record is not so. */
+/* After failed work: its changes of the record are void. */
 static struct box *work_old(struct work *work) {
     struct provider *provider = work->provider;
-    struct err ignored;
     struct record record;
-    if (record_read(provider->boxes_fd, work->box->id, work->arena, &record, &ignored) < 0)
+    if (record_read(provider->boxes_fd, work->box->id, work->arena, &record, ERR_IGNORED) < 0)
         return box_again(work->box);
     return box_make(work->box->ops, work->box->backend, &record);
 }
@@ -71,10 +71,9 @@ static int work_run(struct work *work, int (*run)(void *argument, struct work *w
 
 uint64_t work_processes(const struct box *box) {
     struct usage usage = {0};
-    struct err ignored;
-    if (!box->wire || !box->ops->usage || box->ops->usage(box->backend, box->id, &usage, &ignored) < 0)
+    if (!box->wire || !box->ops->usage || box->ops->usage(box->backend, box->id, &usage, ERR_IGNORED) < 0)
         return 0;
-    return usage.has_pids && usage.pids > 1 ? usage.pids - 1 : 0; /* the runner is none of the box's */
+    return usage.has_pids && usage.pids > 1 ? usage.pids - 1 : 0; /* the runner is not one of the box's */
 }
 
 /* The place, marked; NULL: no such box of that user, or it is being exported. */
@@ -84,7 +83,7 @@ static struct place *work_mark(struct provider *provider, const char *user, cons
     if (!text_id(id))
         return NULL;
     adoption_load(provider, id);
-    pthread_mutex_lock(&provider->lock);
+    autolock(&provider->lock);
     struct place *place = place_settled_locked(provider, id);
     if (place && ((user && strcmp(place->box->user, user) != 0) || place->box->spec.one_shot))
         place = NULL;
@@ -94,13 +93,12 @@ static struct place *work_mark(struct provider *provider, const char *user, cons
     }
     if (place)
         place_mark_locked(place, mark);
-    pthread_mutex_unlock(&provider->lock);
     return place;
 }
 
 static void work_end(struct provider *provider, struct place *place, const struct work *work, struct box *after) {
     struct box *box = place->box;
-    pthread_mutex_lock(&provider->lock);
+    autolock(&provider->lock);
     place->was = work->state;
     if (after) {
         place_count_locked(provider, place, false);
@@ -112,7 +110,6 @@ static void work_end(struct provider *provider, struct place *place, const struc
         box_unref(box);
     }
     place_unmark_locked(provider, place);
-    pthread_mutex_unlock(&provider->lock);
 }
 
 static int work_as(struct provider *provider, const char *user, const char *id, enum box_state mark,
@@ -127,7 +124,7 @@ static int work_as(struct provider *provider, const char *user, const char *id, 
     int r = statelock_box(&provider->statelock, id, WORK_LOCK_MS, err);
     if (r == 0) {
         /* Another daemon may have ended its runner, and started another; or its end here has not been looked into. */
-        if (table_crowded(provider) || place->box->died[0]) {
+        if (provider_crowded(provider) || place->box->died[0]) {
             r = place_open(provider, place, PLACE_SETTLE | HOW_HELD, NULL, NULL, err);
             gone = r == -ERR_NOT_FOUND;
         }
@@ -158,40 +155,40 @@ int provider_work_long(struct provider *provider, const char *user, const char *
 
 /* ---- pausing ---- */
 
-static int pause_run(void *argument, struct work *work, struct err *err) {
-    (void)argument;
+static int work_pause_run(void *, struct work *work, struct err *err) {
     struct box *box = work->box;
     if (!box->ops->pause)
         return err_set(err, ERR_UNSUPPORTED, "boxes of backend '%s' cannot be paused", box->ops->name);
-    int reached = box->ops->reach ? box->ops->reach(box->backend, &box->spec, err) : 0;
-    if (reached < 0)
-        return reached;
+    TRY(box->ops->reach ? box->ops->reach(box->backend, &box->spec, err) : 0);
     if (work->state == BOX_PAUSED)
         return 0;
     if (box->died[0])
         return box_stopped(box, err);
     if (!box->wire)
         return err_set(err, ERR_INVALID, "box %s has no processes to pause", box->id);
-    int r = box->ops->pause(box->backend, box->id, true, err);
-    if (r < 0)
-        return r;
+    TRY(box->ops->pause(box->backend, box->id, true, err));
     work->state = BOX_PAUSED;
-    table_event(work->provider, "box_paused", box, NULL);
+    provider_box_event(work->provider, "box_paused", box, NULL);
     return 0;
 }
 
 int provider_pause(struct provider *provider, const char *user, const char *id, struct err *err) {
-    return provider_work(provider, user, id, pause_run, NULL, err);
+    return provider_work(provider, user, id, work_pause_run, NULL, err);
 }
 
 int provider_resume(struct provider *provider, const char *user, const char *id, struct err *err) {
     struct place *place = work_mark(provider, user, id, BOX_STARTING, err);
     if (!place)
         return -err->code;
-    if (place->was == BOX_PAUSED || table_crowded(provider))
+    int released = deadline_release(provider, id, err);
+    if (released < 0) {
+        autolock(&provider->lock);
+        place_unmark_locked(provider, place);
+        return released;
+    }
+    if (place->was == BOX_PAUSED || provider_crowded(provider))
         return place_open(provider, place, PLACE_RESUME, NULL, NULL, err);
-    pthread_mutex_lock(&provider->lock);
+    autolock(&provider->lock);
     place_unmark_locked(provider, place);
-    pthread_mutex_unlock(&provider->lock);
     return 0;
 }

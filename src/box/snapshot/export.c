@@ -1,6 +1,6 @@
-/* The verb export: what a container has written since its image was made, and that image, become one image of one layer, and
- * the box goes on from it. Called by the doors. Invariant: at every step the disk says what is true; and what the box was
- * made from before goes when it has run from the new image, not earlier.
+/* The verb export: what a container has written since its image was made, and that image, become one image of one
+ * layer, and the box continues from it. Called by the dialects. Invariant: at every step the disk says what is true;
+ * and what the box was made from before goes when it has run from the new image, not earlier.
  *
  *   1. a layer is made, held by the box                      killed here: no record names it, it is swept
  *   2. the backend makes the image, and what runs has ended  the same; the box starts again from its container
@@ -11,10 +11,9 @@
  * Where there is no room to start it now (BUSY, LIMIT) it is left at 3. */
 #include "box/snapshot/export.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "box/snapshot/layer.h"
 #include "box/provider/provider_private.h"
 
@@ -26,12 +25,9 @@ struct export {
     bool shelved;        /* it was released, or did not run */
 };
 
-static void set_layers(struct work *work, const char **layers) {
-    size_t count = 0;
-    while (layers[count])
-        count++;
+static void export_layers(struct work *work, const char **layers) {
     work->record.spec.layers = layers;
-    work->record.spec.layer_count = count;
+    work->record.spec.layer_count = text_list_count(layers);
     work->recorded = false;
 }
 
@@ -46,27 +42,16 @@ static int can_export(const struct work *work, struct err *err) {
     return 0;
 }
 
-static const char **copy_layers(struct export *export, const struct spec *spec) {
-    const char **copy = arena_alloc(export->arena, (spec->layer_count + 1) * sizeof *copy);
-    for (size_t i = 0; i < spec->layer_count; i++)
-        copy[i] = arena_strdup(export->arena, spec->layers[i]);
-    return copy;
-}
-
 /* Steps 1 to 3. */
 static int export_work(void *argument, struct work *work, struct err *err) {
     struct export *export = argument;
     struct provider *provider = work->provider;
     struct box *box = work->box;
-    int r = can_export(work, err);
-    if (r == 0)
-        r = layer_new(provider, box->ops, box->id, export->layer, err);
-    if (r < 0)
-        return r;
-    export->before = copy_layers(export, &work->record.spec);
+    TRY(can_export(work, err) ?: layer_new(provider, box->ops, box->id, export->layer, err));
+    export->before = arena_list(export->arena, work->record.spec.layers, NULL);
     export->shelved = work->state == BOX_WARM;
     uint64_t ended = work_processes(box);
-    r = box->ops->export(box->backend, &work->record.spec, export->layer, &export->result.exported, err);
+    int r = box->ops->export(box->backend, &work->record.spec, export->layer, &export->result.exported, err);
     bool changed = r == 0 && export->result.exported.changed;
     if (changed) {
         export->result.ended = ended;
@@ -74,9 +59,9 @@ static int export_work(void *argument, struct work *work, struct err *err) {
             wire_kill(box->wire, "the box was exported");
         work->changed = true;
         record_died_clear(provider->boxes_fd, box->id);
-        set_layers(work, (const char *[]){export->layer, NULL});
+        export_layers(work, (const char *[]){export->layer, NULL});
         r = work_record(work, err);
-        set_layers(work, r == 0 ? copy_layers(export, &work->record.spec) : export->before);
+        export_layers(work, r == 0 ? arena_list(export->arena, work->record.spec.layers, NULL) : export->before);
         work->recorded = r == 0;
     }
     if (r < 0 || !changed)
@@ -84,33 +69,23 @@ static int export_work(void *argument, struct work *work, struct err *err) {
     return r;
 }
 
-static bool lies_on(const struct spec *spec, const char *layer) {
-    for (size_t i = 0; i < spec->layer_count; i++)
-        if (strcmp(spec->layers[i], layer) == 0)
-            return true;
-    return false;
-}
-
-/* Step 5; somebody may have put the box onto other layers meanwhile. */
-static int done_work(void *argument, struct work *work, struct err *err) {
+/* Step 5; the box may have been put onto other layers. */
+static int export_done_work(void *argument, struct work *work, struct err *) {
     const struct export *export = argument;
-    (void)err;
     for (size_t i = 0; export->before[i]; i++)
-        if (!lies_on(&work->record.spec, export->before[i]))
+        if (!text_list_has(work->record.spec.layers, export->before[i]))
             layer_release(work->provider, work->box->ops, work->box->backend, export->before[i], work->box->id);
-    table_event(work->provider, "box_exported", work->box, export->result.exported.image);
+    provider_box_event(work->provider, "box_exported", work->box, export->result.exported.image);
     return 0;
 }
 
-static int undo_work(void *argument, struct work *work, struct err *err) {
+static int export_undo_work(void *argument, struct work *work, struct err *err) {
     const struct export *export = argument;
     struct box *box = work->box;
-    if (box->wire || !lies_on(&work->record.spec, export->layer))
+    if (box->wire || !text_list_has(work->record.spec.layers, export->layer))
         return 0; /* it runs after all, or was rolled back */
-    set_layers(work, export->before);
-    int r = work_record(work, err);
-    if (r < 0)
-        return r;
+    export_layers(work, export->before);
+    TRY(work_record(work, err));
     work->changed = true;
     layer_release(work->provider, box->ops, box->backend, export->layer, box->id);
     return 0;
@@ -124,9 +99,9 @@ static int export_start(struct provider *provider, const char *user, const char 
     int r = provider_get(provider, user, id, &box, err);
     if (r == -ERR_BUSY || r == -ERR_LIMIT || r == -ERR_PAUSED)
         return 0;
-    if (r == -ERR_NOT_FOUND) /* deleted meanwhile */
+    if (r == -ERR_NOT_FOUND) /* it has been deleted */
         return r;
-    if (provider_work(provider, user, id, r == 0 ? done_work : undo_work, export, &own) < 0)
+    if (provider_work(provider, user, id, r == 0 ? export_done_work : export_undo_work, export, &own) < 0)
         log_warn("box %s: %s", id, own.text);
     if (r == 0 && export->shelved)
         provider_release(provider, box, err);

@@ -16,8 +16,8 @@ struct snapshot {
     const char **layers; /* below which nothing is but the template; uppermost first, NULL-terminated */
 };
 
-/* user NULL: any owner; else somebody else's box answers as unknown. name NULL: one is made from the time. EXISTS,
- * LIMIT, UNSUPPORTED. ret_snapshot's strings are arena's. Waits for whoever works on the box. */
+/* user NULL: any owner; else another user's box answers as unknown. name NULL: one is made from the time. EXISTS,
+ * LIMIT, UNSUPPORTED. ret_snapshot's strings are arena's. Waits while another call works on the box. */
 int snapshot_create(struct provider *provider, const char *user, const char *id, const char *name, struct arena *arena,
                     struct snapshot *ret_snapshot, struct err *err);
 /* The oldest first. */
@@ -33,28 +33,35 @@ struct fork_request {
     const char *user;     /* NULL: the box's own */
     const char *thread;   /* NULL: none */
     size_t thread_len;
+    const char *id;          /* NULL: made of the pair, or random */
+    const char *const *env;  /* "K=V", NULL-terminated: instead of those of these names; may be NULL */
+    const struct note *note; /* that it begins with; NULL: none */
 };
-/* A new box with the same files and the same spec; EXISTS when the pair has one. It does not run before its first use. The
- * caller gets a reference. */
+/* A new box with the same files and the same spec; EXISTS when the pair has one. It does not run before its first
+ * use. The caller gets a reference. */
 int snapshot_fork(struct provider *provider, const char *user, const char *id, const struct fork_request *request,
                   struct box **ret_box, struct err *err);
 
 /* ---- for box/ ---- */
 
 struct record;
+struct work;
+/* The files of a box in work as they are now: layers that `owner` holds, against the quota of `user`; in work's
+ * arena. */
+int snapshot_take(struct work *work, const char *owner, const char *user, const char ***ret_layers, struct err *err);
 /* STATE/boxes/ID/snapshots/NAME.json, whole or not at all. */
 int snapshot_write(int boxes_fd, const char *id, const struct snapshot *snapshot, struct err *err);
 int snapshot_read(int boxes_fd, const char *id, const char *name, struct arena *arena, struct snapshot *ret_snapshot,
                   struct err *err);
 int snapshot_unlink(int boxes_fd, const char *id, const char *name, struct err *err);
-/* Unsorted; one that is damaged is left out. */
+/* Unsorted; damaged ones are left out. */
 void snapshot_read_all(int boxes_fd, const char *id, struct arena *arena, struct snapshot **ret_snapshots,
                        size_t *ret_count);
 size_t snapshot_count(int boxes_fd, const char *id);
 bool snapshot_exists(int boxes_fd, const char *id, const char *name); /* damaged or not */
 bool snapshot_name_ok(const char *name);
 
-/* Before a recorded box is used: what a rollback that was cut off left to do. Under the box's lock. */
+/* Before a recorded box is used: completes an interrupted rollback. Under the box's lock. */
 int snapshot_settle(struct provider *provider, struct record *record, struct err *err);
 /* The layers of a box that is being removed: noted before (NULL: none), let go of after. */
 struct snapshot_holding;

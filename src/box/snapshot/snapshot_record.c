@@ -1,6 +1,5 @@
-/* Snapshots' records as JSON. Called by snapshot.c and layer.c. Invariant: what is read here becomes parts of paths:
+/* Snapshots' records as JSON. Called by snapshot.c and layer.c. Invariant: values read here become parts of paths:
  * names and layers are checked. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -15,10 +14,16 @@
 #include "box/provider/record.h"
 #include "box/snapshot/snapshot.h"
 
-enum { SNAPSHOT_PATH_BYTES = 16 + 16 + LIMIT_SNAPSHOT_NAME + 16, RECORD_BYTES = 8192 };
+enum { RECORD_BYTES = 8192 };
 
-static void put_path(char path[SNAPSHOT_PATH_BYTES], const char *id, const char *name, const char *end) {
-    snprintf(path, SNAPSHOT_PATH_BYTES, "%.16s/snapshots/%.64s%.10s", id, name, end);
+struct snapshot_path {
+    char text[16 + 16 + LIMIT_SNAPSHOT_NAME + 16];
+};
+
+static struct snapshot_path snapshot_path(const char *id, const char *name, const char *end) {
+    struct snapshot_path path;
+    snprintf(path.text, sizeof path.text, "%.16s/snapshots/%.64s%.10s", id, name, end);
+    return path;
 }
 
 bool snapshot_name_ok(const char *name) {
@@ -30,65 +35,56 @@ bool snapshot_name_ok(const char *name) {
 
 /* ---- writing ---- */
 
-static void put_snapshot(struct json *json, const struct snapshot *snapshot) {
-    const struct {
-        const char *key;
-        uint64_t value;
-    } numbers[] = {{"created_ms", snapshot->created_ms}, {"pause_us", snapshot->pause_us}, {"bytes", snapshot->bytes}};
-    json_open(json, '{');
-    json_put_str(json, "name", snapshot->name);
-    json_put_str(json, "method", snapshot->method);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        json_put_uint(json, numbers[i].key, numbers[i].value);
-    json_put_bool(json, "stopped", snapshot->stopped);
-    json_put_open(json, "layers", '[');
-    for (size_t i = 0; snapshot->layers[i]; i++)
-        json_str(json, snapshot->layers[i]);
-    json_close(json, ']');
-    json_close(json, '}');
-}
-
 int snapshot_write(int boxes_fd, const char *id, const struct snapshot *snapshot, struct err *err) {
-    autobuf text;
+    const struct snapshot_path dir = snapshot_path(id, "", ""), from = snapshot_path(id, "", ".new"),
+                               to = snapshot_path(id, snapshot->name, ".json");
+    autobuf text = buf_max(RECORD_BYTES);
     struct json json;
-    char from[SNAPSHOT_PATH_BYTES], to[SNAPSHOT_PATH_BYTES], dir[32];
-    buf_init(&text, RECORD_BYTES);
     json_init(&json, &text);
-    put_snapshot(&json, snapshot);
-    snprintf(dir, sizeof dir, "%.16s/snapshots", id);
-    put_path(from, id, "", ".new");
-    put_path(to, id, snapshot->name, ".json");
-    if (mkdirat(boxes_fd, dir, 0700) < 0 && errno != EEXIST)
+    json_open(&json, '{');
+    json_put_str(&json, "name", snapshot->name);
+    json_put_str(&json, "method", snapshot->method);
+    json_put_uint(&json, "created_ms", snapshot->created_ms);
+    json_put_uint(&json, "pause_us", snapshot->pause_us);
+    json_put_uint(&json, "bytes", snapshot->bytes);
+    json_put_bool(&json, "stopped", snapshot->stopped);
+    json_put_open(&json, "layers", '[');
+    for (size_t i = 0; snapshot->layers[i]; i++)
+        json_str(&json, snapshot->layers[i]);
+    json_close(&json, ']');
+    json_close(&json, '}');
+    if (mkdirat(boxes_fd, dir.text, 0700) < 0 && errno != EEXIST)
         return record_errno(err, errno, "the box's snapshots");
-    autofd fd = openat(boxes_fd, from, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    autofd fd = openat(boxes_fd, from.text, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     int r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
-    if (r == 0 && renameat2(boxes_fd, from, boxes_fd, to, RENAME_NOREPLACE) < 0)
+    if (r == 0 && renameat2(boxes_fd, from.text, boxes_fd, to.text, RENAME_NOREPLACE) < 0)
         r = -errno;
     return r < 0 ? record_errno(err, -r, "the snapshot's record") : 0;
 }
 
 int snapshot_unlink(int boxes_fd, const char *id, const char *name, struct err *err) {
-    char path[SNAPSHOT_PATH_BYTES];
-    put_path(path, id, name, ".json");
-    return unlinkat(boxes_fd, path, 0) < 0 && errno != ENOENT ? err_errno(err, errno, "the snapshot's record") : 0;
+    return unlinkat(boxes_fd, snapshot_path(id, name, ".json").text, 0) < 0 && errno != ENOENT
+               ? err_errno(err, errno, "the snapshot's record")
+               : 0;
 }
 
 /* ---- reading ---- */
 
-static bool get_number(const json_t *root, const char *key, uint64_t *ret_number) {
+static bool snapshot_number(const json_t *root, const char *key, uint64_t *ret_number) {
     const json_t *value = json_object_get(root, key);
     json_int_t number = json_integer_value(value);
     *ret_number = (uint64_t)number;
     return json_is_integer(value) && number >= 0 && number <= (json_int_t)1 << 53;
 }
 
-static bool get_snapshot(const json_t *root, const char *name, struct arena *arena, struct snapshot *snapshot) {
+static bool snapshot_parse(const json_t *root, const char *name, struct arena *arena, struct snapshot *snapshot) {
     const char *method = json_string_value(json_object_get(root, "method"));
     const json_t *layers = json_object_get(root, "layers");
     size_t count = json_array_size(layers);
     bool good = method && json_is_array(layers) && count <= LIMIT_LAYERS &&
-                get_number(root, "created_ms", &snapshot->created_ms) &&
-                get_number(root, "pause_us", &snapshot->pause_us) && get_number(root, "bytes", &snapshot->bytes);
+                snapshot_number(root, "created_ms", &snapshot->created_ms) &&
+                snapshot_number(root, "pause_us", &snapshot->pause_us) &&
+                snapshot_number(root, "bytes", &snapshot->bytes);
     if (!good)
         return false;
     snprintf(snapshot->name, sizeof snapshot->name, "%s", name);
@@ -106,14 +102,14 @@ static bool get_snapshot(const json_t *root, const char *name, struct arena *are
 
 int snapshot_read(int boxes_fd, const char *id, const char *name, struct arena *arena, struct snapshot *ret_snapshot,
                   struct err *err) {
-    char path[SNAPSHOT_PATH_BYTES], text[RECORD_BYTES];
-    put_path(path, id, name, ".json");
-    ssize_t n = snapshot_name_ok(name) ? fd_read_file(boxes_fd, path, text, sizeof text) : -ENOENT;
+    const struct snapshot_path path = snapshot_path(id, name, ".json");
+    char text[RECORD_BYTES];
+    ssize_t n = snapshot_name_ok(name) ? fd_read_file(boxes_fd, path.text, text, sizeof text) : -ENOENT;
     if (n == -ENOENT)
         return err_set(err, ERR_NOT_FOUND, "box %s has no snapshot '%.64s'", id, name);
     json_t *root = n < 0 ? NULL : json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
     struct snapshot snapshot = {0};
-    bool good = root && get_snapshot(root, name, arena, &snapshot);
+    bool good = root && snapshot_parse(root, name, arena, &snapshot);
     json_decref(root);
     if (!good)
         return err_set(err, ERR_IO, "the record of snapshot '%s' of box %s is damaged", name, id);
@@ -121,8 +117,8 @@ int snapshot_read(int boxes_fd, const char *id, const char *name, struct arena *
     return 0;
 }
 
-/* The name in an entry of the directory; false: it is none. */
-static bool entry_name(const char *entry, char name[LIMIT_SNAPSHOT_NAME + 1]) {
+/* The name in an entry of the directory; false: it is not a snapshot's. */
+static bool snapshot_entry_name(const char *entry, char name[LIMIT_SNAPSHOT_NAME + 1]) {
     size_t len = strlen(entry);
     if (len < 6 || len > LIMIT_SNAPSHOT_NAME + 5 || strcmp(entry + len - 5, ".json") != 0)
         return false;
@@ -130,44 +126,30 @@ static bool entry_name(const char *entry, char name[LIMIT_SNAPSHOT_NAME + 1]) {
     return true;
 }
 
-static DIR *open_all(int boxes_fd, const char *id) {
-    char path[32];
-    snprintf(path, sizeof path, "%.16s/snapshots", id);
-    int fd = openat(boxes_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? NULL : fdopendir(fd);
-}
-
 size_t snapshot_count(int boxes_fd, const char *id) {
-    DIR *dir = open_all(boxes_fd, id);
+    autodir *dir = fd_opendir(boxes_fd, snapshot_path(id, "", "").text, O_NOFOLLOW);
     size_t count = 0;
     char name[LIMIT_SNAPSHOT_NAME + 1];
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        count += entry_name(entry->d_name, name);
-    if (dir)
-        closedir(dir);
+    for (struct dirent *entry; (entry = fd_readdir(dir));)
+        count += snapshot_entry_name(entry->d_name, name);
     return count;
 }
 
 bool snapshot_exists(int boxes_fd, const char *id, const char *name) {
-    char path[SNAPSHOT_PATH_BYTES];
-    put_path(path, id, name, ".json");
-    return faccessat(boxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return faccessat(boxes_fd, snapshot_path(id, name, ".json").text, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 void snapshot_read_all(int boxes_fd, const char *id, struct arena *arena, struct snapshot **ret_snapshots,
                        size_t *ret_count) {
-    DIR *dir = open_all(boxes_fd, id);
+    autodir *dir = fd_opendir(boxes_fd, snapshot_path(id, "", "").text, O_NOFOLLOW);
     struct snapshot *list = arena_alloc(arena, LIMIT_SNAPSHOTS * sizeof *list);
     size_t count = 0;
-    for (struct dirent *entry; dir && count < LIMIT_SNAPSHOTS && (entry = readdir(dir));) {
+    for (struct dirent *entry; count < LIMIT_SNAPSHOTS && (entry = fd_readdir(dir));) {
         char name[LIMIT_SNAPSHOT_NAME + 1];
         struct err err;
-        if (!entry_name(entry->d_name, name))
-            continue;
-        count += snapshot_read(boxes_fd, id, name, arena, &list[count], &err) == 0;
+        if (snapshot_entry_name(entry->d_name, name))
+            count += snapshot_read(boxes_fd, id, name, arena, &list[count], &err) == 0;
     }
-    if (dir)
-        closedir(dir);
     *ret_snapshots = list;
     *ret_count = count;
 }

@@ -1,14 +1,13 @@
-/* The squasher: one thread, one box at a time. Called by snapshot.c. A box's layers L are merged into one new layer S that
- * shows the same (runner/ops/squash.c), and when the box does not run, S takes their place in its record. Snapshots that name
- * the old layers keep them. Invariant: layers that a running box has mounted are let go of only when it has ended; S is
- * named by a record only when it is whole.
+/* The squasher: one thread, one box at a time. Called by snapshot.c. A box's layers L are merged into one new layer S
+ * that shows the same (runner/ops/squash.c), and when the box does not run, S takes their place in its record.
+ * Snapshots that name the old layers keep them. Invariant: layers that a running box has mounted are let go of only
+ * when it has ended; S is named by a record only when it is whole.
  *
- * Both L and S are held by the owner "BOX:~squash", which is no name of a snapshot: a daemon that is killed leaves nothing
- * that the sweep would not find.
+ * Both L and S are held by the owner "BOX:~squash", which is not the name of a snapshot: a daemon that is killed
+ * leaves nothing that the sweep would not find.
  *
- * Rules: 1. everything in struct squash is under its lock, but `stop`. 2. The thread works on `job` without it; others touch
- * that one only when it is `done`. 3. squash's lock is never held while a box is marked or waited for. */
-#include "box/snapshot/squash.h"
+ * Rules: 1. everything in struct squash is under its lock, but `stop`. 2. The thread works on `job` without it;
+ * others touch that one only when it is `done`. 3. squash's lock is never held while a box is marked or waited for. */
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "box/snapshot/layer.h"
 
@@ -49,7 +49,7 @@ static void *squash_main(void *argument);
 /* ---- asked for ---- */
 
 static struct squash *squash_get(struct provider *provider) {
-    pthread_mutex_lock(&provider->lock);
+    autolock(&provider->lock);
     struct squash *squash = provider->squash;
     if (!squash && !provider->ending && !provider->env->one_shot) {
         squash = xcalloc(1, sizeof *squash);
@@ -57,9 +57,8 @@ static struct squash *squash_get(struct provider *provider) {
         pthread_mutex_init(&squash->lock, NULL);
         pthread_cond_init(&squash->more, NULL);
         provider->squash = squash;
-        squash->thread = table_thread(squash_main, squash);
+        squash->thread = thread_joined(squash_main, squash, PROVIDER_STACK_BYTES);
     }
-    pthread_mutex_unlock(&provider->lock);
     return squash;
 }
 
@@ -67,7 +66,7 @@ void squash_want(struct provider *provider, const char *id, size_t depth) {
     struct squash *squash = depth > SQUASH_DEPTH ? squash_get(provider) : NULL;
     if (!squash)
         return;
-    pthread_mutex_lock(&squash->lock);
+    autolock(&squash->lock);
     bool known = squash->queued == QUEUE_MAX || squash->done_count >= DONE_MAX; /* its next snapshot asks again */
     for (size_t i = 0; i < squash->queued; i++)
         known |= strcmp(squash->queue[i], id) == 0;
@@ -76,12 +75,11 @@ void squash_want(struct provider *provider, const char *id, size_t depth) {
     if (!known)
         text_id_copy(squash->queue[squash->queued++], id);
     pthread_cond_signal(&squash->more);
-    pthread_mutex_unlock(&squash->lock);
 }
 
 /* ---- done ---- */
 
-static void job_free(struct provider *provider, struct job *job) {
+static void squash_job_free(struct provider *provider, struct job *job) {
     char owner[LAYER_OWNER_BYTES];
     layer_owner(job->id, SQUASH_OWNER, owner);
     for (size_t i = 0; i < job->count; i++)
@@ -91,8 +89,8 @@ static void job_free(struct provider *provider, struct job *job) {
     free(job);
 }
 
-static struct job *job_take(struct squash *squash, const char *id) {
-    pthread_mutex_lock(&squash->lock);
+static struct job *squash_job_take(struct squash *squash, const char *id) {
+    autolock(&squash->lock);
     struct job **at = &squash->done, *job;
     while (*at && strcmp((*at)->id, id) != 0)
         at = &(*at)->next;
@@ -101,12 +99,11 @@ static struct job *job_take(struct squash *squash, const char *id) {
         *at = job->next;
         squash->done_count--;
     }
-    pthread_mutex_unlock(&squash->lock);
     return job;
 }
 
 /* Where in the record's layers the job's are; they are the last ones, or no longer there. */
-static bool job_fits(const struct job *job, const struct spec *spec, size_t *ret_at) {
+static bool squash_job_fits(const struct job *job, const struct spec *spec, size_t *ret_at) {
     if (spec->layer_count < job->count)
         return false;
     size_t at = spec->layer_count - job->count;
@@ -117,20 +114,18 @@ static bool job_fits(const struct job *job, const struct spec *spec, size_t *ret
     return true;
 }
 
-static int job_swap(struct work *work, const struct job *job, struct err *err) {
+static int squash_job_swap(struct work *work, const struct job *job, struct err *err) {
     struct spec *spec = &work->record.spec;
     size_t at;
-    if (!job_fits(job, spec, &at))
+    if (!squash_job_fits(job, spec, &at))
         return 0;
-    int r = layer_hold(work->provider, job->layer, job->id, err);
-    if (r < 0)
-        return r;
+    TRY(layer_hold(work->provider, job->layer, job->id, err));
     const char **layers = arena_alloc(work->arena, (at + 2) * sizeof *layers);
     memcpy(layers, spec->layers, at * sizeof *layers);
     layers[at] = arena_strdup(work->arena, job->layer);
     spec->layers = layers;
     spec->layer_count = at + 1;
-    r = work_record(work, err);
+    int r = work_record(work, err);
     work->changed = true;
     for (size_t i = 0; r == 0 && i < job->count; i++)
         layer_release(work->provider, job->ops, job->backend, job->layers[i], job->id);
@@ -155,27 +150,27 @@ void squash_swap(struct work *work) {
     pthread_mutex_lock(&work->provider->lock);
     struct squash *squash = work->provider->squash;
     pthread_mutex_unlock(&work->provider->lock);
-    struct job *job = squash ? job_take(squash, work->box->id) : NULL;
+    struct job *job = squash ? squash_job_take(squash, work->box->id) : NULL;
     struct err err;
-    if (job && job_swap(work, job, &err) < 0)
+    if (job && squash_job_swap(work, job, &err) < 0)
         log_warn("box %s: %s", job->id, err.text);
     if (job)
-        job_free(work->provider, job);
+        squash_job_free(work->provider, job);
 }
 
 /* ---- the thread ---- */
 
-static int begin_work(void *argument, struct work *work, struct err *err) {
+static int squash_begin_work(void *argument, struct work *work, struct err *err) {
     struct job *job = argument;
     const struct spec *spec = &work->record.spec;
     char owner[LAYER_OWNER_BYTES];
     layer_owner(job->id, SQUASH_OWNER, owner);
     job->ops = work->box->ops;
     job->backend = work->box->backend;
-    bool lonely = spec->layer_count > 1 && spec->limits.disk_mb;
-    for (size_t i = 0; lonely && i < spec->layer_count; i++)
-        lonely = layer_lonely(work->provider, spec->layers[i], job->id);
-    if (!job->ops->squash || (spec->layer_count <= SQUASH_DEPTH && !lonely) || spec->layer_count > LIMIT_LAYERS)
+    bool alone = spec->layer_count > 1 && spec->limits.disk_mb;
+    for (size_t i = 0; alone && i < spec->layer_count; i++)
+        alone = layer_only_held_by(work->provider, spec->layers[i], job->id);
+    if (!job->ops->squash || (spec->layer_count <= SQUASH_DEPTH && !alone) || spec->layer_count > LIMIT_LAYERS)
         return 0;
     int r = 0;
     for (; r == 0 && job->count < spec->layer_count; job->count++) {
@@ -186,8 +181,7 @@ static int begin_work(void *argument, struct work *work, struct err *err) {
 }
 
 /* Only where nothing runs: else its next snapshot does it. */
-static int end_work(void *argument, struct work *work, struct err *err) {
-    (void)argument, (void)err;
+static int squash_end_work(void *, struct work *work, struct err *) {
     if (!work->box->wire && work->state != BOX_PAUSED)
         squash_swap(work);
     return 0;
@@ -199,7 +193,7 @@ static void squash_one(struct squash *squash, const char *id) {
     struct err err;
     const char *layers[LIMIT_LAYERS + 1] = {0};
     text_id_copy(job->id, id);
-    int r = provider_work(provider, NULL, id, begin_work, job, &err);
+    int r = provider_work(provider, NULL, id, squash_begin_work, job, &err);
     for (size_t i = 0, at = 0; i < job->count; i++)
         if (layer_has_files(provider, job->layers[i]))
             layers[at++] = job->layers[i];
@@ -209,7 +203,7 @@ static void squash_one(struct squash *squash, const char *id) {
         if (r < 0 && r != -ERR_NOT_FOUND && !atomic_load(&squash->stop))
             log_warn("the layers of box %s stay as many as they are: %s", id, err.text);
         if (job->ops)
-            job_free(provider, job);
+            squash_job_free(provider, job);
         else
             free(job);
         return;
@@ -219,10 +213,10 @@ static void squash_one(struct squash *squash, const char *id) {
     squash->done = job;
     squash->done_count++;
     pthread_mutex_unlock(&squash->lock);
-    r = provider_work(provider, NULL, id, end_work, NULL, &err);
-    job = r == -ERR_NOT_FOUND ? job_take(squash, id) : NULL;
+    r = provider_work(provider, NULL, id, squash_end_work, NULL, &err);
+    job = r == -ERR_NOT_FOUND ? squash_job_take(squash, id) : NULL;
     if (job) /* the box is gone */
-        job_free(provider, job);
+        squash_job_free(provider, job);
 }
 
 static void *squash_main(void *argument) {
@@ -259,7 +253,7 @@ void squash_end(struct provider *provider) {
     while (squash->done) { /* their boxes are as they are; the next daemon begins anew */
         struct job *job = squash->done;
         squash->done = job->next;
-        job_free(provider, job);
+        squash_job_free(provider, job);
     }
     pthread_mutex_destroy(&squash->lock);
     pthread_cond_destroy(&squash->more);
@@ -270,7 +264,7 @@ void squash_forget(struct provider *provider, const char *id) {
     pthread_mutex_lock(&provider->lock);
     struct squash *squash = provider->squash;
     pthread_mutex_unlock(&provider->lock);
-    struct job *job = squash ? job_take(squash, id) : NULL;
+    struct job *job = squash ? squash_job_take(squash, id) : NULL;
     if (job)
-        job_free(provider, job);
+        squash_job_free(provider, job);
 }

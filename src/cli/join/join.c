@@ -1,98 +1,54 @@
-/* `cubby join`: this machine, or rather one directory of it, becomes a box of a server elsewhere, by one connection that it
- * makes itself. Its rooms and rules: join.h. Invariant: whatever way it ends, its boxes end first; where this machine
- * cannot wall boxes off it says so and ends; it never does without by itself. */
-#include "cli/join/join.h"
-#include "base/sync.h"
-
-#include <errno.h>
-#include <fcntl.h>
+/* `cubby join`: this machine, or rather one directory of it, becomes a box of a server elsewhere, by one connection
+ * that it makes itself. Its files and rules: join.h. Invariant: whatever way it ends, its boxes end first; where this
+ * machine cannot isolate boxes it says so and ends; it never runs without isolation unasked. */
 #include <poll.h>
 #include <pwd.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/path.h"
+#include "base/base.h"
+#include "cli/join/join.h"
+#include "base/sync.h"
 #include "base/sha256.h"
 #include "cli/engine.h"
 #include "cli/terminal.h"
 
 enum {
-    LOOK_MS = 1000,       /* between two looks at the workspace, and at the status line */
+    LOOK_MS = 1000,       /* between two checks of the workspace and the status line */
     LINE_STACK = 1 << 20, /* TLS and a resolver */
     LEAVE_MS = 3000,      /* for the connection to say good-bye */
     WORKSPACE_BYTES = 256 /* what a wire's greeting holds of it (wire/demux.h) */
 };
 
-const struct option_row join_options[] = {
-    {"server", 's', OPTION_TEXT, offsetof(struct join_values, server), "URL",
-     "the server: wss://HOST[/…]; CUBBY_URL by default"},
-    {"token-file", 0, OPTION_TEXT, offsetof(struct join_values, token_file), "FILE",
-     "the runner's token, the first line of a file"},
-    {"token", 0, OPTION_TEXT, offsetof(struct join_values, token), "TOKEN",
-     "the same on the command line; CUBBY_TOKEN by default"},
-    {"workspace", 'w', OPTION_TEXT, offsetof(struct join_values, workspace), "DIR",
-     "the directory that agents work in; the current one by default"},
-    {"name", 0, OPTION_TEXT, offsetof(struct join_values, name), "NAME", "of this machine; the token's by default"},
-    {"isolation", 0, OPTION_TEXT, offsetof(struct join_values, isolation), "jail|none",
-     "jail, the default: agents reach nothing else of this machine; none: they have all your rights"},
-    {"allow", 0, OPTION_LIST, offsetof(struct join_values, allow), "DIR[:ro]",
-     "one more directory that agents may use, at its own path"},
-    {"env", 'e', OPTION_LIST, offsetof(struct join_values, env), "K=V",
-     "an environment variable of every box (K alone: from here)"},
-    {"shell", 0, OPTION_TEXT, offsetof(struct join_values, shell), "PATH", "the boxes' shell"},
-    {"ca", 0, OPTION_TEXT, offsetof(struct join_values, authority), "FILE",
-     "believe certificates signed by those in this file"},
-    {"text", 0, OPTION_FLAG, offsetof(struct join_values, text), NULL,
-     "for proxies that pass text messages alone; found out by itself otherwise"},
-    {"allow-weaker", 0, OPTION_LIST, offsetof(struct join_values, allow_weaker), "landlock",
-     "do without this wall where the machine lacks it"},
-    {"state", 0, OPTION_TEXT, offsetof(struct join_values, state), "DIR", "where boxes keep what is theirs"},
+const struct row join_options[] = {
+    OPTION("server", 's', TEXT, struct join_values, server, "URL", "the server: wss://HOST[/…]; CUBBY_URL by default"),
+    OPTION("token-file", 0, TEXT, struct join_values, token_file, "FILE",
+           "the runner's token, the first line of a file"),
+    OPTION("token", 0, TEXT, struct join_values, token, "TOKEN",
+           "the same on the command line; CUBBY_TOKEN by default"),
+    OPTION("workspace", 'w', TEXT, struct join_values, workspace, "DIR",
+           "the directory that agents work in; the current one by default"),
+    OPTION("name", 0, TEXT, struct join_values, name, "NAME", "of this machine; the token's by default"),
+    OPTION("isolation", 0, TEXT, struct join_values, isolation, "jail|none",
+           "jail, the default: agents reach nothing else of this machine; none: they have all your rights"),
+    OPTION("allow", 0, TEXTS, struct join_values, allow, "DIR[:ro]",
+           "one more directory that agents may use, at its own path"),
+    OPTION("env", 'e', TEXTS, struct join_values, env, "K=V",
+           "an environment variable of every box (K alone: from here)"),
+    OPTION("shell", 0, TEXT, struct join_values, shell, "PATH", "the boxes' shell"),
+    OPTION("ca", 0, TEXT, struct join_values, authority, "FILE", "believe certificates signed by those in this file"),
+    OPTION("text", 0, BOOL, struct join_values, text, NULL,
+           "for proxies that pass text messages alone; found out by itself otherwise"),
+    OPTION("allow-weaker", 0, TEXTS, struct join_values, allow_weaker, "landlock",
+           "do without this wall where the machine lacks it"),
+    OPTION("state", 0, TEXT, struct join_values, state, "DIR", "where boxes keep what is theirs"),
     {.name = NULL},
 };
 
-static void join_plan(struct join *join);
-static int join_state_open(struct join *join, struct err *err);
-static void join_state_close(struct join *join);
-static int join_run(struct join *join, struct err *err);
-static void hide_secrets(struct cli *cli, struct join_values *values);
+/* ---- options ---- */
 
-int command_join(struct cli *cli, int argc, char **argv) {
-    struct join *join = arena_alloc(&cli->arena, sizeof *join);
-    struct err err = {0};
-    *join = (struct join){.cli = cli, .state_lock = -1, .wake_line = -1, .wake_main = -1};
-    pthread_mutex_init(&join->lock, NULL);
-    pthread_cond_init(&join->changed, NULL);
-    int words = option_parse(cli, argc, argv, &join->values);
-    hide_secrets(cli, &join->values);
-    if (words > 0)
-        option_fail(cli, "unexpected argument '%s'", argv[0]);
-    join_plan(join);
-    int code = join_state_open(join, &err);
-    if (code == 0)
-        code = join_boxes_open(join, &err);
-    if (code == 0)
-        code = join_run(join, &err);
-    join_boxes_close(join);
-    join_state_close(join);
-    int status = code < 0 ? cli_fail(&err) : 0;
-    if (join->wake_line >= 0 && !join->line_done) { /* its thread hangs in a dead network, and uses what is ours */
-        fflush(NULL);
-        _exit(status);
-    }
-    return status;
-}
-
-/* ---- what was asked for ---- */
-
-/* Everybody on this machine may read the arguments of a program. */
-static void hide_secrets(struct cli *cli, struct join_values *values) {
+/* All users of this machine may read the arguments of a program. */
+static void join_hide_secrets(struct cli *cli, struct join_values *values) {
     if (!values->token)
         return;
     char *given = (char *)values->token; /* it lies in argv */
@@ -100,7 +56,7 @@ static void hide_secrets(struct cli *cli, struct join_values *values) {
     memset(given, '*', strlen(given));
 }
 
-static const char *token_from_file(struct join *join, const char *path) {
+static const char *join_token_from_file(struct join *join, const char *path) {
     char text[4096];
     ssize_t len = fd_read_file(AT_FDCWD, path, text, sizeof text);
     if (len < 0)
@@ -111,7 +67,7 @@ static const char *token_from_file(struct join *join, const char *path) {
     return arena_strdup(&join->cli->arena, text);
 }
 
-static void plan_server(struct join *join) {
+static void join_plan_server(struct join *join) {
     const struct join_values *values = &join->values;
     const char *server = values->server ? values->server : getenv("CUBBY_URL");
     const char *token = getenv("CUBBY_TOKEN");
@@ -125,7 +81,7 @@ static void plan_server(struct join *join) {
     if (values->token && values->token_file)
         option_fail(join->cli, "--token or --token-file, not both");
     if (values->token_file)
-        join->token = token_from_file(join, values->token_file);
+        join->token = join_token_from_file(join, values->token_file);
     else if (values->token || (token && *token))
         join->token = arena_strdup(&join->cli->arena, values->token ? values->token : token);
     else
@@ -135,33 +91,14 @@ static void plan_server(struct join *join) {
     unsetenv("CUBBY_TOKEN");
 }
 
-/* A directory that was meant. */
-static const char *plan_directory(struct join *join, const char *what, const char *given) {
-    const char *home = getenv("HOME");
-    char *real = realpath(given, NULL), *real_home = home && *home ? realpath(home, NULL) : NULL;
-    struct stat status;
-    if (!real || stat(real, &status) < 0 || !S_ISDIR(status.st_mode))
-        option_fail(join->cli, "%s '%s' is not a directory on this machine", what, given);
-    if (strcmp(real, "/") == 0)
-        option_fail(join->cli, "%s would be all of this machine; name a directory below it", what);
-    if (real_home && strcmp(real, real_home) == 0)
-        option_fail(join->cli, "%s would be your home directory, with all your keys; name a directory in it", what);
-    if (!text_utf8(real, strlen(real)))
-        option_fail(join->cli, "%s '%s': its path is not UTF-8", what, given);
-    const char *path = arena_strdup(&join->cli->arena, real);
-    free(real);
-    free(real_home);
-    return path;
-}
-
-static int mount_shorter(const void *a, const void *b) {
+static int join_mount_shorter(const void *a, const void *b) {
     size_t x = strlen(((const struct mount *)a)->target), y = strlen(((const struct mount *)b)->target);
     return x < y ? -1 : x > y;
 }
 
-/* Without walls it is file calls alone that are kept from writing, below the descriptor of one directory: what lies inside a
- * directory that may be written to could be reached by exchanging a link at the right moment. */
-static void check_mounts(struct join *join) {
+/* Without walls it is file calls alone that are kept from writing, below the descriptor of one directory: what lies
+ * inside a directory that may be written to could be reached by exchanging a link at the right moment. */
+static void join_check_mounts(struct join *join) {
     for (size_t i = 0; i < join->mount_count; i++)
         for (size_t j = i + 1; j < join->mount_count; j++) {
             const struct mount *outer = &join->mounts[i], *inner = &join->mounts[j];
@@ -173,31 +110,8 @@ static void check_mounts(struct join *join) {
         }
 }
 
-static void plan_mounts(struct join *join) {
-    const struct text_list *allow = &join->values.allow;
-    struct mount *mounts = arena_alloc(&join->cli->arena, (allow->count + 1) * sizeof *mounts);
-    if (allow->count + 1 > LIMIT_MOUNTS)
-        option_fail(join->cli, "--allow: at most %u directories", LIMIT_MOUNTS - 1);
-    join->workspace = plan_directory(join, "the workspace", join->values.workspace ? join->values.workspace : ".");
-    if (strlen(join->workspace) >= WORKSPACE_BYTES)
-        option_fail(join->cli, "the workspace '%s' has a path of more than %d bytes", join->workspace,
-                    WORKSPACE_BYTES - 1);
-    mounts[0] = (struct mount){.source = join->workspace, .target = join->workspace};
-    for (size_t i = 0; i < allow->count; i++) {
-        size_t len = strlen(allow->items[i]);
-        bool read_only = len > 3 && strcmp(allow->items[i] + len - 3, ":ro") == 0;
-        const char *given = arena_printf(&join->cli->arena, "%.*s", (int)(read_only ? len - 3 : len), allow->items[i]);
-        const char *path = plan_directory(join, "--allow", given);
-        mounts[i + 1] = (struct mount){.source = path, .target = path, .read_only = read_only};
-    }
-    qsort(mounts, allow->count + 1, sizeof *mounts, mount_shorter); /* one inside another is mounted after it */
-    join->mounts = mounts;
-    join->mount_count = allow->count + 1;
-    check_mounts(join);
-}
-
-/* In a jail a home of its own; without one what the user has himself. */
-static void plan_env(struct join *join) {
+/* In a jail a home of its own; without one the user's variables. */
+static void join_plan_env(struct join *join) {
     static const char *const kept[] = {"HOME", "PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"};
     const char **asked = box_options_env(join->cli, &join->values.env);
     size_t count = 0, own = 0;
@@ -228,15 +142,35 @@ static void join_plan(struct join *join) {
         option_fail(join->cli, "--shell '%s' is not a program on this machine", values->shell);
     if (!values->shell)
         values->shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
-    plan_server(join);
-    plan_mounts(join);
-    plan_env(join);
+    join_plan_server(join);
+    const struct row_texts *allow = &join->values.allow;
+    struct mount *mounts = arena_alloc(&join->cli->arena, (allow->count + 1) * sizeof *mounts);
+    if (allow->count + 1 > LIMIT_MOUNTS)
+        option_fail(join->cli, "--allow: at most %u directories", LIMIT_MOUNTS - 1);
+    join->workspace =
+        box_options_directory(join->cli, "the workspace", join->values.workspace ? join->values.workspace : ".", false);
+    if (strlen(join->workspace) >= WORKSPACE_BYTES)
+        option_fail(join->cli, "the workspace '%s' has a path of more than %d bytes", join->workspace,
+                    WORKSPACE_BYTES - 1);
+    mounts[0] = (struct mount){.source = join->workspace, .target = join->workspace};
+    for (size_t i = 0; i < allow->count; i++) {
+        size_t len = strlen(allow->items[i]);
+        bool read_only = len > 3 && strcmp(allow->items[i] + len - 3, ":ro") == 0;
+        const char *given = arena_printf(&join->cli->arena, "%.*s", (int)(read_only ? len - 3 : len), allow->items[i]);
+        const char *path = box_options_directory(join->cli, "--allow", given, false);
+        mounts[i + 1] = (struct mount){.source = path, .target = path, .read_only = read_only};
+    }
+    qsort(mounts, allow->count + 1, sizeof *mounts, join_mount_shorter); /* one inside another is mounted after it */
+    join->mounts = mounts;
+    join->mount_count = allow->count + 1;
+    join_check_mounts(join);
+    join_plan_env(join);
 }
 
 /* ---- the state directory ---- */
 
 /* Every part of it that is missing is made, for us alone. */
-static int make_directories(const char *path, struct err *err) {
+static int join_make_directories(const char *path, struct err *err) {
     char part[LIMIT_PATH_BYTES + 1];
     size_t len = strlen(path);
     if (len > LIMIT_PATH_BYTES - 64)
@@ -252,8 +186,8 @@ static int make_directories(const char *path, struct err *err) {
     return 0;
 }
 
-/* The same server, directory and name find the same boxes again, though this program was killed meanwhile. */
-static const char *state_name(struct join *join) {
+/* The same server, directory and name find the same boxes again, even if this program was killed. */
+static const char *join_state_name(struct join *join) {
     const char *name = join->values.name ? join->values.name : "";
     const char *all = arena_printf(&join->cli->arena, "%s\n%s\n%s\n%s", join->server, join->workspace, name,
                                    join->isolated ? "jail" : "none");
@@ -264,7 +198,7 @@ static const char *state_name(struct join *join) {
     return arena_printf(&join->cli->arena, "%.16s", hex);
 }
 
-static int state_claim(struct join *join, const char *path, struct err *err) {
+static int join_state_claim(struct join *join, const char *path, struct err *err) {
     struct stat status = {0};
     while (status.st_nlink == 0) { /* one who ended removed it between our open and flock */
         fd_close(&join->state_lock);
@@ -282,19 +216,12 @@ static int state_claim(struct join *join, const char *path, struct err *err) {
     return 0;
 }
 
-/* Nothing is left but what could not be ended. */
-static void join_state_close(struct join *join) {
-    if (join->state_lock >= 0 && join->env.state_dir && access(join->env.state_dir, F_OK) < 0)
-        unlink(arena_printf(&join->cli->arena, "%s.lock", join->env.state_dir));
-    fd_close(&join->state_lock);
-}
-
 static int join_state_open(struct join *join, struct err *err) {
     struct arena *arena = &join->cli->arena;
     const char *top = join->values.state;
     if (!top)
         top = arena_printf(arena, "%s-join", engine_daemon_state(arena));
-    int code = make_directories(top, err);
+    int code = join_make_directories(top, err);
     char *real = code == 0 ? realpath(top, NULL) : NULL;
     if (code == 0 && !real)
         code = err_errno(err, errno, "the state directory '%s'", top);
@@ -307,9 +234,9 @@ static int join_state_open(struct join *join, struct err *err) {
             return err_set(err, ERR_INVALID,
                            "%s and the state directory %s are one in the other; --state DIR names another",
                            join->mounts[i].source, top);
-    const char *own = arena_printf(arena, "%s/%s", top, state_name(join));
+    const char *own = arena_printf(arena, "%s/%s", top, join_state_name(join));
     const char *lock = arena_printf(arena, "%s.lock", own);
-    code = state_claim(join, lock, err);
+    code = join_state_claim(join, lock, err);
     if (code < 0)
         return code;
     if (mkdir(own, 0700) < 0 && errno != EEXIST)
@@ -322,14 +249,13 @@ static int join_state_open(struct join *join, struct err *err) {
 
 struct join_view { /* what was shown */
     bool terminal;
-    bool line; /* the status line stands there */
+    bool line; /* the status line is shown */
     uint64_t changes;
     enum join_state state;
     char why[600];
 };
 
-static void say(struct join_view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct join_view *view, const char *format, ...) {
+static void join_say(struct join_view *view, const char *format, ...) {
     va_list args;
     if (view->line)
         fputs("\r\033[K", stderr);
@@ -341,20 +267,7 @@ static void say(struct join_view *view, const char *format, ...) {
     va_end(args);
 }
 
-/* Below join->lock. */
-static void show_change(struct join *join, struct join_view *view) {
-    if (join->state == JOIN_ONLINE && view->state != JOIN_ONLINE)
-        say(view, "joined %s as %s of user %s: agents work in %s (isolation %s)", join->server, join->name, join->user,
-            join->workspace, join->isolated ? "jail" : "none");
-    else if (join->state == JOIN_OFFLINE && !join->over &&
-             (view->state != JOIN_OFFLINE || strcmp(view->why, join->why) != 0))
-        say(view, "offline: %s; trying again", join->why);
-    view->state = join->state;
-    memcpy(view->why, join->why, sizeof view->why);
-    view->changes = join->changes;
-}
-
-static void show_line(struct join *join, struct join_view *view) {
+static void join_show_line(struct join *join, struct join_view *view) {
     char text[512];
     unsigned columns, rows;
     uint64_t now = clock_ms(), latency_us = atomic_load(&join->latency_us);
@@ -377,21 +290,12 @@ static void show_line(struct join *join, struct join_view *view) {
     view->line = true;
 }
 
-static void show(struct join *join, struct join_view *view) {
-    pthread_mutex_lock(&join->lock);
-    if (view->changes != join->changes)
-        show_change(join, view);
-    if (view->terminal)
-        show_line(join, view);
-    pthread_mutex_unlock(&join->lock);
-}
-
-static bool workspace_there(const struct join *join, const struct stat *first) {
+static bool join_workspace_there(const struct join *join, const struct stat *first) {
     struct stat status;
     return stat(join->workspace, &status) == 0 && status.st_ino == first->st_ino && status.st_dev == first->st_dev;
 }
 
-/* Until there is a reason to end. 0: a signal; else what is wrong. */
+/* Until there is a reason to end. 0: a signal; else the error. */
 static int join_watch(struct join *join, struct join_view *view, int signal_fd, struct err *err) {
     struct stat first;
     if (stat(join->workspace, &first) < 0)
@@ -404,7 +308,22 @@ static int join_watch(struct join *join, struct join_view *view, int signal_fd, 
             eventfd_read(join->wake_main, &count);
         if (wait[0].revents && terminal_signal(signal_fd) != SIGWINCH)
             return 0;
-        show(join, view);
+        pthread_mutex_lock(&join->lock);
+        if (view->changes != join->changes) {
+            /* Below join->lock. */
+            if (join->state == JOIN_ONLINE && view->state != JOIN_ONLINE)
+                join_say(view, "joined %s as %s of user %s: agents work in %s (isolation %s)", join->server, join->name,
+                         join->user, join->workspace, join->isolated ? "jail" : "none");
+            else if (join->state == JOIN_OFFLINE && !join->over &&
+                     (view->state != JOIN_OFFLINE || strcmp(view->why, join->why) != 0))
+                join_say(view, "offline: %s; trying again", join->why);
+            view->state = join->state;
+            memcpy(view->why, join->why, sizeof view->why);
+            view->changes = join->changes;
+        }
+        if (view->terminal)
+            join_show_line(join, view);
+        pthread_mutex_unlock(&join->lock);
         pthread_mutex_lock(&join->lock);
         bool over = join->over;
         if (over)
@@ -412,7 +331,7 @@ static int join_watch(struct join *join, struct join_view *view, int signal_fd, 
         pthread_mutex_unlock(&join->lock);
         if (over)
             return -err->code;
-        if (!workspace_there(join, &first))
+        if (!join_workspace_there(join, &first))
             return err_set(err, ERR_NOT_FOUND, "the workspace %s was removed or moved away", join->workspace);
     }
 }
@@ -433,14 +352,14 @@ static void join_wait_line(struct join *join, struct join_view *view, int signal
         if (wait[1].revents)
             eventfd_read(join->wake_main, &count);
         if (wait[0].revents && terminal_signal(signal_fd) != SIGWINCH) {
-            say(view, "ended at once; boxes may be left, and the next `cubby join` here finds them");
+            join_say(view, "ended at once; boxes may be left, and the next `cubby join` here finds them");
             _exit(EXIT_OURS);
         }
     }
 }
 
-/* From here on the boxes end, which may take a while: the next Ctrl-C is the kernel's to answer. Not SIGHUP: a terminal that
- * goes may send it twice. */
+/* From here on the boxes end, which may take a while: the next Ctrl-C is the kernel's to answer. Not SIGHUP: a
+ * terminal that goes may send it twice. */
 static void join_let_go(void) {
     sigset_t set;
     sigemptyset(&set);
@@ -449,13 +368,14 @@ static void join_let_go(void) {
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static void warn_none(struct join_view *view) {
+static void join_warn_none(struct join_view *view) {
     const struct passwd *who = getpwuid(geteuid());
-    say(view,
-        "WARNING: --isolation none: agents of the server run commands here as %s, with all your rights.\n"
-        "cubby: Nothing keeps a command from your other files, your keys or your network; only file calls are kept inside\n"
-        "cubby: the workspace and the allowed directories.",
-        who ? who->pw_name : "you");
+    join_say(view,
+             "WARNING: --isolation none: agents of the server run commands here as %s, with all your rights.\n"
+             "cubby: Nothing keeps a command from your other files, your keys or your network; only file calls "
+             "are kept inside\n"
+             "cubby: the workspace and the allowed directories.",
+             who ? who->pw_name : "you");
 }
 
 static int join_threads(struct join *join, struct err *err) {
@@ -473,14 +393,43 @@ static int join_run(struct join *join, struct err *err) {
     if (signal_fd < 0)
         return signal_fd;
     if (!join->isolated)
-        warn_none(&view);
+        join_warn_none(&view);
     int code = join_threads(join, err);
     if (code < 0)
         return code;
     code = join_watch(join, &view, signal_fd, err);
     join_line_leave(join, code < 0 ? err->text : "ended by its user");
     join_wait_line(join, &view, signal_fd);
-    say(&view, code < 0 ? "leaving" : "leaving: stopping its boxes");
+    join_say(&view, code < 0 ? "leaving" : "leaving: stopping its boxes");
     join_let_go();
     return code;
+}
+
+int command_join(struct cli *cli, int argc, char **argv) {
+    struct join *join = arena_alloc(&cli->arena, sizeof *join);
+    struct err err = {0};
+    *join = (struct join){.cli = cli, .state_lock = -1, .wake_line = -1, .wake_main = -1};
+    pthread_mutex_init(&join->lock, NULL);
+    pthread_cond_init(&join->changed, NULL);
+    int words = option_parse(cli, argc, argv, &join->values);
+    join_hide_secrets(cli, &join->values);
+    if (words > 0)
+        option_fail(cli, "unexpected argument '%s'", argv[0]);
+    join_plan(join);
+    int code = join_state_open(join, &err);
+    if (code == 0)
+        code = join_boxes_open(join, &err);
+    if (code == 0)
+        code = join_run(join, &err);
+    join_boxes_close(join);
+    /* Nothing is left but what could not be ended. */
+    if (join->state_lock >= 0 && join->env.state_dir && access(join->env.state_dir, F_OK) < 0)
+        unlink(arena_printf(&join->cli->arena, "%s.lock", join->env.state_dir));
+    fd_close(&join->state_lock);
+    int status = code < 0 ? cli_fail(&err) : 0;
+    if (join->wake_line >= 0 && !join->line_done) { /* its thread hangs in a dead network, and uses what is ours */
+        fflush(NULL);
+        _exit(status);
+    }
+    return status;
 }

@@ -1,12 +1,12 @@
-/* `cubby join`: what its rooms share. join.c is the command, its status and its end; join_line.c the connection to the
- * server; join_box.c the boxes on this machine, made and ended as the server asks.
+/* `cubby join`: shared by its files. join.c is the command, its status and its end; join_line.c the connection to
+ * the server; join_box.c the boxes on this machine, made and ended as the server asks.
  *
  * Rules:
- *  1. The main thread waits for signals and shows how it goes; one thread has the connection; each question of the server
- *     has a thread of its own, two about the same box never run at once.
- *  2. `lock` guards everything below it. Nobody waits for the network or for a box while holding it.
- *  3. A session is counted: whoever answers a question holds it, though the connection may have ended meanwhile.
- *  4. The server names ids, variables, limits and a network. Which directories a box sees is decided here alone. */
+ * 1. The main thread waits for signals and shows the status; one thread has the connection; each request of the
+ *    server has a thread of its own, two about the same box never run at once.
+ * 2. `lock` guards everything below it. No thread waits for the network or for a box while holding it.
+ * 3. A session is counted: a thread that answers a request holds it, though the connection may have ended.
+ * 4. The server names ids, variables, limits and a network. Only this machine decides which directories a box sees. */
 #ifndef CUBBY_CLI_JOIN_H
 #define CUBBY_CLI_JOIN_H
 
@@ -24,7 +24,7 @@ enum { JOIN_ASKS = 64 };      /* questions under way at once */
 
 struct join_values {
     const char *server, *token, *token_file, *workspace, *name, *isolation, *authority, *shell, *state;
-    struct text_list allow, env, allow_weaker;
+    struct row_texts allow, env, allow_weaker;
     bool text;
 };
 
@@ -42,7 +42,7 @@ enum join_state { JOIN_CONNECTING, JOIN_ONLINE, JOIN_OFFLINE };
 struct join {
     struct cli *cli;
     struct join_values values;
-    const char *server;    /* http… or unix:…, without the door */
+    const char *server;    /* http… or unix:…, without the path of the endpoint */
     const char *token;     /* NULL: none */
     const char *workspace; /* resolved */
     bool isolated;
@@ -55,7 +55,7 @@ struct join {
     const char **box_env; /* of every box, NULL-terminated */
     const char *can;      /* words of the registration */
     int state_lock;       /* of the state directory */
-    int wake_line;        /* eventfd: the line shall not wait any longer */
+    int wake_line;        /* eventfd: join_line must not wait any longer */
     int wake_main;        /* eventfd: something is to be shown, or all is over */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -79,13 +79,13 @@ struct join {
 /* join_line.c: until ending or over; the argument is the join. */
 void *join_line(void *user);
 void join_line_leave(struct join *join, const char *why); /* any thread */
-/* "wss://HOST/…" as the client wants it, without the door's own path. NULL: no address of a server. */
+/* "wss://HOST/…" as the client wants it, without the path of the endpoint. NULL: not the address of a server. */
 const char *join_address(struct arena *arena, const char *server);
 
 /* join_box.c */
 int join_boxes_open(struct join *join, struct err *err);
-void join_boxes_close(struct join *join);                                 /* every box ends; what stays is said */
-void join_ask(void *user, uint32_t number, const void *json, size_t len); /* pump_events.ask; user: the session */
+void join_boxes_close(struct join *join);                                 /* every box ends; what remains is reported */
+void join_ask(void *user, uint32_t number, const void *json, size_t len); /* ends all boxes, reports the rest */
 void join_session_unref(struct join_session *session);
 
 #endif

@@ -1,28 +1,21 @@
-/* The boxes on a machine that joined: made, found again, counted and ended as the server asks. Called by the connection's
- * thread (questions) and by join.c (beginning and end). Invariant: what a box sees of this machine is this file's own
- * list of directories, whatever the server says; every box of this state directory is gone when join_boxes_close returns. */
-#include <errno.h>
-#include <fcntl.h>
+/* The boxes on a machine that joined: made, found again, counted and ended as the server asks. Called by the
+ * connection's thread (requests) and by join.c (beginning and end). Invariant: a box sees only the directories of
+ * this file's own list, whatever the server says; every box of this state directory is gone when join_boxes_close
+ * returns. */
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "backend/cgroup.h"
-#include "base/mem.h"
 #include "base/sync.h"
 #include "tree/removal.h"
-#include "base/fd.h"
-#include "base/text.h"
 #include "box/box.h"
 #include "cli/engine.h"
 #include "cli/join/join.h"
 
 enum { ASK_STACK = 512 << 10 };
 
-struct ask {
+struct box_ask {
     struct join_session *session;
     uint32_t number;
     char op[16], id[17];
@@ -33,7 +26,7 @@ struct ask {
 
 /* ---- the beginning ---- */
 
-static const char *boxes_can(struct join *join) {
+static const char *box_boxes_can(struct join *join) {
     struct cgroup_host host;
     if (!join->isolated)
         return "";
@@ -45,11 +38,11 @@ static const char *boxes_can(struct join *join) {
                         geteuid() == 0 ? " network" : "");
 }
 
-static void boxes_left(void *user, const char *what) {
-    (void)user, (void)what; /* what a killed run left and nobody needs is no news */
+static void box_boxes_left(void *user, const char *what) {
+    (void)user, (void)what; /* leftovers of a killed run are not worth a line */
 }
 
-static void boxes_found(void *user, const char *id) {
+static void box_boxes_found(void *user, const char *id) {
     struct join *join = user;
     if (join->box_count < LIMIT_CHANNELS)
         text_id_copy(join->boxes[join->box_count++], id);
@@ -63,12 +56,12 @@ int join_boxes_open(struct join *join, struct err *err) {
     if (code == 0)
         code = join->ops->open(&join->env, &join->backend, err);
     if (code < 0)
-        return join->isolated ? err_wrap(err, "this machine cannot wall boxes off (`cubby doctor` tells more; "
+        return join->isolated ? err_wrap(err, "this machine cannot wall boxes off (`cubby doctor` says why; "
                                               "--isolation none does without, with all your rights)")
                               : code;
-    join->ops->clean(join->backend, boxes_left, NULL);
-    join->can = boxes_can(join);
-    return join->ops->list(join->backend, boxes_found, join, err);
+    join->ops->clean(join->backend, box_boxes_left, NULL);
+    join->can = box_boxes_can(join);
+    return join->ops->list(join->backend, box_boxes_found, join, err);
 }
 
 /* ---- the end ---- */
@@ -78,7 +71,7 @@ struct boxes_end {
     unsigned left;
 };
 
-static void boxes_stop(void *user, const char *id) {
+static void box_boxes_stop(void *user, const char *id) {
     struct boxes_end *end = user;
     struct err err;
     if (end->join->ops->stop(end->join->backend, id, false, &err) < 0) {
@@ -94,7 +87,7 @@ struct boxes_ids {
     size_t count;
 };
 
-static void boxes_collect(void *user, const char *id) {
+static void box_boxes_collect(void *user, const char *id) {
     struct boxes_ids *all = user;
     if (all->count < LIMIT_CHANNELS)
         text_id_copy(all->ids[all->count++], id);
@@ -112,9 +105,9 @@ void join_boxes_close(struct join *join) {
     struct boxes_ids *all = arena_alloc(&join->cli->arena, sizeof *all);
     do {
         all->count = 0;
-        join->ops->list(join->backend, boxes_collect, all, &ignored);
+        join->ops->list(join->backend, box_boxes_collect, all, &ignored);
         for (size_t i = 0; i < all->count; i++)
-            boxes_stop(&end, all->ids[i]);
+            box_boxes_stop(&end, all->ids[i]);
     } while (all->count && !end.left);
     join->ops->close(join->backend);
     join->backend = NULL;
@@ -122,156 +115,9 @@ void join_boxes_close(struct join *join) {
         removal_tree(AT_FDCWD, join->env.state_dir);
 }
 
-/* ---- one question ---- */
+/* ---- what the server asks ---- */
 
-static int ask_start(struct join *join, struct ask *ask, struct json *out, struct err *err);
-static int ask_discover(struct join *join, struct ask *ask, struct json *out, struct err *err);
-static int ask_stop(struct join *join, struct ask *ask, struct json *out, struct err *err);
-static int ask_usage(struct join *join, struct ask *ask, struct json *out, struct err *err);
-static int ask_pause(struct join *join, struct ask *ask, struct json *out, struct err *err);
-
-static const struct {
-    const char *op;
-    int (*run)(struct join *join, struct ask *ask, struct json *out, struct err *err);
-} ask_table[] = {
-    {"start", ask_start}, {"discover", ask_discover}, {"stop", ask_stop},
-    {"usage", ask_usage}, {"pause", ask_pause},       {"resume", ask_pause},
-};
-
-void join_session_unref(struct join_session *session) {
-    struct join *join = session->join;
-    pthread_mutex_lock(&join->lock);
-    bool last = --session->refs == 0;
-    pthread_mutex_unlock(&join->lock);
-    if (!last)
-        return;
-    pump_free(session->pump);
-    free(session);
-}
-
-static int ask_run(struct join *join, struct ask *ask, struct json *out, struct err *err) {
-    for (size_t i = 0; i < sizeof ask_table / sizeof *ask_table; i++)
-        if (strcmp(ask->op, ask_table[i].op) == 0)
-            return ask_table[i].run(join, ask, out, err);
-    return err_set(err, ERR_UNSUPPORTED, "this machine knows no '%s'", ask->op);
-}
-
-/* The channel first: when the server hears the answer its bytes may come. */
-static void ask_answer(struct ask *ask) {
-    struct err err;
-    autobuf out, rest;
-    struct json json;
-    buf_init(&out, 16384);
-    buf_init(&rest, 8192);
-    json_init(&json, &rest);
-    json_open(&json, '{');
-    json_put_bool(&json, "ok", true);
-    int code = ask_run(ask->session->join, ask, &json, &err);
-    json_close(&json, '}');
-    if (code < 0) {
-        json_init(&json, &out);
-        json_failure(&json, err_name(err.code), err.text);
-    } else {
-        buf_put(&out, rest.data, rest.len);
-    }
-    if (code == 0 && ask->box_fd >= 0)
-        pump_open(ask->session->pump, ask->number, fd_take(&ask->box_fd));
-    pump_tell(ask->session->pump, ask->number, out.data, out.len);
-}
-
-/* Waits until nobody else works on that box, and takes a place. */
-static size_t ask_enter(struct join *join, const struct ask *ask) {
-    size_t place = 0;
-    pthread_mutex_lock(&join->lock);
-    for (size_t i = 0; i < JOIN_ASKS;)
-        if (strcmp(join->asked[i], ask->id) == 0) {
-            pthread_cond_wait(&join->changed, &join->lock);
-            i = 0;
-        } else {
-            i++;
-        }
-    while (*join->asked[place]) /* there is one: join->asks is bounded */
-        place++;
-    memcpy(join->asked[place], ask->id, sizeof ask->id);
-    pthread_mutex_unlock(&join->lock);
-    return place;
-}
-
-static void *ask_thread(void *user) {
-    struct ask *ask = user;
-    struct join *join = ask->session->join;
-    arena_init(&ask->arena);
-    size_t place = ask_enter(join, ask);
-    ask_answer(ask);
-    pthread_mutex_lock(&join->lock);
-    *join->asked[place] = 0;
-    pthread_mutex_unlock(&join->lock);
-    fd_close(&ask->box_fd);
-    json_decref(ask->body);
-    arena_done(&ask->arena);
-    join_session_unref(ask->session);
-    free(ask);
-    pthread_mutex_lock(&join->lock); /* last: who waits for it may end the process */
-    join->asks--;
-    pthread_cond_broadcast(&join->changed);
-    pthread_mutex_unlock(&join->lock);
-    return NULL;
-}
-
-static int ask_read(struct ask *ask, const void *json, size_t len, struct err *err) {
-    const char *op, *id;
-    json_error_t bad;
-    ask->body = json_loadb(json, len, JSON_REJECT_DUPLICATES, &bad);
-    if (!ask->body || json_unpack(ask->body, "{s:s,s:s}", "op", &op, "id", &id) < 0)
-        return err_set(err, ERR_INVALID, "the question is no object with op and id");
-    if (!text_id(id) || strlen(op) >= sizeof ask->op)
-        return err_set(err, ERR_INVALID, "'%.40s' is no id of a box, or '%.40s' nothing to be done", id, op);
-    text_id_copy(ask->id, id);
-    memcpy(ask->op, op, strlen(op) + 1);
-    return 0;
-}
-
-static int ask_spawn(struct join *join, struct ask *ask, struct err *err) {
-    pthread_mutex_lock(&join->lock);
-    bool room = join->asks < JOIN_ASKS && !join->ending;
-    join->asks += room;
-    ask->session->refs += room;
-    pthread_mutex_unlock(&join->lock);
-    if (!room)
-        return err_set(err, ERR_BUSY, "%u questions are under way at this machine, or it leaves", JOIN_ASKS);
-    int number = thread_detached(ask_thread, ask, ASK_STACK);
-    if (number == 0)
-        return 0;
-    pthread_mutex_lock(&join->lock);
-    join->asks--;
-    ask->session->refs--;
-    pthread_mutex_unlock(&join->lock);
-    return err_errno(err, number, "a thread");
-}
-
-void join_ask(void *user, uint32_t number, const void *json, size_t len) {
-    struct join_session *session = user;
-    struct ask *ask = xcalloc(1, sizeof *ask);
-    struct err err;
-    *ask = (struct ask){.session = session, .number = number, .box_fd = -1};
-    int code = ask_read(ask, json, len, &err);
-    if (code == 0)
-        code = ask_spawn(session->join, ask, &err);
-    if (code == 0)
-        return;
-    autobuf out;
-    struct json writer;
-    buf_init(&out, 8192);
-    json_init(&writer, &out);
-    json_failure(&writer, err_name(err.code), err.text);
-    pump_tell(session->pump, number, out.data, out.len);
-    json_decref(ask->body);
-    free(ask);
-}
-
-/* ---- what is asked ---- */
-
-static bool boxes_has(struct join *join, const char *id, size_t *ret_at) {
+static bool box_boxes_has(struct join *join, const char *id, size_t *ret_at) {
     for (size_t i = 0; i < join->box_count; i++)
         if (strcmp(join->boxes[i], id) == 0) {
             *ret_at = i;
@@ -280,31 +126,29 @@ static bool boxes_has(struct join *join, const char *id, size_t *ret_at) {
     return false;
 }
 
-static int boxes_add(struct join *join, const char *id, struct err *err) {
+static int box_boxes_add(struct join *join, const char *id, struct err *err) {
     size_t at;
-    pthread_mutex_lock(&join->lock);
-    bool room = boxes_has(join, id, &at) || join->box_count < LIMIT_CHANNELS;
-    if (room && !boxes_has(join, id, &at))
+    autolock(&join->lock);
+    bool room = box_boxes_has(join, id, &at) || join->box_count < LIMIT_CHANNELS;
+    if (room && !box_boxes_has(join, id, &at))
         text_id_copy(join->boxes[join->box_count++], id);
-    pthread_mutex_unlock(&join->lock);
     return room ? 0 : err_set(err, ERR_LIMIT, "this machine has %u boxes, which is the limit", LIMIT_CHANNELS);
 }
 
-static void boxes_remove(struct join *join, const char *id) {
+static void box_boxes_remove(struct join *join, const char *id) {
     size_t at;
-    pthread_mutex_lock(&join->lock);
-    if (boxes_has(join, id, &at))
+    autolock(&join->lock);
+    if (box_boxes_has(join, id, &at))
         memcpy(join->boxes[at], join->boxes[--join->box_count], 17);
-    pthread_mutex_unlock(&join->lock);
 }
 
-static const char *text_of(const json_t *object, const char *key) {
+static const char *box_text_of(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
 }
 
 /* This machine's variables, then the server's. */
-static int spec_env(struct join *join, struct ask *ask, const json_t *list, struct box_request *request,
-                    struct err *err) {
+static int box_spec_env(struct join *join, struct box_ask *ask, const json_t *list, struct box_request *request,
+                        struct err *err) {
     size_t count = 0, own = 0;
     while (join->box_env[own])
         own++;
@@ -321,7 +165,7 @@ static int spec_env(struct join *join, struct ask *ask, const json_t *list, stru
     return 0;
 }
 
-static bool limit_of(const json_t *limits, const char *key, uint64_t *ret_value) {
+static bool box_limit_of(const json_t *limits, const char *key, uint64_t *ret_value) {
     const json_t *value = json_object_get(limits, key);
     if (!json_is_number(value) || !(json_number_value(value) > 0) || json_number_value(value) > 1e15)
         return false;
@@ -329,29 +173,29 @@ static bool limit_of(const json_t *limits, const char *key, uint64_t *ret_value)
     return true;
 }
 
-static void spec_limits(const json_t *limits, struct box_request *request) {
-    request->has_memory = limit_of(limits, "memory_mb", &request->limits.memory_mb);
-    request->has_pids = limit_of(limits, "pids", &request->limits.pids);
-    request->has_disk = limit_of(limits, "disk_mb", &request->limits.disk_mb);
-    request->has_open_files = limit_of(limits, "open_files", &request->limits.open_files);
-    request->has_output = limit_of(limits, "output_bytes", &request->limits.output_bytes);
+static void box_spec_limits(const json_t *limits, struct box_request *request) {
+    request->has_memory = box_limit_of(limits, "memory_mb", &request->limits.memory_mb);
+    request->has_pids = box_limit_of(limits, "pids", &request->limits.pids);
+    request->has_disk = box_limit_of(limits, "disk_mb", &request->limits.disk_mb);
+    request->has_open_files = box_limit_of(limits, "open_files", &request->limits.open_files);
+    request->has_output = box_limit_of(limits, "output_bytes", &request->limits.output_bytes);
     request->limits.cpus = json_number_value(json_object_get(limits, "cpus"));
     request->has_cpus = request->limits.cpus > 0;
 }
 
-static int ask_spec(struct join *join, struct ask *ask, struct spec *ret_spec, struct err *err) {
+static int box_ask_spec(struct join *join, struct box_ask *ask, struct spec *ret_spec, struct err *err) {
     const json_t *asked = json_object_get(ask->body, "spec");
     struct policy policy = {.any_mount_source = true};
-    struct box_request request = {.agent = text_of(asked, "agent"),
-                                  .shell = text_of(asked, "shell"),
-                                  .network = text_of(asked, "network"),
+    struct box_request request = {.agent = box_text_of(asked, "agent"),
+                                  .shell = box_text_of(asked, "shell"),
+                                  .network = box_text_of(asked, "network"),
                                   .mounts = join->mounts,
                                   .mount_count = join->mount_count,
                                   .no_limits = !join->isolated};
     if (!request.shell)
         request.shell = join->values.shell;
-    spec_limits(json_object_get(asked, "limits"), &request);
-    int code = spec_env(join, ask, json_object_get(asked, "env"), &request, err);
+    box_spec_limits(json_object_get(asked, "limits"), &request);
+    int code = box_spec_env(join, ask, json_object_get(asked, "env"), &request, err);
     if (code == 0)
         code = policy_spec(&policy, &request, ask->id, &ask->arena, ret_spec, err);
     if (code == 0)
@@ -367,46 +211,46 @@ static void box_home(const char *id, const struct spec *spec, struct wire *wire)
     box_mkdir(&box, JOIN_HOME, 0700, false, &ignored); /* there already, or programs do without */
 }
 
-static int ask_start(struct join *join, struct ask *ask, struct json *out, struct err *err) {
+static int box_ask_start(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
     struct spec spec;
     struct wire *wire;
     autofd pidfd = -1;
     (void)out;
-    int code = ask_spec(join, ask, &spec, err);
+    int code = box_ask_spec(join, ask, &spec, err);
     if (code == 0)
-        code = boxes_add(join, ask->id, err);
+        code = box_boxes_add(join, ask->id, err);
     if (code < 0)
         return code;
     code = join->ops->stop(join->backend, ask->id, true, err);
     if (code == 0)
         code = join->ops->start(join->backend, &spec, &wire, &pidfd, err);
     if (code < 0) {
-        boxes_remove(join, ask->id);
+        box_boxes_remove(join, ask->id);
         return code;
     }
     if (join->isolated)
         box_home(ask->id, &spec, wire);
     code = join->ops->connect(join->backend, ask->id, &ask->box_fd, err);
-    wire_unref(wire); /* only now: a runner that nobody is connected to and nobody knows ends */
+    wire_unref(wire); /* only now: an unconnected and unknown runner ends */
     return code;
 }
 
-static int ask_discover(struct join *join, struct ask *ask, struct json *out, struct err *err) {
+static int box_ask_discover(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
     (void)out;
     int code = join->ops->connect(join->backend, ask->id, &ask->box_fd, err);
-    return code == 0 ? boxes_add(join, ask->id, err) : code;
+    return code == 0 ? box_boxes_add(join, ask->id, err) : code;
 }
 
-static int ask_stop(struct join *join, struct ask *ask, struct json *out, struct err *err) {
+static int box_ask_stop(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
     (void)out;
     bool keep = json_is_true(json_object_get(ask->body, "keep_files"));
     int code = join->ops->stop(join->backend, ask->id, keep, err);
     if (code == 0)
-        boxes_remove(join, ask->id);
+        box_boxes_remove(join, ask->id);
     return code;
 }
 
-static int ask_usage(struct join *join, struct ask *ask, struct json *out, struct err *err) {
+static int box_ask_usage(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
     struct usage usage;
     int code = join->ops->usage(join->backend, ask->id, &usage, err);
     if (code < 0)
@@ -428,9 +272,145 @@ static int ask_usage(struct join *join, struct ask *ask, struct json *out, struc
     return 0;
 }
 
-static int ask_pause(struct join *join, struct ask *ask, struct json *out, struct err *err) {
+static int box_ask_pause(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
     (void)out;
     if (!join->ops->pause)
         return err_set(err, ERR_UNSUPPORTED, "boxes without isolation cannot be paused");
     return join->ops->pause(join->backend, ask->id, strcmp(ask->op, "pause") == 0, err);
+}
+
+/* ---- one question ---- */
+
+static const struct {
+    const char *op;
+    int (*run)(struct join *join, struct box_ask *ask, struct json *out, struct err *err);
+} ask_table[] = {
+    {"start", box_ask_start}, {"discover", box_ask_discover}, {"stop", box_ask_stop},
+    {"usage", box_ask_usage}, {"pause", box_ask_pause},       {"resume", box_ask_pause},
+};
+
+void join_session_unref(struct join_session *session) {
+    struct join *join = session->join;
+    pthread_mutex_lock(&join->lock);
+    bool last = --session->refs == 0;
+    pthread_mutex_unlock(&join->lock);
+    if (!last)
+        return;
+    pump_free(session->pump);
+    free(session);
+}
+
+static int box_ask_run(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
+    for (size_t i = 0; i < sizeof ask_table / sizeof *ask_table; i++)
+        if (strcmp(ask->op, ask_table[i].op) == 0)
+            return ask_table[i].run(join, ask, out, err);
+    return err_set(err, ERR_UNSUPPORTED, "this machine does not know '%s'", ask->op);
+}
+
+/* Waits until no other thread works on that box, and takes a place. */
+static size_t box_ask_enter(struct join *join, const struct box_ask *ask) {
+    size_t place = 0;
+    autolock(&join->lock);
+    for (size_t i = 0; i < JOIN_ASKS;)
+        if (strcmp(join->asked[i], ask->id) == 0) {
+            pthread_cond_wait(&join->changed, &join->lock);
+            i = 0;
+        } else {
+            i++;
+        }
+    while (*join->asked[place]) /* there is one: join->asks is bounded */
+        place++;
+    memcpy(join->asked[place], ask->id, sizeof ask->id);
+    return place;
+}
+
+static void *box_ask_thread(void *user) {
+    struct box_ask *ask = user;
+    struct join *join = ask->session->join;
+    arena_init(&ask->arena);
+    size_t place = box_ask_enter(join, ask);
+    /* The channel first: when the server hears the answer its bytes may come. */
+    struct err err;
+    autobuf out, rest;
+    struct json json;
+    buf_init(&out, 16384);
+    buf_init(&rest, 8192);
+    json_init(&json, &rest);
+    json_open(&json, '{');
+    json_put_bool(&json, "ok", true);
+    int code = box_ask_run(ask->session->join, ask, &json, &err);
+    json_close(&json, '}');
+    if (code < 0) {
+        json_init(&json, &out);
+        json_failure(&json, err_name(err.code), err.text);
+    } else {
+        buf_put(&out, rest.data, rest.len);
+    }
+    if (code == 0 && ask->box_fd >= 0)
+        pump_open(ask->session->pump, ask->number, fd_take(&ask->box_fd));
+    pump_answer(ask->session->pump, ask->number, out.data, out.len);
+    pthread_mutex_lock(&join->lock);
+    *join->asked[place] = 0;
+    pthread_mutex_unlock(&join->lock);
+    fd_close(&ask->box_fd);
+    json_decref(ask->body);
+    arena_done(&ask->arena);
+    join_session_unref(ask->session);
+    free(ask);
+    pthread_mutex_lock(&join->lock); /* last: a waiting thread may end the process */
+    join->asks--;
+    pthread_cond_broadcast(&join->changed);
+    pthread_mutex_unlock(&join->lock);
+    return NULL;
+}
+
+static int box_ask_read(struct box_ask *ask, const void *json, size_t len, struct err *err) {
+    const char *op, *id;
+    json_error_t bad;
+    ask->body = json_loadb(json, len, JSON_REJECT_DUPLICATES, &bad);
+    if (!ask->body || json_unpack(ask->body, "{s:s,s:s}", "op", &op, "id", &id) < 0)
+        return err_set(err, ERR_INVALID, "the question is not an object with op and id");
+    if (!text_id(id) || strlen(op) >= sizeof ask->op)
+        return err_set(err, ERR_INVALID, "'%.40s' is not a box id, or '%.40s' not an operation", id, op);
+    text_id_copy(ask->id, id);
+    memcpy(ask->op, op, strlen(op) + 1);
+    return 0;
+}
+
+static int box_ask_spawn(struct join *join, struct box_ask *ask, struct err *err) {
+    pthread_mutex_lock(&join->lock);
+    bool room = join->asks < JOIN_ASKS && !join->ending;
+    join->asks += room;
+    ask->session->refs += room;
+    pthread_mutex_unlock(&join->lock);
+    if (!room)
+        return err_set(err, ERR_BUSY, "%u questions are under way at this machine, or it leaves", JOIN_ASKS);
+    int number = thread_detached(box_ask_thread, ask, ASK_STACK);
+    if (number == 0)
+        return 0;
+    pthread_mutex_lock(&join->lock);
+    join->asks--;
+    ask->session->refs--;
+    pthread_mutex_unlock(&join->lock);
+    return err_errno(err, number, "a thread");
+}
+
+void join_ask(void *user, uint32_t number, const void *json, size_t len) {
+    struct join_session *session = user;
+    struct box_ask *ask = xcalloc(1, sizeof *ask);
+    struct err err;
+    *ask = (struct box_ask){.session = session, .number = number, .box_fd = -1};
+    int code = box_ask_read(ask, json, len, &err);
+    if (code == 0)
+        code = box_ask_spawn(session->join, ask, &err);
+    if (code == 0)
+        return;
+    autobuf out;
+    struct json writer;
+    buf_init(&out, 8192);
+    json_init(&writer, &out);
+    json_failure(&writer, err_name(err.code), err.text);
+    pump_answer(session->pump, number, out.data, out.len);
+    json_decref(ask->body);
+    free(ask);
 }

@@ -1,19 +1,14 @@
-/* The connection of `cubby join`: made, registered, served, made again. One thread runs it. Invariant: a session that
- * the server still has goes on where it was; one that it has forgotten ends with its channels, while the boxes live on;
- * nothing that a token is refused for is tried twice. */
-#include <errno.h>
+/* The connection of `cubby join`: made, registered, served, made again. One thread runs it. Invariant: a session
+ * that the server still has is resumed; one that it has forgotten ends with its channels, while the boxes keep
+ * running; a refused token is not tried twice. */
 #include <jansson.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
+#include "base/sync.h"
 #include "cli/join/join.h"
 #include "http/client/client.h"
 #include "http/websocket.h"
@@ -32,7 +27,7 @@ enum {
     TEXT_TRIES = 2, /* connections that registered and then passed no record */
 };
 
-struct line { /* what the thread knows from one connection to the next */
+struct join_line { /* what the thread knows from one connection to the next */
     struct join *join;
     char session[33];
     uint64_t grace_ms, lost_at_ms;
@@ -46,36 +41,6 @@ struct line { /* what the thread knows from one connection to the next */
     bool registered, fatal;
     uint64_t since_ms;
 };
-
-static int line_once(struct line *line, struct err *err);
-static void line_after(struct line *line, int code, const struct err *err);
-
-void *join_line(void *user) {
-    struct join *join = user;
-    struct line line = {.join = join, .wait_ms = WAIT_MIN_MS, .text = join->values.text};
-    struct err err;
-    bool on = true;
-    while (on) {
-        line.registered = line.fatal = false;
-        int code = line_once(&line, &err);
-        line_after(&line, code, &err);
-        pthread_mutex_lock(&join->lock);
-        on = !join->ending && !join->over;
-        pthread_mutex_unlock(&join->lock);
-    }
-    pthread_mutex_lock(&join->lock);
-    struct join_session *session = join->session;
-    join->session = NULL;
-    join->line_done = true;
-    pthread_cond_broadcast(&join->changed);
-    pthread_mutex_unlock(&join->lock);
-    if (session) {
-        pump_end(session->pump, "this machine leaves");
-        join_session_unref(session);
-    }
-    eventfd_write(join->wake_main, 1);
-    return NULL;
-}
 
 void join_line_leave(struct join *join, const char *why) {
     pthread_mutex_lock(&join->lock);
@@ -110,25 +75,22 @@ const char *join_address(struct arena *arena, const char *server) {
 
 /* ---- between connections ---- */
 
-/* A reason may come from the server or a proxy: on one line, and harmless. */
-static void line_reason(struct join *join, const char *why) {
-    autobuf shown = buf_max(4 * sizeof join->why);
-    size_t len = strlen(why);
-    while (len && (unsigned char)why[len - 1] <= ' ')
-        len--;
-    text_shown(&shown, why, len);
-    const char *text = buf_cstr(&shown);
-    snprintf(join->why, sizeof join->why, "%s", text ? text : "");
-}
-
 static void line_state(struct join *join, enum join_state state, const char *why, bool over, uint64_t next_try_ms) {
     pthread_mutex_lock(&join->lock);
     if (!join->ending) {
         join->state = state;
         join->over = over;
         join->next_try_ms = next_try_ms;
-        if (why)
-            line_reason(join, why);
+        if (why) {
+            /* A reason may come from the server or a proxy: on one line, and harmless. */
+            autobuf shown = buf_max(4 * sizeof join->why);
+            size_t len = strlen(why);
+            while (len && (unsigned char)why[len - 1] <= ' ')
+                len--;
+            text_shown(&shown, why, len);
+            const char *text = buf_cstr(&shown);
+            snprintf(join->why, sizeof join->why, "%s", text ? text : "");
+        }
         join->changes++;
     }
     pthread_mutex_unlock(&join->lock);
@@ -142,7 +104,7 @@ static unsigned line_jitter(unsigned wait_ms) {
     return wait_ms + random % (wait_ms / 4);
 }
 
-static void line_after(struct line *line, int code, const struct err *err) {
+static void line_after(struct join_line *line, int code, const struct err *err) {
     struct join *join = line->join;
     uint64_t now = clock_ms();
     bool good = line->registered && now - line->since_ms >= GOOD_MS;
@@ -165,7 +127,7 @@ static void line_after(struct line *line, int code, const struct err *err) {
 
 /* ---- registration ---- */
 
-static void line_register(struct line *line, uint64_t received, struct buf *out) {
+static void line_register(struct join_line *line, uint64_t received, struct buf *out) {
     struct join *join = line->join;
     struct utsname machine = {0};
     struct json json;
@@ -194,9 +156,9 @@ static void line_register(struct line *line, uint64_t received, struct buf *out)
     json_close(&json, '}');
 }
 
-/* What no further try would change. Before there is a WebSocket somebody in between may have refused, or shown his own
+/* What no further try would change. Before there is a WebSocket a proxy may have refused, or shown its own
  * certificate: on a machine that has been joined already that may pass, as networks change. */
-static bool line_final(const struct line *line, int code) {
+static bool line_final(const struct join_line *line, int code) {
     static const int codes[] = {ERR_UNAUTHORIZED, ERR_DENIED, ERR_INVALID, ERR_UNSUPPORTED};
     if (code == -ERR_DENIED && !line->websocket && line->lost_at_ms)
         return false;
@@ -207,7 +169,7 @@ static bool line_final(const struct line *line, int code) {
 }
 
 /* Why the server closed, as a code; the sentence is in err already. */
-static int line_gone(struct line *line, struct err *err) {
+static int line_gone(struct join_line *line, struct err *err) {
     static const struct {
         unsigned close;
         enum err_code code;
@@ -221,7 +183,7 @@ static int line_gone(struct line *line, struct err *err) {
 }
 
 /* The next message, which is text; waits for it. */
-static int line_message(struct line *line, const char **ret_text, size_t *ret_len, struct err *err) {
+static int line_message(struct join_line *line, const char **ret_text, size_t *ret_len, struct err *err) {
     uint64_t until_ms = clock_ms() + ANSWER_MS;
     for (;;) {
         bool text;
@@ -243,7 +205,7 @@ static int line_message(struct line *line, const char **ret_text, size_t *ret_le
         if (now >= until_ms)
             return err_set(err, ERR_TIMEOUT, "the server does not answer the registration");
         if (poll(wait, 2, (int)(until_ms - now)) > 0 && wait[1].revents)
-            return err_set(err, ERR_GONE, "%s", "ended meanwhile");
+            return err_set(err, ERR_GONE, "%s", "ended while it connected");
     }
 }
 
@@ -252,7 +214,7 @@ struct line_welcome {
     uint64_t received;
 };
 
-static void copy_text(char *out, size_t size, const json_t *object, const char *key) {
+static void line_copy_text(char *out, size_t size, const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
     autobuf shown = buf_max(4096);
     if (text)
@@ -261,10 +223,11 @@ static void copy_text(char *out, size_t size, const json_t *object, const char *
     snprintf(out, size, "%s", safe ? safe : "");
 }
 
-static int line_welcomed(struct line *line, const char *text, size_t len, struct line_welcome *ret, struct err *err) {
+static int line_welcomed(struct join_line *line, const char *text, size_t len, struct line_welcome *ret,
+                         struct err *err) {
     struct join *join = line->join;
     json_error_t bad;
-    json_t *answer = json_loadb(text, len, 0, &bad);
+    json_auto_t *answer = json_loadb(text, len, 0, &bad);
     const json_t *body = json_object_get(answer, "body");
     const char *type = json_string_value(json_object_get(answer, "type")), *session;
     json_int_t received = 0, grace_ms = 0;
@@ -272,51 +235,50 @@ static int line_welcomed(struct line *line, const char *text, size_t len, struct
     if (type && strcmp(type, "error") == 0) {
         char message[sizeof err->text];
         const char *name = json_string_value(json_object_get(body, "code"));
-        copy_text(message, sizeof message, body, "message");
+        line_copy_text(message, sizeof message, body, "message");
         code = err_set(err, (enum err_code)remote_code(name ? name : ""), "%s", message);
     } else if (!type || strcmp(type, "register_ok") != 0 ||
                json_unpack((json_t *)body, "{s:s,s:b,s:I,s:I}", "session", &session, "resumed", &resumed, "received",
                            &received, "grace_ms", &grace_ms) < 0 ||
                strlen(session) != 32 || received < 0 || grace_ms < 0) {
-        code = err_set(err, ERR_PROTOCOL, "the server's answer to the registration is none");
+        code = err_set(err, ERR_PROTOCOL, "the server sent an invalid answer to the registration");
     } else {
         memcpy(line->session, session, 33);
         line->grace_ms = (uint64_t)grace_ms;
         *ret = (struct line_welcome){.resumed = resumed, .received = (uint64_t)received};
         pthread_mutex_lock(&join->lock);
-        copy_text(join->user, sizeof join->user, body, "user");
-        copy_text(join->name, sizeof join->name, body, "name");
+        line_copy_text(join->user, sizeof join->user, body, "user");
+        line_copy_text(join->name, sizeof join->name, body, "name");
         pthread_mutex_unlock(&join->lock);
     }
-    json_decref(answer);
     return code;
 }
 
 /* ---- the session ---- */
 
-static void session_latency(struct join_session *session) {
+static void line_session_latency(struct join_session *session) {
     atomic_store(&session->join->latency_us, websocket_latency_us(session->websocket));
 }
 
-/* Where the connection lives and yet nothing binary comes, somebody in between drops it. */
-static int session_tick(void *user, struct err *err) {
+/* If the connection is alive and yet nothing binary arrives, a proxy drops it. */
+static int line_session_tick(void *user, struct err *err) {
     struct join_session *session = user;
-    session_latency(session);
+    line_session_latency(session);
     bool silent = session->binary && pump_received(session->pump) == 0;
     if (silent && clock_ms() - session->since_ms >= SILENT_MS)
-        return err_set(err, ERR_GONE, "no binary message comes through; going on with text");
+        return err_set(err, ERR_GONE, "no binary message comes through; continuing with text");
     return 0;
 }
 
-static void session_ask(void *user, uint32_t number, const void *json, size_t len) {
-    session_latency(user);
+static void line_session_ask(void *user, uint32_t number, const void *json, size_t len) {
+    line_session_latency(user);
     join_ask(user, number, json, len);
 }
 
-static const struct pump_events session_events = {.ask = session_ask, .tick = session_tick};
+static const struct pump_events session_events = {.ask = line_session_ask, .tick = line_session_tick};
 
-/* The one that goes on, or a new one. What is left of one that the server has forgotten ends here. */
-static struct join_session *line_session(struct line *line, bool resumed) {
+/* The resumed session, or a new one. The rest of one that the server has forgotten ends here. */
+static struct join_session *line_session(struct join_line *line, bool resumed) {
     struct join *join = line->join;
     pthread_mutex_lock(&join->lock);
     struct join_session *old = join->session, *session = old;
@@ -335,10 +297,10 @@ static struct join_session *line_session(struct line *line, bool resumed) {
     return session;
 }
 
-/* A proxy that drops or refuses binary messages lets the registration through and then nothing. The server asks for its
- * box as soon as a machine has registered, so that a session in which nothing ever came, over several connections, means
- * just that. */
-static void line_judge(struct line *line, struct join_session *session) {
+/* A proxy that drops or refuses binary messages lets the registration through and then nothing. The server asks for
+ * its box as soon as a machine has registered, so that a session in which nothing ever came, over several
+ * connections, means just that. */
+static void line_judge(struct join_line *line, struct join_session *session) {
     if (line->text)
         return;
     bool dropped = clock_ms() - session->since_ms >= SILENT_MS;
@@ -347,7 +309,7 @@ static void line_judge(struct line *line, struct join_session *session) {
         line->text = true;
 }
 
-static int line_serve(struct line *line, const struct line_welcome *welcome, struct err *err) {
+static int line_serve(struct join_line *line, const struct line_welcome *welcome, struct err *err) {
     struct join *join = line->join;
     struct join_session *session = line_session(line, welcome->resumed);
     struct pump_socket socket = pump_websocket(line->websocket, http_socket_fd(line->socket), line->text);
@@ -370,13 +332,11 @@ static int line_serve(struct line *line, const struct line_welcome *welcome, str
 /* ---- one connection ---- */
 
 static uint64_t line_received(struct join *join) {
-    pthread_mutex_lock(&join->lock);
-    uint64_t received = join->session ? pump_received(join->session->pump) : 0;
-    pthread_mutex_unlock(&join->lock);
-    return received;
+    autolock(&join->lock);
+    return join->session ? pump_received(join->session->pump) : 0;
 }
 
-static int line_open(struct line *line, struct line_welcome *ret_welcome, struct err *err) {
+static int line_open(struct join_line *line, struct line_welcome *ret_welcome, struct err *err) {
     struct join *join = line->join;
     autobuf message;
     const char *text = NULL;
@@ -401,7 +361,7 @@ static int line_open(struct line *line, struct line_welcome *ret_welcome, struct
 }
 
 /* The server answers a good-bye; a connection that is closed with something unread may lose it on the way. */
-static void line_goodbye(struct line *line, const char *reason) {
+static void line_goodbye(struct join_line *line, const char *reason) {
     struct err gone;
     bool text;
     const uint8_t *data;
@@ -419,7 +379,7 @@ static void line_goodbye(struct line *line, const char *reason) {
     }
 }
 
-static int line_once(struct line *line, struct err *err) {
+static int line_once(struct join_line *line, struct err *err) {
     struct join *join = line->join;
     struct line_welcome welcome = {0};
     int code = line_open(line, &welcome, err);
@@ -440,4 +400,31 @@ static int line_once(struct line *line, struct err *err) {
     line->websocket = NULL;
     line->client = NULL;
     return code;
+}
+
+void *join_line(void *user) {
+    struct join *join = user;
+    struct join_line line = {.join = join, .wait_ms = WAIT_MIN_MS, .text = join->values.text};
+    struct err err;
+    bool on = true;
+    while (on) {
+        line.registered = line.fatal = false;
+        int code = line_once(&line, &err);
+        line_after(&line, code, &err);
+        pthread_mutex_lock(&join->lock);
+        on = !join->ending && !join->over;
+        pthread_mutex_unlock(&join->lock);
+    }
+    pthread_mutex_lock(&join->lock);
+    struct join_session *session = join->session;
+    join->session = NULL;
+    join->line_done = true;
+    pthread_cond_broadcast(&join->changed);
+    pthread_mutex_unlock(&join->lock);
+    if (session) {
+        pump_end(session->pump, "this machine leaves");
+        join_session_unref(session);
+    }
+    eventfd_write(join->wake_main, 1);
+    return NULL;
 }

@@ -1,12 +1,8 @@
-/* `cubby audit`: who did what to which box, from the daemon's audit log. Invariant: what boxes and clients put into a
- * row is shown escaped. */
+/* `cubby audit`: who did what to which box, from the daemon's audit log. Invariant: texts of boxes and clients in a
+ * row are shown escaped. */
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/rest/list.h"
 #include "cli/terminal.h"
@@ -20,43 +16,27 @@ struct audit_values {
     bool follow, json, verify;
 };
 
-const struct option_row audit_options[] = {
-    {"box", 'b', OPTION_TEXT, offsetof(struct audit_values, box), "ID", "only about this box, which may be gone"},
-    {"user", 'u', OPTION_TEXT, offsetof(struct audit_values, user), "NAME", "only about this user's boxes"},
-    {"verb", 0, OPTION_TEXT, offsetof(struct audit_values, verb), "NAME", "only this, e.g. exec or box_died"},
-    {"outcome", 0, OPTION_TEXT, offsetof(struct audit_values, outcome), "CODE",
-     "ok, failed, or an error's code such as NOT_FOUND"},
-    {"since", 0, OPTION_TEXT, offsetof(struct audit_values, since), "TIME",
-     "all from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 90s, 10m, 2h, 3d ago"},
-    {"until", 0, OPTION_TEXT, offsetof(struct audit_values, until), "TIME", "only before that"},
-    {"lines", 'n', OPTION_NUMBER, offsetof(struct audit_values, lines), "N", "the newest N rows; 50 by default"},
-    {"follow", 'f', OPTION_FLAG, offsetof(struct audit_values, follow), NULL, "go on with what happens"},
-    {"json", 0, OPTION_FLAG, offsetof(struct audit_values, json), NULL, "a JSON object a row"},
-    {"verify", 0, OPTION_FLAG, offsetof(struct audit_values, verify), NULL, "check that no row was changed or removed"},
+const struct row audit_options[] = {
+    OPTION("box", 'b', TEXT, struct audit_values, box, "ID", "only about this box, which may be gone"),
+    OPTION("user", 'u', TEXT, struct audit_values, user, "NAME", "only about this user's boxes"),
+    OPTION("verb", 0, TEXT, struct audit_values, verb, "NAME", "only this, e.g. exec or box_died"),
+    OPTION("outcome", 0, TEXT, struct audit_values, outcome, "CODE",
+           "ok, failed, or an error's code such as NOT_FOUND"),
+    OPTION("since", 0, TEXT, struct audit_values, since, "TIME",
+           "all from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 90s, 10m, 2h, 3d ago"),
+    OPTION("until", 0, TEXT, struct audit_values, until, "TIME", "only before that"),
+    OPTION("lines", 'n', INT, struct audit_values, lines, "N", "the newest N rows; 50 by default"),
+    OPTION("follow", 'f', BOOL, struct audit_values, follow, NULL, "continue with new rows"),
+    OPTION("json", 0, BOOL, struct audit_values, json, NULL, "a JSON object a row"),
+    OPTION("verify", 0, BOOL, struct audit_values, verify, NULL, "check that no row was changed or removed"),
     {.name = NULL},
 };
-
-static int audit_verify(struct cli *cli, bool json);
-static int audit_show(struct cli *cli, const struct audit_values *values);
-
-int command_audit(struct cli *cli, int argc, char **argv) {
-    struct audit_values values = {0};
-    if (option_parse(cli, argc, argv, &values) > 0)
-        option_fail(cli, "unexpected argument '%s'", argv[0]);
-    if (values.lines > LIMIT_AUDIT_ROWS)
-        option_fail(cli, "--lines is at most %u; --since shows all from a time on", LIMIT_AUDIT_ROWS);
-    if (values.lines && values.since)
-        option_fail(cli, "--lines counts from the newest row, --since begins at a time: give one of them");
-    if (values.follow && values.until)
-        option_fail(cli, "--follow has no end, --until is one: give one of them");
-    return values.verify ? audit_verify(cli, values.json) : audit_show(cli, &values);
-}
 
 /* ---- the chain ---- */
 
 static int audit_verify(struct cli *cli, bool json) {
     struct err err = {0};
-    json_t *answer = NULL;
+    json_auto_t *answer = NULL;
     if (remote_json(cli, "GET", "/v1/audit/verify", NULL, &answer, &err) < 0)
         return cli_fail(&err);
     bool intact = json_is_true(json_object_get(answer, "intact"));
@@ -74,13 +54,12 @@ static int audit_verify(struct cli *cli, bool json) {
         const char *damage = rest_text(answer, "damage");
         printf("NOT INTACT: %s\n", rest_shown(cli, damage ? damage : "?"));
     }
-    json_decref(answer);
     return intact ? 0 : 1;
 }
 
 /* ---- the question ---- */
 
-/* "10m" ago, "2026-01-31", or RFC 3339. Exits 2 when it is none. */
+/* "10m" ago, "2026-01-31", or RFC 3339. Exits 2 when it is not a time. */
 static uint64_t audit_time(struct cli *cli, const char *name, const char *text) {
     static const struct {
         char letter;
@@ -124,7 +103,7 @@ static const char *audit_outcome(struct arena *arena, const json_t *row) {
     return signal ? signal : rest_text(row, "outcome");
 }
 
-/* Who asked: a user's token, or the scope of one that is bound to nobody; "-" when nobody did. */
+/* The sender: a user's token, or the scope of one without a user; "-" if there was none. */
 static const char *audit_by(struct arena *arena, const json_t *row) {
     const char *actor = rest_text(row, "actor"), *scope = rest_text(row, "scope"), *token = rest_text(row, "token");
     if (actor || !scope)
@@ -150,7 +129,7 @@ static const char *audit_detail(struct arena *arena, const json_t *row) {
 
 static const struct audit_column {
     const char *head;
-    int width; /* 0: the last, as long as it is */
+    size_t width; /* 0: the last, as long as it is */
 } audit_table[] = {{"WHEN (UTC)", 19}, {"USER", 10},    {"BY", 8},   {"VERB", 16},
                    {"BOX", 16},        {"OUTCOME", 12}, {"TOOK", 7}, {"DETAIL", 0}};
 #define AUDIT_COLUMNS (sizeof audit_table / sizeof *audit_table)
@@ -161,15 +140,7 @@ static void audit_line(const char *const cells[AUDIT_COLUMNS], bool detail_shown
     unsigned columns = 0, rows;
     autobuf line = buf_max(256 << 10);
     for (size_t i = 0; i < AUDIT_COLUMNS; i++) {
-        size_t start = line.len, width = 0;
-        const char *cell = cells[i] ? cells[i] : "-";
-        if (detail_shown && i + 1 == AUDIT_COLUMNS)
-            buf_puts(&line, cell);
-        else
-            text_shown(&line, cell, strlen(cell));
-        for (size_t at = start; at < line.len; at++)
-            width += (line.data[at] & 0xc0) != 0x80;
-        buf_printf(&line, "%*s", audit_table[i].width > (int)width ? audit_table[i].width - (int)width : 0, "");
+        table_pad(&line, cells[i], audit_table[i].width, detail_shown && i + 1 == AUDIT_COLUMNS);
         if (audit_table[i].width)
             buf_puts(&line, "  ");
     }
@@ -233,7 +204,7 @@ static int audit_show(struct cli *cli, const struct audit_values *values) {
         bool more = json_is_true(json_object_get(answer, "truncated"));
         long long next = json_integer_value(json_object_get(answer, "next"));
         json_decref(answer);
-        if (fflush(stdout) != 0) /* nobody reads on */
+        if (fflush(stdout) != 0) /* the reader is gone */
             return EXIT_OURS;
         if (!more && !values->follow)
             return 0;
@@ -241,4 +212,17 @@ static int audit_show(struct cli *cli, const struct audit_values *values) {
         buf_printf(&path, "/v1/audit?after=%lld&limit=%u&wait_ms=%d", next, LIMIT_AUDIT_ROWS,
                    more ? 0 : FOLLOW_WAIT_MS);
     }
+}
+
+int command_audit(struct cli *cli, int argc, char **argv) {
+    struct audit_values values = {0};
+    if (option_parse(cli, argc, argv, &values) > 0)
+        option_fail(cli, "unexpected argument '%s'", argv[0]);
+    if (values.lines > LIMIT_AUDIT_ROWS)
+        option_fail(cli, "--lines is at most %u; --since shows all from a time on", LIMIT_AUDIT_ROWS);
+    if (values.lines && values.since)
+        option_fail(cli, "--lines counts from the newest row, --since begins at a time: give one of them");
+    if (values.follow && values.until)
+        option_fail(cli, "--follow has no end, --until is one: give one of them");
+    return values.verify ? audit_verify(cli, values.json) : audit_show(cli, &values);
 }

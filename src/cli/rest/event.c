@@ -2,9 +2,8 @@
 #include "cli/rest/event.h"
 
 #include <jansson.h>
-#include <string.h>
 
-#include "base/text.h"
+#include "base/base.h"
 #include "base/url.h"
 #include "cli/cli.h"
 
@@ -85,7 +84,7 @@ static int event_hex(const char *p, const char *end) {
     return value;
 }
 
-/* One escape at p (behind the backslash) into out; how many bytes it took, 0 when it is none of the plain ones. */
+/* One escape at p (after the backslash) into out; how many bytes it took, 0 when it is not a plain one. */
 static size_t event_escape(const char *p, const char *end, struct buf *out) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     if (p == end)

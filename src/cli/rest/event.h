@@ -21,8 +21,8 @@ void event_init(struct event_reader *reader, int (*each)(void *user, const char 
                 void *user);
 void event_done(struct event_reader *reader);
 int event_feed(struct event_reader *reader, const char *data, size_t len); /* negative: give up */
-/* The bytes of {"data":"…","encoding":"…"}, by hand: a parser of whole documents is many times slower than a pipe. False
- * when the document is written in any other way: then parse it. */
+/* The bytes of {"data":"…","encoding":"…"}, by hand: a parser of whole documents is many times slower than a pipe.
+ * False when the document is written in any other way: then parse it. */
 bool event_data(const char *data, size_t len, struct buf *out);
 void event_error(const struct json_t *json, struct err *ret_error); /* {"code":…,"message":…} as an error */
 

@@ -1,11 +1,11 @@
-/* The steps that commands about the daemon's things repeat: a list as a table, one call for each of several names, bodies of
- * texts, parameters. Invariant: what the daemon says reaches standard output as JSON or through a table. */
+/* The steps that commands about the daemon's things repeat: a list as a table, one call for each of several names,
+ * bodies of texts, parameters. Invariant: the daemon's answers reach standard output as JSON or through a table. */
 #include "cli/rest/list.h"
 
+#include <inttypes.h>
 #include <jansson.h>
-#include <string.h>
 
-#include "base/limits.h"
+#include "base/base.h"
 #include "cli/cli.h"
 
 const char *rest_text(const json_t *object, const char *key) {
@@ -30,6 +30,19 @@ void rest_parameter(struct cli *cli, struct buf *path, const char *name, const c
     if (value)
         buf_printf(path, "%c%s=%s", path->len && memchr(path->data, '?', path->len) ? '&' : '?', name,
                    remote_encoded(cli, value));
+}
+
+void rest_given(struct cli *cli, const void *values, struct json *json, struct buf *path) {
+    for (const struct row *row = cli->command->options; row && row->name; row++) {
+        const void *at = (const char *)values + row->offset;
+        const char *text = row->type == ROW_TEXT ? *(const char *const *)at : NULL;
+        if (row->type == ROW_INT && *(const uint64_t *)at)
+            text = arena_printf(&cli->arena, "%" PRIu64, *(const uint64_t *)at);
+        if (text && json)
+            json_put_str(json, row->name, text);
+        else if (text)
+            rest_parameter(cli, path, row->name, text);
+    }
 }
 
 void rest_body(struct buf *ret_body, const char *const (*members)[2], size_t count) {
@@ -85,14 +98,13 @@ void rest_table(struct cli *cli, const json_t *rows, const struct rest_column *c
 int rest_list(struct cli *cli, const char *path, const char *member, const struct rest_column *columns, size_t count,
               bool as_json) {
     struct err err = {0};
-    json_t *answer = NULL;
+    json_auto_t *answer = NULL;
     if (remote_json(cli, "GET", path, NULL, &answer, &err) < 0)
         return cli_fail(&err);
     if (as_json)
         remote_print(answer);
     else
         rest_table(cli, json_object_get(answer, member), columns, count);
-    json_decref(answer);
     return 0;
 }
 
@@ -109,7 +121,7 @@ int rest_each(struct cli *cli, const char *method, const char *path, const struc
 
 int rest_post(struct cli *cli, const char *path, const struct buf *body, const char *key, bool as_json) {
     struct err err = {0};
-    json_t *answer = NULL;
+    json_auto_t *answer = NULL;
     if (remote_json(cli, "POST", path, body, &answer, &err) < 0)
         return cli_fail(&err);
     const char *text = rest_text(answer, key);
@@ -117,6 +129,5 @@ int rest_post(struct cli *cli, const char *path, const struct buf *body, const c
         remote_print(answer);
     else
         printf("%s\n", text ? rest_shown(cli, text) : "");
-    json_decref(answer);
     return 0;
 }

@@ -21,10 +21,11 @@ struct rest_column {
 #define CELL(title, function)                                                                                          \
     { .head = (title), .cell = (function) }
 void rest_table(struct cli *cli, const struct json_t *rows, const struct rest_column *columns, size_t count);
-/* The whole of a command that lists: GET path, the answer's list `member` as a table, or the answer as JSON. All of these
- * that return a number return an exit status and have said what went wrong. */
+/* The whole of a command that lists: GET path, the answer's list `member` as a table, or the answer as JSON. All of
+ * these that return a number return an exit status and have said what went wrong. */
 int rest_list(struct cli *cli, const char *path, const char *member, const struct rest_column *columns, size_t count,
               bool as_json);
+#define REST_SHOWN(table) .columns = (table), .column_count = sizeof(table) / sizeof *(table)
 #define REST_COLUMNS(columns) (columns), sizeof(columns) / sizeof *(columns)
 /* One call about something, whose name is printed when it is done; name and body may be NULL. */
 int rest_each(struct cli *cli, const char *method, const char *path, const struct buf *body, const char *name);
@@ -36,6 +37,9 @@ void rest_body(struct buf *ret_body, const char *const (*members)[2], size_t cou
 #define REST_BODY(ret_body, ...)                                                                                       \
     rest_body(ret_body, (const char *const[][2]){__VA_ARGS__},                                                         \
               sizeof((const char *const[][2]){__VA_ARGS__}) / sizeof(const char *[2]))
+/* Options of the command that are given: members of an open object, or parameters of the path. */
+struct json;
+void rest_given(struct cli *cli, const void *values, struct json *json, struct buf *path);
 void rest_parameter(struct cli *cli, struct buf *path, const char *name, const char *value); /* ?name=value; NULL: no */
 const char *rest_text(const struct json_t *object, const char *key);
 const char *rest_time(struct arena *arena, const char *text); /* "2026-01-31T12:00:00.123Z" as "2026-01-31 12:00:00" */

@@ -4,15 +4,9 @@
 
 #include <jansson.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/rest/event.h"
 #include "http/client/client.h"
@@ -31,7 +25,7 @@ static bool shown; /* there is a line; the lock's, or the only thread's */
 
 /* ---- the line ---- */
 
-static void show(const char *work, uint64_t done, uint64_t total, const char *detail) {
+static void rest_news_show(const char *work, uint64_t done, uint64_t total, const char *detail) {
     autoarena arena;
     autobuf text;
     arena_init(&arena);
@@ -59,12 +53,12 @@ void news_show(void *user, const struct spec *spec, const char *work, uint64_t d
     (void)user;
     (void)spec;
     if (isatty(STDERR_FILENO))
-        show(work, done, total, detail ? detail : "");
+        rest_news_show(work, done, total, detail ? detail : "");
 }
 
 /* ---- the daemon's ---- */
 
-static uint64_t number(const json_t *event, const char *key) {
+static uint64_t news_number(const json_t *event, const char *key) {
     json_int_t value = json_integer_value(json_object_get(event, key));
     return value > 0 ? (uint64_t)value : 0;
 }
@@ -77,7 +71,7 @@ static int news_each(void *user, const char *name, const char *data, size_t len)
     pthread_mutex_lock(&news->lock);
     bool over = news->over;
     if (!over && work && strspn(work, "abcdefghijklmnopqrstuvwxyz") == strlen(work))
-        show(work, number(event, "done"), number(event, "total"), detail ? detail : "");
+        rest_news_show(work, news_number(event, "done"), news_number(event, "total"), detail ? detail : "");
     pthread_mutex_unlock(&news->lock);
     json_decref(event);
     return over ? -1 : 0;
@@ -90,11 +84,10 @@ static int news_body(void *user, const void *data, size_t len) {
 /* Most boxes are there before anybody would read a line. */
 static bool news_patient(struct news *news) {
     uint64_t until_ms = clock_ms() + NEWS_FIRST_MS;
-    pthread_mutex_lock(&news->lock);
+    autolock(&news->lock);
     while (!news->over && cond_wait_until(&news->ended, &news->lock, until_ms))
         ;
     bool over = news->over;
-    pthread_mutex_unlock(&news->lock);
     return !over;
 }
 
@@ -134,9 +127,8 @@ struct news *news_begin(struct cli *cli, const char *user, const char *box) {
 void news_end(struct news *news) {
     if (!news)
         return;
-    pthread_mutex_lock(&news->lock);
+    autolock(&news->lock);
     news->over = true;
     pthread_cond_signal(&news->ended);
     news_clear();
-    pthread_mutex_unlock(&news->lock);
 }

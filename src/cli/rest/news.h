@@ -1,5 +1,5 @@
-/* A line on standard error about long work for a box (an image is pulled, a container exported) while a request waits for
- * it; only on a terminal. Called by whoever makes or exports boxes. */
+/* A line on standard error about long work for a box (an image is pulled, a container exported) while a request waits
+ * for it; only on a terminal. Called by commands that make or export boxes. */
 #ifndef CUBBY_CLI_NEWS_H
 #define CUBBY_CLI_NEWS_H
 
@@ -9,8 +9,8 @@ struct cli;
 struct spec;
 struct news;
 
-/* The daemon's events of progress of this user's boxes, or of one box (both may be NULL), from another thread, and only when
- * the request takes long. NULL: there is no terminal. */
+/* The daemon's events of progress of this user's boxes, or of one box (both may be NULL), from another thread, and
+ * only when the request takes long. NULL: not on a terminal. */
 struct news *news_begin(struct cli *cli, const char *user, const char *box);
 void news_end(struct news *news); /* takes the line away; NULL is fine */
 

@@ -1,49 +1,33 @@
-/* `cubby port`: the address of a server in a box, or, with --listen, a port of this machine that leads to it. A process a
- * connection: each has a WebSocket of its own to the daemon. Invariant: it listens where it is told, on loopback unless
- * told otherwise, and its processes end with it. */
+/* `cubby port`: the address of a server in a box, or, with --listen, a port of this machine that leads to it. A
+ * process a connection: each has a connection of its own to the daemon, which becomes the server's. Invariant: it listens where --listen says, on
+ * loopback by default, and its processes end with it. */
 #include "http/client/client.h"
 
-#include <errno.h>
+#include <jansson.h>
 #include <netdb.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
+#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "cli/cli.h"
 
-enum { CONNECTIONS = 256, PIECE_BYTES = 64 << 10 };
+enum { CONNECTIONS = 256, PIECE_BYTES = 64 << 10, DIRECT_MS = 30000 };
 
 struct port_values {
     const char *listen;
+    bool browser;
 };
 
-const struct option_row port_options[] = {
-    {"listen", 'l', OPTION_TEXT, offsetof(struct port_values, listen), "[HOST:]PORT",
-     "forward a port of this machine; 0: any free one"},
+const struct row port_options[] = {
+    OPTION("listen", 'l', TEXT, struct port_values, listen, "[HOST:]PORT",
+           "forward a port of this machine; 0: any free one"),
+    OPTION("browser", 'b', BOOL, struct port_values, browser, NULL,
+           "print a URL that opens it in a browser within a minute"),
     {.name = NULL},
 };
-
-static int port_print(struct cli *cli, const char *id, const char *port);
-static int port_forward(struct cli *cli, const char *listen, const char *id, const char *port);
-
-int command_port(struct cli *cli, int argc, char **argv) {
-    struct port_values values = {0};
-    uint64_t number;
-    argc = option_parse(cli, argc, argv, &values);
-    if (argc != 2)
-        option_fail(cli, "missing box ID or PORT");
-    if (!text_u64(argv[1], 65535, &number) || number == 0)
-        option_fail(cli, "'%s' is not a port: a number from 1 to 65535", argv[1]);
-    const char *port = arena_printf(&cli->arena, "%u", (unsigned)number);
-    remote_path(cli, argv[0], "", NULL); /* exits when that is no id */
-    return values.listen ? port_forward(cli, values.listen, argv[0], port) : port_print(cli, argv[0], port);
-}
 
 static int port_print(struct cli *cli, const char *id, const char *port) {
     struct err err = {0};
@@ -60,6 +44,24 @@ static int port_print(struct cli *cli, const char *id, const char *port) {
         len--;
     printf("%.*s/v1/boxes/%s/ports/%s/\n", (int)len, url, id, port);
     return 0;
+}
+
+/* Under a host name of its own, with a ticket. */
+static int port_browser(struct cli *cli, const char *id, const char *port) {
+    struct err err = {0};
+    autobuf body = buf_max(64), answer = buf_max(8192);
+    buf_printf(&body, "{\"port\":%s}", port);
+    if (remote_call(cli, "POST", remote_path(cli, id, "/tickets", NULL), &body, &answer, &err) < 0)
+        return cli_fail(&err);
+    json_t *root = json_loadb((const char *)answer.data, answer.len, 0, NULL);
+    const char *url = json_string_value(json_object_get(root, "url"));
+    if (url)
+        puts(url);
+    else
+        err_set(&err, ERR_PROTOCOL, "the daemon's answer has no URL");
+    int code = url ? 0 : cli_fail(&err);
+    json_decref(root);
+    return code;
 }
 
 /* ---- forwarding ---- */
@@ -85,18 +87,6 @@ static int port_listen(struct cli *cli, const char *text, struct err *err) {
     code = good ? 0 : err_errno(err, errno, "cannot listen on %s", text);
     freeaddrinfo(found);
     return good ? fd_take(&fd) : code;
-}
-
-static void port_say(int fd, const char *id, const char *port) {
-    struct sockaddr_storage address;
-    socklen_t size = sizeof address;
-    char host[64] = "?", service[16] = "?";
-    if (getsockname(fd, (struct sockaddr *)&address, &size) == 0)
-        getnameinfo((struct sockaddr *)&address, size, host, sizeof host, service, sizeof service,
-                    NI_NUMERICHOST | NI_NUMERICSERV);
-    bool colons = strchr(host, ':');
-    printf("http://%s%s%s:%s/ is port %s of box %s\n", colons ? "[" : "", host, colons ? "]" : "", service, port, id);
-    fflush(stdout);
 }
 
 /* Everything that came from the box. */
@@ -135,15 +125,64 @@ static int port_pump(struct http_socket *socket, int fd, struct err *err) {
     return code;
 }
 
+/* ---- without messages ---- */
+
+struct port_way {
+    int from, to;
+};
+
+/* All that comes, then the end. */
+static void *port_carry(void *argument) {
+    const struct port_way *way = argument;
+    int ends[2];
+    ssize_t got = pipe2(ends, O_CLOEXEC);
+    while (got >= 0 && (got = splice(way->from, NULL, ends[1], NULL, PIECE_BYTES, SPLICE_F_MOVE)) > 0)
+        for (ssize_t left = got, sent; left > 0; left -= sent)
+            if ((sent = splice(ends[0], NULL, way->to, NULL, (size_t)left, SPLICE_F_MOVE | SPLICE_F_MORE)) <= 0) {
+                shutdown(way->from, SHUT_RD);
+                return NULL;
+            }
+    shutdown(way->to, SHUT_WR);
+    return NULL;
+}
+
+/* The daemon's connection becomes the server's: bytes move between two descriptors. False: it is an older daemon, or
+ * TLS lies between, which cannot end one way only. */
+static bool port_direct(struct cli *cli, struct http_client *client, int fd, const char *path) {
+    static const char *const headers[] = {"Connection: Upgrade", "Upgrade: tcp", NULL};
+    const struct http_call call = {.method = "GET", .path = path, .headers = headers};
+    uint64_t end_ms = clock_ms() + DIRECT_MS;
+    struct http_raw *raw = NULL;
+    struct err err = {0};
+    pthread_t thread;
+    int status = 0;
+    (void)cli;
+    if (strncmp(remote_url(), "https:", 6) == 0 || http_raw_open(client, &call, end_ms, &raw, &err) < 0)
+        return false;
+    bool switched = http_raw_head(raw, end_ms, &status, &err) == 0 && status == 101;
+    struct port_way there = {fd, http_raw_fd(raw)}, back = {http_raw_fd(raw), fd};
+    const struct buf *first = http_raw_input(raw);
+    switched = switched && fcntl(there.to, F_SETFL, 0) == 0 && fd_write_all(fd, first->data, first->len) == 0 &&
+               pthread_create(&thread, NULL, port_carry, &there) == 0;
+    if (switched)
+        port_carry(&back); /* the server's end is the end of the connection */
+    else
+        http_raw_close(raw);
+    return switched;
+}
+
 static _Noreturn void port_serve(struct cli *cli, int fd, const char *id, const char *port) {
+    const char *path = arena_printf(&cli->arena, "/v1/boxes/%s/ports/%s", id, port);
     struct http_client *client;
     struct http_socket *socket = NULL;
     struct err err = {0};
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     cli->client = NULL; /* the parent's */
     int code = remote_client(cli, &client, &err);
+    if (code == 0 && port_direct(cli, client, fd, path))
+        _exit(0);
     if (code == 0)
-        code = http_client_ws(client, arena_printf(&cli->arena, "/v1/boxes/%s/ports/%s", id, port), &socket, &err);
+        code = http_client_ws(client, path, &socket, &err);
     if (code < 0) {
         cli_fail(&err);
         _exit(EXIT_OURS);
@@ -161,7 +200,15 @@ static int port_forward(struct cli *cli, const char *listen, const char *id, con
     autofd fd = port_listen(cli, listen, &err);
     if (fd < 0)
         return cli_fail(&err);
-    port_say(fd, id, port);
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    char host[64] = "?", service[16] = "?";
+    if (getsockname(fd, (struct sockaddr *)&address, &size) == 0)
+        getnameinfo((struct sockaddr *)&address, size, host, sizeof host, service, sizeof service,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    bool colons = strchr(host, ':');
+    printf("http://%s%s%s:%s/ is port %s of box %s\n", colons ? "[" : "", host, colons ? "]" : "", service, port, id);
+    fflush(stdout);
     for (unsigned running = 0;;) {
         int connection = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
         if (connection < 0 && errno != EINTR && errno != ECONNABORTED) {
@@ -176,4 +223,19 @@ static int port_forward(struct cli *cli, const char *listen, const char *id, con
         running += pid > 0;
         fd_close(&connection);
     }
+}
+
+int command_port(struct cli *cli, int argc, char **argv) {
+    struct port_values values = {0};
+    uint64_t number;
+    argc = option_parse(cli, argc, argv, &values);
+    if (argc != 2)
+        option_fail(cli, "missing box ID or PORT");
+    if (!text_u64(argv[1], 65535, &number) || number == 0)
+        option_fail(cli, "'%s' is not a port: a number from 1 to 65535", argv[1]);
+    const char *port = arena_printf(&cli->arena, "%u", (unsigned)number);
+    remote_path(cli, argv[0], "", NULL); /* exits when that is not an ID */
+    if (values.browser)
+        return port_browser(cli, argv[0], port);
+    return values.listen ? port_forward(cli, values.listen, argv[0], port) : port_print(cli, argv[0], port);
 }

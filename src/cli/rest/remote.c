@@ -1,17 +1,11 @@
 /* The daemon as the commands see it: one client, JSON in and out, its errors as sentences. Called by every command that
  * needs a daemon. Invariant: an answer is bounded, and a box id is checked before it becomes part of a path. */
+#include <jansson.h>
+#include <strings.h>
+
+#include "base/base.h"
 #include "base/url.h"
 #include "http/client/client.h"
-
-#include <jansson.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <unistd.h>
-
-#include "base/limits.h"
-#include "base/text.h"
 #include "box/signame.h"
 #include "cli/cli.h"
 #include "cli/rest/news.h"
@@ -59,8 +53,9 @@ int remote_status(int status, const struct buf *body, struct err *err) {
                     token && *token ? "unknown or revoked token; check" : "the daemon demands a token; set");
         }
     } else if (status >= 500) {
-        code = err_set(err, ERR_PROTOCOL, "%s answered %d without a reason: is the cubby daemon behind it running?",
-                       remote_url(), status);
+        code =
+            err_set(err, ERR_PROTOCOL, "%s answered %d without a reason: is the cubby daemon at that address running?",
+                    remote_url(), status);
     } else {
         code = err_set(err, ERR_PROTOCOL, "%s is not a cubby daemon (it answered %d); check CUBBY_URL", remote_url(),
                        status);
@@ -164,9 +159,7 @@ bool remote_bytes(const json_t *object, const char *key, struct buf *out) {
 int remote_create(struct cli *cli, const struct box_options *options, const char *user, const char *thread,
                   struct buf *ret_answer, char ret_id[17], struct err *err) {
     autobuf body = buf_max(LIMIT_JSON_BYTES);
-    struct json json;
-    json_init(&json, &body);
-    json_open(&json, '{');
+    struct json json = json_begin(&body);
     if (user)
         json_put_str(&json, "user", user);
     if (thread)
@@ -178,12 +171,11 @@ int remote_create(struct cli *cli, const struct box_options *options, const char
     news_end(news);
     if (code < 0)
         return code;
-    json_t *answer = json_loadb((const char *)ret_answer->data, ret_answer->len, 0, NULL);
+    json_auto_t *answer = json_loadb((const char *)ret_answer->data, ret_answer->len, 0, NULL);
     const char *id = json_string_value(json_object_get(answer, "id"));
     bool good = id && text_id(id);
     if (good)
         text_id_copy(ret_id, id);
-    json_decref(answer);
     return good ? 0 : err_set(err, ERR_PROTOCOL, "%s made a box without an id", remote_url());
 }
 
@@ -197,7 +189,7 @@ int remote_exit(const json_t *exit) {
     else if (json_is_true(json_object_get(exit, "oom_killed")))
         fprintf(stderr, "cubby: a process of the box was killed: out of memory\n");
     if (json_is_true(json_object_get(exit, "timed_out"))) {
-        fprintf(stderr, "cubby: the command was ended: time-out\n");
+        fprintf(stderr, "cubby: the command was ended: timeout\n");
         return EXIT_TIMED_OUT;
     }
     if (json_is_integer(exit_code))

@@ -1,18 +1,12 @@
-/* `cubby skill`: skills of a user and of their agents, and those that users share. Asks the daemon. Invariant: a name becomes
- * a part of a path only percent-encoded, and what a daemon says reaches a terminal only by table and text_shown. */
-#include <errno.h>
-#include <fcntl.h>
+/* `cubby skill`: skills of a user and of their agents, and those that users share. Asks the daemon. Invariant: a name
+ * becomes a part of a path only percent-encoded, and what a daemon says reaches a terminal only by table and
+ * text_shown. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <spawn.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/rest/list.h"
 #include "cli/rest/skillzip.h"
@@ -26,31 +20,29 @@ struct skill_values {
     bool base, from_base, to_base, replace, private_entry, mine, versions, json;
 };
 
-const struct option_row skill_options[] = {
-    {"agent", 'a', OPTION_TEXT, offsetof(struct skill_values, agent), "NAME",
-     "the agent whose skills: in the box of --user for it"},
-    {"user", 'u', OPTION_TEXT, offsetof(struct skill_values, user), "NAME",
-     "with --agent: the token's, else 'default'"},
-    {"box", 0, OPTION_TEXT, offsetof(struct skill_values, box), "ID", "this box instead"},
-    {"base", 0, OPTION_FLAG, offsetof(struct skill_values, base), NULL,
-     "upload, rm: the agent's own skills, which all of its users see"},
-    {"from-base", 0, OPTION_FLAG, offsetof(struct skill_values, from_base), NULL,
-     "sync: overwrite the user's copy with the agent's version"},
-    {"to-base", 0, OPTION_FLAG, offsetof(struct skill_values, to_base), NULL,
-     "sync: overwrite the agent's version with the user's copy"},
-    {"old", 0, OPTION_TEXT, offsetof(struct skill_values, old_text), "TEXT",
-     "edit: what is replaced, once in the file"},
-    {"new", 0, OPTION_TEXT, offsetof(struct skill_values, new_text), "TEXT", "edit: by what"},
-    {"type", 0, OPTION_TEXT, offsetof(struct skill_values, type), "skill|agent", "of what is shared; skill by default"},
-    {"version", 0, OPTION_TEXT, offsetof(struct skill_values, version), "TEXT", "publish: default the next number"},
-    {"description", 0, OPTION_TEXT, offsetof(struct skill_values, description), "TEXT", "publish: instead of its own"},
-    {"tags", 0, OPTION_TEXT, offsetof(struct skill_values, tags), "A,B", "publish: instead of its own"},
-    {"private", 0, OPTION_FLAG, offsetof(struct skill_values, private_entry), NULL, "publish: for oneself"},
-    {"replace", 0, OPTION_FLAG, offsetof(struct skill_values, replace), NULL, "install: over what is there"},
-    {"mine", 0, OPTION_FLAG, offsetof(struct skill_values, mine), NULL, "search: one's own, private ones too"},
-    {"versions", 0, OPTION_FLAG, offsetof(struct skill_values, versions), NULL, "search: older ones too"},
-    {"limit", 0, OPTION_NUMBER, offsetof(struct skill_values, limit), "N", "search: rows; 100 by default"},
-    {"json", 0, OPTION_FLAG, offsetof(struct skill_values, json), NULL, "the daemon's answer"},
+const struct row skill_options[] = {
+    OPTION("agent", 'a', TEXT, struct skill_values, agent, "NAME",
+           "the agent whose skills: in the box of --user for it"),
+    OPTION("user", 'u', TEXT, struct skill_values, user, "NAME", "with --agent: the token's, else 'default'"),
+    OPTION("box", 0, TEXT, struct skill_values, box, "ID", "this box instead"),
+    OPTION("base", 0, BOOL, struct skill_values, base, NULL,
+           "upload, rm: the agent's own skills, which all of its users see"),
+    OPTION("from-base", 0, BOOL, struct skill_values, from_base, NULL,
+           "sync: overwrite the user's copy with the agent's version"),
+    OPTION("to-base", 0, BOOL, struct skill_values, to_base, NULL,
+           "sync: overwrite the agent's version with the user's copy"),
+    OPTION("old", 0, TEXT, struct skill_values, old_text, "TEXT", "edit: what is replaced, once in the file"),
+    OPTION("new", 0, TEXT, struct skill_values, new_text, "TEXT", "edit: by what"),
+    OPTION("type", 0, TEXT, struct skill_values, type, "skill|agent", "of what is shared; skill by default"),
+    OPTION("version", 0, TEXT, struct skill_values, version, "TEXT", "publish: default the next number"),
+    OPTION("description", 0, TEXT, struct skill_values, description, "TEXT", "publish: instead of its own"),
+    OPTION("tags", 0, TEXT, struct skill_values, tags, "A,B", "publish: instead of its own"),
+    OPTION("private", 0, BOOL, struct skill_values, private_entry, NULL, "publish: for oneself"),
+    OPTION("replace", 0, BOOL, struct skill_values, replace, NULL, "install: over what is there"),
+    OPTION("mine", 0, BOOL, struct skill_values, mine, NULL, "search: one's own, private ones too"),
+    OPTION("versions", 0, BOOL, struct skill_values, versions, NULL, "search: older ones too"),
+    OPTION("limit", 0, INT, struct skill_values, limit, "N", "search: rows; 100 by default"),
+    OPTION("json", 0, BOOL, struct skill_values, json, NULL, "the daemon's answer"),
     {.name = NULL},
 };
 
@@ -61,13 +53,13 @@ struct skill_box {
 
 /* ---- shared by the actions ---- */
 
-static const char *text_of(const json_t *object, const char *key) {
+static const char *skill_text_of(const json_t *object, const char *key) {
     const char *text = rest_text(object, key);
     return text ? text : "";
 }
 
-static int box_from(const json_t *json, struct skill_box *ret_box, struct err *err) {
-    const char *id = text_of(json, "id");
+static int skill_box_from(const json_t *json, struct skill_box *ret_box, struct err *err) {
+    const char *id = skill_text_of(json, "id");
     if (!text_id(id))
         return err_set(err, ERR_PROTOCOL, "%s answered a box without an id", remote_url());
     memcpy(ret_box->id, id, sizeof ret_box->id);
@@ -75,9 +67,10 @@ static int box_from(const json_t *json, struct skill_box *ret_box, struct err *e
     return 0;
 }
 
-/* The box that is meant: named, or that of a user for an agent, which is made where there is none. */
-static int box_find(struct cli *cli, const struct skill_values *values, struct skill_box *ret_box, struct err *err) {
-    json_t *json = NULL;
+/* The box that is meant: named, or that of a user for an agent, which is made if it does not exist. */
+static int skill_box_find(struct cli *cli, const struct skill_values *values, struct skill_box *ret_box,
+                          struct err *err) {
+    json_auto_t *json = NULL;
     int code;
     if (!values->box == !values->agent)
         option_fail(cli, "missing --agent NAME or --box ID");
@@ -89,12 +82,11 @@ static int box_find(struct cli *cli, const struct skill_values *values, struct s
         code = remote_json(cli, "POST", "/v1/boxes", &body, &json, err);
     }
     if (code == 0)
-        code = box_from(json, ret_box, err);
-    json_decref(json);
+        code = skill_box_from(json, ret_box, err);
     return code;
 }
 
-static int finish(const struct skill_values *values, json_t *json, const char *line) {
+static int skill_finish(const struct skill_values *values, json_t *json, const char *line) {
     if (values->json && json)
         remote_print(json);
     else if (line)
@@ -109,7 +101,7 @@ struct sending {
     int fd, number;
 };
 
-static ssize_t sending_read(void *user, void *data, size_t len) {
+static ssize_t skill_sending_read(void *user, void *data, size_t len) {
     struct sending *sending = user;
     ssize_t got = fd_read_full(sending->fd, data, len);
     if (got < 0)
@@ -117,8 +109,8 @@ static ssize_t sending_read(void *user, void *data, size_t len) {
     return got < 0 ? -1 : got;
 }
 
-static int upload_file(struct cli *cli, const struct skill_box *box, bool base, int fd, json_t **ret_json,
-                       struct err *err) {
+static int skill_upload_file(struct cli *cli, const struct skill_box *box, bool base, int fd, json_t **ret_json,
+                             struct err *err) {
     static const char *const headers[] = {"Content-Type: application/zip", NULL};
     struct sending sending = {.fd = fd};
     struct stat status;
@@ -127,7 +119,7 @@ static int upload_file(struct cli *cli, const struct skill_box *box, bool base, 
     const struct http_call call = {.method = "PUT",
                                    .path = remote_path(cli, box->id, base ? "/skills?base=1" : "/skills", NULL),
                                    .headers = headers,
-                                   .read_body = sending_read,
+                                   .read_body = skill_sending_read,
                                    .read_length = status.st_size,
                                    .user = &sending};
     autobuf answer = buf_max(16u << 20);
@@ -141,7 +133,7 @@ static int upload_file(struct cli *cli, const struct skill_box *box, bool base, 
 }
 
 /* A ZIP as it is, a directory as one. */
-static int upload_open(const char *path, int *ret_fd, struct err *err) {
+static int skill_upload_open(const char *path, int *ret_fd, struct err *err) {
     struct stat status;
     autofd fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &status) < 0)
@@ -165,14 +157,14 @@ static int upload_open(const char *path, int *ret_fd, struct err *err) {
     return code;
 }
 
-static int upload_one(struct cli *cli, const struct skill_values *values, const struct skill_box *box, const char *path,
-                      struct err *err) {
+static int skill_upload_one(struct cli *cli, const struct skill_values *values, const struct skill_box *box,
+                            const char *path, struct err *err) {
     json_t *json = NULL, *name;
     size_t i;
     autofd fd = -1;
-    int code = upload_open(path, &fd, err);
+    int code = skill_upload_open(path, &fd, err);
     if (code == 0)
-        code = upload_file(cli, box, values->base, fd, &json, err);
+        code = skill_upload_file(cli, box, values->base, fd, &json, err);
     if (code < 0)
         return code;
     json_array_foreach(json_object_get(json, "skills"), i, name) {
@@ -185,7 +177,7 @@ static int upload_one(struct cli *cli, const struct skill_values *values, const 
     else if (!values->json && background)
         fprintf(stderr, "cubby: %lld process%s in the background may hold the old ones\n", background,
                 background == 1 ? "" : "es");
-    return finish(values, json, NULL);
+    return skill_finish(values, json, NULL);
 }
 
 static int skill_upload(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
@@ -193,10 +185,10 @@ static int skill_upload(struct cli *cli, const struct skill_values *values, int 
     struct err err = {0};
     if (argc < 1)
         option_fail(cli, "upload: missing DIR or ZIP");
-    if (box_find(cli, values, &box, &err) < 0)
+    if (skill_box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     for (int i = 0; i < argc; i++)
-        if (upload_one(cli, values, &box, argv[i], &err) < 0)
+        if (skill_upload_one(cli, values, &box, argv[i], &err) < 0)
             return cli_fail(&err);
     return 0;
 }
@@ -216,7 +208,7 @@ static int skill_list(struct cli *cli, const struct skill_values *values, int ar
     const char *member = agents ? "agents" : "skills";
     if (argc > 0)
         option_fail(cli, "list takes no arguments");
-    int code = box_find(cli, values, &box, &err);
+    int code = skill_box_find(cli, values, &box, &err);
     if (code == 0)
         code =
             remote_json(cli, "GET", remote_path(cli, box.id, agents ? "/agents" : "/skills", NULL), NULL, &json, &err);
@@ -229,13 +221,13 @@ static int skill_list(struct cli *cli, const struct skill_values *values, int ar
             fprintf(stderr, "cubby: %s\n", rest_shown(cli, text ? text : ""));
         }
     }
-    return finish(values, json, NULL);
+    return skill_finish(values, json, NULL);
 }
 
 /* ---- edit ---- */
 
 /* "SKILL/PATH" as a path in the box. */
-static const char *edit_path(struct cli *cli, const struct skill_box *box, const char *word) {
+static const char *skill_edit_path(struct cli *cli, const struct skill_box *box, const char *word) {
     const char *slash = strchr(word, '/');
     if (!slash || slash == word || !slash[1] || word[0] == '.')
         option_fail(cli, "edit takes SKILL/PATH, not '%s'", word);
@@ -245,22 +237,22 @@ static const char *edit_path(struct cli *cli, const struct skill_box *box, const
     return arena_printf(&cli->arena, "%s/%s", box->agent ? "/skills" : "skills", word);
 }
 
-static int edit_string(struct cli *cli, const struct skill_values *values, const struct skill_box *box,
-                       const char *path, struct err *err) {
+static int skill_edit_string(struct cli *cli, const struct skill_values *values, const struct skill_box *box,
+                             const char *path, struct err *err) {
     autobuf body;
     REST_BODY(&body, {"path", path}, {"old", values->old_text}, {"new", values->new_text});
     return remote_call(cli, "POST", remote_path(cli, box->id, "/edit", NULL), &body, NULL, err);
 }
 
-static void edit_header(void *user, const char *name, const char *value) {
+static void skill_edit_header(void *user, const char *name, const char *value) {
     char *etag = user;
     if (strcasecmp(name, "etag") == 0)
         snprintf(etag, 128, "%s", value);
 }
 
 /* Only in place of the version that was read, where one was. */
-static int edit_put(struct cli *cli, const struct skill_box *box, const char *path, const char *etag,
-                    const struct buf *text, struct err *err) {
+static int skill_edit_put(struct cli *cli, const struct skill_box *box, const char *path, const char *etag,
+                          const struct buf *text, struct err *err) {
     const char *headers[] = {"Content-Type: application/octet-stream", NULL, NULL};
     if (etag && *etag)
         headers[1] = arena_printf(&cli->arena, "If-Match: %s", etag);
@@ -273,10 +265,10 @@ static int edit_put(struct cli *cli, const struct skill_box *box, const char *pa
     return remote_send(cli, &call, NULL, err);
 }
 
-static int edit_get(struct cli *cli, const struct skill_box *box, const char *path, char etag[128], struct buf *text,
-                    struct err *err) {
+static int skill_edit_get(struct cli *cli, const struct skill_box *box, const char *path, char etag[128],
+                          struct buf *text, struct err *err) {
     const struct http_call call = {
-        .method = "GET", .path = remote_path(cli, box->id, "/files", path), .header = edit_header, .user = etag};
+        .method = "GET", .path = remote_path(cli, box->id, "/files", path), .header = skill_edit_header, .user = etag};
     int code = remote_send(cli, &call, text, err);
     if (code != -ERR_NOT_FOUND)
         return code;
@@ -285,7 +277,7 @@ static int edit_get(struct cli *cli, const struct skill_box *box, const char *pa
     return 0;
 }
 
-static int text_read(int fd, struct buf *text, struct err *err) {
+static int skill_text_read(int fd, struct buf *text, struct err *err) {
     for (;;) {
         uint8_t *room = buf_reserve(text, 64 << 10);
         ssize_t n = room ? fd_read_full(fd, room, 64 << 10) : 0;
@@ -299,7 +291,7 @@ static int text_read(int fd, struct buf *text, struct err *err) {
     }
 }
 
-static int editor_run(const char *file, struct err *err) {
+static int skill_editor_run(const char *file, struct err *err) {
     const char *editor = getenv("VISUAL");
     if (!editor || !*editor)
         editor = getenv("EDITOR");
@@ -318,24 +310,24 @@ static int editor_run(const char *file, struct err *err) {
                : err_set(err, ERR_INVALID, "the editor did not end well; nothing was changed");
 }
 
-static int edit_interactive(struct cli *cli, const struct skill_box *box, const char *path, struct err *err) {
+static int skill_edit_interactive(struct cli *cli, const struct skill_box *box, const char *path, struct err *err) {
     char etag[128] = "", name[] = "/tmp/cubby-edit.XXXXXX";
     autobuf text = buf_max(LIMIT_EDIT_BYTES);
     autobuf after = buf_max(LIMIT_EDIT_BYTES);
-    int code = edit_get(cli, box, path, etag, &text, err);
+    int code = skill_edit_get(cli, box, path, etag, &text, err);
     if (code < 0)
         return code;
     autofd fd = mkostemp(name, O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, errno, "%s", name);
-    code = fd_write_all(fd, text.data, text.len) < 0 ? err_errno(err, EIO, "%s", name) : editor_run(name, err);
+    code = fd_write_all(fd, text.data, text.len) < 0 ? err_errno(err, EIO, "%s", name) : skill_editor_run(name, err);
     if (code == 0) {
         autofd edited = open(name, O_RDONLY | O_CLOEXEC); /* editors put a new file in its place */
-        code = edited < 0 ? err_errno(err, errno, "%s", name) : text_read(edited, &after, err);
+        code = edited < 0 ? err_errno(err, errno, "%s", name) : skill_text_read(edited, &after, err);
     }
     unlink(name);
     if (code == 0 && (after.len != text.len || memcmp(after.data, text.data, text.len) != 0))
-        code = edit_put(cli, box, path, etag, &after, err);
+        code = skill_edit_put(cli, box, path, etag, &after, err);
     return code;
 }
 
@@ -347,21 +339,21 @@ static int skill_edit(struct cli *cli, const struct skill_values *values, int ar
         option_fail(cli, "edit SKILL/PATH, and perhaps a FILE with the new content");
     if (string != !!values->new_text)
         option_fail(cli, "--old and --new go together");
-    int code = box_find(cli, values, &box, &err);
+    int code = skill_box_find(cli, values, &box, &err);
     if (code < 0)
         return cli_fail(&err);
-    const char *path = edit_path(cli, &box, argv[0]);
+    const char *path = skill_edit_path(cli, &box, argv[0]);
     if (string) {
-        code = edit_string(cli, values, &box, path, &err);
+        code = skill_edit_string(cli, values, &box, path, &err);
     } else if (argc == 1 && isatty(STDIN_FILENO)) {
-        code = edit_interactive(cli, &box, path, &err);
+        code = skill_edit_interactive(cli, &box, path, &err);
     } else {
         autobuf text = buf_max(LIMIT_EDIT_BYTES);
         autofd fd = argc > 1 ? open(argv[1], O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
-        code =
-            fd < 0 ? err_errno(&err, errno, "%s", argc > 1 ? argv[1] : "standard input") : text_read(fd, &text, &err);
+        code = fd < 0 ? err_errno(&err, errno, "%s", argc > 1 ? argv[1] : "standard input")
+                      : skill_text_read(fd, &text, &err);
         if (code == 0)
-            code = edit_put(cli, &box, path, NULL, &text, &err);
+            code = skill_edit_put(cli, &box, path, NULL, &text, &err);
     }
     return code < 0 ? cli_fail(&err) : 0;
 }
@@ -375,7 +367,7 @@ static int skill_rm(struct cli *cli, const struct skill_values *values, int argc
     bool agents = values->type && strcmp(values->type, "agent") == 0;
     if (argc < 1)
         option_fail(cli, "missing SKILL");
-    if (box_find(cli, values, &box, &err) < 0)
+    if (skill_box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     for (int i = 0; i < argc; i++) {
         const char *rest = arena_printf(&cli->arena, "/%s/%s%s", agents ? "agents" : "skills",
@@ -386,22 +378,22 @@ static int skill_rm(struct cli *cli, const struct skill_values *values, int argc
 }
 
 /* The skills that every box gets are placed anew; what came of it. */
-static int sync_global(struct cli *cli, const struct skill_values *values, const struct skill_box *box) {
+static int skill_sync_global(struct cli *cli, const struct skill_values *values, const struct skill_box *box) {
     struct err err = {0};
     json_t *json = NULL;
     if (remote_json(cli, "POST", remote_path(cli, box->id, "/sync", NULL), NULL, &json, &err) < 0)
         return cli_fail(&err);
-    const char *failed = text_of(json, "error");
+    const char *failed = skill_text_of(json, "error");
     int status = *failed ? EXIT_OURS : 0;
     if (*failed && !values->json)
         fprintf(stderr, "cubby: %s\n", rest_shown(cli, failed));
     const char *line = arena_printf(&cli->arena, "%s: %lld written, %lld removed, %lld kept, %lld unchanged",
-                                    rest_shown(cli, text_of(json, "how")),
+                                    rest_shown(cli, skill_text_of(json, "how")),
                                     (long long)json_integer_value(json_object_get(json, "written")),
                                     (long long)json_integer_value(json_object_get(json, "removed")),
                                     (long long)json_integer_value(json_object_get(json, "kept")),
                                     (long long)json_integer_value(json_object_get(json, "unchanged")));
-    finish(values, json, line);
+    skill_finish(values, json, line);
     return status;
 }
 
@@ -412,10 +404,10 @@ static int skill_sync(struct cli *cli, const struct skill_values *values, int ar
     bool global = !argc && !values->from_base && !values->to_base;
     if (!global && (argc < 1 || values->from_base == values->to_base))
         option_fail(cli, "sync needs --from-base or --to-base, and SKILLs");
-    if (box_find(cli, values, &box, &err) < 0)
+    if (skill_box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     if (global)
-        return sync_global(cli, values, &box);
+        return skill_sync_global(cli, values, &box);
     autobuf body = buf_max(256);
     buf_printf(&body, "{\"direction\":\"%s\"}", values->to_base ? "to_base" : "from_base");
     for (int i = 0; i < argc; i++) {
@@ -427,9 +419,9 @@ static int skill_sync(struct cli *cli, const struct skill_values *values, int ar
 
 /* ---- what users share ---- */
 
-static const char *entry_line(struct cli *cli, const json_t *entry) {
-    return arena_printf(&cli->arena, "%s/%s@%s", text_of(entry, "author"), text_of(entry, "name"),
-                        text_of(entry, "version"));
+static const char *skill_entry_line(struct cli *cli, const json_t *entry) {
+    return arena_printf(&cli->arena, "%s/%s@%s", skill_text_of(entry, "author"), skill_text_of(entry, "name"),
+                        skill_text_of(entry, "version"));
 }
 
 static int skill_publish(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
@@ -438,7 +430,7 @@ static int skill_publish(struct cli *cli, const struct skill_values *values, int
     json_t *json = NULL;
     if (argc != 1)
         option_fail(cli, "publish takes one NAME");
-    if (box_find(cli, values, &box, &err) < 0)
+    if (skill_box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     autobuf body;
     REST_BODY(&body, {"box", box.id}, {"name", argv[0]}, {"type", values->type}, {"version", values->version},
@@ -446,7 +438,7 @@ static int skill_publish(struct cli *cli, const struct skill_values *values, int
               {"sharing", values->private_entry ? "private" : NULL});
     if (remote_json(cli, "POST", "/v1/registry", &body, &json, &err) < 0)
         return cli_fail(&err);
-    return finish(values, json, rest_shown(cli, entry_line(cli, json)));
+    return skill_finish(values, json, rest_shown(cli, skill_entry_line(cli, json)));
 }
 
 static int skill_unpublish(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
@@ -471,13 +463,11 @@ static int skill_install(struct cli *cli, const struct skill_values *values, int
     bool agents = values->type && strcmp(values->type, "agent") == 0;
     if (argc < 1)
         option_fail(cli, "missing ENTRY (see `cubby skill search`)");
-    if (box_find(cli, values, &box, &err) < 0)
+    if (skill_box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     for (int i = 0; i < argc; i++) {
         autobuf body = buf_max(LIMIT_JSON_BYTES);
-        struct json out;
-        json_init(&out, &body);
-        json_open(&out, '{');
+        struct json out = json_begin(&body);
         json_put_str(&out, "entry", argv[i]);
         json_put_bool(&out, "replace", values->replace);
         json_close(&out, '}');
@@ -489,27 +479,27 @@ static int skill_install(struct cli *cli, const struct skill_values *values, int
     return 0;
 }
 
-static const char *search_query(struct cli *cli, const struct skill_values *values, const char *text) {
+static const char *skill_search_query(struct cli *cli, const struct skill_values *values, const char *text) {
     return arena_printf(&cli->arena, "/v1/registry?limit=%" PRIu64 "%s%s%s%s%s%s", values->limit,
                         values->mine ? "&mine=1" : "", values->versions ? "&versions=1" : "",
                         values->type ? "&type=" : "", values->type ? remote_encoded(cli, values->type) : "",
                         text ? "&q=" : "", text ? remote_encoded(cli, text) : "");
 }
 
-static const char *search_digest(struct cli *cli, const json_t *row) {
-    return arena_printf(&cli->arena, "%.12s", text_of(row, "sha256"));
+static const char *skill_search_digest(struct cli *cli, const json_t *row) {
+    return arena_printf(&cli->arena, "%.12s", skill_text_of(row, "sha256"));
 }
 
 static int skill_search(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
     static const struct rest_column columns[] = {
-        COLUMN("ID", "id", NUMBER),       COLUMN("TYPE", "type", TEXT),
-        CELL("ENTRY", entry_line),        COLUMN("SHARING", "sharing", TEXT),
-        COLUMN("FILES", "files", NUMBER), COLUMN("SIZE", "bytes", SIZE),
-        CELL("SHA256", search_digest),    COLUMN("DESCRIPTION", "description", TEXT),
+        COLUMN("ID", "id", NUMBER),          COLUMN("TYPE", "type", TEXT),
+        CELL("ENTRY", skill_entry_line),     COLUMN("SHARING", "sharing", TEXT),
+        COLUMN("FILES", "files", NUMBER),    COLUMN("SIZE", "bytes", SIZE),
+        CELL("SHA256", skill_search_digest), COLUMN("DESCRIPTION", "description", TEXT),
     };
     if (argc > 1)
         option_fail(cli, "search for one text (quote it)");
-    return rest_list(cli, search_query(cli, values, argc ? argv[0] : NULL), "entries", REST_COLUMNS(columns),
+    return rest_list(cli, skill_search_query(cli, values, argc ? argv[0] : NULL), "entries", REST_COLUMNS(columns),
                      values->json);
 }
 
@@ -533,7 +523,7 @@ int command_skill(struct cli *cli, int argc, char **argv) {
     for (size_t i = 0; argc > 0 && i < sizeof actions / sizeof *actions; i++)
         if (command_verb(argv[0], actions[i].name))
             return actions[i].run(cli, &values, argc - 1, argv + 1);
-    option_fail(
-        cli,
-        "missing or unknown subcommand: upload, list, edit, rm, sync, publish, unpublish, install, uninstall or search");
+    option_fail(cli,
+                "missing or unknown subcommand: upload, list, edit, rm, sync, publish, unpublish, install, uninstall "
+                "or search");
 }

@@ -1,19 +1,11 @@
-/* Packing a directory. Invariant: nothing that lies outside of the directory gets into the archive, whatever links say. */
+/* Packing a directory. Invariant: nothing that lies outside of the directory gets into the archive, whatever links
+ * say. */
 #include "cli/rest/skillzip.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/arena.h"
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "skill/zip/zip.h"
 
 enum { PACK_PIECE = 64 << 10, PACK_DEPTH = 64 };
@@ -25,25 +17,24 @@ struct pack {
     uint8_t piece[PACK_PIECE];
 };
 
-static int pack_sink(void *user, const uint8_t *data, size_t len) {
+static int skillzip_pack_sink(void *user, const uint8_t *data, size_t len) {
     const struct pack *pack = user;
     int r = fd_write_all(pack->fd, data, len);
     return r < 0 ? -ERR_IO : 0;
 }
 
 /* Whether an open file lies in the directory that is packed. */
-static bool pack_inside(const struct pack *pack, int file) {
-    char link[64], path[PATH_MAX];
+static bool skillzip_pack_inside(const struct pack *pack, int file) {
+    char path[PATH_MAX];
     size_t root = strlen(pack->root);
-    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-    ssize_t len = readlink(link, path, sizeof path - 1);
+    ssize_t len = readlink(text_make(64, "/proc/self/fd/%d", file), path, sizeof path - 1);
     if (len < 0)
         return false;
     path[len] = 0;
     return strncmp(path, pack->root, root) == 0 && path[root] == '/';
 }
 
-static int pack_file(struct pack *pack, int dir, const char *name, const char *path, struct err *err) {
+static int skillzip_pack_file(struct pack *pack, int dir, const char *name, const char *path, struct err *err) {
     struct stat status;
     autofd file = openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (file < 0 || fstat(file, &status) < 0)
@@ -51,7 +42,7 @@ static int pack_file(struct pack *pack, int dir, const char *name, const char *p
     if (!S_ISREG(status.st_mode))
         return err_set(err, ERR_INVALID,
                        "%.300s is neither a file nor a directory, and a ZIP of a skill holds only those", path);
-    if (!pack_inside(pack, file))
+    if (!skillzip_pack_inside(pack, file))
         return err_set(err, ERR_INVALID, "%.300s is a link to something outside: copy what it leads to", path);
     struct zip_entry entry = {.path = path, .executable = status.st_mode & 0111, .size = (uint64_t)status.st_size};
     int r = zip_writer_entry(pack->writer, &entry, err);
@@ -65,29 +56,29 @@ static int pack_file(struct pack *pack, int dir, const char *name, const char *p
     return r;
 }
 
-static int pack_filter(const struct dirent *entry) {
+static int skillzip_pack_filter(const struct dirent *entry) {
     return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && strcmp(entry->d_name, ".git") != 0;
 }
 
-static int pack_order(const struct dirent **a, const struct dirent **b) {
+static int skillzip_pack_order(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int pack_dir(struct pack *pack, int dir, const char *path, unsigned depth, struct err *err) {
+static int skillzip_pack_dir(struct pack *pack, int dir, const char *path, unsigned depth, struct err *err) {
     struct dirent **names = NULL;
     autoarena arena = ARENA_EMPTY;
     if (depth > PACK_DEPTH)
         return err_set(err, ERR_INVALID, "%.300s lies deeper than %d directories", path, PACK_DEPTH);
     int r = zip_writer_entry(pack->writer, &(struct zip_entry){.path = path, .dir = true}, err);
-    int count = r == 0 ? scandirat(dir, ".", &names, pack_filter, pack_order) : 0;
+    int count = r == 0 ? scandirat(dir, ".", &names, skillzip_pack_filter, skillzip_pack_order) : 0;
     if (count < 0)
         return err_errno(err, errno, "%.300s", path);
     for (int i = 0; i < count; i++) {
         const char *below = arena_printf(&arena, "%s/%s", path, names[i]->d_name);
         autofd inner = r == 0 ? openat(dir, names[i]->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
         if (r == 0)
-            r = inner >= 0 ? pack_dir(pack, inner, below, depth + 1, err)
-                           : pack_file(pack, dir, names[i]->d_name, below, err);
+            r = inner >= 0 ? skillzip_pack_dir(pack, inner, below, depth + 1, err)
+                           : skillzip_pack_file(pack, dir, names[i]->d_name, below, err);
         free(names[i]);
     }
     free(names);
@@ -107,8 +98,8 @@ int skillzip_pack(const char *dir, int fd, struct err *err) {
     if (r == 0 && (!name || !name[1]))
         r = err_set(err, ERR_INVALID, "%.300s has no name that a skill could have", dir);
     if (r == 0) {
-        pack->writer = zip_writer_new(pack_sink, pack);
-        r = pack_dir(pack, top, name + 1, 1, err);
+        pack->writer = zip_writer_new(skillzip_pack_sink, pack);
+        r = skillzip_pack_dir(pack, top, name + 1, 1, err);
         if (r == 0)
             r = zip_writer_end(pack->writer, err);
         zip_writer_free(pack->writer);

@@ -4,8 +4,9 @@
 
 #include "base/err.h"
 
-/* Into fd. Sorted, so that the same files give the same bytes; `.git` is left out. A link to a file of the same directory is
- * that file; one that leads elsewhere, and whatever is neither file nor directory, is an error that names it. */
+/* Into fd. Sorted, so that the same files give the same bytes; `.git` is left out. A link to a file of the same
+ * directory becomes that file; a link to elsewhere, and anything that is neither file nor directory, is an error
+ * that names it. */
 int skillzip_pack(const char *dir, int fd, struct err *err);
 
 #endif

@@ -1,14 +1,9 @@
 /* `cubby token`: tokens for the daemon. Asks the daemon, or, with --state, works on its file: that is how a daemon that
  * demands tokens gets its first one. Invariant: the secret goes to standard output once, and nowhere else. */
-#include <errno.h>
+#include <assert.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "store/token.h"
 #include "cli/cli.h"
 #include "cli/rest/list.h"
@@ -23,45 +18,19 @@ struct token_values {
     bool json;
 };
 
-const struct option_row token_options[] = {
-    {"user", 'u', OPTION_TEXT, offsetof(struct token_values, user), "NAME",
-     "user whose boxes it reaches (default: user \"default\")"},
-    {"scope", 0, OPTION_TEXT, offsetof(struct token_values, scope), "admin|user|read",
-     "what it may do (default: user)"},
-    {"runner", 0, OPTION_TEXT, offsetof(struct token_values, runner), "NAME",
-     "make it for the machine of this name, for `cubby join`"},
-    {"expires", 0, OPTION_NUMBER, offsetof(struct token_values, expires_days), "DAYS", "expire it after DAYS"},
-    {"label", 0, OPTION_TEXT, offsetof(struct token_values, label), "TEXT", "what it is for"},
-    {"state", 0, OPTION_TEXT, offsetof(struct token_values, state), "DIR",
-     "work on the files of the daemon with this state directory instead of asking it"},
-    {"json", 0, OPTION_FLAG, offsetof(struct token_values, json), NULL, "as JSON"},
+const struct row token_options[] = {
+    OPTION("user", 'u', TEXT, struct token_values, user, "NAME",
+           "user whose boxes it reaches (default: user \"default\")"),
+    OPTION("scope", 0, TEXT, struct token_values, scope, "admin|user|read", "what it may do (default: user)"),
+    OPTION("runner", 0, TEXT, struct token_values, runner, "NAME",
+           "make it for the machine of this name, for `cubby join`"),
+    OPTION("expires", 0, INT, struct token_values, expires_days, "DAYS", "expire it after DAYS"),
+    OPTION("label", 0, TEXT, struct token_values, label, "TEXT", "what it is for"),
+    OPTION("state", 0, TEXT, struct token_values, state, "DIR",
+           "work on the files of the daemon with this state directory instead of asking it"),
+    OPTION("json", 0, BOOL, struct token_values, json, NULL, "as JSON"),
     {.name = NULL},
 };
-
-static int token_command_create(struct cli *cli, const struct token_values *values);
-static int token_command_list(struct cli *cli, const struct token_values *values);
-static int token_command_revoke(struct cli *cli, const struct token_values *values, const char *id);
-
-int command_token(struct cli *cli, int argc, char **argv) {
-    struct token_values values = {0};
-    argc = option_parse(cli, argc, argv, &values);
-    const char *action = argc ? argv[0] : "";
-    bool create = !strcmp(action, "create"), list = command_verb(action, "list"),
-         revoke = command_verb(action, "revoke");
-    if (!create && !list && !revoke)
-        option_fail(cli, "missing or unknown subcommand: create, list or revoke ID");
-    if (argc != (revoke ? 2 : 1))
-        option_fail(cli, revoke ? "%s takes one token ID (see `cubby token list`)" : "%s takes no arguments", action);
-    if (!create && (values.user || values.scope || values.runner || values.label || values.expires_days))
-        option_fail(cli, "%s takes --state and --json only", action);
-    if (values.state && values.state[0] != '/')
-        option_fail(cli, "--state must be an absolute path, not '%s'", values.state);
-    if (values.expires_days > LIMIT_TOKEN_DAYS)
-        option_fail(cli, "--expires is at most %u days", LIMIT_TOKEN_DAYS);
-    return create ? token_command_create(cli, &values)
-           : list ? token_command_list(cli, &values)
-                  : token_command_revoke(cli, &values, argv[1]);
-}
 
 /* ---- the file ---- */
 
@@ -81,65 +50,42 @@ static int token_store(const char *directory, struct token_store **ret_store, st
     return token_store_open(directory, ret_store, err);
 }
 
-static json_t *token_parsed(const struct buf *out) {
-    json_t *json = json_loadb((const char *)out->data, out->len, 0, NULL);
-    if (!json)
-        abort(); /* we wrote it */
-    return json;
-}
-
-static int token_create_here(const struct token_values *values, json_t **ret_json, struct err *err) {
-    struct token token = {.user = values->user, .runner = values->runner, .label = values->label};
+/* What create and list answer, from the file. */
+static int token_here(struct cli *cli, const struct token_values *values, bool create, json_t **ret_json,
+                      struct err *err) {
+    struct token token = {.user = values->user, .runner = values->runner, .label = values->label}, *tokens = &token;
     struct token_store *store = NULL;
     char text[TOKEN_TEXT_BYTES];
+    size_t count = 1;
     if (values->scope && !scope_find(values->scope, &token.scope))
         return err_set(err, ERR_INVALID, "--scope must be admin, user or read, not '%s'", values->scope);
     if (values->expires_days)
         token.expires_ms = clock_wall_ms() + values->expires_days * DAY_MS;
-    int code = token_wish(&token, values->scope, err);
+    int code = create ? token_wish(&token, values->scope, err) : 0;
     if (code == 0)
         code = token_store(values->state, &store, err);
     if (code == 0)
-        code = token_create(store, &token, text, err);
+        code = create ? token_create(store, &token, text, err) : token_list(store, &cli->arena, &tokens, &count, err);
     token_store_close(store);
     if (code < 0)
         return code;
-    autobuf out;
-    struct json json;
-    buf_init(&out, 64 << 10);
-    json_init(&json, &out);
-    json_open(&json, '{');
-    token_members(&token, &json);
-    json_put_str(&json, "token", text);
-    json_close(&json, '}');
-    *ret_json = token_parsed(&out);
-    return 0;
-}
-
-static int token_list_here(struct cli *cli, const struct token_values *values, json_t **ret_json, struct err *err) {
-    struct token_store *store = NULL;
-    struct token *tokens;
-    size_t count;
-    int code = token_store(values->state, &store, err);
-    if (code == 0)
-        code = token_list(store, &cli->arena, &tokens, &count, err);
-    token_store_close(store);
-    if (code < 0)
-        return code;
-    autobuf out;
-    struct json json;
-    buf_init(&out, 256u << 20);
-    json_init(&json, &out);
-    json_open(&json, '{');
-    json_put_open(&json, "tokens", '[');
-    for (size_t i = 0; i < count; i++) {
-        json_open(&json, '{');
-        token_members(&tokens[i], &json);
-        json_close(&json, '}');
+    autobuf out = buf_max(256u << 20);
+    struct json json = json_begin(&out);
+    if (create) {
+        token_members(&token, &json);
+        json_put_str(&json, "token", text);
+    } else {
+        json_put_open(&json, "tokens", '[');
+        for (size_t i = 0; i < count; i++) {
+            json_open(&json, '{');
+            token_members(&tokens[i], &json);
+            json_close(&json, '}');
+        }
+        json_close(&json, ']');
     }
-    json_close(&json, ']');
     json_close(&json, '}');
-    *ret_json = token_parsed(&out);
+    *ret_json = json_loadb((const char *)out.data, out.len, 0, NULL);
+    assert(*ret_json); /* we wrote it */
     return 0;
 }
 
@@ -147,14 +93,11 @@ static int token_list_here(struct cli *cli, const struct token_values *values, j
 
 static int token_create_there(struct cli *cli, const struct token_values *values, json_t **ret_json, struct err *err) {
     autobuf body = buf_max(LIMIT_JSON_BYTES);
-    struct json json;
-    json_init(&json, &body);
-    json_open(&json, '{');
-    const char *const texts[][2] = {
-        {"user", values->user}, {"scope", values->scope}, {"runner", values->runner}, {"label", values->label}};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (texts[i][1])
-            json_put_str(&json, texts[i][0], texts[i][1]);
+    struct json json = json_begin(&body);
+    json_put_some(&json, "user", values->user);
+    json_put_some(&json, "scope", values->scope);
+    json_put_some(&json, "runner", values->runner);
+    json_put_some(&json, "label", values->label);
     if (values->expires_days)
         json_put_uint(&json, "expires_in_ms", values->expires_days * DAY_MS);
     json_close(&json, '}');
@@ -163,13 +106,12 @@ static int token_create_there(struct cli *cli, const struct token_values *values
 
 static int token_command_create(struct cli *cli, const struct token_values *values) {
     struct err err = {0};
-    json_t *answer = NULL;
+    json_auto_t *answer = NULL;
     int code =
-        values->state ? token_create_here(values, &answer, &err) : token_create_there(cli, values, &answer, &err);
+        values->state ? token_here(cli, values, true, &answer, &err) : token_create_there(cli, values, &answer, &err);
     if (code < 0)
         return cli_fail(&err);
-    const char *text = json_string_value(json_object_get(answer, "token"));
-    const char *id = json_string_value(json_object_get(answer, "id"));
+    const char *text = rest_text(answer, "token"), *id = rest_text(answer, "id");
     if (values->json)
         remote_print(answer);
     else if (text && id)
@@ -177,13 +119,12 @@ static int token_command_create(struct cli *cli, const struct token_values *valu
     if (!values->json && text && id && isatty(1))
         fprintf(stderr, "This is token %s. It is shown only now; use it as CUBBY_TOKEN or 'Authorization: Bearer'.\n",
                 id);
-    json_decref(answer);
     return fflush(stdout) == 0 && text && id ? 0 : EXIT_OURS;
 }
 
 /* ---- list ---- */
 
-/* "revoked", "expired", "file" for one that stands in the configuration, else "good". */
+/* "revoked", "expired", "file" for one of the configuration, else "good". */
 static const char *token_state(struct cli *cli, const json_t *row) {
     (void)cli;
     uint64_t expires_ms;
@@ -208,16 +149,15 @@ static int token_command_list(struct cli *cli, const struct token_values *values
         COLUMN("LABEL", "label", TEXT),
     };
     struct err err = {0};
-    json_t *answer = NULL;
+    json_auto_t *answer = NULL;
     if (!values->state)
         return rest_list(cli, "/v1/tokens", "tokens", REST_COLUMNS(columns), values->json);
-    if (token_list_here(cli, values, &answer, &err) < 0)
+    if (token_here(cli, values, false, &answer, &err) < 0)
         return cli_fail(&err);
     if (values->json)
         remote_print(answer);
     else
         rest_table(cli, json_object_get(answer, "tokens"), REST_COLUMNS(columns));
-    json_decref(answer);
     return 0;
 }
 
@@ -238,4 +178,25 @@ static int token_command_revoke(struct cli *cli, const struct token_values *valu
         code = remote_call(cli, "DELETE", arena_printf(&cli->arena, "/v1/tokens/%s", id), NULL, NULL, &err);
     }
     return code < 0 ? cli_fail(&err) : 0;
+}
+
+int command_token(struct cli *cli, int argc, char **argv) {
+    struct token_values values = {0};
+    argc = option_parse(cli, argc, argv, &values);
+    const char *action = argc ? argv[0] : "";
+    bool create = !strcmp(action, "create"), list = command_verb(action, "list"),
+         revoke = command_verb(action, "revoke");
+    if (!create && !list && !revoke)
+        option_fail(cli, "missing or unknown subcommand: create, list or revoke ID");
+    if (argc != (revoke ? 2 : 1))
+        option_fail(cli, revoke ? "%s takes one token ID (see `cubby token list`)" : "%s takes no arguments", action);
+    if (!create && (values.user || values.scope || values.runner || values.label || values.expires_days))
+        option_fail(cli, "%s takes --state and --json only", action);
+    if (values.state && values.state[0] != '/')
+        option_fail(cli, "--state must be an absolute path, not '%s'", values.state);
+    if (values.expires_days > LIMIT_TOKEN_DAYS)
+        option_fail(cli, "--expires is at most %u days", LIMIT_TOKEN_DAYS);
+    return create ? token_command_create(cli, &values)
+           : list ? token_command_list(cli, &values)
+                  : token_command_revoke(cli, &values, argv[1]);
 }

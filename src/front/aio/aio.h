@@ -1,30 +1,35 @@
-/* The dialect of the AIO sandbox (agent-infra): what its groups share. aio.c has the core (envelope, bodies, /v1/sandbox, what
- * we do not have); shell*.c, bash.c, file*.c, search.c, watch.c and code.c have a group each, with its route table. All paths are /aio/{id}/v1/...: {id} is a box, or "ID~KEY" with the box's own key
- * (aio/key.c), which stands for a token where tokens are demanded, because its clients send none.
+/* The dialect of the AIO sandbox (agent-infra): shared by its groups. aio.c has the core (envelope, bodies,
+ * /v1/sandbox, unsupported routes); shell*.c, bash.c, file*.c, search.c, watch.c and code.c have a group each, with
+ * its route table. All paths are /aio/{id}/v1/...: {id} is a box, or "ID~KEY" with the box's own key (aio/key.c),
+ * which replaces a token where tokens are demanded, because its clients send none.
  *
- * Every answer is {"success":bool,"message":...,"data":...,"hint":null}; refusals by the server itself included. A body
- * that does not fit its rows is 422 {"detail":[{"loc","msg","type"}]}. Failures have their HTTP status, so that no client
- * can take one for a success; aio_errors: envelope answers those of the file group as 200 with success false instead.
- * A box whose processes have ended (idle, evicted, killed for memory) is started again by the call (ENDPOINT_WAKE). */
+ * Every answer is {"success":bool,"message":...,"data":...,"hint":null}; refusals by the server itself included. A
+ * body that does not fit its rows is 422 {"detail":[{"loc","msg","type"}]}. Failures have their HTTP status, so that
+ * no client can take one for a success; aio_errors: envelope answers those of the file group as 200 with success
+ * false instead. A box whose processes have ended (idle, evicted, killed for memory) is started again by the call
+ * (ENDPOINT_WAKE). */
 #ifndef CUBBY_FRONT_AIO_H
 #define CUBBY_FRONT_AIO_H
 
+#include "base/limits.h"
+#include "base/text.h"
 #include "front/answer.h"
 #include "front/detail.h"
 #include "front/front.h"
+#include "front/trail.h"
 
-extern const struct dialect aio_dialect; /* aio/dialect.c */
+extern const struct dialect aio_dialect;
 extern const struct route aio_routes[], aio_mcp_routes[], aio_shell_routes[], aio_bash_routes[], aio_file_routes[],
-    aio_search_routes[], aio_watch_routes[], aio_code_routes[]; /* each ends with method NULL */
+    aio_edit_routes[], aio_search_routes[], aio_watch_routes[], aio_code_routes[]; /* each ends with method NULL */
 
 struct aio_settings { /* of the configuration */
     bool envelope;    /* failures of file routes have status 200 */
 };
 
-struct aio {                     /* what is kept between requests */
+struct aio {                     /* state between requests */
     struct aio_key *key;         /* of which boxes' own keys are made */
     struct watchers *watchers;   /* of files, that clients ask for what changed */
-    struct aio_history *history; /* what the editor can take back */
+    struct aio_history *history; /* the editor's undo history */
     struct mcp_http *mcp;        /* sessions of MCP below a box */
 };
 struct aio *aio_state(const struct http_request *request);
@@ -37,8 +42,6 @@ bool aio_claims(const char *path);
 /* A route whose row has nothing unusual. */
 #define AIO_ROUTE(method, path, name, summary, ...)                                                                    \
     { (method), "/aio/{id}/v1" path, front_handle, 0, (name), (summary), AIO_ENDPOINT(__VA_ARGS__) }
-/* The same of a row with other flags, status or answer: it says all three itself. */
-#define AIO_OTHER ENDPOINT
 #define AIO_FLAGS (ENDPOINT_LENIENT | ENDPOINT_WAKE)
 extern const struct row aio_answer[]; /* the envelope, for OpenAPI */
 
@@ -47,8 +50,9 @@ extern const struct row aio_answer[]; /* the envelope, for OpenAPI */
 #define AIO_PREFIX "/aio/"
 /* {id} of a route without the key, which is *ret_key; NULL: it has none. In the request's arena. */
 const char *aio_id(struct http_request *request, const char **ret_key);
-/* The URL below which a box has these routes, as the client that asks can reach it: BASE/aio/ID, with the box's key where
- * it would need a token otherwise. BASE is front_settings.url, or as the client named us. In the request's arena. */
+/* The URL below which a box has these routes, as the client that asks can reach it: BASE/aio/ID, with the box's key
+ * where it would need a token otherwise. BASE is front_settings.url, or as the client named us. In the request's
+ * arena. */
 const char *aio_url(struct http_request *request, const struct box *box);
 
 int aio_sandbox(struct http_request *request, struct box *box, struct err *err); /* GET /v1/sandbox (aio/sandbox.c) */
@@ -62,18 +66,18 @@ int aio_sandbox(struct http_request *request, struct box *box, struct err *err);
                                             .text = (meaning)                                                          \
     }
 
-/* INVALID, naming the member: there is no such directory. path may be NULL. */
+/* INVALID, naming the member: no such directory. path may be NULL. */
 int aio_directory(struct http_request *request, struct box *box, const char *member, const char *path, struct err *err);
 
 /* ---- answers ---- */
 
-/* {"success":true,"message":...,"data": and its end; between them one value is written into answer->json. message NULL:
- * "Operation successful". */
-void aio_open(struct answer *answer, struct http_request *request, const char *message);
-int aio_close(struct answer *answer, int result, struct err *err);
+/* {"success":true,"message":...,"data": and its end; between them one value is written into answer->json, or the inside
+ * of one that `bracket` opens and closes (0: none). message NULL: "Operation successful". */
+void aio_open(struct answer *answer, struct http_request *request, const char *message, char bracket);
+int aio_close(struct answer *answer, char bracket, int result, struct err *err);
 int aio_done(struct http_request *request, const char *message); /* data null */
-/* A failure told now: {"success":false,"message":text,"data":null,"hint":null} with that status. The positive code, to be
- * returned by the handler. */
+/* A failure as the answer: {"success":false,"message":text,"data":null,"hint":null} with that status. The positive
+ * code, to be returned by the handler. */
 int aio_fail(struct http_request *request, int status, int code, const char *text);
 /* Members at hand, without a struct that has them: AIO_MEMBERS(AIO_STR("id", id), AIO_INT("exit_code", 0)). */
 struct aio_member {

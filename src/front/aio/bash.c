@@ -1,139 +1,113 @@
-/* The bash group of the AIO dialect: commands that are processes of their own, with pipes, in sessions that are a name and a
- * directory. Called by the server. Invariant: POST /v1/bash/exec never answers 404, because a client that sees one
- * takes the route for missing and never asks again.
+/* The bash group of the AIO dialect: commands that are processes of their own, with pipes, in sessions that are a name
+ * and a directory. Called by the server. Invariant: POST /v1/bash/exec never answers 404, because a client that sees
+ * one takes the route for missing and never asks again.
  *
- * A session SESSION of this group is the box's plain session "bash:SESSION", so that it cannot be a shell of the other group;
- * a command's id is its process's. */
+ * A session SESSION of this group is the box's plain session "bash:SESSION", so that it cannot be a shell of the other
+ * group; a command's id is its process's. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "base/limits.h"
-#include "base/text.h"
 #include "box/signame.h"
+#include "base/mem.h"
 #include "front/aio/kept.h"
 #include "front/aio/shell.h"
-#include "front/trail.h"
 
 #define PREFIX "bash:"
 #define NAME_BYTES 120u /* of a session: the box's own limit, without the prefix */
 #define DEFAULT_OUTPUT_CHARACTERS 50000u
 #define DEFAULT_WAIT_MS 30000u
 #define LIMIT_WAIT_MS 600000u
-#define LINGER_MS 100u /* a command that printed something has so long to end before its output is told */
+#define LINGER_MS 100u /* a command that printed something has so long to end before its output is answered */
 
-struct exec_args {
-    struct row_text session_id, command, exec_dir;
+struct aio_bash_args { /* of all routes; what the rows of one do not name stays empty */
+    struct row_text session_id, command, exec_dir, command_id, input, signal, snapshot_path;
     const char **env;
-    bool async_mode;
-    struct row_real timeout, hard_timeout;
-    struct row_number max_output_length;
+    bool async_mode, wait;
+    struct row_real timeout, hard_timeout, wait_timeout;
+    struct row_number max_output_length, offset, stderr_offset;
 };
-struct output_args {
-    struct row_text session_id, command_id;
-    struct row_number offset, stderr_offset;
-    bool wait;
-    struct row_real wait_timeout;
-};
-struct write_args {
-    struct row_text session_id, command_id, input;
-};
-struct kill_args {
-    struct row_text session_id, signal;
-};
-struct create_args {
-    struct row_text session_id, exec_dir, snapshot_path;
-};
+#define ROW(member, kind) AIO_ROW(#member, kind, aio_bash_args, member)
 
-#define SESSION(args)                                                                                                  \
-    { AIO_ROW("session_id", TEXT, args, session_id), .flags = ROW_REQUIRED, .max = NAME_BYTES, .text = "which session" }
-#define COMMAND_ID(args)                                                                                               \
-    { AIO_ROW("command_id", TEXT, args, command_id), .max = 24, .text = "which of its commands; default the latest" }
-#define SECONDS(args, member, label, meaning)                                                                          \
-    { AIO_ROW(label, REAL, args, member), .max = INT32_MAX, .text = (meaning) }
+#define SESSION                                                                                                        \
+    { ROW(session_id, TEXT), .flags = ROW_REQUIRED, .max = NAME_BYTES, .text = "which session" }
+#define COMMAND_ID                                                                                                     \
+    { ROW(command_id, TEXT), .max = 24, .text = "which of its commands; default the latest" }
+#define SECONDS(member, meaning)                                                                                       \
+    { ROW(member, REAL), .max = INT32_MAX, .text = (meaning) }
 
 static const struct row exec_fields[] = {
-    {AIO_ROW("session_id", TEXT, exec_args, session_id), .max = NAME_BYTES,
-     .text = "its session, made when there is none; default a new one"},
-    {AIO_ROW("command", TEXT, exec_args, command), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES,
-     .text = "given to bash"},
-    {AIO_ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {ROW(session_id, TEXT), .max = NAME_BYTES, .text = "its session, made if it does not exist; default a new one"},
+    {ROW(command, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES, .text = "given to bash"},
+    {ROW(exec_dir, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "where it runs, and the session's next commands; default where that is, first the workspace"},
-    {AIO_ROW("env", MAP, exec_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT,
-     .text = "variables of this command alone"},
-    {AIO_ROW("async_mode", BOOL, exec_args, async_mode), .text = "do not wait for it"},
-    SECONDS(exec_args, timeout, "timeout", "how long the answer waits for its end; then it goes on alone"),
-    SECONDS(exec_args, hard_timeout, "hard_timeout", "how long it may run; then it is killed with all it started"),
-    {AIO_ROW("max_output_length", INT, exec_args, max_output_length), .max = LIMIT_OUTPUT_LIMIT_BYTES,
-     .fallback = DEFAULT_OUTPUT_CHARACTERS,
+    {ROW(env, MAP), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT, .text = "variables of this command alone"},
+    {ROW(async_mode, BOOL), .text = "do not wait for it"},
+    SECONDS(timeout, "how long the answer waits for its end; then it runs on"),
+    SECONDS(hard_timeout, "how long it may run; then it is killed with all it started"),
+    {ROW(max_output_length, INT), .max = LIMIT_OUTPUT_LIMIT_BYTES, .fallback = DEFAULT_OUTPUT_CHARACTERS,
      .text = "characters of each stream in the answer, default 50000: the middle of more is left out; 0: all"},
     {.name = NULL},
 };
 static const struct row output_fields[] = {
-    SESSION(output_args),
-    COMMAND_ID(output_args),
-    {AIO_ROW("offset", INT, output_args, offset), .max = INT64_MAX,
-     .text = "of stdout, in bytes: what was told before"},
-    {AIO_ROW("stderr_offset", INT, output_args, stderr_offset), .max = INT64_MAX, .text = "the same of stderr"},
-    {AIO_ROW("wait", BOOL, output_args, wait), .text = "until there is more, or it has ended"},
-    SECONDS(output_args, wait_timeout, "wait_timeout", "how long that may take, default 30"),
+    SESSION,
+    COMMAND_ID,
+    {ROW(offset, INT), .max = INT64_MAX, .text = "of stdout, in bytes: what was answered before"},
+    {ROW(stderr_offset, INT), .max = INT64_MAX, .text = "the same of stderr"},
+    {ROW(wait, BOOL), .text = "until there is more, or it has ended"},
+    SECONDS(wait_timeout, "how long that may take, default 30"),
     {.name = NULL},
 };
 static const struct row write_fields[] = {
-    SESSION(write_args),
-    COMMAND_ID(write_args),
-    {AIO_ROW("input", TEXT, write_args, input), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
+    SESSION,
+    COMMAND_ID,
+    {ROW(input, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
      .text = "for the command's standard input, which stays open"},
     {.name = NULL},
 };
 static const struct row kill_fields[] = {
-    SESSION(kill_args),
-    {AIO_ROW("signal", TEXT, kill_args, signal), .choices = "SIGTERM|SIGKILL|SIGINT", .text = "default SIGTERM"},
+    SESSION,
+    {ROW(signal, TEXT), .choices = "SIGTERM|SIGKILL|SIGINT", .text = "default SIGTERM"},
     {.name = NULL},
 };
 static const struct row create_fields[] = {
-    {AIO_ROW("session_id", TEXT, create_args, session_id), .max = NAME_BYTES, .text = "its name; default a random one"},
-    {AIO_ROW("exec_dir", TEXT, create_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {ROW(session_id, TEXT), .max = NAME_BYTES, .text = "its name; default a random one"},
+    {ROW(exec_dir, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "its directory; default the workspace"},
-    {AIO_ROW("snapshot_path", TEXT, create_args, snapshot_path), .flags = ROW_AUDITED, .max = LIMIT_SESSION_NOTE_BYTES,
+    {ROW(snapshot_path, TEXT), .flags = ROW_AUDITED, .max = LIMIT_SESSION_NOTE_BYTES,
      .text = "a script that each of its commands begins with, read by bash"},
     {.name = NULL},
 };
 
-static int exec_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out) {
+static int bash_exec_refuse(struct http_request *request, int status, const char *code, const char *text,
+                            struct buf *out) {
     return aio_refuse(request, status == 404 ? 410 : status, code, text, out);
 }
 
 /* ---- sessions ---- */
 
 /* The box's name of a session; NULL: that cannot be one. */
-static const char *session_name(struct http_request *request, const char *id) {
+static const char *bash_session_name(struct http_request *request, const char *id) {
     return text_name(id, NAME_BYTES) ? arena_printf(http_arena(request), PREFIX "%s", id) : NULL;
 }
 
-static const char *session_random(struct http_request *request) {
+static const char *bash_session_random(struct http_request *request) {
     uint8_t random[16];
     char hex[33];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        abort();
+    xrandom(random, sizeof random);
     text_hex(hex, random, sizeof random);
     return arena_strdup(http_arena(request), hex);
 }
 
-static int session_unfit(struct http_request *request) {
-    return detail_unfit(request, "session_id", "must be 1 to 120 letters, digits or _.:@-");
-}
-
-/* Made where there is none. A directory that is not there is 400, too many sessions as the other group says it. */
-static int session_open(struct http_request *request, struct box *box, const char *id, const char *directory,
-                        const char *snapshot, struct session *ret_session, struct err *err) {
-    const char *name = session_name(request, id);
+/* Made if it does not exist. A missing directory is 400; too many sessions are refused as in the shell group. */
+static int bash_session_open(struct http_request *request, struct box *box, const char *id, const char *directory,
+                             const char *snapshot, struct session *ret_session, struct err *err) {
+    const char *name = bash_session_name(request, id);
     const struct session_request wanted = {.name = name, .cwd = directory, .plain = true, .note = snapshot};
     bool created;
     if (!name)
-        return session_unfit(request);
+        return detail_unfit(request, "session_id", "must be 1 to 120 letters, digits or _.:@-");
     int failed = box_session_open(box, &wanted, http_arena(request), ret_session, &created, err);
     if (failed == -ERR_NOT_FOUND || (failed == -ERR_INVALID && directory))
         return aio_fail(
@@ -144,8 +118,8 @@ static int session_open(struct http_request *request, struct box *box, const cha
     return failed;
 }
 
-/* The commands of a session: the latest that fits is told. */
-struct command {
+/* The commands of a session: the answer is the latest that fits. */
+struct bash_command {
     const char *session; /* the box's name */
     uint64_t wanted;     /* pid; 0: the latest */
     bool running;        /* only such ones */
@@ -158,8 +132,8 @@ struct command {
     size_t count;
 };
 
-static void command_each(void *user, const struct process *process) {
-    struct command *command = user;
+static void bash_command_each(void *user, const struct process *process) {
+    struct bash_command *command = user;
     if (!process->session || strcmp(process->session, command->session) != 0 ||
         (command->wanted && command->wanted != process->pid) || (command->running && !process->running))
         return;
@@ -170,28 +144,29 @@ static void command_each(void *user, const struct process *process) {
         command->pids[command->count++] = process->pid;
 }
 
-static const char *exec_command(struct arena *arena, const struct session *session, const char *command);
+static const char *bash_with_note(struct arena *arena, const struct session *session, const char *command);
 
-static void session_seen(void *user, const struct session *session) {
-    struct command *command = user;
-    command->begin = exec_command(command->arena, session, "");
+static void bash_session_seen(void *user, const struct session *session) {
+    struct bash_command *command = user;
+    command->begin = bash_with_note(command->arena, session, "");
 }
 
 /* NOT_FOUND: Session not found, or (of a command that was named) Command not found. pid 0: it has none that fits. */
-static int command_find(struct http_request *request, struct box *box, const char *session, const char *id,
-                        struct command *command, struct err *err) {
+static int bash_command_find(struct http_request *request, struct box *box, const char *session, const char *id,
+                             struct bash_command *command, struct err *err) {
     struct err why;
     command->arena = http_arena(request);
-    command->session = session_name(request, session);
+    command->session = bash_session_name(request, session);
     if (id && (!text_u64(id, INT32_MAX, &command->wanted) || !command->wanted))
         return err_set(err, ERR_NOT_FOUND, "Command not found");
-    int failed = command->session ? box_sessions(box, command->session, session_seen, command, &why) : -ERR_NOT_FOUND;
+    int failed =
+        command->session ? box_sessions(box, command->session, bash_session_seen, command, &why) : -ERR_NOT_FOUND;
     if (failed && failed != -ERR_NOT_FOUND)
         *err = why;
     else if (failed || !command->begin)
         return err_set(err, ERR_NOT_FOUND, "Session not found");
     if (!failed)
-        failed = box_processes(box, 0, command_each, command, err);
+        failed = box_processes(box, 0, bash_command_each, command, err);
     if (!failed && id && !command->pid && !command->running)
         return err_set(err, ERR_NOT_FOUND, "Command not found");
     return failed;
@@ -199,70 +174,19 @@ static int command_find(struct http_request *request, struct box *box, const cha
 
 /* ---- exec ---- */
 
-struct exec_call {
-    struct http_request *request;
-    const struct exec_args *args;
-    const char *session; /* as the client has it */
-    struct exec_request exec;
-    struct aio_output output;
-    struct exec_result result;
-};
-
-static const char *result_status(const struct exec_result *result) {
+static const char *bash_result_status(const struct exec_result *result) {
     return result->running ? "running" : result->timed_out ? "timed_out" : result->exited ? "completed" : "killed";
 }
 
-static const char *command_id(struct http_request *request, uint64_t pid) {
+static const char *bash_command_id(struct http_request *request, uint64_t pid) {
     return arena_printf(http_arena(request), "%llu", (unsigned long long)pid);
 }
 
 #define EXIT_CODE_MEMBER(result)                                                                                       \
     AIO_INT_IF(!(result)->running, "exit_code", (result)->exited ? (result)->exit_code : 128 + (result)->signal)
 
-static int exec_answer(struct exec_call *call, struct err *err) {
-    struct http_request *request = call->request;
-    const uint8_t *texts[2];
-    size_t lens[2];
-    for (int i = 0; i < 2; i++)
-        texts[i] = aio_kept_text(&call->output.streams[i], request, &lens[i]);
-    return aio_reply(
-        request, NULL,
-        AIO_MEMBERS(AIO_STR("session_id", call->session), AIO_STR("command_id", command_id(request, call->output.pid)),
-                    AIO_TEXT("command", call->args->command.data, call->args->command.len),
-                    AIO_STR("status", result_status(&call->result)), AIO_TEXT("stdout", texts[0], lens[0]),
-                    AIO_TEXT("stderr", texts[1], lens[1]), EXIT_CODE_MEMBER(&call->result),
-                    AIO_INT("offset", call->result.stdout_bytes), AIO_INT("stderr_offset", call->result.stderr_bytes)),
-        err);
-}
-
-/* Whatever is not there, it is not the route. */
-static int exec_failed(struct exec_call *call, int failed, struct err *err) {
-    if (failed != -ERR_NOT_FOUND)
-        return failed;
-    bool shell = err->why == WHY_NO_SHELL;
-    return aio_fail(call->request, shell ? 501 : 400, shell ? ERR_UNSUPPORTED : ERR_INVALID, err->text);
-}
-
-static int exec_wait(struct exec_call *call, struct box *box, struct err *err) {
-    const struct exec_sink sink = {.started = aio_output_started, .output = aio_output_put, .user = &call->output};
-    trail_running(call->request);
-    int failed = box_exec(box, &call->exec, &sink, http_fd(call->request), &call->result, err);
-    if (failed)
-        return exec_failed(call, failed, err);
-    if (!call->result.running)
-        trail_result(call->request, &call->result);
-    return exec_answer(call, err);
-}
-
-static int exec_spawn(struct exec_call *call, struct box *box, struct err *err) {
-    uint64_t started_ms;
-    int failed = box_spawn(box, &call->exec, &call->output.pid, &started_ms, err);
-    call->result = (struct exec_result){.running = true};
-    return failed ? exec_failed(call, failed, err) : exec_answer(call, err);
-}
-
 /* The script that the session's commands begin with, then the command. */
-static const char *exec_command(struct arena *arena, const struct session *session, const char *command) {
+static const char *bash_with_note(struct arena *arena, const struct session *session, const char *command) {
     if (!session->note || !*session->note)
         return command;
     autobuf out = buf_max(LIMIT_CALL_ARGS_BYTES + 6 * LIMIT_SESSION_NOTE_BYTES);
@@ -273,67 +197,87 @@ static const char *exec_command(struct arena *arena, const struct session *sessi
     return arena_copy(arena, out.data, out.len);
 }
 
-static int exec_times(const struct exec_args *args, struct exec_request *exec, struct err *err) {
-    int failed = detail_seconds(&args->timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "timeout", &exec->wait_ms, err);
-    if (!failed)
-        failed = detail_seconds(&args->hard_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "hard_timeout", &exec->timeout_ms, err);
-    if (!failed && args->timeout.has && !exec->wait_ms)
-        exec->wait_ms = 1;
-    if (!failed && args->hard_timeout.has && !exec->timeout_ms)
-        exec->timeout_ms = 1;
-    return failed;
-}
-
-/* What is waited for to its end and named by nobody needs no session: those there are would make room for it. */
-static bool exec_alone(const struct exec_args *args) {
-    return !args->session_id.data && !args->exec_dir.data && !args->async_mode && !args->timeout.has;
-}
-
-static int exec_prepare(struct exec_call *call, struct box *box, struct err *err) {
-    const struct exec_args *args = call->args;
-    struct http_request *request = call->request;
+static int bash_exec_prepare(struct http_request *request, struct box *box, const struct aio_bash_args *args,
+                             const char *name, struct exec_request *exec, struct err *err) {
     struct session session = {0};
-    call->session = args->session_id.data ? args->session_id.data : session_random(request);
-    int failed = exec_times(args, &call->exec, err);
-    if (!failed) /* first: the session's directory becomes this one */
-        failed = aio_directory(request, box, "exec_dir", args->exec_dir.data, err);
-    if (!failed && !exec_alone(args))
-        failed = session_open(request, box, call->session, args->exec_dir.data, NULL, &session, err);
+    int failed = detail_seconds(&args->timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "timeout", &exec->wait_ms, err)
+                     ?: detail_seconds(&args->hard_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "hard_timeout",
+                                       &exec->timeout_ms, err)
+                     /* it becomes the session's */
+                     ?: aio_directory(request, box, "exec_dir", args->exec_dir.data, err);
+    /* A command that is waited for and has no name needs no session: another one might have to end for it. */
+    bool alone = !args->session_id.data && !args->exec_dir.data && !args->async_mode && !args->timeout.has;
+    if (!failed && !alone)
+        failed = bash_session_open(request, box, name, args->exec_dir.data, NULL, &session, err);
     if (failed)
         return failed;
-    call->exec.command = exec_command(http_arena(request), &session, args->command.data);
-    call->exec.env = args->env;
-    call->exec.cwd = args->exec_dir.data;
-    call->exec.session = session.name;
-    call->exec.stdin_open = true;
-    call->exec.keep = session.name;
-    call->exec.leave = true; /* models are told to start servers so */
+    if (args->timeout.has && !exec->wait_ms)
+        exec->wait_ms = 1; /* 0 means for ever */
+    if (args->hard_timeout.has && !exec->timeout_ms)
+        exec->timeout_ms = 1;
+    exec->command = bash_with_note(http_arena(request), &session, args->command.data);
+    exec->env = args->env;
+    exec->cwd = args->exec_dir.data;
+    exec->session = session.name;
+    exec->stdin_open = true;
+    exec->keep = session.name;
+    exec->leave = true; /* models are taught to start servers this way */
     return 0;
 }
 
-static int bash_exec(struct http_request *request, struct box *box, struct err *err) {
-    struct exec_args args = {0};
-    struct exec_call call = {.request = request, .args = &args};
-    int failed = detail_body(request, &args, err);
-    if (!failed)
-        failed = exec_prepare(&call, box, err);
-    if (!failed)
-        failed = aio_output_init(&call.output, request, box, (size_t)args.max_output_length.value, err);
+static int bash_exec_run(struct http_request *request, struct box *box, const struct aio_bash_args *args,
+                         struct aio_output *output, struct err *err) {
+    const char *name = args->session_id.data ? args->session_id.data : bash_session_random(request);
+    const struct exec_sink sink = {.started = aio_output_started, .output = aio_output_put, .user = output};
+    struct exec_request exec = {0};
+    struct exec_result result = {.running = true};
+    uint64_t started_ms;
+    int failed = bash_exec_prepare(request, box, args, name, &exec, err);
     if (failed)
         return failed;
-    failed = args.async_mode ? exec_spawn(&call, box, err) : exec_wait(&call, box, err);
-    aio_output_done(&call.output);
+    if (args->async_mode) {
+        failed = box_spawn(box, &exec, &output->pid, &started_ms, err);
+    } else {
+        trail_running(request);
+        failed = box_exec(box, &exec, &sink, http_fd(request), &result, err);
+    }
+    bool no_shell = err->why == WHY_NO_SHELL;
+    if (failed == -ERR_NOT_FOUND) /* whatever is missing, it is not the route */
+        return aio_fail(request, no_shell ? 501 : 400, no_shell ? ERR_UNSUPPORTED : ERR_INVALID, err->text);
+    if (failed)
+        return failed;
+    if (!result.running)
+        trail_result(request, &result);
+    const uint8_t *texts[2];
+    size_t lens[2];
+    for (int i = 0; i < 2; i++)
+        texts[i] = aio_kept_text(&output->streams[i], request, &lens[i]);
+    return aio_reply(request, NULL,
+                     AIO_MEMBERS(AIO_STR("session_id", name),
+                                 AIO_STR("command_id", bash_command_id(request, output->pid)),
+                                 AIO_TEXT("command", args->command.data, args->command.len),
+                                 AIO_STR("status", bash_result_status(&result)), AIO_TEXT("stdout", texts[0], lens[0]),
+                                 AIO_TEXT("stderr", texts[1], lens[1]), EXIT_CODE_MEMBER(&result),
+                                 AIO_INT("offset", result.stdout_bytes), AIO_INT("stderr_offset", result.stderr_bytes)),
+                     err);
+}
+
+static int bash_exec(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_bash_args args = {0};
+    struct aio_output output;
+    STEP(detail_body(request, &args, err)
+             ?: aio_output_init(&output, request, box, (size_t)args.max_output_length.value, err));
+    int failed = bash_exec_run(request, box, &args, &output, err);
+    aio_output_done(&output);
     return failed;
 }
 
 /* ---- output ---- */
 
-static int output_stream(struct http_request *request, struct box *box, uint64_t pid, int stream, uint64_t *offset,
-                         struct buf *out, struct err *err) {
+static int bash_output_stream(struct http_request *request, struct box *box, uint64_t pid, int stream, uint64_t *offset,
+                              struct buf *out, struct err *err) {
     struct output_slice slice;
-    int failed = box_output(box, pid, stream, *offset, 0, http_fd(request), out, &slice, err);
-    if (failed)
-        return failed;
+    STEP(box_output(box, pid, stream, *offset, 0, http_fd(request), out, &slice, err));
     /* A character whose rest has not come yet is left for the next time. */
     size_t part = slice.running ? headtail_partial(out->data, out->len) : 0;
     if (part < out->len)
@@ -344,72 +288,60 @@ static int output_stream(struct http_request *request, struct box *box, uint64_t
     return http_hold(request, out->len, err);
 }
 
-static int output_wait(struct http_request *request, struct box *box, const struct output_args *args, uint64_t pid,
-                       struct err *err) {
-    const uint64_t offsets[2] = {args->offset.value, args->stderr_offset.value}, all[2] = {UINT64_MAX, UINT64_MAX};
-    uint64_t wait_ms;
-    bool running = false;
-    int failed = detail_seconds(&args->wait_timeout, DEFAULT_WAIT_MS, LIMIT_WAIT_MS, "wait_timeout", &wait_ms, err);
-    if (!failed && args->wait)
-        failed = box_output_wait(box, pid, offsets, wait_ms, http_fd(request), &running, err);
-    if (!failed && running)
-        failed =
-            box_output_wait(box, pid, all, LINGER_MS < wait_ms ? LINGER_MS : wait_ms, http_fd(request), &running, err);
-    return failed;
-}
-
-static void command_json(struct answer *answer, const struct command *command) {
-    struct exec_result result = command->process.result;
-    const char *text = command->process.command;
-    size_t begin = strlen(command->begin);
-    result.running = command->process.running;
-    aio_object(answer, AIO_MEMBERS(AIO_STR("command_id", command_id(answer->request, command->pid)),
-                                   AIO_STR("command", strncmp(text, command->begin, begin) ? text : text + begin),
-                                   AIO_STR("status", result_status(&result)), EXIT_CODE_MEMBER(&result)));
-}
-
-static int output_answer(struct http_request *request, const struct output_args *args, const struct command *command,
-                         const struct buf out[2], const uint64_t offsets[2], struct err *err) {
+static int bash_output_answer(struct http_request *request, const struct aio_bash_args *args,
+                              const struct bash_command *command, const struct buf out[2], const uint64_t offsets[2],
+                              struct err *err) {
     autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
+    aio_open(&answer, request, NULL, '{');
     aio_put(&answer,
             AIO_MEMBERS(AIO_STR("session_id", args->session_id.data), AIO_TEXT("stdout", out[0].data, out[0].len),
                         AIO_TEXT("stderr", out[1].data, out[1].len), AIO_INT("offset", offsets[0]),
                         AIO_INT("stderr_offset", offsets[1])));
     json_key(&answer.json, "command");
-    if (command->pid)
-        command_json(&answer, command);
-    else
+    if (command->pid) {
+        struct exec_result result = command->process.result;
+        const char *text = command->process.command;
+        size_t begin = strlen(command->begin);
+        result.running = command->process.running;
+        aio_object(&answer, AIO_MEMBERS(AIO_STR("command_id", bash_command_id(request, command->pid)),
+                                        AIO_STR("command", strncmp(text, command->begin, begin) ? text : text + begin),
+                                        AIO_STR("status", bash_result_status(&result)), EXIT_CODE_MEMBER(&result)));
+    } else {
         json_nil(&answer.json);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    }
+    return aio_close(&answer, '}', 0, err);
 }
 
 static int bash_output(struct http_request *request, struct box *box, struct err *err) {
-    struct output_args args = {0};
-    struct command command = {0};
-    int failed = detail_body(request, &args, err);
-    if (!failed)
-        failed = command_find(request, box, args.session_id.data, args.command_id.data, &command, err);
-    if (!failed && command.pid)
-        failed = output_wait(request, box, &args, command.pid, err);
+    struct aio_bash_args args = {0};
+    struct bash_command command = {0};
+    uint64_t wait_ms = 0;
+    bool running = false;
+    int failed = detail_body(request, &args, err)
+                     ?: bash_command_find(request, box, args.session_id.data, args.command_id.data, &command, err)
+                     ?: detail_seconds(&args.wait_timeout, DEFAULT_WAIT_MS, LIMIT_WAIT_MS, "wait_timeout", &wait_ms,
+                                       err);
+    uint64_t offsets[2] = {args.offset.value, args.stderr_offset.value}, pid = command.pid;
+    if (!failed && pid && args.wait)
+        failed = box_output_wait(box, pid, offsets, wait_ms, http_fd(request), &running, err);
+    if (!failed && running) /* it printed something: a little time to end */
+        failed = box_output_wait(box, pid, (const uint64_t[2]){UINT64_MAX, UINT64_MAX},
+                                 LINGER_MS < wait_ms ? LINGER_MS : wait_ms, http_fd(request), &running, err);
     if (failed)
         return failed;
-    uint64_t offsets[2] = {args.offset.value, args.stderr_offset.value}, pid = command.pid;
     struct buf out[2];
     buf_init(&out[0], LIMIT_RING_BYTES);
     buf_init(&out[1], LIMIT_RING_BYTES);
-    /* How it stands is asked before its output is taken: what is told as over has no more to say. */
+    /* The state is asked for before the output is taken: a command reported as ended prints nothing more. */
     if (pid) {
-        command =
-            (struct command){.session = command.session, .begin = command.begin, .wanted = pid, .arena = command.arena};
-        failed = box_processes(box, pid, command_each, &command, err);
+        command = (struct bash_command){
+            .session = command.session, .begin = command.begin, .wanted = pid, .arena = command.arena};
+        failed = box_processes(box, pid, bash_command_each, &command, err);
     }
     for (int i = 0; !failed && pid && i < 2; i++)
-        failed = output_stream(request, box, pid, i ? STREAM_STDERR : STREAM_STDOUT, &offsets[i], &out[i], err);
+        failed = bash_output_stream(request, box, pid, i ? STREAM_STDERR : STREAM_STDOUT, &offsets[i], &out[i], err);
     if (!failed)
-        failed = output_answer(request, &args, &command, out, offsets, err);
+        failed = bash_output_answer(request, &args, &command, out, offsets, err);
     buf_done(&out[0]);
     buf_done(&out[1]);
     return failed;
@@ -418,11 +350,10 @@ static int bash_output(struct http_request *request, struct box *box, struct err
 /* ---- write, kill ---- */
 
 static int bash_write(struct http_request *request, struct box *box, struct err *err) {
-    struct write_args args = {0};
-    struct command command = {.running = true};
-    int failed = detail_body(request, &args, err);
-    if (!failed)
-        failed = command_find(request, box, args.session_id.data, args.command_id.data, &command, err);
+    struct aio_bash_args args = {0};
+    struct bash_command command = {.running = true};
+    int failed = detail_body(request, &args, err)
+                     ?: bash_command_find(request, box, args.session_id.data, args.command_id.data, &command, err);
     if (!failed && !command.pid)
         failed = aio_fail(request, 400, ERR_INVALID, "no command runs in this session");
     if (failed)
@@ -431,21 +362,20 @@ static int bash_write(struct http_request *request, struct box *box, struct err 
     failed = box_input(box, command.pid, false, box_read_view, &input, http_fd(request), err);
     if (failed == -ERR_GONE && !http_is_cut(request))
         return aio_fail(request, 400, ERR_INVALID, err->text);
-    return failed ? failed : aio_done(request, NULL);
+    return failed ?: aio_done(request, NULL);
 }
 
 static int bash_kill(struct http_request *request, struct box *box, struct err *err) {
-    struct kill_args args = {0};
-    struct command command = {.running = true};
-    int failed = detail_body(request, &args, err);
-    if (!failed)
-        failed = command_find(request, box, args.session_id.data, NULL, &command, err);
+    struct aio_bash_args args = {0};
+    struct bash_command command = {.running = true};
+    int failed =
+        detail_body(request, &args, err) ?: bash_command_find(request, box, args.session_id.data, NULL, &command, err);
     if (failed)
         return failed;
     int number = signame_number(args.signal.data ? args.signal.data : "SIGTERM");
     for (size_t i = 0; i < command.count; i++) {
         failed = box_signal_tree(box, command.pids[i], number, err);
-        if (failed && failed != -ERR_GONE && failed != -ERR_NOT_FOUND) /* it ended meanwhile */
+        if (failed && failed != -ERR_GONE && failed != -ERR_NOT_FOUND) /* it has ended */
             return failed;
     }
     return aio_done(request, command.count ? "Signal sent" : "No command is running");
@@ -453,7 +383,7 @@ static int bash_kill(struct http_request *request, struct box *box, struct err *
 
 /* ---- the sessions there are ---- */
 
-static void session_json(struct answer *answer, const struct session *session, const char *running) {
+static void bash_session_json(struct answer *answer, const struct session *session, const char *running) {
     aio_object(answer, AIO_MEMBERS(AIO_STR("session_id", session->name + strlen(PREFIX)), AIO_STR("status", "ready"),
                                    AIO_STR("working_dir", session->cwd), AIO_TIME("created_at", session->created_ms),
                                    AIO_TIME("last_used_at", session->used_ms), AIO_STR("current_command", running),
@@ -469,7 +399,7 @@ struct session_list {
     size_t count;
 };
 
-static void list_process(void *user, const struct process *process) {
+static void bash_list_process(void *user, const struct process *process) {
     struct session_list *list = user;
     if (!process->running || !process->session || list->count == LIMIT_PROCESSES)
         return;
@@ -477,7 +407,7 @@ static void list_process(void *user, const struct process *process) {
     list->running[list->count++].command = arena_strdup(list->arena, process->command);
 }
 
-static void list_session(void *user, const struct session *session) {
+static void bash_list_session(void *user, const struct session *session) {
     struct session_list *list = user;
     const char *running = NULL;
     if (!session->plain || strncmp(session->name, PREFIX, strlen(PREFIX)) != 0)
@@ -485,63 +415,51 @@ static void list_session(void *user, const struct session *session) {
     for (size_t i = 0; i < list->count; i++)
         if (!strcmp(list->running[i].session, session->name))
             running = list->running[i].command;
-    session_json(list->answer, session, running);
+    bash_session_json(list->answer, session, running);
 }
 
 static int bash_sessions(struct http_request *request, struct box *box, struct err *err) {
     autoanswer answer;
     struct session_list list = {.answer = &answer, .arena = http_arena(request)};
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '[');
-    int failed = box_processes(box, 0, list_process, &list, err);
-    if (!failed)
-        failed = box_sessions(box, NULL, list_session, &list, err);
-    json_close(&answer.json, ']');
-    return aio_close(&answer, failed, err);
+    aio_open(&answer, request, NULL, '[');
+    int failed =
+        box_processes(box, 0, bash_list_process, &list, err) ?: box_sessions(box, NULL, bash_list_session, &list, err);
+    return aio_close(&answer, ']', failed, err);
 }
 
 static int bash_create(struct http_request *request, struct box *box, struct err *err) {
-    struct create_args args = {0};
+    struct aio_bash_args args = {0};
     struct session session;
-    int failed = detail_body(request, &args, err);
-    if (failed)
-        return failed;
-    failed = session_open(request, box, args.session_id.data ? args.session_id.data : session_random(request),
-                          args.exec_dir.data, args.snapshot_path.data, &session, err);
-    if (failed)
-        return failed;
+    STEP(detail_body(request, &args, err)
+             ?: (bash_session_open(request, box,
+                                   args.session_id.data ? args.session_id.data : bash_session_random(request),
+                                   args.exec_dir.data, args.snapshot_path.data, &session, err)));
     autoanswer answer;
-    aio_open(&answer, request, NULL);
-    session_json(&answer, &session, NULL);
-    return aio_close(&answer, 0, err);
+    aio_open(&answer, request, NULL, 0);
+    bash_session_json(&answer, &session, NULL);
+    return aio_close(&answer, 0, 0, err);
 }
 
 static int bash_close(struct http_request *request, struct box *box, struct err *err) {
-    const char *name = session_name(request, http_param(request, "session_id"));
+    const char *name = bash_session_name(request, http_param(request, "session_id"));
     int failed = name ? box_session_end(box, name, true, err) : -ERR_NOT_FOUND;
     if (failed == -ERR_NOT_FOUND)
         return err_set(err, ERR_NOT_FOUND, "Session not found");
-    return failed ? failed : aio_done(request, "Session closed");
+    return failed ?: aio_done(request, "Session closed");
 }
 
 const struct route aio_bash_routes[] = {
     {"POST", "/aio/{id}/v1/bash/exec", front_handle, 0, "aio_bash_exec",
      "Run a command as a process of its own, with variables of its own; wait for it or not.",
-     &(const struct endpoint){.run = bash_exec,
-                              .body = exec_fields,
-                              .refuse = exec_refuse,
-                              .status = 200,
-                              .flags = AIO_FLAGS,
-                              .answer = aio_answer}},
-    AIO_ROUTE("POST", "/bash/output", "aio_bash_output",
-              "What a command printed, from byte offsets on, and how it stands.", .run = bash_output,
-              .body = output_fields),
+     AIO_ENDPOINT(.run = bash_exec, .body = exec_fields, .refuse = bash_exec_refuse)},
+    AIO_ROUTE("POST", "/bash/output", "aio_bash_output", "What a command printed, from byte offsets on, and its state.",
+              .run = bash_output, .body = output_fields),
     AIO_ROUTE("POST", "/bash/write", "aio_bash_write", "Write to a command's standard input.", .run = bash_write,
               .body = write_fields),
     AIO_ROUTE("POST", "/bash/kill", "aio_bash_kill", "Signal the running commands of a session.", .run = bash_kill,
               .body = kill_fields),
     AIO_ROUTE("GET", "/bash/sessions", "aio_bash_sessions", "The sessions of this group.", .run = bash_sessions),
-    AIO_ROUTE("POST", "/bash/sessions/create", "aio_bash_create", "Make a session; one that is there is told.",
+    AIO_ROUTE("POST", "/bash/sessions/create", "aio_bash_create", "Make a session, or describe the one that exists.",
               .run = bash_create, .body = create_fields),
     AIO_ROUTE("POST", "/bash/sessions/{session_id}/close", "aio_bash_close", "End a session and all its commands.",
               .run = bash_close),

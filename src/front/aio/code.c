@@ -1,13 +1,11 @@
-/* The groups that run code: jupyter (Python in sessions, with a notebook's outputs; there is no Jupyter), nodejs (JavaScript
- * as programs or in sessions), code (either) and sandbox/packages. Called through aio_code_routes.
+/* The groups that run code: jupyter (Python in sessions, with a notebook's outputs; there is no Jupyter), nodejs
+ * (JavaScript as programs or in sessions), code (either) and sandbox/packages. Called through aio_code_routes.
  * Invariant: an interpreter that a box does not have is 501 and said so. */
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/limits.h"
 #include "box/interpreter/interpreter.h"
 #include "front/aio/aio.h"
-#include "front/trail.h"
 
 #define CODE_BYTES (8u << 20) /* of one piece of code */
 #define NODE_IDLE_S 86400u    /* of its sessions, when nothing else is said */
@@ -37,9 +35,8 @@ struct code_args {
     }
 #define SESSION_ROW                                                                                                    \
     {                                                                                                                  \
-        ROW("session_id", TEXT, session_id),                                                                           \
-            .max = INTERPRETER_NAME_BYTES,                                                                             \
-            .text = "which session; made when there is none of that name; default a new one"                           \
+        ROW("session_id", TEXT, session_id), .max = INTERPRETER_NAME_BYTES,                                            \
+                                             .text = "which session; made if it does not exist; default a new one"     \
     }
 #define CWD_ROW                                                                                                        \
     { ROW("cwd", TEXT, cwd), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "where; default the workspace" }
@@ -145,28 +142,14 @@ static int code_run(struct http_request *request, struct box *box, const struct 
 
 /* ---- answers ---- */
 
-static void traceback_json(struct answer *answer, const char *const *lines) {
+static void code_traceback_json(struct answer *answer, const char *const *lines) {
     json_put_open(&answer->json, "traceback", '[');
     for (; *lines; lines++)
         aio_text(answer, (const uint8_t *)*lines, strlen(*lines));
     json_close(&answer->json, ']');
 }
 
-static void mimes_json(struct answer *answer, const struct interpreter_output *output) {
-    json_put_open(&answer->json, "data", '{');
-    for (const struct interpreter_mime *mime = output->mimes; mime < output->mimes + output->count; mime++) {
-        json_key(&answer->json, mime->type);
-        if (mime->json)
-            answer_raw(answer, (const uint8_t *)mime->text, mime->len);
-        else
-            aio_text(answer, (const uint8_t *)mime->text, mime->len);
-    }
-    json_close(&answer->json, '}');
-    json_put_open(&answer->json, "metadata", '{');
-    json_close(&answer->json, '}');
-}
-
-static void outputs_json(struct answer *answer, const struct interpreter_result *result) {
+static void code_outputs_json(struct answer *answer, const struct interpreter_result *result) {
     static const char *const kinds[] = {"stream", "display_data", "execute_result", "error"};
     struct json *json = &answer->json;
     json_put_open(json, "outputs", '[');
@@ -179,9 +162,19 @@ static void outputs_json(struct answer *answer, const struct interpreter_result 
                                         AIO_TEXT("text", output->text, output->len)));
         } else if (output->kind == OUTPUT_FAILURE) {
             aio_put(answer, AIO_MEMBERS(AIO_STR("ename", output->name), AIO_TEXT("evalue", output->text, output->len)));
-            traceback_json(answer, output->traceback);
+            code_traceback_json(answer, output->traceback);
         } else {
-            mimes_json(answer, output);
+            json_put_open(json, "data", '{');
+            for (const struct interpreter_mime *mime = output->mimes; mime < output->mimes + output->count; mime++) {
+                json_key(json, mime->type);
+                if (mime->json)
+                    answer_raw(answer, (const uint8_t *)mime->text, mime->len);
+                else
+                    aio_text(answer, (const uint8_t *)mime->text, mime->len);
+            }
+            json_close(json, '}');
+            json_put_open(json, "metadata", '{');
+            json_close(json, '}');
             if (output->numbered)
                 json_put_int(json, "execution_count", result->number);
         }
@@ -190,17 +183,15 @@ static void outputs_json(struct answer *answer, const struct interpreter_result 
     json_close(json, ']');
 }
 
-static void streams_json(struct answer *answer, const struct code_args *args, const struct interpreter_result *result) {
+static void code_streams_json(struct answer *answer, const struct code_args *args,
+                              const struct interpreter_result *result) {
     const struct buf *texts = result->texts;
     aio_put(answer, AIO_MEMBERS(AIO_TEXT("code", args->code.data, args->code.len),
                                 AIO_TEXT("stdout", texts[0].data, texts[0].len),
                                 AIO_TEXT("stderr", texts[1].data, texts[1].len)));
 }
 
-static const char *status_name(const struct interpreter_result *result) {
-    static const char *const names[] = {[CODE_OK] = "ok", [CODE_FAILED] = "error", [CODE_TIMEOUT] = "timeout"};
-    return names[result->status];
-}
+static const char *const code_status[] = {[CODE_OK] = "ok", [CODE_FAILED] = "error", [CODE_TIMEOUT] = "timeout"};
 
 /* As if the code were a program, also where it was not. */
 static int exit_code(const struct interpreter_result *result) {
@@ -213,29 +204,25 @@ static int exit_code(const struct interpreter_result *result) {
 
 /* ---- running ---- */
 
-static int jupyter_execute(struct http_request *request, struct box *box, struct err *err) {
+static int code_jupyter_execute(struct http_request *request, struct box *box, struct err *err) {
     struct code_args args = {0};
     struct interpreter_session session;
     autoresult result = {0};
-    int failed = code_body(request, box, &args, err);
-    if (!failed)
-        failed = code_run(request, box, &language_python, &args, false, &session, &result, err);
-    if (failed)
-        return failed;
+    STEP(code_body(request, box, &args, err)
+             ?: code_run(request, box, &language_python, &args, false, &session, &result, err));
     autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
+    aio_open(&answer, request, NULL, '{');
     aio_put(&answer, AIO_MEMBERS(AIO_STR("kernel_name", session.program), AIO_STR("session_id", session.name),
-                                 AIO_STR("status", status_name(&result)),
+                                 AIO_STR("status", code_status[result.status]),
                                  AIO_INT_IF(result.numbered, "execution_count", result.number)));
-    outputs_json(&answer, &result);
+    code_outputs_json(&answer, &result);
     aio_put(&answer,
             AIO_MEMBERS(AIO_TEXT("code", args.code.data, args.code.len), AIO_STR("msg_id", http_request_id(request))));
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_close(&answer, '}', 0, err);
 }
 
-static int node_files(struct http_request *request, struct box *box, const struct code_args *args, struct err *err) {
+static int code_node_files(struct http_request *request, struct box *box, const struct code_args *args,
+                           struct err *err) {
     for (const char **row = args->files; row && *row; row++) {
         const char *content = strchr(*row, '=') + 1,
                    *name = arena_copy(http_arena(request), *row, (size_t)(content - *row) - 1);
@@ -256,7 +243,7 @@ static int node_files(struct http_request *request, struct box *box, const struc
 }
 
 /* "20", "v20", "20.1", "node20" */
-static int node_version(struct http_request *request, struct box *box, const char *wanted, struct err *err) {
+static int code_node_version(struct http_request *request, struct box *box, const char *wanted, struct err *err) {
     struct interpreter_about about;
     if (!wanted)
         return 0;
@@ -271,7 +258,7 @@ static int node_version(struct http_request *request, struct box *box, const cha
     return 0;
 }
 
-static int nodejs_execute(struct http_request *request, struct box *box, struct err *err) {
+static int code_nodejs_execute(struct http_request *request, struct box *box, struct err *err) {
     struct code_args args = {0};
     struct interpreter_session session;
     autoresult result = {0};
@@ -279,75 +266,63 @@ static int nodejs_execute(struct http_request *request, struct box *box, struct 
     bool stateful = args.stateful || args.session_id.data;
     if (!failed && stateful && args.input.data)
         failed = detail_unfit(request, "stdin", "goes with code that is a program of its own: not with a session");
-    if (!failed)
-        failed = node_version(request, box, args.version.data, err);
-    if (!failed)
-        failed = node_files(request, box, &args, err);
-    if (!failed)
-        failed = code_run(request, box, &language_javascript, &args, !stateful, &session, &result, err);
-    if (failed)
-        return failed;
+    STEP(failed ?: code_node_version(request, box, args.version.data, err) ?: code_node_files(request, box, &args, err)
+                 ?: code_run(request, box, &language_javascript, &args, !stateful, &session, &result, err));
     autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
-    aio_put(&answer, AIO_MEMBERS(AIO_STR("language", "javascript"), AIO_STR("status", status_name(&result)),
+    aio_open(&answer, request, NULL, '{');
+    aio_put(&answer, AIO_MEMBERS(AIO_STR("language", "javascript"), AIO_STR("status", code_status[result.status]),
                                  AIO_INT_IF(result.numbered, "execution_count", result.number)));
-    outputs_json(&answer, &result);
-    streams_json(&answer, &args, &result);
+    code_outputs_json(&answer, &result);
+    code_streams_json(&answer, &args, &result);
     aio_put(&answer, AIO_MEMBERS(AIO_INT("exit_code", exit_code(&result)),
                                  AIO_STR("session_id", stateful ? session.name : NULL)));
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_close(&answer, '}', 0, err);
 }
 
 static int code_execute(struct http_request *request, struct box *box, struct err *err) {
     struct code_args args = {0};
     struct interpreter_session session;
     autoresult result = {0};
-    int failed = code_body(request, box, &args, err);
-    if (failed)
-        return failed;
+    STEP(code_body(request, box, &args, err));
     bool stateful = args.stateful || args.session_id.data;
     size_t i = 0;
     while (strcmp(languages[i].language->name, args.language.data) != 0) /* the row lets in no other */
         i++;
-    failed = code_run(request, box, languages[i].language, &args, !stateful, &session, &result, err);
-    if (failed)
-        return failed;
+    STEP(code_run(request, box, languages[i].language, &args, !stateful, &session, &result, err));
     const char *const *traceback = NULL;
     for (i = 0; i < result.count && !result.program; i++)
         traceback = result.outputs[i].traceback ? result.outputs[i].traceback : traceback;
     autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
-    aio_put(&answer, AIO_MEMBERS(AIO_STR("language", args.language.data), AIO_STR("status", status_name(&result))));
-    outputs_json(&answer, &result);
-    streams_json(&answer, &args, &result);
+    aio_open(&answer, request, NULL, '{');
+    aio_put(&answer,
+            AIO_MEMBERS(AIO_STR("language", args.language.data), AIO_STR("status", code_status[result.status])));
+    code_outputs_json(&answer, &result);
+    code_streams_json(&answer, &args, &result);
     bool exited = result.program || result.status != CODE_TIMEOUT;
     aio_put(&answer, AIO_MEMBERS(AIO_INT_IF(exited, "exit_code", exit_code(&result)),
                                  AIO_STR("session_id", stateful ? session.name : NULL)));
     if (traceback)
-        traceback_json(&answer, traceback);
+        code_traceback_json(&answer, traceback);
     else
         json_put_nil(&answer.json, "traceback");
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_close(&answer, '}', 0, err);
 }
 
 /* ---- sessions ---- */
 
-static uint64_t session_age_s(const struct interpreter_session *session) {
+static uint64_t code_session_age_s(const struct interpreter_session *session) {
     uint64_t now = clock_wall_ms();
     return now > session->created_ms ? (now - session->created_ms) / 1000 : 0;
 }
 
-/* Node.js says more of a session, and may be asked to change it (cwd, idle_s); one that is too busy to answer is busy. */
-static int session_json(struct answer *answer, struct box *box, const struct language *language,
-                        const struct interpreter_session *session, const struct code_args *args, struct err *err) {
+/* Node.js says more of a session, and may be asked to change it (cwd, idle_s); one that is too busy to answer is
+ * busy. */
+static int code_session_json(struct answer *answer, struct box *box, const struct language *language,
+                             const struct interpreter_session *session, const struct code_args *args, struct err *err) {
     if (language == &language_python) {
         aio_object(answer,
                    AIO_MEMBERS(AIO_STR("kernel_name", session->program), AIO_TIME("created_at", session->created_ms),
-                               AIO_INT("age_seconds", session_age_s(session))));
+                               AIO_INT("age_seconds", code_session_age_s(session))));
         return 0;
     }
     const struct interpreter_caller caller = code_caller(answer->request);
@@ -361,7 +336,7 @@ static int session_json(struct answer *answer, struct box *box, const struct lan
                AIO_MEMBERS(AIO_STR("session_id", session->name), AIO_STR("cwd", state.cwd),
                            AIO_REAL("created_at", (double)session->created_ms / 1000),
                            AIO_REAL("last_used", state.used_s > 0 ? state.used_s : (double)clock_wall_ms() / 1000),
-                           AIO_INT("max_idle_time", state.idle_s), AIO_INT("age_seconds", session_age_s(session)),
+                           AIO_INT("max_idle_time", state.idle_s), AIO_INT("age_seconds", code_session_age_s(session)),
                            AIO_STR("state", state.busy ? "busy" : "idle")));
     return 0;
 }
@@ -371,108 +346,92 @@ static int code_sessions(struct http_request *request, struct box *box, struct e
     struct interpreter_sessions all;
     int failed = interpreter_sessions(box, language, &all, err);
     autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
+    aio_open(&answer, request, NULL, '{');
     json_put_open(&answer.json, "sessions", '{');
     for (size_t i = 0; !failed && i < all.count; i++) {
         json_key(&answer.json, all.items[i].name);
-        failed = session_json(&answer, box, language, &all.items[i], &(struct code_args){0}, err);
-        if (failed == -ERR_NOT_FOUND || failed == -ERR_GONE) { /* it ended meanwhile */
+        failed = code_session_json(&answer, box, language, &all.items[i], &(struct code_args){0}, err);
+        if (failed == -ERR_NOT_FOUND || failed == -ERR_GONE) { /* it has ended */
             json_nil(&answer.json);
             failed = 0;
         }
     }
     json_close(&answer.json, '}');
-    json_close(&answer.json, '}');
-    return aio_close(&answer, failed, err);
+    return aio_close(&answer, '}', failed, err);
 }
 
-static int session_create(struct http_request *request, struct box *box, uint64_t idle_s,
-                          struct interpreter_session *ret_session, bool *ret_created, struct err *err) {
+static int code_session_create(struct http_request *request, struct box *box, uint64_t idle_s,
+                               struct interpreter_session *ret_session, bool *ret_created, struct err *err) {
     struct code_args args = {0};
     int failed = code_body(request, box, &args, err);
     const struct interpreter_open open = {.name = args.session_id.data,
                                           .program = args.kernel_name.data,
                                           .cwd = args.cwd.data,
                                           .idle_s = args.max_idle_time.has ? args.max_idle_time.value : idle_s};
-    return failed ? failed : interpreter_open(box, code_language(request), &open, ret_session, ret_created, err);
+    return failed ?: interpreter_open(box, code_language(request), &open, ret_session, ret_created, err);
 }
 
-static const char *created_text(bool created) {
-    return created ? "Session created" : "Session already exists";
-}
+#define CREATED_MEMBER(created) AIO_STR("message", (created) ? "Session created" : "Session already exists")
 
-static int jupyter_create(struct http_request *request, struct box *box, struct err *err) {
+static int code_jupyter_create(struct http_request *request, struct box *box, struct err *err) {
     struct interpreter_session session;
     bool created;
-    int failed = session_create(request, box, INTERPRETER_IDLE_S, &session, &created, err);
-    if (failed)
-        return failed;
-    return aio_reply(request, NULL,
-                     AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_STR("kernel_name", session.program),
-                                 AIO_STR("message", created_text(created))),
-                     err);
+    return code_session_create(request, box, INTERPRETER_IDLE_S, &session, &created, err)
+               ?: aio_reply(request, NULL,
+                            AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_STR("kernel_name", session.program),
+                                        CREATED_MEMBER(created)),
+                            err);
 }
 
 /* {..., "session":{...}} */
-static int session_answer(struct http_request *request, struct box *box, const struct interpreter_session *session,
-                          const struct aio_member *members, const struct code_args *args, struct err *err) {
+static int code_session_answer(struct http_request *request, struct box *box, const struct interpreter_session *session,
+                               const struct aio_member *members, const struct code_args *args, struct err *err) {
     autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
+    aio_open(&answer, request, NULL, '{');
     aio_put(&answer, members);
     json_key(&answer.json, "session");
-    int failed = session_json(&answer, box, &language_javascript, session, args, err);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, failed, err);
+    int failed = code_session_json(&answer, box, &language_javascript, session, args, err);
+    return aio_close(&answer, '}', failed, err);
 }
 
-static int nodejs_create(struct http_request *request, struct box *box, struct err *err) {
+static int code_nodejs_create(struct http_request *request, struct box *box, struct err *err) {
     struct interpreter_session session;
     bool created;
-    int failed = session_create(request, box, NODE_IDLE_S, &session, &created, err);
-    if (failed)
-        return failed;
-    return session_answer(request, box, &session,
-                          AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_BOOL("created", created),
-                                      AIO_STR("message", created_text(created))),
-                          &(struct code_args){0}, err);
+    return code_session_create(request, box, NODE_IDLE_S, &session, &created, err)
+               ?: code_session_answer(request, box, &session,
+                                      AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_BOOL("created", created),
+                                                  CREATED_MEMBER(created)),
+                                      &(struct code_args){0}, err);
 }
 
-static int nodejs_session(struct http_request *request, struct box *box, struct err *err) {
+static int code_nodejs_session(struct http_request *request, struct box *box, struct err *err) {
     struct interpreter_session session;
     int failed = interpreter_find(box, &language_javascript, http_param(request, "session_id"), &session, err);
     const struct aio_member none[] = {{.key = NULL}};
-    return failed ? failed : session_answer(request, box, &session, none, &(struct code_args){0}, err);
+    return failed ?: code_session_answer(request, box, &session, none, &(struct code_args){0}, err);
 }
 
-static int nodejs_update(struct http_request *request, struct box *box, struct err *err) {
+static int code_nodejs_update(struct http_request *request, struct box *box, struct err *err) {
     struct code_args args = {0};
     struct interpreter_session session;
-    int failed = detail_body(request, &args, err);
-    if (!failed)
-        failed = interpreter_find(box, &language_javascript, http_param(request, "session_id"), &session, err);
-    if (!failed)
-        failed = aio_directory(request, box, "cwd", args.cwd.data, err);
-    return failed ? failed : session_answer(request, box, &session, AIO_MEMBERS(AIO_BOOL("updated", true)), &args, err);
+    int failed = detail_body(request, &args, err)
+                     ?: interpreter_find(box, &language_javascript, http_param(request, "session_id"), &session, err)
+                     ?: aio_directory(request, box, "cwd", args.cwd.data, err);
+    return failed ?: code_session_answer(request, box, &session, AIO_MEMBERS(AIO_BOOL("updated", true)), &args, err);
 }
 
 static int code_delete(struct http_request *request, struct box *box, struct err *err) {
     const struct language *language = code_language(request);
     struct interpreter_session session;
-    int failed = interpreter_find(box, language, http_param(request, "session_id"), &session, err);
-    if (failed)
-        return failed;
+    STEP(interpreter_find(box, language, http_param(request, "session_id"), &session, err));
     interpreter_end(box, &session);
     return language == &language_python ? aio_done(request, "Session deleted")
                                         : aio_reply(request, NULL, AIO_MEMBERS(AIO_BOOL("deleted", true)), err);
 }
 
-static int jupyter_delete_all(struct http_request *request, struct box *box, struct err *err) {
+static int code_jupyter_delete_all(struct http_request *request, struct box *box, struct err *err) {
     struct interpreter_sessions all;
-    int failed = interpreter_sessions(box, &language_python, &all, err);
-    if (failed)
-        return failed;
+    STEP(interpreter_sessions(box, &language_python, &all, err));
     for (size_t i = 0; i < all.count; i++)
         interpreter_end(box, &all.items[i]);
     return aio_done(request, arena_printf(http_arena(request), "%zu sessions deleted", all.count));
@@ -480,42 +439,32 @@ static int jupyter_delete_all(struct http_request *request, struct box *box, str
 
 /* ---- what a box has ---- */
 
-/* "python3" and "python3.11" of the directories that most boxes look for programs in. */
-static void kernels_json(struct http_request *request, struct box *box, struct json *json) {
-    json_put_open(json, "available_kernels", '[');
-    for (unsigned minor = 5; minor <= 25; minor++) {
+static int code_jupyter_info(struct http_request *request, struct box *box, struct err *err) {
+    struct interpreter_sessions all;
+    STEP(interpreter_sessions(box, &language_python, &all, err));
+    autoanswer answer;
+    aio_open(&answer, request, NULL, '{');
+    json_put_str(&answer.json, "default_kernel", language_python.program);
+    json_put_open(&answer.json, "available_kernels", '[');
+    for (unsigned minor = 5; minor <= 25; minor++) { /* python3, and python3.6 and on */
         struct file_stat stat;
-        struct err ignored;
         struct arena *arena = http_arena(request);
         const char *name = minor > 5 ? arena_printf(arena, "python3.%u", minor) : "python3";
-        if (!box_stat(box, arena_printf(arena, "/usr/local/bin/%s", name), arena, &stat, &ignored) ||
-            !box_stat(box, arena_printf(arena, "/usr/bin/%s", name), arena, &stat, &ignored))
-            json_str(json, name);
+        if (!box_stat(box, arena_printf(arena, "/usr/local/bin/%s", name), arena, &stat, err) ||
+            !box_stat(box, arena_printf(arena, "/usr/bin/%s", name), arena, &stat, err))
+            json_str(&answer.json, name);
     }
-    json_close(json, ']');
-}
-
-static int jupyter_info(struct http_request *request, struct box *box, struct err *err) {
-    struct interpreter_sessions all;
-    int failed = interpreter_sessions(box, &language_python, &all, err);
-    if (failed)
-        return failed;
-    autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
-    json_put_str(&answer.json, "default_kernel", language_python.program);
-    kernels_json(request, box, &answer.json);
+    json_close(&answer.json, ']');
     aio_put(&answer,
             AIO_MEMBERS(
                 AIO_INT("active_sessions", all.count), AIO_INT("session_timeout_seconds", INTERPRETER_IDLE_S),
                 AIO_INT("max_sessions", LIMIT_INTERPRETER_SESSIONS),
                 AIO_STR("description", "Python sessions: the box's own interpreter, with the outputs of a notebook"),
                 AIO_STR("kernel_detection", "programs python3 and python3.N in /usr/local/bin and /usr/bin")));
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_close(&answer, '}', 0, err);
 }
 
-static void packages_json(struct answer *answer, const struct interpreter_about *about) {
+static void code_packages_json(struct answer *answer, const struct interpreter_about *about) {
     json_open(&answer->json, '[');
     for (size_t i = 0; i < about->count; i++)
         aio_object(answer, AIO_MEMBERS(AIO_STR("name", about->packages[i].name),
@@ -530,23 +479,21 @@ static int code_packages(struct http_request *request, struct box *box, struct e
     if (failed)
         return failed;
     autoanswer answer;
-    aio_open(&answer, request, NULL);
-    packages_json(&answer, &about);
-    return aio_close(&answer, 0, err);
+    aio_open(&answer, request, NULL, 0);
+    code_packages_json(&answer, &about);
+    return aio_close(&answer, 0, 0, err);
 }
 
 /* npm's version is "" where it is not there. */
-static int nodejs_info(struct http_request *request, struct box *box, struct err *err) {
+static int code_nodejs_info(struct http_request *request, struct box *box, struct err *err) {
     struct interpreter_about about;
-    int failed = interpreter_about(box, &language_javascript, true, http_fd(request), http_arena(request), &about, err);
-    if (failed)
-        return failed;
+    STEP(interpreter_about(box, &language_javascript, true, http_fd(request), http_arena(request), &about, err));
     const char *npm = "";
     for (size_t i = 0; i < about.count; i++)
         npm = strcmp(about.packages[i].name, "npm") != 0 ? npm : about.packages[i].version;
     autoanswer answer;
     struct json *json = &answer.json;
-    aio_open(&answer, request, NULL);
+    aio_open(&answer, request, NULL, 0);
     json_open(json, '{');
     aio_put(&answer,
             AIO_MEMBERS(AIO_STR("node_version", about.version), AIO_STR("npm_version", npm),
@@ -562,16 +509,15 @@ static int nodejs_info(struct http_request *request, struct box *box, struct err
     json_put_open(json, "runtime_packages", '[');
     json_close(json, ']');
     json_key(json, "global_packages");
-    packages_json(&answer, &about);
+    code_packages_json(&answer, &about);
     json_close(json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_close(&answer, 0, 0, err);
 }
 
 /* Those that the box has. */
 static int code_info(struct http_request *request, struct box *box, struct err *err) {
     autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
+    aio_open(&answer, request, NULL, '{');
     json_put_open(&answer.json, "languages", '[');
     for (size_t i = 0; i < sizeof languages / sizeof *languages; i++) {
         const struct language *language = languages[i].language;
@@ -591,32 +537,32 @@ static int code_info(struct http_request *request, struct box *box, struct err *
         json_close(&answer.json, '}');
     }
     json_close(&answer.json, ']');
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_close(&answer, '}', 0, err);
 }
 
 const struct route aio_code_routes[] = {
     AIO_ROUTE("POST", "/jupyter/execute", "aio_jupyter_execute",
               "Run Python in a session that keeps its variables; outputs as a notebook has them.",
-              .run = jupyter_execute, .body = jupyter_execute_fields),
+              .run = code_jupyter_execute, .body = jupyter_execute_fields),
     AIO_ROUTE("GET", "/jupyter/info", "aio_jupyter_info", "Which interpreters there are for sessions.",
-              .run = jupyter_info),
+              .run = code_jupyter_info),
     AIO_ROUTE("GET", "/jupyter/sessions", "aio_jupyter_sessions", "Its sessions of Python.", .run = code_sessions),
-    AIO_ROUTE("DELETE", "/jupyter/sessions", "aio_jupyter_delete_all", "End all of them.", .run = jupyter_delete_all),
+    AIO_ROUTE("DELETE", "/jupyter/sessions", "aio_jupyter_delete_all", "End all of them.",
+              .run = code_jupyter_delete_all),
     AIO_ROUTE("DELETE", "/jupyter/sessions/{session_id}", "aio_jupyter_delete", "End one of them.", .run = code_delete),
     AIO_ROUTE("POST", "/jupyter/sessions/create", "aio_jupyter_create", "Start a session of Python.",
-              .run = jupyter_create, .body = jupyter_create_fields),
+              .run = code_jupyter_create, .body = jupyter_create_fields),
     AIO_ROUTE("POST", "/nodejs/execute", "aio_nodejs_execute",
               "Run JavaScript as a program of its own, or in a session that keeps its variables.",
-              .run = nodejs_execute, .body = nodejs_execute_fields),
+              .run = code_nodejs_execute, .body = nodejs_execute_fields),
     AIO_ROUTE("GET", "/nodejs/info", "aio_nodejs_info", "Version, directories and packages of Node.js.",
-              .run = nodejs_info),
-    AIO_ROUTE("POST", "/nodejs/sessions", "aio_nodejs_create", "Start a session of JavaScript.", .run = nodejs_create,
-              .body = nodejs_create_fields),
+              .run = code_nodejs_info),
+    AIO_ROUTE("POST", "/nodejs/sessions", "aio_nodejs_create", "Start a session of JavaScript.",
+              .run = code_nodejs_create, .body = nodejs_create_fields),
     AIO_ROUTE("GET", "/nodejs/sessions", "aio_nodejs_sessions", "Its sessions of JavaScript.", .run = code_sessions),
-    AIO_ROUTE("GET", "/nodejs/sessions/{session_id}", "aio_nodejs_session", "One of them.", .run = nodejs_session),
+    AIO_ROUTE("GET", "/nodejs/sessions/{session_id}", "aio_nodejs_session", "One of them.", .run = code_nodejs_session),
     AIO_ROUTE("PATCH", "/nodejs/sessions/{session_id}", "aio_nodejs_update",
-              "Another directory, or another time until it ends unused.", .run = nodejs_update,
+              "Another directory, or another time until it ends unused.", .run = code_nodejs_update,
               .body = nodejs_update_fields),
     AIO_ROUTE("DELETE", "/nodejs/sessions/{session_id}", "aio_nodejs_delete", "End one of them.", .run = code_delete),
     AIO_ROUTE("POST", "/code/execute", "aio_code_execute", "Run Python or JavaScript, once or in a session.",

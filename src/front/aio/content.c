@@ -1,16 +1,14 @@
-/* The body of a write: JSON whose member `content` may be of any length. It is taken out while the body comes, unescaped, and
- * lies in a file without a name when it is long; all the rest is small and goes through the route's rows as ever. Called by
- * aio/file_write.c. Invariant: memory does not grow with the content, and what is no JSON string never becomes a file. */
+/* The body of a write: JSON whose member `content` may be of any length. It is extracted while the body arrives,
+ * unescaped, and lies in a file without a name when it is long; all the rest is small and goes through the route's
+ * rows. Called by aio/file_write.c. Invariant: memory does not grow with the content, and only a JSON string becomes
+ * a file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "base/headtail.h"
-#include "base/limits.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "base/url.h"
 #include "front/aio/file.h"
 #include "skill/stage.h"
@@ -33,18 +31,18 @@ static uint64_t content_encoded(uint64_t bytes) {
     return bytes / 3 * 4 + 4; /* as base64 */
 }
 
-static int not_json(struct err *err, const char *why) {
-    return err_set(err, ERR_INVALID, "the content is no JSON string: %s", why);
+static int content_not_json(struct err *err, const char *why) {
+    return err_set(err, ERR_INVALID, "the content is not a JSON string: %s", why);
 }
 
-/* What is in memory goes to the file, but for the beginning of a character whose rest may come. */
+/* Writes the memory to the file, except for the beginning of a character whose rest may come. */
 static int content_spill(struct aio_content *content, bool last, struct err *err) {
     struct skills *skills = front_of(content->request)->skills;
     struct buf *memory = &content->memory;
     size_t len = memory->len - (last ? 0 : headtail_partial(memory->data, memory->len));
     int r = 0;
     if (!text_utf8(memory->data, len))
-        return not_json(err, "it is not UTF-8");
+        return content_not_json(err, "it is not UTF-8");
     if (last && content->file.fd < 0)
         return 0;
     if (content->file.fd < 0 && !skills)
@@ -108,24 +106,6 @@ static int content_point(struct body_reader *reader, uint32_t point, struct err 
     return content_put(reader->content, data, n, err);
 }
 
-/* Four digits are there: a character, or a half of one. */
-static int content_unit(struct body_reader *reader, struct err *err) {
-    uint32_t unit = reader->hex, high = reader->high;
-    reader->high = 0;
-    reader->place = CONTENT;
-    if (high)
-        return unit >= 0xdc00 && unit < 0xe000
-                   ? content_point(reader, 0x10000 + ((high - 0xd800) << 10) + (unit - 0xdc00), err)
-                   : not_json(err, "half of a surrogate pair");
-    if (unit >= 0xdc00 && unit < 0xe000)
-        return not_json(err, "half of a surrogate pair");
-    if (unit >= 0xd800 && unit < 0xdc00)
-        reader->high = unit;
-    else
-        return content_point(reader, unit, err);
-    return 0;
-}
-
 static int content_escape(struct body_reader *reader, uint8_t byte, struct err *err) {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
     const char *at = byte ? strchr(from, byte) : NULL;
@@ -137,14 +117,24 @@ static int content_escape(struct body_reader *reader, uint8_t byte, struct err *
     if (reader->place == CONTENT_ESCAPE) {
         reader->place = CONTENT;
         if (!at || reader->high)
-            return not_json(err, at ? "half of a surrogate pair" : "an unknown escape");
+            return content_not_json(err, at ? "half of a surrogate pair" : "an unknown escape");
         return content_put(reader->content, into + (at - from), 1, err);
     }
     int digit = url_digit((char)byte);
     if (digit < 0)
-        return not_json(err, "\\u without four digits");
+        return content_not_json(err, "\\u without four digits");
     reader->hex = reader->hex << 4 | (uint32_t)digit;
-    return ++reader->digits < 4 ? 0 : content_unit(reader, err);
+    if (++reader->digits < 4)
+        return 0;
+    uint32_t unit = reader->hex, high = reader->high; /* a character, or a half of one */
+    bool low = unit >= 0xdc00 && unit < 0xe000;
+    reader->place = CONTENT;
+    reader->high = !high && unit >= 0xd800 && unit < 0xdc00 ? unit : 0;
+    if (low != (high != 0))
+        return content_not_json(err, "half of a surrogate pair");
+    if (reader->high)
+        return 0;
+    return content_point(reader, low ? 0x10000 + ((high - 0xd800) << 10) + (unit - 0xdc00) : unit, err);
 }
 
 /* Up to the next byte that means something. Returns how many were taken. */
@@ -153,42 +143,19 @@ static ssize_t content_span(struct body_reader *reader, const uint8_t *data, siz
     while (n < len && data[n] != '"' && data[n] != '\\' && data[n] >= 32)
         n++;
     if (reader->high && (n || data[n] == '"'))
-        return not_json(err, "half of a surrogate pair");
-    int failed = content_put(reader->content, data, n, err);
-    if (failed < 0)
-        return failed;
+        return content_not_json(err, "half of a surrogate pair");
+    TRY(content_put(reader->content, data, n, err));
     if (n == len)
         return (ssize_t)n;
     if (data[n] < 32)
-        return not_json(err, "a control character");
+        return content_not_json(err, "a control character");
     reader->place = data[n] == '"' ? OUTSIDE : CONTENT_ESCAPE;
     if (data[n] == '"')
         buf_byte(&reader->rest, '"');
     return (ssize_t)n + 1;
 }
 
-/* A string of the rest ended: perhaps it was the content's name. */
-static void key_ended(struct body_reader *reader) {
-    static const char name[] = "\"content\"";
-    const struct buf *rest = &reader->rest;
-    bool is = reader->place == KEY && rest->len - reader->key_at == sizeof name - 1 &&
-              !memcmp(rest->data + reader->key_at, name, sizeof name - 1);
-    reader->place = is ? VALUE : OUTSIDE;
-    reader->key_next = false;
-}
-
-static void rest_quote(struct body_reader *reader) {
-    bool key = reader->depth == 1 && reader->key_next;
-    if (reader->place == VALUE && !reader->content->seen) {
-        reader->place = CONTENT;
-        reader->content->seen = true;
-        return;
-    }
-    reader->place = key ? KEY : STRING;
-    reader->key_at = reader->rest.len - 1;
-}
-
-static void rest_byte(struct body_reader *reader, uint8_t byte) {
+static void content_rest_byte(struct body_reader *reader, uint8_t byte) {
     buf_byte(&reader->rest, byte);
     bool inside = reader->place == STRING || reader->place == KEY;
     if (reader->place == ESCAPE) {
@@ -196,10 +163,19 @@ static void rest_byte(struct body_reader *reader, uint8_t byte) {
     } else if (inside && byte == '\\') {
         reader->place = ESCAPE;
     } else if (inside) {
-        if (byte == '"')
-            key_ended(reader);
+        static const char name[] = "\"content\"";
+        const struct buf *rest = &reader->rest;
+        if (byte == '"') { /* perhaps it was the content's name */
+            bool is = reader->place == KEY && rest->len - reader->key_at == sizeof name - 1 &&
+                      !memcmp(rest->data + reader->key_at, name, sizeof name - 1);
+            reader->place = is ? VALUE : OUTSIDE;
+            reader->key_next = false;
+        }
     } else if (byte == '"') {
-        rest_quote(reader);
+        bool content = reader->place == VALUE && !reader->content->seen;
+        reader->content->seen |= content;
+        reader->place = content ? CONTENT : reader->depth == 1 && reader->key_next ? KEY : STRING;
+        reader->key_at = reader->rest.len - 1;
     } else if (byte == '{' || byte == '[') {
         reader->depth++;
         reader->key_next = byte == '{';
@@ -212,7 +188,7 @@ static void rest_byte(struct body_reader *reader, uint8_t byte) {
     }
 }
 
-static int reader_feed(struct body_reader *reader, const uint8_t *data, size_t len, struct err *err) {
+static int content_reader_feed(struct body_reader *reader, const uint8_t *data, size_t len, struct err *err) {
     while (len) {
         ssize_t n = 1;
         if (reader->place == CONTENT)
@@ -220,24 +196,15 @@ static int reader_feed(struct body_reader *reader, const uint8_t *data, size_t l
         else if (reader->place == CONTENT_ESCAPE || reader->place == CONTENT_HEX)
             n = content_escape(reader, *data, err) < 0 ? -ERR_INVALID : 1;
         else
-            rest_byte(reader, *data);
+            content_rest_byte(reader, *data);
         if (n < 0)
             return -err->code;
         if (reader->rest.failed)
-            return err_set(err, ERR_TOO_LARGE, "the body has more than %u bytes besides its content", REST_BYTES);
+            return err_set(err, ERR_TOO_LARGE, "the body has more than %u bytes in addition to its content",
+                           REST_BYTES);
         data += n, len -= (size_t)n;
     }
     return 0;
-}
-
-/* A body too long for any content that may be written, each byte as \u0000, is not read. */
-static int content_length(const struct aio_content *content, int64_t length, struct err *err) {
-    const char *limit;
-    uint64_t most = aio_upload_most(content->request, content->box, &limit);
-    if (length < 0 || (uint64_t)length <= ESCAPE_BYTES * content_encoded(most) + REST_BYTES)
-        return 0;
-    return err_set(err, ERR_TOO_LARGE, "the body has %lld bytes, more than content that %s allows (%llu)",
-                   (long long)length, limit, (unsigned long long)most);
 }
 
 int aio_content_take(struct http_request *request, const struct box *box, struct aio_content *ret_content,
@@ -249,9 +216,16 @@ int aio_content_take(struct http_request *request, const struct box *box, struct
     buf_init(&reader.rest, REST_BYTES);
     content->piece = xmalloc(PIECE_BYTES);
     ssize_t n;
-    int failed = content_length(content, http_body_length(request), err);
+    int failed = 0;
+    const char *limit;
+    uint64_t most = aio_upload_most(request, box, &limit);
+    int64_t length = http_body_length(request);
+    /* A body too long for any content that may be written, each byte as \u0000, is not read. */
+    if (length > 0 && (uint64_t)length > ESCAPE_BYTES * content_encoded(most) + REST_BYTES)
+        failed = err_set(err, ERR_TOO_LARGE, "the body has %lld bytes, more than content that %s allows (%llu)",
+                         (long long)length, limit, (unsigned long long)most);
     while (!failed && (n = http_body_read(request, content->piece, PIECE_BYTES, err)) != 0)
-        failed = n < 0 ? (int)n : reader_feed(&reader, content->piece, (size_t)n, err);
+        failed = n < 0 ? (int)n : content_reader_feed(&reader, content->piece, (size_t)n, err);
     bool inside = content->seen && reader.place >= CONTENT;
     if (!failed && !inside) {
         failed = content_spill(content, true, err);
@@ -283,12 +257,8 @@ static ssize_t content_next(struct aio_content *content, void *data, size_t size
     return n;
 }
 
-static int not_base64(struct err *err) {
-    return err_told(err, EILSEQ, "the content is not base64, which its encoding says it is");
-}
-
 /* Whole groups of four out of the text in the piece, in place; white space does not count. */
-static ssize_t piece_base64(struct aio_content *content, size_t len, struct err *err) {
+static ssize_t content_piece_base64(struct aio_content *content, size_t len, struct err *err) {
     size_t kept = 0;
     for (size_t i = 0; i < len; i++)
         if (!strchr(" \t\r\n", content->piece[i]) || !content->piece[i])
@@ -298,8 +268,8 @@ static ssize_t piece_base64(struct aio_content *content, size_t len, struct err 
     autobuf out = buf_max(PIECE_BYTES);
     if ((last && groups != kept) || (groups && content->ended) ||
         !text_unbase64(&out, (const char *)content->piece, groups))
-        return not_base64(err);
-    content->ended |= groups && content->piece[groups - 1] == '='; /* nothing may come behind padding */
+        return err_told(err, EILSEQ, "the content is not base64, which its encoding says it is");
+    content->ended |= groups && content->piece[groups - 1] == '='; /* nothing may follow padding */
     uint8_t tail[4];
     memcpy(tail, content->piece + groups, kept - groups);
     if (out.len)
@@ -310,7 +280,7 @@ static ssize_t piece_base64(struct aio_content *content, size_t len, struct err 
 }
 
 /* Each character is one byte. */
-static ssize_t piece_raw(struct aio_content *content, size_t len, struct err *err) {
+static ssize_t content_piece_raw(struct aio_content *content, size_t len, struct err *err) {
     size_t at = 0, to = 0, n;
     uint32_t character;
     for (; at < len && (n = text_character(content->piece + at, len - at, &character)) > 0; at += n) {
@@ -325,7 +295,7 @@ static ssize_t piece_raw(struct aio_content *content, size_t len, struct err *er
 }
 
 /* The piece anew: what was kept back of the last one, then more. 0 at the end. */
-static ssize_t piece_fill(struct aio_content *content, struct err *err) {
+static ssize_t content_piece_fill(struct aio_content *content, struct err *err) {
     bool text = !strcmp(content->encoding, "utf-8");
     while (content->at < content->len) {
         size_t kept = content->kept;
@@ -336,8 +306,8 @@ static ssize_t piece_fill(struct aio_content *content, struct err *err) {
             return n;
         size_t len = kept + (size_t)n;
         n = text                                ? (ssize_t)len
-            : !strcmp(content->encoding, "raw") ? piece_raw(content, len, err)
-                                                : piece_base64(content, len, err);
+            : !strcmp(content->encoding, "raw") ? content_piece_raw(content, len, err)
+                                                : content_piece_base64(content, len, err);
         if (n != 0)
             return n;
     }
@@ -354,7 +324,7 @@ ssize_t aio_content_read(void *user, void *data, size_t size, struct err *err) {
         return 1;
     }
     if (content->piece_at == content->piece_len) {
-        ssize_t n = piece_fill(content, err);
+        ssize_t n = content_piece_fill(content, err);
         if (n < 0)
             return n;
         content->piece_at = 0;

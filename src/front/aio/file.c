@@ -1,20 +1,22 @@
-/* The file group's table, its failures, and what is read: as text and as bytes. Called through aio_file_routes.
- * Invariant: a failure goes out with a status of its own and as the group's data, so that no client can take it for a
+/* The file group's table, its failures, and reading: as text and as bytes. Called through aio_file_routes.
+ * Invariant: a failure is sent with a status of its own and as the group's data, so that no client can take it for a
  * success; and no file is in memory twice. */
 #include "front/aio/file.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/limits.h"
-#include "base/text.h"
-#include "front/send.h"
+#include "base/mem.h"
+#include "http/multipart.h"
+#include "skill/stage.h"
 
 #define PIECE_BYTES (64u << 10)
 #define HOLD_STEP_BYTES (1u << 20)
+#define LIST_MOST 10000u        /* entries of one answer, as its server has it */
 #define PINNED_BYTES (1u << 20) /* so much of a download is looked at before anything is answered */
 
 /* ---- failures ---- */
@@ -42,7 +44,7 @@ static const struct kind {
     {EBUSY, 503, "io_error", "EBUSY", "OSError"},
 };
 
-/* Where no system call failed: the code says what it was. EILSEQ stands for what is no text. */
+/* Where no system call failed: the code says what it was. EILSEQ means that it is not a text. */
 static const struct kind codes[] = {
     {ERR_NOT_FOUND, 404, "not_found", NULL, "FileNotFoundError"},
     {ERR_DENIED, 403, "permission_denied", NULL, "PermissionError"},
@@ -73,7 +75,7 @@ int aio_file_fail(struct http_request *request, const char *what, const char *op
     if (!kind)
         return -err->code;
     struct arena *arena = http_arena(request);
-    /* The kernel's words as its server has them; but what is no file we can say better. */
+    /* The kernel's words, as the original server has them; of what is not a file ours are clearer. */
     const char *message =
         kind->name && kind->number != EINVAL && kind->number != ENXIO
             ? arena_printf(arena, "[Errno %d] %s: '%s'", kind->number, strerrordesc_np(kind->number), path)
@@ -90,13 +92,8 @@ int aio_file_fail(struct http_request *request, const char *what, const char *op
                                     AIO_INT_IF(kind->name, "errno", kind->number), AIO_STR("errno_name", kind->name),
                                     AIO_STR("exception_type", kind->exception)));
     int code = err->code;
-    int failed = aio_close(&answer, 0, err);
+    int failed = aio_close(&answer, 0, 0, err);
     return failed < 0 ? failed : code;
-}
-
-const char *aio_path(struct http_request *request, struct box *box, const struct row_text *path, bool change,
-                     struct err *err) {
-    return change ? front_target(request, box, path, false, err) : front_path(request, box, path, false, err);
 }
 
 /* ---- text ---- */
@@ -106,36 +103,32 @@ struct loading {
     struct aio_load *load;
     uint64_t line;
     size_t held;
-    bool done; /* nothing behind is wanted */
+    bool done; /* nothing more is wanted */
     struct err *err;
 };
 
-/* Accounted for before it is there: what all requests hold together has a limit. */
-static int loading_put(struct loading *loading, const uint8_t *data, size_t len) {
+/* Accounted for in advance: the memory of all requests together has a limit. */
+static int file_loading_put(struct loading *loading, const uint8_t *data, size_t len) {
     struct buf *out = loading->load->out;
     if (out->len + len > AIO_TEXT_BYTES)
         return err_set(loading->err, ERR_TOO_LARGE, AIO_TEXT_LIMIT);
     while (out->len + len > loading->held) {
-        int failed = http_hold(loading->request, HOLD_STEP_BYTES, loading->err);
-        if (failed)
-            return failed;
+        STEP(http_hold(loading->request, HOLD_STEP_BYTES, loading->err));
         loading->held += HOLD_STEP_BYTES;
     }
     buf_put(out, data, len);
     return 0;
 }
 
-static int loading_take(void *user, const uint8_t *data, size_t len) {
+static int file_loading_take(void *user, const uint8_t *data, size_t len) {
     struct loading *loading = user;
     const struct aio_load *load = loading->load;
     if (!load->ranged)
-        return loading_put(loading, data, len);
+        return file_loading_put(loading, data, len);
     while (len && loading->line < load->last) {
         const uint8_t *end = memchr(data, '\n', len);
         size_t n = end ? (size_t)(end - data) + 1 : len;
-        int failed = loading->line >= load->first ? loading_put(loading, data, n) : 0;
-        if (failed)
-            return failed;
+        STEP(loading->line >= load->first ? file_loading_put(loading, data, n) : 0);
         data += n, len -= n;
         loading->line += end != NULL;
     }
@@ -143,34 +136,27 @@ static int loading_take(void *user, const uint8_t *data, size_t len) {
     return loading->done ? -ERR_GONE : 0;
 }
 
-static int loading_fd(struct loading *loading, int fd) {
-    uint8_t *piece = arena_alloc(http_arena(loading->request), PIECE_BYTES);
-    for (;;) {
-        ssize_t n = read(fd, piece, PIECE_BYTES);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(loading->err, errno, "reading '%s'", loading->load->path);
-        int failed = n ? loading_take(loading, piece, (size_t)n) : 0;
-        if (failed || !n)
-            return failed;
-    }
-}
-
 int aio_load(struct http_request *request, struct box *box, struct aio_load *load, struct err *err) {
     struct loading loading = {.request = request, .load = load, .err = err};
     autofd fd = -1;
     int failed;
     if (load->root) {
-        failed = box_read_root(box, load->path, INT64_MAX, http_fd(request), loading_take, &loading, err);
+        failed = box_read_root(box, load->path, INT64_MAX, http_fd(request), file_loading_take, &loading, err);
     } else {
         failed = box_read_open(box, load->path, &fd, &load->stat, err);
         if (!failed && !load->ranged && load->stat.size > AIO_TEXT_BYTES)
             failed = err_set(err, ERR_TOO_LARGE, AIO_TEXT_LIMIT);
-        if (!failed)
-            failed = fd >= 0 ? loading_fd(&loading, fd)
-                             : box_read_stream(box, load->path, 0, load->stat.size, http_fd(request), loading_take,
-                                               &loading, err);
+        if (!failed && fd < 0)
+            failed = box_read_stream(box, load->path, 0, load->stat.size, http_fd(request), file_loading_take, &loading,
+                                     err);
+        uint8_t *piece = arena_alloc(http_arena(request), PIECE_BYTES);
+        for (ssize_t n = 1; !failed && n && fd >= 0;) {
+            while ((n = read(fd, piece, PIECE_BYTES)) < 0 && errno == EINTR)
+                continue;
+            failed = n < 0 ? err_errno(err, errno, "reading '%s'", load->path)
+                     : n   ? file_loading_take(&loading, piece, (size_t)n)
+                           : 0;
+        }
     }
     if (failed && !loading.done)
         return failed;
@@ -180,49 +166,47 @@ int aio_load(struct http_request *request, struct box *box, struct aio_load *loa
     return 0;
 }
 
-static int not_text(const struct buf *text, struct err *err) {
-    size_t at = 0, n = 1;
+int aio_load_text(struct http_request *request, struct box *box, struct aio_load *load, struct err *err) {
+    const struct buf *text = load->out;
+    size_t at = 0, n;
     uint32_t character;
+    int failed = aio_load(request, box, load, err);
+    if (failed || text_utf8(text->data, text->len))
+        return failed;
     while (at < text->len && (n = text_character(text->data + at, text->len - at, &character)) > 0)
         at += n;
-    uint8_t byte = at < text->len ? text->data[at] : 0;
     return err_told(err, EILSEQ,
-                    "'utf-8' codec can't decode byte 0x%02x in position %zu: it is not a text; download it", byte, at);
+                    "'utf-8' codec can't decode byte 0x%02x in position %zu: it is not a text; download it",
+                    at < text->len ? text->data[at] : 0, at);
 }
 
-int aio_load_text(struct http_request *request, struct box *box, struct aio_load *load, struct err *err) {
-    int failed = aio_load(request, box, load, err);
-    return failed || text_utf8(load->out->data, load->out->len) ? failed : not_text(load->out, err);
-}
-
-struct read_args {
-    struct row_text file;
-    struct row_number start_line, end_line;
-    bool sudo;
+struct aio_file_args { /* of all routes; what the rows of one do not name stays empty */
+    struct row_text file, path, change_policy, sort_by, content, encoding;
+    struct row_number start_line, end_line, max_depth;
+    bool sudo, recursive, show_hidden, include_size, include_permissions, sort_desc, append, leading_newline;
+    bool trailing_newline;
+    const char *const *file_types;
 };
+#define ROW(member, kind) AIO_ROW(#member, kind, aio_file_args, member)
 
 static const struct row read_fields[] = {
-    AIO_PATH_ROW("file", read_args, file, "absolute path"),
-    {AIO_ROW("start_line", INT, read_args, start_line), .max = INT64_MAX, .text = "first line, counted from 0"},
-    {AIO_ROW("end_line", INT, read_args, end_line), .max = INT64_MAX, .text = "the line behind the last one"},
-    {AIO_ROW("sudo", BOOL, read_args, sudo), .text = "with the rights of the box's root"},
+    AIO_PATH_ROW("file", aio_file_args, file, "absolute path"),
+    {ROW(start_line, INT), .max = INT64_MAX, .text = "first line, counted from 0"},
+    {ROW(end_line, INT), .max = INT64_MAX, .text = "the line after the last one"},
+    {ROW(sudo, BOOL), .text = "with the rights of the box's root"},
     {0},
 };
 
-int aio_file_read(struct http_request *request, struct box *box, struct err *err) {
-    struct read_args args = {0};
-    int failed = detail_body(request, &args, err);
-    if (failed)
-        return failed;
+static int file_read(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_file_args args = {0};
+    STEP(detail_body(request, &args, err));
     autobuf text = buf_max(AIO_TEXT_BYTES);
-    struct aio_load load = {.path = aio_path(request, box, &args.file, false, err),
-                            .root = args.sudo,
+    struct aio_load load = {.root = args.sudo,
                             .ranged = args.start_line.has || args.end_line.has,
                             .first = args.start_line.value,
                             .last = args.end_line.has ? args.end_line.value : UINT64_MAX,
                             .out = &text};
-    failed = load.path ? aio_load_text(request, box, &load, err) : -err->code;
-    if (failed)
+    if (front_path(request, box, &args.file, false, &load.path, err) || aio_load_text(request, box, &load, err))
         return aio_file_fail(request, "Failed to read file", "read", args.file.data, err);
     return aio_reply(request, "File read successfully",
                      AIO_MEMBERS(AIO_TEXT("content", text.data, text.len), AIO_STR("file", args.file.data)), err);
@@ -230,38 +214,19 @@ int aio_file_read(struct http_request *request, struct box *box, struct err *err
 
 /* ---- bytes ---- */
 
-struct download_args {
-    struct row_text path, change_policy;
-};
-
 static const struct row download_query[] = {
-    AIO_PATH_ROW("path", download_args, path, "absolute path"),
-    {AIO_ROW("change_policy", TEXT, download_args, change_policy), .choices = "ignore|abort",
-     .text = "abort: a file that is changed meanwhile is no answer, 409 or a connection cut off; default ignore"},
+    AIO_PATH_ROW("path", aio_file_args, path, "absolute path"),
+    {ROW(change_policy, TEXT), .choices = "ignore|abort",
+     .text = "abort: a file that changes during the read is 409, or a connection cut off; default ignore"},
     {0},
 };
-
-static int download_changed(struct box *box, const char *path, const struct file_stat *was, bool *ret_changed,
-                            struct err *err) {
-    struct file_stat now = {0};
-    autofd fd = -1;
-    int failed = box_read_open(box, path, &fd, &now, err);
-    *ret_changed =
-        failed == -ERR_NOT_FOUND || now.inode != was->inode || now.size != was->size || now.mtime_ns != was->mtime_ns;
-    return failed == -ERR_NOT_FOUND ? 0 : failed;
-}
-
-static int download_conflict(struct http_request *request) {
-    return aio_fail(request, 409, ERR_EXISTS, "File changed during download");
-}
 
 struct pinned {
     struct http_request *request;
     struct buf small;
-    uint64_t left; /* until the last piece */
 };
 
-static int pinned_take(void *user, const uint8_t *data, size_t len) {
+static int file_pinned_take(void *user, const uint8_t *data, size_t len) {
     struct pinned *pinned = user;
     if (!http_replied(pinned->request)) {
         buf_put(&pinned->small, data, len);
@@ -270,8 +235,8 @@ static int pinned_take(void *user, const uint8_t *data, size_t len) {
     return http_reply_write(pinned->request, data, len);
 }
 
-/* What is small is read before anything is answered; of what is not, the last byte goes out when nothing has changed. */
-static int download_pinned(struct http_request *request, struct box *box, const char *path, struct err *err) {
+/* A small file is read before anything is answered; of a larger one the last byte is sent if nothing has changed. */
+static int file_download_pinned(struct http_request *request, struct box *box, const char *path, struct err *err) {
     struct file_stat stat = {0};
     struct pinned pinned = {.request = request};
     autofd fd = -1;
@@ -284,14 +249,20 @@ static int download_pinned(struct http_request *request, struct box *box, const 
     if (size > PINNED_BYTES)
         failed = http_reply_begin(request, 200, "application/octet-stream", (int64_t)size);
     if (!failed && first)
-        failed = box_read_stream(box, path, 0, first, http_fd(request), pinned_take, &pinned, err);
-    if (!failed)
-        failed = download_changed(box, path, &stat, &changed, err);
-    changed |= size <= PINNED_BYTES && pinned.small.len != size;
+        failed = box_read_stream(box, path, 0, first, http_fd(request), file_pinned_take, &pinned, err);
+    if (!failed) {
+        struct file_stat now = {0};
+        autofd again = -1;
+        failed = box_read_open(box, path, &again, &now, err);
+        changed = failed == -ERR_NOT_FOUND || now.inode != stat.inode || now.size != size ||
+                  now.mtime_ns != stat.mtime_ns || (size <= PINNED_BYTES && pinned.small.len != size);
+        failed = failed == -ERR_NOT_FOUND ? 0 : failed;
+    }
     if (!failed && changed)
-        failed = http_replied(request) ? -ERR_EXISTS : download_conflict(request);
+        failed =
+            http_replied(request) ? -ERR_EXISTS : aio_fail(request, 409, ERR_EXISTS, "File changed during download");
     else if (!failed && first < size)
-        failed = box_read_stream(box, path, first, 1, http_fd(request), pinned_take, &pinned, err);
+        failed = box_read_stream(box, path, first, 1, http_fd(request), file_pinned_take, &pinned, err);
     if (!failed)
         failed = size > PINNED_BYTES
                      ? http_reply_end(request)
@@ -300,16 +271,13 @@ static int download_pinned(struct http_request *request, struct box *box, const 
     return failed;
 }
 
-int aio_file_download(struct http_request *request, struct box *box, struct err *err) {
-    struct download_args args = {0};
-    int failed = detail_query(request, &args, err);
-    if (failed)
-        return failed;
+static int file_download(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_file_args args = {0};
+    STEP(detail_query(request, &args, err));
     bool pinned = args.change_policy.data && !strcmp(args.change_policy.data, "abort");
-    const char *path = aio_path(request, box, &args.path, false, err);
-    failed = !path    ? -err->code
-             : pinned ? download_pinned(request, box, path, err)
-                      : front_send(request, box, path, err);
+    const char *path;
+    int failed = front_path(request, box, &args.path, false, &path, err)
+                     ?: (pinned ? file_download_pinned : front_send)(request, box, path, err);
     if (failed >= 0 || http_replied(request))
         return failed;
     /* Whatever the configuration says about failures: a body of 200 would be the file. */
@@ -319,27 +287,267 @@ int aio_file_download(struct http_request *request, struct box *box, struct err 
                 : failed;
 }
 
-/* ---- the table ---- */
+/* ---- list ---- */
+
+static const struct row list_fields[] = {
+    AIO_PATH_ROW("path", aio_file_args, path, "absolute path of a directory"),
+    {ROW(recursive, BOOL), .text = "with all that is below"},
+    {ROW(show_hidden, BOOL), .text = "names that begin with a dot, too; default true"},
+    {ROW(file_types, TEXTS), .max = 256, .text = "of files only those with one of these extensions, e.g. .py"},
+    {ROW(max_depth, INT), .min = 1, .max = LIMIT_LIST_DEPTH, .text = "how deep recursive goes; default: to the end"},
+    {ROW(include_size, BOOL), .text = "sizes of files; default true"},
+    {ROW(include_permissions, BOOL), .text = "as in rwxr-xr-x"},
+    {ROW(sort_by, TEXT), .choices = "name|size|modified|type", .text = "default name"},
+    {ROW(sort_desc, BOOL), .text = "the other way round"},
+    {0},
+};
+
+struct list_entry {
+    const char *name, *path;
+    uint64_t size, mtime_ns;
+    uint32_t mode;
+    bool dir;
+};
+
+struct list {
+    const struct aio_file_args *args;
+    struct http_request *request;
+    struct list_entry *entries;
+    size_t count, room;
+    bool more;
+    struct err *err;
+};
+
+static const char *file_list_extension(const struct list_entry *entry) {
+    const char *dot = strrchr(entry->name, '.');
+    return !entry->dir && dot && dot != entry->name ? dot : "";
+}
+
+static int file_list_each(void *user, const struct file_stat *stat) {
+    struct list *list = user;
+    struct list_entry entry = {stat->name, stat->path, stat->size, stat->mtime_ns, stat->mode, stat->type == FILE_DIR};
+    const char *const *type = list->args->file_types;
+    if (!list->args->show_hidden && entry.name[0] == '.')
+        return 0;
+    if (type && *type && !entry.dir) {
+        const char *have = file_list_extension(&entry);
+        while (*type && strcasecmp(have + (*have == '.' && **type != '.'), *type) != 0)
+            type++;
+        if (!*type)
+            return 0;
+    }
+    if (list->count == LIST_MOST) {
+        list->more = true;
+        return -ERR_LIMIT;
+    }
+    struct arena *arena = http_arena(list->request);
+    size_t bytes = sizeof entry + strlen(entry.name) + strlen(entry.path) + 2;
+    STEP(http_hold(list->request, bytes, list->err));
+    entry.path = arena_strdup(arena, stat->path);
+    const char *slash = strrchr(entry.path, '/');
+    entry.name = slash ? slash + 1 : entry.path;
+    vec_add(list->entries, list->count, list->room) = entry;
+    return 0;
+}
+
+static int file_list_three_way(uint64_t a, uint64_t b) {
+    return a < b ? -1 : a > b;
+}
+
+static int file_list_compare(const void *left, const void *right, void *user) {
+    const struct aio_file_args *args = user;
+    const struct list_entry *a = left, *b = right;
+    const char *by = args->sort_by.data ? args->sort_by.data : "name";
+    int order = 0;
+    if (!strcmp(by, "size"))
+        order = file_list_three_way(a->size, b->size);
+    else if (!strcmp(by, "modified"))
+        order = file_list_three_way(a->mtime_ns, b->mtime_ns);
+    else if (!strcmp(by, "type"))
+        order = a->dir != b->dir ? (int)b->dir - (int)a->dir : strcmp(file_list_extension(a), file_list_extension(b));
+    order = order ? order : strcmp(a->name, b->name);
+    order = order ? order : strcmp(a->path, b->path);
+    return args->sort_desc ? -order : order;
+}
+
+static int file_list_answer(struct list *list, struct err *err) {
+    const struct aio_file_args *args = list->args;
+    size_t dirs = 0;
+    autoanswer answer;
+    aio_open(&answer, list->request,
+             list->more ? "There is more: the list is cut off, narrow the path" : "Directory listed successfully", '{');
+    json_put_str(&answer.json, "path", args->path.data);
+    json_put_open(&answer.json, "files", '[');
+    for (size_t i = 0; i < list->count && !answer.failed; i++) {
+        const struct list_entry *entry = &list->entries[i];
+        char mode[10] = "";
+        for (unsigned bit = 0; bit < 9; bit++)
+            mode[bit] = entry->mode & (0400u >> bit) ? "rwx"[bit % 3] : '-';
+        dirs += entry->dir;
+        aio_object(&answer,
+                   AIO_MEMBERS(AIO_STR("name", entry->name), AIO_STR("path", entry->path),
+                               AIO_BOOL("is_directory", entry->dir),
+                               AIO_INT_IF(args->include_size && !entry->dir, "size", entry->size),
+                               AIO_TIME("modified_time", entry->mtime_ns / 1000000),
+                               AIO_STR("permissions", args->include_permissions ? mode : NULL),
+                               AIO_STR("extension", *file_list_extension(entry) ? file_list_extension(entry) : NULL)));
+    }
+    json_close(&answer.json, ']');
+    aio_put(&answer, AIO_MEMBERS(AIO_INT("total_count", list->count), AIO_INT("directory_count", dirs),
+                                 AIO_INT("file_count", list->count - dirs), AIO_BOOL("truncated", list->more)));
+    return aio_close(&answer, '}', 0, err);
+}
+
+static int file_list(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_file_args args = {.show_hidden = true, .include_size = true};
+    struct list list = {.args = &args, .request = request, .err = err};
+    bool truncated = false;
+    STEP(detail_body(request, &args, err));
+    struct list_request wanted = {.depth = !args.recursive      ? 1
+                                           : args.max_depth.has ? (unsigned)args.max_depth.value
+                                                                : LIMIT_LIST_DEPTH,
+                                  .limit = LIMIT_LIST_LIMIT,
+                                  .ignore = args.show_hidden ? NULL : ".*", /* hidden directories are not entered */
+                                  .follow = true};
+    int failed = front_path(request, box, &args.path, false, &wanted.path, err)
+                     ?: box_list(box, &wanted, http_fd(request), file_list_each, &list, &truncated, err);
+    if (failed && !list.more) {
+        failed = aio_file_fail(request, "Failed to list path", "list", args.path.data, err);
+    } else {
+        list.more |= truncated;
+        if (list.count)
+            qsort_r(list.entries, list.count, sizeof *list.entries, file_list_compare, &args);
+        failed = file_list_answer(&list, err);
+    }
+    free(list.entries);
+    return failed;
+}
+
+/* ---- write ---- */
+
+static const struct row write_fields[] = {
+    AIO_PATH_ROW("file", aio_file_args, file, "absolute path; directories on the way are made"),
+    {ROW(content, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_JSON_BYTES,
+     .text = "what is written, of any length that an upload may have"},
+    {ROW(encoding, TEXT), .choices = "utf-8|base64|raw",
+     .text = "what content is: text, base64, or a character for each byte; default utf-8"},
+    {ROW(append, BOOL), .text = "after what is there"},
+    {ROW(leading_newline, BOOL), .text = "utf-8: a newline before it"},
+    {ROW(trailing_newline, BOOL), .text = "utf-8: a newline after it"},
+    {ROW(sudo, BOOL), .text = "with the rights of the box's root"},
+    {0},
+};
+
+static int file_write(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_file_args args = {0};
+    struct file_stat stat = {0};
+    bool created;
+    __attribute__((cleanup(aio_content_done))) struct aio_content content = {.file.fd = -1};
+    STEP(aio_content_take(request, box, &content, &args, err));
+    if (!content.seen) { /* its name was written with escapes: it came with the rest */
+        buf_put(&content.memory, args.content.data, args.content.len);
+        content.len = content.memory.len;
+    }
+    content.encoding = args.encoding.data ? args.encoding.data : "utf-8";
+    content.leading = args.leading_newline;
+    content.trailing = args.trailing_newline;
+    struct write_request write = {.parents = true,
+                                  .append = args.append,
+                                  .root = args.sudo,
+                                  .size = -1,
+                                  .max = front_settings(request)->max_upload_bytes};
+    int failed = front_target(request, box, &args.file, &write.path, err)
+                     ?: box_write(box, &write, aio_content_read, &content, http_fd(request), &created, &stat, err);
+    if (failed)
+        return aio_file_fail(request, "Failed to write file", "write", args.file.data, err);
+    return aio_reply(request, args.append ? "Content appended successfully" : "File written successfully",
+                     AIO_MEMBERS(AIO_STR("file", args.file.data), AIO_INT("bytes_written", content.given)), err);
+}
+
+/* ---- upload ---- */
+
+struct upload {
+    int fd;
+    uint64_t at;
+};
+
+static ssize_t file_upload_read(void *user, void *data, size_t size, struct err *err) {
+    struct upload *upload = user;
+    ssize_t n;
+    while ((n = pread(upload->fd, data, size, (off_t)upload->at)) < 0 && errno == EINTR)
+        continue;
+    if (n < 0)
+        return err_errno(err, errno, "what was received");
+    upload->at += (uint64_t)n;
+    return n;
+}
+
+/* Where it goes: to path; into it where that is a directory; without one into the workspace. */
+static int file_upload_target(struct http_request *request, struct box *box, const struct multipart_form *form,
+                              const char **ret_path, struct err *err) {
+    struct arena *arena = http_arena(request);
+    size_t len = 0;
+    const char *path = multipart_field(form, "path", &len), *name = form->file.file_name;
+    struct file_stat stat = {0};
+    if (path && (strlen(path) != len || len > LIMIT_PATH_BYTES))
+        return err_set(err, ERR_INVALID, "the path holds a NUL byte, or is longer than %u bytes", LIMIT_PATH_BYTES);
+    for (const char *at = name; at && *at; at++) /* the last name of what the client calls its file */
+        name = *at == '/' || *at == '\\' ? at + 1 : name;
+    if (!path || !*path)
+        path = box_workspace(box);
+    len = strlen(path);
+    bool dir =
+        path[len - 1] == '/' ||
+        (box_stat(box, arena_printf(arena, "%s/.", path), arena, &stat, ERR_IGNORED) == 0 && stat.type == FILE_DIR);
+    if (dir && (!name || !*name || !strcmp(name, ".") || !strcmp(name, "..")))
+        return err_set(err, ERR_INVALID, "'%s' is a directory, and the file has no name", path);
+    *ret_path = dir ? arena_printf(arena, "%s%s%s", path, path[len - 1] == '/' ? "" : "/", name) : path;
+    return 0;
+}
+
+static int file_upload(struct http_request *request, struct box *box, struct err *err) {
+    struct skills *skills = front_of(request)->skills;
+    struct multipart_form form = {0};
+    struct file_stat stat = {0};
+    const char *shown = NULL, *limit;
+    bool created;
+    autoscratch file = {.fd = -1};
+    uint64_t most = aio_upload_most(request, box, &limit);
+    int failed = (skills ? skills_scratch(skills, box->user, most, limit, &file, err)
+                         : err_set(err, ERR_UNSUPPORTED, "this daemon has no directory for uploads"))
+                     ?: multipart_form(request, "file", &file, &form, err);
+    if (failed == -ERR_INVALID)
+        return detail_unfit(request, "file", err->text);
+    if (!failed && !form.has_file)
+        return detail_unfit(request, "file", "Field required");
+    if (failed)
+        return failed;
+    failed = file_upload_target(request, box, &form, &shown, err);
+    if (failed)
+        return detail_unfit(request, "path", err->text);
+    trail_quote(request, shown);
+    const struct row_text path = {.data = shown, .len = strlen(shown)};
+    struct upload upload = {.fd = file.fd};
+    struct write_request write = {.parents = true, .size = (int64_t)file.bytes, .max = most};
+    failed = front_target(request, box, &path, &write.path, err)
+                 ?: box_write(box, &write, file_upload_read, &upload, http_fd(request), &created, &stat, err);
+    if (failed)
+        return aio_file_fail(request, "Failed to upload file", "upload", shown, err);
+    return aio_reply(
+        request, "File uploaded successfully",
+        AIO_MEMBERS(AIO_STR("file_path", write.path), AIO_INT("file_size", stat.size), AIO_BOOL("success", true)), err);
+}
 
 const struct route aio_file_routes[] = {
-    AIO_ROUTE("POST", "/file/read", "aio_file_read", "A file of a box as text, or some of its lines",
-              .run = aio_file_read, .body = read_fields),
-    AIO_ROUTE("POST", "/file/write", "aio_file_write", "Write a file of a box, or append to it", .run = aio_file_write,
-              .body = aio_write_fields),
-    AIO_ROUTE("POST", "/file/replace", "aio_file_replace", "Replace every place of a text in a file",
-              .run = aio_file_replace, .body = aio_replace_fields),
-    AIO_ROUTE("POST", "/file/search", "aio_file_search", "Lines of one file that match an expression",
-              .run = aio_file_search, .body = aio_search_fields),
-    AIO_ROUTE("POST", "/file/find", "aio_file_find", "Files of a box whose names match a glob", .run = aio_file_find,
-              .body = aio_find_fields),
-    AIO_ROUTE("POST", "/file/list", "aio_file_list", "What is in a directory of a box", .run = aio_file_list,
-              .body = aio_list_fields),
-    AIO_ROUTE("POST", "/file/upload", "aio_file_upload", "Write a file of a box from a form", .run = aio_file_upload,
+    AIO_ROUTE("POST", "/file/read", "aio_file_read", "A file of a box as text, or some of its lines", .run = file_read,
+              .body = read_fields),
+    AIO_ROUTE("POST", "/file/write", "aio_file_write", "Write a file of a box, or append to it", .run = file_write,
+              .body = write_fields),
+    AIO_ROUTE("POST", "/file/list", "aio_file_list", "What is in a directory of a box", .run = file_list,
+              .body = list_fields),
+    AIO_ROUTE("POST", "/file/upload", "aio_file_upload", "Write a file of a box from a form", .run = file_upload,
               .body_media = "multipart/form-data"),
-    AIO_ROUTE("GET", "/file/download", "aio_file_download", "A file of a box as it is", .run = aio_file_download,
+    AIO_ROUTE("GET", "/file/download", "aio_file_download", "A file of a box as it is", .run = file_download,
               .query = download_query, .answer_media = "application/octet-stream"),
-    AIO_ROUTE("POST", "/file/str_replace_editor", "aio_file_editor",
-              "View, create, change a file, and take the last change back", .run = aio_file_editor,
-              .body = aio_editor_fields),
     {0},
 };

@@ -1,13 +1,15 @@
-/* Files edited: every place of a text replaced, and the editor's commands. Called through aio_file_routes. Invariant: an
- * edit is of the version that was read, or begins again; nobody's change in between is lost. */
+/* Editing files: every occurrence of a text replaced, and the editor's commands. Called through aio_file_routes.
+ * Invariant: an edit applies to the version that was read, or begins again; no change in between is lost. */
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/counted.h"
+#include "base/mem.h"
 #include "base/sha256.h"
-#include "base/text.h"
+#include "base/sync.h"
 #include "front/aio/file.h"
 
 #define EDIT_TRIES 8u
@@ -17,36 +19,36 @@
 
 /* ---- replace ---- */
 
-struct replace_args {
-    struct row_text file, old_str, new_str;
+struct aio_edit_args { /* of all routes; what the rows of one do not name stays empty */
+    struct row_text file, old_str, new_str, command, path, file_text, replace_mode;
     bool sudo;
+    struct row_number insert_line;
+    const char *const *view_range;
 };
+#define ROW(member, kind) AIO_ROW(#member, kind, aio_edit_args, member)
 
-const struct row aio_replace_fields[] = {
-    AIO_PATH_ROW("file", replace_args, file, "absolute path"),
-    {AIO_ROW("old_str", TEXT, replace_args, old_str), .flags = ROW_REQUIRED | ROW_NUL, .min = 1,
-     .max = LIMIT_EDIT_BYTES, .text = "what is replaced, wherever it is"},
-    {AIO_ROW("new_str", TEXT, replace_args, new_str), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_EDIT_BYTES,
-     .text = "what takes its place"},
-    {AIO_ROW("sudo", BOOL, replace_args, sudo), .text = "with the rights of the box's root"},
+static const struct row replace_fields[] = {
+    AIO_PATH_ROW("file", aio_edit_args, file, "absolute path"),
+    {ROW(old_str, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .min = 1, .max = LIMIT_EDIT_BYTES,
+     .text = "what is replaced, wherever it is"},
+    {ROW(new_str, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_EDIT_BYTES, .text = "what takes its place"},
+    {ROW(sudo, BOOL), .text = "with the rights of the box's root"},
     {0},
 };
 
-int aio_file_replace(struct http_request *request, struct box *box, struct err *err) {
-    struct replace_args args = {0};
+static int file_replace(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_edit_args args = {0};
     struct edit_result result = {0};
-    int failed = detail_body(request, &args, err);
-    if (failed)
-        return failed;
-    const struct edit_request edit = {.path = aio_path(request, box, &args.file, true, err),
-                                      .kind = EDIT_STRING,
-                                      .all = true,
-                                      .root = args.sudo,
-                                      .old = args.old_str.data,
-                                      .old_len = args.old_str.len,
-                                      .new_text = args.new_str.data,
-                                      .new_len = args.new_str.len};
-    failed = edit.path ? box_edit(box, &edit, http_arena(request), http_fd(request), &result, err) : -err->code;
+    STEP(detail_body(request, &args, err));
+    struct edit_request edit = {.kind = EDIT_STRING,
+                                .all = true,
+                                .root = args.sudo,
+                                .old = args.old_str.data,
+                                .old_len = args.old_str.len,
+                                .new_text = args.new_str.data,
+                                .new_len = args.new_str.len};
+    int failed = front_target(request, box, &args.file, &edit.path, err)
+                     ?: box_edit(box, &edit, http_arena(request), http_fd(request), &result, err);
     bool none = failed == -ERR_NOT_FOUND && result.judged;
     if (failed && !none)
         return aio_file_fail(request, "Failed to replace in file", "replace", args.file.data, err);
@@ -55,29 +57,146 @@ int aio_file_replace(struct http_request *request, struct box *box, struct err *
                      err);
 }
 
-/* ---- the editor ---- */
+/* ---- what the editor can take back ----
+ *
+ * In memory. Invariant: where a user has no share left (COUNTED_UNDO), that user's oldest change goes, and no other. */
 
-struct editor_args {
-    struct row_text command, path, file_text, old_str, new_str, replace_mode;
-    struct row_number insert_line;
-    const char *const *view_range;
+#define HISTORY_OF_FILE 10u            /* changes of one file */
+#define HISTORY_LEAST_BYTES (8u << 10) /* that a change counts as: they are looked through one by one */
+
+struct undo {
+    struct undo *newer, *older;
+    char box[17], user[LIMIT_USER_BYTES + 1];
+    uint64_t created_ms; /* of the box: another one may get its id */
+    char *path, *etag, *old;
+    size_t len, bytes;
 };
 
-const struct row aio_editor_fields[] = {
-    {AIO_ROW("command", TEXT, editor_args, command), .flags = ROW_REQUIRED | ROW_AUDITED,
-     .choices = "view|create|str_replace|insert|undo_edit", .text = "what to do"},
-    AIO_PATH_ROW("path", editor_args, path, "absolute path of a file; to view, of a directory as well"),
-    {AIO_ROW("file_text", TEXT, editor_args, file_text), .flags = ROW_NUL, .max = AIO_TEXT_BYTES,
-     .text = "create: the content"},
-    {AIO_ROW("old_str", TEXT, editor_args, old_str), .flags = ROW_NUL, .max = AIO_TEXT_BYTES,
-     .text = "str_replace: what is replaced"},
-    {AIO_ROW("new_str", TEXT, editor_args, new_str), .flags = ROW_NUL, .max = AIO_TEXT_BYTES,
+struct aio_history {
+    pthread_mutex_t lock;
+    struct undo *newest, *oldest;
+};
+
+struct aio_history *aio_history_new(void) {
+    struct aio_history *history = xcalloc(1, sizeof *history);
+    pthread_mutex_init(&history->lock, NULL);
+    return history;
+}
+
+static void edit_undo_free(struct undo *change) {
+    free(change->path);
+    free(change->etag);
+    free(change->old);
+    free(change);
+}
+
+static void edit_undo_unlink_locked(struct aio_history *history, struct undo *change) {
+    *(change->newer ? &change->newer->older : &history->newest) = change->older;
+    *(change->older ? &change->older->newer : &history->oldest) = change->newer;
+    counted_give(COUNTED_UNDO, change->user, change->bytes);
+}
+
+static void edit_undo_drop_locked(struct aio_history *history, struct undo *change) {
+    edit_undo_unlink_locked(history, change);
+    edit_undo_free(change);
+}
+
+void aio_history_free(struct aio_history *history) {
+    if (!history)
+        return;
+    while (history->oldest)
+        edit_undo_drop_locked(history, history->oldest);
+    pthread_mutex_destroy(&history->lock);
+    free(history);
+}
+
+static bool edit_undo_is_of(const struct undo *change, const struct box *box, const char *path) {
+    return !strcmp(change->box, box->id) && change->created_ms == box->created_ms && !strcmp(change->path, path);
+}
+
+/* The oldest change of this file goes beyond its share. */
+static void edit_undo_trim_locked(struct aio_history *history, const struct box *box, const char *path) {
+    unsigned count = 0;
+    struct undo *last = NULL;
+    for (struct undo *change = history->newest; change; change = change->older)
+        if (edit_undo_is_of(change, box, path)) {
+            count++;
+            last = change;
+        }
+    if (count > HISTORY_OF_FILE)
+        edit_undo_drop_locked(history, last);
+}
+
+/* The user's own oldest changes go for a new one. False: it is too large all the same. */
+static bool edit_undo_count_locked(struct aio_history *history, const struct undo *fresh) {
+    struct undo *oldest = history->oldest;
+    while (counted_take(COUNTED_UNDO, fresh->user, fresh->bytes, ERR_IGNORED) < 0) {
+        while (oldest && strcmp(oldest->user, fresh->user) != 0)
+            oldest = oldest->newer;
+        if (!oldest)
+            return false;
+        struct undo *next = oldest->newer;
+        edit_undo_drop_locked(history, oldest);
+        oldest = next;
+    }
+    return true;
+}
+
+static void edit_undo_put(struct aio_history *history, const struct box *box, const char *path, const void *old,
+                          size_t len, const char *etag) {
+    struct undo *change = xcalloc(1, sizeof *change);
+    snprintf(change->box, sizeof change->box, "%s", box->id);
+    change->created_ms = box->created_ms;
+    change->path = xstrdup(path);
+    change->etag = xstrdup(etag);
+    change->old = old ? memcpy(xmalloc(len + 1), old, len) : NULL;
+    change->len = len;
+    snprintf(change->user, sizeof change->user, "%s", box->user);
+    change->bytes = sizeof *change + strlen(path) + strlen(etag) + len + 3;
+    change->bytes = change->bytes > HISTORY_LEAST_BYTES ? change->bytes : HISTORY_LEAST_BYTES;
+    autolock(&history->lock);
+    if (edit_undo_count_locked(history, change)) {
+        change->older = history->newest;
+        *(history->newest ? &history->newest->newer : &history->oldest) = change;
+        history->newest = change;
+        edit_undo_trim_locked(history, box, path);
+    } else {
+        edit_undo_free(change);
+    }
+}
+
+static bool edit_undo_take(struct aio_history *history, const struct box *box, const char *path, char **ret_old,
+                           size_t *ret_len, char **ret_etag) {
+    pthread_mutex_lock(&history->lock);
+    struct undo *change = history->newest;
+    while (change && !edit_undo_is_of(change, box, path))
+        change = change->older;
+    if (change)
+        edit_undo_unlink_locked(history, change);
+    pthread_mutex_unlock(&history->lock);
+    if (!change)
+        return false;
+    *ret_old = change->old;
+    *ret_len = change->len;
+    *ret_etag = change->etag;
+    change->old = change->etag = NULL;
+    edit_undo_free(change);
+    return true;
+}
+
+/* ---- the editor ---- */
+
+static const struct row editor_fields[] = {
+    {ROW(command, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .choices = "view|create|str_replace|insert|undo_edit",
+     .text = "what to do"},
+    AIO_PATH_ROW("path", aio_edit_args, path, "absolute path of a file; to view, of a directory as well"),
+    {ROW(file_text, TEXT), .flags = ROW_NUL, .max = AIO_TEXT_BYTES, .text = "create: the content"},
+    {ROW(old_str, TEXT), .flags = ROW_NUL, .max = AIO_TEXT_BYTES, .text = "str_replace: what is replaced"},
+    {ROW(new_str, TEXT), .flags = ROW_NUL, .max = AIO_TEXT_BYTES,
      .text = "str_replace: what takes its place; insert: the new lines"},
-    {AIO_ROW("insert_line", INT, editor_args, insert_line), .max = INT64_MAX,
-     .text = "insert: behind this line; 0: before the first"},
-    {AIO_ROW("view_range", TEXTS, editor_args, view_range), .max = 2,
-     .text = "view: first and last line, counted from 1; -1: to the end"},
-    {AIO_ROW("replace_mode", TEXT, editor_args, replace_mode), .choices = "ALL|FIRST|LAST",
+    {ROW(insert_line, INT), .max = INT64_MAX, .text = "insert: after this line; 0: before the first"},
+    {ROW(view_range, TEXTS), .max = 2, .text = "view: first and last line, counted from 1; -1: to the end"},
+    {ROW(replace_mode, TEXT), .choices = "ALL|FIRST|LAST",
      .text = "str_replace: which of several places; without it there may be only one"},
     {0},
 };
@@ -85,39 +204,36 @@ const struct row aio_editor_fields[] = {
 struct editor {
     struct http_request *request;
     struct box *box;
-    const struct editor_args *args;
+    const struct aio_edit_args *args;
     const char *path;
-    struct buf old, new_text, output; /* the file before and after; what a model is shown */
+    struct buf old, new_text, output; /* the file before and after; the text for a model */
     struct file_stat stat;
-    bool existed, changed; /* before; old and new_text are told */
+    bool existed, changed; /* before; old and new_text are answered */
 };
 
-static const char *editor_path(const struct editor *editor) {
-    return editor->args->path.data;
-}
-
-static int editor_answer(struct editor *editor, struct err *err) {
+static int edit_editor_answer(struct editor *editor, struct err *err) {
     const struct buf *old = editor->changed && editor->existed ? &editor->old : NULL,
                      *fresh = editor->changed ? &editor->new_text : NULL;
     if (editor->output.failed)
         return err_set(err, ERR_TOO_LARGE, AIO_TEXT_LIMIT);
     return aio_reply(editor->request, NULL,
                      AIO_MEMBERS(AIO_TEXT("output", editor->output.data, editor->output.len), AIO_STR("error", NULL),
-                                 AIO_STR("path", editor_path(editor)), AIO_BOOL("prev_exist", editor->existed),
+                                 AIO_STR("path", editor->args->path.data), AIO_BOOL("prev_exist", editor->existed),
                                  AIO_TEXT_IF(old, "old_content", old->data, old->len),
                                  AIO_TEXT_IF(fresh, "new_content", fresh->data, fresh->len), AIO_STR("metadata", NULL)),
                      err);
 }
 
-static int editor_failed(struct editor *editor, struct err *err) {
-    return aio_file_fail(editor->request, "Failed to edit file", editor->args->command.data, editor_path(editor), err);
+static int edit_editor_failed(struct editor *editor, struct err *err) {
+    return aio_file_fail(editor->request, "Failed to edit file", editor->args->command.data, editor->args->path.data,
+                         err);
 }
 
-static int editor_refuse(struct editor *editor, const char *text) {
+static int edit_editor_refuse(struct editor *editor, const char *text) {
     return aio_fail(editor->request, 400, ERR_INVALID, text);
 }
 
-static int editor_load(struct editor *editor, struct err *err) {
+static int edit_editor_load(struct editor *editor, struct err *err) {
     struct aio_load load = {.path = editor->path, .out = &editor->old};
     buf_clear(&editor->old);
     int failed = aio_load_text(editor->request, editor->box, &load, err);
@@ -127,7 +243,7 @@ static int editor_load(struct editor *editor, struct err *err) {
 }
 
 /* Lines first to last (from 1) with their numbers. */
-static void show_lines(struct editor *editor, const struct buf *text, uint64_t first, uint64_t last) {
+static void edit_show_lines(struct editor *editor, const struct buf *text, uint64_t first, uint64_t last) {
     const uint8_t *at = text->data, *end = at + text->len;
     for (uint64_t line = 1; at < end && line <= last; line++) {
         const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
@@ -141,7 +257,7 @@ static void show_lines(struct editor *editor, const struct buf *text, uint64_t f
     }
 }
 
-static uint64_t count_lines(const void *data, size_t len) {
+static uint64_t file_edit_count_lines(const void *data, size_t len) {
     uint64_t count = 0;
     const uint8_t *at = data, *end = at + len;
     while (at < end && (at = memchr(at, '\n', (size_t)(end - at)))) {
@@ -153,7 +269,7 @@ static uint64_t count_lines(const void *data, size_t len) {
 
 /* ---- view ---- */
 
-static int view_each(void *user, const struct file_stat *stat) {
+static int edit_view_each(void *user, const struct file_stat *stat) {
     struct editor *editor = user;
     if (stat->name[0] == '.')
         return 0;
@@ -162,24 +278,8 @@ static int view_each(void *user, const struct file_stat *stat) {
     return 0;
 }
 
-static int view_directory(struct editor *editor, struct err *err) {
-    bool truncated = false;
-    const struct list_request list = {
-        .path = editor->path, .depth = 2, .limit = DEFAULT_LIST_LIMIT, .ignore = ".*", .follow = true};
-    if (editor->args->view_range && editor->args->view_range[0])
-        return editor_refuse(editor, "view_range is for files, and this is a directory");
-    buf_printf(&editor->output, "%s and what is in it, two levels deep, without hidden names:\n", editor_path(editor));
-    int failed = box_list(editor->box, &list, http_fd(editor->request), view_each, editor, &truncated, err);
-    if (failed)
-        return editor_failed(editor, err);
-    if (truncated)
-        buf_puts(&editor->output, "(there is more)\n");
-    editor->existed = true;
-    return editor_answer(editor, err);
-}
-
 /* Positive: answered. */
-static int view_range(struct editor *editor, uint64_t lines, uint64_t *ret_first, uint64_t *ret_last) {
+static int edit_view_range(struct editor *editor, uint64_t lines, uint64_t *ret_first, uint64_t *ret_last) {
     const char *const *range = editor->args->view_range;
     *ret_first = 1;
     *ret_last = UINT64_MAX;
@@ -187,46 +287,48 @@ static int view_range(struct editor *editor, uint64_t lines, uint64_t *ret_first
         return 0;
     bool open = range[1] && !strcmp(range[1], "-1");
     if (!range[1] || !text_u64(range[0], INT64_MAX, ret_first) || (!open && !text_u64(range[1], INT64_MAX, ret_last)))
-        return editor_refuse(editor, "view_range is two line numbers; the second one may be -1");
+        return edit_editor_refuse(editor, "view_range is two line numbers; the second one may be -1");
     if (*ret_first < 1 || *ret_first > (lines ? lines : 1) || *ret_last < *ret_first)
-        return editor_refuse(editor,
-                             arena_printf(http_arena(editor->request),
-                                          "view_range must be inside of the file, which has %llu lines, and its end "
-                                          "not before its beginning",
-                                          (unsigned long long)lines));
+        return edit_editor_refuse(
+            editor, arena_printf(http_arena(editor->request),
+                                 "view_range must be inside of the file, which has %llu lines, and its end "
+                                 "not before its beginning",
+                                 (unsigned long long)lines));
     return 0;
 }
 
-static int editor_view(struct editor *editor, struct err *err) {
+static int edit_editor_directory(struct editor *editor, struct err *err) {
+    bool truncated = false;
+    const struct list_request list = {
+        .path = editor->path, .depth = 2, .limit = DEFAULT_LIST_LIMIT, .ignore = ".*", .follow = true};
+    if (editor->args->view_range && editor->args->view_range[0])
+        return edit_editor_refuse(editor, "view_range is for files, and this is a directory");
+    buf_printf(&editor->output, "%s and what is in it, two levels deep, without hidden names:\n",
+               editor->args->path.data);
+    if (box_list(editor->box, &list, http_fd(editor->request), edit_view_each, editor, &truncated, err))
+        return edit_editor_failed(editor, err);
+    buf_puts(&editor->output, truncated ? "(there is more)\n" : "");
+    editor->existed = true;
+    return edit_editor_answer(editor, err);
+}
+
+static int edit_editor_view(struct editor *editor, struct err *err) {
     uint64_t first, last;
-    int failed = editor_load(editor, err);
+    int failed = edit_editor_load(editor, err);
     if (failed && err->number == EISDIR)
-        return view_directory(editor, err);
+        return edit_editor_directory(editor, err);
     if (failed)
-        return editor_failed(editor, err);
-    failed = view_range(editor, count_lines(editor->old.data, editor->old.len), &first, &last);
-    if (failed)
-        return failed;
-    buf_printf(&editor->output, "%s as `cat -n` shows it:\n", editor_path(editor));
-    show_lines(editor, &editor->old, first, last);
-    return editor_answer(editor, err);
+        return edit_editor_failed(editor, err);
+    STEP(edit_view_range(editor, file_edit_count_lines(editor->old.data, editor->old.len), &first, &last));
+    buf_printf(&editor->output, "%s as `cat -n` shows it:\n", editor->args->path.data);
+    edit_show_lines(editor, &editor->old, first, last);
+    return edit_editor_answer(editor, err);
 }
 
 /* ---- changes ---- */
 
-static void editor_snippet(struct editor *editor, size_t at, size_t len) {
-    uint64_t line = count_lines(editor->new_text.data, at) + 1, lines = count_lines(editor->new_text.data + at, len);
-    if (at && editor->new_text.data[at - 1] != '\n')
-        line--;
-    uint64_t first = line > SNIPPET_LINES ? line - SNIPPET_LINES : 1;
-    buf_printf(&editor->output, "%s has been edited. Lines %llu and on, as `cat -n` shows them:\n", editor_path(editor),
-               (unsigned long long)first);
-    show_lines(editor, &editor->new_text, first, line + lines + SNIPPET_LINES - (lines > 0));
-    buf_puts(&editor->output, "Look whether this is what was meant, and edit again if it is not.\n");
-}
-
 /* The new text in the place of the version with this ETag and, of a file, this content. */
-static int editor_store(struct editor *editor, const char *etag, const struct buf *old, struct err *err) {
+static int edit_editor_store(struct editor *editor, const char *etag, const struct buf *old, struct err *err) {
     struct edit_result result = {0};
     uint8_t digest[32];
     char after[ETAG_BYTES];
@@ -240,18 +342,16 @@ static int editor_store(struct editor *editor, const char *etag, const struct bu
                                       .new_len = editor->new_text.len,
                                       .if_match = etag,
                                       .sha256 = old ? digest : NULL};
-    int failed = box_edit(editor->box, &edit, http_arena(editor->request), http_fd(editor->request), &result, err);
-    if (failed)
-        return failed;
+    STEP(box_edit(editor->box, &edit, http_arena(editor->request), http_fd(editor->request), &result, err));
     editor->changed = true;
-    aio_history_put(aio_state(editor->request)->history, editor->box, editor->path, old ? old->data : NULL,
-                    old ? old->len : 0, file_etag(&result.stat, after));
+    edit_undo_put(aio_state(editor->request)->history, editor->box, editor->path, old ? old->data : NULL,
+                  old ? old->len : 0, file_etag(&result.stat, after));
     return 0;
 }
 
 /* Which of the places count: the text anew. Positive: answered. */
-static int replaced(struct editor *editor, size_t *ret_at) {
-    const struct editor_args *args = editor->args;
+static int edit_replaced(struct editor *editor, size_t *ret_at) {
+    const struct aio_edit_args *args = editor->args;
     const char *mode = args->replace_mode.data;
     const uint8_t *from = editor->old.data, *end = from + editor->old.len, *first = NULL, *last = NULL;
     size_t len = args->old_str.len, count = 0;
@@ -261,9 +361,9 @@ static int replaced(struct editor *editor, size_t *ret_at) {
         count++;
     }
     if (!count)
-        return editor_refuse(editor, "old_str not found in file");
+        return edit_editor_refuse(editor, "old_str not found in file");
     if (count > 1 && !mode)
-        return editor_refuse(editor, "old_str has multiple occurrences; replace_mode is required");
+        return edit_editor_refuse(editor, "old_str has multiple occurrences; replace_mode is required");
     bool all = mode && !strcmp(mode, "ALL");
     const uint8_t *only = mode && !strcmp(mode, "LAST") ? last : first;
     buf_clear(&editor->new_text);
@@ -278,13 +378,13 @@ static int replaced(struct editor *editor, size_t *ret_at) {
     return 0;
 }
 
-static int inserted(struct editor *editor, size_t *ret_at) {
+static int edit_inserted(struct editor *editor, size_t *ret_at) {
     const struct row_text *text = &editor->args->new_str;
     const uint8_t *from = editor->old.data, *at = from, *end = from + editor->old.len;
-    uint64_t lines = count_lines(from, editor->old.len), line = editor->args->insert_line.value;
+    uint64_t lines = file_edit_count_lines(from, editor->old.len), line = editor->args->insert_line.value;
     if (line > lines)
-        return editor_refuse(editor, arena_printf(http_arena(editor->request), "insert_line must be 0 to %llu",
-                                                  (unsigned long long)lines));
+        return edit_editor_refuse(editor, arena_printf(http_arena(editor->request), "insert_line must be 0 to %llu",
+                                                       (unsigned long long)lines));
     for (uint64_t i = 0; i < line; i++) {
         const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
         at = newline ? newline + 1 : end;
@@ -301,61 +401,69 @@ static int inserted(struct editor *editor, size_t *ret_at) {
     return 0;
 }
 
-static int editor_change(struct editor *editor, int (*change)(struct editor *editor, size_t *ret_at), size_t len,
-                         struct err *err) {
+static int edit_editor_change(struct editor *editor, int (*change)(struct editor *editor, size_t *ret_at), size_t len,
+                              struct err *err) {
     char etag[ETAG_BYTES];
     size_t at = 0;
     int failed = -ERR_EXISTS;
     for (unsigned tries = 0; failed == -ERR_EXISTS && tries < EDIT_TRIES; tries++) {
-        failed = editor_load(editor, err);
+        failed = edit_editor_load(editor, err);
         if (!failed && (failed = change(editor, &at)) > 0)
             return failed;
         if (!failed && editor->new_text.failed)
             failed = err_set(err, ERR_TOO_LARGE, AIO_TEXT_LIMIT);
         if (!failed)
-            failed = editor_store(editor, file_etag(&editor->stat, etag), &editor->old, err);
+            failed = edit_editor_store(editor, file_etag(&editor->stat, etag), &editor->old, err);
     }
     if (failed)
-        return editor_failed(editor, err);
-    editor_snippet(editor, at, len);
-    return editor_answer(editor, err);
+        return edit_editor_failed(editor, err);
+    uint64_t line = file_edit_count_lines(editor->new_text.data, at) + 1,
+             lines = file_edit_count_lines(editor->new_text.data + at, len);
+    line -= at && editor->new_text.data[at - 1] != '\n';
+    uint64_t first = line > SNIPPET_LINES ? line - SNIPPET_LINES : 1;
+    buf_printf(&editor->output, "%s has been edited. Lines %llu and on, as `cat -n` shows them:\n",
+               editor->args->path.data, (unsigned long long)first);
+    edit_show_lines(editor, &editor->new_text, first, line + lines + SNIPPET_LINES - (lines > 0));
+    buf_puts(&editor->output, "Check that this is what was meant, and edit again if it is not.\n");
+    return edit_editor_answer(editor, err);
 }
 
-static int editor_str_replace(struct editor *editor, struct err *err) {
+static int edit_editor_str_replace(struct editor *editor, struct err *err) {
     if (!editor->args->old_str.data || !editor->args->old_str.len)
         return detail_unfit(editor->request, "old_str", "old_str is required for str_replace, and not empty");
-    return editor_change(editor, replaced, editor->args->new_str.len, err);
+    return edit_editor_change(editor, edit_replaced, editor->args->new_str.len, err);
 }
 
-static int editor_insert(struct editor *editor, struct err *err) {
+static int edit_editor_insert(struct editor *editor, struct err *err) {
     if (!editor->args->insert_line.has)
         return detail_unfit(editor->request, "insert_line", "insert_line is required for insert");
     if (!editor->args->new_str.data)
         return detail_unfit(editor->request, "new_str", "new_str is required for insert");
-    return editor_change(editor, inserted, editor->args->new_str.len, err);
+    return edit_editor_change(editor, edit_inserted, editor->args->new_str.len, err);
 }
 
-static int editor_create(struct editor *editor, struct err *err) {
+static int edit_editor_create(struct editor *editor, struct err *err) {
     const struct row_text *text = &editor->args->file_text;
     if (!text->data)
         return detail_unfit(editor->request, "file_text", "file_text is required for create");
     buf_put(&editor->new_text, text->data, text->len);
-    int failed = editor_store(editor, NO_VERSION, NULL, err);
+    int failed = edit_editor_store(editor, NO_VERSION, NULL, err);
     if (failed == -ERR_EXISTS)
-        err_set(err, ERR_EXISTS, "'%s' is there already: change it with str_replace or insert", editor_path(editor));
+        err_set(err, ERR_EXISTS, "'%s' is there already: change it with str_replace or insert",
+                editor->args->path.data);
     if (failed)
-        return editor_failed(editor, err);
-    buf_printf(&editor->output, "%s has been created.\n", editor_path(editor));
-    return editor_answer(editor, err);
+        return edit_editor_failed(editor, err);
+    buf_printf(&editor->output, "%s has been created.\n", editor->args->path.data);
+    return edit_editor_answer(editor, err);
 }
 
 /* ---- and back ---- */
 
-/* What the change had made must still be there: else somebody's later work would go with it. */
-static int undo_store(struct editor *editor, const char *old, size_t len, const char *etag, struct err *err) {
+/* The result of the change must still be there: else a later change would be lost with it. */
+static int edit_undo_store(struct editor *editor, const char *old, size_t len, const char *etag, struct err *err) {
     char now[ETAG_BYTES];
     struct edit_result result;
-    int failed = editor_load(editor, err);
+    int failed = edit_editor_load(editor, err);
     if (!failed && strcmp(file_etag(&editor->stat, now), etag) != 0)
         failed = -ERR_EXISTS;
     if (!failed && !old)
@@ -368,29 +476,30 @@ static int undo_store(struct editor *editor, const char *old, size_t len, const 
                      http_arena(editor->request), http_fd(editor->request), &result, err);
     if (failed == -ERR_EXISTS)
         err_set(err, ERR_EXISTS, "'%s' has changed since its last edit, which cannot be taken back any more",
-                editor_path(editor));
+                editor->args->path.data);
     return failed;
 }
 
-static int editor_undo(struct editor *editor, struct err *err) {
+static int edit_editor_undo(struct editor *editor, struct err *err) {
     char *old = NULL, *etag = NULL;
     size_t len = 0;
-    if (!aio_history_take(aio_state(editor->request)->history, editor->box, editor->path, &old, &len, &etag))
-        return editor_refuse(
-            editor, arena_printf(http_arena(editor->request), "No edit history found for %s", editor_path(editor)));
-    int failed = undo_store(editor, old, len, etag, err);
+    if (!edit_undo_take(aio_state(editor->request)->history, editor->box, editor->path, &old, &len, &etag))
+        return edit_editor_refuse(
+            editor, arena_printf(http_arena(editor->request), "No edit history found for %s", editor->args->path.data));
+    int failed = edit_undo_store(editor, old, len, etag, err);
     if (!failed && old) {
         buf_put(&editor->new_text, old, len);
         editor->changed = true;
         buf_printf(&editor->output, "The last edit of %s was taken back. It is now, as `cat -n` shows it:\n",
-                   editor_path(editor));
-        show_lines(editor, &editor->new_text, 1, UINT64_MAX);
+                   editor->args->path.data);
+        edit_show_lines(editor, &editor->new_text, 1, UINT64_MAX);
     } else if (!failed) {
-        buf_printf(&editor->output, "The last edit of %s had created it: it has been removed.\n", editor_path(editor));
+        buf_printf(&editor->output, "The last edit of %s had created it: it has been removed.\n",
+                   editor->args->path.data);
     }
     free(old);
     free(etag);
-    return failed ? editor_failed(editor, err) : editor_answer(editor, err);
+    return failed ? edit_editor_failed(editor, err) : edit_editor_answer(editor, err);
 }
 
 static const struct {
@@ -398,27 +507,37 @@ static const struct {
     int (*run)(struct editor *editor, struct err *err);
     bool changes;
 } commands[] = {
-    {"view", editor_view, false},    {"create", editor_create, true},  {"str_replace", editor_str_replace, true},
-    {"insert", editor_insert, true}, {"undo_edit", editor_undo, true},
+    {"view", edit_editor_view, false},
+    {"create", edit_editor_create, true},
+    {"str_replace", edit_editor_str_replace, true},
+    {"insert", edit_editor_insert, true},
+    {"undo_edit", edit_editor_undo, true},
 };
 
-int aio_file_editor(struct http_request *request, struct box *box, struct err *err) {
-    struct editor_args args = {0};
+static int file_editor(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_edit_args args = {0};
     struct editor editor = {.request = request, .box = box, .args = &args};
     size_t i = 0;
-    int failed = detail_body(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(detail_body(request, &args, err));
     while (strcmp(args.command.data, commands[i].name) != 0)
         i++;
     buf_init(&editor.old, AIO_TEXT_BYTES);
     buf_init(&editor.new_text, AIO_TEXT_BYTES);
     buf_init(&editor.output, VIEW_BYTES);
-    editor.path = aio_path(request, box, &args.path, commands[i].changes, err);
-    failed = editor.path ? http_hold(request, args.file_text.len + args.new_str.len, err) : -err->code;
-    failed = failed ? editor_failed(&editor, err) : commands[i].run(&editor, err);
+    int failed = (commands[i].changes ? front_target(request, box, &args.path, &editor.path, err)
+                                      : front_path(request, box, &args.path, false, &editor.path, err))
+                     ?: http_hold(request, args.file_text.len + args.new_str.len, err);
+    failed = failed ? edit_editor_failed(&editor, err) : commands[i].run(&editor, err);
     buf_done(&editor.old);
     buf_done(&editor.new_text);
     buf_done(&editor.output);
     return failed;
 }
+
+const struct route aio_edit_routes[] = {
+    AIO_ROUTE("POST", "/file/replace", "aio_file_replace", "Replace every place of a text in a file",
+              .run = file_replace, .body = replace_fields),
+    AIO_ROUTE("POST", "/file/str_replace_editor", "aio_file_editor",
+              "View, create, change a file, and take the last change back", .run = file_editor, .body = editor_fields),
+    {0},
+};

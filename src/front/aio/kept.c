@@ -1,10 +1,8 @@
-/* Printed text cut in the middle. Invariant: it is cut between characters, and who reads it sees that it was cut. */
+/* Printed text cut in the middle. Invariant: it is cut between characters, and a reader sees that it was cut. */
 #include "front/aio/kept.h"
 
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/err.h"
 #include "base/limits.h"
 #include "front/collect.h"
 
@@ -13,9 +11,7 @@
 int aio_output_init(struct aio_output *output, struct http_request *request, struct box *box, size_t limit,
                     struct err *err) {
     size_t most;
-    int failed = box_output_limit(box, false, 0, LIMIT_OUTPUT_LIMIT_BYTES, &most, err);
-    if (failed)
-        return failed;
+    TRY(box_output_limit(box, false, 0, LIMIT_OUTPUT_LIMIT_BYTES, &most, err));
     *output = (struct aio_output){.request = request, .err = err};
     for (int i = 0; i < 2; i++) {
         output->streams[i].limit = limit;
@@ -72,7 +68,7 @@ const uint8_t *aio_kept_text(struct aio_kept *kept, struct http_request *request
     if (kept->limit && kept->characters > kept->limit) {
         head = kept_head(data, cut ? gap : len, half);
         tail = kept_tail(data, len, half);
-        tail = cut && tail < gap ? gap : tail; /* the head is told already */
+        tail = cut && tail < gap ? gap : tail; /* the head has it already */
         left = kept->characters - 2 * (uint64_t)half;
     } else if (!cut) {
         return data;

@@ -1,4 +1,4 @@
-/* What a command printed, of which the middle goes when it is more than so many characters, as the AIO dialect has it: head and
+/* The output of a command; beyond a number of characters its middle is left out, as in the AIO dialect: head and
  * tail with a line between them. Used by the groups that run commands. */
 #ifndef CUBBY_FRONT_AIO_KEPT_H
 #define CUBBY_FRONT_AIO_KEPT_H
@@ -16,7 +16,7 @@ struct aio_kept {
 /* The text, where it lies or in the request's arena; puts are over. */
 const uint8_t *aio_kept_text(struct aio_kept *kept, struct http_request *request, size_t *ret_len);
 
-/* Both streams of a command: what its exec_sink has as user. */
+/* Both streams of a command: the user of its exec_sink. */
 struct aio_output {
     struct http_request *request;
     struct err *err;

@@ -1,6 +1,7 @@
-/* The boxes' own keys: what stands for a token in the URL of a box's AIO routes, because its clients send none, and tickets,
- * which stand for one in a query for half a minute. Both are made of one secret, STATE/aio-key, which all daemons on
- * that directory share, and of the time the box was made at: a box that gets the id of a deleted one has another key. */
+/* The boxes' own keys: they replace a token in the URL of a box's AIO routes, because its clients send none; and
+ * tickets, which replace one in a query for half a minute. Both are derived from one secret, STATE/aio-key, which
+ * all daemons on that directory share, and from the time the box was made at: a box that gets the id of a deleted
+ * one has another key. */
 #ifndef CUBBY_FRONT_AIO_KEY_H
 #define CUBBY_FRONT_AIO_KEY_H
 
@@ -16,7 +17,7 @@
 struct aio_key;
 struct box;
 
-/* Makes the secret where there is none. DENIED: somebody else may read the file. */
+/* Makes the secret if it does not exist. DENIED: other users may read the file. */
 int aio_key_open(const char *state_dir, struct aio_key **ret_key, struct err *err);
 void aio_key_free(struct aio_key *key); /* NULL is fine */
 

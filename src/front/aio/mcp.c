@@ -1,5 +1,6 @@
-/* The MCP group of the AIO dialect: our tools, on the box of the URL, as the one server "cubby". Called through aio_mcp_routes.
- * Invariant: a tool works in this box alone; what a model did wrong is an answer with isError, not a failure. */
+/* The MCP group of the AIO dialect: our tools, on the box of the URL, as the one server "cubby". Called through
+ * aio_mcp_routes. Invariant: a tool works in this box alone; an error of the model is an answer with isError, not a
+ * failure. */
 #include <string.h>
 
 #include "base/limits.h"
@@ -10,48 +11,42 @@
 
 #define SERVER_NAME "cubby"
 
-static int servers(struct http_request *request, struct box *box, struct err *err) {
-    (void)box;
+static int mcp_servers_own(struct http_request *request, struct box *, struct err *err) {
     autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '[');
+    aio_open(&answer, request, NULL, '[');
     json_str(&answer.json, SERVER_NAME);
-    json_close(&answer.json, ']');
-    return aio_close(&answer, 0, err);
+    return aio_close(&answer, ']', 0, err);
 }
 
-static int server_check(struct http_request *request, struct err *err) {
+static int mcp_server_check(struct http_request *request, struct err *err) {
     const char *name = http_param(request, "server");
     return strcmp(name, SERVER_NAME)
                ? err_set(err, ERR_NOT_FOUND, "MCP server '%.100s' not found; there is '" SERVER_NAME "'", name)
                : 0;
 }
 
-static int tools(struct http_request *request, struct box *box, struct err *err) {
+static int mcp_tools(struct http_request *request, struct box *box, struct err *err) {
     struct tool_call call;
     struct json json;
     autobuf list = buf_max(2 * LIMIT_SERVER_LIST_BYTES);
-    int code = server_check(request, err);
-    if (code < 0)
-        return code;
+    TRY(mcp_server_check(request, err));
     json_init(&json, &list);
-    code = toolbox_begin(request, box, NULL, &call, err);
-    call.begins = NULL; /* a list is no call of a tool */
+    int code = toolbox_begin(request, box, NULL, &call, err);
+    call.begun = true; /* listing is not a tool call */
     if (code == 0)
         code = tool_list_all_json(&call, &json, true, err);
     tool_call_done(&call);
     if (code < 0)
         return code;
     autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
+    aio_open(&answer, request, NULL, '{');
     json_key(&answer.json, "tools");
     answer_raw(&answer, list.data, list.len);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_close(&answer, '}', 0, err);
 }
 
-static int tool_answer(struct http_request *request, const struct tool *tool, struct tool_call *call, struct err *err) {
+static int mcp_tool_answer(struct http_request *request, const struct tool *tool, struct tool_call *call,
+                           struct err *err) {
     struct json json;
     autobuf out = buf_max(LIMIT_MCP_MESSAGE_BYTES);
     json_init(&json, &out);
@@ -62,20 +57,18 @@ static int tool_answer(struct http_request *request, const struct tool *tool, st
         return err_set(err, ERR_TOO_LARGE, "the answer of '%s' is larger than %u bytes", tool->name,
                        LIMIT_MCP_MESSAGE_BYTES);
     autoanswer answer;
-    aio_open(&answer, request, NULL);
+    aio_open(&answer, request, NULL, 0);
     answer_raw(&answer, out.data, out.len);
-    return aio_close(&answer, 0, err);
+    return aio_close(&answer, 0, 0, err);
 }
 
-static int tool(struct http_request *request, struct box *box, struct err *err) {
+static int mcp_tool(struct http_request *request, struct box *box, struct err *err) {
     const char *name = http_param(request, "tool");
     struct tool_call call;
     char *args;
     size_t len;
-    int code = server_check(request, err);
-    if (code < 0)
-        return code;
-    code = toolbox_begin(request, box, NULL, &call, err);
+    TRY(mcp_server_check(request, err));
+    int code = toolbox_begin(request, box, NULL, &call, err);
     const struct tool *found = tool_find_for(call.host, call.settings, call.user, name, call.arena);
     if (code == 0 && !found)
         code = err_set(err, ERR_NOT_FOUND, "tool '%.100s' not found; GET .../v1/mcp/" SERVER_NAME "/tools lists them",
@@ -85,7 +78,7 @@ static int tool(struct http_request *request, struct box *box, struct err *err) 
     if (code == 0)
         code = tool_run(&call, found, args, len, err);
     if (code == 0)
-        code = tool_answer(request, found, &call, err);
+        code = mcp_tool_answer(request, found, &call, err);
     tool_call_done(&call);
     return code;
 }
@@ -94,20 +87,19 @@ static int mcp_post(struct http_request *request, struct box *box, struct err *e
     return mcp_http_post(aio_state(request)->mcp, request, box, err);
 }
 
-static int mcp_delete(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused, (void)err;
+static int mcp_delete(struct http_request *request, struct box *, struct err *) {
     return mcp_http_delete(aio_state(request)->mcp, request);
 }
 
 #define MCP_POST                                                                                                       \
-    AIO_OTHER(.run = mcp_post, .flags = AIO_FLAGS, .body_media = "application/json", .status = 200,                    \
-              .other_status = 202, .answer_media = "application/json")
-#define MCP_DELETE AIO_OTHER(.run = mcp_delete, .flags = AIO_FLAGS, .status = 204)
+    ENDPOINT(.run = mcp_post, .flags = AIO_FLAGS, .body_media = "application/json", .status = 200,                     \
+             .other_status = 202, .answer_media = "application/json")
+#define MCP_DELETE ENDPOINT(.run = mcp_delete, .flags = AIO_FLAGS, .status = 204)
 const struct route aio_mcp_routes[] = {
-    AIO_ROUTE("GET", "/mcp/servers", "aio_mcp_servers", "The MCP servers of a box: our tools", .run = servers),
+    AIO_ROUTE("GET", "/mcp/servers", "aio_mcp_servers", "The MCP servers of a box: our tools", .run = mcp_servers_own),
     {"GET", "/aio/{id}/v1/mcp/{server}/tools", front_handle, 0, "aio_mcp_tools", "The tools of an MCP server",
-     AIO_OTHER(.run = tools, .flags = AIO_FLAGS | ENDPOINT_WRITES, .status = 200, .answer = aio_answer)},
-    AIO_ROUTE("POST", "/mcp/{server}/tools/{tool}", "aio_mcp_tool", "Call a tool in a box", .run = tool,
+     ENDPOINT(.run = mcp_tools, .flags = AIO_FLAGS | ENDPOINT_WRITES, .status = 200, .answer = aio_answer)},
+    AIO_ROUTE("POST", "/mcp/{server}/tools/{tool}", "aio_mcp_tool", "Call a tool in a box", .run = mcp_tool,
               .body_media = "application/json"),
     {"POST", "/aio/{id}/mcp", front_handle, 0, "aio_mcp", "MCP with the tools of a box", MCP_POST},
     {"DELETE", "/aio/{id}/mcp", front_handle, 0, "aio_mcp_end", "The end of an MCP session", MCP_DELETE},

@@ -1,15 +1,12 @@
-/* The AIO dialect's search: grep and glob, and their older and smaller cousins find (names below a directory) and search
- * (lines of one file), all of the file group. Called through aio_search_routes and aio_file_routes. Invariant: results go out as
- * they come, a million of them are never held, and what was left out is said (truncated). */
+/* The AIO dialect's search: grep and glob, and the older and smaller find (names below a directory) and search
+ * (lines of one file), all of the file group. Called through aio_search_routes and aio_file_routes. Invariant:
+ * results are sent as they come, a million of them are never held, and omissions are reported (truncated). */
 #include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fd.h"
-#include "base/limits.h"
-#include "base/text.h"
 #include "front/aio/file.h"
 
 enum { DEFAULT_MATCHES = 500, MOST_MATCHES = 10000, DEFAULT_FILES = 5000, MOST_FILES = 50000, MOST_FOUND = 10000 };
@@ -25,12 +22,11 @@ struct search {
     char *last;         /* path of the match before: those of one file come together */
     bool before, after; /* context is asked for */
     bool metadata;
-    struct buf numbers; /* of lines: they come behind the matches */
+    struct buf numbers; /* of lines: they follow the matches */
 };
 
 static void search_open(struct search *search, const struct aio_member *members, const char *list) {
-    aio_open(&search->answer, search->request, NULL);
-    json_open(&search->answer.json, '{');
+    aio_open(&search->answer, search->request, NULL, '{');
     aio_put(&search->answer, members);
     json_put_open(&search->answer.json, list, '[');
 }
@@ -44,8 +40,7 @@ static int search_close(struct search *search, int failed, const struct aio_memb
     } else {
         json_close(json, ']');
         aio_put(&search->answer, members);
-        json_close(json, '}');
-        failed = aio_close(&search->answer, failed, err);
+        failed = aio_close(&search->answer, '}', failed, err);
     }
     free(search->last);
     buf_done(&search->numbers);
@@ -55,36 +50,33 @@ static int search_close(struct search *search, int failed, const struct aio_memb
 
 /* ---- grep ---- */
 
-struct grep_args {
-    struct row_text path, pattern, max_file_size, type;
+struct aio_search_args { /* of all routes; what the rows of one do not name stays empty */
+    struct row_text path, pattern, max_file_size, type, sort_by, glob, file, regex;
     const char **include, **exclude;
-    bool case_insensitive, fixed_strings, multiline, recursive;
+    bool case_insensitive, fixed_strings, multiline, recursive, include_hidden, files_only, include_metadata;
+    bool sort_desc, sudo;
     struct row_number context_before, context_after, max_results, offset;
 };
+#define ROW(member, kind) AIO_ROW(#member, kind, aio_search_args, member)
 
 static const struct row grep_body[] = {
-    AIO_PATH_ROW("path", grep_args, path, "The directory to search, or one file."),
-    {AIO_ROW("pattern", TEXT, grep_args, pattern), .flags = ROW_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
+    AIO_PATH_ROW("path", aio_search_args, path, "The directory to search, or one file."),
+    {ROW(pattern, TEXT), .flags = ROW_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "A regular expression, Perl-compatible."},
-    {AIO_ROW("include", TEXTS, grep_args, include), .max = LIMIT_GLOBS, .text = "Globs: only such files."},
-    {AIO_ROW("exclude", TEXTS, grep_args, exclude), .max = LIMIT_GLOBS,
-     .text = "Globs: not such files, nor what lies in such directories."},
-    {AIO_ROW("case_insensitive", BOOL, grep_args, case_insensitive), .text = "Upper and lower case are the same."},
-    {AIO_ROW("fixed_strings", BOOL, grep_args, fixed_strings), .text = "The pattern is a text, no expression."},
-    {AIO_ROW("context_before", INT, grep_args, context_before), .max = LIMIT_GREP_CONTEXT,
-     .text = "Lines before each match."},
-    {AIO_ROW("context_after", INT, grep_args, context_after), .max = LIMIT_GREP_CONTEXT,
-     .text = "Lines behind each match."},
-    {AIO_ROW("max_results", INT, grep_args, max_results), .min = 1, .max = MOST_MATCHES, .fallback = DEFAULT_MATCHES,
+    {ROW(include, TEXTS), .max = LIMIT_GLOBS, .text = "Globs: only such files."},
+    {ROW(exclude, TEXTS), .max = LIMIT_GLOBS, .text = "Globs: not such files, nor what lies in such directories."},
+    {ROW(case_insensitive, BOOL), .text = "Upper and lower case are the same."},
+    {ROW(fixed_strings, BOOL), .text = "The pattern is a text, no expression."},
+    {ROW(context_before, INT), .max = LIMIT_GREP_CONTEXT, .text = "Lines before each match."},
+    {ROW(context_after, INT), .max = LIMIT_GREP_CONTEXT, .text = "Lines after each match."},
+    {ROW(max_results, INT), .min = 1, .max = MOST_MATCHES, .fallback = DEFAULT_MATCHES,
      .text = "The most matches to answer with."},
-    {AIO_ROW("max_file_size", TEXT, grep_args, max_file_size), .max = 32,
+    {ROW(max_file_size, TEXT), .max = 32,
      .text = "Larger files are not searched: bytes, or with K, M or G; 1M unless given."},
-    {AIO_ROW("multiline", BOOL, grep_args, multiline),
-     .text = "A match may go over several lines, and a dot takes a newline."},
-    {AIO_ROW("offset", INT, grep_args, offset), .max = INT64_MAX,
-     .text = "That many matches are left out before the first."},
-    {AIO_ROW("type", TEXT, grep_args, type), .max = 32, .text = "A kind of files: py, js, md and so on."},
-    {AIO_ROW("recursive", BOOL, grep_args, recursive), .text = "Also below the directory; true unless given."},
+    {ROW(multiline, BOOL), .text = "A match may go over several lines, and a dot takes a newline."},
+    {ROW(offset, INT), .max = INT64_MAX, .text = "That many matches are left out before the first."},
+    {ROW(type, TEXT), .max = 32, .text = "A kind of files: py, js, md and so on."},
+    {ROW(recursive, BOOL), .text = "Also below the directory; true unless given."},
     {0},
 };
 
@@ -113,7 +105,7 @@ static const char types[] =
     "xml *.{xml,xml.dist,dtd,xsl,xslt,xsd,xjb,rng,sch,xhtml}\nyaml *.{yaml,yml}\nzig *.zig\n";
 
 /* NULL: there is no such kind. */
-static const char *grep_type(struct arena *arena, const char *name) {
+static const char *search_grep_type(struct arena *arena, const char *name) {
     size_t len = strlen(name);
     for (const char *line = types; *line; line += strcspn(line, "\n") + 1)
         if (strcspn(line, " ") == len && !memcmp(line, name, len))
@@ -122,7 +114,7 @@ static const char *grep_type(struct arena *arena, const char *name) {
 }
 
 /* "1M" */
-static bool grep_size(const char *text, uint64_t *ret_bytes) {
+static bool search_grep_size(const char *text, uint64_t *ret_bytes) {
     static const char units[] = "KMG";
     size_t digits = strspn(text, "0123456789");
     char number[24] = "";
@@ -144,7 +136,7 @@ static bool grep_size(const char *text, uint64_t *ret_bytes) {
     return true;
 }
 
-static void grep_lines(struct answer *answer, const char *name, bool wanted, const uint8_t *data, size_t len) {
+static void search_grep_lines(struct answer *answer, const char *name, bool wanted, const uint8_t *data, size_t len) {
     json_key(&answer->json, name);
     if (!wanted) {
         json_nil(&answer->json);
@@ -160,7 +152,7 @@ static void grep_lines(struct answer *answer, const char *name, bool wanted, con
     json_close(&answer->json, ']');
 }
 
-static int grep_each(void *user, const struct grep_match *match) {
+static int search_grep_each(void *user, const struct grep_match *match) {
     struct search *search = user;
     struct answer *answer = &search->answer;
     size_t len = match->len;
@@ -175,14 +167,14 @@ static int grep_each(void *user, const struct grep_match *match) {
     json_open(&answer->json, '{');
     aio_put(answer, AIO_MEMBERS(AIO_TEXT("file", match->path, strlen(match->path)), AIO_INT("line_number", match->line),
                                 AIO_TEXT("line_content", match->text, len)));
-    grep_lines(answer, "context_before", search->before, match->before, match->before_len);
-    grep_lines(answer, "context_after", search->after, match->after, match->after_len);
+    search_grep_lines(answer, "context_before", search->before, match->before, match->before_len);
+    search_grep_lines(answer, "context_after", search->after, match->after, match->after_len);
     json_close(&answer->json, '}');
     return answer_spill(answer);
 }
 
 static int aio_grep(struct http_request *request, struct box *box, struct err *err) {
-    struct grep_args args = {.recursive = true};
+    struct aio_search_args args = {.recursive = true};
     struct grep_result result = {0};
     int failed = detail_body(request, &args, err);
     if (failed)
@@ -199,20 +191,19 @@ static int aio_grep(struct http_request *request, struct box *box, struct err *e
                                 .limit = args.max_results.value,
                                 .offset = args.offset.value,
                                 .max_file_bytes = 1 << 20};
-    if (args.max_file_size.data && !grep_size(args.max_file_size.data, &grep.max_file_bytes))
+    if (args.max_file_size.data && !search_grep_size(args.max_file_size.data, &grep.max_file_bytes))
         return detail_unfit(request, "max_file_size", "Input should be a number of bytes, which may end in K, M or G");
-    if (args.type.len && !(grep.glob = grep_type(http_arena(request), args.type.data)))
+    if (args.type.len && !(grep.glob = search_grep_type(http_arena(request), args.type.data)))
         return detail_unfit(request, "type", "There is no such type of files; use include with globs instead");
-    grep.path = aio_path(request, box, &args.path, false, err);
-    if (!grep.path)
-        return -err->code;
+    if ((failed = front_path(request, box, &args.path, false, &grep.path, err)))
+        return failed;
     struct search search = {
         .request = request, .operation = "grep", .path = args.path.data, .before = grep.before, .after = grep.after};
     search_open(&search,
                 AIO_MEMBERS(AIO_TEXT("path", args.path.data, args.path.len),
                             AIO_TEXT("pattern", args.pattern.data, args.pattern.len)),
                 "matches");
-    failed = box_grep(box, &grep, http_fd(request), grep_each, &search, &result, err);
+    failed = box_grep(box, &grep, http_fd(request), search_grep_each, &search, &result, err);
     return search_close(&search, failed,
                         AIO_MEMBERS(AIO_INT("match_count", search.count),
                                     AIO_INT("files_searched", result.files_searched),
@@ -223,31 +214,22 @@ static int aio_grep(struct http_request *request, struct box *box, struct err *e
 
 /* ---- glob ---- */
 
-struct glob_args {
-    struct row_text path, pattern, sort_by;
-    const char **exclude;
-    bool include_hidden, files_only, include_metadata, sort_desc;
-    struct row_number max_results;
-};
-
 static const struct row glob_body[] = {
-    AIO_PATH_ROW("path", glob_args, path, "The directory that the pattern is about."),
-    {AIO_ROW("pattern", TEXT, glob_args, pattern), .flags = ROW_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
+    AIO_PATH_ROW("path", aio_search_args, path, "The directory that the pattern is about."),
+    {ROW(pattern, TEXT), .flags = ROW_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "A glob of paths below it; ** crosses directories."},
-    {AIO_ROW("exclude", TEXTS, glob_args, exclude), .max = LIMIT_GLOBS,
-     .text = "Globs: not such files, nor what lies in such directories."},
-    {AIO_ROW("include_hidden", BOOL, glob_args, include_hidden), .text = "Stars take a name's leading dot, too."},
-    {AIO_ROW("files_only", BOOL, glob_args, files_only), .text = "No directories; true unless given."},
-    {AIO_ROW("include_metadata", BOOL, glob_args, include_metadata), .text = "Sizes and times; true unless given."},
-    {AIO_ROW("max_results", INT, glob_args, max_results), .min = 1, .max = MOST_FILES, .fallback = DEFAULT_FILES,
+    {ROW(exclude, TEXTS), .max = LIMIT_GLOBS, .text = "Globs: not such files, nor what lies in such directories."},
+    {ROW(include_hidden, BOOL), .text = "Stars take a name's leading dot, too."},
+    {ROW(files_only, BOOL), .text = "No directories; true unless given."},
+    {ROW(include_metadata, BOOL), .text = "Sizes and times; true unless given."},
+    {ROW(max_results, INT), .min = 1, .max = MOST_FILES, .fallback = DEFAULT_FILES,
      .text = "The most paths to answer with, the first by the order."},
-    {AIO_ROW("sort_by", TEXT, glob_args, sort_by), .choices = "path|name|size|modified",
-     .text = "The order; path unless given."},
-    {AIO_ROW("sort_desc", BOOL, glob_args, sort_desc), .text = "The other way round."},
+    {ROW(sort_by, TEXT), .choices = "path|name|size|modified", .text = "The order; path unless given."},
+    {ROW(sort_desc, BOOL), .text = "The other way round."},
     {0},
 };
 
-static int glob_each(void *user, const struct file_stat *stat) {
+static int search_glob_each(void *user, const struct file_stat *stat) {
     struct search *search = user;
     const bool metadata = search->metadata;
     json_open(&search->answer.json, '{');
@@ -264,7 +246,7 @@ static int glob_each(void *user, const struct file_stat *stat) {
     return answer_spill(&search->answer);
 }
 
-static enum search_sort glob_sort(const char *word) {
+static enum search_sort search_glob_sort(const char *word) {
     return !word || !strcmp(word, "path") ? SORT_PATH
            : !strcmp(word, "name")        ? SORT_NAME
            : !strcmp(word, "size")        ? SORT_SIZE
@@ -272,27 +254,26 @@ static enum search_sort glob_sort(const char *word) {
 }
 
 static int aio_glob(struct http_request *request, struct box *box, struct err *err) {
-    struct glob_args args = {.files_only = true, .include_metadata = true};
+    struct aio_search_args args = {.files_only = true, .include_metadata = true};
     struct glob_result result = {0};
     int failed = detail_body(request, &args, err);
     if (failed)
         return failed;
-    const struct glob_request glob = {.pattern = args.pattern.data,
-                                      .path = aio_path(request, box, &args.path, false, err),
-                                      .exclude = args.exclude,
-                                      .visible = !args.include_hidden,
-                                      .dirs = !args.files_only,
-                                      .limit = args.max_results.value};
-    if (!glob.path)
-        return -err->code;
+    struct glob_request glob = {.pattern = args.pattern.data,
+                                .exclude = args.exclude,
+                                .visible = !args.include_hidden,
+                                .dirs = !args.files_only,
+                                .limit = args.max_results.value};
+    if ((failed = front_path(request, box, &args.path, false, &glob.path, err)))
+        return failed;
     struct search search = {
         .request = request, .operation = "glob", .path = args.path.data, .metadata = args.include_metadata};
     search_open(&search,
                 AIO_MEMBERS(AIO_TEXT("path", args.path.data, args.path.len),
                             AIO_TEXT("pattern", args.pattern.data, args.pattern.len)),
                 "files");
-    failed = box_glob_sorted(box, &glob, glob_sort(args.sort_by.data), args.sort_desc, http_fd(request), glob_each,
-                             &search, &result, err);
+    failed = box_glob_sorted(box, &glob, search_glob_sort(args.sort_by.data), args.sort_desc, http_fd(request),
+                             search_glob_each, &search, &result, err);
     return search_close(&search, failed,
                         AIO_MEMBERS(AIO_INT("total_count", result.matched),
                                     AIO_BOOL("truncated", result.truncated || result.timed_out)),
@@ -301,52 +282,41 @@ static int aio_glob(struct http_request *request, struct box *box, struct err *e
 
 /* ---- find ---- */
 
-struct find_args {
-    struct row_text path, glob;
-};
-
-const struct row aio_find_fields[] = {
-    AIO_PATH_ROW("path", find_args, path, "absolute path of a directory"),
-    {AIO_ROW("glob", TEXT, find_args, glob), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATTERN_BYTES,
+static const struct row find_fields[] = {
+    AIO_PATH_ROW("path", aio_search_args, path, "absolute path of a directory"),
+    {ROW(glob, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "of names below it; ** crosses directories"},
     {0},
 };
 
-static int find_each(void *user, const char *path, size_t len) {
+static int search_find_each(void *user, const char *path, size_t len) {
     struct search *search = user;
     json_strn(&search->answer.json, path, len);
     return answer_spill(&search->answer);
 }
 
-int aio_file_find(struct http_request *request, struct box *box, struct err *err) {
-    struct find_args args = {0};
+static int search_find(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_search_args args = {0};
     struct glob_result result = {0};
-    int failed = detail_body(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(detail_body(request, &args, err));
     bool name = !strchr(args.glob.data, '/'); /* a pattern of names alone is true of them wherever they are */
-    const struct glob_request glob = {.pattern = name ? arena_printf(http_arena(request), "**/%s", args.glob.data)
-                                                      : args.glob.data,
-                                      .path = aio_path(request, box, &args.path, false, err),
-                                      .limit = MOST_FOUND};
+    struct glob_request glob = {.pattern =
+                                    name ? arena_printf(http_arena(request), "**/%s", args.glob.data) : args.glob.data,
+                                .limit = MOST_FOUND};
     struct search search = {.request = request, .operation = "find", .path = args.path.data};
     search_open(&search, AIO_MEMBERS(AIO_STR("path", args.path.data)), "files");
-    failed = glob.path ? box_glob(box, &glob, http_fd(request), find_each, &search, &result, err) : -err->code;
+    int failed = front_path(request, box, &args.path, false, &glob.path, err)
+                     ?: box_glob(box, &glob, http_fd(request), search_find_each, &search, &result, err);
     return search_close(&search, failed, AIO_MEMBERS(AIO_BOOL("truncated", result.truncated)), err);
 }
 
 /* ---- search ---- */
 
-struct search_args {
-    struct row_text file, regex;
-    bool sudo;
-};
-
-const struct row aio_search_fields[] = {
-    AIO_PATH_ROW("file", search_args, file, "absolute path"),
-    {AIO_ROW("regex", TEXT, search_args, regex), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1,
-     .max = LIMIT_PATTERN_BYTES, .text = "a Perl-compatible expression, looked for in each line"},
-    {AIO_ROW("sudo", BOOL, search_args, sudo), .text = "with the rights of the box's root"},
+static const struct row search_fields[] = {
+    AIO_PATH_ROW("file", aio_search_args, file, "absolute path"),
+    {ROW(regex, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATTERN_BYTES,
+     .text = "a Perl-compatible expression, looked for in each line"},
+    {ROW(sudo, BOOL), .text = "with the rights of the box's root"},
     {0},
 };
 
@@ -357,35 +327,26 @@ static int search_each(void *user, const struct grep_match *match) {
     return answer_spill(&search->answer);
 }
 
-static int nobody(void *user, const uint8_t *data, size_t len) {
-    (void)user, (void)data, (void)len;
+static int search_nobody(void *, const uint8_t *, size_t) {
     return 0;
 }
 
-/* That it is a file which can be read, in the words of any other route. */
-static int search_check(struct http_request *request, struct box *box, const char *path, bool root, struct err *err) {
-    struct file_stat stat = {0};
-    autofd fd = -1;
-    return root ? box_read_root(box, path, 1, http_fd(request), nobody, NULL, err)
-                : box_read_open(box, path, &fd, &stat, err);
-}
-
-int aio_file_search(struct http_request *request, struct box *box, struct err *err) {
-    struct search_args args = {0};
+static int search_lines(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_search_args args = {0};
     struct grep_result result = {0};
-    int failed = detail_body(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(detail_body(request, &args, err));
     struct search search = {.request = request,
                             .operation = "search",
                             .path = args.file.data,
                             .numbers = buf_max(LIMIT_GREP_LIMIT * sizeof(uint64_t))};
-    const struct grep_request grep = {.pattern = args.regex.data,
-                                      .path = aio_path(request, box, &args.file, false, err),
-                                      .root = args.sudo,
-                                      .limit = LIMIT_GREP_LIMIT};
+    struct grep_request grep = {.pattern = args.regex.data, .root = args.sudo, .limit = LIMIT_GREP_LIMIT};
     search_open(&search, AIO_MEMBERS(AIO_STR("file", args.file.data)), "matches");
-    failed = grep.path ? search_check(request, box, grep.path, args.sudo, err) : -err->code;
+    struct file_stat stat = {0};
+    autofd fd = -1;
+    int failed = front_path(request, box, &args.file, false, &grep.path, err);
+    if (!failed) /* an unreadable file fails as on every other route */
+        failed = args.sudo ? box_read_root(box, grep.path, 1, http_fd(request), search_nobody, NULL, err)
+                           : box_read_open(box, grep.path, &fd, &stat, err);
     if (!failed)
         failed = box_grep(box, &grep, http_fd(request), search_each, &search, &result, err);
     if (!failed && !result.files_searched && !result.timed_out)
@@ -402,5 +363,9 @@ const struct route aio_search_routes[] = {
     AIO_ROUTE("POST", "/file/grep", "aio_file_grep", "Lines of files that match", .run = aio_grep, .body = grep_body),
     AIO_ROUTE("POST", "/file/glob", "aio_file_glob", "Paths that match, with what they are", .run = aio_glob,
               .body = glob_body),
+    AIO_ROUTE("POST", "/file/search", "aio_file_search", "Lines of one file that match an expression",
+              .run = search_lines, .body = search_fields),
+    AIO_ROUTE("POST", "/file/find", "aio_file_find", "Files of a box whose names match a glob", .run = search_find,
+              .body = find_fields),
     {0},
 };

@@ -1,84 +1,71 @@
-/* Commands of the AIO dialect's shell group: run, look at, wait for, type to, end. Called through aio_shell_routes.
- * Invariant: a call without an id works in the session `default`, which is there whenever it is wanted, or in its successor
- * `default:N` where a command runs on there without its caller; a call with an id that is not there says "Session not found"
- * and nothing else, because clients make a new session on that. */
+/* The shell group of the AIO dialect: commands in sessions (run, look at, wait for, type to, end), and the sessions.
+ * Called through aio_shell_routes. Invariants: a call without an id works in the session `default`, which is there
+ * whenever it is wanted, or in its successor `default:N` where a command runs on there without its caller; a call with
+ * an id that is not there says "Session not found" and nothing else, because clients make a new session on that. Only
+ * sessions with a shell are seen here; those of the bash group have their own routes. */
 #include "front/aio/shell.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/clock.h"
 #include "front/aio/kept.h"
 #include "front/stream.h"
-#include "front/trail.h"
 
 #define VIEW_TICK_MS 250u /* how soon a stream notices that a silent command has ended */
 #define PS1 "$ "
+#define ACTIVE_MS 300000u /* used since then: active */
 
-struct exec_args {
-    struct row_text id, exec_dir, command;
+struct aio_shell_args { /* of all routes; what the rows of one do not name stays empty */
+    struct row_text id, exec_dir, command, input;
     const char **env;
-    bool async_mode, strict, preserve_symlinks, truncate;
-    struct row_real timeout, hard_timeout, no_change_timeout;
+    bool async_mode, strict, preserve_symlinks, truncate, press_enter;
+    struct row_real timeout, hard_timeout, no_change_timeout, seconds, max_wait_seconds;
 };
-struct id_args {
-    struct row_text id;
-};
-struct wait_args {
-    struct row_text id;
-    struct row_real seconds, max_wait_seconds;
-};
-struct write_args {
-    struct row_text id, input;
-    bool press_enter;
-};
+#define ROW(member, kind) AIO_ROW(#member, kind, aio_shell_args, member)
 
-#define ID_ROW(args, want, meaning)                                                                                    \
-    { AIO_ROW("id", TEXT, args, id), .flags = ROW_AUDITED | (want), .max = LIMIT_PATH_BYTES, .text = (meaning) }
+#define ID_ROW(want, meaning)                                                                                          \
+    { ROW(id, TEXT), .flags = ROW_AUDITED | (want), .max = LIMIT_PATH_BYTES, .text = (meaning) }
 
-const struct row aio_shell_exec_fields[] = {
-    ID_ROW(exec_args, 0,
-           "the session; default: one that all such calls share, made when it is not there; never one whose command "
-           "runs on after its answer"),
-    {AIO_ROW("command", TEXT, exec_args, command), .flags = ROW_REQUIRED | ROW_AUDITED,
-     .max = LIMIT_CALL_ARGS_BYTES / 2, .text = "given to the session's shell"},
-    {AIO_ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+static const struct row shell_exec_fields[] = {
+    ID_ROW(0, "the session; default: one that all such calls share, made when it is not there; never one whose command "
+              "runs on after its answer"),
+    {ROW(command, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES / 2,
+     .text = "given to the session's shell"},
+    {ROW(exec_dir, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "the shell goes there first, and stays there"},
-    {AIO_ROW("env", MAP, exec_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT, .text = "of this command alone"},
-    {AIO_ROW("async_mode", BOOL, exec_args, async_mode), .text = "do not wait for it; 409 when another one runs"},
-    {AIO_ROW("timeout", REAL, exec_args, timeout), .max = INT32_MAX,
-     .text = "seconds; then the answer says running, and it runs on"},
-    {AIO_ROW("strict", BOOL, exec_args, strict), .text = "an exec_dir that is not there is an error, not ignored"},
-    {AIO_ROW("no_change_timeout", REAL, exec_args, no_change_timeout), .max = INT32_MAX,
+    {ROW(env, MAP), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT, .text = "of this command alone"},
+    {ROW(async_mode, BOOL), .text = "do not wait for it; 409 when another one runs"},
+    {ROW(timeout, REAL), .max = INT32_MAX, .text = "seconds; then the answer says running, and it runs on"},
+    {ROW(strict, BOOL), .text = "an exec_dir that is not there is an error, not ignored"},
+    {ROW(no_change_timeout, REAL), .max = INT32_MAX,
      .text = "seconds without output; then the answer says no_change_timeout, "
              "and it runs on; 429 where its turn has not come by then. Default: the session's"},
-    {AIO_ROW("hard_timeout", REAL, exec_args, hard_timeout), .max = INT32_MAX,
+    {ROW(hard_timeout, REAL), .max = INT32_MAX,
      .text = "seconds from the call on; then it is killed with all it started, "
              "and the session stays; 429 where its turn has not come by then"},
-    {AIO_ROW("preserve_symlinks", BOOL, exec_args, preserve_symlinks), .text = "exec_dir keeps the links in its name"},
-    {AIO_ROW("truncate", BOOL, exec_args, truncate),
-     .text = "default true: of more than 30000 characters the middle goes"},
+    {ROW(preserve_symlinks, BOOL), .text = "exec_dir keeps the links in its name"},
+    {ROW(truncate, BOOL), .text = "default true: of more than 30000 characters the middle goes"},
     {.name = NULL},
 };
-const struct row aio_shell_id_fields[] = {ID_ROW(id_args, ROW_REQUIRED, "the session"), {.name = NULL}};
-const struct row aio_shell_wait_fields[] = {
-    ID_ROW(wait_args, ROW_REQUIRED, "the session"),
-    {AIO_ROW("seconds", REAL, wait_args, seconds), .max = INT32_MAX, .text = "how long; default 60"},
-    {AIO_ROW("max_wait_seconds", REAL, wait_args, max_wait_seconds), .max = INT32_MAX, .text = "not longer than that"},
+static const struct row shell_id_fields[] = {ID_ROW(ROW_REQUIRED, "the session"), {.name = NULL}};
+static const struct row shell_wait_fields[] = {
+    ID_ROW(ROW_REQUIRED, "the session"),
+    {ROW(seconds, REAL), .max = INT32_MAX, .text = "how long; default 60"},
+    {ROW(max_wait_seconds, REAL), .max = INT32_MAX, .text = "not longer than that"},
     {.name = NULL},
 };
-const struct row aio_shell_write_fields[] = {
-    ID_ROW(write_args, ROW_REQUIRED, "the session"),
-    {AIO_ROW("input", TEXT, write_args, input), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
+static const struct row shell_write_fields[] = {
+    ID_ROW(ROW_REQUIRED, "the session"),
+    {ROW(input, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
      .text = "typed to the command that runs; where none does, lines are commands"},
-    {AIO_ROW("press_enter", BOOL, write_args, press_enter), .flags = ROW_REQUIRED, .text = "a line end behind it"},
+    {ROW(press_enter, BOOL), .flags = ROW_REQUIRED, .text = "a line end after it"},
     {.name = NULL},
 };
 
 /* ---- shared ---- */
 
-const char *aio_shell_status(enum session_state state) {
+static const char *shell_status(enum session_state state) {
     static const char *const names[] = {
         [SESSION_NEW] = "completed",
         [SESSION_RUNNING] = "running",
@@ -101,7 +88,7 @@ const char *aio_shell_command(const struct session *session) {
 
 /* Of a session that is looked at: one that was left alone runs on. */
 static const char *shell_now(const struct session *session) {
-    return aio_shell_status(aio_shell_busy(session) ? SESSION_RUNNING : session->state);
+    return shell_status(aio_shell_busy(session) ? SESSION_RUNNING : session->state);
 }
 
 static bool shell_named(const char *name) {
@@ -164,18 +151,9 @@ static const char *shell_with_env(struct http_request *request, const char *comm
     return out.failed ? NULL : arena_copy(http_arena(request), out.data, out.len);
 }
 
-static bool shell_env_named(const char *const *env) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
-    for (; env && *env; env++) {
-        size_t name = strcspn(*env, "=");
-        if (!name || strspn(*env, letters) < name || (**env >= '0' && **env <= '9'))
-            return false;
-    }
-    return true;
-}
-
-static int shell_run_of(struct http_request *request, const struct exec_args *args, struct session_run *ret_run,
+static int shell_run_of(struct http_request *request, const struct aio_shell_args *args, struct session_run *ret_run,
                         struct err *err) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
     struct session_run run = {
         .name = args->id.data ? args->id.data : AIO_SHELL_DEFAULT,
         .command = shell_with_env(request, args->command.data, (const char *const *)args->env),
@@ -183,35 +161,33 @@ static int shell_run_of(struct http_request *request, const struct exec_args *ar
         .background = args->async_mode,
         .attended = !args->id.data,
     };
-    if (!shell_env_named((const char *const *)args->env))
-        return detail_unfit(request, "env",
-                            "Names of variables are letters, digits and _, and begin "
-                            "with no digit");
+    for (const char **env = args->env; env && *env; env++) {
+        size_t name = strcspn(*env, "=");
+        if (!name || strspn(*env, letters) < name || (**env >= '0' && **env <= '9'))
+            return detail_unfit(request, "env",
+                                "Names of variables are letters, digits and _, and do not begin with a digit");
+    }
     if (!run.command)
         return err_set(err, ERR_TOO_LARGE, "the command with its environment is too large");
-    int failed = detail_seconds(&args->timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "timeout", &run.wait_ms, err);
-    if (!failed)
-        failed = detail_seconds(&args->hard_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "hard_timeout", &run.hard_ms, err);
-    if (!failed)
-        failed = detail_seconds(&args->no_change_timeout, SESSION_QUIET_OWN, LIMIT_EXEC_TIMEOUT_MS, "no_change_timeout",
-                                &run.quiet_ms, err);
+    int failed = detail_seconds(&args->timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "timeout", &run.wait_ms, err)
+                     ?: detail_seconds(&args->hard_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "hard_timeout", &run.hard_ms,
+                                       err)
+                     ?: detail_seconds(&args->no_change_timeout, SESSION_QUIET_OWN, LIMIT_EXEC_TIMEOUT_MS,
+                                       "no_change_timeout", &run.quiet_ms, err);
     if (!failed && args->timeout.has && !run.wait_ms)
-        run.wait_ms = 1; /* 0 is for ever */
-    if (!failed)
-        *ret_run = run;
+        run.wait_ms = 1; /* 0 means for ever */
+    *ret_run = run;
     return failed;
 }
 
 /* What is not there: the session (then `default` is made, and the command may be tried again: 0), or the directory. */
-static int shell_missing(struct http_request *request, struct box *box, const struct exec_args *args,
+static int shell_missing(struct http_request *request, struct box *box, const struct aio_shell_args *args,
                          struct session_run *run, struct err *err) {
     struct session session;
     bool created = false;
     const struct session_request wanted = {.name = run->name, .quiet_ms = AIO_SHELL_QUIET_MS};
-    int failed = args->id.data ? aio_shell_find(request, box, run->name, 0, &session, err)
-                               : aio_shell_open(request, box, &wanted, &session, &created, err);
-    if (failed)
-        return failed;
+    STEP(args->id.data ? aio_shell_find(request, box, run->name, 0, &session, err)
+                       : aio_shell_open(request, box, &wanted, &session, &created, err));
     if (created || !run->cwd)
         return 0;
     if (args->strict)
@@ -223,8 +199,8 @@ static int shell_missing(struct http_request *request, struct box *box, const st
 
 /* ---- the session of calls without an id ----
  *
- * `default`, then `default:2`, `default:3`, ...: the last of them is the one. What a caller was answered with stays true: a
- * session whose command runs on keeps its name, and can be looked at, written to and killed by it. */
+ * `default`, then `default:2`, `default:3`, ...: the last of them is used. A session whose command runs on keeps its
+ * name, so that the caller who was given that name can still look at it, write to it and kill it. */
 
 struct defaults {
     struct arena *arena;
@@ -233,7 +209,7 @@ struct defaults {
     uint64_t quiet_ms;
 };
 
-static void defaults_each(void *user, const struct session *session) {
+static void shell_defaults_each(void *user, const struct session *session) {
     struct defaults *defaults = user;
     size_t len = strlen(AIO_SHELL_DEFAULT);
     uint64_t number = 1;
@@ -251,37 +227,34 @@ static void defaults_each(void *user, const struct session *session) {
     }
 }
 
-static const char *defaults_name(struct arena *arena, unsigned number) {
+static const char *shell_defaults_name(struct arena *arena, unsigned number) {
     return number > 1 ? arena_printf(arena, "%s:%u", AIO_SHELL_DEFAULT, number) : AIO_SHELL_DEFAULT;
 }
 
-/* A new one, where the last one is. Where there are as many sessions as there may be and all of them are busy, the first
- * default ends for it: without a default no call without an id would ever work again. */
-static int defaults_open(struct box *box, const struct defaults *defaults, const char *name, struct err *err) {
-    struct session_request wanted = {.name = name, .cwd = defaults->cwd, .quiet_ms = defaults->quiet_ms};
+/* The session after `name`, where a command runs without its caller: a new one in the directory of the last. Where
+ * there are as many sessions as there may be and all are busy, the first default ends for it: without a default no call
+ * without an id would work again. */
+static int shell_successor(struct http_request *request, struct box *box, const char **name, struct err *err) {
+    struct defaults defaults = {.arena = http_arena(request), .quiet_ms = AIO_SHELL_QUIET_MS};
     struct session session;
     bool created;
-    int failed = box_session_open(box, &wanted, defaults->arena, &session, &created, err);
-    if (failed == -ERR_LIMIT && err->number == EUSERS && defaults->first) {
-        failed = box_session_end(box, defaults_name(defaults->arena, defaults->first), true, err);
+    int failed = box_sessions(box, NULL, shell_defaults_each, &defaults, err);
+    const char *last = shell_defaults_name(defaults.arena, defaults.last);
+    if (failed || strcmp(last, *name) != 0) {
+        *name = failed ? *name : last;
+        return failed;
+    }
+    last = shell_defaults_name(defaults.arena, defaults.last + 1);
+    struct session_request wanted = {.name = last, .cwd = defaults.cwd, .quiet_ms = defaults.quiet_ms};
+    failed = box_session_open(box, &wanted, defaults.arena, &session, &created, err);
+    if (failed == -ERR_LIMIT && err->number == EUSERS && defaults.first) {
+        failed = box_session_end(box, shell_defaults_name(defaults.arena, defaults.first), true, err);
         if (!failed || failed == -ERR_NOT_FOUND)
-            failed = box_session_open(box, &wanted, defaults->arena, &session, &created, err);
+            failed = box_session_open(box, &wanted, defaults.arena, &session, &created, err);
     }
     if (failed == -ERR_NOT_FOUND) {
         wanted.cwd = NULL; /* the directory has gone */
-        failed = box_session_open(box, &wanted, defaults->arena, &session, &created, err);
-    }
-    return failed;
-}
-
-/* The one after `name`, where a command runs without its caller. */
-static int shell_successor(struct http_request *request, struct box *box, const char **name, struct err *err) {
-    struct defaults defaults = {.arena = http_arena(request), .quiet_ms = AIO_SHELL_QUIET_MS};
-    int failed = box_sessions(box, NULL, defaults_each, &defaults, err);
-    const char *last = defaults_name(defaults.arena, defaults.last);
-    if (!failed && !strcmp(last, *name)) {
-        last = defaults_name(defaults.arena, defaults.last + 1);
-        failed = defaults_open(box, &defaults, last, err);
+        failed = box_session_open(box, &wanted, defaults.arena, &session, &created, err);
     }
     if (!failed)
         *name = last;
@@ -289,7 +262,7 @@ static int shell_successor(struct http_request *request, struct box *box, const 
 }
 
 /* *ret_name: of the session that it ran in. */
-static int shell_run(struct http_request *request, struct box *box, const struct exec_args *args,
+static int shell_run(struct http_request *request, struct box *box, const struct aio_shell_args *args,
                      const struct exec_sink *sink, const char **ret_name, struct session_result *ret_result,
                      struct err *err) {
     struct session_run run;
@@ -316,20 +289,14 @@ static int shell_run(struct http_request *request, struct box *box, const struct
     return 0;
 }
 
-static const char *shell_message(const struct session_result *result) {
-    switch (result->state) {
-    case SESSION_RUNNING:
-        return "Command is running";
-    case SESSION_QUIET:
-        return "Command printed nothing for the time that was given, and runs on";
-    case SESSION_HARD_TIMEOUT:
-        return "Command was killed: its time was over";
-    case SESSION_TERMINATED:
-        return "Command was killed";
-    default:
-        return "Command executed";
-    }
-}
+static const char *const shell_messages[] = {
+    [SESSION_NEW] = "Command executed",
+    [SESSION_RUNNING] = "Command is running",
+    [SESSION_COMPLETED] = "Command executed",
+    [SESSION_QUIET] = "Command printed nothing for the time that was given, and runs on",
+    [SESSION_HARD_TIMEOUT] = "Command was killed: its time was over",
+    [SESSION_TERMINATED] = "Command was killed",
+};
 
 /* output and console: the same twice */
 static void shell_texts(struct answer *answer, const char *command, const uint8_t *text, size_t len) {
@@ -343,26 +310,22 @@ static void shell_texts(struct answer *answer, const char *command, const uint8_
     AIO_MEMBERS(AIO_STR("session_id", name), AIO_STR("command", command_text), AIO_STR("status", state),               \
                 AIO_INT_IF((ended)->exited, "exit_code", (ended)->exit_code))
 
-static int shell_exec_whole(struct http_request *request, struct box *box, const struct exec_args *args,
+static int shell_exec_whole(struct http_request *request, struct box *box, const struct aio_shell_args *args,
                             struct err *err) {
     struct aio_output output;
     struct session_result result;
     const char *name;
     size_t len;
-    int failed = aio_output_init(&output, request, box, args->truncate ? AIO_SHELL_TEXT_CHARACTERS : 0, err);
-    if (failed)
-        return failed;
+    STEP(aio_output_init(&output, request, box, args->truncate ? AIO_SHELL_TEXT_CHARACTERS : 0, err));
     const struct exec_sink sink = {.output = aio_output_put, .user = &output};
-    failed = shell_run(request, box, args, &sink, &name, &result, err);
+    int failed = shell_run(request, box, args, &sink, &name, &result, err);
     if (!failed) {
         autoanswer answer;
         const uint8_t *text = aio_kept_text(&output.streams[0], request, &len);
-        aio_open(&answer, request, shell_message(&result));
-        json_open(&answer.json, '{');
-        aio_put(&answer, RESULT_MEMBERS(name, args->command.data, aio_shell_status(result.state), &result));
+        aio_open(&answer, request, shell_messages[result.state], '{');
+        aio_put(&answer, RESULT_MEMBERS(name, args->command.data, shell_status(result.state), &result));
         shell_texts(&answer, args->command.data, text, len);
-        json_close(&answer.json, '}');
-        failed = aio_close(&answer, 0, err);
+        failed = aio_close(&answer, '}', 0, err);
     }
     aio_output_done(&output);
     return failed;
@@ -374,7 +337,7 @@ static void shell_stream_init(struct stream *stream, struct http_request *reques
     stream->text = true;
 }
 
-/* The last event, or why there is none. */
+/* The last event, or why there is no such event. */
 static int shell_stream_end(struct stream *stream, int failed, const struct aio_member *result, struct err *err) {
     if (failed) {
         failed = stream_failed(stream, failed, err);
@@ -382,16 +345,13 @@ static int shell_stream_end(struct stream *stream, int failed, const struct aio_
         failed = stream_flush(stream);
         stream_open(stream);
         aio_members(&stream->json, result);
-        if (!failed)
-            failed = stream_send(stream, "result");
-        if (!failed)
-            failed = http_reply_end(stream->request);
+        failed = failed ?: stream_send(stream, "result") ?: http_reply_end(stream->request);
     }
     stream_done(stream);
     return failed;
 }
 
-static int shell_exec_stream(struct http_request *request, struct box *box, const struct exec_args *args,
+static int shell_exec_stream(struct http_request *request, struct box *box, const struct aio_shell_args *args,
                              struct err *err) {
     struct stream stream;
     struct session_result result = {0};
@@ -401,16 +361,14 @@ static int shell_exec_stream(struct http_request *request, struct box *box, cons
     sink.started = NULL; /* its clients know no such event */
     int failed = shell_run(request, box, args, &sink, &name, &result, err);
     return shell_stream_end(&stream, failed,
-                            RESULT_MEMBERS(name, args->command.data, aio_shell_status(result.state), &result), err);
+                            RESULT_MEMBERS(name, args->command.data, shell_status(result.state), &result), err);
 }
 
-int aio_shell_exec(struct http_request *request, struct box *box, struct err *err) {
-    struct exec_args args = {.truncate = true};
-    int failed = detail_body(request, &args, err);
-    if (failed)
-        return failed;
-    return stream_wanted(request) ? shell_exec_stream(request, box, &args, err)
-                                  : shell_exec_whole(request, box, &args, err);
+static int shell_exec(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_shell_args args = {.truncate = true};
+    return detail_body(request, &args, err)
+               ?: (stream_wanted(request) ? shell_exec_stream(request, box, &args, err)
+                                          : shell_exec_whole(request, box, &args, err));
 }
 
 /* ---- view ---- */
@@ -423,31 +381,27 @@ static int shell_view_whole(struct http_request *request, struct box *box, const
     autobuf out = buf_max(LIMIT_RING_BYTES);
     if (session->to > session->from) {
         uint64_t printed = session->to - session->from;
-        int failed = http_hold(request, 2 * (printed < LIMIT_RING_BYTES ? (size_t)printed : LIMIT_RING_BYTES), err);
-        if (!failed)
-            failed = box_output(box, session->pid, STREAM_STDOUT, session->from, 0, -1, &out, &slice, err);
+        int failed = http_hold(request, 2 * (printed < LIMIT_RING_BYTES ? (size_t)printed : LIMIT_RING_BYTES), err)
+                         ?: box_output(box, session->pid, STREAM_STDOUT, session->from, 0, -1, &out, &slice, err);
         if (failed)
             return failed == -ERR_NOT_FOUND ? aio_shell_unknown(request) : failed;
     }
-    /* What came after it was looked at: a mark of time, not of this command. It may be all that is kept: what the command
-     * left behind prints on. */
+    /* Bytes that came after the look: a mark of time, not of this command. They may be all that is kept, if
+     * processes that the command left keep printing. */
     uint64_t later = slice.next > session->to ? slice.next - session->to : 0;
     size_t len = later < out.len ? out.len - (size_t)later : 0;
     autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
+    aio_open(&answer, request, NULL, '{');
     aio_put(&answer, VIEW_MEMBERS(session));
     shell_texts(&answer, aio_shell_command(session), out.data, len);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_close(&answer, '}', 0, err);
 }
 
-/* What it prints, from its beginning on, until it has ended. */
+/* Its output, from the beginning until it has ended. */
 static int shell_view_pump(struct http_request *request, struct box *box, struct stream *stream,
                            struct session *session, struct err *err) {
-    autobuf out;
+    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     uint64_t offset = session->from, command = session->commands;
-    buf_init(&out, LIMIT_FRAME_PAYLOAD_BYTES);
     for (;;) {
         struct output_slice slice;
         bool over = !aio_shell_busy(session) || session->commands != command;
@@ -479,18 +433,15 @@ static int shell_view_stream(struct http_request *request, struct box *box, stru
 
 /* The session that a body of one id names. */
 static int shell_of_body(struct http_request *request, struct box *box, struct session *ret_session, struct err *err) {
-    struct id_args args = {0};
-    int failed = detail_body(request, &args, err);
-    return failed ? failed : aio_shell_find(request, box, args.id.data, 0, ret_session, err);
+    struct aio_shell_args args = {0};
+    return detail_body(request, &args, err) ?: aio_shell_find(request, box, args.id.data, 0, ret_session, err);
 }
 
-int aio_shell_view(struct http_request *request, struct box *box, struct err *err) {
+static int shell_view(struct http_request *request, struct box *box, struct err *err) {
     struct session session;
-    int failed = shell_of_body(request, box, &session, err);
-    if (failed)
-        return failed;
-    return stream_wanted(request) ? shell_view_stream(request, box, &session, err)
-                                  : shell_view_whole(request, box, &session, err);
+    return shell_of_body(request, box, &session, err)
+               ?: (stream_wanted(request) ? shell_view_stream(request, box, &session, err)
+                                          : shell_view_whole(request, box, &session, err));
 }
 
 /* ---- wait, write, kill ---- */
@@ -499,26 +450,23 @@ static int shell_status_answer(struct http_request *request, const char *status,
     return aio_reply(request, NULL, AIO_MEMBERS(AIO_STR("status", status)), err);
 }
 
-int aio_shell_wait(struct http_request *request, struct box *box, struct err *err) {
-    struct wait_args args = {0};
+static int shell_wait(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_shell_args args = {0};
     struct session session;
     uint64_t wait_ms = 0, most_ms = 0;
-    int failed = detail_body(request, &args, err);
-    if (!failed)
-        failed = detail_seconds(&args.max_wait_seconds, LIMIT_EXEC_TIMEOUT_MS, LIMIT_EXEC_TIMEOUT_MS,
-                                "max_wait_seconds", &most_ms, err);
-    if (!failed)
-        failed = detail_seconds(&args.seconds, args.max_wait_seconds.has ? most_ms : 60000, most_ms, "seconds",
-                                &wait_ms, err);
-    if (!failed)
-        failed = aio_shell_find(request, box, args.id.data, wait_ms, &session, err);
-    return failed ? failed : shell_status_answer(request, shell_now(&session), err);
+    int failed = detail_body(request, &args, err)
+                     ?: detail_seconds(&args.max_wait_seconds, LIMIT_EXEC_TIMEOUT_MS, LIMIT_EXEC_TIMEOUT_MS,
+                                       "max_wait_seconds", &most_ms, err)
+                     ?: detail_seconds(&args.seconds, args.max_wait_seconds.has ? most_ms : 60000, most_ms, "seconds",
+                                       &wait_ms, err)
+                     ?: aio_shell_find(request, box, args.id.data, wait_ms, &session, err);
+    return failed ?: shell_status_answer(request, shell_now(&session), err);
 }
 
 /* Nothing runs: a line is a command, as in any terminal. Anything else would
  * lie in the terminal until the next command reads it as its own input. */
 static int shell_typed_run(struct http_request *request, struct box *box, const struct session *session,
-                           const struct write_args *args, struct err *err) {
+                           const struct aio_shell_args *args, struct err *err) {
     struct session_result result = {.state = session->state};
     size_t len = args->input.len;
     bool enter = args->press_enter || (len && args->input.data[len - 1] == '\n');
@@ -532,37 +480,217 @@ static int shell_typed_run(struct http_request *request, struct box *box, const 
     int failed = box_session_run(box, &run, &sink, http_fd(request), http_arena(request), &result, err);
     if (failed == -ERR_NOT_FOUND)
         return aio_shell_unknown(request);
-    return failed ? failed : shell_status_answer(request, aio_shell_status(result.state), err);
+    return failed ?: shell_status_answer(request, shell_status(result.state), err);
 }
 
-int aio_shell_write(struct http_request *request, struct box *box, struct err *err) {
-    struct write_args args = {0};
+static int shell_write(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_shell_args args = {0};
     struct session session;
-    int failed = detail_body(request, &args, err);
-    if (!failed)
-        failed = aio_shell_find(request, box, args.id.data, 0, &session, err);
-    if (failed)
-        return failed;
+    STEP(detail_body(request, &args, err) ?: aio_shell_find(request, box, args.id.data, 0, &session, err));
     if (!aio_shell_busy(&session))
         return shell_typed_run(request, box, &session, &args, err);
     if (args.press_enter)
         ((char *)args.input.data)[args.input.len++] = '\n'; /* where its NUL stood, in the request's arena */
     struct view typed = view_of(args.input.data, args.input.len);
-    failed = box_input(box, session.pid, false, box_read_view, &typed, http_fd(request), err);
-    return failed ? failed : shell_status_answer(request, shell_now(&session), err);
+    return box_input(box, session.pid, false, box_read_view, &typed, http_fd(request), err)
+               ?: shell_status_answer(request, shell_now(&session), err);
 }
 
-int aio_shell_kill(struct http_request *request, struct box *box, struct err *err) {
+static int shell_kill(struct http_request *request, struct box *box, struct err *err) {
     struct session session;
     struct session_result result;
-    int failed = shell_of_body(request, box, &session, err);
-    if (!failed)
-        failed = box_session_stop(box, session.name, http_arena(request), &result, err);
+    int failed = shell_of_body(request, box, &session, err)
+                     ?: box_session_stop(box, session.name, http_arena(request), &result, err);
     if (failed)
         return failed == -ERR_NOT_FOUND ? aio_shell_unknown(request) : failed;
     return aio_reply(request, aio_shell_busy(&session) ? "Process terminated" : "No command is running",
-                     AIO_MEMBERS(AIO_STR("status", aio_shell_status(result.state)),
+                     AIO_MEMBERS(AIO_STR("status", shell_status(result.state)),
                                  AIO_INT_IF(result.exited, "exit_code", result.exit_code),
                                  AIO_INT_IF(result.exited, "returncode", result.exit_code)),
                      err);
 }
+
+/* ---- sessions ---- */
+
+#define QUIET_ROW(meaning)                                                                                             \
+    { ROW(no_change_timeout, REAL), .max = INT32_MAX, .text = (meaning) }
+
+static const struct row shell_create_fields[] = {
+    {ROW(id, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+     .text = "letters, digits and _.:@-; default: a random one. One that is there is the answer as it is"},
+    {ROW(exec_dir, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+     .text = "where its shell begins; default: the workspace"},
+    QUIET_ROW("seconds without output after which exec answers; default 120"),
+    {ROW(preserve_symlinks, BOOL), .text = "exec_dir keeps the links in its name"},
+    {.name = NULL},
+};
+static const struct row shell_update_fields[] = {
+    {ROW(id, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "the session"},
+    QUIET_ROW("seconds without output after which exec answers; more than 0"),
+    {.name = NULL},
+};
+
+static int shell_create(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_shell_args args = {0};
+    struct session_request wanted = {0};
+    struct session session;
+    bool created;
+    STEP(detail_body(request, &args, err)
+             ?: detail_seconds(&args.no_change_timeout, AIO_SHELL_QUIET_MS, LIMIT_EXEC_TIMEOUT_MS, "no_change_timeout",
+                               &wanted.quiet_ms, err));
+    wanted.name = args.id.data;
+    wanted.cwd = args.exec_dir.len ? args.exec_dir.data : NULL;
+    STEP(aio_shell_open(request, box, &wanted, &session, &created, err));
+    return aio_reply(request, created ? "Session created" : "Session already exists",
+                     AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_STR("working_dir", session.cwd)), err);
+}
+
+static int shell_update(struct http_request *request, struct box *box, struct err *err) {
+    struct aio_shell_args args = {0};
+    struct session_request wanted = {0};
+    struct session session;
+    bool created;
+    int failed = detail_body(request, &args, err)
+                     ?: detail_seconds(&args.no_change_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "no_change_timeout",
+                                       &wanted.quiet_ms, err);
+    if (!failed && args.no_change_timeout.has && !wanted.quiet_ms)
+        return detail_unfit(request, "no_change_timeout", "Input should be greater than 0");
+    if (!failed)
+        failed = aio_shell_find(request, box, args.id.data, 0, &session, err);
+    wanted.name = args.id.data;
+    if (!failed && wanted.quiet_ms)
+        failed = aio_shell_open(request, box, &wanted, &session, &created, err);
+    return failed ?: aio_done(request, "Session updated");
+}
+
+static void shell_listing_each(void *user, const struct session *session) {
+    struct answer *answer = user;
+    uint64_t now_ms = clock_wall_ms();
+    bool busy = aio_shell_busy(session);
+    if (session->plain)
+        return;
+    json_key(&answer->json, session->name);
+    aio_object(answer, AIO_MEMBERS(AIO_STR("working_dir", session->cwd), AIO_TIME("created_at", session->created_ms),
+                                   AIO_TIME("last_used_at", session->used_ms),
+                                   AIO_INT("age_seconds",
+                                           now_ms > session->created_ms ? (now_ms - session->created_ms) / 1000 : 0),
+                                   AIO_STR("status", busy ? "running" : "idle"),
+                                   AIO_STR("current_command", busy ? aio_shell_command(session) : NULL)));
+}
+
+static int shell_list(struct http_request *request, struct box *box, struct err *err) {
+    autoanswer answer;
+    aio_open(&answer, request, NULL, '{');
+    json_put_open(&answer.json, "sessions", '{');
+    int failed = box_sessions(box, NULL, shell_listing_each, &answer, err);
+    json_close(&answer.json, '}');
+    return aio_close(&answer, '}', failed, err);
+}
+
+struct session_counts {
+    uint64_t now_ms;
+    unsigned total, active;
+};
+
+static void shell_counts_each(void *user, const struct session *session) {
+    struct session_counts *counts = user;
+    if (session->plain)
+        return;
+    counts->total++;
+    counts->active += aio_shell_busy(session) || session->used_ms + ACTIVE_MS > counts->now_ms;
+}
+
+static int shell_stats(struct http_request *request, struct box *box, struct err *err) {
+    struct session_counts counts = {.now_ms = clock_wall_ms()};
+    STEP(box_sessions(box, NULL, shell_counts_each, &counts, err));
+    return aio_reply(request, NULL,
+                     AIO_MEMBERS(AIO_INT("total_sessions", counts.total), AIO_INT("active_sessions", counts.active),
+                                 AIO_INT("idle_sessions", counts.total - counts.active),
+                                 AIO_INT("max_sessions", LIMIT_SESSIONS),
+                                 /* they end with the box's processes */
+                                 AIO_INT("session_timeout", box->idle_timeout_ms / 1000),
+                                 AIO_REAL("usage_ratio", (double)counts.total / LIMIT_SESSIONS)),
+                     err);
+}
+
+/* A new session, and the URL of a terminal on it. */
+static int shell_terminal_url(struct http_request *request, struct box *box, struct err *err) {
+    const struct session_request wanted = {.quiet_ms = AIO_SHELL_QUIET_MS};
+    struct session session;
+    bool created;
+    STEP(aio_shell_open(request, box, &wanted, &session, &created, err));
+    const char *url = aio_url(request, box) + strlen("http"); /* "s://..." or "://..." */
+    autoanswer answer;
+    aio_open(&answer, request, NULL, 0);
+    json_str(&answer.json, arena_printf(http_arena(request), "ws%s/v1/shell/ws?session_id=%s", url, session.name));
+    return aio_close(&answer, 0, 0, err);
+}
+
+static int shell_end(struct http_request *request, struct box *box, struct err *err) {
+    struct session session;
+    int failed = aio_shell_find(request, box, http_param(request, "session_id"), 0, &session, err)
+                     ?: box_session_end(box, session.name, true, err);
+    if (failed == -ERR_NOT_FOUND)
+        return aio_shell_unknown(request);
+    return failed ?: aio_done(request, "Session cleaned up");
+}
+
+struct session_names {
+    struct arena *arena;
+    const char *names[LIMIT_SESSIONS];
+    size_t count;
+};
+
+static void shell_names_each(void *user, const struct session *session) {
+    struct session_names *names = user;
+    if (!session->plain && names->count < LIMIT_SESSIONS)
+        names->names[names->count++] = arena_strdup(names->arena, session->name);
+}
+
+static int shell_end_all(struct http_request *request, struct box *box, struct err *err) {
+    struct session_names names = {.arena = http_arena(request)};
+    unsigned ended = 0;
+    int failed = box_sessions(box, NULL, shell_names_each, &names, err);
+    for (size_t i = 0; i < names.count && !failed; i++) {
+        failed = box_session_end(box, names.names[i], true, err);
+        ended += !failed;
+        if (failed == -ERR_NOT_FOUND) /* it has ended by itself */
+            failed = 0;
+    }
+    if (failed)
+        return failed;
+    return aio_done(request, arena_printf(http_arena(request), "Cleaned up %u sessions", ended));
+}
+
+const struct route aio_shell_routes[] = {
+    AIO_ROUTE("POST", "/shell/exec", "aio_shell_exec",
+              "Run a command in a session; with Accept: text/event-stream as events output {data}, result.",
+              .run = shell_exec, .body = shell_exec_fields),
+    AIO_ROUTE(
+        "POST", "/shell/view", "aio_shell_view",
+        "What the command of a session prints, or the last one did; with Accept: text/event-stream until it ends.",
+        .run = shell_view, .body = shell_id_fields),
+    AIO_ROUTE("POST", "/shell/wait", "aio_shell_wait", "Wait until a session runs nothing.", .run = shell_wait,
+              .body = shell_wait_fields),
+    AIO_ROUTE("POST", "/shell/write", "aio_shell_write", "Type to the command of a session.", .run = shell_write,
+              .body = shell_write_fields),
+    AIO_ROUTE("POST", "/shell/kill", "aio_shell_kill", "End the command of a session; the session stays.",
+              .run = shell_kill, .body = shell_id_fields),
+    AIO_ROUTE("POST", "/shell/sessions/create", "aio_shell_session_create",
+              "Make a session, or find the one of this id.", .run = shell_create, .body = shell_create_fields),
+    AIO_ROUTE("POST", "/shell/sessions/update", "aio_shell_session_update", "Change a session's settings.",
+              .run = shell_update, .body = shell_update_fields),
+    AIO_ROUTE("GET", "/shell/sessions", "aio_shell_sessions", "The sessions by id.", .run = shell_list),
+    AIO_ROUTE("GET", "/shell/sessions/stats", "aio_shell_stats", "How many sessions there are.", .run = shell_stats),
+    AIO_ROUTE("DELETE", "/shell/sessions", "aio_shell_sessions_end", "End all sessions.", .run = shell_end_all),
+    AIO_ROUTE("DELETE", "/shell/sessions/{session_id}", "aio_shell_session_end", "End a session with all it started.",
+              .run = shell_end),
+    {"GET", "/aio/{id}/v1/shell/terminal-url", front_handle, 0, "aio_shell_terminal_url",
+     "A new session, and the URL of a terminal on it (a WebSocket).",
+     ENDPOINT(.run = shell_terminal_url, .flags = AIO_FLAGS | ENDPOINT_WRITES, .status = 200, .answer = aio_answer)},
+    {"GET", "/aio/{id}/v1/shell/ws", front_handle, 0, "aio_shell_ws",
+     "A terminal on a session over a WebSocket: messages input, resize, ping to it; session_id, ready, output, "
+     "restore_output, pong, ping, error from it.",
+     ENDPOINT(.run = aio_shell_ws, .flags = AIO_FLAGS | ENDPOINT_WRITES, .query = aio_shell_ws_query, .status = 101)},
+    {.method = NULL},
+};

@@ -1,5 +1,5 @@
-/* The shell group of the AIO dialect, shared by its files: aio/shell.c (commands), aio/shell_session.c (sessions) and
- * aio/shell_ws.c (terminals). */
+/* The shell group of the AIO dialect, shared by its files: aio/shell.c (commands and sessions) and aio/shell_ws.c
+ * (terminals). */
 #ifndef CUBBY_FRONT_AIO_SHELL_H
 #define CUBBY_FRONT_AIO_SHELL_H
 
@@ -11,28 +11,18 @@
 #define AIO_SHELL_COOKED "stty sane 2>/dev/null\n"
 #define AIO_SHELL_TEXT_CHARACTERS 30000u /* of an answer, with truncate */
 
-typedef int aio_shell_run(struct http_request *request, struct box *box, struct err *err);
-/* aio/shell.c */
-aio_shell_run aio_shell_exec, aio_shell_view, aio_shell_wait, aio_shell_write, aio_shell_kill;
-/* aio/shell_session.c */
-aio_shell_run aio_shell_create, aio_shell_update, aio_shell_list, aio_shell_stats, aio_shell_end, aio_shell_end_all,
-    aio_shell_terminal_url;
-/* aio/shell_ws.c */
-aio_shell_run aio_shell_ws;
+int aio_shell_ws(struct http_request *request, struct box *box, struct err *err); /* aio/shell_ws.c */
+extern const struct row aio_shell_ws_query[];
 
-extern const struct row aio_shell_exec_fields[], aio_shell_id_fields[], aio_shell_wait_fields[],
-    aio_shell_write_fields[], aio_shell_create_fields[], aio_shell_update_fields[], aio_shell_ws_query[];
-
-/* A session, with its texts in the request's arena. Positive: answered (404 "Session not found", 400 when there is no room
- * for another). */
+/* A session, with its texts in the request's arena. Positive: answered (404 "Session not found", 400 when there is no
+ * room for another). */
 int aio_shell_find(struct http_request *request, struct box *box, const char *name, uint64_t wait_ms,
                    struct session *ret_session, struct err *err);
 int aio_shell_open(struct http_request *request, struct box *box, const struct session_request *wanted,
                    struct session *ret_session, bool *ret_created, struct err *err);
 int aio_shell_full(struct http_request *request, const char *group); /* 400: no room for another session */
 int aio_shell_unknown(struct http_request *request);                 /* 404 "Session not found" */
-const char *aio_shell_status(enum session_state state);
-const char *aio_shell_command(const struct session *session); /* as it was typed */
+const char *aio_shell_command(const struct session *session);        /* as it was typed */
 /* Whether a command of it runs: SESSION_QUIET does. */
 bool aio_shell_busy(const struct session *session);
 

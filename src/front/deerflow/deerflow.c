@@ -1,7 +1,7 @@
-/* DeerFlow's provisioner as it speaks to its gateway: a sandbox is one of our boxes, with the id that the gateway chose for
- * it. Called through deerflow_routes. Invariant: only boxes with our label are seen, told or ended here; one id is one
- * user's and one thread's box for ever; and a box is "Running" for as long as a call on its URL would be served, since the
- * gateway throws away what is not. */
+/* DeerFlow's provisioner as it speaks to its gateway: a sandbox is one of our boxes, with the id that the gateway
+ * chose. Called through deerflow_routes. Invariant: only boxes with our label are shown or deleted here; one id is
+ * always the box of one user and one thread; a box is "Running" for as long as a call on its URL would be served, since
+ * the gateway throws other boxes away. */
 #include "front/deerflow/deerflow.h"
 
 #include <inttypes.h>
@@ -17,11 +17,11 @@
 #include "front/detail.h"
 #include "front/routes.h"
 #include "front/trail.h"
+#include "rows/write.h"
 
-#define NAMESPACE "cubby"
 enum { CONTRACT = 2, THREAD_BYTES = 64, EXTRA_MOST = 1000, PLACES_MS = 10000 };
 
-struct create_args {
+struct deerflow_create_args {
     struct row_text sandbox_id, thread_id, user_id;
     bool include_legacy_skills;
     struct row_list extra_mounts;
@@ -38,239 +38,202 @@ static const struct row extra_fields[] = {
     {.name = NULL},
 };
 static const struct row create_fields[] = {
-    {ROW(sandbox_id, TEXT, create_args), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {ROW(sandbox_id, TEXT, deerflow_create_args), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "the box's id: 16 or 8 lower-case hex digits"},
-    {ROW(thread_id, TEXT, create_args), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {ROW(thread_id, TEXT, deerflow_create_args), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "1 to 64 letters, digits, _ and -; null: none"},
-    {ROW(user_id, TEXT, create_args), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {ROW(user_id, TEXT, deerflow_create_args), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "letters, digits, _ and -; default: default"},
-    {ROW(include_legacy_skills, BOOL, create_args), .text = "mount /mnt/skills/legacy"},
-    {ROW(extra_mounts, OBJECTS, create_args), .max = EXTRA_MOST, .fields = extra_fields,
+    {ROW(include_legacy_skills, BOOL, deerflow_create_args), .text = "mount /mnt/skills/legacy"},
+    {ROW(extra_mounts, OBJECTS, deerflow_create_args), .max = EXTRA_MOST, .fields = extra_fields,
      .item_size = sizeof(struct deerflow_extra), .text = "further directories of the gateway, at most 10"},
-    {ROW(required_mount_contract_version, INT, create_args), .max = UINT32_MAX,
+    {ROW(required_mount_contract_version, INT, deerflow_create_args), .max = UINT32_MAX,
      .text = "409 when the mounts are made by another contract than this"},
     {.name = NULL},
 };
 #undef ROW
 
-#define SHOW(member, kind, sentence)                                                                                   \
-    { .name = member, .type = ROW_##kind, .text = sentence }
+struct deerflow_sandbox {
+    const char *id, *url, *status, *user, *thread, *space, *incarnation;
+    struct row_number contract;
+};
+#define SANDBOX(label, member, sentence) OUT_MAYBE(label, TEXT, deerflow_sandbox, member, sentence)
+#define STATUS_ROW(words, sentence)                                                                                    \
+    {                                                                                                                  \
+        .name = "status", .type = ROW_TEXT, .offset = offsetof(struct deerflow_sandbox, status),                       \
+        .item_size = sizeof(char *), .max = INT64_MAX, .choices = (words), .text = (sentence)                          \
+    }
 static const struct row sandbox_answer[] = {
-    SHOW("sandbox_id", TEXT, "the box's id"),
-    SHOW("sandbox_url", TEXT, "where it speaks the AIO dialect"),
-    {.name = "status", .type = ROW_TEXT, .choices = "Running|Unknown", .text = "Unknown: on a machine that is offline"},
-    SHOW("user_id", TEXT, "whose it is"),
-    SHOW("thread_id", TEXT, "of which conversation; without one its id"),
-    SHOW("mount_contract_version", INT, "how its mounts are laid out"),
+    OUT("sandbox_id", TEXT, deerflow_sandbox, id, "the box's id"),
+    OUT("sandbox_url", TEXT, deerflow_sandbox, url, "where it speaks the AIO dialect"),
+    STATUS_ROW("Running|Unknown", "Unknown: on a machine that is offline"),
+    OUT("user_id", TEXT, deerflow_sandbox, user, "the user it belongs to"),
+    OUT("thread_id", TEXT, deerflow_sandbox, thread, "its conversation; without one its id"),
+    OUT_INT("mount_contract_version", deerflow_sandbox, contract.value, "how its mounts are laid out"),
     {.name = NULL},
+};
+static const struct row reconciliation_answer[] = {
+    OUT("sandbox_id", TEXT, deerflow_sandbox, id, "the requested id"),
+    OUT("backend_namespace", TEXT, deerflow_sandbox, space, "cubby"),
+    STATUS_ROW("found|absent", "whether it exists"),
+    SANDBOX("incarnation_id", incarnation, "differs when the box was deleted and made again"),
+    SANDBOX("sandbox_url", url, "as of the sandbox; this and the rest where it was found"),
+    SANDBOX("user_id", user, "as of the sandbox"),
+    SANDBOX("thread_id", thread, "as of the sandbox"),
+    OUT_MAYBE("mount_contract_version", INT, deerflow_sandbox, contract, "as of the sandbox"),
+    {.name = NULL},
+};
+
+struct deerflow_facts { /* of all other answers */
+    struct row_list sandboxes;
+    uint64_t count, contract;
+    bool ok, lark_cli;
+    const char *id, *status;
 };
 static const struct row list_answer[] = {
-    {.name = "sandboxes", .type = ROW_OBJECTS, .fields = sandbox_answer, .text = "all that were provisioned"},
-    SHOW("count", INT, "how many"),
+    OUT_LIST("sandboxes", deerflow_facts, sandboxes, deerflow_sandbox, sandbox_answer, "all that were provisioned"),
+    OUT_INT("count", deerflow_facts, count, "how many"),
     {.name = NULL},
 };
-static const struct row delete_answer[] = {SHOW("ok", BOOL, "true, also where there was none"),
-                                           SHOW("sandbox_id", TEXT, "that was asked for"),
+static const struct row delete_answer[] = {OUT("ok", BOOL, deerflow_facts, ok, "true, also if it did not exist"),
+                                           OUT("sandbox_id", TEXT, deerflow_facts, id, "the requested id"),
                                            {.name = NULL}};
-static const struct row capabilities_answer[] = {SHOW("lark_cli_init_image", BOOL, "false"),
-                                                 SHOW("lark_cli_broker_image", BOOL, "false"),
-                                                 SHOW("mount_contract_version", INT, "how mounts are laid out"),
-                                                 {.name = NULL}};
-static const struct row health_answer[] = {SHOW("status", TEXT, "ok"), {.name = NULL}};
-static const struct row reconciliation_answer[] = {
-    SHOW("sandbox_id", TEXT, "that was asked for"),
-    SHOW("backend_namespace", TEXT, "cubby"),
-    {.name = "status", .type = ROW_TEXT, .choices = "found|absent", .text = "whether there is one"},
-    SHOW("incarnation_id", TEXT, "another one when the box was deleted and made again"),
-    SHOW("sandbox_url", TEXT, "as of the sandbox; this and the rest where it was found"),
-    SHOW("user_id", TEXT, "as of the sandbox"),
-    SHOW("thread_id", TEXT, "as of the sandbox"),
-    SHOW("mount_contract_version", INT, "as of the sandbox"),
-    {.name = NULL},
-};
-#undef SHOW
-
-static int create(struct http_request *request, struct box *unused, struct err *err);
-static int look(struct http_request *request, struct box *unused, struct err *err);
-static int end(struct http_request *request, struct box *unused, struct err *err);
-static int list(struct http_request *request, struct box *unused, struct err *err);
-static int reconcile(struct http_request *request, struct box *unused, struct err *err);
-static int capabilities(struct http_request *request, struct box *unused, struct err *err);
-static int health(struct http_request *request, struct box *unused, struct err *err);
+static const struct row capabilities_answer[] = {
+    OUT("lark_cli_init_image", BOOL, deerflow_facts, lark_cli, "false"),
+    OUT("lark_cli_broker_image", BOOL, deerflow_facts, lark_cli, "false"),
+    OUT_INT("mount_contract_version", deerflow_facts, contract, "how mounts are laid out"),
+    {.name = NULL}};
+static const struct row health_answer[] = {OUT("status", TEXT, deerflow_facts, status, "ok"), {.name = NULL}};
 
 #define FLAGS (ENDPOINT_ADMIN | ENDPOINT_NO_BOX | ENDPOINT_LENIENT)
 #define FINE(...) ENDPOINT(.status = 200, __VA_ARGS__)
 
-static const struct route deerflow_routes[] = {
-    {"POST", "/api/sandboxes", front_handle, 0, "deerflow_create",
-     "Provision: the box of this id, made when there is none; its URL speaks the AIO dialect.",
-     FINE(.run = create, .flags = FLAGS, .body = create_fields, .answer = sandbox_answer)},
-    {"GET", "/api/sandboxes", front_handle, 0, "deerflow_sandboxes", "All boxes that were provisioned here.",
-     FINE(.run = list, .flags = FLAGS, .answer = list_answer)},
-    {"GET", "/api/sandboxes/{id}", front_handle, 0, "deerflow_sandbox", "One of them; nothing is started.",
-     FINE(.run = look, .flags = FLAGS, .answer = sandbox_answer)},
-    {"DELETE", "/api/sandboxes/{id}", front_handle, 0, "deerflow_delete",
-     "End it, with its own files; what is mounted stays. One that is not there is no error.",
-     FINE(.run = end, .flags = FLAGS, .answer = delete_answer)},
-    {"GET", "/api/reconciliation/sandboxes/{id}", front_handle, 0, "deerflow_reconciliation",
-     "Whether it is there, and whether it is still the one that was made.",
-     FINE(.run = reconcile, .flags = FLAGS, .answer = reconciliation_answer)},
-    {"GET", "/api/capabilities", front_handle, 0, "deerflow_capabilities", "What this provisioner can do.",
-     FINE(.run = capabilities, .flags = FLAGS | ENDPOINT_QUIET, .answer = capabilities_answer)},
-    {"GET", "/health", front_handle, ROUTE_QUICK, "deerflow_health", "Whether it serves; needs no key.",
-     FINE(.run = health, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET | ENDPOINT_LENIENT, .answer = health_answer)},
-    {NULL, NULL, NULL, 0, NULL, NULL, NULL},
-};
-
 /* ---- refusals ---- */
 
-static bool claims(const char *path) {
+static bool deerflow_claims(const char *path) {
     return !strncmp(path, "/api/", 5);
 }
 
-static int refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out) {
-    (void)code;
+static int deerflow_refuse(struct http_request *request, int status, const char *, const char *text, struct buf *out) {
     struct json json;
-    bool routed = http_route(request);
     json_init(&json, out);
     json_open(&json, '{');
     json_put_str(&json, "detail",
-                 !routed && status == 404   ? "Not Found"
-                 : !routed && status == 405 ? "Method Not Allowed"
-                                            : text);
+                 http_route(request) ? text
+                 : status == 404     ? "Not Found"
+                 : status == 405     ? "Method Not Allowed"
+                                     : text);
     json_close(&json, '}');
     return status;
 }
 
 /* ---- who asks ---- */
 
-static const struct provision_settings *provision(const struct http_request *request) {
+static const struct provision_settings *deerflow_settings(const struct http_request *request) {
     return front_own(request, &deerflow_dialect);
 }
 
-/* By their hashes, so that how long it takes tells nothing of the key, its length included. */
-static bool same_key(const char *key, const char *wanted) {
-    uint8_t a[32], b[32];
-    SHA256((const unsigned char *)key, strlen(key), a);
-    SHA256((const unsigned char *)wanted, strlen(wanted), b);
-    return !CRYPTO_memcmp(a, b, sizeof a);
-}
-
-/* With a configured key that key, wherever the request comes from; without, as everywhere, and where that needs a token the
- * key may be one. A token that was sent is always judged. */
-static int admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err) {
+/* A configured key is needed wherever the request comes from. Without one, requests are admitted as everywhere, and
+ * where that needs a token the key may be one. A token that was sent is always checked. */
+static int deerflow_admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err) {
     struct auth *auth = front_of(request)->auth;
-    const char *wanted = provision(request)->api_key, *key = http_header(request, "x-api-key");
+    const char *wanted = deerflow_settings(request)->api_key, *key = http_header(request, "x-api-key");
+    bool token = http_header(request, "authorization");
+    uint8_t a[32], b[32];
     int failed;
-    if (wanted && !http_header(request, "authorization"))
-        failed = key && same_key(key, wanted) ? auth_admit_user(auth, request, NULL, needs, ret_who, err)
-                                              : err_set(err, ERR_UNAUTHORIZED, "X-API-Key is missing or wrong");
-    else
+    if (wanted && !token) {
+        /* compared by their hashes, so that the time it takes reveals nothing of the key, not even its length */
+        SHA256((const unsigned char *)(key ? key : ""), key ? strlen(key) : 0, a);
+        SHA256((const unsigned char *)wanted, strlen(wanted), b);
+        failed = key && !CRYPTO_memcmp(a, b, sizeof a)
+                     ? auth_admit_user(auth, request, NULL, needs, ret_who, err)
+                     : err_set(err, ERR_UNAUTHORIZED, "X-API-Key is missing or wrong");
+    } else {
         failed = auth_admit(auth, request, needs, ret_who, err);
-    if (failed == -ERR_UNAUTHORIZED && !wanted && key && !http_header(request, "authorization"))
+    }
+    if (failed == -ERR_UNAUTHORIZED && !wanted && key && !token)
         failed = auth_admit_token(auth, request, key, needs, ret_who, err);
     return failed == -ERR_UNAUTHORIZED ? err_wrap(err, "Unauthorized") : failed;
 }
 
 /* ---- one box ---- */
 
-static bool ours(const struct box *box) {
+static bool deerflow_ours(const struct box *box) {
     for (char **label = box->labels; label && *label; label++)
         if (!strcmp(*label, DEERFLOW_LABEL))
             return true;
     return false;
 }
 
-/* Whatever state its processes are in, a call on its URL waits for them, starts or starts them again. */
-static const char *status(struct box *box) {
-    struct err ignored;
-    return box->ops->reach && box->state != BOX_EXPORTING && box->ops->reach(box->backend, &box->spec, &ignored) < 0
-               ? "Unknown"
-               : "Running";
+/* Running in any state of its processes: a call on its URL waits for them or starts them. */
+static struct deerflow_sandbox deerflow_sandbox(struct http_request *request, struct box *box) {
+    bool offline =
+        box->ops->reach && box->state != BOX_EXPORTING && box->ops->reach(box->backend, &box->spec, ERR_IGNORED) < 0;
+    return (struct deerflow_sandbox){.id = box->id,
+                                     .url = routes_client()->url(request, box),
+                                     .status = offline ? "Unknown" : "Running",
+                                     .user = box->user,
+                                     .thread = box->thread ? box->thread : box->id,
+                                     .contract = {true, CONTRACT}};
 }
 
-static void put_identity(struct json *json, const struct box *box) {
-    json_put_str(json, "user_id", box->user);
-    json_put_str(json, "thread_id", box->thread ? box->thread : box->id);
-    json_put_uint(json, "mount_contract_version", CONTRACT);
-}
-
-static void put_sandbox(struct json *json, struct http_request *request, struct box *box) {
-    json_open(json, '{');
-    json_put_str(json, "sandbox_id", box->id);
-    json_put_str(json, "sandbox_url", routes_client()->url(request, box));
-    json_put_str(json, "status", status(box));
-    put_identity(json, box);
-    json_close(json, '}');
-}
-
-static int answer_sandbox(struct http_request *request, struct box *box, struct err *err) {
-    autoanswer answer;
-    answer_init(&answer, request, 200);
-    put_sandbox(&answer.json, request, box);
+static int deerflow_answer(struct http_request *request, struct box *box, struct err *err) {
+    struct deerflow_sandbox sandbox = deerflow_sandbox(request, box);
+    int failed = answer_rows(request, 200, sandbox_answer, &sandbox, err);
     trail_box(request, box);
     trail_box(request, NULL);
-    return answer_end(&answer, 0, err);
+    return failed;
 }
 
-/* To look at only, to be given back; NULL: there is none, or it is somebody else's business. */
-static struct box *find(struct http_request *request) {
+/* For reading, until provider_look_end; NULL: no box with our label. */
+static struct box *deerflow_find(struct http_request *request) {
     struct provider *provider = front_of(request)->provider;
     struct box *box = NULL;
-    struct err ignored;
-    if (provider_look(provider, NULL, http_param(request, "id"), &box, &ignored) == 0 && ours(box))
+    if (provider_look(provider, NULL, http_param(request, "id"), &box, ERR_IGNORED) == 0 && deerflow_ours(box))
         return box;
     provider_look_end(provider, box);
     return NULL;
 }
 
-static int look(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    struct box *box = find(request);
+static int deerflow_look(struct http_request *request, struct box *, struct err *err) {
+    struct box *box = deerflow_find(request);
     if (!box)
         return err_set(err, ERR_NOT_FOUND, "Sandbox '%.100s' not found", http_param(request, "id"));
-    int failed = answer_sandbox(request, box, err);
+    int failed = deerflow_answer(request, box, err);
     provider_look_end(front_of(request)->provider, box);
     return failed;
 }
 
-static int reconcile(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    char incarnation[40];
-    autoanswer answer;
-    answer_init(&answer, request, 200);
-    struct json *json = &answer.json;
-    struct box *box = find(request);
-    json_open(json, '{');
-    json_put_str(json, "sandbox_id", http_param(request, "id"));
-    json_put_str(json, "backend_namespace", NAMESPACE);
-    json_put_str(json, "status", box ? "found" : "absent");
+static int deerflow_reconcile(struct http_request *request, struct box *, struct err *err) {
+    struct box *box = deerflow_find(request);
+    struct deerflow_sandbox sandbox = {0};
     if (box) {
-        snprintf(incarnation, sizeof incarnation, "%s-%" PRIu64, box->id, box->created_ms);
-        json_put_str(json, "incarnation_id", incarnation);
-        json_put_str(json, "sandbox_url", routes_client()->url(request, box));
-        put_identity(json, box);
-        provider_look_end(front_of(request)->provider, box);
+        sandbox = deerflow_sandbox(request, box);
+        sandbox.incarnation = arena_printf(http_arena(request), "%s-%" PRIu64, box->id, box->created_ms);
     }
-    json_close(json, '}');
-    return answer_end(&answer, 0, err);
+    sandbox.id = http_param(request, "id");
+    sandbox.space = "cubby";
+    sandbox.status = box ? "found" : "absent";
+    int failed = answer_rows(request, 200, reconciliation_answer, &sandbox, err);
+    provider_look_end(front_of(request)->provider, box);
+    return failed;
 }
 
 /* ---- making ---- */
 
-static bool is_word(const struct row_text *text, size_t most) {
+static bool deerflow_word(const struct row_text *text, size_t most) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
     return text->len > 0 && text->len <= most && strspn(text->data, letters) == text->len;
 }
 
 /* 0, or a refusal that has been answered. */
-static int create_check(struct http_request *request, const struct create_args *args) {
+static int deerflow_check(struct http_request *request, const struct deerflow_create_args *args) {
     char text[200];
     if (!text_id(args->sandbox_id.data) || strlen(args->sandbox_id.data) != args->sandbox_id.len)
         return detail_unfit(request, "sandbox_id", "String should be 16 or 8 lower-case hexadecimal digits");
-    if (args->thread_id.data && !is_word(&args->thread_id, THREAD_BYTES))
+    if (args->thread_id.data && !deerflow_word(&args->thread_id, THREAD_BYTES))
         return detail_unfit(request, "thread_id", "String should match pattern '^[A-Za-z0-9_-]{1,64}$'");
-    if (args->user_id.data && !is_word(&args->user_id, LIMIT_USER_BYTES)) {
+    if (args->user_id.data && !deerflow_word(&args->user_id, LIMIT_USER_BYTES)) {
         snprintf(text, sizeof text, "String should match pattern '^[A-Za-z0-9_\\-]+$' and have at most %u characters",
                  LIMIT_USER_BYTES);
         return detail_unfit(request, "user_id", text);
@@ -283,19 +246,14 @@ static int create_check(struct http_request *request, const struct create_args *
     return failed < 0 ? failed : ERR_EXISTS;
 }
 
-static int ignore_output(void *user, int stream, const uint8_t *data, size_t len) {
-    (void)user, (void)stream, (void)data, (void)len;
-    return 0;
-}
-
-/* What its clients expect to be there, where nothing of the host is: directories of the box's own. */
-static void make_places(struct http_request *request, struct box *box) {
+/* Directories that its clients expect, made in the box where nothing of the host is mounted. */
+static void deerflow_make_places(struct http_request *request, struct box *box) {
     const char *argv[16] = {"mkdir", "-p", "-m", "0777"};
     size_t count = 4;
     for (size_t i = 0; deerflow_places[i]; i++)
         argv[count++] = deerflow_places[i];
     const struct exec_request command = {.argv = argv, .cwd = "/", .root = true, .timeout_ms = PLACES_MS};
-    const struct exec_sink sink = {.output = ignore_output};
+    const struct exec_sink sink = {0};
     struct exec_result result = {0};
     struct err err = {0};
     int failed = box_exec(box, &command, &sink, http_fd(request), &result, &err);
@@ -304,10 +262,10 @@ static void make_places(struct http_request *request, struct box *box) {
                  failed < 0 ? err.text : "");
 }
 
-static int create_box(struct http_request *request, const struct create_args *args, struct box **ret_box,
-                      struct err *err) {
+static int deerflow_make(struct http_request *request, const struct deerflow_create_args *args, struct box **ret_box,
+                         struct err *err) {
     static const char *labels[] = {DEERFLOW_LABEL, NULL};
-    const struct provision_settings *settings = provision(request);
+    const struct provision_settings *settings = deerflow_settings(request);
     const char *thread = args->thread_id.data;
     const struct deerflow_box asked = {.id = args->sandbox_id.data,
                                        .user = args->user_id.data ? args->user_id.data : "default",
@@ -325,120 +283,115 @@ static int create_box(struct http_request *request, const struct create_args *ar
                                  .env = (const char **)(uintptr_t)settings->env,
                                  .labels = labels};
     bool created = false;
-    int failed = deerflow_mounts(settings, &asked, http_arena(request), &wanted.mounts, &wanted.mount_count, err);
-    if (!failed)
-        failed = provider_acquire(front_of(request)->provider, &wanted, ret_box, &created, err);
-    if (!failed && !ours(*ret_box)) {
+    int failed = deerflow_mounts(settings, &asked, http_arena(request), &wanted.mounts, &wanted.mount_count, err)
+                     ?: provider_acquire(front_of(request)->provider, &wanted, ret_box, &created, err);
+    if (!failed && !deerflow_ours(*ret_box)) {
         failed = err_set(err, ERR_EXISTS,
                          "Sandbox '%s' is a box that was not provisioned here: delete it first (DELETE /v1/boxes/%s)",
                          asked.id, asked.id);
         provider_put(front_of(request)->provider, *ret_box);
     }
     if (!failed && !settings->home)
-        make_places(request, *ret_box);
-    if (!failed && created) /* a gateway makes a box when there is a command for it: its shell starts meanwhile */
+        deerflow_make_places(request, *ret_box);
+    if (!failed && created) /* a gateway makes a box when it has a command: start the shell now */
         routes_client()->prepare(*ret_box);
     return failed;
 }
 
-static int create(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    struct create_args args = {0};
+static int deerflow_create(struct http_request *request, struct box *, struct err *err) {
+    struct deerflow_create_args args = {0};
     struct box *box = NULL;
-    int failed = detail_body(request, &args, err);
-    if (!failed)
-        failed = create_check(request, &args);
-    if (!failed)
-        failed = create_box(request, &args, &box, err);
-    if (failed)
-        return failed;
-    failed = answer_sandbox(request, box, err);
+    STEP(detail_body(request, &args, err)
+                 ?: deerflow_check(request, &args)
+                 ?: deerflow_make(request, &args, &box, err));
+    int failed = deerflow_answer(request, box, err);
     provider_put(front_of(request)->provider, box);
     return failed;
 }
 
-/* ---- ending and listing ---- */
+/* ---- deleting and listing ---- */
 
-static int end(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+static int deerflow_delete(struct http_request *request, struct box *, struct err *err) {
     struct provider *provider = front_of(request)->provider;
-    const char *id = http_param(request, "id");
-    struct box *box = find(request);
+    const struct deerflow_facts facts = {.ok = true, .id = http_param(request, "id")};
+    struct box *box = deerflow_find(request);
     int failed = 0;
     if (box) {
         trail_box(request, box);
         trail_box(request, NULL);
         provider_look_end(provider, box);
-        failed = provider_destroy(provider, NULL, id, err);
+        failed = provider_destroy(provider, NULL, facts.id, err);
     }
     if (failed < 0 && failed != -ERR_NOT_FOUND) {
         err->code = ERR_IO; /* its gateway knows one status of a failure: 500 */
         return err_wrap(err, "Partial cleanup");
     }
-    autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_bool(&answer.json, "ok", true);
-    json_put_str(&answer.json, "sandbox_id", id);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    return answer_rows(request, 200, delete_answer, &facts, err);
 }
 
-struct listing {
+struct deerflow_listing {
     struct http_request *request;
-    struct answer *answer;
-    uint64_t count;
+    struct answer answer;
+    struct deerflow_facts facts;
 };
 
-static int list_one(void *user, struct box *box) {
-    struct listing *listing = user;
-    if (!ours(box))
+static int deerflow_list_one(void *user, struct box *box) {
+    struct deerflow_listing *listing = user;
+    if (!deerflow_ours(box))
         return 0;
-    put_sandbox(&listing->answer->json, listing->request, box);
-    listing->count++;
-    return answer_spill(listing->answer);
+    struct deerflow_sandbox sandbox = deerflow_sandbox(listing->request, box);
+    listing->facts.count++;
+    return answer_item(&listing->answer, &sandbox);
 }
 
-static int list(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    autoanswer answer;
-    struct listing listing = {.request = request, .answer = &answer};
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "sandboxes", '[');
-    provider_each(front_of(request)->provider, list_one, &listing);
-    json_close(&answer.json, ']');
-    json_put_uint(&answer.json, "count", listing.count);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+static int deerflow_list(struct http_request *request, struct box *, struct err *err) {
+    struct deerflow_listing listing = {.request = request};
+    answer_list(&listing.answer, request, list_answer);
+    provider_each(front_of(request)->provider, deerflow_list_one, &listing);
+    int failed = answer_list_end(&listing.answer, &listing.facts, 0, err);
+    answer_done(&listing.answer);
+    return failed;
 }
 
-/* ---- itself ---- */
+/* ---- the provisioner itself ---- */
 
-static int capabilities(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    autoanswer answer;
-    answer_init(&answer, request, 200);
-    struct json *json = &answer.json;
-    json_open(json, '{');
-    json_put_bool(json, "lark_cli_init_image", false);
-    json_put_bool(json, "lark_cli_broker_image", false);
-    json_put_uint(json, "mount_contract_version", CONTRACT);
-    json_close(json, '}');
-    return answer_end(&answer, 0, err);
+static int deerflow_capabilities(struct http_request *request, struct box *, struct err *err) {
+    const struct deerflow_facts facts = {.contract = CONTRACT};
+    return answer_rows(request, 200, capabilities_answer, &facts, err);
 }
 
-static int health(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    static const char fine[] = "{\"status\":\"ok\"}";
-    (void)err;
-    return http_reply(request, 200, "application/json", fine, strlen(fine));
+static int deerflow_health(struct http_request *request, struct box *, struct err *err) {
+    const struct deerflow_facts facts = {.status = "ok"};
+    return answer_rows(request, 200, health_answer, &facts, err);
 }
 
-static const struct route *const tables[] = {deerflow_routes, NULL};
-const struct dialect deerflow_dialect = {.routes = tables,
+/* ---- routes ---- */
+
+static const struct route deerflow_routes[] = {
+    {"POST", "/api/sandboxes", front_handle, 0, "deerflow_create",
+     "Provision: the box of this id, made if it does not exist; its URL speaks the AIO dialect.",
+     FINE(.run = deerflow_create, .flags = FLAGS, .body = create_fields, .answer = sandbox_answer)},
+    {"GET", "/api/sandboxes", front_handle, 0, "deerflow_sandboxes", "All boxes that were provisioned here.",
+     FINE(.run = deerflow_list, .flags = FLAGS, .answer = list_answer)},
+    {"GET", "/api/sandboxes/{id}", front_handle, 0, "deerflow_sandbox", "One of them; nothing is started.",
+     FINE(.run = deerflow_look, .flags = FLAGS, .answer = sandbox_answer)},
+    {"DELETE", "/api/sandboxes/{id}", front_handle, 0, "deerflow_delete",
+     "Delete it with its own files; what is mounted stays. Success also if it does not exist.",
+     FINE(.run = deerflow_delete, .flags = FLAGS, .answer = delete_answer)},
+    {"GET", "/api/reconciliation/sandboxes/{id}", front_handle, 0, "deerflow_reconciliation",
+     "Whether it is there, and whether it is still the one that was made.",
+     FINE(.run = deerflow_reconcile, .flags = FLAGS, .answer = reconciliation_answer)},
+    {"GET", "/api/capabilities", front_handle, 0, "deerflow_capabilities", "What this provisioner can do.",
+     FINE(.run = deerflow_capabilities, .flags = FLAGS | ENDPOINT_QUIET, .answer = capabilities_answer)},
+    {"GET", "/health", front_handle, ROUTE_QUICK, "deerflow_health", "Whether the daemon serves; needs no key.",
+     FINE(.run = deerflow_health, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET | ENDPOINT_LENIENT, .answer = health_answer)},
+    {NULL, NULL, NULL, 0, NULL, NULL, NULL},
+};
+
+static const struct route *const deerflow_tables[] = {deerflow_routes, NULL};
+const struct dialect deerflow_dialect = {.routes = deerflow_tables,
                                          .label = DEERFLOW_LABEL,
                                          .title = "DeerFlow provisioner",
-                                         .admit = admit,
-                                         .claims = claims,
-                                         .refuse = refuse};
+                                         .admit = deerflow_admit,
+                                         .claims = deerflow_claims,
+                                         .refuse = deerflow_refuse};

@@ -17,7 +17,7 @@ struct deerflow_extra { /* one of a request's extra_mounts */
     bool read_only;
 };
 
-struct deerflow_box {               /* what a request says of its box */
+struct deerflow_box {               /* a request's settings of its box */
     const char *id, *user, *thread; /* thread: its own, or the id */
     bool legacy_skills;
     const struct deerflow_extra *extra;

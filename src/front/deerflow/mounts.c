@@ -1,6 +1,6 @@
-/* What of DeerFlow's directories a box sees, and where. Called by deerflow.c for every box that is made. Invariant: nothing
- * outside of the configured directories is ever named in a mount, and no user's box gets another user's directory; that the
- * directories lie where they say, box/mounts.c checks when they are opened. */
+/* DeerFlow's directories in a box, and their targets. Called by deerflow.c for every box that is made. Invariant:
+ * nothing outside of the configured directories is ever named in a mount, and no user's box gets another user's
+ * directory; box/mounts.c checks that the directories lie where they say when they are opened. */
 #include <string.h>
 
 #include "base/path.h"
@@ -15,7 +15,7 @@ enum { EXTRA_MOUNTS = 10 };
 static const struct {
     const char *source, *target;
     bool read_only, legacy;
-} usual[] = {
+} mounts_usual[] = {
     {.source = "users/{user}/threads/{thread}/user-data", .target = USER_DATA},
     {.source = "users/{user}/threads/{thread}/acp-workspace", .target = "/mnt/acp-workspace", .read_only = true},
     {.source = "skills_view/public", .target = "/mnt/skills/public", .read_only = true},
@@ -23,11 +23,11 @@ static const struct {
     {.source = "users/{user}/skills_view/legacy", .target = "/mnt/skills/legacy", .read_only = true, .legacy = true},
     {.source = "users/{user}/skills_view/integrations", .target = "/mnt/skills/integrations", .read_only = true},
 };
-enum { USUAL = sizeof usual / sizeof *usual };
+enum { USUAL = sizeof mounts_usual / sizeof *mounts_usual };
 
 /* Of the directory with a thread's files: its gateway reads and writes there, whether or not the box has begun. */
-static const char *const inside[] = {"workspace", "uploads", "outputs"};
-enum { INSIDE = sizeof inside / sizeof *inside };
+static const char *const mounts_inside[] = {"workspace", "uploads", "outputs"};
+enum { INSIDE = sizeof mounts_inside / sizeof *mounts_inside };
 
 const char *const deerflow_places[] = {USER_DATA,
                                        USER_DATA "/workspace",
@@ -43,7 +43,7 @@ const char *const deerflow_places[] = {USER_DATA,
 static const struct {
     const char *target;
     bool read_only;
-} extra[] = {
+} mounts_extra[] = {
     {"/mnt/acp-workspace", true},
     {"/mnt/skills/custom", true},
     {"/mnt/skills/integrations", true},
@@ -54,7 +54,7 @@ static const struct {
     {USER_DATA "/.upload-conversions", true},
 };
 
-struct gathering {
+struct mounts_gathering {
     const struct provision_settings *settings;
     const struct deerflow_box *asked;
     struct arena *arena;
@@ -62,7 +62,7 @@ struct gathering {
     size_t count;
 };
 
-static bool taken(const struct gathering *all, const char *target) {
+static bool mounts_taken(const struct mounts_gathering *all, const char *target) {
     for (size_t i = 0; i < all->count; i++)
         if (all->mounts[i].target && !strcmp(all->mounts[i].target, target))
             return true;
@@ -70,7 +70,7 @@ static bool taken(const struct gathering *all, const char *target) {
 }
 
 /* {user}, {thread} and {id} as they are: their grammar has nothing that a path takes for more than a name. */
-static const char *expanded(const struct gathering *all, const char *source) {
+static const char *mounts_expand(const struct mounts_gathering *all, const char *source) {
     const struct {
         const char *word, *value;
     } words[] = {{"{user}", all->asked->user}, {"{thread}", all->asked->thread}, {"{id}", all->asked->id}};
@@ -89,16 +89,17 @@ static const char *expanded(const struct gathering *all, const char *source) {
     return path;
 }
 
-static void add(struct gathering *all, const char *source, const char *target, bool read_only, bool create) {
+static void mounts_add(struct mounts_gathering *all, const char *source, const char *target, bool read_only,
+                       bool create) {
     all->mounts[all->count++] =
         (struct mount){.source = source, .target = target, .read_only = read_only, .door = true, .create = create};
     for (size_t i = 0; i < INSIDE && !read_only && target && !strcmp(target, USER_DATA); i++)
-        add(all, arena_printf(all->arena, "%s/%s", source, inside[i]), NULL, false, true);
+        mounts_add(all, arena_printf(all->arena, "%s/%s", source, mounts_inside[i]), NULL, false, true);
 }
 
 /* ---- those of the request ---- */
 
-static bool others(const struct gathering *all, const char *path) {
+static bool mounts_of_others(const struct mounts_gathering *all, const char *path) {
     const char *rest = path + strlen(all->settings->home) + 1;
     if (!path_within(rest, "users"))
         return false;
@@ -108,74 +109,65 @@ static bool others(const struct gathering *all, const char *path) {
     return strncmp(rest + 6, all->asked->user, len) != 0 || rest[6 + len] != '/';
 }
 
-static int extra_check(const struct gathering *all, const struct deerflow_extra *mount, bool *ret_read_only,
-                       struct err *err) {
+static int mounts_gathering_check(const struct mounts_gathering *all, const struct deerflow_extra *mount,
+                                  bool *ret_read_only, struct err *err) {
     const char *source = mount->host_path.data, *target = mount->container_path.data, *home = all->settings->home;
     if (source[0] != '/')
         return err_set(err, ERR_INVALID, "Extra mount host path must be absolute: %.300s", source);
     if (home && (!path_normal(source) || !path_within(source, home) || !source[strlen(home)]))
         return err_set(err, ERR_INVALID, "Extra mount host path is outside DeerFlow state: %.300s", source);
-    if (home && others(all, source))
+    if (home && mounts_of_others(all, source))
         return err_set(err, ERR_INVALID, "Extra mount host path belongs to another user: %.300s", source);
     if (target[0] != '/')
         return err_set(err, ERR_INVALID, "Extra mount path must be absolute: %.300s", target);
-    for (size_t i = 0; i < sizeof extra / sizeof *extra; i++)
-        if (!strcmp(target, extra[i].target)) {
-            *ret_read_only = extra[i].read_only || mount->read_only;
+    for (size_t i = 0; i < sizeof mounts_extra / sizeof *mounts_extra; i++)
+        if (!strcmp(target, mounts_extra[i].target)) {
+            *ret_read_only = mounts_extra[i].read_only || mount->read_only;
             return 0;
         }
     return err_set(err, ERR_INVALID, "Unsupported extra mount path: %.300s", target);
 }
 
-static int add_extra(struct gathering *all, struct err *err) {
+static int mounts_add_extra(struct mounts_gathering *all, struct err *err) {
     const struct deerflow_extra *mounts = all->asked->extra;
     if (all->asked->extra_count > EXTRA_MOUNTS)
         return err_set(err, ERR_INVALID, "Too many extra mounts; max is %d", EXTRA_MOUNTS);
     for (size_t i = 0; i < all->asked->extra_count; i++) {
         bool read_only = false;
         const char *target = mounts[i].container_path.data;
-        int failed = extra_check(all, &mounts[i], &read_only, err);
+        int failed = mounts_gathering_check(all, &mounts[i], &read_only, err);
         for (size_t j = 0; j < i && !failed; j++)
             if (!strcmp(mounts[j].container_path.data, target))
                 failed = err_set(err, ERR_INVALID, "Duplicate extra mount path: %.300s", target);
         if (failed)
             return failed;
-        if (all->settings->home && !taken(all, target)) /* without, its directories are not of this host */
-            add(all, mounts[i].host_path.data, target, read_only, true);
+        if (all->settings->home && !mounts_taken(all, target)) /* without, its directories are not of this host */
+            mounts_add(all, mounts[i].host_path.data, target, read_only, true);
     }
     return 0;
 }
 
 /* ---- all ---- */
 
-static void add_configured(struct gathering *all) {
-    for (size_t i = 0; i < all->settings->mount_count; i++) {
-        const struct share_mount *mount = &all->settings->mounts[i];
-        add(all, expanded(all, mount->source), mount->target, mount->read_only, mount->create);
-    }
-}
-
-static void add_usual(struct gathering *all) {
-    for (size_t i = 0; i < USUAL && all->settings->home; i++) {
-        bool covered = taken(all, usual[i].target) || (usual[i].legacy && !all->asked->legacy_skills);
-        for (size_t j = 0; j < all->settings->mount_count; j++)
-            covered |= path_within(usual[i].target, all->settings->mounts[j].target);
-        if (!covered)
-            add(all, arena_printf(all->arena, "%s/%s", all->settings->home, expanded(all, usual[i].source)),
-                usual[i].target, usual[i].read_only, true);
-    }
-}
-
 int deerflow_mounts(const struct provision_settings *settings, const struct deerflow_box *asked, struct arena *arena,
                     const struct mount **ret_mounts, size_t *ret_count, struct err *err) {
     size_t most = settings->mount_count + EXTRA_MOUNTS + USUAL + INSIDE;
-    struct gathering all = {
+    struct mounts_gathering all = {
         .settings = settings, .asked = asked, .arena = arena, .mounts = arena_alloc(arena, most * sizeof *all.mounts)};
-    add_configured(&all);
-    int failed = add_extra(&all, err);
-    if (failed)
-        return failed;
-    add_usual(&all);
+    for (size_t i = 0; i < settings->mount_count; i++) {
+        const struct share_mount *mount = &settings->mounts[i];
+        mounts_add(&all, mounts_expand(&all, mount->source), mount->target, mount->read_only, mount->create);
+    }
+    STEP(mounts_add_extra(&all, err));
+    for (size_t i = 0; i < USUAL && settings->home; i++) {
+        const char *target = mounts_usual[i].target;
+        bool covered = mounts_taken(&all, target) || (mounts_usual[i].legacy && !asked->legacy_skills);
+        for (size_t j = 0; j < settings->mount_count; j++)
+            covered |= path_within(target, settings->mounts[j].target);
+        if (!covered)
+            mounts_add(&all, arena_printf(arena, "%s/%s", settings->home, mounts_expand(&all, mounts_usual[i].source)),
+                       target, mounts_usual[i].read_only, true);
+    }
     *ret_mounts = all.mounts;
     *ret_count = all.count;
     return 0;

@@ -1,5 +1,6 @@
-/* The dialect's envelope, names, arguments, and how each of its requests is run. Called through its routes, and by the server
- * for refusals of its own. Invariant: every body below our paths is {"status","data"}, and a token acts for its own user. */
+/* The dialect's envelope, names, arguments, and how each of its requests is run. Called through its routes, and by the
+ * server for its own refusals. Invariant: every body below our paths is {"status","data"}, and a token acts for its own
+ * user. */
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,13 +10,13 @@
 #include "base/text.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "box/turn.h"
+#include "box/boxlock.h"
 #include "front/filesecbox/fsb2.h"
 #include "front/trail.h"
 
 /* ---- answers ---- */
 
-static void envelope(struct buf *out, bool success, const char *data) {
+static void answer_envelope(struct buf *out, bool success, const char *data) {
     struct json json;
     json_init(&json, out);
     json_open(&json, '{');
@@ -24,20 +25,19 @@ static void envelope(struct buf *out, bool success, const char *data) {
     json_close(&json, '}');
 }
 
-int filesecbox_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out) {
-    (void)code;
-    if (!filesecbox_claims(http_path(request)))
-        return 0; /* "/v1/boxes/x/write": told as the door does whose word it is */
-    envelope(out, false, text);
-    return status;
-}
-
-bool filesecbox_claims(const char *path) {
+static bool filesecbox_claims(const char *path) {
     static const char *const ours[] = {"/v1/skills/", "/v1/sandbox/", "/v1/files/"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (!strncmp(path, ours[i], strlen(ours[i])))
             return true;
     return fsb2_claims(path);
+}
+
+int filesecbox_refuse(struct http_request *request, int status, const char *, const char *text, struct buf *out) {
+    if (!filesecbox_claims(http_path(request)))
+        return 0; /* "/v1/boxes/x/write": refused by the dialect that owns the word */
+    answer_envelope(out, false, text);
+    return status;
 }
 
 const struct row filesecbox_answer[] = {
@@ -46,8 +46,9 @@ const struct row filesecbox_answer[] = {
     {.name = NULL},
 };
 
-static const struct route *const tables[] = {filesecbox_routes, fsb2_routes, NULL};
-const struct dialect filesecbox_dialect = {.routes = tables, .claims = filesecbox_claims, .refuse = filesecbox_refuse};
+static const struct route *const answer_tables[] = {filesecbox_routes, fsb2_routes, NULL};
+const struct dialect filesecbox_dialect = {
+    .routes = answer_tables, .claims = filesecbox_claims, .refuse = filesecbox_refuse};
 
 void filesecbox_open(struct answer *answer, struct filesecbox *call) {
     filesecbox_unshare(call);
@@ -62,10 +63,10 @@ int filesecbox_close(struct answer *answer, int result, struct err *err) {
     return answer_end(answer, result, err);
 }
 
-static int reply(struct filesecbox *call, int status, bool success, const char *data) {
+static int answer_reply(struct filesecbox *call, int status, bool success, const char *data) {
     autobuf out = buf_max(LIMIT_JSON_BYTES);
     filesecbox_unshare(call);
-    envelope(&out, success, data);
+    answer_envelope(&out, success, data);
     return http_reply(call->request, status, "application/json", out.data, out.len);
 }
 
@@ -73,28 +74,27 @@ int filesecbox_text(struct filesecbox *call, const char *format, ...) {
     va_list args;
     char *text;
     va_start(args, format);
-    if (vasprintf(&text, format, args) < 0)
-        abort();
+    xensure(vasprintf(&text, format, args) >= 0);
     va_end(args);
-    int failed = reply(call, 200, true, text);
+    int failed = answer_reply(call, 200, true, text);
     free(text);
     return failed;
 }
 
 int filesecbox_error(struct filesecbox *call, int code, const char *data) {
-    int failed = reply(call, call->status, false, data);
+    int failed = answer_reply(call, call->status, false, data);
     return failed < 0 ? failed : code;
 }
 
 int filesecbox_fail(struct filesecbox *call, struct err *err) {
     bool form = err->code == ERR_UNAUTHORIZED || err->code == ERR_DENIED;
-    bool room = err->code == ERR_TOO_LARGE || err->code == ERR_LIMIT || err->code == ERR_BUSY ||
-                err->code == ERR_FULL || err->code == ERR_PAUSED;
+    bool limit = err->code == ERR_TOO_LARGE || err->code == ERR_LIMIT || err->code == ERR_BUSY ||
+                 err->code == ERR_FULL || err->code == ERR_PAUSED;
     char text[sizeof err->text];
     snprintf(text, sizeof text, "%s%.500s", call->prefix ? call->prefix : "", err->text);
     if (http_replied(call->request))
         return -err->code;
-    if (form || (room && call->status != 200)) {
+    if (form || (limit && call->status != 200)) {
         memcpy(err->text, text, sizeof text);
         return -err->code;
     }
@@ -111,37 +111,29 @@ int filesecbox_form(struct filesecbox *call, int code, struct err *err) {
 
 /* ---- who asks, for whom ---- */
 
-/* Words of our own that stand where the later family has a user's name; routes of ours win over it, these never pass. */
-static const char *const reserved_users[] = {"boxes",  "tools",    "threads", "skills", "sandbox", "files",
-                                             "file",   "shell",    "bash",    "events", "audit",   "info",
-                                             "tokens", "registry", "agents",  NULL};
-
 bool filesecbox_reserved(const char *user, size_t len) {
-    for (const char *const *word = reserved_users; *word; word++)
-        if (strlen(*word) == len && !memcmp(user, *word, len))
+    /* words of our own that stand where the second family has a user's name */
+    static const char *const words[] = {"boxes", "tools",  "threads", "skills", "sandbox", "files",    "file",  "shell",
+                                        "bash",  "events", "audit",   "info",   "tokens",  "registry", "agents"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i]) == len && !memcmp(user, words[i], len))
             return true;
     return false;
 }
 
-static int check_user(const char *user, struct err *err) {
-    if (filesecbox_reserved(user, strlen(user)))
-        return err_set(err, ERR_INVALID, "'%s' cannot be a user: it is a word of this API", user);
-    if (*user == '.')
-        return err_set(err, ERR_INVALID, "a user's name does not begin with a dot");
-    return text_user(user, err);
-}
-
 /* Checks the names, and that the token may act for that user. */
-static int call_begin(struct filesecbox *call, struct err *err) {
+static int answer_begin(struct filesecbox *call, struct err *err) {
     const struct who *who = front_who(call->request);
     call->skills = front_of(call->request)->skills;
     call->user = http_param(call->request, "user");
     call->agent = http_param(call->request, "agent");
     call->skill = http_param(call->request, "skill");
     call->admin = who->scope == SCOPE_ADMIN;
-    int failed = check_user(call->user, err);
-    if (!failed)
-        failed = skill_agent_check(call->agent, err);
+    if (filesecbox_reserved(call->user, strlen(call->user)))
+        return err_set(err, ERR_INVALID, "'%s' cannot be a user: it is a word of this API", call->user);
+    if (*call->user == '.')
+        return err_set(err, ERR_INVALID, "a user's name must not begin with a dot");
+    int failed = text_user(call->user, err) ?: skill_agent_check(call->agent, err);
     if (!failed && call->skill)
         failed = skill_id_check(call->skill, err);
     if (failed)
@@ -151,43 +143,37 @@ static int call_begin(struct filesecbox *call, struct err *err) {
     if (!call->skills)
         return err_set(err, ERR_UNSUPPORTED, "this daemon has no skills");
     if (call->route->needs & FILESECBOX_EITHER && skills_settings(call->skills)->newest) {
-        call->status = NEWEST_STATUS;
+        call->status = FSB2_STATUS;
         call->prefix = "";
     }
     return 0;
 }
 
 int filesecbox_admin(const struct filesecbox *call, const char *what, struct err *err) {
-    return call->admin ? 0 : err_set(err, ERR_DENIED, "%s is for tokens of scope admin", what);
+    return call->admin ? 0 : err_set(err, ERR_DENIED, "%s needs a token of scope admin", what);
 }
 
-void filesecbox_id(const struct filesecbox *call, char ret_id[17]) {
+/* Of the box of (user, agent). */
+static void filesecbox_id(const struct filesecbox *call, char ret_id[17]) {
     char thread[LIMIT_AGENT_BYTES + sizeof POLICY_AGENT_THREAD];
     snprintf(thread, sizeof thread, POLICY_AGENT_THREAD "%s", call->agent);
     policy_id(call->user, thread, strlen(thread), ret_id);
 }
 
-/* Looking makes nothing: *ret_box stays NULL. */
-static int find_or_make(struct filesecbox *call, struct box **ret_box, struct err *err) {
+int filesecbox_box(struct filesecbox *call, struct err *err) {
     struct http_request *request = call->request;
     const struct box_request wanted = {.user = call->user, .agent = call->agent};
-    bool created;
+    struct box *box = NULL;
+    bool created, looks = strcmp(http_method(request), "GET") == 0;
     char id[17];
     filesecbox_id(call, id);
-    if (strcmp(http_method(request), "GET") != 0)
-        return front_acquire(request, id, &wanted, ret_box, &created, err);
-    int failed = provider_wake(front_of(request)->provider, call->user, id, ret_box, err);
-    return failed == -ERR_NOT_FOUND ? 0 : failed;
-}
-
-int filesecbox_box(struct filesecbox *call, struct err *err) {
-    struct box *box = NULL;
-    int failed = find_or_make(call, &box, err);
+    int failed = looks ? provider_wake(front_of(request)->provider, call->user, id, &box, err)
+                       : front_acquire(request, id, &wanted, &box, &created, err);
     if (failed < 0 || !box)
-        return failed;
+        return looks && failed == -ERR_NOT_FOUND ? 0 : failed;
     call->box = box;
-    trail_box(call->request, box);
-    failed = front_enter(call->request, box, err);
+    trail_box(request, box);
+    failed = front_enter(request, box, err);
     return failed < 0 ? failed : 0;
 }
 
@@ -196,7 +182,7 @@ int filesecbox_share(struct filesecbox *call, struct err *err) {
     if (failed < 0 || !call->box)
         return failed;
     bool second = call->route->needs & FILESECBOX_SECOND;
-    failed = box_share(call->box, second ? NEWEST_READ_WAIT_MS : skills_settings(call->skills)->wait_ms, err);
+    failed = box_share(call->box, second ? FSB2_READ_WAIT_MS : skills_settings(call->skills)->wait_ms, err);
     call->shared = failed >= 0;
     return failed < 0 ? failed : 0;
 }
@@ -211,7 +197,7 @@ void filesecbox_unshare(struct filesecbox *call) {
     call->shared = false;
 }
 
-static void call_end(struct filesecbox *call) {
+static void answer_call_end(struct filesecbox *call) {
     filesecbox_unshare(call);
     if (!call->box)
         return;
@@ -246,8 +232,8 @@ int filesecbox_json(struct http_request *request, struct json_t **ret_root, stru
     return rows_load(data, len, ret_root, err);
 }
 
-/* Faults of a member have the dialect's sentences; one that no row names is ignored. */
-static int call_body(struct filesecbox *call, const struct row *rows, struct err *err) {
+/* Wrong members get the dialect's own error texts; unknown members are ignored. */
+static int answer_body(struct filesecbox *call, const struct row *rows, struct err *err) {
     json_t *root = NULL;
     int code = filesecbox_form(call, filesecbox_json(call->request, &root, err), err);
     for (const struct row *row = rows; code == 0 && row->name; row++) {
@@ -256,7 +242,7 @@ static int call_body(struct filesecbox *call, const struct row *rows, struct err
         if (row->type == ROW_TEXT && !json_is_string(value))
             code = err_set(err, ERR_INVALID, "Validation Error: '%s' is required and must be a string.", row->name);
         else if (row->type == ROW_INT && value && !json_is_null(value) && !number)
-            code = err_set(err, ERR_INVALID, "Validation Error: '%s' must be a number from 0 on.", row->name);
+            code = err_set(err, ERR_INVALID, "Validation Error: '%s' must be a number, at least 0.", row->name);
     }
     if (code == 0)
         code = rows_bind(root, rows, http_arena(call->request), &call->args, err);
@@ -266,39 +252,38 @@ static int call_body(struct filesecbox *call, const struct row *rows, struct err
     return code;
 }
 
-static const char *call_get(void *user, const char *name, size_t *ret_len) {
+static const char *answer_query(void *user, const char *name, size_t *ret_len) {
     return http_query(user, name, ret_len);
 }
 
-static int call_arguments(struct filesecbox *call, struct err *err) {
+static int answer_arguments(struct filesecbox *call, struct err *err) {
     const struct endpoint *endpoint = &call->route->endpoint;
     const struct row *query = endpoint->query;
     struct http_request *request = call->request;
     if (call->route->needs & FILESECBOX_SECOND && rows_find(query, "path", 4) && !http_query(request, "path", NULL))
         return err_set(err, ERR_INVALID, "Security Error: Path cannot be null.");
-    int code = query ? rows_query(query, call_get, request, http_arena(request), &call->args, err) : 0;
+    int code = query ? rows_query(query, answer_query, request, http_arena(request), &call->args, err) : 0;
     if (!code)
         trail_told(request, query, &call->args);
     code = filesecbox_form(call, code, err);
-    return code || !endpoint->body ? code : call_body(call, endpoint->body, err);
+    return code || !endpoint->body ? code : answer_body(call, endpoint->body, err);
 }
 
 /* ---- every request ---- */
 
-int filesecbox_run(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int filesecbox_run(struct http_request *request, struct box *, struct err *err) {
     const struct filesecbox_route *route =
         container_of(http_route(request)->extra, const struct filesecbox_route, endpoint);
     unsigned needs = route->needs;
     if (!filesecbox_claims(http_path(request))) /* another dialect's path that does not exist */
         return err_set(err, ERR_NOT_FOUND, "no such path: '%.300s'", http_path(request));
-    __attribute__((cleanup(call_end))) struct filesecbox call = {
+    __attribute__((cleanup(answer_call_end))) struct filesecbox call = {
         .request = request, .route = route, .status = route->status, .prefix = route->prefix};
-    int code = call_begin(&call, err);
+    int code = answer_begin(&call, err);
     if (code < 0 && !(needs & FILESECBOX_SECOND))
         return code;
     if (code == 0)
-        code = call_arguments(&call, err);
+        code = answer_arguments(&call, err);
     if (code == 0 && needs & (FILESECBOX_BOX | FILESECBOX_SHARE))
         code = filesecbox_box(&call, err);
     if (code == 0 && needs & FILESECBOX_SHARE && call.box)
@@ -308,7 +293,7 @@ int filesecbox_run(struct http_request *request, struct box *unused, struct err 
     if (code >= 0 || http_replied(request))
         return code;
     bool busy = err->code == ERR_BUSY || err->code == ERR_PAUSED;
-    if (busy && call.box && needs & FILESECBOX_SECOND && call.status == NEWEST_STATUS)
+    if (busy && call.box && needs & FILESECBOX_SECOND && call.status == FSB2_STATUS)
         return filesecbox_error(&call, ERR_BUSY,
                                 needs & FILESECBOX_CHANGES
                                     ? "Server busy: Update operation timed out. Please try again."

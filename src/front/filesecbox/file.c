@@ -1,8 +1,9 @@
-/* Files of the dialect: paths below a root, reading, writing and listing through the box's verbs. Called by both families.
- * Invariant: a path never leads out of its root, whatever links there are. Who races against the look at his links does so
- * in his own box and reaches nothing but that. */
+/* Files of the dialect: paths below a root, reading, writing and listing through the box's verbs. Called by both
+ * families. Invariant: a path never leads out of its root, whatever links there are. A user who races against the check
+ * of links does so in their own box and reaches nothing else. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,22 +16,23 @@
 #include "base/sha256.h"
 #include "front/filesecbox/filesecbox.h"
 #include "skill/base/base.h"
+#include "skill/catalog/catalog.h"
 
-enum { LINKS_MAX = 16, CHANGE_TRIES = 20 };
+enum { FILE_LINKS_MAX = 16, FILE_CHANGE_TRIES = 20 };
 
 /* ---- where there is no box ---- */
 
-/* The part of a path below /skills, "" for /skills itself; NULL: it is not there. */
-static const char *base_part(const char *path) {
+/* The part of a path below /skills, "" for /skills itself; NULL: it lies elsewhere. */
+static const char *file_below_skills(const char *path) {
     size_t len = strlen(SKILL_PATH);
     if (strncmp(path, SKILL_PATH, len) != 0 || (path[len] && path[len] != '/'))
         return NULL;
     return path[len] ? path + len + 1 : "";
 }
 
-static int base_at(struct filesecbox *call, const char *path, int flags, int *ret_fd, struct stat *ret_status,
-                   struct err *err) {
-    const char *part = base_part(path);
+static int file_public(struct filesecbox *call, const char *path, int flags, int *ret_fd, struct stat *ret_status,
+                       struct err *err) {
+    const char *part = file_below_skills(path);
     if (!part || !*part)
         return err_set(err, ERR_NOT_FOUND, "no file '%.300s'", path);
     return base_path_open(call->skills, call->agent, part, flags, ret_fd, ret_status, err);
@@ -41,7 +43,7 @@ int filesecbox_stat(struct filesecbox *call, const char *path, struct file_stat 
     autofd fd = -1;
     if (call->box)
         return box_stat(call->box, path, http_arena(call->request), ret_stat, err);
-    int failed = strcmp(path, SKILL_PATH) == 0 ? 0 : base_at(call, path, O_PATH, &fd, &status, err);
+    int failed = strcmp(path, SKILL_PATH) == 0 ? 0 : file_public(call, path, O_PATH, &fd, &status, err);
     if (!failed) /* layers hold files and directories alone */
         *ret_stat = (struct file_stat){.type = S_ISDIR(status.st_mode) ? FILE_DIR : FILE_REGULAR,
                                        .size = (uint64_t)status.st_size};
@@ -50,101 +52,75 @@ int filesecbox_stat(struct filesecbox *call, const char *path, struct file_stat 
 
 /* ---- paths ---- */
 
-struct walk {
+struct file_walk_path {
     char at[LIMIT_PATH_BYTES + 1];   /* where we are; no links in it */
-    char rest[LIMIT_PATH_BYTES + 1]; /* what is left to go */
+    char rest[LIMIT_PATH_BYTES + 1]; /* the rest of the path */
     size_t len, root_len;
     unsigned links;
-    bool missing; /* from here on nothing is there */
+    bool missing; /* from here on nothing exists */
 };
 
-static int walk_outside(struct err *err) {
-    return err_set(err, ERR_INVALID, "Security Error: Access out of scope.");
-}
-
-/* rest becomes `to` and what was left. */
-static int walk_turn(struct walk *walk, const char *to, struct err *err) {
+/* Continues with `path`, then with the rest. An absolute path continues from the root, which it must name. */
+static int file_walk_on(struct file_walk_path *walk, const char *path, struct err *err) {
     char rest[sizeof walk->rest];
-    size_t len = strlen(to), left = strlen(walk->rest);
-    if (len + left + 2 > sizeof rest)
+    if (*path == '/') {
+        if (strncmp(path, walk->at, walk->root_len) != 0 || (path[walk->root_len] && path[walk->root_len] != '/'))
+            return err_set(err, ERR_INVALID, "Security Error: Access out of scope.");
+        path += walk->root_len;
+        walk->len = walk->root_len;
+        walk->at[walk->len] = 0;
+    }
+    if (snprintf(rest, sizeof rest, "%s/%s", path, walk->rest) >= (int)sizeof rest)
         return err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
-    memcpy(rest, to, len);
-    rest[len] = '/';
-    memcpy(rest + len + 1, walk->rest, left + 1);
-    memcpy(walk->rest, rest, len + left + 2);
+    memcpy(walk->rest, rest, strlen(rest) + 1);
     return 0;
 }
 
-/* An absolute path goes on from the root, which it must name. */
-static int walk_begin(struct walk *walk, const char **path, struct err *err) {
-    if (**path != '/')
-        return 0;
-    if (strncmp(*path, walk->at, walk->root_len) != 0 || ((*path)[walk->root_len] && (*path)[walk->root_len] != '/'))
-        return walk_outside(err);
-    *path += walk->root_len;
-    walk->len = walk->root_len;
-    walk->at[walk->len] = 0;
-    return 0;
-}
-
-static int walk_link(struct walk *walk, const char *target, size_t before, struct err *err) {
-    walk->len = before;
-    walk->at[before] = 0;
-    if (++walk->links > LINKS_MAX)
-        return err_set(err, ERR_INVALID, "Security Error: too many links.");
-    int failed = walk_begin(walk, &target, err);
-    return failed ? failed : walk_turn(walk, target, err);
-}
-
-static int walk_step(struct filesecbox *call, struct walk *walk, const char *name, size_t len, struct err *err) {
+static int file_walk_step(struct filesecbox *call, struct file_walk_path *walk, const char *name, size_t len,
+                          struct err *err) {
     size_t before = walk->len;
+    if (strcmp(name, "..") == 0) {
+        if (walk->missing || walk->len <= walk->root_len)
+            return err_set(err, ERR_INVALID, "Security Error: Access out of scope.");
+        while (walk->at[--walk->len] != '/')
+            ;
+        walk->at[walk->len] = 0;
+        return 0;
+    }
     if (walk->len + len + 1 > LIMIT_PATH_BYTES)
         return err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
     walk->at[walk->len++] = '/';
-    memcpy(walk->at + walk->len, name, len);
+    memcpy(walk->at + walk->len, name, len + 1);
     walk->len += len;
-    walk->at[walk->len] = 0;
-    if (walk->missing)
-        return 0;
-    struct file_stat stat;
-    int failed = filesecbox_stat(call, walk->at, &stat, err);
-    walk->missing = failed == -ERR_NOT_FOUND;
-    if (failed < 0)
+    struct file_stat stat = {0};
+    int failed = walk->missing ? 0 : filesecbox_stat(call, walk->at, &stat, err);
+    if (failed == -ERR_NOT_FOUND)
+        walk->missing = true;
+    if (failed < 0 || walk->missing || stat.type != FILE_SYMLINK)
         return walk->missing ? 0 : failed;
-    return stat.type == FILE_SYMLINK ? walk_link(walk, stat.target ? stat.target : "", before, err) : 0;
-}
-
-static int walk_up(struct walk *walk, struct err *err) {
-    if (walk->missing || walk->len <= walk->root_len)
-        return walk_outside(err);
-    while (walk->at[--walk->len] != '/')
-        ;
-    walk->at[walk->len] = 0;
-    return 0;
+    walk->len = before;
+    walk->at[before] = 0;
+    if (++walk->links > FILE_LINKS_MAX)
+        return err_set(err, ERR_INVALID, "Security Error: too many links.");
+    return file_walk_on(walk, stat.target ? stat.target : "", err);
 }
 
 int filesecbox_path(struct filesecbox *call, const char *root, const char *path, const char **ret_path,
                     struct err *err) {
-    struct walk walk = {.len = strlen(root), .root_len = strlen(root)};
-    int failed = path_check(path, strlen(path), err);
-    if (failed)
-        return failed;
+    struct file_walk_path walk = {.len = strlen(root), .root_len = strlen(root)};
+    STEP(path_check(path, strlen(path), err));
     memcpy(walk.at, root, walk.len + 1);
-    failed = walk_begin(&walk, &path, err);
-    if (!failed)
-        failed = walk_turn(&walk, path, err);
+    int failed = file_walk_on(&walk, path, err);
     while (!failed && *walk.rest) {
-        char name[sizeof walk.rest];
+        char name[LIMIT_NAME_BYTES + 1];
         size_t len = strcspn(walk.rest, "/"), skip = len + (walk.rest[len] == '/');
+        if (len > LIMIT_NAME_BYTES)
+            return err_set(err, ERR_INVALID, "a name in the path is longer than %u bytes", LIMIT_NAME_BYTES);
         memcpy(name, walk.rest, len);
         name[len] = 0;
         memmove(walk.rest, walk.rest + skip, strlen(walk.rest + skip) + 1);
-        if (len > LIMIT_NAME_BYTES)
-            failed = err_set(err, ERR_INVALID, "a name in the path is longer than %u bytes", LIMIT_NAME_BYTES);
-        else if (!strcmp(name, ".."))
-            failed = walk_up(&walk, err);
-        else if (len && strcmp(name, ".") != 0)
-            failed = walk_step(call, &walk, name, len, err);
+        if (len && strcmp(name, ".") != 0)
+            failed = file_walk_step(call, &walk, name, len, err);
     }
     if (!failed)
         *ret_path = arena_copy(http_arena(call->request), walk.at, walk.len);
@@ -153,21 +129,21 @@ int filesecbox_path(struct filesecbox *call, const char *root, const char *path,
 
 /* ---- content ---- */
 
-struct reading {
+struct file_reading {
     struct filesecbox *call;
     struct buf out;
     struct err *err;
 };
 
-static int reading_put(void *user, const uint8_t *data, size_t len) {
-    struct reading *reading = user;
+static int file_put(void *user, const uint8_t *data, size_t len) {
+    struct file_reading *reading = user;
     buf_put(&reading->out, data, len);
     if (reading->out.failed)
         return err_set(reading->err, ERR_TOO_LARGE, "the file is larger than %u bytes", LIMIT_EDIT_BYTES);
     return http_hold(reading->call->request, 3 * len, reading->err); /* growth, and the copy in the arena */
 }
 
-static int reading_fd(struct reading *reading, int fd) {
+static int file_put_fd(struct file_reading *reading, int fd) {
     for (;;) {
         uint8_t piece[64 << 10];
         ssize_t n = read(fd, piece, sizeof piece);
@@ -175,7 +151,7 @@ static int reading_fd(struct reading *reading, int fd) {
             continue;
         if (n < 0)
             return err_errno(reading->err, errno, "reading");
-        int failed = n ? reading_put(reading, piece, (size_t)n) : 0;
+        int failed = n ? file_put(reading, piece, (size_t)n) : 0;
         if (failed || !n)
             return failed;
     }
@@ -183,21 +159,21 @@ static int reading_fd(struct reading *reading, int fd) {
 
 int filesecbox_read(struct filesecbox *call, const char *path, char **ret_text, size_t *ret_len,
                     struct filesecbox_version *ret_version, struct err *err) {
-    struct reading reading = {.call = call, .err = err};
+    struct file_reading reading = {.call = call, .err = err};
     struct file_stat stat = {0};
     autofd fd = -1;
     if (ret_version)
         *ret_version = (struct filesecbox_version){.there = false};
     struct stat status;
-    int failed =
-        call->box ? box_read_open(call->box, path, &fd, &stat, err) : base_at(call, path, O_RDONLY, &fd, &status, err);
+    int failed = call->box ? box_read_open(call->box, path, &fd, &stat, err)
+                           : file_public(call, path, O_RDONLY, &fd, &status, err);
     if (!failed && !call->box && !S_ISREG(status.st_mode))
         failed = err_set(err, ERR_INVALID, "'%.300s' is a directory", path);
     if (failed)
         return failed;
     buf_init(&reading.out, LIMIT_EDIT_BYTES);
-    failed = fd >= 0 ? reading_fd(&reading, fd)
-                     : box_read_stream(call->box, path, 0, LIMIT_EDIT_BYTES + 1, http_fd(call->request), reading_put,
+    failed = fd >= 0 ? file_put_fd(&reading, fd)
+                     : box_read_stream(call->box, path, 0, LIMIT_EDIT_BYTES + 1, http_fd(call->request), file_put,
                                        &reading, err);
     if (!failed) {
         *ret_len = reading.out.len;
@@ -236,7 +212,7 @@ int filesecbox_change(struct filesecbox *call, const char *path, bool create,
                       void *user, struct err *err) {
     int code = -ERR_EXISTS;
     pthread_mutex_lock(&call->box->edit_lock); /* edits of a box go one after another: none fails because of another */
-    for (int tries = 0; code == -ERR_EXISTS && tries < CHANGE_TRIES; tries++) {
+    for (int tries = 0; code == -ERR_EXISTS && tries < FILE_CHANGE_TRIES; tries++) {
         struct filesecbox_version version;
         char *text = "";
         size_t len = 0;
@@ -255,7 +231,7 @@ int filesecbox_change(struct filesecbox *call, const char *path, bool create,
 
 /* ---- lists ---- */
 
-struct listing {
+struct file_listing {
     struct filesecbox *call;
     const char **paths;
     size_t count, room, from_len;
@@ -265,7 +241,7 @@ struct listing {
     struct err *err;
 };
 
-static int listing_add(struct listing *listing, const char *path) {
+static int file_list_add(struct file_listing *listing, const char *path) {
     struct http_request *request = listing->call->request;
     size_t len = strlen(path) - listing->from_len;
     vec_add(listing->paths, listing->count, listing->room) =
@@ -273,59 +249,53 @@ static int listing_add(struct listing *listing, const char *path) {
     return http_hold(request, 2 * len + 64, listing->err);
 }
 
-static int listing_each(void *user, const struct file_stat *stat) {
-    struct listing *listing = user;
-    return stat->type == FILE_REGULAR ? listing_add(listing, stat->path) : 0;
+static int file_list_each(void *user, const struct file_stat *stat) {
+    return stat->type == FILE_REGULAR ? file_list_add(user, stat->path) : 0;
 }
 
-static int listing_top(void *user, const struct file_stat *stat) {
-    struct listing *listing = user;
+static int file_list_top(void *user, const struct file_stat *stat) {
+    struct file_listing *listing = user;
     for (const char *const *name = listing->skip; *name; name++)
         if (!strcmp(*name, stat->name))
             return 0;
     if (stat->type != FILE_DIR)
-        return listing_each(user, stat);
+        return file_list_each(user, stat);
     vec_add(listing->dirs, listing->dir_count, listing->dir_room) =
         arena_strdup(http_arena(listing->call->request), stat->path);
     return http_hold(listing->call->request, strlen(stat->path) + 64, listing->err);
 }
 
-static int listing_part(void *user, const char *part) {
-    struct listing *listing = user;
-    return listing_add(listing, arena_printf(http_arena(listing->call->request), SKILL_PATH "/%s", part));
+static int file_list_public(void *user, const char *part) {
+    struct file_listing *listing = user;
+    return file_list_add(listing, arena_printf(http_arena(listing->call->request), SKILL_PATH "/%s", part));
 }
 
-/* Public skills; all else is empty where there is no box. */
-static int listing_base(struct listing *listing, const char *path, struct err *err) {
-    const char *part = base_part(path);
-    struct filesecbox *call = listing->call;
-    return part ? base_files(call->skills, call->agent, part, listing_part, listing, err) : 0;
-}
-
-static int listing_run(struct listing *listing, const char *path, unsigned depth,
-                       int (*each)(void *user, const struct file_stat *stat), struct err *err) {
+static int file_list(struct file_listing *listing, const char *path, unsigned depth,
+                     int (*each)(void *user, const struct file_stat *stat), struct err *err) {
     const struct list_request request = {.path = path, .depth = depth, .limit = LIMIT_LIST_LIMIT};
+    struct filesecbox *call = listing->call;
     bool truncated = false;
-    if (!listing->call->box)
-        return listing_base(listing, path, err);
-    int failed =
-        box_list(listing->call->box, &request, http_fd(listing->call->request), each, listing, &truncated, err);
+    if (!call->box) { /* public skills; everything else is empty */
+        const char *part = file_below_skills(path);
+        return part ? base_files(call->skills, call->agent, part, file_list_public, listing, err) : 0;
+    }
+    int failed = box_list(call->box, &request, http_fd(call->request), each, listing, &truncated, err);
     if (!failed && truncated)
         failed = err_set(err, ERR_TOO_LARGE, "there are more files than can be listed (%u)", LIMIT_LIST_LIMIT);
     return failed;
 }
 
-static int compare_paths(const void *a, const void *b) {
+static int file_list_order(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 int filesecbox_files(struct filesecbox *call, const char *root, const char *from, const char *const *skip,
                      const char ***ret_paths, size_t *ret_count, struct err *err) {
-    struct listing listing = {.call = call, .from_len = strlen(from) + 1, .skip = skip, .err = err};
-    int failed = listing_run(&listing, root, skip ? 1 : LIMIT_LIST_DEPTH, skip ? listing_top : listing_each, err);
+    struct file_listing listing = {.call = call, .from_len = strlen(from) + 1, .skip = skip, .err = err};
+    int failed = file_list(&listing, root, skip ? 1 : LIMIT_LIST_DEPTH, skip ? file_list_top : file_list_each, err);
     for (size_t i = 0; !failed && i < listing.dir_count; i++) {
-        failed = listing_run(&listing, listing.dirs[i], LIMIT_LIST_DEPTH, listing_each, err);
-        if (failed == -ERR_NOT_FOUND) /* it went meanwhile */
+        failed = file_list(&listing, listing.dirs[i], LIMIT_LIST_DEPTH, file_list_each, err);
+        if (failed == -ERR_NOT_FOUND) /* it is gone by now */
             failed = 0;
     }
     if (!failed) {
@@ -333,10 +303,59 @@ int filesecbox_files(struct filesecbox *call, const char *root, const char *from
         *ret_paths = arena_alloc(http_arena(call->request), (listing.count + 1) * sizeof *listing.paths);
         if (listing.count) {
             memcpy(*ret_paths, listing.paths, listing.count * sizeof *listing.paths);
-            qsort(*ret_paths, listing.count, sizeof *listing.paths, compare_paths);
+            qsort(*ret_paths, listing.count, sizeof *listing.paths, file_list_order);
         }
     }
     free(listing.paths);
     free(listing.dirs);
+    return failed;
+}
+
+/* ---- skills ---- */
+
+struct file_skills {
+    struct skills *known;
+    struct arena *arena;
+    struct filesecbox_skill *skills;
+    size_t count, room;
+};
+
+static int file_skill_public(void *user, const struct base_skill *skill) {
+    struct file_skills *found = user;
+    autofd dir = -1;
+    struct err err;
+    arena_add(found->arena, found->skills, found->count, found->room) = (struct filesecbox_skill){
+        .id = arena_strdup(found->arena, skill->skill),
+        .name = arena_strdup(found->arena, skill->name),
+        .description = arena_strdup(found->arena, skill->description),
+        .described = strcmp(skill->description, "No description available.") != 0,
+        .has_skill_md = base_open(found->known, skill, &dir, &err) == 0 &&
+                        faccessat(dir, "SKILL.md", F_OK, AT_SYMLINK_NOFOLLOW) == 0,
+    };
+    return 0;
+}
+
+int filesecbox_skills(struct filesecbox *call, struct filesecbox_skill **ret_skills, size_t *ret_count,
+                      struct err *err) {
+    struct file_skills found = {.known = call->skills, .arena = http_arena(call->request)};
+    struct catalog catalog = {0};
+    int failed = call->box ? catalog_folder(front_of(call->request)->tools.catalogs, call->box, SKILL_PATH, found.arena,
+                                            http_fd(call->request), &catalog, err)
+                           : base_each(call->skills, call->agent, file_skill_public, &found, err);
+    for (size_t i = 0; !failed && i < catalog.count; i++) {
+        const struct catalog_entry *entry = &catalog.entries[i];
+        const char *file = entry->file ? strrchr(entry->file, '/') : NULL;
+        arena_add(found.arena, found.skills, found.count, found.room) = (struct filesecbox_skill){
+            .id = entry->id,
+            .name = entry->meta.name,
+            .description = entry->meta.description,
+            .described = entry->meta.described,
+            .has_skill_md = file && !strcmp(file, "/SKILL.md"),
+        };
+    }
+    if (!failed) {
+        *ret_skills = found.skills;
+        *ret_count = found.count;
+    }
     return failed;
 }

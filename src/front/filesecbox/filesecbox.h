@@ -1,9 +1,8 @@
-/* The dialect of FileSecBoxService: what both of its families share. filesecbox.c is the first one (/v1/skills, /v1/sandbox,
- * errors with their status), fsb2*.c the second (/v1/{user}/{agent}, errors with status 200).
+/* The dialect of FileSecBoxService: shared by both of its families. fsb1.c is the first one (/v1/skills,
+ * /v1/sandbox, errors with their status), fsb2*.c the second (/v1/{user}/{agent}, errors with status 200).
  *
- * Every answer is {"status":"success"|"error","data":...}, refusals by the server itself included. A fault of the request's
- * form (not a number, no token, too large) keeps the status of its code; a failure of what was asked for has the status of
- * its route. */
+ * Every answer is {"status":"success"|"error","data":...}, also the server's own refusals. A malformed request (not a
+ * number, no token, too large) keeps the status of its code; a request that fails has the status of its route. */
 #ifndef CUBBY_FRONT_FILESECBOX_H
 #define CUBBY_FRONT_FILESECBOX_H
 
@@ -17,27 +16,25 @@ extern const struct route filesecbox_routes[]; /* ends with method NULL */
 extern const struct route fsb2_routes[];       /* the same */
 extern const struct row filesecbox_answer[];
 
-/* dialect.refuse and dialect.claims */
+/* dialect.refuse */
 int filesecbox_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
-bool filesecbox_claims(const char *path);
-bool filesecbox_reserved(const char *user, size_t len); /* a word of the API, and nobody's name */
+bool filesecbox_reserved(const char *user, size_t len); /* a word of the API, not a name */
 
 /* ---- routes ---- */
 
 struct filesecbox;
 
 #define FILESECBOX_BOX 0x1u     /* the user's box, made where the request may change something */
-#define FILESECBOX_SHARE 0x2u   /* that, and a turn in it: no skill is replaced meanwhile */
-#define FILESECBOX_CHANGES 0x4u /* for the sentence when the box is busy */
-#define FILESECBOX_SECOND                                                                                              \
-    0x8u /* of the second family: names in the path that are refused have the route's status, too */
+#define FILESECBOX_SHARE 0x2u   /* that, and a share of it: no skill is replaced during the request */
+#define FILESECBOX_CHANGES 0x4u /* for the error text when the box is busy */
+#define FILESECBOX_SECOND 0x8u  /* of the second family: refused names in the path have the route's status, too */
 #define FILESECBOX_EITHER 0x10u /* of the family that the option skill_dialect names */
 
 struct filesecbox_route {
     struct endpoint endpoint;
     unsigned needs;
     int status;         /* of failures */
-    const char *prefix; /* of their sentences; NULL: data is null */
+    const char *prefix; /* of their error texts; NULL: data is null */
     /* Once names, token and arguments are checked. Negative: err is the answer; positive: answered already. */
     int (*work)(struct filesecbox *call, struct err *err);
 };
@@ -56,7 +53,7 @@ struct filesecbox_route {
          .endpoint
 int filesecbox_run(struct http_request *request, struct box *unused, struct err *err);
 
-struct filesecbox_args { /* of all routes; what the rows of one do not name stays empty */
+struct filesecbox_args { /* of all routes; members that the rows of one do not name stay empty */
     struct row_text path, start, end, offset, limit, scope, command, name, direction, role;
     struct row_text content, old_text, new_text;
     struct row_number expected;
@@ -76,17 +73,16 @@ struct filesecbox {
     bool admin;                       /* may change what all users of an agent see */
     int status;                       /* as of the route, or of the family that skill_dialect names */
     const char *prefix;
-    struct box *box; /* NULL until filesecbox_box or filesecbox_share; then of a GET where the user has none: what is
-                      * read is the agent's public skills, and an empty area */
+    struct box *box; /* NULL before filesecbox_box, and in a GET of a user without one: that reads the agent's public
+                      * skills and an empty area */
     bool shared;
 };
-void filesecbox_id(const struct filesecbox *call, char ret_id[17]); /* of that box */
 /* The box of (user, agent), made where the request may change something. Invariant: a GET makes no box. */
 int filesecbox_box(struct filesecbox *call, struct err *err);
 const char *filesecbox_workspace(const struct filesecbox *call); /* of the box that is there, or would be */
-/* The same for somebody who looks at more than one file, or writes one: no skill is replaced meanwhile. */
+/* The same for requests that read several files, or write one: no skill is replaced during the request. */
 int filesecbox_share(struct filesecbox *call, struct err *err);
-/* The turn ends with the first byte of an answer, too: a client that reads slowly keeps nobody waiting. */
+/* The share also ends with the first byte of an answer: a client that reads slowly delays no other. */
 void filesecbox_unshare(struct filesecbox *call);
 int filesecbox_admin(const struct filesecbox *call, const char *what, struct err *err); /* DENIED: only for admins */
 
@@ -99,10 +95,11 @@ int filesecbox_text(struct filesecbox *call, const char *format, ...) __attribut
 /* The same of a change of skills; "pending" says that it comes when the commands that run now have ended. */
 struct own_change;
 int filesecbox_changed(struct filesecbox *call, const char *text, const struct own_change *change, struct err *err);
-/* An error that is answered now with the route's status; data: its text, NULL: null. The positive code, to be returned. */
+/* An error that is answered now with the route's status; data: its text, NULL: null. The positive code, to be
+ * returned. */
 int filesecbox_error(struct filesecbox *call, int code, const char *data);
-/* A failed call: UNAUTHORIZED and DENIED keep their status, TOO_LARGE, LIMIT and BUSY too where the route's is not 200; all
- * else has the route's status, prefix and err's sentence. To be returned. */
+/* A failed call: UNAUTHORIZED and DENIED keep their status, TOO_LARGE, LIMIT and BUSY too where the route's is not 200;
+ * all else has the route's status, prefix and err's sentence. To be returned. */
 int filesecbox_fail(struct filesecbox *call, struct err *err);
 /* A fault of the request's form, where code is negative, is answered at once with the status of its code. */
 int filesecbox_form(struct filesecbox *call, int code, struct err *err);
@@ -117,9 +114,9 @@ int filesecbox_json(struct http_request *request, struct json_t **ret_root, stru
 
 /* ---- paths ---- */
 
-/* A client's path below root (absolute, in the box) made one without links, "." and "..": what it is about never lies outside
- * of root (INVALID: "Security Error: ..."). Links are followed while they stay inside. What is not there need not be.
- * *ret_path in the request's arena. */
+/* Resolves a client's path below root (absolute, in the box) to one without links, "." and ".."; it never lies
+ * outside of root (INVALID: "Security Error: ..."). Links are followed while they stay inside. The file need not
+ * exist. *ret_path in the request's arena. */
 int filesecbox_path(struct filesecbox *call, const char *root, const char *path, const char **ret_path,
                     struct err *err);
 struct filesecbox_version { /* of a file that was read */
@@ -127,22 +124,23 @@ struct filesecbox_version { /* of a file that was read */
     char etag[ETAG_BYTES];
     uint8_t sha256[32];
 };
-/* All of a file, any bytes, at most LIMIT_EDIT_BYTES, a NUL behind; in the request's arena. NOT_FOUND: not there, and the
- * version says so. version may be NULL. */
+/* All of a file, any bytes, at most LIMIT_EDIT_BYTES, with a NUL at its end; in the request's arena. NOT_FOUND: not
+ * there, and the version says so. version may be NULL. */
 int filesecbox_read(struct filesecbox *call, const char *path, char **ret_text, size_t *ret_len,
                     struct filesecbox_version *ret_version, struct err *err);
-/* Whole or not at all, parents made. version: only in place of that one (EXISTS: it has changed meanwhile); NULL: of any. */
+/* Writes the file completely or not at all, makes parents. version: replaces only that one (EXISTS: it has changed);
+ * NULL: any. */
 int filesecbox_write(struct filesecbox *call, const char *path, const void *data, size_t len,
                      const struct filesecbox_version *version, struct err *err);
-/* The file as `change` makes it of what is there; one that changes meanwhile is read and changed again. Of a file that is
- * not there: of nothing where it may be created, else NOT_FOUND. change: positive leaves the file as it is. */
+/* Applies `change` to the file; if the file changes in between it is read and changed again. A missing file is empty
+ * if it may be created, else NOT_FOUND. change: positive leaves the file as it is. */
 int filesecbox_change(struct filesecbox *call, const char *path, bool create,
                       int (*change)(void *user, const char *text, size_t len, struct buf *out, struct err *err),
                       void *user, struct err *err);
-/* filesecbox_stat: of an absolute path, in the request's arena.
- * filesecbox_files: every file below root at any depth, as paths relative to `from` (root or above it), sorted; skip: NULL-terminated names
- * directly below root that are left out. NOT_FOUND: no root. In the request's arena. */
+/* Of an absolute path, in the request's arena. */
 int filesecbox_stat(struct filesecbox *call, const char *path, struct file_stat *ret_stat, struct err *err);
+/* Every file below root at any depth, as paths relative to `from` (root or above it), sorted, in the request's arena.
+ * skip: names directly below root that are left out, NULL-terminated. NOT_FOUND: no root. */
 int filesecbox_files(struct filesecbox *call, const char *root, const char *from, const char *const *skip,
                      const char ***ret_paths, size_t *ret_count, struct err *err);
 
@@ -152,11 +150,12 @@ struct filesecbox_exec {
     const char *const *argv; /* no shell; or */
     const char *command;     /* through bash */
     const char *cwd;
-    const char *timeout_text; /* the sentence when the time is over */
-    const char *missing_text; /* the sentence when cwd is not there; NULL: the box's own */
+    const char *timeout_text; /* the error text of a timeout */
+    const char *missing_text; /* the error text when cwd does not exist; NULL: the box's own */
 };
 uint64_t filesecbox_timeout_ms(const struct filesecbox *call);
-/* Runs it with the dialect's environment and answers {"stdout","stderror","exit_code"}; what a handler returns. */
+/* Runs it with the dialect's environment and answers {"stdout","stderror","exit_code"}; returns the handler's
+ * result. */
 int filesecbox_execute(struct filesecbox *call, const struct filesecbox_exec *exec, struct err *err);
 
 /* ---- uploads ---- */
@@ -169,10 +168,10 @@ struct filesecbox_upload {
     struct zip *zip;           /* after filesecbox_unzip, as is */
     const char *const *skills; /* their names, sorted, NULL-terminated */
 };
-/* The part `file` of a multipart body, at most max bytes because of the option `limit`. For filesecbox_upload_done, whatever is returned. */
+/* The part `file` of a multipart body, at most max bytes because of the option `limit`. Call filesecbox_upload_done in
+ * any case. */
 int filesecbox_receive(struct filesecbox *call, uint64_t max, const char *limit, struct filesecbox_upload *ret_upload,
                        struct err *err);
-int filesecbox_unzip(struct filesecbox *call, struct filesecbox_upload *upload, struct err *err); /* checked whole */
 void filesecbox_upload_done(struct filesecbox_upload *upload);
 int filesecbox_upload(struct filesecbox *call, struct err *err);
 enum { SCOPE_OVERLAY, SCOPE_BASELINE };
@@ -184,7 +183,7 @@ int filesecbox_scope(struct filesecbox *call, const char *field, bool base, stru
 
 struct filesecbox_skill {
     const char *id, *name, *description;
-    bool described; /* it says what it is for; else description is the default of no family */
+    bool described; /* it has a description; else description is a default */
     bool has_skill_md;
 };
 /* The skills of the box by id, or, where the user has none yet, those of the agent's base. In the request's arena. */

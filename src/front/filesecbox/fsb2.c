@@ -1,7 +1,6 @@
-/* The second family of the dialect: its routes, commands, and what is about whole skills: status, sync, delete, download,
- * the creator.
- * Called through fsb2_routes. Invariant: a GET changes nothing, and what all users of an agent see is changed
- * by admins alone. */
+/* The second family of the dialect: its routes, commands, and operations on whole skills: status, sync, delete,
+ * download, the creator. Called through fsb2_routes. Invariant: a GET changes nothing, and only admins change the
+ * skills of all users of an agent. */
 #include "front/filesecbox/fsb2.h"
 
 #include <stdio.h>
@@ -10,16 +9,8 @@
 #include <time.h>
 
 #include "base/url.h"
-#include "box/turn.h"
 #include "front/trail.h"
 #include "skill/own/own.h"
-
-static int fsb2_status(struct filesecbox *call, struct err *err);
-static int fsb2_sync(struct filesecbox *call, struct err *err);
-static int fsb2_remove(struct filesecbox *call, struct err *err);
-static int fsb2_download(struct filesecbox *call, struct err *err);
-static int fsb2_creator(struct filesecbox *call, struct err *err);
-static int fsb2_execute(struct filesecbox *call, struct err *err);
 
 #define SKILLS "/v1/skills/{user}/{agent}"
 #define PLACE "/v1/{user}/{agent}"
@@ -28,7 +19,7 @@ static int fsb2_execute(struct filesecbox *call, struct err *err);
 #define PATH(label) FILESECBOX_TEXT(label, path, ROW_REQUIRED | ROW_AUDITED | ROW_NUL, "begins with skills/ or files/")
 
 static const struct row role_query[] = {
-    FILESECBOX_TEXT("role", role, 0, "taken and of no effect: looking changes nothing"), {.name = NULL}};
+    FILESECBOX_TEXT("role", role, 0, "accepted without effect: listing changes nothing"), {.name = NULL}};
 static const struct row sync_query[] = {
     NAME,
     FILESECBOX_TEXT("direction", direction, ROW_AUDITED, "ws2bl (the default) or bl2ws, in any case"),
@@ -61,18 +52,240 @@ static const struct row execute_body[] = {
     {.name = NULL, .flags = ROW_LENIENT}};
 
 #define ROUTE(work, needs, ...)                                                                                        \
-    FILESECBOX_ROUTE(work, FILESECBOX_SECOND | (needs), NEWEST_STATUS, "", .answer = filesecbox_answer, ##__VA_ARGS__)
+    FILESECBOX_ROUTE(work, FILESECBOX_SECOND | (needs), FSB2_STATUS, "", .answer = filesecbox_answer, ##__VA_ARGS__)
 #define BOX FILESECBOX_BOX
 #define CHANGES FILESECBOX_CHANGES
 #define SHARE FILESECBOX_SHARE
+
+/* The skill a request is about. Checked before it is part of anything. */
+static int fsb2_name(struct filesecbox *call, const char **ret_name, struct err *err) {
+    *ret_name = call->args.name.data;
+    return skill_id_check(*ret_name, err) < 0 ? err_wrap(err, "Validation Error") : 0;
+}
+
+/* ---- list-with-status ---- */
+
+struct fsb2_row {
+    enum own_status status;
+    uint64_t synced_ms;
+    bool left_out; /* without a SKILL.md, or removed by now */
+};
+
+static int fsb2_status(struct filesecbox *call, struct err *err) {
+    static const char *const names[] = {"UNCHANGED", "MODIFIED", "LOCAL_ONLY", "OUT_OF_SYNC"};
+    struct filesecbox_skill *skills;
+    size_t count;
+    int code = filesecbox_skills(call, &skills, &count, err);
+    if (code < 0)
+        return code;
+    struct fsb2_row *rows = arena_alloc(http_arena(call->request), (count + 1) * sizeof *rows);
+    for (size_t i = 0; i < count; i++) {
+        rows[i].left_out = !skills[i].has_skill_md;
+        if (rows[i].left_out || !call->box) /* a user without a box has the public versions */
+            continue;
+        code = own_status(call->skills, call->box, call->agent, skills[i].id, &rows[i].status, &rows[i].synced_ms, err);
+        rows[i].left_out = code == -ERR_NOT_FOUND;
+        if (code < 0 && !rows[i].left_out)
+            return code;
+    }
+    autoanswer out;
+    filesecbox_open(&out, call);
+    json_open(&out.json, '[');
+    for (size_t i = 0; i < count && answer_spill(&out) >= 0; i++) {
+        char synced[32] = "Never";
+        time_t seconds = (time_t)(rows[i].synced_ms / 1000);
+        struct tm local;
+        if (rows[i].left_out)
+            continue;
+        if (!strcmp(skills[i].id, FSB2_CREATOR))
+            snprintf(synced, sizeof synced, "System");
+        else if (seconds && localtime_r(&seconds, &local))
+            strftime(synced, sizeof synced, "%Y-%m-%d %H:%M:%S", &local);
+        json_open(&out.json, '{');
+        json_put_str(&out.json, "name", skills[i].name);
+        json_put_str(&out.json, "description", skills[i].described ? skills[i].description : "No description.");
+        json_put_str(&out.json, "status", names[rows[i].status]);
+        json_put_str(&out.json, "lastSyncTime", synced);
+        json_put_str(&out.json, "skillId", skills[i].id);
+        json_close(&out.json, '}');
+    }
+    json_close(&out.json, ']');
+    return filesecbox_close(&out, 0, err);
+}
+
+/* ---- baseline-sync ---- */
+
+static int fsb2_sync(struct filesecbox *call, struct err *err) {
+    const char *name, *direction = call->args.direction.data;
+    STEP(fsb2_name(call, &name, err));
+    direction = direction && *direction ? direction : "ws2bl";
+    bool to_base = !strcasecmp(direction, "ws2bl");
+    if (!to_base && strcasecmp(direction, "bl2ws") != 0)
+        return err_set(err, ERR_INVALID, "Validation Error: Unknown direction '%s': it is ws2bl or bl2ws.", direction);
+    if (!strcmp(name, FSB2_CREATOR))
+        return err_set(err, ERR_INVALID,
+                       "Validation Error: Skill name '%s' is reserved for system tools and cannot be synchronized.",
+                       name);
+    int code = (to_base ? filesecbox_admin(call, "make a skill public", err) : 0)
+           ?: filesecbox_box(call, err)
+           ?: (to_base ? own_to_base : own_from_base)(call->skills, call->box, call->agent, name, err);
+    if (code == -ERR_NOT_FOUND)
+        return err_set(err, ERR_NOT_FOUND, "Skill not found in both %s: %s",
+                       to_base ? "workspace and baseline" : "baseline and workspace", name);
+    return code < 0 ? code : filesecbox_text(call, "Skill synchronization completed (%s) for: %s", direction, name);
+}
+
+/* ---- delete ---- */
+
+/* Without a scope the public skill is meant. Where uploads go into a user's layer (as in the first family), a skill
+ * that only the user has is meant. */
+static int fsb2_scope(struct filesecbox *call, const char *name, bool *ret_own, struct err *err) {
+    const char *scope = call->args.scope.data;
+    struct base_skill found;
+    *ret_own = scope && !strcasecmp(scope, "overlay");
+    if (scope && *scope && !*ret_own && strcasecmp(scope, "baseline") != 0)
+        return err_set(err, ERR_INVALID, "Validation Error: Unknown scope '%s': it is baseline or overlay.", scope);
+    if ((scope && *scope) || skills_settings(call->skills)->newest)
+        return 0;
+    int code = base_find(call->skills, call->agent, name, http_arena(call->request), &found, err);
+    *ret_own = code == -ERR_NOT_FOUND;
+    return *ret_own ? 0 : code;
+}
+
+static int fsb2_remove(struct filesecbox *call, struct err *err) {
+    const char *name;
+    bool own;
+    int code = fsb2_name(call, &name, err);
+    if (code == 0 && !strcmp(name, FSB2_CREATOR))
+        return err_set(err, ERR_INVALID,
+                       "Validation Error: Skill name '%s' is reserved for system tools and cannot be deleted.", name);
+    if (code == 0)
+        code = fsb2_scope(call, name, &own, err);
+    if (code != 0)
+        return code;
+    if (own) {
+        struct own_change change = {0};
+        code = filesecbox_box(call, err) ?: own_remove(call->skills, call->box, name, &change, err);
+        if (code < 0 && code != -ERR_NOT_FOUND)
+            return code;
+        const char *text =
+            arena_printf(http_arena(call->request), "Successfully deleted skill from workspace: %s", name);
+        return filesecbox_changed(call, text, &change, err);
+    }
+    code = filesecbox_admin(call, "delete a public skill", err) ?: base_remove(call->skills, call->agent, name, err);
+    if (code < 0 && code != -ERR_NOT_FOUND)
+        return code;
+    return filesecbox_text(call, "Successfully deleted skill from baseline: %s", name);
+}
+
+/* ---- download ---- */
+
+struct fsb2_zip {
+    struct http_request *request;
+    const char *name;
+};
+
+/* The first byte is sent when the whole skill was read and checked. Until then a failure is an answer; afterwards a
+ * client that reads slowly delays no other. */
+static int fsb2_zip_put(void *user, const uint8_t *data, size_t len) {
+    struct fsb2_zip *zip = user;
+    struct http_request *request = zip->request;
+    int code = 0;
+    if (!http_replied(request)) {
+        /* percent-encoded UTF-8 in both forms, as browsers and the dialect's clients read it */
+        const char *coded = url_encode(http_arena(request), zip->name, ".-*_");
+        http_reply_header(request, "Content-Disposition",
+                          arena_printf(http_arena(request), "attachment; filename=\"%s.zip\"; filename*=UTF-8''%s.zip",
+                                       coded, coded));
+        code = http_reply_begin(request, 200, "application/zip", -1);
+    }
+    return code < 0 ? code : http_reply_write(request, data, len);
+}
+
+static int fsb2_download(struct filesecbox *call, struct err *err) {
+    struct fsb2_zip zip = {.request = call->request};
+    int code = fsb2_name(call, &zip.name, err);
+    if (code != 0)
+        return code;
+    code =
+        filesecbox_box(call, err)
+            ?: (call->box ? own_zip(call->skills, call->box, zip.name, http_fd(call->request), fsb2_zip_put, &zip, err)
+                          : base_zip(call->skills, call->user, call->agent, zip.name, fsb2_zip_put, &zip, err));
+    if (code == -ERR_NOT_FOUND)
+        return err_set(err, ERR_NOT_FOUND, "Skill not found: %s", zip.name);
+    return code < 0 ? code : http_reply_end(call->request);
+}
+
+/* ---- install-creator ---- */
+
+/* For daemons without a configured skill-creator. */
+static const char fsb2_creator_text[] =
+    "---\n"
+    "name: skill-creator\n"
+    "description: How to make a skill: a folder with a SKILL.md that says when and how to use it.\n"
+    "---\n"
+    "# Making a skill\n"
+    "\n"
+    "A skill is a folder below `skills/`. Its name is one word or a few joined by `-`; `skill-creator` is taken.\n"
+    "\n"
+    "1. Write `skills/NAME/SKILL.md`. It begins with `---`, then `name:` and `description:`, a line each, then `---`.\n"
+    "   The description is all that is seen before a skill is chosen: say what it does and when it is the right one.\n"
+    "2. Below that, write the steps in the order in which they are done, with the commands as they are typed.\n"
+    "3. Put long texts into files of their own, and name them in SKILL.md where they are needed: programs in\n"
+    "   `skills/NAME/scripts/`, texts in `skills/NAME/reference/`. There is one SKILL.md in a skill, at its root.\n"
+    "4. Run every program once, and follow the steps yourself once, before you call it done.\n"
+    "\n"
+    "What a skill makes belongs into `files/`, not into its folder.\n";
+
+/* Restored from the agent's public skills where the configuration has one; else written into the user's layer. */
+static int fsb2_creator(struct filesecbox *call, struct err *err) {
+    struct base_skill found;
+    enum own_status status = OWN_UNCHANGED;
+    uint64_t synced_ms;
+    int code = base_find(call->skills, call->agent, FSB2_CREATOR, http_arena(call->request), &found, err);
+    if (code >= 0) {
+        code = own_status(call->skills, call->box, call->agent, FSB2_CREATOR, &status, &synced_ms, err);
+        if (code == -ERR_NOT_FOUND || status != OWN_UNCHANGED)
+            code = own_from_base(call->skills, call->box, call->agent, FSB2_CREATOR, err);
+    } else if (code == -ERR_NOT_FOUND && (code = filesecbox_share(call, err)) >= 0) {
+        code = filesecbox_write(call, SKILL_PATH "/" FSB2_CREATOR "/" FSB2_FILE, fsb2_creator_text,
+                                sizeof fsb2_creator_text - 1, NULL, err);
+    }
+    return code < 0
+               ? code
+               : filesecbox_text(call, "Global Skill-Creator is ready. You can access it via 'skills/skill-creator'.");
+}
+
+/* ---- execute: one line through bash, in the box ---- */
+
+static int fsb2_execute(struct filesecbox *call, struct err *err) {
+    struct arena *arena = http_arena(call->request);
+    const struct row_text *line = &call->args.command;
+    if (strlen(line->data) != line->len)
+        return err_set(err, ERR_INVALID, "Validation Error: 'command' has a NUL in it.");
+    const char *refusal =
+        fsb2_refusal(arena, skills_settings(call->skills)->commands, box_workspace(call->box), line->data, line->len);
+    if (refusal)
+        return filesecbox_error(call, ERR_DENIED, refusal);
+    TRY(fsb2_files_made(call, err));
+    unsigned long long seconds = skills_settings(call->skills)->exec_timeout_ms / 1000;
+    const struct filesecbox_exec exec = {
+        .command = line->data,
+        .cwd = box_workspace(call->box),
+        .timeout_text = arena_printf(arena, "Execution Timeout: Process killed after %llu seconds.", seconds),
+    };
+    return filesecbox_execute(call, &exec, err);
+}
+
+/* ---- routes ---- */
 
 const struct route fsb2_routes[] = {
     {"GET", SKILLS "/list-with-status", front_handle, 0, "fsb2_status",
      "The skills a user sees, each with UNCHANGED, MODIFIED, LOCAL_ONLY or OUT_OF_SYNC (by content) and its last sync.",
      ROUTE(fsb2_status, BOX, .query = role_query)},
     {"POST", SKILLS "/baseline-sync", front_handle, 0, "fsb2_sync",
-     "A user's skill becomes the public one (ws2bl, admins) or the public one his (bl2ws); where the source has none, the "
-     "other is removed.",
+     "A user's skill becomes the public one (ws2bl, admins) or the public one theirs (bl2ws); where the source has "
+     "none, the other is removed.",
      ROUTE(fsb2_sync, CHANGES, .query = sync_query)},
     {"DELETE", SKILLS "/delete", front_handle, 0, "fsb2_remove",
      "Remove a public skill (admins), or with scope=overlay what the user sees of one.",
@@ -94,268 +307,12 @@ const struct route fsb2_routes[] = {
     {"POST", PLACE "/write", front_handle, 0, "fsb2_write", "Write a file {file_path, content}, whole or not at all.",
      ROUTE(fsb2_write, SHARE | CHANGES, .body = write_body)},
     {"POST", PLACE "/edit", front_handle, 0, "fsb2_edit",
-     "Replace a string {file_path, old_string, new_string, expected_replacements (1)} that occurs just so often.",
+     "Replace a string {file_path, old_string, new_string, expected_replacements (1)} that occurs exactly so often.",
      ROUTE(fsb2_edit, SHARE | CHANGES, .body = edit_body)},
     {"POST", PLACE "/execute", front_handle, 0, "fsb2_execute",
      "Run a line {command} with bash, where skills/ and files/ are.", ROUTE(fsb2_execute, BOX, .body = execute_body)},
-    {"DELETE", PLACE "/delete", front_handle, 0, "fsb2_delete", "Remove a file or a tree; one that is not there, too.",
+    {"DELETE", PLACE "/delete", front_handle, 0, "fsb2_delete",
+     "Remove a file or a tree; success also if it does not exist.",
      ROUTE(fsb2_delete, BOX | CHANGES, .query = place_query)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
-
-/* The skill a request is about. Checked before it is part of anything. */
-static int fsb2_name(struct filesecbox *call, const char **ret_name, struct err *err) {
-    *ret_name = call->args.name.data;
-    return skill_id_check(*ret_name, err) < 0 ? err_wrap(err, "Validation Error") : 0;
-}
-
-/* ---- list-with-status ---- */
-
-static void fsb2_time(struct json *json, const char *skill, uint64_t synced_ms) {
-    char text[32] = "Never";
-    time_t seconds = (time_t)(synced_ms / 1000);
-    struct tm local;
-    if (!strcmp(skill, NEWEST_CREATOR))
-        snprintf(text, sizeof text, "System");
-    else if (synced_ms && localtime_r(&seconds, &local))
-        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
-    json_str(json, text);
-}
-
-struct fsb2_row {
-    enum own_status status;
-    uint64_t synced_ms;
-    bool gone; /* removed meanwhile */
-};
-
-static int fsb2_statuses(struct filesecbox *call, const struct filesecbox_skill *skills, size_t count,
-                         struct fsb2_row *rows, struct err *err) {
-    for (size_t i = 0; i < count; i++) {
-        if (!skills[i].has_skill_md || !call->box) /* without a box of their own, all are as they are public */
-            continue;
-        int code =
-            own_status(call->skills, call->box, call->agent, skills[i].id, &rows[i].status, &rows[i].synced_ms, err);
-        rows[i].gone = code == -ERR_NOT_FOUND;
-        if (code < 0 && !rows[i].gone)
-            return code;
-    }
-    return 0;
-}
-
-static int fsb2_status(struct filesecbox *call, struct err *err) {
-    static const char *const names[] = {"UNCHANGED", "MODIFIED", "LOCAL_ONLY", "OUT_OF_SYNC"};
-    struct filesecbox_skill *skills;
-    size_t count;
-    int code = filesecbox_skills(call, &skills, &count, err);
-    if (code < 0)
-        return code;
-    struct fsb2_row *rows = arena_alloc(http_arena(call->request), (count + 1) * sizeof *rows);
-    code = fsb2_statuses(call, skills, count, rows, err);
-    if (code < 0)
-        return code;
-    autoanswer out;
-    filesecbox_open(&out, call);
-    json_open(&out.json, '[');
-    for (size_t i = 0; i < count && answer_spill(&out) >= 0; i++) {
-        if (!skills[i].has_skill_md || rows[i].gone)
-            continue;
-        json_open(&out.json, '{');
-        json_put_str(&out.json, "name", skills[i].name);
-        json_put_str(&out.json, "description", skills[i].described ? skills[i].description : "No description.");
-        json_put_str(&out.json, "status", names[rows[i].status]);
-        json_key(&out.json, "lastSyncTime");
-        fsb2_time(&out.json, skills[i].id, rows[i].synced_ms);
-        json_put_str(&out.json, "skillId", skills[i].id);
-        json_close(&out.json, '}');
-    }
-    json_close(&out.json, ']');
-    return filesecbox_close(&out, 0, err);
-}
-
-/* ---- baseline-sync ---- */
-
-static int fsb2_sync(struct filesecbox *call, struct err *err) {
-    const char *name, *direction = call->args.direction.data;
-    int code = fsb2_name(call, &name, err);
-    if (code != 0)
-        return code;
-    direction = direction && *direction ? direction : "ws2bl";
-    bool to_base = !strcasecmp(direction, "ws2bl");
-    if (!to_base && strcasecmp(direction, "bl2ws") != 0)
-        return err_set(err, ERR_INVALID, "Validation Error: Unknown direction '%s': it is ws2bl or bl2ws.", direction);
-    if (!strcmp(name, NEWEST_CREATOR))
-        return err_set(err, ERR_INVALID,
-                       "Validation Error: Skill name '%s' is reserved for system tools and cannot be synchronized.",
-                       name);
-    code = to_base ? filesecbox_admin(call, "make a skill public", err) : 0;
-    if (code >= 0)
-        code = filesecbox_box(call, err);
-    if (code >= 0)
-        code = to_base ? own_to_base(call->skills, call->box, call->agent, name, err)
-                       : own_from_base(call->skills, call->box, call->agent, name, err);
-    if (code == -ERR_NOT_FOUND)
-        return err_set(err, ERR_NOT_FOUND, "Skill not found in both %s: %s",
-                       to_base ? "workspace and baseline" : "baseline and workspace", name);
-    return code < 0 ? code : filesecbox_text(call, "Skill synchronization completed (%s) for: %s", direction, name);
-}
-
-/* ---- delete ---- */
-
-static int fsb2_remove_own(struct filesecbox *call, const char *name, struct err *err) {
-    struct own_change change = {0};
-    int code = filesecbox_box(call, err);
-    if (code >= 0)
-        code = own_remove(call->skills, call->box, name, &change, err);
-    if (code < 0 && code != -ERR_NOT_FOUND)
-        return code;
-    return filesecbox_changed(
-        call, arena_printf(http_arena(call->request), "Successfully deleted skill from workspace: %s", name), &change,
-        err);
-}
-
-/* Without a scope it is the public one. Where uploads go into a user's layer (the first family's way), one that is his alone
- * is meant. */
-static int fsb2_scope(struct filesecbox *call, const char *name, bool *ret_own, struct err *err) {
-    const char *scope = call->args.scope.data;
-    struct base_skill found;
-    *ret_own = scope && !strcasecmp(scope, "overlay");
-    if (scope && *scope && !*ret_own && strcasecmp(scope, "baseline") != 0)
-        return err_set(err, ERR_INVALID, "Validation Error: Unknown scope '%s': it is baseline or overlay.", scope);
-    if ((scope && *scope) || skills_settings(call->skills)->newest)
-        return 0;
-    int code = base_find(call->skills, call->agent, name, http_arena(call->request), &found, err);
-    *ret_own = code == -ERR_NOT_FOUND;
-    return *ret_own ? 0 : code;
-}
-
-static int fsb2_remove(struct filesecbox *call, struct err *err) {
-    const char *name;
-    bool own;
-    int code = fsb2_name(call, &name, err);
-    if (code == 0 && !strcmp(name, NEWEST_CREATOR))
-        return err_set(err, ERR_INVALID,
-                       "Validation Error: Skill name '%s' is reserved for system tools and cannot be deleted.", name);
-    if (code == 0)
-        code = fsb2_scope(call, name, &own, err);
-    if (code != 0)
-        return code;
-    if (own)
-        return fsb2_remove_own(call, name, err);
-    code = filesecbox_admin(call, "delete a public skill", err);
-    if (code >= 0)
-        code = base_remove(call->skills, call->agent, name, err);
-    if (code < 0 && code != -ERR_NOT_FOUND)
-        return code;
-    return filesecbox_text(call, "Successfully deleted skill from baseline: %s", name);
-}
-
-/* ---- download ---- */
-
-/* As browsers and the dialect's clients read it: percent-encoded UTF-8 in both forms. */
-static const char *fsb2_disposition(struct arena *arena, const char *name) {
-    const char *coded = url_encode(arena, name, ".-*_");
-    return arena_printf(arena, "attachment; filename=\"%s.zip\"; filename*=UTF-8''%s.zip", coded, coded);
-}
-
-struct fsb2_zip {
-    struct http_request *request;
-    const char *name;
-};
-
-/* The first byte comes when all of the skill was taken and checked: until then a failure is an answer, and from then on
- * nobody waits for a client that reads slowly. */
-static int fsb2_zip_put(void *user, const uint8_t *data, size_t len) {
-    struct fsb2_zip *zip = user;
-    struct http_request *request = zip->request;
-    int code = 0;
-    if (!http_replied(request)) {
-        http_reply_header(request, "Content-Disposition", fsb2_disposition(http_arena(request), zip->name));
-        code = http_reply_begin(request, 200, "application/zip", -1);
-    }
-    return code < 0 ? code : http_reply_write(request, data, len);
-}
-
-static int fsb2_download(struct filesecbox *call, struct err *err) {
-    struct fsb2_zip zip = {.request = call->request};
-    int code = fsb2_name(call, &zip.name, err);
-    if (code != 0)
-        return code;
-    code = filesecbox_box(call, err);
-    if (code >= 0)
-        code = call->box ? own_zip(call->skills, call->box, zip.name, http_fd(call->request), fsb2_zip_put, &zip, err)
-                         : base_zip(call->skills, call->user, call->agent, zip.name, fsb2_zip_put, &zip, err);
-    if (code == -ERR_NOT_FOUND)
-        return err_set(err, ERR_NOT_FOUND, "Skill not found: %s", zip.name);
-    return code < 0 ? code : http_reply_end(call->request);
-}
-
-/* ---- install-creator ---- */
-
-/* For daemons whose configuration names no other. */
-static const char creator_text[] =
-    "---\n"
-    "name: skill-creator\n"
-    "description: How to make a skill: a folder with a SKILL.md that says when and how to use it.\n"
-    "---\n"
-    "# Making a skill\n"
-    "\n"
-    "A skill is a folder below `skills/`. Its name is one word or a few joined by `-`; `skill-creator` is taken.\n"
-    "\n"
-    "1. Write `skills/NAME/SKILL.md`. It begins with `---`, then `name:` and `description:`, a line each, then `---`. The\n"
-    "   description is all that is seen before a skill is chosen: say what it does and when it is the right one.\n"
-    "2. Below that, tell the steps in the order in which they are done, with the commands as they are typed.\n"
-    "3. What is long goes into files of its own beside it, named in SKILL.md where they are needed: programs in\n"
-    "   `skills/NAME/scripts/`, texts in `skills/NAME/reference/`. There is one SKILL.md in a skill, at its root.\n"
-    "4. Run every program once, and follow the steps yourself once, before you call it done.\n"
-    "\n"
-    "What a skill makes belongs into `files/`, not into its folder.\n";
-
-/* It is one of the agent's public ones where the configuration has one; else it is put into the user's layer. */
-static int fsb2_creator_write(struct filesecbox *call, struct err *err) {
-    int code = filesecbox_share(call, err);
-    if (code < 0)
-        return code;
-    return filesecbox_write(call, SKILL_PATH "/" NEWEST_CREATOR "/" NEWEST_FILE, creator_text, sizeof creator_text - 1,
-                            NULL, err);
-}
-
-static int fsb2_creator_restore(struct filesecbox *call, struct err *err) {
-    enum own_status status = OWN_UNCHANGED;
-    uint64_t synced_ms;
-    int code = own_status(call->skills, call->box, call->agent, NEWEST_CREATOR, &status, &synced_ms, err);
-    if (code == -ERR_NOT_FOUND || status != OWN_UNCHANGED)
-        code = own_from_base(call->skills, call->box, call->agent, NEWEST_CREATOR, err);
-    return code;
-}
-
-static int fsb2_creator(struct filesecbox *call, struct err *err) {
-    struct base_skill found;
-    int code = base_find(call->skills, call->agent, NEWEST_CREATOR, http_arena(call->request), &found, err);
-    code = code >= 0 ? fsb2_creator_restore(call, err) : code == -ERR_NOT_FOUND ? fsb2_creator_write(call, err) : code;
-    return code < 0
-               ? code
-               : filesecbox_text(call, "Global Skill-Creator is ready. You can access it via 'skills/skill-creator'.");
-}
-
-/* ---- execute: one line through bash, in the box ---- */
-
-static int fsb2_execute(struct filesecbox *call, struct err *err) {
-    struct arena *arena = http_arena(call->request);
-    const struct row_text *line = &call->args.command;
-    if (strlen(line->data) != line->len)
-        return err_set(err, ERR_INVALID, "Validation Error: 'command' has a NUL in it.");
-    const char *refusal =
-        fsb2_refusal(arena, skills_settings(call->skills)->commands, box_workspace(call->box), line->data, line->len);
-    if (refusal)
-        return filesecbox_error(call, ERR_DENIED, refusal);
-    int code = fsb2_files_made(call, err);
-    if (code < 0)
-        return code;
-    unsigned long long seconds = skills_settings(call->skills)->exec_timeout_ms / 1000;
-    const struct filesecbox_exec exec = {
-        .command = line->data,
-        .cwd = box_workspace(call->box),
-        .timeout_text = arena_printf(arena, "Execution Timeout: Process killed after %llu seconds.", seconds),
-    };
-    return filesecbox_execute(call, &exec, err);
-}

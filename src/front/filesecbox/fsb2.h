@@ -1,19 +1,19 @@
-/* The second family of the dialect: what its files share. A user's place has two parts, "skills/..." and "files/..."; errors
- * come with status 200. */
+/* The second family of the dialect: shared by its files. A user's place has two parts, "skills/..." and "files/...";
+ * errors have status 200. */
 #ifndef CUBBY_FRONT_FILESECBOX_FSB2_H
 #define CUBBY_FRONT_FILESECBOX_FSB2_H
 
 #include "front/filesecbox/filesecbox.h"
 
-#define NEWEST_CREATOR "skill-creator" /* every agent's, and nobody's to change */
-#define NEWEST_FILE "SKILL.md"         /* only at the root of a skill */
-#define NEWEST_STATUS 200              /* of errors, too */
+#define FSB2_CREATOR "skill-creator" /* every agent has it, and no user can change it */
+#define FSB2_FILE "SKILL.md"         /* only at the root of a skill */
+#define FSB2_STATUS 200              /* of errors, too */
 
-enum { NEWEST_READ_WAIT_MS = 5000 };
+enum { FSB2_READ_WAIT_MS = 5000 };
 
 /* ---- rules (filesecbox/fsb2_rule.c) ---- */
 
-bool fsb2_claims(const char *path); /* it has the form of one of ours, and nobody else's word in front */
+bool fsb2_claims(const char *path); /* it has the form of one of our paths and begins with no word of another API */
 
 struct fsb2_path {
     const char *given;
@@ -29,8 +29,8 @@ int fsb2_logical(struct arena *arena, const char *given, size_t len, struct fsb2
 bool fsb2_is_creator(const struct fsb2_path *path);
 
 int fsb2_scope_error(const char *given, struct err *err);
-/* NULL: it may be run; else the dialect's refusal, in the arena. Commands are those of the allow list; a policy that tells
- * an agent early, while the wall is the box. */
+/* NULL: the line may run; else the dialect's refusal, in the arena. commands: the allow list. This only informs an
+ * agent early; the wall is the box. */
 const char *fsb2_refusal(struct arena *arena, const char *const *commands, const char *workspace, const char *line,
                          size_t len);
 
@@ -42,7 +42,7 @@ int fsb2_write(struct filesecbox *call, struct err *err);
 int fsb2_edit(struct filesecbox *call, struct err *err);
 int fsb2_delete(struct filesecbox *call, struct err *err);
 int fsb2_file_upload(struct filesecbox *call, struct err *err);
-/* The directory behind files/ is there: it is made with its first use. */
+/* Makes the directory of files/, with its first use. */
 int fsb2_files_made(struct filesecbox *call, struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
-/* The rules of the second family: what its logical paths mean, and which lines its execute refuses. Pure; called by its
- * handlers. The allow list and the rules on paths in lines are the guard's, which reads a line as bash does; two more are
- * about reserved names. Invariant: a path is judged part by part before anything is looked up; and what is refused here is
- * told early, while what gets past is still in the box. */
+/* The rules of the second family: the meaning of its logical paths, and the lines that its execute refuses. Pure;
+ * called by its handlers. The allow list and the rules on paths in lines are the guard's, which reads a line as bash
+ * does; two more are about reserved names. Invariant: a path is checked part by part before any look-up. A refusal
+ * here only informs early; a command that gets past it is still in the box. */
 #include <string.h>
 #include <strings.h>
 
@@ -31,21 +31,21 @@ int fsb2_scope_error(const char *given, struct err *err) {
     return err_set(err, ERR_INVALID, "Security Error: Access out of scope. Path: %s", given);
 }
 
-static int fsb2_begins(struct fsb2_path *path, const char *part, size_t len, struct err *err) {
-    if (path->given[0] != '/' && len == 6 && !memcmp(part, "skills", 6))
-        path->skills = true;
-    else if (path->given[0] == '/' || len != 5 || memcmp(part, "files", 5) != 0)
-        return err_set(err, ERR_INVALID, "Security Error: Path must start with 'skills/' or 'files/'. Current path: %s",
-                       path->given);
+/* The first part names the place, the second one below skills/ a skill. */
+static int fsb2_part(struct arena *arena, struct fsb2_path *path, const char *part, size_t len, struct err *err) {
+    if (!path->parts) {
+        path->skills = path->given[0] != '/' && len == 6 && !memcmp(part, "skills", 6);
+        if (!path->skills && (path->given[0] == '/' || len != 5 || memcmp(part, "files", 5) != 0))
+            return err_set(err, ERR_INVALID,
+                           "Security Error: Path must start with 'skills/' or 'files/'. Current path: %s", path->given);
+    } else if (path->parts == 1 && path->skills) {
+        path->skill = arena_copy(arena, part, len);
+        if (part[0] == '.')
+            return err_set(err, ERR_INVALID,
+                           "Security Error: Access to hidden system files (starting with '.') is forbidden.");
+        return skill_id_check(path->skill, err) < 0 ? err_wrap(err, "Security Error") : 0;
+    }
     return 0;
-}
-
-static int fsb2_skill(struct arena *arena, struct fsb2_path *path, const char *part, size_t len, struct err *err) {
-    path->skill = arena_copy(arena, part, len);
-    if (part[0] == '.')
-        return err_set(err, ERR_INVALID,
-                       "Security Error: Access to hidden system files (starting with '.') is forbidden.");
-    return skill_id_check(path->skill, err) < 0 ? err_wrap(err, "Security Error") : 0;
 }
 
 int fsb2_logical(struct arena *arena, const char *given, size_t len, struct fsb2_path *ret_path, struct err *err) {
@@ -61,10 +61,7 @@ int fsb2_logical(struct arena *arena, const char *given, size_t len, struct fsb2
         if (part == 2 && at[0] == '.' && at[1] == '.')
             return fsb2_scope_error(given, err);
         if (part && !(part == 1 && at[0] == '.')) {
-            if (!path.parts)
-                code = fsb2_begins(&path, at, part, err);
-            else if (path.parts == 1 && path.skills)
-                code = fsb2_skill(arena, &path, at, part, err);
+            code = fsb2_part(arena, &path, at, part, err);
             if (path.parts++)
                 *to++ = '/';
             path.name = to;
@@ -74,7 +71,7 @@ int fsb2_logical(struct arena *arena, const char *given, size_t len, struct fsb2
         at += part + 1;
     }
     if (code >= 0 && !path.parts)
-        code = fsb2_begins(&path, "", 0, err);
+        code = fsb2_part(arena, &path, "", 0, err);
     if (code < 0)
         return code;
     path.logical = logical;
@@ -83,12 +80,12 @@ int fsb2_logical(struct arena *arena, const char *given, size_t len, struct fsb2
 }
 
 bool fsb2_is_creator(const struct fsb2_path *path) {
-    return path->skill && !strcmp(path->skill, NEWEST_CREATOR);
+    return path->skill && !strcmp(path->skill, FSB2_CREATOR);
 }
 
 /* ---- reserved names ---- */
 
-/* What a word says as a path of the place: "skills/a/b", or NULL where it is none. */
+/* A word as a path of the place: "skills/a/b". false: it is not one. */
 static bool fsb2_word_path(struct arena *arena, const char *workspace, const struct word *word,
                            struct fsb2_path *ret_path) {
     const char *text = word->text;
@@ -104,45 +101,31 @@ static bool fsb2_word_path(struct arena *arena, const char *workspace, const str
 }
 
 static const char *fsb2_reserved_file(const struct fsb2_path *path) {
-    if (path->parts < 2 || strcasecmp(path->name, NEWEST_FILE) != 0 || (path->skills && path->parts == 3))
+    if (path->parts < 2 || strcasecmp(path->name, FSB2_FILE) != 0 || (path->skills && path->parts == 3))
         return NULL;
     return "Security Error: 'SKILL.md' is a system reserved file. You can only create/edit it at the root of a skill "
            "(e.g., skills/my_skill/SKILL.md).";
 }
 
-static const char *fsb2_written(struct arena *arena, const struct word *command, const struct fsb2_path *path) {
-    if (fsb2_is_creator(path))
-        return arena_printf(
-            arena, "Security Error: Modification of 'skill-creator' is strictly forbidden. Command '%s' blocked.",
-            command->text);
-    return fsb2_reserved_file(path);
-}
-
-/* The words that name what such a command changes: all of them, or the last. */
-static const struct {
-    const char *name;
-    bool last;
-} fsb2_writers[] = {{"mkdir", false}, {"touch", false}, {"rm", false}, {"tee", false},
-                    {"chmod", false}, {"cp", true},     {"mv", false}};
-
 static const char *fsb2_words(struct arena *arena, const char *workspace, const struct word *words) {
-    const char *refusal = NULL;
+    static const struct {
+        const char *name;
+        bool last; /* only its last word is changed; else all of them */
+    } writers[] = {{"mkdir", false}, {"touch", false}, {"rm", false}, {"tee", false},
+                   {"chmod", false}, {"cp", true},     {"mv", false}};
     struct fsb2_path path;
-    for (size_t i = 0; words && i < sizeof fsb2_writers / sizeof *fsb2_writers; i++)
-        if (!strcmp(words->text, fsb2_writers[i].name))
-            for (const struct word *word = words->next; word && !refusal; word = word->next)
-                if ((!fsb2_writers[i].last || !word->next) && fsb2_word_path(arena, workspace, word, &path))
-                    refusal = fsb2_written(arena, words, &path);
-    return refusal;
-}
-
-static const char *fsb2_redirects(struct arena *arena, const char *workspace, const struct redirect *redirect) {
-    struct fsb2_path path;
-    for (; redirect; redirect = redirect->next) {
-        if (redirect->kind != REDIRECT_OUT || !fsb2_word_path(arena, workspace, &redirect->target, &path))
+    size_t i = 0;
+    while (words && i < sizeof writers / sizeof *writers && strcmp(words->text, writers[i].name) != 0)
+        i++;
+    if (!words || i == sizeof writers / sizeof *writers)
+        return NULL;
+    for (const struct word *word = words->next; word; word = word->next) {
+        if ((writers[i].last && word->next) || !fsb2_word_path(arena, workspace, word, &path))
             continue;
         if (fsb2_is_creator(&path))
-            return "Security Error: Redirecting output to 'skill-creator' is strictly forbidden.";
+            return arena_printf(
+                arena, "Security Error: Modification of 'skill-creator' is strictly forbidden. Command '%s' blocked.",
+                words->text);
         const char *refusal = fsb2_reserved_file(&path);
         if (refusal)
             return refusal;
@@ -151,9 +134,15 @@ static const char *fsb2_redirects(struct arena *arena, const char *workspace, co
 }
 
 static const char *fsb2_script(struct arena *arena, const char *workspace, const struct script *script) {
+    struct fsb2_path path;
     for (; script; script = script->next)
         for (const struct command *command = script->commands; command; command = command->next) {
-            const char *refusal = fsb2_redirects(arena, workspace, command->redirects);
+            const char *refusal = NULL;
+            for (const struct redirect *to = command->redirects; to && !refusal; to = to->next)
+                if (to->kind == REDIRECT_OUT && fsb2_word_path(arena, workspace, &to->target, &path))
+                    refusal = fsb2_is_creator(&path)
+                                  ? "Security Error: Redirecting output to 'skill-creator' is strictly forbidden."
+                                  : fsb2_reserved_file(&path);
             if (!refusal && command->kind == COMMAND_SIMPLE)
                 refusal = fsb2_words(arena, workspace, command->words);
             for (const struct word *word = command->words; word && !refusal; word = word->next)

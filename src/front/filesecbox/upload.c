@@ -4,13 +4,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/fd.h"
 #include "front/filesecbox/filesecbox.h"
 #include "front/trail.h"
 #include "http/multipart.h"
 #include "skill/own/own.h"
-
-static const char *const reserved_skills[] = {"skill-creator", NULL};
 
 int filesecbox_scope(struct filesecbox *call, const char *field, bool base, struct err *err) {
     const char *scope = call->args.scope.data ? call->args.scope.data : field;
@@ -27,9 +24,8 @@ int filesecbox_receive(struct filesecbox *call, uint64_t max, const char *limit,
     struct filesecbox_upload *upload = ret_upload;
     struct multipart_form form;
     *upload = (struct filesecbox_upload){.file.fd = -1};
-    int failed = skills_scratch(call->skills, call->user, max, limit, &upload->file, err);
-    if (!failed)
-        failed = multipart_form(call->request, "file", &upload->file, &form, err);
+    int failed = skills_scratch(call->skills, call->user, max, limit, &upload->file, err)
+                     ?: multipart_form(call->request, "file", &upload->file, &form, err);
     if (!failed && !form.has_file)
         failed = err_set(err, ERR_INVALID, "the part 'file' is missing");
     if (failed)
@@ -39,15 +35,15 @@ int filesecbox_receive(struct filesecbox *call, uint64_t max, const char *limit,
     return 0;
 }
 
-int filesecbox_unzip(struct filesecbox *call, struct filesecbox_upload *upload, struct err *err) {
+/* Checked whole. */
+static int filesecbox_unzip(struct filesecbox *call, struct filesecbox_upload *upload, struct err *err) {
+    static const char *const reserved[] = {BASE_CREATOR, NULL};
     const struct skill_settings *settings = skills_settings(call->skills);
     const struct zip_limits limits = {.bytes = settings->upload_bytes,
                                       .unpacked_bytes = settings->unpacked_bytes,
                                       .entries = settings->upload_entries};
-    int failed = zip_open(upload->file.fd, &limits, &upload->zip, err);
-    if (failed)
-        return failed;
-    failed = zip_skills(upload->zip, reserved_skills, &upload->skills, err);
+    STEP(zip_open(upload->file.fd, &limits, &upload->zip, err));
+    int failed = zip_skills(upload->zip, reserved, &upload->skills, err);
     return failed && settings->newest ? err_wrap(err, "Validation Error") : failed;
 }
 
@@ -68,56 +64,47 @@ int filesecbox_changed(struct filesecbox *call, const char *text, const struct o
     return filesecbox_close(&answer, 0, err);
 }
 
-static void upload_names(const char *const *skills, bool newest, struct buf *out) {
-    buf_puts(out, newest ? "Baseline updated successfully. Skills: [" : "Upload successful: ");
-    for (const char *const *skill = skills; *skill; skill++) {
-        if (skill != skills)
-            buf_puts(out, ", ");
-        if (newest)
-            buf_puts(out, *skill);
-        else
-            buf_printf(out, "skill '%s' to '" SKILL_PATH "/%s'", *skill, *skill);
-    }
-    buf_puts(out, newest ? "]" : "");
-}
-
-static int upload_run(struct filesecbox *call, struct filesecbox_upload *upload, int scope,
+static int upload_put(struct filesecbox *call, struct filesecbox_upload *upload, int scope,
                       struct own_change *ret_change, struct err *err) {
     struct http_request *request = call->request;
-    int failed = filesecbox_unzip(call, upload, err);
-    if (failed)
-        return failed;
+    STEP(filesecbox_unzip(call, upload, err));
     for (size_t i = 0; i < 20 && upload->skills[i]; i++)
         trail_quote(request, upload->skills[i]);
     trail_running(request);
     if (scope == SCOPE_BASELINE)
         return base_put_zip(call->skills, call->agent, upload->zip, err);
-    failed = filesecbox_box(call, err);
-    if (failed)
-        return failed;
+    int failed = filesecbox_box(call, err);
     /* In the first family the user's layer lies above the public one, file by file. */
     bool merges = !skills_settings(call->skills)->newest;
-    return own_put(call->skills, call->box, upload->zip, merges, http_arena(request), ret_change, http_fd(request),
-                   err);
+    return failed ? failed
+                  : own_put(call->skills, call->box, upload->zip, merges, http_arena(request), ret_change,
+                            http_fd(request), err);
 }
 
 int filesecbox_upload(struct filesecbox *call, struct err *err) {
     __attribute__((cleanup(filesecbox_upload_done))) struct filesecbox_upload upload = {.file.fd = -1};
     struct own_change change = {0};
     const struct skill_settings *settings = skills_settings(call->skills);
-    bool newest = settings->newest;
-    int scope = filesecbox_scope(call, NULL, newest, err); /* who may not need not send it all */
+    bool second = settings->newest;
+    int scope = filesecbox_scope(call, NULL, second, err); /* a caller without the right need not send the body */
     int failed =
         scope < 0 ? scope : filesecbox_receive(call, settings->upload_bytes, "skill_upload_bytes", &upload, err);
     if (failed >= 0)
-        failed = scope = filesecbox_scope(call, upload.scope, newest, err);
+        failed = scope = filesecbox_scope(call, upload.scope, second, err);
     if (failed < 0)
         return filesecbox_form(call, failed, err);
-    failed = upload_run(call, &upload, scope, &change, err);
-    if (failed < 0)
-        return failed;
+    TRY(upload_put(call, &upload, scope, &change, err));
     autobuf text = buf_max(4u << 20);
-    upload_names(upload.skills, newest && scope == SCOPE_BASELINE, &text);
+    bool base = second && scope == SCOPE_BASELINE;
+    buf_puts(&text, base ? "Baseline updated successfully. Skills: [" : "Upload successful: ");
+    for (const char *const *skill = upload.skills; *skill; skill++) {
+        buf_puts(&text, skill != upload.skills ? ", " : "");
+        if (base)
+            buf_puts(&text, *skill);
+        else
+            buf_printf(&text, "skill '%s' to '" SKILL_PATH "/%s'", *skill, *skill);
+    }
+    buf_puts(&text, base ? "]" : "");
     const char *shown = buf_cstr(&text);
     return filesecbox_changed(call, shown ? shown : "Upload successful.", &change, err);
 }

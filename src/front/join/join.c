@@ -1,13 +1,13 @@
-/* The door at which machines join: a WebSocket, a first message, and then the thread of the request serves the machine until
- * its connection ends. Called through join_routes. Rules:
+/* The endpoint at which machines join: a WebSocket, a first message, and then the thread of the request serves the
+ * machine until its connection ends. Called through join_routes. Rules:
  *
- * 1. Who a machine is, its token says: user and name. What it says of itself in its first message may only agree.
- * 2. Until a token was found good somebody is a stranger: few of them at once, a small message, a short time. Strangers keep
- *    nobody out: when there are too many, the oldest one of the address that most of them come from has to go.
- * 3. A refusal is told twice: as a message {"type":"error"} and as the code of the close frame. 4401 and 4403 mean that
- *    trying again is of no use.
- * 4. door->lock guards the list of those that are served and their `leaving`. It is taken with the server's lock held
- *    (http_lasting), and with it held machines_leave is called: neither may come back here. */
+ * 1. A machine's user and name come from its token. Its first message may only agree with them.
+ * 2. Until its token is verified a client is unregistered: few of them at once, a small message, a short time. They
+ *    keep no machine out: when there are too many, the oldest one of the address with the most is displaced.
+ * 3. A refusal is sent twice: as a message {"type":"error"} and as the code of the close frame. 4401 and 4403 mean
+ *    that trying again is of no use.
+ * 4. table->lock guards the list of connections that are served and their `leaving`. It is taken with the server's
+ *    lock held (http_lasting), and with it held machines_leave is called: neither may call back into this file. */
 #include "front/join/join.h"
 
 #include <errno.h>
@@ -39,14 +39,14 @@ struct runner { /* one connection */
     const char *user, *name;
     struct runner_hello hello;
     char why[200];               /* SENT_AWAY */
-    enum runner_leaving leaving; /* door->lock */
+    enum runner_leaving leaving; /* table->lock */
     const char *host;            /* of a stranger: where it comes from, without the port */
-    int wake;                    /* eventfd: look at displaced */
-    bool displaced;              /* it had to go; door->lock */
+    int wake;                    /* eventfd: check displaced */
+    bool displaced;              /* it had to go; table->lock */
 };
 
 /* Connections that are being served, and how many are still strangers. */
-struct runner_door {
+struct runner_table {
     pthread_mutex_t lock;
     struct runner *runners;
     struct runner *strangers[LIMIT_REGISTER_WAITING]; /* oldest first */
@@ -55,159 +55,82 @@ struct runner_door {
 
 static int join_open(const char *directory, void **ret_state, struct err *err) {
     (void)directory, (void)err;
-    struct runner_door *door = *ret_state = xcalloc(1, sizeof *door);
-    pthread_mutex_init(&door->lock, NULL);
+    struct runner_table *table = *ret_state = xcalloc(1, sizeof *table);
+    pthread_mutex_init(&table->lock, NULL);
     return 0;
 }
 
-static struct runner_door *join_state(const struct front *front) {
+static struct runner_table *join_state(const struct front *front) {
     return front_state(front, &join_dialect);
 }
 
 static void join_close(void *state) {
-    struct runner_door *door = state;
-    if (!door)
+    struct runner_table *table = state;
+    if (!table)
         return;
-    pthread_mutex_destroy(&door->lock);
-    free(door);
+    pthread_mutex_destroy(&table->lock);
+    free(table);
 }
 
 /* ---- who is there ---- */
 
-/* "10.0.0.7:4711 uid:0" without the port; of a unix socket, " uid:0", there is only the user. */
-static const char *stranger_host(struct http_request *request) {
-    const char *peer = http_peer_text(request);
-    size_t len = strcspn(peer, " ");
-    while (len && peer[len - 1] != ':')
-        len--;
-    return arena_copy(http_arena(request), peer, len ? len - 1 : strlen(peer));
-}
-
-static void stranger_remove_locked(struct runner_door *door, const struct runner *runner) {
+static void join_runner_stranger_remove_locked(struct runner_table *table, const struct runner *runner) {
     size_t i = 0;
-    while (door->strangers[i] != runner)
+    while (table->strangers[i] != runner)
         i++;
-    memmove(&door->strangers[i], &door->strangers[i + 1], (--door->stranger_count - i) * sizeof *door->strangers);
+    memmove(&table->strangers[i], &table->strangers[i + 1], (--table->stranger_count - i) * sizeof *table->strangers);
 }
 
-static void stranger_displace_locked(struct runner_door *door) {
-    struct runner *oldest = door->strangers[0];
-    size_t most = 0;
-    for (size_t i = 0; i < door->stranger_count; i++) {
-        size_t same = 0;
-        for (size_t k = i; k < door->stranger_count; k++)
-            same += strcmp(door->strangers[i]->host, door->strangers[k]->host) == 0;
-        if (same > most) {
-            most = same;
-            oldest = door->strangers[i];
-        }
-    }
-    stranger_remove_locked(door, oldest);
-    oldest->displaced = true;
-    eventfd_write(oldest->wake, 1); /* -1: it looks every second */
-}
-
-static void stranger_enter(struct runner *runner) {
-    struct runner_door *door = join_state(runner->front);
-    runner->host = stranger_host(runner->request);
-    runner->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_mutex_lock(&door->lock);
-    if (door->stranger_count == LIMIT_REGISTER_WAITING)
-        stranger_displace_locked(door);
-    door->strangers[door->stranger_count++] = runner;
-    pthread_mutex_unlock(&door->lock);
-}
-
-static bool stranger_displaced(struct runner *runner) {
-    struct runner_door *door = join_state(runner->front);
-    pthread_mutex_lock(&door->lock);
-    bool displaced = runner->displaced;
-    pthread_mutex_unlock(&door->lock);
-    return displaced;
-}
-
-static void stranger_leave(struct runner *runner) {
-    struct runner_door *door = join_state(runner->front);
-    pthread_mutex_lock(&door->lock);
+static void join_runner_stranger_leave(struct runner *runner) {
+    struct runner_table *table = join_state(runner->front);
+    pthread_mutex_lock(&table->lock);
     if (!runner->displaced)
-        stranger_remove_locked(door, runner);
-    pthread_mutex_unlock(&door->lock);
+        join_runner_stranger_remove_locked(table, runner);
+    pthread_mutex_unlock(&table->lock);
     fd_close(&runner->wake);
 }
 
-static const char *leaving_why(const struct runner *runner, enum runner_leaving leaving) {
+static const char *join_runner_leaving_why(const struct runner *runner, enum runner_leaving leaving) {
     return leaving == REVOKED    ? "its token was revoked or has expired"
            : leaving == STOPPING ? "the server stops"
                                  : runner->why;
 }
 
-static void runner_leave_locked(struct runner *runner, enum runner_leaving leaving) {
+static void join_runner_leave_locked(struct runner *runner, enum runner_leaving leaving) {
     if (runner->leaving != STAYS)
         return;
     runner->leaving = leaving;
     machines_leave(runner->front->env->machines, runner->user, runner->name, leaving != STOPPING,
-                   leaving_why(runner, leaving));
+                   join_runner_leaving_why(runner, leaving));
 }
 
 /* The server ends this connection: http_lasting. */
-static void runner_cut(void *user) {
+static void join_runner_cut(void *user) {
     struct runner *runner = user;
-    struct runner_door *door = join_state(runner->front);
+    struct runner_table *table = join_state(runner->front);
     bool stopping = http_server_stopping(runner->front->server);
-    pthread_mutex_lock(&door->lock);
-    runner_leave_locked(runner, stopping ? STOPPING : REVOKED);
-    pthread_mutex_unlock(&door->lock);
+    pthread_mutex_lock(&table->lock);
+    join_runner_leave_locked(runner, stopping ? STOPPING : REVOKED);
+    pthread_mutex_unlock(&table->lock);
 }
 
 int runner_send_away(struct front *front, const char *user, const char *name, const char *why, struct err *err) {
-    struct runner_door *door = join_state(front);
+    struct runner_table *table = join_state(front);
     bool found = false;
-    pthread_mutex_lock(&door->lock);
-    for (struct runner *runner = door->runners; runner; runner = runner->next)
+    pthread_mutex_lock(&table->lock);
+    for (struct runner *runner = table->runners; runner; runner = runner->next)
         if (!strcmp(runner->user, user) && !strcmp(runner->name, name)) {
             snprintf(runner->why, sizeof runner->why, "%s", why);
-            runner_leave_locked(runner, SENT_AWAY);
+            join_runner_leave_locked(runner, SENT_AWAY);
             found = true;
         }
-    pthread_mutex_unlock(&door->lock);
+    pthread_mutex_unlock(&table->lock);
     return found ? 0 : err_set(err, ERR_NOT_FOUND, "no machine '%.64s' is online", name);
 }
 
-static enum runner_leaving runner_leaving(struct runner *runner) {
-    struct runner_door *door = join_state(runner->front);
-    pthread_mutex_lock(&door->lock);
-    enum runner_leaving leaving = runner->leaving;
-    pthread_mutex_unlock(&door->lock);
-    return leaving;
-}
+/* ---- messages to it ---- */
 
-/* From here on it is told when it is to go; who was told before it could hear finds out at once. */
-static void runner_list(struct runner *runner) {
-    struct runner_door *door = join_state(runner->front);
-    pthread_mutex_lock(&door->lock);
-    runner->next = door->runners;
-    door->runners = runner;
-    pthread_mutex_unlock(&door->lock);
-    http_lasting(runner->request, runner_cut, runner);
-    if (http_is_cut(runner->request) || http_server_stopping(runner->front->server))
-        runner_cut(runner);
-}
-
-static void runner_unlist(struct runner *runner) {
-    struct runner_door *door = join_state(runner->front);
-    http_lasting(runner->request, NULL, NULL);
-    pthread_mutex_lock(&door->lock);
-    struct runner **link = &door->runners;
-    while (*link != runner)
-        link = &(*link)->next;
-    *link = runner->next;
-    pthread_mutex_unlock(&door->lock);
-}
-
-/* ---- what is told to it ---- */
-
-/* Codes that are none of ours are the wire's own business, or a failure of this server. */
-static unsigned close_code(int code) {
+static unsigned join_runner_close_code(int code) {
     static const struct {
         int code;
         unsigned close;
@@ -220,26 +143,23 @@ static unsigned close_code(int code) {
     return 1011;
 }
 
-/* Runners of the text form know two words of their own. */
-static const char *runner_word(const struct runner *runner, int code) {
-    bool text = runner->hello.workspace && !runner->hello.link;
-    return text && code == ERR_UNAUTHORIZED ? "AUTH_FAILED" : text && code == ERR_DENIED ? "FORBIDDEN" : err_name(code);
-}
-
 /* Both forms at once: a machine that was not understood has not said which one it reads. */
-static void runner_error(struct runner *runner, const struct err *err) {
+static void join_runner_error(struct runner *runner, const struct err *err) {
     autobuf out;
     struct json json;
     struct err ignored = {0};
+    bool text = runner->hello.workspace && !runner->hello.link; /* such runners know two words of their own */
+    const char *word = text && err->code == ERR_UNAUTHORIZED ? "AUTH_FAILED"
+                       : text && err->code == ERR_DENIED     ? "FORBIDDEN"
+                                                             : err_name(err->code);
     buf_init(&out, 16384);
     json_init(&json, &out);
     json_open(&json, '{');
     json_put_str(&json, "type", "error");
     for (int i = 0; i < 2; i++) {
-        if (i) {
+        if (i)
             json_put_open(&json, "body", '{');
-        }
-        json_put_str(&json, "code", runner_word(runner, err->code));
+        json_put_str(&json, "code", word);
         json_put_str(&json, "message", err->text);
     }
     json_close(&json, '}');
@@ -247,8 +167,8 @@ static void runner_error(struct runner *runner, const struct err *err) {
     ws_send(runner->ws, WS_TEXT, out.data, out.len, &ignored);
 }
 
-static int runner_welcome(struct runner *runner, const char *session, bool resumed, uint64_t received,
-                          struct err *err) {
+static int join_runner_welcome(struct runner *runner, const char *session, bool resumed, uint64_t received,
+                               struct err *err) {
     autobuf out;
     struct json json;
     buf_init(&out, 16384);
@@ -277,7 +197,8 @@ static int runner_welcome(struct runner *runner, const char *session, bool resum
 /* ---- registering ---- */
 
 /* The first message, within its time. */
-static int runner_first(struct runner *runner, struct err *err) {
+static int join_runner_first(struct runner *runner, struct err *err) {
+    struct runner_table *table = join_state(runner->front);
     uint64_t end_ms = clock_ms() + LIMIT_REGISTER_MS;
     for (;;) {
         enum ws_kind kind;
@@ -293,7 +214,10 @@ static int runner_first(struct runner *runner, struct err *err) {
         uint64_t now_ms = clock_ms();
         struct pollfd wait[] = {{.fd = http_fd(runner->request), .events = POLLIN},
                                 {.fd = runner->wake, .events = POLLIN}};
-        if (stranger_displaced(runner))
+        pthread_mutex_lock(&table->lock);
+        bool displaced = runner->displaced;
+        pthread_mutex_unlock(&table->lock);
+        if (displaced)
             return err_set(err, ERR_BUSY, "too many machines are registering at once; try again in a moment");
         if (now_ms >= end_ms || http_server_stopping(runner->front->server))
             return err_set(err, ERR_TIMEOUT, "no register message came within %u s", LIMIT_REGISTER_MS / 1000);
@@ -303,97 +227,123 @@ static int runner_first(struct runner *runner, struct err *err) {
 }
 
 /* Rule 1. */
-static int runner_agrees(struct runner *runner, struct err *err) {
+static int join_runner_agrees(struct runner *runner, struct err *err) {
     const struct who *who = front_who(runner->request);
     const char *path_user = http_param(runner->request, "user");
     const struct runner_hello *hello = &runner->hello;
     if (who->scope != SCOPE_RUNNER)
         return err_set(err, ERR_DENIED,
-                       "this is no runner's token: make one with `cubby token create --runner NAME --user USER`");
+                       "this is not a runner's token: make one with `cubby token create --runner NAME --user USER`");
     runner->user = who->user ? who->user : RUNNER_USER;
     runner->name = who->runner;
     if (path_user && strcmp(path_user, runner->user) != 0)
-        return err_set(err, ERR_DENIED, "this token is not one of user '%.128s', whom the path names", path_user);
-    if (hello->user && *hello->user && strcmp(hello->user, runner->user) != 0)
-        return err_set(err, ERR_DENIED, "this token is not one of user '%.128s', whom the message names", hello->user);
-    if (hello->name && *hello->name && strcmp(hello->name, runner->name) != 0)
+        return err_set(err, ERR_DENIED, "this token is not one of user '%.128s', which the path names", path_user);
+    if (*hello->user && strcmp(hello->user, runner->user) != 0)
+        return err_set(err, ERR_DENIED, "this token is not one of user '%.128s', which the message names", hello->user);
+    if (*hello->name && strcmp(hello->name, runner->name) != 0)
         return err_set(err, ERR_DENIED, "this token is for a machine with the name '%s', not '%.64s'", runner->name,
                        hello->name);
     return 0;
 }
 
-static int runner_admit(struct runner *runner, bool by_header, struct err *err) {
+static int join_runner_admit(struct runner *runner, bool by_header, struct err *err) {
     struct http_request *request = runner->request;
     struct auth *auth = runner->front->auth;
     const char *token = runner->hello.token;
     if (by_header)
         return auth_admit(auth, request, AUTH_RUNNER | AUTH_WRITES, &trail_of(request)->who, err);
-    if (!token || !*token)
+    if (!*token)
         return err_set(
             err, ERR_UNAUTHORIZED,
             "a token is needed: 'Authorization: Bearer TOKEN' with the upgrade, or auth_token in the message");
     return auth_admit_token(auth, request, token, AUTH_RUNNER | AUTH_WRITES, &trail_of(request)->who, err);
 }
 
-/* no: what is wrong with the token that came with the upgrade. The message is awaited all the same: it tells in which words
- * a refusal is understood. */
-static int runner_register(struct runner *runner, const struct err *no, struct err *err) {
+/* no: what is wrong with the token that came with the upgrade. The message is awaited all the same: its form decides
+ * the words of the refusal. */
+static int join_runner_register(struct runner *runner, const struct err *no, struct err *err) {
     bool by_header = http_header(runner->request, "authorization");
-    int failed = runner_first(runner, err);
+    int failed = join_runner_first(runner, err);
     if (no->code && err->code != ERR_GONE)
         *err = *no;
     if (no->code)
         return -err->code;
     if (!failed && !by_header)
-        failed = runner_admit(runner, false, err);
-    return failed ? failed : runner_agrees(runner, err);
+        failed = join_runner_admit(runner, false, err);
+    return failed ? failed : join_runner_agrees(runner, err);
 }
 
-/* Rule 2. A token that came with the upgrade is looked at before. */
-static int runner_open(struct runner *runner, struct err *err) {
+/* Rule 2. A token that came with the upgrade is checked before. */
+static int join_runner_open(struct runner *runner, struct err *err) {
     struct err no = {0};
-    bool known = http_header(runner->request, "authorization") && runner_admit(runner, true, &no) == 0;
-    if (!known)
-        stranger_enter(runner);
+    bool known = http_header(runner->request, "authorization") && join_runner_admit(runner, true, &no) == 0;
+    if (!known) {
+        struct runner_table *table = join_state(runner->front);
+        /* "10.0.0.7:4711 uid:0" without the port; of a unix socket, " uid:0", there is only the user. */
+        const char *peer = http_peer_text(runner->request);
+        size_t len = strcspn(peer, " ");
+        while (len && peer[len - 1] != ':')
+            len--;
+        runner->host = arena_copy(http_arena(runner->request), peer, len ? len - 1 : strlen(peer));
+        runner->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        pthread_mutex_lock(&table->lock);
+        if (table->stranger_count == LIMIT_REGISTER_WAITING) {
+            struct runner *oldest = table->strangers[0];
+            size_t most = 0;
+            for (size_t i = 0; i < table->stranger_count; i++) {
+                size_t same = 0;
+                for (size_t k = i; k < table->stranger_count; k++)
+                    same += strcmp(table->strangers[i]->host, table->strangers[k]->host) == 0;
+                if (same > most) {
+                    most = same;
+                    oldest = table->strangers[i];
+                }
+            }
+            join_runner_stranger_remove_locked(table, oldest);
+            oldest->displaced = true;
+            eventfd_write(oldest->wake, 1); /* -1: it checks every second */
+        }
+        table->strangers[table->stranger_count++] = runner;
+        pthread_mutex_unlock(&table->lock);
+    }
     int failed = ws_accept(runner->request, LIMIT_REGISTER_BYTES, &runner->ws, err);
     if (!failed)
-        failed = runner_register(runner, &no, err);
+        failed = join_runner_register(runner, &no, err);
     if (!known)
-        stranger_leave(runner);
+        join_runner_stranger_leave(runner);
     return failed;
 }
 
 /* ---- serving ---- */
 
-static int runner_tick(void *user, struct err *err) {
+static int join_runner_tick(void *user, struct err *err) {
     struct runner *runner = user;
-    enum runner_leaving leaving = runner_leaving(runner);
-    return leaving == STAYS ? 0 : err_set(err, ERR_GONE, "%s", leaving_why(runner, leaving));
+    struct runner_table *table = join_state(runner->front);
+    pthread_mutex_lock(&table->lock);
+    enum runner_leaving leaving = runner->leaving;
+    pthread_mutex_unlock(&table->lock);
+    return leaving == STAYS ? 0 : err_set(err, ERR_GONE, "%s", join_runner_leaving_why(runner, leaving));
 }
 
-static unsigned runner_closed(void *websocket) {
+static unsigned join_runner_closed(void *websocket) {
     return websocket_closed(websocket);
 }
 
-static int runner_serve(struct runner *runner, struct machine_conn *conn, struct err *err) {
+static int join_runner_serve(struct runner *runner, struct machine_conn *conn, struct err *err) {
     const struct runner_hello *hello = &runner->hello;
     struct websocket *websocket = ws_websocket(runner->ws);
     struct pump_socket socket = pump_websocket(websocket, http_fd(runner->request), hello->text || !hello->link);
-    socket.closed = runner_closed;
+    socket.closed = join_runner_closed;
     if (hello->link)
-        return machine_serve_link(conn, &socket, runner_tick, runner, err);
+        return machine_serve_link(conn, &socket, join_runner_tick, runner, err);
     const struct machine_text_options options = {.nested = hello->nested, .no_workspace = hello->no_workspace};
-    return machine_serve_text(conn, &socket, &options, runner_tick, runner, err);
-}
-
-/* "10.0.0.7:4711 uid:0" without what is behind the blank; of a unix socket there is only that. */
-static const char *runner_address(struct http_request *request) {
-    const char *peer = http_peer_text(request);
-    size_t len = strcspn(peer, " ");
-    return len ? arena_copy(http_arena(request), peer, len) : "local";
+    return machine_serve_text(conn, &socket, &options, join_runner_tick, runner, err);
 }
 
 static int runner_join(struct runner *runner, struct err *err) {
+    struct runner_table *table = join_state(runner->front);
+    const char *peer = http_peer_text(runner->request); /* "10.0.0.7:4711 uid:0"; of a unix socket only the user */
+    size_t peer_len = strcspn(peer, " ");
     const struct runner_hello *said = &runner->hello;
     const struct machine_hello hello = {
         .user = runner->user,
@@ -403,7 +353,7 @@ static int runner_join(struct runner *runner, struct err *err) {
         .version = said->version,
         .isolation = said->isolation,
         .platform = said->platform,
-        .address = runner_address(runner->request),
+        .address = peer_len ? arena_copy(http_arena(runner->request), peer, peer_len) : "local",
         .can = said->can,
     };
     char session[33];
@@ -418,50 +368,54 @@ static int runner_join(struct runner *runner, struct err *err) {
                arena_printf(http_arena(runner->request), "machine=%s%s", runner->name, resumed ? " again" : ""));
     trail_running(runner->request);
     ws_limit(runner->ws, said->link ? LINK_MESSAGE_BYTES : LIMIT_TEXT_MESSAGE_BYTES);
-    runner_list(runner);
-    failed = runner_welcome(runner, session, resumed, received, err);
+    pthread_mutex_lock(&table->lock);
+    runner->next = table->runners;
+    table->runners = runner;
+    pthread_mutex_unlock(&table->lock);
+    http_lasting(runner->request, join_runner_cut, runner);
+    if (http_is_cut(runner->request) || http_server_stopping(runner->front->server))
+        join_runner_cut(runner); /* it happened before runner_cut was registered */
+    failed = join_runner_welcome(runner, session, resumed, received, err);
     if (failed)
         machine_leave(conn);
     else
-        failed = runner_serve(runner, conn, err);
-    runner_unlist(runner);
+        failed = join_runner_serve(runner, conn, err);
+    http_lasting(runner->request, NULL, NULL);
+    pthread_mutex_lock(&table->lock);
+    struct runner **at = &table->runners;
+    while (*at != runner)
+        at = &(*at)->next;
+    *at = runner->next;
+    pthread_mutex_unlock(&table->lock);
     return failed;
 }
 
-/* Why it ended, as the machine and the audit log are told. */
-static int runner_end(struct runner *runner, int failed, struct err *err) {
-    switch (runner->leaving) {
-    case REVOKED:
-        return err_set(err, ERR_UNAUTHORIZED, "%s", leaving_why(runner, REVOKED));
-    case SENT_AWAY:
-        return err_set(err, ERR_DENIED, "%s", leaving_why(runner, SENT_AWAY));
-    default:
-        return failed;
-    }
-}
-
-static int runner_run(struct http_request *request, struct box *unused, struct err *err) {
+static int join_runner_run(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
     struct runner runner = {.request = request, .front = front_of(request), .wake = -1};
     if (!runner.front->env->machines)
         return err_set(err, ERR_UNSUPPORTED, "no machines can join here");
-    int failed = runner_open(&runner, err);
+    int failed = join_runner_open(&runner, err);
     if (!runner.ws)
         return failed;
     if (!failed)
-        failed = runner_end(&runner, runner_join(&runner, err), err);
+        failed = runner_join(&runner, err);
+    if (runner.leaving == REVOKED || runner.leaving == SENT_AWAY)
+        failed = err_set(err, runner.leaving == REVOKED ? ERR_UNAUTHORIZED : ERR_DENIED, "%s",
+                         join_runner_leaving_why(&runner, runner.leaving));
     if (err->code != ERR_GONE)
-        runner_error(&runner, err);
+        join_runner_error(&runner, err);
     trail_quote(request, err->text);
     log_info("%s machine %s of %s: %s", http_request_id(request), runner.name ? runner.name : "-",
              runner.user ? runner.user : "-", err->text);
-    ws_close(runner.ws, runner.leaving == STOPPING ? 1001 : close_code(err->code), err->text);
+    ws_close(runner.ws, runner.leaving == STOPPING ? 1001 : join_runner_close_code(err->code), err->text);
     return failed == -ERR_GONE ? 0 : -failed;
 }
 
-/* ---- what others hear of it ---- */
+/* ---- the audit log and events ---- */
 
-static void runner_tell(struct front *front, const char *verb, const char *user, const char *name, const char *why) {
+static void join_runner_report(struct front *front, const char *verb, const char *user, const char *name,
+                               const char *why) {
     char detail[900];
     snprintf(detail, sizeof detail, "machine=%s%s%s", name, why ? ": " : "", why ? why : "");
     audit_event(front->audit, verb, NULL, user, detail);
@@ -470,21 +424,21 @@ static void runner_tell(struct front *front, const char *verb, const char *user,
 }
 
 void runner_online(struct front *front, const char *user, const char *name, bool again) {
-    runner_tell(front, "machine_joined", user, name, again ? "again" : NULL);
+    join_runner_report(front, "machine_joined", user, name, again ? "again" : NULL);
 }
 
 void runner_offline(struct front *front, const char *user, const char *name, const char *why) {
-    runner_tell(front, "machine_left", user, name, why);
+    join_runner_report(front, "machine_left", user, name, why);
 }
 
 /* ---- routes ---- */
 
-#define JOIN ENDPOINT(.run = runner_run, .flags = ENDPOINT_OPEN | ENDPOINT_RUNNER | ENDPOINT_WRITES, .status = 101)
+#define JOIN ENDPOINT(.run = join_runner_run, .flags = ENDPOINT_OPEN | ENDPOINT_RUNNER | ENDPOINT_WRITES, .status = 101)
 
 static const struct route join_routes[] = {
     {"GET", "/runner/ws", front_handle, 0, "runner",
      "A machine joins, over a WebSocket: its first message registers it. For tokens of scope runner.", JOIN},
-    {"GET", "/ws", front_handle, 0, "runner_bare", "The same, where runners of others look for it.", JOIN},
+    {"GET", "/ws", front_handle, 0, "runner_bare", "The same, at the path that other runners use.", JOIN},
     {"GET", "/ws/{user}", front_handle, 0, "runner_user", "The same; the user must be that of the token.", JOIN},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };

@@ -1,4 +1,5 @@
-/* The machines that joined, over HTTP: listed, and sent away. Called through join_routes. Invariant: a token that is bound to a user sees that user's machines and no others. */
+/* The machines that joined, over HTTP: listed, and sent away. Called through join_routes. Invariant: a token
+ * that is bound to a user sees that user's machines and no others. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -45,11 +46,11 @@ static const struct row machine_answer[] = {
      .type = ROW_TEXT,
      .offset = offsetof(struct machine_out, form),
      .choices = "link|text",
-     .text = "how it is spoken to"},
+     .text = "how messages are sent to it"},
     ROW_NAMED("Machine"),
 };
 static const struct row machines_answer[] = {
-    {.name = "machines", .type = ROW_OBJECTS, .fields = machine_answer, .text = "by no order"},
+    {.name = "machines", .type = ROW_OBJECTS, .fields = machine_answer, .text = "in no order"},
     ROW_NAMED("Machines"),
 };
 
@@ -60,7 +61,7 @@ static void machine_each(void *context, const struct machine_facts *facts) {
     answer_item(context, &out);
 }
 
-/* A user's token may name its own user alone; somebody else's machines are as if there were none. */
+/* A user's token may name its own user alone; machines of others are not shown. */
 static int machine_whose(struct http_request *request, const char **ret_user, struct err *err) {
     struct machines_args args = {0};
     const char *own = front_who(request)->user;
@@ -107,8 +108,7 @@ void join_measure(const struct front *front, struct buf *out) {
     buf_printf(out, "cubby_machines{state=\"online\"} %u\n", counts.online);
     buf_printf(out, "cubby_machines{state=\"offline\"} %u\n", counts.known - counts.online);
     metrics_one(out, "cubby_machine_connections_total", "counter", "Connections of machines.", counts.connections);
-    metrics_one(out, "cubby_machine_resumed_total", "counter", "Connections that went on with a session.",
-                counts.resumed);
+    metrics_one(out, "cubby_machine_resumed_total", "counter", "Connections that resumed a session.", counts.resumed);
     metrics_one(out, "cubby_machine_refused_total", "counter", "Registrations refused by the table of machines.",
                 counts.refused);
     metrics_one(out, "cubby_machine_expired_total", "counter", "Sessions whose machine did not come back in time.",

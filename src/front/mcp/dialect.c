@@ -1,4 +1,5 @@
-/* MCP as a dialect: our tools in the boxes of the threads that its clients name, at /mcp. Invariant: as in mcp_http.c. */
+/* MCP as a dialect: our tools in the boxes of the threads that its clients name, at /mcp. Invariant: as in
+ * mcp_http.c. */
 #include "front/mcp_http.h"
 
 extern const struct dialect mcp_dialect;
@@ -24,8 +25,8 @@ static int mcp_delete(struct http_request *request, struct box *unused, struct e
 
 static const struct route mcp_routes[] = {
     {"POST", "/mcp", front_handle, 0, "mcp",
-     "The tools and the files of the workspace over MCP (Streamable HTTP): one JSON-RPC message, answered as JSON or as an "
-     "event stream.",
+     "The tools and the files of the workspace over MCP (Streamable HTTP): one JSON-RPC message, answered as JSON "
+     "or as an event stream.",
      ENDPOINT(.run = mcp_post, .body_media = "application/json", .status = 200, .other_status = 202,
               .answer_media = "application/json")},
     {"DELETE", "/mcp", front_handle, 0, "mcp_end",

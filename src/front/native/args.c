@@ -3,8 +3,7 @@
 #include "front/native/args.h"
 
 #include "base/limits.h"
-#include "front/native/rows.h"
-#include "rows/write.h"
+#include "front/native/skill.h"
 
 /* ---- boxes ---- */
 
@@ -42,7 +41,7 @@ static const struct row container_fields[] = {
     {ROW("read_only", BOOL, container_args, read_only),
      .text = "the image's files cannot be changed; the workspace, /tmp and mounts can"},
     {ROW("init", TEXT, container_args, init), .flags = ROW_AUDITED, .choices = "runner|image",
-     .text = "image: the image's own entry point runs, and the runner beside it; default runner"},
+     .text = "image: the image's own entry point runs, and the runner next to it; default runner"},
     ROW_NAMED("ContainerRequest"),
 };
 
@@ -67,7 +66,7 @@ const struct row acquire_fields[] = {
      .item_size = sizeof(struct mount_args), .text = "directories of the host to see in the box"},
     {ROW("limits", OBJECT, acquire_args, limits), .fields = limits_fields, .text = "what the box may use at most"},
     {ROW("container", OBJECT, acquire_args, container), .fields = container_fields,
-     .text = "backend docker: what its container is besides"},
+     .text = "backend docker: further settings of its container"},
     {ROW("network", TEXT, acquire_args, network), .flags = ROW_AUDITED, .min = 1, .max = 32, .choices = "none|open",
      .text = "none: loopback only (default); open: an own network with a way out"},
     {ROW("idle_timeout_ms", INT, acquire_args, idle_timeout_ms), .max = 365ull * 86400000,
@@ -141,11 +140,11 @@ const struct row box_answer[] = {
     OUT("id", TEXT, box_out, id, "16 hex digits"),
     OUT("user", TEXT, box_out, user, "owner"),
     OUT_NULL("thread", TEXT, box_out, thread, "null when it has none"),
-    OUT_NULL("agent", TEXT, box_out, agent, "whose skills are at /skills; null when there are none"),
+    OUT_NULL("agent", TEXT, box_out, agent, "whose skills are at /skills; null without an agent"),
     OUT_NULL("machine", TEXT, box_out, machine, "the joined machine that it is on; null elsewhere"),
     OUT("backend", TEXT, box_out, backend, "how it is made"),
     {ROW("state", TEXT, box_out, state), .choices = STATES,
-     .text = "ready: in use; warm: released, or ended until it is used again; paused: its processes stand still; "
+     .text = "ready: in use; warm: released, or ended until it is used again; paused: its processes are frozen; "
              "offline: its machine is not connected"},
     OUT("running", BOOL, box_out, running, "it has processes; else they are started when it is used"),
     OUT_NULL(
@@ -160,10 +159,10 @@ const struct row box_answer[] = {
              "after such a restart has it as the header Cubby-Restarted"),
     OUT("workspace", TEXT, box_out, workspace, "directory where commands start"),
     OUT("template", TEXT, box_out, template_name, "what its root is, or its image"),
-    OUT_OBJECT_NULL("container", box_out, container, container_answer, "of backend docker; null where it is none"),
+    OUT_OBJECT_NULL("container", box_out, container, container_answer, "of backend docker; null for other backends"),
     {ROW("network", TEXT, box_out, network), .choices = "none|open", .text = "its network"},
     OUT_INT("idle_timeout_ms", box_out, idle_timeout_ms, "0: never"),
-    OUT("temporary", BOOL, box_out, temporary, "it is deleted after its idle time-out"),
+    OUT("temporary", BOOL, box_out, temporary, "it is deleted after its idle timeout"),
     OUT("created_at", TIME, box_out, created_ms, "when it was made"),
     OUT("last_used_at", TIME, box_out, used_ms, "last call"),
     OUT_OBJECT("limits", box_out, limits, limits_answer, "0: not limited"),
@@ -210,7 +209,7 @@ const struct row snapshot_answer[] = {
     {ROW("method", TEXT, snapshot_out, snapshot.method), .choices = "layer|btrfs|reflink|copy|commit",
      .text = "layer: the files became a layer below the box, nothing was copied; btrfs: a snapshot of the file system; "
              "reflink, copy: a copy, without or with its bytes; commit: the engine keeps its container as an image"},
-    OUT("pause_ms", REAL, snapshot_out, pause_ms, "how long what runs in the box stood still"),
+    OUT("pause_ms", REAL, snapshot_out, pause_ms, "how long the processes of the box were frozen"),
     OUT_INT("copied_bytes", snapshot_out, snapshot.bytes, "bytes that had to be copied"),
     OUT("stopped", BOOL, snapshot_out, snapshot.stopped,
         "the box's idle runner was ended for it; the next use starts another"),
@@ -235,19 +234,17 @@ const struct row export_answer[] = {
     ROW_NAMED("Export"),
 };
 static const struct row change_answer[] = {
-    SHOW("path", TEXT, "absolute"),
-    {.name = "encoding", .type = ROW_TEXT, .choices = "utf-8|base64", .text = "of path"},
-    {.name = "change",
-     .type = ROW_TEXT,
-     .choices = "added|modified|removed",
-     .text = "of a removed directory only its own name is told"},
-    {.name = "type", .type = ROW_TEXT, .choices = "file|dir|symlink|other", .text = "what it is, or was"},
-    SHOW("size", INT, "bytes; 0 for a directory"),
+    OUT_BYTES("path", change_out, path, "absolute"),
+    OUT_ENCODING("path"),
+    {ROW("change", TEXT, change_out, change), .choices = "added|modified|removed",
+     .text = "of a removed directory only its own name is reported"},
+    {ROW("type", TEXT, change_out, type), .choices = "file|dir|symlink|other", .text = "what it is, or was"},
+    OUT_INT("size", change_out, size, "bytes; 0 for a directory"),
     ROW_NAMED("Change"),
 };
 const struct row diff_answer[] = {
     {.name = "changes", .type = ROW_OBJECTS, .fields = change_answer, .text = "directory by directory"},
-    OUT("truncated", BOOL, truncated_out, truncated, "there were more, or some could not be told"),
+    OUT("truncated", BOOL, truncated_out, truncated, "there were more, or some could not be reported"),
     ROW_NAMED("Diff"),
 };
 
@@ -288,40 +285,38 @@ const struct row spawn_fields[] = {
      .text = "after that the command is killed; default 0: never"},
     {ROW("output_limit_bytes", INT, exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
      .text = "accepted for the same body as exec; the kept output of a process is a ring of 1 MiB a stream"},
+    {ROW("tag", TEXT, exec_args, tag), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PROCESS_TAG_BYTES,
+     .text = "a name for it, which lists repeat"},
     ROW_NAMED("ProcessRequest"),
 };
 
-#define RESULT_ROWS                                                                                                    \
-    SHOW_NULL("exit_code", INT, "null when a signal ended it"),                                                        \
-        SHOW_NULL("signal", TEXT, "e.g. SIGKILL; null when it exited"),                                                \
-        SHOW("timed_out", BOOL, "killed at timeout_ms"),                                                               \
-        SHOW("oom_killed", BOOL, "a process of the box was killed for memory meanwhile"),                              \
-        SHOW_NULL("memory_limit_bytes", INT, "the box's limit of memory; null without one"),                           \
-        SHOW("stuck", BOOL, "a process of it hangs in the kernel, could not be killed and goes with the box"),         \
-        SHOW("stdout_bytes", INT, "bytes produced, kept or not"),                                                      \
-        SHOW("stderr_bytes", INT, "bytes produced, kept or not")
+#define EXEC_REST                                                                                                      \
+    NATIVE_RESULT_ROWS(exec_out), OUT("stdout_truncated", BOOL, exec_out, stdout_truncated, "the middle was dropped"), \
+        OUT("stderr_truncated", BOOL, exec_out, stderr_truncated, "the middle was dropped"),                           \
+        OUT_INT("duration_ms", exec_out, ended.result.duration_ms, "from start to end")
 
+const struct row exec_rest[] = {EXEC_REST, END};
 const struct row exec_answer[] = {
     SHOW("stdout", TEXT, "what was kept"),
     SHOW("stderr", TEXT, "what was kept"),
-    {.name = "encoding", .type = ROW_TEXT, .choices = "utf-8|base64", .text = "of stdout and stderr"},
-    RESULT_ROWS,
-    SHOW("stdout_truncated", BOOL, "the middle was dropped"),
-    SHOW("stderr_truncated", BOOL, "the middle was dropped"),
-    SHOW("duration_ms", INT, "from start to end"),
+    OUT_ENCODING("stdout and stderr"),
+    EXEC_REST,
     ROW_NAMED("ExecResult"),
 };
 const struct row spawn_answer[] = {
-    SHOW("pid", INT, "as seen inside the box"),
-    SHOW("started_at", TIME, "when"),
+    OUT_INT("pid", process_out, pid, "as seen inside the box"),
+    OUT("started_at", TIME, process_out, started_ms, "when"),
     ROW_NAMED("ProcessStarted"),
 };
 const struct row process_answer[] = {
-    SHOW("pid", INT, "as seen inside the box"),
-    SHOW("command", TEXT, "as given; arguments joined by blanks"),
-    {.name = "state", .type = ROW_TEXT, .choices = "running|exited", .text = "what it does"},
-    SHOW("started_at", TIME, "when"),
-    RESULT_ROWS,
+    OUT_INT("pid", process_out, pid, "as seen inside the box"),
+    OUT("command", TEXT, process_out, command, "as given; arguments joined by blanks"),
+    {ROW("state", TEXT, process_out, state), .choices = "running|exited", .text = "what it does"},
+    OUT("started_at", TIME, process_out, started_ms, "when"),
+    OUT_MAYBE("tag", TEXT, process_out, tag, "the name that it was given"),
+    OUT_MAYBE("cwd", TEXT, process_out, cwd, "the directory that it was started in; of one process alone"),
+    OUT_MAYBE("argv", TEXTS, process_out, argv, "as given, where no shell was asked for; of one process alone"),
+    NATIVE_RESULT_ROWS(process_out),
     ROW_NAMED("Process"),
 };
 const struct row processes_answer[] = {
@@ -333,6 +328,8 @@ const struct row output_query[] = {
     {ROW("stream", TEXT, output_args, stream), .flags = ROW_AUDITED, .choices = "stdout|stderr",
      .text = "default stdout"},
     {ROW("offset", INT, output_args, offset), .max = INT64_MAX, .text = "first byte wanted; default 0"},
+    {ROW("stderr_offset", INT, output_args, stderr_offset), .max = INT64_MAX,
+     .text = "events: the same of stderr; default 0"},
     {ROW("wait_ms", INT, output_args, wait_ms), .max = 300000, .text = "wait so long for the first new byte"},
     {ROW("limit", INT, output_args, limit), .min = 1, .max = LIMIT_RING_BYTES, .fallback = LIMIT_RING_BYTES,
      .text = "at most so many bytes"},
@@ -360,8 +357,8 @@ const struct row signal_fields[] = {
 /* Paths, patterns and texts of one body, all of them or none. */
 #define ENCODING_IN(args)                                                                                              \
     {                                                                                                                  \
-        ROW(ROW_ENCODING, TEXT, args, encoding), .choices = "utf-8|base64",                                            \
-                                                 .text = "of the paths, patterns and texts beside it; default utf-8"   \
+        ROW(ROW_ENCODING, TEXT, args, encoding),                                                                       \
+            .choices = "utf-8|base64", .text = "of the paths, patterns and texts of the request; default utf-8"        \
     }
 
 const struct row path_query[] = {PATH_ROW(path_args, path, "path", PATH_TEXT), END};
@@ -405,62 +402,57 @@ const struct row move_fields[] = {
     ROW_NAMED("MoveRequest"),
 };
 const struct row glob_fields[] = {
-    {ROW("pattern", TEXT, glob_args, pattern), .flags = ROW_REQUIRED | ROW_AUDITED | ROW_ANY_BYTES, .min = 1,
+    {ROW("pattern", TEXT, native_glob_args, pattern), .flags = ROW_REQUIRED | ROW_AUDITED | ROW_ANY_BYTES, .min = 1,
      .max = LIMIT_PATTERN_BYTES, .text = "* ? [] {} and **, which crosses directories"},
-    PATH_FREE(glob_args),
-    {ROW("include_dirs", BOOL, glob_args, include_dirs), .text = "directories too"},
-    {ROW("limit", INT, glob_args, limit), .min = 1, .max = LIMIT_GLOB_LIMIT, .fallback = DEFAULT_GLOB_LIMIT,
+    PATH_FREE(native_glob_args),
+    {ROW("include_dirs", BOOL, native_glob_args, include_dirs), .text = "directories too"},
+    {ROW("limit", INT, native_glob_args, limit), .min = 1, .max = LIMIT_GLOB_LIMIT, .fallback = DEFAULT_GLOB_LIMIT,
      .text = "paths"},
-    {ROW("timeout_ms", INT, glob_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
+    {ROW("timeout_ms", INT, native_glob_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
      .fallback = DEFAULT_WALK_TIMEOUT_MS, .text = "then what was found so far is the answer"},
-    ENCODING_IN(glob_args),
+    ENCODING_IN(native_glob_args),
     ROW_NAMED("GlobRequest"),
 };
 const struct row grep_fields[] = {
-    {ROW("pattern", TEXT, grep_args, pattern), .flags = ROW_REQUIRED | ROW_ANY_BYTES, .min = 1,
+    {ROW("pattern", TEXT, native_grep_args, pattern), .flags = ROW_REQUIRED | ROW_ANY_BYTES, .min = 1,
      .max = LIMIT_PATTERN_BYTES, .text = "a Perl-compatible regular expression"},
-    PATH_FREE(grep_args),
-    {ROW("glob", TEXT, grep_args, glob), .flags = ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATTERN_BYTES,
+    PATH_FREE(native_grep_args),
+    {ROW("glob", TEXT, native_grep_args, glob), .flags = ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "only files of this name"},
-    {ROW("literal", BOOL, grep_args, literal), .text = "the pattern is plain text"},
-    {ROW("ignore_case", BOOL, grep_args, ignore_case), .text = "upper and lower case are the same"},
-    {ROW("context", INT, grep_args, context), .max = LIMIT_GREP_CONTEXT, .text = "lines before and after"},
-    {ROW("limit", INT, grep_args, limit), .min = 1, .max = LIMIT_GREP_LIMIT, .fallback = DEFAULT_GREP_LIMIT,
+    {ROW("literal", BOOL, native_grep_args, literal), .text = "the pattern is plain text"},
+    {ROW("ignore_case", BOOL, native_grep_args, ignore_case), .text = "upper and lower case are the same"},
+    {ROW("context", INT, native_grep_args, context), .max = LIMIT_GREP_CONTEXT, .text = "lines before and after"},
+    {ROW("limit", INT, native_grep_args, limit), .min = 1, .max = LIMIT_GREP_LIMIT, .fallback = DEFAULT_GREP_LIMIT,
      .text = "matches"},
-    {ROW("timeout_ms", INT, grep_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
+    {ROW("timeout_ms", INT, native_grep_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
      .fallback = DEFAULT_GREP_TIMEOUT_MS, .text = "then what was found so far is the answer"},
-    ENCODING_IN(grep_args),
+    ENCODING_IN(native_grep_args),
     ROW_NAMED("GrepRequest"),
 };
 const struct row edit_fields[] = {
-    PATH_ROW(edit_args, path, "path", PATH_TEXT),
-    {ROW("old", TEXT, edit_args, old), .flags = ROW_REQUIRED | ROW_NUL | ROW_ANY_BYTES, .min = 1,
+    PATH_ROW(native_edit_args, path, "path", PATH_TEXT),
+    {ROW("old", TEXT, native_edit_args, old), .flags = ROW_REQUIRED | ROW_NUL | ROW_ANY_BYTES, .min = 1,
      .max = LIMIT_EDIT_BYTES, .text = "the text to replace"},
-    {ROW("new", TEXT, edit_args, new_text), .flags = ROW_REQUIRED | ROW_NUL | ROW_ANY_BYTES, .max = LIMIT_EDIT_BYTES,
-     .text = "the text instead"},
-    {ROW("all", BOOL, edit_args, all), .text = "every place; else it must be the only one"},
-    ENCODING_IN(edit_args),
+    {ROW("new", TEXT, native_edit_args, new_text), .flags = ROW_REQUIRED | ROW_NUL | ROW_ANY_BYTES,
+     .max = LIMIT_EDIT_BYTES, .text = "the text instead"},
+    {ROW("all", BOOL, native_edit_args, all), .text = "every place; else it must be the only one"},
+    ENCODING_IN(native_edit_args),
     ROW_NAMED("EditRequest"),
 };
 
-#define ENCODING_ROW(of)                                                                                               \
-    { .name = "encoding", .type = ROW_TEXT, .choices = "utf-8|base64", .text = "of " of }
 const struct row stat_answer[] = {
-    SHOW("name", TEXT, "last part of the path"),
-    SHOW("path", TEXT, "whole path"),
-    ENCODING_ROW("name, path and link_target"),
-    {.name = "type", .type = ROW_TEXT, .choices = "file|dir|symlink|other", .text = "what it is"},
-    {.name = "special",
-     .type = ROW_TEXT,
-     .flags = ROW_NULLABLE,
-     .choices = "fifo|socket|char|block",
+    OUT_BYTES("name", file_out, name, "last part of the path"),
+    OUT_BYTES("path", file_out, path, "whole path"),
+    OUT_ENCODING("name, path and link_target"),
+    {ROW("type", TEXT, file_out, type), .choices = "file|dir|symlink|other", .text = "what it is"},
+    {ROW("special", TEXT, file_out, special), .flags = ROW_NULLABLE, .choices = "fifo|socket|char|block",
      .text = "which kind, where type is other and its runner knows"},
-    SHOW("size", INT, "bytes"),
-    SHOW("mode", MODE, "octal permissions"),
-    SHOW("mtime", TIME, "last change"),
-    SHOW("uid", INT, "owner inside the box"),
-    SHOW("gid", INT, "group inside the box"),
-    SHOW_NULL("link_target", TEXT, "of a symlink"),
+    OUT_INT("size", file_out, size, "bytes"),
+    OUT("mode", MODE, file_out, mode, "octal permissions"),
+    OUT("mtime", TIME, file_out, mtime_ms, "last change"),
+    OUT_INT("uid", file_out, uid, "owner inside the box"),
+    OUT_INT("gid", file_out, gid, "group inside the box"),
+    OUT_BYTES_NULL("link_target", file_out, target, "of a symlink"),
     ROW_NAMED("File"),
 };
 const struct row list_answer[] = {
@@ -481,7 +473,7 @@ static const struct row match_answer[] = {
     SHOW("text", TEXT, "the line, cut at 4096 bytes"),
     {.name = "before", .type = ROW_TEXTS, .flags = ROW_MAYBE, .text = "lines before, with context"},
     {.name = "after", .type = ROW_TEXTS, .flags = ROW_MAYBE, .text = "lines after, with context"},
-    ENCODING_ROW("path, text, before and after"),
+    OUT_ENCODING("path, text, before and after"),
     ROW_NAMED("Match"),
 };
 const struct row grep_answer[] = {
@@ -502,9 +494,9 @@ const struct row edit_answer[] = {
     ROW_NAMED("EditResult"),
 };
 static const struct row skipped_answer[] = {
-    SHOW("name", TEXT, "as the archive has it"),
-    ENCODING_ROW("name"),
-    SHOW("reason", TEXT, "what was left out of it, and why"),
+    OUT_BYTES("name", skipped_out, name, "as the archive has it"),
+    OUT_ENCODING("name"),
+    OUT("reason", TEXT, skipped_out, reason, "what was left out of it, and why"),
     ROW_NAMED("Skipped"),
 };
 const struct row unpack_answer[] = {
@@ -517,11 +509,28 @@ const struct row unpack_answer[] = {
     ROW_NAMED("UnpackResult"),
 };
 
+/* ---- tickets ---- */
+
+const struct row ticket_fields[] = {
+    {ROW("port", INT, ticket_args, port), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 65535,
+     .text = "of the server in the box"},
+    ROW_NAMED("TicketRequest"),
+};
+const struct row ticket_answer[] = {
+    {.name = "ticket", .type = ROW_TEXT, .text = "opens this box's previews, for the next minute"},
+    {.name = "url", .type = ROW_TEXT, .text = "for a browser: it trades the ticket for a cookie, and shows the server"},
+    {.name = "origin", .type = ROW_TEXT, .text = "the same without the ticket"},
+    {.name = "expires_at",
+     .type = ROW_TIME,
+     .text = "of the ticket; the cookie holds for 12 hours, or as long as the box"},
+    ROW_NAMED("Ticket"),
+};
+
 /* ---- tokens ---- */
 
 const struct row token_fields[] = {
     {ROW("user", TEXT, token_args, user), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
-     .text = "whose boxes it sees; default 'default'; none for scope admin; scope read without one sees everybody's"},
+     .text = "whose boxes it sees; default 'default'; none for scope admin; scope read without one sees all"},
     {ROW("scope", TEXT, token_args, scope), .flags = ROW_AUDITED, .choices = "admin|user|read|runner",
      .text = "what it may do; default user, or runner where there is a runner's name"},
     {ROW("runner", TEXT, token_args, runner), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_RUNNER_BYTES,
@@ -533,22 +542,24 @@ const struct row token_fields[] = {
     ROW_NAMED("TokenRequest"),
 };
 #define TOKEN_ROWS                                                                                                     \
-    SHOW("id", TEXT, "12 hex digits, also in the audit log"),                                                          \
-        SHOW_NULL("user", TEXT, "whose boxes it sees; null: everybody's"),                                             \
-        {.name = "scope", .type = ROW_TEXT, .choices = "admin|user|read|runner", .text = "what it may do"},            \
-        SHOW_NULL("runner", TEXT, "name of the machine that joins with it"),                                           \
-        SHOW_NULL("label", TEXT, "what it is for"), SHOW_NULL("created_at", TIME, "null for a configured one"),        \
-        SHOW_NULL("expires_at", TIME, "null: never"),                                                                  \
-        SHOW_NULL("last_used_at", TIME, "within a minute; null: never, or configured and not since the start"),        \
-        SHOW_NULL("revoked_at", TIME, "since then it is not known any more")
+    OUT("id", TEXT, token_out, id, "12 hex digits, also in the audit log"),                                            \
+        OUT_NULL("user", TEXT, token_out, token.user, "whose boxes it sees; null: all"),                               \
+        {ROW("scope", TEXT, token_out, scope), .choices = "admin|user|read|runner", .text = "what it may do"},         \
+        OUT_NULL("runner", TEXT, token_out, token.runner, "name of the machine that joins with it"),                   \
+        OUT_NULL("label", TEXT, token_out, token.label, "what it is for"),                                             \
+        OUT_NULL("created_at", TIME, token_out, token.created_ms, "null for a configured one"),                        \
+        OUT_NULL("expires_at", TIME, token_out, token.expires_ms, "null: never"),                                      \
+        OUT_NULL("last_used_at", TIME, token_out, token.used_ms,                                                       \
+                 "within a minute; null: never, or configured and not since the start"),                               \
+        OUT_NULL("revoked_at", TIME, token_out, token.revoked_ms, "since then it is not accepted")
 const struct row token_answer[] = {
     TOKEN_ROWS,
-    SHOW("token", TEXT, "the secret: only here, only now"),
+    OUT("token", TEXT, token_out, text, "the secret: only here, only now"),
     ROW_NAMED("NewToken"),
 };
 static const struct row token_row_answer[] = {
     TOKEN_ROWS,
-    SHOW("configured", BOOL, "stands in the daemon's configuration"),
+    OUT("configured", BOOL, token_out, configured, "it is in the daemon's configuration"),
     ROW_NAMED("Token"),
 };
 const struct row tokens_answer[] = {
@@ -566,44 +577,51 @@ const struct row audit_query_fields[] = {
      .text = "ok, failed (all but ok), or an error's code"},
     {ROW("since", TEXT, audit_args, since), .min = 1, .max = 40, .text = "begun at this time or later, RFC 3339"},
     {ROW("until", TEXT, audit_args, until), .min = 1, .max = 40, .text = "begun before this time"},
-    {ROW("after", INT, audit_args, after), .max = INT64_MAX, .text = "only rows behind this id: next of the last page"},
+    {ROW("after", INT, audit_args, after), .max = INT64_MAX,
+     .text = "only rows after this id: `next` of the last page"},
     {ROW("limit", INT, audit_args, limit), .min = 1, .max = LIMIT_AUDIT_ROWS, .fallback = DEFAULT_AUDIT_ROWS,
      .text = "rows"},
     {ROW("tail", BOOL, audit_args, tail), .text = "the newest rows instead of the oldest"},
     {ROW("wait_ms", INT, audit_args, wait_ms), .max = 300000, .text = "wait so long for the first row"},
     END,
 };
+/* A text of the log, which may hold any bytes but is not encoded; null where the row has none. */
+#define EVENT_TEXT(label, member, bits, meaning) OUT_ROW(label, TEXT, event_out, member, ROW_NUL | (bits), meaning)
 static const struct row event_answer[] = {
-    SHOW("id", INT, "1, 2, 3 ..."),
-    SHOW("at", TIME, "when it began"),
-    SHOW("verb", TEXT,
-         "operationId of the request, or an event: box_adopted, box_died, box_evicted, daemon_started ..."),
-    SHOW_NULL("box", TEXT, "its id"),
-    SHOW_NULL("user", TEXT, "whose box; without a box whose request"),
-    SHOW_NULL("actor", TEXT, "user of the token; null when it is bound to none"),
-    SHOW_NULL("scope", TEXT, "of who asked; null when nobody did, or nobody known"),
-    SHOW_NULL("token", TEXT, "which token: first 12 digits of its SHA-256"),
-    SHOW_NULL("peer", TEXT, "uid:N of a local client, address of others"),
-    SHOW_NULL("request_id", TEXT, "X-Request-Id of the answer"),
-    SHOW_NULL("status", INT, "HTTP status; null when it was no request, or still runs"),
-    SHOW("outcome", TEXT, "ok, the error's code, or running: one that lasts has a row before that of its end"),
-    SHOW_NULL("exit_code", INT, "of a command that was waited for"),
-    SHOW_NULL("signal", TEXT, "that ended it"),
-    SHOW_NULL("timed_out", BOOL, "killed at timeout_ms"),
-    SHOW_NULL("oom_killed", BOOL, "a process of the box was killed for memory meanwhile"),
-    SHOW("count", INT, "GETs alike within a fifth of a second are one row: how many; sizes and time are sums"),
-    SHOW("bytes_in", INT, "of the request"),
-    SHOW("bytes_out", INT, "of the answer"),
-    SHOW("duration_ms", REAL, "from its head to the end of its answer"),
-    SHOW_NULL("detail", TEXT, "command or path, cut at 1024 bytes; values of environment variables stand as [NAME]"),
-    ENCODING_ROW("detail"),
-    SHOW_NULL("hash", TEXT, "SHA-256 over the hash of the row before and this row; null for a user's token"),
+    OUT_INT("id", event_out, id, "1, 2, 3 ..."),
+    OUT("at", TIME, event_out, at_ms, "when it began"),
+    EVENT_TEXT("verb", verb, 0,
+               "operationId of the request, or an event: box_adopted, box_died, box_evicted, daemon_started ..."),
+    EVENT_TEXT("box", box, ROW_NULLABLE, "its id"),
+    EVENT_TEXT("user", user, ROW_NULLABLE, "whose box; without a box whose request"),
+    EVENT_TEXT("actor", actor, ROW_NULLABLE, "user of the token; null when it is bound to none"),
+    EVENT_TEXT("scope", scope, ROW_NULLABLE, "of the token; null when no request caused it, or its sender is unknown"),
+    EVENT_TEXT("token", token, ROW_NULLABLE, "which token: first 12 digits of its SHA-256"),
+    EVENT_TEXT("peer", peer, ROW_NULLABLE, "uid:N of a local client, address of others"),
+    EVENT_TEXT("request_id", request_id, ROW_NULLABLE, "X-Request-Id of the answer"),
+    OUT_NULL("status", INT, event_out, status, "HTTP status; null when it was not a request, or still runs"),
+    EVENT_TEXT("outcome", outcome, 0,
+               "ok, the error's code, or running: a lasting request has a row when it begins, and one when it ends"),
+    OUT_NULL("exit_code", INT, event_out, exit_code, "of a command that was waited for"),
+    OUT_NULL("signal", TEXT, event_out, signal, "that ended it"),
+    OUT_NULL("timed_out", BOOL, event_out, timed_out, "killed at timeout_ms"),
+    OUT_NULL("oom_killed", BOOL, event_out, oom_killed, "a process of the box was killed for lack of memory then"),
+    OUT_INT("count", event_out, count,
+            "similar GETs within a fifth of a second share a row: how many; sizes and time are sums"),
+    OUT_INT("bytes_in", event_out, bytes_in, "of the request"),
+    OUT_INT("bytes_out", event_out, bytes_out, "of the answer"),
+    OUT("duration_ms", REAL, event_out, duration_ms, "from its head to the end of its answer"),
+    OUT_BYTES_NULL("detail", event_out, detail,
+                   "command or path, cut at 1024 bytes; values of environment variables appear as [NAME]"),
+    OUT_ENCODING("detail"),
+    OUT_NULL("hash", TEXT, event_out, hash,
+             "SHA-256 over the hash of the row before and this row; null for a user's token"),
     ROW_NAMED("AuditEvent"),
 };
 const struct row audit_answer[] = {
     {.name = "events", .type = ROW_OBJECTS, .fields = event_answer, .text = "in the order they were written"},
-    SHOW("next", INT, "after of the next page"),
-    SHOW("truncated", BOOL, "there are more already"),
+    OUT_INT("next", audit_out, next, "after of the next page"),
+    OUT("truncated", BOOL, audit_out, truncated, "there are more already"),
     ROW_NAMED("AuditEvents"),
 };
 const struct row verify_answer[] = {
@@ -619,14 +637,154 @@ const struct row verify_answer[] = {
 
 /* ---- kept results ---- */
 
-static const struct row offload_result_answer[] = {
-    {.name = "id", .type = ROW_TEXT, .text = "of the kept result"},
-    {.name = "path", .type = ROW_TEXT, .text = "of the file that it shows"},
-    {.name = "change", .type = ROW_TEXT, .choices = "modified|removed", .text = "what happened to the file since"},
+static const struct row stale_answer[] = {
+    OUT("id", TEXT, stale_out, id, "of the kept result"),
+    OUT("path", TEXT, stale_out, path, "of the file that it shows"),
+    {ROW("change", TEXT, stale_out, change), .choices = "modified|removed", .text = "what happened to the file since"},
     ROW_NAMED("StaleResult"),
 };
 const struct row offload_answer[] = {
-    {.name = "stale", .type = ROW_TEXTS, .text = "ids of kept results that went stale; each is told once"},
-    {.name = "results", .type = ROW_OBJECTS, .fields = offload_result_answer, .text = "the same, with why"},
+    SHOW("stale", TEXTS, "ids of kept results that went stale; each is reported once"),
+    {.name = "results", .type = ROW_OBJECTS, .fields = stale_answer, .text = "the same, with why"},
     ROW_NAMED("StaleResults"),
+};
+
+/* ---- catalogues ---- */
+
+const struct row catalog_query[] = {
+    {ROW("format", TEXT, catalog_args, format), .choices = "json|prompt",
+     .text = "prompt: text/plain, escaped, empty when there is nothing"},
+    END,
+};
+#define CATALOG_ROWS                                                                                                   \
+    OUT("id", TEXT, catalog_entry, id,                                                                                 \
+        "of its folder, or of its file without .md: what paths and other calls name it by"),                           \
+        OUT("name", TEXT, catalog_entry, meta.name, "what it calls itself"),                                           \
+        OUT("description", TEXT, catalog_entry, meta.description, "what it is for"),                                   \
+        OUT("path", TEXT, catalog_entry, path, "its folder, or file, in the box"),                                     \
+        OUT_NULL("file", TEXT, catalog_entry, file, "the file that says all this; null: no such file"),                \
+        {ROW("source", TEXT, catalog_entry, source), .choices = "personal|agent|global", .text = "whose it is"},       \
+        OUT_NULL("author", TEXT, catalog_entry, meta.author, "as it says"),                                            \
+        OUT_NULL("version", TEXT, catalog_entry, meta.version, "as it says"),                                          \
+        OUT_NULL("license", TEXT, catalog_entry, meta.license, "as it says"),                                          \
+        OUT_NULL("sharing", TEXT, catalog_entry, meta.sharing, "as it says"),                                          \
+        OUT_NULL("model", TEXT, catalog_entry, meta.model, "that it wants"),                                           \
+        OUT_NULL("tags", TEXTS, catalog_entry, meta.tags, "as it says"),                                               \
+        OUT_NULL("tools", TEXTS, catalog_entry, meta.tools, "that it may use; null: all")
+static const struct row skill_entry_answer[] = {CATALOG_ROWS, ROW_NAMED("Skill")};
+static const struct row agent_entry_answer[] = {
+    CATALOG_ROWS,
+    OUT("memory", BOOL, catalog_entry, meta.memory, "it may remember"),
+    OUT("send_message", BOOL, catalog_entry, meta.send_message, "it may send messages"),
+    OUT("spawn_agent", BOOL, catalog_entry, meta.spawn_agent, "it may start sub-agents"),
+    ROW_NAMED("Agent"),
+};
+#define CATALOG_END_ROWS                                                                                               \
+    OUT("workspace", TEXT, catalog_out, workspace, "of the box"),                                                      \
+        OUT("bad", TEXTS, catalog_out, bad, "files that could not be read as what they should be: PATH: why")
+const struct row skills_answer[] = {
+    {.name = "skills", .type = ROW_OBJECTS, .fields = skill_entry_answer, .text = "by name"},
+    CATALOG_END_ROWS,
+    ROW_NAMED("Skills"),
+};
+const struct row agents_answer[] = {
+    {.name = "agents", .type = ROW_OBJECTS, .fields = agent_entry_answer, .text = "by name"},
+    CATALOG_END_ROWS,
+    ROW_NAMED("Agents"),
+};
+
+/* ---- skills that are put and shared ---- */
+
+#define ENTRY_TYPES "skill|agent"
+const struct row registry_query_fields[] = {
+    {ROW("type", TEXT, registry_args, type), .choices = ENTRY_TYPES, .text = "only of this type"},
+    {ROW("q", TEXT, registry_args, text), .max = 256, .text = "only with this text in name, description or tags"},
+    {ROW("mine", BOOL, registry_args, mine), .text = "only one's own"},
+    {ROW("versions", BOOL, registry_args, versions), .text = "also versions that are not the newest"},
+    {ROW("limit", INT, registry_args, limit), .min = 1, .max = LIMIT_REGISTRY_ROWS, .fallback = DEFAULT_REGISTRY_ROWS,
+     .text = "entries"},
+    {ROW("offset", INT, registry_args, offset), .max = INT32_MAX, .text = "entries to leave out first"},
+    END,
+};
+const struct row registry_type_query[] = {
+    {ROW("author", TEXT, registry_args, author), .min = 1, .max = LIMIT_USER_BYTES,
+     .text = "whose; default: as install"},
+    {ROW("type", TEXT, registry_args, type), .choices = ENTRY_TYPES,
+     .text = "where a skill and an agent have one name"},
+    END,
+};
+const struct row publish_fields[] = {
+    {ROW("box", TEXT, publish_args, box), .flags = ROW_REQUIRED, .min = 1, .max = 64, .text = "where it is"},
+    {ROW("name", TEXT, publish_args, name), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_NAME_BYTES,
+     .text = "of its folder, or of its file without .md"},
+    {ROW("type", TEXT, publish_args, type), .flags = ROW_AUDITED, .choices = ENTRY_TYPES, .text = "default skill"},
+    {ROW("version", TEXT, publish_args, version), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_REGISTRY_VERSION,
+     .text = "default: what its own file says, else the next whole number"},
+    {ROW("sharing", TEXT, publish_args, sharing), .flags = ROW_AUDITED, .choices = "public|private",
+     .text = "private: only its author and admins see it; default: what its own file says, else public"},
+    {ROW("description", TEXT, publish_args, description), .max = LIMIT_REGISTRY_DESCRIPTION,
+     .text = "default: its own file's"},
+    {ROW("tags", TEXT, publish_args, tags), .max = LIMIT_REGISTRY_TAGS,
+     .text = "separated by commas; default: its own file's"},
+    ROW_NAMED("PublishRequest"),
+};
+const struct row install_fields[] = {
+    {ROW("entry", TEXT, install_args, entry), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 512,
+     .text = "a number, NAME or AUTHOR/NAME, perhaps with @VERSION; without one the newest"},
+    {ROW("replace", BOOL, install_args, replace), .text = "take the place of what is there; else that is EXISTS"},
+    ROW_NAMED("InstallRequest"),
+};
+const struct row skill_base_query[] = {
+    {ROW("base", BOOL, native_skill_args, base),
+     .text = "of the box's agent, for all of its users, instead of the user's own; for admins"},
+    END,
+};
+const struct row skill_sync_fields[] = {
+    {ROW("direction", TEXT, sync_args, direction), .flags = ROW_REQUIRED | ROW_AUDITED, .choices = "from_base|to_base",
+     .text =
+         "from_base: the user's copy becomes the agent's; to_base: the agent's becomes the user's, for admins. What "
+         "only the target has is removed there"},
+    ROW_NAMED("SyncRequest"),
+};
+const struct row sync_report_answer[] = {
+    {ROW("how", TEXT, sync_out, report.how), .choices = "mount|copy|none",
+     .text = "how they got there; none: no global skills are configured"},
+    OUT_NULL("version", TEXT, sync_out, version, "of the global tree; null: no tree is configured"),
+    OUT_NULL("at", TIME, sync_out, report.at_ms, "when; null: never"),
+    OUT_NULL("error", TEXT, sync_out, error, "what went wrong; null: nothing"),
+    OUT_INT("written", sync_out, report.written, "files that were copied"),
+    OUT_INT("removed", sync_out, report.removed, "files that are no longer there"),
+    OUT_INT("kept", sync_out, report.kept, "files that the user had changed; they are not replaced"),
+    OUT_INT("unchanged", sync_out, report.unchanged, "files that were there already"),
+    ROW_NAMED("SyncReport"),
+};
+
+#define ENTRY_ROWS                                                                                                     \
+    OUT_INT("id", entry_out, entry.id, "of this version"),                                                             \
+        {ROW("type", TEXT, entry_out, entry.type), .choices = ENTRY_TYPES, .text = "what it is"},                      \
+        OUT("name", TEXT, entry_out, entry.name, "of its folder or file"),                                             \
+        OUT("author", TEXT, entry_out, entry.author, "the user who published it"),                                     \
+        OUT("version", TEXT, entry_out, entry.version, "never another content"),                                       \
+        {ROW("sharing", TEXT, entry_out, entry.sharing), .choices = "public|private", .text = "who sees it"},          \
+        OUT("description", TEXT, entry_out, entry.description, "what it is for"),                                      \
+        OUT("tags", TEXT, entry_out, entry.tags, "separated by commas"),                                               \
+        OUT("sha256", TEXT, entry_out, sha256, "of the content"),                                                      \
+        OUT_INT("bytes", entry_out, entry.bytes, "of all its files"),                                                  \
+        OUT_INT("files", entry_out, entry.files, "how many"),                                                          \
+        OUT("created_at", TIME, entry_out, entry.created_ms, "when it was published"),                                 \
+        OUT("updated_at", TIME, entry_out, entry.updated_ms, "when what is said about it changed last")
+const struct row entry_answer[] = {ENTRY_ROWS, ROW_NAMED("RegistryEntry")};
+const struct row registry_answer[] = {
+    {.name = "entries", .type = ROW_OBJECTS, .fields = entry_answer, .text = "the newest first"},
+    OUT_INT("total", registry_out, total, "entries that fit, shown or not"),
+    ROW_NAMED("RegistryEntries"),
+};
+const struct row installed_answer[] = {ENTRY_ROWS, OUT("path", TEXT, entry_out, path, "where it is in the box"),
+                                       ROW_NAMED("InstalledEntry")};
+const struct row uploaded_answer[] = {
+    OUT("skills", TEXTS, own_change, skills, "that the archive held"),
+    OUT("pending", BOOL, own_change, pending,
+        "commands still use the old ones: they are replaced when the last of these has ended"),
+    OUT_INT("background", own_change, background, "processes in the background that may hold the old ones"),
+    ROW_NAMED("Uploaded"),
 };

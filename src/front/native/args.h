@@ -1,12 +1,29 @@
-/* What the native API takes and answers: one struct and one table of rows per request. */
+/* The requests and answers of the native API: one struct and one table of rows each. */
 #ifndef CUBBY_FRONT_NATIVE_ARGS_H
 #define CUBBY_FRONT_NATIVE_ARGS_H
 
 #include "box/box.h"
+#include "box/signame.h"
 #include "box/snapshot/snapshot.h"
-#include "rows/rows.h"
+#include "rows/write.h"
 #include "store/audit.h"
+#include "store/token.h"
 #include "wire/spec.h"
+
+/* ---- how rows are written ---- */
+
+#define ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
+#define PATH_ROW(args, member, label, meaning)                                                                         \
+    {                                                                                                                  \
+        ROW(label, TEXT, args, member), .flags = ROW_REQUIRED | ROW_AUDITED | ROW_ANY_BYTES, .min = 1,                 \
+                                        .max = LIMIT_PATH_BYTES, .text = (meaning)                                     \
+    }
+#define END                                                                                                            \
+    { .name = NULL }
+#define SHOW(label, kind, meaning)                                                                                     \
+    { .name = (label), .type = ROW_##kind, .max = INT64_MAX, .text = (meaning) }
+#define SHOW_NULL(label, kind, meaning)                                                                                \
+    { .name = (label), .type = ROW_##kind, .flags = ROW_NULLABLE, .max = INT64_MAX, .text = (meaning) }
 
 /* ---- boxes ---- */
 
@@ -93,6 +110,11 @@ struct export_out {
     const char *image;
     uint64_t bytes, duration_ms, processes_ended;
 };
+struct change_out {
+    struct row_text path;
+    const char *change, *type;
+    uint64_t size;
+};
 struct truncated_out { /* of a list whose items are written one by one */
     bool truncated;
 };
@@ -102,14 +124,14 @@ extern const struct row snapshot_answer[], snapshots_answer[], rollback_answer[]
 /* ---- commands ---- */
 
 struct exec_args {
-    struct row_text command, cwd, stdin_text, stdin_base64, user;
+    struct row_text command, cwd, stdin_text, stdin_base64, user, tag;
     const char **argv, **env;
     bool stdin_open;
     struct row_number timeout_ms, output_limit_bytes;
 };
 struct output_args {
     struct row_text stream;
-    struct row_number offset, wait_ms, limit;
+    struct row_number offset, stderr_offset, wait_ms, limit;
 };
 struct stdin_args {
     bool eof;
@@ -122,8 +144,36 @@ struct pty_args {
     const char **env;
     struct row_number cols, rows, pid, offset;
 };
+struct result_out { /* how a command ended */
+    struct row_number exit_code, memory_limit_bytes;
+    const char *signal;
+    char signal_name[SIGNAME_BYTES];
+    struct exec_result result;
+};
+#define NATIVE_RESULT_ROWS(holder)                                                                                     \
+    OUT_NULL("exit_code", INT, holder, ended.exit_code, "null when a signal ended it"),                                \
+        OUT_NULL("signal", TEXT, holder, ended.signal, "e.g. SIGKILL; null when it exited"),                           \
+        OUT("timed_out", BOOL, holder, ended.result.timed_out, "killed at timeout_ms"),                                \
+        OUT("oom_killed", BOOL, holder, ended.result.oom_killed,                                                       \
+            "a process of the box was killed for lack of memory while it ran"),                                        \
+        OUT_NULL("memory_limit_bytes", INT, holder, ended.memory_limit_bytes,                                          \
+                 "the box's limit of memory; null without one"),                                                       \
+        OUT("stuck", BOOL, holder, ended.result.stuck,                                                                 \
+            "a process of it hangs in the kernel, could not be killed and goes with the box"),                         \
+        OUT_INT("stdout_bytes", holder, ended.result.stdout_bytes, "bytes produced, kept or not"),                     \
+        OUT_INT("stderr_bytes", holder, ended.result.stderr_bytes, "bytes produced, kept or not")
+struct process_out {
+    uint64_t pid, started_ms;
+    const char *command, *state, *tag, *cwd;
+    const char *const *argv;
+    struct result_out ended;
+};
+struct exec_out { /* after its output */
+    struct result_out ended;
+    bool stdout_truncated, stderr_truncated;
+};
 extern const struct row exec_fields[], spawn_fields[], output_query[], stdin_query[], signal_fields[], pty_query[];
-extern const struct row exec_answer[], spawn_answer[], process_answer[], processes_answer[];
+extern const struct row exec_answer[], exec_rest[], spawn_answer[], process_answer[], processes_answer[];
 
 /* ---- files ---- */
 
@@ -152,19 +202,29 @@ struct move_args {
     struct row_text from, to, encoding;
     bool overwrite;
 };
-struct glob_args {
+struct native_glob_args {
     struct row_text pattern, path, encoding;
     bool include_dirs;
     struct row_number limit, timeout_ms;
 };
-struct grep_args {
+struct native_grep_args {
     struct row_text pattern, path, glob, encoding;
     bool literal, ignore_case;
     struct row_number context, limit, timeout_ms;
 };
-struct edit_args {
+struct native_edit_args {
     struct row_text path, old, new_text, encoding;
     bool all;
+};
+struct file_out {
+    struct row_text name, path, target;
+    const char *type, *special;
+    uint64_t size, mtime_ms;
+    uint32_t mode, uid, gid;
+};
+struct skipped_out {
+    struct row_text name;
+    const char *reason;
 };
 struct glob_out {
     struct glob_result result;
@@ -188,6 +248,9 @@ extern const struct row catalog_query[], skills_answer[], agents_answer[];
 
 /* ---- tools ---- */
 
+struct stale_out { /* a kept result that shows a file which has changed */
+    const char *id, *path, *change;
+};
 extern const struct row tools_answer[], tool_answer[], offload_answer[];
 
 /* ---- skills that are put and shared ---- */
@@ -204,7 +267,7 @@ struct install_args {
     struct row_text entry;
     bool replace;
 };
-struct skill_args {
+struct native_skill_args {
     bool base;
 };
 struct sync_args {
@@ -216,9 +279,18 @@ extern const struct row registry_answer[], entry_answer[], installed_answer[], u
 
 /* ---- tokens ---- */
 
+struct ticket_args {
+    struct row_number port;
+};
+extern const struct row ticket_fields[], ticket_answer[];
 struct token_args {
     struct row_text user, scope, runner, label;
     struct row_number expires_in_ms;
+};
+struct token_out {
+    struct token token;
+    const char *id, *scope, *text; /* text: the secret, of a new one */
+    bool configured;
 };
 extern const struct row token_fields[], token_answer[], tokens_answer[];
 
@@ -228,6 +300,17 @@ struct audit_args {
     struct row_text box, user, verb, outcome, since, until;
     struct row_number after, limit, wait_ms;
     bool tail;
+};
+struct event_out {
+    uint64_t id, at_ms, count, bytes_in, bytes_out;
+    struct row_text verb, box, user, actor, scope, token, peer, request_id, outcome, detail;
+    struct row_number status, exit_code, timed_out, oom_killed;
+    const char *signal, *hash;
+    double duration_ms;
+};
+struct audit_out { /* after its rows */
+    uint64_t next;
+    bool truncated;
 };
 struct verify_out {
     struct audit_verdict verdict;

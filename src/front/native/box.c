@@ -1,50 +1,9 @@
 /* Boxes over HTTP: acquire, list, look, release, pause, resume, destroy. Called through native_routes.
  * Invariant: a token bound to a user neither makes, sees nor ends anybody else's box. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "front/answer.h"
 #include "front/routes.h"
 #include "front/native/native.h"
-#include "front/native/args.h"
-#include "front/trail.h"
-
-static int native_box_request(struct http_request *request, const struct acquire_args *args,
-                              struct box_request *ret_request, struct err *err);
-
-int native_acquire(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    struct front *front = front_of(request);
-    struct acquire_args args = {0};
-    struct box_request wanted;
-    struct box *box;
-    bool created = false;
-    int failed = front_body(request, &args, err);
-    if (!failed)
-        failed = native_box_request(request, &args, &wanted, err);
-    if (!failed)
-        failed = front_acquire(request, NULL, &wanted, &box, &created, err);
-    if (failed)
-        return failed;
-    autoanswer answer;
-    answer_init(&answer, request, created ? 201 : 200);
-    front_restarted(request, box);
-    native_box_json(&answer.json, box);
-    trail_box(request, box);
-    trail_box(request, NULL);
-    provider_put(front->provider, box);
-    return answer_end(&answer, 0, err);
-}
-
-static void native_box_mounts(struct http_request *request, const struct row_list *list, struct box_request *wanted) {
-    const struct mount_args *from = list->items;
-    struct mount *mounts = arena_alloc(http_arena(request), (list->count + 1) * sizeof *mounts);
-    for (size_t i = 0; i < list->count; i++)
-        mounts[i] = (struct mount){
-            .source = from[i].source.data, .target = from[i].target.data, .read_only = from[i].read_only};
-    wanted->mounts = mounts;
-    wanted->mount_count = list->count;
-}
 
 static int native_box_request(struct http_request *request, const struct acquire_args *args,
                               struct box_request *ret_request, struct err *err) {
@@ -56,6 +15,8 @@ static int native_box_request(struct http_request *request, const struct acquire
         if (routes_labels(*label))
             return err_set(err, ERR_DENIED, "label %s: only the %s and admins give it", *label,
                            routes_labels(*label)->title);
+    const struct mount_args *from = args->mounts.items;
+    struct mount *mounts = arena_alloc(http_arena(request), (args->mounts.count + 1) * sizeof *mounts);
     struct box_request wanted = {
         .user = who->user ? who->user : args->user.data,
         .thread = args->thread.data,
@@ -89,29 +50,40 @@ static int native_box_request(struct http_request *request, const struct acquire
         .idle_timeout_ms = args->idle_timeout_ms.value,
         .temporary = args->temporary,
         .labels = args->labels,
+        .mounts = mounts,
+        .mount_count = args->mounts.count,
         .exact = true,
     };
-    native_box_mounts(request, &args->mounts, &wanted);
+    for (size_t i = 0; i < args->mounts.count; i++)
+        mounts[i] = (struct mount){
+            .source = from[i].source.data, .target = from[i].target.data, .read_only = from[i].read_only};
     *ret_request = wanted;
     return 0;
 }
 
-/* ---- one box as JSON ---- */
-
-static struct usage_out native_usage(struct box *box) {
-    struct usage usage = {0};
-    struct err ignored = {0};
-    if (box_usage(box, &usage, &ignored))
-        usage = (struct usage){0};
-    return (struct usage_out){.memory_bytes = {usage.has_memory, usage.memory_bytes},
-                              .cpu_ms = {usage.has_cpu, usage.cpu_ms},
-                              .pids = {usage.has_pids, usage.pids},
-                              .disk_bytes = {usage.has_disk, usage.disk_bytes}};
+int native_acquire(struct http_request *request, struct box *, struct err *err) {
+    struct front *front = front_of(request);
+    struct acquire_args args = {0};
+    struct box_request wanted;
+    struct box *box;
+    bool created = false;
+    STEP(front_body(request, &args, err)
+                     ?: native_box_request(request, &args, &wanted, err)
+                     ?: front_acquire(request, NULL, &wanted, &box, &created, err));
+    autoanswer answer;
+    answer_init(&answer, request, created ? 201 : 200);
+    front_restarted(request, box);
+    native_box_json(&answer.json, box);
+    trail_box(request, box);
+    trail_box(request, NULL);
+    provider_put(front->provider, box);
+    return answer_end(&answer, 0, err);
 }
 
+/* ---- one box as JSON ---- */
+
 static bool native_offline(struct box *box) {
-    struct err ignored;
-    return box->ops->reach && box->ops->reach(box->backend, &box->spec, &ignored) < 0;
+    return box->ops->reach && box->ops->reach(box->backend, &box->spec, ERR_IGNORED) < 0;
 }
 
 static const char *native_state(struct box *box) {
@@ -137,7 +109,11 @@ void native_box_json(struct json *json, struct box *box) {
                                         .pull = container->pull ? container->pull : "missing",
                                         .init = container->image_init ? "image" : "runner"};
     struct remote_out remote = {0};
+    struct usage usage = {0};
+    struct err ignored = {0};
     autoarena arena = ARENA_EMPTY;
+    if (box_usage(box, &usage, &ignored))
+        usage = (struct usage){0};
     if (box->ops->show)
         native_remote(box, &arena, &remote);
     const struct box_out out = {
@@ -149,7 +125,7 @@ void native_box_json(struct json *json, struct box *box) {
         .backend = box->ops->name,
         .state = native_state(box),
         .running = (box->wire || box->state == BOX_PAUSED) && !box->died[0],
-        .died = box->died[0] && !native_offline(box) ? box->died : NULL, /* else nobody knows what became of it */
+        .died = box->died[0] && !native_offline(box) ? box->died : NULL, /* else its outcome is unknown */
         .ended = box->ended[0] ? box->ended : NULL,
         .restarted = box->restarted[0] ? box->restarted : NULL,
         .workspace = box_workspace(box),
@@ -161,7 +137,10 @@ void native_box_json(struct json *json, struct box *box) {
         .created_ms = box->created_ms,
         .used_ms = box_last_used_ms(box),
         .limits = box->spec.limits,
-        .usage = native_usage(box),
+        .usage = {.memory_bytes = {usage.has_memory, usage.memory_bytes},
+                  .cpu_ms = {usage.has_cpu, usage.cpu_ms},
+                  .pids = {usage.has_pids, usage.pids},
+                  .disk_bytes = {usage.has_disk, usage.disk_bytes}},
         .remote = box->ops->show ? &remote : NULL,
         .labels = (const char *const *)box->labels,
     };
@@ -183,15 +162,6 @@ struct native_boxes_walk {
     struct answer *answer;
 };
 
-static bool native_label_fits(char **labels, const struct row_text *wanted) {
-    bool with_value = memchr(wanted->data, '=', wanted->len);
-    for (char **label = labels; label && *label; label++)
-        if (with_value ? !strcmp(*label, wanted->data)
-                       : !strncmp(*label, wanted->data, wanted->len) && (*label)[wanted->len] == '=')
-            return true;
-    return false;
-}
-
 static int native_boxes_each(void *user, struct box *box) {
     struct native_boxes_walk *walk = user;
     const struct boxes_args *args = &walk->args;
@@ -201,19 +171,21 @@ static int native_boxes_each(void *user, struct box *box) {
         return 0;
     if (args->state.data && strcmp(args->state.data, native_state(box)) != 0)
         return 0;
-    if (args->label.data && !native_label_fits(box->labels, &args->label))
+    const struct row_text *wanted = &args->label;
+    bool with_value = wanted->data && memchr(wanted->data, '=', wanted->len), fits = !wanted->data;
+    for (char **label = box->labels; !fits && label && *label; label++)
+        fits = with_value ? !strcmp(*label, wanted->data)
+                          : !strncmp(*label, wanted->data, wanted->len) && (*label)[wanted->len] == '=';
+    if (!fits)
         return 0;
     native_box_json(&walk->answer->json, box);
     return answer_spill(walk->answer);
 }
 
-int native_boxes(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_boxes(struct http_request *request, struct box *, struct err *err) {
     autoanswer answer = {0};
     struct native_boxes_walk walk = {.who = front_who(request), .answer = &answer};
-    int failed = front_query(request, &walk.args, err);
-    if (failed)
-        return failed;
+    STEP(front_query(request, &walk.args, err));
     answer_list(&answer, request, boxes_answer);
     provider_each(front_of(request)->provider, native_boxes_each, &walk);
     return answer_list_end(&answer, NULL, 0, err);
@@ -222,8 +194,7 @@ int native_boxes(struct http_request *request, struct box *unused, struct err *e
 /* ---- ending ---- */
 
 int native_release(struct http_request *request, struct box *box, struct err *err) {
-    int failed = provider_release(front_of(request)->provider, box, err);
-    return failed ? failed : native_box(request, box, err);
+    return provider_release(front_of(request)->provider, box, err) ?: native_box(request, box, err);
 }
 
 /* The box that was looked up is one life of it: afterwards there may be another. */
@@ -231,12 +202,9 @@ static int native_stand(struct http_request *request, const struct box *box, boo
     struct provider *provider = front_of(request)->provider;
     const char *user = front_who(request)->user;
     struct box *after = NULL;
-    int failed = pause ? provider_pause(provider, user, box->id, err) : provider_resume(provider, user, box->id, err);
-    if (!failed)
-        failed = provider_look(provider, user, box->id, &after, err);
-    if (failed)
-        return failed;
-    failed = native_box(request, after, err);
+    int failed = ((pause ? provider_pause(provider, user, box->id, err) : provider_resume(provider, user, box->id, err))
+                      ?: provider_look(provider, user, box->id, &after, err))
+                     ?: native_box(request, after, err);
     provider_look_end(provider, after);
     return failed;
 }
@@ -250,31 +218,26 @@ int native_resume(struct http_request *request, struct box *box, struct err *err
     return box->died[0] ? native_start(request, box, err) : native_stand(request, box, false, err);
 }
 
-int native_start(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_start(struct http_request *request, struct box *, struct err *err) {
     struct provider *provider = front_of(request)->provider;
     struct box *box = NULL;
-    int failed = provider_wake(provider, front_who(request)->user, http_param(request, "id"), &box, err);
-    if (failed)
-        return failed;
+    STEP(provider_wake(provider, front_who(request)->user, http_param(request, "id"), &box, err));
     front_restarted(request, box);
-    failed = native_box(request, box, err);
+    int failed = native_box(request, box, err);
     provider_put(provider, box);
     return failed;
 }
 
-int native_destroy(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_destroy(struct http_request *request, struct box *, struct err *err) {
     struct provider *provider = front_of(request)->provider;
     const char *user = front_who(request)->user, *id = http_param(request, "id");
     struct box *box = NULL;
-    if (!provider_look(provider, user, id, &box, err)) { /* afterwards nobody knows whose it was */
+    if (!provider_look(provider, user, id, &box, err)) { /* afterwards its owner is unknown */
         trail_box(request, box);
         trail_box(request, NULL);
         provider_look_end(provider, box);
     }
-    int failed = provider_destroy(provider, user, id, err);
-    return failed ? failed : front_empty(request, 204);
+    return provider_destroy(provider, user, id, err) ?: front_empty(request, 204);
 }
 
 struct native_ids {
@@ -297,8 +260,7 @@ static int native_ids_each(void *user, struct box *box) {
     return 0;
 }
 
-int native_destroy_all(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_destroy_all(struct http_request *request, struct box *, struct err *err) {
     struct front *front = front_of(request);
     const struct who *who = front_who(request);
     struct boxes_args args = {0};
@@ -312,7 +274,7 @@ int native_destroy_all(struct http_request *request, struct box *unused, struct 
     for (struct native_id *id = ids.first; id && !failed; id = id->next) {
         failed = provider_destroy(front->provider, ids.user, id->id, err);
         if (failed == -ERR_NOT_FOUND) {
-            failed = 0; /* somebody else was faster */
+            failed = 0; /* another thread was faster */
             continue;
         }
         trail_also(request, "box_destroy", id->id, ids.user, -failed);

@@ -1,31 +1,20 @@
 /* File contents over HTTP: GET with ranges, PUT, DELETE, stat, archives. Called through native_routes.
  * Invariant: contents never lie in the daemon's memory whole, whatever their size says. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/text.h"
-#include "front/answer.h"
 #include "front/native/native.h"
-#include "front/native/args.h"
 
 #define PUT_SPLICE_BYTES (256 << 10) /* from here on two more exchanges with the runner cost less than copying */
-#define PUT_PIECE_BYTES (8u << 20)   /* how far an upload may pass its limit before somebody looks */
-
-/* ---- GET ---- */
+#define PUT_PIECE_BYTES (8u << 20)   /* how far an upload may pass its limit before it is checked */
 
 int native_get(struct http_request *request, struct box *box, struct err *err) {
     struct path_args args = {0};
-    int failed = front_query(request, &args, err);
-    if (failed)
-        return failed;
-    const char *path = front_path(request, box, &args.path, false, err);
-    if (path && wire_root(box->wire) < 0 && !http_blocks(request)) /* the route is quick only where the daemon opens */
+    const char *path;
+    int failed = front_query(request, &args, err) ?: front_path(request, box, &args.path, false, &path, err);
+    if (!failed && wire_root(box->wire) < 0 && !http_blocks(request)) /* quick only where the daemon opens the file */
         return err_set(err, ERR_BUSY, "all threads are busy; try again later");
-    return path ? front_send(request, box, path, err) : -err->code;
+    return failed ?: front_send(request, box, path, err);
 }
 
 /* ---- PUT ---- */
@@ -46,7 +35,7 @@ static ssize_t native_put_read(void *user, void *data, size_t size, struct err *
     return n;
 }
 
-/* What says beforehand that it is too large need not come. */
+/* A body that announces too large a size is not read. */
 static int native_upload_fits(struct http_request *request, struct err *err) {
     int64_t length = http_body_length(request);
     uint64_t max = front_settings(request)->max_upload_bytes;
@@ -81,13 +70,11 @@ static int native_put_large(struct http_request *request, struct box *box, const
 
 /* If-Match that does not hold is 412, which the list of codes does not have; the code stays EXISTS. */
 static int native_put_conflict(struct http_request *request, const struct err *err) {
-    autobuf out;
+    autobuf out = buf_max(8192);
     struct json json;
-    buf_init(&out, 8192);
     json_init(&json, &out);
     json_failure(&json, err_name(err->code), err->text);
-    int failed = http_reply(request, 412, "application/json", out.data, out.len);
-    return failed ? failed : err->code;
+    return http_reply(request, 412, "application/json", out.data, out.len) ?: err->code;
 }
 
 int native_put(struct http_request *request, struct box *box, struct err *err) {
@@ -95,25 +82,19 @@ int native_put(struct http_request *request, struct box *box, struct err *err) {
     struct file_stat stat = {0};
     struct native_upload upload = {.request = request, .left = front_settings(request)->max_upload_bytes};
     bool created = false;
-    int failed = front_query(request, &args, err);
-    if (failed)
-        return failed;
-    failed = native_upload_fits(request, err);
+    const char *path;
+    int failed = front_query(request, &args, err) ?: native_upload_fits(request, err)
+                     ?: front_target(request, box, &args.path, &path, err);
     if (failed)
         return failed;
     int64_t length = http_body_length(request);
-    const char *path = front_target(request, box, &args.path, false, err);
-    if (!path)
-        return -err->code;
-    const struct write_request write = {
-        .path = path,
-        .mode = (uint32_t)args.mode.value,
-        .parents = args.parents,
-        .append = args.append,
-        .if_match = http_header(request, "if-match"),
-        .size = length,
-        .max = front_settings(request)->max_upload_bytes,
-    };
+    const struct write_request write = {.path = path,
+                                        .mode = (uint32_t)args.mode.value,
+                                        .parents = args.parents,
+                                        .append = args.append,
+                                        .if_match = http_header(request, "if-match"),
+                                        .size = length,
+                                        .max = upload.left};
     failed =
         length < 0 || length >= PUT_SPLICE_BYTES ? native_put_large(request, box, &write, &created, &stat, err) : 1;
     if (failed > 0)
@@ -129,12 +110,11 @@ int native_put(struct http_request *request, struct box *box, struct err *err) {
 
 int native_remove(struct http_request *request, struct box *box, struct err *err) {
     struct remove_args args = {0};
-    int failed = front_query(request, &args, err);
-    if (failed)
-        return failed;
-    const char *path = front_target(request, box, &args.path, false, err);
-    failed = path ? box_remove(box, path, args.recursive, http_fd(request), err) : -err->code;
-    return failed ? failed : front_empty(request, 204);
+    const char *path;
+    return front_query(request, &args, err)
+               ?: front_target(request, box, &args.path, &path, err)
+               ?: box_remove(box, path, args.recursive, http_fd(request), err)
+               ?: front_empty(request, 204);
 }
 
 /* ---- stat ---- */
@@ -145,45 +125,28 @@ const char *native_type_name(enum file_type type) {
     return type >= FILE_REGULAR && type <= FILE_OTHER ? types[type] : "other";
 }
 
-void native_stat_json(struct json *json, const struct file_stat *stat) {
-    const char *name = stat->name ? stat->name : "", *path = stat->path ? stat->path : "", *target = stat->target;
-    bool utf8 = text_utf8(name, strlen(name)) && text_utf8(path, strlen(path)) &&
-                (!target || text_utf8(target, strlen(target)));
-    char mode[8];
-    snprintf(mode, sizeof mode, "%04o", stat->mode & 07777);
-    json_open(json, '{');
-    json_put_bytes(json, "name", name, strlen(name), utf8);
-    json_put_bytes(json, "path", path, strlen(path), utf8);
-    json_put_str(json, "encoding", utf8 ? "utf-8" : "base64");
-    json_put_str(json, "type", native_type_name(stat->type));
-    json_put_uint(json, "size", stat->size);
-    json_put_str(json, "mode", mode);
-    json_put_time(json, "mtime", stat->mtime_ns / 1000000);
-    json_put_uint(json, "uid", stat->uid);
-    json_put_uint(json, "gid", stat->gid);
-    json_put_str(json, "special", stat->type == FILE_OTHER ? stat->special : NULL);
-    json_key(json, "link_target");
-    if (target)
-        json_bytes(json, target, strlen(target), utf8);
-    else
-        json_nil(json);
-    json_close(json, '}');
+struct file_out native_file_out(const struct file_stat *stat) {
+    return (struct file_out){.name = native_text(stat->name ? stat->name : ""),
+                             .path = native_text(stat->path ? stat->path : ""),
+                             .target = native_text(stat->target),
+                             .type = native_type_name(stat->type),
+                             .special = stat->type == FILE_OTHER ? stat->special : NULL,
+                             .size = stat->size,
+                             .mtime_ms = stat->mtime_ns / 1000000,
+                             .mode = stat->mode,
+                             .uid = stat->uid,
+                             .gid = stat->gid};
 }
 
 int native_stat(struct http_request *request, struct box *box, struct err *err) {
     struct path_args args = {0};
     struct file_stat stat = {0};
-    int failed = front_query(request, &args, err);
-    if (failed)
-        return failed;
-    const char *path = front_path(request, box, &args.path, false, err);
-    failed = path ? box_stat(box, path, http_arena(request), &stat, err) : -err->code;
-    if (failed)
-        return failed;
-    autoanswer answer;
-    answer_init(&answer, request, 200);
-    native_stat_json(&answer.json, &stat);
-    return answer_end(&answer, 0, err);
+    const char *path;
+    int failed = front_query(request, &args, err)
+                     ?: front_path(request, box, &args.path, false, &path, err)
+                     ?: box_stat(box, path, http_arena(request), &stat, err);
+    const struct file_out out = native_file_out(&stat);
+    return failed ?: answer_rows(request, 200, stat_answer, &out, err);
 }
 
 /* ---- archives ---- */
@@ -194,53 +157,36 @@ static int native_archive_begin(struct http_request *request) {
 
 static int native_archive_write(void *user, const uint8_t *data, size_t len) {
     struct http_request *request = user;
-    int failed = native_archive_begin(request);
-    return failed ? failed : http_reply_write(request, data, len);
+    return native_archive_begin(request) ?: http_reply_write(request, data, len);
 }
 
 int native_archive(struct http_request *request, struct box *box, struct err *err) {
     struct path_args args = {0};
-    int failed = front_query(request, &args, err);
-    if (failed)
-        return failed;
-    const char *path = front_path(request, box, &args.path, true, err);
-    failed = path ? box_tar_out(box, path, http_fd(request), native_archive_write, request, err) : -err->code;
-    if (!failed)
-        failed = native_archive_begin(request);
-    return failed ? failed : http_reply_end(request);
+    const char *path;
+    int failed = front_query(request, &args, err)
+                     ?: front_path(request, box, &args.path, true, &path, err)
+                     ?: box_tar_out(box, path, http_fd(request), native_archive_write, request, err)
+                     ?: native_archive_begin(request);
+    return failed ?: http_reply_end(request);
 }
 
 static int native_unpack_skipped(void *user, const char *name, const char *why) {
-    struct answer *answer = user;
-    struct json *json = &answer->json;
-    bool utf8 = text_utf8(name, strlen(name));
-    json_open(json, '{');
-    json_put_bytes(json, "name", name, strlen(name), utf8);
-    json_put_str(json, "encoding", utf8 ? "utf-8" : "base64");
-    json_put_str(json, "reason", why);
-    json_close(json, '}');
-    return answer_spill(answer);
+    return answer_item(user, &(const struct skipped_out){native_text(name), why});
 }
 
 int native_unpack(struct http_request *request, struct box *box, struct err *err) {
     struct native_upload upload = {.request = request, .left = front_settings(request)->max_upload_bytes};
     struct path_args args = {0};
     struct unpack_result result = {0};
-    int failed = front_query(request, &args, err);
-    if (failed)
-        return failed;
-    failed = native_upload_fits(request, err);
-    if (failed)
-        return failed;
-    const char *path = front_path(request, box, &args.path, true, err);
-    if (!path)
-        return -err->code;
+    const char *path;
+    STEP(front_query(request, &args, err) ?: native_upload_fits(request, err)
+                     ?: front_path(request, box, &args.path, true, &path, err));
     autoanswer answer;
     answer_list(&answer, request, unpack_answer);
     const struct unpack_request unpack = {.path = path,
                                           .max_entries = front_settings(request)->max_unpack_entries,
                                           .skipped = native_unpack_skipped,
                                           .user = &answer};
-    failed = box_tar_in(box, &unpack, native_put_read, &upload, http_fd(request), &result, err);
+    int failed = box_tar_in(box, &unpack, native_put_read, &upload, http_fd(request), &result, err);
     return answer_list_end(&answer, &result, failed, err);
 }

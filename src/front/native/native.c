@@ -3,16 +3,15 @@
 #include "front/native/native.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "front/answer.h"
+#include "base/mem.h"
+#include "front/native/preview.h"
 #include "front/routes.h"
-#include "front/native/args.h"
 #include "tool/servers/server.h"
 
 #define BOX "/v1/boxes/{id}"
-#define EXTRA ENDPOINT
 #define BYTES "application/octet-stream"
 
 static const struct row health_answer[] = {
@@ -31,267 +30,328 @@ static const struct row info_answer[] = {
 
 static const struct route native_routes[] = {
     {"GET", "/healthz", front_handle, ROUTE_QUICK, "health", "Answers when the daemon serves; needs no token.",
-     EXTRA(.run = native_health, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200, .answer = health_answer)},
+     ENDPOINT(.run = native_health, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200, .answer = health_answer)},
     {"GET", "/v1/info", front_handle, 0, "info", "Version, and backends with what each can and cannot do here.",
-     EXTRA(.run = native_info, .flags = ENDPOINT_QUIET, .status = 200, .answer = info_answer)},
+     ENDPOINT(.run = native_info, .flags = ENDPOINT_QUIET, .status = 200, .answer = info_answer)},
     {"GET", "/metrics", front_handle, ROUTE_QUICK, "metrics", "Counters in the Prometheus text form.",
-     EXTRA(.run = native_metrics, .flags = ENDPOINT_QUIET, .status = 200, .answer_media = "text/plain")},
+     ENDPOINT(.run = native_metrics, .flags = ENDPOINT_QUIET, .status = 200, .answer_media = "text/plain")},
     {"GET", "/openapi.json", front_handle, ROUTE_QUICK, "openapi", "This API as OpenAPI 3.1.",
-     EXTRA(.run = native_openapi, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200)},
+     ENDPOINT(.run = native_openapi, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200)},
     {"GET", "/", front_handle, ROUTE_QUICK, "root", "Where to go from here.",
-     EXTRA(.run = native_root, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200, .answer_media = "text/plain")},
+     ENDPOINT(.run = native_root, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200,
+              .answer_media = "text/plain")},
     {"GET", "/v1/audit", front_handle, 0, "audit",
      "Who did what to which box, when, and how it went; also to deleted ones.",
-     EXTRA(.run = native_audit, .flags = ENDPOINT_QUIET, .query = audit_query_fields, .status = 200,
-           .answer = audit_answer)},
+     ENDPOINT(.run = native_audit, .flags = ENDPOINT_QUIET, .query = audit_query_fields, .status = 200,
+              .answer = audit_answer)},
     {"GET", "/v1/audit/verify", front_handle, 0, "audit_verify", "Whether the audit log is whole and unchanged.",
-     EXTRA(.run = native_audit_verify, .flags = ENDPOINT_QUIET, .status = 200, .answer = verify_answer)},
+     ENDPOINT(.run = native_audit_verify, .flags = ENDPOINT_QUIET, .status = 200, .answer = verify_answer)},
 
     {"POST", "/v1/tokens", front_handle, 0, "token_create", "Make a token; the secret is in this answer only.",
-     EXTRA(.run = native_token_create, .flags = ENDPOINT_ADMIN, .body = token_fields, .status = 201,
-           .answer = token_answer)},
+     ENDPOINT(.run = native_token_create, .flags = ENDPOINT_ADMIN, .body = token_fields, .status = 201,
+              .answer = token_answer)},
     {"GET", "/v1/tokens", front_handle, 0, "token_list", "List tokens, without their secrets.",
-     EXTRA(.run = native_token_list, .flags = ENDPOINT_ADMIN, .status = 200, .answer = tokens_answer)},
+     ENDPOINT(.run = native_token_list, .flags = ENDPOINT_ADMIN, .status = 200, .answer = tokens_answer)},
     {"DELETE", "/v1/tokens/{id}", front_handle, 0, "token_revoke", "Revoke a token; what it has open is cut off.",
-     EXTRA(.run = native_token_revoke, .flags = ENDPOINT_ADMIN | ENDPOINT_NO_BOX, .status = 204)},
+     ENDPOINT(.run = native_token_revoke, .flags = ENDPOINT_ADMIN | ENDPOINT_NO_BOX, .status = 204)},
 
     {"GET", "/v1/templates", front_handle, 0, "template_list", "List templates: the roots that boxes are made from.",
-     EXTRA(.run = native_templates, .flags = ENDPOINT_ADMIN, .status = 200, .answer = templates_answer)},
+     ENDPOINT(.run = native_templates, .flags = ENDPOINT_ADMIN, .status = 200, .answer = templates_answer)},
     {"PUT", "/v1/templates/{name}", front_handle, 0, "template_import",
-     "Make a template of a tar archive, plain or compressed by gzip, xz, zstd or bzip2, whole or not at all. EXISTS when the "
+     "Make a template of a tar archive, plain or compressed by gzip, xz, zstd or bzip2, whole or not at all. EXISTS "
+     "when the "
      "name is taken; BUSY while another one is imported.",
-     EXTRA(.run = native_template_put, .flags = ENDPOINT_ADMIN, .body_media = "application/x-tar", .status = 201,
-           .answer = template_answer)},
+     ENDPOINT(.run = native_template_put, .flags = ENDPOINT_ADMIN, .body_media = "application/x-tar", .status = 201,
+              .answer = template_answer)},
     {"DELETE", "/v1/templates/{name}", front_handle, 0, "template_remove",
      "Remove a template; boxes that use it keep it.",
-     EXTRA(.run = native_template_remove, .flags = ENDPOINT_ADMIN, .status = 204)},
+     ENDPOINT(.run = native_template_remove, .flags = ENDPOINT_ADMIN, .status = 204)},
 
     {"GET", "/v1/events", front_handle, 0, "events",
-     "Box life as an event stream: created, ready, warm, paused, resumed, evicted, died, exported, deleted, adopted, cleaned, and of "
-     "machines joined, left {id, type, time, box, user, thread, backend, machine, why}, and lost {count}; Last-Event-ID "
+     "Box life as an event stream: created, ready, warm, paused, resumed, evicted, died, exported, deleted, adopted, "
+     "cleaned, and of "
+     "machines joined, left {id, type, time, box, user, thread, backend, machine, why}, and lost {count}; "
+     "Last-Event-ID "
      "resumes.",
-     EXTRA(.run = native_events, .flags = ENDPOINT_QUIET, .query = events_query, .status = 200,
-           .answer_media = "text/event-stream")},
+     ENDPOINT(.run = native_events, .flags = ENDPOINT_QUIET, .query = events_query, .status = 200,
+              .answer_media = "text/event-stream")},
 
     {"POST", "/v1/boxes", front_handle, 0, "box_acquire", "Make a box, or find the one of this user and thread.",
-     EXTRA(.run = native_acquire, .body = acquire_fields, .status = 201, .other_status = 200, .answer = box_answer)},
+     ENDPOINT(.run = native_acquire, .body = acquire_fields, .status = 201, .other_status = 200, .answer = box_answer)},
     {"GET", "/v1/boxes", front_handle, 0, "box_list", "List boxes.",
-     EXTRA(.run = native_boxes, .query = boxes_query, .status = 200, .answer = boxes_answer)},
+     ENDPOINT(.run = native_boxes, .query = boxes_query, .status = 200, .answer = boxes_answer)},
     {"DELETE", "/v1/boxes", front_handle, 0, "box_destroy_all", "Destroy all boxes of a user.",
-     EXTRA(.run = native_destroy_all, .query = boxes_end_query, .status = 200, .answer = ended_answer)},
+     ENDPOINT(.run = native_destroy_all, .query = boxes_end_query, .status = 200, .answer = ended_answer)},
     {"GET", BOX, front_handle, 0, "box_get", "Look at a box.",
-     EXTRA(.run = native_box, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
+     ENDPOINT(.run = native_box, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
     {"DELETE", BOX, front_handle, 0, "box_destroy", "Destroy a box; nothing remains.",
-     EXTRA(.run = native_destroy, .flags = ENDPOINT_NO_BOX, .status = 204)},
-    {"POST", BOX "/release", front_handle, 0, "box_release", "Put a box on the warm shelf; it stays its owner's.",
-     EXTRA(.run = native_release, .status = 200, .answer = box_answer)},
+     ENDPOINT(.run = native_destroy, .flags = ENDPOINT_NO_BOX, .status = 204)},
+    {"POST", BOX "/release", front_handle, 0, "box_release",
+     "Release a box: its state becomes warm, and it stays its owner's.",
+     ENDPOINT(.run = native_release, .status = 200, .answer = box_answer)},
     {"POST", BOX "/pause", front_handle, 0, "box_pause",
-     "Its processes stand still, with their memory, until it is resumed or deleted. Other calls are PAUSED meanwhile.",
-     EXTRA(.run = native_pause, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
+     "Freeze its processes, with their memory, until it is resumed or deleted. Other calls answer PAUSED.",
+     ENDPOINT(.run = native_pause, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
     {"POST", BOX "/resume", front_handle, 0, "box_resume",
-     "Its processes go on where they were. A box that died is started again.",
-     EXTRA(.run = native_resume, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
+     "Its processes continue where they were. A box that died is started again.",
+     ENDPOINT(.run = native_resume, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
     {"POST", BOX "/start", front_handle, 0, "box_start",
      "Start a box whose processes ended or died, on its files. One that runs is left as it is; a paused one is BUSY.",
-     EXTRA(.run = native_start, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
+     ENDPOINT(.run = native_start, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
 
     {"POST", BOX "/snapshots", front_handle, 0, "snapshot_create",
-     "Keep the files as they are now, under a name. A box that runs nothing costs a rename, whatever it holds; one that "
-     "does goes on after a copy was made.",
-     EXTRA(.run = native_snapshot, .flags = ENDPOINT_NO_BOX, .body = snapshot_fields, .status = 201,
-           .answer = snapshot_answer)},
+     "Keep the files as they are now, under a name. A box that runs nothing costs a rename, whatever it holds; one "
+     "that "
+     "does continues after a copy was made.",
+     ENDPOINT(.run = native_snapshot, .flags = ENDPOINT_NO_BOX, .body = snapshot_fields, .status = 201,
+              .answer = snapshot_answer)},
     {"GET", BOX "/snapshots", front_handle, 0, "snapshot_list", "What was kept, the oldest first.",
-     EXTRA(.run = native_snapshots, .flags = ENDPOINT_NO_BOX, .status = 200, .answer = snapshots_answer)},
+     ENDPOINT(.run = native_snapshots, .flags = ENDPOINT_NO_BOX, .status = 200, .answer = snapshots_answer)},
     {"DELETE", BOX "/snapshots/{name}", front_handle, 0, "snapshot_remove",
      "Forget one, in any order; boxes made from it keep their files.",
-     EXTRA(.run = native_snapshot_remove, .flags = ENDPOINT_NO_BOX, .status = 204)},
+     ENDPOINT(.run = native_snapshot_remove, .flags = ENDPOINT_NO_BOX, .status = 204)},
     {"POST", BOX "/rollback", front_handle, 0, "rollback",
      "The files become those of a snapshot; what runs in the box is ended first.",
-     EXTRA(.run = native_rollback, .flags = ENDPOINT_NO_BOX, .body = rollback_fields, .status = 200,
-           .answer = rollback_answer)},
+     ENDPOINT(.run = native_rollback, .flags = ENDPOINT_NO_BOX, .body = rollback_fields, .status = 200,
+              .answer = rollback_answer)},
     {"POST", BOX "/fork", front_handle, 0, "fork",
      "A new box with the same files and settings: those of a snapshot, or as they are now. It runs at its first use.",
-     EXTRA(.run = native_fork, .flags = ENDPOINT_NO_BOX, .body = fork_fields, .status = 201, .answer = box_answer)},
+     ENDPOINT(.run = native_fork, .flags = ENDPOINT_NO_BOX, .body = fork_fields, .status = 201, .answer = box_answer)},
     {"POST", BOX "/export", front_handle, 0, "box_export",
-     "A container box becomes one image of one layer and goes on from it; what runs in it is ended, unless nothing changed "
-     "since its image: then nothing happens. Other calls are BUSY meanwhile; events tell the progress.",
-     EXTRA(.run = native_export, .flags = ENDPOINT_NO_BOX, .status = 200, .answer = export_answer)},
+     "A container box becomes one image of one layer and continues from it; what runs in it is ended, unless nothing "
+     "changed "
+     "since its image: then nothing happens. Other calls answer BUSY; events report the progress.",
+     ENDPOINT(.run = native_export, .flags = ENDPOINT_NO_BOX, .status = 200, .answer = export_answer)},
     {"GET", BOX "/diff", front_handle, 0, "diff", "What changed against the template.",
-     EXTRA(.run = native_diff, .query = diff_query, .status = 200, .answer = diff_answer)},
+     ENDPOINT(.run = native_diff, .query = diff_query, .status = 200, .answer = diff_answer)},
 
     {"POST", BOX "/exec", front_handle, 0, "exec",
      "Run a command and wait for it; with Accept: text/event-stream as events started, stdout, stderr, exit.",
-     EXTRA(.run = native_exec, .flags = ENDPOINT_EVENTS, .body = exec_fields, .status = 200, .answer = exec_answer)},
+     ENDPOINT(.run = native_exec, .flags = ENDPOINT_EVENTS, .body = exec_fields, .status = 200, .answer = exec_answer)},
     {"POST", BOX "/processes", front_handle, 0, "process_start", "Run a command in the background.",
-     EXTRA(.run = native_spawn, .body = spawn_fields, .status = 201, .answer = spawn_answer)},
+     ENDPOINT(.run = native_spawn, .body = spawn_fields, .status = 201, .answer = spawn_answer)},
     {"GET", BOX "/processes", front_handle, 0, "process_list", "List background processes.",
-     EXTRA(.run = native_processes, .status = 200, .answer = processes_answer)},
+     ENDPOINT(.run = native_processes, .status = 200, .answer = processes_answer)},
     {"GET", BOX "/processes/{pid}", front_handle, 0, "process_get", "Look at a background process.",
-     EXTRA(.run = native_process, .status = 200, .answer = process_answer)},
+     ENDPOINT(.run = native_process, .status = 200, .answer = process_answer)},
     {"GET", BOX "/processes/{pid}/output", front_handle, 0, "process_output",
-     "Output from an offset on; headers X-Next-Offset, X-First-Offset, X-Process-State.",
-     EXTRA(.run = native_output, .query = output_query, .status = 200, .answer_media = BYTES)},
+     "Output from an offset on; headers X-Next-Offset, X-First-Offset, X-Process-State. With Accept: text/event-stream "
+     "both streams, from then on until it ends, as events started, stdout, stderr, exit: the process waits for its "
+     "slowest reader, and no byte is lost.",
+     ENDPOINT(.run = native_output, .flags = ENDPOINT_EVENTS, .query = output_query, .status = 200,
+              .answer_media = BYTES)},
     {"POST", BOX "/processes/{pid}/stdin", front_handle, 0, "process_stdin", "Feed its standard input.",
-     EXTRA(.run = native_stdin, .query = stdin_query, .body_media = BYTES, .status = 204)},
+     ENDPOINT(.run = native_stdin, .query = stdin_query, .body_media = BYTES, .status = 204)},
     {"POST", BOX "/processes/{pid}/signal", front_handle, 0, "process_signal", "Signal its process group.",
-     EXTRA(.run = native_signal, .body = signal_fields, .status = 204)},
+     ENDPOINT(.run = native_signal, .body = signal_fields, .status = 204)},
     {"POST", BOX "/sessions", front_handle, 0, "session_open",
      "Make a session, or find the one of this name: a shell that lives on from command to command.",
-     EXTRA(.run = native_session_open, .body = session_fields, .status = 201, .other_status = 200,
-           .answer = session_answer)},
+     ENDPOINT(.run = native_session_open, .body = session_fields, .status = 201, .other_status = 200,
+              .answer = session_answer)},
     {"GET", BOX "/sessions", front_handle, 0, "session_list", "List sessions.",
-     EXTRA(.run = native_sessions, .status = 200, .answer = sessions_answer)},
+     ENDPOINT(.run = native_sessions, .status = 200, .answer = sessions_answer)},
     {"GET", BOX "/sessions/{name}", front_handle, 0, "session_get", "Look at a session, or wait until it runs nothing.",
-     EXTRA(.run = native_session, .query = session_wait_query, .status = 200, .answer = session_answer)},
+     ENDPOINT(.run = native_session, .query = session_wait_query, .status = 200, .answer = session_answer)},
     {"DELETE", BOX "/sessions/{name}", front_handle, 0, "session_end", "End a session with all it started.",
-     EXTRA(.run = native_session_end, .status = 204)},
+     ENDPOINT(.run = native_session_end, .status = 204)},
     {"POST", BOX "/sessions/{name}/exec", front_handle, 0, "session_exec",
      "Run a command in a session when its turn comes; with Accept: text/event-stream as events started, stdout, exit.",
-     EXTRA(.run = native_session_exec, .flags = ENDPOINT_EVENTS, .body = session_exec_fields, .status = 200,
-           .answer = session_exec_answer)},
+     ENDPOINT(.run = native_session_exec, .flags = ENDPOINT_EVENTS, .body = session_exec_fields, .status = 200,
+              .answer = session_exec_answer)},
     {"POST", BOX "/sessions/{name}/stdin", front_handle, 0, "session_stdin",
      "Type to the command that runs in a session.",
-     EXTRA(.run = native_session_stdin, .body_media = BYTES, .status = 204)},
+     ENDPOINT(.run = native_session_stdin, .body_media = BYTES, .status = 204)},
     {"POST", BOX "/sessions/{name}/stop", front_handle, 0, "session_stop",
      "End the command that runs in a session, with all it started; the session stays.",
-     EXTRA(.run = native_session_stop, .status = 200, .answer = session_result_answer)},
+     ENDPOINT(.run = native_session_stop, .status = 200, .answer = session_result_answer)},
     {"GET", BOX "/pty", front_handle, 0, "pty",
      "A terminal over a WebSocket: binary frames are bytes; text frames are {\"resize\":{\"cols\",\"rows\"}} from the "
-     "client, {\"started\":{\"pid\"}}, {\"exit\":{...}} and {\"warning\":{\"message\"}} (a text frame was ignored) to it.",
-     EXTRA(.run = native_pty, .flags = ENDPOINT_WRITES, .query = pty_query, .status = 101)},
+     "client, {\"started\":{\"pid\"}}, {\"exit\":{...}} and {\"warning\":{\"message\"}} (a text frame was ignored) to "
+     "it.",
+     ENDPOINT(.run = native_pty, .flags = ENDPOINT_WRITES, .query = pty_query, .status = 101)},
 
     {"ANY", BOX "/ports/{port}/{path...}", front_handle, ROUTE_EMBED, "port",
-     "A server in the box, by HTTP or WebSocket: the path behind the port and the query go to it as they are. 502: nobody "
-     "listens, or it does not speak HTTP.",
-     EXTRA(.run = native_port, .flags = ENDPOINT_WRITES, .body_media = "*/*", .status = 200, .answer_media = "*/*")},
+     "A server in the box, by HTTP or WebSocket: the path after the port and the query go to it as they are. 502: "
+     "no server listens, or it does not speak HTTP.",
+     ENDPOINT(.run = native_port, .flags = ENDPOINT_WRITES, .body_media = "*/*", .status = 200, .answer_media = "*/*")},
     {"GET", BOX "/ports/{port}", front_handle, 0, "port_forward",
-     "A server in the box by any protocol over a WebSocket: binary messages are bytes, the text message eof half-closes. "
-     "Without an upgrade: 308 to the same with a slash behind.",
-     EXTRA(.run = native_forward, .flags = ENDPOINT_WRITES, .status = 101, .other_status = 308)},
+     "A server in the box by any protocol. Over a WebSocket: binary messages are bytes, the text message eof "
+     "half-closes. With Upgrade: tcp: after 101 the connection is the server's. "
+     "Without an upgrade: 308 to the same path with a final slash.",
+     ENDPOINT(.run = native_forward, .flags = ENDPOINT_WRITES, .status = 101, .other_status = 308)},
+    {"POST", BOX "/tickets", front_handle, 0, "ticket",
+     "A URL that opens a server in the box in a browser, under a host name of its own (PORT-ID.localhost, or below "
+     "preview_domain).",
+     ENDPOINT(.run = native_ticket, .flags = ENDPOINT_LOOK, .body = ticket_fields, .status = 201,
+              .answer = ticket_answer)},
+    {"ANY", PREVIEW_PREFIX "{id}/{port}/{path...}", front_handle, ROUTE_EMBED, "preview",
+     "A server in the box under a host name of its own: by the Host PORT-ID.localhost or PORT-ID.DOMAIN alone.",
+     ENDPOINT(.run = native_preview, .flags = ENDPOINT_WRITES, .body_media = "*/*", .status = 200,
+              .answer_media = "*/*")},
 
     {"GET", BOX "/files", front_handle, ROUTE_QUICK, "file_get",
      "Content of a file; Range, If-Range and If-None-Match are honoured.",
-     EXTRA(.run = native_get, .query = path_query, .status = 200, .other_status = 206, .answer_media = BYTES)},
+     ENDPOINT(.run = native_get, .query = path_query, .status = 200, .other_status = 206, .answer_media = BYTES)},
     {"PUT", BOX "/files", front_handle, 0, "file_put",
-     "Write a file whole or not at all; an If-Match that does not hold is 412 with code EXISTS, no room in the box (its "
-     "disk_mb) 429 with code LIMIT.",
-     EXTRA(.run = native_put, .flags = ENDPOINT_ETAG, .query = put_query, .body_media = BYTES, .status = 201,
-           .other_status = 200)},
+     "Write a file whole or not at all; an If-Match that does not hold is 412 with code EXISTS, no space in the "
+     "box (its disk_mb) 429 with code LIMIT.",
+     ENDPOINT(.run = native_put, .flags = ENDPOINT_ETAG, .query = put_query, .body_media = BYTES, .status = 201,
+              .other_status = 200)},
     {"DELETE", BOX "/files", front_handle, 0, "file_delete", "Remove a file, a link or a directory.",
-     EXTRA(.run = native_remove, .query = remove_query, .status = 204)},
+     ENDPOINT(.run = native_remove, .query = remove_query, .status = 204)},
     {"GET", BOX "/stat", front_handle, 0, "file_stat", "Look at a file; a final link is not followed.",
-     EXTRA(.run = native_stat, .query = path_query, .status = 200, .answer = stat_answer)},
+     ENDPOINT(.run = native_stat, .query = path_query, .status = 200, .answer = stat_answer)},
     {"GET", BOX "/list", front_handle, 0, "file_list", "Entries of a directory.",
-     EXTRA(.run = native_list, .query = list_query, .status = 200, .answer = list_answer)},
+     ENDPOINT(.run = native_list, .query = list_query, .status = 200, .answer = list_answer)},
     {"POST", BOX "/mkdir", front_handle, 0, "file_mkdir", "Make a directory.",
-     EXTRA(.run = native_mkdir, .body = mkdir_fields, .status = 204)},
+     ENDPOINT(.run = native_mkdir, .body = mkdir_fields, .status = 204)},
     {"POST", BOX "/move", front_handle, 0, "file_move", "Rename a file, a link or a directory.",
-     EXTRA(.run = native_move, .body = move_fields, .status = 204)},
+     ENDPOINT(.run = native_move, .body = move_fields, .status = 204)},
     {"POST", BOX "/glob", front_handle, 0, "file_glob", "Paths that match a pattern.",
-     EXTRA(.run = native_glob, .body = glob_fields, .status = 200, .answer = glob_answer)},
+     ENDPOINT(.run = native_glob, .body = glob_fields, .status = 200, .answer = glob_answer)},
     {"POST", BOX "/grep", front_handle, 0, "file_grep", "Lines that match a pattern.",
-     EXTRA(.run = native_grep, .body = grep_fields, .status = 200, .answer = grep_answer)},
+     ENDPOINT(.run = native_grep, .body = grep_fields, .status = 200, .answer = grep_answer)},
     {"GET", BOX "/hash", front_handle, 0, "file_hash", "SHA-256 of a file.",
-     EXTRA(.run = native_hash, .query = path_query, .status = 200, .answer = hash_answer)},
+     ENDPOINT(.run = native_hash, .query = path_query, .status = 200, .answer = hash_answer)},
     {"POST", BOX "/edit", front_handle, 0, "file_edit", "Replace a string in a file.",
-     EXTRA(.run = native_edit, .body = edit_fields, .status = 200, .answer = edit_answer)},
+     ENDPOINT(.run = native_edit, .body = edit_fields, .status = 200, .answer = edit_answer)},
     {"GET", BOX "/watch", front_handle, 0, "file_watch",
      "Changes as an event stream: ready, then created, modified, removed, moved {path, to, encoding}.",
-     EXTRA(.run = native_watch, .query = watch_query, .status = 200, .answer_media = "text/event-stream")},
+     ENDPOINT(.run = native_watch, .query = watch_query, .status = 200, .answer_media = "text/event-stream")},
     {"GET", BOX "/archive", front_handle, 0, "archive_get", "A tree as a tar.",
-     EXTRA(.run = native_archive, .query = workspace_query, .status = 200, .answer_media = "application/x-tar")},
+     ENDPOINT(.run = native_archive, .query = workspace_query, .status = 200, .answer_media = "application/x-tar")},
     {"PUT", BOX "/archive", front_handle, 0, "archive_put",
      "Unpack a tar below a directory, whole or not at all: into the directories that are there, over the files that "
      "are. A name that is absolute, holds '..' or goes through a link, an archive without its end mark, and more than "
      "max_unpack_entries refuse the archive.",
-     EXTRA(.run = native_unpack, .query = workspace_query, .body_media = "application/x-tar", .status = 200,
-           .answer = unpack_answer)},
+     ENDPOINT(.run = native_unpack, .query = workspace_query, .body_media = "application/x-tar", .status = 200,
+              .answer = unpack_answer)},
 
     {"GET", BOX "/skills", front_handle, 0, "skill_list",
-     "The skills that a box has to offer: personal ones before its agent's before global ones, the first of a name counts. "
+     "The skills that a box has to offer: personal ones before its agent's before global ones, the first of a name "
+     "counts. "
      "format=prompt: as a block for a system prompt.",
-     EXTRA(.run = native_skills, .query = catalog_query, .status = 200, .answer = skills_answer)},
+     ENDPOINT(.run = native_skills, .query = catalog_query, .status = 200, .answer = skills_answer)},
     {"GET", BOX "/agents", front_handle, 0, "agent_list",
      "The sub-agents that a box has to offer: personal ones before global ones. format=prompt: as a block for a system "
      "prompt.",
-     EXTRA(.run = native_agents, .query = catalog_query, .status = 200, .answer = agents_answer)},
+     ENDPOINT(.run = native_agents, .query = catalog_query, .status = 200, .answer = agents_answer)},
     {"PUT", BOX "/skills", front_handle, 0, "skill_upload",
-     "Skills out of a ZIP, each a folder of it: the archive is checked whole, then each replaces the one of its name whole. "
+     "Skills out of a ZIP, each a folder of it: the archive is checked whole, then each replaces the one of its name "
+     "whole. "
      "202: commands use the old ones until they end.",
-     EXTRA(.run = native_skill_upload, .query = skill_base_query, .body_media = "application/zip", .status = 200,
-           .other_status = 202, .answer = uploaded_answer)},
+     ENDPOINT(.run = native_skill_upload, .query = skill_base_query, .body_media = "application/zip", .status = 200,
+              .other_status = 202, .answer = uploaded_answer)},
     {"POST", BOX "/skills", front_handle, 0, "skill_install",
      "A published skill into the workspace's skills, whole or not at all.",
-     EXTRA(.run = native_skill_install, .body = install_fields, .status = 201, .answer = installed_answer)},
+     ENDPOINT(.run = native_skill_install, .body = install_fields, .status = 201, .answer = installed_answer)},
     {"DELETE", BOX "/skills/{name}", front_handle, 0, "skill_remove",
      "Remove a skill from a box: of an agent's it hides the agent's own. 202: commands use it until they end.",
-     EXTRA(.run = native_skill_remove, .query = skill_base_query, .status = 204, .other_status = 202)},
+     ENDPOINT(.run = native_skill_remove, .query = skill_base_query, .status = 204, .other_status = 202)},
     {"POST", BOX "/skills/{name}/sync", front_handle, 0, "skill_sync",
      "Between the user's copy of a skill and that of the box's agent.",
-     EXTRA(.run = native_skill_sync, .body = skill_sync_fields, .status = 204)},
+     ENDPOINT(.run = native_skill_sync, .body = skill_sync_fields, .status = 204)},
     {"POST", BOX "/agents", front_handle, 0, "agent_install", "A published sub-agent into the workspace's agents.",
-     EXTRA(.run = native_agent_install, .body = install_fields, .status = 201, .answer = installed_answer)},
+     ENDPOINT(.run = native_agent_install, .body = install_fields, .status = 201, .answer = installed_answer)},
     {"DELETE", BOX "/agents/{name}", front_handle, 0, "agent_remove", "Remove a sub-agent from a box.",
-     EXTRA(.run = native_agent_remove, .status = 204)},
+     ENDPOINT(.run = native_agent_remove, .status = 204)},
 
     {"GET", BOX "/sync", front_handle, 0, "synced",
      "What became of the global skills and sub-agents of a box, which lie in .skills and .agents of its workspace.",
-     EXTRA(.run = native_synced, .flags = ENDPOINT_LOOK, .status = 200, .answer = sync_report_answer)},
+     ENDPOINT(.run = native_synced, .flags = ENDPOINT_LOOK, .status = 200, .answer = sync_report_answer)},
     {"POST", BOX "/sync", front_handle, 0, "sync",
      "Place them again: copies by difference. Where they are mounted, they are those of the box's start.",
-     EXTRA(.run = native_sync, .status = 200, .answer = sync_report_answer)},
+     ENDPOINT(.run = native_sync, .status = 200, .answer = sync_report_answer)},
 
     {"GET", "/v1/registry", front_handle, 0, "registry_search",
      "Skills and sub-agents that users share, and one's own; the newest version of each.",
-     EXTRA(.run = native_registry_search, .query = registry_query_fields, .status = 200, .answer = registry_answer)},
+     ENDPOINT(.run = native_registry_search, .query = registry_query_fields, .status = 200, .answer = registry_answer)},
     {"POST", "/v1/registry", front_handle, 0, "registry_publish",
      "Share a skill or a sub-agent of a box. Links in it become what they lead to; a version never becomes another "
      "content.",
-     EXTRA(.run = native_registry_publish, .body = publish_fields, .status = 201, .answer = entry_answer)},
+     ENDPOINT(.run = native_registry_publish, .body = publish_fields, .status = 201, .answer = entry_answer)},
     {"GET", "/v1/registry/{entry}", front_handle, 0, "registry_get",
      "One entry: a number or a name, perhaps with @VERSION.",
-     EXTRA(.run = native_registry_get, .query = registry_type_query, .status = 200, .answer = entry_answer)},
+     ENDPOINT(.run = native_registry_get, .query = registry_type_query, .status = 200, .answer = entry_answer)},
     {"DELETE", "/v1/registry/{entry}", front_handle, 0, "registry_unpublish",
      "For its author and admins: without a version all of them go. What was installed stays.",
-     EXTRA(.run = native_registry_remove, .query = registry_type_query, .status = 204)},
+     ENDPOINT(.run = native_registry_remove, .query = registry_type_query, .status = 204)},
 
     {"GET", "/v1/tools", front_handle, 0, "tool_list", "The agent tools with their JSON schemas.",
-     EXTRA(.run = native_tools, .flags = ENDPOINT_QUIET, .status = 200, .answer = tools_answer)},
+     ENDPOINT(.run = native_tools, .flags = ENDPOINT_QUIET, .status = 200, .answer = tools_answer)},
     {"GET", BOX "/tools", front_handle, 0, "box_tools",
      "The tools that this box has: the agent tools, and those of its user's MCP servers, which are started for it.",
-     EXTRA(.run = native_tools_all, .flags = ENDPOINT_WRITES, .status = 200, .answer = tools_answer)},
+     ENDPOINT(.run = native_tools_all, .flags = ENDPOINT_WRITES, .status = 200, .answer = tools_answer)},
     {"GET", "/v1/threads/{thread}/tools", front_handle, 0, "thread_tools",
      "The same for this thread, whose box is made if an MCP server needs one.",
-     EXTRA(.run = native_tools_all, .flags = ENDPOINT_WRITES, .status = 200, .answer = tools_answer)},
+     ENDPOINT(.run = native_tools_all, .flags = ENDPOINT_WRITES, .status = 200, .answer = tools_answer)},
     {"GET", "/v1/mcp/servers", front_handle, 0, "server_list", "The MCP servers of a user, and what runs of them.",
-     EXTRA(.run = native_servers, .query = servers_query, .status = 200, .answer = servers_answer)},
+     ENDPOINT(.run = native_servers, .query = servers_query, .status = 200, .answer = servers_answer)},
     {"GET", "/v1/mcp/servers/{name}", front_handle, 0, "server_get", "One of them.",
-     EXTRA(.run = native_server, .query = servers_query, .status = 200, .answer = server_answer)},
+     ENDPOINT(.run = native_server, .query = servers_query, .status = 200, .answer = server_answer)},
     {"PUT", "/v1/mcp/servers/{name}", front_handle, 0, "server_put",
-     "Configure an MCP server (stdio): it is started in the box of whoever lists or calls its tools, which are NAME__TOOL.",
-     EXTRA(.run = native_server_put, .query = servers_query, .body = server_fields, .status = 201, .other_status = 200,
-           .answer = server_answer)},
+     "Configure an MCP server (stdio): it is started in the box of the user who lists or calls its tools, which "
+     "are NAME__TOOL.",
+     ENDPOINT(.run = native_server_put, .query = servers_query, .body = server_fields, .status = 201,
+              .other_status = 200, .answer = server_answer)},
     {"DELETE", "/v1/mcp/servers/{name}", front_handle, 0, "server_remove", "Forget one, and end what runs of it.",
-     EXTRA(.run = native_server_remove, .query = servers_query, .status = 204)},
+     ENDPOINT(.run = native_server_remove, .query = servers_query, .status = 204)},
     {"POST", BOX "/tools/{name}", front_handle, 0, "tool",
-     "Run an agent tool in a box; the body is its arguments. The header Cubby-Thread tells threads of one box apart.",
-     EXTRA(.run = native_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
+     "Run an agent tool in a box; the body is its arguments. The header Cubby-Thread distinguishes threads of one box.",
+     ENDPOINT(.run = native_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
     {"POST", "/v1/threads/{thread}/tools/{name}", front_handle, 0, "thread_tool",
-     "Run an agent tool in the box of this thread, which is made at the first call that needs it; Cubby-Parent: the thread "
+     "Run an agent tool in the box of this thread, which is made at the first call that needs it; Cubby-Parent: the "
+     "thread "
      "whose box it works in.",
-     EXTRA(.run = native_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
+     ENDPOINT(.run = native_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
     {"POST", BOX "/offload/refresh", front_handle, 0, "offload_refresh",
      "Which kept results of tools show files that have changed since; of the conversation that Cubby-Thread names.",
-     EXTRA(.run = native_offload, .status = 200, .answer = offload_answer)},
+     ENDPOINT(.run = native_offload, .status = 200, .answer = offload_answer)},
     {"POST", "/v1/threads/{thread}/offload/refresh", front_handle, 0, "thread_offload_refresh",
-     "Which kept results of this thread's tools show files that have changed since: to be asked after each batch of calls. "
+     "Which kept results of this thread's tools show files that have changed since: to be asked after each batch of "
+     "calls. "
      "A box is started only when there is something to look at.",
-     EXTRA(.run = native_offload, .status = 200, .answer = offload_answer)},
+     ENDPOINT(.run = native_offload, .status = 200, .answer = offload_answer)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 
 static const struct route *const native_tables[] = {native_routes, NULL};
-const struct dialect native_dialect = {.routes = native_tables};
+
+/* ---- the dialect ---- */
+
+struct native_state *native_state(const struct http_request *request) {
+    return front_state(front_of(request), &native_dialect);
+}
+
+static void native_close(void *state) {
+    struct native_state *native = state;
+    if (native)
+        state_secret_done(&native->secret);
+    free(native);
+}
+
+static int native_open(const char *directory, void **ret_state, struct err *err) {
+    struct native_state *native = xcalloc(1, sizeof *native);
+    int failed = state_secret_open(directory, "preview-key", &native->secret, err);
+    if (failed)
+        native_close(native);
+    else
+        *ret_state = native;
+    return failed;
+}
+
+static int native_admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err) {
+    return preview_is(request) ? preview_admit(request, needs, ret_who, err)
+                               : auth_admit(front_of(request)->auth, request, needs, ret_who, err);
+}
+
+const struct dialect native_dialect = {
+    .routes = native_tables,
+    .open = native_open,
+    .close = native_close,
+    .locate = preview_locate,
+    .admit = native_admit,
+};
 
 int native_health(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused, (void)err;
@@ -309,8 +369,7 @@ int native_health(struct http_request *request, struct box *unused, struct err *
     return http_reply(request, 200, "application/json", body, (size_t)len);
 }
 
-int native_root(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused, (void)err;
+int native_root(struct http_request *request, struct box *, struct err *) {
     static const char body[] = "cubby " CUBBY_VERSION "\n\n"
                                "The API is described at /openapi.json. To begin:\n\n"
                                "  curl -X POST http://HOST/v1/boxes\n"
@@ -318,8 +377,7 @@ int native_root(struct http_request *request, struct box *unused, struct err *er
     return http_reply(request, 200, "text/plain; charset=utf-8", body, sizeof body - 1);
 }
 
-int native_info(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_info(struct http_request *request, struct box *, struct err *err) {
     struct front *front = front_of(request);
     autoanswer answer;
     answer_init(&answer, request, 200);
@@ -333,8 +391,7 @@ int native_info(struct http_request *request, struct box *unused, struct err *er
     return answer_end(&answer, 0, err);
 }
 
-int native_metrics(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_metrics(struct http_request *request, struct box *, struct err *err) {
     struct front *front = front_of(request);
     if (front_who(request)->user)
         return err_set(err, ERR_DENIED, "the metrics are for tokens that are not bound to a user");
@@ -343,8 +400,7 @@ int native_metrics(struct http_request *request, struct box *unused, struct err 
     return http_reply(request, 200, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
 }
 
-int native_openapi(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused, (void)err;
+int native_openapi(struct http_request *request, struct box *, struct err *) {
     autobuf out = buf_max(4u << 20);
     openapi_write(front_of(request)->routes, &out);
     return http_reply(request, 200, "application/json", out.data, out.len);

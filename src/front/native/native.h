@@ -2,9 +2,14 @@
 #ifndef CUBBY_FRONT_NATIVE_H
 #define CUBBY_FRONT_NATIVE_H
 
-#include "base/json.h"
-#include "front/front.h"
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "front/answer.h"
+#include "front/native/args.h"
 #include "front/send.h"
+#include "front/trail.h"
 
 extern const struct dialect native_dialect;
 
@@ -36,6 +41,8 @@ native_run native_glob, native_grep, native_hash, native_edit;
 native_run native_events;
 /* native/ports.c */
 native_run native_port, native_forward;
+/* native/preview.c */
+native_run native_preview, native_ticket;
 /* native/snapshot.c */
 native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rollback, native_fork, native_diff,
     native_export;
@@ -45,16 +52,12 @@ native_run native_token_create, native_token_list, native_token_revoke;
 native_run native_templates, native_template_put, native_template_remove;
 extern const struct row template_answer[], templates_answer[];
 /* native/tool.c */
-native_run native_tools, native_tool, native_tools_all;
+native_run native_tools, native_tool, native_tools_all, native_offload;
 /* native/servers.c */
 native_run native_servers, native_server, native_server_put, native_server_remove;
 extern const struct row servers_query[], server_answer[], servers_answer[];
-/* native/offload.c */
-native_run native_offload;
 /* native/skill.c */
-native_run native_skills, native_agents;
-/* native/sync.c */
-native_run native_sync, native_synced;
+native_run native_skills, native_agents, native_sync, native_synced;
 /* native/registry.c */
 native_run native_registry_search, native_registry_publish, native_registry_get, native_registry_remove;
 native_run native_skill_install, native_skill_upload, native_skill_remove, native_skill_sync;
@@ -63,14 +66,16 @@ native_run native_agent_install, native_agent_remove;
 native_run native_audit, native_audit_verify;
 
 /* shared by them */
-struct exec_args;
 /* From a checked body to a request; memory in the request's arena. */
 int native_exec_request(struct http_request *request, const struct exec_args *args, struct exec_request *ret_exec,
                         struct err *err);
-/* exit_code, signal, timed_out, oom_killed, stdout_bytes, stderr_bytes as members. */
-void native_result_json(struct json *json, const struct exec_result *result);
+void native_result_out(const struct exec_result *result, struct result_out *ret_out);
 void native_box_json(struct json *json, struct box *box); /* an object */
 const char *native_type_name(enum file_type type);
-void native_stat_json(struct json *json, const struct file_stat *stat); /* an object */
+struct file_out native_file_out(const struct file_stat *stat);
+/* A text as rows take it. */
+static inline struct row_text native_text(const char *text) {
+    return (struct row_text){.data = text, .len = text ? strlen(text) : 0};
+}
 
 #endif

@@ -1,19 +1,15 @@
 /* A terminal over a WebSocket: binary frames are bytes, text frames are small JSON. Called through native_routes.
  * Invariant: when the client goes, the terminal lives on and can be attached again; when the box does not take
- * input, no more of it is read from the client (back-pressure), and output goes on. */
+ * input, no more of it is read from the client (back-pressure), and output continues. */
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "front/native/native.h"
-#include "front/native/args.h"
 #include "front/ws_pump.h"
-#include "front/trail.h"
 
-#define ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
 const struct row pty_query[] = {
     {ROW("cols", INT, pty_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "columns"},
     {ROW("rows", INT, pty_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "lines"},
@@ -38,31 +34,6 @@ struct native_pty {
     uint64_t pid;
     bool warned; /* a text frame that was not understood was answered */
 };
-
-static const struct ws_pump_hooks native_pty_hooks;
-static int native_pty_open(struct native_pty *pty, const struct pty_args *args, struct err *err);
-static int native_pty_run(struct native_pty *pty, struct err *err);
-
-int native_pty(struct http_request *request, struct box *box, struct err *err) {
-    struct pty_args args = {0};
-    struct native_pty pty = {.box = box};
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = ws_pump_wanted(request, err);
-    if (failed)
-        return failed;
-    ws_pump_init(&pty.pump, request, WS_PUMP_MESSAGE_BYTES, &native_pty_hooks, &pty);
-    failed = native_pty_open(&pty, &args, err);
-    if (!failed)
-        failed = ws_pump_accept(&pty.pump, err);
-    if (failed && !args.pid.has && pty.pid) { /* started for nobody */
-        struct err ignored = {0};
-        box_signal(box, pty.pid, SIGKILL, &ignored);
-    }
-    if (!failed)
-        failed = native_pty_run(&pty, err);
-    return ws_pump_close(&pty.pump, failed, failed ? "the box ended" : "done");
-}
 
 /* The environment with the terminal's name: that of `term`, else of `env`, else the usual one. */
 static int native_pty_env(struct native_pty *pty, const struct pty_args *args, const char *const **ret_env,
@@ -101,10 +72,8 @@ static int native_pty_open(struct native_pty *pty, const struct pty_args *args, 
     uint64_t started_ms;
     pty->pid = args->pid.value;
     if (!args->pid.has) {
-        int failed = native_pty_env(pty, args, &exec.env, err);
-        if (failed)
-            return failed;
-        failed = box_spawn(pty->box, &exec, &pty->pid, &started_ms, err);
+        int failed =
+            native_pty_env(pty, args, &exec.env, err) ?: box_spawn(pty->box, &exec, &pty->pid, &started_ms, err);
         if (failed)
             return failed;
     }
@@ -114,22 +83,8 @@ static int native_pty_open(struct native_pty *pty, const struct pty_args *args, 
 
 /* ---- from the client ---- */
 
-static void native_pty_warn(struct native_pty *pty, const char *text) {
-    autobuf out;
-    struct json json;
-    struct err ignored = {0};
-    buf_init(&out, 4096);
-    json_init(&json, &out);
-    json_open(&json, '{');
-    json_put_open(&json, "warning", '{');
-    json_put_str(&json, "message", text);
-    json_close(&json, '}');
-    json_close(&json, '}');
-    ws_send(pty->pump.ws, WS_TEXT, out.data, out.len, &ignored);
-}
-
-/* {"resize":{"cols":C,"rows":R}}. Anything else is ignored with a warning, one for a connection: a client that repeats it
- * does not get flooded. */
+/* {"resize":{"cols":C,"rows":R}}. Anything else is ignored with a warning, one for a connection: a client that repeats
+ * it does not get flooded. */
 static void native_pty_text(struct native_pty *pty, const uint8_t *data, size_t len) {
     json_int_t cols = 0, rows = 0;
     struct err err = {0};
@@ -141,9 +96,10 @@ static void native_pty_text(struct native_pty *pty, const uint8_t *data, size_t 
         box_resize(pty->box, pty->pid, (unsigned)cols, (unsigned)rows, &err);
     } else if (!pty->warned) {
         pty->warned = true;
-        native_pty_warn(pty,
-                        "a text frame was ignored: it must be {\"resize\":{\"cols\":C,\"rows\":R}} with numbers from 1 "
-                        "to 4096; keys go in binary frames");
+        static const char warning[] = "{\"warning\":{\"message\":\"a text frame was ignored: it must be "
+                                      "{\\\"resize\\\":{\\\"cols\\\":C,\\\"rows\\\":R}} "
+                                      "with numbers from 1 to 4096; keys go in binary frames\"}}";
+        ws_send(pty->pump.ws, WS_TEXT, warning, sizeof warning - 1, &err);
     }
 }
 
@@ -157,32 +113,23 @@ static int native_pty_message(void *user, enum ws_kind kind, const uint8_t *data
 
 /* ---- to the client ---- */
 
+static const struct row native_pty_exit_answer[] = {
+    NATIVE_RESULT_ROWS(exec_out), OUT_INT("duration_ms", exec_out, ended.result.duration_ms, "from start to end"), END};
+
 static int native_pty_exit(void *user, const struct exec_result *result, struct err *err) {
     struct native_pty *pty = user;
-    trail_result(pty->pump.request, result);
-    autobuf out;
+    struct exec_out ended = {0};
     struct json json;
-    buf_init(&out, 4096);
+    autobuf out = buf_max(4096);
+    trail_result(pty->pump.request, result);
+    native_result_out(result, &ended.ended);
     json_init(&json, &out);
     json_open(&json, '{');
-    json_put_open(&json, "exit", '{');
-    native_result_json(&json, result);
-    json_put_uint(&json, "duration_ms", result->duration_ms);
-    json_close(&json, '}');
+    json_key(&json, "exit");
+    rows_write(&json, native_pty_exit_answer, &ended);
     json_close(&json, '}');
     ws_send(pty->pump.ws, WS_TEXT, out.data, out.len, err);
     return 1;
-}
-
-static int native_pty_failed(struct native_pty *pty, int failed, struct err *err) {
-    autobuf out;
-    struct json json;
-    struct err ignored = {0};
-    buf_init(&out, 8192);
-    json_init(&json, &out);
-    json_failure(&json, err_name(err->code), err->text);
-    ws_send(pty->pump.ws, WS_TEXT, out.data, out.len, &ignored);
-    return failed;
 }
 
 static const struct ws_pump_hooks native_pty_hooks = {.message = native_pty_message, .end = native_pty_exit};
@@ -193,5 +140,28 @@ static int native_pty_run(struct native_pty *pty, struct err *err) {
     if (ws_send(pty->pump.ws, WS_TEXT, text, (size_t)n, err) < 0)
         return 0;
     int result = ws_pump_run(&pty->pump, err);
-    return result < 0 ? native_pty_failed(pty, result, err) : 0;
+    if (result < 0) {
+        struct json json;
+        struct err ignored = {0};
+        autobuf out = buf_max(8192);
+        json_init(&json, &out);
+        json_failure(&json, err_name(err->code), err->text);
+        ws_send(pty->pump.ws, WS_TEXT, out.data, out.len, &ignored);
+    }
+    return result;
+}
+
+int native_pty(struct http_request *request, struct box *box, struct err *err) {
+    struct pty_args args = {0};
+    struct native_pty pty = {.box = box};
+    STEP(front_query(request, &args, err) ?: ws_pump_wanted(request, err));
+    ws_pump_init(&pty.pump, request, WS_PUMP_MESSAGE_BYTES, &native_pty_hooks, &pty);
+    int failed = native_pty_open(&pty, &args, err) ?: ws_pump_accept(&pty.pump, err);
+    if (failed && !args.pid.has && pty.pid) { /* started without a client */
+        struct err ignored = {0};
+        box_signal(box, pty.pid, SIGKILL, &ignored);
+    }
+    if (!failed)
+        failed = native_pty_run(&pty, err);
+    return ws_pump_close(&pty.pump, failed, failed ? "the box ended" : "done");
 }

@@ -2,14 +2,9 @@
  * Invariant: results are bounded by limit, and the paths of a glob by GLOB_KEPT_BYTES. */
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/limits.h"
-#include "base/text.h"
-#include "front/answer.h"
 #include "front/native/native.h"
-#include "front/native/args.h"
 
-/* All paths share one "encoding", which is known only when the last one came: they are kept, NUL behind each. */
+/* All paths share one "encoding", which is known only when the last one came: they are kept, each with a NUL. */
 #define GLOB_KEPT_BYTES (64u << 20)
 
 struct native_glob {
@@ -45,22 +40,18 @@ static int native_glob_answer(struct http_request *request, const struct native_
 }
 
 int native_glob(struct http_request *request, struct box *box, struct err *err) {
-    struct glob_args args = {0};
+    struct native_glob_args args = {0};
     struct native_glob glob = {.utf8 = true};
     struct glob_result result = {0};
-    int failed = front_body(request, &args, err);
-    if (failed)
-        return failed;
-    const char *path = front_path(request, box, &args.path, true, err);
-    if (!path)
-        return -err->code;
+    const char *path;
+    STEP(front_body(request, &args, err) ?: front_path(request, box, &args.path, true, &path, err));
     buf_init(&glob.kept, GLOB_KEPT_BYTES);
     const struct glob_request search = {.pattern = args.pattern.data,
                                         .path = path,
                                         .dirs = args.include_dirs,
                                         .limit = args.limit.value,
                                         .timeout_ms = args.timeout_ms.value};
-    failed = box_glob(box, &search, http_fd(request), native_glob_each, &glob, &result, err);
+    int failed = box_glob(box, &search, http_fd(request), native_glob_each, &glob, &result, err);
     result.truncated |= glob.kept.failed;
     if (!failed || glob.kept.failed)
         failed = native_glob_answer(request, &glob, &result, err);
@@ -100,15 +91,11 @@ static int native_grep_each(void *user, const struct grep_match *match) {
 }
 
 int native_grep(struct http_request *request, struct box *box, struct err *err) {
-    struct grep_args args = {0};
+    struct native_grep_args args = {0};
     struct grep_result result = {0};
     autoanswer answer = {0};
-    int failed = front_body(request, &args, err);
-    if (failed)
-        return failed;
-    const char *path = front_path(request, box, &args.path, true, err);
-    if (!path)
-        return -err->code;
+    const char *path;
+    STEP(front_body(request, &args, err) ?: front_path(request, box, &args.path, true, &path, err));
     const struct grep_request grep = {
         .pattern = args.pattern.data,
         .path = path,
@@ -121,7 +108,7 @@ int native_grep(struct http_request *request, struct box *box, struct err *err) 
         .timeout_ms = args.timeout_ms.value,
     };
     answer_list(&answer, request, grep_answer);
-    failed = box_grep(box, &grep, http_fd(request), native_grep_each, &answer, &result, err);
+    int failed = box_grep(box, &grep, http_fd(request), native_grep_each, &answer, &result, err);
     return answer_list_end(&answer, &result, failed, err);
 }
 
@@ -132,30 +119,25 @@ int native_hash(struct http_request *request, struct box *box, struct err *err) 
     uint8_t sha256[32];
     char hex[65];
     uint64_t size;
-    int failed = front_query(request, &args, err);
-    if (failed)
-        return failed;
-    const char *path = front_path(request, box, &args.path, false, err);
-    failed = path ? box_hash(box, path, http_fd(request), sha256, &size, err) : -err->code;
-    if (failed)
-        return failed;
+    const char *path;
+    STEP(front_query(request, &args, err)
+                     ?: front_path(request, box, &args.path, false, &path, err)
+                     ?: box_hash(box, path, http_fd(request), sha256, &size, err));
     text_hex(hex, sha256, sizeof sha256);
     return answer_rows(request, 200, hash_answer, &(const struct hash_out){hex, size}, err);
 }
 
 int native_edit(struct http_request *request, struct box *box, struct err *err) {
-    struct edit_args args = {0};
+    struct native_edit_args args = {0};
     struct edit_result result;
-    int failed = front_body(request, &args, err);
-    if (failed)
-        return failed;
-    const char *path = front_target(request, box, &args.path, false, err);
+    const char *path;
+    STEP(front_body(request, &args, err) ?: front_target(request, box, &args.path, &path, err));
     const struct edit_request edit = {.path = path,
                                       .all = args.all,
                                       .old = args.old.data,
                                       .old_len = args.old.len,
                                       .new_text = args.new_text.data,
                                       .new_len = args.new_text.len};
-    failed = path ? box_edit(box, &edit, http_arena(request), http_fd(request), &result, err) : -err->code;
-    return failed ? failed : answer_rows(request, 200, edit_answer, &result, err);
+    return box_edit(box, &edit, http_arena(request), http_fd(request), &result, err)
+               ?: answer_rows(request, 200, edit_answer, &result, err);
 }

@@ -1,15 +1,9 @@
-/* MCP servers of users over HTTP: listed, put, removed. Called through native_routes; their tools are native_tool's and mcp's.
- * Invariant: a user sees and changes his own; values of their environments go in and never out. */
+/* MCP servers of users over HTTP: listed, put, removed. Called through native_routes; their tools are native_tool's and
+ * mcp's. Invariant: users see and change only their own; values of their environments go in and never out. */
 #include <jansson.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "base/limits.h"
-#include "front/answer.h"
 #include "front/native/native.h"
-#include "front/native/args.h"
-#include "front/native/rows.h"
-#include "front/trail.h"
 #include "tool/servers/servers.h"
 
 struct servers_args {
@@ -25,7 +19,7 @@ static const struct row running_answer[] = {
     SHOW("box", TEXT, "where"),
     SHOW("state", TEXT, "starting, ready or ended"),
     SHOW("tools", INT, "how many it offers"),
-    SHOW("left_out", INT, "how many of its tools cannot be offered: names or schemas that are none, or too many"),
+    SHOW("left_out", INT, "how many of its tools cannot be offered: invalid names or schemas, or too many"),
     SHOW("restarts", INT, "how often it was started again"),
     {.name = "why", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "it ended last"},
     SHOW("retry_in_ms", INT, "until it is started again, at the next call"),
@@ -36,14 +30,14 @@ const struct row server_answer[] = {
     SHOW("user", TEXT, "whose it is"),
     SHOW("command", TEXT, "the program"),
     SHOW("args", TEXTS, "its arguments"),
-    SHOW("env_names", TEXTS, "variables of its environment; their values are not told"),
+    SHOW("env_names", TEXTS, "variables of its environment; their values are not shown"),
     SHOW("cwd", TEXT, "where it runs, if not in the workspace"),
     SHOW("machine", TEXT, "on which machine, if on one"),
     SHOW("thread", TEXT, "in whose box, if always in the same"),
     SHOW("disabled", BOOL, "it is not started"),
     SHOW("timeout_ms", INT, "of a call"),
-    SHOW("start_timeout_ms", INT, "until it has told its tools"),
-    SHOW("configured", BOOL, "it stands in the configuration and cannot be changed here"),
+    SHOW("start_timeout_ms", INT, "until it has listed its tools"),
+    SHOW("configured", BOOL, "it is in the configuration and cannot be changed here"),
     {.name = "running", .type = ROW_OBJECTS, .fields = running_answer, .text = "what this daemon started of it"},
     ROW_NAMED("McpServer"),
 };
@@ -57,9 +51,7 @@ static int servers_of(struct http_request *request, struct servers **ret_servers
                       struct err *err) {
     const struct who *who = front_who(request);
     struct servers_args args = {0};
-    int code = front_query(request, &args, err);
-    if (code < 0)
-        return code;
+    TRY(front_query(request, &args, err));
     if (who->user && args.user.data && strcmp(who->user, args.user.data) != 0)
         return err_set(err, ERR_DENIED, "this token is for the MCP servers of user '%s' only", who->user);
     *ret_user = who->user ? who->user : args.user.data ? args.user.data : "default";
@@ -80,17 +72,13 @@ static void server_json(struct servers *servers, const char *user, const struct 
     json_close(json, '}');
 }
 
-int native_servers(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_servers(struct http_request *request, struct box *, struct err *err) {
     struct servers *servers;
     struct server_spec *specs;
     const char *user;
     size_t count;
-    int code = servers_of(request, &servers, &user, err);
-    if (code == 0)
-        code = servers_specs(servers, user, http_arena(request), &specs, &count, err);
-    if (code < 0)
-        return code;
+    TRY(servers_of(request, &servers, &user, err)
+            ?: servers_specs(servers, user, http_arena(request), &specs, &count, err));
     autoanswer answer;
     answer_list(&answer, request, servers_answer);
     for (size_t i = 0; i < count && answer_spill(&answer) >= 0; i++)
@@ -101,25 +89,21 @@ int native_servers(struct http_request *request, struct box *unused, struct err 
 static int server_reply(struct http_request *request, struct servers *servers, const char *user, const char *name,
                         int status, struct err *err) {
     struct server_spec spec;
-    int code = servers_spec(servers, user, name, http_arena(request), &spec, err);
-    if (code < 0)
-        return code;
+    TRY(servers_spec(servers, user, name, http_arena(request), &spec, err));
     autoanswer answer;
     answer_init(&answer, request, status);
     server_json(servers, user, &spec, &answer.json);
     return answer_end(&answer, 0, err);
 }
 
-int native_server(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_server(struct http_request *request, struct box *, struct err *err) {
     struct servers *servers;
     const char *user;
     int code = servers_of(request, &servers, &user, err);
     return code < 0 ? code : server_reply(request, servers, user, http_param(request, "name"), 200, err);
 }
 
-int native_server_put(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_server_put(struct http_request *request, struct box *, struct err *err) {
     struct servers *servers;
     struct server_spec spec;
     struct json_t *body = NULL;
@@ -127,13 +111,10 @@ int native_server_put(struct http_request *request, struct box *unused, struct e
     char *data;
     size_t len;
     bool created = false;
-    int code = servers_of(request, &servers, &user, err);
-    if (code == 0)
-        code = http_body_all(request, LIMIT_SERVER_SPEC_BYTES, &data, &len, err);
-    if (code == 0)
-        code = rows_load(data, len, &body, err);
-    if (code == 0)
-        code = server_spec_take(body, name, http_arena(request), &spec, err);
+    int code = servers_of(request, &servers, &user, err)
+                   ?: http_body_all(request, LIMIT_SERVER_SPEC_BYTES, &data, &len, err)
+                   ?: rows_load(data, len, &body, err)
+                   ?: server_spec_take(body, name, http_arena(request), &spec, err);
     json_decref(body);
     if (code < 0)
         return code;
@@ -142,15 +123,10 @@ int native_server_put(struct http_request *request, struct box *unused, struct e
     return code < 0 ? code : server_reply(request, servers, user, name, created ? 201 : 200, err);
 }
 
-int native_server_remove(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_server_remove(struct http_request *request, struct box *, struct err *err) {
     struct servers *servers;
     const char *user, *name = http_param(request, "name");
-    int code = servers_of(request, &servers, &user, err);
-    if (code == 0)
-        code = servers_remove(servers, user, name, err);
-    if (code < 0)
-        return code;
+    TRY(servers_of(request, &servers, &user, err) ?: servers_remove(servers, user, name, err));
     trail_note(request, arena_printf(http_arena(request), "server=%s", name));
     return front_empty(request, 204);
 }

@@ -3,16 +3,11 @@
  * command and not the session; memory stays within output_limit_bytes. */
 #include <string.h>
 
-#include "base/headtail.h"
-#include "base/limits.h"
-#include "base/text.h"
-#include "front/answer.h"
+#include "front/collect.h"
 #include "front/native/native.h"
-#include "front/native/rows.h"
 #include "front/stream.h"
-#include "front/trail.h"
 
-/* ---- what is taken and answered ---- */
+/* ---- requests and answers ---- */
 
 struct session_args {
     struct row_text name, cwd, user, shell;
@@ -52,13 +47,11 @@ const struct row session_fields[] = {
     {ROW("user", TEXT, session_args, user), .flags = ROW_AUDITED, .choices = "agent|root",
      .text = "who a new shell runs as inside; default agent"},
     {ROW("shell", TEXT, session_args, shell), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
-     .text = "of a new session; default: bash where the box has it, else its "
-             "shell"},
+     .text = "of a new session; default: bash where the box has it, else its shell"},
     {ROW("cols", INT, session_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "of its terminal"},
     {ROW("rows", INT, session_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "of its terminal"},
     {ROW("quiet_ms", INT, session_args, quiet_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
-     .text = "for commands that do not say; also changes that of a session "
-             "that is there. Default 0: none"},
+     .text = "for commands that do not say; also changes that of a session that is there. Default 0: none"},
     ROW_NAMED("SessionRequest"),
 };
 const struct row session_wait_query[] = {
@@ -72,28 +65,23 @@ const struct row session_exec_fields[] = {
      .text = "the shell goes there first, and stays there; default: where it is"},
     {ROW("background", BOOL, session_exec_args, background), .text = "do not wait for it; BUSY when another one runs"},
     {ROW("wait_ms", INT, session_exec_args, wait_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
-     .text = "answer after so long and leave it running (state running); "
-             "default 0: when it ends"},
+     .text = "answer after so long and leave it running (state running); default 0: when it ends"},
     {ROW("quiet_ms", INT, session_exec_args, quiet_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
-     .text = "answer when it printed nothing for so long, and leave it running "
-             "(state quiet); LIMIT when its turn has not come by then; 0: never; "
-             "default: the session's"},
+     .text = "answer when it printed nothing for so long, and leave it running (state quiet); LIMIT when its turn has "
+             "not come by then; 0: never; default: the session's"},
     {ROW("timeout_ms", INT, session_exec_args, timeout_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
      .fallback = DEFAULT_EXEC_TIMEOUT_MS,
-     .text = "from the call on; then it is killed with all it started, and the "
-             "session stays (LIMIT when its turn has not come by then); 0: never, "
-             "which is the default in the background"},
+     .text = "from the call on; then it is killed with all it started, and the session stays (LIMIT when its turn has "
+             "not come by then); 0: never, which is the default in the background"},
     {ROW("output_limit_bytes", INT, session_exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
      .fallback = DEFAULT_OUTPUT_LIMIT_BYTES,
-     .text = "kept of the output, at most limits.output_bytes; more loses its "
-             "middle"},
+     .text = "kept of the output, at most limits.output_bytes; more loses its middle"},
     ROW_NAMED("SessionExecRequest"),
 };
 const struct row session_answer[] = {
     OUT("name", TEXT, session_out, session.name, "unique in its box"),
     OUT_NULL("pid", INT, session_out, pid,
-             "of the shell, as a background process of the box; null: it has "
-             "none, commands are processes"),
+             "of the shell, as a background process of the box; null: it has none, commands are processes"),
     {ROW("state", TEXT, session_out, state), .choices = STATES, .text = "of the command that runs, or ran last"},
     OUT("command", TEXT, session_out, session.command, "that one, cut"),
     OUT_NULL("exit_code", INT, session_out, exit_code, "128 + signal as shells have it; null: it runs, or was killed"),
@@ -118,7 +106,7 @@ const struct row sessions_answer[] = {
         OUT("timed_out", BOOL, session_result_out, timed_out, "killed at timeout_ms"),                                 \
         OUT("ended", BOOL, session_result_out, result.gone, "the shell ended with it, and the session is gone"),       \
         OUT("oom_killed", BOOL, session_result_out, result.oom_killed,                                                 \
-            "a process of the box was killed for memory meanwhile"),                                                   \
+            "a process of the box was killed for lack of memory while it ran"),                                        \
         OUT("cwd", TEXT, session_result_out, result.cwd, "where the shell is now"),                                    \
         OUT_INT("offset", session_result_out, result.from, "as in the session"),                                       \
         OUT_INT("next_offset", session_result_out, result.to, "as in the session"),                                    \
@@ -160,9 +148,7 @@ int native_session_open(struct http_request *request, struct box *box, struct er
     struct session_args args = {0};
     struct session session;
     bool created;
-    int failed = front_body(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(front_body(request, &args, err));
     const struct session_request wanted = {
         .name = args.name.data,
         .cwd = args.cwd.data,
@@ -173,8 +159,8 @@ int native_session_open(struct http_request *request, struct box *box, struct er
         .root = args.user.data && !strcmp(args.user.data, "root"),
         .quiet_ms = args.quiet_ms.value,
     };
-    failed = box_session_open(box, &wanted, http_arena(request), &session, &created, err);
-    return failed ? failed : native_session_answer(request, created ? 201 : 200, &session, err);
+    return box_session_open(box, &wanted, http_arena(request), &session, &created, err)
+               ?: (native_session_answer(request, created ? 201 : 200, &session, err));
 }
 
 static void native_session_each(void *user, const struct session *session) {
@@ -192,16 +178,14 @@ int native_sessions(struct http_request *request, struct box *box, struct err *e
 int native_session(struct http_request *request, struct box *box, struct err *err) {
     struct session_wait_args args = {0};
     struct session session;
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = box_session_wait(box, http_param(request, "name"), args.wait_ms.value, http_fd(request),
-                                  http_arena(request), &session, err);
-    return failed ? failed : native_session_answer(request, 200, &session, err);
+    return front_query(request, &args, err)
+               ?: box_session_wait(box, http_param(request, "name"), args.wait_ms.value, http_fd(request),
+                                   http_arena(request), &session, err)
+               ?: native_session_answer(request, 200, &session, err);
 }
 
 int native_session_end(struct http_request *request, struct box *box, struct err *err) {
-    int failed = box_session_end(box, http_param(request, "name"), false, err);
-    return failed ? failed : front_empty(request, 204);
+    return box_session_end(box, http_param(request, "name"), false, err) ?: front_empty(request, 204);
 }
 
 static void native_session_pid(void *user, const struct session *session) {
@@ -217,7 +201,7 @@ int native_session_stdin(struct http_request *request, struct box *box, struct e
     http_body_live(request); /* it may be typed */
     if (!failed)
         failed = box_input(box, pid, false, front_body_read, request, http_fd(request), err);
-    return failed ? failed : front_empty(request, 204);
+    return failed ?: front_empty(request, 204);
 }
 
 /* ---- commands ---- */
@@ -232,9 +216,7 @@ static void native_session_result(struct json *json, const struct session_result
 
 int native_session_stop(struct http_request *request, struct box *box, struct err *err) {
     struct session_result result;
-    int failed = box_session_stop(box, http_param(request, "name"), http_arena(request), &result, err);
-    if (failed)
-        return failed;
+    STEP(box_session_stop(box, http_param(request, "name"), http_arena(request), &result, err));
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
@@ -243,64 +225,30 @@ int native_session_stop(struct http_request *request, struct box *box, struct er
     return answer_end(&answer, 0, err);
 }
 
-struct native_printed {
-    struct headtail kept;
-    struct http_request *request;
-    struct err *err;
-};
-
-static int native_printed_put(void *user, int number, const uint8_t *data, size_t len) {
-    (void)number;
-    struct native_printed *printed = user;
-    size_t before = printed->kept.head.len + printed->kept.tail.len;
-    headtail_put(&printed->kept, data, len);
-    /* Twice what is kept: buffers grow by doubling, and head and tail are joined
-   * at the end. */
-    return http_hold(printed->request, 2 * (printed->kept.head.len + printed->kept.tail.len - before), printed->err);
-}
-
-static int native_printed_answer(struct native_printed *printed, const struct session_result *result, struct err *err) {
-    autoanswer answer;
+static int native_session_whole(struct http_request *request, struct box *box, const struct session_run *run,
+                                size_t limit, struct err *err) {
+    __attribute__((cleanup(collect_done))) struct collect output; /* a session has one stream: stdout */
+    struct session_result result;
+    const struct exec_sink sink = {.output = collect_put, .user = &output};
+    collect_init(&output, request, limit, err);
+    STEP(box_session_run(box, run, &sink, http_fd(request), http_arena(request), &result, err));
+    trail_session(request, &result);
     size_t len;
-    uint64_t total = printed->kept.total;
-    bool truncated = headtail_truncated(&printed->kept);
-    const uint8_t *data = headtail_finish(&printed->kept, &len);
+    struct headtail *kept = &output.streams[0];
+    bool truncated = headtail_truncated(kept);
+    const uint8_t *data = headtail_finish(kept, &len);
     bool utf8 = text_utf8(data, len);
-    answer_init(&answer, printed->request, 200);
+    autoanswer answer;
+    answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
     json_key(&answer.json, "output");
     answer_long(&answer, data, len, utf8);
-    json_put_str(&answer.json, "encoding", utf8 ? "utf-8" : "base64");
-    json_put_uint(&answer.json, "output_bytes", total);
+    json_put_str(&answer.json, ROW_ENCODING, utf8 ? "utf-8" : "base64");
+    json_put_uint(&answer.json, "output_bytes", kept->total);
     json_put_bool(&answer.json, "output_truncated", truncated);
-    native_session_result(&answer.json, result);
+    native_session_result(&answer.json, &result);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
-}
-
-static int native_session_whole(struct http_request *request, struct box *box, const struct session_run *run,
-                                size_t limit, struct err *err) {
-    struct native_printed printed = {.request = request, .err = err};
-    struct session_result result;
-    const struct exec_sink sink = {.output = native_printed_put, .user = &printed};
-    headtail_init(&printed.kept, limit);
-    int failed = box_session_run(box, run, &sink, http_fd(request), http_arena(request), &result, err);
-    if (!failed) {
-        trail_session(request, &result);
-        failed = native_printed_answer(&printed, &result, err);
-    }
-    headtail_done(&printed.kept);
-    return failed;
-}
-
-static int native_session_last(struct stream *stream, const struct session_result *result) {
-    int failed = stream_flush(stream);
-    if (failed)
-        return failed;
-    stream_open(stream);
-    native_session_result(&stream->json, result);
-    failed = stream_send(stream, "exit");
-    return failed ? failed : http_reply_end(stream->request);
 }
 
 static int native_session_stream(struct http_request *request, struct box *box, const struct session_run *run,
@@ -312,7 +260,12 @@ static int native_session_stream(struct http_request *request, struct box *box, 
     int failed = box_session_run(box, run, &sink, http_fd(request), http_arena(request), &result, err);
     if (!failed)
         trail_session(request, &result);
-    failed = failed ? stream_failed(&stream, failed, err) : native_session_last(&stream, &result);
+    failed = failed ? stream_failed(&stream, failed, err) : stream_flush(&stream);
+    if (!failed) {
+        stream_open(&stream);
+        native_session_result(&stream.json, &result);
+        failed = stream_send(&stream, "exit") ?: http_reply_end(request);
+    }
     stream_done(&stream);
     return failed;
 }
@@ -320,9 +273,7 @@ static int native_session_stream(struct http_request *request, struct box *box, 
 int native_session_exec(struct http_request *request, struct box *box, struct err *err) {
     struct session_exec_args args = {0};
     size_t limit;
-    int failed = front_body(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(front_body(request, &args, err));
     const struct session_run run = {
         .name = http_param(request, "name"),
         .command = args.command.data,
@@ -334,7 +285,7 @@ int native_session_exec(struct http_request *request, struct box *box, struct er
     };
     if (stream_wanted(request))
         return native_session_stream(request, box, &run, err);
-    failed = box_output_limit(box, args.output_limit_bytes.has, args.output_limit_bytes.value,
-                              DEFAULT_OUTPUT_LIMIT_BYTES, &limit, err);
-    return failed ? failed : native_session_whole(request, box, &run, limit, err);
+    return box_output_limit(box, args.output_limit_bytes.has, args.output_limit_bytes.value, DEFAULT_OUTPUT_LIMIT_BYTES,
+                            &limit, err)
+               ?: native_session_whole(request, box, &run, limit, err);
 }

@@ -1,12 +1,10 @@
-/* What skills and sub-agents a box has to offer, over HTTP: as data, or as the block for a system prompt. Called through
+/* The skills and sub-agents of a box, over HTTP: as data, or as the block for a system prompt. Called through
  * native_routes. Invariant: one bad file is named in the answer and hides no other. */
 #include "front/native/skill.h"
 
 #include <string.h>
 
-#include "front/answer.h"
 #include "front/native/native.h"
-#include "front/native/args.h"
 #include "skill/base/base.h"
 
 #define PROMPT_BYTES (16u << 20)
@@ -19,7 +17,7 @@ struct base_names {
     size_t count, cap;
 };
 
-static int base_name(void *user, const struct base_skill *skill) {
+static int skill_base_name(void *user, const struct base_skill *skill) {
     struct base_names *names = user;
     arena_add(names->arena, names->names, names->count, names->cap) = arena_strdup(names->arena, skill->skill);
     return 0;
@@ -28,7 +26,7 @@ static int base_name(void *user, const struct base_skill *skill) {
 int native_skill_base(void *skills, const char *agent, struct arena *arena, const char ***ret_names, size_t *ret_count,
                       struct err *err) {
     struct base_names names = {.arena = arena};
-    int code = base_each(skills, agent, base_name, &names, err);
+    int code = base_each(skills, agent, skill_base_name, &names, err);
     if (code == 0) {
         *ret_names = names.names;
         *ret_count = names.count;
@@ -36,10 +34,8 @@ int native_skill_base(void *skills, const char *agent, struct arena *arena, cons
     return code;
 }
 
-/* ---- as data ---- */
-
-static int catalog_answer(struct http_request *request, const struct box *box, const struct catalog *catalog,
-                          bool agents, struct err *err) {
+static int skill_catalog_answer(struct http_request *request, const struct box *box, const struct catalog *catalog,
+                                bool agents, struct err *err) {
     const struct catalog_out out = {box_workspace(box), catalog->bad};
     autoanswer answer;
     answer_list(&answer, request, agents ? agents_answer : skills_answer);
@@ -51,17 +47,17 @@ static int catalog_answer(struct http_request *request, const struct box *box, c
 
 /* ---- the routes ---- */
 
-static int catalog_handle(struct http_request *request, struct box *box, bool agents, struct err *err) {
+static int skill_catalog_handle(struct http_request *request, struct box *box, bool agents, struct err *err) {
     struct catalog_args args = {0};
     struct catalog catalog = {0};
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = (agents ? catalog_agents : catalog_skills)(front_of(request)->tools.catalogs, box, http_arena(request),
-                                                            http_fd(request), &catalog, err);
+    int failed =
+        front_query(request, &args, err)
+            ?: ((agents ? catalog_agents : catalog_skills)(front_of(request)->tools.catalogs, box, http_arena(request),
+                                                           http_fd(request), &catalog, err));
     if (failed)
         return failed;
     if (!args.format.data || strcmp(args.format.data, "prompt") != 0)
-        return catalog_answer(request, box, &catalog, agents, err);
+        return skill_catalog_answer(request, box, &catalog, agents, err);
     autobuf out = buf_max(PROMPT_BYTES);
     (agents ? catalog_prompt_agents : catalog_prompt_skills)(&catalog, box_workspace(box), &out);
     if (out.failed)
@@ -70,9 +66,36 @@ static int catalog_handle(struct http_request *request, struct box *box, bool ag
 }
 
 int native_skills(struct http_request *request, struct box *box, struct err *err) {
-    return catalog_handle(request, box, false, err);
+    return skill_catalog_handle(request, box, false, err);
 }
 
 int native_agents(struct http_request *request, struct box *box, struct err *err) {
-    return catalog_handle(request, box, true, err);
+    return skill_catalog_handle(request, box, true, err);
+}
+
+/* ---- global skills and sub-agents, placed in the box ---- */
+
+static int skill_sync_answer(struct http_request *request, const struct sync_report *report, struct err *err) {
+    const struct sync_out out = {.report = *report,
+                                 .version = *report->version ? report->version : NULL,
+                                 .error = *report->error ? report->error : NULL};
+    return answer_rows(request, 200, sync_report_answer, &out, err);
+}
+
+int native_synced(struct http_request *request, struct box *box, struct err *err) {
+    struct sync_report report = {.how = "none"};
+    sync_last(front_of(request)->skills, box, &report);
+    return skill_sync_answer(request, &report, err);
+}
+
+/* A failure is in the report, which is the answer. */
+int native_sync(struct http_request *request, struct box *box, struct err *err) {
+    struct sync_report report = {.how = "none"};
+    struct err failed;
+    int code = sync_box(front_of(request)->skills, box, &report, &failed);
+    if (code == -ERR_GONE) {
+        *err = failed;
+        return code;
+    }
+    return skill_sync_answer(request, &report, err);
 }

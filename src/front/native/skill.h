@@ -1,4 +1,4 @@
-/* Answers about skills, and what the daemon tells catalogues of agents' bases (catalog.h, catalogs_public). */
+/* Answers about skills, and the names of agents' base skills for catalogues (catalog.h, catalogs_public). */
 #ifndef CUBBY_FRONT_NATIVE_SKILL_H
 #define CUBBY_FRONT_NATIVE_SKILL_H
 

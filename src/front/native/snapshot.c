@@ -1,22 +1,17 @@
-/* Snapshots, rollback, fork, export and diff over HTTP. Called through native_routes.
- * Invariant: a token bound to a user makes boxes of nobody else, and somebody else's box answers as none. */
+/* Snapshots, rollback, fork, export and diff over HTTP. Called through native_routes. Invariant: a token bound to a
+ * user makes boxes of that user only, and another user's box answers as one that does not exist. */
 #include "box/snapshot/snapshot.h"
 #include "box/snapshot/export.h"
 
 #include <string.h>
 
-#include "base/text.h"
-#include "front/answer.h"
 #include "front/native/native.h"
-#include "front/native/args.h"
-#include "front/trail.h"
 
-/* The box is not held while its files are worked on: whoever holds one uses it. */
+/* The box is not held while its files are worked on: a holder uses it. */
 static void native_snapshot_trail(struct http_request *request) {
     struct provider *provider = front_of(request)->provider;
     struct box *box = NULL;
-    struct err ignored;
-    if (provider_look(provider, front_who(request)->user, http_param(request, "id"), &box, &ignored))
+    if (provider_look(provider, front_who(request)->user, http_param(request, "id"), &box, ERR_IGNORED))
         return;
     trail_box(request, box);
     trail_box(request, NULL);
@@ -31,31 +26,23 @@ static struct snapshot_out native_snapshot_out(const struct snapshot *snapshot) 
     return out;
 }
 
-int native_snapshot(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_snapshot(struct http_request *request, struct box *, struct err *err) {
     struct snapshot_args args = {0};
     struct snapshot snapshot;
-    int failed = front_body(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(front_body(request, &args, err));
     native_snapshot_trail(request);
-    failed = snapshot_create(front_of(request)->provider, front_who(request)->user, http_param(request, "id"),
-                             args.name.data, http_arena(request), &snapshot, err);
-    if (failed)
-        return failed;
+    STEP(snapshot_create(front_of(request)->provider, front_who(request)->user, http_param(request, "id"),
+                         args.name.data, http_arena(request), &snapshot, err));
     const struct snapshot_out out = native_snapshot_out(&snapshot);
     return answer_rows(request, 201, snapshot_answer, &out, err);
 }
 
-int native_snapshots(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_snapshots(struct http_request *request, struct box *, struct err *err) {
     struct snapshot *list;
     size_t count;
     native_snapshot_trail(request);
-    int failed = snapshot_list(front_of(request)->provider, front_who(request)->user, http_param(request, "id"),
-                               http_arena(request), &list, &count, err);
-    if (failed)
-        return failed;
+    STEP(snapshot_list(front_of(request)->provider, front_who(request)->user, http_param(request, "id"),
+                       http_arena(request), &list, &count, err));
     autoanswer answer;
     answer_list(&answer, request, snapshots_answer);
     for (size_t i = 0; i < count; i++) {
@@ -65,31 +52,24 @@ int native_snapshots(struct http_request *request, struct box *unused, struct er
     return answer_list_end(&answer, NULL, 0, err);
 }
 
-int native_snapshot_remove(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_snapshot_remove(struct http_request *request, struct box *, struct err *err) {
     native_snapshot_trail(request);
-    int failed = snapshot_remove(front_of(request)->provider, front_who(request)->user, http_param(request, "id"),
-                                 http_param(request, "name"), err);
-    return failed ? failed : front_empty(request, 204);
+    return snapshot_remove(front_of(request)->provider, front_who(request)->user, http_param(request, "id"),
+                           http_param(request, "name"), err)
+               ?: front_empty(request, 204);
 }
 
-int native_rollback(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_rollback(struct http_request *request, struct box *, struct err *err) {
     struct snapshot_args args = {0};
     uint64_t ended;
-    int failed = front_body(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(front_body(request, &args, err));
     native_snapshot_trail(request);
-    failed = snapshot_rollback(front_of(request)->provider, front_who(request)->user, http_param(request, "id"),
-                               args.name.data, &ended, err);
-    if (failed)
-        return failed;
+    STEP(snapshot_rollback(front_of(request)->provider, front_who(request)->user, http_param(request, "id"),
+                           args.name.data, &ended, err));
     return answer_rows(request, 200, rollback_answer, &(const struct rollback_out){args.name.data, ended}, err);
 }
 
-int native_fork(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_fork(struct http_request *request, struct box *, struct err *err) {
     struct provider *provider = front_of(request)->provider;
     const struct who *who = front_who(request);
     struct fork_args args = {0};
@@ -105,9 +85,8 @@ int native_fork(struct http_request *request, struct box *unused, struct err *er
                                   .user = args.user.data,
                                   .thread = args.thread.data,
                                   .thread_len = args.thread.len};
-    failed = front_make(request, err);
-    if (!failed)
-        failed = snapshot_fork(provider, who->user, http_param(request, "id"), &wanted, &box, err);
+    failed =
+        front_make(request, err) ?: snapshot_fork(provider, who->user, http_param(request, "id"), &wanted, &box, err);
     if (failed)
         return failed;
     autoanswer answer;
@@ -117,10 +96,7 @@ int native_fork(struct http_request *request, struct box *unused, struct err *er
     return answer_end(&answer, 0, err);
 }
 
-/* ---- export ---- */
-
-int native_export(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_export(struct http_request *request, struct box *, struct err *err) {
     struct export_result result;
     native_snapshot_trail(request);
     int failed =
@@ -140,27 +116,19 @@ int native_export(struct http_request *request, struct box *unused, struct err *
 static int native_diff_each(void *user, const struct file_change *change) {
     static const char *const changes[] = {
         [WATCH_CREATED] = "added", [WATCH_MODIFIED] = "modified", [WATCH_REMOVED] = "removed"};
-    struct answer *answer = user;
-    struct json *json = &answer->json;
-    bool utf8 = text_utf8(change->path, strlen(change->path));
-    json_open(json, '{');
-    json_put_bytes(json, "path", change->path, strlen(change->path), utf8);
-    json_put_str(json, "encoding", utf8 ? "utf-8" : "base64");
-    json_put_str(json, "change", changes[change->event]);
-    json_put_str(json, "type", native_type_name(change->type));
-    json_put_uint(json, "size", change->size);
-    json_close(json, '}');
-    return answer_spill(answer);
+    const struct change_out out = {.path = native_text(change->path),
+                                   .change = changes[change->event],
+                                   .type = native_type_name(change->type),
+                                   .size = change->size};
+    return answer_item(user, &out);
 }
 
 int native_diff(struct http_request *request, struct box *box, struct err *err) {
     struct diff_args args = {0};
     struct truncated_out out = {0};
     autoanswer answer = {0};
-    int failed = front_query(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(front_query(request, &args, err));
     answer_list(&answer, request, diff_answer);
-    failed = box_diff(box, args.limit.value, http_fd(request), native_diff_each, &answer, &out.truncated, err);
+    int failed = box_diff(box, args.limit.value, http_fd(request), native_diff_each, &answer, &out.truncated, err);
     return answer_list_end(&answer, &out, failed, err);
 }

@@ -1,15 +1,11 @@
-/* Templates over HTTP: the roots that boxes are made from. Called through native_routes, for admins. Invariant: one upload
- * at a time; its bytes go to tar as they come and are kept nowhere else. */
+/* Templates over HTTP: the roots that boxes are made from. Called through native_routes, for admins. Invariant: one
+ * upload at a time; its bytes go to tar as they come and are kept nowhere else. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/template.h"
-#include "base/limits.h"
-#include "base/arena.h"
-#include "front/answer.h"
 #include "front/native/native.h"
-#include "front/trail.h"
 
 struct template_out {
     const char *name;
@@ -45,23 +41,16 @@ static const struct backend_env *native_template_env(struct http_request *reques
     return env;
 }
 
-int native_templates(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_templates(struct http_request *request, struct box *, struct err *err) {
     struct native_names list = {.arena = http_arena(request)};
     const struct backend_env *env = native_template_env(request, err);
-    int failed = env ? template_list(env, native_template_each, &list, err) : -err->code;
-    if (failed)
-        return failed;
+    STEP(env ? template_list(env, native_template_each, &list, err) : -err->code);
     qsort(list.items, list.count, sizeof *list.items, native_template_order);
     autoanswer answer;
     answer_list(&answer, request, templates_answer);
     for (size_t i = 0; i < list.count && answer_item(&answer, &list.items[i]) >= 0; i++)
         ;
     return answer_list_end(&answer, NULL, 0, err);
-}
-
-static ssize_t native_template_read(void *user, void *data, size_t len, struct err *err) {
-    return http_body_read(user, data, len, err);
 }
 
 /* The name is for the audit log too: bounded before it gets there. */
@@ -76,10 +65,9 @@ static const char *native_template_name(struct http_request *request, struct err
     return name;
 }
 
-int native_template_put(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_template_put(struct http_request *request, struct box *, struct err *err) {
     static pthread_mutex_t importing = PTHREAD_MUTEX_INITIALIZER;
-    const struct template_stream stream = {native_template_read, request};
+    const struct template_stream stream = {front_body_read, request};
     const struct backend_env *env = native_template_env(request, err);
     const char *name = env ? native_template_name(request, err) : NULL;
     if (!name)
@@ -92,13 +80,11 @@ int native_template_put(struct http_request *request, struct box *unused, struct
         return err_set(err, ERR_BUSY, "another template is being imported; try again when it is done");
     int failed = template_receive(env, name, &stream, err);
     pthread_mutex_unlock(&importing);
-    return failed ? failed : answer_rows(request, 201, template_answer, &(const struct template_out){name}, err);
+    return failed ?: answer_rows(request, 201, template_answer, &(const struct template_out){name}, err);
 }
 
-int native_template_remove(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_template_remove(struct http_request *request, struct box *, struct err *err) {
     const struct backend_env *env = native_template_env(request, err);
     const char *name = env ? native_template_name(request, err) : NULL;
-    int failed = name ? template_remove(env, name, err) : -err->code;
-    return failed ? failed : front_empty(request, 204);
+    return (name ? template_remove(env, name, err) : -err->code) ?: front_empty(request, 204);
 }

@@ -1,9 +1,7 @@
 /* Agent tools over HTTP. Called through native_routes. */
-#include "base/limits.h"
-#include "front/answer.h"
 #include "front/native/native.h"
-#include "front/native/args.h"
 #include "front/toolbox.h"
+#include "tool/offload/offload.h"
 
 const struct row tools_answer[] = {
     {.name = "tools",
@@ -31,12 +29,11 @@ const struct row tool_answer[] = {
     {.name = "content",
      .type = ROW_OBJECTS,
      .flags = ROW_MAYBE,
-     .text = "what of an MCP server's answer is no text, as MCP has it"},
+     .text = "the parts of an MCP server's answer that are not text, as MCP has them"},
     ROW_NAMED("ToolResult"),
 };
 
-int native_tools(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+int native_tools(struct http_request *request, struct box *, struct err *err) {
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
@@ -53,7 +50,7 @@ int native_tools_all(struct http_request *request, struct box *box, struct err *
     autobuf tools = buf_max(2 * LIMIT_SERVER_LIST_BYTES);
     json_init(&json, &tools);
     int code = toolbox_begin(request, box, http_param(request, "thread"), &call, err);
-    call.begins = NULL; /* a list is no call of a tool */
+    call.begun = true; /* listing is not a tool call */
     if (code == 0)
         code = tool_list_all_json(&call, &json, false, err);
     tool_call_done(&call);
@@ -115,4 +112,39 @@ int native_tool(struct http_request *request, struct box *box, struct err *err) 
         code = native_tool_answer(request, &call, err);
     tool_call_done(&call);
     return code;
+}
+
+/* ---- kept results: which show files that have changed ---- */
+
+struct native_stale {
+    struct arena *arena;
+    struct stale_out *results;
+    size_t count, cap;
+};
+
+static void native_stale_each(void *user, const char *id, const char *path, bool removed) {
+    struct native_stale *stale = user;
+    arena_add(stale->arena, stale->results, stale->count, stale->cap) = (struct stale_out){
+        arena_strdup(stale->arena, id), arena_strdup(stale->arena, path), removed ? "removed" : "modified"};
+}
+
+int native_offload(struct http_request *request, struct box *box, struct err *err) {
+    struct tool_call call;
+    struct native_stale stale = {.arena = http_arena(request)};
+    int code = toolbox_begin(request, box, http_param(request, "thread"), &call, err);
+    call.begun = true; /* not a tool: the route's own row in the audit log is enough */
+    if (code == 0)
+        code = offload_refresh(&call, native_stale_each, &stale, err);
+    tool_call_done(&call);
+    autoanswer answer;
+    answer_list(&answer, request, offload_answer);
+    for (size_t i = 0; i < stale.count && answer_spill(&answer) >= 0; i++)
+        json_str(&answer.json, stale.results[i].id);
+    json_close(&answer.json, ']');
+    json_put_open(&answer.json, offload_answer[1].name, '[');
+    for (size_t i = 0; i < stale.count && answer_spill(&answer) >= 0; i++)
+        rows_write(&answer.json, offload_answer[1].fields, &stale.results[i]);
+    json_close(&answer.json, ']');
+    json_close(&answer.json, '}');
+    return answer_end(&answer, code, err);
 }

@@ -2,56 +2,42 @@
  * Invariant: a list of a million entries goes out as it comes, it is never held whole. */
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/limits.h"
-#include "base/text.h"
-#include "front/answer.h"
 #include "front/native/native.h"
-#include "front/native/args.h"
 
 #define WATCH_TICK_MS 1000 /* how soon a stopping daemon ends a quiet stream */
 
 static int native_list_each(void *user, const struct file_stat *stat) {
-    struct answer *answer = user;
-    native_stat_json(&answer->json, stat);
-    return answer_spill(answer);
+    const struct file_out out = native_file_out(stat);
+    return answer_item(user, &out);
 }
 
 int native_list(struct http_request *request, struct box *box, struct err *err) {
     struct list_args args = {0};
     struct truncated_out out = {0};
     autoanswer answer = {0};
-    int failed = front_query(request, &args, err);
-    if (failed)
-        return failed;
-    const char *path = front_path(request, box, &args.path, true, err);
-    if (!path)
-        return -err->code;
+    const char *path;
+    STEP(front_query(request, &args, err) ?: front_path(request, box, &args.path, true, &path, err));
     answer_list(&answer, request, list_answer);
     const struct list_request list = {.path = path, .depth = (unsigned)args.depth.value, .limit = args.limit.value};
-    failed = box_list(box, &list, http_fd(request), native_list_each, &answer, &out.truncated, err);
+    int failed = box_list(box, &list, http_fd(request), native_list_each, &answer, &out.truncated, err);
     return answer_list_end(&answer, &out, failed, err);
 }
 
 int native_mkdir(struct http_request *request, struct box *box, struct err *err) {
     struct mkdir_args args = {0};
-    int failed = front_body(request, &args, err);
-    if (failed)
-        return failed;
-    const char *path = front_path(request, box, &args.path, true, err);
-    failed = path ? box_mkdir(box, path, (uint32_t)args.mode.value, args.parents, err) : -err->code;
-    return failed ? failed : front_empty(request, 204);
+    const char *path;
+    return front_body(request, &args, err)
+               ?: front_path(request, box, &args.path, true, &path, err)
+               ?: box_mkdir(box, path, (uint32_t)args.mode.value, args.parents, err)
+               ?: front_empty(request, 204);
 }
 
 int native_move(struct http_request *request, struct box *box, struct err *err) {
     struct move_args args = {0};
-    int failed = front_body(request, &args, err);
-    if (failed)
-        return failed;
-    const char *from = front_target(request, box, &args.from, false, err);
-    const char *to = from ? front_target(request, box, &args.to, false, err) : NULL;
-    failed = to ? box_move(box, from, to, args.overwrite, err) : -err->code;
-    return failed ? failed : front_empty(request, 204);
+    const char *from, *to;
+    return front_body(request, &args, err) ?: front_target(request, box, &args.from, &from, err)
+               ?: front_target(request, box, &args.to, &to, err) ?: box_move(box, from, to, args.overwrite, err)
+               ?: front_empty(request, 204);
 }
 
 /* ---- watch ---- */
@@ -64,8 +50,7 @@ struct native_watch {
 static int native_watch_begin(struct native_watch *watch) {
     if (http_replied(watch->request))
         return 0;
-    int failed = http_reply_events(watch->request);
-    return failed ? failed : http_reply_event(watch->request, "ready", "{}", 2);
+    return http_reply_events(watch->request) ?: http_reply_event(watch->request, "ready", "{}", 2);
 }
 
 static int native_watch_each(void *user, const struct watch_change *change) {
@@ -88,16 +73,13 @@ static int native_watch_each(void *user, const struct watch_change *change) {
         json_put_bytes(&json, "to", to, strlen(to), utf8);
     json_put_str(&json, "encoding", utf8 ? "utf-8" : "base64");
     json_close(&json, '}');
-    int failed = native_watch_begin(watch);
-    return failed ? failed : http_reply_event(watch->request, names[event], watch->out.data, watch->out.len);
+    return native_watch_begin(watch) ?: http_reply_event(watch->request, names[event], watch->out.data, watch->out.len);
 }
 
 /* Called when the watch is armed, then every tick. */
 static int native_watch_idle(void *user) {
     struct native_watch *watch = user;
-    int failed = native_watch_begin(watch);
-    if (failed)
-        return failed;
+    STEP(native_watch_begin(watch));
     if (http_server_stopping(front_of(watch->request)->server))
         return -ERR_GONE;
     return http_reply_alive(watch->request);
@@ -106,19 +88,15 @@ static int native_watch_idle(void *user) {
 int native_watch(struct http_request *request, struct box *box, struct err *err) {
     struct remove_args args = {0};
     struct native_watch watch = {.request = request};
-    int failed = front_query(request, &args, err);
-    if (failed)
-        return failed;
-    const char *path = front_path(request, box, &args.path, true, err);
-    if (!path)
-        return -err->code;
+    const char *path;
+    STEP(front_query(request, &args, err) ?: front_path(request, box, &args.path, true, &path, err));
     buf_init(&watch.out, 12 * LIMIT_PATH_BYTES + 256);
     const struct watch_request watched = {.path = path, .recursive = args.recursive};
     const struct watch_sink sink = {
         .each = native_watch_each, .idle = native_watch_idle, .idle_ms = WATCH_TICK_MS, .user = &watch};
-    failed = box_watch(box, &watched, &sink, http_fd(request), err);
+    int failed = box_watch(box, &watched, &sink, http_fd(request), err);
     buf_done(&watch.out);
     if (failed == -ERR_GONE && http_server_stopping(front_of(request)->server))
         failed = 0;
-    return failed ? failed : http_reply_end(request);
+    return failed ?: http_reply_end(request);
 }

@@ -1,5 +1,5 @@
-/* The HTTP client: one libcurl handle for one server. Called by the command line and the docker backend. Invariant: libcurl
- * is loaded when the first client is made, never at program start. */
+/* The HTTP client: one libcurl handle for one server. Called by the command line and the docker backend. Invariant:
+ * libcurl is loaded when the first client is made, never at program start. */
 #include "http/client/client.h"
 
 #include <dlfcn.h>
@@ -18,7 +18,7 @@
 
 #define CONNECT_TIMEOUT_MS 10000L
 #define HINTS_MAX 8u     /* heads of 1xx before the answer */
-#define STOP_LOOK_MS 200 /* how often a caller's stop is looked at */
+#define STOP_LOOK_MS 200 /* how often a caller's stop flag is checked */
 #define TICK_MS 1000
 #define SILENCE_MS 5000u /* then another question shows whether a daemon is there at all */
 #define PROBE_TIMEOUT_MS 10000L
@@ -29,7 +29,6 @@
 
 struct curl_api curl_api;
 static const struct http_failure client_failures[];
-static int client_address(struct http_client *client, const char *url, struct err *err);
 
 static pthread_once_t client_loaded = PTHREAD_ONCE_INIT;
 static struct err client_fault; /* why libcurl cannot be used */
@@ -47,6 +46,29 @@ static void client_load(void) {
 #undef X
     if (!client_fault.code && curl_api.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         err_set(&client_fault, ERR_INTERNAL, "libcurl does not start");
+}
+
+static int client_address(struct http_client *client, const char *url, struct err *err) {
+    if (strncmp(url, "unix:", 5) == 0 && url[5] == '/') {
+        client->unix_path = strdup(url + 5);
+        client->base = strdup("http://localhost");
+        return 0;
+    }
+    static const char *const schemes[][2] = {
+        {"http://", "http://"}, {"https://", "https://"}, {"ws://", "http://"}, {"wss://", "https://"}};
+    size_t scheme = 0, count = sizeof schemes / sizeof *schemes;
+    while (scheme < count && strncmp(url, schemes[scheme][0], strlen(schemes[scheme][0])) != 0)
+        scheme++;
+    bool web = scheme < count;
+    for (const char *p = url; web && *p; p++)
+        web = *p > 32 && *p < 127;
+    if (!web || strlen(url) > 2000)
+        return err_set(err, ERR_INVALID,
+                       "'%.200s' is not the address of a daemon: http://HOST:PORT, https://… or unix:/PATH", url);
+    client->base = xasprintf("%s%s", schemes[scheme][1], url + strlen(schemes[scheme][0]));
+    for (size_t len = strlen(client->base); len && client->base[len - 1] == '/'; len--)
+        client->base[len - 1] = 0;
+    return 0;
 }
 
 int http_client_new(const char *url, const char *token, struct http_client **ret_client, struct err *err) {
@@ -140,29 +162,6 @@ int http_client_foreign(const struct http_foreign *server, struct http_client **
     return code;
 }
 
-static int client_address(struct http_client *client, const char *url, struct err *err) {
-    if (strncmp(url, "unix:", 5) == 0 && url[5] == '/') {
-        client->unix_path = strdup(url + 5);
-        client->base = strdup("http://localhost");
-        return 0;
-    }
-    static const char *const schemes[][2] = {
-        {"http://", "http://"}, {"https://", "https://"}, {"ws://", "http://"}, {"wss://", "https://"}};
-    size_t scheme = 0, count = sizeof schemes / sizeof *schemes;
-    while (scheme < count && strncmp(url, schemes[scheme][0], strlen(schemes[scheme][0])) != 0)
-        scheme++;
-    bool web = scheme < count;
-    for (const char *p = url; web && *p; p++)
-        web = *p > 32 && *p < 127;
-    if (!web || strlen(url) > 2000)
-        return err_set(err, ERR_INVALID,
-                       "'%.200s' is not the address of a daemon: http://HOST:PORT, https://… or unix:/PATH", url);
-    client->base = xasprintf("%s%s", schemes[scheme][1], url + strlen(schemes[scheme][0]));
-    for (size_t len = strlen(client->base); len && client->base[len - 1] == '/'; len--)
-        client->base[len - 1] = 0;
-    return 0;
-}
-
 /* A proxy of the environment is for the world outside; it could not reach our loopback. */
 static bool client_is_loopback(const char *base) {
     const char *host = strstr(base, "://") + 3;
@@ -173,8 +172,7 @@ static bool client_is_loopback(const char *base) {
     return false;
 }
 
-static curl_socket_t client_on_open(void *user, curlsocktype purpose, struct curl_sockaddr *address) {
-    (void)user, (void)purpose;
+static curl_socket_t client_on_open(void *, curlsocktype, struct curl_sockaddr *address) {
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
@@ -235,7 +233,7 @@ static const struct http_failure client_failures[] = {
     {0, ERR_IO, "", ": ", ""},
 };
 
-/* What a result means that libcurl has no word of its own for. */
+/* The meaning of a result that libcurl does not name. */
 static CURLcode client_meant(struct http_client *client, CURL *easy, CURLcode result) {
     long number = 0, connects = 0;
     curl_off_t uploaded = 0;
@@ -250,7 +248,8 @@ static CURLcode client_meant(struct http_client *client, CURL *easy, CURLcode re
         return CURLE_WEIRD_SERVER_REPLY;
     if (strstr(client->reason, " alert ") && strstr(client->reason, "certificate"))
         return CURLE_SSL_CLIENTCERT;
-    /* With TLS 1.3 a server looks at our certificate when the handshake is over for us; its alert may come too late to be read. */
+    /* With TLS 1.3 a server checks our certificate after our handshake is complete; its alert may come too late to
+     * be read. */
     if (result == CURLE_SEND_ERROR && connects && !uploaded && strncmp(client->base, "https:", 6) == 0) {
         snprintf(client->reason, sizeof client->reason, "it hung up after the TLS handshake");
         return CURLE_SSL_CLIENTCERT;
@@ -332,16 +331,6 @@ static size_t client_on_read(char *data, size_t size, size_t count, void *user) 
     return got < 0 || (size_t)got > size * count ? CURL_READFUNC_ABORT : (size_t)got;
 }
 
-static void client_head_over(struct client_run *run) {
-    long status = client_status(run->client);
-    if (status < 200 || run->answered)
-        return;
-    run->answered = true;
-    client_again(run);
-    if (run->call->began && status < 300)
-        run->call->began(run->call->user);
-}
-
 /* Lines of heads, and of trailers. */
 static size_t client_on_header(char *data, size_t size, size_t count, void *user) {
     struct client_run *run = user;
@@ -354,13 +343,20 @@ static size_t client_on_header(char *data, size_t size, size_t count, void *user
     if (run->head_bytes > LIMIT_HEAD_BYTES)
         return client_stop(run, CURLE_WEIRD_SERVER_REPLY, "its head has no end");
     if (len >= sizeof line)
-        return len; /* longer than any header that is looked at */
+        return len; /* longer than any header of interest */
     memcpy(line, data, len);
     while (len && (line[len - 1] == '\r' || line[len - 1] == '\n'))
         len--;
     line[len] = 0;
-    if (!len)
-        client_head_over(run);
+    if (!len) {
+        long status = client_status(run->client);
+        if (status >= 200 && !run->answered) {
+            run->answered = true;
+            client_again(run);
+            if (run->call->began && status < 300)
+                run->call->began(run->call->user);
+        }
+    }
     if ((value = strchr(line, ':'))) {
         *value++ = 0;
         value += strspn(value, " \t");
@@ -373,10 +369,9 @@ static size_t client_on_header(char *data, size_t size, size_t count, void *user
 }
 
 /* Before each time the request is sent: libcurl would repeat any, when a kept connection turns out to be dead. */
-static int client_on_request(void *user, char *here, char *there, int from, int to) {
+static int client_on_request(void *user, char *, char *, int, int) {
     struct client_run *run = user;
     const struct http_call *call = run->call;
-    (void)here, (void)there, (void)from, (void)to;
     bool repeats = !call->read_body && (strcmp(call->method, "GET") == 0 || strcmp(call->method, "HEAD") == 0);
     if (++run->client->sent == 1 || repeats)
         return CURL_PREREQFUNC_OK;
@@ -405,35 +400,14 @@ static void client_set_body(struct client_run *run, CURL *easy) {
     }
 }
 
-static void client_set(struct client_run *run, struct curl_slist *headers) {
-    const struct curl_api *api = &curl_api;
-    CURL *easy = run->client->easy;
-    char *url = xasprintf("%s%s", run->client->base, run->call->path);
-    api->easy_reset(easy); /* keeps the connection */
-    client_prepare(run->client, easy, url);
-    client_set_body(run, easy);
-    api->easy_setopt(easy, CURLOPT_CUSTOMREQUEST, run->call->method);
-    api->easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
-    api->easy_setopt(easy, CURLOPT_WRITEFUNCTION, client_on_body);
-    api->easy_setopt(easy, CURLOPT_WRITEDATA, run);
-    api->easy_setopt(easy, CURLOPT_HEADERFUNCTION, client_on_header);
-    api->easy_setopt(easy, CURLOPT_HEADERDATA, run);
-    api->easy_setopt(easy, CURLOPT_PREREQFUNCTION, client_on_request);
-    api->easy_setopt(easy, CURLOPT_PREREQDATA, run);
-    free(url);
-}
-
-static size_t client_no_body(char *data, size_t size, size_t count, void *user) {
-    (void)data, (void)user;
+static size_t client_no_body(char *, size_t size, size_t count, void *) {
     return size * count;
 }
 
 /* Whether the server answers anything at all, asked on a connection of its own. */
 static bool client_answers(struct http_client *client) {
-    CURL *easy = curl_api.easy_init();
+    CURL *easy = xchecked(curl_api.easy_init());
     char *url = xasprintf("%s/healthz", client->base);
-    if (!easy)
-        abort();
     client_prepare(client, easy, url);
     curl_api.easy_setopt(easy, CURLOPT_TIMEOUT_MS, PROBE_TIMEOUT_MS);
     curl_api.easy_setopt(easy, CURLOPT_WRITEFUNCTION, client_no_body);
@@ -464,8 +438,7 @@ static CURLcode client_perform(struct client_run *run) {
     struct http_client *client = run->client;
     int running = 1;
     if (!client->multi) {
-        if (!(client->multi = curl_api.multi_init()))
-            abort();
+        client->multi = xchecked(curl_api.multi_init());
         client_not_inherited(client);
     }
     client->attached = true;
@@ -495,7 +468,21 @@ int http_client_call(struct http_client *client, const struct http_call *call, i
     client_detach(client);
     client->sent = 0;
     client_again(&run);
-    client_set(&run, headers);
+    const struct curl_api *api = &curl_api;
+    CURL *easy = run.client->easy;
+    char *url = xasprintf("%s%s", run.client->base, run.call->path);
+    api->easy_reset(easy); /* keeps the connection */
+    client_prepare(run.client, easy, url);
+    client_set_body(&run, easy);
+    api->easy_setopt(easy, CURLOPT_CUSTOMREQUEST, run.call->method);
+    api->easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    api->easy_setopt(easy, CURLOPT_WRITEFUNCTION, client_on_body);
+    api->easy_setopt(easy, CURLOPT_WRITEDATA, &run);
+    api->easy_setopt(easy, CURLOPT_HEADERFUNCTION, client_on_header);
+    api->easy_setopt(easy, CURLOPT_HEADERDATA, &run);
+    api->easy_setopt(easy, CURLOPT_PREREQFUNCTION, client_on_request);
+    api->easy_setopt(easy, CURLOPT_PREREQDATA, &run);
+    free(url);
     CURLcode result = client_perform(&run);
     long status = client_status(client);
     curl_api.slist_free_all(headers);

@@ -1,5 +1,5 @@
-/* The HTTP client of the tree: libcurl, loaded when first used (dlopen), so that a program that talks to nobody does not
- * pay for it. Called by the command line, and by the docker backend for its engine. A client serves one thread at a time. */
+/* The HTTP client: libcurl, loaded on first use (dlopen), so that a program without connections does not pay for it.
+ * Called by the command line, and by the docker backend for its engine. A client serves one thread at a time. */
 #ifndef CUBBY_HTTP_CLIENT_H
 #define CUBBY_HTTP_CLIENT_H
 
@@ -19,7 +19,8 @@ struct http_client; /* one server, connections kept alive */
  * Proxies are the environment's: http_proxy, https_proxy, all_proxy, no_proxy; never for this machine itself. */
 int http_client_new(const char *url, const char *token, struct http_client **ret_client, struct err *err);
 void http_client_free(struct http_client *client);
-/* For a server whose certificate the system does not know: a PEM file with its authority's. Default: that of CUBBY_CA. */
+/* For a server whose certificate the system does not know: a PEM file with its authority's. Default: that of
+ * CUBBY_CA. */
 int http_client_ca(struct http_client *client, const char *path, struct err *err);
 
 /* A server that is not a daemon of ours: never through a proxy, and nothing of the environment counts. */
@@ -48,33 +49,35 @@ struct http_call {
     const atomic_bool *stop;
     int wake_fd; /* readable: given up; 0: none */
 };
-/* Performs it. *ret_status is the HTTP status; the answer (or its error object) is in out unless streamed; out may be NULL.
- * A transport failure is an error that names the server and, for a refused connection, how to start the daemon. TIMEOUT:
- * timeout_ms; GONE: given up. Invariant: a call that may have been done is never sent a second time; only a GET or HEAD is, when
- * a kept connection had died unseen. */
+/* Performs it. *ret_status is the HTTP status; the answer (or its error object) is in out unless streamed; out may
+ * be NULL. A transport failure is an error that names the server and, for a refused connection, how to start the
+ * daemon. TIMEOUT: timeout_ms; GONE: given up. Invariant: a call that may have been done is never sent a second
+ * time; only a GET or HEAD is, when a kept connection had died unseen. */
 int http_client_call(struct http_client *client, const struct http_call *call, int *ret_status, struct buf *out,
                      struct err *err);
-/* Of the connection of the last call: 1 it is kept, and nothing came since; 0 none is kept; -1 the server hung up, or said
- * what nobody asked for. */
+/* The connection of the last call. 1: it is kept, and nothing came since; 0: it was closed; -1: the server hung up,
+ * or sent something unsolicited. */
 int http_client_kept(struct http_client *client);
 unsigned
 http_client_sent(const struct http_client *client); /* how often the last call was: 2 where the kept one had died */
 
-/* A connection whose bytes are the caller's after one request and the head of its answer; its TLS stays libcurl's. */
+/* A connection whose bytes belong to the caller after one request and the head of its answer; libcurl still does its
+ * TLS. */
 struct http_raw;
 /* Sends method, path, headers and body. The client has to live as long. */
 int http_raw_open(struct http_client *client, const struct http_call *call, uint64_t end_ms, struct http_raw **ret_raw,
                   struct err *err);
 /* 0: the head is whole; 1: the server hung up without a byte. */
 int http_raw_head(struct http_raw *raw, uint64_t end_ms, int *ret_status, struct err *err);
-/* The rest of an answer that is not wanted: what of its body comes in time, up to what out holds. Of one in chunks, and of one
- * with more around it, only the JSON object. */
+/* The rest of an answer that is an error: the part of its body that arrives in time and fits into out. If the body
+ * is chunked or surrounded by other text, only its JSON object. */
 void http_raw_body(struct http_raw *raw, uint64_t end_ms, struct buf *out);
 /* The value of a header, and its length; NULL when it is absent. */
 const char *http_raw_header(const struct http_raw *raw, const char *name, size_t *ret_len);
 int http_raw_fd(const struct http_raw *raw);
-struct buf *http_raw_input(struct http_raw *raw); /* what came after the head; http_raw_recv takes it first */
-/* Bytes; 0: not now; GONE at the end. What send did not take is offered again from the same address with the same length. */
+struct buf *http_raw_input(struct http_raw *raw); /* bytes after the head; http_raw_recv returns them first */
+/* Bytes; 0: not now; GONE at the end. Bytes that send did not accept are offered again from the same address with
+ * the same length. */
 ssize_t http_raw_recv(struct http_raw *raw, void *data, size_t len, struct err *err);
 ssize_t http_raw_send(struct http_raw *raw, const void *data, size_t len, struct err *err);
 int http_raw_wait(struct http_raw *raw, short events, uint64_t end_ms, struct err *err); /* TIMEOUT */
@@ -90,7 +93,7 @@ int http_socket_send(struct http_socket *socket, bool text, const void *data, si
 void http_socket_close(struct http_socket *socket);
 void http_socket_end(struct http_socket *socket, unsigned code,
                      const char *reason); /* the same with a code of its own */
-/* For one who never waits: websocket.h. */
+/* For callers that never wait: websocket.h. */
 struct websocket *http_socket_websocket(struct http_socket *socket);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the client's files share: libcurl's functions, found at run time, and the server being talked to. */
+/* Shared by the client's files: libcurl's functions, found at run time, and the server of a connection. */
 #ifndef CUBBY_HTTP_CLIENT_CURL_H
 #define CUBBY_HTTP_CLIENT_CURL_H
 
@@ -36,7 +36,7 @@ struct curl_api {
 };
 extern struct curl_api curl_api; /* constant once the first client was made */
 
-/* What libcurl found, as a code and a sentence: before, where, between, libcurl's own words, after. */
+/* A failure of libcurl as a code and a sentence: before, where, between, libcurl's own words, after. */
 struct http_failure {
     CURLcode result; /* 0: any other; the last row */
     enum err_code code;

@@ -1,7 +1,6 @@
-/* A connection that libcurl made (CURLOPT_CONNECT_ONLY), so that TLS, proxies and unix sockets are libcurl's: one request, the
- * head of its answer, then bytes. Called by client_ws.c and by the docker backend's streams. Invariant: a head is bounded, and
- * nobody waits for it longer than agreed. */
-#include <errno.h>
+/* A connection made by libcurl (CURLOPT_CONNECT_ONLY), so that libcurl does TLS, proxies and unix sockets: one
+ * request, the head of its answer, then bytes. Called by client_ws.c and by the docker backend's streams. Invariant:
+ * a head is bounded in size and in time. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +22,6 @@ struct http_raw {
     struct buf input;
 };
 
-static int raw_ask(struct http_raw *raw, const struct http_call *call, uint64_t end_ms, struct err *err);
-
 /* A proxy that refused has a better reason than libcurl. */
 static int raw_unreached(struct http_raw *raw, CURLcode result, struct err *err) {
     struct http_client *client = raw->client;
@@ -40,14 +37,40 @@ static int raw_unreached(struct http_raw *raw, CURLcode result, struct err *err)
     return client_failed(client, raw->easy, result, err);
 }
 
+static int raw_ask(struct http_raw *raw, const struct http_call *call, uint64_t end_ms, struct err *err) {
+    const struct http_client *client = raw->client;
+    const char *host = strstr(client->base, "://") + 3, *prefix = strchrnul(host, '/');
+    const char *login = memchr(host, '@', (size_t)(prefix - host)); /* NAME:PASSWORD@ is for libcurl alone */
+    host = login ? login + 1 : host;
+    autobuf request = buf_max((64u << 10) + call->body_len);
+    buf_printf(&request, "%s %s%s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: cubby/" CUBBY_VERSION "\r\n", call->method,
+               prefix, call->path, (int)(prefix - host), host);
+    if (client->token_header)
+        buf_printf(&request, "%s\r\n", client->token_header);
+    for (const char *const *header = call->headers; header && *header; header++)
+        buf_printf(&request, "%s\r\n", *header);
+    if (strcmp(call->method, "GET") != 0)
+        buf_printf(&request, "Content-Length: %zu\r\n", call->body_len);
+    buf_puts(&request, "\r\n");
+    buf_put(&request, call->body, call->body_len);
+    if (request.failed)
+        return err_set(err, ERR_TOO_LARGE, "the request is too long");
+    for (size_t at = 0; at < request.len;) {
+        ssize_t sent = http_raw_send(raw, request.data + at, request.len - at, err);
+        TRY(sent < 0 ? (int)sent : sent ? 0 : http_raw_wait(raw, POLLOUT, end_ms, err));
+        at += (size_t)sent;
+    }
+    return 0;
+}
+
 int http_raw_open(struct http_client *client, const struct http_call *call, uint64_t end_ms, struct http_raw **ret_raw,
                   struct err *err) {
     const struct curl_api *api = &curl_api;
     struct http_raw *raw = xcalloc(1, sizeof *raw);
-    *raw = (struct http_raw){.client = client, .easy = api->easy_init(), .fd = -1};
+    *raw = (struct http_raw){.client = client, .fd = -1};
+    raw->easy = xchecked(api->easy_init());
     buf_init(&raw->input, LIMIT_HEAD_BYTES + READ_BYTES);
-    if (!raw->easy)
-        abort();
+
     client_prepare(client, raw->easy, client->base);
     api->easy_setopt(raw->easy, CURLOPT_CONNECT_ONLY, 1L);
     api->easy_setopt(raw->easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
@@ -117,34 +140,6 @@ int http_raw_wait(struct http_raw *raw, short events, uint64_t end_ms, struct er
     return 0;
 }
 
-static int raw_ask(struct http_raw *raw, const struct http_call *call, uint64_t end_ms, struct err *err) {
-    const struct http_client *client = raw->client;
-    const char *host = strstr(client->base, "://") + 3, *prefix = strchrnul(host, '/');
-    const char *login = memchr(host, '@', (size_t)(prefix - host)); /* NAME:PASSWORD@ is for libcurl alone */
-    host = login ? login + 1 : host;
-    autobuf request = buf_max((64u << 10) + call->body_len);
-    buf_printf(&request, "%s %s%s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: cubby/" CUBBY_VERSION "\r\n", call->method,
-               prefix, call->path, (int)(prefix - host), host);
-    if (client->token_header)
-        buf_printf(&request, "%s\r\n", client->token_header);
-    for (const char *const *header = call->headers; header && *header; header++)
-        buf_printf(&request, "%s\r\n", *header);
-    if (strcmp(call->method, "GET") != 0)
-        buf_printf(&request, "Content-Length: %zu\r\n", call->body_len);
-    buf_puts(&request, "\r\n");
-    buf_put(&request, call->body, call->body_len);
-    if (request.failed)
-        return err_set(err, ERR_TOO_LARGE, "the request is too long");
-    for (size_t at = 0; at < request.len;) {
-        ssize_t sent = http_raw_send(raw, request.data + at, request.len - at, err);
-        int code = sent < 0 ? (int)sent : sent ? 0 : http_raw_wait(raw, POLLOUT, end_ms, err);
-        if (code < 0)
-            return code;
-        at += (size_t)sent;
-    }
-    return 0;
-}
-
 int http_raw_head(struct http_raw *raw, uint64_t end_ms, int *ret_status, struct err *err) {
     struct buf *input = &raw->input;
     const uint8_t *end;
@@ -155,12 +150,10 @@ int http_raw_head(struct http_raw *raw, uint64_t end_ms, int *ret_status, struct
         CURLcode result = curl_api.easy_recv(raw->easy, buf_reserve(input, READ_BYTES), READ_BYTES, &got);
         if (!input->len && (result == CURLE_OK ? !got : result != CURLE_AGAIN && !raw->client->foreign))
             return 1;
-        int code = result == CURLE_AGAIN ? http_raw_wait(raw, POLLIN, end_ms, err)
-                   : result != CURLE_OK  ? client_failed(raw->client, raw->easy, result, err)
-                   : got                 ? 0
-                         : err_set(err, ERR_GONE, "%s hung up in its answer's head", raw->client->where);
-        if (code < 0)
-            return code;
+        TRY(result == CURLE_AGAIN ? http_raw_wait(raw, POLLIN, end_ms, err)
+            : result != CURLE_OK  ? client_failed(raw->client, raw->easy, result, err)
+            : got                 ? 0
+                                  : err_set(err, ERR_GONE, "%s hung up in its answer's head", raw->client->where));
         input->len += got;
     }
     size_t len = (size_t)(end - input->data) + 4;
@@ -188,10 +181,9 @@ void http_raw_body(struct http_raw *raw, uint64_t end_ms, struct buf *out) {
     size_t digits = 0;
     const char *value = http_raw_header(raw, "Content-Length", &digits);
     size_t length = value ? strtoul(value, NULL, 10) : SIZE_MAX;
-    struct err ignored;
     while (out->len < length && buf_reserve(out, READ_BYTES)) {
-        ssize_t got = http_raw_recv(raw, out->data + out->len, READ_BYTES, &ignored);
-        if (got < 0 || (got == 0 && http_raw_wait(raw, POLLIN, end_ms, &ignored) < 0))
+        ssize_t got = http_raw_recv(raw, out->data + out->len, READ_BYTES, ERR_IGNORED);
+        if (got < 0 || (got == 0 && http_raw_wait(raw, POLLIN, end_ms, ERR_IGNORED) < 0))
             break;
         out->len += (size_t)got;
         if (!value && out->len > 5 && memcmp(out->data + out->len - 5, "0\r\n\r\n", 5) == 0)

@@ -1,5 +1,5 @@
-/* The client's end of a WebSocket: handshake over a connection of client_raw.c; messages are websocket.c's. Called by `cubby
- * shell`, `cubby port` and `cubby join`. */
+/* The client's end of a WebSocket: handshake over a connection of client_raw.c; messages are websocket.c's. Called
+ * by `cubby shell`, `cubby port` and `cubby join`. */
 #include <errno.h>
 #include <jansson.h>
 #include <poll.h>
@@ -25,7 +25,7 @@ struct http_socket {
 };
 
 /* The sentence of the error in a body {"error":{"code","message"}}; else the begin of what came. */
-static int socket_refused(struct http_raw *raw, int status, uint64_t end_ms, struct err *err) {
+static int ws_socket_refused(struct http_raw *raw, int status, uint64_t end_ms, struct err *err) {
     enum err_code code = status == 401   ? ERR_UNAUTHORIZED
                          : status == 403 ? ERR_DENIED
                          : status == 404 ? ERR_NOT_FOUND
@@ -45,8 +45,8 @@ static int socket_refused(struct http_raw *raw, int status, uint64_t end_ms, str
     return -(int)code;
 }
 
-static int socket_handshake(const struct http_client *client, struct http_raw *raw, const char *key, uint64_t end_ms,
-                            struct err *err) {
+static int ws_socket_handshake(const struct http_client *client, struct http_raw *raw, const char *key, uint64_t end_ms,
+                               struct err *err) {
     const char *base = client->base;
     int status = 0, code = http_raw_head(raw, end_ms, &status, err);
     if (code > 0)
@@ -55,7 +55,7 @@ static int socket_handshake(const struct http_client *client, struct http_raw *r
     if (code < 0)
         return code;
     if (status != 101)
-        return socket_refused(raw, status, end_ms, err);
+        return ws_socket_refused(raw, status, end_ms, err);
     char accept[32];
     size_t len = 0;
     const char *value = http_raw_header(raw, "Sec-WebSocket-Accept", &len);
@@ -65,12 +65,11 @@ static int socket_handshake(const struct http_client *client, struct http_raw *r
     return 0;
 }
 
-static ssize_t socket_read(void *user, void *data, size_t len, struct err *err) {
+static ssize_t ws_socket_read(void *user, void *data, size_t len, struct err *err) {
     return http_raw_recv(((struct http_socket *)user)->raw, data, len, err);
 }
 
-static ssize_t socket_write(void *user, const struct iovec *parts, int count, struct err *err) {
-    (void)count;
+static ssize_t ws_socket_write(void *user, const struct iovec *parts, int, struct err *err) {
     return http_raw_send(((struct http_socket *)user)->raw, parts->iov_base, parts->iov_len, err);
 }
 
@@ -88,15 +87,13 @@ int http_client_ws(struct http_client *client, const char *path, struct http_soc
     const struct http_call call = {.method = "GET", .path = path, .headers = headers};
     uint64_t end_ms = clock_ms() + HANDSHAKE_TIMEOUT_MS;
     struct http_raw *raw = NULL;
-    int code = http_raw_open(client, &call, end_ms, &raw, err);
-    if (code == 0)
-        code = socket_handshake(client, raw, key, end_ms, err);
+    int code = http_raw_open(client, &call, end_ms, &raw, err) ?: ws_socket_handshake(client, raw, key, end_ms, err);
     if (code < 0) {
         http_raw_close(raw);
         return code;
     }
     const struct websocket_io io = {
-        .read = socket_read, .write = socket_write, .client = true, .gathers = true, .peer = "the daemon"};
+        .read = ws_socket_read, .write = ws_socket_write, .client = true, .gathers = true, .peer = "the daemon"};
     struct http_socket *socket = xcalloc(1, sizeof *socket);
     *socket = (struct http_socket){.raw = raw, .fd = http_raw_fd(raw)};
     socket->websocket = websocket_new(&io, socket, SOCKET_MESSAGE_BYTES);
@@ -120,7 +117,7 @@ int http_socket_recv(struct http_socket *socket, bool *ret_text, const uint8_t *
 }
 
 /* While the server does not take our bytes, its own are read, or two full pipes would wait for each other. */
-static int socket_wait_writable(struct http_socket *socket, int timeout_ms, struct err *err) {
+static int ws_socket_wait_writable(struct http_socket *socket, int timeout_ms, struct err *err) {
     struct pollfd wait = {.fd = socket->fd, .events = POLLOUT | POLLIN};
     int code = websocket_ahead(socket->websocket, err);
     if (code != 0)
@@ -133,9 +130,9 @@ static int socket_wait_writable(struct http_socket *socket, int timeout_ms, stru
 int http_socket_send(struct http_socket *socket, bool text, const void *data, size_t len, struct err *err) {
     int taken, code = 0;
     while ((taken = websocket_send(socket->websocket, text, data, len, err)) == 0 && code == 0)
-        code = socket_wait_writable(socket, -1, err);
+        code = ws_socket_wait_writable(socket, -1, err);
     while (taken > 0 && code == 0 && (taken = websocket_flush(socket->websocket, err)) == 0) {
-        code = socket_wait_writable(socket, -1, err);
+        code = ws_socket_wait_writable(socket, -1, err);
         taken = 1;
     }
     return taken < 0 ? taken : code;
@@ -144,11 +141,10 @@ int http_socket_send(struct http_socket *socket, bool text, const void *data, si
 void http_socket_end(struct http_socket *socket, unsigned code, const char *reason) {
     if (!socket)
         return;
-    struct err ignored;
     uint64_t end_ms = clock_ms() + CLOSE_TIMEOUT_MS, now_ms;
     websocket_close(socket->websocket, code, reason);
-    while (websocket_flush(socket->websocket, &ignored) == 0 && (now_ms = clock_ms()) < end_ms &&
-           socket_wait_writable(socket, (int)(end_ms - now_ms), &ignored) == 0)
+    while (websocket_flush(socket->websocket, ERR_IGNORED) == 0 && (now_ms = clock_ms()) < end_ms &&
+           ws_socket_wait_writable(socket, (int)(end_ms - now_ms), ERR_IGNORED) == 0)
         ;
     websocket_free(socket->websocket);
     http_raw_close(socket->raw);

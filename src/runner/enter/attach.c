@@ -1,13 +1,13 @@
-/* Mounts /skills of a box that runs: an overlay of its user's layer, what was kept of that earlier, and the layers of its
- * agent's public skills; and, where the box is a container, what users mount into it. Called by main for `attach`: a fresh,
- * single-threaded process that the daemon spawned on the host, and the only one that ever mounts anything into a box that
- * runs; and by the inner half of an ordinary user's box, where nobody may enter later. Invariant: two overlays never have one upper layer in use at the
- * same time, so the old one goes first, and only if nobody uses it; whoever may be looking stands still meanwhile (the
- * daemon sees to that). What fails leaves the old one where it was.
+/* Mounts /skills of a running box: an overlay of its user's layer, kept layers of it, and the layers of its agent's
+ * public skills; and, in a container, the users' mounts. Called by main for `attach`: a fresh, single-threaded
+ * process that the daemon spawned on the host, and the only one that ever mounts anything into a running box; and by
+ * the inner half of an ordinary user's box, which cannot be entered later. Invariant: two overlays never use one
+ * upper layer at the same time, so the old one is unmounted first, and only if it is not in use; the daemon pauses
+ * the box during that time. A failure leaves the old one where it was.
  *
- * The layers are put together in a copy of the box's mounts that nobody else sees, because an overlay takes only what is
- * mounted where it is made. That copy also keeps the old overlay from ending while the box stands still: an overlay that ends
- * writes its file system to the disk. */
+ * The layers are assembled in a private copy of the box's mounts, because an overlay accepts only layers that are
+ * mounted where it is made. That copy also keeps the old overlay from ending while the box is paused: an overlay
+ * that ends writes its file system to the disk. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -33,133 +33,57 @@
 /* Only the copy sees it covered. */
 #define STAGE "/proc"
 
-struct attach {
+struct attach_state {
     struct enter enter;
     int self_fd, box_fd, copy_fd, stage_fd, root_fd;
     int own_fd;
-    const char *uid_map, *gid_map;
     int old_fds[LIMIT_SKILL_PATHS + 1], new_fds[LIMIT_SKILL_PATHS + 1];
     bool gone[LIMIT_SKILL_PATHS + 1], come[LIMIT_SKILL_PATHS + 1]; /* the old one, the new one, at that path */
 };
 
-static struct attach *attach_of(struct enter *enter) {
-    return (struct attach *)enter; /* its first member */
+static struct attach_state *attach_of(struct enter *enter) {
+    return (struct attach_state *)enter; /* its first member */
 }
 
-static int read_attach(struct enter *enter, struct err *err);
-static int outer_open(struct enter *enter, struct err *err);
-static int make_map(struct enter *enter, struct err *err);
-static int enter_user(struct enter *enter, struct err *err);
-static int inner_open(struct enter *enter, struct err *err);
-static int enter_mount_space(struct enter *enter, struct err *err);
-static int put_mounts(struct enter *enter, struct err *err);
-static int copy_mounts(struct enter *enter, struct err *err);
-static int find_own(struct enter *enter, struct err *err);
-static int make_stage(struct enter *enter, struct err *err);
-static int swap(struct enter *enter, struct err *err);
-
-/* Of both; then of boxes that have skills alone. */
-static const struct enter_step steps[] = {
-    {"read what is to be attached", read_attach},    {"make the map of ids", make_map},
-    {"open what is to be mounted", outer_open},      {"enter the box's user namespace", enter_user},
-    {"open what is to be mounted", inner_open},      {"enter the box's mounts", enter_mount_space},
-    {"mount what the box was promised", put_mounts}, {NULL, NULL},
-};
-static const struct enter_step skill_steps[] = {
-    {"copy the box's mounts", copy_mounts},
-    {"find the box's own files", find_own},
-    {"mount the stage", make_stage},
-    {"attach the skills", swap},
-    {NULL, NULL},
-};
-
-_Noreturn void attach_main(void) {
-    struct attach *attach = mmap(NULL, sizeof *attach, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (attach == MAP_FAILED)
-        _exit(125);
-    struct enter *enter = &attach->enter;
-    enter->stage_fd = PLAN_STAGE_FD;
-    enter->errors_fd = PLAN_ERRORS_FD;
-    enter->userns_fd = PLAN_USER_FD;
-    attach->box_fd = PLAN_MOUNTS_FD;
-    attach->own_fd = attach->root_fd = enter->map_fd = -1;
-    enter->agent_uid = enter->agent_gid = ENTER_AGENT_ID;
-    enter->ranged = geteuid() == 0;
-    attach->self_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    umask(0);
-    if (attach->self_fd < 0 || enter_run(enter, steps) < 0 ||
-        (enter->skills.path_count && enter_run(enter, skill_steps) < 0))
-        _exit(125);
-    fd_write_all(enter->errors_fd, "", 1);
-    _exit(0); /* the old overlay ends here, and with nobody waiting */
+static int attach_make_map(struct enter *enter, struct err *err) {
+    if (enter->uid_map)
+        enter->map_fd = enter_map(enter->uid_map, enter->gid_map, err);
+    return enter->uid_map && enter->map_fd < 0 ? enter->map_fd : 0;
 }
 
-/* ---- what is wanted ---- */
-
-bool attach_take(struct enter *enter, const struct plan_record *record) {
-    struct enter_skills *skills = &enter->skills;
-    switch ((enum plan_key)record->key) {
-    case PLAN_SKILL_STORE:
-        skills->store = record->text;
-        break;
-    case PLAN_SKILL:
-        if (skills->count < LIMIT_SKILL_LAYERS)
-            skills->names[skills->count++] = record->text;
-        break;
-    case PLAN_SKILL_PATH:
-        if (skills->path_count <= LIMIT_SKILL_PATHS)
-            skills->paths[skills->path_count++] = record->text;
-        break;
-    case PLAN_REPLACE:
-        skills->replace = record->number != 0;
-        break;
-    default:
-        return false;
-    }
-    return true;
+static int enter_user(struct enter *enter, struct err *err) {
+    /* A container may have the host's; a process may not enter the namespace it is in. */
+    struct stat own, box;
+    if (fstatat(attach_of(enter)->self_fd, "ns/user", &own, 0) == 0 && fstat(enter->userns_fd, &box) == 0 &&
+        own.st_ino == box.st_ino && own.st_dev == box.st_dev)
+        return 0;
+    if (setns(enter->userns_fd, CLONE_NEWUSER) < 0)
+        return err_errno(err, errno, "setns");
+    if (enter->ranged && (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
+        return err_errno(err, errno, "setresuid");
+    return 0;
 }
 
-static bool take_ids(struct enter *enter, const struct plan_record *record) {
-    struct attach *attach = attach_of(enter);
-    switch ((enum plan_key)record->key) {
-    case PLAN_UID_MAP:
-        attach->uid_map = record->text;
-        break;
-    case PLAN_GID_MAP:
-        attach->gid_map = record->text;
-        break;
-    case PLAN_OUTER_UID:
-        enter->owner_uid = (uid_t)record->number;
-        break;
-    case PLAN_OUTER_GID:
-        enter->owner_gid = (gid_t)record->number;
-        break;
-    case PLAN_INNER_UID:
-        enter->agent_uid = (uid_t)record->number;
-        break;
-    case PLAN_INNER_GID:
-        enter->agent_gid = (gid_t)record->number;
-        break;
-    default:
-        return false;
-    }
-    return true;
+static int attach_put_mounts(struct enter *enter, struct err *err) {
+    return enter_put(enter, attach_of(enter)->root_fd, err);
+}
+
+/* In a container it may be shared with others: changes in the copy stay there. */
+static int attach_copy_mounts(struct enter *enter, struct err *err) {
+    struct attach_state *attach = attach_of(enter);
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return err_errno(err, errno, "unshare");
+    attach->copy_fd = openat(attach->self_fd, "ns/mnt", O_RDONLY | O_CLOEXEC);
+    return attach->copy_fd < 0 ? err_errno(err, errno, "the copy") : 0;
 }
 
 static int read_attach(struct enter *enter, struct err *err) {
-    struct view view;
-    int r = enter_message(enter, enter->plan_bytes, sizeof enter->plan_bytes, &view, err);
+    int r = enter_message(enter, enter->plan_bytes, sizeof enter->plan_bytes, err);
     if (r < 0)
         return r;
-    struct plan_record record;
-    while (plan_next(&view, &record))
-        if (!attach_take(enter, &record) && !enter_take_mount(enter, &record) && !take_ids(enter, &record))
-            enter_take(enter, &record);
-    if (view.bad || (enter->mount_count && !attach_of(enter)->uid_map) ||
-        !attach_of(enter)->uid_map != !attach_of(enter)->gid_map || enter->version != PLAN_VERSION ||
+    if ((enter->mount_count && !enter->uid_map) || !enter->uid_map != !enter->gid_map ||
         (enter->skills.count && !enter->skills.store) || (enter->lower_count && !enter->store))
-        return err_set(err, ERR_PROTOCOL, "cubby-runner speaks plan %d, the daemon %llu; install both from one build",
-                       PLAN_VERSION, (unsigned long long)enter->version);
+        return err_set(err, ERR_PROTOCOL, "the message for attach is incomplete");
     return 0;
 }
 
@@ -176,14 +100,7 @@ int attach_open(struct enter *enter, struct err *err) {
     return r;
 }
 
-static int make_map(struct enter *enter, struct err *err) {
-    struct attach *attach = attach_of(enter);
-    if (attach->uid_map)
-        enter->map_fd = enter_map(attach->uid_map, attach->gid_map, err);
-    return attach->uid_map && enter->map_fd < 0 ? enter->map_fd : 0;
-}
-
-static int open_all(struct enter *enter, struct err *err) {
+static int attach_open_all(struct enter *enter, struct err *err) {
     int r = enter_mounts(enter, err);
     if (r == 0)
         r = enter_lowers(enter, err);
@@ -192,42 +109,25 @@ static int open_all(struct enter *enter, struct err *err) {
     return r == 0 ? attach_open(enter, err) : r;
 }
 
-static int outer_open(struct enter *enter, struct err *err) {
-    return enter->ranged ? open_all(enter, err) : 0;
+static int attach_outer_open(struct enter *enter, struct err *err) {
+    return enter->ranged ? attach_open_all(enter, err) : 0;
 }
 
-/* An ordinary user may do so only among mounts of his own. */
-static int inner_open(struct enter *enter, struct err *err) {
+/* An ordinary user may do so only among their own mounts. */
+static int attach_inner_open(struct enter *enter, struct err *err) {
     if (enter->ranged)
         return 0;
-    return unshare(CLONE_NEWNS) < 0 ? err_errno(err, errno, "unshare") : open_all(enter, err);
+    return unshare(CLONE_NEWNS) < 0 ? err_errno(err, errno, "unshare") : attach_open_all(enter, err);
 }
 
 /* ---- into the box ---- */
-
-/* A container may have the host's; nobody may enter where he is. */
-static bool same_user(struct enter *enter) {
-    struct stat own, box;
-    return fstatat(attach_of(enter)->self_fd, "ns/user", &own, 0) == 0 && fstat(enter->userns_fd, &box) == 0 &&
-           own.st_ino == box.st_ino && own.st_dev == box.st_dev;
-}
-
-static int enter_user(struct enter *enter, struct err *err) {
-    if (same_user(enter))
-        return 0;
-    if (setns(enter->userns_fd, CLONE_NEWUSER) < 0)
-        return err_errno(err, errno, "setns");
-    if (enter->ranged && (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
-        return err_errno(err, errno, "setresuid");
-    return 0;
-}
 
 static int enter_space(int fd, struct err *err) {
     return setns(fd, CLONE_NEWNS) < 0 ? err_errno(err, errno, "setns") : 0;
 }
 
 static int enter_mount_space(struct enter *enter, struct err *err) {
-    struct attach *attach = attach_of(enter);
+    struct attach_state *attach = attach_of(enter);
     int r = enter_space(attach->box_fd, err);
     if (r < 0)
         return r;
@@ -235,34 +135,21 @@ static int enter_mount_space(struct enter *enter, struct err *err) {
     return attach->root_fd < 0 ? err_errno(err, errno, "its root") : 0;
 }
 
-static int put_mounts(struct enter *enter, struct err *err) {
-    return enter_put(enter, attach_of(enter)->root_fd, err);
-}
-
-/* Of a container it may be shared with others: what happens in the copy stays there. */
-static int copy_mounts(struct enter *enter, struct err *err) {
-    struct attach *attach = attach_of(enter);
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return err_errno(err, errno, "unshare");
-    attach->copy_fd = openat(attach->self_fd, "ns/mnt", O_RDONLY | O_CLOEXEC);
-    return attach->copy_fd < 0 ? err_errno(err, errno, "the copy") : 0;
-}
-
-static bool is_overlay(int fd) {
+static bool attach_is_overlay(int fd) {
     struct statfs status;
     return fstatfs(fd, &status) == 0 && status.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
 /* A file system that has no name on the host was left where the overlay lies on it: enter_root.c, show_own. */
-static int find_own(struct enter *enter, struct err *err) {
-    struct attach *attach = attach_of(enter);
+static int attach_find_own(struct enter *enter, struct err *err) {
+    struct attach_state *attach = attach_of(enter);
     if (enter->layers_dir)
         return 0;
     for (;;) {
         autofd top = open(SKILLS_PATH, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (top < 0)
             return err_errno(err, errno, SKILLS_PATH);
-        bool covered = is_overlay(top);
+        bool covered = attach_is_overlay(top);
         fd_close(&top);
         if (!covered)
             break;
@@ -275,28 +162,28 @@ static int find_own(struct enter *enter, struct err *err) {
 
 /* ---- the stage ---- */
 
-static int put(int tree_fd, const char *name, struct err *err) {
+static int attach_put(int tree_fd, const char *name, struct err *err) {
     int r = mkdir(name, 0755) < 0 ? -errno : sys_move_mount(tree_fd, AT_FDCWD, name);
     return r < 0 ? err_errno(err, -r, "'%s'", name) : 0;
 }
 
-static int make_stage(struct enter *enter, struct err *err) {
-    struct attach *attach = attach_of(enter);
+static int attach_make_stage(struct enter *enter, struct err *err) {
+    struct attach_state *attach = attach_of(enter);
     if (mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") < 0 || chdir(STAGE) < 0)
         return err_errno(err, errno, "tmpfs");
     attach->stage_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (attach->stage_fd < 0)
         return err_errno(err, errno, "the stage");
-    int r = put(attach->own_fd, "own", err);
+    int r = attach_put(attach->own_fd, "own", err);
     for (size_t i = 0; r == 0 && i < enter->lower_count; i++) {
         char name[32];
         snprintf(name, sizeof name, "l%zu", i);
-        r = put(enter->lower_fds[i], name, err);
+        r = attach_put(enter->lower_fds[i], name, err);
     }
     return r == 0 ? attach_stage(enter, "own", err) : r;
 }
 
-static int make_upper(const struct enter *enter, const char *own, struct err *err) {
+static int attach_make_upper(const struct enter *enter, const char *own, struct err *err) {
     char path[64], work[64];
     snprintf(path, sizeof path, "%s/skills", own);
     snprintf(work, sizeof work, "%s/skills.work", own);
@@ -311,7 +198,7 @@ static int make_upper(const struct enter *enter, const char *own, struct err *er
 
 /* Below all others, with one directory: what is moved to its place and on from there hides whatever layers to come have
  * under its name (skill/own/change.c). */
-static int make_lowest(const struct enter *enter) {
+static int attach_make_lowest(const struct enter *enter) {
     static const char *const names[] = {"lowest", "lowest/" SKILLS_CHANGES, "lowest/" SKILLS_CHANGES "/whole"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (mkdir(names[i], 0755) < 0 || chown(names[i], enter->agent_uid, enter->agent_gid) < 0)
@@ -320,38 +207,28 @@ static int make_lowest(const struct enter *enter) {
 }
 
 int attach_stage(struct enter *enter, const char *own, struct err *err) {
-    if (mkdir("merged", 0755) < 0 || make_lowest(enter) < 0)
+    if (mkdir("merged", 0755) < 0 || attach_make_lowest(enter) < 0)
         return err_errno(err, errno, "the stage");
-    int r = make_upper(enter, own, err);
+    int r = attach_make_upper(enter, own, err);
     for (size_t i = 0; r == 0 && i < enter->skills.count; i++) {
         char name[32];
         snprintf(name, sizeof name, "s%zu", i);
-        r = put(enter->skills.fds[i], name, err);
+        r = attach_put(enter->skills.fds[i], name, err);
     }
     return r;
 }
 
-/* Names are relative: they show in the box's mountinfo. */
 int attach_overlay(struct enter *enter, const char *own, struct err *err) {
-    char options[2048] = "lowerdir="; /* of a page; a layer takes 12 at most */
-    size_t at = strlen(options);
-    for (size_t i = 0; i < enter->lower_count; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "l%zu/skills", i);
-        if (access(name, F_OK) == 0) /* one of a box without an agent has none */
-            at += (size_t)snprintf(options + at, sizeof options - at, "%s:", name);
-    }
+    char lowest[1024] = "";
+    size_t at = 0;
     for (size_t i = 0; i < enter->skills.count; i++)
-        at += (size_t)snprintf(options + at, sizeof options - at, "s%zu:", i);
-    snprintf(options + at, sizeof options - at, "lowest,upperdir=%s/skills,workdir=%s/skills.work,index=off,userxattr",
-             own, own);
-    if (mount("overlay", "merged", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
-        return err_errno(err, errno, "overlay");
-    return 0;
+        at += (size_t)snprintf(lowest + at, sizeof lowest - at, "s%zu:", i);
+    snprintf(lowest + at, sizeof lowest - at, "lowest");
+    return enter_overlay(enter, own, "skills", lowest, "merged", err);
 }
 
-static int make_new(struct enter *enter, struct err *err) {
-    struct attach *attach = attach_of(enter);
+static int attach_make_new(struct enter *enter, struct err *err) {
+    struct attach_state *attach = attach_of(enter);
     int r = enter_space(attach->copy_fd, err);
     if (r == 0 && fchdir(attach->stage_fd) < 0)
         r = err_errno(err, errno, "the stage");
@@ -369,33 +246,34 @@ static int make_new(struct enter *enter, struct err *err) {
 /* ---- one for the other ---- */
 
 /* The directory it is mounted on, by name, with no link in the last step; the working directory is the one above. */
-static int go_to(struct attach *attach, const char *path, char name[256], struct err *err) {
+static int attach_go_to(struct attach_state *attach, const char *path, char name[256], struct err *err) {
     autofd parent = -1;
     int r = path_open_parent(attach->root_fd, path, &parent, name, err);
     return r == 0 && fchdir(parent) < 0 ? err_errno(err, errno, "'%s'", path) : r;
 }
 
 /* In the working directory: something is mounted there, and it is an overlay; so one of ours. */
-static bool is_mounted(const char *name) {
+static bool attach_is_mounted(const char *name) {
     autofd fd = open(name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat there, here;
-    return fd >= 0 && is_overlay(fd) && fstat(fd, &there) == 0 && stat(".", &here) == 0 && there.st_dev != here.st_dev;
+    return fd >= 0 && attach_is_overlay(fd) && fstat(fd, &there) == 0 && stat(".", &here) == 0 &&
+           there.st_dev != here.st_dev;
 }
 
-/* What a box's root has put in the way is not followed. */
-static int make_target(struct attach *attach, const char *path, struct err *err) {
+/* Links that a box's root has made are not followed. */
+static int attach_make_target(struct attach_state *attach, const char *path, struct err *err) {
     char name[256];
     struct stat status;
-    if (go_to(attach, path, name, err) == 0 && lstat(name, &status) == 0 && !S_ISDIR(status.st_mode) &&
+    if (attach_go_to(attach, path, name, err) == 0 && lstat(name, &status) == 0 && !S_ISDIR(status.st_mode) &&
         unlink(name) < 0)
         return err_errno(err, errno, "'%s'", path);
     return enter_target(&attach->enter, attach->root_fd, path, true, err);
 }
 
 /* Then the descriptor goes, which would be a use of it until we end. */
-static int put_at(struct attach *attach, int *tree_fd, const char *path, struct err *err) {
+static int attach_put_at(struct attach_state *attach, int *tree_fd, const char *path, struct err *err) {
     char name[256];
-    int r = go_to(attach, path, name, err);
+    int r = attach_go_to(attach, path, name, err);
     autofd target = r < 0 ? -1 : open(name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (r < 0)
         return r;
@@ -405,11 +283,11 @@ static int put_at(struct attach *attach, int *tree_fd, const char *path, struct 
     return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
 }
 
-static int drop_old(struct attach *attach, size_t i, struct err *err) {
+static int attach_drop_old(struct attach_state *attach, size_t i, struct err *err) {
     const char *path = attach->enter.skills.paths[i];
     char name[256];
-    int r = go_to(attach, path, name, err);
-    if (r < 0 || !is_mounted(name))
+    int r = attach_go_to(attach, path, name, err);
+    if (r < 0 || !attach_is_mounted(name))
         return r;
     attach->old_fds[i] = sys_open_tree(AT_FDCWD, name, OPEN_TREE_CLONE); /* a mount of its own: it counts for no use */
     if (attach->old_fds[i] < 0)
@@ -421,9 +299,9 @@ static int drop_old(struct attach *attach, size_t i, struct err *err) {
     return 0;
 }
 
-/* The box's root may have renamed what lies above a mount of ours: then it is not where it was put. Frozen, it stays where
- * it is now. */
-static int drop_strays(struct attach *attach, dev_t device, struct err *err) {
+/* The box's root may have renamed what lies above a mount of ours: then it is not where it was put. Frozen, it stays
+ * where it is now. */
+static int attach_drop_strays(struct attach_state *attach, dev_t device, struct err *err) {
     static char text[1 << 18];
     ssize_t n = fd_read_file(attach->self_fd, "mountinfo", text, sizeof text);
     if (n < 0)
@@ -443,42 +321,78 @@ static int drop_strays(struct attach *attach, dev_t device, struct err *err) {
     return 0;
 }
 
-static int drop_all(struct attach *attach, struct err *err) {
+static int attach_drop_all(struct attach_state *attach, struct err *err) {
     struct stat status;
     int r = 0;
-    bool there = is_mounted(SKILLS_PATH) && stat(SKILLS_PATH, &status) == 0;
-    for (size_t i = attach->enter.skills.path_count; r == 0 && i-- > 0;) /* those besides first: /skills itself last */
-        r = drop_old(attach, i, err);
-    return r == 0 && there ? drop_strays(attach, status.st_dev, err) : r;
+    bool there = attach_is_mounted(SKILLS_PATH) && stat(SKILLS_PATH, &status) == 0;
+    for (size_t i = attach->enter.skills.path_count; r == 0 && i-- > 0;) /* /skills itself last */
+        r = attach_drop_old(attach, i, err);
+    return r == 0 && there ? attach_drop_strays(attach, status.st_dev, err) : r;
 }
 
-static void undo(struct attach *attach) {
-    struct err ignored;
-    char name[256];
-    for (size_t i = 0; i < attach->enter.skills.path_count; i++) {
-        const char *path = attach->enter.skills.paths[i];
-        if (attach->come[i] && go_to(attach, path, name, &ignored) == 0)
-            umount2(name, MNT_DETACH | UMOUNT_NOFOLLOW);
-        if (attach->gone[i])
-            put_at(attach, &attach->old_fds[i], path, &ignored);
-    }
-}
-
-static int swap(struct enter *enter, struct err *err) {
-    struct attach *attach = attach_of(enter);
+static int attach_swap(struct enter *enter, struct err *err) {
+    struct attach_state *attach = attach_of(enter);
     size_t count = enter->skills.path_count;
     int r = enter_space(attach->box_fd, err);
     for (size_t i = 0; r == 0 && i < count; i++)
-        r = make_target(attach, enter->skills.paths[i], err);
+        r = attach_make_target(attach, enter->skills.paths[i], err);
     if (r == 0 && enter->skills.replace)
-        r = drop_all(attach, err);
+        r = attach_drop_all(attach, err);
     if (r == 0)
-        r = make_new(enter, err);
+        r = attach_make_new(enter, err);
     for (size_t i = 0; r == 0 && i < count; i++) {
-        r = put_at(attach, &attach->new_fds[i], enter->skills.paths[i], err);
+        r = attach_put_at(attach, &attach->new_fds[i], enter->skills.paths[i], err);
         attach->come[i] = r == 0;
     }
-    if (r < 0)
-        undo(attach);
+    if (r < 0) {
+        struct err ignored;
+        char name[256];
+        for (size_t i = 0; i < attach->enter.skills.path_count; i++) {
+            const char *path = attach->enter.skills.paths[i];
+            if (attach->come[i] && attach_go_to(attach, path, name, &ignored) == 0)
+                umount2(name, MNT_DETACH | UMOUNT_NOFOLLOW);
+            if (attach->gone[i])
+                attach_put_at(attach, &attach->old_fds[i], path, &ignored);
+        }
+    }
     return r;
+}
+
+/* ---- the steps: of containers and boxes, then of boxes with skills alone ---- */
+
+static const struct enter_step steps[] = {
+    {"read what is to be attached", read_attach},           {"make the map of ids", attach_make_map},
+    {"open what is to be mounted", attach_outer_open},      {"enter the box's user namespace", enter_user},
+    {"open what is to be mounted", attach_inner_open},      {"enter the box's mounts", enter_mount_space},
+    {"mount what the box was promised", attach_put_mounts}, {NULL, NULL},
+};
+
+static const struct enter_step skill_steps[] = {
+    {"copy the box's mounts", attach_copy_mounts},
+    {"find the box's own files", attach_find_own},
+    {"mount the stage", attach_make_stage},
+    {"attach the skills", attach_swap},
+    {NULL, NULL},
+};
+
+_Noreturn void attach_main(void) {
+    struct attach_state *attach =
+        mmap(NULL, sizeof *attach, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (attach == MAP_FAILED)
+        _exit(125);
+    struct enter *enter = &attach->enter;
+    enter->stage_fd = PLAN_STAGE_FD;
+    enter->errors_fd = PLAN_ERRORS_FD;
+    enter->userns_fd = PLAN_USER_FD;
+    attach->box_fd = PLAN_MOUNTS_FD;
+    attach->own_fd = attach->root_fd = enter->map_fd = -1;
+    enter->agent_uid = enter->agent_gid = ENTER_AGENT_ID;
+    enter->ranged = geteuid() == 0;
+    attach->self_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    umask(0);
+    if (attach->self_fd < 0 || enter_run(enter, steps) < 0 ||
+        (enter->skills.path_count && enter_run(enter, skill_steps) < 0))
+        _exit(125);
+    fd_write_all(enter->errors_fd, "", 1);
+    _exit(0); /* the old overlay ends here, without a waiting process */
 }

@@ -1,10 +1,10 @@
-/* Stage one of a jail: what its outer half (host, still privileged) and its inner half (becoming PID 1) share; and with
- * them attach.c, which enters a box that runs.
+/* Stage one of a jail: shared by its outer half (host, still privileged) and its inner half (becoming PID 1), and by
+ * attach.c, which enters a running box.
  *
  * Rules:
- * 1. One `struct enter` in memory shared by both. The outer half writes it, the inner half reads what it was told of
- *    through `go_fd`, never before; from the plan on the other way round, through `ask_fd`.
- * 2. Both share one table of descriptors (CLONE_FILES): what the outer half opens, the inner half uses by number.
+ * 1. One `struct enter` in memory shared by both. The outer half writes it, the inner half reads a part only after
+ *    it was announced through `go_fd`; from the plan on the other way round, through `ask_fd`.
+ * 2. Both share one table of descriptors (CLONE_FILES): the inner half uses descriptors of the outer half by number.
  * 3. The inner half touches no host path after `leave host`. */
 #ifndef CUBBY_RUNNER_ENTER_H
 #define CUBBY_RUNNER_ENTER_H
@@ -58,7 +58,8 @@ struct enter {
     /* its user: as seen from the host, and inside */
     uid_t owner_uid, agent_uid;
     gid_t owner_gid, agent_gid;
-    int map_fd; /* a user namespace whose map layers get; -1: userns_fd */
+    const char *uid_map, *gid_map; /* of map_fd; NULL: none */
+    int map_fd;                    /* a user namespace whose map layers get; -1: userns_fd */
     const char *template_dir, *listen_dir;
     const char *layers_dir, *disk; /* one of them, or a tmpfs */
     const char *store;             /* where kept layers lie */
@@ -95,24 +96,26 @@ struct enter_step {
 };
 /* Runs to the first failure, which it reports through errors_fd and returns. Ends at a row without a name. */
 int enter_run(struct enter *enter, const struct enter_step *steps);
-/* The next message from stage_fd, in bytes. GONE: there is none. */
-int enter_message(struct enter *enter, char *bytes, size_t max, struct view *ret_view, struct err *err);
-void enter_take(struct enter *enter, const struct plan_record *record);       /* a row of SLOT or ATTACH */
-bool enter_take_mount(struct enter *enter, const struct plan_record *record); /* it was a row of a mount */
+/* The next message from stage_fd into bytes; its records into enter, which points into bytes. GONE: the daemon is
+ * gone. */
+int enter_message(struct enter *enter, char *bytes, size_t max, struct err *err);
 /* The second message; by the inner half, because most boxes need nothing more of the outer one. */
 int enter_plan(struct enter *enter, struct err *err);
 
-/* enter_tree.c: layers and mounts as detached trees, by whoever may (outer half, or inner for an ordinary user) */
+/* enter_tree.c: layers and mounts as detached trees, by the half that may (outer, or inner for an ordinary user) */
 int enter_layers(struct enter *enter, struct err *err);
 int enter_mounts(struct enter *enter, struct err *err);
 int enter_layer(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err); /* a directory */
+/* Mounts kept layers, `lowest` below them, and the box's own below `own` as an overlay on target. */
+int enter_overlay(const struct enter *enter, const char *own, const char *upper, const char *lowest, const char *target,
+                  struct err *err);
 int enter_lowers(struct enter *enter, struct err *err); /* those that are kept */
 /* A user namespace with these maps, in the form of uid_map. A descriptor, or negative. */
 int enter_map(const char *uid_map, const char *gid_map, struct err *err);
 /* mkdir -p below the root, each part resolved by the kernel inside it; the last part is a file for a file mount. */
 int enter_target(const struct enter *enter, int root, const char *target, bool dir, struct err *err);
 int enter_put(struct enter *enter, int root, struct err *err); /* the trees of enter_mounts, where they are to be */
-/* enter_disk.c: a bounded file system for the box's own layers. disk: a detached mount of the image, returned;
+/* enter_bounds.c: a bounded file system for the box's own layers. disk: a detached mount of the image, returned;
  * tmpfs: mounted on target, by the inner half */
 int enter_disk(const char *path, bool read_only, struct err *err);
 int enter_tmpfs(struct enter *enter, const char *target, struct err *err);
@@ -122,9 +125,8 @@ int enter_pts(const struct enter *enter, const char *path, unsigned long flags, 
 int enter_dev_make(struct enter *enter, struct err *err);
 int enter_dev_own(struct enter *enter, struct err *err);
 int enter_dev_attach(struct enter *enter, const char *target, struct err *err);
-/* attach.c: a row that is about skills; then, with the stage as the working directory and `own` below it, their layers
- * opened, put there, and mounted as `merged` */
-bool attach_take(struct enter *enter, const struct plan_record *record);
+/* attach.c: with the stage as the working directory and `own` below it, the layers of skills opened, put there, and
+ * mounted as `merged` */
 int attach_open(struct enter *enter, struct err *err);
 int attach_stage(struct enter *enter, const char *own, struct err *err);
 int attach_overlay(struct enter *enter, const char *own, struct err *err);

@@ -1,18 +1,25 @@
-/* What the kernel counts for the whole machine, or does not free with the processes that took it. Called by stage one in
- * PID 1, when the plan is known.
+/* Bounds for what the kernel counts for the whole machine or does not free with its processes, and for the disk.
+ * Called by stage one in PID 1, when the plan is known; the disk by enter_tree.c and enter_root.c.
  *
- * Memory that outlives its processes: files in /dev/shm, System V segments, queues and semaphores. A box full of it would
- * leave the kernel only PID 1 to kill. Each gets a part of the box's memory; together they leave it a quarter.
+ * Memory that outlives its processes: files in /dev/shm, System V segments, queues and semaphores. A box full of it
+ * would leave the kernel only PID 1 to kill. Each gets a part of the box's memory; a quarter is left.
  *
- * Terminals: all boxes share kernel.pty.max, so that each has as many as it was dealt. */
+ * Terminals: all boxes share kernel.pty.max, so each has a fixed share. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/loop.h>
+#include <linux/mount.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/loop.h"
 #include "runner/enter/enter.h"
 #include "wire/spec.h"
 
@@ -27,7 +34,7 @@ enum {
     SEMAPHORE_BYTES = 128,
 };
 
-static void set(const struct enter *enter, const char *name, const char *text) {
+static void bounds_set(const struct enter *enter, const char *name, const char *text) {
     fd_write_file(enter->sysctl_fd, name, text); /* refused: the box can only run itself out of memory */
 }
 
@@ -61,11 +68,89 @@ int enter_bounds(struct enter *enter, struct err *err) {
     if (enter->sysctl_fd < 0)
         return 0;
     snprintf(text, sizeof text, "%llu", memory / SEGMENTS_PART / PAGE_BYTES);
-    set(enter, "shmall", text);
+    bounds_set(enter, "shmall", text);
     snprintf(text, sizeof text, "%llu", memory / QUEUES_PART / QUEUE_BYTES);
-    set(enter, "msgmni", text);
+    bounds_set(enter, "msgmni", text);
     snprintf(text, sizeof text, "250 %llu 100 %llu", memory / SEMAPHORES_PART / SEMAPHORE_BYTES,
              memory / SEMAPHORES_PART / PAGE_BYTES);
-    set(enter, "sem", text);
+    bounds_set(enter, "sem", text);
+    return 0;
+}
+
+/* ---- the disk: an image behind a loop device (outer half, root), or a sized tmpfs (inner half) ----
+ *
+ * Invariant: the mount is never attached to the host's tree, and the loop device clears itself with its last user,
+ * so that nothing outlives the box's mount namespace. The image stays locked while mounted: two mounts would destroy
+ * it. */
+
+#define MOUNT_FLAGS (MS_NOSUID | MS_NODEV)
+
+static int bounds_mount_device(int device, bool sparse, bool read_only, struct err *err);
+
+/* The lock belongs to the open file, which the loop device holds: it goes when the last mount of the image goes.
+ * Many may read one image: a kept layer. */
+static int bounds_lock_image(const char *path, bool read_only, struct err *err) {
+    autofd image = open(path, (read_only ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_CLOEXEC);
+    if (image < 0)
+        return err_errno(err, errno, "'%s'", path);
+    if (flock(image, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0)
+        return err_set(err, ERR_BUSY, "'%s' is still in use; try again", path);
+    return fd_take(&image);
+}
+
+int enter_disk(const char *path, bool read_only, struct err *err) {
+    autofd image = bounds_lock_image(path, read_only, err), device = -1;
+    if (image < 0)
+        return image;
+    struct stat status;
+    char name[LOOP_PATH_BYTES];
+    if (fstat(image, &status) < 0)
+        return err_errno(err, errno, "the box's disk");
+    device = loop_attach(image, read_only ? LO_FLAGS_READ_ONLY : 0, name, err);
+    return device < 0 ? device : bounds_mount_device(device, status.st_blocks * 512 < status.st_size, read_only, err);
+}
+
+static int bounds_disk_set(int fs, const char *key, const char *value) {
+    unsigned command = value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG;
+    return syscall(SYS_fsconfig, fs, command, key, value, 0) < 0 ? -errno : 0;
+}
+
+/* noinit_itable: the image is a sparse file, its tables are zero as they are. nobarrier: with barriers each mount
+ * and unmount would wait for the host's disk, those of deleted boxes too; the price is that fsync in the box ends in
+ * the host's memory. errors: where the disk below is full, the box's files turn read-only rather than to rubbish.
+ * discard: what the box deletes becomes a hole again, unless the space was reserved for it. */
+static int bounds_mount_device(int device, bool sparse, bool read_only, struct err *err) {
+    static const char *const options[][2] = {
+        {"noinit_itable", NULL}, {"nobarrier", NULL}, {"errors", "remount-ro"}, {"discard", NULL}};
+    const size_t count = read_only ? 0 : sizeof options / sizeof *options - !sparse;
+    char source[64];
+    snprintf(source, sizeof source, "/proc/self/fd/%d", device);
+    autofd fs = (int)syscall(SYS_fsopen, "ext4", FSOPEN_CLOEXEC);
+    if (fs < 0)
+        return err_set(err, ERR_UNSUPPORTED, "this kernel has no ext4; modprobe ext4");
+    int r = bounds_disk_set(fs, "source", source);
+    if (r == 0 && read_only)
+        r = bounds_disk_set(fs, "ro", NULL);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = bounds_disk_set(fs, options[i][0], options[i][1]);
+    if (r == 0 && syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        r = -errno;
+    int tree = r < 0 ? r : (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, 0);
+    return tree < 0 ? err_errno(err, r < 0 ? -r : errno, "the box's disk") : tree;
+}
+
+/* Same names and modes as the daemon gives the layers on a disk. */
+int enter_tmpfs(struct enter *enter, const char *target, struct err *err) {
+    static const char *const names[] = {"upper", "upper.work", "upper.0", "upper.0.work"};
+    char options[96], path[64];
+    snprintf(options, sizeof options, "mode=0755,size=%llu,nr_inodes=%llu", (unsigned long long)enter->tmpfs_bytes,
+             (unsigned long long)enter->tmpfs_inodes);
+    if (mount("tmpfs", target, "tmpfs", MOUNT_FLAGS, options) < 0)
+        return err_errno(err, errno, "tmpfs");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", target, names[i]);
+        if (mkdir(path, 0755) < 0)
+            return err_errno(err, errno, "'%s'", path);
+    }
     return 0;
 }

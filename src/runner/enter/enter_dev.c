@@ -1,7 +1,8 @@
-/* The box's /dev: a tmpfs of its own with device nodes of its own. Made by the outer half, because only the host's root
- * may make device nodes, and before the filter, which forbids that for good; moved into the box by enter_root.c. Invariant:
- * no node is shared with the host or with another box. Its inode would carry locks, leases and watches from one
- * to the other. Where nodes cannot be made (an ordinary user, a container without that right) the host's are bound. */
+/* The box's /dev: a tmpfs of its own with device nodes of its own. Made by the outer half, because only the host's
+ * root may make device nodes, and before the filter, which forbids that for good; moved into the box by
+ * enter_root.c. Invariant: no node is shared with the host or with another box. Its inode would carry locks, leases
+ * and watches from one to the other. Where nodes cannot be made (an ordinary user, a container without that right)
+ * the host's are bound. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -26,7 +27,7 @@ static const char *const links[][2] = {
 #define NODES (sizeof nodes / sizeof *nodes)
 
 /* All but the nodes. */
-static int fill(int dev, struct err *err) {
+static int dev_fill(int dev, struct err *err) {
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
         if (symlinkat(links[i][1], dev, links[i][0]) < 0)
             return err_errno(err, errno, "'%s'", links[i][0]);
@@ -55,7 +56,7 @@ int enter_dev_make(struct enter *enter, struct err *err) {
         may = mknodat(dev, nodes[i].name, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) == 0;
     /* Made, but of no use: a superblock of a user namespace that is not the host's. */
     autofd node = may ? openat(dev, nodes[0].name, O_RDONLY | O_CLOEXEC) : -1;
-    int r = node < 0 ? 0 : fill(dev, err);
+    int r = node < 0 ? 0 : dev_fill(dev, err);
     umask(mask);
     if (node >= 0 && r == 0)
         enter->dev_fd = fd_take(&dev);
@@ -72,7 +73,7 @@ int enter_dev_own(struct enter *enter, struct err *err) {
 
 /* ---- by the inner half ---- */
 
-static int bind_node(int dev, const char *name, unsigned major, unsigned minor, struct err *err) {
+static int dev_bind_node(int dev, const char *name, unsigned major, unsigned minor, struct err *err) {
     char path[32];
     snprintf(path, sizeof path, "/dev/%s", name);
     autofd node = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -92,19 +93,16 @@ static int bind_node(int dev, const char *name, unsigned major, unsigned minor, 
     return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
 }
 
-static int bind_all(const char *target, struct err *err) {
-    if (mount("tmpfs", target, "tmpfs", MS_NOSUID, "mode=0755,size=1m,nr_inodes=128") < 0)
-        return err_errno(err, errno, "tmpfs");
-    autofd dev = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = dev < 0 ? err_errno(err, errno, "'%s'", target) : fill(dev, err);
-    for (size_t i = 0; r == 0 && i < NODES; i++)
-        r = bind_node(dev, nodes[i].name, nodes[i].major, nodes[i].minor, err);
-    return r;
-}
-
 int enter_dev_attach(struct enter *enter, const char *target, struct err *err) {
-    if (enter->dev_fd < 0)
-        return bind_all(target, err);
+    if (enter->dev_fd < 0) {
+        if (mount("tmpfs", target, "tmpfs", MS_NOSUID, "mode=0755,size=1m,nr_inodes=128") < 0)
+            return err_errno(err, errno, "tmpfs");
+        autofd dev = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int r = dev < 0 ? err_errno(err, errno, "'%s'", target) : dev_fill(dev, err);
+        for (size_t i = 0; r == 0 && i < NODES; i++)
+            r = dev_bind_node(dev, nodes[i].name, nodes[i].major, nodes[i].minor, err);
+        return r;
+    }
     int r = sys_move_mount(enter->dev_fd, AT_FDCWD, target);
     fd_close(&enter->dev_fd);
     return r < 0 ? err_errno(err, -r, "'%s'", target) : 0;

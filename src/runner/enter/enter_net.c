@@ -1,5 +1,5 @@
-/* The box's network: the loopback always, eth0 where the daemon has put one. Called by the outer half, which stands in
- * the box's network namespace (an ordinary user's inner half sees to its own loopback). Invariant: no address but the
+/* The box's network: always the loopback, eth0 if the daemon has put one. Called by the outer half, which is in the
+ * box's network namespace (an ordinary user's inner half sets up its own loopback). Invariant: no address but the
  * one the daemon claimed. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "base/path.h"
 #include "runner/enter/enter.h"
 
-static int interface_up(int socket_fd, const char *name) {
+static int net_interface_up(int socket_fd, const char *name) {
     struct ifreq request = {0};
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
     request.ifr_flags = IFF_UP | IFF_RUNNING;
@@ -27,12 +27,12 @@ static int interface_up(int socket_fd, const char *name) {
 int enter_loopback(struct enter *enter, struct err *err) {
     (void)enter;
     autofd fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || interface_up(fd, "lo") < 0)
+    if (fd < 0 || net_interface_up(fd, "lo") < 0)
         return err_errno(err, errno, "lo");
     return 0;
 }
 
-static void put_address(struct sockaddr *out, uint32_t address) {
+static void net_put_address(struct sockaddr *out, uint32_t address) {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
     memcpy(out, &in, sizeof in);
 }
@@ -45,16 +45,16 @@ int enter_network(struct enter *enter, struct err *err) {
         return err_errno(err, errno, "socket");
     uint32_t address = (uint32_t)enter->address;
     struct ifreq request = {.ifr_name = "eth0"};
-    put_address(&request.ifr_addr, address);
+    net_put_address(&request.ifr_addr, address);
     if (ioctl(fd, SIOCSIFADDR, &request) < 0)
         return err_errno(err, errno, "address of eth0");
-    put_address(&request.ifr_netmask, 0xfffffffcu);
-    if (ioctl(fd, SIOCSIFNETMASK, &request) < 0 || interface_up(fd, "eth0") < 0)
+    net_put_address(&request.ifr_netmask, 0xfffffffcu);
+    if (ioctl(fd, SIOCSIFNETMASK, &request) < 0 || net_interface_up(fd, "eth0") < 0)
         return err_errno(err, errno, "eth0");
     struct rtentry route = {.rt_flags = RTF_UP | RTF_GATEWAY};
-    put_address(&route.rt_dst, 0);
-    put_address(&route.rt_genmask, 0);
-    put_address(&route.rt_gateway, address - 1);
+    net_put_address(&route.rt_dst, 0);
+    net_put_address(&route.rt_genmask, 0);
+    net_put_address(&route.rt_gateway, address - 1);
     if (ioctl(fd, SIOCADDRT, &route) < 0)
         return err_errno(err, errno, "default route");
     return 0;

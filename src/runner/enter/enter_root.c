@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <poll.h>
@@ -25,59 +26,12 @@
 #include "runner/enter/stack.h"
 #include "wire/spec.h"
 
-/* A directory of the host that is always there and that nobody mounts from; only this namespace sees it covered. */
+/* A directory of the host that always exists and is not mounted from; only this namespace sees it covered. */
 #define STAGE "/proc"
 #define MOUNT_FLAGS (MS_NOSUID | MS_NODEV)
 
-static int own_names(struct enter *enter, struct err *err);
-static int own_loopback(struct enter *enter, struct err *err);
-static int wait_outside(struct enter *enter, struct err *err);
-static int read_plan(struct enter *enter, struct err *err);
-static int become_root(struct enter *enter, struct err *err);
-static int inner_layers(struct enter *enter, struct err *err);
-static int make_stage(struct enter *enter, struct err *err);
-static int attach_layers(struct enter *enter, struct err *err);
-static int mount_root(struct enter *enter, struct err *err);
-static int mount_system(struct enter *enter, struct err *err);
-static int make_dev(struct enter *enter, struct err *err);
-static int make_proc(struct enter *enter, struct err *err);
-static int leave_host_early(struct enter *enter, struct err *err);
-static int leave_host_late(struct enter *enter, struct err *err);
-static int attach_mounts(struct enter *enter, struct err *err);
-static int start_runner(struct enter *enter, struct err *err);
-
-static const struct enter_step inner_steps[] = {
-    /* these need no ids: done while the outer half writes the maps */
-    {"set the host name", own_names},
-    {"drop capabilities", confine_bounding},
-    {"bring up the loopback", own_loopback},
-    {"wait for the id maps", wait_outside},
-    {"become the box's root", become_root},
-    {"open the layers", inner_layers},
-    {"mount the stage", make_stage},
-    {"attach the layers", attach_layers},
-    {"mount the root", mount_root},
-    {"mount the system directories", mount_system},
-    {"make /dev", make_dev},
-    {"make /proc", make_proc},
-    {"leave the host", leave_host_early},
-    {"read the plan", read_plan},
-    /* from here on it is one box and not any */
-    {"leave the host", leave_host_late},
-    {"bound what outlives processes", enter_bounds},
-    {"attach the mounts", attach_mounts},
-    {"write resolv.conf", enter_resolv},
-    {"start the runner", start_runner},
-    {NULL, NULL},
-};
-
-_Noreturn void enter_inside(struct enter *enter) {
-    enter_run(enter, inner_steps);
-    _exit(125);
-}
-
-/* Waits for the outer half's word, or for its death: then there is nobody left to make this box. */
-static int wait_outside(struct enter *enter, struct err *err) {
+/* Waits for the outer half's word, or for its death: then no process is left to make this box. */
+static int root_wait_outside(struct enter *enter, struct err *err) {
     struct pollfd polls[2] = {{.fd = enter->go_fd, .events = POLLIN}, {.fd = enter->outer_pidfd, .events = POLLIN}};
     while (poll(polls, 2, -1) < 0 && errno == EINTR)
         ;
@@ -88,7 +42,7 @@ static int wait_outside(struct enter *enter, struct err *err) {
 }
 
 /* Straight from the daemon. The outer half is asked and waited for only where something is left for it. */
-static int read_plan(struct enter *enter, struct err *err) {
+static int root_read_plan(struct enter *enter, struct err *err) {
     struct pollfd polls[2] = {{.fd = enter->stage_fd, .events = POLLIN}, {.fd = enter->outer_pidfd, .events = POLLIN}};
     while (poll(polls, 2, -1) < 0 && errno == EINTR)
         ;
@@ -99,7 +53,7 @@ static int read_plan(struct enter *enter, struct err *err) {
     if (r == 0 && (r = fd_write_all(enter->ask_fd, &one, sizeof one)) < 0)
         r = err_errno(err, -r, "eventfd");
     bool outside = enter->ranged && (enter->mount_count > 0 || enter->address != 0);
-    return r == 0 && outside ? wait_outside(enter, err) : r;
+    return r == 0 && outside ? root_wait_outside(enter, err) : r;
 }
 
 static int become_root(struct enter *enter, struct err *err) {
@@ -111,7 +65,7 @@ static int become_root(struct enter *enter, struct err *err) {
     return 0;
 }
 
-static int own_names(struct enter *enter, struct err *err) {
+static int root_own_names(struct enter *enter, struct err *err) {
     (void)enter;
     if (sethostname("cubby", 5) < 0)
         return err_errno(err, errno, "sethostname");
@@ -121,15 +75,15 @@ static int own_names(struct enter *enter, struct err *err) {
     return 0;
 }
 
-static int own_loopback(struct enter *enter, struct err *err) {
+static int root_own_loopback(struct enter *enter, struct err *err) {
     return enter->ranged ? 0 : enter_loopback(enter, err);
 }
 
-static int inner_layers(struct enter *enter, struct err *err) {
+static int root_inner_layers(struct enter *enter, struct err *err) {
     return enter->ranged ? 0 : enter_layers(enter, err);
 }
 
-static int make_stage(struct enter *enter, struct err *err) {
+static int root_make_stage(struct enter *enter, struct err *err) {
     (void)enter;
     if (mount("tmpfs", STAGE, "tmpfs", MOUNT_FLAGS, "mode=0755,size=1m") < 0 || chdir(STAGE) < 0)
         return err_errno(err, errno, "tmpfs");
@@ -140,9 +94,20 @@ static int make_stage(struct enter *enter, struct err *err) {
     return 0;
 }
 
-/* Where something is to be mounted before anything of a template is trusted: a directory of the root itself, reached by
- * no link. Nobody but us is in this namespace yet, so it stays what it was found to be. */
-static int check_target(const char *path, struct err *err) {
+static int root_attach_mounts(struct enter *enter, struct err *err) {
+    if (enter->mount_count == 0)
+        return 0;
+    autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return err_errno(err, errno, "the root");
+    if (enter->workspace) /* it has another place, and a template's empty one would only mislead */
+        unlinkat(root, WORKSPACE_PATH + 1, AT_REMOVEDIR);
+    return enter_put(enter, root, err);
+}
+
+/* Where something is to be mounted before anything of a template is trusted: a directory of the root itself, reached
+ * by no link. No other process is in this namespace yet, so it stays as it was found. */
+static int root_check_target(const char *path, struct err *err) {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
     autofd fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
     if (fd < 0)
@@ -151,8 +116,8 @@ static int check_target(const char *path, struct err *err) {
     return 0;
 }
 
-static int make_dev(struct enter *enter, struct err *err) {
-    int r = check_target("root/dev", err);
+static int root_make_dev(struct enter *enter, struct err *err) {
+    int r = root_check_target("root/dev", err);
     if (r == 0)
         r = enter_dev_attach(enter, "root/dev", err);
     if (r < 0)
@@ -168,7 +133,7 @@ static int make_dev(struct enter *enter, struct err *err) {
 /* ---- /proc: own, with what speaks of the whole machine covered ---- */
 
 static const struct {
-    const char *path, *cover; /* cover: what is laid over it; NULL: itself, read-only */
+    const char *path, *cover; /* cover: the mount over it; NULL: itself, read-only */
 } proc_covers[] = {
     /* switches of the kernel */
     {"root/proc/sys", NULL},
@@ -206,7 +171,7 @@ static const struct {
 
 /* A copy of `from` laid over `to`, read-only. A `to` that this kernel does not have needs no cover: looked for first,
  * because a copy that is thrown away waits for RCU. */
-static int cover(const char *from, const char *to, struct err *err) {
+static int root_cover(const char *from, const char *to, struct err *err) {
     autofd target = open(to, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (target < 0)
         return 0;
@@ -218,7 +183,7 @@ static int cover(const char *from, const char *to, struct err *err) {
 }
 
 /* The files that are laid over others: an empty one, and a boot id of the box's own. */
-static int make_cover_files(struct err *err) {
+static int root_make_cover_files(struct err *err) {
     char uuid[64];
     ssize_t n = fd_read_file(AT_FDCWD, "root/proc/sys/kernel/random/uuid", uuid, sizeof uuid);
     autofd nothing = open("nothing", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
@@ -228,23 +193,23 @@ static int make_cover_files(struct err *err) {
     return 0;
 }
 
-static int make_proc(struct enter *enter, struct err *err) {
-    int r = check_target("root/proc", err);
+static int root_make_proc(struct enter *enter, struct err *err) {
+    int r = root_check_target("root/proc", err);
     if (r < 0)
         return r;
     if (mount("proc", "root/proc", "proc", MOUNT_FLAGS | MS_NOEXEC, NULL) < 0)
         return err_errno(err, errno, "proc (inside a container, /proc must not be masked there)");
     enter->sysctl_fd = open("root/proc/sys/kernel", O_PATH | O_DIRECTORY | O_CLOEXEC); /* before it is covered */
-    r = make_cover_files(err);
+    r = root_make_cover_files(err);
     for (size_t i = 0; r == 0 && i < sizeof proc_covers / sizeof *proc_covers; i++)
-        r = cover(proc_covers[i].cover ? proc_covers[i].cover : proc_covers[i].path, proc_covers[i].path, err);
+        r = root_cover(proc_covers[i].cover ? proc_covers[i].cover : proc_covers[i].path, proc_covers[i].path, err);
     return r;
 }
 
 /* ---- the root ---- */
 
 /* Everything but the box's root goes. */
-static int pivot(struct err *err) {
+static int root_pivot(struct err *err) {
     if (chdir("root") < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
         return err_errno(err, errno, "pivot_root");
     if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
@@ -252,12 +217,12 @@ static int pivot(struct err *err) {
     return 0;
 }
 
-static int leave_host_early(struct enter *enter, struct err *err) {
-    return enter->ranged ? pivot(err) : 0;
+static int root_leave_host_early(struct enter *enter, struct err *err) {
+    return enter->ranged ? root_pivot(err) : 0;
 }
 
-/* Of an ordinary user's box, which nobody can enter later: they become mounts like others. */
-static int mount_skills(struct enter *enter, struct err *err) {
+/* Of an ordinary user's box, which cannot be entered later: they become mounts like others. */
+static int root_mount_skills(struct enter *enter, struct err *err) {
     int r = attach_open(enter, err);
     if (r == 0)
         r = attach_stage(enter, "upper", err);
@@ -273,24 +238,24 @@ static int mount_skills(struct enter *enter, struct err *err) {
 }
 
 /* An ordinary user's mounts are opened from in here, so it stays until it knows them. */
-static int leave_host_late(struct enter *enter, struct err *err) {
+static int root_leave_host_late(struct enter *enter, struct err *err) {
     if (enter->ranged)
         return 0;
     int r = enter_mounts(enter, err);
     if (r == 0 && enter->skills.path_count)
-        r = mount_skills(enter, err);
-    return r < 0 ? r : pivot(err);
+        r = root_mount_skills(enter, err);
+    return r < 0 ? r : root_pivot(err);
 }
 
 /* The descriptor stays: the runner looks into layers through them (op_diff.c). */
-static int attach(int tree_fd, const char *to, struct err *err) {
+static int root_attach(int tree_fd, const char *to, struct err *err) {
     int r = sys_move_mount(tree_fd, AT_FDCWD, to);
     return r < 0 ? err_errno(err, -r, "'%s'", to) : 0;
 }
 
-static int attach_own(struct enter *enter, struct err *err) {
+static int root_attach_own(struct enter *enter, struct err *err) {
     if (!enter->tmpfs_bytes)
-        return attach(enter->upper_fd, "upper", err);
+        return root_attach(enter->upper_fd, "upper", err);
     int r = enter_tmpfs(enter, "upper", err);
     if (r < 0)
         return r;
@@ -298,43 +263,22 @@ static int attach_own(struct enter *enter, struct err *err) {
     return enter->upper_fd < 0 ? err_errno(err, errno, "'upper'") : 0;
 }
 
-static int attach_layers(struct enter *enter, struct err *err) {
-    int r = attach(enter->lower_fd, "lower", err);
+static int root_attach_layers(struct enter *enter, struct err *err) {
+    int r = root_attach(enter->lower_fd, "lower", err);
     for (size_t i = 0; r == 0 && i < enter->lower_count; i++) {
         char name[32];
         snprintf(name, sizeof name, "l%zu", i);
-        r = mkdir(name, 0755) < 0 ? err_errno(err, errno, "'%s'", name) : attach(enter->lower_fds[i], name, err);
+        r = mkdir(name, 0755) < 0 ? err_errno(err, errno, "'%s'", name) : root_attach(enter->lower_fds[i], name, err);
     }
-    return r == 0 ? attach_own(enter, err) : r;
-}
-
-/* userxattr: trusted.* is not for a user namespace, and without either a removed directory could not be made again.
- * It implies what else we want: no redirects, no metacopy. The box cannot write user.overlay.* through the overlay. */
-static int overlay(struct enter *enter, const char *lowest, const char *upper, const char *target, struct err *err) {
-    char options[2048] = "lowerdir="; /* of a page; a layer takes 12 at most */
-    size_t at = strlen(options);
-    for (size_t i = 0; i < enter->lower_count; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "l%zu/%s", i, upper);
-        if (access(name, F_OK) == 0) /* one of a box with fewer system directories has none */
-            at += (size_t)snprintf(options + at, sizeof options - at, "%s:", name);
-    }
-    snprintf(options + at, sizeof options - at, "%s,upperdir=upper/%s,workdir=upper/%s.work,index=off,userxattr",
-             lowest, upper, upper);
-    int r = mount("overlay", target, "overlay", MOUNT_FLAGS, options);
-    if (r < 0 && errno == ENODEV)
-        return err_set(err, ERR_UNSUPPORTED, "the kernel has no overlayfs; modprobe overlay");
-    if (r < 0)
-        return err_errno(err, errno, "overlay on '%s'", target);
-    return 0;
+    return r == 0 ? root_attach_own(enter, err) : r;
 }
 
 /* Of an agent's box: its own file system, which has no other name, stays in the namespace for the process that mounts
  * /skills over it (attach.c), before anybody else is there. */
-static int show_own(struct err *err) {
+static int root_show_own(struct err *err) {
     if (mkdir("root" SKILLS_PATH, 0755) < 0 && errno != EEXIST)
         return err_errno(err, errno, SKILLS_PATH);
-    int r = check_target("root" SKILLS_PATH, err);
+    int r = root_check_target("root" SKILLS_PATH, err);
     if (r < 0)
         return r;
     autofd tree = sys_open_tree(AT_FDCWD, "upper", OPEN_TREE_CLONE);
@@ -343,12 +287,12 @@ static int show_own(struct err *err) {
 }
 
 static int mount_root(struct enter *enter, struct err *err) {
-    int r = overlay(enter, "lower", "upper", "root", err);
-    return r == 0 && enter->own_shown ? show_own(err) : r;
+    int r = enter_overlay(enter, "upper", "upper", "lower", "root", err);
+    return r == 0 && enter->own_shown ? root_show_own(err) : r;
 }
 
 /* fs/upper.N and fs/upper.N.work belong to the N-th system directory. */
-static int mount_system(struct enter *enter, struct err *err) {
+static int root_mount_system(struct enter *enter, struct err *err) {
     for (size_t i = 0; i < enter->system_count; i++) {
         char name[32], upper[32], target[LIMIT_PATH_BYTES + 8];
         snprintf(name, sizeof name, "system%zu", i);
@@ -356,63 +300,21 @@ static int mount_system(struct enter *enter, struct err *err) {
         snprintf(target, sizeof target, "root%s", enter->system[i].source);
         if (mkdir(name, 0755) < 0)
             return err_errno(err, errno, "'%s'", name);
-        int r = check_target(target, err);
+        int r = root_check_target(target, err);
         if (r == 0)
-            r = attach(enter->system[i].tree_fd, name, err);
+            r = root_attach(enter->system[i].tree_fd, name, err);
         if (r == 0)
-            r = overlay(enter, name, upper, target, err);
+            r = enter_overlay(enter, "upper", upper, name, target, err);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static int attach_mounts(struct enter *enter, struct err *err) {
-    if (enter->mount_count == 0)
-        return 0;
-    autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0)
-        return err_errno(err, errno, "the root");
-    if (enter->workspace) /* it has another place, and a template's empty one would only mislead */
-        unlinkat(root, WORKSPACE_PATH + 1, AT_REMOVEDIR);
-    return enter_put(enter, root, err);
-}
-
 /* ---- the runner ---- */
 
-/* Closes all but `keep` (sorted here) and what lies below `first`. */
-static void close_others(int *keep, size_t count) {
-    for (size_t i = 1; i < count; i++)
-        for (size_t j = i; j > 0 && keep[j] < keep[j - 1]; j--) {
-            int swap = keep[j];
-            keep[j] = keep[j - 1];
-            keep[j - 1] = swap;
-        }
-    unsigned next = 3;
-    for (size_t i = 0; i < count; i++) {
-        if (keep[i] < (int)next)
-            continue;
-        if ((unsigned)keep[i] > next)
-            syscall(SYS_close_range, next, (unsigned)keep[i] - 1, 0);
-        next = (unsigned)keep[i] + 1;
-    }
-    syscall(SYS_close_range, next, ~0u, 0);
-}
-
-static void take_layers(const struct enter *enter, struct stack_roots *layers) {
-    layers->own = enter->upper_fd;
-    layers->template = enter->lower_fd;
-    layers->kept_count = enter->lower_count;
-    memcpy(layers->kept, enter->lower_fds, sizeof layers->kept);
-    for (size_t i = 0; i < enter->system_count; i++) {
-        layers->system[i].path = enter->system[i].source;
-        layers->system[i].fd = enter->system[i].tree_fd;
-    }
-    layers->system_count = enter->system_count;
-}
-
-/* What a first command will look for: a jail made ahead has the time to find it for him. Absent ones are as good. */
-static void warm_up(void) {
+/* Files that a first command will look up: a jail made in advance has time for it. Absent files are as good. */
+static void root_warm_up(void) {
     static const char *const paths[] = {
         "/workspace",
         "/bin/bash",
@@ -426,6 +328,19 @@ static void warm_up(void) {
     struct stat status;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         (void)stat(paths[i], &status);
+}
+
+/* A place of its own that the template may lack. What cannot be made shows when it is used. */
+static void root_make_workspace(const char *workspace) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", workspace);
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        (void)mkdir(path, 0755);
+        *slash = '/';
+    }
+    if (mkdir(path, 0755) == 0)
+        (void)!lchown(path, ENTER_AGENT_ID, ENTER_AGENT_ID);
 }
 
 static int start_runner(struct enter *enter, struct err *err) {
@@ -445,13 +360,15 @@ static int start_runner(struct enter *enter, struct err *err) {
         .pids = enter->pids,
         .open_files = init_open_files(enter->open_files),
     };
+    if (enter->workspace)
+        root_make_workspace(enter->workspace);
     if (!config.shell)
         config.shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
     config.root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (config.root_fd < 0)
         return err_errno(err, errno, "the root");
     if (enter->blank)
-        warm_up();
+        root_warm_up();
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     umask(022);
@@ -463,10 +380,50 @@ static int start_runner(struct enter *enter, struct err *err) {
     if (unshare(CLONE_FILES) < 0) /* the outer half may still be looking at its own */
         return err_errno(err, errno, "unshare");
     static struct stack_roots layers;
-    take_layers(enter, &layers);
+    layers.own = enter->upper_fd;
+    layers.template = enter->lower_fd;
+    layers.kept_count = enter->lower_count;
+    memcpy(layers.kept, enter->lower_fds, sizeof layers.kept);
+    for (size_t i = 0; i < enter->system_count; i++) {
+        layers.system[i].path = enter->system[i].source;
+        layers.system[i].fd = enter->system[i].tree_fd;
+    }
+    layers.system_count = enter->system_count;
     config.layers = &layers;
     int keep[6 + STACK_ROOTS_MAX] = {config.wire_fd, config.listen_fd, config.cgroup_fd,
                                      config.oom_fd,  config.root_fd,   config.landlock_fd};
-    close_others(keep, 6 + stack_roots_fds(&layers, keep + 6));
+    runner_close_others(keep, 6 + stack_roots_fds(&layers, keep + 6));
     init_main(&config);
+}
+
+/* ---- the steps of the inner half ---- */
+
+static const struct enter_step inner_steps[] = {
+    /* these need no ids: done while the outer half writes the maps */
+    {"set the host name", root_own_names},
+    {"drop capabilities", confine_bounding},
+    {"bring up the loopback", root_own_loopback},
+    {"wait for the id maps", root_wait_outside},
+    {"become the box's root", become_root},
+    {"open the layers", root_inner_layers},
+    {"mount the stage", root_make_stage},
+    {"attach the layers", root_attach_layers},
+    {"mount the root", mount_root},
+    {"mount the system directories", root_mount_system},
+    {"make /dev", root_make_dev},
+    {"make /proc", root_make_proc},
+    {"leave the host", root_leave_host_early},
+    {"read the plan", root_read_plan},
+    /* from here on it is one box and not any */
+    {"leave the host", root_leave_host_late},
+    {"bound what outlives processes", enter_bounds},
+    {"attach the mounts", root_attach_mounts},
+    {"write resolv.conf", enter_resolv},
+    {"start the runner", start_runner},
+    {NULL, NULL},
+};
+
+_Noreturn void enter_inside(struct enter *enter) {
+    enter_run(enter, inner_steps);
+    _exit(125);
 }

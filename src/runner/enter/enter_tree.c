@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -22,17 +23,31 @@
 #define AT_RECURSIVE 0x8000
 #endif
 
-static int disk_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err);
-static int layer_attributes(struct enter *enter, int tree, uint64_t flags, const char *path, struct err *err);
-
 /* The id map of the last mount's owner: most mounts of a box have one owner, and each map costs a process. */
 struct owner_map {
     uid_t uid;
     gid_t gid;
     int userns; /* -1: none yet */
 };
-static int mount_tree(struct enter *enter, struct owner_map *map, struct enter_mount *mount, struct err *err);
-static int owner_namespace(struct enter *enter, struct owner_map *map, const struct stat *owner, struct err *err);
+
+static int tree_layer_attributes(struct enter *enter, int tree, uint64_t flags, const char *path, struct err *err) {
+    uint64_t idmap = enter->ranged ? MOUNT_ATTR_IDMAP : 0;
+    int r = sys_mount_setattr(tree, flags | idmap | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+                              enter->map_fd >= 0 ? enter->map_fd : enter->userns_fd);
+    if (r == -EINVAL && idmap)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the file system of '%s' cannot be idmapped; move the state directory to ext4, xfs or btrfs",
+                       path);
+    return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
+}
+
+static int disk_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err) {
+    autofd tree = enter_disk(path, flags & MOUNT_ATTR_RDONLY, err);
+    int r = tree < 0 ? tree : tree_layer_attributes(enter, tree, flags, path, err);
+    if (r == 0)
+        *ret_fd = fd_take(&tree);
+    return r;
+}
 
 int enter_layers(struct enter *enter, struct err *err) {
     int r = enter_layer(enter, enter->template_dir, MOUNT_ATTR_RDONLY, &enter->lower_fd, err);
@@ -45,6 +60,49 @@ int enter_layers(struct enter *enter, struct err *err) {
     for (size_t i = 0; r == 0 && i < enter->system_count; i++)
         r = enter_layer(enter, enter->system[i].source, MOUNT_ATTR_RDONLY, &enter->system[i].tree_fd, err);
     return r;
+}
+
+/* Just the owner's ids are mapped, to those of the box's user. */
+static int tree_owner_namespace(struct enter *enter, struct owner_map *map, const struct stat *owner, struct err *err) {
+    char uids[64], gids[64];
+    if (map->userns >= 0 && map->uid == owner->st_uid && map->gid == owner->st_gid)
+        return 0;
+    fd_close(&map->userns);
+    snprintf(uids, sizeof uids, "%u %u 1\n", owner->st_uid, enter->owner_uid);
+    snprintf(gids, sizeof gids, "%u %u 1\n", owner->st_gid, enter->owner_gid);
+    int userns = enter_map(uids, gids, err);
+    if (userns < 0)
+        return userns;
+    *map = (struct owner_map){.uid = owner->st_uid, .gid = owner->st_gid, .userns = userns};
+    return 0;
+}
+
+static int mount_tree(struct enter *enter, struct owner_map *map, struct enter_mount *mount, struct err *err) {
+    struct stat owner;
+    /* Through no link: its name was resolved when the box was made, and since then a box that may write there could
+     * have put one into its way that leads anywhere on the host. */
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    autofd source = (int)syscall(SYS_openat2, AT_FDCWD, mount->source, &how, sizeof how);
+    if (source < 0 && errno == ELOOP)
+        return err_set(err, ERR_DENIED, "mount source '%s' passes a link", mount->source);
+    autofd tree = source < 0 ? -errno : sys_open_tree(source, "", OPEN_TREE_CLONE | (enter->ranged ? 0 : AT_RECURSIVE));
+    if (tree < 0 || fstat(tree, &owner) < 0)
+        return err_errno(err, tree < 0 ? -tree : errno, "mount source '%s'", mount->source);
+    if (!S_ISDIR(owner.st_mode) && !S_ISREG(owner.st_mode))
+        return err_set(err, ERR_INVALID, "mount source '%s' is neither a directory nor a file", mount->source);
+    int mapped = enter->ranged ? tree_owner_namespace(enter, map, &owner, err) : 0;
+    if (mapped < 0)
+        return mapped;
+    uint64_t flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (mount->read_only ? MOUNT_ATTR_RDONLY : 0);
+    int r = sys_mount_setattr(tree, flags | (enter->ranged ? MOUNT_ATTR_IDMAP : 0), map->userns);
+    if (r == -EINVAL && enter->ranged)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the file system of mount source '%s' cannot be idmapped; one on ext4, xfs, btrfs or tmpfs can",
+                       mount->source);
+    if (r < 0)
+        return err_errno(err, -r, "mount source '%s'", mount->source);
+    mount->tree_fd = fd_take(&tree);
+    return 0;
 }
 
 int enter_mounts(struct enter *enter, struct err *err) {
@@ -60,15 +118,7 @@ int enter_layer(struct enter *enter, const char *path, uint64_t flags, int *ret_
     autofd tree = sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE);
     if (tree < 0)
         return err_errno(err, -tree, "'%s'", path);
-    int r = layer_attributes(enter, tree, flags, path, err);
-    if (r == 0)
-        *ret_fd = fd_take(&tree);
-    return r;
-}
-
-static int disk_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err) {
-    autofd tree = enter_disk(path, flags & MOUNT_ATTR_RDONLY, err);
-    int r = tree < 0 ? tree : layer_attributes(enter, tree, flags, path, err);
+    int r = tree_layer_attributes(enter, tree, flags, path, err);
     if (r == 0)
         *ret_fd = fd_take(&tree);
     return r;
@@ -94,65 +144,6 @@ int enter_lowers(struct enter *enter, struct err *err) {
     }
     enter->lower_count = count;
     return r;
-}
-
-static int layer_attributes(struct enter *enter, int tree, uint64_t flags, const char *path, struct err *err) {
-    uint64_t idmap = enter->ranged ? MOUNT_ATTR_IDMAP : 0;
-    int r = sys_mount_setattr(tree, flags | idmap | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
-                              enter->map_fd >= 0 ? enter->map_fd : enter->userns_fd);
-    if (r == -EINVAL && idmap)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "the file system of '%s' cannot be idmapped; move the state directory to ext4, xfs or btrfs",
-                       path);
-    return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
-}
-
-/* Through no link: its name was resolved when the box was made, and since then a box that may write there could have put
- * one into its way that leads anywhere on the host. */
-static int open_source(const char *path) {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-    int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
-    return fd < 0 ? -errno : fd;
-}
-
-static int mount_tree(struct enter *enter, struct owner_map *map, struct enter_mount *mount, struct err *err) {
-    struct stat owner;
-    autofd source = open_source(mount->source);
-    if (source == -ELOOP)
-        return err_set(err, ERR_DENIED, "mount source '%s' passes a link", mount->source);
-    autofd tree = source < 0 ? source : sys_open_tree(source, "", OPEN_TREE_CLONE | (enter->ranged ? 0 : AT_RECURSIVE));
-    if (tree < 0 || fstat(tree, &owner) < 0)
-        return err_errno(err, tree < 0 ? -tree : errno, "mount source '%s'", mount->source);
-    if (!S_ISDIR(owner.st_mode) && !S_ISREG(owner.st_mode))
-        return err_set(err, ERR_INVALID, "mount source '%s' is neither a directory nor a file", mount->source);
-    int mapped = enter->ranged ? owner_namespace(enter, map, &owner, err) : 0;
-    if (mapped < 0)
-        return mapped;
-    uint64_t flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (mount->read_only ? MOUNT_ATTR_RDONLY : 0);
-    int r = sys_mount_setattr(tree, flags | (enter->ranged ? MOUNT_ATTR_IDMAP : 0), map->userns);
-    if (r == -EINVAL && enter->ranged)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "the file system of mount source '%s' cannot be idmapped; one on ext4, xfs, btrfs or tmpfs can",
-                       mount->source);
-    if (r < 0)
-        return err_errno(err, -r, "mount source '%s'", mount->source);
-    mount->tree_fd = fd_take(&tree);
-    return 0;
-}
-
-/* Just the owner's ids are mapped, to those of the box's user. */
-static int owner_namespace(struct enter *enter, struct owner_map *map, const struct stat *owner, struct err *err) {
-    char uids[64], gids[64];
-    if (map->userns >= 0 && map->uid == owner->st_uid && map->gid == owner->st_gid)
-        return 0;
-    fd_close(&map->userns);
-    snprintf(uids, sizeof uids, "%u %u 1\n", owner->st_uid, enter->owner_uid);
-    snprintf(gids, sizeof gids, "%u %u 1\n", owner->st_gid, enter->owner_gid);
-    int userns = enter_map(uids, gids, err);
-    if (userns < 0)
-        return userns;
-    *map = (struct owner_map){.uid = owner->st_uid, .gid = owner->st_gid, .userns = userns};
-    return 0;
 }
 
 /* It needs a process to be born in; that one ends as soon as the namespace is held by its descriptor. */
@@ -201,7 +192,7 @@ int enter_put(struct enter *enter, int root, struct err *err) {
     return 0;
 }
 
-static int make_part(const struct enter *enter, int root, const char *path, bool dir) {
+static int tree_make_part(const struct enter *enter, int root, const char *path, bool dir) {
     autofd parent = -1;
     char name[256];
     struct err err;
@@ -213,12 +204,12 @@ static int make_part(const struct enter *enter, int root, const char *path, bool
 }
 
 /* A container's root that is read-only is so for those in it: what we mount there needs a place. */
-static int make_part_below(const struct enter *enter, int root, const char *path, bool dir) {
+static int tree_make_part_below(const struct enter *enter, int root, const char *path, bool dir) {
     autofd tree = sys_open_tree(root, "", OPEN_TREE_CLONE);
     struct mount_attr attr = {.attr_clr = MOUNT_ATTR_RDONLY};
     if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
         return -EROFS;
-    return make_part(enter, tree, path, dir);
+    return tree_make_part(enter, tree, path, dir);
 }
 
 int enter_target(const struct enter *enter, int root, const char *target, bool dir, struct err *err) {
@@ -232,9 +223,9 @@ int enter_target(const struct enter *enter, int root, const char *target, bool d
         autofd have = path_open(root, path, O_PATH, 0);
         if (have >= 0)
             continue;
-        int r = make_part(enter, root, path, target[i] || dir);
+        int r = tree_make_part(enter, root, path, target[i] || dir);
         if (r == -EROFS)
-            r = make_part_below(enter, root, path, target[i] || dir);
+            r = tree_make_part_below(enter, root, path, target[i] || dir);
         if (r < 0)
             return err_errno(err, -r, "mount target '%s'", target);
     }
@@ -255,4 +246,25 @@ int sys_move_mount(int from_fd, int to_fd, const char *to) {
 int sys_mount_setattr(int fd, uint64_t set, int userns_fd) {
     struct mount_attr attr = {.attr_set = set, .userns_fd = set & MOUNT_ATTR_IDMAP ? (uint64_t)userns_fd : 0};
     return syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0 ? -errno : 0;
+}
+
+/* Names are relative: they show in the box's mountinfo.
+ * userxattr: trusted.* is not for a user namespace, and without either a removed directory could not be made again.
+ * It implies what else we want: no redirects, no metacopy. The box cannot write user.overlay.* through the overlay. */
+int enter_overlay(const struct enter *enter, const char *own, const char *upper, const char *lowest, const char *target,
+                  struct err *err) {
+    char options[2048] = "lowerdir="; /* of a page; a layer takes 12 at most */
+    size_t at = strlen(options);
+    for (size_t i = 0; i < enter->lower_count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "l%zu/%s", i, upper);
+        if (access(name, F_OK) == 0) /* a box with fewer system directories, or without an agent, does not have it */
+            at += (size_t)snprintf(options + at, sizeof options - at, "%s:", name);
+    }
+    snprintf(options + at, sizeof options - at, "%s,upperdir=%s/%s,workdir=%s/%s.work,index=off,userxattr", lowest, own,
+             upper, own, upper);
+    int r = mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options);
+    if (r < 0 && errno == ENODEV)
+        return err_set(err, ERR_UNSUPPORTED, "the kernel has no overlayfs; modprobe overlay");
+    return r < 0 ? err_errno(err, errno, "overlay on '%s'", target) : 0;
 }

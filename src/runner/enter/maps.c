@@ -1,7 +1,7 @@
-/* Virtual paths of the `local` backend: where a client's path lies, and what text shows of it. In a jail paths are real
- * and only runner_path is used, to join and check. Called by every op that takes a path and by exec.
- * Invariant: a path is mapped only at a segment's end (/mnt/skills-x is not /mnt/skills), the longest mapping wins,
- * and what is opened is resolved below that mapping's own descriptor. */
+/* Virtual paths of the `local` backend: the real place of a client's path, and paths in texts. In a jail paths are
+ * real and only runner_path is used, to join and check. Called by every op that takes a path and by exec. Invariant:
+ * a path is mapped only at a segment's end (/mnt/skills-x is not /mnt/skills), the longest mapping wins, and files
+ * are opened below that mapping's own descriptor. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ struct mask {
 
 /* ---- the table ---- */
 
-static char *copy_text(const char *text, size_t len) {
+static char *maps_copy_text(const char *text, size_t len) {
     char *copy = xstrndup(text, len);
     while (len > 1 && copy[len - 1] == '/')
         copy[--len] = 0;
@@ -51,14 +51,14 @@ static char *copy_text(const char *text, size_t len) {
 }
 
 /* Real paths are put into command lines as they are: nothing a shell would take apart may be in them. */
-static bool plain_path(const char *path) {
+static bool maps_plain_path(const char *path) {
     for (; *path; path++)
         if (!isalnum((unsigned char)*path) && !strchr("_./+@:,=%-", *path))
             return false;
     return true;
 }
 
-static bool ends_with(const char *text, size_t len, const char *word) {
+static bool maps_ends_with(const char *text, size_t len, const char *word) {
     return len > strlen(word) && strcmp(text + len - strlen(word), word) == 0;
 }
 
@@ -68,16 +68,16 @@ static int map_parse(const char *row, struct map *ret_map, struct err *err) {
     if (!equals || (row[0] != '/' && row != equals) || equals[1] != '/')
         return err_set(err, ERR_INVALID, "mapping '%s' is not VIRTUAL=REAL[:ro] with absolute paths", row);
     size_t len = strlen(equals + 1);
-    bool read_only = ends_with(equals + 1, len, ":ro");
-    if (read_only || ends_with(equals + 1, len, ":rw"))
+    bool read_only = maps_ends_with(equals + 1, len, ":ro");
+    if (read_only || maps_ends_with(equals + 1, len, ":rw"))
         len -= 3;
-    struct map map = {.real_path = copy_text(equals + 1, len), .read_only = read_only, .own = row == equals};
-    map.virtual_path = map.own ? copy_text(equals + 1, len) : copy_text(row, (size_t)(equals - row));
+    struct map map = {.real_path = maps_copy_text(equals + 1, len), .read_only = read_only, .own = row == equals};
+    map.virtual_path = map.own ? maps_copy_text(equals + 1, len) : maps_copy_text(row, (size_t)(equals - row));
     map.fd = open(map.real_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     char resolved[PATH_MAX];
     if (map.fd < 0)
         err_errno(err, errno, "the directory '%s' mapped to '%s'", map.real_path, map.virtual_path);
-    else if (!map.own && !plain_path(map.real_path))
+    else if (!map.own && !maps_plain_path(map.real_path))
         err_set(err, ERR_INVALID, "'%s' has characters that a command line cannot carry", map.real_path);
     else
         err->code = 0;
@@ -88,7 +88,7 @@ static int map_parse(const char *row, struct map *ret_map, struct err *err) {
         return -err->code;
     }
     if (!map.own && realpath(map.real_path, resolved) && strcmp(resolved, map.real_path) != 0)
-        map.resolved = copy_text(resolved, strlen(resolved));
+        map.resolved = maps_copy_text(resolved, strlen(resolved));
     *ret_map = map;
     return 0;
 }
@@ -137,10 +137,10 @@ static const struct map *maps_find(const struct maps *maps, const char *path, si
     return NULL;
 }
 
-/* Directories that are seen at their own path: links in them lead where they lead for a command, also from one into the
- * other. What is found out here is only a wish: another one may change links meanwhile, and what is then opened below the
- * directory's descriptor never leaves it. */
-static void own_follow(const struct maps *maps, char path[LIMIT_PATH_BYTES + 1], bool itself) {
+/* Directories that are seen at their own path: links in them lead where they lead for a command, also from one into
+ * the other. The result here is only a hint: links may change afterwards, and a file that is then opened below the
+ * directory's descriptor never lies outside of it. */
+static void maps_own_follow(const struct maps *maps, char path[LIMIT_PATH_BYTES + 1], bool itself) {
     char done[LIMIT_PATH_BYTES + 1] = "", next[LIMIT_PATH_BYTES + 1], link[LIMIT_PATH_BYTES + 1] = "";
     char rest[2 * LIMIT_PATH_BYTES + 2], more[2 * LIMIT_PATH_BYTES + 2];
     unsigned links = 0;
@@ -189,7 +189,7 @@ int runner_path(const struct runner_config *config, const char *path, unsigned h
     size_t len;
     const struct map *map = maps_find(config->maps, joined, &len);
     if (map && map->own) {
-        own_follow(config->maps, joined, how & PATH_ITSELF);
+        maps_own_follow(config->maps, joined, how & PATH_ITSELF);
         map = maps_find(config->maps, joined, &len);
     }
     config->maps->last = map;
@@ -216,29 +216,29 @@ void maps_shown(const struct runner_config *config, struct err *err) {
 
 /* ---- text ---- */
 
-static bool word(unsigned char c) {
+static bool maps_word(unsigned char c) {
     return isalnum(c) || c == '_';
 }
 
-/* Does a path end here? next points behind it, end is the end of the text. "." and "-" end it unless a word follows. */
-static bool ends_here(const char *next, const char *end) {
+/* Does a path end here? next points after it, end is the end of the text. "." and "-" end it unless a word follows. */
+static bool maps_ends_here(const char *next, const char *end) {
     if (next == end)
         return true;
     if (*next == '.' || *next == '-')
-        return next + 1 == end || !word((unsigned char)next[1]);
-    return !word((unsigned char)*next);
+        return next + 1 == end || !maps_word((unsigned char)next[1]);
+    return !maps_word((unsigned char)*next);
 }
 
 /* May a path begin here? Not inside another one; a one-letter option may stand before it (-I/workspace). */
-static bool begins_here(const char *text, const char *at) {
+static bool maps_begins_here(const char *text, const char *at) {
     if (at == text)
         return true;
     unsigned char before = (unsigned char)at[-1];
     if (before == '.' || before == '/' || before == '-' || before == '~' || before == '}' || before == '*')
         return false;
-    if (!word(before))
+    if (!maps_word(before))
         return true;
-    while (at > text && word((unsigned char)at[-1]))
+    while (at > text && maps_word((unsigned char)at[-1]))
         at--;
     return at > text && at[-1] == '-' && (at - 1 == text || isspace((unsigned char)at[-2]) || at[-2] == '-');
 }
@@ -254,7 +254,7 @@ char *maps_command(const struct runner_config *config, const char *command) {
             const struct map *map = &config->maps->rows[i];
             len = strlen(map->virtual_path);
             if (!map->own && (size_t)(end - at) >= len && memcmp(at, map->virtual_path, len) == 0 &&
-                ends_here(at + len, end) && begins_here(command, at))
+                maps_ends_here(at + len, end) && maps_begins_here(command, at))
                 found = map;
         }
         if (found)
@@ -264,7 +264,7 @@ char *maps_command(const struct runner_config *config, const char *command) {
         at += found ? len : 1;
     }
     char *text = buf_cstr(&out);
-    if (!text) { /* only a command made of nothing but mappings grows so much: let it run unmapped, and fail by itself */
+    if (!text) { /* only a command made of mappings alone grows so much: let it fail by itself */
         buf_done(&out);
         text = strdup(command);
     }
@@ -286,7 +286,7 @@ void mask_free(struct mask *mask) {
     free(mask);
 }
 
-/* The longest real path at `at`; *ret_partial: one might still be coming when the text goes on. */
+/* The longest real path at `at`; *ret_partial: one might still be coming when the text continues. */
 static const struct map *mask_match(const struct maps *maps, const char *at, const char *end, bool last,
                                     size_t *ret_len, bool *ret_partial) {
     const struct map *found = NULL;
@@ -303,7 +303,7 @@ static const struct map *mask_match(const struct maps *maps, const char *at, con
             continue;
         if (!last && room < len + 2)
             *ret_partial = true;
-        else if (room >= len && len > *ret_len && ends_here(at + len, end)) {
+        else if (room >= len && len > *ret_len && maps_ends_here(at + len, end)) {
             found = map;
             *ret_len = len;
         }
@@ -311,7 +311,7 @@ static const struct map *mask_match(const struct maps *maps, const char *at, con
     return found;
 }
 
-static void mask_run(struct mask *mask, bool last, struct buf *out) {
+static void maps_mask_run(struct mask *mask, bool last, struct buf *out) {
     const char *at = (const char *)mask->held.data, *end = at + mask->held.len, *from = at;
     while (at < end) {
         at = memchr(at, '/', (size_t)(end - at));
@@ -341,10 +341,10 @@ static void mask_run(struct mask *mask, bool last, struct buf *out) {
 void mask_put(struct mask *mask, const uint8_t *data, size_t len, struct buf *out) {
     buf_put(&mask->held, data, len);
     if (mask->held.len)
-        mask_run(mask, false, out);
+        maps_mask_run(mask, false, out);
 }
 
 void mask_flush(struct mask *mask, struct buf *out) {
     if (mask->held.len)
-        mask_run(mask, true, out);
+        maps_mask_run(mask, true, out);
 }

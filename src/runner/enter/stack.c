@@ -1,7 +1,7 @@
 /* Layers merged, directory by directory. Called by op_diff.c and squash.c. Invariant: the rules are overlayfs's own
- * (with userxattr): the uppermost name wins; directories merge down to the first that is opaque, or to whatever is no
- * directory; a character device 0:0 is a whiteout. Names are hostile: no link is followed, no mount entered, and sizes of
- * trees bound neither stack nor descriptors. */
+ * (with userxattr): the uppermost name wins; directories merge down to the first that is opaque, or to the first
+ * entry that is not a directory; a character device 0:0 is a whiteout. Names are hostile: no link is followed, no
+ * mount entered, and sizes of trees bound neither stack nor descriptors. */
 #include "runner/enter/stack.h"
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/dent.h"
+#include "tree/dent.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/mem.h"
@@ -37,10 +37,6 @@ struct stack_level {
     struct stack_child *children;
 };
 
-static bool stack_enter(struct stack *stack, uint64_t mask, bool hidden);
-static void stack_leave(struct stack *stack);
-static void stack_push(struct stack *stack);
-static bool stack_pop(struct stack *stack, uint64_t *ret_mask, bool *ret_hidden);
 static void stack_read(struct stack *stack, size_t layer);
 static void stack_merge(struct stack *stack);
 
@@ -61,6 +57,34 @@ void stack_init(struct stack *stack) {
         stack->fds[i] = -1;
 }
 
+static void stack_leave(struct stack *stack) {
+    for (size_t i = 0; i < stack->count; i++)
+        fd_close(&stack->fds[i]);
+}
+
+static bool stack_pop(struct stack *stack, uint64_t *ret_mask, bool *ret_hidden) {
+    while (stack->level && stack->level->next == stack->level->count) {
+        struct stack_level *level = stack->level;
+        stack->level = level->up;
+        free(level->names);
+        free(level->children);
+        free(level);
+    }
+    struct stack_level *level = stack->level;
+    if (!level)
+        return false;
+    const struct stack_child *child = &level->children[level->next++];
+    const char *name = level->names + child->name;
+    size_t len = strlen(name);
+    memcpy(stack->path + level->path_len, name, len);
+    stack->path_len = level->path_len + len + 1;
+    stack->path[stack->path_len - 1] = '/';
+    stack->path[stack->path_len] = 0;
+    *ret_mask = child->mask;
+    *ret_hidden = child->hidden;
+    return true;
+}
+
 void stack_done(struct stack *stack) {
     uint64_t mask;
     bool hidden;
@@ -72,6 +96,56 @@ void stack_done(struct stack *stack) {
     free(stack->buffer);
 }
 
+static bool stack_enter(struct stack *stack, uint64_t mask, bool hidden) {
+    stack_leave(stack);
+    stack->hidden = hidden;
+    stack->opaque = false;
+    stack->count_entries = stack->names_len = 0;
+    bool any = false;
+    for (size_t i = 0; i < stack->count && !stack->opaque; i++) {
+        if (!(mask >> i & 1) ||
+            (stack->fds[i] = path_below(stack->roots[i], stack->path, O_RDONLY | O_DIRECTORY, true)) < 0)
+            continue;
+        if (!any)
+            stack->top = i;
+        any = true;
+        char value;
+        stack->opaque = fgetxattr(stack->fds[i], STACK_OPAQUE, &value, 1) == 1 && value == 'y';
+        stack_read(stack, i);
+    }
+    stack->hidden |= stack->opaque;
+    if (any)
+        stack_merge(stack);
+    return any;
+}
+
+static void stack_push(struct stack *stack) {
+    size_t count = 0, bytes = 0;
+    for (size_t i = 0; i < stack->count_entries; i++)
+        if (stack->entries[i].kind == STACK_DIR) {
+            count++;
+            bytes += stack->entries[i].len + 1u;
+        }
+    if (count == 0)
+        return;
+    struct stack_level *level = xcalloc(1, sizeof *level);
+    level->names = xmalloc(bytes);
+    level->children = xcalloc(count, sizeof *level->children);
+    level->up = stack->level;
+    level->path_len = stack->path_len;
+    size_t at = 0;
+    for (size_t i = 0; i < stack->count_entries; i++) {
+        const struct stack_entry *entry = &stack->entries[i];
+        if (entry->kind != STACK_DIR)
+            continue;
+        memcpy(level->names + at, stack_name(stack, entry), entry->len + 1u);
+        level->children[level->count++] =
+            (struct stack_child){.name = (uint32_t)at, .hidden = stack->hidden || entry->cut, .mask = entry->mask};
+        at += entry->len + 1u;
+    }
+    stack->level = level;
+}
+
 int stack_next(struct stack *stack) {
     uint64_t mask = stack->count == STACK_MAX ? UINT64_MAX : (1ull << stack->count) - 1;
     bool hidden = false;
@@ -79,7 +153,7 @@ int stack_next(struct stack *stack) {
         stack_push(stack);
     bool more = !stack->started || stack_pop(stack, &mask, &hidden);
     stack->started = true;
-    while (more && !stack->timed_out && !stack_enter(stack, mask, hidden)) /* gone meanwhile */
+    while (more && !stack->timed_out && !stack_enter(stack, mask, hidden)) /* gone by now */
         more = stack_pop(stack, &mask, &hidden);
     return more && !stack->timed_out;
 }
@@ -101,39 +175,7 @@ const struct stack_entry *stack_find(const struct stack *stack, const char *name
 
 /* ---- one directory ---- */
 
-static bool is_opaque(int fd) {
-    char value;
-    return fgetxattr(fd, STACK_OPAQUE, &value, 1) == 1 && value == 'y';
-}
-
-static bool stack_enter(struct stack *stack, uint64_t mask, bool hidden) {
-    stack_leave(stack);
-    stack->hidden = hidden;
-    stack->opaque = false;
-    stack->count_entries = stack->names_len = 0;
-    bool any = false;
-    for (size_t i = 0; i < stack->count && !stack->opaque; i++) {
-        if (!(mask >> i & 1) ||
-            (stack->fds[i] = path_below(stack->roots[i], stack->path, O_RDONLY | O_DIRECTORY, true)) < 0)
-            continue;
-        if (!any)
-            stack->top = i;
-        any = true;
-        stack->opaque = is_opaque(stack->fds[i]);
-        stack_read(stack, i);
-    }
-    stack->hidden |= stack->opaque;
-    if (any)
-        stack_merge(stack);
-    return any;
-}
-
-static void stack_leave(struct stack *stack) {
-    for (size_t i = 0; i < stack->count; i++)
-        fd_close(&stack->fds[i]);
-}
-
-static uint8_t entry_kind(int fd, const struct dent *dent) {
+static uint8_t stack_entry_kind(int fd, const struct dent *dent) {
     struct stat status;
     if (dent->type == DT_DIR)
         return STACK_DIR;
@@ -159,7 +201,7 @@ static void stack_add(struct stack *stack, size_t layer, const struct dent *dent
     memcpy(stack->names + stack->names_len, dent->name, len + 1);
     stack->entries[stack->count_entries++] = (struct stack_entry){.name = (uint32_t)stack->names_len,
                                                                   .len = (uint16_t)len,
-                                                                  .kind = entry_kind(stack->fds[layer], dent),
+                                                                  .kind = stack_entry_kind(stack->fds[layer], dent),
                                                                   .layer = (uint8_t)layer};
     stack->names_len += len + 1;
 }
@@ -178,14 +220,14 @@ static void stack_read(struct stack *stack, size_t layer) {
     }
 }
 
-static int by_name(const void *a, const void *b, void *names) {
+static int stack_by_name(const void *a, const void *b, void *names) {
     const struct stack_entry *x = a, *y = b;
     int order = strcmp((const char *)names + x->name, (const char *)names + y->name);
     return order ? order : (int)x->layer - (int)y->layer;
 }
 
 /* All that layers have of one name becomes one entry. */
-static struct stack_entry merge_group(const struct stack_entry *group, size_t count) {
+static struct stack_entry stack_merge_group(const struct stack_entry *group, size_t count) {
     struct stack_entry merged = group[0];
     size_t i = 0;
     for (; merged.kind == STACK_DIR && i < count && group[i].kind == STACK_DIR; i++)
@@ -197,64 +239,12 @@ static struct stack_entry merge_group(const struct stack_entry *group, size_t co
 static void stack_merge(struct stack *stack) {
     size_t kept = 0;
     if (stack->count_entries) /* musl has qsort_r since 1.2.3 */
-        qsort_r(stack->entries, stack->count_entries, sizeof *stack->entries, by_name, stack->names);
+        qsort_r(stack->entries, stack->count_entries, sizeof *stack->entries, stack_by_name, stack->names);
     for (size_t i = 0, end; i < stack->count_entries; i = end) {
         for (end = i + 1; end < stack->count_entries &&
                           strcmp(stack_name(stack, &stack->entries[i]), stack_name(stack, &stack->entries[end])) == 0;)
             end++;
-        stack->entries[kept++] = merge_group(stack->entries + i, end - i);
+        stack->entries[kept++] = stack_merge_group(stack->entries + i, end - i);
     }
     stack->count_entries = kept;
-}
-
-/* ---- directories to come ---- */
-
-static void stack_push(struct stack *stack) {
-    size_t count = 0, bytes = 0;
-    for (size_t i = 0; i < stack->count_entries; i++)
-        if (stack->entries[i].kind == STACK_DIR) {
-            count++;
-            bytes += stack->entries[i].len + 1u;
-        }
-    if (count == 0)
-        return;
-    struct stack_level *level = calloc(1, sizeof *level);
-    if (!level || !(level->names = malloc(bytes)) || !(level->children = calloc(count, sizeof *level->children)))
-        abort();
-    level->up = stack->level;
-    level->path_len = stack->path_len;
-    size_t at = 0;
-    for (size_t i = 0; i < stack->count_entries; i++) {
-        const struct stack_entry *entry = &stack->entries[i];
-        if (entry->kind != STACK_DIR)
-            continue;
-        memcpy(level->names + at, stack_name(stack, entry), entry->len + 1u);
-        level->children[level->count++] =
-            (struct stack_child){.name = (uint32_t)at, .hidden = stack->hidden || entry->cut, .mask = entry->mask};
-        at += entry->len + 1u;
-    }
-    stack->level = level;
-}
-
-static bool stack_pop(struct stack *stack, uint64_t *ret_mask, bool *ret_hidden) {
-    while (stack->level && stack->level->next == stack->level->count) {
-        struct stack_level *level = stack->level;
-        stack->level = level->up;
-        free(level->names);
-        free(level->children);
-        free(level);
-    }
-    struct stack_level *level = stack->level;
-    if (!level)
-        return false;
-    const struct stack_child *child = &level->children[level->next++];
-    const char *name = level->names + child->name;
-    size_t len = strlen(name);
-    memcpy(stack->path + level->path_len, name, len);
-    stack->path_len = level->path_len + len + 1;
-    stack->path[stack->path_len - 1] = '/';
-    stack->path[stack->path_len] = 0;
-    *ret_mask = child->mask;
-    *ret_hidden = child->hidden;
-    return true;
 }

@@ -1,5 +1,5 @@
-/* A stack of overlay layers read as the overlay would show it: which names a directory has, from which layer each comes,
- * what is hidden. Used by op_diff.c (a box against its template) and squash.c (many layers into one). */
+/* A stack of overlay layers read as the overlay would show it: the names of a directory, the layer of each, hidden
+ * names. Used by op_diff.c (a box against its template) and squash.c (many layers into one). */
 #ifndef CUBBY_RUNNER_STACK_H
 #define CUBBY_RUNNER_STACK_H
 
@@ -52,7 +52,7 @@ struct stack {
     size_t path_len;
     int fds[STACK_MAX];          /* of the layers that make it up; -1: not this one */
     size_t top;                  /* the uppermost of them */
-    bool hidden;                 /* what lies below the stack does not show here */
+    bool hidden;                 /* layers below the stack do not show here */
     bool opaque;                 /* because of this very directory, in this stack */
     struct stack_entry *entries; /* by name */
     size_t count_entries, entries_cap;
@@ -65,7 +65,7 @@ struct stack {
 
 void stack_init(struct stack *stack); /* then the caller fills roots */
 void stack_done(struct stack *stack);
-/* The next directory: 1; 0 at the end, or when it took too long. Every directory is visited before what is in it. */
+/* The next directory: 1; 0 at the end, or when it took too long. Every directory is visited before its entries. */
 int stack_next(struct stack *stack);
 static inline const char *stack_name(const struct stack *stack, const struct stack_entry *entry) {
     return stack->names + entry->name;

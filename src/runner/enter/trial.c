@@ -1,7 +1,8 @@
-/* `cubby-runner trial [DIR]`: asks the kernel for what every jail needs, and prints a line a thing: its name and the errno
- * of the try, 0 where it works. Called by backend/jail/probe.c, because files below /proc tell what a kernel has, and only a
- * try tells what it gives to this process (containers, security modules). DIR: the state directory, whose file system
- * must take an idmapped mount where we are root. Invariant: it changes nothing outside its own namespaces. */
+/* `cubby-runner trial [DIR]`: tries the kernel features that every jail needs, and prints a line for each: its name
+ * and the errno of the try, 0 if it works. Called by backend/jail/probe.c, because files below /proc show the
+ * kernel's features, but only a try shows which ones this process may use (containers, security modules). DIR: the
+ * state directory, whose file system must support an idmapped mount if we are root. Invariant: it changes nothing
+ * outside its own namespaces. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -19,7 +20,7 @@
 #include "runner/enter/enter.h"
 #include "runner/runner.h"
 
-static void say(const char *name, int number) {
+static void trial_say(const char *name, int number) {
     char line[64];
     int len = snprintf(line, sizeof line, "%s %d\n", name, number);
     fd_write_all(STDOUT_FILENO, line, (size_t)len);
@@ -29,8 +30,8 @@ static void say(const char *name, int number) {
 static _Noreturn void trial_inside(int done_fd) {
     char byte;
     int context = (int)syscall(SYS_fsopen, "overlay", 0);
-    say("overlay", context < 0 ? errno : 0);
-    say("proc", mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ? errno : 0);
+    trial_say("overlay", context < 0 ? errno : 0);
+    trial_say("proc", mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ? errno : 0);
     while (read(done_fd, &byte, 1) < 0 && errno == EINTR)
         ;
     _exit(0);
@@ -68,11 +69,11 @@ int trial_main(const char *directory) {
         close(done[1]);
         trial_inside(done[0]);
     }
-    say("userns", child < 0 ? errno : 0);
+    trial_say("userns", child < 0 ? errno : 0);
     if (child < 0)
         return 0;
     if (directory && geteuid() == 0)
-        say("idmap", trial_idmap((pid_t)child, directory));
+        trial_say("idmap", trial_idmap((pid_t)child, directory));
     close(done[1]);
     while (waitpid((pid_t)child, NULL, 0) < 0 && errno == EINTR)
         ;

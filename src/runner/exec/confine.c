@@ -20,7 +20,7 @@
 #include "runner/runner.h"
 #include "seccomp_filter.h"
 
-/* What a root command of a box may do, all inside its user namespace. No SYS_CHROOT, MKNOD, NET_RAW, SYS_*. */
+/* The capabilities of a box's root command, all inside its user namespace. No SYS_CHROOT, MKNOD, NET_RAW, SYS_*. */
 static const unsigned char root_caps[] = {
     CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID,           /* own any file of the box */
     CAP_KILL,  CAP_SETGID,       CAP_SETUID, CAP_NET_BIND_SERVICE, /* become others, end others, low ports */
@@ -39,14 +39,15 @@ struct landlock_ruleset_scoped {
 /* Commands: no device node can be made anywhere. */
 #define COMMAND_ACCESS (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | ACCESS_FS_REFER)
 
-static uint64_t root_cap_set(void);
-static int drop_bounding(struct err *err);
-static int set_caps(uint64_t set, uint64_t inheritable, struct err *err);
-static bool memory_stays_closed(void);
-static int landlock_scope(int abi, bool shared, struct err *err);
-static int landlock_commands(struct err *err);
-static int install_filter(const struct sock_filter *filter, size_t count, struct err *err);
-#define INSTALL(filter, err) install_filter(filter, sizeof(filter) / sizeof *(filter), err)
+static int confine_install_filter(const struct sock_filter *filter, size_t count, struct err *err) {
+    struct sock_fprog program = {.len = (unsigned short)count, .filter = (struct sock_filter *)(uintptr_t)filter};
+    long number = raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+    return number < 0 ? err_errno(err, (int)-number, "cannot install the system call filter") : 0;
+}
+
+static int confine_landlock_scope(int abi, bool shared, struct err *err);
+static int confine_landlock_commands(struct err *err);
+#define INSTALL(filter, err) confine_install_filter(filter, sizeof(filter) / sizeof *(filter), err)
 
 int confine_early(struct enter *enter, struct err *err) {
     (void)enter;
@@ -55,29 +56,73 @@ int confine_early(struct enter *enter, struct err *err) {
     return INSTALL(seccomp_box, err);
 }
 
+static uint64_t confine_root_cap_set(void) {
+    uint64_t set = 0;
+    for (size_t i = 0; i < sizeof root_caps; i++)
+        set |= CAP_BIT(root_caps[i]);
+    return set;
+}
+
+static int confine_drop_bounding(struct err *err) {
+    for (int cap = 0; cap <= LAST_CAP; cap++) {
+        int have = prctl(PR_CAPBSET_READ, cap);
+        if (have < 0)
+            break; /* beyond the kernel's last one */
+        if (have && prctl(PR_CAPBSET_DROP, cap) < 0)
+            return err_errno(err, errno, "cannot drop capability %d", cap);
+    }
+    return 0;
+}
+
+/* set: effective and permitted; ALL_CAPS: what there is. */
+static int confine_set_caps(uint64_t set, uint64_t inheritable, struct err *err) {
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {
+        {.effective = (uint32_t)set, .permitted = (uint32_t)set},
+        {.effective = (uint32_t)(set >> 32), .permitted = (uint32_t)(set >> 32)},
+    };
+    long number = set == ALL_CAPS ? raw(SYS_capget, &head, data) : 0;
+    data[0].inheritable = (uint32_t)inheritable;
+    data[1].inheritable = (uint32_t)(inheritable >> 32);
+    if (number == 0)
+        number = raw(SYS_capset, &head, data);
+    return number < 0 ? err_errno(err, (int)-number, "cannot set capabilities") : 0;
+}
+
 int confine_bounding(struct enter *enter, struct err *err) {
     /* Root commands have theirs through the inheritable set, which counts for uid 0 as the bounding set does. So the
      * bounding set is emptied once, here. Inheritable first: it cannot grow beyond the bounding set. */
-    int r = enter->ranged ? set_caps(ALL_CAPS, root_cap_set(), err) : 0;
-    return r < 0 ? r : drop_bounding(err);
+    int r = enter->ranged ? confine_set_caps(ALL_CAPS, confine_root_cap_set(), err) : 0;
+    return r < 0 ? r : confine_drop_bounding(err);
+}
+
+/* A command's child has the runner's memory until it execs, and the user's ids already: what the kernel makes of
+ * that memory when ids change is fs.suid_dumpable. Where that is 1, a domain of its own for each command is what
+ * keeps the others out. */
+static bool confine_memory_stays_closed(void) {
+    char text[16] = "";
+    autofd fd = open("/proc/sys/fs/suid_dumpable", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    return n > 0 && (text[0] == '0' || text[0] == '2');
 }
 
 int confine_runner(bool ranged, bool no_set_id, int *ret_landlock_fd, struct err *err) {
-    /* Not dumpable: nobody inside reads its memory, its descriptors or its environment. Not earlier: an ordinary user
-     * could not write the id maps of such a process. */
+    /* Not dumpable: no process inside reads its memory, its descriptors or its environment. Not earlier: an ordinary
+     * user could not write the id maps of such a process. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         return err_errno(err, errno, "prctl");
     int landlock = -1;
     int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-    bool shared = memory_stays_closed();
-    int r = abi >= 6 || (abi >= 2 && shared) ? landlock_scope(abi, shared, err) : 0;
+    bool shared = confine_memory_stays_closed();
+    int r = abi >= 6 || (abi >= 2 && shared) ? confine_landlock_scope(abi, shared, err) : 0;
     if (r == 0 && abi >= 2 && !shared)
-        landlock = r = landlock_commands(err);
+        landlock = r = confine_landlock_commands(err);
     if (r < 0)
         return r;
     if (no_set_id && (r = INSTALL(seccomp_set_id, err)) < 0)
         return r;
-    r = ranged ? set_caps(root_cap_set(), root_cap_set(), err) : set_caps(CAP_BIT(CAP_KILL), 0, err);
+    r = ranged ? confine_set_caps(confine_root_cap_set(), confine_root_cap_set(), err)
+               : confine_set_caps(CAP_BIT(CAP_KILL), 0, err);
     if (r < 0)
         return r;
     if (ranged) { /* the loop's own file work has the agent's rights */
@@ -120,7 +165,7 @@ int confine(const struct runner_config *config, enum confine_for who, struct err
         return config->no_set_id && command ? INSTALL(seccomp_container_command, err) : 0;
     if (root && confine_may_root(config, err) < 0)
         return -err->code;
-    uint64_t caps = root ? root_cap_set() : 0;
+    uint64_t caps = root ? confine_root_cap_set() : 0;
     uid_t uid = root ? 0 : config->agent_uid;
     gid_t gid = root ? 0 : config->agent_gid;
     long number = raw(SYS_setresgid, gid, gid, gid);
@@ -130,7 +175,7 @@ int confine(const struct runner_config *config, enum confine_for who, struct err
         return err_errno(err, (int)-number, "cannot take the user's ids");
     /* New ids make the memory as dumpable as fs.suid_dumpable says, and it is still the runner's, too. */
     raw(SYS_prctl, PR_SET_DUMPABLE, 0);
-    int r = set_caps(caps, caps, err);
+    int r = confine_set_caps(caps, caps, err);
     if (r < 0 || who == CONFINE_WORKER)
         return r;
     number = config->landlock_fd < 0 ? 0 : raw(SYS_landlock_restrict_self, config->landlock_fd, 0);
@@ -140,46 +185,11 @@ int confine(const struct runner_config *config, enum confine_for who, struct err
     return config->no_set_id && command ? INSTALL(seccomp_command_set_id, err) : INSTALL(seccomp_command, err);
 }
 
-/* ---- capabilities ---- */
-
-static uint64_t root_cap_set(void) {
-    uint64_t set = 0;
-    for (size_t i = 0; i < sizeof root_caps; i++)
-        set |= CAP_BIT(root_caps[i]);
-    return set;
-}
-
-static int drop_bounding(struct err *err) {
-    for (int cap = 0; cap <= LAST_CAP; cap++) {
-        int have = prctl(PR_CAPBSET_READ, cap);
-        if (have < 0)
-            break; /* beyond the kernel's last one */
-        if (have && prctl(PR_CAPBSET_DROP, cap) < 0)
-            return err_errno(err, errno, "cannot drop capability %d", cap);
-    }
-    return 0;
-}
-
-/* set: effective and permitted; ALL_CAPS: what there is. */
-static int set_caps(uint64_t set, uint64_t inheritable, struct err *err) {
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2] = {
-        {.effective = (uint32_t)set, .permitted = (uint32_t)set},
-        {.effective = (uint32_t)(set >> 32), .permitted = (uint32_t)(set >> 32)},
-    };
-    long number = set == ALL_CAPS ? raw(SYS_capget, &head, data) : 0;
-    data[0].inheritable = (uint32_t)inheritable;
-    data[1].inheritable = (uint32_t)(inheritable >> 32);
-    if (number == 0)
-        number = raw(SYS_capset, &head, data);
-    return number < 0 ? err_errno(err, (int)-number, "cannot set capabilities") : 0;
-}
-
 /* ---- Landlock ---- */
 
 /* A ruleset that allows moving and linking files between directories, wherever: every domain forbids that unless it
  * says otherwise, also one that handles nothing of files. */
-static int landlock_rules(const struct landlock_ruleset_scoped *rules, size_t size, struct err *err) {
+static int confine_landlock_rules(const struct landlock_ruleset_scoped *rules, size_t size, struct err *err) {
     autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     autofd fd = (int)syscall(SYS_landlock_create_ruleset, rules, size, 0);
     struct landlock_path_beneath_attr refer = {.allowed_access = ACCESS_FS_REFER, .parent_fd = root};
@@ -188,22 +198,13 @@ static int landlock_rules(const struct landlock_ruleset_scoped *rules, size_t si
     return fd_take(&fd);
 }
 
-/* A command's child has the runner's memory until it execs, and the user's ids already: what the kernel makes of that memory
- * when ids change is fs.suid_dumpable. Where that is 1, a domain of its own for each command is what keeps the others out. */
-static bool memory_stays_closed(void) {
-    char text[16] = "";
-    autofd fd = open("/proc/sys/fs/suid_dumpable", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    return n > 0 && (text[0] == '0' || text[0] == '2');
-}
-
-/* On the runner itself, so that all commands of a box are in one domain: they may signal and speak to each other and see each
- * other's environment, as the processes of a user do anywhere, and nobody else, should the namespaces ever leak. shared:
- * what commands may not do is in it, too; the runner needs none of that. */
-static int landlock_scope(int abi, bool shared, struct err *err) {
+/* On the runner itself, so that all commands of a box are in one domain: they may signal each other, connect to each
+ * other and see each other's environment, as the processes of a user do anywhere, and no other process, should the
+ * namespaces ever leak. shared: restrictions of commands are in it, too; the runner needs none of those rights. */
+static int confine_landlock_scope(int abi, bool shared, struct err *err) {
     struct landlock_ruleset_scoped rules = {.handled_access_fs = shared ? COMMAND_ACCESS : ACCESS_FS_REFER,
                                             .scoped = abi >= 6 ? SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL : 0};
-    autofd fd = landlock_rules(&rules, abi >= 6 ? sizeof rules : sizeof(struct landlock_ruleset_attr), err);
+    autofd fd = confine_landlock_rules(&rules, abi >= 6 ? sizeof rules : sizeof(struct landlock_ruleset_attr), err);
     if (fd < 0)
         return -1;
     if (syscall(SYS_landlock_restrict_self, fd, 0) < 0)
@@ -211,15 +212,7 @@ static int landlock_scope(int abi, bool shared, struct err *err) {
     return 0;
 }
 
-static int landlock_commands(struct err *err) {
+static int confine_landlock_commands(struct err *err) {
     struct landlock_ruleset_scoped rules = {.handled_access_fs = COMMAND_ACCESS};
-    return landlock_rules(&rules, sizeof(struct landlock_ruleset_attr), err);
-}
-
-/* ---- seccomp ---- */
-
-static int install_filter(const struct sock_filter *filter, size_t count, struct err *err) {
-    struct sock_fprog program = {.len = (unsigned short)count, .filter = (struct sock_filter *)(uintptr_t)filter};
-    long number = raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
-    return number < 0 ? err_errno(err, (int)-number, "cannot install the system call filter") : 0;
+    return confine_landlock_rules(&rules, sizeof(struct landlock_ruleset_attr), err);
 }

@@ -1,6 +1,6 @@
-/* Keepers: where there is no cgroup, every command runs below a small process of ours that adopts whatever the command
- * leaves behind and ends it. Called by spawn.c (keeper_main, in the child) and init/process (the sweep).
- * Invariant: a keeper exits only when nothing of its tree is left, so its exit means what an empty leaf means. */
+/* Keepers: without cgroups, every command runs below a small process of ours that adopts and ends all processes that
+ * the command leaves. Called by spawn.c (keeper_main, in the child) and init/process (the sweep). Invariant: a
+ * keeper exits only when nothing of its tree is left, so its exit means the same as an empty leaf. */
 #include <dirent.h>
 #include <errno.h>
 #include <sched.h>
@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "runner/exec/process.h"
 #include "runner/raw.h"
-#include "runner/work.h"
+#include "runner/runner.h"
 
 struct relation {
     pid_t pid, parent;
@@ -25,58 +25,8 @@ struct relation {
 };
 
 static void keeper_fork(struct spawn *spawn);
-static bool keeper_collect(struct slot *slot);
-static void keeper_empty(struct slot *slot);
 
-_Noreturn void keeper_main(struct spawn *spawn) {
-    struct slot *slot = spawn->slot;
-    sigset_t wanted;
-    sigemptyset(&wanted);
-    sigaddset(&wanted, SIGCHLD);
-    sigaddset(&wanted, KEEPER_TERM);
-    sigaddset(&wanted, KEEPER_KILL);
-    pid_t runner = getppid();
-    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    prctl(PR_SET_PDEATHSIG, KEEPER_KILL, 0, 0, 0);
-    keeper_fork(spawn);
-    if (getppid() != runner)
-        keeper_empty(slot);
-    while (keeper_collect(slot)) {
-        if (slot->done) { /* the command is over: what it left goes with it */
-            slot->left = 1;
-            keeper_empty(slot);
-        }
-        siginfo_t info;
-        int number = sigwaitinfo(&wanted, &info);
-        if (number == KEEPER_TERM)
-            tree_signal(getpid(), SIGTERM);
-        else if (number == KEEPER_KILL)
-            keeper_empty(slot);
-    }
-    _exit(0);
-}
-
-/* In the keeper's memory until it execs, as below a leaf in the runner's: no page tables are copied for it. */
-static int keeper_child(void *argument) {
-    struct spawn *spawn = argument;
-    spawn->slot->pid = (int)raw(SYS_getpid); /* whoever is told that it runs may ask before the keeper comes to it */
-    spawn_child(spawn);
-}
-
-static void keeper_fork(struct spawn *spawn) {
-    struct slot *slot = spawn->slot;
-    pid_t pid = clone(keeper_child, (char *)spawn->stack + SPAWN_STACK_BYTES, CLONE_VM | SIGCHLD, spawn);
-    if (pid < 0) {
-        slot->number = errno;
-        slot->stage = SPAWN_FORK;
-        _exit(1);
-    }
-    slot->pid = pid;
-    /* Pipes held here would keep the command's readers waiting. */
-    syscall(SYS_close_range, 0, ~0u, 0);
-}
-
-/* Reaps what has ended. False: there are no children left. */
+/* Reaps ended children. False: no children are left. */
 static bool keeper_collect(struct slot *slot) {
     int status;
     pid_t pid;
@@ -102,9 +52,57 @@ static void keeper_empty(struct slot *slot) {
     }
 }
 
+_Noreturn void keeper_main(struct spawn *spawn) {
+    struct slot *slot = spawn->slot;
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGCHLD);
+    sigaddset(&wanted, KEEPER_TERM);
+    sigaddset(&wanted, KEEPER_KILL);
+    pid_t runner = getppid();
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    prctl(PR_SET_PDEATHSIG, KEEPER_KILL, 0, 0, 0);
+    keeper_fork(spawn);
+    if (getppid() != runner)
+        keeper_empty(slot);
+    while (keeper_collect(slot)) {
+        if (slot->done) { /* the command is over: its remaining processes end with it */
+            slot->left = 1;
+            keeper_empty(slot);
+        }
+        siginfo_t info;
+        int number = sigwaitinfo(&wanted, &info);
+        if (number == KEEPER_TERM)
+            tree_signal(getpid(), SIGTERM);
+        else if (number == KEEPER_KILL)
+            keeper_empty(slot);
+    }
+    _exit(0);
+}
+
+/* In the keeper's memory until it execs, as below a leaf in the runner's: no page tables are copied for it. */
+static int keeper_child(void *argument) {
+    struct spawn *spawn = argument;
+    spawn->slot->pid = (int)raw(SYS_getpid); /* a client may ask for it before the keeper runs again */
+    spawn_child(spawn);
+}
+
+static void keeper_fork(struct spawn *spawn) {
+    struct slot *slot = spawn->slot;
+    pid_t pid = clone(keeper_child, (char *)spawn->stack + SPAWN_STACK_BYTES, CLONE_VM | SIGCHLD, spawn);
+    if (pid < 0) {
+        slot->number = errno;
+        slot->stage = SPAWN_FORK;
+        _exit(1);
+    }
+    slot->pid = pid;
+    /* Pipes held here would keep the command's readers waiting. */
+    syscall(SYS_close_range, 0, ~0u, 0);
+}
+
 /* ---- the tree, from /proc ---- */
 
-static pid_t parent_of(int proc_fd, const char *name) {
+static pid_t keeper_parent_of(int proc_fd, const char *name) {
     char path[64], text[512];
     snprintf(path, sizeof path, "%.32s/stat", name);
     ssize_t n = fd_read_file(proc_fd, path, text, sizeof text);
@@ -114,7 +112,7 @@ static pid_t parent_of(int proc_fd, const char *name) {
     return end && sscanf(end + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? parent : -1;
 }
 
-static size_t relations_read(struct relation **ret_list) {
+static size_t keeper_relations_read(struct relation **ret_list) {
     struct relation *list = NULL;
     size_t count = 0, cap = 0;
     DIR *dir = opendir("/proc");
@@ -122,7 +120,8 @@ static size_t relations_read(struct relation **ret_list) {
         pid_t pid = (int)strtol(entry->d_name, NULL, 10);
         if (pid <= 0)
             continue;
-        vec_add(list, count, cap) = (struct relation){.pid = pid, .parent = parent_of(dirfd(dir), entry->d_name)};
+        vec_add(list, count, cap) =
+            (struct relation){.pid = pid, .parent = keeper_parent_of(dirfd(dir), entry->d_name)};
     }
     if (dir)
         closedir(dir);
@@ -130,7 +129,7 @@ static size_t relations_read(struct relation **ret_list) {
     return count;
 }
 
-static bool below(const struct relation *list, size_t count, pid_t pid, pid_t root_pid) {
+static bool keeper_below(const struct relation *list, size_t count, pid_t pid, pid_t root_pid) {
     if (pid == root_pid)
         return true;
     for (size_t i = 0; i < count; i++)
@@ -141,11 +140,11 @@ static bool below(const struct relation *list, size_t count, pid_t pid, pid_t ro
 
 void tree_each(pid_t root_pid, void (*each)(pid_t pid, void *argument), void *argument) {
     struct relation *list;
-    size_t count = relations_read(&list);
+    size_t count = keeper_relations_read(&list);
     for (bool more = true; more;) {
         more = false;
         for (size_t i = 0; i < count; i++)
-            if (!list[i].below && list[i].parent > 0 && below(list, count, list[i].parent, root_pid)) {
+            if (!list[i].below && list[i].parent > 0 && keeper_below(list, count, list[i].parent, root_pid)) {
                 list[i].below = more = true;
                 each(list[i].pid, argument);
             }
@@ -158,7 +157,7 @@ struct tree_kill {
     size_t found;
 };
 
-static void tree_kill(pid_t pid, void *argument) {
+static void keeper_tree_kill(pid_t pid, void *argument) {
     struct tree_kill *all = argument;
     kill(pid, all->number);
     all->found++;
@@ -166,13 +165,13 @@ static void tree_kill(pid_t pid, void *argument) {
 
 size_t tree_signal(pid_t root_pid, int number) {
     struct tree_kill all = {.number = number};
-    tree_each(root_pid, tree_kill, &all);
+    tree_each(root_pid, keeper_tree_kill, &all);
     return all.found;
 }
 
 void keeper_sweep(struct runner *runner) {
     struct relation *list;
-    size_t count = relations_read(&list);
+    size_t count = keeper_relations_read(&list);
     pid_t self = getpid();
     for (size_t i = 0; i < count; i++)
         if (list[i].parent == self && list[i].pid != runner->config->relay_pid &&

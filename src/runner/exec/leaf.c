@@ -24,8 +24,40 @@ struct leaf_pool {
     unsigned idle_count, made;
 };
 
-static struct leaf *leaf_make(struct leaf_pool *pool, struct err *err);
-static void leaf_free(struct leaf_pool *pool, struct leaf *leaf);
+static void leaf_free(struct leaf_pool *pool, struct leaf *leaf) {
+    char name[32];
+    snprintf(name, sizeof name, "leaf%u", leaf->number);
+    fd_close(&leaf->dir_fd);
+    fd_close(&leaf->kill_fd);
+    fd_close(&leaf->events.fd);
+    unlinkat(pool->runner->config->cgroup_fd, name, AT_REMOVEDIR);
+    later_free(pool->runner, leaf);
+}
+
+static struct leaf *leaf_make(struct leaf_pool *pool, struct err *err) {
+    int cgroup_fd = pool->runner->config->cgroup_fd;
+    char name[32];
+    int r;
+    do { /* an existing one may have been killed: not to be used */
+        snprintf(name, sizeof name, "leaf%u", pool->made);
+        r = mkdirat(cgroup_fd, name, 0755);
+    } while (r < 0 && errno == EEXIST && ++pool->made);
+    if (r < 0) {
+        err_errno(err, errno, "cannot make a cgroup for the command");
+        return NULL;
+    }
+    struct leaf *leaf = xcalloc(1, sizeof *leaf);
+    leaf->number = pool->made++;
+    leaf->dir_fd = openat(cgroup_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    leaf->kill_fd = openat(leaf->dir_fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+    leaf->events.fd = openat(leaf->dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+    if (leaf->dir_fd < 0 || leaf->kill_fd < 0 || leaf->events.fd < 0) {
+        err_errno(err, errno, "the command's cgroup lacks cgroup.kill or cgroup.events");
+        leaf_free(pool, leaf);
+        return NULL;
+    }
+    return leaf;
+}
 
 struct leaf_pool *leaf_pool_new(struct runner *runner) {
     if (runner->config->cgroup_fd < 0)
@@ -34,7 +66,7 @@ struct leaf_pool *leaf_pool_new(struct runner *runner) {
     pool->runner = runner;
     struct err err;
     struct leaf *leaf = leaf_make(pool, &err);
-    /* What clone3 will ask for: the right to write into the list of the common ancestor and of the leaf. */
+    /* Required by clone3: the right to write into the list of the common ancestor and of the leaf. */
     if (leaf && (faccessat(runner->config->cgroup_fd, "cgroup.procs", W_OK, AT_EACCESS) < 0 ||
                  faccessat(leaf->dir_fd, "cgroup.procs", W_OK, AT_EACCESS) < 0)) {
         leaf_free(pool, leaf);
@@ -57,47 +89,12 @@ struct leaf *leaf_take(struct leaf_pool *pool, struct err *err) {
     return leaf;
 }
 
-static void leaf_free(struct leaf_pool *pool, struct leaf *leaf) {
-    char name[32];
-    snprintf(name, sizeof name, "leaf%u", leaf->number);
-    fd_close(&leaf->dir_fd);
-    fd_close(&leaf->kill_fd);
-    fd_close(&leaf->events.fd);
-    unlinkat(pool->runner->config->cgroup_fd, name, AT_REMOVEDIR);
-    later_free(pool->runner, leaf);
-}
-
-static struct leaf *leaf_make(struct leaf_pool *pool, struct err *err) {
-    int cgroup_fd = pool->runner->config->cgroup_fd;
-    char name[32];
-    int r;
-    do { /* one that is there already may have been killed: not to be used */
-        snprintf(name, sizeof name, "leaf%u", pool->made);
-        r = mkdirat(cgroup_fd, name, 0755);
-    } while (r < 0 && errno == EEXIST && ++pool->made);
-    if (r < 0) {
-        err_errno(err, errno, "cannot make a cgroup for the command");
-        return NULL;
-    }
-    struct leaf *leaf = xcalloc(1, sizeof *leaf);
-    leaf->number = pool->made++;
-    leaf->dir_fd = openat(cgroup_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    leaf->kill_fd = openat(leaf->dir_fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);
-    leaf->events.fd = openat(leaf->dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-    if (leaf->dir_fd < 0 || leaf->kill_fd < 0 || leaf->events.fd < 0) {
-        err_errno(err, errno, "the command's cgroup lacks cgroup.kill or cgroup.events");
-        leaf_free(pool, leaf);
-        return NULL;
-    }
-    return leaf;
-}
-
 static void leaf_emptied(struct source *source, uint32_t events) {
     struct leaf *leaf = (struct leaf *)source;
     (void)events;
     if (leaf_populated(leaf))
         return;
-    struct leaf_pool *pool = (struct leaf_pool *)leaf->process; /* whoever waits: see leaf_give */
+    struct leaf_pool *pool = (struct leaf_pool *)leaf->process; /* the waiting one: see leaf_give */
     source_set(pool->runner, source, 0);
     leaf->process = NULL;
     leaf_give(pool, leaf, true);
@@ -111,8 +108,8 @@ void leaf_give(struct leaf_pool *pool, struct leaf *leaf, bool empty) {
         source_set(pool->runner, &leaf->events, EPOLLPRI);
         return;
     }
-    /* From 6.14 on the kernel compares the counter of kills of the leaf with that of the parent's cgroup when a child is
-     * cloned into it: in a leaf that was killed once every new child would be killed too. */
+    /* From 6.14 on the kernel compares the counter of kills of the leaf with that of the parent's cgroup when a
+     * child is cloned into it: in a leaf that was killed once every new child would be killed too. */
     if (leaf->killed || pool->idle_count >= LEAVES_IDLE_MAX) {
         leaf_free(pool, leaf);
         return;
@@ -127,7 +124,7 @@ bool leaf_populated(struct leaf *leaf) {
     char text[128];
     ssize_t n = pread(leaf->events.fd, text, sizeof text - 1, 0);
     if (n <= 0)
-        return false; /* the directory is gone, and so is what was in it */
+        return false; /* the directory is gone, with its content */
     text[n] = 0;
     const char *at = strstr(text, "populated ");
     return at && at[10] == '1';
@@ -138,12 +135,12 @@ void leaf_kill(struct leaf *leaf) {
     (void)!write(leaf->kill_fd, "1", 1);
 }
 
-static void signal_one(pid_t pid, void *number) {
+static void leaf_signal_one(pid_t pid, void *number) {
     kill(pid, *(int *)number);
 }
 
 void leaf_signal(struct leaf *leaf, int number) {
-    leaf_each(leaf, signal_one, &number);
+    leaf_each(leaf, leaf_signal_one, &number);
 }
 
 void leaf_each(struct leaf *leaf, void (*each)(pid_t pid, void *argument), void *argument) {

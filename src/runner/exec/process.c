@@ -1,9 +1,9 @@
 /* Commands of a box from start to end. Called by op_exec and op_process (begin), by the loop (reaping, timers).
  *
  * 1. Every change of phase goes through one function below: process_started, main_ended, tree_gone, process_done.
- * 2. A command's answer comes when its main process has ended, its tree is empty and its pipes are: END is last.
- * 3. Waiting for a tree to die is bounded (STUCK_MS): what hangs in the kernel does not hold the answer.
- * 4. Frees go through later_free: events of the same turn may still name a process. */
+ * 2. A command's answer comes when its main process has ended, and its tree and its pipes are empty: END is last.
+ * 3. Waiting for a tree to die is bounded (STUCK_MS): a process that hangs in the kernel does not delay the answer.
+ * 4. Frees go through later_free: events of the same iteration may still name a process. */
 #include "runner/exec/process.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ enum {
     SPARE_PIPES = 3,
     RAISE_PASSES = 16,
     KEPT_BYTES = 16 << 20, /* output of ended commands: the runner's memory is the box's */
-    START_BYTES = 4 << 10, /* what a child reads of its request, usually */
+    START_BYTES = 4 << 10, /* the usual size of a child's request */
     ROOM_BYTES = START_BYTES + SPAWN_STACK_BYTES,
 };
 #define OOM_SCORE_OF_COMMANDS "500"
@@ -52,13 +52,16 @@ struct process_table {
     char oom_score[16]; /* the runner's own */
 };
 
-static void timer_soon(struct timer *timer);
-static void main_ended(struct process *process, int status);
-static void tree_gone(struct process *process, bool empty);
-static void leaf_changed(struct source *source, uint32_t events);
-static void leaf_left(struct source *source, uint32_t events);
-static void timer_stuck(struct timer *timer);
-static bool ended_drop_oldest(struct runner *runner, unsigned keep);
+static void process_tree_gone(struct process *process, bool empty);
+
+char *process_command_text(const char *text, size_t len) {
+    if (len > PROCESS_COMMAND_BYTES) {
+        len = PROCESS_COMMAND_BYTES;
+        while (len > PROCESS_COMMAND_BYTES - 4 && ((uint8_t)text[len] & 0xc0) == 0x80)
+            len--;
+    }
+    return xstrndup(text, len);
+}
 
 /* ---- the table ---- */
 
@@ -69,8 +72,7 @@ void process_table_open(struct runner *runner) {
         mmap(NULL, LIMIT_PROCESSES * sizeof *table->slots, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     table->rooms = mmap(NULL, (size_t)LIMIT_PROCESSES * ROOM_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (table->slots == MAP_FAILED || table->rooms == MAP_FAILED)
-        abort();
+    xensure(table->slots != MAP_FAILED && table->rooms != MAP_FAILED);
     table->leaves = leaf_pool_new(runner);
     table->leaves_work = table->leaves != NULL;
     memset(table->spare, -1, sizeof table->spare);
@@ -137,67 +139,9 @@ int process_fork_error(const struct runner_config *config, int number, const cha
     return err_errno(err, number, "the box cannot %s", what);
 }
 
-int process_new(struct runner *runner, struct process **ret_process, struct err *err) {
-    struct process_table *table = runner->processes;
-    if (table->count >= LIMIT_PROCESSES && !ended_drop_oldest(runner, 0))
-        return err_set(
-            err, ERR_LIMIT,
-            "%u commands run in this box or have left something running, which is its limit; end some of them",
-            LIMIT_PROCESSES);
-    struct process *process = xcalloc(1, sizeof *process);
-    process->runner = runner;
-    unsigned at = 0;
-    while (table->slot_used[at])
-        at++;
-    table->slot_used[at] = true;
-    process->slot = &table->slots[at];
-    arena_init_in(&process->start, table->rooms + (size_t)at * ROOM_BYTES, START_BYTES);
-    memset(process->slot, 0, sizeof *process->slot);
-    process->ready.fd = process->input.fd = -1;
-    for (int i = 0; i < 2; i++)
-        process->streams[i] = (struct stream){.source.fd = -1, .process = process, .id = (uint8_t)(STREAM_STDOUT + i)};
-    struct process **link = &table->first;
-    while (*link)
-        link = &(*link)->next;
-    *link = process;
-    table->count++;
-    *ret_process = process;
-    return 0;
-}
-
-void process_drop(struct process *process) {
-    struct runner *runner = process->runner;
-    struct process_table *table = runner->processes;
-    struct process **link = &table->first;
-    while (*link != process)
-        link = &(*link)->next;
-    *link = process->next;
-    table->count--;
-    table->slot_used[process->slot - table->slots] = false;
-    timer_set(runner, &process->timer, 0);
-    timer_set(runner, &process->soon, 0);
-    timer_set(runner, &process->wait, 0);
-    if (process->ready.fd >= 0)
-        source_set(runner, &process->ready, 0);
-    fd_close(&process->ready.fd);
-    input_close(process);
-    feeder_drop(&process->own);
-    for (int i = 0; i < 2; i++)
-        stream_free(&process->streams[i]);
-    process_stdio_free(process);
-    if (process->leaf)
-        leaf_give(table->leaves, process->leaf, false);
-    arena_done(&process->start);
-    free(process->command);
-    free(process->program);
-    free(process->cwd);
-    free(process->session);
-    later_free(runner, process);
-}
-
-/* Ended ones nobody looks at any more, oldest first, until at most `keep` are left and their output takes no more than
- * its share of the box's memory. True: at least one went. */
-static bool ended_drop_oldest(struct runner *runner, unsigned keep) {
+/* Removes ended ones that are not used any more, oldest first, until at most `keep` are left and their output takes
+ * no more than its share of the box's memory. True: at least one was removed. */
+static bool process_ended_drop_oldest(struct runner *runner, unsigned keep) {
     unsigned ended = 0;
     size_t kept_bytes = 0;
     bool dropped = false;
@@ -221,7 +165,60 @@ static bool ended_drop_oldest(struct runner *runner, unsigned keep) {
     return dropped;
 }
 
-/* ---- made ahead, buried later: what need not be done while somebody waits for an answer ---- */
+int process_new(struct runner *runner, struct process **ret_process, struct err *err) {
+    struct process_table *table = runner->processes;
+    if (table->count >= LIMIT_PROCESSES && !process_ended_drop_oldest(runner, 0))
+        return err_set(
+            err, ERR_LIMIT,
+            "%u commands run in this box or have left something running, which is its limit; end some of them",
+            LIMIT_PROCESSES);
+    struct process *process = xcalloc(1, sizeof *process);
+    process->runner = runner;
+    unsigned at = 0;
+    while (table->slot_used[at])
+        at++;
+    table->slot_used[at] = true;
+    process->slot = &table->slots[at];
+    arena_init_in(&process->start, table->rooms + (size_t)at * ROOM_BYTES, START_BYTES);
+    memset(process->slot, 0, sizeof *process->slot);
+    process->ready.fd = process->input.fd = -1;
+    for (int i = 0; i < 2; i++)
+        process->streams[i] = (struct stream){.source.fd = -1, .process = process, .id = (uint8_t)(STREAM_STDOUT + i)};
+    list_append(table->first, process);
+    table->count++;
+    *ret_process = process;
+    return 0;
+}
+
+void process_drop(struct process *process) {
+    struct runner *runner = process->runner;
+    struct process_table *table = runner->processes;
+    list_remove(table->first, process);
+    table->count--;
+    table->slot_used[process->slot - table->slots] = false;
+    timer_set(runner, &process->timer, 0);
+    timer_set(runner, &process->soon, 0);
+    timer_set(runner, &process->wait, 0);
+    if (process->ready.fd >= 0)
+        source_set(runner, &process->ready, 0);
+    fd_close(&process->ready.fd);
+    input_close(process);
+    feeder_drop(&process->own);
+    for (int i = 0; i < 2; i++)
+        stream_free(&process->streams[i]);
+    process_stdio_free(process);
+    if (process->leaf)
+        leaf_give(table->leaves, process->leaf, false);
+    arena_done(&process->start);
+    arena_done(&process->about);
+    free(process->command);
+    free(process->program);
+    free(process->cwd);
+    free(process->session);
+    later_free(runner, process);
+}
+
+/* ---- made in advance, freed later: work that need not be done while a caller waits for an answer ---- */
 
 void process_tidy(struct runner *runner) {
     struct process_table *table = runner->processes;
@@ -256,13 +253,13 @@ int process_null(const struct runner *runner) {
 
 /* ---- start ---- */
 
-static void ready_event(struct source *source, uint32_t events) {
+static void process_ready_event(struct source *source, uint32_t events) {
     (void)events;
     process_started(container_of(source, struct process, ready));
 }
 
 /* The command itself, or its keeper. A kernel or a policy that does not let us clone into a leaf makes it keepers. */
-static pid_t start_below(struct process *process) {
+static pid_t process_start_below(struct process *process) {
     struct process_table *table = process->runner->processes;
     struct err ignored;
     process->leaf = table->leaves_work ? leaf_take(table->leaves, &ignored) : NULL;
@@ -281,20 +278,25 @@ static pid_t start_below(struct process *process) {
     return pid;
 }
 
-static pid_t start_child(struct process *process, struct err *err) {
+static pid_t process_start_child(struct process *process, struct err *err) {
     int ready[2], r = process_pipe(process->runner, ready);
     if (r < 0)
         return err_errno(err, -r, "cannot start a process in the box");
     process->spawn.slot = process->slot;
     process->spawn.ready_fd = ready[1];
-    pid_t pid = start_below(process);
+    pid_t pid = process_start_below(process);
     fd_close(&ready[1]);
     if (pid < 0) {
         fd_close(&ready[0]);
         return process_fork_error(process->runner->config, -pid, "start the command", err);
     }
-    process->ready = (struct source){.fd = ready[0], .ready = ready_event};
+    process->ready = (struct source){.fd = ready[0], .ready = process_ready_event};
     return pid;
+}
+
+static void process_timer_soon(struct timer *timer) {
+    struct process *process = container_of(timer, struct process, soon);
+    source_set(process->runner, &process->ready, EPOLLIN);
 }
 
 int process_launch(struct process *process, struct err *err) {
@@ -302,7 +304,7 @@ int process_launch(struct process *process, struct err *err) {
     process->oom_before = process_oom_count(runner);
     process->started_ms = clock_ms();
     process->started_wall_ms = clock_wall_ms();
-    pid_t pid = start_child(process, err);
+    pid_t pid = process_start_child(process, err);
     if (pid < 0)
         return pid;
     process->child = pid;
@@ -310,24 +312,19 @@ int process_launch(struct process *process, struct err *err) {
         source_set(runner, &process->ready, EPOLLIN);
         return 0;
     }
-    /* A short command is over before anybody could use its pid or its output: nothing is watched but its end, until
-     * SOON_MS have passed. What it prints meanwhile waits in its pipes. */
-    process->soon.fire = timer_soon;
+    /* A short command is over before its pid or its output could be used: only its end is watched, until SOON_MS
+     * have passed. Its output waits in its pipes. */
+    process->soon.fire = process_timer_soon;
     timer_set(runner, &process->soon, clock_ms() + SOON_MS);
     return 0;
 }
 
-static void timer_soon(struct timer *timer) {
-    struct process *process = container_of(timer, struct process, soon);
-    source_set(process->runner, &process->ready, EPOLLIN);
-}
-
 struct raise {
     const struct runner *runner;
-    uint64_t sum, count; /* who was there, roughly */
+    uint64_t sum, count; /* the processes at that time, roughly */
 };
 
-static void raise_score(pid_t pid, void *argument) {
+static void process_raise_score(pid_t pid, void *argument) {
     struct raise *raise = argument;
     char path[64];
     raise->sum += (uint64_t)pid;
@@ -338,20 +335,6 @@ static void raise_score(pid_t pid, void *argument) {
         (void)!write(fd, OOM_SCORE_OF_COMMANDS, strlen(OOM_SCORE_OF_COMMANDS));
 }
 
-/* Again until nobody new was seen: what forks away from a parent that was not raised yet would stay as dear to the
- * kernel as the runner is. */
-static void raise_scores(struct process *process) {
-    struct raise before = {0}, now;
-    for (int pass = 0; pass < RAISE_PASSES; pass++, before = now) {
-        now = (struct raise){.runner = process->runner};
-        leaf_each(process->leaf, raise_score, &now);
-        if (now.count <= 1 && pass > 0)
-            break;
-        if (now.sum == before.sum && now.count == before.count)
-            break;
-    }
-}
-
 /* It exec'ed, or could not: the child's end of `ready` is closed, or it wrote, or it ended. */
 void process_started(struct process *process) {
     struct runner *runner = process->runner;
@@ -360,8 +343,19 @@ void process_started(struct process *process) {
     process->phase = PHASE_RUNNING;
     arena_done(&process->start);
     process->pid = process->leaf ? process->child : process->slot->pid;
-    if (process->leaf && runner->processes->oom_score_fd >= 0 && !process->reaped)
-        raise_scores(process);
+    if (process->leaf && runner->processes->oom_score_fd >= 0 && !process->reaped) {
+        /* Again until no new one was seen: a process that forks away from a parent that was not raised yet would
+         * keep the runner's oom score. */
+        struct raise before = {0}, now;
+        for (int pass = 0; pass < RAISE_PASSES; pass++, before = now) {
+            now = (struct raise){.runner = process->runner};
+            leaf_each(process->leaf, process_raise_score, &now);
+            if (now.count <= 1 && pass > 0)
+                break;
+            if (now.sum == before.sum && now.count == before.count)
+                break;
+        }
+    }
     timer_set(runner, &process->soon, 0);
     source_set(runner, &process->ready, 0);
     fd_close(&process->ready.fd);
@@ -375,7 +369,12 @@ void process_started(struct process *process) {
     autobuf fields = buf_max(64);
     field_number(&fields, FIELD_PID, (uint64_t)process->pid);
     struct rcall *call = process->call;
-    if (process->background) {
+    if (process->attend) {
+        process_detach(process);
+        reply_stat(call, &fields, -1);
+        reply_now(call); /* its client learns the pid before it prints anything */
+        process->attend(process, call);
+    } else if (process->background) {
         process_detach(process);
         field_number(&fields, FIELD_STARTED_MS, process->started_wall_ms);
         reply_end(call, &fields);
@@ -390,18 +389,18 @@ static struct process *timer_process(struct timer *timer) {
     return container_of(timer, struct process, timer);
 }
 
-static void timer_grace(struct timer *timer) {
+static void process_timer_grace(struct timer *timer) {
     process_kill(timer_process(timer));
 }
 
-static void timer_timeout(struct timer *timer) {
+static void process_timer_timeout(struct timer *timer) {
     struct process *process = timer_process(timer);
     process->timed_out = true;
     if (process->leaf)
         leaf_signal(process->leaf, SIGTERM);
     else
         kill(process->child, KEEPER_TERM);
-    timer->fire = timer_grace;
+    timer->fire = process_timer_grace;
     timer_set(process->runner, timer, clock_ms() + KILL_GRACE_MS);
 }
 
@@ -410,39 +409,16 @@ void process_timeout_ms(struct process *process, uint64_t timeout_ms) {
         return;
     if (timeout_ms > LIMIT_EXEC_TIMEOUT_MS)
         timeout_ms = LIMIT_EXEC_TIMEOUT_MS;
-    process->timer.fire = timer_timeout;
+    process->timer.fire = process_timer_timeout;
     timer_set(process->runner, &process->timer, clock_ms() + timeout_ms);
 }
 
-void process_kill(struct process *process) {
-    if (process->lives)
-        leaf_kill(process->leaf);
-    if (process->phase > PHASE_ENDING || process->killed)
-        return;
-    process->killed = true;
-    if (process->leaf)
-        leaf_kill(process->leaf);
-    else if (process->child)
-        kill(process->child, KEEPER_KILL);
-    process->timer.fire = timer_stuck;
-    timer_set(process->runner, &process->timer, clock_ms() + STUCK_MS);
-}
-
-void process_signal(struct process *process, int number) {
-    if (number == SIGKILL)
-        process_kill(process);
-    else if (process->leaf)
-        leaf_signal(process->leaf, number);
-    else if (process->child)
-        tree_signal(process->child, number);
-}
-
 /* Killed, and still there: it hangs in the kernel. The answer does not wait for it. */
-static void timer_stuck(struct timer *timer) {
+static void process_timer_stuck(struct timer *timer) {
     struct process *process = timer_process(timer);
     process->stuck = true;
     if (process->phase == PHASE_ENDING) {
-        tree_gone(process, false);
+        process_tree_gone(process, false);
         return;
     }
     process->status = SIGKILL;
@@ -457,6 +433,29 @@ static void timer_stuck(struct timer *timer) {
     reply_end(call, &fields);
 }
 
+void process_kill(struct process *process) {
+    if (process->lives)
+        leaf_kill(process->leaf);
+    if (process->phase > PHASE_ENDING || process->killed)
+        return;
+    process->killed = true;
+    if (process->leaf)
+        leaf_kill(process->leaf);
+    else if (process->child)
+        kill(process->child, KEEPER_KILL);
+    process->timer.fire = process_timer_stuck;
+    timer_set(process->runner, &process->timer, clock_ms() + STUCK_MS);
+}
+
+void process_signal(struct process *process, int number) {
+    if (number == SIGKILL)
+        process_kill(process);
+    else if (process->leaf)
+        leaf_signal(process->leaf, number);
+    else if (process->child)
+        tree_signal(process->child, number);
+}
+
 void process_detach(struct process *process) {
     if (process->call)
         process->call->state = NULL;
@@ -464,8 +463,8 @@ void process_detach(struct process *process) {
     process->call = NULL;
 }
 
-/* What it printed is in its rings; who had it so far goes on there. */
-static void timer_wait(struct timer *timer) {
+/* Its output is in its rings; a reader continues there. */
+static void process_timer_wait(struct timer *timer) {
     struct process *process = container_of(timer, struct process, wait);
     struct rcall *call = process->call;
     if (process->phase == PHASE_STARTING) {
@@ -489,12 +488,45 @@ static void timer_wait(struct timer *timer) {
 void process_wait_ms(struct process *process, uint64_t wait_ms) {
     if (!wait_ms)
         return;
-    process->wait.fire = timer_wait;
+    process->wait.fire = process_timer_wait;
     timer_set(process->runner, &process->wait,
               clock_ms() + (wait_ms < LIMIT_EXEC_TIMEOUT_MS ? wait_ms : LIMIT_EXEC_TIMEOUT_MS));
 }
 
 /* ---- the end ---- */
+
+static void process_leaf_changed(struct source *source, uint32_t events) {
+    struct leaf *leaf = (struct leaf *)source;
+    (void)events;
+    if (!leaf_populated(leaf))
+        process_tree_gone(leaf->process, true);
+}
+
+static void process_main_ended(struct process *process, int status) {
+    process->status = status;
+    process->duration_ms = clock_ms() - process->started_ms;
+    process->phase = PHASE_ENDING;
+    timer_set(process->runner, &process->timer, 0);
+    watchers_tell(process); /* some wait for no more than this */
+    struct leaf *leaf = process->leaf;
+    if (!leaf || !leaf_populated(leaf)) {
+        process_tree_gone(process, true);
+        return;
+    }
+    bool alone = !process->killed && !process->timed_out;
+    if (alone && process->leave) {
+        process->lives = true;
+        process_tree_gone(process, false);
+        return;
+    }
+    process->left = alone;
+    leaf_kill(leaf);
+    leaf->process = process;
+    leaf->events.ready = process_leaf_changed;
+    source_set(process->runner, &leaf->events, EPOLLPRI);
+    process->timer.fire = process_timer_stuck;
+    timer_set(process->runner, &process->timer, clock_ms() + STUCK_MS);
+}
 
 bool process_reap(struct runner *runner, pid_t pid, int status) {
     struct process *process = runner->processes->first;
@@ -509,47 +541,15 @@ bool process_reap(struct runner *runner, pid_t pid, int status) {
         status = process->slot->status;
         process->left = process->slot->left && !process->killed && !process->timed_out;
     } else if (!process->leaf && !process->slot->stage) {
-        status = SIGKILL; /* the keeper itself was killed; what it kept is ours now */
+        status = SIGKILL; /* the keeper itself was killed; its children are ours now */
         keeper_sweep(runner);
     }
-    main_ended(process, status);
+    process_main_ended(process, status);
     return true;
 }
 
-static void main_ended(struct process *process, int status) {
-    process->status = status;
-    process->duration_ms = clock_ms() - process->started_ms;
-    process->phase = PHASE_ENDING;
-    timer_set(process->runner, &process->timer, 0);
-    struct leaf *leaf = process->leaf;
-    if (!leaf || !leaf_populated(leaf)) {
-        tree_gone(process, true);
-        return;
-    }
-    bool alone = !process->killed && !process->timed_out;
-    if (alone && process->leave) {
-        process->lives = true;
-        tree_gone(process, false);
-        return;
-    }
-    process->left = alone;
-    leaf_kill(leaf);
-    leaf->process = process;
-    leaf->events.ready = leaf_changed;
-    source_set(process->runner, &leaf->events, EPOLLPRI);
-    process->timer.fire = timer_stuck;
-    timer_set(process->runner, &process->timer, clock_ms() + STUCK_MS);
-}
-
-static void leaf_changed(struct source *source, uint32_t events) {
-    struct leaf *leaf = (struct leaf *)source;
-    (void)events;
-    if (!leaf_populated(leaf))
-        tree_gone(leaf->process, true);
-}
-
-/* What a command had left has ended, too: from now on it is one that has ended like others. */
-static void leaf_left(struct source *source, uint32_t events) {
+/* The processes that a command had left have ended, too: from now on it counts as ended. */
+static void process_leaf_left(struct source *source, uint32_t events) {
     struct leaf *leaf = (struct leaf *)source;
     struct process *process = leaf->process;
     (void)events;
@@ -558,7 +558,7 @@ static void leaf_left(struct source *source, uint32_t events) {
     process->lives = false;
     process->leaf = NULL;
     leaf_give(process->runner->processes->leaves, leaf, true);
-    ended_drop_oldest(process->runner, LIMIT_PROCESSES_ENDED);
+    process_ended_drop_oldest(process->runner, LIMIT_PROCESSES_ENDED);
 }
 
 /* cgroup.events speaks up to 10 ms late; the orphans themselves are reaped at once. */
@@ -568,18 +568,18 @@ void process_orphan(struct runner *runner) {
     for (struct process *p = runner->processes->first, *next; p; p = next) {
         next = p->next;
         if (p->phase == PHASE_ENDING && p->leaf && !leaf_populated(p->leaf))
-            tree_gone(p, true);
+            process_tree_gone(p, true);
     }
 }
 
-static void tree_gone(struct process *process, bool empty) {
+static void process_tree_gone(struct process *process, bool empty) {
     struct runner *runner = process->runner;
     timer_set(runner, &process->timer, 0);
     process->phase = PHASE_DRAINING;
     process->oom = process_oom_count(runner) != process->oom_before;
     if (process->lives) {
         process->leaf->process = process;
-        process->leaf->events.ready = leaf_left;
+        process->leaf->events.ready = process_leaf_left;
         source_set(runner, &process->leaf->events, EPOLLPRI);
     } else {
         if (process->leaf)
@@ -619,7 +619,7 @@ void process_done(struct process *process) {
         return;
     }
     watchers_tell(process);
-    ended_drop_oldest(process->runner, LIMIT_PROCESSES_ENDED);
+    process_ended_drop_oldest(process->runner, LIMIT_PROCESSES_ENDED);
 }
 
 void process_put_result(const struct process *process, struct buf *out) {

@@ -42,7 +42,7 @@ int session_lookup(struct runner *runner, const char *name, struct session **ret
     return 0;
 }
 
-static bool plain_busy(const struct session *session) {
+static bool session_plain_busy(const struct session *session) {
     for (const struct process *p = process_first(session->runner); p; p = p->next)
         if (p->session && p->phase != PHASE_ENDED && strcmp(p->session, session->name) == 0)
             return true;
@@ -50,10 +50,10 @@ static bool plain_busy(const struct session *session) {
 }
 
 bool session_busy(const struct session *session) {
-    return session->plain ? plain_busy(session) : session->phase != SHELL_IDLE || session_waits(session);
+    return session->plain ? session_plain_busy(session) : session->phase != SHELL_IDLE || session_waits(session);
 }
 
-/* The idle one that was used longest ago makes room. */
+/* The least recently used idle one is ended. */
 static int session_room(struct runner *runner, struct err *err) {
     struct session_table *table = runner->sessions;
     if (table->count < LIMIT_SESSIONS)
@@ -68,11 +68,6 @@ static int session_room(struct runner *runner, struct err *err) {
     return 0;
 }
 
-static char *copy_of(const char *text) {
-    char *copy = xstrdup(text);
-    return copy;
-}
-
 int session_new(struct runner *runner, const struct fields *args, struct session **ret_session, struct err *err) {
     const char *name = args->has[FIELD_NAME] ? args->text[FIELD_NAME] : "";
     if (!text_name(name, LIMIT_SESSION_NAME_BYTES))
@@ -83,12 +78,12 @@ int session_new(struct runner *runner, const struct fields *args, struct session
     int r = session_room(runner, err);
     if (r < 0)
         return r;
-    struct session *session = xcalloc(1, sizeof *session), **link = &runner->sessions->first;
+    struct session *session = xcalloc(1, sizeof *session);
     session->runner = runner;
     memcpy(session->name, name, strlen(name));
-    session->cwd = copy_of(args->has[FIELD_CWD] ? args->text[FIELD_CWD] : runner->config->workspace);
-    session->command = copy_of("");
-    session->note = args->has[FIELD_NOTE] ? copy_of(args->text[FIELD_NOTE]) : NULL;
+    session->cwd = xstrdup(args->has[FIELD_CWD] ? args->text[FIELD_CWD] : runner->config->workspace);
+    session->command = xstrdup("");
+    session->note = args->has[FIELD_NOTE] ? xstrdup(args->text[FIELD_NOTE]) : NULL;
     session->plain = args->number[FIELD_FLAGS] & CALL_PLAIN;
     session->phase = session->plain ? SHELL_IDLE : SHELL_STARTING;
     session->quiet_ms = args->number[FIELD_QUIET_MS];
@@ -96,9 +91,7 @@ int session_new(struct runner *runner, const struct fields *args, struct session
     session->command_fd = session->text_fd = session->report.fd = -1;
     session->created_wall_ms = clock_wall_ms();
     session_used(session);
-    while (*link)
-        link = &(*link)->next;
-    *link = session;
+    list_append(runner->sessions->first, session);
     runner->sessions->count++;
     *ret_session = session;
     return 0;
@@ -111,10 +104,7 @@ void session_used(struct session *session) {
 
 void session_drop(struct session *session) {
     struct session_table *table = session->runner->sessions;
-    struct session **link = &table->first;
-    while (*link != session)
-        link = &(*link)->next;
-    *link = session->next;
+    list_remove(table->first, session);
     table->count -= session->ending ? 0 : 1;
     shell_free(session);
     free(session->cwd);
@@ -146,14 +136,27 @@ void session_end(struct session *session, bool leave) {
     session_drop(session);
 }
 
-void session_set_cwd(struct session *session, const char *cwd) {
-    if (strcmp(session->cwd, cwd) == 0)
-        return;
+void session_set_cwd(struct session *session, const char *path) {
+    char joined[LIMIT_PATH_BYTES + 1];
+    if (!path_join(joined, sizeof joined, session->runner->config->workspace, path))
+        joined[0] = 0;
+    struct mask *mask = mask_new(session->runner->config);
+    struct buf shown;
+    buf_init(&shown, 4 * LIMIT_PATH_BYTES);
+    if (mask) {
+        mask_put(mask, (const uint8_t *)joined, strlen(joined), &shown);
+        mask_flush(mask, &shown);
+    } else {
+        buf_puts(&shown, joined);
+    }
+    mask_free(mask);
     free(session->cwd);
-    session->cwd = copy_of(cwd);
+    session->cwd = buf_cstr(&shown);
+    if (!session->cwd)
+        session->cwd = xstrdup("/");
 }
 
-/* ---- what is told of them ---- */
+/* ---- as fields of answers ---- */
 
 void session_put(const struct session *session, struct buf *out) {
     const struct outcome *outcome = &session->outcome;
@@ -198,7 +201,7 @@ int session_exec(struct runner *runner, struct fields *args, struct session **re
     if (r < 0)
         return r;
     if (!(*ret_session)->plain)
-        return err_set(err, ERR_INVALID, "session '%s' has a shell: SESSION_RUN is for its commands",
+        return err_set(err, ERR_INVALID, "session '%s' has a shell: run commands in it with SESSION_RUN",
                        (*ret_session)->name);
     if (!args->has[FIELD_CWD]) {
         args->has[FIELD_CWD] = true;
@@ -208,10 +211,12 @@ int session_exec(struct runner *runner, struct fields *args, struct session **re
 }
 
 void session_exec_begun(struct session *session, struct process *process, const struct fields *args) {
-    process->session = copy_of(session->name);
-    session_set_cwd(session, args->text[FIELD_CWD]);
+    process->session = xstrdup(session->name);
+    char *cwd = xstrdup(args->text[FIELD_CWD]); /* may be the session's own */
+    free(session->cwd);
+    session->cwd = cwd;
     free(session->command);
-    session->command = copy_of(process->command);
+    session->command = xstrdup(process->command);
     session->commands++;
     session_used(session);
 }

@@ -1,9 +1,9 @@
-/* Sessions of a box: a name, and a shell in a terminal that lives on from command to command (session_shell.c), or no
- * shell at all (plain: a directory for commands that are processes of their own). Shared by session.c (the table),
- * session_shell.c, session_stop.c and op_session.c (the calls).
+/* Sessions of a box: a name, and a shell in a terminal that lives on from command to command (session_shell.c), or
+ * no shell at all (plain: a directory for commands that are processes of their own). Shared by session.c (the
+ * table), session_shell.c, session_stop.c and op_session.c (the calls).
  *
- * A session's phases: SHELL_STARTING -> SHELL_IDLE -> (SHELL_MOVING ->) SHELL_RUNNING -> SHELL_SETTLING -> SHELL_IDLE ...;
- * its end comes from any of them, by the end of its process alone (shell_ended). */
+ * A session's phases: SHELL_STARTING -> SHELL_IDLE -> (SHELL_MOVING ->) SHELL_RUNNING -> SHELL_SETTLING ->
+ * SHELL_IDLE ...; its end comes from any of them, by the end of its process alone (shell_ended). */
 #ifndef CUBBY_RUNNER_SESSION_H
 #define CUBBY_RUNNER_SESSION_H
 
@@ -14,7 +14,7 @@ enum shell_phase {
     SHELL_IDLE,
     SHELL_MOVING,   /* it changes its directory, for the command that comes then */
     SHELL_RUNNING,  /* a command */
-    SHELL_SETTLING, /* it told the command's end; what that printed is not all read */
+    SHELL_SETTLING, /* it reported the command's end; not all output is read yet */
     SHELL_ENDED,
 };
 
@@ -27,12 +27,12 @@ struct outcome { /* of the command that runs, or ran last */
 
 struct kept {
     pid_t pid;
-    uint64_t started; /* in the kernel's ticks: tells two processes of one number apart */
+    uint64_t started; /* in the kernel's ticks: distinguishes two processes with one pid */
 };
 
 struct session_call;
 #define SESSION_MARK_BYTES 32
-#define SESSION_TOLD_BYTES (16u << 10) /* of reports: a directory, and what is forged */
+#define SESSION_TOLD_BYTES (16u << 10) /* of reports: a directory, and forged data */
 #define SESSION_TOLD_READ_BYTES (4u << 10)
 
 struct session {
@@ -41,13 +41,13 @@ struct session {
     char name[LIMIT_SESSION_NAME_BYTES + 1];
     char *cwd, *command, *note;
     bool plain;
-    bool ending; /* its shell is being killed: nobody finds it any more, and its name is free */
+    bool ending; /* its shell is being killed: it cannot be found any more, and its name is free */
     bool passed; /* a call with CALL_ATTENDED went elsewhere: all such calls do from then on */
     uint64_t created_wall_ms, used_wall_ms, used; /* used: counts, for the one not used longest */
     uint64_t commands, quiet_ms;
     struct outcome outcome;
     struct session_call *waiting; /* for their turn, in this order */
-    struct session_call *current; /* whose command runs, and who waits for it; NULL: nobody */
+    struct session_call *current; /* the call whose command runs, and that waits for it; NULL: none */
     struct session_call *others;  /* that wait for something else of it */
 
     /* the shell */
@@ -56,17 +56,17 @@ struct session {
     bool bash;
     int command_fd;       /* where it reads what to do */
     int text_fd;          /* the command's text */
-    struct source report; /* where it tells the end of it */
+    struct source report; /* where it reports the end of it */
     struct buf told;
     char mark[SESSION_MARK_BYTES + 1]; /* known to the shell's next lines alone */
     struct timer hard, poll;           /* the command's time-out; everything that is looked at again soon */
-    size_t report_len;                 /* of the line behind the one that runs the command */
-    uint64_t settled;                  /* bytes read since it told the end */
+    size_t report_len;                 /* of the line after the one that runs the command */
+    uint64_t settled;                  /* bytes read since the report */
     uint64_t oom_before;
     char *command_text; /* to be run after SHELL_MOVING */
 
     /* stopping: session_stop.c */
-    enum session_state stopping; /* what it is stopped for; 0: it is not */
+    enum session_state stopping; /* the reason it is stopped for; 0: it is not */
     uint64_t stop_ms, alone_ms;  /* since when; since when the shell has nothing to wait for, 0: it has */
     bool killing;
     struct kept *kept; /* processes of earlier commands, which are not the current one's */
@@ -88,10 +88,11 @@ void session_used(struct session *session);
 bool session_busy(const struct session *session);                 /* a command of it runs or waits */
 void session_put(const struct session *session, struct buf *out); /* {session} */
 void session_put_outcome(const struct session *session, const struct outcome *outcome, struct buf *out);
-void session_set_cwd(struct session *session, const char *cwd);
-/* With all it started, or (leave) but for what is detached from it; shell_ended follows, for a plain one at once. */
+void session_set_cwd(struct session *session, const char *path); /* as the client knows it */
+/* With all it started, or (leave) without detached processes; shell_ended follows, for a plain one at once. */
 void session_end(struct session *session, bool leave);
-/* For commands of a plain session (op_exec.c): its directory where the call names none; else that one is its from now on. */
+/* For commands of a plain session (op_exec.c): its directory where the call names none; else that one is its from
+ * now on. */
 int session_exec(struct runner *runner, struct fields *args, struct session **ret_session, struct err *err);
 void session_exec_begun(struct session *session, struct process *process, const struct fields *args);
 
@@ -101,14 +102,13 @@ int shell_start(struct session *session, const struct fields *args, struct err *
 void session_shell_run(struct session *session, char *text, const char *cwd, uint64_t hard_until_ms);
 void shell_settle(struct session *session); /* its reader has made room */
 void shell_ask(struct session *session);    /* for the report once more */
-/* True: the shell has not come to its command yet, and will find an empty one. Thrown back now, it would run it afterwards. */
+/* True: the shell has not come to its command yet, and will find an empty one. Thrown back now, it would run it
+ * afterwards. */
 bool shell_forget(struct session *session);
 void shell_free(struct session *session);
-char *shell_shown(const struct session *session, const char *path); /* a path as the client knows it; malloc */
 
-/* ---- session_told.c ---- */
-/* The report with that mark in what was read so far; false: it is not all here, and told has room for
- * SESSION_TOLD_READ_BYTES more. *ret_cwd: "" where it is longer than a path can be. */
+/* The report with that mark in the bytes read so far; false: it is incomplete, and told has space for
+ * SESSION_TOLD_READ_BYTES more. *ret_cwd: "" if it is longer than a path can be. */
 bool told_find(struct buf *told, const char mark[SESSION_MARK_BYTES], unsigned *ret_status,
                char ret_cwd[LIMIT_PATH_BYTES + 1]);
 
@@ -116,16 +116,17 @@ bool told_find(struct buf *told, const char mark[SESSION_MARK_BYTES], unsigned *
 void stop_begin(struct session *session, enum session_state why);
 bool stop_over(struct session *session); /* everything that is to go is gone, or nothing is being stopped */
 void stop_poll(struct session *session);
-void stop_hang_up(struct session *session);  /* kills the shell, the command that runs, and what is not detached */
-void stop_remember(struct session *session); /* what there is now stays when a later command is stopped */
+void stop_hang_up(struct session *session);  /* kills the shell, the running command, and processes that are not
+                                              * detached */
+void stop_remember(struct session *session); /* present processes stay when a later command is stopped */
 
-/* ---- op_session.c: told by the above ---- */
+/* ---- op_session.c: called by the above ---- */
 void session_began(struct session *session);                          /* the command runs */
 void session_failed(struct session *session, const struct err *err);  /* it could not be begun */
 void session_over(struct session *session);                           /* it is over, its outcome is known */
 void session_started(struct session *session, const struct err *err); /* the shell, or why not (NULL: it did) */
 void session_gone(struct session *session);                           /* before session_drop */
-void session_idle(struct session *session);                           /* nothing runs: whose turn is it? */
+void session_idle(struct session *session);                           /* nothing runs: the next in turn */
 unsigned session_waits(const struct session *session);                /* how many wait for their turn */
 
 #endif

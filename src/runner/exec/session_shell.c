@@ -1,15 +1,16 @@
 /* The shell of a session. Called by op_session.c and, by events, by the loop.
  *
- * The shell is interactive, but neither reads its commands from its terminal nor prints to it: it reads lines from a pipe,
- * one that runs the text of the command (a memory file) with the terminal as its standard streams, and one that reports
- * how that ended. Whatever throws the shell back to its top level (an interrupt, an unset variable), it reads the next
- * line, and that is the report. Nothing the command prints is ever looked at: there is no prompt to be found, and none to be
- * forged. Invariant:
- * 1. A report counts only with the mark of the command that runs: random, and in lines that its children never see.
- * 2. The end of the output is known because a terminal is read until it is empty after the report came: what was written
- *    before it is there by then (the kernel hands it over before it says that there is nothing).
- * 3. What a command did to its terminal is undone before the next.
- * 4. No signal goes to a shell that has not said that it is ready: before it has its traps it would die of it. */
+ * The shell is interactive, but neither reads its commands from its terminal nor prints to it: it reads lines from a
+ * pipe, one that runs the text of the command (a memory file) with the terminal as its standard streams, and one
+ * that reports its status. If anything throws the shell back to its top level (an interrupt, an unset variable), it
+ * reads the next line, and that is the report. The output of a command is never parsed: there is no prompt to find,
+ * and none to forge. Invariants:
+ * 1. A report counts only with the mark of the running command: random, and in lines that its children never see.
+ * 2. The end of the output is known because a terminal is read until it is empty after the report came: earlier
+ *    output is there by then (the kernel delivers it before it reports an empty terminal).
+ * 3. A command's changes to its terminal are undone before the next.
+ * 4. No signal is sent to a shell that has not reported that it is ready: before it has its traps it would die of
+ *    it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,7 +20,6 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -32,209 +32,65 @@
 #include "base/path.h"
 #include "runner/exec/session.h"
 
+/* ---- the report of a command's end ----
+ *
+ * It is found among whatever else is written to the pipe: every process of the command has that pipe. Invariant:
+ * however much is written, the buffer has room for the next read. A report with the right mark counts, however long
+ * the directory in it is. */
+
+enum { STATUS_BYTES = 16 };
+
+/* "MARK\0STATUS\0DIRECTORY\0" at text: 1; 0: the rest is not there yet; -1: it is not a report. */
+static int shell_told_report(const char *text, size_t len, unsigned *ret_status, char ret_cwd[LIMIT_PATH_BYTES + 1]) {
+    if (len <= SESSION_MARK_BYTES)
+        return 0;
+    if (text[SESSION_MARK_BYTES])
+        return -1;
+    const char *status = text + SESSION_MARK_BYTES + 1, *end = text + len;
+    const char *cwd = memchr(status, 0, (size_t)(end - status));
+    if ((cwd ? cwd : end) - status > STATUS_BYTES)
+        return -1;
+    if (!cwd)
+        return 0;
+    cwd++;
+    bool whole = memchr(cwd, 0, (size_t)(end - cwd));
+    if (!whole && end - cwd <= LIMIT_PATH_BYTES)
+        return 0;
+    *ret_status = (unsigned)strtoul(status, NULL, 10);
+    /* PWD is a variable like others: a value that is not a path of a directory is ignored. */
+    bool fits = whole && strlen(cwd) <= LIMIT_PATH_BYTES;
+    memcpy(ret_cwd, fits ? cwd : "", fits ? strlen(cwd) + 1 : 1);
+    return 1;
+}
+
+bool told_find(struct buf *told, const char mark[SESSION_MARK_BYTES], unsigned *ret_status,
+               char ret_cwd[LIMIT_PATH_BYTES + 1]) {
+    for (;;) {
+        const uint8_t *at = told->len ? memmem(told->data, told->len, mark, SESSION_MARK_BYTES) : NULL;
+        size_t before = at ? (size_t)(at - told->data)
+                        : told->len >= SESSION_MARK_BYTES
+                            ? told->len - SESSION_MARK_BYTES + 1 /* half of it may be here */
+                            : 0;
+        buf_consume(told, before);
+        int r = at ? shell_told_report((const char *)told->data, told->len, ret_status, ret_cwd) : 0;
+        if (r >= 0)
+            return r;
+        buf_consume(told, 1);
+    }
+}
+
 enum {
     FDS_BASH = 231,           /* seldom used by scripts, and below what bash itself takes */
     FDS_OTHER = 7,            /* other shells know one digit only */
-    START_MS = 30000,         /* for a shell to become ready: what is none never does */
+    START_MS = 30000,         /* for a shell to become ready: another program never does */
     SOON_MS = 2,              /* most commands are over by then: nothing but their report is waited for */
     ASK_MS = 10,              /* shells other than bash forget lines they have read when they are thrown back */
-    SETTLE_BYTES = 128 << 10, /* more than a terminal holds: behind it is what was printed later */
+    SETTLE_BYTES = 128 << 10, /* more than a terminal holds: later output follows it */
     LINE_BYTES = 4 * LIMIT_PATH_BYTES + 512,
-    DEFAULT_COLS = 80,
-    DEFAULT_ROWS = 24,
-    LIMIT_COLS = 10000,
 };
 
 static void shell_started(struct process *process);
-static void shell_ended(struct process *process);
-static void report_ready(struct source *source, uint32_t events);
-static void hard_fire(struct timer *timer);
-static void poll_fire(struct timer *timer);
-static void shell_send(struct session *session, const char *line);
-static void shell_begin(struct session *session);
-
-static const struct process_hooks hooks = {.started = shell_started, .ended = shell_ended};
-
-static int fds_at(const struct session *session) {
-    return session->bash ? FDS_BASH : FDS_OTHER;
-}
-
-/* ---- start ---- */
-
-static const char *find_shell(const struct session *session, const struct fields *args) {
-    static const char *const bashes[] = {"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"};
-    const struct runner_config *config = session->runner->config;
-    if (args->has[FIELD_SHELL])
-        return args->text[FIELD_SHELL];
-    for (size_t i = 0; i < sizeof bashes / sizeof *bashes; i++) {
-        autofd fd = path_open(config->root_fd, bashes[i], O_PATH, 0);
-        if (fd >= 0)
-            return bashes[i];
-    }
-    return config->shell;
-}
-
-static bool has_variable(const char *const *rows, const char *row) {
-    size_t len = strcspn(row, "=") + 1;
-    for (; rows && *rows; rows++)
-        if (strncmp(*rows, row, len) == 0)
-            return true;
-    return false;
-}
-
-/* No pager waits for somebody to turn its pages, and nobody paints. */
-static void shell_variables(const struct session *session, struct fields *args, struct arena *arena) {
-    static const char *const defaults[] = {"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat"};
-    static const char *const fixed[] = {"PS1=", "PS2=", "HISTFILE="};
-    size_t count = 0;
-    const char **env = arena_alloc(arena, (args->env_count + 7) * sizeof *env);
-    for (size_t i = 0; i < 3; i++)
-        if (!has_variable(session->runner->config->env, defaults[i]))
-            env[count++] = defaults[i];
-    for (size_t i = 0; i < args->env_count; i++)
-        env[count++] = args->env[i];
-    for (size_t i = 0; i < 3; i++)
-        env[count++] = fixed[i];
-    args->env = env;
-    args->env_count = count;
-}
-
-static int shell_prepare(struct session *session, const struct fields *call_args, struct err *err) {
-    struct process *process = session->process;
-    const char *path = find_shell(session, call_args), *name = strrchr(path, '/');
-    if (path[0] != '/')
-        return err_set(err, ERR_INVALID, "shell '%s' is not an absolute path", path);
-    session->bash = strcmp(name + 1, "bash") == 0;
-    const char *bash[] = {name + 1, "--noprofile", "--norc", "--noediting", "+H", "-i", NULL};
-    const char *other[] = {name + 1, "+m", "-i", NULL};
-    struct fields args = *call_args;
-    args.has[FIELD_COMMAND] = false;
-    args.argv = session->bash ? bash : other;
-    args.argc = session->bash ? 6 : 3;
-    shell_variables(session, &args, &process->start);
-    int r = spawn_prepare(&process->spawn, session->runner->config, &args, &process->start, err);
-    if (r < 0)
-        return r;
-    process->program = xstrdup(path);
-    process->cwd = xstrdup(process->spawn.cwd);
-    process->spawn.shell = true;
-    process->spawn.program = process->program;
-    process->spawn.cwd = process->cwd;
-    return 0;
-}
-
-static void terminal_calm(int fd) {
-    struct termios modes;
-    if (tcgetattr(fd, &modes) < 0)
-        return;
-    struct termios wanted = modes;
-    wanted.c_iflag = ICRNL | IUTF8;
-    wanted.c_oflag &= (tcflag_t)~OPOST;
-    wanted.c_lflag = ISIG | ICANON | IEXTEN;
-    wanted.c_cc[VINTR] = 3;
-    wanted.c_cc[VEOF] = 4;
-    if (memcmp(&modes, &wanted, sizeof modes) != 0)
-        tcsetattr(fd, TCSANOW, &wanted);
-}
-
-/* The terminal goes with the command; what the shell itself says, prompts too, goes nowhere. */
-static int shell_streams(struct session *session, const struct fields *args, struct err *err) {
-    struct process *process = session->process;
-    struct spawn *spawn = &process->spawn;
-    uint64_t cols = args->number[FIELD_COLS], rows = args->number[FIELD_ROWS];
-    process->pty = process->background = process->leave = true;
-    for (int i = 0; i < 2; i++)
-        process->streams[i].conceal = conceal_new(args->secrets);
-    int r = process_stdio(process, 0, cols && cols < LIMIT_COLS ? (unsigned)cols : DEFAULT_COLS,
-                          rows && rows < LIMIT_COLS ? (unsigned)rows : DEFAULT_ROWS, err);
-    if (r < 0)
-        return r;
-    int terminal = spawn->stdio[0], null = process_null(session->runner), commands[2] = {-1, -1}, report[2] = {-1, -1};
-    terminal_calm(terminal);
-    fd_close(&spawn->stdio[1]);
-    fd_close(&spawn->stdio[2]);
-    spawn->stdio[0] = spawn->stdio[1] = spawn->stdio[2] = null;
-    session->text_fd = memfd_create("command", MFD_CLOEXEC);
-    if (null < 0 || session->text_fd < 0 || pipe2(commands, O_CLOEXEC) < 0 || pipe2(report, O_CLOEXEC) < 0)
-        r = err_errno(err, errno, "cannot make a session in the box");
-    session->command_fd = commands[1];
-    session->report = (struct source){.fd = report[0], .ready = report_ready};
-    fcntl(commands[1], F_SETFL, O_NONBLOCK);
-    fcntl(report[0], F_SETFL, O_NONBLOCK);
-    spawn->stdio[0] = commands[0];
-    spawn->passed_at = fds_at(session);
-    spawn->passed[0] = terminal;
-    spawn->passed[1] = session->text_fd;
-    spawn->passed[2] = report[1];
-    return r;
-}
-
-static void shell_streams_given(struct session *session) {
-    struct spawn *spawn = &session->process->spawn;
-    process_stdio_free(session->process);
-    if (!spawn->passed_at)
-        return;
-    fd_close(&spawn->passed[0]);
-    fd_close(&spawn->passed[2]);
-}
-
-static char *shown_command(const struct session *session) {
-    char *text = NULL;
-    text = xasprintf("session %s", session->name);
-    return text;
-}
-
-int shell_start(struct session *session, const struct fields *args, struct err *err) {
-    int r = process_new(session->runner, &session->process, err);
-    if (r < 0)
-        return r;
-    struct process *process = session->process;
-    process->command = shown_command(session);
-    buf_init(&session->told, SESSION_TOLD_BYTES);
-    session->hard.fire = hard_fire;
-    session->poll.fire = poll_fire;
-    r = shell_prepare(session, args, err);
-    if (r >= 0)
-        r = shell_streams(session, args, err);
-    if (r >= 0)
-        r = process_launch(process, err);
-    shell_streams_given(session);
-    if (r < 0) {
-        process_drop(process);
-        session->process = NULL;
-        return r;
-    }
-    process->hooks = &hooks;
-    process->owner = session;
-    return 0;
-}
-
-/* A signal of its own by which the shell is thrown back even while it waits for a child that dies of something else than an
- * interrupt: session_stop.c. */
-static void shell_started(struct process *process) {
-    struct session *session = process->owner;
-    source_set(session->runner, &session->report, EPOLLIN);
-    timer_set(session->runner, &session->poll, clock_ms() + START_MS);
-    if (session->bash)
-        shell_send(session, "set +m +o history\n");
-    shell_send(session, "trap '\\command trap - INT; \\command kill -INT $$' 64\n"); /* whoever ignores it, too */
-    char ready[64];
-    snprintf(ready, sizeof ready, "\\command printf r >&%d\n", fds_at(session) + 2);
-    shell_send(session, ready);
-}
-
-/* The first that comes over the pipe of reports: nothing of a client has run yet. */
-static void shell_ready(struct session *session) {
-    session->phase = SHELL_IDLE;
-    session->oom_before = process_oom_count(session->runner);
-    timer_set(session->runner, &session->poll, 0);
-    buf_clear(&session->told);
-    char *cwd = shell_shown(session, session->cwd);
-    session_set_cwd(session, cwd);
-    free(cwd);
-    session_started(session, NULL);
-    session_idle(session);
-}
+static void shell_report_ready(struct source *source, uint32_t events);
 
 static void shell_ended(struct process *process) {
     struct session *session = process->owner;
@@ -247,7 +103,8 @@ static void shell_ended(struct process *process) {
         if (process->slot->stage)
             spawn_error(&process->spawn, &err);
         else
-            err_set(&err, ERR_UNSUPPORTED, "'%.200s' is no shell for a session: it ended, or was not ready in %u s",
+            err_set(&err, ERR_UNSUPPORTED,
+                    "'%.200s' cannot be the shell of a session: it exited, or was not ready within %u s",
                     process->program, START_MS / 1000);
         session_started(session, &err);
         session_drop(session);
@@ -269,6 +126,196 @@ static void shell_ended(struct process *process) {
     session_drop(session);
 }
 
+static const struct process_hooks hooks = {.started = shell_started, .ended = shell_ended};
+
+static int shell_fds_at(const struct session *session) {
+    return session->bash ? FDS_BASH : FDS_OTHER;
+}
+
+/* ---- start ---- */
+
+static const char *find_shell(const struct session *session, const struct fields *args) {
+    static const char *const bashes[] = {"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"};
+    const struct runner_config *config = session->runner->config;
+    if (args->has[FIELD_SHELL])
+        return args->text[FIELD_SHELL];
+    for (size_t i = 0; i < sizeof bashes / sizeof *bashes; i++) {
+        autofd fd = path_open(config->root_fd, bashes[i], O_PATH, 0);
+        if (fd >= 0)
+            return bashes[i];
+    }
+    return config->shell;
+}
+
+static bool shell_has_variable(const char *const *rows, const char *row) {
+    size_t len = strcspn(row, "=") + 1;
+    for (; rows && *rows; rows++)
+        if (strncmp(*rows, row, len) == 0)
+            return true;
+    return false;
+}
+
+static int shell_prepare(struct session *session, const struct fields *call_args, struct err *err) {
+    struct process *process = session->process;
+    const char *path = find_shell(session, call_args), *name = strrchr(path, '/');
+    if (path[0] != '/')
+        return err_set(err, ERR_INVALID, "shell '%s' is not an absolute path", path);
+    session->bash = strcmp(name + 1, "bash") == 0;
+    const char *bash[] = {name + 1, "--noprofile", "--norc", "--noediting", "+H", "-i", NULL};
+    const char *other[] = {name + 1, "+m", "-i", NULL};
+    struct fields args = *call_args;
+    args.has[FIELD_COMMAND] = false;
+    args.argv = session->bash ? bash : other;
+    args.argc = session->bash ? 6 : 3;
+    /* No pager waits for a key, and there are no colors. */
+    static const char *const defaults[] = {"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat"};
+    static const char *const fixed[] = {"PS1=", "PS2=", "HISTFILE="};
+    size_t count = 0;
+    const char **env = arena_alloc(&process->start, (args.env_count + 7) * sizeof *env);
+    for (size_t i = 0; i < 3; i++)
+        if (!shell_has_variable(session->runner->config->env, defaults[i]))
+            env[count++] = defaults[i];
+    for (size_t i = 0; i < args.env_count; i++)
+        env[count++] = args.env[i];
+    for (size_t i = 0; i < 3; i++)
+        env[count++] = fixed[i];
+    args.env = env;
+    args.env_count = count;
+    int r = spawn_prepare(&process->spawn, session->runner->config, &args, &process->start, err);
+    if (r < 0)
+        return r;
+    process->program = xstrdup(path);
+    process->cwd = xstrdup(process->spawn.cwd);
+    process->spawn.shell = true;
+    process->spawn.program = process->program;
+    process->spawn.cwd = process->cwd;
+    return 0;
+}
+
+static void shell_terminal_calm(int fd) {
+    struct termios modes;
+    if (tcgetattr(fd, &modes) < 0)
+        return;
+    struct termios wanted = modes;
+    wanted.c_iflag = ICRNL | IUTF8;
+    wanted.c_oflag &= (tcflag_t)~OPOST;
+    wanted.c_lflag = ISIG | ICANON | IEXTEN;
+    wanted.c_cc[VINTR] = 3;
+    wanted.c_cc[VEOF] = 4;
+    if (memcmp(&modes, &wanted, sizeof modes) != 0)
+        tcsetattr(fd, TCSANOW, &wanted);
+}
+
+/* The terminal goes with the command; what the shell itself says, prompts too, goes nowhere. */
+static int shell_streams(struct session *session, const struct fields *args, struct err *err) {
+    struct process *process = session->process;
+    struct spawn *spawn = &process->spawn;
+    process->pty = process->background = process->leave = true;
+    for (int i = 0; i < 2; i++)
+        process->streams[i].conceal = conceal_new(args->secrets);
+    int r = process_stdio(process, false, args, err);
+    if (r < 0)
+        return r;
+    int terminal = spawn->stdio[0], null = process_null(session->runner), commands[2] = {-1, -1}, report[2] = {-1, -1};
+    shell_terminal_calm(terminal);
+    fd_close(&spawn->stdio[1]);
+    fd_close(&spawn->stdio[2]);
+    spawn->stdio[0] = spawn->stdio[1] = spawn->stdio[2] = null;
+    session->text_fd = memfd_create("command", MFD_CLOEXEC);
+    if (null < 0 || session->text_fd < 0 || pipe2(commands, O_CLOEXEC) < 0 || pipe2(report, O_CLOEXEC) < 0)
+        r = err_errno(err, errno, "cannot make a session in the box");
+    session->command_fd = commands[1];
+    session->report = (struct source){.fd = report[0], .ready = shell_report_ready};
+    fcntl(commands[1], F_SETFL, O_NONBLOCK);
+    fcntl(report[0], F_SETFL, O_NONBLOCK);
+    spawn->stdio[0] = commands[0];
+    spawn->passed_at = shell_fds_at(session);
+    spawn->passed[0] = terminal;
+    spawn->passed[1] = session->text_fd;
+    spawn->passed[2] = report[1];
+    return r;
+}
+
+static void shell_streams_given(struct session *session) {
+    struct spawn *spawn = &session->process->spawn;
+    process_stdio_free(session->process);
+    if (!spawn->passed_at)
+        return;
+    fd_close(&spawn->passed[0]);
+    fd_close(&spawn->passed[2]);
+}
+
+static void shell_poll_fire(struct timer *timer) {
+    struct session *session = container_of(timer, struct session, poll);
+    if (session->phase == SHELL_ENDED)
+        return;
+    if (session->phase == SHELL_STARTING) {
+        process_kill(session->process);
+        return;
+    }
+    stream_resume(session->process);
+    if (session->stopping)
+        stop_poll(session);
+    else if (session->phase == SHELL_IDLE && session->kept_stale)
+        stop_remember(session);
+    else if (session->phase == SHELL_RUNNING && !session->bash) {
+        if (clock_ms() >= session->outcome.started_ms + ASK_MS)
+            shell_ask(session);
+        else
+            timer_set(session->runner, timer, session->outcome.started_ms + ASK_MS);
+    }
+}
+
+static void shell_hard_fire(struct timer *timer) {
+    stop_begin(container_of(timer, struct session, hard), SESSION_HARD_TIMEOUT);
+}
+
+int shell_start(struct session *session, const struct fields *args, struct err *err) {
+    int r = process_new(session->runner, &session->process, err);
+    if (r < 0)
+        return r;
+    struct process *process = session->process;
+    process->command = xasprintf("session %s", session->name);
+    buf_init(&session->told, SESSION_TOLD_BYTES);
+    session->hard.fire = shell_hard_fire;
+    session->poll.fire = shell_poll_fire;
+    r = shell_prepare(session, args, err);
+    if (r >= 0)
+        r = shell_streams(session, args, err);
+    if (r >= 0)
+        r = process_launch(process, err);
+    shell_streams_given(session);
+    if (r < 0) {
+        process_drop(process);
+        session->process = NULL;
+        return r;
+    }
+    process->hooks = &hooks;
+    process->owner = session;
+    return 0;
+}
+
+/* Short, and only when the shell has read what came before: the pipe is never full. */
+static void shell_send(struct session *session, const char *line) {
+    size_t len = strlen(line);
+    if (write(session->command_fd, line, len) != (ssize_t)len)
+        process_kill(session->process); /* it has closed its input: no reader */
+}
+
+/* A signal of its own by which the shell is thrown back even while it waits for a child that dies of something else
+ * than an interrupt: session_stop.c. */
+static void shell_started(struct process *process) {
+    struct session *session = process->owner;
+    source_set(session->runner, &session->report, EPOLLIN);
+    timer_set(session->runner, &session->poll, clock_ms() + START_MS);
+    if (session->bash)
+        shell_send(session, "set +m +o history\n");
+    shell_send(session, "trap '\\command trap - INT; \\command kill -INT $$' 64\n"); /* even if it is ignored */
+    char ready[64];
+    snprintf(ready, sizeof ready, "\\command printf r >&%d\n", shell_fds_at(session) + 2);
+    shell_send(session, ready);
+}
+
 void shell_free(struct session *session) {
     struct runner *runner = session->runner;
     timer_set(runner, &session->hard, 0);
@@ -286,27 +333,20 @@ void shell_free(struct session *session) {
 
 /* ---- lines ---- */
 
-/* Short, and only when the shell has read what came before: the pipe is never full. */
-static void shell_send(struct session *session, const char *line) {
-    size_t len = strlen(line);
-    if (write(session->command_fd, line, len) != (ssize_t)len)
-        process_kill(session->process); /* nobody reads it: it closed its input */
-}
-
 static void shell_mark(struct session *session) {
     uint8_t bytes[SESSION_MARK_BYTES / 2];
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        abort();
+    xrandom(bytes, sizeof bytes);
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(session->mark + 2 * i, 3, "%02x", bytes[i]);
     buf_clear(&session->told);
 }
 
-static void put_report(const struct session *session, struct buf *line) {
-    buf_printf(line, "\\command printf '%%s\\0' %s \"$?\" \"${PWD-}\" >&%d\n", session->mark, fds_at(session) + 2);
+static void shell_put_report(const struct session *session, struct buf *line) {
+    buf_printf(line, "\\command printf '%%s\\0' %s \"$?\" \"${PWD-}\" >&%d\n", session->mark,
+               shell_fds_at(session) + 2);
 }
 
-static void send_line(struct session *session, struct buf *line) {
+static void shell_send_line(struct session *session, struct buf *line) {
     const char *text = buf_cstr(line);
     if (text)
         shell_send(session, text);
@@ -317,13 +357,13 @@ void shell_ask(struct session *session) {
     if (ioctl(session->command_fd, FIONREAD, &unread) < 0 || unread > 0)
         return;
     autobuf line = buf_max(LINE_BYTES);
-    put_report(session, &line);
-    send_line(session, &line);
+    shell_put_report(session, &line);
+    shell_send_line(session, &line);
 }
 
 /* ---- a command ---- */
 
-static char *real_text(const struct session *session, char *text) {
+static char *shell_real_text(const struct session *session, char *text) {
     if (!session->runner->config->maps)
         return text;
     char *real = maps_command(session->runner->config, text);
@@ -331,13 +371,37 @@ static char *real_text(const struct session *session, char *text) {
     return real;
 }
 
+static void shell_begin(struct session *session) {
+    int at = shell_fds_at(session);
+    session->phase = SHELL_RUNNING;
+    shell_mark(session);
+    const char *text = session->command_text;
+    size_t len = strlen(text);
+    bool good = ftruncate(session->text_fd, 0) == 0 && pwrite(session->text_fd, text, len, 0) == (ssize_t)len;
+    free(session->command_text);
+    session->command_text = NULL;
+    if (!good) {
+        process_kill(session->process);
+        return;
+    }
+    autobuf line = buf_max(LINE_BYTES);
+    buf_printf(&line, "\\. /proc/self/fd/%d <&%d >&%d 2>&%d\n", at + 1, at, at, at);
+    size_t first = line.len;
+    shell_put_report(session, &line);
+    session->report_len = line.len - first;
+    shell_send_line(session, &line);
+    source_set(session->runner, &session->process->streams[0].source, 0);
+    timer_set(session->runner, &session->poll, clock_ms() + SOON_MS);
+    session_began(session);
+}
+
 void session_shell_run(struct session *session, char *text, const char *cwd, uint64_t hard_until_ms) {
     struct stream *stream = &session->process->streams[0];
-    session->command_text = real_text(session, text);
+    session->command_text = shell_real_text(session, text);
     if (session->kept_stale)
         stop_remember(session);
     enum stream_step step = STREAM_TOOK;
-    for (int i = 0; i < 4 && step == STREAM_TOOK; i++) /* what was printed since the last command is not this one's */
+    for (int i = 0; i < 4 && step == STREAM_TOOK; i++) /* output since the last command does not belong to this one */
         step = stream_step(stream);
     session->outcome = (struct outcome){
         .state = SESSION_RUNNING, .from = stream->total, .to = stream->total, .started_ms = clock_ms()};
@@ -363,36 +427,8 @@ void session_shell_run(struct session *session, char *text, const char *cwd, uin
     buf_puts(&line, "'\n");
     session->phase = SHELL_MOVING;
     shell_mark(session);
-    put_report(session, &line);
-    send_line(session, &line);
-}
-
-static bool write_text(struct session *session) {
-    const char *text = session->command_text;
-    size_t len = strlen(text);
-    bool good = ftruncate(session->text_fd, 0) == 0 && pwrite(session->text_fd, text, len, 0) == (ssize_t)len;
-    free(session->command_text);
-    session->command_text = NULL;
-    return good;
-}
-
-static void shell_begin(struct session *session) {
-    int at = fds_at(session);
-    session->phase = SHELL_RUNNING;
-    shell_mark(session);
-    if (!write_text(session)) {
-        process_kill(session->process);
-        return;
-    }
-    autobuf line = buf_max(LINE_BYTES);
-    buf_printf(&line, "\\. /proc/self/fd/%d <&%d >&%d 2>&%d\n", at + 1, at, at, at);
-    size_t first = line.len;
-    put_report(session, &line);
-    session->report_len = line.len - first;
-    send_line(session, &line);
-    source_set(session->runner, &session->process->streams[0].source, 0);
-    timer_set(session->runner, &session->poll, clock_ms() + SOON_MS);
-    session_began(session);
+    shell_put_report(session, &line);
+    shell_send_line(session, &line);
 }
 
 bool shell_forget(struct session *session) {
@@ -404,52 +440,20 @@ bool shell_forget(struct session *session) {
     return true;
 }
 
-static void poll_fire(struct timer *timer) {
-    struct session *session = container_of(timer, struct session, poll);
-    if (session->phase == SHELL_ENDED)
-        return;
-    if (session->phase == SHELL_STARTING) {
-        process_kill(session->process);
-        return;
-    }
-    stream_resume(session->process);
-    if (session->stopping)
-        stop_poll(session);
-    else if (session->phase == SHELL_IDLE && session->kept_stale)
-        stop_remember(session);
-    else if (session->phase == SHELL_RUNNING && !session->bash) {
-        if (clock_ms() >= session->outcome.started_ms + ASK_MS)
-            shell_ask(session);
-        else
-            timer_set(session->runner, timer, session->outcome.started_ms + ASK_MS);
-    }
-}
-
-static void hard_fire(struct timer *timer) {
-    stop_begin(container_of(timer, struct session, hard), SESSION_HARD_TIMEOUT);
-}
-
 /* ---- its end ---- */
 
-char *shell_shown(const struct session *session, const char *path) {
-    char joined[LIMIT_PATH_BYTES + 1];
-    if (!path_join(joined, sizeof joined, session->runner->config->workspace, path))
-        joined[0] = 0;
-    struct mask *mask = mask_new(session->runner->config);
-    struct buf shown;
-    buf_init(&shown, 4 * LIMIT_PATH_BYTES);
-    if (mask) {
-        mask_put(mask, (const uint8_t *)joined, strlen(joined), &shown);
-        mask_flush(mask, &shown);
-    } else {
-        buf_puts(&shown, joined);
+void shell_settle(struct session *session) {
+    struct stream *stream = &session->process->streams[0];
+    if (session->phase != SHELL_SETTLING)
+        return;
+    enum stream_step step = STREAM_TOOK;
+    uint64_t before = stream->total - session->settled;
+    while (session->phase == SHELL_SETTLING && step == STREAM_TOOK && session->settled < SETTLE_BYTES) {
+        step = stream_step(stream);
+        session->settled = stream->total - before;
     }
-    mask_free(mask);
-    char *text = buf_cstr(&shown);
-    return text ? text : strdup("/");
-}
-
-static void shell_finish(struct session *session) {
+    if (session->phase != SHELL_SETTLING || step == STREAM_FULL || step == STREAM_OVER || !stop_over(session))
+        return;
     struct outcome *outcome = &session->outcome;
     struct process *process = session->process;
     stream_settle(&process->streams[0]);
@@ -465,7 +469,7 @@ static void shell_finish(struct session *session) {
     session->stopping = 0;
     session->phase = SHELL_IDLE;
     session->kept_stale = true;
-    terminal_calm(process->streams[0].source.fd);
+    shell_terminal_calm(process->streams[0].source.fd);
     source_set(session->runner, &process->streams[0].source, EPOLLIN);
     timer_set(session->runner, &session->hard, 0);
     timer_set(session->runner, &session->poll, clock_ms() + 1);
@@ -473,28 +477,10 @@ static void shell_finish(struct session *session) {
     session_idle(session);
 }
 
-void shell_settle(struct session *session) {
-    struct stream *stream = &session->process->streams[0];
-    if (session->phase != SHELL_SETTLING)
-        return;
-    enum stream_step step = STREAM_TOOK;
-    uint64_t before = stream->total - session->settled;
-    while (session->phase == SHELL_SETTLING && step == STREAM_TOOK && session->settled < SETTLE_BYTES) {
-        step = stream_step(stream);
-        session->settled = stream->total - before;
-    }
-    if (session->phase != SHELL_SETTLING || step == STREAM_FULL || step == STREAM_OVER || !stop_over(session))
-        return;
-    shell_finish(session);
-}
-
 static void shell_told(struct session *session, unsigned status, const char *cwd) {
     struct err err;
-    if (cwd[0] == '/' && strlen(cwd) <= LIMIT_PATH_BYTES) {
-        char *shown = shell_shown(session, cwd);
-        session_set_cwd(session, shown);
-        free(shown);
-    }
+    if (cwd[0] == '/' && strlen(cwd) <= LIMIT_PATH_BYTES)
+        session_set_cwd(session, cwd);
     if (session->phase == SHELL_MOVING && status == 0 && !session->stopping) {
         shell_begin(session);
         return;
@@ -504,7 +490,7 @@ static void shell_told(struct session *session, unsigned status, const char *cwd
     bool moving = session->phase == SHELL_MOVING;
     session->phase = SHELL_SETTLING;
     if (moving && !session->stopping) {
-        err_set(&err, ERR_NOT_FOUND, "no directory to run the command in that session '%s' could go to", session->name);
+        err_set(&err, ERR_NOT_FOUND, "session '%s' cannot change to the directory of the command", session->name);
         session->phase = SHELL_IDLE;
         session->outcome = (struct outcome){.state = SESSION_COMPLETED};
         timer_set(session->runner, &session->hard, 0);
@@ -515,14 +501,14 @@ static void shell_told(struct session *session, unsigned status, const char *cwd
     shell_settle(session);
 }
 
-static void report_ready(struct source *source, uint32_t events) {
+static void shell_report_ready(struct source *source, uint32_t events) {
     struct session *session = container_of(source, struct session, report);
     (void)events;
     uint8_t *at = buf_reserve(&session->told, SESSION_TOLD_READ_BYTES);
     ssize_t n = at ? read(source->fd, at, SESSION_TOLD_READ_BYTES) : 0;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n <= 0) { /* closed by all who had it: the shell is ending, or cannot tell anything any more */
+    if (n <= 0) { /* closed by all who had it: the shell is exiting, or can no longer report */
         source_set(session->runner, source, 0);
         if (session->phase < SHELL_SETTLING && session->phase > SHELL_IDLE)
             process_kill(session->process);
@@ -530,7 +516,14 @@ static void report_ready(struct source *source, uint32_t events) {
     }
     session->told.len += (size_t)n;
     if (session->phase == SHELL_STARTING) {
-        shell_ready(session);
+        /* The first that comes over the pipe of reports: nothing of a client has run yet. */
+        session->phase = SHELL_IDLE;
+        session->oom_before = process_oom_count(session->runner);
+        timer_set(session->runner, &session->poll, 0);
+        buf_clear(&session->told);
+        session_set_cwd(session, session->cwd);
+        session_started(session, NULL);
+        session_idle(session);
         return;
     }
     unsigned status;

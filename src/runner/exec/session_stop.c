@@ -1,7 +1,7 @@
-/* Ending the command of a session without its shell: everything the command started gets SIGTERM, then SIGKILL; the shell
- * is thrown back to its top level and reports. Called by op_session.c and session_shell.c.
- * Invariant: what earlier commands left running in the background stays (stop_remember); a shell that does not report is
- * killed, so that a stop always ends. */
+/* Ending the command of a session without its shell: everything the command started gets SIGTERM, then SIGKILL; the
+ * shell is thrown back to its top level and reports. Called by op_session.c and session_shell.c. Invariant:
+ * background processes of earlier commands stay (stop_remember); a shell that does not report is killed, so that a
+ * stop always ends. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,11 +26,11 @@ enum {
 
 struct relative {
     pid_t parent, session;
-    uint64_t started; /* in the kernel's ticks: tells two processes of one number apart */
+    uint64_t started; /* in the kernel's ticks: distinguishes two processes with one pid */
 };
 
 /* The beginning of /proc/PID/NAME. False: it has ended. */
-static bool proc_read(const struct session *session, pid_t pid, const char *name, char *text, size_t size) {
+static bool stop_proc_read(const struct session *session, pid_t pid, const char *name, char *text, size_t size) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
     autofd fd = path_open(session->runner->config->root_fd, path, O_RDONLY, 0);
@@ -39,9 +39,9 @@ static bool proc_read(const struct session *session, pid_t pid, const char *name
     return n > 0;
 }
 
-static bool relative_read(const struct session *session, pid_t pid, struct relative *ret) {
+static bool stop_relative_read(const struct session *session, pid_t pid, struct relative *ret) {
     char text[1024];
-    if (!proc_read(session, pid, "stat", text, sizeof text))
+    if (!stop_proc_read(session, pid, "stat", text, sizeof text))
         return false;
     const char *end = strrchr(text, ')'); /* the name before it may hold anything */
     unsigned long long started = 0;
@@ -58,20 +58,20 @@ struct members {
     size_t count, cap;
 };
 
-static void members_add(pid_t pid, void *argument) {
+static void stop_members_add(pid_t pid, void *argument) {
     struct members *members = argument;
     vec_add(members->pids, members->count, members->cap) = pid;
 }
 
-static void members_read(const struct session *session, struct members *members) {
+static void stop_members_read(const struct session *session, struct members *members) {
     const struct process *process = session->process;
     if (process->leaf)
-        leaf_each(process->leaf, members_add, members);
+        leaf_each(process->leaf, stop_members_add, members);
     else if (process->child)
-        tree_each(process->child, members_add, members);
+        tree_each(process->child, stop_members_add, members);
 }
 
-static bool among(const struct kept *list, size_t count, pid_t pid, uint64_t started) {
+static bool stop_among(const struct kept *list, size_t count, pid_t pid, uint64_t started) {
     for (size_t i = 0; i < count; i++)
         if (list[i].pid == pid && list[i].started == started)
             return true;
@@ -79,31 +79,32 @@ static bool among(const struct kept *list, size_t count, pid_t pid, uint64_t sta
 }
 
 /* It, or who started it, was there before the command. */
-static bool belongs_before(const struct session *session, pid_t pid) {
+static bool stop_belongs_before(const struct session *session, pid_t pid) {
     struct relative relative;
     for (int i = 0; session->kept_count && i < ANCESTORS_MAX && pid > 1; i++, pid = relative.parent) {
-        if (pid == session->process->pid || !relative_read(session, pid, &relative))
+        if (pid == session->process->pid || !stop_relative_read(session, pid, &relative))
             return false;
-        if (among(session->kept, session->kept_count, pid, relative.started))
+        if (stop_among(session->kept, session->kept_count, pid, relative.started))
             return true;
     }
     return false;
 }
 
-static bool ignores(const struct session *session, pid_t pid, int number) {
+static bool stop_ignores(const struct session *session, pid_t pid, int number) {
     char text[4096];
-    if (!proc_read(session, pid, "status", text, sizeof text))
+    if (!stop_proc_read(session, pid, "status", text, sizeof text))
         return false;
     const char *line = strstr(text, "\nSigIgn:");
     return line && strtoull(line + 8, NULL, 16) & 1ull << (number - 1);
 }
 
-/* Once for each, as soon as it can hear: one that was forked meanwhile has not been asked. */
-static void member_term(struct session *session, pid_t pid) {
+/* Once for each, as soon as it can react: a process that was just forked has not got it. */
+static void stop_member_term(struct session *session, pid_t pid) {
     struct relative relative;
-    if (!relative_read(session, pid, &relative) || among(session->termed, session->termed_count, pid, relative.started))
+    if (!stop_relative_read(session, pid, &relative) ||
+        stop_among(session->termed, session->termed_count, pid, relative.started))
         return;
-    bool deaf = ignores(session, pid, SIGTERM); /* or it is the shell's copy that has not become the command yet */
+    bool deaf = stop_ignores(session, pid, SIGTERM); /* or it is the shell's copy that has not become the command yet */
     kill(pid, SIGTERM);
     if (deaf)
         return;
@@ -112,17 +113,17 @@ static void member_term(struct session *session, pid_t pid) {
 }
 
 /* The command's processes, each signalled (0: only counted). */
-static size_t members_signal(struct session *session, int number) {
+static size_t stop_members_signal(struct session *session, int number) {
     struct members members = {0};
     size_t count = 0;
-    members_read(session, &members);
+    stop_members_read(session, &members);
     for (size_t i = 0; i < members.count; i++) {
         pid_t pid = members.pids[i];
-        if (pid == session->process->pid || belongs_before(session, pid))
+        if (pid == session->process->pid || stop_belongs_before(session, pid))
             continue;
         count++;
         if (number == SIGTERM)
-            member_term(session, pid);
+            stop_member_term(session, pid);
         else if (number)
             kill(pid, number);
     }
@@ -135,11 +136,11 @@ void stop_remember(struct session *session) {
     struct relative relative;
     session->kept_stale = false;
     session->kept_count = 0;
-    members_read(session, &members);
+    stop_members_read(session, &members);
     free(session->kept);
     session->kept = members.count > 1 ? calloc(members.count, sizeof *session->kept) : NULL;
     for (size_t i = 0; session->kept && i < members.count; i++)
-        if (members.pids[i] != session->process->pid && relative_read(session, members.pids[i], &relative))
+        if (members.pids[i] != session->process->pid && stop_relative_read(session, members.pids[i], &relative))
             session->kept[session->kept_count++] = (struct kept){.pid = members.pids[i], .started = relative.started};
     free(members.pids);
 }
@@ -147,7 +148,7 @@ void stop_remember(struct session *session) {
 /* ---- stopping ---- */
 
 /* While nothing in it moves, nothing forks away from the one who reads the list. */
-static void leaf_freeze(const struct session *session, const char *how) {
+static void stop_leaf_freeze(const struct session *session, const char *how) {
     if (!session->process->leaf)
         return;
     autofd fd = openat(session->process->leaf->dir_fd, "cgroup.freeze", O_WRONLY | O_CLOEXEC);
@@ -164,56 +165,52 @@ void stop_begin(struct session *session, enum session_state why) {
     session->termed_count = 0;
     session->stop_ms = clock_ms();
     if (!shell_forget(session))
-        kill(session->process->pid, THROW_SIGNAL); /* before its child dies: else it goes on with what comes next */
-    members_signal(session, SIGTERM);
+        kill(session->process->pid, THROW_SIGNAL); /* before its child dies: else it continues with the next command */
+    stop_members_signal(session, SIGTERM);
     timer_set(session->runner, &session->poll, clock_ms() + POLL_MS);
 }
 
 bool stop_over(struct session *session) {
-    return !session->stopping || members_signal(session, 0) == 0;
-}
-
-/* The shell has nothing left to wait for, and is asked again and again; then it has to go, too. */
-static void stop_shell(struct session *session, uint64_t now_ms) {
-    if (session->killing)
-        leaf_freeze(session, "0");
-    if (session->alone_ms == 0)
-        session->alone_ms = now_ms;
-    if (session->phase == SHELL_SETTLING) {
-        shell_settle(session);
-    } else if (now_ms >= session->alone_ms + PATIENCE_MS) {
-        process_kill(session->process);
-    } else if (!shell_forget(session)) {
-        kill(session->process->pid, SIGINT); /* what reads or waits for nothing hears this one alone */
-        shell_ask(session);
-    }
+    return !session->stopping || stop_members_signal(session, 0) == 0;
 }
 
 void stop_poll(struct session *session) {
     uint64_t now_ms = clock_ms();
-    size_t left = members_signal(session, session->killing ? SIGKILL : SIGTERM);
+    size_t left = stop_members_signal(session, session->killing ? SIGKILL : SIGTERM);
     timer_set(session->runner, &session->poll, now_ms + POLL_MS);
     if (left == 0) {
-        stop_shell(session, now_ms);
+        /* The shell has nothing left to wait for, and is asked again and again; then it has to go, too. */
+        if (session->killing)
+            stop_leaf_freeze(session, "0");
+        if (session->alone_ms == 0)
+            session->alone_ms = now_ms;
+        if (session->phase == SHELL_SETTLING) {
+            shell_settle(session);
+        } else if (now_ms >= session->alone_ms + PATIENCE_MS) {
+            process_kill(session->process);
+        } else if (!shell_forget(session)) {
+            kill(session->process->pid, SIGINT); /* for a process that neither reads nor waits */
+            shell_ask(session);
+        }
         return;
     }
     session->alone_ms = 0; /* it may have been, and forked once more */
     if (now_ms >= session->stop_ms + KILL_GRACE_MS + PATIENCE_MS) {
-        process_kill(session->process); /* they come faster than they can be told apart */
+        process_kill(session->process); /* they fork faster than they can be identified */
     } else if (!session->killing && now_ms >= session->stop_ms + KILL_GRACE_MS) {
         session->killing = true;
-        leaf_freeze(session, "1");
-        members_signal(session, SIGKILL);
+        stop_leaf_freeze(session, "1");
+        stop_members_signal(session, SIGKILL);
     }
 }
 
 /* ---- the end of the shell alone ---- */
 
-/* As when a terminal is hung up: what was detached from it (setsid, nohup) by earlier commands stays. */
-static bool outlives(const struct session *session, pid_t pid) {
+/* As when a terminal is hung up: processes that earlier commands detached (setsid, nohup) stay. */
+static bool stop_outlives(const struct session *session, pid_t pid) {
     struct relative relative;
-    return belongs_before(session, pid) && relative_read(session, pid, &relative) &&
-           (relative.session != session->process->pid || ignores(session, pid, SIGHUP));
+    return stop_belongs_before(session, pid) && stop_relative_read(session, pid, &relative) &&
+           (relative.session != session->process->pid || stop_ignores(session, pid, SIGHUP));
 }
 
 void stop_hang_up(struct session *session) {
@@ -224,11 +221,11 @@ void stop_hang_up(struct session *session) {
     }
     if (session->phase == SHELL_IDLE)
         stop_remember(session); /* nothing runs: all there is was left */
-    leaf_freeze(session, "1");
-    members_read(session, &members);
+    stop_leaf_freeze(session, "1");
+    stop_members_read(session, &members);
     for (size_t i = 0; i < members.count; i++)
-        if (members.pids[i] == session->process->pid || !outlives(session, members.pids[i]))
+        if (members.pids[i] == session->process->pid || !stop_outlives(session, members.pids[i]))
             kill(members.pids[i], SIGKILL);
-    leaf_freeze(session, "0");
+    stop_leaf_freeze(session, "0");
     free(members.pids);
 }

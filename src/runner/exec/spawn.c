@@ -1,12 +1,12 @@
 /* From the arguments of EXEC to a running child. Called by op_exec (prepare) and process.c (start).
  *
- * Between clone and exec the child shares the runner's memory (CLONE_VM: no page tables to copy, no faults afterwards),
- * on a stack of its own, with all signals blocked, while the runner goes on. No CLONE_VFORK: a command that stops the
- * child must not stop PID 1 with it. Invariant:
+ * Between clone and exec the child shares the runner's memory (CLONE_VM: no page tables to copy, no faults
+ * afterwards), on a stack of its own, with all signals blocked, while the runner continues. No CLONE_VFORK: a
+ * command that stops the child must not stop PID 1 with it. Invariants:
  * 1. The child makes raw system calls only: errno, malloc and stdio are the runner's.
- * 2. What it reads is its own copy of struct spawn, and the arena behind it, which lives until exec is known to have
- *    happened or failed.
- * 3. It opens its directory with the agent's rights, and everything of the runner's is closed by exec.
+ * 2. It reads only its own copy of struct spawn, and its arena, which lives until exec is known to have happened or
+ *    failed.
+ * 3. It opens its directory with the agent's rights, and exec closes everything of the runner's.
  * Below a keeper it is the same, but in the keeper's memory, which is a copy of the runner's. */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,10 +28,60 @@
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-static int prepare_env(struct spawn *spawn, const struct fields *args, struct arena *arena, struct err *err);
-static void prepare_argv(struct spawn *spawn, const struct fields *args, struct arena *arena);
-
 /* ---- in the runner ---- */
+
+static bool spawn_same_key(const char *a, const char *b) {
+    size_t n = strcspn(a, "=");
+    return strncmp(a, b, n + 1) == 0;
+}
+
+static bool spawn_dropped(const struct fields *args, const char *row) {
+    for (size_t i = 0; i < args->drop_count; i++)
+        if (strncmp(row, args->drops[i], strlen(args->drops[i])) == 0)
+            return true;
+    return false;
+}
+
+/* A later variable replaces an earlier one of the same name. */
+static int spawn_env_put(struct spawn *spawn, size_t *count, const char *row, struct err *err) {
+    const char *equals = strchr(row, '=');
+    if (!equals || equals == row)
+        return err_set(err, ERR_INVALID, "variable '%.100s' is not NAME=VALUE", row);
+    size_t at = 0;
+    while (at < *count && !spawn_same_key(row, spawn->env[at]))
+        at++;
+    spawn->env[at] = (char *)(uintptr_t)row;
+    *count += at == *count;
+    return 0;
+}
+
+/* The box's variables without those to drop, then the call's. */
+static int spawn_env(struct spawn *spawn, const struct fields *args, struct arena *arena, struct err *err) {
+    size_t base = 0, count = 0;
+    int r = 0;
+    while (spawn->config->env && spawn->config->env[base])
+        base++;
+    spawn->env = arena_alloc(arena, (base + args->env_count + args->secret_count + 1) * sizeof *spawn->env);
+    for (size_t i = 0; r == 0 && i < base; i++)
+        if (!spawn_dropped(args, spawn->config->env[i]))
+            r = spawn_env_put(spawn, &count, spawn->config->env[i], err);
+    for (size_t i = 0; r == 0 && i < args->env_count; i++)
+        r = spawn_env_put(spawn, &count, arena_strdup(arena, args->env[i]), err);
+    for (size_t i = 0; r == 0 && i < args->secret_count; i++)
+        r = !strchr(args->secrets[i], '=') || args->secrets[i][0] == '='
+                ? err_set(err, ERR_INVALID, "a secret is not NAME=VALUE") /* it may be the value */
+                : spawn_env_put(spawn, &count, arena_strdup(arena, args->secrets[i]), err);
+    return r;
+}
+
+static char *spawn_mapped(const struct spawn *spawn, const char *text, struct arena *arena) {
+    if (!spawn->config->maps)
+        return arena_strdup(arena, text);
+    char *real = maps_command(spawn->config, text);
+    char *copy = arena_strdup(arena, real);
+    free(real);
+    return copy;
+}
 
 int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const struct fields *args,
                   struct arena *arena, struct err *err) {
@@ -58,80 +108,19 @@ int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const
     if (r < 0)
         return r;
     spawn->cwd_path = arena_strdup(arena, cwd_path);
-    r = prepare_env(spawn, args, arena, err);
-    if (r >= 0)
-        prepare_argv(spawn, args, arena);
-    return r;
-}
-
-static bool same_key(const char *a, const char *b) {
-    size_t n = strcspn(a, "=");
-    return strncmp(a, b, n + 1) == 0;
-}
-
-static bool dropped(const struct fields *args, const char *row) {
-    for (size_t i = 0; i < args->drop_count; i++)
-        if (strncmp(row, args->drops[i], strlen(args->drops[i])) == 0)
-            return true;
-    return false;
-}
-
-/* A later variable replaces an earlier one of the same name. */
-static int env_put(struct spawn *spawn, size_t *count, const char *row, struct err *err) {
-    const char *equals = strchr(row, '=');
-    if (!equals || equals == row)
-        return err_set(err, ERR_INVALID, "variable '%.100s' is not NAME=VALUE", row);
-    size_t at = 0;
-    while (at < *count && !same_key(row, spawn->env[at]))
-        at++;
-    spawn->env[at] = (char *)(uintptr_t)row;
-    *count += at == *count;
-    return 0;
-}
-
-/* The box's variables without those to drop, then the call's. */
-static int prepare_env(struct spawn *spawn, const struct fields *args, struct arena *arena, struct err *err) {
-    size_t base = 0, count = 0;
-    int r = 0;
-    while (spawn->config->env && spawn->config->env[base])
-        base++;
-    spawn->env = arena_alloc(arena, (base + args->env_count + args->secret_count + 1) * sizeof *spawn->env);
-    for (size_t i = 0; r == 0 && i < base; i++)
-        if (!dropped(args, spawn->config->env[i]))
-            r = env_put(spawn, &count, spawn->config->env[i], err);
-    for (size_t i = 0; r == 0 && i < args->env_count; i++)
-        r = env_put(spawn, &count, arena_strdup(arena, args->env[i]), err);
-    for (size_t i = 0; r == 0 && i < args->secret_count; i++)
-        r = !strchr(args->secrets[i], '=') || args->secrets[i][0] == '='
-                ? err_set(err, ERR_INVALID, "a secret is not NAME=VALUE") /* it may be the value */
-                : env_put(spawn, &count, arena_strdup(arena, args->secrets[i]), err);
-    return r;
-}
-
-static char *mapped(const struct spawn *spawn, const char *text, struct arena *arena) {
-    if (!spawn->config->maps)
-        return arena_strdup(arena, text);
-    char *real = maps_command(spawn->config, text);
-    char *copy = arena_strdup(arena, real);
-    free(real);
-    return copy;
-}
-
-static void prepare_argv(struct spawn *spawn, const struct fields *args, struct arena *arena) {
     size_t count = spawn->shell ? 3 : args->argc;
     spawn->argv = arena_alloc(arena, (count + 1) * sizeof *spawn->argv);
-    if (!spawn->shell) {
-        for (size_t i = 0; i < count; i++)
-            spawn->argv[i] = mapped(spawn, args->argv[i], arena);
-        return;
+    if (spawn->shell) {
+        spawn->argv[0] = (char *)(uintptr_t)(strrchr(spawn->program, '/') + 1);
+        spawn->argv[1] = (char *)(uintptr_t) "-c";
+        spawn->argv[2] = spawn_mapped(spawn, args->text[FIELD_COMMAND], arena);
     }
-    const char *name = strrchr(spawn->program, '/');
-    spawn->argv[0] = (char *)(uintptr_t)(name + 1);
-    spawn->argv[1] = (char *)(uintptr_t) "-c";
-    spawn->argv[2] = mapped(spawn, args->text[FIELD_COMMAND], arena);
+    for (size_t i = 0; !spawn->shell && i < count; i++)
+        spawn->argv[i] = spawn_mapped(spawn, args->argv[i], arena);
+    return spawn_env(spawn, args, arena, err);
 }
 
-static void child_run(void *spawn) {
+static void spawn_child_run(void *spawn) {
     spawn_child(spawn);
 }
 
@@ -150,7 +139,7 @@ pid_t spawn_start(struct spawn *spawn, struct leaf *leaf) {
     struct spawn *copy =
         spawn->stack; /* at the far end: the runner forgets its descriptors while the child takes them */
     *copy = *spawn;
-    return (pid_t)raw_clone3(&how, sizeof how, child_run, copy);
+    return (pid_t)raw_clone3(&how, sizeof how, spawn_child_run, copy);
 }
 
 int spawn_error(const struct spawn *spawn, struct err *err) {
@@ -183,46 +172,24 @@ int spawn_error(const struct spawn *spawn, struct err *err) {
 
 /* ---- in the child ---- */
 
-static _Noreturn void child_fail(struct slot *slot, enum spawn_stage stage, long number) {
+static _Noreturn void spawn_child_fail(struct slot *slot, enum spawn_stage stage, long number) {
     slot->number = (int)-number;
     slot->stage = stage;
     for (;;)
         raw(SYS_exit_group, 127);
 }
 
-/* Opened here and with the command's ids, so that it reaches no directory the command could not. */
-static void child_directory(struct spawn *spawn) {
-    const struct runner_config *config = spawn->config;
-    if (config->jail) { /* confine sets all ids for good */
-        raw(SYS_setfsgid, spawn->root ? 0 : config->agent_gid);
-        raw(SYS_setfsuid, spawn->root ? 0 : config->agent_uid);
-    }
-    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    long fd;
-    do /* as path_open does, which would set errno */
-        fd = raw(SYS_openat2, spawn->cwd_root, spawn->cwd_path, &how, sizeof how);
-    while (fd == -EAGAIN || fd == -EINTR);
-    long number = fd < 0 ? fd : raw(SYS_fchdir, fd);
-    if (number < 0)
-        child_fail(spawn->slot, SPAWN_CWD, number);
-    char path[LIMIT_PATH_BYTES + 64];
-    number = raw(SYS_getcwd, path, sizeof path);
-    if (number < 0 || path[0] != '/') /* deleted, or outside our root */
-        child_fail(spawn->slot, SPAWN_CWD, number < 0 ? number : -ENOENT);
-}
-
 /* Last of what uses our descriptors: some may have these numbers. First above them all, then down. */
-static void child_pass(struct spawn *spawn) {
+static void spawn_child_pass(struct spawn *spawn) {
     int at = spawn->passed_at;
     long fds[SPAWN_PASSED];
     for (int i = 0; i < SPAWN_PASSED; i++)
         if ((fds[i] = raw(SYS_fcntl, spawn->passed[i], F_DUPFD_CLOEXEC, at + SPAWN_PASSED)) < 0)
-            child_fail(spawn->slot, SPAWN_TERMINAL, fds[i]);
+            spawn_child_fail(spawn->slot, SPAWN_TERMINAL, fds[i]);
     for (int i = 0; i < SPAWN_PASSED; i++) {
         long number = raw(SYS_dup3, fds[i], at + i, 0);
         if (number < 0)
-            child_fail(spawn->slot, SPAWN_TERMINAL, number);
+            spawn_child_fail(spawn->slot, SPAWN_TERMINAL, number);
     }
 }
 
@@ -259,25 +226,43 @@ _Noreturn void spawn_child(struct spawn *spawn) {
     raw(SYS_setsid);
     for (int i = 0; i < 3; i++)
         if ((number = raw(SYS_dup3, spawn->stdio[i], i, 0)) < 0)
-            child_fail(slot, SPAWN_TERMINAL, number);
+            spawn_child_fail(slot, SPAWN_TERMINAL, number);
     if (spawn->pty && (number = raw(SYS_ioctl, spawn->passed_at ? spawn->passed[0] : 0, TIOCSCTTY, 0)) < 0)
-        child_fail(slot, SPAWN_TERMINAL, number);
-    child_directory(spawn);
-    /* All of ours is close-on-exec already; this holds even where somebody forgets. */
+        spawn_child_fail(slot, SPAWN_TERMINAL, number);
+    /* Opened here and with the command's ids, so that it reaches no directory the command could not. */
+    const struct runner_config *config = spawn->config;
+    if (config->jail) { /* confine sets all ids for good */
+        raw(SYS_setfsgid, spawn->root ? 0 : config->agent_gid);
+        raw(SYS_setfsuid, spawn->root ? 0 : config->agent_uid);
+    }
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    long fd;
+    do /* as path_open does, which would set errno */
+        fd = raw(SYS_openat2, spawn->cwd_root, spawn->cwd_path, &how, sizeof how);
+    while (fd == -EAGAIN || fd == -EINTR);
+    number = fd < 0 ? fd : raw(SYS_fchdir, fd);
+    if (number < 0)
+        spawn_child_fail(spawn->slot, SPAWN_CWD, number);
+    char path[LIMIT_PATH_BYTES + 64];
+    number = raw(SYS_getcwd, path, sizeof path);
+    if (number < 0 || path[0] != '/') /* deleted, or outside our root */
+        spawn_child_fail(spawn->slot, SPAWN_CWD, number < 0 ? number : -ENOENT);
+    /* All of ours is close-on-exec already; this holds even if one was forgotten. */
     raw(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
     struct err err;
     if (confine(spawn->config, spawn->root ? CONFINE_ROOT : CONFINE_AGENT, &err) < 0) {
         snprintf(slot->text, sizeof slot->text, "%.200s", err.text);
-        child_fail(slot, SPAWN_CONFINE, -EPERM);
+        spawn_child_fail(slot, SPAWN_CONFINE, -EPERM);
     }
     if (spawn->passed_at)
-        child_pass(spawn);
-    if (spawn->config->open_files) { /* last: what we still hold may lie above it */
+        spawn_child_pass(spawn);
+    if (spawn->config->open_files) { /* last: descriptors we still hold may lie above it */
         uint64_t files[2] = {spawn->config->open_files, spawn->config->open_files};
         if ((number = raw(SYS_prlimit64, 0, RLIMIT_NOFILE, files, NULL)) < 0)
-            child_fail(slot, SPAWN_LIMIT, number);
+            spawn_child_fail(slot, SPAWN_LIMIT, number);
     }
     uint64_t none = 0;
     raw(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
-    child_fail(slot, SPAWN_EXEC, child_exec(spawn));
+    spawn_child_fail(slot, SPAWN_EXEC, child_exec(spawn));
 }

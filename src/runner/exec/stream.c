@@ -1,7 +1,7 @@
 /* Input and output of commands. A foreground command's output goes to its call within credit (no credit: the pipe is
- * not read, and the command waits); a background one's goes into a ring of the last LIMIT_RING_BYTES. Input comes from
- * any number of calls. Called by process.c and the ops on processes.
- * Invariant: a stream without credit is not watched (its hang-up would spin the loop), and `total` counts every byte. */
+ * not read, and the command waits); a background one's goes into a ring of the last LIMIT_RING_BYTES, which waits for
+ * its readers. Input comes from any number of calls. Called by process.c and the ops on processes. Invariant: a stream
+ * without credit is not watched (its hang-up would spin the loop), and `total` counts every byte. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/conceal.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -18,18 +19,22 @@
 #include "runner/exec/process.h"
 
 enum {
+    DEFAULT_COLS = 80,
+    DEFAULT_ROWS = 24,
+    LIMIT_COLS = 10000,
     READ_BYTES = 64 << 10,
     DRAIN_BYTES = 1 << 20, /* the most that a pipe holds */
     HEADROOM_BYTES = 128 << 10,
     HELD_MAX_BYTES = 8 << 20, /* one read, masked: virtual paths may be longer than real ones */
 };
 
-static int stdio_pipes(struct process *process, unsigned how, struct err *err);
-static int stdio_terminal(struct process *process, unsigned cols, unsigned rows, struct err *err);
 static void stream_take(struct stream *stream, const uint8_t *data, size_t len);
-static void stream_shut(struct stream *stream);
-static bool stream_send_held(struct stream *stream);
-static void input_ready(struct source *source, uint32_t events);
+static void stream_input_ready(struct source *source, uint32_t events);
+
+static void stream_shut(struct stream *stream) {
+    source_set(stream->process->runner, &stream->source, 0);
+    fd_close(&stream->source.fd);
+}
 
 static void stream_ready(struct source *source, uint32_t events) {
     struct stream *stream = (struct stream *)source;
@@ -43,21 +48,7 @@ static void stream_ready(struct source *source, uint32_t events) {
 
 /* ---- the descriptors ---- */
 
-int process_stdio(struct process *process, unsigned how, unsigned cols, unsigned rows, struct err *err) {
-    int r = process->pty ? stdio_terminal(process, cols, rows, err) : stdio_pipes(process, how, err);
-    if (r < 0)
-        return r;
-    for (int i = 0; i < 2; i++) {
-        process->streams[i].source.ready = stream_ready;
-        buf_init(&process->streams[i].held, HELD_MAX_BYTES);
-        if (process->runner->config->maps)
-            process->streams[i].mask = mask_new(process->runner->config);
-    }
-    process->input.ready = input_ready;
-    return 0;
-}
-
-static int stdio_pipes(struct process *process, unsigned how, struct err *err) {
+static int stream_stdio_pipes(struct process *process, bool input, struct err *err) {
     int pair[2];
     for (int i = 0; i < 2; i++) {
         int r = process_pipe(process->runner, pair);
@@ -66,7 +57,7 @@ static int stdio_pipes(struct process *process, unsigned how, struct err *err) {
         process->streams[i].source.fd = pair[0];
         process->spawn.stdio[i + 1] = pair[1];
     }
-    if (!(how & PROCESS_STDIN)) {
+    if (!input) {
         int fd = process_null(process->runner);
         process->spawn.stdio[0] = fd;
         return fd < 0 ? err_errno(err, -fd, "/dev/null") : 0;
@@ -80,18 +71,24 @@ static int stdio_pipes(struct process *process, unsigned how, struct err *err) {
 }
 
 /* The peer is opened through the master, so that no path in the box is trusted to be it. */
-static int stdio_terminal(struct process *process, unsigned cols, unsigned rows, struct err *err) {
+static int stream_stdio_terminal(struct process *process, const struct fields *args, struct err *err) {
     const struct runner_config *config = process->runner->config;
     autofd master = path_open(config->root_fd, "/dev/ptmx", O_RDWR, 0);
     if (master == -ENOENT)
         return err_set(err, ERR_LIMIT,
-                       "the box has no terminals: other boxes had all of its user's share when it started; stop some, "
+                       "the box has no terminals: other boxes used up its user's share when it started; stop some, "
                        "then stop and start this one");
     if (master < 0)
         return master == -ENOSPC ? err_set(err, ERR_LIMIT, "all terminals of the box, or of this machine, are in use")
                                  : err_errno(err, -master, "the box has no terminals: /dev/ptmx");
     int unlocked = 0;
-    struct winsize size = {.ws_col = (unsigned short)cols, .ws_row = (unsigned short)rows};
+    uint64_t cols = args->number[FIELD_COLS], rows = args->number[FIELD_ROWS];
+    struct winsize size = {.ws_col = (unsigned short)(cols > LIMIT_COLS ? LIMIT_COLS
+                                                      : cols            ? cols
+                                                                        : DEFAULT_COLS),
+                           .ws_row = (unsigned short)(rows > LIMIT_COLS ? LIMIT_COLS
+                                                      : rows            ? rows
+                                                                        : DEFAULT_ROWS)};
     int peer = -1;
     if (ioctl(master, TIOCSPTLCK, &unlocked) < 0 || ioctl(master, TIOCSWINSZ, &size) < 0 ||
         (peer = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0)
@@ -106,6 +103,20 @@ static int stdio_terminal(struct process *process, unsigned cols, unsigned rows,
     process->streams[0].source.fd = fd_take(&master);
     if (process->spawn.stdio[1] < 0 || process->spawn.stdio[2] < 0 || process->input.fd < 0)
         return err_errno(err, errno, "cannot make a terminal in the box");
+    return 0;
+}
+
+int process_stdio(struct process *process, bool input, const struct fields *args, struct err *err) {
+    int r = process->pty ? stream_stdio_terminal(process, args, err) : stream_stdio_pipes(process, input, err);
+    if (r < 0)
+        return r;
+    for (int i = 0; i < 2; i++) {
+        process->streams[i].source.ready = stream_ready;
+        buf_init(&process->streams[i].held, HELD_MAX_BYTES);
+        if (process->runner->config->maps)
+            process->streams[i].mask = mask_new(process->runner->config);
+    }
+    process->input.ready = stream_input_ready;
     return 0;
 }
 
@@ -127,35 +138,44 @@ void process_stdio_free(struct process *process) {
 
 /* ---- output ---- */
 
-/* A terminal waits for whoever is attached to it, as a real one does; nobody attached: the ring goes on. Room is left
- * for what the kernel still holds when the command ends. */
-static size_t terminal_room(const struct stream *stream) {
+/* A background command waits for its slowest reader; without one the ring goes on. When a command with a terminal has
+ * ended, or one was killed, nothing waits any more: room is left for what the kernel usually holds then. */
+static size_t stream_reader_room(const struct stream *stream) {
     const struct process *process = stream->process;
+    size_t i = (size_t)(stream - process->streams);
     uint64_t room = READ_BYTES;
-    for (const struct watcher *w = process->watchers; w && process->phase <= PHASE_RUNNING; w = w->next) {
-        uint64_t behind = w->offset ? stream->total - *w->offset : 0;
+    if ((process->pty || process->killed) && process->phase > PHASE_RUNNING)
+        return (size_t)room;
+    for (const struct watcher *w = process->watchers; w; w = w->next) {
+        uint64_t behind = w->offset ? stream->total - w->offset[i] : 0;
         uint64_t free = behind < LIMIT_RING_BYTES - HEADROOM_BYTES ? LIMIT_RING_BYTES - HEADROOM_BYTES - behind : 0;
-        if (w->offset && *w->offset >= stream_first(stream) && free < room)
+        if (w->offset && w->offset[i] >= stream_first(stream) && free < room)
             room = free;
     }
     return (size_t)room;
 }
 
-/* How much may be read now; 0: nobody would take it. */
+/* True: nothing is held back any more. */
+static bool stream_send_held(struct stream *stream) {
+    struct process *process = stream->process;
+    if (!process->call || process->discard)
+        buf_clear(&stream->held);
+    if (stream->held.len == 0)
+        return true;
+    buf_consume(&stream->held, reply_data(process->call, stream->id, stream->held.data, stream->held.len));
+    return stream->held.len == 0;
+}
+
+/* How much may be read now; 0: there is no consumer. */
 static size_t stream_room(struct stream *stream) {
     struct process *process = stream->process;
-    if (process->background && process->pty)
-        return terminal_room(stream);
-    if (process->background || process->discard || !process->call)
+    if (process->background && !process->discard)
+        return stream_reader_room(stream);
+    if (process->discard || !process->call)
         return READ_BYTES;
     if (!stream_send_held(stream) || !reply_room(process->call))
         return 0;
     return process->call->credit_out < READ_BYTES ? process->call->credit_out : READ_BYTES;
-}
-
-static void stream_shut(struct stream *stream) {
-    source_set(stream->process->runner, &stream->source, 0);
-    fd_close(&stream->source.fd);
 }
 
 /* Secrets first: one may hold a path. */
@@ -209,7 +229,7 @@ enum stream_step stream_step(struct stream *stream) {
     ssize_t n = read(stream->source.fd, scratch, room);
     if (n < 0 && (errno == EAGAIN || errno == EINTR) && process->phase != PHASE_DRAINING)
         return STREAM_DRY;
-    if (n <= 0) { /* the end; EIO where a terminal lost its last user; empty, and nobody left to fill it */
+    if (n <= 0) { /* the end; EIO if a terminal lost its last user; empty, and no writer left */
         stream_close(stream);
         return STREAM_OVER;
     }
@@ -218,7 +238,8 @@ enum stream_step stream_step(struct stream *stream) {
     else
         stream_take(stream, scratch, (size_t)n);
     stream->drained += process->phase == PHASE_DRAINING && process->leave ? (size_t)n : 0;
-    if (stream->drained > DRAIN_BYTES) { /* what the command itself printed is in there: the rest is of those it left */
+    if (stream->drained > DRAIN_BYTES) { /* the command's own output is in there: the rest comes from processes it
+                                          * left */
         stream_close(stream);
         return STREAM_OVER;
     }
@@ -245,13 +266,29 @@ void stream_pump(struct stream *stream) {
         source_set(process->runner, &stream->source, EPOLLIN);
 }
 
-void stream_resume(struct process *process) {
-    struct stream *stream = &process->streams[0];
-    if (process->pty && process->phase == PHASE_RUNNING && stream->source.fd >= 0 && stream->source.events == 0)
-        source_set(process->runner, &stream->source, EPOLLIN);
+static void stream_drain(struct timer *timer) {
+    struct process *process = container_of(timer, struct process, timer);
+    for (int i = 0; i < 2; i++)
+        stream_pump(&process->streams[i]);
+    process_done(process);
 }
 
-static void ring_put(struct stream *stream, const uint8_t *data, size_t len) {
+/* Not at once: who calls this may be called by the pump. */
+void stream_resume(struct process *process) {
+    for (int i = 0; i < 2; i++) {
+        struct stream *stream = &process->streams[i];
+        if (!process->background || stream->over || stream->source.fd < 0 || stream->source.events)
+            continue;
+        if (process->phase == PHASE_RUNNING || process->phase == PHASE_ENDING) {
+            source_set(process->runner, &stream->source, EPOLLIN);
+        } else if (process->phase == PHASE_DRAINING) { /* its pipe may be empty, and held by others */
+            process->timer.fire = stream_drain;
+            timer_set(process->runner, &process->timer, clock_ms());
+        }
+    }
+}
+
+static void stream_ring_put(struct stream *stream, const uint8_t *data, size_t len) {
     if (!stream->ring && len) {
         /* Reserved whole, filled by the kernel page by page as it is used. */
         void *memory = mmap(NULL, LIMIT_RING_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -277,7 +314,7 @@ static void ring_put(struct stream *stream, const uint8_t *data, size_t len) {
 static void stream_take(struct stream *stream, const uint8_t *data, size_t len) {
     struct process *process = stream->process;
     if (process->background || process->keep)
-        ring_put(stream, data, len);
+        stream_ring_put(stream, data, len);
     stream->total += len;
     if (process->background || process->keep)
         watchers_tell(process);
@@ -286,17 +323,6 @@ static void stream_take(struct stream *stream, const uint8_t *data, size_t len) 
         if (sent < len)
             buf_put(&stream->held, data + sent, len - sent);
     }
-}
-
-/* True: nothing is held back any more. */
-static bool stream_send_held(struct stream *stream) {
-    struct process *process = stream->process;
-    if (!process->call || process->discard)
-        buf_clear(&stream->held);
-    if (stream->held.len == 0)
-        return true;
-    buf_consume(&stream->held, reply_data(process->call, stream->id, stream->held.data, stream->held.len));
-    return stream->held.len == 0;
 }
 
 bool stdio_done(const struct stream *stream) {
@@ -337,6 +363,22 @@ size_t stream_copy(const struct stream *stream, uint64_t from, uint8_t *data, si
     return len;
 }
 
+bool stream_send(struct rcall *call, const struct stream *stream, uint64_t *offset, uint64_t end) {
+    static uint8_t copy[READ_BYTES]; /* one loop, one thread */
+    while (*offset < end) {
+        if (*offset < stream_first(stream))
+            *offset = stream_first(stream);
+        uint64_t len = end > *offset ? end - *offset : 0;
+        len = len < READ_BYTES ? len : READ_BYTES;
+        len = len < call->credit_out ? len : call->credit_out;
+        size_t n = reply_data(call, stream->id, copy, stream_copy(stream, *offset, copy, (size_t)len));
+        if (n == 0)
+            return false;
+        *offset += n;
+    }
+    return true;
+}
+
 /* ---- watchers ---- */
 
 void watcher_add(struct process *process, struct watcher *watcher) {
@@ -348,10 +390,7 @@ void watcher_add(struct process *process, struct watcher *watcher) {
 void watcher_drop(struct watcher *watcher) {
     if (!watcher->process)
         return;
-    struct watcher **link = &watcher->process->watchers;
-    while (*link != watcher)
-        link = &(*link)->next;
-    *link = watcher->next;
+    list_remove(watcher->process->watchers, watcher);
     watcher->process = NULL;
 }
 
@@ -364,11 +403,8 @@ void watchers_tell(struct process *process) {
 
 /* ---- input ---- */
 
-static void feeder_finished(struct feeder *feeder, bool broken) {
-    struct feeder **link = &feeder->process->feeders;
-    while (*link != feeder)
-        link = &(*link)->next;
-    *link = feeder->next;
+static void stream_feeder_finished(struct feeder *feeder, bool broken) {
+    list_remove(feeder->process->feeders, feeder);
     feeder->broken = broken;
     feeder->process = NULL;
     if (feeder->finished)
@@ -380,11 +416,11 @@ void input_close(struct process *process) {
         source_set(process->runner, &process->input, 0);
     fd_close(&process->input.fd);
     while (process->feeders)
-        feeder_finished(process->feeders, true);
+        stream_feeder_finished(process->feeders, true);
 }
 
 /* One feeder's bytes. False: the pipe is full or broken. */
-static bool feeder_write(struct process *process, struct feeder *feeder) {
+static bool stream_feeder_write(struct process *process, struct feeder *feeder) {
     while (feeder->done < feeder->data.len) {
         ssize_t n = write(process->input.fd, feeder->data.data + feeder->done, feeder->data.len - feeder->done);
         if (n < 0 && errno == EAGAIN) {
@@ -405,15 +441,15 @@ static bool feeder_write(struct process *process, struct feeder *feeder) {
     return true;
 }
 
-static void input_feed(struct process *process) {
+static void stream_input_feed(struct process *process) {
     for (struct feeder *feeder = process->feeders, *next; feeder; feeder = next) {
         next = feeder->next;
-        if (!feeder_write(process, feeder))
+        if (!stream_feeder_write(process, feeder))
             return;
         if (!feeder->eof)
             continue;
         bool closes = feeder->close;
-        feeder_finished(feeder, false);
+        stream_feeder_finished(feeder, false);
         if (closes && process->pty) {
             (void)!write(process->input.fd, "\004", 1); /* how a terminal says that the input is over */
         } else if (closes) {
@@ -425,24 +461,20 @@ static void input_feed(struct process *process) {
         source_set(process->runner, &process->input, 0);
 }
 
-static void input_ready(struct source *source, uint32_t events) {
+static void stream_input_ready(struct source *source, uint32_t events) {
     (void)events;
-    input_feed(container_of(source, struct process, input));
+    stream_input_feed(container_of(source, struct process, input));
 }
 
 void feeder_add(struct process *process, struct feeder *feeder, struct rcall *call) {
     buf_init(&feeder->data, 2 * LIMIT_CREDIT_MOST_BYTES);
     feeder->process = process;
     feeder->call = call;
-    struct feeder **link = &process->feeders;
-    while (*link)
-        link = &(*link)->next;
-    *link = feeder;
-    feeder->next = NULL;
+    list_append(process->feeders, feeder);
 }
 
 int feeder_put(struct feeder *feeder, const uint8_t *data, size_t len, struct err *err) {
-    if (!feeder->process) { /* nobody reads it any more: taken and dropped */
+    if (!feeder->process) { /* it has no reader any more: taken and dropped */
         if (feeder->call)
             reply_credit(feeder->call, (uint32_t)len);
         return 0;
@@ -454,23 +486,19 @@ int feeder_put(struct feeder *feeder, const uint8_t *data, size_t len, struct er
     buf_put(&feeder->data, data, len);
     if (feeder->data.failed)
         return err_set(err, ERR_INTERNAL, "more input than credit");
-    input_feed(feeder->process);
+    stream_input_feed(feeder->process);
     return 0;
 }
 
 void feeder_eof(struct feeder *feeder) {
     feeder->eof = true;
     if (feeder->process)
-        input_feed(feeder->process);
+        stream_input_feed(feeder->process);
 }
 
 void feeder_drop(struct feeder *feeder) {
-    if (feeder->process) {
-        struct feeder **link = &feeder->process->feeders;
-        while (*link != feeder)
-            link = &(*link)->next;
-        *link = feeder->next;
-    }
+    if (feeder->process)
+        list_remove(feeder->process->feeders, feeder);
     feeder->process = NULL;
     buf_done(&feeder->data);
 }

@@ -1,5 +1,5 @@
-/* One change of a text in memory: a string, a range of lines, or a regular expression. Pure: op_edit reads and writes the
- * file. Lines end with a newline, and the last one may lack it. */
+/* One change of a text in memory: a string, a range of lines, or a regular expression. Pure: op_edit reads and
+ * writes the file. Lines end with a newline, and the last one may lack it. */
 #ifndef CUBBY_RUNNER_EDIT_TEXT_H
 #define CUBBY_RUNNER_EDIT_TEXT_H
 
@@ -19,7 +19,7 @@ struct edit_near {
     size_t len;
 };
 
-/* What near shows of a text that is not there. Numbers of the wire. */
+/* What near shows of a text that does not occur. Numbers of the wire. */
 enum edit_how {
     EDIT_ALIKE = 0,
     EDIT_SPACES = 1,  /* the same but for white space */
@@ -29,18 +29,18 @@ enum edit_how {
 struct edit_text {
     bool lines, regex; /* neither: a string */
     bool all;          /* every place; else it must be the only one */
-    /* It is text: what holds NUL or is UTF-16 is refused; a byte order mark belongs to no line; in a file whose every line
-     * ends with CRLF, LF means that, both in the file and in what is given. Else bytes are bytes. */
+    /* It is text: NUL and UTF-16 are refused; a byte order mark belongs to no line; in a file whose every line ends
+     * with CRLF, LF means CRLF, both in the file and in the arguments. Else bytes are bytes. */
     bool text;
-    /* Lines; 0: from the first, to the last. With `lines` last may be first - 1: before `first`; and first 0 is behind the
-     * last. */
+    /* Lines; 0: from the first, to the last. With `lines` last may be first - 1: before `first`; and first 0 is
+     * after the last. */
     uint64_t first, last;
     const uint8_t *old, *new_text;
     size_t old_len, new_len;
     /* answer */
     uint64_t count, line, total; /* places changed; where the first began; lines there are now */
     bool judged;                 /* on failure: it failed for its count; then near shows where or what else */
-    enum edit_how how;           /* what near is */
+    enum edit_how how;           /* the meaning of near */
     struct edit_near near[EDIT_NEAR_MAX];
     size_t near_count;
     /* private */
@@ -56,15 +56,15 @@ void edit_text_done(struct edit_text *edit);
 
 struct edit_span {
     const uint8_t *data;  /* of the whole body */
-    size_t len, from, to; /* what may be changed */
+    size_t len, from, to; /* the part that may be changed */
     uint64_t first;       /* its first line */
 };
-/* edit_regex.c: the changed part, [from, to) alone, behind what is in out. */
+/* Appends the changed part, [from, to) alone, to out. */
 int edit_regex(struct edit_text *edit, const struct edit_span *span, const char *shown, struct buf *out,
                struct err *err);
 /* Another place was found at `at`: counts it and remembers its line. */
 void edit_text_place(struct edit_text *edit, const struct edit_span *span, size_t at);
-/* edit_near.c: fills near with the lines of the body that are most like the old text. */
+/* Fills near with the lines of the body that are most like the old text. */
 void edit_near_find(struct edit_text *edit, const uint8_t *data, size_t len);
 void edit_near_put(struct edit_text *edit, uint64_t line, const uint8_t *text, size_t len); /* one line, cut */
 

@@ -13,10 +13,26 @@ struct expand { /* alternatives still to be split or finished */
     size_t count, bytes;
 };
 
-static const char *expand_braces(struct expand *expand, const char *before, const char *pattern, size_t len);
-static const char *add_alternative(struct glob *glob, char *text);
-static bool name_match(const char *pattern, size_t pattern_len, const char *name, size_t name_len);
-static const char *glob_finish(struct glob *glob, struct expand *expand, const char *why);
+static const char *globmatch_expand_braces(struct expand *expand, const char *before, const char *pattern, size_t len);
+static const char *globmatch_add_alternative(struct glob *glob, char *text);
+static bool globmatch_name_match(const char *pattern, size_t pattern_len, const char *name, size_t name_len);
+
+/* The expanded pattern, cut into parts. */
+static const char *globmatch_glob_finish(struct glob *glob, struct expand *expand, const char *why) {
+    glob->text = xmalloc(expand->bytes + expand->count + 1);
+    char *at = glob->text;
+    for (size_t i = 0; i < expand->count; i++) {
+        size_t item = strlen(expand->items[i]);
+        memcpy(at, expand->items[i], item + 1);
+        if (!why)
+            why = globmatch_add_alternative(glob, at);
+        at += item + 1;
+        free(expand->items[i]);
+    }
+    if (why)
+        glob_done(glob);
+    return why;
+}
 
 const char *glob_compile(struct glob *glob, const char *pattern, size_t len) {
     memset(glob, 0, sizeof *glob);
@@ -25,38 +41,21 @@ const char *glob_compile(struct glob *glob, const char *pattern, size_t len) {
     if (memchr(pattern, 0, len))
         return "the pattern holds a NUL byte";
     struct expand expand = {0};
-    return glob_finish(glob, &expand, expand_braces(&expand, "", pattern, len));
+    return globmatch_glob_finish(glob, &expand, globmatch_expand_braces(&expand, "", pattern, len));
 }
 
 const char *glob_compile_any(struct glob *glob, const char *const *patterns, size_t count, const char **ret_bad) {
     memset(glob, 0, sizeof *glob);
     struct expand expand = {0};
-    const char *why = count ? NULL : "there is no pattern";
+    const char *why = count ? NULL : "the pattern is missing";
     for (size_t i = 0; i < count && !why; i++) {
         *ret_bad = patterns[i];
         const char *slash = strchr(patterns[i], '/');
         why = *patterns[i] ? NULL : "the pattern is empty";
         if (!why)
-            why = expand_braces(&expand, slash && slash[1] ? "" : "**/", patterns[i], strlen(patterns[i]));
+            why = globmatch_expand_braces(&expand, slash && slash[1] ? "" : "**/", patterns[i], strlen(patterns[i]));
     }
-    return glob_finish(glob, &expand, why);
-}
-
-/* What is expanded, cut into parts. */
-static const char *glob_finish(struct glob *glob, struct expand *expand, const char *why) {
-    glob->text = xmalloc(expand->bytes + expand->count + 1);
-    char *at = glob->text;
-    for (size_t i = 0; i < expand->count; i++) {
-        size_t item = strlen(expand->items[i]);
-        memcpy(at, expand->items[i], item + 1);
-        if (!why)
-            why = add_alternative(glob, at);
-        at += item + 1;
-        free(expand->items[i]);
-    }
-    if (why)
-        glob_done(glob);
-    return why;
+    return globmatch_glob_finish(glob, &expand, why);
 }
 
 void glob_done(struct glob *glob) {
@@ -67,8 +66,8 @@ void glob_done(struct glob *glob) {
 
 /* ---- compiling ---- */
 
-/* The byte behind a "[...]" that begins at text[at], or `at` when it is not closed (then '[' is itself). */
-static size_t class_end(const char *text, size_t len, size_t at) {
+/* The byte after a "[...]" that begins at text[at], or `at` when it is not closed (then '[' is itself). */
+static size_t globmatch_class_end(const char *text, size_t len, size_t at) {
     size_t i = at + 1;
     if (i < len && (text[i] == '!' || text[i] == '^'))
         i++;
@@ -81,13 +80,13 @@ static size_t class_end(const char *text, size_t len, size_t at) {
     return at;
 }
 
-/* First top-level "{a,b}": its begin, end (behind '}') and commas. False when there is none. */
-static bool find_brace(const char *text, size_t len, size_t *ret_begin, size_t *ret_end) {
+/* First top-level "{a,b}": its begin, end (after '}') and commas. False if there is no such group. */
+static bool globmatch_find_brace(const char *text, size_t len, size_t *ret_begin, size_t *ret_end) {
     for (size_t i = 0; i < len; i++) {
         if (text[i] == '\\') {
             i++;
         } else if (text[i] == '[') {
-            size_t end = class_end(text, len, i);
+            size_t end = globmatch_class_end(text, len, i);
             i = end > i ? end - 1 : i;
         } else if (text[i] == '{') {
             size_t depth = 0;
@@ -112,8 +111,8 @@ static bool find_brace(const char *text, size_t len, size_t *ret_begin, size_t *
     return false;
 }
 
-static const char *push(struct expand *expand, const char *head, size_t head_len, const char *middle, size_t middle_len,
-                        const char *tail, size_t tail_len) {
+static const char *globmatch_push(struct expand *expand, const char *head, size_t head_len, const char *middle,
+                                  size_t middle_len, const char *tail, size_t tail_len) {
     size_t len = head_len + middle_len + tail_len;
     if (expand->count == ALTERNATIVES_MAX || expand->bytes + len > GLOB_BYTES)
         return "the pattern has too many alternatives";
@@ -128,7 +127,7 @@ static const char *push(struct expand *expand, const char *head, size_t head_len
 }
 
 /* Replaces one item by one item for each alternative of its first brace. */
-static const char *split_brace(struct expand *expand, size_t index, size_t begin, size_t end) {
+static const char *globmatch_split_brace(struct expand *expand, size_t index, size_t begin, size_t end) {
     char *text = expand->items[index];
     size_t len = strlen(text), from = begin + 1, depth = 0;
     const char *why = NULL;
@@ -141,7 +140,7 @@ static const char *split_brace(struct expand *expand, size_t index, size_t begin
         }
         depth += text[i] == '{';
         if ((text[i] == ',' && depth == 1) || i + 1 == end) {
-            why = push(expand, text, begin, text + from, i - from, text + end, len - end);
+            why = globmatch_push(expand, text, begin, text + from, i - from, text + end, len - end);
             from = i + 1;
         }
         depth -= text[i] == '}';
@@ -150,42 +149,42 @@ static const char *split_brace(struct expand *expand, size_t index, size_t begin
     return why;
 }
 
-static const char *expand_braces(struct expand *expand, const char *before, const char *pattern, size_t len) {
+static const char *globmatch_expand_braces(struct expand *expand, const char *before, const char *pattern, size_t len) {
     size_t first = expand->count;
-    const char *why = push(expand, before, strlen(before), pattern, len, "", 0);
+    const char *why = globmatch_push(expand, before, strlen(before), pattern, len, "", 0);
     for (size_t i = first; i < expand->count && !why;) {
         size_t begin, end;
-        if (find_brace(expand->items[i], strlen(expand->items[i]), &begin, &end))
-            why = split_brace(expand, i, begin, end);
+        if (globmatch_find_brace(expand->items[i], strlen(expand->items[i]), &begin, &end))
+            why = globmatch_split_brace(expand, i, begin, end);
         else
             i++;
     }
     return why;
 }
 
-static bool has_special(const char *text, size_t len) {
+static bool globmatch_has_special(const char *text, size_t len) {
     for (size_t i = 0; i < len; i++)
         if (strchr("*?[\\", text[i]))
             return true;
     return false;
 }
 
-static enum glob_kind part_kind(const char *text, size_t len) {
-    if (!has_special(text, len))
+static enum glob_kind globmatch_part_kind(const char *text, size_t len) {
+    if (!globmatch_has_special(text, len))
         return GLOB_LITERAL;
     if (len == 1 && text[0] == '*')
         return GLOB_ANY;
     if (len == 2 && text[0] == '*' && text[1] == '*')
         return GLOB_DEEP;
-    if (text[0] == '*' && !has_special(text + 1, len - 1))
+    if (text[0] == '*' && !globmatch_has_special(text + 1, len - 1))
         return GLOB_SUFFIX;
     return GLOB_GENERAL;
 }
 
-static const char *add_part(struct glob *glob, const char *text, size_t len) {
+static const char *globmatch_add_part(struct glob *glob, const char *text, size_t len) {
     if (len == 2 && memcmp(text, "..", 2) == 0)
         return "the pattern holds '..'";
-    enum glob_kind kind = part_kind(text, len);
+    enum glob_kind kind = globmatch_part_kind(text, len);
     if (glob->count == GLOB_PARTS)
         return "the pattern has too many parts";
     size_t skip = kind == GLOB_SUFFIX;
@@ -193,25 +192,25 @@ static const char *add_part(struct glob *glob, const char *text, size_t len) {
     return NULL;
 }
 
-static void set_bit(struct glob_state *state, size_t bit) {
+static void globmatch_set_bit(struct glob_state *state, size_t bit) {
     state->bits[bit / 64] |= 1ull << (bit % 64);
 }
 
-/* "**" may be nothing: then the part behind it is reached as well. */
-static void reach(const struct glob *glob, struct glob_state *state, size_t part) {
-    set_bit(state, part);
+/* "**" may be nothing: then the part after it is reached as well. */
+static void globmatch_reach(const struct glob *glob, struct glob_state *state, size_t part) {
+    globmatch_set_bit(state, part);
     while (glob->parts[part].kind == GLOB_DEEP && !glob->parts[part].last)
-        set_bit(state, ++part);
+        globmatch_set_bit(state, ++part);
 }
 
-static const char *add_alternative(struct glob *glob, char *text) {
+static const char *globmatch_add_alternative(struct glob *glob, char *text) {
     size_t first = glob->count;
     for (char *at = text; *at;) {
         size_t len = strcspn(at, "/");
         bool deep_again = glob->count > first && len == 2 && memcmp(at, "**", 2) == 0 &&
                           glob->parts[glob->count - 1].kind == GLOB_DEEP;
         if (len > 0 && !(len == 1 && *at == '.') && !deep_again) {
-            const char *why = add_part(glob, at, len);
+            const char *why = globmatch_add_part(glob, at, len);
             if (why)
                 return why;
         }
@@ -221,13 +220,13 @@ static const char *add_alternative(struct glob *glob, char *text) {
     if (glob->count == first)
         return "the pattern names nothing";
     glob->parts[glob->count - 1].last = true;
-    reach(glob, &glob->start, first);
+    globmatch_reach(glob, &glob->start, first);
     return NULL;
 }
 
 /* ---- matching ---- */
 
-static bool part_match(const struct glob_part *part, const char *name, size_t len) {
+static bool globmatch_part_match(const struct glob_part *part, const char *name, size_t len) {
     switch (part->kind) {
     case GLOB_LITERAL:
         return part->len == len && memcmp(part->text, name, len) == 0;
@@ -239,12 +238,7 @@ static bool part_match(const struct glob_part *part, const char *name, size_t le
     case GLOB_GENERAL:
         break;
     }
-    return name_match(part->text, part->len, name, len);
-}
-
-/* Whether the part says a leading dot itself. */
-static bool part_dots(const struct glob_part *part) {
-    return part->kind == GLOB_LITERAL || (part->kind == GLOB_GENERAL && part->text[0] == '.');
+    return globmatch_name_match(part->text, part->len, name, len);
 }
 
 bool glob_step(const struct glob *glob, const struct glob_state *state, const char *name, size_t len,
@@ -257,13 +251,16 @@ bool glob_step(const struct glob *glob, const struct glob_state *state, const ch
         for (uint64_t bits = state->bits[word]; bits; bits &= bits - 1) {
             size_t i = word * 64 + (size_t)__builtin_ctzll(bits);
             const struct glob_part *part = &glob->parts[i];
-            if ((part->last && matched && !ret_next) || (dot && !part_dots(part)) || !part_match(part, name, len))
+            /* Whether the part says a leading dot itself. */
+            if ((part->last && matched && !ret_next) ||
+                (dot && !(part->kind == GLOB_LITERAL || (part->kind == GLOB_GENERAL && part->text[0] == '.'))) ||
+                !globmatch_part_match(part, name, len))
                 continue;
             matched |= part->last;
             if (ret_next && part->kind == GLOB_DEEP)
-                reach(glob, ret_next, i);
+                globmatch_reach(glob, ret_next, i);
             else if (ret_next && !part->last)
-                reach(glob, ret_next, i + 1);
+                globmatch_reach(glob, ret_next, i + 1);
         }
     }
     return matched;
@@ -303,11 +300,11 @@ bool glob_covers(const struct glob *glob, const char *path) {
 
 /* ---- many names ---- */
 
-static void byte_add(uint64_t set[4], char byte) {
+static void globmatch_byte_add(uint64_t set[4], char byte) {
     set[(uint8_t)byte / 64] |= 1ull << ((uint8_t)byte % 64);
 }
 
-static bool byte_in(const uint64_t set[4], char byte) {
+static bool globmatch_byte_in(const uint64_t set[4], char byte) {
     return set[(uint8_t)byte / 64] >> ((uint8_t)byte % 64) & 1;
 }
 
@@ -319,9 +316,9 @@ const char *glob_names_compile(struct glob_names *names, const char *pattern, si
         bool begins =
             part->len && (part->kind == GLOB_LITERAL || part->kind == GLOB_GENERAL) && !strchr("*?[\\", part->text[0]);
         if (begins)
-            byte_add(names->first, part->text[0]);
+            globmatch_byte_add(names->first, part->text[0]);
         else if (part->kind == GLOB_SUFFIX && part->len)
-            byte_add(names->last, part->text[part->len - 1]);
+            globmatch_byte_add(names->last, part->text[part->len - 1]);
         else
             names->any = true;
     }
@@ -329,12 +326,13 @@ const char *glob_names_compile(struct glob_names *names, const char *pattern, si
 }
 
 bool glob_names_match(const struct glob_names *names, const char *name, size_t len) {
-    bool maybe = names->any || (len && (byte_in(names->first, name[0]) || byte_in(names->last, name[len - 1])));
+    bool maybe = names->any ||
+                 (len && (globmatch_byte_in(names->first, name[0]) || globmatch_byte_in(names->last, name[len - 1])));
     return maybe && glob_step(&names->glob, &names->glob.start, name, len, NULL);
 }
 
-/* Bytes of the UTF-8 character at text, 1 where it is none. */
-static size_t character(const char *text, size_t len) {
+/* Bytes of the UTF-8 character at text, 1 if it is not one. */
+static size_t globmatch_character(const char *text, size_t len) {
     unsigned char c = (unsigned char)*text;
     size_t want = c >= 0xf0 && c < 0xf8 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
     if (c >= 0xf8 || want > len)
@@ -345,27 +343,27 @@ static size_t character(const char *text, size_t len) {
     return want;
 }
 
-static uint32_t character_value(const char *text, size_t len) {
+static uint32_t globmatch_character_value(const char *text, size_t len) {
     uint32_t value = 0;
     for (size_t i = 0; i < len; i++)
         value = value << 8 | (unsigned char)text[i];
     return value;
 }
 
-static bool class_match(const char *class, size_t end, uint32_t value) {
+static bool globmatch_class_match(const char *class, size_t end, uint32_t value) {
     size_t i = 1, step;
     bool negated = class[i] == '!' || class[i] == '^', found = false;
     i += negated;
     for (bool first = true; i < end - 1 || (first && i < end); first = false) {
         i += class[i] == '\\' && i + 1 < end - 1;
-        step = character(class + i, end - i);
-        uint32_t low = character_value(class + i, step), high = low;
+        step = globmatch_character(class + i, end - i);
+        uint32_t low = globmatch_character_value(class + i, step), high = low;
         i += step;
         if (i + 1 < end - 1 && class[i] == '-') {
             i++;
             i += class[i] == '\\' && i + 1 < end - 1;
-            step = character(class + i, end - i);
-            high = character_value(class + i, step);
+            step = globmatch_character(class + i, end - i);
+            high = globmatch_character_value(class + i, step);
             i += step;
         }
         found |= value >= low && value <= high;
@@ -374,16 +372,17 @@ static bool class_match(const char *class, size_t end, uint32_t value) {
 }
 
 /* Matches one item of the pattern (not '*') at name; bytes of name taken, 0 for no match. */
-static size_t item_match(const char *pattern, size_t len, size_t *ret_item, const char *name, size_t name_len) {
+static size_t globmatch_item_match(const char *pattern, size_t len, size_t *ret_item, const char *name,
+                                   size_t name_len) {
     *ret_item = 1;
-    size_t taken = character(name, name_len);
+    size_t taken = globmatch_character(name, name_len);
     if (*pattern == '?')
         return taken;
     if (*pattern == '[') {
-        size_t end = class_end(pattern, len, 0);
+        size_t end = globmatch_class_end(pattern, len, 0);
         if (end > 0) {
             *ret_item = end;
-            return class_match(pattern, end, character_value(name, taken)) ? taken : 0;
+            return globmatch_class_match(pattern, end, globmatch_character_value(name, taken)) ? taken : 0;
         }
     }
     if (*pattern == '\\' && len > 1) {
@@ -394,7 +393,7 @@ static size_t item_match(const char *pattern, size_t len, size_t *ret_item, cons
 }
 
 /* Only the last star is ever gone back to: an earlier one could gain nothing. */
-static bool name_match(const char *pattern, size_t pattern_len, const char *name, size_t name_len) {
+static bool globmatch_name_match(const char *pattern, size_t pattern_len, const char *name, size_t name_len) {
     size_t p = 0, n = 0, star = SIZE_MAX, star_name = 0;
     while (n < name_len || p < pattern_len) {
         if (p < pattern_len && pattern[p] == '*') {
@@ -404,12 +403,12 @@ static bool name_match(const char *pattern, size_t pattern_len, const char *name
         }
         size_t item = 0, taken = 0;
         if (p < pattern_len && n < name_len)
-            taken = item_match(pattern + p, pattern_len - p, &item, name + n, name_len - n);
+            taken = globmatch_item_match(pattern + p, pattern_len - p, &item, name + n, name_len - n);
         if (taken > 0) {
             p += item;
             n += taken;
         } else if (star != SIZE_MAX && star_name < name_len) {
-            star_name += character(name + star_name, name_len - star_name);
+            star_name += globmatch_character(name + star_name, name_len - star_name);
             n = star_name;
             p = star;
         } else {

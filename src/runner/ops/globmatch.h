@@ -1,8 +1,9 @@
 /* Globs over paths: `**` crosses directories, `*` and `?` stay in one name, `[a-z]`, `[!a]`, `\x`, and `{a,b}`.
  *
- * A pattern is compiled into components; a path is matched one name at a time by a set of positions, so the cost of a
- * step is bounded by the number of components whatever the pattern, and a walker prunes directories that lead nowhere.
- * Leading dots are matched like any other byte, unless it is set otherwise. Depends on libc alone: unit-tested and fuzzed on the host. */
+ * A pattern is compiled into components; a path is matched one name at a time by a set of positions, so the cost of
+ * a step is bounded by the number of components whatever the pattern, and a traversal prunes directories that lead
+ * nowhere. Leading dots are matched like any other byte, unless it is set otherwise. Depends on libc alone:
+ * unit-tested and fuzzed on the host. */
 #ifndef CUBBY_RUNNER_GLOBMATCH_H
 #define CUBBY_RUNNER_GLOBMATCH_H
 
@@ -37,7 +38,8 @@ struct glob {
 
 /* NULL, or why the pattern is refused (a static text). Absolute patterns lose their leading '/'. */
 const char *glob_compile(struct glob *glob, const char *pattern, size_t len);
-/* Several patterns, any of which is enough. Those without a '/' are about the last name, at any depth. *ret_bad: which one. */
+/* Several patterns, any of which is enough. Those without a '/' are about the last name, at any depth. *ret_bad:
+ * which one. */
 const char *glob_compile_any(struct glob *glob, const char *const *patterns, size_t count, const char **ret_bad);
 void glob_done(struct glob *glob);
 
@@ -49,8 +51,8 @@ bool glob_alive(const struct glob_state *state);
 bool glob_match(const struct glob *glob, const char *path);  /* a whole relative path */
 bool glob_covers(const struct glob *glob, const char *path); /* it, or a directory that it lies in */
 
-/* Many alternatives for one name, asked for every name of a walk: most names are told by their first and last byte that
- * none can match. */
+/* Many alternatives for one name, checked for every name of a traversal: for most names the first and last byte show
+ * that none can match. */
 struct glob_names {
     struct glob glob;
     uint64_t first[4], last[4]; /* bytes that a name may begin or end with to match */

@@ -1,6 +1,7 @@
-/* CONNECT: a stream to a server in the box, on the loopback of the box's own network. Called by serve. DATA of the daemon
- * goes to the server, its bytes come back as DATA within credit; EOF half-closes towards the server; the server's end is
- * the END of the call. Invariant: nobody but 127.0.0.1 and ::1 is ever connected to, and nothing here blocks. */
+/* CONNECT: a stream to a server in the box, on the loopback of the box's own network. Called by serve. DATA of the
+ * daemon goes to the server, its bytes come back as DATA within credit; EOF half-closes towards the server; the
+ * server's end is the END of the call. Invariant: only 127.0.0.1 and ::1 are ever connected to, and nothing here
+ * blocks. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -15,7 +16,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "runner/ops/ops.h"
-#include "runner/serve.h"
+#include "runner/runner.h"
 
 enum { READ_BYTES = 64 << 10, READS_A_TURN = 4 };
 
@@ -23,16 +24,16 @@ struct dial {
     struct source source;
     struct timer timer; /* until connected */
     struct rcall *call;
-    struct buf out; /* to the server, not taken by it yet: at most the credit, behind what was taken */
+    struct buf out; /* to the server, not accepted by it yet: at most the credit, after the accepted bytes */
     size_t out_at;
     uint16_t port;
-    bool second; /* nobody was at 127.0.0.1: ::1 is being tried */
+    bool second; /* no server was at 127.0.0.1: ::1 is being tried */
     bool connected, shut;
 };
 
 static unsigned dial_count; /* one loop, one thread */
 
-static void dial_free(struct dial *dial) {
+static void connect_dial_free(struct dial *dial) {
     struct runner *runner = dial->call->runner;
     dial_count--;
     timer_set(runner, &dial->timer, 0);
@@ -43,22 +44,22 @@ static void dial_free(struct dial *dial) {
     later_free(runner, dial);
 }
 
-static void dial_fail(struct dial *dial, const struct err *err) {
+static void connect_dial_fail(struct dial *dial, const struct err *err) {
     struct rcall *call = dial->call;
-    dial_free(dial);
+    connect_dial_free(dial);
     reply_fail(call, err);
 }
 
-static void dial_end(struct dial *dial) {
+static void connect_dial_end(struct dial *dial) {
     struct rcall *call = dial->call;
-    dial_free(dial);
+    connect_dial_free(dial);
     reply_end(call, NULL);
 }
 
 /* ---- connecting ---- */
 
 /* Begins a connection. 0 or -errno. */
-static int dial_begin(struct dial *dial) {
+static int connect_dial_begin(struct dial *dial) {
     const struct sockaddr_in in = {
         .sin_family = AF_INET, .sin_port = htons(dial->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const struct sockaddr_in6 in6 = {
@@ -76,42 +77,42 @@ static int dial_begin(struct dial *dial) {
     return 0;
 }
 
-/* Nobody was there: the other address, then a sentence. Negative: err is the answer. */
-static int dial_again(struct dial *dial, int number, struct err *err) {
+/* No server was there: the other address, then a sentence. Negative: err is the answer. */
+static int connect_dial_again(struct dial *dial, int number, struct err *err) {
     if (dial->source.fd >= 0)
         source_set(dial->call->runner, &dial->source, 0);
     fd_close(&dial->source.fd);
     bool absent = number == ECONNREFUSED || number == EADDRNOTAVAIL || number == EAFNOSUPPORT || number == ENETUNREACH;
     if (absent && !dial->second) {
         dial->second = true;
-        number = -dial_begin(dial);
+        number = -connect_dial_begin(dial);
         if (number == 0)
             return 0;
-        return dial_again(dial, number, err);
+        return connect_dial_again(dial, number, err);
     }
     if (absent)
         return err_set(err, ERR_NOT_FOUND, "nothing listens on port %u in the box", dial->port);
     return err_errno(err, number, "connecting to port %u in the box", dial->port);
 }
 
-static void dial_late(struct timer *timer) {
+static void connect_dial_late(struct timer *timer) {
     struct dial *dial = container_of(timer, struct dial, timer);
     struct err err;
     err_set(&err, ERR_TIMEOUT, "the server on port %u does not take connections", dial->port);
-    dial_fail(dial, &err);
+    connect_dial_fail(dial, &err);
 }
 
 /* ---- bytes ---- */
 
-/* What the server takes now. */
-static void dial_write(struct dial *dial) {
+/* Writes as much as the server accepts now. */
+static void connect_dial_write(struct dial *dial) {
     struct rcall *call = dial->call;
     size_t before = dial->out_at;
     while (dial->out.len > dial->out_at) {
         ssize_t n = send(dial->source.fd, dial->out.data + dial->out_at, dial->out.len - dial->out_at, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && errno != EAGAIN) { /* it reads no more; what it wrote before may still be read */
+        if (n < 0 && errno != EAGAIN) { /* it reads no more; its earlier output may still be read */
             dial->out_at = dial->out.len;
             dial->shut = true;
             break;
@@ -134,7 +135,7 @@ static void dial_write(struct dial *dial) {
 }
 
 /* A few reads a turn, while they are full ones. False: the server has ended, and so has the call. */
-static bool dial_read(struct dial *dial) {
+static bool connect_dial_read(struct dial *dial) {
     static uint8_t scratch[READ_BYTES]; /* one loop, one thread */
     struct rcall *call = dial->call;
     for (int i = 0; i < READS_A_TURN && call->credit_out && reply_room(call); i++) {
@@ -144,11 +145,11 @@ static bool dial_read(struct dial *dial) {
             return true;
         if (n <= 0) {
             struct err err;
-            err_set(&err, ERR_GONE, "the server on port %u broke the connection off", dial->port);
+            err_set(&err, ERR_GONE, "the server on port %u broke the connection", dial->port);
             if (n < 0)
-                dial_fail(dial, &err);
+                connect_dial_fail(dial, &err);
             else
-                dial_end(dial);
+                connect_dial_end(dial);
             return false;
         }
         reply_data(call, STREAM_STDOUT, scratch, (size_t)n);
@@ -160,20 +161,13 @@ static bool dial_read(struct dial *dial) {
 }
 
 /* Watches only what can be served: a hang-up without credit would spin the loop. */
-static void dial_watch(struct dial *dial) {
+static void connect_dial_watch(struct dial *dial) {
     struct rcall *call = dial->call;
     bool in = call->credit_out && reply_room(call), out = dial->out.len > 0;
     source_set(call->runner, &dial->source, (in ? EPOLLIN : 0u) | (out ? EPOLLOUT : 0u));
 }
 
-static void dial_connected(struct dial *dial) {
-    dial->connected = true;
-    timer_set(dial->call->runner, &dial->timer, 0);
-    reply_stat(dial->call, NULL, -1);
-    reply_now(dial->call);
-}
-
-static void dial_ready(struct source *source, uint32_t events) {
+static void connect_dial_ready(struct source *source, uint32_t events) {
     struct dial *dial = (struct dial *)source;
     if (!dial->connected) {
         int number = 0;
@@ -182,22 +176,25 @@ static void dial_ready(struct source *source, uint32_t events) {
         if (getsockopt(source->fd, SOL_SOCKET, SO_ERROR, &number, &size) < 0)
             number = errno;
         if (number) {
-            if (dial_again(dial, number, &err) < 0)
-                dial_fail(dial, &err);
+            if (connect_dial_again(dial, number, &err) < 0)
+                connect_dial_fail(dial, &err);
             return;
         }
-        dial_connected(dial);
+        dial->connected = true;
+        timer_set(dial->call->runner, &dial->timer, 0);
+        reply_stat(dial->call, NULL, -1);
+        reply_now(dial->call);
     }
-    dial_write(dial);
-    if (!(events & ~(uint32_t)EPOLLOUT) || dial_read(dial))
-        dial_watch(dial);
+    connect_dial_write(dial);
+    if (!(events & ~(uint32_t)EPOLLOUT) || connect_dial_read(dial))
+        connect_dial_watch(dial);
 }
 
-/* Credit or room came back. */
-static void dial_resume(struct rcall *call) {
+/* Credit or space came back. */
+static void connect_dial_resume(struct rcall *call) {
     struct dial *dial = call->state;
     if (dial->connected)
-        dial_watch(dial);
+        connect_dial_watch(dial);
 }
 
 /* ---- the op ---- */
@@ -209,17 +206,19 @@ static int connect_begin(struct rcall *call, const struct fields *args, struct e
     if (dial_count >= LIMIT_CONNECTS)
         return err_set(err, ERR_LIMIT, "the box has %u connections to its ports, which is the limit", LIMIT_CONNECTS);
     struct dial *dial = xcalloc(1, sizeof *dial);
-    *dial = (struct dial){
-        .source = {.fd = -1, .ready = dial_ready}, .timer.fire = dial_late, .call = call, .port = (uint16_t)port};
+    *dial = (struct dial){.source = {.fd = -1, .ready = connect_dial_ready},
+                          .timer.fire = connect_dial_late,
+                          .call = call,
+                          .port = (uint16_t)port};
     buf_init(&dial->out, 2 * LIMIT_CREDIT_MOST_BYTES);
     dial_count++;
     call->state = dial;
-    call->writable = dial_resume;
-    int r = dial_begin(dial);
+    call->writable = connect_dial_resume;
+    int r = connect_dial_begin(dial);
     if (r < 0)
-        r = dial_again(dial, -r, err);
+        r = connect_dial_again(dial, -r, err);
     if (r < 0) {
-        dial_free(dial);
+        connect_dial_free(dial);
         return r;
     }
     if (timeout_ms)
@@ -237,8 +236,8 @@ static int connect_input(struct rcall *call, const uint8_t *data, size_t len, st
     }
     buf_put(&dial->out, data, len);
     if (dial->connected) {
-        dial_write(dial);
-        dial_watch(dial);
+        connect_dial_write(dial);
+        connect_dial_watch(dial);
     }
     return 0;
 }
@@ -247,14 +246,14 @@ static int connect_finish(struct rcall *call, struct err *err) {
     struct dial *dial = call->state;
     (void)err;
     if (dial->connected) {
-        dial_write(dial);
-        dial_watch(dial);
+        connect_dial_write(dial);
+        connect_dial_watch(dial);
     }
     return 0;
 }
 
 static void connect_cancel(struct rcall *call) {
-    dial_free(call->state);
+    connect_dial_free(call->state);
 }
 
 const struct op_def op_connect = {.op = OP_CONNECT,

@@ -1,7 +1,7 @@
-/* Diff: what the box's files have that its template has not, or no longer. In a worker that holds the descriptors of the
- * layers; the box's own and the kept ones are walked, the template is only looked up. Invariant: the answer is about
- * files that commands may change meanwhile and may have made to be a nuisance: nothing is followed, and names, depth,
- * time and the number of results are bounded. */
+/* Diff: files of the box that its template does not have, or no longer has. In a worker that holds the descriptors
+ * of the layers; the box's own and the kept ones are traversed, the template is only looked up. Invariant: commands
+ * may change the files at the same time, and may have made them to cause harm: nothing is followed, and names,
+ * depth, time and the number of results are bounded. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,16 +23,12 @@ struct diff {
     struct worker *worker;
     struct stack stack;
     const char *prefix; /* where in the box this stack is: "/" or "/usr/" */
-    int below;          /* what lies below the stack; -1: skills, of which nobody but the overlay knows */
+    int below;          /* the layers below the stack; -1: skills, which only the overlay knows */
     uint64_t limit, sent;
     bool truncated;
 };
 
-static enum file_type type_of(mode_t mode) {
-    return S_ISREG(mode) ? FILE_REGULAR : S_ISDIR(mode) ? FILE_DIR : S_ISLNK(mode) ? FILE_SYMLINK : FILE_OTHER;
-}
-
-/* 1: go on. 0: the limit is reached. */
+/* 1: continue. 0: the limit is reached. */
 static int diff_tell(struct diff *diff, enum watch_event event, const char *name, const struct stat *status,
                      struct err *err) {
     char path[2 * LIMIT_PATH_BYTES];
@@ -45,20 +41,19 @@ static int diff_tell(struct diff *diff, enum watch_event event, const char *name
     struct buf *item = worker_item(diff->worker);
     field_number(item, FIELD_EVENT, event);
     field_bytes(item, FIELD_PATH, path, (size_t)len);
-    field_number(item, FIELD_TYPE, type_of(status->st_mode));
+    field_number(item, FIELD_TYPE,
+                 S_ISREG(status->st_mode)   ? FILE_REGULAR
+                 : S_ISDIR(status->st_mode) ? FILE_DIR
+                 : S_ISLNK(status->st_mode) ? FILE_SYMLINK
+                                            : FILE_OTHER);
     field_number(item, FIELD_SIZE, S_ISDIR(status->st_mode) ? 0 : (uint64_t)status->st_size);
     diff->sent++;
     int r = worker_item_end(diff->worker, err);
     return r < 0 ? r : 1;
 }
 
-static bool same_directory(const struct stat *a, const struct stat *b) {
-    return S_ISDIR(a->st_mode) && S_ISDIR(b->st_mode) && a->st_mode == b->st_mode && a->st_uid == b->st_uid &&
-           a->st_gid == b->st_gid;
-}
-
 /* Without a look at what lies below: the overlay notes on what it copied up where that came from. */
-static bool is_copy(int dir, const char *name, const struct stat *status) {
+static bool diff_is_copy(int dir, const char *name, const struct stat *status) {
     char value[256];
     if (!S_ISREG(status->st_mode) && !S_ISDIR(status->st_mode))
         return false;
@@ -72,12 +67,12 @@ static int diff_skill(struct diff *diff, const struct stack_entry *entry, struct
     struct stat is = {0};
     if (strncmp(stack->path, SKILLS_CHANGES "/", strlen(SKILLS_CHANGES "/")) == 0 ||
         (stack->path_len == 0 && strcmp(name, SKILLS_CHANGES) == 0))
-        return 1;                      /* what is on its way is nobody's */
+        return 1;                      /* an unfinished write does not count */
     if (entry->kind == STACK_WHITEOUT) /* there would be none if there were nothing to hide */
         return diff_tell(diff, WATCH_REMOVED, name, &is, err);
     if (fstatat(stack->fds[entry->layer], name, &is, AT_SYMLINK_NOFOLLOW) < 0)
-        return 1; /* gone meanwhile */
-    bool copy = is_copy(stack->fds[entry->layer], name, &is);
+        return 1; /* gone by now */
+    bool copy = diff_is_copy(stack->fds[entry->layer], name, &is);
     if (copy && S_ISDIR(is.st_mode))
         return 1;
     return diff_tell(diff, copy ? WATCH_MODIFIED : WATCH_CREATED, name, &is, err);
@@ -92,8 +87,9 @@ static int diff_entry(struct diff *diff, const struct stack_entry *entry, int be
     if (entry->kind == STACK_WHITEOUT)
         return had ? diff_tell(diff, WATCH_REMOVED, name, &was, err) : 1;
     if (fstatat(stack->fds[entry->layer], name, &is, AT_SYMLINK_NOFOLLOW) < 0)
-        return 1; /* gone meanwhile */
-    if (had && same_directory(&was, &is))
+        return 1; /* gone by now */
+    if (had && S_ISDIR(was.st_mode) && S_ISDIR(is.st_mode) && was.st_mode == is.st_mode && was.st_uid == is.st_uid &&
+        was.st_gid == is.st_gid)
         return 1;
     return diff_tell(diff, had ? WATCH_MODIFIED : WATCH_CREATED, name, &is, err);
 }
@@ -129,7 +125,7 @@ static int diff_stack(struct diff *diff, struct err *err) {
     return r;
 }
 
-static void add_root(struct stack *stack, int layer, const char *name) {
+static void diff_add_root(struct stack *stack, int layer, const char *name) {
     int fd = openat(layer, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0)
         stack->roots[stack->count++] = fd;
@@ -141,9 +137,9 @@ static int diff_part(struct diff *diff, const struct stack_roots *roots, const c
     struct stack *stack = &diff->stack;
     stack_init(stack);
     stack->deadline_ms = deadline_ms;
-    add_root(stack, roots->own, name);
+    diff_add_root(stack, roots->own, name);
     for (size_t i = 0; i < roots->kept_count; i++)
-        add_root(stack, roots->kept[i], name);
+        diff_add_root(stack, roots->kept[i], name);
     int r = diff_stack(diff, err);
     for (size_t i = 0; i < stack->count; i++)
         close(stack->roots[i]);
@@ -185,4 +181,4 @@ static int diff_work(struct worker *worker, const struct fields *args, struct er
     return 0;
 }
 
-const struct op_def op_diff = {.op = OP_DIFF, .work = diff_work, .layers = true};
+const struct op_def op_diff = {.op = OP_DIFF, .looks = true, .work = diff_work, .layers = true};

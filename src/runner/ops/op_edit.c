@@ -1,8 +1,8 @@
-/* Edit: a file made another one, in a worker and in its turn (runner/ops/turn.h). A string, a range of lines or matches of a
- * regular expression are replaced; or the whole content is; or something is appended. Called through the table of ops.
+/* Edit: changes a file, in a worker and in its turn (runner/ops/turn.h). A string, a range of lines or matches of a
+ * regular expression are replaced; or the whole content is; or text is appended. Called through the table of ops.
  * Invariant: no change of the file is lost, be it another edit's, a write's or a program's that renames a new file
- * into place. The new version takes the place of the one that was read or of none; then the edit begins again. The turn
- * only makes that rare: whoever holds a lock on the file in the box stops nobody. */
+ * into place. The new version replaces the one that was read or none; in the latter case the edit begins again. The
+ * turn only makes that rare: a lock on the file in the box stops no edit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <nettle/sha2.h>
@@ -39,74 +39,16 @@ struct edit {
     struct buf input, file, out; /* old, then new; what was there; what will be */
     struct edit_text text;
     struct replace replace;
+    struct owner owner; /* of what is made: WHOLE alone */
+    struct attrs attrs;
     uint8_t sha256[32]; /* of the new version */
     bool hashed, created;
     struct stat status;
 };
 
-static int edit_text_run(struct edit *edit, struct err *err);
-static int edit_whole_run(struct edit *edit, struct err *err);
-static int edit_append_run(struct edit *edit, struct err *err);
-
-static void edit_answer(const struct edit *edit) {
-    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    runner_put_file(&out, -1, "", &edit->status);
-    field_number(&out, FIELD_FILES, edit->text.count);
-    field_number(&out, FIELD_LINE, edit->text.line);
-    field_number(&out, FIELD_LINES, edit->text.total);
-    field_number(&out, FIELD_CREATED, edit->created);
-    if (edit->hashed)
-        field_bytes(&out, FIELD_SHA256, edit->sha256, sizeof edit->sha256);
-    worker_end(edit->worker, &out);
-}
-
-/* What was found instead goes before the failure. */
-static void edit_tell_near(const struct edit *edit) {
-    const struct edit_text *text = &edit->text;
-    struct worker *worker = edit->worker;
-    struct err err;
-    struct buf *out = worker_item(worker);
-    field_number(out, FIELD_FILES, text->count);
-    field_number(out, FIELD_STATE, text->how);
-    int r = worker_item_end(worker, &err);
-    for (size_t i = 0; i < text->near_count && r == 0; i++) {
-        out = worker_item(worker);
-        field_number(out, FIELD_LINE, text->near[i].line);
-        field_bytes(out, FIELD_TEXT, text->near[i].text, text->near[i].len);
-        r = worker_item_end(worker, &err);
-    }
-    (void)worker_flush(worker, &err);
-}
-
-static int edit_work(struct worker *worker, const struct fields *args, struct err *err) {
-    struct edit *edit =
-        xcalloc(1, sizeof *edit); /* a path is too much for some stacks; the process ends with the call */
-    edit->worker = worker;
-    edit->args = args;
-    edit->shown = args->has[FIELD_PATH] ? args->text[FIELD_PATH] : "";
-    edit->flags = args->number[FIELD_FLAGS];
-    edit->replace = (struct replace){.dirfd = -1, .fd = -1};
-    buf_init(&edit->input, 2 * LIMIT_EDIT_BYTES);
-    buf_init(&edit->file, LIMIT_EDIT_BYTES + PIECE_BYTES);
-    buf_init(&edit->out, LIMIT_EDIT_BYTES);
-    int r = op_path(worker->config, args, FIELD_PATH, PATH_WRITE, &edit->root, edit->path, err);
-    if (r == 0 && (edit->flags & CALL_ROOT) && (edit->flags & CALL_PARENTS)) /* where the agent may not make them */
-        r = replace_mkdirs(edit->root, edit->path, edit->shown, 0755, true, err);
-    if (r >= 0)
-        r = edit->flags & CALL_APPEND      ? edit_append_run(edit, err)
-            : edit->flags & CALL_OVERWRITE ? edit_whole_run(edit, err)
-                                           : edit_text_run(edit, err);
-    replace_done(&edit->replace);
-    if (r == 0)
-        edit_answer(edit);
-    else if (edit->text.judged)
-        edit_tell_near(edit);
-    return r;
-}
-
 /* ---- may this version be changed? ---- */
 
-static void hash_of(const void *data, size_t len, uint8_t digest[32]) {
+static void edit_hash_of(const void *data, size_t len, uint8_t digest[32]) {
     struct sha256_ctx context;
     sha256_init(&context);
     sha256_update(&context, len, data);
@@ -130,7 +72,7 @@ static int edit_read_file(struct edit *edit, int fd, struct err *err) {
     }
 }
 
-/* Whether what is there has this hash; file: it was read already. */
+/* Whether the current content has this hash; file: it was read already. */
 static bool edit_hash_is(struct edit *edit, bool file, const uint8_t *wanted) {
     uint8_t digest[32];
     struct err err;
@@ -139,12 +81,13 @@ static bool edit_hash_is(struct edit *edit, bool file, const uint8_t *wanted) {
         if (path_open_file(edit->root, edit->path, O_RDONLY, 0, &fd, &err) < 0 || edit_read_file(edit, fd, &err) < 0)
             return false;
     }
-    hash_of(edit->file.data, edit->file.len, digest);
+    edit_hash_of(edit->file.data, edit->file.len, digest);
     return memcmp(digest, wanted, sizeof digest) == 0;
 }
 
-/* IF_MATCH names what the author has seen; what he wrote himself since then he has seen as well. now NULL: nothing is
- * there. Times of change are coarse: where a version was noted in the very tick it was made, its hash decides. */
+/* IF_MATCH names what the author has seen; what the author wrote since then counts as seen as well. now NULL:
+ * nothing is there. Times of change are coarse: where a version was noted in the very tick it was made, its hash
+ * decides. */
 static int edit_check(struct edit *edit, const struct stat *now, bool file, struct err *err) {
     const struct fields *args = edit->args;
     const struct turn_version *last = edit->worker->version;
@@ -152,7 +95,7 @@ static int edit_check(struct edit *edit, const struct stat *now, bool file, stru
     if (!args->has[FIELD_IF_MATCH] || (!now && (edit->flags & CALL_CREATE)))
         return 0;
     if (!now)
-        return err_set(err, ERR_EXISTS, "no file '%s' that If-Match could be true of", edit->shown);
+        return err_set(err, ERR_EXISTS, "no file '%s': If-Match needs an existing file", edit->shown);
     etag_text(now, etag);
     const uint8_t *hash = args->len[FIELD_SHA256] == 32 ? (const uint8_t *)args->text[FIELD_SHA256] : NULL;
     if (strcmp(args->text[FIELD_IF_MATCH], "*") == 0 ||
@@ -197,8 +140,9 @@ static int edit_read_input(struct edit *edit, struct err *err) {
     return edit_whole_input(edit, edit->input.len, err);
 }
 
-/* No regular expression runs longer than this: pcre2 bounds the steps of one attempt, and a text has many places to try.
- * Until its end nothing was written, neither an answer nor a file: so the process can say so and go at any moment. */
+/* No regular expression runs longer than this: pcre2 bounds the steps of one attempt, and a text has many places to
+ * try. Until its end nothing was written, neither an answer nor a file: so the process can say so and go at any
+ * moment. */
 static struct {
     int fd;
     struct buf frame;
@@ -260,7 +204,7 @@ static int edit_read_target(struct edit *edit, struct stat *ret_read, struct err
     return edit_read_file(edit, fd, err);
 }
 
-/* 1: the file changed meanwhile. */
+/* 1: the file has changed. */
 static int edit_text_once(struct edit *edit, struct err *err) {
     struct replace *replace = &edit->replace;
     struct stat read;
@@ -290,7 +234,7 @@ static int edit_text_run(struct edit *edit, struct err *err) {
             r = edit_text_once(edit, err);
         while (r == 1 && clock_ms() < until_ms);
     if (r == 0) {
-        hash_of(edit->out.data, edit->out.len, edit->sha256);
+        edit_hash_of(edit->out.data, edit->out.len, edit->sha256);
         edit->hashed = true;
     }
     return r == 1 ? edit_again(edit, err) : r;
@@ -330,13 +274,16 @@ static int edit_whole_once(struct edit *edit, struct err *err) {
     if (r < 0)
         return r;
     edit->created = !replace->existed;
-    return replace->existed ? replace_exchange(replace, edit->shown, 0, &replace->old, &edit->status, err)
-                            : replace_create(replace, edit->shown, 0, &edit->status, err);
+    mode_t mode = (mode_t)edit->args->number[FIELD_MODE] & 01777;
+    return replace->existed ? replace_exchange(replace, edit->shown, mode, &replace->old, &edit->status, err)
+                            : replace_create(replace, edit->shown, mode, &edit->status, err);
 }
 
 static int edit_whole_run(struct edit *edit, struct err *err) {
     uint64_t len, until_ms = clock_ms() + AGAIN_MS;
     int r = replace_find(&edit->replace, edit->root, edit->path, edit->shown, NULL, err);
+    edit->replace.owner = edit->owner;
+    edit->replace.attrs = edit->attrs;
     if (r == 0)
         r = replace_open(&edit->replace, edit->shown, err);
     if (r == 0)
@@ -387,10 +334,75 @@ static int edit_append_run(struct edit *edit, struct err *err) {
     r = edit_take(edit, fd, &len, err);
     if (fstat(fd, &edit->status) < 0 && r == 0)
         r = err_errno(err, errno, "'%s'", edit->shown);
-    /* Half an append, from a disk that is full, is none; unless a program in the box wrote there too. */
+    /* Half an append, on a full disk, is undone; unless a program in the box wrote there too. */
     if (r < 0 && edit->status.st_size == old + (off_t)len)
         (void)!ftruncate(fd, old);
-    edit->hashed = edit->created && r == 0; /* else the hash is of what was appended */
+    edit->hashed = edit->created && r == 0; /* else the hash is of the appended text */
+    return r;
+}
+
+/* ---- the call ---- */
+
+/* The nearest text is sent before the failure. */
+static void edit_tell_near(const struct edit *edit) {
+    const struct edit_text *text = &edit->text;
+    struct worker *worker = edit->worker;
+    struct err err;
+    struct buf *out = worker_item(worker);
+    field_number(out, FIELD_FILES, text->count);
+    field_number(out, FIELD_STATE, text->how);
+    int r = worker_item_end(worker, &err);
+    for (size_t i = 0; i < text->near_count && r == 0; i++) {
+        out = worker_item(worker);
+        field_number(out, FIELD_LINE, text->near[i].line);
+        field_bytes(out, FIELD_TEXT, text->near[i].text, text->near[i].len);
+        r = worker_item_end(worker, &err);
+    }
+    (void)worker_flush(worker, &err);
+}
+
+static int edit_given(struct edit *edit, struct err *err) {
+    int r = owner_args(edit->args, &edit->owner, err);
+    if (r == 0)
+        r = attrs_args(edit->args, &edit->attrs, err);
+    if (r == 0 && (edit->owner.given || edit->attrs.prefix) && !(edit->flags & CALL_OVERWRITE))
+        r = err_set(err, ERR_INVALID, "an owner or attributes are only given to a file that is written as a whole");
+    return r;
+}
+
+static int edit_work(struct worker *worker, const struct fields *args, struct err *err) {
+    struct edit *edit =
+        xcalloc(1, sizeof *edit); /* a path is too much for some stacks; the process ends with the call */
+    edit->worker = worker;
+    edit->args = args;
+    edit->shown = args->has[FIELD_PATH] ? args->text[FIELD_PATH] : "";
+    edit->flags = args->number[FIELD_FLAGS];
+    edit->replace = (struct replace){.dirfd = -1, .fd = -1};
+    buf_init(&edit->input, 2 * LIMIT_EDIT_BYTES);
+    buf_init(&edit->file, LIMIT_EDIT_BYTES + PIECE_BYTES);
+    buf_init(&edit->out, LIMIT_EDIT_BYTES);
+    int r = op_path(worker->config, args, FIELD_PATH, PATH_WRITE, &edit->root, edit->path, err);
+    if (r == 0)
+        r = edit_given(edit, err);
+    if (r == 0 && (edit->flags & CALL_ROOT) && (edit->flags & CALL_PARENTS)) /* where the agent may not make them */
+        r = replace_mkdirs(edit->root, edit->path, edit->shown, 0755, true, &edit->owner, err);
+    if (r >= 0)
+        r = edit->flags & CALL_APPEND      ? edit_append_run(edit, err)
+            : edit->flags & CALL_OVERWRITE ? edit_whole_run(edit, err)
+                                           : edit_text_run(edit, err);
+    replace_done(&edit->replace);
+    if (r == 0) {
+        autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+        runner_put_file(&out, -1, "", &edit->status);
+        field_number(&out, FIELD_FILES, edit->text.count);
+        field_number(&out, FIELD_LINE, edit->text.line);
+        field_number(&out, FIELD_LINES, edit->text.total);
+        field_number(&out, FIELD_CREATED, edit->created);
+        if (edit->hashed)
+            field_bytes(&out, FIELD_SHA256, edit->sha256, sizeof edit->sha256);
+        worker_end(edit->worker, &out);
+    } else if (edit->text.judged)
+        edit_tell_near(edit);
     return r;
 }
 

@@ -1,5 +1,6 @@
 /* EXEC: a command in the box, in the foreground (its output is the call's, the call's end is its end) or in the
  * background (answered when it runs; looked at with the ops of op_process.c). Called by serve.
+ * With CALL_DETACH it is in the background, and its call is its first reader.
  * Invariant: a cancelled foreground command is killed with its whole tree, and answered when that is gone. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,19 +10,51 @@
 #include "runner/ops/ops.h"
 #include "runner/exec/session.h"
 
-enum { DEFAULT_COLS = 80, DEFAULT_ROWS = 24, LIMIT_COLS = 10000 };
-
-static void exec_writable(struct rcall *call);
-static char *command_text(const struct fields *args);
-
-static char *copy_of(const char *text) {
-    char *copy = xstrdup(text);
-    return copy;
+static void exec_attend(struct process *process, struct rcall *call) {
+    call->def = &op_attach;
+    reader_open(call, process, (uint64_t[2]){0, 0});
 }
 
-static unsigned size_of(const struct fields *args, enum field_id id, unsigned fallback) {
-    uint64_t value = args->number[id];
-    return value == 0 ? fallback : value > LIMIT_COLS ? LIMIT_COLS : (unsigned)value;
+/* One text of a list that others may see, without secrets; *left: how many bytes may still be kept. */
+static char *exec_about_text(struct process *process, struct conceal *conceal, const char *text, size_t *left) {
+    autobuf concealed = buf_max(LIMIT_CALL_ARGS_BYTES * 6);
+    size_t len = strlen(text);
+    if (conceal) {
+        conceal_text(conceal, text, len, &concealed);
+        text = concealed.len ? (const char *)concealed.data : "";
+        len = concealed.len;
+    }
+    if (len > *left) {
+        len = *left;
+        while (len && ((uint8_t)text[len] & 0xc0) == 0x80)
+            len--;
+    }
+    *left -= len;
+    return arena_copy(&process->about, text, len);
+}
+
+static char **exec_about_list(struct process *process, struct conceal *conceal, const char *const *list, size_t count,
+                              size_t *left) {
+    enum { FIELD_COST = 16 };
+    char **kept = arena_alloc(&process->about, (count + 1) * sizeof *kept);
+    for (size_t i = 0; i<count && * left> FIELD_COST; i++) {
+        *left -= FIELD_COST;
+        kept[i] = exec_about_text(process, conceal, list[i], left);
+    }
+    return kept;
+}
+
+/* What PS says of the command beyond its line. */
+static int exec_about(struct process *process, const struct fields *args, struct conceal *conceal, struct err *err) {
+    size_t left = LIMIT_PROCESS_ABOUT_BYTES;
+    if (args->has[FIELD_NOTE]) {
+        if (strlen(args->text[FIELD_NOTE]) > LIMIT_PROCESS_TAG_BYTES)
+            return err_set(err, ERR_INVALID, "the tag of a command has at most %u bytes", LIMIT_PROCESS_TAG_BYTES);
+        process->tag = arena_strdup(&process->about, args->text[FIELD_NOTE]);
+    }
+    process->argv = exec_about_list(process, conceal, args->argv, args->argc, &left);
+    process->env = exec_about_list(process, conceal, args->env, args->env_count, &left);
+    return 0;
 }
 
 static int exec_launch(struct process *process, const struct fields *args, struct err *err) {
@@ -30,24 +63,52 @@ static int exec_launch(struct process *process, const struct fields *args, struc
     int r = spawn_prepare(spawn, process->runner->config, args, &process->start, err);
     if (r < 0)
         return r;
-    process->program = copy_of(spawn->program);
-    process->cwd = copy_of(spawn->cwd);
+    process->program = xstrdup(spawn->program);
+    process->cwd = xstrdup(spawn->cwd);
     spawn->program = process->program;
     spawn->cwd = process->cwd;
     process->pty = flags & CALL_PTY;
-    process->background = flags & CALL_BACKGROUND;
+    process->background = flags & (CALL_BACKGROUND | CALL_DETACH);
+    process->attend = flags & CALL_DETACH ? exec_attend : NULL;
     process->keep = !process->background && flags & CALL_KEEP;
     process->leave = flags & CALL_LEAVE;
-    process->command = command_text(args);
+    /* For lists: the command line, or argv with spaces between. */
+    autobuf text = buf_max(LIMIT_CALL_ARGS_BYTES * 2);
+    if (args->has[FIELD_COMMAND])
+        buf_puts(&text, args->text[FIELD_COMMAND]);
+    for (size_t i = 0; i < args->argc && text.len <= PROCESS_COMMAND_BYTES; i++) {
+        if (i)
+            buf_byte(&text, ' ');
+        buf_puts(&text, args->argv[i]);
+    }
+    autobuf concealed = buf_max(LIMIT_CALL_ARGS_BYTES * 6);
+    struct conceal *conceal = conceal_new(args->secrets);
+    const struct buf *shown = conceal ? &concealed : &text;
+    if (conceal)
+        conceal_text(conceal, text.data, text.len, &concealed);
+    r = process->background ? exec_about(process, args, conceal, err) : 0;
+    conceal_free(conceal);
+    if (r < 0)
+        return r;
+    process->command = process_command_text(shown->data ? (char *)shown->data : "", shown->len);
     for (int i = 0; i < 2; i++)
         process->streams[i].conceal = conceal_new(args->secrets);
-    r = process_stdio(process, flags & CALL_STDIN ? PROCESS_STDIN : 0, size_of(args, FIELD_COLS, DEFAULT_COLS),
-                      size_of(args, FIELD_ROWS, DEFAULT_ROWS), err);
+    r = process_stdio(process, flags & CALL_STDIN, args, err);
     if (r < 0)
         return r;
     r = process_launch(process, err);
     process_stdio_given(process);
     return r;
+}
+
+static void exec_writable(struct rcall *call) {
+    struct process *process = call->state;
+    if (process->phase == PHASE_STARTING) /* STAT goes first; then its streams are watched */
+        return;
+    for (int i = 0; i < 2; i++)
+        if (process->streams[i].source.events == 0)
+            stream_pump(&process->streams[i]);
+    process_done(process);
 }
 
 static int exec_begin(struct rcall *call, const struct fields *call_args, struct err *err) {
@@ -87,16 +148,6 @@ static int exec_begin(struct rcall *call, const struct fields *call_args, struct
     return 0;
 }
 
-static void exec_writable(struct rcall *call) {
-    struct process *process = call->state;
-    if (process->phase == PHASE_STARTING) /* STAT goes first; then its streams are watched */
-        return;
-    for (int i = 0; i < 2; i++)
-        if (process->streams[i].source.events == 0)
-            stream_pump(&process->streams[i]);
-    process_done(process);
-}
-
 static int exec_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err) {
     struct process *process = call->state;
     if (!process->own.call)
@@ -114,6 +165,10 @@ static int exec_finish(struct rcall *call, struct err *err) {
 
 static void exec_cancel(struct rcall *call) {
     struct process *process = call->state;
+    if (process->attend) { /* its reader went before it ran */
+        process_detach(process);
+        return;
+    }
     process->discard = true;
     if (call->gone)
         process_detach(process);
@@ -123,32 +178,6 @@ static void exec_cancel(struct rcall *call) {
     for (int i = 0; i < 2; i++) /* it may be over already and wait for credit only */
         stream_pump(&process->streams[i]);
     process_done(process);
-}
-
-/* For lists: the command line, or argv with spaces between, cut at a character's end. */
-static char *command_text(const struct fields *args) {
-    autobuf text = buf_max(LIMIT_CALL_ARGS_BYTES * 2);
-    if (args->has[FIELD_COMMAND])
-        buf_puts(&text, args->text[FIELD_COMMAND]);
-    for (size_t i = 0; i < args->argc && text.len <= PROCESS_COMMAND_BYTES; i++) {
-        if (i)
-            buf_byte(&text, ' ');
-        buf_puts(&text, args->argv[i]);
-    }
-    autobuf concealed = buf_max(LIMIT_CALL_ARGS_BYTES * 6);
-    struct conceal *conceal = conceal_new(args->secrets);
-    const struct buf *shown = conceal ? &concealed : &text;
-    if (conceal)
-        conceal_text(conceal, text.data, text.len, &concealed);
-    conceal_free(conceal);
-    size_t len = shown->len;
-    if (len > PROCESS_COMMAND_BYTES) {
-        len = PROCESS_COMMAND_BYTES;
-        while (len > PROCESS_COMMAND_BYTES - 4 && (shown->data[len] & 0xc0) == 0x80)
-            len--;
-    }
-    char *copy = xstrndup(shown->data ? (char *)shown->data : "", len);
-    return copy;
 }
 
 const struct op_def op_exec = {

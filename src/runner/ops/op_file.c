@@ -2,8 +2,11 @@
  * streamed and not small goes to a worker. Called through the table of ops.
  * Invariant: nothing here may block (O_NONBLOCK opens, regular files only), and a write that does not come to its
  * end leaves no trace. */
+#include "runner/ops/op_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +16,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "runner/ops/op_file.h"
+#include "runner/ops/attrs.h"
 #include "runner/ops/ops.h"
 #include "runner/ops/replace.h"
 #include "runner/search/walk.h"
@@ -44,6 +47,37 @@ void runner_put_file(struct buf *out, int dirfd, const char *name, const struct 
     }
 }
 
+/* Where it leads to inside of the box. Not in `local`, where that is a path of the machine. */
+static void op_put_resolved(const struct runner_config *config, struct buf *out, const char *path) {
+    char below[LIMIT_PATH_BYTES + 1], link[64];
+    int root;
+    struct err err;
+    struct stat status;
+    if (config->maps || runner_path(config, path, PATH_READ, &root, below, &err) < 0)
+        return;
+    autofd fd = path_open(root, below, O_PATH, 0);
+    if (fd < 0 || fstat(fd, &status) < 0)
+        return;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, below, sizeof below - 1);
+    if (len <= 0 || len >= (ssize_t)sizeof below - 1 || below[0] != '/')
+        return;
+    field_bytes(out, FIELD_RESOLVED, below, (size_t)len);
+    field_number(out, FIELD_RESOLVED_MODE, status.st_mode);
+}
+
+void op_put_details(const struct runner_config *config, struct buf *out, int dirfd, const char *name, const char *path,
+                    bool link, const char *prefix) {
+    char at[64];
+    if (link)
+        op_put_resolved(config, out, path);
+    if (link || !prefix)
+        return;
+    autofd fd = *name ? openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
+    snprintf(at, sizeof at, "/proc/self/fd/%d", *name ? fd : dirfd);
+    attrs_put(out, at, prefix);
+}
+
 int op_path(const struct runner_config *config, const struct fields *args, enum field_id id, unsigned how,
             int *ret_root, char *out, struct err *err) {
     if (!args->has[id])
@@ -61,7 +95,7 @@ static int op_mode(const struct fields *args, mode_t otherwise, mode_t *ret_mode
     if (mode > 07777)
         return err_set(err, ERR_INVALID, "mode %llo is out of range", (unsigned long long)mode);
     if (mode & (S_ISUID | S_ISGID))
-        return err_set(err, ERR_INVALID, "mode %04llo: set-user-ID and set-group-ID are not given to files this way",
+        return err_set(err, ERR_INVALID, "mode %04llo: set-user-ID and set-group-ID bits are not allowed here",
                        (unsigned long long)mode);
     *ret_mode = mode ? (mode_t)mode : otherwise;
     return 0;
@@ -148,16 +182,6 @@ int op_to_worker(struct rcall *call, const struct op_def *def, const struct fiel
     return worker_start(call, def, &payload, err);
 }
 
-static void reply_file(struct rcall *call, int fd, const struct stat *status, const char *name, int created) {
-    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    runner_put_file(&out, fd, "", status);
-    if (name)
-        field_text(&out, FIELD_NAME, name);
-    if (created >= 0)
-        field_number(&out, FIELD_CREATED, (uint64_t)created);
-    reply_end(call, &out);
-}
-
 /* ---- read ---- */
 
 struct reading {
@@ -168,7 +192,7 @@ struct reading {
 static const struct op_def op_read_stream;
 
 /* Sends what credit allows; the rest when `writable` comes. */
-static void read_send(struct rcall *call) {
+static void file_read_send(struct rcall *call) {
     struct reading *reading = call->state;
     while (reading->at < reading->len && reply_room(call)) {
         size_t sent = reply_data(call, STREAM_STDOUT, reading->data + reading->at, reading->len - reading->at);
@@ -176,36 +200,12 @@ static void read_send(struct rcall *call) {
             break;
         reading->at += sent;
     }
-    call->writable = reading->at < reading->len ? read_send : NULL;
+    call->writable = reading->at < reading->len ? file_read_send : NULL;
     if (reading->at < reading->len)
         return;
     free(reading);
     call->state = NULL;
     reply_end(call, NULL);
-}
-
-static int read_inline(struct rcall *call, int fd, uint64_t offset, size_t len, const char *path, struct err *err) {
-    struct reading *reading = xmalloc(sizeof *reading + len);
-    *reading = (struct reading){0};
-    ssize_t n = pread(fd, reading->data, len, (off_t)offset);
-    if (n < 0) {
-        free(reading);
-        return err_errno(err, errno, "'%s'", path);
-    }
-    reading->len = (size_t)n;
-    call->state = reading;
-    return 0;
-}
-
-static int read_check(const struct fields *args, const struct stat *status, uint64_t *ret_len, struct err *err) {
-    uint64_t size = (uint64_t)status->st_size, offset = args->number[FIELD_OFFSET];
-    if (offset > INT64_MAX)
-        return err_set(err, ERR_INVALID, "offset %llu is out of range", (unsigned long long)offset);
-    uint64_t left = offset < size ? size - offset : 0;
-    uint64_t wanted = args->has[FIELD_LENGTH] ? args->number[FIELD_LENGTH] : UINT64_MAX;
-    bool only_all = args->number[FIELD_FLAGS] & CALL_ALL;
-    *ret_len = left <= wanted ? left : only_all ? 0 : wanted;
-    return 0;
 }
 
 int op_open_file(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err) {
@@ -215,25 +215,43 @@ int op_open_file(const struct runner_config *config, const struct fields *args, 
     return r < 0 ? r : path_open_file(root, path, O_RDONLY, 0, ret_fd, err);
 }
 
-static int read_begin(struct rcall *call, const struct fields *args, struct err *err) {
-    autofd fd = -1;
-    int r = op_open_file(call->runner->config, args, &fd, err);
+/* *ret_len: how much of it is wanted. */
+static int file_read_open(const struct runner_config *config, const struct fields *args, int *ret_fd,
+                          struct stat *status, uint64_t *ret_len, struct err *err) {
+    uint64_t offset = args->number[FIELD_OFFSET];
+    int r = op_open_file(config, args, ret_fd, err);
     if (r < 0)
         return r;
-    struct stat status;
-    uint64_t len = 0;
-    if (fstat(fd, &status) < 0)
+    if (fstat(*ret_fd, status) < 0)
         return err_errno(err, errno, "'%s'", args->text[FIELD_PATH]);
-    r = read_check(args, &status, &len, err);
+    if (offset > INT64_MAX)
+        return err_set(err, ERR_INVALID, "offset %llu is out of range", (unsigned long long)offset);
+    uint64_t size = (uint64_t)status->st_size, left = offset < size ? size - offset : 0;
+    uint64_t wanted = args->has[FIELD_LENGTH] ? args->number[FIELD_LENGTH] : UINT64_MAX;
+    *ret_len = left <= wanted ? left : args->number[FIELD_FLAGS] & CALL_ALL ? 0 : wanted;
+    return 0;
+}
+
+static int file_read_begin(struct rcall *call, const struct fields *args, struct err *err) {
+    autofd fd = -1;
+    struct stat status;
+    uint64_t len;
+    int r = file_read_open(call->runner->config, args, &fd, &status, &len, err);
     if (r < 0)
         return r;
     bool want_fd = args->number[FIELD_FLAGS] & CALL_WANT_FD;
     if (!want_fd && len > READ_INLINE_BYTES)
         return op_to_worker(call, &op_read_stream, args, err);
     if (!want_fd) {
-        r = read_inline(call, fd, args->number[FIELD_OFFSET], (size_t)len, args->text[FIELD_PATH], err);
-        if (r < 0)
-            return r;
+        struct reading *reading = xmalloc(sizeof *reading + len);
+        ssize_t n = pread(fd, reading->data, len, (off_t)args->number[FIELD_OFFSET]);
+        if (n < 0) {
+            free(reading);
+            return err_errno(err, errno, "'%s'", args->text[FIELD_PATH]);
+        }
+        reading->at = 0;
+        reading->len = (size_t)n;
+        call->state = reading;
     }
     autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     runner_put_file(&out, fd, "", &status);
@@ -241,57 +259,48 @@ static int read_begin(struct rcall *call, const struct fields *args, struct err 
     if (want_fd)
         reply_end(call, NULL);
     else
-        read_send(call);
+        file_read_send(call);
     return 0;
 }
 
-static void read_cancel(struct rcall *call) {
+static void file_read_cancel(struct rcall *call) {
     free(call->state);
     call->state = NULL;
 }
 
-/* The file may shrink meanwhile: what comes is what was there. */
-static int read_pump(struct worker *worker, int fd, uint64_t offset, uint64_t len, struct err *err) {
+static int file_read_work(struct worker *worker, const struct fields *args, struct err *err) {
     static uint8_t data[65536];
-    while (len > 0) {
-        ssize_t n = pread(fd, data, len < sizeof data ? (size_t)len : sizeof data, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, errno, "reading");
-        if (n == 0)
-            break;
-        int r = worker_data(worker, data, (size_t)n, err);
-        if (r < 0)
-            return r;
-        offset += (uint64_t)n;
-        len -= (uint64_t)n;
-    }
-    worker_end(worker, NULL);
-    return 0;
-}
-
-static int read_work(struct worker *worker, const struct fields *args, struct err *err) {
     autofd fd = -1;
-    int r = op_open_file(worker->config, args, &fd, err);
-    if (r < 0)
-        return r;
     struct stat status;
-    uint64_t len = 0;
-    if (fstat(fd, &status) < 0)
-        return err_errno(err, errno, "'%s'", args->text[FIELD_PATH]);
-    r = read_check(args, &status, &len, err);
+    uint64_t len, offset = args->number[FIELD_OFFSET];
+    int r = file_read_open(worker->config, args, &fd, &status, &len, err);
     if (r < 0)
         return r;
     autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     runner_put_file(&out, fd, "", &status);
     r = worker_stat(worker, &out, err);
-    return r < 0 ? r : read_pump(worker, fd, args->number[FIELD_OFFSET], len, err);
+    while (r >= 0 && len > 0) {
+        ssize_t n = pread(fd, data, len < sizeof data ? (size_t)len : sizeof data, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_errno(err, errno, "reading");
+        if (n == 0) /* the file has shrunk: the answer is the rest */
+            break;
+        r = worker_data(worker, data, (size_t)n, err);
+        offset += (uint64_t)n;
+        len -= (uint64_t)n;
+    }
+    if (r < 0)
+        return r;
+    worker_end(worker, NULL);
+    return 0;
 }
 
-static const struct op_def op_read_stream = {.op = OP_READ, .work = read_work};
-static const struct op_def op_read_root = {.op = OP_READ, .work = read_work, .as_root = true};
-const struct op_def op_read = {.op = OP_READ, .begin = read_begin, .cancel = read_cancel, .root = &op_read_root};
+static const struct op_def op_read_stream = {.op = OP_READ, .looks = true, .work = file_read_work};
+static const struct op_def op_read_root = {.op = OP_READ, .looks = true, .work = file_read_work, .as_root = true};
+const struct op_def op_read = {
+    .op = OP_READ, .looks = true, .begin = file_read_begin, .cancel = file_read_cancel, .root = &op_read_root};
 
 /* ---- write ---- */
 
@@ -299,10 +308,11 @@ struct writing {
     struct replace replace;
     bool created;
     mode_t mode;
-    char *shown, *if_match;
+    char *shown, *if_match, *prefix, *pairs;
+    size_t pairs_len;
 };
 
-static void write_free(struct rcall *call) {
+static void file_write_free(struct rcall *call) {
     struct writing *writing = call->state;
     call->state = NULL;
     if (!writing)
@@ -310,11 +320,13 @@ static void write_free(struct rcall *call) {
     replace_done(&writing->replace);
     free(writing->shown);
     free(writing->if_match);
+    free(writing->prefix);
+    free(writing->pairs);
     free(writing);
 }
 
-static int write_open(struct writing *writing, const struct runner_config *config, const struct fields *args,
-                      struct err *err) {
+static int file_write_open(struct writing *writing, const struct runner_config *config, const struct fields *args,
+                           struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
     uint64_t flags = args->number[FIELD_FLAGS];
@@ -322,28 +334,39 @@ static int write_open(struct writing *writing, const struct runner_config *confi
     if (r == 0)
         r = op_path(config, args, FIELD_PATH, PATH_WRITE, &root, path, err);
     if (r == 0 && (flags & CALL_PARENTS))
-        r = replace_mkdirs(root, path, writing->shown, 0755, true, err);
+        r = replace_mkdirs(root, path, writing->shown, 0755, true, NULL, err);
     if (r < 0)
         return r;
     r = replace_find(&writing->replace, root, path, writing->shown, writing->if_match, err);
+    writing->replace.attrs =
+        (struct attrs){.prefix = writing->prefix, .pairs = writing->pairs, .len = writing->pairs_len};
     if (r == 0)
         r = replace_open(&writing->replace, writing->shown, err);
     writing->created = !writing->replace.existed;
     return r;
 }
 
-static int write_begin(struct rcall *call, const struct fields *args, struct err *err) {
+static int file_write_begin(struct rcall *call, const struct fields *args, struct err *err) {
     mode_t mode;
     if (args->number[FIELD_FLAGS] & CALL_APPEND) /* takes turns with edits of the same file */
         return op_mode(args, 0, &mode, err) < 0 ? -err->code : op_to_worker(call, &op_edit, args, err);
+    struct attrs attrs;
+    struct owner owner;
+    if (attrs_args(args, &attrs, err) < 0 || owner_args(args, &owner, err) < 0)
+        return -err->code;
     struct writing *writing = xcalloc(1, sizeof *writing);
+    writing->prefix = attrs.prefix ? xstrdup(attrs.prefix) : NULL;
+    writing->pairs = attrs.len ? xmalloc(attrs.len) : NULL;
+    writing->pairs_len = attrs.len;
+    if (attrs.len)
+        memcpy(writing->pairs, attrs.pairs, attrs.len);
     writing->replace = (struct replace){.dirfd = -1, .fd = -1};
     writing->shown = strdup(args->has[FIELD_PATH] ? args->text[FIELD_PATH] : "");
     writing->if_match = args->has[FIELD_IF_MATCH] ? strdup(args->text[FIELD_IF_MATCH]) : NULL;
     call->state = writing;
-    int r = write_open(writing, call->runner->config, args, err);
+    int r = file_write_open(writing, call->runner->config, args, err);
     if (r < 0) {
-        write_free(call);
+        file_write_free(call);
         return r;
     }
     if (args->number[FIELD_FLAGS] & CALL_WANT_FD) {
@@ -353,57 +376,51 @@ static int write_begin(struct rcall *call, const struct fields *args, struct err
     return 0;
 }
 
-static int write_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err) {
+static int file_write_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err) {
     struct writing *writing = call->state;
     int r = fd_write_all(writing->replace.fd, data, len);
     if (r < 0) {
         err_errno(err, -r, "writing '%s'", writing->shown);
-        write_free(call);
+        file_write_free(call);
         return -err->code;
     }
     reply_credit(call, (uint32_t)len);
     return 0;
 }
 
-static int write_finish(struct rcall *call, struct err *err) {
+static int file_write_finish(struct rcall *call, struct err *err) {
     struct writing *writing = call->state;
     struct stat status;
     int r = replace_commit(&writing->replace, writing->shown, writing->mode, writing->if_match, &status, err);
     bool created = writing->created;
-    write_free(call);
+    file_write_free(call);
     if (r < 0)
         return r;
-    reply_file(call, -1, &status, NULL, created);
+    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    runner_put_file(&out, -1, "", &status);
+    field_number(&out, FIELD_CREATED, created);
+    reply_end(call, &out);
     return 0;
 }
 
 const struct op_def op_write = {.op = OP_WRITE,
-                                .begin = write_begin,
-                                .input = write_input,
-                                .finish = write_finish,
-                                .cancel = write_free,
+                                .begin = file_write_begin,
+                                .input = file_write_input,
+                                .finish = file_write_finish,
+                                .cancel = file_write_free,
                                 .root = &op_edit_root};
 
 /* ---- stat ---- */
 
-/* The last name of a path, slashes behind it left out; "/" for the root. */
-static void base_name(const char *path, char name[LIMIT_PATH_BYTES + 1]) {
-    size_t len = strlen(path), start;
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    for (start = len; start > 0 && path[start - 1] != '/';)
-        start--;
-    if (start == len)
-        start = 0;
-    memcpy(name, path + start, len - start);
-    name[len - start] = 0;
-}
-
-static int stat_begin(struct rcall *call, const struct fields *args, struct err *err) {
+/* The answer into out. */
+static int file_stat(const struct runner_config *config, const struct fields *args, struct buf *out, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
     int follow = args->number[FIELD_FLAGS] & CALL_FOLLOW ? 0 : O_NOFOLLOW;
-    int r = op_path(call->runner->config, args, FIELD_PATH, follow ? PATH_ITSELF : PATH_READ, &root, path, err);
+    struct attrs attrs;
+    int r = op_path(config, args, FIELD_PATH, follow ? PATH_ITSELF : PATH_READ, &root, path, err);
+    if (r == 0)
+        r = attrs_args(args, &attrs, err);
     if (r < 0)
         return r;
     autofd fd = path_open(root, path, O_PATH | follow, 0);
@@ -414,16 +431,45 @@ static int stat_begin(struct rcall *call, const struct fields *args, struct err 
         return err_errno(err, -fd, "'%s'", args->text[FIELD_PATH]);
     if (fstat(fd, &status) < 0)
         return err_errno(err, errno, "'%s'", args->text[FIELD_PATH]);
-    base_name(args->text[FIELD_PATH], path);
-    reply_file(call, fd, &status, path, -1);
+    /* The last name of a path, without final slashes; "/" for the root. */
+    size_t len = strlen(args->text[FIELD_PATH]), start;
+    while (len > 1 && args->text[FIELD_PATH][len - 1] == '/')
+        len--;
+    for (start = len; start > 0 && args->text[FIELD_PATH][start - 1] != '/';)
+        start--;
+    if (start == len)
+        start = 0;
+    memcpy(path, args->text[FIELD_PATH] + start, len - start);
+    path[len - start] = 0;
+    runner_put_file(out, fd, "", &status);
+    field_text(out, FIELD_NAME, path);
+    if (args->number[FIELD_FLAGS] & CALL_DETAILS)
+        op_put_details(config, out, fd, "", args->text[FIELD_PATH], S_ISLNK(status.st_mode), attrs.prefix);
     return 0;
 }
 
-const struct op_def op_stat = {.op = OP_STAT, .begin = stat_begin};
+static int file_stat_begin(struct rcall *call, const struct fields *args, struct err *err) {
+    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    int r = file_stat(call->runner->config, args, &out, err);
+    if (r == 0)
+        reply_end(call, &out);
+    return r;
+}
+
+static int file_stat_work(struct worker *worker, const struct fields *args, struct err *err) {
+    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    int r = file_stat(worker->config, args, &out, err);
+    if (r == 0)
+        worker_end(worker, &out);
+    return r;
+}
+
+static const struct op_def op_stat_root = {.op = OP_STAT, .looks = true, .work = file_stat_work, .as_root = true};
+const struct op_def op_stat = {.op = OP_STAT, .looks = true, .begin = file_stat_begin, .root = &op_stat_root};
 
 /* ---- mkdir ---- */
 
-static int mkdir_last(int root, const char *path, const char *shown, mode_t mode, struct err *err) {
+static int file_mkdir_last(int root, const char *path, const char *shown, mode_t mode, struct err *err) {
     autofd dirfd = -1;
     char name[256];
     int r = path_open_parent(root, path, &dirfd, name, err);
@@ -437,24 +483,77 @@ static int mkdir_last(int root, const char *path, const char *shown, mode_t mode
     return r < 0 ? err_errno(err, -r, "'%s'", shown) : 1;
 }
 
-static int mkdir_begin(struct rcall *call, const struct fields *args, struct err *err) {
+static int file_mkdir(const struct runner_config *config, const struct fields *args, struct buf *out, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
-    int r = op_path(call->runner->config, args, FIELD_PATH, PATH_WRITE, &root, path, err);
+    int r = op_path(config, args, FIELD_PATH, PATH_WRITE, &root, path, err);
     mode_t mode = 0;
+    struct owner owner;
+    bool parents = args->number[FIELD_FLAGS] & CALL_PARENTS;
     if (r == 0)
         r = op_mode(args, 0755, &mode, err);
+    if (r == 0)
+        r = owner_args(args, &owner, err);
+    if (r == 0 && owner.given && !parents)
+        r = err_set(err, ERR_INVALID, "an owner is only given to directories that are made with their parents");
     if (r < 0)
         return r;
     const char *shown = args->text[FIELD_PATH];
-    r = args->number[FIELD_FLAGS] & CALL_PARENTS ? replace_mkdirs(root, path, shown, mode, false, err)
-                                                 : mkdir_last(root, path, shown, mode, err);
+    r = parents ? replace_mkdirs(root, path, shown, mode, false, &owner, err)
+                : file_mkdir_last(root, path, shown, mode, err);
+    if (r >= 0)
+        field_number(out, FIELD_CREATED, (uint64_t)r);
+    return r < 0 ? r : 0;
+}
+
+static int file_mkdir_begin(struct rcall *call, const struct fields *args, struct err *err) {
+    autobuf out = buf_max(64);
+    int r = file_mkdir(call->runner->config, args, &out, err);
+    if (r == 0)
+        reply_end(call, &out);
+    return r;
+}
+
+static int file_mkdir_work(struct worker *worker, const struct fields *args, struct err *err) {
+    autobuf out = buf_max(64);
+    int r = file_mkdir(worker->config, args, &out, err);
+    if (r == 0)
+        worker_end(worker, &out);
+    return r;
+}
+
+static const struct op_def op_mkdir_root = {.op = OP_MKDIR, .work = file_mkdir_work, .as_root = true};
+const struct op_def op_mkdir = {.op = OP_MKDIR, .begin = file_mkdir_begin, .root = &op_mkdir_root};
+
+/* ---- hash: in a worker. The size in the answer counts the bytes read, not those that stat reported. ---- */
+
+static int file_hash_work(struct worker *worker, const struct fields *args, struct err *err) {
+    static uint8_t data[256 << 10];
+    autofd fd = -1;
+    int r = op_open_file(worker->config, args, &fd, err);
     if (r < 0)
         return r;
-    autobuf out = buf_max(64);
-    field_number(&out, FIELD_CREATED, (uint64_t)r);
-    reply_end(call, &out);
+    struct sha256_ctx context;
+    sha256_init(&context);
+    uint64_t size = 0;
+    for (;;) {
+        ssize_t n = read(fd, data, sizeof data);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_errno(err, errno, "reading '%s'", args->text[FIELD_PATH]);
+        if (n == 0)
+            break;
+        sha256_update(&context, (size_t)n, data);
+        size += (uint64_t)n;
+    }
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    sha256_digest(&context, sizeof digest, digest);
+    autobuf out = buf_max(128);
+    field_bytes(&out, FIELD_SHA256, digest, sizeof digest);
+    field_number(&out, FIELD_SIZE, size);
+    worker_end(worker, &out);
     return 0;
 }
 
-const struct op_def op_mkdir = {.op = OP_MKDIR, .begin = mkdir_begin};
+const struct op_def op_hash = {.op = OP_HASH, .looks = true, .work = file_hash_work};

@@ -1,4 +1,4 @@
-/* What the file ops share. */
+/* Shared by the file ops. */
 #ifndef CUBBY_RUNNER_OP_FILE_H
 #define CUBBY_RUNNER_OP_FILE_H
 
@@ -12,10 +12,10 @@ int op_path(const struct runner_config *config, const struct fields *args, enum 
 /* The file in field PATH, for reading: a regular file, or the error that says why not. */
 int op_open_file(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err);
 
-/* A directory to walk: opened for reading, below the root. A NULL path field means the workspace. */
+/* A directory to traverse: opened for reading, below the root. A NULL path field means the workspace. */
 int op_open_dir(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err);
 
-/* What a walk leaves out, by field IGNORE; *ignore lives as long as the walk. */
+/* The names that a traversal leaves out, by field IGNORE; *ignore lives as long as the traversal. */
 struct glob_names;
 struct walk;
 int op_ignore(const struct fields *args, struct glob_names *ignore, struct walk *walk, struct err *err);
@@ -33,6 +33,11 @@ struct shown {
 void shown_init(struct shown *shown, const char *path); /* path NULL or "": nothing in front */
 /* Full length, or 0 when it is longer than a path may be. */
 size_t shown_set(struct shown *shown, const char *dir, size_t dir_len, const char *name, size_t name_len);
+
+/* CALL_DETAILS: where a link leads in the end, and its attributes with that prefix (NULL: none). The file is `name` in
+ * dirfd, or dirfd itself where name is ""; path is where it is, for runner_path. */
+void op_put_details(const struct runner_config *config, struct buf *out, int dirfd, const char *name, const char *path,
+                    bool link, const char *prefix);
 
 /* An op that begins on the loop and turns out to be long: the same arguments, in a worker. */
 int op_to_worker(struct rcall *call, const struct op_def *def, const struct fields *args, struct err *err);

@@ -1,8 +1,8 @@
 /* Glob: names of a tree that match a pattern. In a worker. Invariant: only directories that can lead to a match are
  * opened, and what does not match costs no memory.
  *
- * Unsorted, matches leave as they are found. Sorted, all are looked at and the best `limit` of them are kept, in a heap with
- * the worst on top, within a number of bytes. */
+ * Unsorted, matches leave as they are found. Sorted, all are looked at and the best `limit` of them are kept, in a
+ * heap with the worst on top, within a number of bytes. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static bool glob_keep(struct walk *walk, const char *name, size_t len, uint8_t t
     return glob_step(&search->glob, &walk->states[WALK_ONLY], name, len, NULL);
 }
 
-/* 1: go on. 0: the limit is reached. */
+/* 1: continue. 0: the limit is reached. */
 static int glob_entry(void *user, const struct walk_entry *entry, struct err *err) {
     struct search *search = user;
     struct walk *walk = &search->walk;
@@ -73,19 +73,19 @@ static int glob_entry(void *user, const struct walk_entry *entry, struct err *er
 
 /* ---- sorted ---- */
 
-static int64_t found_key(const struct search *search, const struct found *found) {
+static int64_t glob_found_key(const struct search *search, const struct found *found) {
     if (search->sort == SORT_SIZE)
         return found->status.st_size;
     return (int64_t)((uint64_t)found->status.st_mtim.tv_sec * 1000000000u + (uint64_t)found->status.st_mtim.tv_nsec);
 }
 
 /* Negative: a comes first. */
-static int found_compare(const struct search *search, const struct found *a, const struct found *b) {
+static int glob_found_compare(const struct search *search, const struct found *a, const struct found *b) {
     int order = 0;
     if (search->sort == SORT_NAME) {
         order = strcmp(a->name, b->name);
     } else if (search->sort != SORT_PATH) {
-        int64_t x = found_key(search, a), y = found_key(search, b);
+        int64_t x = glob_found_key(search, a), y = glob_found_key(search, b);
         order = (x > y) - (x < y);
     }
     if (order == 0)
@@ -93,40 +93,19 @@ static int found_compare(const struct search *search, const struct found *a, con
     return search->descending ? -order : order;
 }
 
-static void heap_down(struct search *search, size_t at, size_t count) {
+static void glob_heap_down(struct search *search, size_t at, size_t count) {
     struct found **heap = search->heap, *moving = heap[at];
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && found_compare(search, heap[child + 1], heap[child]) > 0)
+        if (child + 1 < count && glob_found_compare(search, heap[child + 1], heap[child]) > 0)
             child++;
-        if (found_compare(search, heap[child], moving) <= 0)
+        if (glob_found_compare(search, heap[child], moving) <= 0)
             break;
         heap[at] = heap[child];
     }
     heap[at] = moving;
 }
 
-static void heap_drop_worst(struct search *search) {
-    struct found *worst = search->heap[0];
-    search->bytes -= sizeof *worst + worst->len + 1;
-    free(worst);
-    search->heap[0] = search->heap[--search->count];
-    if (search->count)
-        heap_down(search, 0, search->count);
-    search->truncated = true;
-}
-
-static void heap_add(struct search *search, struct found *found) {
-    search->heap = vec_room(search->heap, &search->room, search->count + 1, sizeof *search->heap);
-    size_t at = search->count++;
-    for (; at > 0 && found_compare(search, found, search->heap[(at - 1) / 2]) > 0; at = (at - 1) / 2)
-        search->heap[at] = search->heap[(at - 1) / 2];
-    search->heap[at] = found;
-    search->bytes += sizeof *found + found->len + 1;
-    while (search->count > search->limit || search->bytes > KEPT_BYTES)
-        heap_drop_worst(search);
-}
-
-static int sorted_entry(void *user, const struct walk_entry *entry, struct err *err) {
+static int glob_sorted_entry(void *user, const struct walk_entry *entry, struct err *err) {
     (void)err;
     struct search *search = user;
     struct walk *walk = &search->walk;
@@ -145,18 +124,32 @@ static int sorted_entry(void *user, const struct walk_entry *entry, struct err *
     memcpy(found->path, search->shown.text, len + 1);
     found->name = found->path + len - entry->len;
     search->matched++;
-    heap_add(search, found);
+    search->heap = vec_room(search->heap, &search->room, search->count + 1, sizeof *search->heap);
+    size_t at = search->count++;
+    for (; at > 0 && glob_found_compare(search, found, search->heap[(at - 1) / 2]) > 0; at = (at - 1) / 2)
+        search->heap[at] = search->heap[(at - 1) / 2];
+    search->heap[at] = found;
+    search->bytes += sizeof *found + found->len + 1;
+    while (search->count > search->limit || search->bytes > KEPT_BYTES) {
+        struct found *worst = search->heap[0];
+        search->bytes -= sizeof *worst + worst->len + 1;
+        free(worst);
+        search->heap[0] = search->heap[--search->count];
+        if (search->count)
+            glob_heap_down(search, 0, search->count);
+        search->truncated = true;
+    }
     return 1;
 }
 
 /* The heap becomes a sorted array, in place. */
-static int sorted_send(struct search *search, struct err *err) {
+static int glob_sorted_send(struct search *search, struct err *err) {
     int r = 0;
     for (size_t left = search->count; left > 1; left--) {
         struct found *worst = search->heap[0];
         search->heap[0] = search->heap[left - 1];
         search->heap[left - 1] = worst;
-        heap_down(search, 0, left - 1);
+        glob_heap_down(search, 0, left - 1);
     }
     for (size_t i = 0; i < search->count && r >= 0; i++) {
         const struct found *found = search->heap[i];
@@ -177,7 +170,7 @@ static int glob_prepare(struct search *search, const struct fields *args, struct
     if (!args->has[FIELD_PATTERN] || args->len[FIELD_PATTERN] > LIMIT_PATTERN_BYTES)
         return err_set(err, ERR_INVALID, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
     if (args->number[FIELD_SORT] > SORT_MODIFIED)
-        return err_set(err, ERR_INVALID, "there is no order %llu", (unsigned long long)args->number[FIELD_SORT]);
+        return err_set(err, ERR_INVALID, "unknown sort order %llu", (unsigned long long)args->number[FIELD_SORT]);
     const char *why = glob_compile(&search->glob, args->text[FIELD_PATTERN], args->len[FIELD_PATTERN]);
     if (why)
         return err_set(err, ERR_INVALID, "pattern '%s': %s", args->text[FIELD_PATTERN], why);
@@ -204,17 +197,6 @@ static int glob_open(struct search *search, const struct fields *args, int *ret_
     return 0;
 }
 
-static void glob_end(struct search *search) {
-    bool timed_out = search->walk.timed_out;
-    autobuf out = buf_max(64);
-    field_number(&out, FIELD_TRUNCATED,
-                 search->truncated || search->walk.too_long || search->walk.dropped || timed_out);
-    field_number(&out, FIELD_TIMED_OUT, timed_out);
-    if (search->sort)
-        field_number(&out, FIELD_FILES, search->matched);
-    worker_end(search->worker, &out);
-}
-
 static int glob_work(struct worker *worker, const struct fields *args, struct err *err) {
     static struct search search;
     search.worker = worker;
@@ -237,13 +219,19 @@ static int glob_work(struct worker *worker, const struct fields *args, struct er
         r = op_globs(args->exclude, args->exclude_count, "exclude", &search.exclude, &search.walk.globs[WALK_EXCEPT],
                      err);
     if (r == 0)
-        r = walk_each(&search.walk, search.sort ? sorted_entry : glob_entry, &search, err);
+        r = walk_each(&search.walk, search.sort ? glob_sorted_entry : glob_entry, &search, err);
     if (r >= 0 && search.sort)
-        r = sorted_send(&search, err);
+        r = glob_sorted_send(&search, err);
     if (r < 0)
         return r;
-    glob_end(&search);
+    bool timed_out = search.walk.timed_out;
+    autobuf out = buf_max(64);
+    field_number(&out, FIELD_TRUNCATED, search.truncated || search.walk.too_long || search.walk.dropped || timed_out);
+    field_number(&out, FIELD_TIMED_OUT, timed_out);
+    if (search.sort)
+        field_number(&out, FIELD_FILES, search.matched);
+    worker_end(search.worker, &out);
     return 0;
 }
 
-const struct op_def op_glob = {.op = OP_GLOB, .work = glob_work};
+const struct op_def op_glob = {.op = OP_GLOB, .looks = true, .work = glob_work};

@@ -1,10 +1,10 @@
 /* Grep: lines of a tree that match a pattern, in a worker. Called through the table of ops.
  *
- * 1. Threads take batches of files from one walk, under the lock, each with the next number.
- * 2. Results leave in the order of these numbers, so they are the same every time: a finished batch waits in the ring
- *    until those before it have left. Only the holder of the lock sends.
- * 3. The main thread waits for them or for the deadline. At the deadline it answers with what has been sent and the
- *    process ends, whatever a regex is still doing in a thread. */
+ * 1. Threads take batches of files from one traversal, under the lock, each with the next number.
+ * 2. Results leave in the order of these numbers, so they are the same every time: a finished batch waits in the
+ *    ring until those before it have left. Only the holder of the lock sends.
+ * 3. The main thread waits for them or for the deadline. At the deadline it answers with the results so far and the
+ *    process ends, even if a regex still runs in a thread. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -82,100 +82,9 @@ struct searcher { /* one thread */
     uint64_t hits;  /* of this batch */
 };
 
-static bool take_batch(struct grep *grep, struct batch *batch);
-static void send_batch(struct grep *grep, struct searcher *searcher);
-static void wait_turn_and_send(struct searcher *searcher);
-
-/* ---- a thread ---- */
-
-static bool on_hit(void *user, const struct grep_hit *hit) {
-    struct searcher *searcher = user;
-    struct buf *out = &searcher->out;
-    if (atomic_load(&searcher->grep->stop) || searcher->hits > searcher->grep->limit + searcher->grep->offset)
-        return false;
-    if (out->len > HELD_BYTES)
-        wait_turn_and_send(searcher);
-    pthread_mutex_lock(&searcher->grep->lock); /* at the deadline the main thread takes whole records from here */
-    size_t begin = item_begin(out);
-    field_bytes(out, FIELD_PATH, searcher->shown.text, searcher->shown_len);
-    field_number(out, FIELD_LINE, hit->line);
-    field_bytes(out, FIELD_TEXT, hit->text, hit->text_len);
-    if (hit->before)
-        field_bytes(out, FIELD_BEFORE, hit->before, hit->before_len);
-    if (hit->after)
-        field_bytes(out, FIELD_AFTER, hit->after, hit->after_len);
-    item_end(out, begin);
-    pthread_mutex_unlock(&searcher->grep->lock);
-    searcher->hits++;
-    return true;
-}
-
-static void search_file(struct searcher *searcher, int dirfd, const char *name) {
-    struct grep *grep = searcher->grep;
-    struct batch *batch = &searcher->batch;
-    searcher->shown_len = shown_set(&searcher->shown, batch->dir, batch->dir_len, name, strlen(name));
-    if (searcher->shown_len == 0)
-        return;
-    autofd fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd >= 0 && scanner_file(&searcher->scanner, fd))
-        atomic_fetch_add_explicit(&grep->files, 1, memory_order_relaxed);
-}
-
-static void search_batch(struct searcher *searcher) {
-    struct grep *grep = searcher->grep;
-    struct batch *batch = &searcher->batch;
-    searcher->hits = 0;
-    if (grep->file_fd >= 0) {
-        searcher->shown_len = strlen(grep->path);
-        memcpy(searcher->shown.text, grep->path, searcher->shown_len);
-        if (scanner_file(&searcher->scanner, grep->file_fd))
-            atomic_fetch_add(&grep->files, 1);
-        return;
-    }
-    autofd dirfd = path_below(grep->dir_fd, batch->dir_len ? batch->dir : ".", O_PATH | O_DIRECTORY, false);
-    for (size_t i = 0; dirfd >= 0 && i < batch->count && !atomic_load(&grep->stop); i++)
-        search_file(searcher, dirfd, batch->names[i]);
-}
-
-static void searcher_run(struct searcher *searcher) {
-    struct grep *grep = searcher->grep;
-    buf_init(&searcher->out, HELD_BYTES + 2 * RECORD_BYTES);
-    shown_init(&searcher->shown, grep->path);
-    scanner_init(&searcher->scanner, &grep->pattern);
-    searcher->scanner.before = grep->before;
-    searcher->scanner.after = grep->after;
-    searcher->scanner.max_bytes = grep->max_bytes;
-    searcher->scanner.left_out = &grep->left_out;
-    searcher->scanner.stop = &grep->stop;
-    searcher->scanner.gave_up = &grep->gave_up;
-    searcher->scanner.hit = on_hit;
-    searcher->scanner.user = searcher;
-    pthread_mutex_lock(&grep->lock);
-    while (take_batch(grep, &searcher->batch)) {
-        searcher->searching = true;
-        pthread_mutex_unlock(&grep->lock);
-        search_batch(searcher);
-        pthread_mutex_lock(&grep->lock);
-        send_batch(grep, searcher);
-        searcher->searching = false;
-    }
-    grep->active--;
-    pthread_cond_broadcast(&grep->changed);
-    pthread_mutex_unlock(&grep->lock);
-    scanner_done(&searcher->scanner);
-    buf_done(&searcher->out);
-}
-
-static void *searcher_main(void *user) {
-    /* An own table of descriptors: open and close then need no lock shared with the other threads. */
-    (void)!unshare(CLONE_FILES);
-    searcher_run(user);
-    return NULL;
-}
-
 /* ---- files to search, under the lock ---- */
 
-static bool keep_file(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend) {
+static bool grep_keep_file(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend) {
     (void)descend;
     if (type != DT_REG)
         return false;
@@ -185,8 +94,8 @@ static bool keep_file(struct walk *walk, const char *name, size_t len, uint8_t t
     return true;
 }
 
-/* The walk stands on a file of a directory. False: there is none any more. */
-static bool walk_to_file(struct grep *grep) {
+/* Advances the traversal to a file of a directory. False: no more files. */
+static bool grep_walk_to_file(struct grep *grep) {
     for (;;) {
         while (grep->walk_at < grep->walk.count && grep->walk.entries[grep->walk_at].type != DT_REG)
             grep->walk_at++;
@@ -202,7 +111,7 @@ static bool walk_to_file(struct grep *grep) {
     }
 }
 
-static bool take_batch(struct grep *grep, struct batch *batch) {
+static bool grep_take_batch(struct grep *grep, struct batch *batch) {
     if (clock_ms() >= grep->deadline_ms && !grep->ended) {
         grep->timed_out = true;
         atomic_store(&grep->stop, true);
@@ -211,7 +120,7 @@ static bool take_batch(struct grep *grep, struct batch *batch) {
         return false;
     if (grep->file_fd >= 0) {
         grep->ended = true;
-    } else if (!walk_to_file(grep)) {
+    } else if (!grep_walk_to_file(grep)) {
         grep->ended = true;
         return false;
     }
@@ -229,13 +138,7 @@ static bool take_batch(struct grep *grep, struct batch *batch) {
 
 /* ---- results, under the lock ---- */
 
-static void fail_locked(struct grep *grep, const struct err *err) {
-    if (!grep->err.code)
-        grep->err = *err;
-    atomic_store(&grep->stop, true);
-}
-
-static void send_records(struct grep *grep, const struct buf *records) {
+static void grep_send_records(struct grep *grep, const struct buf *records) {
     struct view view = view_of(records->data, records->len), fields;
     struct err err;
     while (!atomic_load(&grep->stop) && item_next(&view, &fields, &err) > 0) {
@@ -250,14 +153,16 @@ static void send_records(struct grep *grep, const struct buf *records) {
         }
         buf_put(worker_item(grep->worker), fields.data, fields.len);
         if (worker_item_end(grep->worker, &err) < 0) {
-            fail_locked(grep, &err);
+            if (!grep->err.code)
+                grep->err = err;
+            atomic_store(&grep->stop, true);
             return;
         }
         grep->sent++;
     }
 }
 
-static void send_batch(struct grep *grep, struct searcher *searcher) {
+static void grep_send_batch(struct grep *grep, struct searcher *searcher) {
     uint64_t number = searcher->batch.number;
     while (number - grep->sent_number >= RING && !atomic_load(&grep->stop))
         pthread_cond_wait(&grep->changed, &grep->lock);
@@ -273,7 +178,7 @@ static void send_batch(struct grep *grep, struct searcher *searcher) {
         return;
     while (grep->ring_full[grep->sent_number % RING]) {
         size_t next = grep->sent_number % RING;
-        send_records(grep, &grep->ring[next]);
+        grep_send_records(grep, &grep->ring[next]);
         grep->ring_full[next] = false;
         grep->sent_number++;
     }
@@ -281,39 +186,115 @@ static void send_batch(struct grep *grep, struct searcher *searcher) {
 }
 
 /* Many results in one batch: they leave while it is still being searched, when all before it have left. */
-static void wait_turn_and_send(struct searcher *searcher) {
+static void grep_wait_turn_and_send(struct searcher *searcher) {
     struct grep *grep = searcher->grep;
     pthread_mutex_lock(&grep->lock);
     while (grep->sent_number != searcher->batch.number && !atomic_load(&grep->stop))
         pthread_cond_wait(&grep->changed, &grep->lock);
-    send_records(grep, &searcher->out);
+    grep_send_records(grep, &searcher->out);
     buf_clear(&searcher->out);
     pthread_cond_broadcast(&grep->changed);
     pthread_mutex_unlock(&grep->lock);
 }
 
-/* At the deadline: what is there, in order, from finished batches and from those under way. */
-static void send_rest(struct grep *grep, const struct searcher *searchers) {
-    for (uint64_t number = grep->sent_number; number < grep->next_number; number++) {
-        if (grep->ring_full[number % RING] && number - grep->sent_number < RING)
-            send_records(grep, &grep->ring[number % RING]);
-        for (unsigned i = 0; i < THREADS_MAX; i++)
-            if (searchers[i].searching && searchers[i].batch.number == number)
-                send_records(grep, &searchers[i].out);
+/* ---- a thread ---- */
+
+static bool grep_on_hit(void *user, const struct grep_hit *hit) {
+    struct searcher *searcher = user;
+    struct buf *out = &searcher->out;
+    if (atomic_load(&searcher->grep->stop) || searcher->hits > searcher->grep->limit + searcher->grep->offset)
+        return false;
+    if (out->len > HELD_BYTES)
+        grep_wait_turn_and_send(searcher);
+    pthread_mutex_lock(&searcher->grep->lock); /* at the deadline the main thread takes whole records from here */
+    size_t begin = item_begin(out);
+    field_bytes(out, FIELD_PATH, searcher->shown.text, searcher->shown_len);
+    field_number(out, FIELD_LINE, hit->line);
+    field_bytes(out, FIELD_TEXT, hit->text, hit->text_len);
+    if (hit->before)
+        field_bytes(out, FIELD_BEFORE, hit->before, hit->before_len);
+    if (hit->after)
+        field_bytes(out, FIELD_AFTER, hit->after, hit->after_len);
+    item_end(out, begin);
+    pthread_mutex_unlock(&searcher->grep->lock);
+    searcher->hits++;
+    return true;
+}
+
+static void grep_search_file(struct searcher *searcher, int dirfd, const char *name) {
+    struct grep *grep = searcher->grep;
+    struct batch *batch = &searcher->batch;
+    searcher->shown_len = shown_set(&searcher->shown, batch->dir, batch->dir_len, name, strlen(name));
+    if (searcher->shown_len == 0)
+        return;
+    autofd fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd >= 0 && scanner_file(&searcher->scanner, fd))
+        atomic_fetch_add_explicit(&grep->files, 1, memory_order_relaxed);
+}
+
+static void grep_search_batch(struct searcher *searcher) {
+    struct grep *grep = searcher->grep;
+    struct batch *batch = &searcher->batch;
+    searcher->hits = 0;
+    if (grep->file_fd >= 0) {
+        searcher->shown_len = strlen(grep->path);
+        memcpy(searcher->shown.text, grep->path, searcher->shown_len);
+        if (scanner_file(&searcher->scanner, grep->file_fd))
+            atomic_fetch_add(&grep->files, 1);
+        return;
     }
+    autofd dirfd = path_below(grep->dir_fd, batch->dir_len ? batch->dir : ".", O_PATH | O_DIRECTORY, false);
+    for (size_t i = 0; dirfd >= 0 && i < batch->count && !atomic_load(&grep->stop); i++)
+        grep_search_file(searcher, dirfd, batch->names[i]);
+}
+
+static void grep_searcher_run(struct searcher *searcher) {
+    struct grep *grep = searcher->grep;
+    buf_init(&searcher->out, HELD_BYTES + 2 * RECORD_BYTES);
+    shown_init(&searcher->shown, grep->path);
+    scanner_init(&searcher->scanner, &grep->pattern);
+    searcher->scanner.before = grep->before;
+    searcher->scanner.after = grep->after;
+    searcher->scanner.max_bytes = grep->max_bytes;
+    searcher->scanner.left_out = &grep->left_out;
+    searcher->scanner.stop = &grep->stop;
+    searcher->scanner.gave_up = &grep->gave_up;
+    searcher->scanner.hit = grep_on_hit;
+    searcher->scanner.user = searcher;
+    pthread_mutex_lock(&grep->lock);
+    while (grep_take_batch(grep, &searcher->batch)) {
+        searcher->searching = true;
+        pthread_mutex_unlock(&grep->lock);
+        grep_search_batch(searcher);
+        pthread_mutex_lock(&grep->lock);
+        grep_send_batch(grep, searcher);
+        searcher->searching = false;
+    }
+    grep->active--;
+    pthread_cond_broadcast(&grep->changed);
+    pthread_mutex_unlock(&grep->lock);
+    scanner_done(&searcher->scanner);
+    buf_done(&searcher->out);
+}
+
+static void *grep_searcher_main(void *user) {
+    /* An own table of descriptors: open and close then need no lock shared with the other threads. */
+    (void)!unshare(CLONE_FILES);
+    grep_searcher_run(user);
+    return NULL;
 }
 
 /* ---- the call ---- */
 
-static uint64_t number_or(const struct fields *args, enum field_id id, uint64_t otherwise) {
+static uint64_t grep_number_or(const struct fields *args, enum field_id id, uint64_t otherwise) {
     return args->has[id] ? args->number[id] : otherwise;
 }
 
 static int grep_bounds(struct grep *grep, const struct fields *args, struct err *err) {
-    uint64_t timeout_ms = number_or(args, FIELD_TIMEOUT_MS, DEFAULT_GREP_TIMEOUT_MS);
-    uint64_t before = args->number[FIELD_CONTEXT], after = number_or(args, FIELD_CONTEXT_AFTER, before);
+    uint64_t timeout_ms = grep_number_or(args, FIELD_TIMEOUT_MS, DEFAULT_GREP_TIMEOUT_MS);
+    uint64_t before = args->number[FIELD_CONTEXT], after = grep_number_or(args, FIELD_CONTEXT_AFTER, before);
     grep->deadline_ms = clock_ms() + (timeout_ms < LIMIT_EXEC_TIMEOUT_MS ? timeout_ms : LIMIT_EXEC_TIMEOUT_MS);
-    grep->limit = number_or(args, FIELD_LIMIT, DEFAULT_GREP_LIMIT);
+    grep->limit = grep_number_or(args, FIELD_LIMIT, DEFAULT_GREP_LIMIT);
     grep->offset = args->number[FIELD_OFFSET];
     if (grep->limit > LIMIT_GREP_LIMIT || before > LIMIT_GREP_CONTEXT || after > LIMIT_GREP_CONTEXT)
         return err_set(err, ERR_INVALID, "at most %u results and %u lines of context", LIMIT_GREP_LIMIT,
@@ -355,21 +336,6 @@ static bool grep_about_names(const char *const *patterns, size_t count) {
     return count > 0;
 }
 
-/* One file is the path. Globs for base names hold for it too. */
-static int grep_open_file(struct grep *grep, const struct fields *args, int root, const char *path, struct err *err) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    const char *const only[] = {args->text[FIELD_GLOB]};
-    bool wanted = true;
-    if (grep->use[WALK_ONLY] && grep_about_names(only, 1))
-        wanted = glob_match(&grep->glob, name);
-    if (wanted && grep_about_names(args->include, args->include_count))
-        wanted = glob_match(&grep->include, name);
-    if (wanted && grep_about_names(args->exclude, args->exclude_count))
-        wanted = !glob_match(&grep->exclude, name);
-    grep->ended = !wanted;
-    return wanted ? path_open_file(root, path, O_RDONLY, 0, &grep->file_fd, err) : 0;
-}
-
 /* Opens the path: a directory to walk, or one file. */
 static int grep_open(struct grep *grep, const struct fields *args, struct err *err) {
     const struct runner_config *config = grep->worker->config;
@@ -382,12 +348,24 @@ static int grep_open(struct grep *grep, const struct fields *args, struct err *e
     if (r < 0)
         return r;
     grep->dir_fd = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
-    if (grep->dir_fd == -ENOTDIR)
-        return grep_open_file(grep, args, root, path, err);
+    if (grep->dir_fd == -ENOTDIR) {
+        /* One file is the path. Globs for base names hold for it too. */
+        const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+        const char *const only[] = {args->text[FIELD_GLOB]};
+        bool wanted = true;
+        if (grep->use[WALK_ONLY] && grep_about_names(only, 1))
+            wanted = glob_match(&grep->glob, name);
+        if (wanted && grep_about_names(args->include, args->include_count))
+            wanted = glob_match(&grep->include, name);
+        if (wanted && grep_about_names(args->exclude, args->exclude_count))
+            wanted = !glob_match(&grep->exclude, name);
+        grep->ended = !wanted;
+        return wanted ? path_open_file(root, path, O_RDONLY, 0, &grep->file_fd, err) : 0;
+    }
     if (grep->dir_fd < 0)
         return err_errno(err, -grep->dir_fd, "'%s'", grep->path);
     walk_init(&grep->walk, grep->dir_fd);
-    grep->walk.keep = keep_file;
+    grep->walk.keep = grep_keep_file;
     memcpy(grep->walk.globs, grep->use, sizeof grep->use);
     grep->walk.user = grep;
     if (args->number[FIELD_DEPTH])
@@ -400,28 +378,6 @@ static unsigned grep_threads(void) {
     cpu_set_t set;
     int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     return count < 1 ? 1 : count > THREADS_MAX ? THREADS_MAX : (unsigned)count;
-}
-
-static void grep_start(struct grep *grep, struct searcher *searchers) {
-    unsigned wanted = grep->file_fd >= 0 ? 1 : grep_threads();
-    for (unsigned i = 0; i < wanted; i++) {
-        searchers[i].grep = grep;
-        if (thread_detached(searcher_main, &searchers[i], STACK_BYTES) != 0)
-            break; /* the box may have no room for more: fewer do */
-        grep->active++;
-    }
-}
-
-/* Until all are done or the time is over. Returns with the lock held, for good: nothing may be sent behind END. */
-static void grep_wait(struct grep *grep, const struct searcher *searchers) {
-    while (grep->active > 0 && !(atomic_load(&grep->stop) && (grep->truncated || grep->err.code)))
-        if (!cond_wait_until(&grep->changed, &grep->lock, grep->deadline_ms)) {
-            grep->timed_out |= grep->active > 0 && !atomic_load(&grep->stop);
-            break;
-        }
-    if (grep->timed_out && !atomic_load(&grep->stop))
-        send_rest(grep, searchers);
-    atomic_store(&grep->stop, true);
 }
 
 static int grep_work(struct worker *worker, const struct fields *args, struct err *err) {
@@ -438,15 +394,37 @@ static int grep_work(struct worker *worker, const struct fields *args, struct er
     pthread_mutex_init(&grep.lock, NULL);
     cond_init(&grep.changed);
     pthread_mutex_lock(&grep.lock);
-    grep_start(&grep, searchers);
+    unsigned wanted = grep.file_fd >= 0 ? 1 : grep_threads();
+    for (unsigned i = 0; i < wanted; i++) {
+        searchers[i].grep = &grep;
+        if (thread_detached(grep_searcher_main, &searchers[i], STACK_BYTES) != 0)
+            break; /* the box may have no space for more: use fewer */
+        grep.active++;
+    }
     if (grep.active == 0) {
         searchers[0].grep = &grep;
         grep.active = 1;
         pthread_mutex_unlock(&grep.lock);
-        searcher_run(&searchers[0]);
+        grep_searcher_run(&searchers[0]);
         pthread_mutex_lock(&grep.lock);
     }
-    grep_wait(&grep, searchers);
+    /* Until all are done or the time is over. Returns with the lock held, for good: nothing may be sent after END. */
+    while (grep.active > 0 && !(atomic_load(&grep.stop) && (grep.truncated || grep.err.code)))
+        if (!cond_wait_until(&grep.changed, &grep.lock, grep.deadline_ms)) {
+            grep.timed_out |= grep.active > 0 && !atomic_load(&grep.stop);
+            break;
+        }
+    if (grep.timed_out && !atomic_load(&grep.stop)) {
+        /* At the deadline: the results so far, in order, from finished and from running batches. */
+        for (uint64_t number = grep.sent_number; number < grep.next_number; number++) {
+            if (grep.ring_full[number % RING] && number - grep.sent_number < RING)
+                grep_send_records(&grep, &grep.ring[number % RING]);
+            for (unsigned i = 0; i < THREADS_MAX; i++)
+                if (searchers[i].searching && searchers[i].batch.number == number)
+                    grep_send_records(&grep, &searchers[i].out);
+        }
+    }
+    atomic_store(&grep.stop, true);
     if (grep.err.code) {
         *err = grep.err;
         return -err->code;
@@ -460,5 +438,5 @@ static int grep_work(struct worker *worker, const struct fields *args, struct er
     return 0;
 }
 
-static const struct op_def op_grep_root = {.op = OP_GREP, .work = grep_work, .as_root = true};
-const struct op_def op_grep = {.op = OP_GREP, .work = grep_work, .root = &op_grep_root};
+static const struct op_def op_grep_root = {.op = OP_GREP, .looks = true, .work = grep_work, .as_root = true};
+const struct op_def op_grep = {.op = OP_GREP, .looks = true, .work = grep_work, .root = &op_grep_root};

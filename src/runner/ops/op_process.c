@@ -9,36 +9,30 @@
 #include "base/mem.h"
 #include "runner/ops/ops.h"
 #include "runner/exec/process.h"
-#include "runner/serve.h"
-
-enum { COPY_BYTES = 64 << 10 };
-
-static void *state_new(size_t size) {
-    void *state = xcalloc(1, size);
-    return state;
-}
+#include "runner/runner.h"
 
 /* ---- PS ---- */
 
-static void ps_put(const struct process *process, struct buf *out) {
-    size_t begin = item_begin(out);
-    field_number(out, FIELD_PID, (uint64_t)process->pid);
-    field_text(out, FIELD_COMMAND, process->command);
-    field_number(out, FIELD_STATE, process->phase == PHASE_ENDED ? PROCESS_EXITED : PROCESS_RUNNING);
-    field_number(out, FIELD_STARTED_MS, process->started_wall_ms);
-    if (process->session)
-        field_text(out, FIELD_SESSION, process->session);
-    if (process->phase == PHASE_ENDED) {
-        process_put_result(process, out);
-    } else {
-        field_number(out, FIELD_BYTES_OUT, process->streams[0].total);
-        field_number(out, FIELD_BYTES_ERR, process->streams[1].total);
-    }
-    item_end(out, begin);
+static void process_ps_texts(struct buf *records, enum field_id id, char *const *texts) {
+    for (; texts && *texts; texts++)
+        field_text(records, id, *texts);
+}
+
+/* What the command was started with; all of it only of one, which is less than a frame. */
+static void process_ps_about(const struct process *process, bool only, struct buf *records) {
+    field_number(records, FIELD_FLAGS,
+                 (process->pty ? CALL_PTY : 0) | (process->input.fd >= 0 && !process->pty ? CALL_STDIN : 0));
+    if (process->tag)
+        field_text(records, FIELD_NOTE, process->tag);
+    if (!only)
+        return;
+    field_text(records, FIELD_CWD, process->cwd);
+    process_ps_texts(records, FIELD_ARGV, process->argv);
+    process_ps_texts(records, FIELD_ENV, process->env);
 }
 
 /* At most LIMIT_PROCESSES records of less than 1 KiB: all of it fits the first window of credit. */
-static int ps_begin(struct rcall *call, const struct fields *args, struct err *err) {
+static int process_ps_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *only = NULL;
     if (args->has[FIELD_PID] && process_lookup(call->runner, args->number[FIELD_PID], &only, err) < 0)
         return -err->code;
@@ -46,11 +40,22 @@ static int ps_begin(struct rcall *call, const struct fields *args, struct err *e
     for (struct process *p = process_first(call->runner); p; p = p->next) {
         if (only ? p != only : !(p->background || p->keep) || p->phase == PHASE_STARTING)
             continue;
-        ps_put(p, &records);
-        if (records.len > LIMIT_FRAME_PAYLOAD_BYTES / 2) {
-            reply_items(call, &records);
-            buf_clear(&records);
+        size_t begin = item_begin(&records);
+        field_number(&records, FIELD_PID, (uint64_t)p->pid);
+        field_text(&records, FIELD_COMMAND, p->command);
+        field_number(&records, FIELD_STATE, p->phase == PHASE_ENDED ? PROCESS_EXITED : PROCESS_RUNNING);
+        field_number(&records, FIELD_STARTED_MS, p->started_wall_ms);
+        if (p->session)
+            field_text(&records, FIELD_SESSION, p->session);
+        if (p->phase == PHASE_ENDED) {
+            process_put_result(p, &records);
+        } else {
+            field_number(&records, FIELD_BYTES_OUT, p->streams[0].total);
+            field_number(&records, FIELD_BYTES_ERR, p->streams[1].total);
         }
+        if (args->number[FIELD_FLAGS] & CALL_ALL)
+            process_ps_about(p, only, &records);
+        reply_item_end(call, &records, begin);
     }
     if (records.len)
         reply_items(call, &records);
@@ -58,7 +63,7 @@ static int ps_begin(struct rcall *call, const struct fields *args, struct err *e
     return 0;
 }
 
-const struct op_def op_ps = {.op = OP_PS, .begin = ps_begin};
+const struct op_def op_ps = {.op = OP_PS, .looks = true, .begin = process_ps_begin};
 
 /* ---- OUTPUT ---- */
 
@@ -74,7 +79,7 @@ struct output {
     size_t done;
 };
 
-static void output_free(struct output *output) {
+static void process_output_free(struct output *output) {
     struct runner *runner = output->call->runner;
     watcher_drop(&output->watcher);
     timer_set(runner, &output->timer, 0);
@@ -82,17 +87,17 @@ static void output_free(struct output *output) {
     later_free(runner, output);
 }
 
-static void output_pump(struct rcall *call) {
+static void process_output_pump(struct rcall *call) {
     struct output *output = call->state;
     output->done +=
         reply_data(call, output->stream->id, output->data.data + output->done, output->data.len - output->done);
     if (output->done < output->data.len)
         return;
-    output_free(output);
+    process_output_free(output);
     reply_end(call, NULL);
 }
 
-static void output_answer(struct output *output) {
+static void process_output_answer(struct output *output) {
     struct rcall *call = output->call;
     struct stream *stream = output->stream;
     uint64_t first = stream_first(stream), from = output->offset;
@@ -111,26 +116,26 @@ static void output_answer(struct output *output) {
     watcher_drop(&output->watcher);
     timer_set(call->runner, &output->timer, 0);
     reply_stat(call, &fields, -1);
-    call->writable = output_pump;
-    output_pump(call);
+    call->writable = process_output_pump;
+    process_output_pump(call);
 }
 
-static bool output_news(const struct output *output) {
+static bool process_output_news(const struct output *output) {
     return output->stream->total > output->offset || output->stream->process->phase == PHASE_ENDED ||
            (output->other && output->other->total > output->other_offset);
 }
 
-static void output_changed(struct watcher *watcher) {
+static void process_output_changed(struct watcher *watcher) {
     struct output *output = (struct output *)watcher;
-    if (output_news(output))
-        output_answer(output);
+    if (process_output_news(output))
+        process_output_answer(output);
 }
 
-static void output_timer(struct timer *timer) {
-    output_answer(container_of(timer, struct output, timer));
+static void process_output_timer(struct timer *timer) {
+    process_output_answer(container_of(timer, struct output, timer));
 }
 
-static int output_begin(struct rcall *call, const struct fields *args, struct err *err) {
+static int process_output_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *process;
     int r = process_lookup(call->runner, args->number[FIELD_PID], &process, err);
     if (r < 0)
@@ -138,9 +143,9 @@ static int output_begin(struct rcall *call, const struct fields *args, struct er
     uint64_t stream = args->has[FIELD_STREAM] ? args->number[FIELD_STREAM] : STREAM_STDOUT;
     if (!(process->background || process->keep) || stream < STREAM_STDOUT || stream > STREAM_STDERR)
         return err_set(err, ERR_INVALID, "process %d has no kept output of that stream", process->pid);
-    struct output *output = state_new(sizeof *output);
-    *output = (struct output){.watcher.changed = output_changed,
-                              .timer.fire = output_timer,
+    struct output *output = xcalloc(1, sizeof *output);
+    *output = (struct output){.watcher.changed = process_output_changed,
+                              .timer.fire = process_output_timer,
                               .call = call,
                               .stream = &process->streams[stream - STREAM_STDOUT],
                               .offset = args->number[FIELD_OFFSET],
@@ -155,19 +160,20 @@ static int output_begin(struct rcall *call, const struct fields *args, struct er
     call->state = output;
     watcher_add(process, &output->watcher);
     uint64_t wait_ms = args->number[FIELD_WAIT_MS];
-    if (output_news(output) || wait_ms == 0)
-        output_answer(output);
+    if (process_output_news(output) || wait_ms == 0)
+        process_output_answer(output);
     else
         timer_set(call->runner, &output->timer,
                   clock_ms() + (wait_ms < LIMIT_EXEC_TIMEOUT_MS ? wait_ms : LIMIT_EXEC_TIMEOUT_MS));
     return 0;
 }
 
-static void output_cancel(struct rcall *call) {
-    output_free(call->state);
+static void process_output_cancel(struct rcall *call) {
+    process_output_free(call->state);
 }
 
-const struct op_def op_output = {.op = OP_OUTPUT, .begin = output_begin, .cancel = output_cancel};
+const struct op_def op_output = {
+    .op = OP_OUTPUT, .looks = true, .begin = process_output_begin, .cancel = process_output_cancel};
 
 /* ---- INPUT ---- */
 
@@ -176,85 +182,121 @@ struct input {
     struct rcall *call;
 };
 
-static int input_check(const struct process *process, struct err *err) {
-    if (process->phase > PHASE_RUNNING)
-        return err_set(err, ERR_GONE, "process %d has ended", process->pid);
-    if (process->input.fd < 0)
-        return err_set(err, ERR_GONE, "process %d takes no input: it was started without, or closed it", process->pid);
-    return 0;
-}
-
-static void input_free(struct input *input) {
+static void process_input_free(struct input *input) {
     feeder_drop(&input->feeder);
     later_free(input->call->runner, input);
 }
 
-static void input_answer(struct input *input, bool lost) {
+static void process_input_answer(struct input *input, bool lost) {
     struct rcall *call = input->call;
     uint64_t taken = input->feeder.taken;
     struct err err;
     autobuf fields = buf_max(64);
     field_number(&fields, FIELD_SIZE, taken);
     err_set(&err, ERR_GONE, "the process ended or closed its input after %llu bytes", (unsigned long long)taken);
-    input_free(input);
+    process_input_free(input);
     if (lost)
         reply_fail(call, &err);
     else
         reply_end(call, &fields);
 }
 
-/* A process that ends on what it was given has taken it: only bytes that nobody read are an error. */
-static void input_finished(struct feeder *feeder) {
+/* A process that ends has taken its input: only unread bytes are an error. */
+static void process_input_finished(struct feeder *feeder) {
     struct input *input = (struct input *)feeder;
     bool lost = feeder->broken && feeder->done < feeder->data.len;
     if (lost || feeder->eof)
-        input_answer(input, lost);
+        process_input_answer(input, lost);
 }
 
-static int input_begin(struct rcall *call, const struct fields *args, struct err *err) {
+static int process_input_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *process;
     int r = process_lookup(call->runner, args->number[FIELD_PID], &process, err);
-    if (r >= 0)
-        r = input_check(process, err);
     if (r < 0)
         return r;
-    struct input *input = state_new(sizeof *input);
+    if (process->phase > PHASE_RUNNING)
+        return err_set(err, ERR_GONE, "process %d has ended", process->pid);
+    if (process->input.fd < 0)
+        return err_set(err, ERR_GONE, "process %d takes no input: it was started without input, or closed it",
+                       process->pid);
+    struct input *input = xcalloc(1, sizeof *input);
     input->call = call;
     input->feeder.close = args->number[FIELD_FLAGS] & CALL_CLOSE;
-    input->feeder.finished = input_finished;
+    input->feeder.finished = process_input_finished;
     call->state = input;
     feeder_add(process, &input->feeder, call);
     return 0;
 }
 
-static int input_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err) {
+static int process_input_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err) {
     struct input *input = call->state;
     if (input->feeder.process)
         return feeder_put(&input->feeder, data, len, err);
-    input_answer(input, true);
+    process_input_answer(input, true);
     return 0;
 }
 
-static int input_finish(struct rcall *call, struct err *err) {
+static int process_input_finish(struct rcall *call, struct err *err) {
     struct input *input = call->state;
     (void)err;
     if (input->feeder.process)
         feeder_eof(&input->feeder);
     else
-        input_answer(input, false);
+        process_input_answer(input, false);
     return 0;
 }
 
-static void input_cancel(struct rcall *call) {
-    input_free(call->state);
+static void process_input_cancel(struct rcall *call) {
+    process_input_free(call->state);
 }
 
-const struct op_def op_input = {
-    .op = OP_INPUT, .begin = input_begin, .input = input_input, .finish = input_finish, .cancel = input_cancel};
+const struct op_def op_input = {.op = OP_INPUT,
+                                .begin = process_input_begin,
+                                .input = process_input_input,
+                                .finish = process_input_finish,
+                                .cancel = process_input_cancel};
 
 /* ---- SIGNAL, RESIZE ---- */
 
-static int signal_begin(struct rcall *call, const struct fields *args, struct err *err) {
+struct signal_wait { /* until the command is reaped, or the time is over */
+    struct watcher watcher;
+    struct timer timer;
+    struct rcall *call;
+};
+
+static void process_signal_cancel(struct rcall *call) {
+    struct signal_wait *wait = call->state;
+    watcher_drop(&wait->watcher);
+    timer_set(call->runner, &wait->timer, 0);
+    later_free(call->runner, wait);
+}
+
+static void process_signal_answer(struct signal_wait *wait) {
+    struct rcall *call = wait->call;
+    process_signal_cancel(call);
+    reply_end(call, NULL);
+}
+
+static void process_signal_changed(struct watcher *watcher) {
+    if (watcher->process->phase > PHASE_RUNNING)
+        process_signal_answer((struct signal_wait *)watcher);
+}
+
+static void process_signal_timer(struct timer *timer) {
+    process_signal_answer(container_of(timer, struct signal_wait, timer));
+}
+
+static void process_signal_await(struct rcall *call, struct process *process, uint64_t wait_ms) {
+    struct signal_wait *wait = xcalloc(1, sizeof *wait);
+    *wait = (struct signal_wait){
+        .watcher.changed = process_signal_changed, .timer.fire = process_signal_timer, .call = call};
+    call->state = wait;
+    watcher_add(process, &wait->watcher);
+    timer_set(call->runner, &wait->timer,
+              clock_ms() + (wait_ms < LIMIT_EXEC_TIMEOUT_MS ? wait_ms : LIMIT_EXEC_TIMEOUT_MS));
+}
+
+static int process_signal_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *process;
     int r = process_lookup(call->runner, args->number[FIELD_PID], &process, err);
     if (r < 0)
@@ -265,18 +307,21 @@ static int signal_begin(struct rcall *call, const struct fields *args, struct er
     if (process->phase > PHASE_RUNNING && !process->lives)
         return err_set(err, ERR_GONE, "process %d has ended", process->pid);
     if (process->lives)
-        leaf_signal(process->leaf, (int)number); /* what it left */
+        leaf_signal(process->leaf, (int)number); /* its remaining processes */
     else if (args->number[FIELD_FLAGS] & CALL_ALL)
         process_signal(process, (int)number);
     else if (kill(-process->pid, (int)number) < 0)
         return err_errno(err, errno, "cannot signal process %d", process->pid);
-    reply_end(call, NULL);
+    if (args->number[FIELD_WAIT_MS] && process->phase <= PHASE_RUNNING)
+        process_signal_await(call, process, args->number[FIELD_WAIT_MS]);
+    else
+        reply_end(call, NULL);
     return 0;
 }
 
-const struct op_def op_signal = {.op = OP_SIGNAL, .begin = signal_begin};
+const struct op_def op_signal = {.op = OP_SIGNAL, .begin = process_signal_begin, .cancel = process_signal_cancel};
 
-static int resize_begin(struct rcall *call, const struct fields *args, struct err *err) {
+static int process_resize_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *process;
     int r = process_lookup(call->runner, args->number[FIELD_PID], &process, err);
     if (r < 0)
@@ -296,94 +341,38 @@ static int resize_begin(struct rcall *call, const struct fields *args, struct er
     return 0;
 }
 
-const struct op_def op_resize = {.op = OP_RESIZE, .begin = resize_begin};
+const struct op_def op_resize = {.op = OP_RESIZE, .begin = process_resize_begin};
 
 /* ---- ATTACH ---- */
 
-struct attach {
-    struct watcher watcher;
-    struct feeder feeder;
-    struct rcall *call;
-    struct process *process;
-    uint64_t offset[2]; /* next byte to send of each stream */
-};
-
-static void attach_free(struct attach *attach) {
-    watcher_drop(&attach->watcher);
-    stream_resume(attach->process);
-    feeder_drop(&attach->feeder);
-    later_free(attach->call->runner, attach);
-}
-
-/* True: all there is of this stream was sent. A reader that falls behind the ring goes on at its oldest byte. */
-static bool attach_stream(struct attach *attach, int i) {
-    static uint8_t copy[COPY_BYTES]; /* one loop, one thread */
-    const struct stream *stream = &attach->process->streams[i];
-    while (attach->offset[i] < stream->total) {
-        if (attach->offset[i] < stream_first(stream))
-            attach->offset[i] = stream_first(stream);
-        size_t len = attach->call->credit_out < COPY_BYTES ? attach->call->credit_out : COPY_BYTES;
-        size_t n = stream_copy(stream, attach->offset[i], copy, len);
-        n = reply_data(attach->call, stream->id, copy, n);
-        if (n == 0)
-            return false;
-        attach->offset[i] += n;
-    }
-    return true;
-}
-
-static void attach_pump(struct rcall *call) {
-    struct attach *attach = call->state;
-    bool all = attach_stream(attach, 0);
-    all = attach_stream(attach, 1) && all;
-    stream_resume(attach->process);
-    if (!all || attach->process->phase != PHASE_ENDED)
-        return;
-    autobuf fields = buf_max(512);
-    process_put_result(attach->process, &fields);
-    attach_free(attach);
-    reply_end(call, &fields);
-}
-
-static void attach_changed(struct watcher *watcher) {
-    attach_pump(((struct attach *)watcher)->call);
-}
-
-static int attach_begin(struct rcall *call, const struct fields *args, struct err *err) {
+static int process_attach_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *process;
     int r = process_lookup(call->runner, args->number[FIELD_PID], &process, err);
     if (r < 0)
         return r;
     if (!process->background)
         return err_set(err, ERR_INVALID, "process %d is not in the background", process->pid);
-    struct attach *attach = state_new(sizeof *attach);
-    *attach = (struct attach){.watcher.changed = attach_changed, .call = call, .process = process};
-    uint64_t offset = args->number[FIELD_OFFSET], total = process->streams[0].total;
-    attach->offset[0] = offset < total ? offset : total;
-    attach->offset[1] =
-        offset == 0 ? 0 : process->streams[1].total; /* an offset is one of the output; errors go on live */
-    attach->watcher.offset = process->pty ? &attach->offset[0] : NULL;
-    call->state = attach;
-    call->writable = attach_pump;
-    watcher_add(process, &attach->watcher);
-    buf_init(&attach->feeder.data, 2 * LIMIT_CREDIT_MOST_BYTES);
-    if (process->phase <= PHASE_RUNNING && process->input.fd >= 0)
-        feeder_add(process, &attach->feeder, call);
-    attach->feeder.call = call;
+    /* An offset is one of the output; errors go on live unless NEXT says from where. */
+    uint64_t offset[2] = {args->number[FIELD_OFFSET], args->number[FIELD_OFFSET] ? UINT64_MAX : 0};
+    if (args->has[FIELD_NEXT])
+        offset[1] = args->number[FIELD_NEXT];
+    for (int i = 0; i < 2; i++) {
+        const struct stream *stream = &process->streams[i];
+        if (args->number[FIELD_FLAGS] & CALL_UNREAD)
+            offset[i] = stream->read;
+        if (offset[i] < stream_first(stream))
+            offset[i] = stream_first(stream);
+        if (offset[i] > stream->total)
+            offset[i] = stream->total;
+    }
     autobuf fields = buf_max(64);
     field_number(&fields, FIELD_FIRST, stream_first(&process->streams[0]));
+    field_number(&fields, FIELD_OFFSET, offset[0]);
+    field_number(&fields, FIELD_NEXT, offset[1]);
     reply_stat(call, &fields, -1);
-    attach_pump(call);
+    reader_open(call, process, offset);
     return 0;
 }
 
-static int attach_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err) {
-    return feeder_put(&((struct attach *)call->state)->feeder, data, len, err);
-}
-
-static void attach_cancel(struct rcall *call) {
-    attach_free(call->state);
-}
-
 const struct op_def op_attach = {
-    .op = OP_ATTACH, .begin = attach_begin, .input = attach_input, .cancel = attach_cancel};
+    .op = OP_ATTACH, .begin = process_attach_begin, .input = reader_input, .cancel = reader_close};

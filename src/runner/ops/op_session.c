@@ -1,6 +1,7 @@
-/* The ops on sessions: SESSION, SESSION_RUN, SESSIONS, SESSION_END. Called by serve; told by session_shell.c how its
- * commands fare. Invariant: a call is in exactly one list of its session (current, waiting, others), or in none once its
- * answer only waits for credit; what it then needs is its own copy, because the session may be gone. */
+/* The ops on sessions: SESSION, SESSION_RUN, SESSIONS, SESSION_END. Called by serve, and by session_shell.c when a
+ * command changes its state. Invariant: a call is in exactly one list of its session (current, waiting, others), or
+ * in none once its answer only waits for credit; it then has its own copy of the data, because the session may be
+ * gone. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,10 +14,8 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "runner/ops/ops.h"
-#include "runner/serve.h"
+#include "runner/runner.h"
 #include "runner/exec/session.h"
-
-enum { COPY_BYTES = 64 << 10 };
 
 enum want { WANT_RUN, WANT_START, WANT_IDLE, WANT_STOP, WANT_GONE };
 
@@ -36,54 +35,37 @@ struct session_call {
     uint64_t to;
 };
 
-static void call_pump(struct rcall *call);
-static void wait_fire(struct timer *timer);
-static void quiet_fire(struct timer *timer);
+static void session_wait_fire(struct timer *timer);
+static void session_quiet_fire(struct timer *timer);
 
-static struct session_call *call_new(struct rcall *call, struct session *session, enum want want) {
+static struct session_call *session_call_new(struct rcall *call, struct session *session, enum want want) {
     struct session_call *own = xcalloc(1, sizeof *own);
     own->call = call;
     own->session = session;
     own->want = want;
-    own->timer.fire = wait_fire;
-    own->quiet.fire = quiet_fire;
+    own->timer.fire = session_wait_fire;
+    own->quiet.fire = session_quiet_fire;
     buf_init(&own->end, 4 * LIMIT_PATH_BYTES);
     call->state = own;
     return own;
 }
 
-static void list_add(struct session_call **link, struct session_call *own) {
-    while (*link)
-        link = &(*link)->next;
-    own->next = NULL;
-    *link = own;
-}
-
-static bool list_take(struct session_call **link, struct session_call *own) {
-    while (*link && *link != own)
-        link = &(*link)->next;
-    if (!*link)
-        return false;
-    *link = own->next;
-    return true;
-}
-
 /* Out of all lists. */
-static void call_leave(struct session_call *own) {
+static void session_call_leave(struct session_call *own) {
     struct session *session = own->session;
     own->session = NULL;
     if (!session)
         return;
     if (session->current == own)
         session->current = NULL;
-    else if (!list_take(&session->waiting, own))
-        list_take(&session->others, own);
+    else if (!list_remove(session->waiting, own))
+        list_remove(session->others, own);
 }
 
-static void call_free(struct session_call *own) {
+static void session_call_free(struct session_call *own) {
     struct runner *runner = own->call->runner;
     struct process *process = own->watcher.process;
-    call_leave(own);
+    session_call_leave(own);
     watcher_drop(&own->watcher);
     if (process)
         stream_resume(process);
@@ -95,17 +77,17 @@ static void call_free(struct session_call *own) {
     later_free(runner, own);
 }
 
-static void call_fail(struct session_call *own, const struct err *err) {
+static void session_call_fail(struct session_call *own, const struct err *err) {
     struct rcall *call = own->call;
-    call_free(own);
+    session_call_free(own);
     reply_fail(call, err);
 }
 
-static void call_end(struct session_call *own, const struct buf *fields) {
+static void session_call_end(struct session_call *own, const struct buf *fields) {
     struct rcall *call = own->call;
     autobuf copy = buf_max(16 * LIMIT_PATH_BYTES);
     buf_put(&copy, fields->data, fields->len);
-    call_free(own);
+    session_call_free(own);
     reply_end(call, &copy);
 }
 
@@ -116,20 +98,20 @@ unsigned session_waits(const struct session *session) {
     return count;
 }
 
-static uint64_t until_ms(uint64_t wait_ms) {
+static uint64_t session_until_ms(uint64_t wait_ms) {
     return clock_ms() + (wait_ms < LIMIT_EXEC_TIMEOUT_MS ? wait_ms : LIMIT_EXEC_TIMEOUT_MS);
 }
 
 /* ---- SESSION ---- */
 
-static void open_answer(struct session_call *own, const struct session *session, bool created) {
+static void session_open_answer(struct session_call *own, const struct session *session, bool created) {
     session_put(session, &own->end);
     if (created)
         field_number(&own->end, FIELD_CREATED, 1);
-    call_end(own, &own->end);
+    session_call_end(own, &own->end);
 }
 
-static int plain_directory(const struct runner_config *config, struct session *session, struct err *err) {
+static int session_plain_directory(const struct runner_config *config, struct session *session, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root, r = runner_path(config, session->cwd, PATH_READ, &root, path, err);
     if (r < 0)
@@ -137,44 +119,44 @@ static int plain_directory(const struct runner_config *config, struct session *s
     autofd fd = path_open(root, path, O_PATH | O_DIRECTORY, 0);
     if (fd < 0)
         return err_errno(err, -fd, "'%s'", session->cwd);
-    char *shown = shell_shown(session, session->cwd);
-    session_set_cwd(session, shown);
-    free(shown);
+    session_set_cwd(session, session->cwd);
     return 0;
 }
 
-static int open_begin(struct rcall *call, const struct fields *args, struct err *err) {
+static int session_open_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct session *session = args->has[FIELD_NAME] ? session_find(call->runner, args->text[FIELD_NAME]) : NULL;
     bool plain = args->number[FIELD_FLAGS] & CALL_PLAIN;
     int r = 0;
     if (session && session->phase != SHELL_ENDED) {
         if (session->plain != plain)
-            return err_set(err, ERR_EXISTS, "session '%s' is there, %s a shell", session->name,
+            return err_set(err, ERR_EXISTS, "session '%s' exists already, %s a shell", session->name,
                            session->plain ? "without" : "with");
         if (args->number[FIELD_QUIET_MS])
             session->quiet_ms = args->number[FIELD_QUIET_MS];
         session_used(session);
-        if (session->phase == SHELL_STARTING)
-            list_add(&session->others, call_new(call, session, WANT_START));
+        struct session_call *own =
+            session_call_new(call, session->phase == SHELL_STARTING ? session : NULL, WANT_START);
+        if (own->session)
+            list_append(session->others, own);
         else
-            open_answer(call_new(call, NULL, WANT_START), session, false);
+            session_open_answer(own, session, false);
         return 0;
     }
     r = session_new(call->runner, args, &session, err);
     if (r < 0)
         return r;
-    r = plain ? plain_directory(call->runner->config, session, err) : shell_start(session, args, err);
+    r = plain ? session_plain_directory(call->runner->config, session, err) : shell_start(session, args, err);
     if (r < 0) {
         session_drop(session);
         return r;
     }
     if (plain) {
-        open_answer(call_new(call, NULL, WANT_START), session, true);
+        session_open_answer(session_call_new(call, NULL, WANT_START), session, true);
         return 0;
     }
-    struct session_call *own = call_new(call, session, WANT_START);
+    struct session_call *own = session_call_new(call, session, WANT_START);
     own->over = true; /* it made the session */
-    list_add(&session->others, own);
+    list_append(session->others, own);
     return 0;
 }
 
@@ -182,176 +164,136 @@ void session_started(struct session *session, const struct err *err) {
     for (struct session_call *own = session->others, *next; own; own = next) {
         next = own->next;
         if (err && own->want == WANT_GONE)
-            call_end(own, &own->end);
+            session_call_end(own, &own->end);
         else if (err)
-            call_fail(own, err);
+            session_call_fail(own, err);
         else if (own->want == WANT_START)
-            open_answer(own, session, own->over);
+            session_open_answer(own, session, own->over);
     }
     while (err && session->waiting)
-        call_fail(session->waiting, err);
+        session_call_fail(session->waiting, err);
 }
 
-static void any_cancel(struct rcall *call) {
-    call_free(call->state);
+static void session_any_cancel(struct rcall *call) {
+    session_call_free(call->state);
 }
 
-const struct op_def op_session = {.op = OP_SESSION, .begin = open_begin, .cancel = any_cancel};
+const struct op_def op_session = {.op = OP_SESSION, .begin = session_open_begin, .cancel = session_any_cancel};
 
 /* ---- SESSION_RUN ---- */
 
-static void run_answer(struct session_call *own) {
-    call_leave(own);
-    own->over = true;
-    timer_set(own->call->runner, &own->timer, 0);
-    timer_set(own->call->runner, &own->quiet, 0);
-    call_pump(own->call);
-}
-
-/* What was printed, within credit; then the answer. */
-static void call_pump(struct rcall *call) {
-    static uint8_t copy[COPY_BYTES]; /* one loop, one thread */
+/* The output, within credit; then the answer. */
+static void session_call_pump(struct rcall *call) {
     struct session_call *own = call->state;
     struct process *process = own->watcher.process;
     const struct stream *stream = process ? &process->streams[0] : NULL;
     uint64_t end = !stream ? own->offset : own->over ? own->to : stream->total;
-    while (own->offset < end) {
-        if (own->offset < stream_first(stream))
-            own->offset = stream_first(stream);
-        uint64_t len = end > own->offset ? end - own->offset : 0;
-        len = len < COPY_BYTES ? len : COPY_BYTES;
-        len = len < call->credit_out ? len : call->credit_out;
-        size_t n = stream_copy(stream, own->offset, copy, (size_t)len);
-        n = reply_data(call, STREAM_STDOUT, copy, n);
-        if (n == 0)
-            return;
-        own->offset += n;
-    }
+    if (stream && !stream_send(call, stream, &own->offset, end))
+        return;
     if (own->over)
-        call_end(own, &own->end);
+        session_call_end(own, &own->end);
 }
 
-static void call_writable(struct rcall *call) {
+static void session_run_answer(struct session_call *own) {
+    session_call_leave(own);
+    own->over = true;
+    timer_set(own->call->runner, &own->timer, 0);
+    timer_set(own->call->runner, &own->quiet, 0);
+    session_call_pump(own->call);
+}
+
+static void session_call_writable(struct rcall *call) {
     struct session_call *own = call->state;
     struct session *session = own->session;
     struct process *process = own->watcher.process;
     if (!process)
         return;
-    call_pump(call);
+    session_call_pump(call);
     stream_resume(process);
     if (session && session->process == process)
         shell_settle(session);
 }
 
-static void run_changed(struct watcher *watcher) {
+static void session_run_changed(struct watcher *watcher) {
     struct session_call *own = (struct session_call *)watcher;
     if (own->quiet_ms && !own->over)
         timer_set(own->call->runner, &own->quiet, clock_ms() + own->quiet_ms);
-    call_pump(own->call);
+    session_call_pump(own->call);
 }
 
-/* A command runs that nobody waits for, and nobody stops. */
-static bool run_unattended(const struct session *session) {
-    return (session->phase == SHELL_MOVING || session->phase == SHELL_RUNNING) && !session->current &&
-           !session->stopping;
-}
-
-static int run_pass(struct session *session, struct err *err) {
+static int session_run_pass(struct session *session, struct err *err) {
     session->passed = true;
-    err_set(err, ERR_BUSY, "session '%s' runs a command that nobody waits for any more", session->name);
+    int r = err_set(err, ERR_BUSY, "session '%s' runs a command whose call was answered already", session->name);
     err->number = EINPROGRESS;
-    return -err->code;
+    return r;
 }
 
-/* Calls that do not wait behind an unattended command; the order of the others stays. */
-static void run_pass_waiting(struct session *session) {
+/* Calls that do not wait for an unattended command; the order of the others stays. */
+static void session_run_pass_waiting(struct session *session) {
     struct err err;
     for (struct session_call *next, *own = session->waiting; own; own = next) {
         next = own->next;
         if (!own->attended)
             continue;
-        run_pass(session, &err);
-        call_fail(own, &err);
+        session_run_pass(session, &err);
+        session_call_fail(own, &err);
     }
 }
 
 /* Where the shell is now: its own report comes only when the command has ended. */
-static void run_look(struct session *session) {
+static void session_run_look(struct session *session) {
     char link[32], path[LIMIT_PATH_BYTES + 1];
     snprintf(link, sizeof link, "/proc/%d/cwd", session->process->pid);
     ssize_t len = readlink(link, path, sizeof path - 1);
     if (len <= 0 || path[0] != '/' || (size_t)len == sizeof path - 1)
         return;
     path[len] = 0;
-    char *shown = shell_shown(session, path);
-    session_set_cwd(session, shown);
-    free(shown);
+    session_set_cwd(session, path);
 }
 
 /* Left running: the caller has waited long enough. */
-static void run_leave(struct session_call *own, enum session_state state) {
+static void session_run_leave(struct session_call *own, enum session_state state) {
     struct session *session = own->session;
     session->outcome.state = state;
     struct outcome now = session->outcome;
     now.to = session->process->streams[0].total;
     now.duration_ms = clock_ms() - now.started_ms;
     own->to = now.to;
-    run_look(session);
+    session_run_look(session);
     session_put_outcome(session, &now, &own->end);
-    run_answer(own);
-    run_pass_waiting(session);
+    session_run_answer(own);
+    session_run_pass_waiting(session);
 }
 
-static void turn_missed(struct session_call *own) {
+static void session_turn_missed(struct session_call *own) {
     struct err err;
     err_set(&err, ERR_LIMIT, "session '%s' is busy: the command's turn did not come in time", own->session->name);
-    call_fail(own, &err);
+    session_call_fail(own, &err);
 }
 
-static void wait_fire(struct timer *timer) {
+static void session_wait_fire(struct timer *timer) {
     struct session_call *own = container_of(timer, struct session_call, timer);
     struct session *session = own->session;
     if (own->want == WANT_IDLE) {
-        session_put(session, &own->end);
         autobuf record = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
         size_t begin = item_begin(&record);
         session_put(session, &record);
         item_end(&record, begin);
         reply_items(own->call, &record);
-        buf_clear(&own->end);
-        call_end(own, &own->end);
+        session_call_end(own, &own->end);
     } else if (session->current == own) {
-        run_leave(own, SESSION_RUNNING);
+        session_run_leave(own, SESSION_RUNNING);
     } else {
-        turn_missed(own);
+        session_turn_missed(own);
     }
 }
 
-static void quiet_fire(struct timer *timer) {
+static void session_quiet_fire(struct timer *timer) {
     struct session_call *own = container_of(timer, struct session_call, quiet);
     if (own->session->current == own)
-        run_leave(own, SESSION_QUIET);
+        session_run_leave(own, SESSION_QUIET);
     else
-        turn_missed(own);
-}
-
-/* While it waits for its turn, its time without output and its time altogether run already. */
-static void turn_wait(struct session_call *own) {
-    uint64_t until = own->quiet_ms ? clock_ms() + own->quiet_ms : 0;
-    if (own->hard_until_ms && (!until || own->hard_until_ms < until))
-        until = own->hard_until_ms;
-    timer_set(own->call->runner, &own->quiet, until);
-}
-
-static char *command_shown(const char *text) {
-    size_t len = strlen(text);
-    if (len > PROCESS_COMMAND_BYTES) {
-        len = PROCESS_COMMAND_BYTES;
-        while (len > PROCESS_COMMAND_BYTES - 4 && ((uint8_t)text[len] & 0xc0) == 0x80)
-            len--;
-    }
-    char *copy = xstrndup(text, len);
-    return copy;
+        session_turn_missed(own);
 }
 
 void session_idle(struct session *session) {
@@ -364,7 +306,7 @@ void session_idle(struct session *session) {
         session->commands++;
         session_used(session);
         free(session->command);
-        session->command = command_shown(own->text);
+        session->command = process_command_text(own->text, strlen(own->text));
         char *text = own->text;
         own->text = NULL;
         timer_set(session->runner, &own->quiet, 0);
@@ -374,7 +316,7 @@ void session_idle(struct session *session) {
     for (struct session_call *next, *wait = session->others; wait; wait = next) {
         next = wait->next;
         if (wait->want == WANT_IDLE)
-            wait_fire(&wait->timer);
+            session_wait_fire(&wait->timer);
     }
 }
 
@@ -388,14 +330,14 @@ void session_began(struct session *session) {
     field_number(&fields, FIELD_PID, (uint64_t)session->process->pid);
     field_number(&fields, FIELD_FIRST, own->offset);
     reply_stat(own->call, &fields, -1);
-    own->watcher.changed = run_changed;
+    own->watcher.changed = session_run_changed;
     own->watcher.offset = &own->offset;
     watcher_add(stream->process, &own->watcher);
     if (own->background) {
-        run_leave(own, SESSION_RUNNING);
+        session_run_leave(own, SESSION_RUNNING);
         return;
     }
-    own->call->writable = call_writable;
+    own->call->writable = session_call_writable;
     if (own->quiet_ms)
         timer_set(session->runner, &own->quiet, clock_ms() + own->quiet_ms);
 }
@@ -403,16 +345,16 @@ void session_began(struct session *session) {
 void session_failed(struct session *session, const struct err *err) {
     session->commands--;
     if (session->current)
-        call_fail(session->current, err);
+        session_call_fail(session->current, err);
 }
 
-static void stops_answer(struct session *session, const struct outcome *outcome) {
+static void session_stops_answer(struct session *session, const struct outcome *outcome) {
     for (struct session_call *next, *own = session->others; own; own = next) {
         next = own->next;
         if (own->want != WANT_STOP)
             continue;
         session_put_outcome(session, outcome, &own->end);
-        call_end(own, &own->end);
+        session_call_end(own, &own->end);
     }
 }
 
@@ -421,29 +363,28 @@ void session_over(struct session *session) {
     if (own) {
         own->to = session->outcome.to;
         session_put_outcome(session, &session->outcome, &own->end);
-        if (!own->watcher.process) { /* the shell ended on its way to the directory */
+        if (!own->watcher.process) /* the shell ended on its way to the directory */
             own->offset = own->to;
-        }
-        run_answer(own);
+        session_run_answer(own);
     }
-    stops_answer(session, &session->outcome);
+    session_stops_answer(session, &session->outcome);
 }
 
 void session_gone(struct session *session) {
     struct err err;
     err_set(&err, ERR_NOT_FOUND, "session '%s' has ended", session->name);
     while (session->waiting)
-        call_fail(session->waiting, &err);
+        session_call_fail(session->waiting, &err);
     for (struct session_call *next, *own = session->others; own; own = next) {
         next = own->next;
         if (own->want == WANT_GONE)
-            call_end(own, &own->end);
+            session_call_end(own, &own->end);
         else
-            call_fail(own, &err);
+            session_call_fail(own, &err);
     }
 }
 
-static int run_begin(struct rcall *call, const struct fields *args, struct err *err) {
+static int session_run_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct session *session;
     int r = session_lookup(call->runner, args->text[FIELD_NAME], &session, err);
     if (r < 0)
@@ -452,113 +393,110 @@ static int run_begin(struct rcall *call, const struct fields *args, struct err *
     if (session->plain)
         return err_set(err, ERR_INVALID, "session '%s' has no shell", session->name);
     if (!args->has[FIELD_COMMAND])
-        return err_set(err, ERR_INVALID, "there is no command");
+        return err_set(err, ERR_INVALID, "the command is missing");
     if (args->has[FIELD_CWD] && (r = path_check(args->text[FIELD_CWD], args->len[FIELD_CWD], err)) < 0)
         return r;
     bool starting = session->phase == SHELL_STARTING && !session->waiting;
-    if (args->number[FIELD_FLAGS] & CALL_ATTENDED && (session->passed || run_unattended(session)))
-        return run_pass(session, err);
+    /* A command runs that no call waits for, and none stops. */
+    if (args->number[FIELD_FLAGS] & CALL_ATTENDED &&
+        (session->passed || ((session->phase == SHELL_MOVING || session->phase == SHELL_RUNNING) && !session->current &&
+                             !session->stopping)))
+        return session_run_pass(session, err);
     if (background && session_busy(session) && !starting)
         return err_set(err, ERR_BUSY, "session '%s' runs another command", session->name);
     if (session_waits(session) >= LIMIT_SESSION_WAITING)
         return err_set(err, ERR_LIMIT, "%u commands wait in session '%s', which is its limit", LIMIT_SESSION_WAITING,
                        session->name);
-    struct session_call *own = call_new(call, session, WANT_RUN);
+    struct session_call *own = session_call_new(call, session, WANT_RUN);
     own->text = xstrdup(args->text[FIELD_COMMAND]);
     own->cwd = args->has[FIELD_CWD] ? xstrdup(args->text[FIELD_CWD]) : NULL;
     own->background = background;
     own->attended = args->number[FIELD_FLAGS] & CALL_ATTENDED;
-    own->hard_until_ms = args->number[FIELD_TIMEOUT_MS] ? until_ms(args->number[FIELD_TIMEOUT_MS]) : 0;
+    own->hard_until_ms = args->number[FIELD_TIMEOUT_MS] ? session_until_ms(args->number[FIELD_TIMEOUT_MS]) : 0;
     own->quiet_ms = args->number[FIELD_QUIET_MS];
     if (own->quiet_ms == SESSION_QUIET_OWN)
         own->quiet_ms = session->quiet_ms;
     if (own->quiet_ms > LIMIT_EXEC_TIMEOUT_MS)
         own->quiet_ms = LIMIT_EXEC_TIMEOUT_MS;
     if (args->number[FIELD_WAIT_MS])
-        timer_set(call->runner, &own->timer, until_ms(args->number[FIELD_WAIT_MS]));
-    turn_wait(own);
-    list_add(&session->waiting, own);
+        timer_set(call->runner, &own->timer, session_until_ms(args->number[FIELD_WAIT_MS]));
+    /* While it waits for its turn, its time without output and its time altogether run already. */
+    uint64_t until = own->quiet_ms ? clock_ms() + own->quiet_ms : 0;
+    if (own->hard_until_ms && (!until || own->hard_until_ms < until))
+        until = own->hard_until_ms;
+    timer_set(own->call->runner, &own->quiet, until);
+    list_append(session->waiting, own);
     session_idle(session);
     return 0;
 }
 
-/* A command whose caller hung up goes with him. */
-static void run_cancel(struct rcall *call) {
+/* A command ends when its caller hangs up. */
+static void session_run_cancel(struct rcall *call) {
     struct session_call *own = call->state;
     struct session *session = own->session;
     bool running = session && session->current == own;
-    call_free(own);
+    session_call_free(own);
     if (running)
         stop_begin(session, SESSION_TERMINATED);
 }
 
-const struct op_def op_session_run = {.op = OP_SESSION_RUN, .begin = run_begin, .cancel = run_cancel};
+const struct op_def op_session_run = {.op = OP_SESSION_RUN, .begin = session_run_begin, .cancel = session_run_cancel};
 
 /* ---- SESSIONS ---- */
 
-static void list_answer(struct rcall *call, const struct session *only) {
-    autobuf records = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    for (struct session *s = session_first(call->runner); s; s = s->next) {
-        if ((only && s != only) || s->ending || s->phase == SHELL_STARTING || s->phase == SHELL_ENDED)
-            continue;
-        size_t begin = item_begin(&records);
-        session_put(s, &records);
-        item_end(&records, begin);
-        if (records.len > LIMIT_FRAME_PAYLOAD_BYTES / 2) {
-            reply_items(call, &records);
-            buf_clear(&records);
-        }
-    }
-    if (records.len)
-        reply_items(call, &records);
-    reply_end(call, NULL);
-}
-
-static int list_begin(struct rcall *call, const struct fields *args, struct err *err) {
+static int session_list_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct session *session = NULL;
     if (args->has[FIELD_NAME] && session_lookup(call->runner, args->text[FIELD_NAME], &session, err) < 0)
         return -err->code;
     if (!session || !args->number[FIELD_WAIT_MS] || !session_busy(session)) {
-        list_answer(call, session);
+        autobuf records = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+        for (struct session *s = session_first(call->runner); s; s = s->next) {
+            if ((session && s != session) || s->ending || s->phase == SHELL_STARTING || s->phase == SHELL_ENDED)
+                continue;
+            size_t begin = item_begin(&records);
+            session_put(s, &records);
+            reply_item_end(call, &records, begin);
+        }
+        if (records.len)
+            reply_items(call, &records);
+        reply_end(call, NULL);
         return 0;
     }
-    struct session_call *own = call_new(call, session, WANT_IDLE);
-    timer_set(call->runner, &own->timer, until_ms(args->number[FIELD_WAIT_MS]));
-    list_add(&session->others, own);
+    struct session_call *own = session_call_new(call, session, WANT_IDLE);
+    timer_set(call->runner, &own->timer, session_until_ms(args->number[FIELD_WAIT_MS]));
+    list_append(session->others, own);
     return 0;
 }
 
-const struct op_def op_sessions = {.op = OP_SESSIONS, .begin = list_begin, .cancel = any_cancel};
+const struct op_def op_sessions = {
+    .op = OP_SESSIONS, .looks = true, .begin = session_list_begin, .cancel = session_any_cancel};
 
 /* ---- SESSION_END ---- */
 
-static int end_all(struct rcall *call, bool leave) {
-    for (struct session *s = session_first(call->runner), *next; s; s = next) {
-        next = s->next;
-        session_end(s, leave);
-    }
-    reply_end(call, NULL);
-    return 0;
-}
-
-static int end_begin(struct rcall *call, const struct fields *args, struct err *err) {
+static int session_end_begin(struct rcall *call, const struct fields *args, struct err *err) {
     bool whole = args->number[FIELD_FLAGS] & CALL_ALL, leave = args->number[FIELD_FLAGS] & CALL_LEAVE;
     struct session *session;
-    if (whole && !args->has[FIELD_NAME])
-        return end_all(call, leave);
+    if (whole && !args->has[FIELD_NAME]) {
+        for (struct session *s = session_first(call->runner), *next; s; s = next) {
+            next = s->next;
+            session_end(s, leave);
+        }
+        reply_end(call, NULL);
+        return 0;
+    }
     int r = session_lookup(call->runner, args->text[FIELD_NAME], &session, err);
     if (r < 0)
         return r;
-    struct session_call *own = call_new(call, session, whole ? WANT_GONE : WANT_STOP);
-    list_add(&session->others, own);
+    struct session_call *own = session_call_new(call, session, whole ? WANT_GONE : WANT_STOP);
+    list_append(session->others, own);
     if (whole) {
         session_end(session, leave);
     } else if (session->plain || session->phase == SHELL_IDLE || session->phase == SHELL_STARTING) {
-        stops_answer(session, &session->outcome);
+        session_stops_answer(session, &session->outcome);
     } else {
         stop_begin(session, SESSION_TERMINATED);
     }
     return 0;
 }
 
-const struct op_def op_session_end = {.op = OP_SESSION_END, .begin = end_begin, .cancel = any_cancel};
+const struct op_def op_session_end = {.op = OP_SESSION_END, .begin = session_end_begin, .cancel = session_any_cancel};

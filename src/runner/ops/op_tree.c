@@ -3,23 +3,32 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/path.h"
+#include "runner/ops/attrs.h"
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
+#include "runner/ops/replace.h"
 #include "runner/search/walk.h"
+#include "tree/copytree.h"
 #include "tree/removal.h"
 
 /* ---- list: directory by directory, by name within each ---- */
 
 struct list {
     struct worker *worker;
-    bool follow; /* links are told as what they lead to, where they do */
+    bool follow;  /* a link is described by its target, if it has one */
+    bool details; /* op_put_details */
+    struct attrs attrs;
     struct walk walk;
     struct glob_names ignore;
     struct shown shown;
@@ -27,8 +36,8 @@ struct list {
     bool truncated;
 };
 
-/* What the link leads to inside of the box; a link that leads nowhere stays one. */
-static void list_follow(const struct list *list, struct stat *status) {
+/* The target of the link inside of the box; a dangling link stays one. */
+static void tree_list_follow(const struct list *list, struct stat *status) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
     struct err err;
@@ -40,42 +49,48 @@ static void list_follow(const struct list *list, struct stat *status) {
         *status = target;
 }
 
-/* 1: go on. 0: the limit is reached. */
-static int list_entry(void *user, const struct walk_entry *entry, struct err *err) {
+/* 1: continue. 0: the limit is reached. */
+static int tree_list_entry(void *user, const struct walk_entry *entry, struct err *err) {
     struct list *list = user;
     struct walk *walk = &list->walk;
     const char *name = walk_name(walk, entry);
     struct stat status;
     if (fstatat(walk->dirfd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
-        return 1; /* gone meanwhile */
+        return 1; /* gone by now */
     size_t len = shown_set(&list->shown, walk->path, walk->path_len, name, entry->len);
     if (list->sent == list->limit || len == 0) {
         list->truncated = true;
         return list->sent < list->limit;
     }
     if (list->follow && S_ISLNK(status.st_mode))
-        list_follow(list, &status);
+        tree_list_follow(list, &status);
     struct buf *item = worker_item(list->worker);
     field_bytes(item, FIELD_NAME, name, entry->len);
     field_bytes(item, FIELD_PATH, list->shown.text, len);
     runner_put_file(item, walk->dirfd, name, &status);
+    if (list->details)
+        op_put_details(list->worker->config, item, walk->dirfd, name, list->shown.text, S_ISLNK(status.st_mode),
+                       list->attrs.prefix);
     list->sent++;
     int r = worker_item_end(list->worker, err);
     return r < 0 ? r : 1;
 }
 
-static int list_work(struct worker *worker, const struct fields *args, struct err *err) {
+static int tree_list_work(struct worker *worker, const struct fields *args, struct err *err) {
     static struct list list;
     uint64_t depth = args->has[FIELD_DEPTH] ? args->number[FIELD_DEPTH] : 1;
     list.worker = worker;
     list.follow = args->number[FIELD_FLAGS] & CALL_FOLLOW;
+    list.details = args->number[FIELD_FLAGS] & CALL_DETAILS;
     list.limit = args->has[FIELD_LIMIT] ? args->number[FIELD_LIMIT] : DEFAULT_LIST_LIMIT;
     if (depth < 1 || depth > LIMIT_LIST_DEPTH)
         return err_set(err, ERR_INVALID, "depth must be 1 to %u", LIMIT_LIST_DEPTH);
     if (list.limit > LIMIT_LIST_LIMIT)
         return err_set(err, ERR_INVALID, "limit must be at most %u", LIMIT_LIST_LIMIT);
     autofd fd = -1;
-    int r = op_open_dir(worker->config, args, &fd, err);
+    int r = attrs_args(args, &list.attrs, err);
+    if (r == 0)
+        r = op_open_dir(worker->config, args, &fd, err);
     if (r < 0)
         return r;
     walk_init(&list.walk, fd);
@@ -86,7 +101,7 @@ static int list_work(struct worker *worker, const struct fields *args, struct er
     list.walk.keep_ignored = true;
     r = op_ignore(args, &list.ignore, &list.walk, err);
     if (r == 0)
-        r = walk_each(&list.walk, list_entry, &list, err);
+        r = walk_each(&list.walk, tree_list_entry, &list, err);
     bool truncated = list.truncated || list.walk.too_long || list.walk.dropped || list.walk.timed_out;
     walk_done(&list.walk);
     if (r < 0)
@@ -97,29 +112,31 @@ static int list_work(struct worker *worker, const struct fields *args, struct er
     return 0;
 }
 
-const struct op_def op_list = {.op = OP_LIST, .work = list_work};
+static const struct op_def op_list_root = {.op = OP_LIST, .looks = true, .work = tree_list_work, .as_root = true};
+const struct op_def op_list = {.op = OP_LIST, .looks = true, .work = tree_list_work, .root = &op_list_root};
 
 /* ---- remove ---- */
 
 static const struct op_def op_remove_tree;
 
-static void put_files(struct buf *out, uint64_t files) {
+static void tree_put_files(struct buf *out, uint64_t files) {
     buf_init(out, 64);
     field_number(out, FIELD_FILES, files);
 }
 
-static int remove_open(const struct runner_config *config, const struct fields *args, int *ret_dirfd, char name[256],
-                       struct err *err) {
+static int tree_remove_open(const struct runner_config *config, const struct fields *args, int *ret_dirfd,
+                            char name[256], struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
     int r = op_path(config, args, FIELD_PATH, PATH_WRITE | PATH_ITSELF, &root, path, err);
     return r < 0 ? r : path_open_parent(root, path, ret_dirfd, name, err);
 }
 
-static int remove_begin(struct rcall *call, const struct fields *args, struct err *err) {
+/* 1: removed. 0: it is a directory with something in it, to be removed as well. */
+static int tree_remove_one(const struct runner_config *config, const struct fields *args, struct err *err) {
     autofd dirfd = -1;
     char name[256];
-    int r = remove_open(call->runner->config, args, &dirfd, name, err);
+    int r = tree_remove_open(config, args, &dirfd, name, err);
     if (r < 0)
         return r;
     const char *shown = args->text[FIELD_PATH];
@@ -130,33 +147,191 @@ static int remove_begin(struct rcall *call, const struct fields *args, struct er
     if (unlinkat(dirfd, name, dir ? AT_REMOVEDIR : 0) < 0) {
         bool full = dir && (errno == ENOTEMPTY || errno == EEXIST);
         if (full && (args->number[FIELD_FLAGS] & CALL_RECURSIVE))
-            return op_to_worker(call, &op_remove_tree, args, err);
+            return 0;
         if (full)
             return err_set(err, ERR_EXISTS, "the directory '%s' is not empty (recursive=1 removes it)", shown);
         if (errno == EBUSY)
             return err_set(err, ERR_DENIED, "'%s' is a mount: what is in it can be removed, itself it cannot", shown);
         return err_errno(err, errno, "'%s'", shown);
     }
+    return 1;
+}
+
+static int tree_remove_begin(struct rcall *call, const struct fields *args, struct err *err) {
+    int r = tree_remove_one(call->runner->config, args, err);
+    if (r <= 0)
+        return r < 0 ? r : op_to_worker(call, &op_remove_tree, args, err);
     autobuf out;
-    put_files(&out, 1);
+    tree_put_files(&out, 1);
     reply_end(call, &out);
     return 0;
 }
 
-static int remove_work(struct worker *worker, const struct fields *args, struct err *err) {
+static int tree_remove_work(struct worker *worker, const struct fields *args, struct err *err) {
     autofd dirfd = -1;
     char name[256];
-    uint64_t files = 0;
-    int r = remove_open(worker->config, args, &dirfd, name, err);
+    uint64_t files = 1;
+    int r = args->number[FIELD_FLAGS] & CALL_ROOT ? tree_remove_one(worker->config, args, err) : 0;
+    if (r == 0) {
+        files = 0;
+        r = tree_remove_open(worker->config, args, &dirfd, name, err);
+    }
     if (r == 0)
         r = removal_shared(dirfd, name, args->text[FIELD_PATH], &files, err);
     if (r < 0)
         return r;
     autobuf out;
-    put_files(&out, files);
+    tree_put_files(&out, files);
     worker_end(worker, &out);
     return 0;
 }
 
-static const struct op_def op_remove_tree = {.op = OP_REMOVE, .work = remove_work};
-const struct op_def op_remove = {.op = OP_REMOVE, .begin = remove_begin};
+static const struct op_def op_remove_tree = {.op = OP_REMOVE, .work = tree_remove_work};
+static const struct op_def op_remove_root = {.op = OP_REMOVE, .work = tree_remove_work, .as_root = true};
+const struct op_def op_remove = {.op = OP_REMOVE, .begin = tree_remove_begin, .root = &op_remove_root};
+
+/* ---- move ----
+ *
+ * A rename on the loop; between file systems a copy under a hidden name, a rename, and the removal of the source.
+ * Invariant: nothing is replaced unless asked for. A copy that fails leaves the source whole and nothing at the
+ * target. */
+
+struct move {
+    const char *shown_from, *shown_to;
+    int from_dirfd, to_dirfd;
+    char from[256], to[256];
+    bool overwrite;
+    struct owner owner;
+};
+
+static int tree_move_open(struct move *move, const struct runner_config *config, const struct fields *args,
+                          struct err *err) {
+    char path[LIMIT_PATH_BYTES + 1];
+    int root;
+    struct owner owner;
+    struct stat status;
+    *move = (struct move){.from_dirfd = -1, .to_dirfd = -1};
+    bool parents = args->number[FIELD_FLAGS] & CALL_PARENTS;
+    int r = owner_args(args, &owner, err);
+    move->owner = owner;
+    if (r == 0)
+        r = op_path(config, args, FIELD_PATH, PATH_WRITE | PATH_ITSELF, &root, path, err);
+    if (r == 0)
+        r = path_open_parent(root, path, &move->from_dirfd, move->from, err);
+    if (r == 0 && parents && fstatat(move->from_dirfd, move->from, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        r = err_errno(err, errno, "'%s'", args->text[FIELD_PATH]);
+    if (r == 0)
+        r = op_path(config, args, FIELD_TO, PATH_WRITE | PATH_ITSELF, &root, path, err);
+    if (r == 0 && parents)
+        r = replace_mkdirs(root, path, args->text[FIELD_TO], 0755, true, &owner, err);
+    if (r >= 0)
+        r = path_open_parent(root, path, &move->to_dirfd, move->to, err);
+    move->shown_from = args->text[FIELD_PATH];
+    move->shown_to = args->text[FIELD_TO];
+    move->overwrite = args->number[FIELD_FLAGS] & CALL_OVERWRITE;
+    return r;
+}
+
+static void tree_move_close(struct move *move) {
+    fd_close(&move->from_dirfd);
+    fd_close(&move->to_dirfd);
+}
+
+/* 0 or -errno. */
+static int tree_rename_to(const struct move *move, int from_dirfd, const char *from) {
+    if (move->overwrite)
+        return renameat(from_dirfd, from, move->to_dirfd, move->to) < 0 ? -errno : 0;
+    if (syscall(SYS_renameat2, from_dirfd, from, move->to_dirfd, move->to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -errno;
+    struct stat status; /* a file system that does not know the flag */
+    if (fstatat(move->to_dirfd, move->to, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        return -EEXIST;
+    return renameat(from_dirfd, from, move->to_dirfd, move->to) < 0 ? -errno : 0;
+}
+
+static int tree_move_error(const struct move *move, int number, struct err *err) {
+    struct stat status;
+    if (number == ENOENT && fstatat(move->from_dirfd, move->from, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_set(err, ERR_NOT_FOUND, "no file '%s'", move->shown_from);
+    if (number == EEXIST && !move->overwrite)
+        return err_set(err, ERR_EXISTS, "'%s' exists (overwrite replaces it)", move->shown_to);
+    return err_errno(err, number, "moving '%s' to '%s'", move->shown_from, move->shown_to);
+}
+
+static const struct op_def op_move_copy;
+
+static int tree_move_begin(struct rcall *call, const struct fields *args, struct err *err) {
+    struct move move;
+    int r = tree_move_open(&move, call->runner->config, args, err);
+    if (r == 0) {
+        int moved = tree_rename_to(&move, move.from_dirfd, move.from);
+        if (moved == -EXDEV) {
+            tree_move_close(&move);
+            return op_to_worker(call, &op_move_copy, args, err);
+        }
+        if (moved < 0)
+            r = tree_move_error(&move, -moved, err);
+    }
+    tree_move_close(&move);
+    if (r == 0)
+        reply_end(call, NULL);
+    return r;
+}
+
+/* A copy of the source takes the target's name. */
+static int tree_move_over(const struct move *move, struct err *err) {
+    struct stat status;
+    if (!move->overwrite && fstatat(move->to_dirfd, move->to, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        return tree_move_error(move, EEXIST, err);
+    char temp[REPLACE_NAME_BYTES];
+    uint64_t removed = 0;
+    struct err ignored;
+    temp_name(temp, false);
+    int r = copytree_shared(move->from_dirfd, move->from, move->to_dirfd, temp, move->shown_from, err);
+    if (r == 0) {
+        int moved = tree_rename_to(move, move->to_dirfd, temp);
+        if (moved < 0)
+            r = tree_move_error(move, -moved, err);
+    }
+    if (r < 0)
+        removal_shared(move->to_dirfd, temp, move->shown_to, &removed, &ignored);
+    return r;
+}
+
+/* As root the copy is made with the rights of who is to own it, so that it is theirs; where these are not enough, with
+ * those of root. */
+static int tree_move_copy(const struct move *move, struct err *err) {
+    uint64_t removed = 0;
+    bool given = move->owner.given && move->owner.uid;
+    if (given) {
+        setfsgid(move->owner.gid);
+        setfsuid(move->owner.uid);
+    }
+    int r = tree_move_over(move, err);
+    if (given) {
+        setfsuid(0);
+        setfsgid(0);
+    }
+    if ((given && r == -ERR_DENIED) || (r < 0 && confine_step_down(err->number)))
+        r = tree_move_over(move, err);
+    return r < 0 ? r : removal_shared(move->from_dirfd, move->from, move->shown_from, &removed, err);
+}
+
+static int tree_move_work(struct worker *worker, const struct fields *args, struct err *err) {
+    struct move move;
+    int r = tree_move_open(&move, worker->config, args, err);
+    int moved =
+        r == 0 && (args->number[FIELD_FLAGS] & CALL_ROOT) ? tree_rename_to(&move, move.from_dirfd, move.from) : -EXDEV;
+    if (r == 0 && moved < 0)
+        r = moved == -EXDEV ? tree_move_copy(&move, err) : tree_move_error(&move, -moved, err);
+    tree_move_close(&move);
+    if (r == 0)
+        worker_end(worker, NULL);
+    return r;
+}
+
+static const struct op_def op_move_copy = {.op = OP_MOVE, .work = tree_move_work};
+static const struct op_def op_move_root = {.op = OP_MOVE, .work = tree_move_work, .as_root = true};
+const struct op_def op_move = {.op = OP_MOVE, .begin = tree_move_begin, .root = &op_move_root};

@@ -1,8 +1,9 @@
-/* Watch: changes of a directory, a tree or a file, told until the call is cancelled. In a worker.
+/* Watch: changes of a directory, a tree or a file, reported until the call is cancelled. In a worker.
  *
  * Watched directories form a tree of (parent, name), so that a directory moved inside the tree keeps its watches and
- * gets its new path by one assignment. Our own hidden files of atomic writes are not told: their rename is told as what
- * it is for the user, a file created or modified. Invariant: watches are bounded; names are the kernel's only. */
+ * gets its new path by one assignment. Our own hidden files of atomic writes are not reported: their rename is
+ * reported as the user sees it, a file created or modified. Invariant: watches are bounded; names are the kernel's
+ * only. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,31 +43,28 @@ struct watch {
     struct worker *worker;
     int fd, top_fd;
     bool recursive, over;
-    bool all; /* attributes, lost events and what a file is are told, too */
+    bool all; /* report attributes and lost events as well, and describe the file */
     bool dir; /* the event at hand is a directory's */
+    bool out; /* what it removes was moved out of the tree */
     struct glob include, exclude;
     const struct glob *only_these, *except; /* the two, where they were given */
     char only[LIMIT_NAME_BYTES + 1];        /* a file: its name in the directory; "" otherwise */
-    int parent_wd;                          /* of the top's own directory, which tells of its end; -1: none */
+    int parent_wd;                          /* of the top's parent, where its removal is seen; -1: none */
     char name[LIMIT_NAME_BYTES + 1];        /* of the top in it */
     struct node *nodes;
     size_t count, live;
     struct moved moved;
     struct shown shown;
     char top[LIMIT_PATH_BYTES + 1];
-    int last_node; /* the last event told, to drop repetitions */
+    int last_node; /* the last reported event, to drop repetitions */
     enum watch_event last_event;
     char last_name[LIMIT_NAME_BYTES + 1];
 };
 
-static int watch_tree(struct watch *watch, int node, bool tell, struct err *err);
-static int watch_handle(struct watch *watch, const struct inotify_event *event, struct err *err);
-static int moved_alone(struct watch *watch, struct err *err);
-
 /* ---- paths of nodes ---- */
 
-/* Relative path of a node's directory with a '/' behind it, "" for the top. Length, or -1 when too long. */
-static int node_path(const struct watch *watch, int node, char path[LIMIT_PATH_BYTES + 2]) {
+/* Relative path of a node's directory with a final '/', "" for the top. Length, or -1 when too long. */
+static int watch_node_path(const struct watch *watch, int node, char path[LIMIT_PATH_BYTES + 2]) {
     char *end = path + LIMIT_PATH_BYTES + 1, *at = end;
     *at = 0;
     for (; node > 0; node = watch->nodes[node].parent) {
@@ -81,9 +79,9 @@ static int node_path(const struct watch *watch, int node, char path[LIMIT_PATH_B
     return (int)(end - at);
 }
 
-static bool node_text(struct watch *watch, int node, const char *name, char *out) {
+static bool watch_node_text(struct watch *watch, int node, const char *name, char *out) {
     char dir[LIMIT_PATH_BYTES + 2];
-    int len = node_path(watch, node, dir);
+    int len = watch_node_path(watch, node, dir);
     if (watch->only[0] || (node == 0 && !*name)) {
         memcpy(out, watch->top, sizeof watch->top);
         return true;
@@ -95,12 +93,12 @@ static bool node_text(struct watch *watch, int node, const char *name, char *out
     return true;
 }
 
-/* Whether anybody wants to hear of it. Of a watched file always: it was named itself. */
-static bool node_wanted(const struct watch *watch, int node, const char *name) {
+/* Whether it is to be reported. Of a watched file always: it was named itself. */
+static bool watch_node_wanted(const struct watch *watch, int node, const char *name) {
     char path[2 * LIMIT_PATH_BYTES + 4];
     if (watch->only[0] || !*name || (!watch->only_these && !watch->except))
         return true;
-    int len = node_path(watch, node, path);
+    int len = watch_node_path(watch, node, path);
     if (len < 0 || strlen(name) > LIMIT_PATH_BYTES)
         return false;
     memcpy(path + len, name, strlen(name) + 1);
@@ -108,26 +106,29 @@ static bool node_wanted(const struct watch *watch, int node, const char *name) {
            (!watch->only_these || glob_match(watch->only_these, path));
 }
 
-/* The same of a directory that could be watched: patterns for what is told do not count. */
-static bool node_entered(const struct watch *watch, int node, const char *name) {
+/* The same of a directory that could be watched: `include` does not count. */
+static bool watch_node_entered(const struct watch *watch, int node, const char *name) {
     char path[2 * LIMIT_PATH_BYTES + 4];
-    int len = watch->except ? node_path(watch, node, path) : 0;
+    int len = watch->except ? watch_node_path(watch, node, path) : 0;
     if (!watch->except || len < 0 || strlen(name) > LIMIT_PATH_BYTES)
         return len >= 0;
     memcpy(path + len, name, strlen(name) + 1);
     return !glob_covers(watch->except, path);
 }
 
-/* What it is now; of what has gone only whether it was a directory. */
-static void put_file(const struct watch *watch, enum watch_event event, int node, const char *name, struct buf *item) {
+/* Its current state; for a removed one only whether it was a directory. */
+static void watch_put_file(const struct watch *watch, enum watch_event event, int node, const char *name,
+                           struct buf *item) {
     char path[LIMIT_PATH_BYTES + 2];
     struct stat status;
     name = watch->only[0] ? watch->only : name;
     if (event == WATCH_REMOVED) {
         field_number(item, FIELD_TYPE, watch->dir ? FILE_DIR : FILE_REGULAR);
+        if (watch->out)
+            field_number(item, FIELD_STATE, 1);
         return;
     }
-    if (node_path(watch, node, path) < 0)
+    if (watch_node_path(watch, node, path) < 0)
         return;
     autofd fd = path_below(watch->top_fd, path, O_PATH | O_DIRECTORY, false);
     if (fd >= 0 && fstatat(fd, *name ? name : ".", &status, AT_SYMLINK_NOFOLLOW) == 0)
@@ -135,7 +136,7 @@ static void put_file(const struct watch *watch, enum watch_event event, int node
 }
 
 /* A watched file is seen through its directory, so that a file renamed over it is still it. */
-static bool only_event(const struct watch *watch, enum watch_event *event, const char *name, const char **to) {
+static bool watch_only_event(const struct watch *watch, enum watch_event *event, const char *name, const char **to) {
     bool from_it = strcmp(name, watch->only) == 0, to_it = *to && strcmp(*to, watch->only) == 0;
     if (*event == WATCH_MOVED)
         *event = to_it ? WATCH_MODIFIED : WATCH_REMOVED;
@@ -143,23 +144,23 @@ static bool only_event(const struct watch *watch, enum watch_event *event, const
     return from_it || to_it;
 }
 
-static int tell(struct watch *watch, enum watch_event event, int node, const char *name, int to_node, const char *to,
-                struct err *err) {
+static int watch_tell(struct watch *watch, enum watch_event event, int node, const char *name, int to_node,
+                      const char *to, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1], target[LIMIT_PATH_BYTES + 1];
-    if (watch->only[0] && !only_event(watch, &event, name, &to))
+    if (watch->only[0] && !watch_only_event(watch, &event, name, &to))
         return 0;
-    if (!node_wanted(watch, node, name)) {
-        if (!to || !node_wanted(watch, to_node, to))
+    if (!watch_node_wanted(watch, node, name)) {
+        if (!to || !watch_node_wanted(watch, to_node, to))
             return 0;
-        return tell(watch, WATCH_CREATED, to_node, to, 0, NULL, err); /* it came from where nobody looks */
+        return watch_tell(watch, WATCH_CREATED, to_node, to, 0, NULL, err); /* it came from an excluded place */
     }
-    if (to && !node_wanted(watch, to_node, to)) {
+    if (to && !watch_node_wanted(watch, to_node, to)) {
         event = WATCH_REMOVED;
         to = NULL;
     }
     bool same = event == WATCH_MODIFIED && watch->last_event == event && watch->last_node == node &&
                 strcmp(watch->last_name, name) == 0;
-    if (same || !node_text(watch, node, name, path) || (to && !node_text(watch, to_node, to, target)))
+    if (same || !watch_node_text(watch, node, name, path) || (to && !watch_node_text(watch, to_node, to, target)))
         return 0;
     watch->last_event = event;
     watch->last_node = node;
@@ -170,49 +171,49 @@ static int tell(struct watch *watch, enum watch_event event, int node, const cha
     if (to)
         field_text(item, FIELD_TO, target);
     if (watch->all)
-        put_file(watch, event, to ? to_node : node, to ? to : name, item);
+        watch_put_file(watch, event, to ? to_node : node, to ? to : name, item);
     return worker_item_end(watch->worker, err);
 }
 
 /* ---- watches ---- */
 
-static int node_find(const struct watch *watch, int wd) {
+static int watch_node_find(const struct watch *watch, int wd) {
     for (size_t i = 0; i < watch->count; i++)
         if (watch->nodes[i].wd == wd)
             return (int)i;
     return -1;
 }
 
-static int node_child(const struct watch *watch, int parent, const char *name) {
+static int watch_node_child(const struct watch *watch, int parent, const char *name) {
     for (size_t i = 1; i < watch->count; i++)
         if (watch->nodes[i].wd >= 0 && watch->nodes[i].parent == parent && strcmp(watch->nodes[i].name, name) == 0)
             return (int)i;
     return -1;
 }
 
-static void node_free(struct watch *watch, int node) {
+static void watch_node_free(struct watch *watch, int node) {
     free(watch->nodes[node].name);
     watch->nodes[node] = (struct node){.wd = -1};
     watch->live--;
 }
 
 /* Stops watching a directory that left the tree, and all below it. */
-static void node_drop(struct watch *watch, int node) {
+static void watch_node_drop(struct watch *watch, int node) {
     inotify_rm_watch(watch->fd, watch->nodes[node].wd);
-    node_free(watch, node);
+    watch_node_free(watch, node);
     for (bool more = true; more;) {
         more = false;
         for (size_t i = 1; i < watch->count; i++) {
             if (watch->nodes[i].wd >= 0 && watch->nodes[watch->nodes[i].parent].wd < 0) {
                 inotify_rm_watch(watch->fd, watch->nodes[i].wd);
-                node_free(watch, (int)i);
+                watch_node_free(watch, (int)i);
                 more = true;
             }
         }
     }
 }
 
-static int node_slot(struct watch *watch) {
+static int watch_node_slot(struct watch *watch) {
     for (size_t i = 1; i < watch->count; i++)
         if (watch->nodes[i].wd < 0)
             return (int)i;
@@ -220,10 +221,10 @@ static int node_slot(struct watch *watch) {
 }
 
 /* Watches the directory open at fd. Node, or negative; -ERR_NOT_FOUND when it cannot be watched (any more). */
-static int node_add(struct watch *watch, int fd, int parent, const char *name, struct err *err) {
+static int watch_node_add(struct watch *watch, int fd, int parent, const char *name, struct err *err) {
     uint32_t mask = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_EXCL_UNLINK | IN_ONLYDIR |
                     (watch->all ? IN_ATTRIB : 0);
-    /* inotify knows only paths; "." of a directory entered by descriptor is a path nobody can change. */
+    /* inotify knows only paths; "." of a directory entered by descriptor is a path that cannot be changed. */
     if (fchdir(fd) < 0)
         return err_errno(err, errno, "'%s'", name);
     int wd = inotify_add_watch(watch->fd, ".", mask);
@@ -231,7 +232,7 @@ static int node_add(struct watch *watch, int fd, int parent, const char *name, s
         return err_set(err, ERR_LIMIT, "the machine has no inotify watches left (fs.inotify.max_user_watches)");
     if (wd < 0)
         return err_errno(err, errno, "watching '%s'", name);
-    int there = node_find(watch, wd), node = there >= 0 ? there : parent < 0 ? 0 : node_slot(watch);
+    int there = watch_node_find(watch, wd), node = there >= 0 ? there : parent < 0 ? 0 : watch_node_slot(watch);
     if (there >= 0)
         return there;
     if (node < 0) {
@@ -245,10 +246,11 @@ static int node_add(struct watch *watch, int fd, int parent, const char *name, s
     return node;
 }
 
-/* Watches everything below a watched directory; `tell`: what is there already came with it and is told. */
+/* Watches everything below a watched directory; tell_all: report what is there already, because it came with the
+ * directory. */
 static int watch_tree(struct watch *watch, int node, bool tell_all, struct err *err) {
     char path[LIMIT_PATH_BYTES + 2];
-    if (node_path(watch, node, path) < 0)
+    if (watch_node_path(watch, node, path) < 0)
         return 0;
     autofd fd = path_below(watch->top_fd, path, O_RDONLY | O_DIRECTORY, false);
     if (fd < 0)
@@ -265,21 +267,21 @@ static int watch_tree(struct watch *watch, int node, bool tell_all, struct err *
             char *last = NULL;
             for (char *part = strtok_r(copy, "/", &save); part; part = strtok_r(NULL, "/", &save)) {
                 if (last && here >= 0)
-                    here = node_child(watch, here, last);
+                    here = watch_node_child(watch, here, last);
                 last = part;
             }
             if (here < 0)
                 continue;
-            r = here = node_add(watch, walk.dirfd, here, last, err);
+            r = here = watch_node_add(watch, walk.dirfd, here, last, err);
             if (r == -ERR_NOT_FOUND)
                 r = 0;
         }
         for (size_t i = 0; r >= 0 && here >= 0 && i < walk.count; i++) {
             const char *name = walk_name(&walk, &walk.entries[i]);
-            if (walk.entries[i].descend && !node_entered(watch, here, name))
+            if (walk.entries[i].descend && !watch_node_entered(watch, here, name))
                 walk.entries[i].descend = false;
             if (tell_all && !temp_name_is(name))
-                r = tell(watch, WATCH_CREATED, here, name, 0, NULL, err);
+                r = watch_tell(watch, WATCH_CREATED, here, name, 0, NULL, err);
         }
     }
     walk_done(&walk);
@@ -288,55 +290,63 @@ static int watch_tree(struct watch *watch, int node, bool tell_all, struct err *
 
 /* ---- events ---- */
 
-static int dir_arrived(struct watch *watch, int node, const char *name, struct err *err) {
-    if (!watch->recursive || !node_entered(watch, node, name))
+static int watch_dir_arrived(struct watch *watch, int node, const char *name, struct err *err) {
+    if (!watch->recursive || !watch_node_entered(watch, node, name))
         return 0;
     char path[2 * LIMIT_PATH_BYTES + 4];
-    int len = node_path(watch, node, path);
+    int len = watch_node_path(watch, node, path);
     if (len < 0 || (size_t)len + strlen(name) > LIMIT_PATH_BYTES)
         return 0;
     memcpy(path + len, name, strlen(name) + 1);
     autofd fd = path_below(watch->top_fd, path, O_RDONLY | O_DIRECTORY, false);
     if (fd < 0)
         return 0;
-    int child = node_add(watch, fd, node, name, err);
+    int child = watch_node_add(watch, fd, node, name, err);
     if (child < 0)
         return child == -ERR_LIMIT ? child : 0;
     return watch_tree(watch, child, true, err);
 }
 
 /* The other half did not come: it left the tree. */
-static int moved_alone(struct watch *watch, struct err *err) {
+static int watch_moved_alone(struct watch *watch, struct err *err) {
     struct moved *moved = &watch->moved;
     if (!moved->set)
         return 0;
     moved->set = false;
-    int child = moved->dir ? node_child(watch, moved->node, moved->name) : -1;
+    int child = moved->dir ? watch_node_child(watch, moved->node, moved->name) : -1;
     if (child > 0)
-        node_drop(watch, child);
+        watch_node_drop(watch, child);
     watch->dir = moved->dir;
-    return temp_name_is(moved->name) ? 0 : tell(watch, WATCH_REMOVED, moved->node, moved->name, 0, NULL, err);
+    watch->out = true;
+    int r = temp_name_is(moved->name) ? 0 : watch_tell(watch, WATCH_REMOVED, moved->node, moved->name, 0, NULL, err);
+    watch->out = false;
+    return r;
 }
 
-static int moved_to(struct watch *watch, int node, const struct inotify_event *event, struct err *err) {
+static int watch_moved_to(struct watch *watch, int node, const struct inotify_event *event, struct err *err) {
     struct moved *moved = &watch->moved;
     bool dir = event->mask & IN_ISDIR;
+    if (temp_name_is(
+            event->name)) { /* the old version of a file that was exchanged for a new one: it will be removed */
+        moved->set = false;
+        return 0;
+    }
     if (!moved->set || moved->cookie != event->cookie) {
-        int r = tell(watch, WATCH_CREATED, node, event->name, 0, NULL, err);
-        return r < 0 || !dir ? r : dir_arrived(watch, node, event->name, err);
+        int r = watch_tell(watch, WATCH_CREATED, node, event->name, 0, NULL, err);
+        return r < 0 || !dir ? r : watch_dir_arrived(watch, node, event->name, err);
     }
     moved->set = false;
     if (temp_name_is(moved->name)) {
         bool fresh = moved->name[sizeof REPLACE_PREFIX - 1] == 'n';
-        int r = tell(watch, fresh ? WATCH_CREATED : WATCH_MODIFIED, node, event->name, 0, NULL, err);
-        return r < 0 || !dir ? r : dir_arrived(watch, node, event->name, err);
+        int r = watch_tell(watch, fresh ? WATCH_CREATED : WATCH_MODIFIED, node, event->name, 0, NULL, err);
+        return r < 0 || !dir ? r : watch_dir_arrived(watch, node, event->name, err);
     }
-    int r = tell(watch, WATCH_MOVED, moved->node, moved->name, node, event->name, err);
-    int child = dir ? node_child(watch, moved->node, moved->name) : -1;
+    int r = watch_tell(watch, WATCH_MOVED, moved->node, moved->name, node, event->name, err);
+    int child = dir ? watch_node_child(watch, moved->node, moved->name) : -1;
     if (r >= 0 && dir && child < 0) /* it was not watched where it was */
-        return dir_arrived(watch, node, event->name, err);
-    if (child > 0 && !node_entered(watch, node, event->name)) {
-        node_drop(watch, child);
+        return watch_dir_arrived(watch, node, event->name, err);
+    if (child > 0 && !watch_node_entered(watch, node, event->name)) {
+        watch_node_drop(watch, child);
     } else if (child > 0) {
         free(watch->nodes[child].name);
         watch->nodes[child].name = strdup(event->name);
@@ -345,63 +355,55 @@ static int moved_to(struct watch *watch, int node, const struct inotify_event *e
     return r;
 }
 
-static int moved_from(struct watch *watch, int node, const struct inotify_event *event, struct err *err) {
-    int r = moved_alone(watch, err);
-    watch->moved = (struct moved){.cookie = event->cookie, .set = true, .dir = event->mask & IN_ISDIR, .node = node};
-    snprintf(watch->moved.name, sizeof watch->moved.name, "%s", event->name);
-    return r;
-}
-
-/* In the top's own directory only the top's end is of interest. (Its own IN_DELETE_SELF would not come while we hold
- * it open.) */
-static int parent_event(struct watch *watch, const struct inotify_event *event, const char *name, struct err *err) {
-    if (!(event->mask & (IN_DELETE | IN_MOVED_FROM)) || strcmp(name, watch->name) != 0)
-        return 0;
-    watch->over = true;
-    return tell(watch, WATCH_REMOVED, 0, "", 0, NULL, err);
-}
-
-static int removed(struct watch *watch, int node, const struct inotify_event *event, struct err *err) {
-    int child = event->mask & IN_ISDIR ? node_child(watch, node, event->name) : -1;
-    if (child > 0)
-        node_drop(watch, child);
-    return tell(watch, WATCH_REMOVED, node, event->name, 0, NULL, err);
-}
-
 static int watch_handle(struct watch *watch, const struct inotify_event *event, struct err *err) {
-    if (event->mask & IN_Q_OVERFLOW) /* events were lost: whoever listens must look for himself */
-        return tell(watch, watch->all ? WATCH_OVERFLOW : WATCH_MODIFIED, 0, "", 0, NULL, err);
+    if (event->mask & IN_Q_OVERFLOW) /* events were lost: the client must look for itself */
+        return watch_tell(watch, watch->all ? WATCH_OVERFLOW : WATCH_MODIFIED, 0, "", 0, NULL, err);
     const char *name = event->len ? event->name : "";
     watch->dir = true;
-    if (event->wd == watch->parent_wd)
-        return parent_event(watch, event, name, err);
-    int node = node_find(watch, event->wd);
+    if (event->wd == watch->parent_wd) {
+        /* In the top's own directory only the top's end is of interest. (Its own IN_DELETE_SELF would not come while
+         * we hold it open.) */
+        if (!(event->mask & (IN_DELETE | IN_MOVED_FROM)) || strcmp(name, watch->name) != 0)
+            return 0;
+        watch->over = true;
+        return watch_tell(watch, WATCH_REMOVED, 0, "", 0, NULL, err);
+    }
+    int node = watch_node_find(watch, event->wd);
     if (node < 0)
         return 0;
     if (!(event->mask & IN_MOVED_TO) || event->cookie != watch->moved.cookie) {
-        int r = moved_alone(watch, err);
+        int r = watch_moved_alone(watch, err);
         if (r < 0)
             return r;
     }
     watch->dir = event->mask & IN_ISDIR;
     if (event->mask & IN_IGNORED && node > 0)
-        node_free(watch, node);
+        watch_node_free(watch, node);
     if (!*name)
         return 0;
-    if (event->mask & IN_MOVED_FROM)
-        return moved_from(watch, node, event, err);
+    if (event->mask & IN_MOVED_FROM) {
+        int r = watch_moved_alone(watch, err);
+        watch->moved =
+            (struct moved){.cookie = event->cookie, .set = true, .dir = event->mask & IN_ISDIR, .node = node};
+        snprintf(watch->moved.name, sizeof watch->moved.name, "%s", event->name);
+        return r;
+    }
     if (event->mask & IN_MOVED_TO)
-        return moved_to(watch, node, event, err);
+        return watch_moved_to(watch, node, event, err);
     if (temp_name_is(name))
         return 0;
-    if (event->mask & IN_DELETE)
-        return removed(watch, node, event, err);
+    if (event->mask & IN_DELETE) {
+        int child = event->mask & IN_ISDIR ? watch_node_child(watch, node, event->name) : -1;
+        if (child > 0)
+            watch_node_drop(watch, child);
+        return watch_tell(watch, WATCH_REMOVED, node, event->name, 0, NULL, err);
+    }
     if (event->mask & IN_MODIFY)
-        return event->mask & IN_ISDIR ? 0 : tell(watch, WATCH_MODIFIED, node, name, 0, NULL, err);
+        return event->mask & IN_ISDIR ? 0 : watch_tell(watch, WATCH_MODIFIED, node, name, 0, NULL, err);
     if (event->mask & IN_ATTRIB)
-        return tell(watch, WATCH_ATTRIBUTES, node, name, 0, NULL, err);
-    int r = tell(watch, WATCH_CREATED, node, name, 0, NULL, err);
-    return r < 0 || !(event->mask & IN_ISDIR) ? r : dir_arrived(watch, node, name, err);
+        return watch_tell(watch, WATCH_ATTRIBUTES, node, name, 0, NULL, err);
+    int r = watch_tell(watch, WATCH_CREATED, node, name, 0, NULL, err);
+    return r < 0 || !(event->mask & IN_ISDIR) ? r : watch_dir_arrived(watch, node, name, err);
 }
 
 /* One read's worth. The second half of a move may be in the next one: it is waited for shortly. */
@@ -412,7 +414,7 @@ static int watch_events(struct watch *watch, struct err *err) {
     } events;
     struct pollfd ready = {.fd = watch->fd, .events = POLLIN};
     if (watch->moved.set && poll(&ready, 1, PAIR_WAIT_MS) == 0) {
-        int r = moved_alone(watch, err);
+        int r = watch_moved_alone(watch, err);
         if (r >= 0)
             r = worker_flush(watch->worker, err);
         if (r < 0)
@@ -470,7 +472,7 @@ static int watch_open(struct watch *watch, const struct fields *args, struct err
         return err_errno(err, -watch->top_fd, "'%s'", watch->top);
     r = watch_open_parent(watch, root, path, is_dir, err);
     if (r == 0)
-        r = node_add(watch, watch->top_fd, -1, "", err);
+        r = watch_node_add(watch, watch->top_fd, -1, "", err);
     if (r < 0)
         return r;
     watch->recursive = is_dir && (args->number[FIELD_FLAGS] & CALL_RECURSIVE);
@@ -498,4 +500,7 @@ static int watch_work(struct worker *worker, const struct fields *args, struct e
     return r;
 }
 
-const struct op_def op_watch = {.op = OP_WATCH, .work = watch_work};
+static const struct op_def op_watch_root = {
+    .op = OP_WATCH, .looks = true, .lasts = true, .work = watch_work, .as_root = true};
+const struct op_def op_watch = {
+    .op = OP_WATCH, .looks = true, .lasts = true, .work = watch_work, .root = &op_watch_root};

@@ -1,11 +1,15 @@
-/* The table of ops: what this runner can be asked. Read by serve (a CALL's OP) and by `cubby-runner --ops`. */
+/* The table of ops, read by serve (a CALL's OP) and by `cubby-runner --ops`; and PING and BIND.
+ * Invariant: configuration that commands point to does not move after BIND. */
 #include "runner/ops/ops.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
 #include "runner/exec/process.h"
-#include "runner/work.h"
+#include "runner/runner.h"
 
 const struct op_def *const op_table[] = {
     &op_ping, &op_exec,    &op_ps,          &op_output,   &op_input,       &op_signal, &op_resize,  &op_attach,
@@ -21,27 +25,16 @@ const struct op_def *op_find(unsigned op) {
     return NULL;
 }
 
-bool op_looks(enum op op) {
-    const uint64_t looks = 1u << OP_PING | 1u << OP_PS | 1u << OP_OUTPUT | 1u << OP_READ | 1u << OP_STAT |
-                           1u << OP_LIST | 1u << OP_GLOB | 1u << OP_GREP | 1u << OP_HASH | 1u << OP_WATCH |
-                           1u << OP_TAR_OUT | 1u << OP_DIFF | 1u << OP_SESSIONS;
-    return looks >> op & 1;
-}
-
-/* Whether somebody may change files just now: a command, or what was left by one; a worker, whatever it does. */
-static bool ping_busy(struct runner *runner) {
-    const struct process *process = process_first(runner);
-    while (process && process->phase == PHASE_ENDED && !process->stuck && !process->lives)
-        process = process->next;
-    return process || worker_any(runner);
-}
-
-/* A number that was told while somebody was busy is never told again: what he does after it counts. */
-static int ping_begin(struct rcall *call, const struct fields *args, struct err *err) {
+/* Never report the same number twice while a writer is active: its later writes must be visible as a change. */
+static int ops_ping_begin(struct rcall *call, const struct fields *args, struct err *err) {
     (void)args;
     (void)err;
     struct runner *runner = call->runner;
-    bool busy = ping_busy(runner);
+    /* Files may change while a command runs, or processes that it left, or any worker. */
+    const struct process *process = process_first(runner);
+    while (process && process->phase == PHASE_ENDED && !process->stuck && !process->lives)
+        process = process->next;
+    bool busy = process || worker_any(runner);
     autobuf out = buf_max(64);
     runner->changes += busy;
     field_number(&out, FIELD_CHANGES, runner->changes);
@@ -50,4 +43,28 @@ static int ping_begin(struct rcall *call, const struct fields *args, struct err 
     return 0;
 }
 
-const struct op_def op_ping = {.op = OP_PING, .begin = ping_begin};
+const struct op_def op_ping = {.op = OP_PING, .looks = true, .begin = ops_ping_begin};
+
+static int ops_bind_begin(struct rcall *call, const struct fields *args, struct err *err) {
+    struct runner_config *config = call->runner->config;
+    if (!config->blank)
+        return err_set(err, ERR_EXISTS, "this box already has an owner");
+    /* The variables every box has, and then its own: of one name the last counts (spawn.c). */
+    size_t count = 0;
+    while (config->env[count])
+        count++;
+    const char **env = xcalloc(count + args->env_count + 1, sizeof *env);
+    memcpy(env, config->env, count * sizeof *env);
+    for (size_t i = 0; i < args->env_count; i++)
+        env[count + i] = xstrdup(args->env[i]);
+    config->env = env;
+    if (args->has[FIELD_SHELL])
+        config->shell = xstrdup(args->text[FIELD_SHELL]);
+    config->pids = args->number[FIELD_LIMIT];
+    config->open_files = init_open_files(args->number[FIELD_FILES]);
+    config->blank = false;
+    reply_end(call, NULL);
+    return 0;
+}
+
+const struct op_def op_bind = {.op = OP_BIND, .begin = ops_bind_begin};

@@ -1,5 +1,5 @@
 /* Atomic replacement of a file. Called by op_write, op_edit and op_move. Invariant: until the rename the old file is
- * untouched, and after a failure nothing of ours is left beside it; no link is followed but by path_open. */
+ * untouched, and after a failure nothing of ours is left next to it; only path_open follows links. */
 #include "runner/ops/replace.h"
 
 #include <errno.h>
@@ -21,39 +21,9 @@ enum {
     PUT_BACK_TRIES = 100,
 };
 
-static int follow_last(int root, const char *path, char *target, struct replace *replace, struct err *err);
-static int check_old(struct replace *replace, const char *shown, const char *if_match, struct err *err);
-
-int replace_resolve(struct replace *replace, int root, const char *path, const char *shown, struct err *err) {
-    *replace = (struct replace){.dirfd = -1, .fd = -1};
-    char now[LIMIT_PATH_BYTES + 1], next[LIMIT_PATH_BYTES + 1];
-    snprintf(now, sizeof now, "%s", path);
-    for (int links = 0; links < LINKS_MAX; links++) {
-        int r = follow_last(root, now, next, replace, err);
-        if (r < 0)
-            replace_done(replace);
-        if (r <= 0)
-            return r;
-        snprintf(now, sizeof now, "%s", next);
-    }
-    replace_done(replace);
-    return err_errno(err, ELOOP, "'%s'", shown);
-}
-
-int replace_find(struct replace *replace, int root, const char *path, const char *shown, const char *if_match,
-                 struct err *err) {
-    int r = replace_resolve(replace, root, path, shown, err);
-    if (r < 0)
-        return r;
-    r = check_old(replace, shown, if_match, err);
-    if (r < 0)
-        replace_done(replace);
-    return r;
-}
-
 /* Opens the parent of path. 1 and *target when the last component is a link: relative ones are appended to the path's
  * directory, so that the kernel itself walks their "..". */
-static int follow_last(int root, const char *path, char *target, struct replace *replace, struct err *err) {
+static int replace_follow_last(int root, const char *path, char *target, struct replace *replace, struct err *err) {
     fd_close(&replace->dirfd);
     if (path[strlen(path) - 1] == '/')
         return err_told(err, EISDIR, "'%s' names a directory", path);
@@ -73,13 +43,29 @@ static int follow_last(int root, const char *path, char *target, struct replace 
     return 1;
 }
 
-static int check_old(struct replace *replace, const char *shown, const char *if_match, struct err *err) {
+int replace_resolve(struct replace *replace, int root, const char *path, const char *shown, struct err *err) {
+    *replace = (struct replace){.dirfd = -1, .fd = -1};
+    char now[LIMIT_PATH_BYTES + 1], next[LIMIT_PATH_BYTES + 1];
+    snprintf(now, sizeof now, "%s", path);
+    for (int links = 0; links < LINKS_MAX; links++) {
+        int r = replace_follow_last(root, now, next, replace, err);
+        if (r < 0)
+            replace_done(replace);
+        if (r <= 0)
+            return r;
+        snprintf(now, sizeof now, "%s", next);
+    }
+    replace_done(replace);
+    return err_errno(err, ELOOP, "'%s'", shown);
+}
+
+static int replace_check_old(struct replace *replace, const char *shown, const char *if_match, struct err *err) {
     struct stat *old = &replace->old;
     if (fstatat(replace->dirfd, replace->name, old, AT_SYMLINK_NOFOLLOW) < 0) {
         if (errno != ENOENT)
             return err_errno(err, errno, "'%s'", shown);
         replace->existed = false;
-        return if_match ? err_set(err, ERR_EXISTS, "no file '%s' that If-Match could be true of", shown) : 0;
+        return if_match ? err_set(err, ERR_EXISTS, "no file '%s': If-Match needs an existing file", shown) : 0;
     }
     replace->existed = true;
     if (!S_ISREG(old->st_mode))
@@ -97,6 +83,17 @@ static int check_old(struct replace *replace, const char *shown, const char *if_
     return 0;
 }
 
+int replace_find(struct replace *replace, int root, const char *path, const char *shown, const char *if_match,
+                 struct err *err) {
+    int r = replace_resolve(replace, root, path, shown, err);
+    if (r < 0)
+        return r;
+    r = replace_check_old(replace, shown, if_match, err);
+    if (r < 0)
+        replace_done(replace);
+    return r;
+}
+
 int replace_open(struct replace *replace, const char *shown, struct err *err) {
     for (int tries = 0; tries < 16; tries++) {
         temp_name(replace->temp, replace->existed);
@@ -110,11 +107,42 @@ int replace_open(struct replace *replace, const char *shown, struct err *err) {
     return err_errno(err, errno, "a new file for '%s'", shown);
 }
 
-/* Owner and mode before anybody can see it. The owner where the rights allow it, before the mode: chown clears bits.
- * What is new content never runs with somebody's rights: the bits for that are not taken over. */
+int owner_args(const struct fields *args, struct owner *ret_owner, struct err *err) {
+    *ret_owner = (struct owner){0};
+    if (!args->has[FIELD_UID])
+        return 0;
+    uint64_t uid = args->number[FIELD_UID], gid = args->has[FIELD_GID] ? args->number[FIELD_GID] : uid;
+    if (!(args->number[FIELD_FLAGS] & CALL_ROOT))
+        return err_set(err, ERR_INVALID, "only a call with the rights of root gives files to others");
+    if (uid > INT32_MAX || gid > INT32_MAX)
+        return err_set(err, ERR_INVALID, "owner %llu:%llu is out of range", (unsigned long long)uid,
+                       (unsigned long long)gid);
+    *ret_owner = (struct owner){.given = true, .uid = (uid_t)uid, .gid = (gid_t)gid};
+    return 0;
+}
+
+/* A mount with one owner knows no other ids: there the file is that owner's, whoever was asked for. */
+static int replace_give(int fd, const struct owner *owner) {
+    int r = fchown(fd, owner->uid, owner->gid);
+    return r < 0 && (errno == EOVERFLOW || errno == EINVAL) ? 0 : r;
+}
+
+/* Owner and mode before the file is visible. The owner if the rights allow it, before the mode: chown clears bits.
+ * New content never runs with another user's rights: the bits for that are not copied. */
 static int replace_dress(struct replace *replace, const char *shown, mode_t mode, struct err *err) {
-    if (replace->existed && fchown(replace->fd, replace->old.st_uid, replace->old.st_gid) < 0)
+    if (replace->owner.given) {
+        if (replace_give(replace->fd, &replace->owner) < 0)
+            return err_errno(err, errno, "the owner of '%s'", shown);
+    } else if (replace->existed && fchown(replace->fd, replace->old.st_uid, replace->old.st_gid) < 0)
         (void)!fchown(replace->fd, (uid_t)-1, replace->old.st_gid);
+    if (replace->attrs.prefix) {
+        autofd old = replace->existed
+                         ? openat(replace->dirfd, replace->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                         : -1;
+        int r = attrs_set(replace->fd, old, &replace->attrs, shown, err);
+        if (r < 0)
+            return r;
+    }
     mode_t final = mode ? mode : replace->existed ? replace->old.st_mode : 0644;
     return fchmod(replace->fd, final & 01777) < 0 ? err_errno(err, errno, "mode of '%s'", shown) : 0;
 }
@@ -125,10 +153,10 @@ static int replace_status(struct replace *replace, const char *shown, struct sta
 
 int replace_commit(struct replace *replace, const char *shown, mode_t mode, const char *if_match,
                    struct stat *ret_status, struct err *err) {
-    int r = check_old(replace, shown, if_match, err); /* once more: the content may have taken long to come */
+    int r = replace_check_old(replace, shown, if_match, err); /* once more: the content may have taken long to come */
     if (r == 0 && if_match && strcmp(if_match, "*") != 0) {
         r = replace_exchange(replace, shown, mode, &replace->old, ret_status, err);
-        return r == 1 ? err_set(err, ERR_EXISTS, "'%s' has changed meanwhile", shown) : r;
+        return r == 1 ? err_set(err, ERR_EXISTS, "'%s' has changed since it was read", shown) : r;
     }
     if (r == 0)
         r = replace_dress(replace, shown, mode, err);
@@ -141,7 +169,7 @@ int replace_commit(struct replace *replace, const char *shown, mode_t mode, cons
 }
 
 int replace_look(struct replace *replace, const char *shown, struct err *err) {
-    return check_old(replace, shown, NULL, err);
+    return replace_check_old(replace, shown, NULL, err);
 }
 
 int replace_create(struct replace *replace, const char *shown, mode_t mode, struct stat *ret_status, struct err *err) {
@@ -159,25 +187,25 @@ int replace_create(struct replace *replace, const char *shown, mode_t mode, stru
 
 /* ---- one version for another ---- */
 
-static bool same_version(const struct stat *a, const struct stat *b) {
+static bool replace_same_version(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 /* The names change places; *ret_taken is what the target's name led to. 0 or -errno. */
-static int swap_names(const struct replace *replace, struct stat *ret_taken) {
+static int replace_swap_names(const struct replace *replace, struct stat *ret_taken) {
     if (syscall(SYS_renameat2, replace->dirfd, replace->temp, replace->dirfd, replace->name, RENAME_EXCHANGE) < 0)
         return -errno;
     return fstatat(replace->dirfd, replace->temp, ret_taken, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* Somebody was between our look and our exchange, and his file lies under the hidden name. It goes back. What comes out
- * then and is not what was put in last is newer still and goes back in its turn. */
-static void put_back(const struct replace *replace, struct stat taken) {
+/* Another file was put in place between our look and our exchange; it is now under the hidden name. It goes back.
+ * What comes out then and is not what was put in last is newer still and goes back in its turn. */
+static void replace_put_back(const struct replace *replace, struct stat taken) {
     struct stat last, next;
     if (fstat(replace->fd, &last) < 0)
         return;
-    for (int tries = 0; tries < PUT_BACK_TRIES && swap_names(replace, &next) == 0; tries++) {
+    for (int tries = 0; tries < PUT_BACK_TRIES && replace_swap_names(replace, &next) == 0; tries++) {
         if (next.st_ino == last.st_ino && next.st_dev == last.st_dev)
             return;
         last = taken;
@@ -190,12 +218,12 @@ int replace_exchange(struct replace *replace, const char *shown, mode_t mode, co
     struct stat now;
     if (fstatat(replace->dirfd, replace->name, &now, AT_SYMLINK_NOFOLLOW) < 0)
         return err_errno(err, errno, "'%s'", shown);
-    if (!same_version(&now, read))
+    if (!replace_same_version(&now, read))
         return 1;
     int r = replace_dress(replace, shown, mode, err);
     if (r < 0)
         return r;
-    r = swap_names(replace, &now);
+    r = replace_swap_names(replace, &now);
     if (r == -EINVAL || r == -ENOSYS) { /* a file system that cannot: what is left is to have looked just now */
         r = renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name) < 0 ? -errno : 0;
         now = *read;
@@ -204,8 +232,8 @@ int replace_exchange(struct replace *replace, const char *shown, mode_t mode, co
     }
     if (r < 0)
         return err_errno(err, -r, "'%s'", shown);
-    if (!same_version(&now, read)) {
-        put_back(replace, now);
+    if (!replace_same_version(&now, read)) {
+        replace_put_back(replace, now);
         return 1;
     }
     return replace_status(replace, shown, ret_status, err); /* replace_done removes the old version */
@@ -220,7 +248,8 @@ void replace_done(struct replace *replace) {
 }
 
 /* One level: 1 made, 0 a directory was there. `path` ends at the level. */
-static int mkdir_one(int root, const char *path, const char *shown, mode_t mode, struct err *err) {
+static int replace_mkdir_one(int root, const char *path, const char *shown, mode_t mode, const struct owner *owner,
+                             struct err *err) {
     autofd there = path_open(root, path, O_PATH | O_DIRECTORY, 0);
     if (there >= 0)
         return 0;
@@ -231,21 +260,27 @@ static int mkdir_one(int root, const char *path, const char *shown, mode_t mode,
     int r = path_open_parent(root, path, &dirfd, name, err);
     if (r < 0)
         return r;
-    /* The loop is one thread, and a worker makes directories before it starts any: the mask is nobody else's. */
+    /* The loop is one thread, and a worker makes directories before it starts any: the umask is not shared. */
     mode_t mask = umask(0);
     r = mkdirat(dirfd, name, mode) < 0 ? -errno : 1;
     if (r < 0 && confine_step_down(-r))
         r = mkdirat(dirfd, name, mode) < 0 ? -errno : 1;
     umask(mask);
-    if (r == -EEXIST) { /* somebody was faster, or it is a link that leads nowhere */
+    if (r == -EEXIST) { /* another process was faster, or it is a dangling link */
         autofd again = path_open(root, path, O_PATH | O_DIRECTORY, 0);
         if (again >= 0)
             return 0;
     }
-    return r < 0 ? err_errno(err, -r, "'%s'", shown) : 1;
+    if (r < 0)
+        return err_errno(err, -r, "'%s'", shown);
+    if (!owner || !owner->given)
+        return 1;
+    autofd made = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return made < 0 || replace_give(made, owner) < 0 ? err_errno(err, errno, "the owner of '%s'", shown) : 1;
 }
 
-int replace_mkdirs(int root, const char *path, const char *shown, mode_t mode, bool parent, struct err *err) {
+int replace_mkdirs(int root, const char *path, const char *shown, mode_t mode, bool parent, const struct owner *owner,
+                   struct err *err) {
     char part[LIMIT_PATH_BYTES + 1];
     size_t len = strlen(path), at = 0;
     while (len > 1 && path[len - 1] == '/')
@@ -268,7 +303,7 @@ int replace_mkdirs(int root, const char *path, const char *shown, mode_t mode, b
             at++;
         memcpy(part, path, at);
         part[at] = 0;
-        made = mkdir_one(root, part, shown, at == len && !parent ? mode : 0755, err);
+        made = replace_mkdir_one(root, part, shown, at == len && !parent ? mode : 0755, owner, err);
         if (made < 0)
             return made;
     }

@@ -1,5 +1,5 @@
-/* Replacing a file whole or not at all: a hidden file beside the target is filled, then renamed over it. Used by write,
- * edit and moves between file systems. */
+/* Replacing a file completely or not at all: a hidden file next to the target is filled, then renamed over it. Used
+ * by write, edit and moves between file systems. */
 #ifndef CUBBY_RUNNER_REPLACE_H
 #define CUBBY_RUNNER_REPLACE_H
 
@@ -7,18 +7,29 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "runner/ops/attrs.h"
 
 /* Hidden names: REPLACE_PREFIX, 'n' (new) or 'r' (replaces), 16 hex digits. The watch op knows them by this. */
 #define REPLACE_PREFIX ".cubby-tmp-"
 #define REPLACE_NAME_BYTES 32
 
+/* Whose the files are that a call makes, where it acts for somebody else (CALL_ROOT). */
+struct owner {
+    bool given;
+    uid_t uid;
+    gid_t gid;
+};
+int owner_args(const struct fields *args, struct owner *ret_owner, struct err *err);
+
 struct replace {
     int dirfd;                     /* O_PATH of the target's directory */
     char name[256];                /* the target in it */
-    char temp[REPLACE_NAME_BYTES]; /* "" when there is none */
+    char temp[REPLACE_NAME_BYTES]; /* "" if it does not exist */
     int fd;                        /* the hidden file, read and write */
     bool existed;
-    struct stat old; /* when existed */
+    struct stat old;    /* when existed */
+    struct owner owner; /* of the new file, set by the caller after replace_find; else the old one's, or ours */
+    struct attrs attrs; /* as owner; prefix NULL: attributes do not matter */
 };
 
 /* Only the directory and the name a path leads to, final links followed below root. Nothing is checked. */
@@ -36,15 +47,16 @@ int replace_commit(struct replace *replace, const char *shown, mode_t mode, cons
  * by now, or it was changed: nothing is replaced, look again. */
 int replace_exchange(struct replace *replace, const char *shown, mode_t mode, const struct stat *read,
                      struct stat *ret_status, struct err *err);
-/* For one that waited: what is there now (existed, old). */
+/* After a wait: the current file (existed, old). */
 int replace_look(struct replace *replace, const char *shown, struct err *err);
 /* As replace_commit, but only where nothing is. 1: something is. */
 int replace_create(struct replace *replace, const char *shown, mode_t mode, struct stat *ret_status, struct err *err);
 void replace_done(struct replace *replace); /* closes; removes the hidden file unless committed. Safe twice */
 
-/* Makes every missing directory of path (not its last component when `parent` is set). Returns 1 when the last one was
- * made here, 0 when it was there. */
-int replace_mkdirs(int root, const char *path, const char *shown, mode_t mode, bool parent, struct err *err);
+/* Makes every missing directory of path (not its last component when `parent` is set). owner: of those; NULL: us.
+ * Returns 1 when the last one was made here, 0 when it was there. */
+int replace_mkdirs(int root, const char *path, const char *shown, mode_t mode, bool parent, const struct owner *owner,
+                   struct err *err);
 
 #define ETAG_TEXT_BYTES 64
 /* The same text as file_etag of the daemon. */

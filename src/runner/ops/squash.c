@@ -1,6 +1,6 @@
-/* Squashing layers. Called by main, in a process of its own on the host: what boxes have put into layers is hostile, and
- * may take long. Invariant: layers are only read, and the result together with what lies below it shows exactly what
- * they showed: whiteouts and opaque directories stay wherever something could still show through. */
+/* Squashing layers. Called by main, in a process of its own on the host: the content of layers is hostile, and the
+ * work may take long. Invariant: layers are only read, and the result together with the layers below it shows
+ * exactly the same files: whiteouts and opaque directories stay wherever something could still show through. */
 #include "runner/ops/squash.h"
 
 #include <errno.h>
@@ -31,58 +31,58 @@ struct squash {
 
 /* ---- one directory ---- */
 
-static int failed(const struct squash *squash, const char *name, struct err *err) {
+static int squash_failed(const struct squash *squash, const char *name, struct err *err) {
     int number = errno;
     return err_errno(err, number, "'/%s%s'", squash->stack->path, name);
 }
 
-static int merge_entry(struct squash *squash, const struct stack_entry *entry, struct err *err) {
+static int squash_merge_entry(struct squash *squash, const struct stack_entry *entry, struct err *err) {
     struct stack *stack = squash->stack;
     const char *name = stack_name(stack, entry);
     if (entry->kind == STACK_DIR)
-        return mkdirat(squash->dir, name, 0700) < 0 ? failed(squash, name, err) : 0;
+        return mkdirat(squash->dir, name, 0700) < 0 ? squash_failed(squash, name, err) : 0;
     if (entry->kind == STACK_WHITEOUT && stack->hidden)
         return 0; /* nothing shows there anyway */
     if (linkat(stack->fds[entry->layer], name, squash->dir, name, 0) == 0)
         return 0;
     if (errno != EXDEV && errno != EMLINK && errno != EPERM && errno != EOPNOTSUPP)
-        return failed(squash, name, err);
+        return squash_failed(squash, name, err);
     int r = copytree_entry(squash->copy, stack->fds[entry->layer], squash->dir, name, err);
     return r < 0 ? err_wrap(err, "'/%s'", stack->path) : 0;
 }
 
 /* Owner, mode and times of the uppermost; opaque where what lies below the stack is not to show. */
-static int finish_directory(struct squash *squash, struct err *err) {
+static int squash_finish_directory(struct squash *squash, struct err *err) {
     struct stack *stack = squash->stack;
     if (stack->hidden && fsetxattr(squash->dir, STACK_OPAQUE, "y", 1, 0) < 0)
-        return failed(squash, "", err);
+        return squash_failed(squash, "", err);
     int r = copytree_directory(squash->copy, stack->fds[stack->top], squash->dir, err);
     return r < 0 ? err_wrap(err, "'/%s'", stack->path) : 0;
 }
 
-static int merge_all(struct squash *squash, struct err *err) {
+static int squash_merge_all(struct squash *squash, struct err *err) {
     struct stack *stack = squash->stack;
     while (stack_next(stack)) {
         autofd dir = path_below(squash->target, stack->path, O_RDONLY | O_DIRECTORY, true);
         if (dir < 0)
-            return failed(squash, "", err);
+            return squash_failed(squash, "", err);
         squash->dir = dir;
         int r = 0;
         for (size_t i = 0; r == 0 && i < stack->count_entries; i++)
-            r = merge_entry(squash, &stack->entries[i], err);
+            r = squash_merge_entry(squash, &stack->entries[i], err);
         if (r == 0)
-            r = finish_directory(squash, err);
+            r = squash_finish_directory(squash, err);
         if (r < 0)
             return r;
     }
     if (stack->too_deep || stack->timed_out)
-        return err_set(err, ERR_TOO_LARGE, "a tree is deeper than a path may be long");
+        return err_set(err, ERR_TOO_LARGE, "the tree is deeper than the longest path");
     return 0;
 }
 
 int squash_merge(struct stack *stack, int target, struct err *err) {
     struct squash squash = {.stack = stack, .target = target, .copy = copytree_begin(target, OVERLAY_XATTRS)};
-    int r = merge_all(&squash, err);
+    int r = squash_merge_all(&squash, err);
     copytree_end(squash.copy);
     return r;
 }
@@ -110,7 +110,7 @@ static int squash_part(const int *layers, size_t count, const char *name, int ta
     return r;
 }
 
-static int open_layer(const char *path, struct err *err) {
+static int squash_open_layer(const char *path, struct err *err) {
     struct stat status;
     if (lstat(path, &status) < 0)
         return err_errno(err, errno, "'%s'", path);
@@ -126,7 +126,7 @@ static int squash_paths(int count, char **paths, struct err *err) {
     if (target < 0)
         return err_errno(err, errno, "'%s'", paths[0]);
     for (int i = 1; i < count; i++)
-        if ((layers[i - 1] = open_layer(paths[i], err)) < 0)
+        if ((layers[i - 1] = squash_open_layer(paths[i], err)) < 0)
             return layers[i - 1];
     int r = squash_part(layers, (size_t)count - 1, "skills", target, err);
     for (int i = -1; r == 0 && i < PARTS_MAX - 1; i++) {
@@ -145,7 +145,7 @@ int squash_main(int count, char **paths) {
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     umask(0);
-    setpriority(PRIO_PROCESS, 0, 19); /* whoever is being served goes first */
+    setpriority(PRIO_PROCESS, 0, 19); /* requests come first */
     syscall(SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE);
     if (squash_paths(count, paths, &err) == 0)
         return 0;

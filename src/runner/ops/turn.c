@@ -1,5 +1,6 @@
-/* Turns. Called by worker.c, on the loop. Invariant: nothing here decides what is written, only who waits and who wrote
- * last; a box that moves its directories about meanwhile gets the same safety as without it, from the exchange of names. */
+/* Turns. Called by worker.c, on the loop. Invariant: nothing here decides the content, only which call waits and
+ * which wrote last; a box that moves its directories at the same time gets the same safety as without it, from the
+ * exchange of names. */
 #include "runner/ops/turn.h"
 
 #include <stdlib.h>
@@ -25,8 +26,8 @@ void turn_of(const struct runner_config *config, const struct fields *args, stru
     struct replace replace = {.dirfd = -1, .fd = -1};
     *ret_turn = (struct turn){.author = args->number[FIELD_AUTHOR]};
     int r = op_path(config, args, FIELD_PATH, PATH_WRITE, &root, path, &err);
-    if (r == 0 && (args->number[FIELD_FLAGS] & CALL_PARENTS))
-        r = replace_mkdirs(root, path, path, 0755, true, &err);
+    if (r == 0 && (args->number[FIELD_FLAGS] & CALL_PARENTS) && !args->has[FIELD_UID]) /* else the worker's to make */
+        r = replace_mkdirs(root, path, path, 0755, true, NULL, &err);
     if (r >= 0)
         r = replace_resolve(&replace, root, path, path, &err);
     if (r == 0 && fstat(replace.dirfd, &status) == 0) {

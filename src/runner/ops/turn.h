@@ -1,8 +1,9 @@
-/* Turns: calls that change one file in place of itself (edit, append) go one after another, in the order they came, whatever
- * wire they came by. A file is known by its directory and its name there: an edit gives it a new inode.
+/* Turns: calls that change one file in place (edit, append) run one after another, in the order of their arrival,
+ * whatever wire they came by. A file is identified by its directory and its name there: an edit gives it a new
+ * inode.
  *
- * And who wrote what is there now: an edit may ask for the version its author has seen, and what the author wrote himself
- * since then, he has seen. Only here that is known at the moment it counts. */
+ * They also know the last writer of a file: an edit may require the version that its author has seen, and its author
+ * has also seen their own later writes. Only here is that known at the right moment. */
 #ifndef CUBBY_RUNNER_TURN_H
 #define CUBBY_RUNNER_TURN_H
 
@@ -15,7 +16,7 @@
 struct runner_config;
 
 struct turn {
-    bool keyed; /* else its file was not to be found: nobody waits for it */
+    bool keyed; /* else its file was not found: no call waits for it */
     uint64_t device, directory, name;
     uint64_t author; /* 0: unknown */
 };
@@ -33,7 +34,7 @@ bool turn_same(const struct turn *a, const struct turn *b);
 
 /* A few hundred files written last; NULL is empty. */
 struct turn_table;
-/* What the END of a call says it wrote. */
+/* The version in the END of a call that wrote. */
 void turn_wrote(struct turn_table **table, const struct turn *turn, const uint8_t *end, size_t len);
 const struct turn_version *turn_last(const struct turn_table *table, const struct turn *turn); /* NULL: not known */
 

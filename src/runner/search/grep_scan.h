@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "runner/search/scan.h"
 
-#define GREP_CONTEXT_BYTES (16u << 10) /* of the lines before a match, and of those behind it */
+#define GREP_CONTEXT_BYTES (16u << 10) /* of the lines before a match, and of those after it */
 
 struct pattern {
     bool literal;
@@ -26,7 +26,7 @@ struct pattern {
 /* INVALID with pcre2's own words and the place for a bad regex. text must outlive the pattern. */
 int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsigned flags, struct err *err);
 
-/* grep_lines.c: writes the regex so that nothing in it matches a newline; false when that is not known how. */
+/* Writes the regex so that nothing in it matches a newline; false when that is not known how. */
 struct buf;
 bool pattern_in_line(const char *text, size_t len, struct buf *out);
 
@@ -56,10 +56,10 @@ void scanner_init(struct scanner *scanner, const struct pattern *pattern);
 void scanner_done(struct scanner *scanner);
 bool scanner_file(struct scanner *scanner, int fd); /* false: binary, too large or unreadable, not searched */
 
-/* for grep_block.c: a whole file in the buffer, matches over several lines */
+/* A whole file in the buffer, matches over several lines */
 bool scanner_block(struct scanner *scanner, int fd);
 bool scanner_binary(const struct scanner *scanner, size_t len);
-/* Tells of the lines that begin at `begin` and end before `end` of len bytes; `line` is the number of the first. */
+/* Reports the lines that begin at `begin` and end before `end` of len bytes; `line` is the number of the first. */
 bool scanner_tell(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line);
 
 #endif

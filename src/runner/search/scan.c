@@ -14,7 +14,7 @@
 #pragma GCC optimize("O2")
 
 /* How common a byte is in text, roughly: higher is commoner. */
-static unsigned commonness(uint8_t byte) {
+static unsigned scan_commonness(uint8_t byte) {
     static const char order[] = "etaoinsrlcd upmhfgybvkwxqzj_";
     if (byte == ' ' || byte == 'e')
         return 255;
@@ -33,15 +33,15 @@ static unsigned commonness(uint8_t byte) {
 void scan_literal_init(struct scan_literal *literal, const void *text, size_t len) {
     *literal = (struct scan_literal){.text = text, .len = len};
     for (size_t i = 1; i < len; i++)
-        if (commonness(literal->text[i]) < commonness(literal->text[literal->first]))
+        if (scan_commonness(literal->text[i]) < scan_commonness(literal->text[literal->first]))
             literal->first = i;
     literal->second = literal->first == 0 && len > 1 ? 1 : 0;
     for (size_t i = 0; i < len; i++)
-        if (i != literal->first && commonness(literal->text[i]) < commonness(literal->text[literal->second]))
+        if (i != literal->first && scan_commonness(literal->text[i]) < scan_commonness(literal->text[literal->second]))
             literal->second = i;
 }
 
-static bool literal_at(const struct scan_literal *literal, const uint8_t *at) {
+static bool scan_literal_at(const struct scan_literal *literal, const uint8_t *at) {
     return memcmp(at, literal->text, literal->len) == 0;
 }
 
@@ -61,13 +61,13 @@ const uint8_t *scan_literal_find(const struct scan_literal *literal, const uint8
         unsigned mask = (unsigned)_mm_movemask_epi8(low) | (unsigned)_mm_movemask_epi8(high) << 16;
         for (; mask; mask &= mask - 1) {
             const uint8_t *hit = at + __builtin_ctz(mask);
-            if (literal_at(literal, hit))
+            if (scan_literal_at(literal, hit))
                 return hit;
         }
     }
 #endif
     for (; at <= last; at++)
-        if (at[literal->first] == literal->text[literal->first] && literal_at(literal, at))
+        if (at[literal->first] == literal->text[literal->first] && scan_literal_at(literal, at))
             return at;
     return NULL;
 }

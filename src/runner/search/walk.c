@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/dent.h"
+#include "tree/dent.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -23,7 +23,7 @@
 
 enum {
     DENTS_BYTES = 256 << 10,
-    CUT_ENTRIES = 4096, /* beside what is wanted */
+    CUT_ENTRIES = 4096, /* in addition to the requested ones */
 };
 
 struct walk_level { /* directories below one directory, still to be visited */
@@ -37,7 +37,6 @@ struct walk_level { /* directories below one directory, still to be visited */
 static int walk_read(struct walk *walk);
 static void walk_sort(struct walk *walk);
 static void walk_push(struct walk *walk);
-static bool walk_pop(struct walk *walk);
 
 void walk_init(struct walk *walk, int start_fd) {
     memset(walk, 0, sizeof *walk);
@@ -76,7 +75,7 @@ void walk_done(struct walk *walk) {
 }
 
 /* procfs and sysfs are not files of the box: a walk from above leaves them out. */
-static bool is_virtual(int fd) {
+static bool walk_is_virtual(int fd) {
     struct statfs system;
     return fstatfs(fd, &system) == 0 && (system.f_type == PROC_SUPER_MAGIC || system.f_type == SYSFS_MAGIC);
 }
@@ -87,12 +86,38 @@ static int walk_enter(struct walk *walk) {
     if (fd < 0)
         return fd;
     walk->dirfd = fd;
-    bool is = is_virtual(fd);
+    bool is = walk_is_virtual(fd);
     if (walk->path_len == 0)
         walk->skip_virtual = !is;
     else if (is && walk->skip_virtual)
         return -ENOENT;
     return walk_read(walk);
+}
+
+static bool walk_pop(struct walk *walk) {
+    while (walk->level && walk->level->next == walk->level->count) {
+        struct walk_level *level = walk->level;
+        walk->level = level->up;
+        free(level->names);
+        free(level->states);
+        free(level);
+    }
+    struct walk_level *level = walk->level;
+    if (!level)
+        return false;
+    size_t len = strlen(level->name);
+    memcpy(walk->path + level->path_len, level->name, len);
+    walk->path_len = level->path_len + len + 1;
+    walk->path[walk->path_len - 1] = '/';
+    walk->path[walk->path_len] = 0;
+    walk->depth = 1;
+    for (struct walk_level *up = level; up; up = up->up)
+        walk->depth++;
+    if (level->states)
+        memcpy(walk->states, level->states[level->next], sizeof walk->states);
+    level->next++;
+    level->name += len + 1;
+    return true;
 }
 
 int walk_next(struct walk *walk) {
@@ -126,7 +151,7 @@ int walk_next(struct walk *walk) {
     return 1;
 }
 
-static uint64_t name_key(const char *name, size_t len) {
+static uint64_t walk_name_key(const char *name, size_t len) {
     uint64_t key = 0;
     for (size_t i = 0; i < 8; i++)
         key = key << 8 | (i < len ? (unsigned char)name[i] : 0);
@@ -137,7 +162,7 @@ static void walk_add(struct walk *walk, const char *name, size_t len, uint8_t ty
     walk->names = vec_room(walk->names, &walk->names_cap, walk->names_len + len + 1, 1);
     walk->entries = vec_room(walk->entries, &walk->entries_cap, walk->count + 1, sizeof *walk->entries);
     memcpy(walk->names + walk->names_len, name, len + 1);
-    walk->entries[walk->count++] = (struct walk_entry){.key = name_key(name, len),
+    walk->entries[walk->count++] = (struct walk_entry){.key = walk_name_key(name, len),
                                                        .name = (uint32_t)walk->names_len,
                                                        .len = (uint16_t)len,
                                                        .type = type,
@@ -200,11 +225,6 @@ static void walk_cut(struct walk *walk) {
     walk->cut_at = 2 * walk->count + CUT_ENTRIES;
 }
 
-static bool walk_late(struct walk *walk) {
-    walk->timed_out |= walk->deadline_ms && clock_ms() >= walk->deadline_ms;
-    return walk->timed_out;
-}
-
 /* All entries of the current directory. An entry that is only to be descended into has type DT_UNKNOWN. */
 static int walk_read(struct walk *walk) {
     walk->count = 0;
@@ -213,7 +233,8 @@ static int walk_read(struct walk *walk) {
     for (;;) {
         if (walk->keep_max && walk->count >= walk->cut_at)
             walk_cut(walk);
-        if (walk_late(walk))
+        walk->timed_out |= walk->deadline_ms && clock_ms() >= walk->deadline_ms;
+        if (walk->timed_out)
             return 0;
         long n = syscall(SYS_getdents64, walk->dirfd, walk->buffer, (size_t)DENTS_BYTES);
         if (n < 0)
@@ -230,7 +251,7 @@ static int walk_read(struct walk *walk) {
 
 /* ---- directories to come ---- */
 
-static size_t count_descend(const struct walk *walk, size_t *ret_bytes) {
+static size_t walk_count_descend(const struct walk *walk, size_t *ret_bytes) {
     size_t count = 0;
     *ret_bytes = 0;
     for (size_t i = 0; i < walk->count; i++) {
@@ -259,7 +280,7 @@ static bool walk_states(const struct walk *walk, const char *name, size_t len, s
 }
 
 static void walk_push(struct walk *walk) {
-    size_t bytes, count = count_descend(walk, &bytes);
+    size_t bytes, count = walk_count_descend(walk, &bytes);
     if (count == 0)
         return;
     struct walk_level *level = xcalloc(1, sizeof *level);
@@ -283,35 +304,9 @@ static void walk_push(struct walk *walk) {
     walk->level = level;
 }
 
-static bool walk_pop(struct walk *walk) {
-    while (walk->level && walk->level->next == walk->level->count) {
-        struct walk_level *level = walk->level;
-        walk->level = level->up;
-        free(level->names);
-        free(level->states);
-        free(level);
-    }
-    struct walk_level *level = walk->level;
-    if (!level)
-        return false;
-    size_t len = strlen(level->name);
-    memcpy(walk->path + level->path_len, level->name, len);
-    walk->path_len = level->path_len + len + 1;
-    walk->path[walk->path_len - 1] = '/';
-    walk->path[walk->path_len] = 0;
-    walk->depth = 1;
-    for (struct walk_level *up = level; up; up = up->up)
-        walk->depth++;
-    if (level->states)
-        memcpy(walk->states, level->states[level->next], sizeof walk->states);
-    level->next++;
-    level->name += len + 1;
-    return true;
-}
-
 /* ---- sorting ---- */
 
-static bool before(const struct walk *walk, const struct walk_entry *a, const struct walk_entry *b) {
+static bool walk_before(const struct walk *walk, const struct walk_entry *a, const struct walk_entry *b) {
     if (a->key != b->key)
         return a->key < b->key;
     return strcmp(walk_name(walk, a), walk_name(walk, b)) < 0;
@@ -327,7 +322,7 @@ static void walk_sort(struct walk *walk) {
         for (size_t i = start + 1; i < end; i++) {
             struct walk_entry entry = from[i];
             size_t j = i;
-            for (; j > start && before(walk, &entry, &from[j - 1]); j--)
+            for (; j > start && walk_before(walk, &entry, &from[j - 1]); j--)
                 from[j] = from[j - 1];
             from[j] = entry;
         }
@@ -340,7 +335,7 @@ static void walk_sort(struct walk *walk) {
             size_t a = start, middle = start + width < count ? start + width : count, b = middle;
             size_t end = start + 2 * width < count ? start + 2 * width : count;
             for (size_t at = start; at < end; at++)
-                to[at] = b == end || (a < middle && !before(walk, &from[b], &from[a])) ? from[a++] : from[b++];
+                to[at] = b == end || (a < middle && !walk_before(walk, &from[b], &from[a])) ? from[a++] : from[b++];
         }
         struct walk_entry *swap = from;
         from = to;

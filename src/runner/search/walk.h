@@ -1,4 +1,4 @@
-/* A walk over a tree, one directory at a time, sorted by name within each. Used by list, glob, grep, tar, watch and
+/* Traverses a tree, one directory at a time, sorted by name within each. Used by list, glob, grep, tar, watch and
  * moves. No descriptor but the current directory's is held, links are never followed, memory is the names of one
  * directory and of the directories still to come. */
 #ifndef CUBBY_RUNNER_WALK_H
@@ -20,9 +20,9 @@ struct walk_entry {
 };
 
 enum walk_glob {
-    WALK_ONLY,   /* a directory in which nothing can match is not visited; what matches, keep() asks itself */
-    WALK_ALSO,   /* the same, besides */
-    WALK_EXCEPT, /* what matches is left out, with all below */
+    WALK_ONLY,   /* a directory in which nothing can match is not visited; keep() itself checks for matches */
+    WALK_ALSO,   /* the same, in addition */
+    WALK_EXCEPT, /* matching entries are left out, with all below */
     WALK_GLOBS,
 };
 
@@ -35,21 +35,22 @@ struct walk {
     bool (*keep)(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend);
     /* Patterns over paths from the start on; each may be NULL. Their states are kept from directory to directory. */
     const struct glob *globs[WALK_GLOBS];
-    /* Names that match it are left out, at any depth but the start; with keep_ignored they are kept and not descended into. */
+    /* Names that match it are left out, at any depth but the start; with keep_ignored they are kept and not
+     * descended into. */
     const struct glob_names *ignore;
     bool keep_ignored;
     void *user;
     size_t keep_max;      /* 0: all. Of one directory only so many entries are wanted, the first by name */
-    uint64_t deadline_ms; /* 0: none. Then the walk ends */
+    uint64_t deadline_ms; /* 0: none. Then the traversal ends */
     /* the current directory */
     int dirfd;
     unsigned depth;                  /* 1: the start */
-    char path[LIMIT_PATH_BYTES + 2]; /* relative, with a '/' behind it; "" for the start */
+    char path[LIMIT_PATH_BYTES + 2]; /* relative, with a final '/'; "" for the start */
     size_t path_len;
     struct glob_state states[WALK_GLOBS];
     struct walk_entry *entries;
     size_t count;
-    /* what could not be seen */
+    /* entries that could not be read */
     uint64_t unreadable; /* directories that could not be opened or read */
     bool too_long;       /* a path longer than LIMIT_PATH_BYTES was left out */
     bool dropped;        /* there was more than keep_max */

@@ -1,6 +1,7 @@
-/* The public skills of an agent: a stack of layers. Every layer holds whole skills: the uppermost that has a name is that
- * skill. A change is a new layer on top (a whiteout for a removal); a deep stack is made one layer again by hard links. The
- * file agents/AGENT is the truth, changed under STATE/skills/lock (flock; several daemons), with skills.db in one transaction. */
+/* The public skills of an agent: a stack of layers. Every layer holds whole skills; the uppermost layer that has a name
+ * wins. A change is a new layer on top (a whiteout for a removal); a deep stack is made one layer again by hard links.
+ * The file agents/AGENT defines the stack. It changes under STATE/skills/lock (flock; several daemons), with skills.db
+ * in one transaction. */
 #ifndef CUBBY_SKILL_BASE_H
 #define CUBBY_SKILL_BASE_H
 
@@ -15,18 +16,18 @@ struct base_skill {
     uint64_t files, bytes, changed_ms;
 };
 
-/* Each top directory of the stage replaces that skill whole; others stay. Takes the stage. Boxes that run get it as soon as
- * none of their commands uses the old one. */
+/* Each top directory of the stage replaces that skill whole; others stay. Takes the stage. Running boxes get it as soon
+ * as none of their commands uses the old one. */
 int base_put(struct skills *skills, const char *agent, struct stage *stage, struct err *err);
-/* The same, only while that version of a skill is the public one. EXISTS: it is not. */
+/* The same, only while that version of a skill is the public one. EXISTS: another one is. */
 int base_put_instead(struct skills *skills, const char *agent, const struct base_skill *instead, struct stage *stage,
                      struct err *err);
-/* One file of a public skill becomes what `change` makes of it ("" where there is none); all else of the skill stays, by links
- * (base/edit.c). NOT_FOUND: no such skill. */
+/* Applies `change` to one file of a public skill ("" if the file does not exist); all other files of the skill stay,
+ * by links. NOT_FOUND: no such skill. */
 typedef int (*base_change)(void *user, const char *text, size_t len, struct buf *out, struct err *err);
 int base_edit(struct skills *skills, const char *agent, const char *skill, const char *path, base_change change,
               void *user, struct err *err);
-/* The same with the skills of a checked archive, which stays the caller's (base/zip.c). */
+/* The same with the skills of a checked archive, which stays the caller's (base/archive.c). */
 struct zip;
 int stage_zip(struct stage *stage, struct zip *zip, struct err *err);
 int base_put_zip(struct skills *skills, const char *agent, struct zip *zip, struct err *err);
@@ -35,9 +36,9 @@ int base_each(struct skills *skills, const char *agent, int (*each)(void *user, 
               void *user, struct err *err); /* by name */
 int base_find(struct skills *skills, const char *agent, const char *skill, struct arena *arena,
               struct base_skill *ret_skill, struct err *err);
-int base_open(struct skills *skills, const struct base_skill *skill, int *ret_fd,
-              struct err *err); /* its directory, to read */
-/* What the public skills hold at "SKILL" or "SKILL/PATH", as a box shows it whose user has changed nothing (base/read.c).
+/* The skill's directory, to read. */
+int base_open(struct skills *skills, const struct base_skill *skill, int *ret_fd, struct err *err);
+/* The content of the public skills at "SKILL" or "SKILL/PATH", as the box of a user without changes shows it.
  * NOT_FOUND. */
 struct stat;
 int base_path_open(struct skills *skills, const char *agent, const char *path, int flags, int *ret_fd,
@@ -48,12 +49,11 @@ int base_files(struct skills *skills, const char *agent, const char *path, int (
 /* As own_zip, of the public version (own/zip.c). */
 int base_zip(struct skills *skills, const char *owner, const char *agent, const char *skill,
              int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
-/* Names of the layers, uppermost first, NULL-terminated, in the arena; the lowest holds skill-creator where there is one. */
+/* Names of the layers, uppermost first, NULL-terminated, in the arena; the lowest holds skill-creator, if
+ * configured. */
 int base_layers(struct skills *skills, const char *agent, struct arena *arena, const char ***ret_layers,
                 size_t *ret_count, struct err *err);
 uint64_t base_generation(struct skills *skills, const char *agent); /* changes with every change; cheap */
-/* sha256 of a tree below fd by the rule above; also of what a box has (own.h) */
-int base_tree_hash(int fd, uint8_t ret_sha256[32], uint64_t *ret_files, uint64_t *ret_bytes, struct err *err);
 
 /* ---- the table agent_skill_registry: id, agent_id, skill_id, user_id (null: public), created_at ---- */
 struct skill_row {
@@ -61,13 +61,13 @@ struct skill_row {
     const char *agent, *skill, *user; /* user NULL: public */
     uint64_t created_ms;
 };
-/* agent NULL: every one; user: his and the public ones, NULL: everybody's */
+/* agent NULL: every agent; user: that user's and the public ones, NULL: everybody's */
 int base_rows(struct skills *skills, const char *agent, const char *user,
               int (*each)(void *each_user, const struct skill_row *row), void *each_user, struct err *err);
-/* What a user has of his own for an agent now: the rows become just these. NULL-terminated. */
+/* The rows of a user's own skills for an agent become exactly these. NULL-terminated. */
 int base_user_rows(struct skills *skills, const char *agent, const char *user, const char *const *skill_ids,
                    struct err *err);
-/* false: skills.db was lost, and nobody has said since what he has: look at his box, and say it. */
+/* false: skills.db was lost and the user's rows were not made since: look at the box, and make them. */
 int base_user_known(struct skills *skills, const char *agent, const char *user, bool *ret_known, struct err *err);
 
 #endif

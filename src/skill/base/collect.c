@@ -1,8 +1,6 @@
-/* Layers that nobody needs any more. Run by a thread of the daemon's now and then, and by tests. Invariant: a layer goes
- * only when no agent's file names it, no box's record does, nobody serves with it as the creator's, and all that has been so
- * for a while: whoever read agents/AGENT a moment ago is still on his way to mount it. */
-#include <dirent.h>
-#include <errno.h>
+/* Unused layers. Run now and then by a thread of the daemon, and by tests. Invariant: a layer is removed only when
+ * no agent's file names it, no box's record does, no daemon serves with it as skill-creator's, and all that has been
+ * so for a while: a process that read agents/AGENT a moment ago may be about to mount it. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,106 +13,66 @@
 #include "base/mem.h"
 #include "base/sync.h"
 #include "base/text.h"
-#include "skill/base/collect.h"
-#include "skill/base/rows.h"
 #include "skill/base/view.h"
-#include "skill/garbage.h"
-#include "skill/names.h"
+#include "skill/stage.h"
 
-/* ---- who needs what ---- */
-
-struct collecting {
-    struct skills *skills;
-    uint64_t age_ms, now_ms;
-    struct names stacked, boxed, old, gone;
-};
-
-static int add_stack(void *user, const char *agent, struct err *err) {
-    struct collecting *collecting = user;
-    struct base_stack stack;
-    int r = base_stack_read(collecting->skills, agent, &stack, err);
-    for (size_t i = 0; r == 0 && i < stack.count; i++)
-        names_add(&collecting->stacked, stack.names[i]);
-    return r;
-}
-
-static void add_boxed(void *user, const char *layer) {
+static void collect_boxed(void *user, const char *layer) {
     names_add(user, layer);
 }
 
-static int list_layers(struct collecting *collecting, struct err *err) {
-    int fd = openat(collecting->skills->layers_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir)
-        return err_errno(err, errno, "the layers of skills");
-    struct dirent *entry;
-    while ((entry = readdir(dir)))
-        if (text_id(entry->d_name) && !names_has(&collecting->stacked, entry->d_name))
-            names_add(&collecting->old, entry->d_name);
-    closedir(dir);
-    return 0;
-}
-
-/* ---- since when ---- */
-
-static bool served(const struct skills *skills, const char *layer) {
-    autofd dir = openat(skills->layers_dir, layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0;
-}
-
-static int judge(struct collecting *collecting, struct db *db, struct err *err) {
-    int r = 0;
-    for (size_t i = 0; r >= 0 && i < collecting->old.count; i++) {
-        const char *layer = collecting->old.names[i];
-        uint64_t left_ms = collecting->now_ms;
+/* Of `old` layers, which are in no stack, those that have been so for long enough and are not used. */
+static int collect_judge(struct skills *skills, uint64_t age_ms, const struct names *old, const struct names *boxed,
+                         struct names *gone, struct err *err) {
+    uint64_t now_ms = clock_wall_ms();
+    struct db *db;
+    int r = skilldb_begin(skills, &db, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; r >= 0 && i < old->count; i++) {
+        const char *layer = old->names[i];
+        uint64_t left_ms = now_ms;
         r = db_get(db, err,
                    "INSERT INTO layer_left VALUES (?1, ?2)"
                    " ON CONFLICT (layer) DO UPDATE SET left_ms = min(left_ms, ?2) RETURNING left_ms",
-                   "ti>i", layer, collecting->now_ms, &left_ms);
-        if (r < 0 || collecting->now_ms - left_ms < collecting->age_ms || names_has(&collecting->boxed, layer) ||
-            served(collecting->skills, layer))
+                   "ti>i", layer, now_ms, &left_ms);
+        if (r < 0 || now_ms - left_ms < age_ms || names_has(boxed, layer))
             continue;
-        names_add(&collecting->gone, layer);
-        r = db_do(db, err, "DELETE FROM layer_left WHERE layer = ?1", "t", layer);
-        if (r == 0)
-            r = db_do(db, err, "DELETE FROM base_version WHERE layer = ?1", "t", layer);
+        autofd dir = skills_dir(skills->layers_dir, layer);
+        if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
+            continue; /* a daemon serves with it */
+        names_add(gone, layer);
+        r = db_do(db, err, "DELETE FROM layer_left WHERE layer = ?1", "t", layer)
+                ?: db_do(db, err, "DELETE FROM base_version WHERE layer = ?1", "t", layer);
     }
-    return r < 0 ? r : 0;
-}
-
-static int collect_locked(struct collecting *collecting, struct err *err) {
-    struct skills *skills = collecting->skills;
-    struct provider *provider = atomic_load(&skills->provider);
-    struct db *db;
-    int r = base_agents(skills, add_stack, collecting, err); /* one that cannot be read: nothing goes */
-    names_sort(&collecting->stacked);
-    if (r == 0)
-        r = list_layers(collecting, err);
-    if (r == 0 && provider && collecting->old.count)
-        r = provider_attached(provider, add_boxed, &collecting->boxed, err);
-    names_sort(&collecting->boxed);
-    if (r == 0 && collecting->old.count && (r = skilldb_take(skills, &db, err)) == 0) {
-        if ((r = db_begin(db, err)) == 0)
-            r = db_end(db, judge(collecting, db, err), err);
-        skilldb_give(skills);
-    }
-    for (size_t i = 0; r == 0 && i < collecting->gone.count; i++)
-        skills_discard(skills, "layers", collecting->gone.names[i]);
-    return r;
+    return skilldb_end(skills, r < 0 ? r : 0, err);
 }
 
 int base_collect(struct skills *skills, uint64_t age_ms, struct err *err) {
-    struct collecting collecting = {.skills = skills, .age_ms = age_ms, .now_ms = clock_wall_ms()};
-    struct names *const lists[] = {&collecting.stacked, &collecting.boxed, &collecting.old, &collecting.gone};
-    int r = skills_lock(skills, err);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < 4; i++)
-        names_init(lists[i]);
-    r = collect_locked(&collecting, err);
+    autonames agents = names_new(), stacked = names_new(), layers = names_new(), old = names_new(), boxed = names_new(),
+              gone = names_new();
+    struct provider *provider = atomic_load(&skills->provider);
+    TRY(skills_lock(skills, err));
+    int r = base_agents(skills, &agents, err);
+    for (size_t i = 0; r == 0 && i < agents.count; i++) { /* if one cannot be read, nothing is removed */
+        struct base_stack stack;
+        r = base_stack_read(skills, agents.names[i], &stack, err);
+        for (size_t j = 0; r == 0 && j < stack.count; j++)
+            names_add(&stacked, stack.names[j]);
+    }
+    names_sort(&stacked);
+    if (r == 0)
+        r = names_dir(&layers, skills->layers_dir, "the layers of skills", err);
+    for (size_t i = 0; i < layers.count; i++)
+        if (text_id(layers.names[i]) && !names_has(&stacked, layers.names[i]))
+            names_add(&old, layers.names[i]);
+    if (r == 0 && provider && old.count)
+        r = provider_attached(provider, collect_boxed, &boxed, err);
+    names_sort(&boxed);
+    if (r == 0 && old.count)
+        r = collect_judge(skills, age_ms, &old, &boxed, &gone, err);
+    for (size_t i = 0; r == 0 && i < gone.count; i++)
+        skills_discard(skills, "layers", gone.names[i]);
     skills_unlock(skills);
-    for (size_t i = 0; i < 4; i++)
-        names_done(lists[i]);
     return r;
 }
 
@@ -128,7 +86,7 @@ struct collector {
     bool ends;
 };
 
-static void *collector_main(void *arg) {
+static void *collect_collector_main(void *arg) {
     struct collector *collector = arg;
     struct err err;
     pthread_mutex_lock(&collector->lock);
@@ -149,7 +107,7 @@ struct collector *collector_new(struct skills *skills) {
     collector->skills = skills;
     pthread_mutex_init(&collector->lock, NULL);
     cond_init(&collector->end);
-    if (pthread_create(&collector->thread, NULL, collector_main, collector) == 0)
+    if (pthread_create(&collector->thread, NULL, collect_collector_main, collector) == 0)
         return collector;
     free(collector); /* another daemon collects, or the next one */
     return NULL;

@@ -1,5 +1,6 @@
-/* Which skills and sub-agents there are in a box. Called by the tools `skill` and `agent` and by the native API. Invariant:
- * whatever lies in those directories, what can be read is offered, and what cannot is named with the reason. */
+/* Which skills and sub-agents there are in a box. Called by the tools `skill` and `agent` and by the native API.
+ * Invariant: whatever lies in those directories, what can be read is offered, and what cannot is named with the
+ * reason. */
 #include "skill/catalog/catalog.h"
 
 #include <stdlib.h>
@@ -7,21 +8,19 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/text.h"
 #include "skill/catalog/catalog_cache.h"
 
 enum {
-    CATALOG_LISTED =
-        50000, /* entries of a source and of the folders in it; beyond, folders are looked into one by one */
+    CATALOG_LISTED = 50000, /* entries of a source and of its folders; beyond, folders are read one by one */
     CATALOG_FOLDERS = 5000,
     CATALOG_BAD = 100,
     CATALOG_NAMES = 50,
-    CATALOG_BYTES = 16 << 20, /* of all they say */
-    CATALOG_LOOK_MS = 20000,  /* for what is not known yet; the next call goes on */
+    CATALOG_BYTES = 16 << 20, /* of all metadata */
+    CATALOG_LOOK_MS = 20000,  /* for uncached files; the next call continues */
 };
 
-/* A folder's files that say what it is, the first that is there counts. */
+/* Files that describe a folder; the first that exists counts. */
 static const char *const catalog_files[] = {"SKILL.md", "skill.md", "README.md"};
 enum { CATALOG_FILES = sizeof catalog_files / sizeof *catalog_files };
 
@@ -45,15 +44,13 @@ struct catalog_walk {
 int catalog_read(struct box *box, const char *path, size_t most, struct arena *arena, int watch, const char **ret_text,
                  size_t *ret_len, struct err *err) {
     autobuf out = buf_max(most);
-    int code = box_read_all(box, path, most, watch, &out, err);
-    if (code < 0)
-        return code;
+    TRY(box_read_all(box, path, most, watch, &out, err));
     *ret_text = arena_copy(arena, out.data, out.len);
     *ret_len = out.len;
     return 0;
 }
 
-/* The file's own fault, not the box's: the others can still be read. */
+/* A fault of the file, not of the box: other files can still be read. */
 static bool catalog_excused(int code) {
     return code == -ERR_INVALID || code == -ERR_NOT_FOUND || code == -ERR_DENIED || code == -ERR_IO ||
            code == -ERR_TOO_LARGE || code == -ERR_UNSUPPORTED;
@@ -74,15 +71,7 @@ static void catalog_note(struct catalog_walk *walk, const char *path, const char
 /* ---- listing ---- */
 
 static struct catalog_item *catalog_add(struct catalog_walk *walk, const char *id, size_t len) {
-    if (walk->count == walk->cap) {
-        size_t cap = walk->cap ? 2 * walk->cap : 32;
-        struct catalog_item *items = arena_alloc(walk->arena, cap * sizeof *items);
-        if (walk->count)
-            memcpy(items, walk->items, walk->count * sizeof *items);
-        walk->items = items;
-        walk->cap = cap;
-    }
-    struct catalog_item *item = &walk->items[walk->count++];
+    struct catalog_item *item = &arena_add(walk->arena, walk->items, walk->count, walk->cap);
     *item = (struct catalog_item){.source = walk->source, .rank = walk->rank};
     item->id = arena_copy(walk->arena, id, len);
     item->path = arena_printf(walk->arena, "%s/%s%s", walk->root, item->id, walk->agents ? ".md" : "");
@@ -96,7 +85,7 @@ static void catalog_mark(struct catalog_item *item, const struct file_stat *stat
     item->fixed = stat->type == FILE_REGULAR;
 }
 
-/* Names that people would not call one: of a program's own, of staging, of what is no text. */
+/* Hidden names (of programs, of staging) and names that are not text do not count. */
 static bool catalog_named(struct catalog_walk *walk, const struct file_stat *stat) {
     if (stat->name[0] == '.')
         return false;
@@ -106,8 +95,8 @@ static bool catalog_named(struct catalog_walk *walk, const struct file_stat *sta
     return false;
 }
 
-/* A file in a folder: whether it says what the folder is, and goes before one that was seen. Folders come before what is in
- * them, by name. */
+/* A file in a folder: notes it if it describes the folder better than one seen before. Folders are listed before what
+ * is in them, by name. */
 static void catalog_document(struct catalog_walk *walk, const char *folder, size_t len, const struct file_stat *stat) {
     size_t low = walk->first, high = walk->count, rank = 0, old = 0;
     while (rank < CATALOG_FILES && strcmp(stat->name, catalog_files[rank]) != 0)
@@ -117,9 +106,7 @@ static void catalog_document(struct catalog_walk *walk, const char *folder, size
     while (low < high) {
         size_t middle = (low + high) / 2;
         const char *id = walk->items[middle].id;
-        int order = strncmp(id, folder, len);
-        if (order == 0)
-            order = id[len] != 0;
+        int order = strncmp(id, folder, len) ?: (id[len] != 0);
         if (order < 0)
             low = middle + 1;
         else
@@ -199,9 +186,9 @@ static int catalog_source(struct catalog_walk *walk, const char *root, const cha
     return code;
 }
 
-/* ---- what they are ---- */
+/* ---- their metadata ---- */
 
-/* What the text says, and no more of it than that, goes to the call's arena: what it takes to find out may be large. */
+/* Only the result goes to the call's arena: parsing may take much memory. */
 static void catalog_parse(struct catalog_walk *walk, struct catalog_item *item, const char *text, size_t len) {
     const char *why = NULL;
     struct meta meta = {0};
@@ -218,42 +205,32 @@ static void catalog_parse(struct catalog_walk *walk, struct catalog_item *item, 
     item->meta = catalog_copy(walk->arena, &meta, &walk->bytes);
 }
 
-/* Whether a name that was not listed with what is in it, perhaps a link, is a folder. */
-static int catalog_is_folder(struct catalog_walk *walk, struct catalog_item *item, struct err *err) {
-    struct file_stat stat;
-    const char *inside = arena_printf(walk->arena, "%s/.", item->path);
-    int code = item->listed ? 0 : box_stat(walk->box, inside, walk->arena, &stat, err);
-    if (code < 0 && catalog_excused(code)) {
-        item->bad = "it leads to no folder";
-        code = 0;
-    }
-    return code;
-}
-
-/* The file that says what it is, of a folder that was not listed the first that is there. NOT_FOUND: there is none. */
-static int catalog_fetch(struct catalog_walk *walk, struct catalog_item *item, struct arena *arena,
-                         const char **ret_text, size_t *ret_len, struct err *err) {
-    int code = -ERR_NOT_FOUND;
-    if (item->file)
-        code = catalog_read(walk->box, item->file, META_BYTES, arena, walk->watch, ret_text, ret_len, err);
-    for (size_t i = 0; !item->listed && i < CATALOG_FILES && code == -ERR_NOT_FOUND; i++) {
-        item->file = arena_printf(walk->arena, "%s/%s", item->path, catalog_files[i]);
-        code = catalog_read(walk->box, item->file, META_BYTES, arena, walk->watch, ret_text, ret_len, err);
-    }
-    return code;
-}
-
+/* Reads what the item says of itself: from its file, or, of a folder that was not listed, from the first file that
+ * exists. */
 static int catalog_look(struct catalog_walk *walk, struct catalog_item *item, struct err *err) {
     const char *text = "";
     size_t len = 0;
+    struct file_stat stat;
     autoarena scratch = ARENA_EMPTY;
-    int code = catalog_is_folder(walk, item, err);
-    item->read = item->bad;
-    if (code < 0 || item->bad)
-        return code;
+    item->read = true;
+    if (!item->listed) { /* perhaps a link to something other than a folder */
+        int code = box_stat(walk->box, arena_printf(walk->arena, "%s/.", item->path), walk->arena, &stat, err);
+        if (code < 0 && !catalog_excused(code))
+            return code;
+        if (code < 0) {
+            item->bad = "it does not lead to a folder";
+            return 0;
+        }
+    }
     item->read_ms = clock_ms();
     item->read_wall_ns = clock_wall_ms() * 1000000;
-    code = catalog_fetch(walk, item, &scratch, &text, &len, err);
+    int code = -ERR_NOT_FOUND;
+    if (item->file)
+        code = catalog_read(walk->box, item->file, META_BYTES, &scratch, walk->watch, &text, &len, err);
+    for (size_t i = 0; !item->listed && i < CATALOG_FILES && code == -ERR_NOT_FOUND; i++) {
+        item->file = arena_printf(walk->arena, "%s/%s", item->path, catalog_files[i]);
+        code = catalog_read(walk->box, item->file, META_BYTES, &scratch, walk->watch, &text, &len, err);
+    }
     if (code < 0 && !catalog_excused(code))
         return code;
     item->fixed = item->fixed && code == 0;
@@ -265,7 +242,6 @@ static int catalog_look(struct catalog_walk *walk, struct catalog_item *item, st
         item->file = code == 0 ? item->file : NULL;
         catalog_parse(walk, item, text, len);
     }
-    item->read = true;
     return 0;
 }
 
@@ -278,7 +254,7 @@ static int catalog_look_all(struct catalog_walk *walk, struct err *err) {
                                 &walk->bytes);
     for (size_t i = 0; i < walk->count && code == 0; i++)
         if (!walk->items[i].read && (walk->bytes > CATALOG_BYTES || clock_ms() > end_ms))
-            walk->items[i].bad = walk->bytes > CATALOG_BYTES ? "there is more than a catalogue holds" : "out of time";
+            walk->items[i].bad = walk->bytes > CATALOG_BYTES ? "the catalogue is full" : "out of time";
         else if (!walk->items[i].read)
             code = catalog_look(walk, &walk->items[i], err);
     if (code == 0 && missing && walk->catalogs)
@@ -296,13 +272,11 @@ static int catalog_by_id(const void *a, const void *b) {
 
 static int catalog_by_name(const void *a, const void *b) {
     const struct catalog_item *one = a, *other = b;
-    int order = strcmp(one->meta.name, other->meta.name);
-    if (order == 0)
-        order = (one->rank > other->rank) - (one->rank < other->rank);
+    int order = strcmp(one->meta.name, other->meta.name) ?: ((one->rank > other->rank) - (one->rank < other->rank));
     return order ? order : strcmp(one->id, other->id);
 }
 
-/* Of those that are alike the first stays; two of one source that say the same name are told of. */
+/* Of items with the same id, or name, the first stays. Two of one source with the same name are reported. */
 static void catalog_choose(struct catalog_walk *walk, bool names) {
     size_t kept = 0;
     if (walk->count)
@@ -318,39 +292,26 @@ static void catalog_choose(struct catalog_walk *walk, bool names) {
     walk->count = kept;
 }
 
-static void catalog_result(struct catalog_walk *walk, struct catalog *ret_catalog) {
-    static const char *const none[] = {NULL};
-    struct catalog_entry *entries = arena_alloc(walk->arena, (walk->count + 1) * sizeof *entries);
-    for (size_t i = 0; i < walk->count; i++) {
-        const struct catalog_item *item = &walk->items[i];
-        entries[i] = (struct catalog_entry){item->id, item->path, item->file, item->source, item->meta};
-    }
-    *ret_catalog = (struct catalog){entries, walk->count, walk->bad ? walk->bad : none};
-}
-
-static void catalog_drop_bad(struct catalog_walk *walk) {
+/* Items that could not be read are reported and left out; with `keep` they get their folder's name instead. */
+static void catalog_report_bad(struct catalog_walk *walk, bool keep) {
     size_t kept = 0;
     for (size_t i = 0; i < walk->count; i++) {
-        if (walk->items[i].bad)
-            catalog_note(walk, walk->items[i].path, walk->items[i].bad);
-        else
-            walk->items[kept++] = walk->items[i];
+        struct catalog_item item = walk->items[i];
+        if (item.bad)
+            catalog_note(walk, item.path, item.bad);
+        if (item.bad && keep) {
+            item.file = NULL;
+            catalog_parse(walk, &item, "", 0);
+        }
+        if (!item.bad || keep)
+            walk->items[kept++] = item;
     }
     walk->count = kept;
 }
 
-static void catalog_name_bad(struct catalog_walk *walk) {
-    for (size_t i = 0; i < walk->count; i++)
-        if (walk->items[i].bad) {
-            catalog_note(walk, walk->items[i].path, walk->items[i].bad);
-            walk->items[i].file = NULL;
-            catalog_parse(walk, &walk->items[i], "", 0);
-        }
-}
-
 /* ---- the calls ---- */
 
-static int catalog_text_order(const void *key, const void *at) {
+static int catalog_order(const void *key, const void *at) {
     return strcmp(key, *(const char *const *)at);
 }
 
@@ -365,26 +326,23 @@ static int catalog_own(struct catalog_walk *walk, struct err *err) {
     int code = base(user, walk->box->spec.agent, walk->arena, &names, &count, err);
     for (size_t i = 0; code == 0 && i < walk->count; i++)
         if (strcmp(walk->items[i].source, "agent") == 0 &&
-            (!count || !bsearch(walk->items[i].id, names, count, sizeof *names, catalog_text_order)))
+            (!count || !bsearch(walk->items[i].id, names, count, sizeof *names, catalog_order)))
             walk->items[i].source = "personal";
     return code;
-}
-
-/* Wherever /skills is seen besides, it is /skills. */
-static int catalog_same(struct catalog_walk *walk, const char *path, bool *ret_same, struct err *err) {
-    struct file_stat one = {0}, other = {0};
-    int code = box_stat(walk->box, path, walk->arena, &one, err);
-    if (code == 0)
-        code = box_stat(walk->box, SKILLS_PATH, walk->arena, &other, err);
-    *ret_same = code == 0 && one.inode == other.inode && one.mtime_ns == other.mtime_ns;
-    return code < 0 && catalog_excused(code) ? 0 : code;
 }
 
 static int catalog_sources(struct catalog_walk *walk, struct err *err) {
     const char *workspace = box_workspace(walk->box), *what = walk->agents ? "agents" : "skills";
     const char *personal = arena_printf(walk->arena, "%s/%s", workspace, what);
+    struct file_stat one = {0}, other = {0};
     bool has_agent = walk->box->spec.agent && !walk->agents, same = false;
-    int code = has_agent ? catalog_same(walk, personal, &same, err) : 0;
+    int code = 0;
+    if (has_agent) { /* the personal folder may be /skills, seen at another path */
+        code = box_stat(walk->box, personal, walk->arena, &one, err)
+                   ?: box_stat(walk->box, SKILLS_PATH, walk->arena, &other, err);
+        same = code == 0 && one.inode == other.inode && one.mtime_ns == other.mtime_ns;
+        code = catalog_excused(code) ? 0 : code;
+    }
     if (code == 0 && !same)
         code = catalog_source(walk, personal, "personal", err);
     if (code == 0 && has_agent)
@@ -394,7 +352,7 @@ static int catalog_sources(struct catalog_walk *walk, struct err *err) {
     return code;
 }
 
-/* Nothing in it depends on what lies outside it, where changes are not counted. */
+/* The catalogue of /skills depends on nothing outside it, where changes are not counted. */
 static bool catalog_is_closed(const struct catalog_walk *walk) {
     const struct spec *spec = &walk->box->spec;
     for (size_t i = 0; i < spec->mount_count; i++)
@@ -410,11 +368,11 @@ static bool catalog_is_closed(const struct catalog_walk *walk) {
 static int catalog_make(struct catalog_walk *walk, const char *dir, struct catalog *ret_catalog, struct err *err) {
     bool whole = dir && walk->catalogs && walk->box->spec.agent && strcmp(dir, SKILLS_PATH) == 0;
     struct catalog_token token = {.generation = atomic_load(&walk->box->attached_generation)};
-    int code = box_share(walk->box, TURN_WAIT_MS, err); /* one version of every skill */
+    int code = box_share(walk->box, SHARE_WAIT_MS, err); /* one version of every skill */
     if (code < 0)
         return code;
     if (whole)
-        code = box_changes(walk->box, &token.changes, err); /* before the listing: what changes meanwhile counts */
+        code = box_changes(walk->box, &token.changes, err); /* before the listing: later changes count as new */
     whole = whole && code == 0 && token.changes;
     if (whole && catalogs_whole(walk->catalogs, walk->box->id, dir, token, walk->arena, ret_catalog)) {
         box_share_end(walk->box);
@@ -430,14 +388,16 @@ static int catalog_make(struct catalog_walk *walk, const char *dir, struct catal
     if (code < 0)
         return code;
     whole = whole && catalog_is_closed(walk);
-    if (dir)
-        catalog_name_bad(walk);
-    else {
-        catalog_drop_bad(walk);
-        catalog_choose(walk, false);
-        catalog_choose(walk, true);
+    catalog_report_bad(walk, dir);
+    for (int names = 0; !dir && names < 2; names++)
+        catalog_choose(walk, names);
+    static const char *const none[] = {NULL};
+    struct catalog_entry *entries = arena_alloc(walk->arena, (walk->count + 1) * sizeof *entries);
+    for (size_t i = 0; i < walk->count; i++) {
+        const struct catalog_item *item = &walk->items[i];
+        entries[i] = (struct catalog_entry){item->id, item->path, item->file, item->source, item->meta};
     }
-    catalog_result(walk, ret_catalog);
+    *ret_catalog = (struct catalog){entries, walk->count, walk->bad ? walk->bad : none};
     if (whole)
         catalogs_keep_whole(walk->catalogs, walk->box->id, dir, token, ret_catalog);
     return 0;
@@ -451,8 +411,8 @@ int catalog_skills(struct catalogs *catalogs, struct box *box, struct arena *are
 
 int catalog_agents(struct catalogs *catalogs, struct box *box, struct arena *arena, int watch,
                    struct catalog *ret_catalog, struct err *err) {
-    struct catalog_walk walk = {.catalogs = catalogs, .box = box, .arena = arena, .watch = watch, .what = "agents"};
-    walk.agents = true;
+    struct catalog_walk walk = {
+        .catalogs = catalogs, .box = box, .arena = arena, .watch = watch, .what = "agents", .agents = true};
     return catalog_make(&walk, NULL, ret_catalog, err);
 }
 

@@ -1,5 +1,5 @@
-/* A catalogue as a block for a system prompt. Called by the native API. Invariant: names and descriptions are written by
- * whoever wrote the files; nothing of them leaves its element. */
+/* A catalogue as a block for a system prompt. Called by the native API. Invariant: names and descriptions
+ * are untrusted; nothing of them leaves its element. */
 #include <string.h>
 
 #include "base/text.h"
@@ -45,15 +45,6 @@ static bool prompt_has(const struct catalog *catalog, const char *source) {
     return false;
 }
 
-static void prompt_tools(struct buf *out, const char *const *tools) {
-    buf_puts(out, "    <tools>");
-    for (size_t i = 0; tools[i]; i++) {
-        buf_puts(out, i ? ", " : "");
-        prompt_text(out, tools[i], strlen(tools[i]));
-    }
-    buf_puts(out, "</tools>\n");
-}
-
 /* Each in an element of its own. A sub-agent's path is that of its file. */
 static void prompt_entries(const struct catalog *catalog, const char *what, bool agents, struct buf *out) {
     buf_printf(out, "\n<available_%ss>\n", what);
@@ -63,8 +54,14 @@ static void prompt_entries(const struct catalog *catalog, const char *what, bool
         buf_printf(out, "  <%s>\n", what);
         prompt_element(out, "name", entry->meta.name, strlen(entry->meta.name));
         prompt_element(out, "description", entry->meta.description, strlen(entry->meta.description));
-        if (agents && entry->meta.tools)
-            prompt_tools(out, entry->meta.tools);
+        if (agents && entry->meta.tools) {
+            buf_puts(out, "    <tools>");
+            for (const char *const *tool = entry->meta.tools; *tool; tool++) {
+                buf_puts(out, tool == entry->meta.tools ? "" : ", ");
+                prompt_text(out, *tool, strlen(*tool));
+            }
+            buf_puts(out, "</tools>\n");
+        }
         prompt_element(out, "dir", entry->path, dir);
         buf_printf(out, "  </%s>\n", what);
     }
@@ -82,7 +79,7 @@ void catalog_prompt_skills(const struct catalog *catalog, const char *workspace,
     if (prompt_has(catalog, "agent"))
         prompt_line(out, "skills of this agent", SKILLS_PATH, "");
     if (prompt_has(catalog, "global"))
-        prompt_line(out, "skills of everybody, not to be changed", workspace, "/.skills");
+        prompt_line(out, "skills of all users, read-only", workspace, "/.skills");
     prompt_entries(catalog, "skill", false, out);
 }
 
@@ -94,6 +91,6 @@ void catalog_prompt_agents(const struct catalog *catalog, const char *workspace,
                   "instructions.\n\n");
     prompt_line(out, "personal agents", workspace, "/agents");
     if (prompt_has(catalog, "global"))
-        prompt_line(out, "agents of everybody, not to be changed", workspace, "/.agents");
+        prompt_line(out, "agents of all users, read-only", workspace, "/.agents");
     prompt_entries(catalog, "agent", true, out);
 }

@@ -1,5 +1,5 @@
-/* What a skill or a sub-agent says of itself. Called by base, catalog, own and registry with the first bytes of files that
- * anybody may have written. Invariant: whatever the bytes are, the texts that leave here are UTF-8 within bounds. */
+/* The metadata of a skill or a sub-agent. Called by base, catalog, own and registry with the first bytes of
+ * untrusted files. Invariant: whatever the bytes are, the resulting texts are UTF-8 within bounds. */
 #include "skill/catalog/meta.h"
 
 #include <stdint.h>
@@ -62,7 +62,8 @@ const char *meta_text(struct arena *arena, const void *bytes, size_t len, size_t
     return arena_copy(arena, out.data, kept);
 }
 
-/* Without blanks around it, one line where it is to be one, nothing that hides or turns text around, and not too long. */
+/* Without blanks around it, one line where it is to be one, nothing that hides or turns text around, and not too
+ * long. */
 static const char *meta_clean(struct arena *arena, const char *text, size_t max, bool lines) {
     autobuf out = buf_max(max);
     size_t len = strlen(text), used;
@@ -121,8 +122,7 @@ struct meta_parts {
 
 static bool meta_known(const char *key, size_t len);
 
-/* Without fences the lines at the top that are keys we know are the front matter, perhaps below a heading: many a SKILL.md
- * begins so. */
+/* Without fences, known keys at the top are the front matter, perhaps below a heading: many a SKILL.md begins so. */
 static void meta_unfenced(const char *text, size_t len, struct meta_parts *parts) {
     size_t head = 0, line, value;
     for (size_t at = 0; at < len; at += line) {
@@ -189,41 +189,24 @@ static bool meta_known(const char *key, size_t len) {
     return false;
 }
 
-static bool meta_truth(const char *text) {
-    static const char *const words[] = {"true", "yes", "on", "1"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcasecmp(text, words[i]) == 0)
-            return true;
-    return false;
-}
-
-/* "a, b": parted by commas; of tools by blanks too, but not inside of "Bash(git status, git log)". */
-static const char *const *meta_parted(struct arena *arena, const char *text, bool blanks) {
-    const char **items = arena_alloc(arena, (META_ITEMS + 1) * sizeof *items);
-    size_t count = 0, len;
-    while (*text && count < META_ITEMS) {
+/* A list, or a text parted by commas; of tools by blanks too, but not inside of "Bash(git status, git log)". */
+static const char *const *meta_items(struct arena *arena, const struct yaml_value *value, bool blanks) {
+    const char **items = arena_alloc(arena, (META_ITEMS + 1) * sizeof *items), *text = value->text;
+    const char *const *from = value->items;
+    size_t count = 0;
+    while ((from ? *from != NULL : *text) && count < META_ITEMS) {
         unsigned depth = 0;
-        for (len = 0; text[len]; len++) {
+        size_t len = 0;
+        for (; !from && text[len]; len++) {
             depth += text[len] == '(';
             depth -= text[len] == ')' && depth;
             if (!depth && (text[len] == ',' || (blanks && strchr(" \t\n", text[len]))))
                 break;
         }
-        const char *item = meta_clean(arena, arena_copy(arena, text, len), META_LINE_BYTES, false);
+        const char *item = meta_clean(arena, from ? *from++ : arena_copy(arena, text, len), META_LINE_BYTES, false);
         if (*item)
             items[count++] = item;
-        text += len + (text[len] != 0);
-    }
-    return items;
-}
-
-static const char *const *meta_listed(struct arena *arena, const char *const *from) {
-    const char **items = arena_alloc(arena, (META_ITEMS + 1) * sizeof *items);
-    size_t count = 0;
-    for (; *from && count < META_ITEMS; from++) {
-        const char *item = meta_clean(arena, *from, META_LINE_BYTES, false);
-        if (*item)
-            items[count++] = item;
+        text += len + (!from && text[len] != 0);
     }
     return items;
 }
@@ -234,30 +217,30 @@ struct meta_reading {
 };
 
 static void meta_take(void *user, const char *parent, const char *key, const struct yaml_value *value) {
+    static const char *const truths[] = {"true", "yes", "on", "1"};
     struct meta_reading *reading = user;
-    for (size_t i = 0; i < sizeof meta_keys / sizeof *meta_keys; i++) {
-        const struct meta_key *row = &meta_keys[i];
-        if (strcasecmp(row->parent, parent) != 0 || strcasecmp(row->key, key) != 0)
-            continue;
-        void *field = (char *)reading->meta + row->offset;
-        bool flat = row->kind == META_LINE || row->kind == META_TEXT;
-        if (row->kind == META_FLAG)
-            *(bool *)field = meta_truth(value->text);
-        else if (flat) {
-            const char *text =
-                meta_clean(reading->arena, value->text,
-                           row->kind == META_TEXT ? META_DESCRIPTION_BYTES : META_LINE_BYTES, row->kind == META_TEXT);
-            if (*text)
-                *(const char **)field = text;
-        } else if (value->items)
-            *(const char *const **)field = meta_listed(reading->arena, value->items);
-        else if (*value->text)
-            *(const char *const **)field = meta_parted(reading->arena, value->text, row->kind == META_TOOLS);
+    const struct meta_key *row = meta_keys, *end = meta_keys + sizeof meta_keys / sizeof *meta_keys;
+    while (row < end && (strcasecmp(row->parent, parent) != 0 || strcasecmp(row->key, key) != 0))
+        row++;
+    if (row == end)
         return;
+    void *field = (char *)reading->meta + row->offset;
+    if (row->kind == META_FLAG) {
+        *(bool *)field = false;
+        for (size_t i = 0; i < sizeof truths / sizeof *truths; i++)
+            *(bool *)field |= strcasecmp(value->text, truths[i]) == 0;
+    } else if (row->kind == META_LINE || row->kind == META_TEXT) {
+        bool lines = row->kind == META_TEXT;
+        const char *text =
+            meta_clean(reading->arena, value->text, lines ? META_DESCRIPTION_BYTES : META_LINE_BYTES, lines);
+        if (*text)
+            *(const char **)field = text;
+    } else if (value->items || *value->text) {
+        *(const char *const **)field = meta_items(reading->arena, value, row->kind == META_TOOLS);
     }
 }
 
-/* What the text says; name and description stay NULL where it says nothing. */
+/* Parses the text; name and description stay NULL if it does not have them. */
 static void meta_read(struct arena *arena, const char *text, size_t len, struct meta *ret_meta,
                       struct meta_parts *ret_parts) {
     struct meta_reading reading = {arena, ret_meta};
@@ -285,7 +268,7 @@ void meta_skill(struct arena *arena, const char *folder, const char *text, size_
     meta_defaults(arena, folder, ret_meta);
 }
 
-/* "# Weather", with or without #s behind it; NULL: no heading. Those in code are none. */
+/* "# Weather", with or without #s after it; NULL: no heading. Headings inside code do not count. */
 static const char *meta_first_heading(struct arena *arena, const char *text, size_t len) {
     bool code = false;
     for (size_t line; len; text += line, len -= line) {
@@ -312,7 +295,7 @@ void meta_heading(struct arena *arena, const char *folder, const char *text, siz
     meta_defaults(arena, folder, ret_meta);
 }
 
-/* What no letter of any script is: signs, punctuation, blanks, private and invisible characters. */
+/* Characters that are not letters of any script: signs, punctuation, blanks, private and invisible ones. */
 static const struct {
     uint32_t first, last;
 } meta_signs[] = {
@@ -331,29 +314,9 @@ static bool meta_letter(uint32_t c) {
     return !text_harmful(c);
 }
 
-static bool meta_agent_name(const char *name) {
-    size_t len = strlen(name), used;
-    if (!len || len > META_AGENT_BYTES)
-        return false;
-    for (size_t i = 0; i < len; i += used) {
-        uint32_t character = 0;
-        used = text_character(name + i, len - i, &character);
-        if (!used || !meta_letter(character))
-            return false;
-    }
-    return true;
-}
-
-static const char *meta_bad_tool(const struct meta *meta) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    for (const char *const *tool = meta->tools; tool && *tool; tool++)
-        if ((*tool)[strspn(*tool, letters)])
-            return *tool;
-    return NULL;
-}
-
 bool meta_agent(struct arena *arena, const char *file, const char *text, size_t len, struct meta *ret_meta,
                 const char **ret_why) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     struct meta_parts parts = {0};
     struct meta meta = {0};
     size_t stem = strlen(file);
@@ -361,14 +324,23 @@ bool meta_agent(struct arena *arena, const char *file, const char *text, size_t 
     if (stem > 3 && strcasecmp(file + stem - 3, ".md") == 0)
         stem -= 3;
     meta_defaults(arena, arena_copy(arena, file, stem), &meta);
-    const char *tool = meta_bad_tool(&meta);
+    size_t name_len = strlen(meta.name), used;
+    bool named = name_len && name_len <= META_AGENT_BYTES;
+    for (size_t i = 0; named && i < name_len; i += used) {
+        uint32_t character = 0;
+        used = text_character(meta.name + i, name_len - i, &character);
+        named = used && meta_letter(character);
+    }
+    const char *const *tool = meta.tools;
+    while (tool && *tool && !(*tool)[strspn(*tool, letters)])
+        tool++;
     if (!parts.fenced)
         *ret_why = "no front matter: it begins with a line \"---\" and ends with another one";
-    else if (!meta_agent_name(meta.name))
+    else if (!named)
         *ret_why = arena_printf(arena, "the name '%s' is not letters, digits, - and _ (at most %d bytes)", meta.name,
                                 META_AGENT_BYTES);
-    else if (tool)
-        *ret_why = arena_printf(arena, "the tool '%s' is not letters, digits, dots, - and _", tool);
+    else if (tool && *tool)
+        *ret_why = arena_printf(arena, "the tool '%s' is not letters, digits, dots, - and _", *tool);
     else {
         *ret_meta = meta;
         return true;

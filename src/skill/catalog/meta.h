@@ -1,5 +1,6 @@
-/* What a skill or a sub-agent says of itself: the front matter of SKILL.md (a small YAML: plain, quoted, block and folded
- * texts, lists), else the first heading of skill.md or README.md, else the folder's name. Pure: bytes in, texts out. */
+/* The metadata of a skill or a sub-agent: the front matter of SKILL.md (a small YAML: plain, quoted, block and
+ * folded texts, lists), else the first heading of skill.md or README.md, else the folder's name. Pure: bytes in,
+ * texts out. */
 #ifndef CUBBY_SKILL_META_H
 #define CUBBY_SKILL_META_H
 

@@ -1,7 +1,7 @@
-/* The reader of front matter. Called by meta alone. Each key with what belongs to it is given to libyaml by itself, so that
- * one that YAML refuses does not take the others with it; such a one is read as plain lines. Invariant: whatever is not
- * understood is a plain text or is left out, it never fails; and libyaml, which takes quadratic
- * time for some texts, gets YAML_TRIES of at most YAML_BYTES and YAML_DEPTH. */
+/* The reader of front matter. Called by meta alone. libyaml gets each key with its value separately, so that one
+ * that YAML refuses does not spoil the others; that one is read as plain lines. Invariant: it never fails; other
+ * input is a plain text or is left out. libyaml takes quadratic time for some texts: it gets YAML_TRIES of at most
+ * YAML_BYTES and YAML_DEPTH. */
 #include "skill/catalog/meta_yaml.h"
 
 #include <stdlib.h>
@@ -37,22 +37,6 @@ static size_t yaml_trimmed(const char *text, size_t len) {
     while (len && yaml_blank(text[len - 1]))
         len--;
     return len;
-}
-
-static void yaml_split(struct yaml *yaml, const char *text, size_t len) {
-    size_t count = 1;
-    for (size_t i = 0; i < len; i++)
-        count += text[i] == '\n';
-    yaml->lines = arena_alloc(yaml->arena, count * sizeof *yaml->lines);
-    for (const char *end = text + len; text < end;) {
-        const char *stop = memchr(text, '\n', (size_t)(end - text));
-        size_t line = (size_t)((stop ? stop : end) - text), indent = 0;
-        while (indent < line && yaml_blank(text[indent]))
-            indent++;
-        yaml->lines[yaml->count++] =
-            (struct yaml_line){text + indent, yaml_trimmed(text + indent, line - indent), indent};
-        text += line + (stop != NULL);
-    }
 }
 
 size_t yaml_key(const char *line, size_t len, size_t *ret_value) {
@@ -122,7 +106,7 @@ static void yaml_listed(struct yaml *yaml, const char *key, struct yaml_items *i
     free(items->items);
 }
 
-/* ---- what is YAML ---- */
+/* ---- YAML ---- */
 
 static const char *yaml_scalar(struct yaml *yaml, const yaml_node_t *node) {
     if (!node || node->type != YAML_SCALAR_NODE || strcmp((const char *)node->tag, YAML_STR_TAG) != 0)
@@ -156,16 +140,6 @@ static bool yaml_node(struct yaml *yaml, yaml_document_t *document, int index, c
     return true;
 }
 
-/* Brackets in brackets: libyaml looks at all that are open for each that follows. */
-static bool yaml_shallow(const struct buf *text) {
-    size_t depth = 0;
-    for (size_t i = 0; i < text->len && depth <= YAML_DEPTH; i++) {
-        depth += text->data[i] == '[' || text->data[i] == '{';
-        depth -= depth && (text->data[i] == ']' || text->data[i] == '}');
-    }
-    return depth <= YAML_DEPTH;
-}
-
 /* The lines [at, end) are a key with its value, which begins as said. */
 static bool yaml_strict(struct yaml *yaml, const char *key, const char *value, size_t len, size_t at, size_t end) {
     autobuf text = buf_max(YAML_BYTES);
@@ -174,7 +148,12 @@ static bool yaml_strict(struct yaml *yaml, const char *key, const char *value, s
     buf_printf(&text, "%*s%s: %.*s\n", (int)yaml->lines[at].indent, "", key, (int)len, value);
     for (size_t i = at + 1; i < end; i++)
         buf_printf(&text, "%*s%.*s\n", (int)yaml->lines[i].indent, "", (int)yaml->lines[i].len, yaml->lines[i].text);
-    if (text.failed || !yaml_shallow(&text) || yaml->tries++ >= YAML_TRIES || !yaml_parser_initialize(&parser))
+    size_t depth = 0; /* of brackets: libyaml looks at all that are open for each that follows */
+    for (size_t i = 0; i < text.len && depth <= YAML_DEPTH; i++) {
+        depth += text.data[i] == '[' || text.data[i] == '{';
+        depth -= depth && (text.data[i] == ']' || text.data[i] == '}');
+    }
+    if (text.failed || depth > YAML_DEPTH || yaml->tries++ >= YAML_TRIES || !yaml_parser_initialize(&parser))
         return false;
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, text.data, text.len);
@@ -189,7 +168,7 @@ static bool yaml_strict(struct yaml *yaml, const char *key, const char *value, s
     return good;
 }
 
-/* ---- what is not ---- */
+/* ---- other text ---- */
 
 static void yaml_keys(struct yaml *yaml, size_t at, size_t end);
 
@@ -267,10 +246,16 @@ void yaml_each(struct arena *arena, const char *text, size_t len,
                void (*each)(void *user, const char *parent, const char *key, const struct yaml_value *value),
                void *user) {
     struct yaml yaml = {.arena = arena, .parent = "", .each = each, .user = user};
-    size_t first = 0;
-    if (!len)
-        return;
-    yaml_split(&yaml, text, len);
+    size_t first = 0, cap = 0;
+    for (const char *end = text + len; text < end;) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        size_t line = (size_t)((stop ? stop : end) - text), indent = 0;
+        while (indent < line && yaml_blank(text[indent]))
+            indent++;
+        arena_add(arena, yaml.lines, yaml.count, cap) =
+            (struct yaml_line){text + indent, yaml_trimmed(text + indent, line - indent), indent};
+        text += line + (stop != NULL);
+    }
     while (first < yaml.count && yaml_skipped(&yaml.lines[first]))
         first++;
     if (first < yaml.count)

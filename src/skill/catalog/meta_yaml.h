@@ -1,6 +1,6 @@
-/* A small YAML: what people write at the head of a SKILL.md. Keys with plain, quoted, block and folded texts, lists in both
- * forms, and one level of keys below a key. Forgiving where YAML is not ("description: Use it when: ..." is a text), without
- * anchors, tags or types: a value is a text, a list of texts, or keys with such. Pure. */
+/* A small YAML, as people write it at the head of a SKILL.md. Keys with plain, quoted, block and folded texts, lists
+ * in both forms, and one level of keys below a key. More lenient than YAML ("description: Use it when: ..." is a
+ * text), without anchors, tags or types: a value is a text, a list of texts, or keys with such. Pure. */
 #ifndef CUBBY_SKILL_META_YAML_H
 #define CUBBY_SKILL_META_YAML_H
 

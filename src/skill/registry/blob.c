@@ -1,10 +1,9 @@
-/* Trees as tars by content. Called by registry.c. Invariant: the bytes depend on names, contents and the x bit alone; and
- * a blob is on the disk, with its name, before a row can be. */
+/* Trees as tars by content. Called by registry.c. Invariant: the bytes depend on names, contents and the x bit alone;
+ * and a blob is on the disk, with its name, before a row can be. */
 #include "skill/registry/blob.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,123 +13,80 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/mem.h"
 #include "base/text.h"
 #include "skill/skills.h"
-#include "tree/tar.h"
 #include "tree/treewalk.h"
 
-#define BLOBS "blobs"
-#define NEW_PREFIX ".new-"
-enum { BLOB_PIECE = 64 << 10, HALF_MADE_SECONDS = 3600, SHA_TEXT = 64 };
+#define BLOB_DIR "blobs"
+#define BLOB_NEW ".new-"
+enum { BLOB_UNFINISHED_SECONDS = 3600, BLOB_SHA_TEXT = 64 };
 
-static int blobs_open(struct skills *skills, int *ret_fd, struct err *err) {
-    if (mkdirat(skills->dir, BLOBS, 0700) < 0 && errno != EEXIST)
-        return err_errno(err, errno, "the directory of published trees");
-    int fd = openat(skills->dir, BLOBS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return err_errno(err, errno, "the directory of published trees");
-    *ret_fd = fd;
-    return 0;
+static int blob_dir(struct skills *skills, int *ret_fd, struct err *err) {
+    if (mkdirat(skills->dir, BLOB_DIR, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "cannot make the directory of published trees");
+    *ret_fd = skills_dir(skills->dir, BLOB_DIR);
+    return *ret_fd < 0 ? err_errno(err, errno, "cannot open the directory of published trees") : 0;
 }
 
 /* ---- making ---- */
 
-struct writing {
+struct blob_writing {
     int fd;
     struct digest_sha sha;
-    struct blob *blob;
-    struct tar_out tar;
-    uint8_t piece[BLOB_PIECE];
 };
 
-static int writing_put(void *user, const uint8_t *data, size_t len, struct err *err) {
-    struct writing *writing = user;
+static int blob_put(void *user, const uint8_t *data, size_t len, struct err *err) {
+    struct blob_writing *writing = user;
     int r = fd_write_all(writing->fd, data, len);
     if (r < 0)
-        return err_errno(err, -r, "keeping a published tree");
+        return err_errno(err, -r, "cannot write a published tree");
     digest_sha_data(&writing->sha, data, len);
     return 0;
 }
 
-static int writing_entry(void *user, const struct tree_entry *entry, struct err *err) {
-    struct writing *writing = user;
-    if (entry->kind == 'd')
-        return tar_out_plain(&writing->tar, 'd', entry->path, -1, 0, err);
-    if (entry->kind != 'f' && entry->kind != 'x')
-        return err_set(err, ERR_INVALID, "'%.300s' is neither a file nor a directory", entry->path);
-    autofd file = openat(entry->dir, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (file < 0)
-        return err_errno(err, errno, "'%.300s'", entry->path);
-    uint64_t size = (uint64_t)entry->status.st_size;
-    writing->blob->files++;
-    writing->blob->bytes += size;
-    return tar_out_plain(&writing->tar, entry->kind, entry->path, file, size, err);
-}
-
-static int writing_all(struct writing *writing, int tree, struct err *err) {
-    writing->tar = (struct tar_out){
-        .put = writing_put, .user = writing, .data = writing->piece, .size = BLOB_PIECE, .exact = true};
-    int r = treewalk_own(tree, writing_entry, writing, err);
-    if (r == 0)
-        r = tar_out_end(&writing->tar, err);
-    if (r == 0 && fsync(writing->fd) < 0)
-        r = err_errno(err, errno, "keeping a published tree");
-    return r;
-}
-
 int blob_make(struct skills *skills, int tree, struct blob *ret_blob, struct err *err) {
     struct blob blob = {.skills = skills};
+    struct blob_writing writing;
     uint8_t bytes[32], random[16];
     char hex[33];
     autofd blobs = -1;
-    int r = blobs_open(skills, &blobs, err);
-    if (r < 0)
-        return r;
+    TRY(blob_dir(skills, &blobs, err));
     if (getrandom(random, sizeof random, 0) != sizeof random)
-        return err_errno(err, errno, "random bytes");
+        return err_errno(err, errno, "cannot get random bytes");
     text_hex(hex, random, sizeof random);
-    snprintf(blob.name, sizeof blob.name, NEW_PREFIX "%s", hex);
-    struct writing *writing = xcalloc(1, sizeof *writing);
-    writing->blob = &blob;
-    writing->fd = openat(blobs, blob.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (writing->fd < 0) {
-        r = err_errno(err, errno, "keeping a published tree");
-        free(writing);
-        return r;
-    }
-    digest_sha_begin(&writing->sha);
-    r = writing_all(writing, tree, err);
-    digest_sha_end(&writing->sha, bytes);
-    fd_close(&writing->fd);
-    free(writing);
-    if (r < 0) {
-        blob_drop(&blob);
-        return r;
-    }
+    snprintf(blob.name, sizeof blob.name, BLOB_NEW "%s", hex);
+    autofd fd = openat(blobs, blob.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_errno(err, errno, "cannot write a published tree");
+    writing.fd = fd;
+    digest_sha_begin(&writing.sha);
+    int r = bundle_tar(tree, "", NULL, blob_put, &writing, &blob.totals, err);
+    digest_sha_end(&writing.sha, bytes);
+    if (r == 0 && fsync(fd) < 0)
+        r = err_errno(err, errno, "cannot write a published tree");
     text_hex(blob.sha256, bytes, sizeof bytes);
-    *ret_blob = blob;
-    return 0;
+    if (r < 0)
+        blob_drop(&blob);
+    else
+        *ret_blob = blob;
+    return r;
 }
 
 int blob_keep(struct blob *blob, struct err *err) {
-    char name[SHA_TEXT + 8];
+    char name[BLOB_SHA_TEXT + 8];
     autofd blobs = -1;
-    int r = blobs_open(blob->skills, &blobs, err);
-    if (r < 0)
-        return r;
+    TRY(blob_dir(blob->skills, &blobs, err));
     snprintf(name, sizeof name, "%s.tar", blob->sha256);
     /* Also over one of that name: it is the same, or was damaged since. */
     if (renameat(blobs, blob->name, blobs, name) < 0 || fsync(blobs) < 0)
-        return err_errno(err, errno, "keeping a published tree");
+        return err_errno(err, errno, "cannot write a published tree");
     blob->name[0] = 0;
     return 0;
 }
 
 void blob_drop(struct blob *blob) {
     autofd blobs = -1;
-    struct err ignored;
-    if (blob->name[0] && blobs_open(blob->skills, &blobs, &ignored) == 0)
+    if (blob->name[0] && blob_dir(blob->skills, &blobs, ERR_IGNORED) == 0)
         unlinkat(blobs, blob->name, 0);
     blob->name[0] = 0;
 }
@@ -138,15 +94,13 @@ void blob_drop(struct blob *blob) {
 /* ---- reading ---- */
 
 int blob_open(struct skills *skills, const char *sha256, struct blob_reader *ret_reader, struct err *err) {
-    char name[SHA_TEXT + 8];
+    char name[BLOB_SHA_TEXT + 8];
     autofd blobs = -1;
-    int r = blobs_open(skills, &blobs, err);
-    if (r < 0)
-        return r;
+    TRY(blob_dir(skills, &blobs, err));
     snprintf(name, sizeof name, "%.64s.tar", sha256);
     int fd = openat(blobs, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return err_errno(err, errno, "what was published is not there any more");
+        return err_errno(err, errno, "the published tree is gone");
     *ret_reader = (struct blob_reader){.fd = fd};
     snprintf(ret_reader->sha256, sizeof ret_reader->sha256, "%.64s", sha256);
     digest_sha_begin(&ret_reader->sha);
@@ -158,20 +112,20 @@ ssize_t blob_read(void *user, void *data, size_t size, struct err *err) {
     uint8_t bytes[32];
     char hex[65];
     if (!reader->sha.context)
-        return 0; /* the end was told */
+        return 0; /* at the end */
     ssize_t n = fd_read_full(reader->fd, data, size);
     if (n < 0)
-        return err_errno(err, (int)-n, "what was published");
+        return err_errno(err, (int)-n, "cannot read a published tree");
     if (n > 0) {
         digest_sha_data(&reader->sha, data, (size_t)n);
         return n;
     }
     digest_sha_end(&reader->sha, bytes);
     text_hex(hex, bytes, sizeof bytes);
-    if (strcmp(hex, reader->sha256) != 0)
-        return err_set(err, ERR_IO,
-                       "what was published has been damaged since (its SHA-256 is another); publish it again");
-    return 0;
+    return strcmp(hex, reader->sha256) == 0 ? 0
+                                            : err_set(err, ERR_IO,
+                                                      "the published tree is damaged (its SHA-256 differs); publish it "
+                                                      "again");
 }
 
 void blob_close(struct blob_reader *reader) {
@@ -181,33 +135,29 @@ void blob_close(struct blob_reader *reader) {
     fd_close(&reader->fd);
 }
 
-/* ---- what nobody needs ---- */
+/* ---- blobs without a row ---- */
 
-struct sweeping {
+struct blob_sweeping {
     bool (*named)(void *user, const char *sha256);
     void *user;
 };
 
-static bool blob_unneeded(const struct sweeping *sweeping, const struct tree_entry *entry) {
-    char sha256[SHA_TEXT + 1];
-    if (strncmp(entry->name, NEW_PREFIX, sizeof NEW_PREFIX - 1) == 0)
-        return entry->status.st_mtime < time(NULL) - HALF_MADE_SECONDS;
-    if (strlen(entry->name) != SHA_TEXT + 4 || strcmp(entry->name + SHA_TEXT, ".tar") != 0)
-        return false; /* not a blob */
+static int blob_sweep_entry(void *user, const struct tree_entry *entry, struct err *) {
+    const struct blob_sweeping *sweeping = user;
+    char sha256[BLOB_SHA_TEXT + 1];
+    bool unneeded = false;
     snprintf(sha256, sizeof sha256, "%.64s", entry->name);
-    return !sweeping->named(sweeping->user, sha256);
-}
-
-static int sweep_entry(void *user, const struct tree_entry *entry, struct err *err) {
-    (void)err;
-    if (blob_unneeded(user, entry))
+    if (strncmp(entry->name, BLOB_NEW, sizeof BLOB_NEW - 1) == 0)
+        unneeded = entry->status.st_mtime < time(NULL) - BLOB_UNFINISHED_SECONDS;
+    else if (strlen(entry->name) == BLOB_SHA_TEXT + 4 && strcmp(entry->name + BLOB_SHA_TEXT, ".tar") == 0)
+        unneeded = !sweeping->named(sweeping->user, sha256);
+    if (unneeded)
         unlinkat(entry->dir, entry->name, 0);
     return TREE_SKIP;
 }
 
 void blob_sweep(struct skills *skills, bool (*named)(void *user, const char *sha256), void *user) {
     autofd blobs = -1;
-    struct err ignored;
-    if (blobs_open(skills, &blobs, &ignored) == 0)
-        treewalk(blobs, sweep_entry, &(struct sweeping){named, user}, &ignored);
+    if (blob_dir(skills, &blobs, ERR_IGNORED) == 0)
+        treewalk(blobs, blob_sweep_entry, &(struct blob_sweeping){named, user}, ERR_IGNORED);
 }

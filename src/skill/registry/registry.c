@@ -1,9 +1,9 @@
-/* The entries of the registry. Called by the doors, from any thread and by several daemons. Invariant:
+/* The entries of the registry. Called by the fronts, from any thread and by several daemons. Invariant:
  *
- * 1. registry->lock guards the connection; whatever writes is one transaction, alone from its beginning (db_begin). Blobs
- *    get their names and lose them within such a transaction: a row never names one that is not there.
- * 2. Who may see an entry is a part of every query, never a check afterwards.
- * 3. A version that was published is never another content. */
+ * 1. registry->lock guards the connection; whatever writes is one transaction, alone from its beginning (db_begin).
+ *    Blobs get and lose their names within such a transaction: a row never names one that does not exist.
+ * 2. Who may see an entry is part of every query, never a check afterwards.
+ * 3. The content of a published version never changes. */
 #include "skill/registry/registry.h"
 
 #include <inttypes.h>
@@ -12,12 +12,17 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "store/db.h"
-#include "skill/registry/registry_tree.h"
+#include "skill/base/view.h"
+#include "skill/catalog/meta.h"
+#include "skill/own/own.h"
+#include "skill/registry/blob.h"
 #include "skill/skills.h"
+#include "skill/stage.h"
 
 struct registry {
     struct skills *skills;
@@ -25,7 +30,7 @@ struct registry {
     struct db db; /* zeroed: not open */
 };
 
-static const char schema[] =
+static const char registry_schema[] =
     "CREATE TABLE entry (id INTEGER PRIMARY KEY AUTOINCREMENT, type TEXT NOT NULL CHECK (type IN ('skill', 'agent')),"
     " name TEXT NOT NULL, description TEXT NOT NULL, author TEXT NOT NULL, tags TEXT NOT NULL, version TEXT NOT NULL,"
     " sharing TEXT NOT NULL CHECK (sharing IN ('private', 'public')), sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,"
@@ -34,12 +39,12 @@ static const char schema[] =
     "CREATE INDEX entry_author ON entry (author);"
     "CREATE INDEX entry_sha256 ON entry (sha256);";
 
-static const struct db_kind kind = {
+static const struct db_kind registry_db = {
     .name = "registry.db",
     .what = "the registry",
     .application = 0x63756272, /* "cubr" */
     .version = 1,
-    .schema = schema,
+    .schema = registry_schema,
     .pragmas = "PRAGMA synchronous=FULL",
     .closed = true,
 };
@@ -47,13 +52,48 @@ static const struct db_kind kind = {
 #define COLUMNS                                                                                                        \
     "id, type, name, description, author, tags, version, sharing, sha256, bytes, files, created_ms, updated_ms"
 #define VISIBLE "(sharing = 'public' OR author = ?1 OR ?2)" /* rule 2: ?1 the asker, ?2 whether they are an admin */
-/* An entry as the parameters ?1 to ?13 of a statement, which need not name all of them. */
+/* An entry as the parameters ?1 to ?13 of a statement, which may leave some out. */
 #define ENTRY_TYPES "ttttttttiiiii"
 #define ENTRY_VALUES(entry)                                                                                            \
     (entry)->type, (entry)->name, (entry)->author, (entry)->description, (entry)->tags, (entry)->version,              \
         (entry)->sharing, (entry)->sha256, (entry)->bytes, (entry)->files, (entry)->created_ms, (entry)->updated_ms,   \
         (entry)->id
 #define SAME_ENTRY "type = ?1 AND name = ?2 AND author = ?3"
+
+/* ---- kinds ---- */
+
+struct registry_kind {
+    const char *type;          /* "skill", "agent" */
+    const char *folder;        /* where it is installed, below the workspace */
+    const char *suffix;        /* of its name there */
+    const char *const *places; /* folders where it is looked for in a box, in this order; NULL-terminated */
+};
+static const char *const registry_skill_places[] = {"skills", SKILL_PATH, ".skills", NULL};
+static const char *const registry_agent_places[] = {"agents", ".agents", NULL};
+static const struct registry_kind registry_kinds[] = {
+    {"skill", "skills", "", registry_skill_places},
+    {"agent", "agents", ".md", registry_agent_places},
+};
+
+static const struct registry_kind *registry_kind(const char *type, struct err *err) {
+    for (size_t i = 0; i < sizeof registry_kinds / sizeof *registry_kinds; i++)
+        if (strcmp(registry_kinds[i].type, type) == 0)
+            return &registry_kinds[i];
+    err_set(err, ERR_INVALID, "the type is skill or agent, not '%.64s'", type);
+    return NULL;
+}
+
+static bool registry_is_skill(const struct registry_kind *kind) {
+    return kind == &registry_kinds[0];
+}
+
+static int registry_name_check(const struct registry_kind *kind, const char *name, struct err *err) {
+    if (skill_id_check(name, err) < 0)
+        return err_wrap(err, "%s", kind->type);
+    if (strlen(name) + strlen(kind->suffix) > LIMIT_NAME_BYTES)
+        return err_set(err, ERR_INVALID, "the %s's name is too long", kind->type);
+    return 0;
+}
 
 /* ---- the connection ---- */
 
@@ -71,32 +111,31 @@ static void registry_free(void *data) {
     free(registry);
 }
 
-static bool blob_named(void *user, const char *sha256) {
+static bool registry_names_blob(void *user, const char *sha256) {
     struct registry *registry = user;
-    struct err ignored;
-    return db_get(&registry->db, &ignored, "SELECT 1 FROM entry WHERE sha256 = ?1", "t>", sha256) != 0;
+    return db_get(&registry->db, ERR_IGNORED, "SELECT 1 FROM entry WHERE sha256 = ?1", "t>", sha256) != 0;
 }
 
-/* Blobs without a row, in a transaction of its own: before the end of a row is on the disk its blob is needed. */
+/* Removes blobs without a row, in a transaction of its own: until the deletion of a row is on the disk, its blob is
+ * needed. */
 static void registry_sweep_locked(struct registry *registry) {
-    struct err ignored;
-    if (db_begin(&registry->db, &ignored) < 0)
+    if (db_begin(&registry->db, ERR_IGNORED) < 0)
         return;
-    blob_sweep(registry->skills, blob_named, registry);
-    db_end(&registry->db, 0, &ignored);
+    blob_sweep(registry->skills, registry_names_blob, registry);
+    db_end(&registry->db, 0, ERR_IGNORED);
 }
 
-/* Locked on success. A file that somebody took away is not written to any more. */
+/* Locked on success. A file that was taken away is not written to any more. */
 static int registry_take(struct skills *skills, struct registry **ret_registry, struct err *err) {
     struct registry *registry = skills_part(skills, PART_REGISTRY, registry_new, registry_free);
     pthread_mutex_lock(&registry->lock);
     int r = 0;
     if (!registry->db.handle || db_replaced(&registry->db)) {
         db_close(&registry->db);
-        r = db_open(&kind, skills->state_dir, &registry->db, err);
-        int64_t used = 0; /* of a file that was just made nothing tells what is needed: the old one may come back */
+        r = db_open(&registry_db, skills->state_dir, &registry->db, err);
+        int64_t used = 0; /* a file that was just made does not know what is needed: the old one may come back */
         if (r == 0 && db_number(&registry->db, "SELECT count(*) FROM sqlite_sequence", &used, err) == 0 && used)
-            registry_sweep_locked(registry); /* what a daemon that was killed left */
+            registry_sweep_locked(registry); /* remains of a killed daemon */
     }
     if (r < 0) {
         pthread_mutex_unlock(&registry->lock);
@@ -106,12 +145,8 @@ static int registry_take(struct skills *skills, struct registry **ret_registry, 
     return 0;
 }
 
-static void registry_give(struct registry *registry) {
-    pthread_mutex_unlock(&registry->lock);
-}
-
 /* The columns COLUMNS; texts are SQLite's until the next step, or copies in the arena. */
-static struct registry_entry entry_row(const struct query *row, struct arena *arena) {
+static struct registry_entry registry_entry_row(const struct query *row, struct arena *arena) {
     struct registry_entry entry = {.id = query_int(row, 0)};
     const char **texts[] = {&entry.type, &entry.name,    &entry.description, &entry.author,
                             &entry.tags, &entry.version, &entry.sharing};
@@ -128,32 +163,33 @@ static struct registry_entry entry_row(const struct query *row, struct arena *ar
     return entry;
 }
 
-/* The first row of a statement about `like`, in the arena. 1: found. 0: there is none. */
-static int entry_first(struct registry *registry, const char *sql, const struct registry_entry *like,
-                       struct arena *arena, struct registry_entry *ret_entry, struct err *err) {
+/* The first row of a statement about `like`, in the arena. 1: found. 0: not found. */
+static int registry_entry_first(struct registry *registry, const char *sql, const struct registry_entry *like,
+                                struct arena *arena, struct registry_entry *ret_entry, struct err *err) {
     autoquery query;
     int r = db_query(&registry->db, &query, err, sql, ENTRY_TYPES, ENTRY_VALUES(like));
     if (r == 0 && (r = query_next(&query, err)) > 0)
-        *ret_entry = entry_row(&query, arena);
+        *ret_entry = registry_entry_row(&query, arena);
     return r;
 }
 
 /* ---- names of entries ---- */
 
-struct entry_name {
+struct registry_entry_name {
     uint64_t id; /* 0: by the texts */
     const char *author, *name, *version;
 };
 
-static bool version_good(const char *version) {
+static bool registry_entry_version_good(const char *version) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+-";
     size_t len = strlen(version);
     return len > 0 && len <= LIMIT_REGISTRY_VERSION && strspn(version, letters) == len;
 }
 
 /* No name has a '/', none that was published an '@'. */
-static int entry_name_parse(const char *entry, struct arena *arena, struct entry_name *ret_name, struct err *err) {
-    struct entry_name name = {0};
+static int registry_entry_name_parse(const char *entry, struct arena *arena, struct registry_entry_name *ret_name,
+                                     struct err *err) {
+    struct registry_entry_name name = {0};
     const char *slash = strchr(entry, '/');
     if (text_u64(entry, INT64_MAX, &name.id) && name.id) {
         *ret_name = name;
@@ -166,8 +202,8 @@ static int entry_name_parse(const char *entry, struct arena *arena, struct entry
     if (at) {
         *at = 0;
         name.version = at + 1;
-        if (!version_good(name.version))
-            return err_set(err, ERR_INVALID, "'%.64s' is no version", name.version);
+        if (!registry_entry_version_good(name.version))
+            return err_set(err, ERR_INVALID, "'%.64s' is not a version", name.version);
     }
     name.name = rest;
     if (!*rest || (name.author && !*name.author))
@@ -176,15 +212,11 @@ static int entry_name_parse(const char *entry, struct arena *arena, struct entry
     return 0;
 }
 
-static int entry_missing(const char *type, const char *entry, struct err *err) {
-    return err_set(err, ERR_NOT_FOUND, "there is no published %s '%.200s'", type ? type : "entry", entry);
-}
-
-/* The best of those that fit: one's own, a shared one, for an admin any. Several of one rank are for the asker to tell
- * apart. */
-static int entry_find(struct registry *registry, const struct registry_asker *asker, const char *type,
-                      const struct entry_name *name, struct arena *arena, struct registry_entry *ret_entry,
-                      bool *ret_found, struct err *err) {
+/* The best entry that fits: the asker's own, a shared one, for an admin any. The asker must choose among several of one
+ * rank. NOT_FOUND: none fits. */
+static int registry_entry_find(struct registry *registry, const struct registry_asker *asker, const char *type,
+                               const struct registry_entry_name *name, const char *shown, struct arena *arena,
+                               struct registry_entry *ret_entry, struct err *err) {
     autoquery query;
     int r = db_query(&registry->db, &query, err,
                      "SELECT " COLUMNS ", (author = ?1) * 2 + (sharing = 'public') AS rank FROM entry WHERE " VISIBLE
@@ -193,52 +225,113 @@ static int entry_find(struct registry *registry, const struct registry_asker *as
                      " ORDER BY rank >= 2 DESC, rank DESC, id DESC",
                      "tntittt", asker->user, asker->admin, type, name->id, name->name, name->author, name->version);
     int64_t rank = 0;
-    *ret_found = false;
+    bool found = false;
     while (r >= 0 && (r = query_next(&query, err)) > 0) {
-        struct registry_entry entry = entry_row(&query, NULL);
+        struct registry_entry entry = registry_entry_row(&query, NULL);
         int64_t now = query_int(&query, 13);
-        if (!*ret_found) {
-            *ret_entry = entry_row(&query, arena);
-            *ret_found = true;
+        if (!found) {
+            *ret_entry = registry_entry_row(&query, arena);
+            found = true;
             rank = now;
         } else if ((now >= 2) != (rank >= 2) || (now < 2 && now != rank)) {
             break;
         } else if (strcmp(entry.author, ret_entry->author) != 0 || strcmp(entry.type, ret_entry->type) != 0) {
-            return err_set(err, ERR_INVALID, "several fit: %s %s/%s and %s %s/%s; say which", ret_entry->type,
+            return err_set(err, ERR_INVALID, "several fit: %s %s/%s and %s %s/%s; name one of them", ret_entry->type,
                            ret_entry->author, ret_entry->name, entry.type, entry.author, entry.name);
         } else if (now >= 2 && entry.id > ret_entry->id) { /* of one's own, shared or not, the newest */
-            *ret_entry = entry_row(&query, arena);
+            *ret_entry = registry_entry_row(&query, arena);
         }
     }
+    if (r >= 0 && !found)
+        r = err_set(err, ERR_NOT_FOUND, "there is no published %s '%.200s'", type ? type : "entry", shown);
     return r < 0 ? r : 0;
 }
 
 int registry_find(struct skills *skills, const struct registry_asker *asker, const char *type, const char *entry,
                   struct arena *arena, struct registry_entry *ret_entry, struct err *err) {
     struct registry *registry;
-    struct entry_name name;
+    struct registry_entry_name name;
     struct registry_entry found;
-    bool any = false;
     if (type && !registry_kind(type, err))
         return -err->code;
-    int r = entry_name_parse(entry, arena, &name, err);
-    if (r == 0)
-        r = registry_take(skills, &registry, err);
-    if (r < 0)
-        return r;
-    r = entry_find(registry, asker, type, &name, arena, &found, &any, err);
-    registry_give(registry);
-    if (r == 0 && !any)
-        r = entry_missing(type, entry, err);
+    TRY(registry_entry_name_parse(entry, arena, &name, err) ?: registry_take(skills, &registry, err));
+    int r = registry_entry_find(registry, asker, type, &name, entry, arena, &found, err);
+    pthread_mutex_unlock(&registry->lock);
     if (r == 0)
         *ret_entry = found;
+    return r;
+}
+
+/* ---- out of a box ---- */
+
+/* The content of a box is hostile: it is bounded, its links are resolved and its names checked before it is kept. */
+
+/* Relative to the workspace, or absolute. A link does not count: the tree must be the box's own. */
+static const char *registry_find_tree(struct box *box, const struct registry_kind *kind, const char *name,
+                                      struct arena *arena, struct err *err) {
+    enum file_type wanted = registry_is_skill(kind) ? FILE_DIR : FILE_REGULAR;
+    for (const char *const *place = kind->places; *place; place++) {
+        struct file_stat stat;
+        const char *path = arena_printf(arena, "%s/%s%s", *place, name, kind->suffix);
+        int r = box_stat(box, path, arena, &stat, err);
+        if (r == 0 && stat.type == wanted)
+            return path;
+        if (r == 0)
+            err_set(err, ERR_INVALID, "'%s' is not a %s", path, wanted == FILE_DIR ? "directory" : "file");
+        if (r != -ERR_NOT_FOUND)
+            return NULL;
+    }
+    err_set(err, ERR_NOT_FOUND, "the box has no %s '%s'", kind->type, name);
+    return NULL;
+}
+
+static int registry_gather_skill(struct box *box, const char *path, const char *name, struct stage *stage,
+                                 struct arena *arena, struct meta *ret_meta, int watch, struct err *err) {
+    TRY(stage_box(stage, box, path, name, watch, err));
+    autofd dir = skills_dir(stage->fd, name);
+    return base_meta(dir, name, arena, ret_meta)
+               ? 0
+               : err_set(err, ERR_INVALID, "'%s' has no SKILL.md: it is not a skill", name);
+}
+
+static int registry_gather_agent(struct box *box, const char *path, const char *name, struct stage *stage,
+                                 struct arena *arena, struct meta *ret_meta, int watch, struct err *err) {
+    autobuf text = buf_max(META_BYTES + 1);
+    autofd file = -1;
+    const char *why = "", *leaf = arena_printf(arena, "%s.md", name);
+    int r = box_read_all(box, path, META_BYTES + 1, watch, &text, err);
+    if (r == 0 && text.len > META_BYTES)
+        return err_set(err, ERR_TOO_LARGE, "'%s' is larger than %d bytes, the limit of a sub-agent's file", path,
+                       META_BYTES);
+    if (r == 0)
+        r = stage_file(stage, leaf, 0644, &file, err);
+    if (r == 0 && (r = fd_write_all(file, text.data, text.len)) < 0)
+        r = err_errno(err, -r, "cannot write it");
+    if (r == 0 && !meta_agent(arena, leaf, (const char *)text.data, text.len, ret_meta, &why))
+        r = err_set(err, ERR_INVALID, "'%s' is not a sub-agent's file: %s", path, why);
+    return r;
+}
+
+/* What the box shows under that name, as a blob that is not kept yet, and what it says of itself. */
+static int registry_gather(struct skills *skills, struct box *box, const struct registry_kind *kind, const char *name,
+                           struct arena *arena, struct blob *ret_blob, struct meta *ret_meta, int watch,
+                           struct err *err) {
+    struct stage stage;
+    const char *path = registry_find_tree(box, kind, name, arena, err);
+    if (!path)
+        return -err->code;
+    TRY(stage_open(skills, &stage, err));
+    int r = (registry_is_skill(kind) ? registry_gather_skill(box, path, name, &stage, arena, ret_meta, watch, err)
+                                     : registry_gather_agent(box, path, name, &stage, arena, ret_meta, watch, err))
+                ?: blob_make(skills, stage.fd, ret_blob, err);
+    stage_abort(&stage);
     return r;
 }
 
 /* ---- publishing ---- */
 
 /* Cut at the end of a character. */
-static const char *text_cut(struct arena *arena, const char *text, size_t max) {
+static const char *registry_entry_cut(struct arena *arena, const char *text, size_t max) {
     size_t len = strlen(text);
     if (len <= max)
         return text;
@@ -247,93 +340,69 @@ static const char *text_cut(struct arena *arena, const char *text, size_t max) {
     return arena_copy(arena, text, len);
 }
 
-static const char *tags_joined(struct arena *arena, const char *const *tags) {
+static const char *registry_entry_tags(struct arena *arena, const char *const *tags) {
     const char *all = "";
     for (size_t i = 0; tags && tags[i] && strlen(all) + strlen(tags[i]) + 2 < LIMIT_REGISTRY_TAGS; i++)
         all = *all ? arena_printf(arena, "%s,%s", all, tags[i]) : tags[i];
     return all;
 }
 
-static const char *first_of(const char *one, const char *two, const char *three) {
+static const char *registry_entry_first_text(const char *one, const char *two, const char *three) {
     return one ? one : two && *two ? two : three;
 }
 
 /* What is asked for, completed by what its own file says. */
-static int entry_complete(const struct registry_asker *asker, const struct box *box,
-                          const struct registry_entry *wanted, const struct meta *meta, const struct blob *blob,
-                          struct arena *arena, struct registry_entry *ret_entry, struct err *err) {
+static int registry_entry_complete(const struct registry_asker *asker, const struct box *box,
+                                   const struct registry_entry *wanted, const struct meta *meta,
+                                   const struct blob *blob, struct arena *arena, struct registry_entry *ret_entry,
+                                   struct err *err) {
     struct registry_entry entry = {.type = wanted->type, .name = wanted->name};
-    bool shared = meta->sharing && strcmp(meta->sharing, "private") == 0;
+    bool hidden = meta->sharing && strcmp(meta->sharing, "private") == 0;
     entry.author = wanted->author ? wanted->author : box->user;
-    entry.description =
-        text_cut(arena, first_of(wanted->description, meta->description, ""), LIMIT_REGISTRY_DESCRIPTION);
-    entry.tags = wanted->tags ? wanted->tags : tags_joined(arena, meta->tags);
-    entry.sharing = wanted->sharing ? wanted->sharing : shared ? "private" : "public";
-    entry.version = first_of(wanted->version, meta->version, NULL);
+    entry.description = registry_entry_cut(arena, registry_entry_first_text(wanted->description, meta->description, ""),
+                                           LIMIT_REGISTRY_DESCRIPTION);
+    entry.tags = wanted->tags ? wanted->tags : registry_entry_tags(arena, meta->tags);
+    entry.sharing = wanted->sharing ? wanted->sharing : hidden ? "private" : "public";
+    entry.version = registry_entry_first_text(wanted->version, meta->version, NULL);
     snprintf(entry.sha256, sizeof entry.sha256, "%s", blob->sha256);
-    entry.bytes = blob->bytes;
-    entry.files = blob->files;
+    entry.bytes = blob->totals.bytes;
+    entry.files = blob->totals.files;
     entry.created_ms = entry.updated_ms = clock_wall_ms();
     if (!asker->admin && strcmp(entry.author, asker->user) != 0)
-        return err_set(err, ERR_DENIED, "only an admin publishes for somebody else");
+        return err_set(err, ERR_DENIED, "only an admin can publish for another user");
     if (!asker->admin && meta->author && *meta->author && strcmp(meta->author, entry.author) != 0)
-        return err_set(err, ERR_DENIED, "its own file names '%.128s' as the author: only he or an admin publishes it",
+        return err_set(err, ERR_DENIED,
+                       "its own file names '%.128s' as the author: only that user or an admin can publish it",
                        meta->author);
-    if (entry.version && !version_good(entry.version))
-        return err_set(err, ERR_INVALID, "'%.64s' is no version: up to %u letters, digits and _ . + -", entry.version,
-                       LIMIT_REGISTRY_VERSION);
+    if (entry.version && !registry_entry_version_good(entry.version))
+        return err_set(err, ERR_INVALID, "'%.64s' is not a version: up to %u letters, digits and _ . + -",
+                       entry.version, LIMIT_REGISTRY_VERSION);
     if (strlen(entry.tags) > LIMIT_REGISTRY_TAGS)
         return err_set(err, ERR_INVALID, "the tags are longer than %u bytes", LIMIT_REGISTRY_TAGS);
     *ret_entry = entry;
     return 0;
 }
 
-/* A name that is shared belongs to one author: nobody else's shared entry can take its place, or look as if. */
-static int publish_alone(struct registry *registry, const struct registry_entry *entry, struct err *err) {
-    struct registry_entry other;
-    autoarena arena = ARENA_EMPTY;
-    if (strcmp(entry->sharing, "public") != 0)
-        return 0;
-    int r = entry_first(registry,
-                        "SELECT " COLUMNS " FROM entry WHERE type = ?1 AND name = ?2 COLLATE NOCASE AND"
-                        " author <> ?3 AND sharing = 'public' LIMIT 1",
-                        entry, &arena, &other, err);
-    if (r > 0)
-        r = err_set(err, ERR_EXISTS, "%s '%s' was published by '%s': choose another name, or publish it as private",
-                    other.type, other.name, other.author);
-    return r;
-}
-
-static int publish_room(struct registry *registry, const struct registry_entry *entry, struct err *err) {
-    int64_t count = 0, bytes = 0;
+/* Checks the limits of an author, numbers a version that has none, and adds the row. */
+static int registry_publish_insert(struct registry *registry, struct registry_entry *entry, struct arena *arena,
+                                   struct err *err) {
+    int64_t count = 0, bytes = 0, number = 1;
     int r = db_get(&registry->db, err, "SELECT count(*), CAST(total(bytes) AS INTEGER) FROM entry WHERE author = ?1",
                    "t>ii", entry->author, &count, &bytes);
-    if (r < 0)
-        return r;
-    if (count >= LIMIT_REGISTRY_ENTRIES)
+    if (r >= 0 && count >= LIMIT_REGISTRY_ENTRIES)
         return err_set(err, ERR_LIMIT, "'%s' has published %u versions, which is the limit: unpublish some",
                        entry->author, LIMIT_REGISTRY_ENTRIES);
-    if ((uint64_t)bytes + entry->bytes > LIMIT_REGISTRY_BYTES)
+    if (r >= 0 && (uint64_t)bytes + entry->bytes > LIMIT_REGISTRY_BYTES)
         return err_set(err, ERR_LIMIT, "'%s' would have published more than %llu bytes, which is the limit",
                        entry->author, LIMIT_REGISTRY_BYTES);
-    return 0;
-}
-
-/* Without a version: the next whole number above those that are there. */
-static int publish_number(struct registry *registry, struct registry_entry *entry, struct arena *arena,
-                          struct err *err) {
-    int64_t number = 1;
-    int r = db_get(&registry->db, err,
+    if (r >= 0 && !entry->version) { /* the next whole number above those that exist */
+        r = db_get(&registry->db, err,
                    "SELECT ifnull(max(CAST(version AS INTEGER)), 0) + 1 FROM entry WHERE " SAME_ENTRY
                    " AND length(version) < 10 AND version NOT GLOB '*[^0-9]*'",
                    "ttt>i", entry->type, entry->name, entry->author, &number);
-    entry->version = arena_printf(arena, "%" PRId64, number);
-    return r < 0 ? r : 0;
-}
-
-static int publish_insert(struct registry *registry, struct registry_entry *entry, struct err *err) {
-    int r = publish_room(registry, entry, err);
-    if (r == 0)
+        entry->version = arena_printf(arena, "%" PRId64, number);
+    }
+    if (r >= 0)
         r = db_do(&registry->db, err,
                   "INSERT INTO entry (type, name, author, description, tags, version, sharing, sha256, bytes, files,"
                   " created_ms, updated_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
@@ -343,53 +412,53 @@ static int publish_insert(struct registry *registry, struct registry_entry *entr
     return r;
 }
 
-/* The same content again: only what is said about it changes. */
-static int publish_update(struct registry *registry, const struct registry_entry *old, struct registry_entry *entry,
-                          struct err *err) {
-    entry->id = old->id;
-    entry->version = old->version;
-    entry->created_ms = old->created_ms;
-    return db_do(&registry->db, err,
-                 "UPDATE entry SET description = ?4, tags = ?5, sharing = ?7, updated_ms = ?12 WHERE id = ?13",
-                 ENTRY_TYPES, ENTRY_VALUES(entry));
-}
-
-static int publish_row_locked(struct registry *registry, struct registry_entry *entry, struct blob *blob,
-                              struct arena *arena, struct err *err) {
+static int registry_publish_row_locked(struct registry *registry, struct registry_entry *entry, struct blob *blob,
+                                       struct arena *arena, struct err *err) {
     struct registry_entry old;
-    int r = publish_alone(registry, entry, err);
+    int r = 0;
+    /* A shared name belongs to one author: another user's shared entry cannot replace it, or look like it. */
+    if (strcmp(entry->sharing, "public") == 0)
+        r = registry_entry_first(registry,
+                                 "SELECT " COLUMNS " FROM entry WHERE type = ?1 AND name = ?2 COLLATE NOCASE AND"
+                                 " author <> ?3 AND sharing = 'public' LIMIT 1",
+                                 entry, arena, &old, err);
+    if (r > 0)
+        return err_set(err, ERR_EXISTS, "%s '%s' was published by '%s': choose another name, or publish it as private",
+                       old.type, old.name, old.author);
     if (r == 0)
-        r = entry_first(registry,
-                        "SELECT " COLUMNS " FROM entry WHERE " SAME_ENTRY " AND (?6 IS NULL OR version = ?6)"
-                        " ORDER BY id DESC LIMIT 1",
-                        entry, arena, &old, err);
+        r = registry_entry_first(registry,
+                                 "SELECT " COLUMNS " FROM entry WHERE " SAME_ENTRY " AND (?6 IS NULL OR version = ?6)"
+                                 " ORDER BY id DESC LIMIT 1",
+                                 entry, arena, &old, err);
     bool found = r > 0;
     if (r >= 0)
         r = blob_keep(blob, err);
     if (r < 0)
         return r;
-    if (found && strcmp(old.sha256, entry->sha256) == 0)
-        return publish_update(registry, &old, entry, err);
+    if (found && strcmp(old.sha256, entry->sha256) == 0) { /* the same content again: only its description changes */
+        entry->id = old.id;
+        entry->version = old.version;
+        entry->created_ms = old.created_ms;
+        return db_do(&registry->db, err,
+                     "UPDATE entry SET description = ?4, tags = ?5, sharing = ?7, updated_ms = ?12 WHERE id = ?13",
+                     ENTRY_TYPES, ENTRY_VALUES(entry));
+    }
     if (found && entry->version)
         return err_set(err, ERR_EXISTS, "version %s of %s '%s' was published with another content: give a new version",
                        entry->version, entry->type, entry->name);
-    if (!entry->version)
-        r = publish_number(registry, entry, arena, err);
-    return r < 0 ? r : publish_insert(registry, entry, err);
+    return registry_publish_insert(registry, entry, arena, err);
 }
 
-/* Others will read and type it. */
-static int publish_name(const struct registry_kind *type, const char *name, struct err *err) {
-    int r = registry_name_check(type, name, err);
-    if (r < 0)
-        return r;
+/* Other users will read and type the name. */
+static int registry_publish_name(const struct registry_kind *type, const char *name, struct err *err) {
+    TRY(registry_name_check(type, name, err));
     if (strchr(name, '@'))
-        return err_set(err, ERR_INVALID, "a name with '@' cannot be published: what is behind it would be a version");
+        return err_set(err, ERR_INVALID, "a name with '@' cannot be published: the text after it would be a version");
     uint32_t character = 0;
     for (size_t at = 0, len = strlen(name), n; at < len && (n = text_character(name + at, len - at, &character));
          at += n)
         if (text_harmful(character))
-            return err_set(err, ERR_INVALID, "the name holds the character U+%04" PRIX32 ", which cannot be seen",
+            return err_set(err, ERR_INVALID, "the name holds the character U+%04" PRIX32 ", which is invisible",
                            character);
     return 0;
 }
@@ -402,21 +471,16 @@ int registry_publish(struct skills *skills, const struct registry_asker *asker, 
     struct blob blob;
     struct meta meta;
     const struct registry_kind *type = registry_kind(wanted->type, err);
-    int r = type ? publish_name(type, wanted->name, err) : -err->code;
-    if (r == 0)
-        r = registry_gather(skills, box, type, wanted->name, arena, &blob, &meta, watch, err);
-    if (r < 0)
-        return r;
-    r = entry_complete(asker, box, wanted, &meta, &blob, arena, &entry, err);
-    if (r == 0)
-        r = registry_take(skills, &registry, err);
+    TRY((type ? registry_publish_name(type, wanted->name, err) : -err->code)
+            ?: registry_gather(skills, box, type, wanted->name, arena, &blob, &meta, watch, err));
+    int r = registry_entry_complete(asker, box, wanted, &meta, &blob, arena, &entry, err)
+                ?: registry_take(skills, &registry, err);
     if (r == 0) {
-        r = db_begin(&registry->db, err);
-        if (r == 0)
-            r = db_end(&registry->db, publish_row_locked(registry, &entry, &blob, arena, err), err);
+        r = db_begin(&registry->db, err)
+                ?: db_end(&registry->db, registry_publish_row_locked(registry, &entry, &blob, arena, err), err);
         if (r < 0)
             registry_sweep_locked(registry);
-        registry_give(registry);
+        pthread_mutex_unlock(&registry->lock);
     }
     blob_drop(&blob);
     if (r == 0)
@@ -426,48 +490,39 @@ int registry_publish(struct skills *skills, const struct registry_asker *asker, 
 
 /* ---- unpublishing ---- */
 
-static int unpublish_locked(struct registry *registry, const struct registry_asker *asker, const char *type,
-                            const struct entry_name *name, const char *entry, struct arena *arena, struct err *err) {
+static int registry_unpublish_locked(struct registry *registry, const struct registry_asker *asker, const char *type,
+                                     const struct registry_entry_name *name, const char *entry, struct arena *arena,
+                                     struct err *err) {
     struct registry_entry found;
-    bool any = false;
-    int r = entry_find(registry, asker, type, name, arena, &found, &any, err);
-    if (r == 0 && !any)
-        r = entry_missing(type, entry, err);
-    if (r == 0 && !asker->admin && strcmp(found.author, asker->user) != 0)
-        r = err_set(err, ERR_DENIED, "%s '%s' is of '%s': only he or an admin can unpublish it", found.type, found.name,
-                    found.author);
-    bool one = name->id || name->version;
-    if (r < 0)
-        return r;
-    return one ? db_do(&registry->db, err, "DELETE FROM entry WHERE id = ?1", "i", found.id)
-               : db_do(&registry->db, err, "DELETE FROM entry WHERE " SAME_ENTRY, "ttt", found.type, found.name,
-                       found.author);
+    TRY(registry_entry_find(registry, asker, type, name, entry, arena, &found, err));
+    if (!asker->admin && strcmp(found.author, asker->user) != 0)
+        return err_set(err, ERR_DENIED, "%s '%s' belongs to '%s': only that user or an admin can unpublish it",
+                       found.type, found.name, found.author);
+    return name->id || name->version ? db_do(&registry->db, err, "DELETE FROM entry WHERE id = ?1", "i", found.id)
+                                     : db_do(&registry->db, err, "DELETE FROM entry WHERE " SAME_ENTRY, "ttt",
+                                             found.type, found.name, found.author);
 }
 
 int registry_unpublish(struct skills *skills, const struct registry_asker *asker, const char *type, const char *entry,
                        struct err *err) {
     struct registry *registry;
-    struct entry_name name;
+    struct registry_entry_name name;
     autoarena arena = ARENA_EMPTY;
     if (type && !registry_kind(type, err))
         return -err->code;
-    int r = entry_name_parse(entry, &arena, &name, err);
-    if (r == 0)
-        r = registry_take(skills, &registry, err);
-    if (r < 0)
-        return r;
-    r = db_begin(&registry->db, err);
-    if (r == 0)
-        r = db_end(&registry->db, unpublish_locked(registry, asker, type, &name, entry, &arena, err), err);
+    TRY(registry_entry_name_parse(entry, &arena, &name, err) ?: registry_take(skills, &registry, err));
+    int r =
+        db_begin(&registry->db, err)
+            ?: db_end(&registry->db, registry_unpublish_locked(registry, asker, type, &name, entry, &arena, err), err);
     if (r == 0)
         registry_sweep_locked(registry);
-    registry_give(registry);
+    pthread_mutex_unlock(&registry->lock);
     return r;
 }
 
 /* ---- searching ---- */
 
-/* What is asked for stands in the text as it is: nothing in it is a pattern. */
+/* The text is searched for as it is: nothing in it is a pattern. */
 #define SEARCHED                                                                                                       \
     " FROM entry AS e WHERE " VISIBLE " AND (?3 IS NULL OR type = ?3) AND (NOT ?5 OR author = ?1)"                     \
     " AND (?4 IS NULL OR instr(lower(name), lower(?4)) OR instr(lower(description), lower(?4))"                        \
@@ -475,45 +530,112 @@ int registry_unpublish(struct skills *skills, const struct registry_asker *asker
     " AND (?6 OR NOT EXISTS (SELECT 1 FROM entry AS n WHERE n.type = e.type AND n.name = e.name AND"                   \
     " n.author = e.author AND n.id > e.id AND (n.sharing = 'public' OR n.author = ?1 OR ?2)))"
 
-static int search_query(struct registry *registry, const char *sql, const struct registry_asker *asker,
-                        const struct registry_query *query, struct query *ret_rows, struct err *err) {
+static int registry_search_query(struct registry *registry, const char *sql, const struct registry_asker *asker,
+                                 const struct registry_query *query, struct query *ret_rows, struct err *err) {
     return db_query(&registry->db, ret_rows, err, sql, "tnttnnii", asker->user, asker->admin, query->type,
                     query->text && *query->text ? query->text : NULL, query->mine, query->versions,
                     (int64_t)query->limit, (int64_t)query->offset);
 }
 
-static int search_locked(struct registry *registry, const struct registry_asker *asker,
-                         const struct registry_query *query, struct arena *arena, struct registry_entry *rows,
-                         unsigned limit, unsigned *ret_count, uint64_t *ret_total, struct err *err) {
-    autoquery all, page = {0};
-    int r = search_query(registry, "SELECT count(*)" SEARCHED, asker, query, &all, err);
-    if (r == 0 && (r = query_next(&all, err)) > 0)
-        *ret_total = (uint64_t)query_int(&all, 0);
-    if (r >= 0)
-        r = search_query(registry, "SELECT " COLUMNS SEARCHED " ORDER BY updated_ms DESC, id DESC LIMIT ?7 OFFSET ?8",
-                         asker, query, &page, err);
-    while (r >= 0 && *ret_count < limit && (r = query_next(&page, err)) > 0)
-        rows[(*ret_count)++] = entry_row(&page, arena);
-    return r < 0 ? r : 0;
-}
-
-/* The rows are gathered first: who takes them may be slow, and the connection is everybody's. */
+/* The rows are gathered first: their receiver may be slow, and all requests share the connection. */
 int registry_search(struct skills *skills, const struct registry_asker *asker, const struct registry_query *query,
                     int (*each)(void *user, const struct registry_entry *entry), void *user, uint64_t *ret_total,
                     struct err *err) {
     struct registry *registry;
+    struct query all = {0}, page = {0};
     uint64_t total = 0;
     autoarena arena = ARENA_EMPTY;
     unsigned limit = query->limit && query->limit < LIMIT_REGISTRY_ROWS ? query->limit : LIMIT_REGISTRY_ROWS, count = 0;
     struct registry_entry *rows = arena_alloc(&arena, limit * sizeof *rows);
-    int r = registry_take(skills, &registry, err);
-    if (r < 0)
-        return r;
-    r = search_locked(registry, asker, query, &arena, rows, limit, &count, &total, err);
-    registry_give(registry);
-    for (unsigned i = 0; r == 0 && i < count; i++)
+    TRY(registry_take(skills, &registry, err));
+    int r = registry_search_query(registry, "SELECT count(*)" SEARCHED, asker, query, &all, err);
+    if (r == 0 && (r = query_next(&all, err)) > 0)
+        total = (uint64_t)query_int(&all, 0);
+    if (r >= 0)
+        r = registry_search_query(registry,
+                                  "SELECT " COLUMNS SEARCHED " ORDER BY updated_ms DESC, id DESC LIMIT ?7 OFFSET ?8",
+                                  asker, query, &page, err);
+    while (r >= 0 && count < limit && (r = query_next(&page, err)) > 0)
+        rows[count++] = registry_entry_row(&page, &arena);
+    query_end(&page);
+    query_end(&all);
+    pthread_mutex_unlock(&registry->lock);
+    for (unsigned i = 0; r >= 0 && i < count; i++)
         r = each(user, &rows[i]);
-    if (r == 0)
+    if (r >= 0)
         *ret_total = total;
+    return r < 0 ? r : 0;
+}
+
+/* ---- into a box ---- */
+
+/* In a box a name is either the old tree or the new one, never a part of either. */
+
+static int registry_unpack(struct skills *skills, struct box *box, const char *sha256, const char *to, int watch,
+                           struct err *err) {
+    struct blob_reader reader;
+    struct unpack_result result;
+    struct unpack_request request = {.path = to, .max_entries = LIMIT_UNPACK_ENTRIES};
+    TRY(blob_open(skills, sha256, &reader, err));
+    int r = box_mkdir(box, to, 0755, true, err) ?: box_tar_in(box, &request, blob_read, &reader, watch, &result, err);
+    blob_close(&reader);
     return r;
+}
+
+/* The old tree goes to `old`, and comes back where the new one cannot take its place. */
+static int registry_swap(struct skills *skills, struct box *box, const char *fresh, const char *path, const char *old,
+                         struct err *err) {
+    TRY(box_alone(box, skills_settings(skills)->wait_ms, err));
+    int r = box_move(box, path, old, false, err);
+    bool had = r == 0;
+    if (had || r == -ERR_NOT_FOUND) {
+        r = box_move(box, fresh, path, false, err);
+        if (r < 0 && had)
+            box_move(box, old, path, false, ERR_IGNORED);
+    }
+    box_alone_end(box);
+    return r;
+}
+
+/* Unpacked in a hidden directory next to its place, which is removed at the end. */
+int registry_install(struct skills *skills, struct box *box, const struct registry_entry *entry, bool replace,
+                     struct arena *arena, const char **ret_path, int watch, struct err *err) {
+    const struct registry_kind *kind = registry_kind(entry->type, err);
+    struct file_stat stat;
+    char hex[17];
+    if (!kind)
+        return -err->code;
+    /* A user's skills for an agent are those of /skills, wherever else that is seen. */
+    bool own = box->spec.agent && registry_is_skill(kind);
+    const char *folder = own ? SKILL_PATH : arena_printf(arena, "%s/%s", box_workspace(box), kind->folder);
+    const char *path = arena_printf(arena, "%s/%s%s", folder, entry->name, kind->suffix);
+    policy_random_id(hex);
+    const char *hidden = arena_printf(arena, "%s/.cubby-%s", folder, hex);
+    if (!replace && box_stat(box, path, arena, &stat, ERR_IGNORED) == 0)
+        return err_set(err, ERR_EXISTS, "%s '%s' is already installed (replace takes its place)", entry->type,
+                       entry->name);
+    int r = registry_unpack(skills, box, entry->sha256, hidden, watch, err);
+    if (r == 0) {
+        if (own)
+            own_touched(skills, box, entry->name);
+        const char *fresh = arena_printf(arena, "%s/%s%s", hidden, entry->name, kind->suffix);
+        r = replace ? registry_swap(skills, box, fresh, path, arena_printf(arena, "%s/.old", hidden), err)
+                    : box_move(box, fresh, path, false, err);
+    }
+    box_remove(box, hidden, true, -1, ERR_IGNORED);
+    if (r == 0)
+        *ret_path = path;
+    return r;
+}
+
+int registry_uninstall(struct skills *skills, struct box *box, const char *type, const char *name, int watch,
+                       struct err *err) {
+    const struct registry_kind *kind = registry_kind(type, err);
+    char path[LIMIT_NAME_BYTES + 64];
+    TRY(kind ? registry_name_check(kind, name, err) : -err->code);
+    TRY(box_alone(box, skills_settings(skills)->wait_ms, err));
+    snprintf(path, sizeof path, "%s/%s%s", kind->folder, name, kind->suffix);
+    int r = box_remove(box, path, true, watch, err);
+    box_alone_end(box);
+    return r == -ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "%s '%s' is not installed", type, name) : r;
 }

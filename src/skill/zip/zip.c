@@ -1,6 +1,6 @@
-/* A ZIP archive, checked whole before it is used: names, kinds, sizes, overlaps, conflicts. Called by uploads and by whoever
- * takes a ZIP of the configuration. Invariant: nothing of an archive is used that one of these checks has not seen, and
- * what an entry may unpack to is bounded by what was added up here (zip_read.c stops at it). */
+/* A ZIP archive, checked whole before it is used: names, kinds, sizes, overlaps, conflicts. Called by uploads and
+ * for a ZIP of the configuration. Invariant: nothing of an archive is used that one of these checks has not seen,
+ * and the unpacked size of an entry is bounded by the sum computed here (zip_read.c stops at it). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,18 +10,19 @@
 #include "base/mem.h"
 #include "skill/zip/zip_dir.h"
 
-enum { RATIO_BYTES = 1 << 20 /* below it a ratio means nothing */, DEFAULT_DEPTH = 32, DEFAULT_RATIO = 200 };
+enum { ZIP_RATIO_BYTES = 1 << 20 /* below it a ratio means nothing */, ZIP_DEPTH = 32, ZIP_RATIO = 200 };
 enum { DOS_LABEL = 0x8, DOS_DIR = 0x10, DOS_REPARSE = 0x400 };
 enum { FLAG_PATCH = 0x20, FLAG_STRONG = 0x40, FLAG_MASKED = 0x2000, METHOD_AES = 99 };
 
-static int refuse(const struct zip_raw *raw, enum err_code code, struct err *err, const char *why) {
+int zip_refuse(const struct zip_raw *raw, enum err_code code, struct err *err, const char *why) {
     char shown[ZIP_SHOWN_BYTES];
     return err_set(err, code, "entry '%s': %s", zip_shown(shown, raw->name, raw->name_len), why);
 }
 
 /* ---- one entry ---- */
 
-static const char *kind_wrong(const struct zip_raw *raw) {
+/* Why its kind or its packing is refused; NULL: it is not. */
+static const char *zip_wrong(const struct zip_raw *raw) {
     switch (raw->attributes >> 16 & S_IFMT) {
     case S_IFLNK:
         return "it is a symbolic link";
@@ -36,16 +37,12 @@ static const char *kind_wrong(const struct zip_raw *raw) {
     case S_IFDIR:
         break;
     default:
-        return "it is of no known kind";
+        return "it is of an unknown kind";
     }
     if (raw->attributes & DOS_REPARSE)
         return "it is a symbolic link";
     if (raw->attributes & DOS_LABEL && !(raw->attributes >> 16))
         return "it is a volume label";
-    return NULL;
-}
-
-static const char *packing_wrong(const struct zip_raw *raw) {
     if (raw->flags & (ZIP_FLAG_ENCRYPTED | FLAG_STRONG | FLAG_MASKED) || raw->method == METHOD_AES)
         return "it is encrypted";
     if (raw->flags & FLAG_PATCH)
@@ -57,46 +54,31 @@ static const char *packing_wrong(const struct zip_raw *raw) {
     return NULL;
 }
 
-static unsigned depth_of(const char *path) {
-    unsigned depth = 1;
-    for (; (path = strchr(path, '/')); path++)
-        depth++;
-    return depth;
-}
-
-static bool is_dir(const struct zip_raw *raw, bool slash) {
-    if (slash || S_ISDIR(raw->attributes >> 16))
-        return true;
-    return !(raw->attributes >> 16) && raw->attributes & DOS_DIR && raw->size == 0;
-}
-
-/* What can be said of an entry by itself. path "": the archive's own top. */
-static int check_entry(struct zip *zip, struct zip_raw *raw, const struct zip_limits *limits, struct zip_item *ret_item,
-                       struct err *err) {
+/* Checks of an entry by itself. path "": the archive's own top. */
+static int zip_check_entry(struct zip *zip, struct zip_raw *raw, const struct zip_limits *limits,
+                           struct zip_item *ret_item, struct err *err) {
     const char *path;
+    unsigned depth = 1;
     bool slash;
-    int r = zip_name(raw, zip->gbk, &zip->arena, &path, &slash, err);
-    if (r < 0)
-        return r;
-    const char *why = kind_wrong(raw);
-    if (!why)
-        why = packing_wrong(raw);
-    bool dir = is_dir(raw, slash);
+    TRY(zip_name(raw, zip->gbk, &zip->arena, &path, &slash, err));
+    bool dir = slash || S_ISDIR(raw->attributes >> 16) ||
+               (!(raw->attributes >> 16) && raw->attributes & DOS_DIR && raw->size == 0);
+    const char *why = zip_wrong(raw);
     if (!why && dir && (raw->size || S_ISREG(raw->attributes >> 16)))
         why = "it is a file and a directory";
     if (!why && !dir && !*path)
         why = "its name is empty";
     if (why)
-        return refuse(raw, ERR_INVALID, err, why);
-    if (depth_of(path) > (limits->depth ? limits->depth : DEFAULT_DEPTH))
-        return refuse(raw, ERR_TOO_LARGE, err, "it lies too deep");
+        return zip_refuse(raw, ERR_INVALID, err, why);
+    for (const char *at = path; (at = strchr(at, '/')); at++)
+        depth++;
+    if (depth > (limits->depth ? limits->depth : ZIP_DEPTH))
+        return zip_refuse(raw, ERR_TOO_LARGE, err, "it lies too deep");
     if (raw->size > limits->unpacked_bytes)
-        return refuse(raw, ERR_TOO_LARGE, err, "it is too large");
-    if (raw->size > RATIO_BYTES && raw->size / (limits->ratio ? limits->ratio : DEFAULT_RATIO) > raw->packed)
-        return refuse(raw, ERR_TOO_LARGE, err, "it unpacks to far more than it is: this looks like a bomb");
-    r = zip_dir_local(zip->fd, &zip->dir, raw, err);
-    if (r < 0)
-        return r;
+        return zip_refuse(raw, ERR_TOO_LARGE, err, "it is too large");
+    if (raw->size > ZIP_RATIO_BYTES && raw->size / (limits->ratio ? limits->ratio : ZIP_RATIO) > raw->packed)
+        return zip_refuse(raw, ERR_TOO_LARGE, err, "it unpacks to far more than it is: this looks like a bomb");
+    TRY(zip_dir_local(zip->fd, &zip->dir, raw, err));
     bool executable = !dir && raw->attributes >> 16 & 0111;
     *ret_item = (struct zip_item){
         .entry = {.path = path, .dir = dir, .executable = executable, .size = dir ? 0 : raw->size}, .raw = raw};
@@ -105,41 +87,39 @@ static int check_entry(struct zip *zip, struct zip_raw *raw, const struct zip_li
 
 /* ---- all of them together ---- */
 
-struct place {
-    const struct zip_raw *raw;
-};
-
-static int by_place(const void *a, const void *b) {
-    const struct zip_raw *one = ((const struct place *)a)->raw, *two = ((const struct place *)b)->raw;
+static int zip_place_order(const void *a, const void *b) {
+    const struct zip_raw *one = *(const struct zip_raw *const *)a, *two = *(const struct zip_raw *const *)b;
     return one->head < two->head ? -1 : one->head > two->head;
 }
 
 /* Entries that share bytes: how a small archive becomes a large tree without any single entry being suspicious. */
-static int check_overlap(struct zip *zip, struct err *err) {
-    struct place *places = arena_alloc(&zip->arena, (zip->dir.count + 1) * sizeof *places);
+static int zip_check_overlap(struct zip *zip, struct err *err) {
+    const struct zip_raw **raws = arena_alloc(&zip->arena, (zip->dir.count + 1) * sizeof *raws);
     for (size_t i = 0; i < zip->dir.count; i++)
-        places[i].raw = &zip->dir.raws[i];
-    qsort(places, zip->dir.count, sizeof *places, by_place);
+        raws[i] = &zip->dir.raws[i];
+    qsort(raws, zip->dir.count, sizeof *raws, zip_place_order);
     for (size_t i = 1; i < zip->dir.count; i++)
-        if (places[i].raw->head < places[i - 1].raw->content + places[i - 1].raw->packed)
-            return refuse(places[i].raw, ERR_INVALID, err, "it shares bytes with another entry");
+        if (raws[i]->head < raws[i - 1]->content + raws[i - 1]->packed)
+            return zip_refuse(raws[i], ERR_INVALID, err, "it shares bytes with another entry");
     return 0;
 }
 
-static int check_total(const struct zip *zip, const struct zip_limits *limits, uint64_t file_bytes, struct err *err) {
+static int zip_check_total(const struct zip *zip, const struct zip_limits *limits, uint64_t file_bytes,
+                           struct err *err) {
     uint64_t total = 0;
     for (size_t i = 0; i < zip->dir.count; i++) {
         total += zip->dir.raws[i].size; /* no overflow: each is below the limit, and so was the sum before it */
         if (total > limits->unpacked_bytes)
-            return refuse(&zip->dir.raws[i], ERR_TOO_LARGE, err, "with it the archive unpacks to more than is allowed");
+            return zip_refuse(&zip->dir.raws[i], ERR_TOO_LARGE, err,
+                              "with it the archive unpacks to more than is allowed");
     }
-    if (total > RATIO_BYTES && total / (limits->ratio ? limits->ratio : DEFAULT_RATIO) > file_bytes)
+    if (total > ZIP_RATIO_BYTES && total / (limits->ratio ? limits->ratio : ZIP_RATIO) > file_bytes)
         return err_set(err, ERR_TOO_LARGE, "the archive unpacks to far more than it is: this looks like a bomb");
     return 0;
 }
 
 /* A slash comes before everything: what a directory holds follows it at once. */
-static int by_path(const void *a, const void *b) {
+static int zip_item_order(const void *a, const void *b) {
     const unsigned char *one = (const unsigned char *)((const struct zip_item *)a)->entry.path;
     const unsigned char *two = (const unsigned char *)((const struct zip_item *)b)->entry.path;
     while (*one && *one == *two)
@@ -148,14 +128,15 @@ static int by_path(const void *a, const void *b) {
     return left - right;
 }
 
-static int conflict(const char *path, const char *why, const char *other, struct err *err) {
+static int zip_conflict(const char *path, const char *why, const char *other, struct err *err) {
     char shown[ZIP_SHOWN_BYTES], beside[ZIP_SHOWN_BYTES];
     return err_set(err, ERR_INVALID, "entry '%s' %s '%s'", zip_shown(shown, path, strlen(path)), why,
                    zip_shown(beside, other, strlen(other)));
 }
 
-/* Puts directories that only paths tell of before what they hold; finds names that are there twice. Items are sorted. */
-static int add_parents(struct zip *zip, size_t max, struct err *err) {
+/* Puts directories without an entry of their own before what they hold; finds names that occur twice. Items are
+ * sorted. */
+static int zip_add_parents(struct zip *zip, size_t max, struct err *err) {
     struct zip_item *in = zip->items, *out = NULL;
     size_t count = 0, room = 0;
     const char *last = "";
@@ -166,10 +147,10 @@ static int add_parents(struct zip *zip, size_t max, struct err *err) {
         for (size_t k = 0; last[k] && last[k] == path[k]; k++)
             same = k + 1;
         if (i && !last[same] && !path[same])
-            return conflict(path, "is there twice, as", last, err);
+            return zip_conflict(path, "is there twice, as", last, err);
         bool below = *last && !last[same] && path[same] == '/';
         if (below && !last_dir)
-            return conflict(path, "lies in a file,", last, err);
+            return zip_conflict(path, "lies in a file,", last, err);
         const char *slash = strchr(path + (below ? same + 1 : 0), '/');
         for (;; slash = strchr(slash + 1, '/')) {
             size_t len = slash ? (size_t)(slash - path) : strlen(path);
@@ -177,18 +158,8 @@ static int add_parents(struct zip *zip, size_t max, struct err *err) {
                 continue; /* a parent of the last one too */
             if (count == max)
                 return err_set(err, ERR_TOO_LARGE, "the archive makes more than %zu files and directories", max);
-            if (count == room) {
-                size_t more = room ? 2 * room : zip->count + 64;
-                struct zip_item *grown = arena_alloc(&zip->arena, more * sizeof *grown);
-                if (count)
-                    memcpy(grown, out, count * sizeof *grown);
-                out = grown;
-                room = more;
-            }
-            if (slash)
-                out[count++] = (struct zip_item){.entry = {.path = arena_copy(&zip->arena, path, len), .dir = true}};
-            else
-                out[count++] = in[i];
+            arena_add(&zip->arena, out, count, room) =
+                slash ? (struct zip_item){.entry = {.path = arena_copy(&zip->arena, path, len), .dir = true}} : in[i];
             if (!slash)
                 break;
         }
@@ -200,30 +171,30 @@ static int add_parents(struct zip *zip, size_t max, struct err *err) {
     return 0;
 }
 
-struct folded {
+struct zip_folded {
     const char *text, *path;
 };
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(((const struct folded *)a)->text, ((const struct folded *)b)->text);
+static int zip_folded_order(const void *a, const void *b) {
+    return strcmp(((const struct zip_folded *)a)->text, ((const struct zip_folded *)b)->text);
 }
 
-static int check_folded(struct zip *zip, struct err *err) {
-    struct folded *all = arena_alloc(&zip->arena, (zip->count + 1) * sizeof *all);
+static int zip_check_folded(struct zip *zip, struct err *err) {
+    struct zip_folded *all = arena_alloc(&zip->arena, (zip->count + 1) * sizeof *all);
     for (size_t i = 0; i < zip->count; i++)
-        all[i] = (struct folded){.text = zip_name_folded(&zip->arena, zip->items[i].entry.path),
-                                 .path = zip->items[i].entry.path};
-    qsort(all, zip->count, sizeof *all, by_text);
+        all[i] = (struct zip_folded){.text = zip_name_folded(&zip->arena, zip->items[i].entry.path),
+                                     .path = zip->items[i].entry.path};
+    qsort(all, zip->count, sizeof *all, zip_folded_order);
     for (size_t i = 1; i < zip->count; i++)
         if (strcmp(all[i].text, all[i - 1].text) == 0)
-            return conflict(all[i].path, "differs only by case from", all[i - 1].path, err);
+            return zip_conflict(all[i].path, "differs only by case from", all[i - 1].path, err);
     return 0;
 }
 
 /* ---- what it means ---- */
 
-/* first: a top directory; ret_end: behind what it holds. */
-static size_t top_end(const struct zip *zip, size_t first) {
+/* first: a top directory. The index after what it holds. */
+static size_t zip_top_end(const struct zip *zip, size_t first) {
     size_t len = strlen(zip->items[first].entry.path), i = first + 1;
     while (i < zip->count && strncmp(zip->items[i].entry.path, zip->items[first].entry.path, len) == 0 &&
            zip->items[i].entry.path[len] == '/')
@@ -231,18 +202,18 @@ static size_t top_end(const struct zip *zip, size_t first) {
     return i;
 }
 
-/* A/A with nothing beside it is A. */
-static void flatten(struct zip *zip, size_t first) {
+/* A/A with nothing next to it is A. */
+static void zip_flatten(struct zip *zip, size_t first) {
     const char *top = zip->items[first].entry.path;
     size_t len = strlen(top);
     for (;;) {
-        size_t end = top_end(zip, first);
+        size_t end = zip_top_end(zip, first);
         if (first + 1 >= end)
             return;
         const char *inner = zip->items[first + 1].entry.path + len + 1;
         if (!zip->items[first + 1].entry.dir || strcmp(inner, top) != 0)
             return;
-        for (size_t i = first + 2; i < end; i++) /* is there anything beside it? */
+        for (size_t i = first + 2; i < end; i++) /* is there anything next to it? */
             if (strncmp(zip->items[i].entry.path + len + 1, top, len) != 0 ||
                 zip->items[i].entry.path[2 * len + 1] != '/')
                 return;
@@ -253,19 +224,19 @@ static void flatten(struct zip *zip, size_t first) {
     }
 }
 
-static void find_skills(struct zip *zip) {
+static void zip_find_skills(struct zip *zip) {
     size_t count = 0;
     zip->skills = arena_alloc(&zip->arena, (zip->count + 1) * sizeof *zip->skills);
-    for (size_t i = 0; i < zip->count; i = top_end(zip, i)) {
+    for (size_t i = 0; i < zip->count; i = zip_top_end(zip, i)) {
         zip->items[i].entry.loose = !zip->items[i].entry.dir;
         if (!zip->items[i].entry.dir)
             continue;
-        flatten(zip, i);
+        zip_flatten(zip, i);
         zip->skills[count++] = zip->items[i].entry.path;
     }
 }
 
-static int check(struct zip *zip, const struct zip_limits *limits, uint64_t file_bytes, struct err *err) {
+static int zip_check(struct zip *zip, const struct zip_limits *limits, uint64_t file_bytes, struct err *err) {
     int r = zip_dir_read(zip->fd, file_bytes, limits->entries, &zip->arena, &zip->dir, err);
     if (r < 0)
         return r;
@@ -275,37 +246,31 @@ static int check(struct zip *zip, const struct zip_limits *limits, uint64_t file
     zip->items = arena_alloc(&zip->arena, zip->dir.count * sizeof *zip->items);
     for (size_t i = 0; i < zip->dir.count; i++) {
         struct zip_item item;
-        r = check_entry(zip, &zip->dir.raws[i], limits, &item, err);
+        r = zip_check_entry(zip, &zip->dir.raws[i], limits, &item, err);
         if (r < 0)
             return r;
         if (*item.entry.path && !zip_name_ignored(item.entry.path))
             zip->items[zip->count++] = item;
     }
-    r = check_total(zip, limits, file_bytes, err);
+    TRY(zip_check_total(zip, limits, file_bytes, err) ?: zip_check_overlap(zip, err));
+    qsort(zip->items, zip->count, sizeof *zip->items, zip_item_order);
+    r = zip_add_parents(zip, limits->entries, err) ?: zip_check_folded(zip, err);
     if (r == 0)
-        r = check_overlap(zip, err);
-    if (r < 0)
-        return r;
-    qsort(zip->items, zip->count, sizeof *zip->items, by_path);
-    r = add_parents(zip, limits->entries, err);
-    if (r == 0)
-        r = check_folded(zip, err);
-    if (r == 0)
-        find_skills(zip);
+        zip_find_skills(zip);
     return r;
 }
 
 int zip_open(int fd, const struct zip_limits *limits, struct zip **ret_zip, struct err *err) {
     struct stat status;
     if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
-        return err_set(err, ERR_INVALID, "the archive is no regular file");
+        return err_set(err, ERR_INVALID, "the archive is not a regular file");
     if ((uint64_t)status.st_size > limits->bytes)
         return err_set(err, ERR_TOO_LARGE, "the archive has %llu bytes; %llu are allowed",
                        (unsigned long long)status.st_size, (unsigned long long)limits->bytes);
     struct zip *zip = xcalloc(1, sizeof *zip);
     zip->fd = fd;
     arena_init(&zip->arena);
-    int r = check(zip, limits, (uint64_t)status.st_size, err);
+    int r = zip_check(zip, limits, (uint64_t)status.st_size, err);
     if (r < 0) {
         zip_close(zip);
         return r;
@@ -352,6 +317,6 @@ int zip_skills(struct zip *zip, const char *const *reserved, const char *const *
 const struct zip_entry *zip_find(const struct zip *zip, const char *path) {
     const struct zip_item wanted = {.entry = {.path = path}};
     const struct zip_item *found =
-        zip->count ? bsearch(&wanted, zip->items, zip->count, sizeof *zip->items, by_path) : NULL;
+        zip->count ? bsearch(&wanted, zip->items, zip->count, sizeof *zip->items, zip_item_order) : NULL;
     return found ? &found->entry : NULL;
 }

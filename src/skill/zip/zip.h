@@ -1,10 +1,11 @@
-/* ZIP archives from anybody. An archive is checked whole before a byte of it is used: the central directory against the
- * local heads, names (UTF-8 by flag or by content, else GBK for the whole archive), kinds, sizes, ratio, depth, duplicates
- * (also by case folding), overlaps, encryption; then contents are streamed out with their length and CRC compared. INVALID
- * or TOO_LARGE name the entry. There is one parser, ours: what was checked is what is read. Knows no box.
+/* ZIP archives from untrusted sources. A whole archive is checked before a byte of it is used: the central directory
+ * against the local heads, names (UTF-8 by flag or by content, else GBK for the whole archive), kinds, sizes, ratio,
+ * depth, duplicates (also by case folding), overlaps, encryption; then contents are streamed out with their length
+ * and CRC compared. INVALID or TOO_LARGE name the entry. There is one parser, ours: the checked bytes are the bytes
+ * that are read. Independent of boxes.
  *
- * zip.c the checks, zip_dir.c the bytes, zip_name.c names, zip_read.c contents and tar, zip_writer.c writing (zlib and base
- * alone: the command line has it too). */
+ * zip.c the checks, zip_dir.c the bytes, zip_name.c names, zip_read.c contents and tar, zip_writer.c writing (zlib and
+ * base alone: the command line has it too). */
 #ifndef CUBBY_SKILL_ZIP_H
 #define CUBBY_SKILL_ZIP_H
 
@@ -17,7 +18,7 @@
 
 struct zip_limits {
     uint64_t bytes, unpacked_bytes; /* of the file; of all entries */
-    unsigned entries;               /* files and directories, also those that only paths tell of */
+    unsigned entries;               /* files and directories, also those without an entry of their own */
     unsigned depth, ratio; /* 0: 32 and 200. ratio: unpacked to packed, of an entry above 1 MiB and of the whole */
 };
 
@@ -29,18 +30,18 @@ struct zip_entry {
 };
 
 struct zip;
-/* fd: a regular file, kept by the caller while the archive is open. Entries of __MACOSX, ._x and .DS_Store are left out. A
- * folder A that holds nothing but a folder A is that one. */
+/* fd: a regular file, kept by the caller while the archive is open. Entries of __MACOSX, ._x and .DS_Store are left
+ * out. A folder A that holds nothing but a folder A is that one. */
 int zip_open(int fd, const struct zip_limits *limits, struct zip **ret_zip, struct err *err);
 void zip_close(struct zip *zip); /* NULL is fine */
 size_t zip_count(const struct zip *zip);
-/* By path, every directory before what it holds, also those that the archive has no entry for. */
+/* By path, every directory before its entries, also those that the archive has no entry for. */
 const struct zip_entry *zip_entry(const struct zip *zip, size_t i);
 const struct zip_entry *zip_find(const struct zip *zip, const char *path); /* NULL: none */
 bool zip_is_gbk(const struct zip *zip);
 /* The names of top directories, sorted, NULL-terminated, owned by the archive. reserved: names that may not be there,
- * NULL-terminated; NULL: none. INVALID: "No valid skill directory found.", "Skill name 'X' is reserved for system tools and
- * cannot be uploaded.", a name that cannot be a skill's. */
+ * NULL-terminated; NULL: none. INVALID: "No valid skill directory found.", "Skill name 'X' is reserved for system tools
+ * and cannot be uploaded.", a name that cannot be a skill's. */
 int zip_skills(struct zip *zip, const char *const *reserved, const char *const **ret_names, struct err *err);
 /* The content of one entry. */
 int zip_read(struct zip *zip, size_t i, int (*sink)(void *user, const uint8_t *data, size_t len), void *user,

@@ -1,6 +1,6 @@
-/* The bytes of a ZIP archive: its end record, central directory and local heads. Called by zip.c. Invariant: every number
- * is foreign; the central directory ends where the end record begins, a local head that says something else than its row is
- * refused, so that no other reader sees other files in an archive than we do. */
+/* The bytes of a ZIP archive: its end record, central directory and local heads. Called by zip.c. Invariant: every
+ * number is foreign; the central directory ends where the end record begins, a local head that says something else than
+ * its row is refused, so that no other reader sees other files in an archive than we do. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 #include <zlib.h>
 
 #include "base/buf.h"
-#include "base/fd.h"
 #include "skill/zip/zip_dir.h"
 
 enum {
@@ -27,7 +26,7 @@ enum {
 #define MAX16 0xffffu
 #define MAX32 0xffffffffu
 
-static int read_at(int fd, void *data, size_t len, uint64_t offset, struct err *err) {
+static int zip_read_at(int fd, void *data, size_t len, uint64_t offset, struct err *err) {
     for (size_t at = 0; at < len;) {
         ssize_t n = pread(fd, (char *)data + at, len - at, (off_t)(offset + at));
         if (n < 0 && errno == EINTR)
@@ -41,20 +40,20 @@ static int read_at(int fd, void *data, size_t len, uint64_t offset, struct err *
     return 0;
 }
 
-static uint32_t peek_u32(const uint8_t *at) {
+static uint32_t zip_peek(const uint8_t *at) {
     struct view view = view_of(at, 4);
     return view_u32(&view);
 }
 
 /* ---- the end ---- */
 
-struct end {
+struct zip_end {
     uint64_t offset;             /* where it, or the larger one before it, begins */
     uint64_t count, size, start; /* of the central directory */
 };
 
 /* The larger end record must say what the small one says, wherever that one can. */
-static int end64(int fd, const uint8_t *locator, uint64_t locator_at, struct end *end, struct err *err) {
+static int zip_end64(int fd, const uint8_t *locator, uint64_t locator_at, struct zip_end *end, struct err *err) {
     struct view view = view_of(locator + 4, LOCATOR_BYTES - 4);
     uint32_t disk = view_u32(&view);
     uint64_t at = view_u64(&view);
@@ -62,9 +61,7 @@ static int end64(int fd, const uint8_t *locator, uint64_t locator_at, struct end
     uint8_t record[END64_BYTES];
     if (disk || disks > 1 || locator_at < END64_BYTES || at > locator_at - END64_BYTES)
         return err_set(err, ERR_INVALID, "the archive is one of several volumes, or its ZIP64 end lies outside");
-    int r = read_at(fd, record, sizeof record, at, err);
-    if (r < 0)
-        return r;
+    TRY(zip_read_at(fd, record, sizeof record, at, err));
     view = view_of(record, sizeof record);
     uint32_t sign = view_u32(&view);
     uint64_t length = view_u64(&view);
@@ -75,23 +72,23 @@ static int end64(int fd, const uint8_t *locator, uint64_t locator_at, struct end
         (end->count != MAX16 && end->count != count) || (end->size != MAX32 && end->size != size) ||
         (end->start != MAX32 && end->start != start))
         return err_set(err, ERR_INVALID, "the archive's two ends contradict each other");
-    *end = (struct end){.offset = at, .count = count, .size = size, .start = start};
+    *end = (struct zip_end){.offset = at, .count = count, .size = size, .start = start};
     return 0;
 }
 
 /* tail: the file's last bytes; at: of the end record in it. */
-static int end_parse(int fd, const uint8_t *tail, size_t at, uint64_t tail_offset, struct end *ret_end,
-                     struct err *err) {
+static int zip_end_parse(int fd, const uint8_t *tail, size_t at, uint64_t tail_offset, struct zip_end *ret_end,
+                         struct err *err) {
     struct view view = view_of(tail + at + 4, END_BYTES - 4);
     uint16_t disk = view_u16(&view), first_disk = view_u16(&view), here = view_u16(&view), count = view_u16(&view);
-    struct end end = {.offset = tail_offset + at, .count = count};
+    struct zip_end end = {.offset = tail_offset + at, .count = count};
     end.size = view_u32(&view);
     end.start = view_u32(&view);
     if ((disk && disk != MAX16) || (first_disk && first_disk != MAX16) || here != count)
         return err_set(err, ERR_INVALID, "the archive is one of several volumes");
     int r = 0;
-    if (at >= LOCATOR_BYTES && peek_u32(tail + at - LOCATOR_BYTES) == SIGN_LOCATOR)
-        r = end64(fd, tail + at - LOCATOR_BYTES, end.offset - LOCATOR_BYTES, &end, err);
+    if (at >= LOCATOR_BYTES && zip_peek(tail + at - LOCATOR_BYTES) == SIGN_LOCATOR)
+        r = zip_end64(fd, tail + at - LOCATOR_BYTES, end.offset - LOCATOR_BYTES, &end, err);
     if (r < 0)
         return r;
     if (end.start > end.offset || end.size != end.offset - end.start)
@@ -100,32 +97,29 @@ static int end_parse(int fd, const uint8_t *tail, size_t at, uint64_t tail_offse
     return 0;
 }
 
-static int end_find(int fd, uint64_t file_bytes, struct end *ret_end, struct err *err) {
+static int zip_end_find(int fd, uint64_t file_bytes, struct zip_end *ret_end, struct err *err) {
     size_t len = file_bytes < TAIL_BYTES ? (size_t)file_bytes : TAIL_BYTES;
     autobuf tail = buf_max(TAIL_BYTES);
     uint8_t head[4] = {0};
     if (len < END_BYTES)
         return err_set(err, ERR_INVALID, "this is not a ZIP archive");
-    int r = read_at(fd, head, sizeof head, 0, err);
-    if (r == 0)
-        r = read_at(fd, buf_reserve(&tail, len), len, file_bytes - len, err);
-    if (r < 0)
-        return r;
+    TRY(zip_read_at(fd, head, sizeof head, 0, err)
+            ?: zip_read_at(fd, buf_reserve(&tail, len), len, file_bytes - len, err));
     for (size_t at = len - END_BYTES + 1; at-- > 0;) {
         const uint8_t *end = tail.data + at;
         size_t comment = (size_t)(end[20] | end[21] << 8);
-        if (peek_u32(end) == SIGN_END && at + END_BYTES + comment == len)
-            return end_parse(fd, tail.data, at, file_bytes - len, ret_end, err);
+        if (zip_peek(end) == SIGN_END && at + END_BYTES + comment == len)
+            return zip_end_parse(fd, tail.data, at, file_bytes - len, ret_end, err);
     }
     return err_set(err, ERR_INVALID, "%s",
-                   peek_u32(head) == SIGN_LOCAL ? "the archive is cut off: it has no end record"
+                   zip_peek(head) == SIGN_LOCAL ? "the archive is cut off: it has no end record"
                                                 : "this is not a ZIP archive");
 }
 
 /* ---- rows ---- */
 
 /* The next field of an extra area; a few bytes of padding at its end are usual. */
-static bool extra_next(struct view *extra, uint16_t *ret_id, struct view *ret_field) {
+static bool zip_extra_next(struct view *extra, uint16_t *ret_id, struct view *ret_field) {
     if (extra->len < 4)
         return false;
     *ret_id = view_u16(extra);
@@ -138,13 +132,13 @@ static bool extra_next(struct view *extra, uint16_t *ret_id, struct view *ret_fi
 }
 
 /* Sizes that did not fit into 32 bits, in this order, each only if its small field is full. */
-static int extra_sizes(struct view extra, uint64_t *size, uint64_t *packed, uint64_t *head, const char *name,
-                       struct err *err) {
+static int zip_extra_sizes(struct view extra, uint64_t *size, uint64_t *packed, uint64_t *head, const char *name,
+                           struct err *err) {
     uint64_t *const wide[] = {size, packed, head};
     bool needed = *size == MAX32 || *packed == MAX32 || (head && *head == MAX32);
     struct view field;
     uint16_t id;
-    while (extra_next(&extra, &id, &field)) {
+    while (zip_extra_next(&extra, &id, &field)) {
         if (id != EXTRA_SIZES || !needed)
             continue;
         for (size_t i = 0; i < 3; i++)
@@ -159,10 +153,10 @@ static int extra_sizes(struct view extra, uint64_t *size, uint64_t *packed, uint
 }
 
 /* Field 0x7075: the name in UTF-8, with the CRC of the name that it belongs to. */
-static void extra_unicode(struct view extra, struct zip_raw *raw) {
+static void zip_extra_unicode(struct view extra, struct zip_raw *raw) {
     struct view field;
     uint16_t id;
-    while (extra_next(&extra, &id, &field)) {
+    while (zip_extra_next(&extra, &id, &field)) {
         if (id != EXTRA_UNICODE_PATH)
             continue;
         uint8_t version = view_u8(&field);
@@ -174,7 +168,7 @@ static void extra_unicode(struct view extra, struct zip_raw *raw) {
     }
 }
 
-static int row_parse(struct view *view, struct zip_raw *raw, struct err *err) {
+static int zip_row_parse(struct view *view, struct zip_raw *raw, struct err *err) {
     char shown[ZIP_SHOWN_BYTES];
     bool sign = view_u32(view) == SIGN_CENTRAL;
     raw->host = view_u16(view) >> 8;
@@ -198,16 +192,15 @@ static int row_parse(struct view *view, struct zip_raw *raw, struct err *err) {
         return err_set(err, ERR_INVALID, "the archive's directory is malformed");
     if (disk && disk != MAX16)
         return err_set(err, ERR_INVALID, "the archive is one of several volumes");
-    extra_unicode(extra, raw);
-    return extra_sizes(extra, &raw->size, &raw->packed, &raw->head, zip_shown(shown, raw->name, raw->name_len), err);
+    zip_extra_unicode(extra, raw);
+    return zip_extra_sizes(extra, &raw->size, &raw->packed, &raw->head, zip_shown(shown, raw->name, raw->name_len),
+                           err);
 }
 
 int zip_dir_read(int fd, uint64_t file_bytes, size_t max, struct arena *arena, struct zip_dir *ret_dir,
                  struct err *err) {
-    struct end end = {0};
-    int r = end_find(fd, file_bytes, &end, err);
-    if (r < 0)
-        return r;
+    struct zip_end end = {0};
+    TRY(zip_end_find(fd, file_bytes, &end, err));
     if (end.count > max)
         return err_set(err, ERR_TOO_LARGE, "the archive has %llu entries; %zu are allowed",
                        (unsigned long long)end.count, max);
@@ -217,10 +210,10 @@ int zip_dir_read(int fd, uint64_t file_bytes, size_t max, struct arena *arena, s
         return err_set(err, ERR_INVALID, "the archive's directory is shorter than its end says");
     uint8_t *bytes = arena_alloc(arena, (size_t)end.size + 1);
     struct zip_raw *raws = arena_alloc(arena, ((size_t)end.count + 1) * sizeof *raws);
-    r = read_at(fd, bytes, (size_t)end.size, end.start, err);
+    int r = zip_read_at(fd, bytes, (size_t)end.size, end.start, err);
     struct view view = view_of(bytes, (size_t)end.size);
     for (size_t i = 0; r == 0 && i < end.count; i++)
-        r = row_parse(&view, &raws[i], err);
+        r = zip_row_parse(&view, &raws[i], err);
     if (r < 0)
         return r;
     if (view.len)
@@ -231,68 +224,47 @@ int zip_dir_read(int fd, uint64_t file_bytes, size_t max, struct arena *arena, s
 
 /* ---- local heads ---- */
 
-struct local {
-    bool sign;
-    uint16_t flags, method, name_len, extra_len;
-    uint32_t crc;
-    uint64_t packed, size;
-};
-
-static struct local local_parse(const uint8_t head[ZIP_LOCAL_BYTES]) {
-    struct view view = view_of(head, ZIP_LOCAL_BYTES);
-    struct local local = {.sign = view_u32(&view) == SIGN_LOCAL};
-    view_u16(&view); /* version needed */
-    local.flags = view_u16(&view);
-    local.method = view_u16(&view);
-    view_u32(&view); /* time */
-    local.crc = view_u32(&view);
-    local.packed = view_u32(&view);
-    local.size = view_u32(&view);
-    local.name_len = view_u16(&view);
-    local.extra_len = view_u16(&view);
-    return local;
-}
-
-/* Where the numbers stand behind the content, the head may have zeros. */
-static bool same_number(uint64_t local, uint64_t central, const struct zip_raw *raw) {
+/* Where the numbers follow the content, the head may have zeros. */
+static bool zip_same_number(uint64_t local, uint64_t central, const struct zip_raw *raw) {
     return local == central || (local == 0 && (raw->flags & ZIP_FLAG_DESCRIPTOR));
 }
 
-static bool local_fits(const struct local *local, const uint8_t *name, const struct zip_raw *raw) {
-    const uint16_t told = ZIP_FLAG_ENCRYPTED | ZIP_FLAG_DESCRIPTOR | ZIP_FLAG_UTF8;
-    return local->name_len == raw->name_len && memcmp(name, raw->name, raw->name_len) == 0 &&
-           (local->flags & told) == (raw->flags & told) && local->method == raw->method &&
-           same_number(local->crc, raw->crc, raw) && same_number(local->size, raw->size, raw) &&
-           same_number(local->packed, raw->packed, raw);
-}
-
 int zip_dir_local(int fd, const struct zip_dir *dir, struct zip_raw *raw, struct err *err) {
+    const uint16_t compared = ZIP_FLAG_ENCRYPTED | ZIP_FLAG_DESCRIPTOR | ZIP_FLAG_UTF8;
     char shown[ZIP_SHOWN_BYTES];
     const char *name = zip_shown(shown, raw->name, raw->name_len);
-    autobuf bytes;
-    buf_init(&bytes, ZIP_LOCAL_BYTES + 2 * MAX16); /* a name and an extra area */
+    autobuf bytes = buf_max(ZIP_LOCAL_BYTES + 2 * MAX16); /* a name and an extra area */
     size_t named = ZIP_LOCAL_BYTES + (size_t)raw->name_len;
     if (raw->head > dir->at || dir->at - raw->head < named)
         return err_set(err, ERR_INVALID, "entry '%s' lies outside the archive", name);
-    int r = read_at(fd, buf_reserve(&bytes, named), named, raw->head, err);
+    int r = zip_read_at(fd, buf_reserve(&bytes, named), named, raw->head, err);
     if (r < 0)
         return r;
-    struct local local = local_parse(bytes.data);
-    uint64_t content = raw->head + ZIP_LOCAL_BYTES + local.name_len + local.extra_len;
-    if (!local.sign || content > dir->at || raw->packed > dir->at - content)
+    struct view view = view_of(bytes.data, ZIP_LOCAL_BYTES);
+    bool sign = view_u32(&view) == SIGN_LOCAL;
+    view_u16(&view); /* version needed */
+    uint16_t flags = view_u16(&view), method = view_u16(&view);
+    view_u32(&view); /* time */
+    uint32_t crc = view_u32(&view);
+    uint64_t packed = view_u32(&view), size = view_u32(&view);
+    uint16_t name_len = view_u16(&view), extra_len = view_u16(&view);
+    uint64_t content = raw->head + ZIP_LOCAL_BYTES + name_len + extra_len;
+    if (!sign || content > dir->at || raw->packed > dir->at - content)
         return err_set(err, ERR_INVALID, "entry '%s' lies outside the archive", name);
     bytes.len = named;
-    if (local.extra_len && (local.size == MAX32 || local.packed == MAX32)) {
-        uint8_t *extra = buf_reserve(&bytes, local.extra_len);
-        r = read_at(fd, extra, local.extra_len, content - local.extra_len, err);
-        if (r == 0)
-            r = extra_sizes(view_of(extra, local.extra_len), &local.size, &local.packed, NULL, name, err);
+    if (extra_len && (size == MAX32 || packed == MAX32)) {
+        uint8_t *extra = buf_reserve(&bytes, extra_len);
+        r = zip_read_at(fd, extra, extra_len, content - extra_len, err)
+                ?: zip_extra_sizes(view_of(extra, extra_len), &size, &packed, NULL, name, err);
         if (r < 0)
             return r;
     }
-    if (!local_fits(&local, bytes.data + ZIP_LOCAL_BYTES, raw))
+    if (name_len != raw->name_len || memcmp(bytes.data + ZIP_LOCAL_BYTES, raw->name, raw->name_len) != 0 ||
+        (flags & compared) != (raw->flags & compared) || method != raw->method ||
+        !zip_same_number(crc, raw->crc, raw) || !zip_same_number(size, raw->size, raw) ||
+        !zip_same_number(packed, raw->packed, raw))
         return err_set(err, ERR_INVALID,
-                       "entry '%s' is told of differently in the archive's directory and before its content", name);
+                       "entry '%s' is described differently in the archive's directory and before its content", name);
     raw->content = content;
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Inside of zip*.c: an archive's entries as its bytes tell of them, and as they were found to be. */
+/* Private to zip*.c: an archive's entries as its bytes have them, and as they were found to be. */
 #ifndef CUBBY_SKILL_ZIP_DIR_H
 #define CUBBY_SKILL_ZIP_DIR_H
 
@@ -7,7 +7,7 @@
 
 enum {
     ZIP_FLAG_ENCRYPTED = 0x1,
-    ZIP_FLAG_DESCRIPTOR = 0x8, /* sizes and CRC behind the content */
+    ZIP_FLAG_DESCRIPTOR = 0x8, /* sizes and CRC after the content */
     ZIP_FLAG_UTF8 = 0x800,
     ZIP_HOST_UNIX = 3,
     ZIP_HOST_DARWIN = 19,
@@ -40,24 +40,27 @@ int zip_dir_read(int fd, uint64_t file_bytes, size_t max, struct arena *arena, s
 /* Compares an entry's local head with its row; finds the content. */
 int zip_dir_local(int fd, const struct zip_dir *dir, struct zip_raw *raw, struct err *err);
 
+/* "entry NAME: WHY" */
+int zip_refuse(const struct zip_raw *raw, enum err_code code, struct err *err, const char *why);
+
 /* ---- names ---- */
 
 enum { ZIP_SHOWN_BYTES = 200 };
-/* A name for a sentence: printable, cut. */
+/* A name for an error text: printable, cut. */
 const char *zip_shown(char out[ZIP_SHOWN_BYTES], const char *name, size_t len);
 /* One for all rows: true when those without the UTF-8 flag are not all UTF-8. */
 bool zip_names_gbk(const struct zip_dir *dir);
 /* The path of a row: decoded, normal, relative, safe. *ret_dir: it ends in a slash. "" for the top itself. */
 int zip_name(const struct zip_raw *raw, bool gbk, struct arena *arena, const char **ret_path, bool *ret_dir,
              struct err *err);
-bool zip_name_ignored(const char *path);                            /* what Finder leaves behind */
+bool zip_name_ignored(const char *path);                            /* files made by Finder */
 const char *zip_name_folded(struct arena *arena, const char *path); /* without regard to case */
 
 /* ---- contents ---- */
 
 struct zip_item { /* an entry that is kept */
     struct zip_entry entry;
-    const struct zip_raw *raw; /* NULL: a directory that only paths tell of */
+    const struct zip_raw *raw; /* NULL: a directory without an entry of its own */
 };
 
 struct zip {

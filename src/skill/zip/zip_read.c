@@ -1,5 +1,6 @@
-/* Contents of a checked archive: inflated bit by bit, compared with what its entry says. Called by uploads. Invariant: an
- * entry yields exactly as many bytes as were added up when the archive was checked, whatever its content does. */
+/* Contents of a checked archive: inflated piece by piece, compared with what its entry says. Called by uploads.
+ * Invariant: an entry yields exactly as many bytes as were added up when the archive was checked, whatever its content
+ * does. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 
 enum { READ_BYTES = 64 << 10 };
 
-struct stream { /* one entry after the other */
+struct zip_stream { /* one entry after the other */
     const struct zip *zip;
     const struct zip_raw *raw;
     z_stream inflate;
@@ -24,20 +25,19 @@ struct stream { /* one entry after the other */
     uint8_t in[READ_BYTES];
 };
 
-static struct stream *stream_new(const struct zip *zip) {
-    struct stream *stream = xcalloc(1, sizeof *stream);
-    if (inflateInit2(&stream->inflate, -MAX_WBITS) != Z_OK)
-        abort(); /* out of memory */
+static struct zip_stream *zip_stream_new(const struct zip *zip) {
+    struct zip_stream *stream = xcalloc(1, sizeof *stream);
+    xensure(inflateInit2(&stream->inflate, -MAX_WBITS) == Z_OK);
     stream->zip = zip;
     return stream;
 }
 
-static void stream_free(struct stream *stream) {
+static void zip_stream_free(struct zip_stream *stream) {
     inflateEnd(&stream->inflate);
     free(stream);
 }
 
-static void stream_begin(struct stream *stream, const struct zip_raw *raw) {
+static void zip_stream_begin(struct zip_stream *stream, const struct zip_raw *raw) {
     stream->raw = raw;
     stream->inflates = raw->method == ZIP_DEFLATED;
     stream->ended = false;
@@ -50,13 +50,8 @@ static void stream_begin(struct stream *stream, const struct zip_raw *raw) {
     stream->inflate.avail_in = 0;
 }
 
-static int refuse(const struct stream *stream, struct err *err, const char *why) {
-    char shown[ZIP_SHOWN_BYTES];
-    return err_set(err, ERR_INVALID, "entry '%s': %s", zip_shown(shown, stream->raw->name, stream->raw->name_len), why);
-}
-
 /* The next packed bytes; at most size of them. */
-static ssize_t stream_fetch(struct stream *stream, void *data, size_t size, struct err *err) {
+static ssize_t zip_stream_fetch(struct zip_stream *stream, void *data, size_t size, struct err *err) {
     if (size > stream->left)
         size = (size_t)stream->left;
     ssize_t n;
@@ -66,21 +61,21 @@ static ssize_t stream_fetch(struct stream *stream, void *data, size_t size, stru
     if (n < 0)
         return err_errno(err, errno, "the archive cannot be read");
     if (n == 0 && size)
-        return refuse(stream, err, "the archive was cut off meanwhile");
+        return zip_refuse(stream->raw, ERR_INVALID, err, "the archive was truncated while it was read");
     stream->at += (uint64_t)n;
     stream->left -= (uint64_t)n;
     return n;
 }
 
 /* One step of inflating; bytes made, 0: none yet, or the end. */
-static ssize_t stream_inflate(struct stream *stream, void *data, size_t size, struct err *err) {
+static ssize_t zip_stream_inflate(struct zip_stream *stream, void *data, size_t size, struct err *err) {
     z_stream *inflater = &stream->inflate;
     if (inflater->avail_in == 0) {
-        ssize_t n = stream_fetch(stream, stream->in, sizeof stream->in, err);
+        ssize_t n = zip_stream_fetch(stream, stream->in, sizeof stream->in, err);
         if (n < 0)
             return n;
         if (n == 0)
-            return refuse(stream, err, "its content is cut off");
+            return zip_refuse(stream->raw, ERR_INVALID, err, "its content is cut off");
         inflater->next_in = stream->in;
         inflater->avail_in = (uInt)n;
     }
@@ -88,42 +83,43 @@ static ssize_t stream_inflate(struct stream *stream, void *data, size_t size, st
     inflater->avail_out = (uInt)size;
     int r = inflate(inflater, Z_NO_FLUSH);
     if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
-        return refuse(stream, err, "its content is damaged");
+        return zip_refuse(stream->raw, ERR_INVALID, err, "its content is damaged");
     stream->ended = r == Z_STREAM_END;
     if (stream->ended && (inflater->avail_in || stream->left))
-        return refuse(stream, err, "there is something behind its content");
+        return zip_refuse(stream->raw, ERR_INVALID, err, "there is something after its content");
     return (ssize_t)(size - inflater->avail_out);
 }
 
-static int stream_finish(struct stream *stream, struct err *err) {
+static int zip_stream_finish(struct zip_stream *stream, struct err *err) {
     uint8_t more;
-    stream->ended |= stream->raw->packed == 0 && stream->raw->size == 0; /* some writers deflate nothing to nothing */
+    stream->ended |=
+        stream->raw->packed == 0 && stream->raw->size == 0; /* some writers deflate an empty file to nothing */
     while (stream->inflates && !stream->ended) {
-        ssize_t n = stream_inflate(stream, &more, 1, err);
+        ssize_t n = zip_stream_inflate(stream, &more, 1, err);
         if (n < 0)
             return (int)n;
         if (n > 0)
-            return refuse(stream, err, "it unpacks to more than it says");
+            return zip_refuse(stream->raw, ERR_INVALID, err, "it unpacks to more than it says");
     }
     if (stream->crc != stream->raw->crc)
-        return refuse(stream, err, "its content is damaged: the CRC differs");
+        return zip_refuse(stream->raw, ERR_INVALID, err, "its content is damaged: the CRC differs");
     return 0;
 }
 
 /* Bytes, at most size; 0 at the end, when all was right. size is at most some MiB. */
-static ssize_t stream_read(struct stream *stream, void *data, size_t size, struct err *err) {
+static ssize_t zip_stream_read(struct zip_stream *stream, void *data, size_t size, struct err *err) {
     uint64_t left = stream->raw->size - stream->out;
     if (left == 0)
-        return stream_finish(stream, err);
+        return zip_stream_finish(stream, err);
     if (size > left)
         size = (size_t)left;
     ssize_t n = 0;
     if (!stream->inflates)
-        n = stream_fetch(stream, data, size, err);
+        n = zip_stream_fetch(stream, data, size, err);
     while (stream->inflates && n == 0) {
         if (stream->ended)
-            return refuse(stream, err, "it unpacks to less than it says");
-        n = stream_inflate(stream, data, size, err);
+            return zip_refuse(stream->raw, ERR_INVALID, err, "it unpacks to less than it says");
+        n = zip_stream_inflate(stream, data, size, err);
     }
     if (n <= 0)
         return n;
@@ -137,10 +133,10 @@ int zip_read(struct zip *zip, size_t i, int (*sink)(void *user, const uint8_t *d
     if (!zip->items[i].raw || zip->items[i].entry.dir)
         return 0;
     uint8_t *data = xmalloc(READ_BYTES);
-    struct stream *stream = stream_new(zip);
-    stream_begin(stream, zip->items[i].raw);
+    struct zip_stream *stream = zip_stream_new(zip);
+    zip_stream_begin(stream, zip->items[i].raw);
     ssize_t n;
-    while ((n = stream_read(stream, data, READ_BYTES, err)) > 0) {
+    while ((n = zip_stream_read(stream, data, READ_BYTES, err)) > 0) {
         int r = sink(user, data, (size_t)n);
         if (r < 0) {
             n = err_set(err, err_from_wire((unsigned)-r), "the content of '%s' was not taken",
@@ -148,7 +144,7 @@ int zip_read(struct zip *zip, size_t i, int (*sink)(void *user, const uint8_t *d
             break;
         }
     }
-    stream_free(stream);
+    zip_stream_free(stream);
     free(data);
     return (int)n;
 }
@@ -157,7 +153,7 @@ int zip_read(struct zip *zip, size_t i, int (*sink)(void *user, const uint8_t *d
 
 struct zip_tar {
     struct zip *zip;
-    struct stream *stream;
+    struct zip_stream *stream;
     size_t next;          /* item */
     bool content, closed; /* the content of item next - 1 is under way; the end was written */
     uint64_t padding;
@@ -169,19 +165,19 @@ struct zip_tar {
 struct zip_tar *zip_tar_new(struct zip *zip) {
     struct zip_tar *tar = xcalloc(1, sizeof *tar);
     tar->zip = zip;
-    tar->stream = stream_new(zip);
+    tar->stream = zip_stream_new(zip);
     return tar;
 }
 
 void zip_tar_free(struct zip_tar *tar) {
     if (!tar)
         return;
-    stream_free(tar->stream);
+    zip_stream_free(tar->stream);
     free(tar);
 }
 
-/* DOS times have no zone: taken as UTC. What is no date is the first one there is. */
-static int64_t dos_time(const struct zip_raw *raw) {
+/* DOS times have no zone and are taken as UTC. An invalid date becomes the first one there is. */
+static int64_t zip_dos_time(const struct zip_raw *raw) {
     struct tm tm = {.tm_year = (raw->dos_date >> 9) + 80,
                     .tm_mon = (raw->dos_date >> 5 & 15) - 1,
                     .tm_mday = raw->dos_date & 31,
@@ -192,7 +188,7 @@ static int64_t dos_time(const struct zip_raw *raw) {
     return time < 315532800 ? 315532800 : time;
 }
 
-static void tar_begin(struct zip_tar *tar) {
+static void zip_tar_begin(struct zip_tar *tar) {
     const struct zip_item *item = &tar->zip->items[tar->next++];
     if (item->entry.loose)
         return;
@@ -204,16 +200,16 @@ static void tar_begin(struct zip_tar *tar) {
         memcpy(tar->entry.name + len, "/", 2);
     tar->entry.size = item->entry.size;
     tar->entry.mode = item->entry.dir || item->entry.executable ? 0755 : 0644;
-    tar->entry.mtime = item->raw ? dos_time(item->raw) : 315532800;
+    tar->entry.mtime = item->raw ? zip_dos_time(item->raw) : 315532800;
     tar->head_len = tar_format(tar->head, &tar->entry, 0, 0);
     tar->head_at = 0;
     tar->content = !item->entry.dir;
     if (tar->content)
-        stream_begin(tar->stream, item->raw);
+        zip_stream_begin(tar->stream, item->raw);
 }
 
 /* Some bytes of what comes next; 0: the next step has come. */
-static ssize_t tar_step(struct zip_tar *tar, uint8_t *data, size_t size, struct err *err) {
+static ssize_t zip_tar_step(struct zip_tar *tar, uint8_t *data, size_t size, struct err *err) {
     size_t n = tar->head_len - tar->head_at;
     if (n) {
         n = n < size ? n : size;
@@ -222,7 +218,7 @@ static ssize_t tar_step(struct zip_tar *tar, uint8_t *data, size_t size, struct 
         return (ssize_t)n;
     }
     if (tar->content) {
-        ssize_t got = stream_read(tar->stream, data, size, err);
+        ssize_t got = zip_stream_read(tar->stream, data, size, err);
         if (got == 0) {
             tar->content = false;
             tar->padding = tar_padding(tar->entry.size);
@@ -236,7 +232,7 @@ static ssize_t tar_step(struct zip_tar *tar, uint8_t *data, size_t size, struct 
         return (ssize_t)n;
     }
     if (tar->next < tar->zip->count) {
-        tar_begin(tar);
+        zip_tar_begin(tar);
     } else if (!tar->closed) {
         tar->closed = true;
         tar->padding = 2ull * TAR_BLOCK_BYTES;
@@ -244,15 +240,11 @@ static ssize_t tar_step(struct zip_tar *tar, uint8_t *data, size_t size, struct 
     return 0;
 }
 
-static bool tar_done(const struct zip_tar *tar) {
-    return tar->closed && !tar->padding;
-}
-
 ssize_t zip_tar_read(void *of, void *data, size_t size, struct err *err) {
     struct zip_tar *tar = of;
     size_t len = 0;
-    while (len < size && !tar_done(tar)) {
-        ssize_t n = tar_step(tar, (uint8_t *)data + len, size - len, err);
+    while (len < size && !(tar->closed && !tar->padding)) {
+        ssize_t n = zip_tar_step(tar, (uint8_t *)data + len, size - len, err);
         if (n < 0)
             return n;
         len += (size_t)n;

@@ -1,5 +1,6 @@
-/* Writes a ZIP archive as a stream: contents deflated, sizes behind them, a central directory at the end. Called by downloads
- * and by the command line. Invariant: the same entries and contents give the same bytes, and zip.c reads what this writes. */
+/* Writes a ZIP archive as a stream: contents deflated, sizes after them, a central directory at the end. Called by
+ * downloads and by the command line. Invariant: the same entries and contents give the same bytes, and zip.c reads what
+ * this writes. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,7 +24,7 @@ enum {
     DOS_DIR = 0x10,
     DIRECTORY_BYTES = 64 << 20,
 };
-#define MOST_BYTES 0xfffffffeull /* of a file and of the archive: what 32 bits tell */
+#define MOST_BYTES 0xfffffffeull /* of a file and of the archive: the most that 32 bits hold */
 
 struct zip_writer {
     int (*sink)(void *user, const uint8_t *data, size_t len);
@@ -44,8 +45,8 @@ struct zip_writer {
 
 struct zip_writer *zip_writer_new(int (*sink)(void *user, const uint8_t *data, size_t len), void *user) {
     struct zip_writer *writer = xcalloc(1, sizeof *writer);
-    if (deflateInit2(&writer->deflate, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-        abort(); /* out of memory */
+    xensure(deflateInit2(&writer->deflate, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) ==
+            Z_OK);
     writer->sink = sink;
     writer->user = user;
     buf_init(&writer->directory, DIRECTORY_BYTES);
@@ -61,7 +62,7 @@ void zip_writer_free(struct zip_writer *writer) {
     free(writer);
 }
 
-static int put(struct zip_writer *writer, const void *data, size_t len, struct err *err) {
+static int zip_put(struct zip_writer *writer, const void *data, size_t len, struct err *err) {
     if (len > MOST_BYTES - writer->at)
         return err_set(err, ERR_TOO_LARGE, "the archive would have more than 4 GiB");
     int r = len ? writer->sink(writer->user, data, len) : 0;
@@ -71,26 +72,26 @@ static int put(struct zip_writer *writer, const void *data, size_t len, struct e
     return 0;
 }
 
-static void put_numbers(struct buf *out, const struct zip_writer *writer, bool known) {
+static void zip_put_numbers(struct buf *out, const struct zip_writer *writer, bool known) {
     buf_u32(out, known ? writer->entry.crc : 0);
     buf_u32(out, known ? (uint32_t)writer->entry.packed : 0);
     buf_u32(out, known ? (uint32_t)writer->entry.size : 0);
 }
 
 /* What a local head and a row of the directory have in common. */
-static void put_head(struct buf *out, const struct zip_writer *writer, bool known) {
+static void zip_put_head(struct buf *out, const struct zip_writer *writer, bool known) {
     buf_u16(out, VERSION_DEFLATE);
     buf_u16(out, writer->entry.flags);
     buf_u16(out, writer->entry.method);
     buf_u16(out, 0);
     buf_u16(out, DOS_FIRST_DAY);
-    put_numbers(out, writer, known);
+    zip_put_numbers(out, writer, known);
     buf_u16(out, (uint16_t)writer->entry.name_len);
     buf_u16(out, 0);
 }
 
 /* Sends what was deflated; all: until nothing is left of it. */
-static int pack(struct zip_writer *writer, const void *data, size_t len, bool all, struct err *err) {
+static int zip_pack(struct zip_writer *writer, const void *data, size_t len, bool all, struct err *err) {
     z_stream *deflater = &writer->deflate;
     deflater->next_in = (Bytef *)(uintptr_t)data;
     deflater->avail_in = (uInt)len;
@@ -99,9 +100,7 @@ static int pack(struct zip_writer *writer, const void *data, size_t len, bool al
         deflater->avail_out = OUT_BYTES;
         int state = deflate(deflater, all ? Z_FINISH : Z_NO_FLUSH);
         size_t made = OUT_BYTES - deflater->avail_out;
-        int r = put(writer, writer->out, made, err);
-        if (r < 0)
-            return r;
+        TRY(zip_put(writer, writer->out, made, err));
         writer->entry.packed += made;
         if (all ? state == Z_STREAM_END : deflater->avail_out != 0)
             return 0;
@@ -109,7 +108,7 @@ static int pack(struct zip_writer *writer, const void *data, size_t len, bool al
 }
 
 /* Ends the entry under way: the rest of its content, its numbers, its row. */
-static int close_entry(struct zip_writer *writer, struct err *err) {
+static int zip_close_entry(struct zip_writer *writer, struct err *err) {
     if (!writer->open)
         return 0;
     writer->open = false;
@@ -118,16 +117,16 @@ static int close_entry(struct zip_writer *writer, struct err *err) {
         return err_set(err, ERR_IO, "'%s' became shorter while it was read", writer->entry.name);
     if (writer->entry.method == METHOD_DEFLATE) {
         autobuf numbers = buf_max(64);
-        r = pack(writer, NULL, 0, true, err);
+        r = zip_pack(writer, NULL, 0, true, err);
         buf_puts(&numbers, "PK\7\10");
-        put_numbers(&numbers, writer, true);
+        zip_put_numbers(&numbers, writer, true);
         if (r == 0)
-            r = put(writer, numbers.data, numbers.len, err);
+            r = zip_put(writer, numbers.data, numbers.len, err);
     }
     struct buf *row = &writer->directory;
     buf_puts(row, "PK\1\2");
     buf_u16(row, MADE_BY_UNIX | VERSION_DEFLATE);
-    put_head(row, writer, true);
+    zip_put_head(row, writer, true);
     buf_u16(row, 0); /* comment */
     buf_u16(row, 0); /* volume */
     buf_u16(row, 0);
@@ -141,9 +140,7 @@ static int close_entry(struct zip_writer *writer, struct err *err) {
 }
 
 int zip_writer_entry(struct zip_writer *writer, const struct zip_entry *entry, struct err *err) {
-    int r = close_entry(writer, err);
-    if (r < 0)
-        return r;
+    TRY(zip_close_entry(writer, err));
     size_t len = strlen(entry->path);
     uint64_t size = entry->dir ? 0 : entry->size;
     if (len == 0 || len > UINT16_MAX - 1 || size > MOST_BYTES)
@@ -164,10 +161,10 @@ int zip_writer_entry(struct zip_writer *writer, const struct zip_entry *entry, s
     deflateReset(&writer->deflate);
     autobuf head = buf_max(30 + UINT16_MAX);
     buf_puts(&head, "PK\3\4");
-    put_head(&head, writer, size == 0);
+    zip_put_head(&head, writer, size == 0);
     buf_put(&head, writer->entry.name, writer->entry.name_len);
     writer->open = true;
-    return put(writer, head.data, head.len, err);
+    return zip_put(writer, head.data, head.len, err);
 }
 
 int zip_writer_data(struct zip_writer *writer, const void *data, size_t len, struct err *err) {
@@ -177,48 +174,41 @@ int zip_writer_data(struct zip_writer *writer, const void *data, size_t len, str
     for (size_t at = 0; at < len;) {
         size_t n = len - at < (1u << 30) ? len - at : 1u << 30; /* zlib counts in 32 bits */
         writer->entry.crc = (uint32_t)crc32(writer->entry.crc, (const Bytef *)data + at, (uInt)n);
-        int r = pack(writer, (const uint8_t *)data + at, n, false, err);
-        if (r < 0)
-            return r;
+        TRY(zip_pack(writer, (const uint8_t *)data + at, n, false, err));
         at += n;
     }
     return 0;
 }
 
-/* More entries than 16 bits count: the larger end record before the small one. */
-static void put_end(struct buf *out, const struct zip_writer *writer, uint64_t start, uint64_t size) {
+int zip_writer_end(struct zip_writer *writer, struct err *err) {
+    int r = zip_close_entry(writer, err);
+    autobuf end = buf_max(128);
+    uint64_t start = writer->at, size = writer->directory.len;
     bool wide = writer->count >= UINT16_MAX;
-    if (wide) {
-        buf_puts(out, "PK\6\6");
-        buf_u64(out, 44); /* what follows */
-        buf_u16(out, MADE_BY_UNIX | VERSION_WIDE);
-        buf_u16(out, VERSION_WIDE);
-        buf_u64(out, 0); /* volumes */
-        buf_u64(out, writer->count);
-        buf_u64(out, writer->count);
-        buf_u64(out, size);
-        buf_u64(out, start);
-        buf_puts(out, "PK\6\7");
-        buf_u32(out, 0);
-        buf_u64(out, start + size);
-        buf_u32(out, 1);
+    if (wide) { /* more entries than 16 bits count: the larger end record before the small one */
+        buf_puts(&end, "PK\6\6");
+        buf_u64(&end, 44); /* what follows */
+        buf_u16(&end, MADE_BY_UNIX | VERSION_WIDE);
+        buf_u16(&end, VERSION_WIDE);
+        buf_u64(&end, 0); /* volumes */
+        buf_u64(&end, writer->count);
+        buf_u64(&end, writer->count);
+        buf_u64(&end, size);
+        buf_u64(&end, start);
+        buf_puts(&end, "PK\6\7");
+        buf_u32(&end, 0);
+        buf_u64(&end, start + size);
+        buf_u32(&end, 1);
     }
     uint16_t count = wide ? UINT16_MAX : (uint16_t)writer->count;
-    buf_puts(out, "PK\5\6");
-    buf_u32(out, 0);
-    buf_u16(out, count);
-    buf_u16(out, count);
-    buf_u32(out, (uint32_t)size);
-    buf_u32(out, (uint32_t)start);
-    buf_u16(out, 0);
-}
-
-int zip_writer_end(struct zip_writer *writer, struct err *err) {
-    int r = close_entry(writer, err);
-    autobuf end = buf_max(128);
-    uint64_t start = writer->at;
-    put_end(&end, writer, start, writer->directory.len);
+    buf_puts(&end, "PK\5\6");
+    buf_u32(&end, 0);
+    buf_u16(&end, count);
+    buf_u16(&end, count);
+    buf_u32(&end, (uint32_t)size);
+    buf_u32(&end, (uint32_t)start);
+    buf_u16(&end, 0);
     if (r == 0)
-        r = put(writer, writer->directory.data, writer->directory.len, err);
-    return r < 0 ? r : put(writer, end.data, end.len, err);
+        r = zip_put(writer, writer->directory.data, writer->directory.len, err);
+    return r < 0 ? r : zip_put(writer, end.data, end.len, err);
 }

@@ -1,6 +1,6 @@
-/* The guard: walks through every command of a text, those inside substitutions and those that another one is given to run,
- * and keeps the worst it finds. Called by the tools that run commands. Invariant: a text that cannot be read is never
- * taken for harmless, and the work is bounded whatever the text is. */
+/* The guard: visits every command of a text, including those inside substitutions and those that another command
+ * runs, and keeps the worst finding. Called by the tools that run commands. Invariant: a text that cannot be parsed
+ * is never taken for harmless, and the work is bounded whatever the text is. */
 #include "tool/guard/guard.h"
 
 #include <stdarg.h>
@@ -26,7 +26,8 @@ void guard_find(struct guard *guard, enum guard_risk risk, const char *format, .
     va_end(args);
 }
 
-const char *guard_shown(const char *text) {
+/* A word in a reason: whole or not at all, so that no half of a secret gets past those who look for whole ones. */
+static const char *guard_shown(const char *text) {
     size_t len = strlen(text);
     bool plain = len <= 60 && text_utf8(text, len);
     for (const char *p = text; plain && *p; p++)
@@ -50,14 +51,14 @@ void guard_broken(struct guard *guard, enum guard_rule rule, const char *word) {
 
 /* ---- the allow list ---- */
 
-/* Words of the shell's that start no program and change no command's meaning. */
+/* Words of the shell that start no program and do not change the meaning of a command. */
 static const char *const free_words[] = {
     "cd",       "pushd",   "popd",    "dirs",  "pwd",   "export", "declare", "typeset", "local",   "readonly",
     "unset",    "test",    "[",       "true",  "false", ":",      "return",  "exit",    "break",   "shift",
     "continue", "wait",    "set",     "umask", "let",   "read",   "times",   "jobs",    "getopts", "exec",
     "type",     "builtin", "command", "eval",  "trap",  "ulimit", NULL};
 
-static bool is_function(const struct guard *guard, const char *name) {
+static bool guard_is_function(const struct guard *guard, const char *name) {
     for (const struct word *word = guard->functions; word; word = word->next)
         if (!strcmp(word->text, name))
             return true;
@@ -65,7 +66,7 @@ static bool is_function(const struct guard *guard, const char *name) {
 }
 
 /* Variables that decide what a command is, or that the shell runs. */
-static bool decides(const char *text) {
+static bool guard_decides(const char *text) {
     static const char *const names[] = {"PATH",     "ENV", "BASH_ENV",  "BASH_CMDS", "BASH_ALIASES", "PROMPT_COMMAND",
                                         "PS0",      "PS4", "SHELLOPTS", "BASHOPTS",  "LD_PRELOAD",   "LD_LIBRARY_PATH",
                                         "LD_AUDIT", NULL};
@@ -76,169 +77,155 @@ static bool decides(const char *text) {
     return view_one_of(name, names);
 }
 
-/* A substitution in the index of an array is run when the text is counted with, quoted or not; ${x@P} runs what is in x. */
-static void allow_word(struct guard *guard, const struct word *word, bool sets) {
+/* A substitution in the index of an array is run when the text is counted with, quoted or not; ${x@P} runs what is
+ * in x. */
+static void guard_allow_word(struct guard *guard, const struct word *word, bool sets) {
     if (sets && !word->inside && (strstr(word->text, "[$(") || strstr(word->text, "[`")))
         guard_find(guard, GUARD_REFUSE, "an array's index hides a command");
     if (word->flags & WORD_EXPANDS && strstr(word->text, "@P}"))
         guard_find(guard, GUARD_REFUSE, "${...@P} hides a command");
-    if (sets && decides(word->text))
+    if (sets && guard_decides(word->text))
         guard_find(guard, GUARD_REFUSE, "setting %.*s hides which command is run", (int)strcspn(word->text, "=+["),
                    word->text);
 }
 
-static void allow_command(struct guard *guard, const struct command *command) {
-    if (!guard->policy->allow)
-        return;
-    for (const struct word *word = command->assigns; word; word = word->next)
-        allow_word(guard, word, true);
-    for (const struct word *word = command->words; word; word = word->next)
-        allow_word(guard, word, false);
-}
-
-static void allow_view(struct guard *guard, const struct guard_view *view) {
-    const char *text = view->words->text;
-    if (!guard->policy->allow)
-        return;
-    if (view->hidden)
-        guard_find(guard, GUARD_REFUSE, "'%s' hides which command is run", guard_shown(text));
-    else if (view_one_of(text, free_words) || !strcmp(text, "env"))
-        for (const struct word *word = view->words->next; word; word = word->next)
-            allow_word(guard, word, true);
-    if (!view->hidden && !view_one_of(text, free_words) && !view_one_of(text, guard->policy->allow) &&
-        !is_function(guard, text))
-        guard_broken(guard, GUARD_RULE_ALLOW, text);
-}
-
-/* Whatever is run without standing in the text. */
-static void hides(struct guard *guard, const char *who) {
+/* A command that is run but does not appear in the text. */
+static void guard_hides(struct guard *guard, const char *who) {
     if (guard->policy->allow)
         guard_find(guard, GUARD_REFUSE, "%.40s hides which command is run", who);
 }
 
-/* ---- the walk ---- */
+/* ---- visiting commands ---- */
 
-static void walk_script(struct guard *guard, const struct script *script);
-static void walk_view(struct guard *guard, const struct guard_view *view);
+static void guard_walk_script(struct guard *guard, const struct script *script);
+static void guard_walk_view(struct guard *guard, const struct guard_view *view);
 
-static void unreadable(struct guard *guard, const char *why) {
+static void guard_unreadable(struct guard *guard, const char *why) {
     bool ruled = guard->policy->allow || !guard->policy->absolute_paths || !guard->policy->parents;
     guard_find(guard, ruled ? GUARD_REFUSE : GUARD_BLOCK, "the command cannot be read: %s", why);
 }
 
-static bool deeper(struct guard *guard) {
+static bool guard_deeper(struct guard *guard) {
     if (guard->depth < GUARD_DEPTH && guard->views < GUARD_VIEWS) {
         guard->depth++;
         guard->views++;
         return true;
     }
-    unreadable(guard, "it is nested too deep");
+    guard_unreadable(guard, "it is nested too deep");
     return false;
 }
 
-static void walk_text(struct guard *guard, const char *text, size_t len) {
+static void guard_walk_text(struct guard *guard, const char *text, size_t len) {
     const struct script *script;
     struct err err = {0};
-    if (!deeper(guard))
+    if (!guard_deeper(guard))
         return;
     if (words_parse(guard->arena, text, len, &script, &err) < 0)
-        unreadable(guard, err.text);
+        guard_unreadable(guard, err.text);
     else
-        walk_script(guard, script);
+        guard_walk_script(guard, script);
     guard->depth--;
 }
 
-/* What a shell is given: an argument, a here-document, a text. A file is its own business. */
-static void walk_shell(struct guard *guard, const struct guard_view *view) {
+/* The input of a shell: an argument, a here-document, a text. A script file is not read. */
+static void guard_walk_shell(struct guard *guard, const struct guard_view *view) {
     const struct word *word;
     enum view_source source = view_shell(view, &word);
     if (source == VIEW_TEXT && word) {
         if (word->flags & WORD_EXPANDS)
-            hides(guard, view->name);
-        walk_text(guard, word->text, word->len);
+            guard_hides(guard, view->name);
+        guard_walk_text(guard, word->text, word->len);
     }
     if (source == VIEW_FILE && word->flags & WORD_EXPANDS && word->inside)
-        hides(guard, view->name); /* <(...) */
+        guard_hides(guard, view->name); /* <(...) */
     if (source == VIEW_TEXT && (!word || (view->stdin_of && strstr(word->text, "{}"))))
-        hides(guard, view->name);
+        guard_hides(guard, view->name);
     if (source != VIEW_STDIN)
         return;
     if (view->command->source || view->stdin_of)
-        hides(guard, view->name);
+        guard_hides(guard, view->name);
     for (const struct redirect *redirect = view->command->redirects; redirect; redirect = redirect->next)
         if (redirect->kind == REDIRECT_BODY || redirect->kind == REDIRECT_TEXT) {
             if (redirect->target.flags & WORD_EXPANDS)
-                hides(guard, view->name);
-            walk_text(guard, redirect->target.text, redirect->target.len);
+                guard_hides(guard, view->name);
+            guard_walk_text(guard, redirect->target.text, redirect->target.len);
         }
 }
 
-/* What this one runs by its arguments. */
-static void walk_inner(struct guard *guard, const struct guard_view *view) {
+/* Commands that this one runs through its arguments. */
+static void guard_walk_inner(struct guard *guard, const struct guard_view *view) {
     struct guard_view inner;
     const struct word *at = view->words;
     bool hidden;
     const char *text = view_text(guard, view, &hidden);
     if (text && hidden)
-        hides(guard, view->name);
+        guard_hides(guard, view->name);
     if (text)
-        walk_text(guard, text, strlen(text));
+        guard_walk_text(guard, text, strlen(text));
     else if (view_inner(guard, view, &inner))
-        walk_view(guard, &inner);
+        guard_walk_view(guard, &inner);
     while (at && view_found(guard, view, &at, &inner))
-        walk_view(guard, &inner);
+        guard_walk_view(guard, &inner);
     if ((!strcmp(view->name, "source") || !strcmp(view->name, ".")) && view->words->next && view->words->next->inside)
-        hides(guard, view->name);
+        guard_hides(guard, view->name);
     if (view_is_shell(view->name))
-        walk_shell(guard, view);
+        guard_walk_shell(guard, view);
 }
 
-static void walk_view(struct guard *guard, const struct guard_view *view) {
-    if (!deeper(guard))
+static void guard_walk_view(struct guard *guard, const struct guard_view *view) {
+    if (!guard_deeper(guard))
         return;
-    allow_view(guard, view);
+    const char *text = view->words->text;
+    if (guard->policy->allow) {
+        if (view->hidden)
+            guard_find(guard, GUARD_REFUSE, "'%s' hides which command is run", guard_shown(text));
+        else if (view_one_of(text, free_words) || !strcmp(text, "env"))
+            for (const struct word *word = view->words->next; word; word = word->next)
+                guard_allow_word(guard, word, true);
+        if (!view->hidden && !view_one_of(text, free_words) && !view_one_of(text, guard->policy->allow) &&
+            !guard_is_function(guard, text))
+            guard_broken(guard, GUARD_RULE_ALLOW, text);
+    }
     risk_view(guard, view);
-    walk_inner(guard, view);
+    guard_walk_inner(guard, view);
     guard->depth--;
 }
 
-static void walk_words(struct guard *guard, const struct word *word) {
+static void guard_walk_words(struct guard *guard, const struct word *word) {
     for (; word; word = word->next)
         if (word->inside)
-            walk_script(guard, word->inside);
+            guard_walk_script(guard, word->inside);
 }
 
-static void walk_command(struct guard *guard, const struct command *command) {
-    struct guard_view view;
-    risk_command(guard, command);
-    allow_command(guard, command);
-    path_judge(guard, command);
-    walk_words(guard, command->assigns);
-    walk_words(guard, command->words);
-    for (const struct redirect *redirect = command->redirects; redirect; redirect = redirect->next)
-        if (redirect->target.inside)
-            walk_script(guard, redirect->target.inside);
-    if (command->kind == COMMAND_SIMPLE && command->words) {
-        view_init(&view, command, command->words);
-        walk_view(guard, &view);
-    }
-}
-
-static void note_functions(struct guard *guard, const struct script *script) {
-    for (const struct command *command = script->commands; command; command = command->next)
-        if (command->kind == COMMAND_FUNCTION) {
-            struct word *copy = arena_alloc(guard->arena, sizeof *copy);
-            *copy = *command->words;
-            copy->next = guard->functions;
-            guard->functions = copy;
-        }
-}
-
-static void walk_script(struct guard *guard, const struct script *script) {
+static void guard_walk_script(struct guard *guard, const struct script *script) {
     for (; script; script = script->next) {
-        note_functions(guard, script);
         for (const struct command *command = script->commands; command; command = command->next)
-            walk_command(guard, command);
+            if (command->kind == COMMAND_FUNCTION) {
+                struct word *copy = arena_alloc(guard->arena, sizeof *copy);
+                *copy = *command->words;
+                copy->next = guard->functions;
+                guard->functions = copy;
+            }
+        for (const struct command *command = script->commands; command; command = command->next) {
+            struct guard_view view;
+            risk_command(guard, command);
+            if (guard->policy->allow) {
+                for (const struct word *word = command->assigns; word; word = word->next)
+                    guard_allow_word(guard, word, true);
+                for (const struct word *word = command->words; word; word = word->next)
+                    guard_allow_word(guard, word, false);
+            }
+            path_judge(guard, command);
+            guard_walk_words(guard, command->assigns);
+            guard_walk_words(guard, command->words);
+            for (const struct redirect *redirect = command->redirects; redirect; redirect = redirect->next)
+                if (redirect->target.inside)
+                    guard_walk_script(guard, redirect->target.inside);
+            if (command->kind == COMMAND_SIMPLE && command->words) {
+                view_init(&view, command, command->words);
+                guard_walk_view(guard, &view);
+            }
+        }
     }
 }
 
@@ -255,7 +242,7 @@ void guard_judge(const struct guard_policy *policy, struct arena *arena, const c
     if (memchr(command, 0, len))
         guard_find(&guard, GUARD_REFUSE, "null byte detected");
     else
-        walk_text(&guard, command, len);
+        guard_walk_text(&guard, command, len);
 }
 
 /* ---- for tools ---- */
@@ -274,12 +261,6 @@ static const char *guard_warning(struct tool_call *call, const struct guard_verd
                         dots, verdict->reason);
 }
 
-static void guard_conceal(struct conceal *conceal, struct guard_verdict *verdict) {
-    autobuf out = buf_max(4 * sizeof verdict->reason);
-    conceal_text(conceal, verdict->reason, strlen(verdict->reason), &out);
-    snprintf(verdict->reason, sizeof verdict->reason, "%s", out.len ? buf_cstr(&out) : "");
-}
-
 bool guard_admits(struct tool_call *call, const char *command) {
     static const char *const words[] = {"pass", "warn", "block", "block"};
     const struct guard_policy *policy = call->settings->guard;
@@ -291,8 +272,11 @@ bool guard_admits(struct tool_call *call, const char *command) {
     if (verdict.risk == GUARD_PASS)
         return true;
     bool blocked = verdict.risk == GUARD_REFUSE || (verdict.risk == GUARD_BLOCK && policy->mode == GUARD_BLOCKS);
-    if (call->conceal)
-        guard_conceal(call->conceal, &verdict);
+    if (call->conceal) {
+        autobuf out = buf_max(4 * sizeof verdict.reason);
+        conceal_text(call->conceal, verdict.reason, strlen(verdict.reason), &out);
+        snprintf(verdict.reason, sizeof verdict.reason, "%s", out.len ? buf_cstr(&out) : "");
+    }
     call->verdict =
         arena_printf(call->arena, "guard=%s%s: %s", words[verdict.risk], blocked ? "" : ", run", verdict.reason);
     if (blocked) {

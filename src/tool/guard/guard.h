@@ -1,4 +1,5 @@
-/* The command guard: a policy about what a model may type, not a wall (the box is). It reads the shell's words. */
+/* The command guard: a policy about the commands of a model, not a security boundary (the box is). It parses the
+ * shell's words. */
 #ifndef CUBBY_TOOL_GUARD_H
 #define CUBBY_TOOL_GUARD_H
 
@@ -7,17 +8,17 @@
 enum guard_risk {
     GUARD_PASS,
     GUARD_WARN,   /* it may change where it runs */
-    GUARD_BLOCK,  /* it may destroy or betray something */
-    GUARD_REFUSE, /* a rule of the policy's forbids it: not run in any mode */
+    GUARD_BLOCK,  /* it may destroy or disclose something */
+    GUARD_REFUSE, /* a rule of the policy forbids it: not run in any mode */
 };
 enum guard_mode {
     GUARD_OFF,
-    GUARD_AUDIT,  /* what it finds stands in the audit log */
+    GUARD_AUDIT,  /* findings are recorded in the audit log */
     GUARD_WARNS,  /* and in the answer */
     GUARD_BLOCKS, /* and high risks are not run */
 };
 
-/* Longer commands are a high risk: nobody reads them. */
+/* Longer commands are a high risk: no person reads them. */
 #define GUARD_CHARS 10000
 
 struct guard_policy {
@@ -40,10 +41,10 @@ struct guard_verdict {
 void guard_judge(const struct guard_policy *policy, struct arena *arena, const char *command, size_t len,
                  const char *workspace, struct guard_verdict *ret_verdict);
 
-/* For tools that run commands, before they do: what is found goes into call->verdict for the audit log and, by the mode,
+/* For tools, before they run a command: findings go into call->verdict for the audit log and, depending on the mode,
  * into the answer. False: it must not be run, and the answer is written. Needs call->box. */
 bool guard_admits(struct tool_call *call, const char *command);
-/* Behind the text of a command that was run: what guard_admits has to say about it. Called by tool_run for every tool. */
+/* Appends the warning of guard_admits to the text of a command that was run. Called by tool_run for every tool. */
 void guard_tell(struct tool_call *call);
 
 #endif

@@ -1,6 +1,6 @@
-/* Paths in a command's words: absolute ones outside the roots, and "..". Called by guard.c where the policy has such rules.
- * Invariant: a word that is a pattern, a program or a text is no path; people who are refused without a reason learn to
- * write around the rule. */
+/* Paths in the words of a command: absolute ones outside the roots, and "..". Called by guard.c if the policy has
+ * such rules. Invariant: a word that is a pattern, a program or a text is not a path; people who are refused without
+ * a reason learn to evade the rule. */
 #include <ctype.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ const char *path_folded(struct arena *arena, const char *path) {
     return folded;
 }
 
-static bool below(const char *path, const char *root) {
+static bool guard_path_below(const char *path, const char *root) {
     size_t len = strlen(root);
     while (len > 1 && root[len - 1] == '/')
         len--;
@@ -37,19 +37,19 @@ static bool path_fine(const struct guard *guard, const char *path) {
     static const char *const usual[] = {"/tmp",      "/mnt",           "/bin", "/sbin", "/usr/bin",
                                         "/usr/sbin", "/usr/local/bin", "/opt", NULL};
     const char *const *roots = guard->policy->roots ? guard->policy->roots : usual;
-    if (!guard->policy->roots && below(path, guard->workspace))
+    if (!guard->policy->roots && guard_path_below(path, guard->workspace))
         return true;
     for (size_t i = 0; devices[i]; i++)
-        if (below(path, devices[i]))
+        if (guard_path_below(path, devices[i]))
             return true;
     for (; *roots; roots++)
-        if (below(path, *roots))
+        if (guard_path_below(path, *roots))
             return true;
     return false;
 }
 
 /* ".." as a part of a path: between slashes, ends and what an option or a list puts in front. */
-static bool has_parent(const char *text) {
+static bool path_has_parent(const char *text) {
     for (const char *p = text; (p = strstr(p, "..")); p += 2) {
         bool begins = p == text || strchr("/=:,@", p[-1]) || (p == text + 2 && text[0] == '-');
         if (begins && (!p[2] || strchr("/:,", p[2])))
@@ -60,8 +60,8 @@ static bool has_parent(const char *text) {
     return false;
 }
 
-/* Where an absolute path begins in a word: at once, behind "=", "@" or ":", or right behind an option's letter. */
-static const char *absolute_in(const char *text) {
+/* Where an absolute path begins in a word: at its start, after "=", "@" or ":", or right after an option's letter. */
+static const char *path_absolute_in(const char *text) {
     if (*text == '/')
         return text;
     if (text[0] == '-' && isalpha((unsigned char)text[1]) && text[2] == '/')
@@ -72,19 +72,19 @@ static const char *absolute_in(const char *text) {
     return NULL;
 }
 
-/* "file:///etc/x" is a path; other addresses are none. */
+/* "file:///etc/x" is a path; other URLs are not. */
 static const char *path_of(const char *text) {
     const char *scheme = strstr(text, "://"), *file = strstr(text, "file://");
     if (file)
         return strchr(file + 7, '/');
-    return scheme ? NULL : absolute_in(text);
+    return scheme ? NULL : path_absolute_in(text);
 }
 
-static void judge_word(struct guard *guard, const struct word *word, bool separator) {
+static void path_judge_word(struct guard *guard, const struct word *word, bool separator) {
     const struct guard_policy *policy = guard->policy;
     const char *text = word->text, *path = path_of(text);
     bool address = strstr(text, "://") && !strstr(text, "file://");
-    if (!policy->parents && !address && has_parent(text))
+    if (!policy->parents && !address && path_has_parent(text))
         guard_broken(guard, GUARD_RULE_PARENTS, text);
     if (policy->absolute_paths)
         return;
@@ -96,7 +96,8 @@ static void judge_word(struct guard *guard, const struct word *word, bool separa
         guard_broken(guard, GUARD_RULE_ROOTS, path);
 }
 
-/* Commands whose words are texts; whose first argument, or that of -e, is a program or a pattern; and where "/" parts. */
+/* Commands whose words are texts; whose first argument, or that of -e, is a program or a pattern; and where "/"
+ * parts. */
 static const char *const texts[] = {"echo", "printf", "test", "[", "expr", "tr", "true", "false", ":", NULL};
 static const char *const programs[] = {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "sed",  "awk",
                                        "gawk", "mawk",  "nawk",  "perl",  "jq", "yq", "expr", NULL};
@@ -104,21 +105,21 @@ static const char *const parters[] = {"cut", "sort", "paste", "join", "column", 
 static const char *const find_patterns[] = {"-name",  "-iname", "-path",   "-ipath",  "-wholename",
                                             "-lname", "-regex", "-iregex", "-printf", NULL};
 
-static bool takes_program(const char *option) {
+static bool path_takes_program(const char *option) {
     size_t len = strlen(option);
     return option[0] == '-' && option[1] != '-' ? option[len - 1] == 'e' || option[len - 1] == 'F'
                                                 : !strcmp(option, "--regexp") || !strcmp(option, "--expression");
 }
 
-static void judge_arguments(struct guard *guard, const struct guard_view *view, const struct word *stop) {
+static void path_judge_arguments(struct guard *guard, const struct guard_view *view, const struct word *stop) {
     bool program = view_one_of(view->name, programs), given = false, find = !strcmp(view->name, "find"),
          parts = view_one_of(view->name, parters);
-    judge_word(guard, view->words, false);
+    path_judge_word(guard, view->words, false);
     if (view_one_of(view->name, texts))
         return;
     for (const struct word *word = view->words->next; word && word != stop; word = word->next) {
         bool option = word->text[0] == '-' && word->text[1];
-        if (program && option && takes_program(word->text) && word->next) {
+        if (program && option && path_takes_program(word->text) && word->next) {
             given = given || word->text[strlen(word->text) - 1] != 'F';
             word = word->next;
         } else if (program && !option && !given) {
@@ -126,7 +127,7 @@ static void judge_arguments(struct guard *guard, const struct guard_view *view, 
         } else if (find && view_one_of(word->text, find_patterns) && word->next) {
             word = word->next;
         } else
-            judge_word(guard, word, parts);
+            path_judge_word(guard, word, parts);
     }
 }
 
@@ -134,20 +135,20 @@ void path_judge(struct guard *guard, const struct command *command) {
     if (guard->policy->absolute_paths && guard->policy->parents)
         return;
     for (const struct word *word = command->assigns; word; word = word->next)
-        judge_word(guard, word, true);
+        path_judge_word(guard, word, true);
     for (const struct redirect *redirect = command->redirects; redirect; redirect = redirect->next)
         if (redirect->kind == REDIRECT_IN || redirect->kind == REDIRECT_OUT)
-            judge_word(guard, &redirect->target, false);
+            path_judge_word(guard, &redirect->target, false);
     if (command->kind == COMMAND_VALUES)
         for (const struct word *word = command->words; word; word = word->next)
-            judge_word(guard, word, true);
+            path_judge_word(guard, word, true);
     if (command->kind != COMMAND_SIMPLE || !command->words)
         return;
     struct guard_view view, inner;
     view_init(&view, command, command->words);
     for (unsigned i = 0; i < GUARD_DEPTH && view_inner(guard, &view, &inner); i++) {
-        judge_arguments(guard, &view, inner.words);
+        path_judge_arguments(guard, &view, inner.words);
         view = inner;
     }
-    judge_arguments(guard, &view, NULL);
+    path_judge_arguments(guard, &view, NULL);
 }

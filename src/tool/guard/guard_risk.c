@@ -1,74 +1,72 @@
-/* What is a high and what a medium risk. Called by guard.c for every command it finds. Invariant: rules look at words and
- * redirections, never at the text of a command, so that a name in a text is no command. */
-#include <ctype.h>
-#include <stdio.h>
+/* Which commands are a high or a medium risk. Called by guard.c for every command it finds. Invariant: rules look at
+ * words and redirections, never at the text of a command, so that a name in a text is not taken for a command. */
 #include <string.h>
 
 #include "tool/guard/guard_view.h"
 
 /* ---- what a substitution runs ---- */
 
-static bool is_risky(const char *name) {
+static bool risk_is_risky(const char *name) {
     static const char *const names[] = {"curl", "wget", "bash", "sh", "ruby", "perl", "base64", NULL};
     return view_one_of(name, names) || (view_is_interpreter(name) && !strncmp(name, "python", 6));
 }
 
-/* The first program in it whose output nobody should run; NULL: none. */
-static const char *risky_script(struct guard *guard, const struct script *script, unsigned depth);
+/* The first program in it whose output must not be run; NULL: none. */
+static const char *risk_risky_script(struct guard *guard, const struct script *script, unsigned depth);
 
-static const char *risky_word(struct guard *guard, const struct word *word, unsigned depth) {
-    return word->inside ? risky_script(guard, word->inside, depth) : NULL;
+static const char *risk_risky_word(struct guard *guard, const struct word *word, unsigned depth) {
+    return word->inside ? risk_risky_script(guard, word->inside, depth) : NULL;
 }
 
-static const char *risky_command(struct guard *guard, const struct command *command, unsigned depth) {
+static const char *risk_risky_command(struct guard *guard, const struct command *command, unsigned depth) {
     struct guard_view view, inner;
     const char *name;
     if (command->kind != COMMAND_SIMPLE || !command->words)
         return NULL;
     view_init(&view, command, command->words);
-    for (unsigned i = 0; !is_risky(view.name) && i < GUARD_DEPTH && view_inner(guard, &view, &inner); i++)
+    for (unsigned i = 0; !risk_is_risky(view.name) && i < GUARD_DEPTH && view_inner(guard, &view, &inner); i++)
         view = inner;
-    if (is_risky(view.name))
+    if (risk_is_risky(view.name))
         return view.name;
     for (const struct word *word = command->words; word; word = word->next)
-        if ((name = risky_word(guard, word, depth)))
+        if ((name = risk_risky_word(guard, word, depth)))
             return name;
     return NULL;
 }
 
-static const char *risky_script(struct guard *guard, const struct script *script, unsigned depth) {
+static const char *risk_risky_script(struct guard *guard, const struct script *script, unsigned depth) {
     const char *name;
     for (; script && depth < WORDS_DEPTH; script = script->next)
         for (const struct command *command = script->commands; command; command = command->next)
-            if ((name = risky_command(guard, command, depth + 1)))
+            if ((name = risk_risky_command(guard, command, depth + 1)))
                 return name;
     return NULL;
 }
 
 /* Of these words and of what is fed in by << and <<<. */
-static const char *risky_argument(struct guard *guard, const struct guard_view *view, bool words) {
+static const char *risk_risky_argument(struct guard *guard, const struct guard_view *view, bool words) {
     const char *name = NULL;
     for (const struct word *word = view->words->next; words && word && !name; word = word->next)
-        name = risky_word(guard, word, 0);
+        name = risk_risky_word(guard, word, 0);
     for (const struct redirect *redirect = view->command->redirects; redirect && !name; redirect = redirect->next)
         if (redirect->kind != REDIRECT_OUT)
-            name = risky_word(guard, &redirect->target, 0);
+            name = risk_risky_word(guard, &redirect->target, 0);
     return name;
 }
 
 /* Of what is piped in. */
-static const char *risky_source(struct guard *guard, const struct guard_view *view) {
+static const char *risk_risky_source(struct guard *guard, const struct guard_view *view) {
     const char *name = NULL;
     const struct command *command = view->stdin_of ? NULL : view->command->source;
     for (; command && command != view->command && !name; command = command->next)
-        name = risky_command(guard, command, 0);
+        name = risk_risky_command(guard, command, 0);
     return name;
 }
 
 /* ---- places ---- */
 
 /* ~, $HOME and ${HOME} in front become "~", whatever is absolute is folded; else as it is. */
-static const char *place_of(struct guard *guard, const struct word *word) {
+static const char *risk_place_of(struct guard *guard, const struct word *word) {
     static const char *const homes[] = {"$HOME", "${HOME}"};
     for (size_t i = 0; word->flags & WORD_EXPANDS && i < sizeof homes / sizeof *homes; i++) {
         size_t len = strlen(homes[i]);
@@ -80,93 +78,90 @@ static const char *place_of(struct guard *guard, const struct word *word) {
     return word->text[0] == '/' ? path_folded(guard->arena, word->text) : word->text;
 }
 
-static bool is_everything(struct guard *guard, const struct word *word) {
+static bool risk_is_everything(struct guard *guard, const struct word *word) {
     static const char *const places[] = {"/",     "/*",      "/.*",   "~",       "~/",       "~/*", "~/.*",
                                          "/home", "/home/*", "/root", "/root/*", "/root/.*", NULL};
-    const char *place = place_of(guard, word);
+    const char *place = risk_place_of(guard, word);
     return view_one_of(place, places) && (!strchr(place, '*') || word->flags & WORD_GLOBS);
 }
 
-static bool begins(const char *text, const char *with) {
+static bool risk_begins(const char *text, const char *with) {
     return !strncmp(text, with, strlen(with));
 }
 
-static bool is_start_file(const char *place) {
+static bool risk_is_start_file(const char *place) {
     static const char *const names[] = {".bashrc",   ".profile",    ".zshrc",  ".bash_profile",
                                         ".zprofile", ".bash_login", ".zshenv", NULL};
     const char *slash = strrchr(place, '/');
     if (!slash || !view_one_of(slash + 1, names))
         return false;
     size_t len = (size_t)(slash - place);
-    return (len == 1 && *place == '~') || (len == 5 && begins(place, "/root")) ||
-           (begins(place, "/home/") && !memchr(place + 6, '/', len - 6));
+    return (len == 1 && *place == '~') || (len == 5 && risk_begins(place, "/root")) ||
+           (risk_begins(place, "/home/") && !memchr(place + 6, '/', len - 6));
 }
 
-static void written(struct guard *guard, const struct word *target) {
+static void risk_written(struct guard *guard, const struct word *target) {
     static const char *const programs[] = {"/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/bin/", "/sbin/", NULL};
-    const char *place = place_of(guard, target);
-    if (begins(place, "/etc/"))
+    const char *place = risk_place_of(guard, target);
+    if (risk_begins(place, "/etc/"))
         guard_find(guard, GUARD_BLOCK, "writing into /etc/");
     for (size_t i = 0; programs[i]; i++)
-        if (begins(place, programs[i]))
+        if (risk_begins(place, programs[i]))
             guard_find(guard, GUARD_BLOCK, "writing into %s", programs[i]);
-    if (is_start_file(place))
+    if (risk_is_start_file(place))
         guard_find(guard, GUARD_BLOCK, "writing into a start file of a shell");
 }
 
-/* Places that tell secrets, wherever they are read. */
-static void read_of(struct guard *guard, const struct word *word) {
-    const char *place = place_of(guard, word), *end;
+/* Files that contain secrets, wherever they are read. */
+static void risk_read_of(struct guard *guard, const struct word *word) {
+    const char *place = risk_place_of(guard, word), *end;
     if (!strcmp(place, "/etc/shadow") || !strcmp(place, "/etc/gshadow"))
         guard_find(guard, GUARD_BLOCK, "reading %s", place);
-    if (begins(place, "/proc/") && (end = strchr(place + 6, '/')) && !strcmp(end, "/environ"))
+    if (risk_begins(place, "/proc/") && (end = strchr(place + 6, '/')) && !strcmp(end, "/environ"))
         guard_find(guard, GUARD_BLOCK, "reading the environment of a process");
 }
 
 /* ---- once for each command ---- */
 
-static void set_variable(struct guard *guard, const char *text) {
-    if (begins(text, "LD_PRELOAD=") || begins(text, "LD_LIBRARY_PATH=") || begins(text, "LD_PRELOAD+=") ||
-        begins(text, "LD_LIBRARY_PATH+="))
+static void risk_set_variable(struct guard *guard, const char *text) {
+    if (risk_begins(text, "LD_PRELOAD=") || risk_begins(text, "LD_LIBRARY_PATH=") ||
+        risk_begins(text, "LD_PRELOAD+=") || risk_begins(text, "LD_LIBRARY_PATH+="))
         guard_find(guard, GUARD_BLOCK, "setting %.*s", (int)strcspn(text, "=+"), text);
-    else if (begins(text, "PATH=") || begins(text, "PATH+="))
+    else if (risk_begins(text, "PATH=") || risk_begins(text, "PATH+="))
         guard_find(guard, GUARD_WARN, "setting PATH");
 }
 
-/* f() { f | f & }, and a loop without end whose last command does not wait. */
-static void bombs(struct guard *guard, const struct command *command) {
+void risk_command(struct guard *guard, const struct command *command) {
+
+    /* f() { f | f & }, and a loop without end whose last command does not wait. */
     const struct command *next = command->next;
     bool itself = command->function && command->words && !strcmp(command->words->text, command->function);
     if (command->kind == COMMAND_SIMPLE && itself && command->background && (command->source || command->pipes))
         guard_find(guard, GUARD_BLOCK, "a fork bomb");
     if (command->kind == COMMAND_SIMPLE && command->endless && command->background && (!next || !next->endless))
         guard_find(guard, GUARD_BLOCK, "a fork bomb");
-}
-
-void risk_command(struct guard *guard, const struct command *command) {
-    bombs(guard, command);
     for (const struct word *word = command->assigns; word; word = word->next)
-        set_variable(guard, word->text);
+        risk_set_variable(guard, word->text);
     for (const struct redirect *redirect = command->redirects; redirect; redirect = redirect->next) {
         const struct word *target = &redirect->target;
         if (redirect->kind != REDIRECT_IN && redirect->kind != REDIRECT_OUT)
             continue;
         if (redirect->kind == REDIRECT_OUT)
-            written(guard, target);
-        read_of(guard, target);
-        if (begins(target->text, "/dev/tcp/") || begins(target->text, "/dev/udp/"))
+            risk_written(guard, target);
+        risk_read_of(guard, target);
+        if (risk_begins(target->text, "/dev/tcp/") || risk_begins(target->text, "/dev/udp/"))
             guard_find(guard, GUARD_BLOCK, "a connection through %.9s", target->text);
     }
 }
 
 /* ---- for each that is really run ---- */
 
-static bool has_option(const struct word *word, const char *letters, const char *long_name) {
+static bool risk_has_option(const struct word *word, const char *letters, const char *long_name) {
     for (; word && strcmp(word->text, "--") != 0; word = word->next) {
         const char *text = word->text;
         if (text[0] != '-' || !text[1])
             continue;
-        if (text[1] == '-' ? strlen(text) > 4 && begins(long_name, text) : text[strcspn(text, letters)] != 0)
+        if (text[1] == '-' ? strlen(text) > 4 && risk_begins(long_name, text) : text[strcspn(text, letters)] != 0)
             return true;
     }
     return false;
@@ -182,10 +177,10 @@ static const struct word *operand(const struct word *word, bool *dashes) {
 
 static void risk_rm(struct guard *guard, const struct guard_view *view) {
     bool dashes = false;
-    if (!has_option(view->words->next, "rR", "--recursive"))
+    if (!risk_has_option(view->words->next, "rR", "--recursive"))
         return;
     for (const struct word *word = operand(view->words->next, &dashes); word; word = operand(word->next, &dashes))
-        if (is_everything(guard, word))
+        if (risk_is_everything(guard, word))
             guard_find(guard, GUARD_BLOCK, "recursive removal of '%s'", word->text);
 }
 
@@ -195,7 +190,7 @@ static void risk_find(struct guard *guard, const struct guard_view *view) {
     const struct word *all = NULL, *word = view->words->next;
     bool chooses = false, deletes = false;
     for (; word && word->text[0] != '-'; word = word->next)
-        all = all ? all : is_everything(guard, word) ? word : NULL;
+        all = all ? all : risk_is_everything(guard, word) ? word : NULL;
     for (; word; word = word->next) {
         deletes = deletes || !strcmp(word->text, "-delete");
         chooses = chooses || !view_one_of(word->text, plain);
@@ -206,29 +201,29 @@ static void risk_find(struct guard *guard, const struct guard_view *view) {
 
 static void risk_dd(struct guard *guard, const struct guard_view *view) {
     for (const struct word *word = view->words->next; word; word = word->next)
-        if (begins(word->text, "if="))
+        if (risk_begins(word->text, "if="))
             guard_find(guard, GUARD_BLOCK, "a raw copy with dd");
 }
 
 static void risk_tee(struct guard *guard, const struct guard_view *view) {
     for (const struct word *word = view->words->next; word; word = word->next)
-        written(guard, word);
+        risk_written(guard, word);
 }
 
 static void risk_base64(struct guard *guard, const struct guard_view *view) {
-    if (view->command->pipes && has_option(view->words->next, "dD", "--decode"))
+    if (view->command->pipes && risk_has_option(view->words->next, "dD", "--decode"))
         guard_find(guard, GUARD_BLOCK, "decoded base64 into a pipe");
 }
 
 static void risk_eval(struct guard *guard, const struct guard_view *view) {
-    const char *name = risky_argument(guard, view, true);
+    const char *name = risk_risky_argument(guard, view, true);
     if (name)
         guard_find(guard, GUARD_BLOCK, "running what %.40s prints", name);
 }
 
 static void risk_variables(struct guard *guard, const struct guard_view *view) {
     for (const struct word *word = view->words->next; word; word = word->next)
-        set_variable(guard, word->text);
+        risk_set_variable(guard, word->text);
 }
 
 static void risk_sudo(struct guard *guard, const struct guard_view *view) {
@@ -267,25 +262,17 @@ static const struct {
     {"pip|pip3|apt|apt-get", risk_install},
 };
 
-static bool named(const char *names, const char *name) {
-    size_t len = strlen(name);
-    for (const char *p = names; *p; p += strcspn(p, "|"), p += *p == '|')
-        if (strcspn(p, "|") == len && !memcmp(p, name, len))
-            return true;
-    return false;
-}
-
 /* Programs that come in, by a pipe or as an argument. */
 static void risk_program(struct guard *guard, const struct guard_view *view) {
     const struct word *word = NULL;
     bool shell = view_is_shell(view->name);
     enum view_source source = shell ? view_shell(view, &word) : view_program(view);
-    const char *name = risky_argument(guard, view, shell || source == VIEW_TEXT);
+    const char *name = risk_risky_argument(guard, view, shell || source == VIEW_TEXT);
     if (name)
         guard_find(guard, GUARD_BLOCK, "running what %.40s prints", name);
     if (shell && source == VIEW_STDIN && view->command->source && !view->stdin_of)
         guard_find(guard, GUARD_BLOCK, "a pipe into %.40s", view->name);
-    if (source == VIEW_STDIN && (name = risky_source(guard, view)))
+    if (source == VIEW_STDIN && (name = risk_risky_source(guard, view)))
         guard_find(guard, GUARD_BLOCK, "running what %.40s prints", name);
     if (shell && source == VIEW_TEXT && view->stdin_of && (!word || !strcmp(word->text, "{}")))
         guard_find(guard, GUARD_BLOCK, "running what is piped in");
@@ -299,15 +286,15 @@ static void risk_program(struct guard *guard, const struct guard_view *view) {
 
 void risk_view(struct guard *guard, const struct guard_view *view) {
     static const char *const quiet[] = {"echo", "printf", "ls", "stat", "test", "[", "file", NULL};
-    const char *name = risky_word(guard, view->words, 0);
+    const char *name = risk_risky_word(guard, view->words, 0);
     if (name)
         guard_find(guard, GUARD_BLOCK, "running what %.40s prints", name);
-    if (!strcmp(view->name, "mkfs") || begins(view->name, "mkfs."))
+    if (!strcmp(view->name, "mkfs") || risk_begins(view->name, "mkfs."))
         guard_find(guard, GUARD_BLOCK, "making a file system with %.40s", view->name);
     for (const struct word *word = view->words->next; word && !view_one_of(view->name, quiet); word = word->next)
-        read_of(guard, word);
+        risk_read_of(guard, word);
     for (size_t i = 0; i < sizeof risks / sizeof *risks; i++)
-        if (named(risks[i].names, view->name))
+        if (rows_choice(risks[i].names, view->name))
             risks[i].judge(guard, view);
     if (view_is_shell(view->name) || view_is_interpreter(view->name))
         risk_program(guard, view);

@@ -1,5 +1,5 @@
-/* What a command really runs. Called by guard.c. Invariant: whoever runs another command by its arguments is a row of
- * `wrappers`, so that a rule about a command holds behind it, too. */
+/* The command that a line really runs. Called by guard.c. Invariant: every command that runs another one through its
+ * arguments is a row of `wrappers`, so that a rule about a command also applies to the wrapped command. */
 #include "tool/guard/guard_view.h"
 
 #include <ctype.h>
@@ -60,27 +60,20 @@ static const struct wrapper {
     {"fakeroot", "lsbi", "", "", 0},
 };
 
-static bool among(const char *text, size_t len, const char *names) {
-    for (const char *p = names; *p; p += strcspn(p, "|"), p += *p == '|')
-        if (strcspn(p, "|") == len && !memcmp(p, text, len))
-            return true;
-    return false;
-}
-
-static bool is_setting(const struct word *word) {
+static bool view_is_setting(const struct word *word) {
     const char *equal = strchr(word->text, '=');
     return equal && equal != word->text && word->text[0] != '-' &&
            !memchr(word->text, '/', (size_t)(equal - word->text));
 }
 
-/* The first word behind the options; *ret_looks: nothing is run. */
+/* The first word after the options; *ret_looks: nothing is run. */
 static const struct word *behind_options(const struct wrapper *wrapper, const struct word *word, bool *ret_looks) {
     *ret_looks = false;
     for (; word && word->text[0] == '-' && word->text[1]; word = word->next) {
         const char *text = word->text;
         if (!strcmp(text, "--"))
             return word->next;
-        bool next = text[1] == '-' && among(text, strlen(text), wrapper->longs);
+        bool next = text[1] == '-' && rows_choice(wrapper->longs, text);
         for (const char *p = text + 1; text[1] != '-' && *p; p++) {
             *ret_looks = *ret_looks || strchr(wrapper->looks, *p);
             if (!strchr(wrapper->values, *p))
@@ -94,15 +87,14 @@ static const struct word *behind_options(const struct wrapper *wrapper, const st
     return word;
 }
 
-bool view_inner(struct guard *guard, const struct guard_view *view, struct guard_view *ret_inner) {
-    (void)guard;
+bool view_inner(struct guard *, const struct guard_view *view, struct guard_view *ret_inner) {
     for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++) {
         const struct wrapper *wrapper = &wrappers[i];
         bool looks;
         if (strcmp(view->name, wrapper->name) != 0)
             continue;
         const struct word *word = behind_options(wrapper, view->words->next, &looks);
-        while (word && is_setting(word))
+        while (word && view_is_setting(word))
             word = word->next;
         for (unsigned skip = wrapper->skip; word && skip; skip--)
             word = word->next;
@@ -128,7 +120,7 @@ bool view_found(struct guard *guard, const struct guard_view *view, const struct
         struct word *copy = arena_alloc(guard->arena, sizeof *copy);
         *copy = *word;
         copy->next = NULL;
-        copy->inside = NULL; /* it is looked at where it stands */
+        copy->inside = NULL; /* it is visited at its original place */
         *last = copy;
         last = &copy->next;
     }
@@ -146,7 +138,7 @@ bool view_is_shell(const char *name) {
     return view_one_of(name, shells);
 }
 
-static bool stdin_name(const char *text) {
+static bool view_stdin_name(const char *text) {
     return !strcmp(text, "-") || !strcmp(text, "/dev/stdin") || !strcmp(text, "/dev/fd/0") ||
            !strcmp(text, "/proc/self/fd/0");
 }
@@ -170,7 +162,7 @@ enum view_source view_shell(const struct guard_view *view, const struct word **r
     *ret_word = word;
     if (text)
         return VIEW_TEXT;
-    if (!word || input || stdin_name(word->text)) {
+    if (!word || input || view_stdin_name(word->text)) {
         *ret_word = NULL;
         return VIEW_STDIN;
     }
@@ -197,12 +189,12 @@ enum view_source view_program(const struct guard_view *view) {
         if (word->text[1] != '-' && strchr("m", *end))
             return VIEW_FILE;
     }
-    return !word || stdin_name(word->text) ? VIEW_STDIN : VIEW_FILE;
+    return !word || view_stdin_name(word->text) ? VIEW_STDIN : VIEW_FILE;
 }
 
 /* ---- text that is run again ---- */
 
-static const char *joined(struct guard *guard, const struct word *first, bool *ret_hidden) {
+static const char *view_joined(struct guard *guard, const struct word *first, bool *ret_hidden) {
     size_t len = 1;
     for (const struct word *word = first; word; word = word->next) {
         *ret_hidden = *ret_hidden || word->flags & WORD_EXPANDS;
@@ -233,7 +225,7 @@ const char *view_text(struct guard *guard, const struct guard_view *view, bool *
     const struct word *word = view->words->next, *value = NULL;
     *ret_hidden = false;
     if (!strcmp(view->name, "eval"))
-        return joined(guard, word && !strcmp(word->text, "--") ? word->next : word, ret_hidden);
+        return view_joined(guard, word && !strcmp(word->text, "--") ? word->next : word, ret_hidden);
     if (!strcmp(view->name, "trap"))
         value = word && word->text[0] != '-' ? word : NULL;
     else if (!strcmp(view->name, "env"))

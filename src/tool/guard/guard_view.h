@@ -1,5 +1,6 @@
-/* One command as it is really run: without env, sudo, xargs and the like in front, and with the text that a shell is given
- * to run. What the parts of the guard share: guard.c (walk, rules of the policy), guard_view.c, guard_risk.c, guard_path.c. */
+/* One command as it is really run: without a leading env, sudo, xargs and the like, and with the text that a shell
+ * gets to run. Shared by the parts of the guard: guard.c (visits commands, rules of the policy), guard_view.c,
+ * guard_risk.c, guard_path.c. */
 #ifndef CUBBY_TOOL_GUARD_VIEW_H
 #define CUBBY_TOOL_GUARD_VIEW_H
 
@@ -11,10 +12,10 @@
 
 struct guard_view {
     const struct command *command;
-    const struct word *words;    /* the first is what is run; never NULL */
+    const struct word *words;    /* the first is the command; never NULL */
     const char *name;            /* that without its directory; "" when it is hidden */
     bool hidden;                 /* the shell puts it in: $x, $(x), {a,b}, l? */
-    const struct word *stdin_of; /* xargs in front: its first word; what is run gets no input */
+    const struct word *stdin_of; /* xargs in front: its first word; the command gets no input */
 };
 
 struct guard {
@@ -22,7 +23,7 @@ struct guard {
     const char *workspace;
     struct arena *arena;
     unsigned depth;               /* of texts inside texts, and of commands that run commands */
-    unsigned views;               /* looked at so far */
+    unsigned views;               /* visited so far */
     const struct word *functions; /* that the text itself defines */
     struct guard_verdict *verdict;
 };
@@ -34,21 +35,18 @@ void guard_find(struct guard *guard, enum guard_risk risk, const char *format, .
 /* The word breaks a rule of the policy. */
 void guard_broken(struct guard *guard, enum guard_rule rule, const char *word);
 
-/* A word in a reason: whole or not at all, so that no half of a secret gets past those who look for whole ones. */
-const char *guard_shown(const char *text);
-
 /* ---- guard_view.c ---- */
 
 void view_init(struct guard_view *view, const struct command *command, const struct word *words);
 /* The command that this one runs, by its arguments; false: none. */
 bool view_inner(struct guard *guard, const struct guard_view *view, struct guard_view *ret_inner);
-/* find -exec: the next one behind *at, which begins with view->words. */
+/* find -exec: the next one after *at, which begins with view->words. */
 bool view_found(struct guard *guard, const struct guard_view *view, const struct word **at,
                 struct guard_view *ret_inner);
 
 enum view_source { VIEW_NOTHING, VIEW_TEXT, VIEW_FILE, VIEW_STDIN };
 bool view_is_shell(const char *name);
-/* Where a shell takes what it runs from; *ret_word: the text or the file's name, NULL: it comes from elsewhere. */
+/* Where a shell reads its commands from; *ret_word: the text or the file's name, NULL: it comes from elsewhere. */
 enum view_source view_shell(const struct guard_view *view, const struct word **ret_word);
 /* A program for python, perl, ruby, node, php: an argument (-c, -e), or what comes in. */
 bool view_is_interpreter(const char *name);

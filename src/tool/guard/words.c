@@ -1,6 +1,6 @@
-/* Lists, pipelines and commands of a shell. Called by guard. Invariant: every command that bash would find in the text
- * is in the result, those of conditions, loops, functions and groups as well; they are one flat list, for whoever judges
- * commands does not ask in which branch one stands. */
+/* Lists, pipelines and commands of a shell. Called by guard. Invariant: every command that bash would find in the
+ * text is in the result, including those of conditions, loops, functions and groups, as one flat list: the guard
+ * does not care in which branch a command is. */
 #include "tool/guard/words.h"
 
 #include <ctype.h>
@@ -8,10 +8,10 @@
 
 #include "tool/guard/words_scan.h"
 
-static void scan_command(struct scan *scan);
-static void scan_coproc(struct scan *scan);
+static void words_scan_command(struct scan *scan);
+static void words_scan_coproc(struct scan *scan);
 
-static struct command *scan_add(struct scan *scan, enum command_kind kind) {
+static struct command *words_scan_add(struct scan *scan, enum command_kind kind) {
     struct command *command = arena_alloc(scan->arena, sizeof *command);
     *command =
         (struct command){.kind = kind, .source = scan->source, .function = scan->function, .endless = scan->endless};
@@ -23,7 +23,7 @@ static struct command *scan_add(struct scan *scan, enum command_kind kind) {
 /* ---- redirections ---- */
 
 /* What comes next is one: digits or {name} in front count. *ret_skip: bytes of that. */
-static bool redirect_next(struct scan *scan, size_t *ret_skip) {
+static bool words_redirect_next(struct scan *scan, size_t *ret_skip) {
     size_t at = scan->at;
     int c = scan_peek(scan);
     bool found;
@@ -45,12 +45,12 @@ static bool redirect_next(struct scan *scan, size_t *ret_skip) {
     return found;
 }
 
-static bool descriptor(const struct word *word) {
+static bool words_descriptor(const struct word *word) {
     size_t digits = strspn(word->text, "0123456789");
     return !(word->flags & WORD_QUOTED) && (!word->text[digits] || !strcmp(word->text + digits, "-"));
 }
 
-static void scan_redirect(struct scan *scan, size_t skip, const struct redirect ***last) {
+static void words_scan_redirect(struct scan *scan, size_t skip, const struct redirect ***last) {
     static const struct {
         const char *sign;
         enum redirect_kind kind;
@@ -76,27 +76,27 @@ static void scan_redirect(struct scan *scan, size_t skip, const struct redirect 
     }
     scan_blanks(scan);
     scan_word(scan, SCAN_ARGUMENT, &redirect->target);
-    if (signs[i].kind == REDIRECT_DUP && signs[i].sign[0] == '>' && !descriptor(&redirect->target))
+    if (signs[i].kind == REDIRECT_DUP && signs[i].sign[0] == '>' && !words_descriptor(&redirect->target))
         redirect->kind = REDIRECT_OUT;
 }
 
-/* Behind a group: they are a command of their own, without words. */
-static void scan_group_redirects(struct scan *scan) {
+/* After a group: they are a command of their own, without words. */
+static void words_scan_group_redirects(struct scan *scan) {
     const struct redirect *first = NULL, **last = &first;
     size_t skip;
     scan_blanks(scan);
-    while (redirect_next(scan, &skip)) {
-        scan_redirect(scan, skip, &last);
+    while (words_redirect_next(scan, &skip)) {
+        words_scan_redirect(scan, skip, &last);
         scan_blanks(scan);
     }
     if (first)
-        scan_add(scan, COMMAND_VALUES)->redirects = first;
+        words_scan_add(scan, COMMAND_VALUES)->redirects = first;
 }
 
 /* ---- simple commands ---- */
 
 /* NAME=, NAME+= or NAME[...]=, none of it quoted; what is between the brackets may be. */
-static bool is_assignment(const struct word *word) {
+static bool words_is_assignment(const struct word *word) {
     const char *text = word->text;
     size_t i = 0;
     while (i < word->plain && (isalnum((unsigned char)text[i]) || text[i] == '_'))
@@ -116,10 +116,10 @@ static void word_add(struct scan *scan, const struct word ***last, const struct 
     *last = (const struct word **)&copy->next;
 }
 
-static void scan_function_body(struct scan *scan, const char *name);
+static void words_scan_function_body(struct scan *scan, const char *name);
 
-static void scan_simple(struct scan *scan) {
-    struct command *command = scan_add(scan, COMMAND_SIMPLE);
+static void words_scan_simple(struct scan *scan) {
+    struct command *command = words_scan_add(scan, COMMAND_SIMPLE);
     const struct word **words = &command->words, **assigns = &command->assigns;
     const struct redirect **redirects = &command->redirects;
     bool some = false;
@@ -127,8 +127,8 @@ static void scan_simple(struct scan *scan) {
         struct word word;
         size_t skip;
         scan_blanks(scan);
-        if (redirect_next(scan, &skip)) {
-            scan_redirect(scan, skip, &redirects);
+        if (words_redirect_next(scan, &skip)) {
+            words_scan_redirect(scan, skip, &redirects);
             continue;
         }
         if (scan_peek(scan) == '(' && command->words && !command->words->next && !command->assigns) {
@@ -137,13 +137,13 @@ static void scan_simple(struct scan *scan) {
             if (!scan_take(scan, ")"))
                 scan_fail(scan, "something unexpected: (");
             command->kind = COMMAND_FUNCTION;
-            scan_function_body(scan, command->words->text);
+            words_scan_function_body(scan, command->words->text);
             return;
         }
         if (scan_meta(scan_peek(scan)) && !scan_next_is(scan, "<(") && !scan_next_is(scan, ">("))
             break;
         scan_word(scan, command->words ? SCAN_ARGUMENT : SCAN_FIRST, &word);
-        bool assigned = !command->words && is_assignment(&word);
+        bool assigned = !command->words && words_is_assignment(&word);
         word_add(scan, assigned ? &assigns : &words, &word);
     }
     if (!some)
@@ -152,7 +152,7 @@ static void scan_simple(struct scan *scan) {
 
 /* ---- compound commands ---- */
 
-static bool take_keyword(struct scan *scan, const char *keyword) {
+static bool words_take_keyword(struct scan *scan, const char *keyword) {
     char plain[10];
     scan_blanks(scan);
     scan_plain(scan, plain);
@@ -161,35 +161,35 @@ static bool take_keyword(struct scan *scan, const char *keyword) {
     return scan_take(scan, keyword);
 }
 
-static void expect_keyword(struct scan *scan, const char *keyword, const char *error) {
-    if (!take_keyword(scan, keyword))
+static void words_expect_keyword(struct scan *scan, const char *keyword, const char *error) {
+    if (!words_take_keyword(scan, keyword))
         scan_fail(scan, error);
 }
 
-static void scan_newlines(struct scan *scan) {
+static void words_scan_newlines(struct scan *scan) {
     for (scan_blanks(scan); scan_peek(scan) == '\n'; scan_blanks(scan))
         scan_newline(scan);
 }
 
-static void scan_if(struct scan *scan) {
+static void words_scan_if(struct scan *scan) {
     do {
         scan_list(scan);
-        expect_keyword(scan, "then", "if without then");
+        words_expect_keyword(scan, "then", "if without then");
         scan_list(scan);
-    } while (take_keyword(scan, "elif"));
-    if (take_keyword(scan, "else"))
+    } while (words_take_keyword(scan, "elif"));
+    if (words_take_keyword(scan, "else"))
         scan_list(scan);
-    expect_keyword(scan, "fi", "if without fi");
+    words_expect_keyword(scan, "fi", "if without fi");
 }
 
-static void scan_do(struct scan *scan) {
-    expect_keyword(scan, "do", "a loop without do");
+static void words_scan_do(struct scan *scan) {
+    words_expect_keyword(scan, "do", "a loop without do");
     scan_list(scan);
-    expect_keyword(scan, "done", "a loop without done");
+    words_expect_keyword(scan, "done", "a loop without done");
 }
 
 /* Whether the one command from here on is what never (or always) ends well. */
-static bool is_constant(const struct command *command, bool yes) {
+static bool words_is_constant(const struct command *command, bool yes) {
     static const char *const words[2][2] = {{"false", "false"}, {"true", ":"}};
     const struct word *word = command ? command->words : NULL;
     if (!word || command->next)
@@ -201,34 +201,34 @@ static bool is_constant(const struct command *command, bool yes) {
             !strcmp(word->next->text, "1"));
 }
 
-static void scan_while(struct scan *scan, bool until) {
+static void words_scan_while(struct scan *scan, bool until) {
     struct command **condition = scan->tail;
     bool before = scan->endless;
     scan_list(scan);
-    scan->endless = before || is_constant(*condition, !until);
-    scan_do(scan);
+    scan->endless = before || words_is_constant(*condition, !until);
+    words_scan_do(scan);
     scan->endless = before;
 }
 
-/* for and select: the words behind `in` are values. */
-static void scan_for(struct scan *scan) {
+/* for and select: the words after `in` are values. */
+static void words_scan_for(struct scan *scan) {
     struct word word;
     bool before = scan->endless;
     scan_blanks(scan);
     if (scan_next_is(scan, "((")) {
         scan_take(scan, "((");
-        struct command *command = scan_add(scan, COMMAND_VALUES);
+        struct command *command = words_scan_add(scan, COMMAND_VALUES);
         const struct word **words = &command->words;
         scan_arithmetic(scan, &word);
         word_add(scan, &words, &word);
         const char *end = strrchr(word.text, ';'), *middle = strchr(word.text, ';');
         scan->endless = before || (middle && end != middle && middle + 1 + strspn(middle + 1, " \t") == end);
     } else {
-        struct command *command = scan_add(scan, COMMAND_VALUES);
+        struct command *command = words_scan_add(scan, COMMAND_VALUES);
         const struct word **words = &command->words;
         scan_word(scan, SCAN_ARGUMENT, &word); /* its name */
-        scan_newlines(scan);
-        if (take_keyword(scan, "in"))
+        words_scan_newlines(scan);
+        if (words_take_keyword(scan, "in"))
             for (scan_blanks(scan); !scan->error; scan_blanks(scan)) {
                 if (scan_meta(scan_peek(scan)) && !scan_next_is(scan, "<(") && !scan_next_is(scan, ">("))
                     break;
@@ -239,32 +239,32 @@ static void scan_for(struct scan *scan) {
     scan_blanks(scan);
     if (scan_peek(scan) == ';')
         scan_take(scan, ";");
-    scan_newlines(scan);
-    if (take_keyword(scan, "{")) {
+    words_scan_newlines(scan);
+    if (words_take_keyword(scan, "{")) {
         scan_list(scan);
-        expect_keyword(scan, "}", "unclosed {");
+        words_expect_keyword(scan, "}", "unclosed {");
     } else
-        scan_do(scan);
+        words_scan_do(scan);
     scan->endless = before;
 }
 
-static void scan_case(struct scan *scan) {
-    struct command *command = scan_add(scan, COMMAND_VALUES);
+static void words_scan_case(struct scan *scan) {
+    struct command *command = words_scan_add(scan, COMMAND_VALUES);
     const struct word **words = &command->words;
     struct word word;
     scan_blanks(scan);
     scan_word(scan, SCAN_ARGUMENT, &word);
     word_add(scan, &words, &word);
-    scan_newlines(scan);
-    expect_keyword(scan, "in", "case without in");
+    words_scan_newlines(scan);
+    words_expect_keyword(scan, "in", "case without in");
     for (;;) {
-        scan_newlines(scan);
-        if (scan->error || take_keyword(scan, "esac"))
+        words_scan_newlines(scan);
+        if (scan->error || words_take_keyword(scan, "esac"))
             return;
         if (scan_peek(scan) == '(')
             scan_take(scan, "(");
         do {
-            struct command *pattern = scan_add(scan, COMMAND_VALUES); /* only for what is run inside */
+            struct command *pattern = words_scan_add(scan, COMMAND_VALUES); /* only for what is run inside */
             scan_blanks(scan);
             scan_word(scan, SCAN_PATTERN, &word);
             if (word.inside)
@@ -276,19 +276,19 @@ static void scan_case(struct scan *scan) {
         scan_list(scan);
         scan_blanks(scan);
         if (!scan_take(scan, ";;&") && !scan_take(scan, ";;") && !scan_take(scan, ";&")) {
-            expect_keyword(scan, "esac", "case without esac");
+            words_expect_keyword(scan, "esac", "case without esac");
             return;
         }
     }
 }
 
-static void scan_test(struct scan *scan) {
-    struct command *command = scan_add(scan, COMMAND_TEST);
+static void words_scan_test(struct scan *scan) {
+    struct command *command = words_scan_add(scan, COMMAND_TEST);
     const struct word **words = &command->words;
     char plain[10];
     for (;;) {
         struct word word;
-        scan_newlines(scan);
+        words_scan_newlines(scan);
         scan_plain(scan, plain);
         if (scan->error || (!strcmp(plain, "]]") && scan_take(scan, "]]")))
             return;
@@ -301,16 +301,16 @@ static void scan_test(struct scan *scan) {
     }
 }
 
-static void scan_function_body(struct scan *scan, const char *name) {
+static void words_scan_function_body(struct scan *scan, const char *name) {
     const char *before = scan->function;
     scan->function = name;
-    scan_newlines(scan);
-    scan_command(scan);
+    words_scan_newlines(scan);
+    words_scan_command(scan);
     scan->function = before;
 }
 
-static void scan_function(struct scan *scan) {
-    struct command *command = scan_add(scan, COMMAND_FUNCTION);
+static void words_scan_function(struct scan *scan) {
+    struct command *command = words_scan_add(scan, COMMAND_FUNCTION);
     const struct word **words = &command->words;
     struct word word;
     scan_blanks(scan);
@@ -322,39 +322,20 @@ static void scan_function(struct scan *scan) {
         if (!scan_take(scan, ")"))
             scan_fail(scan, "something unexpected: (");
     }
-    scan_function_body(scan, word.text);
+    words_scan_function_body(scan, word.text);
 }
 
-static void scan_subshell(struct scan *scan) {
-    scan_take(scan, "(");
+static void words_scan_group(struct scan *scan) {
     scan_list(scan);
-    if (!scan_take(scan, ")"))
-        scan_fail(scan, "unclosed (");
+    words_expect_keyword(scan, "}", "unclosed {");
 }
 
-static void scan_arithmetic_command(struct scan *scan) {
-    struct command *command = scan_add(scan, COMMAND_VALUES);
-    const struct word **words = &command->words;
-    struct word word;
-    scan_take(scan, "((");
-    scan_arithmetic(scan, &word);
-    size_t len = strcspn(word.text, ")"); /* for is_constant: what stands inside alone */
-    if (len < word.len && word.text[len + 1] == ')' && !word.text[len + 2])
-        word.text = arena_copy(scan->arena, word.text, len), word.len = len;
-    word_add(scan, &words, &word);
+static void words_scan_while_true(struct scan *scan) {
+    words_scan_while(scan, false);
 }
 
-static void scan_group(struct scan *scan) {
-    scan_list(scan);
-    expect_keyword(scan, "}", "unclosed {");
-}
-
-static void scan_while_true(struct scan *scan) {
-    scan_while(scan, false);
-}
-
-static void scan_until(struct scan *scan) {
-    scan_while(scan, true);
+static void words_scan_until(struct scan *scan) {
+    words_scan_while(scan, true);
 }
 
 static const struct {
@@ -362,13 +343,13 @@ static const struct {
     void (*run)(struct scan *scan);
     bool compound; /* redirections may follow */
 } keywords[] = {
-    {"{", scan_group, true},        {"if", scan_if, true},   {"while", scan_while_true, true},
-    {"until", scan_until, true},    {"for", scan_for, true}, {"select", scan_for, true},
-    {"case", scan_case, true},      {"[[", scan_test, true}, {"function", scan_function, false},
-    {"coproc", scan_coproc, false},
+    {"{", words_scan_group, true},        {"if", words_scan_if, true},   {"while", words_scan_while_true, true},
+    {"until", words_scan_until, true},    {"for", words_scan_for, true}, {"select", words_scan_for, true},
+    {"case", words_scan_case, true},      {"[[", words_scan_test, true}, {"function", words_scan_function, false},
+    {"coproc", words_scan_coproc, false},
 };
 
-static bool is_keyword(const char *plain) {
+static bool words_is_keyword(const char *plain) {
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
         if (!strcmp(plain, keywords[i].name))
             return true;
@@ -376,24 +357,24 @@ static bool is_keyword(const char *plain) {
 }
 
 /* coproc [NAME] GROUP, or coproc COMMAND. */
-static void scan_coproc(struct scan *scan) {
+static void words_scan_coproc(struct scan *scan) {
     char plain[10], then[10];
     struct word name;
     scan_blanks(scan);
     size_t at = scan->at;
     scan_plain(scan, plain);
-    if (!is_keyword(plain) && !scan_meta(scan_peek(scan))) {
+    if (!words_is_keyword(plain) && !scan_meta(scan_peek(scan))) {
         scan_word(scan, SCAN_FIRST, &name);
         scan_blanks(scan);
         scan_plain(scan, then);
-        if (!is_keyword(then) && scan_peek(scan) != '(')
+        if (!words_is_keyword(then) && scan_peek(scan) != '(')
             scan->at = at;
     }
-    scan_command(scan);
+    words_scan_command(scan);
 }
 
 /* One command of a pipeline. */
-static void scan_command(struct scan *scan) {
+static void words_scan_command(struct scan *scan) {
     char plain[10];
     if (scan->depth >= WORDS_DEPTH) {
         scan_fail(scan, "it is nested too deep");
@@ -409,53 +390,66 @@ static void scan_command(struct scan *scan) {
         scan_take(scan, plain);
         keywords[i].run(scan);
         if (keywords[i].compound)
-            scan_group_redirects(scan);
+            words_scan_group_redirects(scan);
     } else if (scan_peek(scan) == '(') {
-        if (scan_next_is(scan, "((") && scan_is_arithmetic(scan))
-            scan_arithmetic_command(scan);
-        else
-            scan_subshell(scan);
-        scan_group_redirects(scan);
+        if (scan_next_is(scan, "((") && scan_is_arithmetic(scan)) {
+            struct command *command = words_scan_add(scan, COMMAND_VALUES);
+            const struct word **words = &command->words;
+            struct word word;
+            scan_take(scan, "((");
+            scan_arithmetic(scan, &word);
+            size_t len = strcspn(word.text, ")"); /* for is_constant: only the expression inside */
+            if (len < word.len && word.text[len + 1] == ')' && !word.text[len + 2])
+                word.text = arena_copy(scan->arena, word.text, len), word.len = len;
+            word_add(scan, &words, &word);
+        } else {
+            scan_take(scan, "(");
+            scan_list(scan);
+            if (!scan_take(scan, ")"))
+                scan_fail(scan, "unclosed (");
+        }
+        words_scan_group_redirects(scan);
     } else
-        scan_simple(scan);
+        words_scan_simple(scan);
     scan->depth--;
 }
 
 /* ---- lists ---- */
 
-/* ! and time, which are words of the shell's only in front of a pipeline. True: there is none behind. */
-static bool scan_lead(struct scan *scan) {
+/* ! and time, which are keywords only before a pipeline. True: no pipeline follows. */
+static bool words_scan_lead(struct scan *scan) {
     bool timed = false;
     for (;;) {
-        if (take_keyword(scan, "time"))
+        if (words_take_keyword(scan, "time"))
             timed = true;
-        else if (!take_keyword(scan, "!") && !(timed && (take_keyword(scan, "-p") || take_keyword(scan, "--"))))
+        else if (!words_take_keyword(scan, "!") &&
+                 !(timed && (words_take_keyword(scan, "-p") || words_take_keyword(scan, "--"))))
             break;
     }
     scan_blanks(scan);
     return timed && (scan_peek(scan) < 0 || strchr("\n;&)", scan_peek(scan)));
 }
 
-static void scan_pipeline(struct scan *scan) {
+static void words_scan_pipeline(struct scan *scan) {
     struct command **first = scan->tail;
     const struct command *source = scan->source;
-    if (scan_lead(scan))
+    if (words_scan_lead(scan))
         return;
     for (;;) {
         struct command **stage = scan->tail;
-        scan_command(scan);
+        words_scan_command(scan);
         scan_blanks(scan);
         if (scan->error || scan_next_is(scan, "||") || !(scan_take(scan, "|&") || scan_take(scan, "|")))
             break;
         for (struct command *command = *stage; command; command = (struct command *)command->next)
             command->pipes = true;
         scan->source = *first;
-        scan_newlines(scan);
+        words_scan_newlines(scan);
     }
     scan->source = source;
 }
 
-static bool ends_list(struct scan *scan) {
+static bool words_ends_list(struct scan *scan) {
     static const char *const words[] = {"then", "do", "done", "fi", "else", "elif", "esac", "}"};
     char plain[10];
     int c = scan_peek(scan);
@@ -469,12 +463,12 @@ static bool ends_list(struct scan *scan) {
 }
 
 void scan_list(struct scan *scan) {
-    for (scan_newlines(scan); !ends_list(scan); scan_newlines(scan)) {
+    for (words_scan_newlines(scan); !words_ends_list(scan); words_scan_newlines(scan)) {
         struct command **first = scan->tail;
-        scan_pipeline(scan);
+        words_scan_pipeline(scan);
         while (scan_take(scan, "&&") || scan_take(scan, "||")) {
-            scan_newlines(scan);
-            scan_pipeline(scan);
+            words_scan_newlines(scan);
+            words_scan_pipeline(scan);
         }
         scan_blanks(scan);
         int c = scan_peek(scan);
@@ -484,7 +478,7 @@ void scan_list(struct scan *scan) {
                 command->background = true;
         } else if (c == ';' && !scan_next_is(scan, ";;") && !scan_next_is(scan, ";&"))
             scan_take(scan, ";");
-        else if (c != '\n' && c >= 0 && !ends_list(scan))
+        else if (c != '\n' && c >= 0 && !words_ends_list(scan))
             scan_fail(scan, "something unexpected");
     }
 }

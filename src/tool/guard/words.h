@@ -1,5 +1,5 @@
-/* A shell's command read as the shell reads it: simple commands with their words and redirections, in the order of the
- * text, those inside substitutions with the word they stand in. Nothing is run and nothing is expanded. Bash's grammar. */
+/* A shell command parsed as bash does it: simple commands with their words and redirections, in the order of the
+ * text; those inside substitutions with the word that contains them. Nothing is run and nothing is expanded. */
 #ifndef CUBBY_TOOL_WORDS_H
 #define CUBBY_TOOL_WORDS_H
 
@@ -11,7 +11,7 @@
 
 #define WORDS_BYTES (1u << 20) /* longest text that is read */
 #define WORDS_DEPTH 64         /* groups and substitutions inside each other */
-#define WORDS_WORK (16u << 20) /* bytes looked at, however often */
+#define WORDS_WORK (16u << 20) /* bytes read, repeated ones included */
 
 #define WORD_QUOTED 0x1u  /* a part of it was in quotes */
 #define WORD_EXPANDS 0x2u /* the shell puts something in: $x, $(x), `x`, $((1)), <(x) */
@@ -22,9 +22,9 @@
 struct script;
 
 struct word {
-    const char *text; /* without its quotes; what the shell puts in stands there as it is written: $x, $(x) */
-    size_t len;       /* of text; there is a NUL behind it, and none inside */
-    size_t plain;     /* of its first bytes that stand there as they are: not quoted, not put in */
+    const char *text; /* without its quotes; expansions are as written: $x, $(x) */
+    size_t len;       /* of text; a NUL follows it, and none is inside */
+    size_t plain;     /* length of its literal beginning: not quoted, not expanded */
     unsigned flags;
     const struct script *inside; /* the substitutions in it */
     const struct word *next;
@@ -45,7 +45,7 @@ struct redirect {
 };
 
 enum command_kind {
-    COMMAND_SIMPLE,   /* words[0] is what is run; no words: assignments and redirections alone */
+    COMMAND_SIMPLE,   /* words[0] is the command; no words: assignments and redirections alone */
     COMMAND_VALUES,   /* words that are no command: for, select, case, (( )), and redirections of a group */
     COMMAND_TEST,     /* those of [[ ]] */
     COMMAND_FUNCTION, /* words[0] is the name of a function that is defined; its body follows */
@@ -58,10 +58,10 @@ struct command {
     const struct redirect *redirects;
     const struct command *source; /* it reads from a pipe: the first command of the pipeline; NULL: it does not */
     bool pipes;                   /* its output goes into a pipe */
-    bool background;              /* & behind it, or behind what it is part of */
+    bool background;              /* & follows it, or the compound that contains it */
     bool endless;                 /* in a loop that never ends: while true, until false, for ((;;)) */
     const char *function;         /* in the body of this one; NULL */
-    const struct command *next;   /* as they stand in the text */
+    const struct command *next;   /* in the order of the text */
 };
 
 struct script {
@@ -69,8 +69,8 @@ struct script {
     const struct script *next; /* of the same word */
 };
 
-/* *ret_script lives in the arena and does not point into text. INVALID: the sentence says what is wrong ("unclosed
- * quote"); a shell would refuse it, too, or it is deeper or longer than is read here. */
+/* *ret_script is in the arena and does not point into text. INVALID names the error ("unclosed quote"): a shell
+ * would refuse it too, or it exceeds the limits above. */
 int words_parse(struct arena *arena, const char *text, size_t len, const struct script **ret_script, struct err *err);
 
 #endif

@@ -1,5 +1,6 @@
-/* Words of a shell: quotes, escapes, substitutions, here-documents. Called by words.c. Invariant: whatever bash would
- * run is handed to scan_list, however it is quoted or nested; what is not understood is an error, never plain text. */
+/* Words of a shell: quotes, escapes, substitutions, here-documents. Called by words.c. Invariant: every command that
+ * bash would run is passed to scan_list, however it is quoted or nested; unknown syntax is an error, never plain
+ * text. */
 #include "tool/guard/words_scan.h"
 
 #include <ctype.h>
@@ -89,7 +90,7 @@ struct grow {
     struct script *first, **last;
 };
 
-static void grow_init(struct grow *grow) {
+static void scan_grow_init(struct grow *grow) {
     buf_init(&grow->out, WORDS_BYTES + 16);
     grow->plain = 0;
     grow->flags = 0;
@@ -97,7 +98,7 @@ static void grow_init(struct grow *grow) {
     grow->last = &grow->first;
 }
 
-static void grow_end(struct scan *scan, struct grow *grow, struct word *ret_word) {
+static void scan_grow_end(struct scan *scan, struct grow *grow, struct word *ret_word) {
     *ret_word =
         (struct word){.text = arena_copy(scan->arena, grow->out.data ? (char *)grow->out.data : "", grow->out.len),
                       .len = grow->out.len,
@@ -109,12 +110,12 @@ static void grow_end(struct scan *scan, struct grow *grow, struct word *ret_word
     buf_done(&grow->out);
 }
 
-static void grow_byte(struct grow *grow, int c) {
+static void scan_grow_byte(struct grow *grow, int c) {
     buf_byte(&grow->out, (uint8_t)c);
 }
 
 /* As it is written, from `from` to here. */
-static void grow_source(const struct scan *scan, struct grow *grow, size_t from) {
+static void scan_grow_source(const struct scan *scan, struct grow *grow, size_t from) {
     buf_put(&grow->out, scan->text + from, scan->at - from);
     grow->flags |= WORD_EXPANDS;
 }
@@ -163,36 +164,6 @@ static struct scan scan_child(struct scan *scan, const char *text, size_t len) {
                          .endless = scan->endless};
 }
 
-static void scan_backticks(struct scan *scan, struct grow *grow, bool quoted) {
-    size_t from = scan->at;
-    struct buf inner;
-    buf_init(&inner, WORDS_BYTES);
-    scan_get(scan);
-    int c;
-    while ((c = scan_get(scan)) >= 0 && c != '`') {
-        if (c == '\\' && (scan_raw(scan) == '`' || scan_raw(scan) == '\\' || scan_raw(scan) == '$' ||
-                          (quoted && scan_raw(scan) == '"')))
-            c = scan_get(scan);
-        buf_byte(&inner, (uint8_t)c);
-    }
-    if (c < 0)
-        scan_fail(scan, "unclosed backtick");
-    grow_source(scan, grow, from);
-    struct script *script = arena_alloc(scan->arena, sizeof *script);
-    struct scan child = scan_child(scan, inner.data ? (char *)inner.data : "", inner.len);
-    child.tail = (struct command **)&script->commands;
-    if (!scan->error && scan_deeper(&child)) {
-        scan_list(&child);
-        if (scan_peek(&child) >= 0)
-            scan_fail(&child, "something unexpected between backticks");
-    }
-    if (child.error)
-        scan_fail(scan, child.error);
-    buf_done(&inner);
-    *grow->last = script;
-    grow->last = (struct script **)&script->next;
-}
-
 static void scan_dollar(struct scan *scan, struct grow *grow, bool quoted);
 static void scan_double(struct scan *scan, struct grow *grow);
 
@@ -200,7 +171,7 @@ static void scan_single(struct scan *scan, struct grow *grow) {
     int c;
     scan->at++;
     while ((c = scan_raw(scan)) >= 0 && c != '\'') {
-        grow_byte(grow, c);
+        scan_grow_byte(grow, c);
         scan->at++;
     }
     if (c < 0)
@@ -215,8 +186,35 @@ static bool scan_special(struct scan *scan, struct grow *grow, bool quoted) {
     case '$':
         scan_dollar(scan, grow, quoted);
         return true;
-    case '`':
-        scan_backticks(scan, grow, quoted);
+    case '`': {
+        size_t from = scan->at;
+        struct buf inner;
+        buf_init(&inner, WORDS_BYTES);
+        scan_get(scan);
+        int c;
+        while ((c = scan_get(scan)) >= 0 && c != '`') {
+            if (c == '\\' && (scan_raw(scan) == '`' || scan_raw(scan) == '\\' || scan_raw(scan) == '$' ||
+                              (quoted && scan_raw(scan) == '"')))
+                c = scan_get(scan);
+            buf_byte(&inner, (uint8_t)c);
+        }
+        if (c < 0)
+            scan_fail(scan, "unclosed backtick");
+        scan_grow_source(scan, grow, from);
+        struct script *script = arena_alloc(scan->arena, sizeof *script);
+        struct scan child = scan_child(scan, inner.data ? (char *)inner.data : "", inner.len);
+        child.tail = (struct command **)&script->commands;
+        if (!scan->error && scan_deeper(&child)) {
+            scan_list(&child);
+            if (scan_peek(&child) >= 0)
+                scan_fail(&child, "something unexpected between backticks");
+        }
+        if (child.error)
+            scan_fail(scan, child.error);
+        buf_done(&inner);
+        *grow->last = script;
+        grow->last = (struct script **)&script->next;
+    }
         return true;
     case '"':
         scan_double(scan, grow);
@@ -236,21 +234,21 @@ static void scan_double(struct scan *scan, struct grow *grow) {
         scan_get(scan);
         if (c == '\\' && scan_raw(scan) >= 0 && strchr("$`\"\\", scan_raw(scan)))
             c = scan_get(scan);
-        grow_byte(grow, c);
+        scan_grow_byte(grow, c);
     }
     if (scan_get(scan) != '"')
         scan_fail(scan, "unclosed quote");
 }
 
-/* Text that ends with `close`, pairs of open and close inside; what is run in it is seen. literal: single quotes are
- * letters. scan is behind the opening one and gets behind the closing one. */
+/* Text that ends with `close`, with pairs of open and close inside; commands in it are collected. literal: single
+ * quotes are ordinary characters. Begins after the opening character and ends after the closing one. */
 static void scan_pair(struct scan *scan, struct grow *grow, char open, char close, bool literal) {
     unsigned pairs = 1;
     struct grow lost; /* the text is taken from the source */
     int c;
     if (!scan_deeper(scan))
         return;
-    grow_init(&lost);
+    scan_grow_init(&lost);
     lost.last = grow->last;
     while ((c = scan_peek(scan)) >= 0) {
         if (c == close && --pairs == 0)
@@ -274,8 +272,8 @@ static void scan_pair(struct scan *scan, struct grow *grow, char open, char clos
         scan_fail(scan, "unclosed substitution");
 }
 
-/* Only counts, so that many beginnings inside each other stay cheap: bash decides by the same rule, the two closing ones
- * stand together. */
+/* Only counts, so that many nested beginnings stay cheap. Bash decides by the same rule: the two closing parentheses
+ * are adjacent. */
 bool scan_is_arithmetic(struct scan *scan) {
     size_t at = scan->at + 2;
     unsigned pairs = 1;
@@ -295,9 +293,9 @@ bool scan_is_arithmetic(struct scan *scan) {
     return !pairs && at < scan->len && scan->text[at] == ')';
 }
 
-/* When it comes to run it, bash counts the parentheses once more, in a text that it has made from what it read, and where
- * they do not come in pairs it runs the text as commands after all. How it counts is not to be relied on when one of them
- * is quoted, or stands alone as in case and here-documents. inside: something is run in it. */
+/* Before it evaluates the expression, bash counts the parentheses again, in a text that it has made from its input;
+ * if they are not balanced it runs the text as commands after all. The way it counts is not reliable if one of them
+ * is quoted, or is alone as in case and here-documents. inside: it contains a substitution. */
 static bool scan_in_pairs(const struct scan *scan, size_t at, bool inside) {
     unsigned pairs = 0;
     char quote = 0;
@@ -333,17 +331,17 @@ static void scan_arithmetic_into(struct scan *scan, struct grow *grow) {
 void scan_arithmetic(struct scan *scan, struct word *ret_word) {
     struct grow grow;
     size_t from = scan->at;
-    grow_init(&grow);
+    scan_grow_init(&grow);
     scan_arithmetic_into(scan, &grow);
-    grow_source(scan, &grow, from);
-    grow_end(scan, &grow, ret_word);
+    scan_grow_source(scan, &grow, from);
+    scan_grow_end(scan, &grow, ret_word);
 }
 
-static bool name_byte(int c) {
+static bool scan_name_byte(int c) {
     return c >= 0 && (isalnum(c) || c == '_');
 }
 
-/* ${...}; scan is behind the brace. Newer shells run commands between "${ " and "}". */
+/* ${...}; begins after the brace. Newer shells run commands between "${ " and "}". */
 static void scan_parameter(struct scan *scan, struct grow *grow, bool quoted) {
     int c = scan_peek(scan);
     if (c == ' ' || c == '\t' || c == '\n' || c == '|') {
@@ -353,7 +351,7 @@ static void scan_parameter(struct scan *scan, struct grow *grow, bool quoted) {
     }
     if (c == '!' || c == '#')
         scan_get(scan);
-    while (name_byte(scan_peek(scan)))
+    while (scan_name_byte(scan_peek(scan)))
         scan_get(scan);
     c = scan_peek(scan);
     bool pattern = c >= 0 && strchr("#%/^,@", c);        /* quotes are quotes there, even inside others */
@@ -387,21 +385,21 @@ static void scan_dollar(struct scan *scan, struct grow *grow, bool quoted) {
     } else if (c == '"' && !quoted) {
         scan_double(scan, grow);
         return;
-    } else if (name_byte(c) && !isdigit(c)) {
-        while (name_byte(scan_peek(scan)))
+    } else if (scan_name_byte(c) && !isdigit(c)) {
+        while (scan_name_byte(scan_peek(scan)))
             scan_get(scan);
     } else if (c > 0 && strchr("@*#?-$!0123456789", c)) {
         scan_get(scan);
     } else {
-        grow_byte(grow, '$');
+        scan_grow_byte(grow, '$');
         return;
     }
-    grow_source(scan, grow, from);
+    scan_grow_source(scan, grow, from);
 }
 
 /* ---- $'...' ---- */
 
-static int digit_of(int c, unsigned base) {
+static int scan_digit_of(int c, unsigned base) {
     int value = c >= '0' && c <= '9'   ? c - '0'
                 : c >= 'a' && c <= 'f' ? c - 'a' + 10
                 : c >= 'A' && c <= 'F' ? c - 'A' + 10
@@ -411,25 +409,12 @@ static int digit_of(int c, unsigned base) {
 
 static unsigned scan_number(struct scan *scan, unsigned base, unsigned most) {
     unsigned value = 0;
-    for (unsigned i = 0; i < most && digit_of(scan_raw(scan), base) >= 0; i++)
-        value = value * base + (unsigned)digit_of(scan_raw(scan), base), scan->at++;
+    for (unsigned i = 0; i < most && scan_digit_of(scan_raw(scan), base) >= 0; i++)
+        value = value * base + (unsigned)scan_digit_of(scan_raw(scan), base), scan->at++;
     return value;
 }
 
-static void grow_character(struct grow *grow, unsigned c) {
-    if (c < 0x80)
-        grow_byte(grow, (int)c);
-    else if (c < 0x800)
-        grow_byte(grow, (int)(0xc0 | c >> 6)), grow_byte(grow, (int)(0x80 | (c & 63)));
-    else if (c < 0x10000)
-        grow_byte(grow, (int)(0xe0 | c >> 12)), grow_byte(grow, (int)(0x80 | (c >> 6 & 63))),
-            grow_byte(grow, (int)(0x80 | (c & 63)));
-    else
-        grow_byte(grow, (int)(0xf0 | (c >> 18 & 7))), grow_byte(grow, (int)(0x80 | (c >> 12 & 63))),
-            grow_byte(grow, (int)(0x80 | (c >> 6 & 63))), grow_byte(grow, (int)(0x80 | (c & 63)));
-}
-
-/* Behind a backslash. False: a NUL, which ends the text in bash. */
+/* After a backslash. False: a NUL, which ends the text in bash. */
 static bool scan_escape(struct scan *scan, struct grow *grow) {
     static const char from[] = "abeEfnrtv\\'\"?", to[] = "\a\b\033\033\f\n\r\t\v\\'\"?";
     int c = scan_raw(scan);
@@ -437,31 +422,43 @@ static bool scan_escape(struct scan *scan, struct grow *grow) {
     const char *known = c > 0 ? strchr(from, c) : NULL;
     scan->at++;
     if (known) {
-        grow_byte(grow, to[known - from]);
+        scan_grow_byte(grow, to[known - from]);
         return true;
     }
     if (c >= '0' && c <= '7') {
         scan->at--;
         value = scan_number(scan, 8, 3) & 0xff;
         if (value)
-            grow_byte(grow, (int)value);
-    } else if (c == 'x' && digit_of(scan_raw(scan), 16) >= 0) {
+            scan_grow_byte(grow, (int)value);
+    } else if (c == 'x' && scan_digit_of(scan_raw(scan), 16) >= 0) {
         value = scan_number(scan, 16, 2);
         if (value)
-            grow_byte(grow, (int)value);
-    } else if ((c == 'u' || c == 'U') && digit_of(scan_raw(scan), 16) >= 0) {
+            scan_grow_byte(grow, (int)value);
+    } else if ((c == 'u' || c == 'U') && scan_digit_of(scan_raw(scan), 16) >= 0) {
         value = scan_number(scan, 16, c == 'u' ? 4 : 8);
-        if (value)
-            grow_character(grow, value);
+        if (value) {
+            if (value < 0x80)
+                scan_grow_byte(grow, (int)value);
+            else if (value < 0x800)
+                scan_grow_byte(grow, (int)(0xc0 | value >> 6)), scan_grow_byte(grow, (int)(0x80 | (value & 63)));
+            else if (value < 0x10000)
+                scan_grow_byte(grow, (int)(0xe0 | value >> 12)), scan_grow_byte(grow, (int)(0x80 | (value >> 6 & 63))),
+                    scan_grow_byte(grow, (int)(0x80 | (value & 63)));
+            else
+                scan_grow_byte(grow, (int)(0xf0 | (value >> 18 & 7))),
+                    scan_grow_byte(grow, (int)(0x80 | (value >> 12 & 63))),
+                    scan_grow_byte(grow, (int)(0x80 | (value >> 6 & 63))),
+                    scan_grow_byte(grow, (int)(0x80 | (value & 63)));
+        }
     } else if (c == 'c' && scan_raw(scan) >= 0) {
         value = (unsigned)scan_raw(scan) & 0x1f;
         scan->at++;
         if (value)
-            grow_byte(grow, (int)value);
+            scan_grow_byte(grow, (int)value);
     } else {
-        grow_byte(grow, '\\');
+        scan_grow_byte(grow, '\\');
         if (c >= 0)
-            grow_byte(grow, c);
+            scan_grow_byte(grow, c);
         value = 1;
     }
     return value != 0;
@@ -475,7 +472,7 @@ static void scan_ansi(struct scan *scan, struct grow *grow) {
         size_t len = grow->out.len;
         scan->at++;
         if (c != '\\')
-            grow_byte(grow, c);
+            scan_grow_byte(grow, c);
         else if (!scan_escape(scan, grow))
             ended = true, len = grow->out.len;
         if (ended)
@@ -490,18 +487,18 @@ static void scan_ansi(struct scan *scan, struct grow *grow) {
 /* ---- words ---- */
 
 /* NAME= or NAME+= or NAME[...]=, without quotes, right before a parenthesis: an array. */
-static bool grow_names(const struct grow *grow) {
+static bool scan_grow_names(const struct grow *grow) {
     const char *text = (const char *)grow->out.data;
     size_t len = grow->out.len, i = 0;
     if (!len || text[len - 1] != '=' || grow->flags & (WORD_QUOTED | WORD_EXPANDS))
         return false;
     len -= len > 1 && text[len - 2] == '+' ? 2 : 1;
-    while (i < len && name_byte((unsigned char)text[i]))
+    while (i < len && scan_name_byte((unsigned char)text[i]))
         i++;
     return i == len && i && !isdigit((unsigned char)text[0]);
 }
 
-/* (a b c) behind NAME=; its words come into the text as they are written, with blanks. */
+/* (a b c) after NAME=; its words become part of the text as written, with blanks. */
 static void scan_array(struct scan *scan, struct grow *grow) {
     size_t from = scan->at;
     scan_get(scan);
@@ -523,7 +520,7 @@ static void scan_array(struct scan *scan, struct grow *grow) {
         }
     }
     scan_get(scan);
-    grow_source(scan, grow, from);
+    scan_grow_source(scan, grow, from);
 }
 
 /* The state of {a,b}: bash wants a comma or two dots between braces that are not quoted. */
@@ -533,7 +530,7 @@ struct braces {
     int before;
 };
 
-static void braces_see(struct braces *braces, int c, unsigned *flags) {
+static void scan_braces_see(struct braces *braces, int c, unsigned *flags) {
     if (c == '{')
         braces->open++;
     else if (braces->open && (c == ',' || (c == '.' && braces->before == '.')))
@@ -555,24 +552,24 @@ static bool scan_piece(struct scan *scan, enum scan_place place, struct grow *gr
     } else if (c == '\\') {
         scan_get(scan);
         if (scan_raw(scan) >= 0)
-            grow_byte(grow, scan_raw(scan)), scan->at++;
+            scan_grow_byte(grow, scan_raw(scan)), scan->at++;
         else
-            grow_byte(grow, c);
+            scan_grow_byte(grow, c);
         grow->flags |= WORD_QUOTED;
     } else if ((c == '<' || c == '>') && scan_next_is(scan, c == '<' ? "<(" : ">(")) {
         size_t from = scan->at;
         scan_get(scan);
         scan_get(scan);
         scan_inside(scan, grow, ')');
-        grow_source(scan, grow, from);
-    } else if (c == '(' && grow_names(grow) && !test) {
+        scan_grow_source(scan, grow, from);
+    } else if (c == '(' && scan_grow_names(grow) && !test) {
         scan_array(scan, grow);
     } else if (c == '(' && grow->out.len && strchr("?*+@!", grow->out.data[grow->out.len - 1]) && !test &&
                grow->flags & WORD_GLOBS) {
         size_t from = scan->at;
         scan_get(scan);
         scan_pair(scan, grow, '(', ')', false);
-        grow_source(scan, grow, from);
+        scan_grow_source(scan, grow, from);
         grow->flags |= WORD_GLOBS;
     } else if (scan_meta(c) && !(test && c >= 0 && strchr("()<>|&", c))) {
         return false;
@@ -582,9 +579,9 @@ static bool scan_piece(struct scan *scan, enum scan_place place, struct grow *gr
             grow->flags |= WORD_GLOBS;
         if (c == '~' && !grow->out.len && !(grow->flags & WORD_QUOTED))
             grow->flags |= WORD_TILDE;
-        braces_see(braces, c, &grow->flags);
+        scan_braces_see(braces, c, &grow->flags);
         grow->plain += grow->plain == grow->out.len && !(grow->flags & (WORD_QUOTED | WORD_EXPANDS));
-        grow_byte(grow, c);
+        scan_grow_byte(grow, c);
     }
     return true;
 }
@@ -593,12 +590,12 @@ void scan_word(struct scan *scan, enum scan_place place, struct word *ret_word) 
     struct grow grow;
     struct braces braces = {0};
     size_t from = scan->at;
-    grow_init(&grow);
+    scan_grow_init(&grow);
     while (!scan->error && scan_piece(scan, place, &grow, &braces))
         ;
     if (scan->at == from)
         scan_fail(scan, "something unexpected"); /* nothing was taken: callers would come again */
-    grow_end(scan, &grow, ret_word);
+    scan_grow_end(scan, &grow, ret_word);
 }
 
 /* ---- here-documents ---- */
@@ -607,7 +604,7 @@ void scan_body_begin(struct scan *scan, struct redirect *redirect, bool tabs) {
     struct scan_body *body = arena_alloc(scan->arena, sizeof *body), **last = &scan->bodies;
     struct grow grow;
     size_t from;
-    grow_init(&grow);
+    scan_grow_init(&grow);
     scan_blanks(scan);
     from = scan->at;
     for (int c; !scan_meta(c = scan_peek(scan));) { /* nothing is expanded in it */
@@ -618,22 +615,22 @@ void scan_body_begin(struct scan *scan, struct redirect *redirect, bool tabs) {
         scan_get(scan);
         if (c == '"') {
             while ((c = scan_get(scan)) >= 0 && c != '"')
-                grow_byte(&grow,
-                          c == '\\' && scan_raw(scan) >= 0 && strchr("$`\"\\", scan_raw(scan)) ? scan_get(scan) : c);
+                scan_grow_byte(
+                    &grow, c == '\\' && scan_raw(scan) >= 0 && strchr("$`\"\\", scan_raw(scan)) ? scan_get(scan) : c);
             if (c < 0)
                 scan_fail(scan, "unclosed quote");
             grow.flags |= WORD_QUOTED;
         } else if (c == '\\') {
             grow.flags |= WORD_QUOTED;
             if (scan_raw(scan) >= 0)
-                grow_byte(&grow, scan_get(scan));
+                scan_grow_byte(&grow, scan_get(scan));
         } else
-            grow_byte(&grow, c);
+            scan_grow_byte(&grow, c);
     }
     if (scan->at == from || memchr(grow.out.data ? (char *)grow.out.data : "", '\n', grow.out.len))
         scan_fail(scan, "a here-document without a word for its end");
     struct word word;
-    grow_end(scan, &grow, &word);
+    scan_grow_end(scan, &grow, &word);
     *body =
         (struct scan_body){.redirect = redirect, .end = word.text, .quoted = word.flags & WORD_QUOTED, .tabs = tabs};
     while (*last)
@@ -641,8 +638,9 @@ void scan_body_begin(struct scan *scan, struct redirect *redirect, bool tabs) {
     *last = body;
 }
 
-/* One line into out; without quotes around the word of its end, lines with a backslash at theirs go on. False: no more. */
-static bool body_line(struct scan *scan, bool quoted, struct buf *out) {
+/* Reads one line into out. If the end word is not quoted, a backslash at the end of a line joins it with the next.
+ * False: no more lines. */
+static bool scan_body_line(struct scan *scan, bool quoted, struct buf *out) {
     bool some = false;
     buf_clear(out);
     while (scan_raw(scan) >= 0) {
@@ -664,33 +662,11 @@ static bool body_line(struct scan *scan, bool quoted, struct buf *out) {
     return some;
 }
 
-/* Substitutions in the text of a here-document: as between double quotes, which are letters here. */
-static void body_expand(struct scan *scan, struct word *body) {
-    struct scan child = scan_child(scan, body->text, body->len);
-    struct grow grow;
-    int c;
-    grow_init(&grow);
-    if (!scan_deeper(&child))
-        scan_fail(scan, child.error);
-    while ((c = scan_peek(&child)) >= 0) {
-        if (c != '"' && scan_special(&child, &grow, true))
-            continue;
-        scan_get(&child);
-        if (c == '\\' && scan_raw(&child) >= 0)
-            child.at++;
-    }
-    if (child.error)
-        scan_fail(scan, child.error);
-    body->flags = grow.flags & WORD_EXPANDS;
-    body->inside = grow.first;
-    buf_done(&grow.out);
-}
-
-static void body_read(struct scan *scan, const struct scan_body *body) {
+static void scan_body_read(struct scan *scan, const struct scan_body *body) {
     struct buf line, text;
     buf_init(&line, WORDS_BYTES);
     buf_init(&text, WORDS_BYTES);
-    while (body_line(scan, body->quoted, &line)) {
+    while (scan_body_line(scan, body->quoted, &line)) {
         size_t skip = 0;
         while (body->tabs && skip < line.len && line.data[skip] == '\t')
             skip++;
@@ -705,8 +681,27 @@ static void body_read(struct scan *scan, const struct scan_body *body) {
     *target = (struct word){.text = arena_copy(scan->arena, text.data ? (char *)text.data : "", text.len),
                             .len = text.len,
                             .flags = body->quoted ? WORD_QUOTED : 0};
-    if (!body->quoted)
-        body_expand(scan, target);
+    if (!body->quoted) {
+        /* Substitutions in the text of a here-document: as between double quotes, which are letters here. */
+        struct scan child = scan_child(scan, target->text, target->len);
+        struct grow grow;
+        int c;
+        scan_grow_init(&grow);
+        if (!scan_deeper(&child))
+            scan_fail(scan, child.error);
+        while ((c = scan_peek(&child)) >= 0) {
+            if (c != '"' && scan_special(&child, &grow, true))
+                continue;
+            scan_get(&child);
+            if (c == '\\' && scan_raw(&child) >= 0)
+                child.at++;
+        }
+        if (child.error)
+            scan_fail(scan, child.error);
+        target->flags = grow.flags & WORD_EXPANDS;
+        target->inside = grow.first;
+        buf_done(&grow.out);
+    }
     buf_done(&line);
     buf_done(&text);
 }
@@ -716,5 +711,5 @@ void scan_newline(struct scan *scan) {
     scan_get(scan);
     scan->bodies = NULL;
     for (; bodies && !scan->error; bodies = bodies->next)
-        body_read(scan, bodies);
+        scan_body_read(scan, bodies);
 }

@@ -1,4 +1,4 @@
-/* What the two halves of the shell's reader share: words.c (lists and commands) and words_scan.c (words and quotes). */
+/* Shared by the two halves of the shell's parser: words.c (lists and commands) and words_scan.c (words and quotes). */
 #ifndef CUBBY_TOOL_WORDS_SCAN_H
 #define CUBBY_TOOL_WORDS_SCAN_H
 
@@ -30,7 +30,7 @@ struct scan {
 
 /* ---- words_scan.c ---- */
 
-/* The next byte, -1 at the end or after an error. A newline behind a backslash is not there. */
+/* The next byte, -1 at the end or after an error. A backslash followed by a newline is skipped. */
 int scan_peek(struct scan *scan);
 /* Takes text if it comes next. */
 bool scan_take(struct scan *scan, const char *text);
@@ -48,13 +48,13 @@ enum scan_place {
     SCAN_PATTERN /* of a case */
 };
 void scan_word(struct scan *scan, enum scan_place place, struct word *ret_word);
-/* To the )) that ends it; the substitutions inside. scan is behind ((. */
+/* Reads to the )) that ends it, with the substitutions inside. Begins after ((. */
 void scan_arithmetic(struct scan *scan, struct word *ret_word);
 /* Whether (( at scan is arithmetic, not a group in a group. */
 bool scan_is_arithmetic(struct scan *scan);
-/* The word behind <<, and its body once the newline comes. */
+/* The word after <<; its body follows the next newline. */
 void scan_body_begin(struct scan *scan, struct redirect *redirect, bool tabs);
-/* Takes one newline, and the bodies of here-documents behind it. */
+/* Takes one newline, and the bodies of here-documents after it. */
 void scan_newline(struct scan *scan);
 
 /* ---- words.c ---- */

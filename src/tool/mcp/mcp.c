@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "base/text.h"
 #include "tool/mcp/mcp_core.h"
 
 #define META "io.modelcontextprotocol/"
@@ -18,15 +17,15 @@
 #define IN_MODERN 0x2u
 #define SLOW 0x4u   /* may wait for a box */
 #define ASKS 0x10u  /* the same, where there are MCP servers */
-#define CACHED 0x8u /* the modern answer says how long it holds */
+#define CACHED 0x8u /* the modern answer has a time to live */
 
 static const char *const legacy_versions[] = {MCP_LEGACY, "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"};
 
-static void method_initialize(struct mcp_answer *answer);
-static void method_discover(struct mcp_answer *answer);
-static void method_ping(struct mcp_answer *answer);
+static void mcp_method_initialize(struct mcp_answer *answer);
+static void mcp_method_discover(struct mcp_answer *answer);
+static void mcp_method_ping(struct mcp_answer *answer);
 static void method_tools(struct mcp_answer *answer);
-static void method_call(struct mcp_answer *answer);
+static void mcp_method_call(struct mcp_answer *answer);
 
 static const struct mcp_method {
     const char *name;
@@ -34,14 +33,14 @@ static const struct mcp_method {
     void (*run)(struct mcp_answer *answer);
     unsigned hold_ms; /* CACHED */
 } methods[] = {
-    {"tools/call", IN_LEGACY | IN_MODERN | SLOW, method_call, 0},
+    {"tools/call", IN_LEGACY | IN_MODERN | SLOW, mcp_method_call, 0},
     {"tools/list", IN_LEGACY | IN_MODERN | CACHED | ASKS, method_tools, 60000},
     {"resources/read", IN_LEGACY | IN_MODERN | SLOW | CACHED, mcp_resources_read, 0},
     {"resources/list", IN_LEGACY | IN_MODERN | SLOW | CACHED, mcp_resources_list, 0},
     {"resources/templates/list", IN_LEGACY | IN_MODERN | CACHED, mcp_resources_templates, 3600000},
-    {"server/discover", IN_MODERN | CACHED, method_discover, 60000},
-    {"initialize", IN_LEGACY, method_initialize, 0},
-    {"ping", IN_LEGACY, method_ping, 0},
+    {"server/discover", IN_MODERN | CACHED, mcp_method_discover, 60000},
+    {"initialize", IN_LEGACY, mcp_method_initialize, 0},
+    {"ping", IN_LEGACY, mcp_method_ping, 0},
 };
 
 static const struct mcp_method *method_find(const char *name, bool modern) {
@@ -65,14 +64,14 @@ void mcp_refuse(struct mcp_message *message, int error, int status, const char *
 }
 
 /* A string without NUL, or NULL. */
-static const char *read_text(const json_t *object, const char *key) {
+static const char *mcp_read_text(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     const char *text = json_string_value(value);
     return text && strlen(text) == json_string_length(value) ? text : NULL;
 }
 
 /* Numbers and short strings come back as they were; false: it is neither. */
-static bool read_token(json_t *value, char *text, size_t size) {
+static bool mcp_read_token(json_t *value, char *text, size_t size) {
     if (!json_is_integer(value) && !json_is_string(value))
         return false;
     size_t len = json_dumpb(value, text, size - 1, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -90,7 +89,7 @@ struct read_own {
 #define MCP_OWN(kind, member) .type = ROW_##kind, .offset = offsetof(struct read_own, member)
 
 /* What is ours in _meta. */
-static void read_own(struct mcp_message *message) {
+static void mcp_read_own(struct mcp_message *message) {
     static const struct row rows[] = {
         {.name = "cubby/thread", MCP_OWN(TEXT, thread), .max = LIMIT_THREAD_BYTES, .text = "whose box"},
         {.name = "cubby/parent", MCP_OWN(TEXT, parent), .max = LIMIT_THREAD_BYTES, .text = "in whose box"},
@@ -117,36 +116,10 @@ static void read_own(struct mcp_message *message) {
     message->secrets = own.secrets;
 }
 
-static void read_params(struct mcp_message *message) {
-    char token[sizeof message->id];
-    message->params = json_object_get(message->root, "params");
-    if (!message->params)
-        return;
-    if (!json_is_object(message->params)) {
-        message->params = NULL;
-        return mcp_refuse(message, MCP_PARAMS, 400, "'params' must be an object");
-    }
-    const char *name = read_text(message->params, "name");
-    message->name = name ? name : read_text(message->params, "uri");
-    message->meta = json_object_get(message->params, "_meta");
-    if (!message->meta)
-        return;
-    if (!json_is_object(message->meta)) {
-        message->meta = NULL;
-        return mcp_refuse(message, MCP_PARAMS, 400, "'params._meta' must be an object");
-    }
-    message->modern = json_object_get(message->meta, META "protocolVersion");
-    message->version = read_text(message->meta, META "protocolVersion");
-    message->progress = json_object_get(message->meta, "progressToken");
-    if (message->progress && !read_token(message->progress, token, sizeof token))
-        return mcp_refuse(message, MCP_PARAMS, 400, "'progressToken' must be an integer or a short string");
-    read_own(message);
-}
-
-static void read_object(struct mcp_message *message) {
+static void mcp_read_object(struct mcp_message *message) {
     json_t *id = json_object_get(message->root, "id");
     const char *version = json_string_value(json_object_get(message->root, "jsonrpc"));
-    bool has_id = id && read_token(id, message->id, sizeof message->id);
+    bool has_id = id && mcp_read_token(id, message->id, sizeof message->id);
     message->kind = MCP_CALL;
     if (!has_id)
         memcpy(message->id, "null", sizeof "null");
@@ -161,12 +134,34 @@ static void read_object(struct mcp_message *message) {
         message->kind = MCP_RESPONSE;
         return;
     }
-    const char *method = read_text(message->root, "method");
+    const char *method = mcp_read_text(message->root, "method");
     if (!method)
         return mcp_refuse(message, MCP_REQUEST, 400, "'method' must be a string");
     message->method = method;
     message->kind = id ? MCP_CALL : MCP_NOTICE;
-    read_params(message);
+    char token[sizeof message->id];
+    message->params = json_object_get(message->root, "params");
+    if (!message->params)
+        return;
+    if (!json_is_object(message->params)) {
+        message->params = NULL;
+        return mcp_refuse(message, MCP_PARAMS, 400, "'params' must be an object");
+    }
+    const char *name = mcp_read_text(message->params, "name");
+    message->name = name ? name : mcp_read_text(message->params, "uri");
+    message->meta = json_object_get(message->params, "_meta");
+    if (!message->meta)
+        return;
+    if (!json_is_object(message->meta)) {
+        message->meta = NULL;
+        return mcp_refuse(message, MCP_PARAMS, 400, "'params._meta' must be an object");
+    }
+    message->modern = json_object_get(message->meta, META "protocolVersion");
+    message->version = mcp_read_text(message->meta, META "protocolVersion");
+    message->progress = json_object_get(message->meta, "progressToken");
+    if (message->progress && !mcp_read_token(message->progress, token, sizeof token))
+        return mcp_refuse(message, MCP_PARAMS, 400, "'progressToken' must be an integer or a short string");
+    mcp_read_own(message);
 }
 
 void mcp_read(struct mcp_message *ret_message, const char *data, size_t len) {
@@ -175,14 +170,14 @@ void mcp_read(struct mcp_message *ret_message, const char *data, size_t len) {
     *message = (struct mcp_message){.kind = MCP_BAD, .id = "null", .method = ""};
     arena_init(&message->arena);
     if (!len)
-        return mcp_refuse(message, MCP_PARSE, 400, "there is no message");
+        return mcp_refuse(message, MCP_PARSE, 400, "the message is empty");
     if (rows_load(data, len, &message->root, &err) < 0)
         return mcp_refuse(message, MCP_PARSE, 400, "%.280s", err.text);
     if (json_is_array(message->root))
-        return mcp_refuse(message, MCP_REQUEST, 400, "several messages in one are not taken; send them one by one");
+        return mcp_refuse(message, MCP_REQUEST, 400, "batches of messages are not supported; send them one by one");
     if (!json_is_object(message->root))
-        return mcp_refuse(message, MCP_REQUEST, 400, "a message is a JSON object");
-    read_object(message);
+        return mcp_refuse(message, MCP_REQUEST, 400, "a message must be a JSON object");
+    mcp_read_object(message);
     const struct mcp_method *method = method_find(message->method, message->modern);
     message->slow = message->kind == MCP_CALL && method && method->flags & SLOW;
     message->asks = message->kind == MCP_CALL && method && method->flags & ASKS;
@@ -196,15 +191,15 @@ void mcp_message_done(struct mcp_message *message) {
 
 /* ---- writing ---- */
 
-static void put_token(struct json *json, json_t *token) {
+static void mcp_put_token(struct json *json, json_t *token) {
     char text[sizeof((struct mcp_message *)0)->id];
-    if (read_token(token, text, sizeof text))
+    if (mcp_read_token(token, text, sizeof text))
         json_raw(json, text, strlen(text));
     else
         json_nil(json);
 }
 
-static void put_head(struct json *json, const char *id) {
+static void mcp_put_head(struct json *json, const char *id) {
     json_open(json, '{');
     json_put_str(json, "jsonrpc", "2.0");
     if (!id)
@@ -212,7 +207,7 @@ static void put_head(struct json *json, const char *id) {
     json_put_raw(json, "id", id, strlen(id));
 }
 
-static void put_server(struct json *json) {
+static void mcp_put_server(struct json *json) {
     json_open(json, '{');
     json_put_str(json, "name", "cubby");
     json_put_str(json, "title", "cubby: a box for an agent");
@@ -220,75 +215,38 @@ static void put_server(struct json *json) {
     json_close(json, '}');
 }
 
-static void put_error_data(struct json *json, const struct mcp_message *message) {
-    if (message->error == MCP_VERSION) {
-        json_put_open(json, "data", '{');
-        json_put_open(json, "supported", '[');
-        json_str(json, MCP_MODERN);
-        json_close(json, ']');
-        json_put_str(json, "requested", message->version ? message->version : "");
-        json_close(json, '}');
-    } else if (message->name && strcmp(message->method, "resources/read") == 0) {
-        json_put_open(json, "data", '{');
-        json_put_str(json, "uri", message->name);
-        json_close(json, '}');
-    }
-}
-
-static void put_error(struct mcp_answer *answer) {
-    const struct mcp_message *message = answer->message;
-    struct json *json = &answer->json;
-    buf_clear(&answer->out);
-    answer->out.failed = false;
-    json_init(json, &answer->out);
-    put_head(json, message->id);
-    json_put_open(json, "error", '{');
-    json_put_int(json, "code", message->error);
-    json_put_str(json, "message", message->error_text);
-    put_error_data(json, message);
-    json_close(json, '}');
-    json_close(json, '}');
-}
-
-/* What every modern result says. */
-static void put_modern(struct json *json, const struct mcp_method *method) {
-    json_put_str(json, "resultType", "complete");
-    if (method->flags & CACHED) {
-        json_put_uint(json, "ttlMs", method->hold_ms);
-        json_put_str(json, "cacheScope", "private");
-    }
-    json_put_open(json, "_meta", '{');
-    json_key(json, META "serverInfo");
-    put_server(json);
-    json_close(json, '}');
-}
-
 /* ---- serving ---- */
 
-/* Whether a modern request says what it must. */
-static void serve_modern(struct mcp_message *message) {
-    if (!json_is_string(json_object_get(message->meta, META "protocolVersion")))
-        mcp_refuse(message, MCP_PARAMS, 400, "'params._meta' lacks '" META "protocolVersion'");
-    else if (!message->version || strcmp(message->version, MCP_MODERN) != 0)
-        mcp_refuse(message, MCP_VERSION, 400, "this protocol version is not supported");
-    else if (!json_is_object(json_object_get(message->meta, META "clientCapabilities")))
-        mcp_refuse(message, MCP_PARAMS, 400, "'params._meta' lacks '" META "clientCapabilities'");
-}
-
-static void serve_call(struct mcp_answer *answer) {
+static void mcp_serve_call(struct mcp_answer *answer) {
     struct mcp_message *message = answer->message;
-    if (message->modern)
-        serve_modern(message);
+    if (message->modern) {
+
+        if (!json_is_string(json_object_get(message->meta, META "protocolVersion")))
+            mcp_refuse(message, MCP_PARAMS, 400, "'params._meta' lacks '" META "protocolVersion'");
+        else if (!message->version || strcmp(message->version, MCP_MODERN) != 0)
+            mcp_refuse(message, MCP_VERSION, 400, "this protocol version is not supported");
+        else if (!json_is_object(json_object_get(message->meta, META "clientCapabilities")))
+            mcp_refuse(message, MCP_PARAMS, 400, "'params._meta' lacks '" META "clientCapabilities'");
+    }
     if (message->kind == MCP_BAD)
         return;
     const struct mcp_method *method = method_find(message->method, message->modern);
     if (!method)
-        return mcp_refuse(message, MCP_METHOD, message->modern ? 404 : 0, "there is no method '%.200s'",
-                          message->method);
-    put_head(&answer->json, message->id);
+        return mcp_refuse(message, MCP_METHOD, message->modern ? 404 : 0, "unknown method '%.200s'", message->method);
+    mcp_put_head(&answer->json, message->id);
     json_put_open(&answer->json, "result", '{');
-    if (message->modern)
-        put_modern(&answer->json, method);
+    if (message->modern) {
+        /* Members of every modern result. */
+        json_put_str(&answer->json, "resultType", "complete");
+        if (method->flags & CACHED) {
+            json_put_uint(&answer->json, "ttlMs", method->hold_ms);
+            json_put_str(&answer->json, "cacheScope", "private");
+        }
+        json_put_open(&answer->json, "_meta", '{');
+        json_key(&answer->json, META "serverInfo");
+        mcp_put_server(&answer->json);
+        json_close(&answer->json, '}');
+    }
     method->run(answer);
     json_close(&answer->json, '}');
     json_close(&answer->json, '}');
@@ -305,7 +263,7 @@ void mcp_enter(struct mcp_exchange *exchange, struct mcp_message *message) {
     if (message->kind == MCP_CALL)
         mcp_running_enter(exchange, message);
     else if (message->kind == MCP_NOTICE && strcmp(message->method, "notifications/cancelled") == 0 &&
-             read_token(json_object_get(message->params, "requestId"), id, sizeof id))
+             mcp_read_token(json_object_get(message->params, "requestId"), id, sizeof id))
         mcp_running_cancel(exchange->session, id);
 }
 
@@ -317,19 +275,41 @@ void mcp_serve(struct mcp_exchange *exchange, struct mcp_message *message) {
     json_init(&answer.json, &answer.out);
     exchange->message = message;
     if (message->kind == MCP_CALL)
-        serve_call(&answer);
-    if (message->kind == MCP_BAD)
-        put_error(&answer);
+        mcp_serve_call(&answer);
+    if (message->kind == MCP_BAD) {
+        struct json *json = &answer.json;
+        buf_clear(&answer.out);
+        answer.out.failed = false;
+        json_init(json, &answer.out);
+        mcp_put_head(json, message->id);
+        json_put_open(json, "error", '{');
+        json_put_int(json, "code", message->error);
+        json_put_str(json, "message", message->error_text);
+        if (message->error == MCP_VERSION) {
+            json_put_open(json, "data", '{');
+            json_put_open(json, "supported", '[');
+            json_str(json, MCP_MODERN);
+            json_close(json, ']');
+            json_put_str(json, "requested", message->version ? message->version : "");
+            json_close(json, '}');
+        } else if (message->name && strcmp(message->method, "resources/read") == 0) {
+            json_put_open(json, "data", '{');
+            json_put_str(json, "uri", message->name);
+            json_close(json, '}');
+        }
+        json_close(json, '}');
+        json_close(json, '}');
+    }
     exchange->message = NULL;
     bool cancelled = mcp_running_leave(exchange);
     if (!cancelled && !answer.silent)
-        exchange->transport->send(exchange, (const char *)answer.out.data, answer.out.len, true);
+        exchange->send(exchange, (const char *)answer.out.data, answer.out.len, true);
     buf_done(&answer.out);
 }
 
 /* ---- methods ---- */
 
-static void put_capabilities(struct mcp_answer *answer, bool changes) {
+static void mcp_put_capabilities(struct mcp_answer *answer, bool changes) {
     struct json *json = &answer->json;
     const char *text =
         changes ? "{\"tools\":{\"listChanged\":true},\"resources\":{}}" : "{\"tools\":{},\"resources\":{}}";
@@ -343,7 +323,7 @@ static void put_capabilities(struct mcp_answer *answer, bool changes) {
                      mcp_workspace(answer)));
 }
 
-static const char *legacy_find(const char *version) {
+static const char *mcp_legacy_find(const char *version) {
     for (size_t i = 0; i < sizeof legacy_versions / sizeof *legacy_versions; i++)
         if (strcmp(legacy_versions[i], version) == 0)
             return legacy_versions[i];
@@ -351,32 +331,31 @@ static const char *legacy_find(const char *version) {
 }
 
 bool mcp_is_legacy(const char *version) {
-    return legacy_find(version);
+    return mcp_legacy_find(version);
 }
 
-static void method_initialize(struct mcp_answer *answer) {
-    const char *wanted = read_text(answer->message->params, "protocolVersion");
+static void mcp_method_initialize(struct mcp_answer *answer) {
+    const char *wanted = mcp_read_text(answer->message->params, "protocolVersion");
     struct mcp_session *session = answer->exchange->session;
     if (!wanted)
         return mcp_refuse(answer->message, MCP_PARAMS, 0, "'protocolVersion' is missing");
-    const char *agreed = legacy_find(wanted) ? legacy_find(wanted) : MCP_LEGACY;
+    const char *agreed = mcp_legacy_find(wanted) ? mcp_legacy_find(wanted) : MCP_LEGACY;
     if (session && !mcp_session_agree(session, agreed))
         return mcp_refuse(answer->message, MCP_REQUEST, 400, "this session is initialized already");
     json_put_str(&answer->json, "protocolVersion", agreed);
-    put_capabilities(answer, answer->exchange->host->servers);
+    mcp_put_capabilities(answer, answer->exchange->host->servers);
     json_key(&answer->json, "serverInfo");
-    put_server(&answer->json);
+    mcp_put_server(&answer->json);
 }
 
-static void method_discover(struct mcp_answer *answer) {
+static void mcp_method_discover(struct mcp_answer *answer) {
     json_put_open(&answer->json, "supportedVersions", '[');
     json_str(&answer->json, MCP_MODERN);
     json_close(&answer->json, ']');
-    put_capabilities(answer, false);
+    mcp_put_capabilities(answer, false);
 }
 
-static void method_ping(struct mcp_answer *answer) {
-    (void)answer;
+static void mcp_method_ping(struct mcp_answer *) {
 }
 
 static void method_tools(struct mcp_answer *answer) {
@@ -385,7 +364,7 @@ static void method_tools(struct mcp_answer *answer) {
     struct tool_call call;
     struct err err = {0};
     int code = mcp_call_begin(answer, &call, &err);
-    call.begins = NULL; /* a list is no call of a tool, whatever it takes to have it */
+    call.begun = true; /* a list is not a call of a tool, even if it needs a box */
     json_key(&answer->json, "tools");
     if (code == 0)
         code = tool_list_all_json(&call, &answer->json, true, &err);
@@ -396,8 +375,8 @@ static void method_tools(struct mcp_answer *answer) {
 
 /* ---- a tool ---- */
 
-/* As much as was told within the time of one notice is told by the last of it. */
-static void call_progress(void *user, const char *text, size_t len) {
+/* At most one notification per MCP_PROGRESS_MS; progress in between is dropped. */
+static void mcp_call_progress(void *user, const char *text, size_t len) {
     enum { TEXT_BYTES = 2048 };
     struct mcp_exchange *exchange = user;
     uint64_t now_ms = clock_ms();
@@ -407,11 +386,11 @@ static void call_progress(void *user, const char *text, size_t len) {
     struct json json;
     autobuf out = buf_max(16 * TEXT_BYTES);
     json_init(&json, &out);
-    put_head(&json, NULL);
+    mcp_put_head(&json, NULL);
     json_put_str(&json, "method", "notifications/progress");
     json_put_open(&json, "params", '{');
     json_key(&json, "progressToken");
-    put_token(&json, exchange->message->progress);
+    mcp_put_token(&json, exchange->message->progress);
     json_put_uint(&json, "progress", ++exchange->progress);
     if (len)
         json_put_strn(&json, "message", len > TEXT_BYTES ? text + len - TEXT_BYTES : text,
@@ -419,20 +398,20 @@ static void call_progress(void *user, const char *text, size_t len) {
     json_close(&json, '}');
     json_close(&json, '}');
     if (!out.failed)
-        exchange->transport->send(exchange, (const char *)out.data, out.len, false);
+        exchange->send(exchange, (const char *)out.data, out.len, false);
 }
 
 int mcp_call_begin(struct mcp_answer *answer, struct tool_call *call, struct err *err) {
     struct mcp_exchange *exchange = answer->exchange;
     tool_call_init(call, exchange->host, exchange->settings, exchange->arena);
     call->thread = "mcp"; /* of a client that names none */
-    exchange->transport->begin(exchange, call);
+    exchange->begin(exchange, call);
     call->thread = answer->message->thread ? answer->message->thread : call->thread;
     call->parent = answer->message->parent ? answer->message->parent : call->parent;
     call->secrets = answer->message->secrets;
     call->watch = mcp_running_watch(exchange);
     if (answer->message->progress) {
-        call->progress = call_progress;
+        call->progress = mcp_call_progress;
         call->progress_user = exchange;
     }
     return tool_call_names(call, err);
@@ -442,14 +421,6 @@ void mcp_failed(struct mcp_answer *answer, const struct err *err) {
     struct pollfd look = {.fd = mcp_running_watch(answer->exchange), .events = POLLRDHUP};
     answer->silent = err->code == ERR_GONE && poll(&look, 1, 0) > 0;
     mcp_refuse(answer->message, err->code == ERR_INVALID ? MCP_PARAMS : MCP_INTERNAL, 0, "%.290s", err->text);
-}
-
-/* The text is part of the structured result too: some hosts show a model that one only. */
-static void put_structured(struct json *json, const struct tool_result *result, const uint8_t *text, size_t len) {
-    json_put_raw(json, "structuredContent", (const char *)result->structured.data, result->structured.len - 1);
-    json->comma = result->structured.len > 2;
-    json_put_strn(json, "text", text, len);
-    json_close(json, '}');
 }
 
 void mcp_result_json(struct json *json, const struct tool *tool, struct tool_result *result) {
@@ -476,22 +447,20 @@ void mcp_result_json(struct json *json, const struct tool *tool, struct tool_res
     if (structured && tool->served) {
         json_put_raw(json, "structuredContent", (const char *)result->structured.data, result->structured.len);
     } else if (structured && tool->answer) {
-        put_structured(json, result, text, len);
+        /* The text is part of the structured result too: some hosts show a model that one only. */
+        json_put_raw(json, "structuredContent", (const char *)result->structured.data, result->structured.len - 1);
+        json->comma = result->structured.len > 2;
+        json_put_strn(json, "text", text, len);
+        json_close(json, '}');
     }
     if (result->is_error)
         json_put_bool(json, "isError", true);
 }
 
-/* The newer era has another way for it (subscriptions), which we do not offer. */
-static void put_changed(struct mcp_exchange *exchange) {
-    static const char notice[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
-    exchange->transport->send(exchange, notice, sizeof notice - 1, false);
-}
-
-static void method_call(struct mcp_answer *answer) {
+static void mcp_method_call(struct mcp_answer *answer) {
     struct mcp_exchange *exchange = answer->exchange;
     struct mcp_message *message = answer->message;
-    const char *name = read_text(message->params, "name");
+    const char *name = mcp_read_text(message->params, "name");
     json_t *args = json_object_get(message->params, "arguments"), *none = NULL;
     struct tool_call call;
     struct err err = {0};
@@ -511,8 +480,11 @@ static void method_call(struct mcp_answer *answer) {
     if (!args)
         args = none = json_object();
     code = tool_run_object(&call, tool, args, &err);
-    if (call.result.tools_changed && !message->modern)
-        put_changed(exchange);
+    if (call.result.tools_changed && !message->modern) {
+        /* The newer era has another way for it (subscriptions), which we do not offer. */
+        static const char notice[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
+        exchange->send(exchange, notice, sizeof notice - 1, false);
+    }
     if (code == 0)
         mcp_result_json(&answer->json, tool, &call.result);
     else

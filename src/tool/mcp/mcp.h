@@ -1,6 +1,6 @@
-/* The Model Context Protocol without its transports: one JSON-RPC message in, messages out. Both eras at once: 2025-11-25
- * and before (initialize, sessions) and 2026-07-28 (every request says its version). Called by front/mcp (Streamable
- * HTTP) and cli/mcp (stdio).
+/* The Model Context Protocol without its transports: one JSON-RPC message in, messages out. Both eras at once:
+ * 2025-11-25 and before (initialize, sessions) and 2026-07-28 (every request says its version). Called by front/mcp
+ * (Streamable HTTP) and cli/mcp (stdio).
  *
  *   mcp_read(&message, data, len)    what it is; never fails: what is wrong is answered by mcp_serve
  *   ... the transport checks what it must (headers, who asks), sets up a struct mcp_exchange ...
@@ -35,27 +35,27 @@ enum mcp_error {
 enum mcp_kind {
     MCP_BAD,      /* `error` is the answer, with the id as far as there is one */
     MCP_CALL,     /* has an id and wants a response */
-    MCP_NOTICE,   /* a notification: never answered, also when `error` says what is wrong with it */
+    MCP_NOTICE,   /* a notification: never answered, even if it has an `error` */
     MCP_RESPONSE, /* to something we never asked: taken and forgotten */
 };
 
 struct mcp_message {
     enum mcp_kind kind;
-    bool modern;          /* it says its version itself */
+    bool modern;          /* it contains its protocol version */
     bool slow;            /* may wait for a box: not on a thread that reads further messages */
     bool asks;            /* the same, if the host has MCP servers: then the transport makes it slow */
     int error;            /* MCP_BAD; a transport may set kind, error and error_text too */
     char error_text[300]; /* its sentence */
     int status;           /* HTTP's, of an error: 400, 404; 0: 200 */
     char id[300];         /* as JSON: 7 or "seven"; "null": none */
-    const char *method;   /* "" when there is none */
+    const char *method;   /* "" if absent */
     const char *name;     /* params.name or params.uri; NULL: neither */
-    const char *version;  /* what _meta says; NULL: nothing */
-    /* of _meta, for whoever sets up the call; NULL: not there */
+    const char *version;  /* of _meta; NULL: none */
+    /* of _meta, for the call; NULL: absent */
     const char *thread, *parent;
     const char *const *secrets; /* "NAME=VALUE", NULL-terminated */
     struct arena arena;
-    struct json_t *root;     /* owns what is not in the arena */
+    struct json_t *root;     /* owns the members that are not in the arena */
     struct json_t *params;   /* an object or NULL */
     struct json_t *meta;     /* params._meta or NULL */
     struct json_t *progress; /* its progressToken or NULL */
@@ -63,34 +63,28 @@ struct mcp_message {
 
 struct mcp;
 struct mcp_session;
-struct mcp_running; /* a request that runs, to be found by whoever cancels it */
+struct mcp_running; /* a running request, which can be cancelled */
 
-/* What the transport does for one message. All functions are called on the thread of mcp_enter or mcp_serve. */
-struct mcp_exchange;
-struct mcp_transport {
-    /* One message out, one line of JSON without its newline. last: the response to this message; what comes before are
-     * notifications about it. Negative: nobody listens any more. */
-    int (*send)(struct mcp_exchange *exchange, const char *text, size_t len, bool last);
-    /* What of a fresh call only the door knows: door, user, and its own way of naming thread and parent. What the message
-     * names, and watch, are ours. */
-    void (*begin)(struct mcp_exchange *exchange, struct tool_call *call);
-};
-
+/* One message on its way through a transport. Functions are called on the thread of mcp_enter or mcp_serve. */
 struct mcp_exchange {
     /* set by the transport */
+    /* Sends one message: one line of JSON without its newline. last: the response to this message; earlier ones are
+     * notifications about it. Negative: the client is gone. */
+    int (*send)(struct mcp_exchange *exchange, const char *text, size_t len, bool last);
+    /* Fills in what only the transport knows of a new call: door, user, and its own names of thread and parent. The
+     * caller sets what the message names, and watch. */
+    void (*begin)(struct mcp_exchange *exchange, struct tool_call *call);
     struct mcp *mcp;
-    const struct mcp_transport *transport;
     void *door; /* the transport's own */
     struct arena *arena;
     const struct tool_host *host;
     const struct tool_settings *settings;
-    struct mcp_session
-        *session; /* whose ids these are: notifications and mcp_cancel cancel; NULL: none (modern HTTP) */
-    int watch;    /* without a session: its hang-up cancels; -1: none */
-    /* ours */
+    struct mcp_session *session; /* in which ids are unique and requests can be cancelled; NULL: none (modern HTTP) */
+    int watch;                   /* without a session: its hang-up cancels; -1: none */
+    /* private */
     struct mcp_running *running;
     const struct mcp_message *message; /* while it is served */
-    uint64_t progress, progress_ms;    /* how many were told, when the last */
+    uint64_t progress, progress_ms;    /* how many notifications were sent, and when the last */
 };
 
 bool mcp_is_legacy(const char *version); /* one of those that begin with initialize */
@@ -103,29 +97,28 @@ void mcp_message_done(struct mcp_message *message);
 /* Makes it MCP_BAD: its sentence and numbers are what mcp_serve answers. */
 void mcp_refuse(struct mcp_message *message, int error, int status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* A call with the id of one that runs is made MCP_BAD; a notification that cancels has done so when this
- * returns. */
+/* A call with the id of a running one is made MCP_BAD; a notification that cancels has done so when this returns. */
 void mcp_enter(struct mcp_exchange *exchange, struct mcp_message *message);
 /* A cancelled call sends no response (legacy and stdio). */
 void mcp_serve(struct mcp_exchange *exchange, struct mcp_message *message);
 /* Between enter and the end of serve, from any thread: as if the client had asked for it. With a session only. */
 void mcp_cancel(struct mcp_exchange *exchange);
 
-/* What a tool answered, as members of an open object: content, structuredContent, isError. */
+/* A tool's answer as members of an open object: content, structuredContent, isError. */
 void mcp_result_json(struct json *json, const struct tool *tool, struct tool_result *result);
 
 /* ---- sessions ---- */
 
-/* Of HTTP: made by the answer to initialize. owner: who may go on with it. LIMIT: too many that are in use. */
+/* For HTTP: created by the answer to initialize. owner: the user who may continue it. LIMIT: too many are in use. */
 int mcp_session_new(struct mcp *mcp, const char *owner, struct mcp_session **ret_session, struct err *err);
 /* The one of stdio, which is not counted and never expires; mcp_session_put frees it. */
 struct mcp_session *mcp_session_only(struct mcp *mcp);
-/* NULL: none, expired, or somebody else's. For mcp_session_put. */
+/* NULL: unknown, expired, or another owner's. The caller calls mcp_session_put. */
 struct mcp_session *mcp_session_get(struct mcp *mcp, const char *id, const char *owner);
 void mcp_session_put(struct mcp_session *session);
 const char *mcp_session_id(const struct mcp_session *session);
 const char *mcp_session_version(const struct mcp_session *session); /* agreed by initialize; NULL: not yet */
-/* Nobody finds it any more; what runs in it is cancelled. */
+/* It cannot be found any more; its running calls are cancelled. */
 void mcp_session_end(struct mcp_session *session);
 
 #endif

@@ -1,5 +1,6 @@
-/* Files of the workspace as MCP resources: file:///workspace/NAME, or wherever the box has its workspace, bytes
- * percent-encoded. Called through the methods of mcp.c. Invariant: looking makes no box, and neither a list nor a file is larger than its limit. */
+/* Files of the workspace as MCP resources: file:///workspace/NAME, or wherever the box has its workspace, with
+ * percent-encoded bytes. Called through the methods of mcp.c. Invariant: looking does not create a box, and lists
+ * and files are limited in size. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 #define SCHEME "file://"
 
-struct entry {
+struct resource_entry {
     const char *name; /* below the workspace */
     uint64_t size, mtime_ns;
 };
@@ -22,7 +23,7 @@ struct entry {
 struct listing {
     struct arena *arena;
     const char *root;
-    struct entry *entries;
+    struct resource_entry *entries;
     size_t count, room;
 };
 
@@ -39,64 +40,34 @@ const char *mcp_workspace(struct mcp_answer *answer) {
     return path;
 }
 
-/* ---- list ---- */
-
-static int listing_each(void *user, const struct file_stat *stat) {
+static int resource_listing_each(void *user, const struct file_stat *stat) {
     struct listing *listing = user;
     size_t root = strlen(listing->root);
     if (stat->type != FILE_REGULAR || strncmp(stat->path, listing->root, root) != 0 || stat->path[root] != '/')
         return 0;
     if (listing->count == listing->room) {
         size_t room = listing->room ? 2 * listing->room : 256;
-        struct entry *entries = arena_alloc(listing->arena, room * sizeof *entries);
+        struct resource_entry *entries = arena_alloc(listing->arena, room * sizeof *entries);
         if (listing->count)
             memcpy(entries, listing->entries, listing->count * sizeof *entries);
         listing->entries = entries;
         listing->room = room;
     }
-    listing->entries[listing->count++] = (struct entry){
+    listing->entries[listing->count++] = (struct resource_entry){
         .name = arena_strdup(listing->arena, stat->path + root + 1), .size = stat->size, .mtime_ns = stat->mtime_ns};
     return 0;
 }
 
-static int entry_order(const void *left, const void *right) {
-    return strcmp(((const struct entry *)left)->name, ((const struct entry *)right)->name);
+static int resource_entry_order(const void *left, const void *right) {
+    return strcmp(((const struct resource_entry *)left)->name, ((const struct resource_entry *)right)->name);
 }
 
-static const char *uri_of(struct arena *arena, const char *root, const char *name) {
+static const char *resource_uri_of(struct arena *arena, const char *root, const char *name) {
     return arena_printf(arena, SCHEME "%s/%s", url_encode(arena, root, URL_PATH), name);
 }
 
-static void put_entry(struct json *json, struct arena *arena, const char *root, const struct entry *entry) {
-    json_open(json, '{');
-    json_put_str(json, "uri", uri_of(arena, root, url_encode(arena, entry->name, URL_PATH)));
-    json_put_str(json, "name", entry->name);
-    json_put_uint(json, "size", entry->size);
-    json_put_open(json, "annotations", '{');
-    json_put_time(json, "lastModified", entry->mtime_ns / 1000000);
-    json_close(json, '}');
-    json_close(json, '}');
-}
-
-static void put_page(struct json *json, struct listing *listing, const char *after) {
-    size_t at = 0;
-    if (listing->count)
-        qsort(listing->entries, listing->count, sizeof *listing->entries, entry_order);
-    while (after && at < listing->count && strcmp(listing->entries[at].name, after) <= 0)
-        at++;
-    size_t end = listing->count - at > LIMIT_RESOURCES_PAGE ? at + LIMIT_RESOURCES_PAGE : listing->count;
-    json_put_open(json, "resources", '[');
-    for (; at < end; at++)
-        put_entry(json, listing->arena, listing->root, &listing->entries[at]);
-    json_close(json, ']');
-    if (end == listing->count)
-        return;
-    const char *last = listing->entries[end - 1].name;
-    json_put_bytes(json, "nextCursor", last, strlen(last), false);
-}
-
-/* Where a page begins; false: the cursor is none of ours. */
-static bool read_cursor(const struct mcp_message *message, struct arena *arena, const char **ret_after) {
+/* Where a page begins; false: not a cursor of ours. */
+static bool resource_read_cursor(const struct mcp_message *message, struct arena *arena, const char **ret_after) {
     const json_t *cursor = json_object_get(message->params, "cursor");
     autobuf name = buf_max(LIMIT_PATH_BYTES);
     *ret_after = NULL;
@@ -115,20 +86,42 @@ void mcp_resources_list(struct mcp_answer *answer) {
     struct err err = {0};
     const char *after;
     bool more = false;
-    if (!read_cursor(answer->message, listing.arena, &after))
+    if (!resource_read_cursor(answer->message, listing.arena, &after))
         return mcp_refuse(answer->message, MCP_PARAMS, 0, "'cursor' is not one that was given out");
-    int code = mcp_call_begin(answer, &call, &err);
-    if (code == 0)
-        code = tool_box_found(&call, &err);
+    int code = mcp_call_begin(answer, &call, &err) ?: tool_box_found(&call, &err);
     if (code == 0 && call.box) {
         listing.root = box_workspace(call.box);
         const struct list_request request = {
             .path = listing.root, .depth = LIMIT_LIST_DEPTH, .limit = LIMIT_RESOURCES, .ignore = search_ignored};
-        code = box_list(call.box, &request, call.watch, listing_each, &listing, &more, &err);
+        code = box_list(call.box, &request, call.watch, resource_listing_each, &listing, &more, &err);
     }
-    if (code == 0)
-        put_page(&answer->json, &listing, after);
-    else
+    if (code == 0) {
+        size_t at = 0;
+        if (listing.count)
+            qsort(listing.entries, listing.count, sizeof *listing.entries, resource_entry_order);
+        while (after && at < listing.count && strcmp(listing.entries[at].name, after) <= 0)
+            at++;
+        size_t end = listing.count - at > LIMIT_RESOURCES_PAGE ? at + LIMIT_RESOURCES_PAGE : listing.count;
+        json_put_open(&answer->json, "resources", '[');
+        for (; at < end; at++) {
+            const struct resource_entry *entry = &listing.entries[at];
+            json_open(&answer->json, '{');
+            json_put_str(
+                &answer->json, "uri",
+                resource_uri_of(listing.arena, listing.root, url_encode(listing.arena, entry->name, URL_PATH)));
+            json_put_str(&answer->json, "name", entry->name);
+            json_put_uint(&answer->json, "size", entry->size);
+            json_put_open(&answer->json, "annotations", '{');
+            json_put_time(&answer->json, "lastModified", entry->mtime_ns / 1000000);
+            json_close(&answer->json, '}');
+            json_close(&answer->json, '}');
+        }
+        json_close(&answer->json, ']');
+        if (end != listing.count) {
+            const char *last = listing.entries[end - 1].name;
+            json_put_bytes(&answer->json, "nextCursor", last, strlen(last), false);
+        }
+    } else
         mcp_failed(answer, &err);
     tool_call_done(&call);
 }
@@ -139,7 +132,7 @@ void mcp_resources_templates(struct mcp_answer *answer) {
     const char *workspace = mcp_workspace(answer);
     json_put_open(json, "resourceTemplates", '[');
     json_open(json, '{');
-    json_put_str(json, "uriTemplate", uri_of(arena, workspace, "{+path}"));
+    json_put_str(json, "uriTemplate", resource_uri_of(arena, workspace, "{+path}"));
     json_put_str(json, "name", "workspace");
     json_put_str(json, "title", "Files of the workspace");
     json_put_str(json, "description", arena_printf(arena, "A file of the box, by its path below %s.", workspace));
@@ -147,10 +140,8 @@ void mcp_resources_templates(struct mcp_answer *answer) {
     json_close(json, ']');
 }
 
-/* ---- read ---- */
-
 /* "file:///workspace/a%20b" to "/workspace/a b"; NULL: not such a thing. */
-static const char *uri_path(struct arena *arena, const char *uri) {
+static const char *resource_uri_path(struct arena *arena, const char *uri) {
     if (strncmp(uri, SCHEME "/", sizeof SCHEME) != 0 || strlen(uri) > 3 * LIMIT_PATH_BYTES)
         return NULL;
     char *path = arena_strdup(arena, uri + sizeof SCHEME - 1);
@@ -159,7 +150,7 @@ static const char *uri_path(struct arena *arena, const char *uri) {
 
 /* Its path in the box: below the workspace. NULL: not there. */
 static const char *resource_path(struct tool_call *call, const char *uri) {
-    const char *path = uri_path(call->arena, uri);
+    const char *path = resource_uri_path(call->arena, uri);
     const char *root = box_workspace(call->box);
     size_t len = strlen(root);
     if (!path || strlen(path) > LIMIT_PATH_BYTES || strncmp(path, root, len) != 0 || path[len] != '/')
@@ -170,34 +161,13 @@ static const char *resource_path(struct tool_call *call, const char *uri) {
     return path;
 }
 
-static int read_whole(struct tool_call *call, const char *path, struct buf *out, struct err *err) {
-    int code = box_read_all(call->box, path, LIMIT_RESOURCE_BYTES + 1, call->watch, out, err);
-    if (code == -ERR_TOO_LARGE || (code == 0 && out->len > LIMIT_RESOURCE_BYTES))
-        code =
-            err_set(err, ERR_INVALID, "a resource has at most %u bytes; the tool read_file reads parts of larger files",
-                    LIMIT_RESOURCE_BYTES);
-    return code;
-}
-
-static const char *media_type(const struct buf *content, bool text) {
+static const char *resource_media_type(const struct buf *content, bool text) {
     struct sniff sniff;
     if (content->len && sniff_known(content->data, content->len, &sniff) && sniff.type)
         return sniff.type;
     if (content->len >= 5 && memcmp(content->data, "%PDF-", 5) == 0)
         return "application/pdf";
     return text ? "text/plain" : "application/octet-stream";
-}
-
-static void put_content(struct json *json, const char *uri, const struct buf *content) {
-    bool text = text_utf8(content->data, content->len) && !(content->len && memchr(content->data, 0, content->len));
-    json_put_open(json, "contents", '[');
-    json_open(json, '{');
-    json_put_str(json, "uri", uri);
-    json_put_str(json, "mimeType", media_type(content, text));
-    json_key(json, text ? "text" : "blob");
-    json_bytes(json, content->data, content->len, text);
-    json_close(json, '}');
-    json_close(json, ']');
 }
 
 void mcp_resources_read(struct mcp_answer *answer) {
@@ -209,18 +179,30 @@ void mcp_resources_read(struct mcp_answer *answer) {
     autobuf content = buf_max(LIMIT_RESOURCE_BYTES + 1);
     if (!uri || strlen(uri) != json_string_length(value))
         return mcp_refuse(message, MCP_PARAMS, 0, "'uri' is missing");
-    int code = mcp_call_begin(answer, &call, &err);
-    if (code == 0)
-        code = tool_box_found(&call, &err);
+    int code = mcp_call_begin(answer, &call, &err) ?: tool_box_found(&call, &err);
     if (code == 0)
         path = call.box ? resource_path(&call, uri) : NULL;
-    if (code == 0 && path)
-        code = read_whole(&call, path, &content, &err);
+    if (code == 0 && path) {
+        code = box_read_all(call.box, path, LIMIT_RESOURCE_BYTES + 1, call.watch, &content, &err);
+        if (code == -ERR_TOO_LARGE || (code == 0 && content.len > LIMIT_RESOURCE_BYTES))
+            code = err_set(&err, ERR_INVALID,
+                           "a resource has at most %u bytes; the tool read_file reads parts of larger files",
+                           LIMIT_RESOURCE_BYTES);
+    }
     if (code == -ERR_NOT_FOUND || (code == 0 && !path))
-        mcp_refuse(message, message->modern ? MCP_PARAMS : MCP_RESOURCE, 0, "there is no resource '%.200s'", uri);
+        mcp_refuse(message, message->modern ? MCP_PARAMS : MCP_RESOURCE, 0, "no resource '%.200s'", uri);
     else if (code < 0)
         mcp_failed(answer, &err);
-    else
-        put_content(&answer->json, uri, &content);
+    else {
+        bool text = text_utf8(content.data, content.len) && !(content.len && memchr(content.data, 0, content.len));
+        json_put_open(&answer->json, "contents", '[');
+        json_open(&answer->json, '{');
+        json_put_str(&answer->json, "uri", uri);
+        json_put_str(&answer->json, "mimeType", resource_media_type(&content, text));
+        json_key(&answer->json, text ? "text" : "blob");
+        json_bytes(&answer->json, content.data, content.len, text);
+        json_close(&answer->json, '}');
+        json_close(&answer->json, ']');
+    }
     tool_call_done(&call);
 }

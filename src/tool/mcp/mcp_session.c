@@ -1,18 +1,18 @@
 /* Sessions of the era that has them, and the requests that run in them. Called by mcp.c and by the transports.
- * Invariant: a session is found by its owner only, their number is bounded, and a cancelled request learns of it through
- * a descriptor that hangs up, so that whatever it waits for ends. */
+ * Invariant: a session is found by its owner only, their number is bounded, and a cancelled request learns of it
+ * through a descriptor that hangs up, so that whatever it waits for ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "tool/mcp/mcp_core.h"
 
@@ -35,7 +35,8 @@ struct mcp_session {
     bool only, ended;
     uint64_t used_ms, turn; /* when, and which use of all */
     struct mcp_running *running;
-    /* Requests and what cancels them come by different connections: who was cancelled before he came, as hashes. */
+    /* Requests and their cancellations come by different connections: hashes of ids that were cancelled before they
+     * arrived. */
     uint64_t early[SESSION_EARLY];
     unsigned early_at;
 };
@@ -87,7 +88,7 @@ static uint64_t session_hash(const char *text) {
     return hash ? hash : 1;
 }
 
-static void running_cancel_locked(struct mcp_running *running) {
+static void session_running_cancel_locked(struct mcp_running *running) {
     running->cancelled = true;
     fd_close(&running->hang_up[1]);
 }
@@ -98,7 +99,7 @@ static void session_end_locked(struct mcp_session *session) {
         return;
     session->ended = true;
     for (struct mcp_running *running = session->running; running; running = running->next)
-        running_cancel_locked(running);
+        session_running_cancel_locked(running);
     if (session->only)
         return;
     while (*at != session)
@@ -118,12 +119,11 @@ static void session_sweep_locked(struct mcp *mcp, uint64_t now_ms) {
 }
 
 void mcp_session_sweep(struct mcp *mcp, uint64_t now_ms) {
-    pthread_mutex_lock(&mcp->lock);
+    autolock(&mcp->lock);
     session_sweep_locked(mcp, now_ms);
-    pthread_mutex_unlock(&mcp->lock);
 }
 
-/* Room for one more of this owner's. */
+/* Makes space for one more of this owner's. */
 static bool session_room_locked(struct mcp *mcp, const char *owner) {
     struct mcp_session *oldest = NULL, *own = NULL;
     unsigned owned = 0;
@@ -149,8 +149,7 @@ static bool session_room_locked(struct mcp *mcp, const char *owner) {
 static struct mcp_session *session_make(struct mcp *mcp, const char *owner) {
     struct mcp_session *session = xcalloc(1, sizeof *session);
     uint8_t random[16];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        abort();
+    xrandom(random, sizeof random);
     session->owner = xstrdup(owner);
     text_hex(session->id, random, sizeof random);
     session->mcp = mcp;
@@ -187,7 +186,7 @@ struct mcp_session *mcp_session_only(struct mcp *mcp) {
 
 struct mcp_session *mcp_session_get(struct mcp *mcp, const char *id, const char *owner) {
     uint64_t now_ms = clock_ms();
-    pthread_mutex_lock(&mcp->lock);
+    autolock(&mcp->lock);
     struct mcp_session *session = mcp->buckets[session_hash(id) % SESSION_BUCKETS];
     while (session && (strcmp(session->id, id) != 0 || strcmp(session->owner, owner) != 0))
         session = session->next;
@@ -200,7 +199,6 @@ struct mcp_session *mcp_session_get(struct mcp *mcp, const char *id, const char 
         session->turn = ++mcp->turn;
         session->refs++;
     }
-    pthread_mutex_unlock(&mcp->lock);
     return session;
 }
 
@@ -208,9 +206,8 @@ void mcp_session_put(struct mcp_session *session) {
     if (!session)
         return;
     struct mcp *mcp = session->mcp;
-    pthread_mutex_lock(&mcp->lock);
+    autolock(&mcp->lock);
     session_unref_locked(session);
-    pthread_mutex_unlock(&mcp->lock);
 }
 
 const char *mcp_session_id(const struct mcp_session *session) {
@@ -218,37 +215,33 @@ const char *mcp_session_id(const struct mcp_session *session) {
 }
 
 const char *mcp_session_version(const struct mcp_session *session) {
-    pthread_mutex_lock(&session->mcp->lock);
-    const char *version = session->version;
-    pthread_mutex_unlock(&session->mcp->lock);
-    return version;
+    autolock(&session->mcp->lock);
+    return session->version;
 }
 
 bool mcp_session_agree(struct mcp_session *session, const char *version) {
-    pthread_mutex_lock(&session->mcp->lock);
+    autolock(&session->mcp->lock);
     bool first = !session->version;
     if (first)
         session->version = version;
-    pthread_mutex_unlock(&session->mcp->lock);
     return first;
 }
 
 void mcp_session_end(struct mcp_session *session) {
-    pthread_mutex_lock(&session->mcp->lock);
+    autolock(&session->mcp->lock);
     session_end_locked(session);
-    pthread_mutex_unlock(&session->mcp->lock);
 }
 
 /* ---- what runs ---- */
 
-static struct mcp_running **running_find_locked(struct mcp_session *session, const char *id) {
+static struct mcp_running **session_running_find_locked(struct mcp_session *session, const char *id) {
     struct mcp_running **at = &session->running;
     while (*at && strcmp((*at)->id, id) != 0)
         at = &(*at)->next;
     return at;
 }
 
-static bool running_early_locked(struct mcp_session *session, const char *id) {
+static bool session_running_early_locked(struct mcp_session *session, const char *id) {
     uint64_t hash = session_hash(id);
     for (unsigned i = 0; i < SESSION_EARLY; i++)
         if (session->early[i] == hash) {
@@ -259,7 +252,7 @@ static bool running_early_locked(struct mcp_session *session, const char *id) {
 }
 
 /* False: no descriptor is left. */
-static bool pipe_take(struct mcp *mcp, int ret_pipe[2]) {
+static bool session_pipe_take(struct mcp *mcp, int ret_pipe[2]) {
     pthread_mutex_lock(&mcp->lock);
     bool spare = mcp->spares;
     if (spare)
@@ -268,7 +261,7 @@ static bool pipe_take(struct mcp *mcp, int ret_pipe[2]) {
     return spare || pipe2(ret_pipe, O_CLOEXEC) == 0;
 }
 
-static void pipe_give_locked(struct mcp *mcp, int pipe[2]) {
+static void session_pipe_give_locked(struct mcp *mcp, int pipe[2]) {
     if (pipe[0] >= 0 && pipe[1] >= 0 && mcp->spares < SPARE_PIPES) {
         memcpy(mcp->spare[mcp->spares++], pipe, 2 * sizeof *pipe);
         return;
@@ -282,19 +275,19 @@ void mcp_running_enter(struct mcp_exchange *exchange, struct mcp_message *messag
     struct mcp *mcp = session->mcp;
     struct mcp_running *running = xcalloc(1, sizeof *running);
     *running = (struct mcp_running){.id = message->id, .hang_up = {-1, -1}};
-    if (message->slow && !pipe_take(mcp, running->hang_up)) {
+    if (message->slow && !session_pipe_take(mcp, running->hang_up)) {
         mcp_refuse(message, MCP_INTERNAL, 0, "no descriptor is left: %s", strerror(errno));
         free(running);
         return;
     }
     pthread_mutex_lock(&mcp->lock);
-    struct mcp_running **at = running_find_locked(session, message->id);
+    struct mcp_running **at = session_running_find_locked(session, message->id);
     bool twice = *at;
     if (twice) {
-        pipe_give_locked(mcp, running->hang_up);
+        session_pipe_give_locked(mcp, running->hang_up);
     } else {
-        if (session->ended || running_early_locked(session, message->id))
-            running_cancel_locked(running);
+        if (session->ended || session_running_early_locked(session, message->id))
+            session_running_cancel_locked(running);
         *at = running;
         exchange->running = running;
     }
@@ -311,11 +304,11 @@ bool mcp_running_leave(struct mcp_exchange *exchange) {
     if (!running)
         return false;
     pthread_mutex_lock(&session->mcp->lock);
-    struct mcp_running **at = running_find_locked(session, running->id);
+    struct mcp_running **at = session_running_find_locked(session, running->id);
     *at = running->next;
     session->used_ms = clock_ms();
     exchange->running = NULL;
-    pipe_give_locked(session->mcp, running->hang_up);
+    session_pipe_give_locked(session->mcp, running->hang_up);
     pthread_mutex_unlock(&session->mcp->lock);
     bool cancelled = running->cancelled;
     free(running);
@@ -327,21 +320,19 @@ int mcp_running_watch(const struct mcp_exchange *exchange) {
 }
 
 void mcp_running_cancel(struct mcp_session *session, const char *id) {
-    pthread_mutex_lock(&session->mcp->lock);
-    struct mcp_running *running = *running_find_locked(session, id);
+    autolock(&session->mcp->lock);
+    struct mcp_running *running = *session_running_find_locked(session, id);
     if (running)
-        running_cancel_locked(running);
+        session_running_cancel_locked(running);
     else
         session->early[session->early_at++ % SESSION_EARLY] = session_hash(id);
-    pthread_mutex_unlock(&session->mcp->lock);
 }
 
 void mcp_cancel(struct mcp_exchange *exchange) {
     struct mcp_session *session = exchange->session;
     if (!session)
         return;
-    pthread_mutex_lock(&session->mcp->lock);
+    autolock(&session->mcp->lock);
     if (exchange->running)
-        running_cancel_locked(exchange->running);
-    pthread_mutex_unlock(&session->mcp->lock);
+        session_running_cancel_locked(exchange->running);
 }

@@ -1,10 +1,10 @@
-/* Results too long for a model: kept, with a text of bounded length in their place. Called by the walk of a call
- * (offload_result), by read_file (offload_source) and by the route that asks for stale ones. Invariant: what is kept is the
- * text as the model may see it, without secrets; and a sha256 that is kept is that of the version the text shows. */
+/* Results too long for a model are kept, and replaced by a text of bounded length. Called at the end of a call
+ * (offload_result), by read_file (offload_source) and by the route that asks for stale results. Invariants: the kept
+ * text is the one that the model may see, without secrets; a kept sha256 is that of the version that the text shows. */
 #include "tool/offload/offload.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "box/policy.h"
 #include "tool/offload/offload_store.h"
-#include "tool/offload/offload_summary.h"
 #include "tool/secret.h"
 #include "tool/truncate.h"
 
@@ -41,17 +40,15 @@ uint64_t offload_since_ms(const struct tool_settings *settings) {
     return settings->offload_days && age_ms < now_ms ? now_ms - age_ms : 0;
 }
 
-/* ---- keeping ---- */
-
 void offload_source(struct tool_call *call, const char *path, const struct file_stat *stat) {
     char etag[ETAG_BYTES];
     call->source = path;
     call->source_etag = arena_strdup(call->arena, file_etag(stat, etag));
 }
 
-/* The file's sha256, if it is still the version that was read; else zeros, which no file has: the first look will find the
- * result stale, as it is. */
-static void source_hash(struct tool_call *call, uint8_t ret_sha256[32]) {
+/* The file's sha256, if it is still the version that was read; else zeros, which no file has: the first look will
+ * find the result stale, as it is. */
+static void offload_source_hash(struct tool_call *call, uint8_t ret_sha256[32]) {
     struct file_stat stat;
     struct err err;
     char etag[ETAG_BYTES];
@@ -66,8 +63,157 @@ static void source_hash(struct tool_call *call, uint8_t ret_sha256[32]) {
         memcpy(ret_sha256, sha256, 32);
 }
 
+/* ---- summaries ---- */
+
+enum {
+    SCAN_BYTES = 1 << 20,
+    NAMES = 10, /* definitions that are shown */
+    NAME_BYTES = 60,
+    FOUND_MAX = 256,
+};
+
+struct found {
+    const uint8_t *name;
+    size_t len;
+};
+
+/* By the end of a file's name: the words that come before a name that is being defined. */
+static const struct language {
+    const char *endings, *words;
+} languages[] = {
+    {".go", "func type"},
+    {".py .pyi", "def class"},
+    {".js .jsx .mjs .cjs .ts .tsx .mts", "function class interface"},
+    {".rs", "fn struct enum trait"},
+    {".java .kt .cs .swift", "class interface enum fun func struct protocol"},
+    {".rb", "def class module"},
+    {".php", "function class interface trait"},
+    {".lua .sh .bash", "function"},
+};
+/* These may come before such a word. */
+static const char modifiers[] = "export default async public private protected static abstract final pub unsafe const "
+                                "local open internal override";
+
+/* The word at text is one of a list. */
+static bool offload_word_in(const char *list, const uint8_t *text, size_t len) {
+    for (const char *at = list; *at; at += strcspn(at, " "), at += *at == ' ')
+        if (strcspn(at, " ") == len && memcmp(at, text, len) == 0)
+            return true;
+    return false;
+}
+
+static const struct language *language_of(const char *path) {
+    const char *ending = strrchr(path, '.');
+    for (size_t i = 0; ending && !strchr(ending, '/') && i < sizeof languages / sizeof *languages; i++)
+        if (offload_word_in(languages[i].endings, (const uint8_t *)ending, strlen(ending)))
+            return &languages[i];
+    return NULL;
+}
+
+static size_t offload_name_len(const uint8_t *at, const uint8_t *end) {
+    size_t len = 0;
+    while (at + len < end && (at[len] == '_' || at[len] == '$' || (at[len] >= '0' && at[len] <= '9') ||
+                              ((at[len] | 0x20) >= 'a' && (at[len] | 0x20) <= 'z')))
+        len++;
+    return len;
+}
+
+static const uint8_t *offload_skip_blanks(const uint8_t *at, const uint8_t *end) {
+    while (at < end && (*at == ' ' || *at == '\t' || *at == '*')) /* "function* f" */
+        at++;
+    return at;
+}
+
+/* The name that a line defines; len 0: none. */
+static struct found offload_line_name(const struct language *language, const uint8_t *at, const uint8_t *end) {
+    for (;;) {
+        at = offload_skip_blanks(at, end);
+        size_t len = offload_name_len(at, end);
+        if (len == 0)
+            return (struct found){0};
+        if (offload_word_in(language->words, at, len)) {
+            at = offload_skip_blanks(at + len, end);
+            const uint8_t *close = at < end && *at == '(' ? memchr(at, ')', (size_t)(end - at)) : NULL;
+            if (close) /* the receiver of a method */
+                at = offload_skip_blanks(close + 1, end);
+            return (struct found){.name = at, .len = offload_name_len(at, end)};
+        }
+        if (!offload_word_in(modifiers, at, len))
+            return (struct found){0};
+        at += len;
+    }
+}
+
+static int offload_found_order(const void *left, const void *right) {
+    const struct found *a = left, *b = right;
+    int order = memcmp(a->name, b->name, a->len < b->len ? a->len : b->len);
+    return order ? order : (a->len > b->len) - (a->len < b->len);
+}
+
+typedef void summary_put(struct buf *out, const struct tool_call *call, const uint8_t *text, size_t len,
+                         uint64_t lines);
+
+static void offload_put_file(struct buf *out, const struct tool_call *call, const uint8_t *text, size_t len,
+                             uint64_t lines) {
+    if (!call->source)
+        return;
+    const struct language *language = language_of(call->source);
+    buf_printf(out, "File: %.400s, %" PRIu64 " lines\n", call->source, lines);
+    if (language) {
+        struct found found[FOUND_MAX] = {0};
+        size_t count = 0, told = 0;
+        const uint8_t *end = text + (len < SCAN_BYTES ? len : SCAN_BYTES), *next;
+        for (const uint8_t *line = text; line < end && count < FOUND_MAX; line = next + 1) {
+            next = memchr(line, '\n', (size_t)(end - line));
+            next = next ? next : end;
+            found[count] = offload_line_name(language, line, next);
+            count += found[count].len > 0 && found[count].len <= NAME_BYTES;
+        }
+        qsort(found, count, sizeof *found, offload_found_order);
+        for (size_t i = 0; i < count && told < NAMES; i++) {
+            if (i && offload_found_order(&found[i - 1], &found[i]) == 0)
+                continue;
+            buf_puts(out, told++ ? ", " : "Key definitions: ");
+            buf_put(out, found[i].name, found[i].len);
+        }
+        if (told)
+            buf_puts(out, "\n");
+    }
+}
+
+static void offload_put_exit(struct buf *out, const struct tool_call *call, const uint8_t *, size_t, uint64_t) {
+    const struct exec_result *exec = &call->exec;
+    if (!call->has_exec)
+        return;
+    if (exec->exited)
+        buf_printf(out, "Exit code: %d", exec->exit_code);
+    else
+        buf_printf(out, "Killed by signal %d", exec->signal);
+    buf_printf(out, "%s%s\n", exec->timed_out ? ", out of time" : "", exec->oom_killed ? ", out of memory" : "");
+}
+
+static void offload_put_entries(struct buf *out, const struct tool_call *, const uint8_t *, size_t, uint64_t lines) {
+    buf_printf(out, "Entries: %" PRIu64 "\n", lines);
+}
+
+static const struct {
+    const char *tool;
+    summary_put *put;
+} summaries[] = {{"read_file", offload_put_file}, {"bash", offload_put_exit}, {"ls", offload_put_entries}};
+
+/* Facts about a kept result, for the model, a line each. Short whatever the text is; at most SCAN_BYTES of it are
+ * read. */
+static void offload_summary(struct buf *out, const struct tool_call *call, const uint8_t *text, size_t len,
+                            uint64_t lines) {
+    for (size_t i = 0; i < sizeof summaries / sizeof *summaries; i++)
+        if (strcmp(summaries[i].tool, call->tool->name) == 0)
+            summaries[i].put(out, call, text, len, lines);
+}
+
+/* ---- keeping ---- */
+
 /* bash(command=make -j4 all) */
-static void text_call(struct buf *out, struct tool_call *call, const void *args) {
+static void offload_text_call(struct buf *out, struct tool_call *call, const void *args) {
     const char *between = "";
     buf_printf(out, "%s(", call->tool->name);
     for (const struct row *field = call->tool->fields; args && field->name; field++) {
@@ -92,14 +238,14 @@ static void text_call(struct buf *out, struct tool_call *call, const void *args)
     buf_puts(out, ")");
 }
 
-/* What stands in the result's place. A text that is only a little too long is not shown nearly whole. */
-static void text_kept(struct buf *out, struct tool_call *call, const void *args, const struct offload_row *row,
-                      const uint8_t *text, size_t len, uint64_t limit) {
+/* The text that replaces the result. Even a text that is only a little too long is cut down to its head and tail. */
+static void offload_text_kept(struct buf *out, struct tool_call *call, const void *args, const struct offload_row *row,
+                              const uint8_t *text, size_t len, uint64_t limit) {
     uint64_t head_chars = limit / 3 < HEAD_CHARS ? limit / 3 : HEAD_CHARS;
     uint64_t tail_chars = limit / 6 < TAIL_CHARS ? limit / 6 : TAIL_CHARS, chars = row->index.chars;
     size_t head = truncate_head(text, len, head_chars), tail = truncate_tail(text, len, tail_chars);
     buf_printf(out, "[offload:%s] ", row->id);
-    text_call(out, call, args);
+    offload_text_call(out, call, args);
     buf_printf(out, "\n%" PRIu64 " characters, %" PRIu64 " lines, %zu bytes, ~%" PRIu64 " tokens\n", chars,
                row->index.lines, len, chars / CHARS_PER_TOKEN);
     offload_summary(out, call, text, len, row->index.lines);
@@ -140,7 +286,7 @@ bool offload_result(struct tool_call *call, const void *args) {
     if (row.index.chars <= limit)
         return false;
     if (row.path)
-        source_hash(call, row.sha256);
+        offload_source_hash(call, row.sha256);
     if (offload_add(call->host->store, &row, &call->result.text, call->settings->offload_max_mb << 20, &err) < 0) {
         log_warn("a result of %s was cut instead of kept: %s", call->tool->name, err.text);
         return false;
@@ -148,7 +294,7 @@ bool offload_result(struct tool_call *call, const void *args) {
     struct buf out;
     buf_init(&out, TEXT_BYTES);
     text = spool_view(&call->result.text, &len); /* keeping it may have moved it into a file */
-    text_kept(&out, call, args, &row, text, len, limit);
+    offload_text_kept(&out, call, args, &row, text, len, limit);
     spool_clear(&call->result.text);
     tool_put(call, out.data, out.len); /* the arguments may hold a secret */
     secret_settle(call);
@@ -156,15 +302,14 @@ bool offload_result(struct tool_call *call, const void *args) {
     return true;
 }
 
-/* ---- what is no longer so ---- */
-
-/* 1: the file has this sha256; 0: another one, or it is gone (*ret_removed). Negative: it cannot be said. */
-static int source_same(struct tool_call *call, const struct offload_row *row, bool *ret_removed, struct err *err) {
+/* 1: the file has this sha256; 0: another one, or it was removed (*ret_removed). Negative: unknown. */
+static int offload_source_same(struct tool_call *call, const struct offload_row *row, bool *ret_removed,
+                               struct err *err) {
     uint8_t sha256[32];
     uint64_t size;
     int r = box_hash(call->box, row->path, call->watch, sha256, &size, err);
     *ret_removed = r == -ERR_NOT_FOUND;
-    if (r == -ERR_NOT_FOUND || r == -ERR_INVALID) /* INVALID: a directory or the like stands there now */
+    if (r == -ERR_NOT_FOUND || r == -ERR_INVALID) /* INVALID: a directory or the like is there now */
         return 0;
     return r < 0 ? r : memcmp(sha256, row->sha256, sizeof sha256) == 0;
 }
@@ -182,7 +327,7 @@ bool offload_changed(struct tool_call *call, const struct offload_row *row) {
         return r == -ERR_NOT_FOUND;
     if (stat.size > HASH_BYTES && stat.mtime_ns / 1000000 + MTIME_SLACK_MS < row->made_ms)
         return false;
-    return source_same(call, row, &removed, &err) == 0;
+    return offload_source_same(call, row, &removed, &err) == 0;
 }
 
 int offload_refresh(struct tool_call *call, void (*each)(void *user, const char *id, const char *path, bool removed),
@@ -200,7 +345,7 @@ int offload_refresh(struct tool_call *call, void (*each)(void *user, const char 
         r = tool_box(call, err);
     for (size_t i = 0; i < count && r == 0; i++) {
         bool removed = false, first = false;
-        int same = source_same(call, &rows[i], &removed, err);
+        int same = offload_source_same(call, &rows[i], &removed, err);
         if (same == -ERR_GONE)
             return same;
         if (same == 0)

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,30 +12,30 @@ enum { STRIDE = 256 };
 #define ONES 0x0101010101010101ull
 #define HIGHS 0x8080808080808080ull
 
-struct counts {
+struct index_counts {
     uint32_t chars, lines;
 };
 
 /* How many of the eight bytes have their highest bit set; they have no other. */
-static uint64_t flags_of(uint64_t word) {
+static uint64_t index_flags_of(uint64_t word) {
     return (word >> 7) * ONES >> 56;
 }
 
 /* Eight bytes at a time: a hundred megabytes are counted in some ten milliseconds. */
-static struct counts counts_of(const uint8_t *text, size_t len) {
-    uint64_t rest = 0, newlines = 0, word; /* rest: bytes that go on with a character: 10xxxxxx */
+static struct index_counts index_counts_of(const uint8_t *text, size_t len) {
+    uint64_t rest = 0, newlines = 0, word; /* rest: continuation bytes of characters: 10xxxxxx */
     size_t i = 0;
     for (; i + 8 <= len; i += 8) {
         memcpy(&word, text + i, 8);
-        rest += flags_of(word & HIGHS & ~(word << 1));
+        rest += index_flags_of(word & HIGHS & ~(word << 1));
         word ^= '\n' * ONES;
-        newlines += flags_of(~(((word & ~HIGHS) + ~HIGHS) | word | ~HIGHS));
+        newlines += index_flags_of(~(((word & ~HIGHS) + ~HIGHS) | word | ~HIGHS));
     }
     for (; i < len; i++) {
         rest += (text[i] & 0xc0) == 0x80;
         newlines += text[i] == '\n';
     }
-    return (struct counts){.chars = (uint32_t)(len - rest), .lines = (uint32_t)newlines};
+    return (struct index_counts){.chars = (uint32_t)(len - rest), .lines = (uint32_t)newlines};
 }
 
 void offload_index_build(const uint8_t *text, size_t len, struct arena *arena, struct offload_index *ret_index) {
@@ -45,7 +44,7 @@ void offload_index_build(const uint8_t *text, size_t len, struct arena *arena, s
     assert(len <= UINT32_MAX);
     for (size_t i = 0; i < steps; i++) {
         size_t at = i * INDEX_STEP, n = len - at < INDEX_STEP ? len - at : INDEX_STEP;
-        struct counts counts = counts_of(text + at, n);
+        struct index_counts counts = index_counts_of(text + at, n);
         marks[2 * i] = chars;
         marks[2 * i + 1] = lines;
         chars += counts.chars;
@@ -69,10 +68,8 @@ bool offload_index_fits(const struct offload_index *index) {
     return true;
 }
 
-/* ---- finding ---- */
-
 /* The last step whose mark (which: 0 characters, 1 lines) is at most (below) value. */
-static size_t step_of(const struct offload_index *index, int which, uint64_t value) {
+static size_t index_step_of(const struct offload_index *index, int which, uint64_t value) {
     size_t low = 0, high = index->mark_count; /* the answer is in [low, high) */
     while (high - low > 1) {
         size_t middle = (low + high) / 2;
@@ -85,8 +82,8 @@ static size_t step_of(const struct offload_index *index, int which, uint64_t val
     return low;
 }
 
-static int step_read(const struct offload_index *index, int fd, size_t step, uint8_t *data, size_t *ret_len,
-                     struct err *err) {
+static int index_step_read(const struct offload_index *index, int fd, size_t step, uint8_t *data, size_t *ret_len,
+                           struct err *err) {
     uint64_t at = (uint64_t)step * INDEX_STEP;
     size_t len = index->bytes - at < INDEX_STEP ? (size_t)(index->bytes - at) : INDEX_STEP, done = 0;
     while (done < len) {
@@ -101,17 +98,15 @@ static int step_read(const struct offload_index *index, int fd, size_t step, uin
     return 0;
 }
 
-/* which 0: where character `number` begins; 1: behind newline `number`. */
-static int step_find(const struct offload_index *index, int fd, int which, uint64_t number, uint64_t *ret_byte,
-                     struct err *err) {
+/* which 0: where character `number` begins; 1: after newline `number`. */
+static int index_step_find(const struct offload_index *index, int fd, int which, uint64_t number, uint64_t *ret_byte,
+                           struct err *err) {
     uint8_t data[INDEX_STEP];
-    size_t step = step_of(index, which, number), len, i = 0;
-    int r = step_read(index, fd, step, data, &len, err);
-    if (r < 0)
-        return r;
+    size_t step = index_step_of(index, which, number), len, i = 0;
+    TRY(index_step_read(index, fd, step, data, &len, err));
     uint64_t count = index->marks[2 * step + (size_t)which];
     for (; i + STRIDE <= len; i += STRIDE) { /* most of it eight bytes at a time */
-        struct counts counts = counts_of(data + i, STRIDE);
+        struct index_counts counts = index_counts_of(data + i, STRIDE);
         if (which ? count + counts.lines >= number : count + counts.chars > number)
             break;
         count += which ? counts.lines : counts.chars;
@@ -129,7 +124,7 @@ int offload_index_char(const struct offload_index *index, int fd, uint64_t numbe
         *ret_byte = number >= index->chars ? index->bytes : number;
         return 0;
     }
-    return step_find(index, fd, 0, number, ret_byte, err);
+    return index_step_find(index, fd, 0, number, ret_byte, err);
 }
 
 int offload_index_line(const struct offload_index *index, int fd, uint64_t number, uint64_t *ret_byte,
@@ -138,7 +133,7 @@ int offload_index_line(const struct offload_index *index, int fd, uint64_t numbe
         *ret_byte = number <= 1 ? 0 : index->bytes;
         return 0;
     }
-    return step_find(index, fd, 1, number - 1, ret_byte, err);
+    return index_step_find(index, fd, 1, number - 1, ret_byte, err);
 }
 
 int offload_index_at(const struct offload_index *index, int fd, uint64_t byte, uint64_t *ret_char, uint64_t *ret_line,
@@ -150,10 +145,8 @@ int offload_index_at(const struct offload_index *index, int fd, uint64_t byte, u
         *ret_line = index->lines;
         return 0;
     }
-    int r = step_read(index, fd, step, data, &len, err);
-    if (r < 0)
-        return r;
-    struct counts counts = counts_of(data, byte % INDEX_STEP);
+    TRY(index_step_read(index, fd, step, data, &len, err));
+    struct index_counts counts = index_counts_of(data, byte % INDEX_STEP);
     *ret_char = index->marks[2 * step] + counts.chars;
     *ret_line = index->marks[2 * step + 1] + counts.lines + 1;
     return 0;

@@ -1,5 +1,5 @@
-/* Where the characters and lines of a long text are: one mark every INDEX_STEP bytes, so that any place of a kept result is
- * found by reading one step of its file. */
+/* Where the characters and lines of a long text are: one mark every INDEX_STEP bytes, so that any place of a kept
+ * result is found by reading one step of its file. */
 #ifndef CUBBY_TOOL_OFFLOAD_INDEX_H
 #define CUBBY_TOOL_OFFLOAD_INDEX_H
 
@@ -12,8 +12,8 @@
 
 #define INDEX_STEP 32768u
 
-/* Of a text: UTF-8, at most 4 GB. A character begins where its first byte is; a line ends with its newline, the last one
- * also without. */
+/* Of a text: UTF-8, at most 4 GB. A character begins where its first byte is; a line ends with its newline, the last
+ * one also without. */
 struct offload_index {
     uint64_t bytes, chars, lines;
     const uint32_t
@@ -25,8 +25,9 @@ void offload_index_build(const uint8_t *text, size_t len, struct arena *arena, s
 /* marks: as they were kept, from outside. False: they cannot be those of a text of this size. */
 bool offload_index_fits(const struct offload_index *index);
 
-/* Byte at which character `number` begins (from 0; at most chars: then the end), at which line `number` begins (from 1; beyond
- * the last: the end); the character that begins at a byte, the line that a byte is in. IO: the file is not what it was. */
+/* Byte at which character `number` begins (from 0; at most chars: then the end), at which line `number` begins (from
+ * 1; beyond the last: the end); the character that begins at a byte, the line that a byte is in. IO: the file has
+ * changed. */
 int offload_index_char(const struct offload_index *index, int fd, uint64_t number, uint64_t *ret_byte, struct err *err);
 int offload_index_line(const struct offload_index *index, int fd, uint64_t number, uint64_t *ret_byte, struct err *err);
 int offload_index_at(const struct offload_index *index, int fd, uint64_t byte, uint64_t *ret_char, uint64_t *ret_line,

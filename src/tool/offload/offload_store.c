@@ -1,14 +1,13 @@
-/* Rows and files of kept results. Called by offload, recall and upkeep, from any thread. Invariant:
- *
- * 1. A file gets its name within the transaction that adds its row, and the sweep, which removes files without a row, runs in
- *    a transaction as well. SQLite lets one of them write at a time, over all daemons: a file without a row is nobody's.
- * 2. A row goes before its file. A daemon killed between the two leaves a file to the sweep, never a row to nothing. */
+/* Rows and files of kept results. Called by offload, recall and upkeep, from any thread. Invariants:
+ * 1. A file gets its name in the transaction that adds its row, and the sweep, which removes files without a row, is
+ *    a transaction too. SQLite allows one writer at a time across all daemons, so a file without a row is unused.
+ * 2. A row is removed before its file. A daemon killed in between leaves a file to the sweep, never a row without a
+ *    file. */
 #include "tool/offload/offload_store.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -20,29 +19,18 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-enum { SOURCES_MAX = 1000 }; /* looked at by one refresh, the newest: each costs a hash in the box */
+enum { SOURCES_MAX = 1000 }; /* checked by one refresh, the newest: each costs a hash in the box */
 
 bool offload_id(const char *text, size_t len) {
     return len == OFFLOAD_ID_BYTES - 1 && strncmp(text, "ol_", 3) == 0 && strspn(text + 3, "0123456789abcdef") == 16;
 }
-
-static int id_new(char id[OFFLOAD_ID_BYTES], struct err *err) {
-    uint8_t random[8];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        return err_errno(err, errno, "random bytes");
-    memcpy(id, "ol_", 3);
-    text_hex(id + 3, random, sizeof random);
-    return 0;
-}
-
-/* ---- files that go when their rows are gone for good ---- */
 
 struct doomed {
     char (*ids)[OFFLOAD_ID_BYTES];
     size_t count, cap;
 };
 
-static void doomed_add(struct doomed *doomed, const char *id) {
+static void store_doomed_add(struct doomed *doomed, const char *id) {
     if (!offload_id(id, strlen(id)))
         return;
     vec_reserve(doomed->ids, doomed->count, doomed->cap, 1);
@@ -50,17 +38,15 @@ static void doomed_add(struct doomed *doomed, const char *id) {
 }
 
 /* kept: the transaction was taken back. */
-static void doomed_end(struct doomed *doomed, int dir, bool kept) {
+static void store_doomed_end(struct doomed *doomed, int dir, bool kept) {
     for (size_t i = 0; i < doomed->count && !kept; i++)
         unlinkat(dir, doomed->ids[i], 0);
     free(doomed->ids);
 }
 
-/* ---- adding ---- */
-
-/* The oldest of the user, until `bytes` more have room. */
-static int make_room(struct db *db, const char *user, uint64_t bytes, uint64_t max_bytes, struct doomed *doomed,
-                     struct err *err) {
+/* Removes the oldest results of the user until `bytes` more fit. */
+static int store_make_room(struct db *db, const char *user, uint64_t bytes, uint64_t max_bytes, struct doomed *doomed,
+                           struct err *err) {
     uint64_t used = 0;
     int64_t last = -1;
     autoquery oldest = {0};
@@ -71,20 +57,10 @@ static int make_room(struct db *db, const char *user, uint64_t bytes, uint64_t m
     while (r >= 0 && used + bytes > max_bytes && (r = query_next(&oldest, err)) > 0) {
         last = query_int(&oldest, 0);
         used -= (uint64_t)query_int(&oldest, 1);
-        doomed_add(doomed, query_text(&oldest, 2));
+        store_doomed_add(doomed, query_text(&oldest, 2));
     }
     query_end(&oldest);
     return r < 0 ? r : db_do(db, err, "DELETE FROM offload WHERE user = ? AND number <= ?", "ti", user, last);
-}
-
-static int row_insert(struct db *db, const struct offload_row *row, struct err *err) {
-    const struct offload_index *index = &row->index;
-    return db_do(db, err,
-                 "INSERT INTO offload (id, user, box, thread, tool, made_ms, bytes, chars, lines, marks, path, sha256)"
-                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                 "tttttiiiibth", row->id, row->user, row->box, row->thread, row->tool, row->made_ms, index->bytes,
-                 index->chars, index->lines, index->marks, index->mark_count * 2 * sizeof *index->marks, row->path,
-                 row->path ? row->sha256 : NULL);
 }
 
 int offload_add(struct tool_store *store, struct offload_row *row, struct spool *text, uint64_t max_bytes,
@@ -92,18 +68,29 @@ int offload_add(struct tool_store *store, struct offload_row *row, struct spool 
     struct doomed doomed = {0};
     if (max_bytes && row->index.bytes > max_bytes)
         return err_set(err, ERR_LIMIT, "the result is larger than all kept results of a user may be");
-    int r = id_new(row->id, err);
-    if (r < 0)
-        return r;
+    uint8_t random[8];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return err_errno(err, errno, "random bytes");
+    memcpy(row->id, "ol_", 3);
+    text_hex(row->id + 3, random, sizeof random);
+
     row->made_ms = clock_wall_ms();
     struct db *db = tool_store_lock(store);
-    r = db_begin(db, err);
+    int r = db_begin(db, err);
     if (r == 0) {
         bool linked = false;
         if (max_bytes)
-            r = make_room(db, row->user, row->index.bytes, max_bytes, &doomed, err);
-        if (r == 0)
-            r = row_insert(db, row, err);
+            r = store_make_room(db, row->user, row->index.bytes, max_bytes, &doomed, err);
+        if (r == 0) {
+            const struct offload_index *index = &row->index;
+            r = db_do(
+                db, err,
+                "INSERT INTO offload (id, user, box, thread, tool, made_ms, bytes, chars, lines, marks, path, sha256)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "tttttiiiibth", row->id, row->user, row->box, row->thread, row->tool, row->made_ms, index->bytes,
+                index->chars, index->lines, index->marks, index->mark_count * 2 * sizeof *index->marks, row->path,
+                row->path ? row->sha256 : NULL);
+        }
         if (r == 0)
             linked = (r = spool_link(text, row->id, err)) == 0;
         r = db_end(db, r, err);
@@ -111,14 +98,12 @@ int offload_add(struct tool_store *store, struct offload_row *row, struct spool 
             unlinkat(tool_store_dir(store), row->id, 0);
     }
     tool_store_unlock(store);
-    doomed_end(&doomed, tool_store_dir(store), r < 0);
+    store_doomed_end(&doomed, tool_store_dir(store), r < 0);
     return r;
 }
 
-/* ---- finding ---- */
-
 /* False: a row that no version of ours wrote. */
-static bool row_read(const struct query *found, struct arena *arena, struct offload_row *ret_row) {
+static bool store_row_read(const struct query *found, struct arena *arena, struct offload_row *ret_row) {
     size_t len = (size_t)sqlite3_column_bytes(found->row, 5);
     const char *path = query_text(found, 6);
     struct offload_row row = {
@@ -149,14 +134,14 @@ int offload_find(struct tool_store *store, const char *user, const char *box, co
                      " WHERE id = ? AND user = ? AND box = ? AND made_ms >= ?",
                      "ttti", id, user, box, since_ms);
     if (r == 0 && (r = query_next(&find, err)) > 0) {
-        there = row_read(&find, arena, &row);
+        there = store_row_read(&find, arena, &row);
         r = 0;
     }
     query_end(&find);
     tool_store_unlock(store);
     autofd fd = there ? openat(tool_store_dir(store), id, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
     if (r == 0 && (fd < 0 || fstat(fd, &status) < 0 || (uint64_t)status.st_size != row.index.bytes))
-        r = err_set(err, ERR_NOT_FOUND, "there is no kept result '%s'", id);
+        r = err_set(err, ERR_NOT_FOUND, "no kept result '%s'", id);
     if (r < 0)
         return r;
     memcpy(row.id, id, sizeof row.id);
@@ -164,8 +149,6 @@ int offload_find(struct tool_store *store, const char *user, const char *box, co
     *ret_fd = fd_take(&fd);
     return 0;
 }
-
-/* ---- files that results show ---- */
 
 int offload_sources(struct tool_store *store, const char *user, const char *box, const char *thread, uint64_t since_ms,
                     struct arena *arena, struct offload_row **ret_rows, size_t *ret_count, struct err *err) {
@@ -205,13 +188,12 @@ int offload_mark_stale(struct tool_store *store, const char *id, bool *ret_first
     return r;
 }
 
-/* ---- forgetting ---- */
-
-static int forget_locked(struct db *db, const char *box, uint64_t until_ms, struct doomed *doomed, struct err *err) {
+static int store_forget_locked(struct db *db, const char *box, uint64_t until_ms, struct doomed *doomed,
+                               struct err *err) {
     autoquery all;
     int r = db_query(db, &all, err, "SELECT id FROM offload WHERE box = ? AND made_ms <= ?", "ti", box, until_ms);
     while (r >= 0 && (r = query_next(&all, err)) > 0)
-        doomed_add(doomed, query_text(&all, 0));
+        store_doomed_add(doomed, query_text(&all, 0));
     if (r < 0 || doomed->count == 0)
         return r;
     return db_do(db, err, "DELETE FROM offload WHERE box = ? AND made_ms <= ?", "ti", box, until_ms);
@@ -220,18 +202,16 @@ static int forget_locked(struct db *db, const char *box, uint64_t until_ms, stru
 int offload_forget(struct tool_store *store, const char *box, uint64_t until_ms, struct err *err) {
     struct doomed doomed = {0};
     struct db *db = tool_store_lock(store);
-    int r = db_begin(db, err);
-    if (r == 0)
-        r = db_end(db, forget_locked(db, box, until_ms, &doomed, err), err);
+    int r = db_begin(db, err) ?: db_end(db, store_forget_locked(db, box, until_ms, &doomed, err), err);
     tool_store_unlock(store);
-    doomed_end(&doomed, tool_store_dir(store), r < 0);
+    store_doomed_end(&doomed, tool_store_dir(store), r < 0);
     return r;
 }
 
 /* ---- sweeping ---- */
 
 /* Files without a row, also the nameless ones of a daemon killed before it could take their names away. */
-static int sweep_files(int dir, struct db *db, DIR *names, struct err *err) {
+static int store_sweep_files(int dir, struct db *db, DIR *names, struct err *err) {
     int r = 0;
     const struct dirent *entry;
     while (r >= 0 && (entry = readdir(names))) {
@@ -244,18 +224,18 @@ static int sweep_files(int dir, struct db *db, DIR *names, struct err *err) {
     return r < 0 ? r : 0;
 }
 
-static int sweep_rows(int dir, struct db *db, struct err *err) {
+static int store_sweep_rows(int dir, struct db *db, struct err *err) {
     struct doomed lost = {0};
     autoquery all;
     int r = db_query(db, &all, err, "SELECT id FROM offload", "");
     while (r >= 0 && (r = query_next(&all, err)) > 0) {
         const char *id = query_text(&all, 0);
         if (faccessat(dir, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
-            doomed_add(&lost, id);
+            store_doomed_add(&lost, id);
     }
     for (size_t i = 0; i < lost.count && r == 0; i++)
         r = db_do(db, err, "DELETE FROM offload WHERE id = ?", "t", lost.ids[i]);
-    doomed_end(&lost, -1, true);
+    store_doomed_end(&lost, -1, true);
     return r;
 }
 
@@ -274,9 +254,8 @@ int offload_sweep(struct tool_store *store, uint64_t since_ms, struct err *err) 
     if (r == 0)
         r = db_begin(db, err);
     if (r == 0) {
-        r = sweep_files(tool_store_dir(store), db, names, err);
-        if (r == 0)
-            r = sweep_rows(tool_store_dir(store), db, err);
+        r = store_sweep_files(tool_store_dir(store), db, names, err)
+                ?: store_sweep_rows(tool_store_dir(store), db, err);
         r = db_end(db, r, err);
     }
     tool_store_unlock(store);

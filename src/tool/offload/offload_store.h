@@ -20,8 +20,8 @@ struct offload_row {
 
 bool offload_id(const char *text, size_t len); /* it looks like one */
 
-/* Keeps a text; row->id and made_ms are made here. Older results of the user go until all of them have at most max_bytes (0:
- * any number). LIMIT: this one alone is larger. */
+/* Keeps a text; row->id and made_ms are made here. Older results of the user go until all of them have at most
+ * max_bytes (0: any number). LIMIT: this one alone is larger. */
 int offload_add(struct tool_store *store, struct offload_row *row, struct spool *text, uint64_t max_bytes,
                 struct err *err);
 /* One of this user and box, not made before since_ms, with its file open; texts in arena. NOT_FOUND: none, whatever the
@@ -31,12 +31,12 @@ int offload_find(struct tool_store *store, const char *user, const char *box, co
 /* Those that show a file and are not stale, by path; id, path and sha256 are set. In arena. */
 int offload_sources(struct tool_store *store, const char *user, const char *box, const char *thread, uint64_t since_ms,
                     struct arena *arena, struct offload_row **ret_rows, size_t *ret_count, struct err *err);
-/* *ret_first: nobody has marked it before. */
+/* *ret_first: it was not marked before. */
 int offload_mark_stale(struct tool_store *store, const char *id, bool *ret_first, struct err *err);
 
-/* All of a box that is no more, made until then: another one may have the same id by now. */
+/* Forgets all of a deleted box made until then: another box may have the same id by now. */
 int offload_forget(struct tool_store *store, const char *box, uint64_t until_ms, struct err *err);
-/* Forgets what was made before since_ms (0: nothing), then removes files without a row and rows without a file, whatever
+/* Forgets rows made before since_ms (0: none), then removes files without a row and rows without a file, whichever
  * daemon left them. */
 int offload_sweep(struct tool_store *store, uint64_t since_ms, struct err *err);
 

@@ -1,5 +1,5 @@
-/* Telling files apart by their first bytes. Called by read_file. Invariant: every offset is checked against len; the
- * bytes are anybody's. */
+/* The type of a file by its first bytes. Called by read_file. Invariant: every offset is checked against len; the
+ * bytes are untrusted. */
 #include "tool/offload/sniff.h"
 
 #include <string.h>
@@ -84,8 +84,6 @@ void sniff_head(const uint8_t *head, size_t len, struct sniff *ret_sniff) {
         ret_sniff->kind = SNIFF_BINARY;
 }
 
-/* ---- pictures ---- */
-
 static unsigned sniff_big(const uint8_t *at, unsigned bytes) {
     unsigned value = 0;
     for (unsigned i = 0; i < bytes; i++)
@@ -118,25 +116,6 @@ static bool sniff_jpeg(const uint8_t *data, size_t len, unsigned *ret_width, uns
     return false;
 }
 
-static bool sniff_webp(const uint8_t *data, size_t len, unsigned *ret_width, unsigned *ret_height) {
-    if (len < 30)
-        return false;
-    if (memcmp(data + 12, "VP8X", 4) == 0) {
-        *ret_width = sniff_little(data + 24, 3) + 1;
-        *ret_height = sniff_little(data + 27, 3) + 1;
-    } else if (memcmp(data + 12, "VP8L", 4) == 0) {
-        unsigned bits = sniff_little(data + 21, 4);
-        *ret_width = (bits & 0x3fff) + 1;
-        *ret_height = (bits >> 14 & 0x3fff) + 1;
-    } else if (memcmp(data + 12, "VP8 ", 4) == 0) {
-        *ret_width = sniff_little(data + 26, 2) & 0x3fff;
-        *ret_height = sniff_little(data + 28, 2) & 0x3fff;
-    } else {
-        return false;
-    }
-    return true;
-}
-
 bool sniff_size(const uint8_t *data, size_t len, unsigned *ret_width, unsigned *ret_height) {
     if (len >= 24 && memcmp(data, "\x89PNG", 4) == 0) {
         *ret_width = sniff_big(data + 16, 4);
@@ -148,7 +127,23 @@ bool sniff_size(const uint8_t *data, size_t len, unsigned *ret_width, unsigned *
         *ret_height = sniff_little(data + 8, 2);
         return true;
     }
-    if (len >= 12 && memcmp(data + 8, "WEBP", 4) == 0)
-        return sniff_webp(data, len, ret_width, ret_height);
+    if (len >= 12 && memcmp(data + 8, "WEBP", 4) == 0) {
+        if (len < 30)
+            return false;
+        if (memcmp(data + 12, "VP8X", 4) == 0) {
+            *ret_width = sniff_little(data + 24, 3) + 1;
+            *ret_height = sniff_little(data + 27, 3) + 1;
+        } else if (memcmp(data + 12, "VP8L", 4) == 0) {
+            unsigned bits = sniff_little(data + 21, 4);
+            *ret_width = (bits & 0x3fff) + 1;
+            *ret_height = (bits >> 14 & 0x3fff) + 1;
+        } else if (memcmp(data + 12, "VP8 ", 4) == 0) {
+            *ret_width = sniff_little(data + 26, 2) & 0x3fff;
+            *ret_height = sniff_little(data + 28, 2) & 0x3fff;
+        } else {
+            return false;
+        }
+        return true;
+    }
     return len >= 4 && memcmp(data, "\xff\xd8\xff", 3) == 0 && sniff_jpeg(data, len, ret_width, ret_height);
 }

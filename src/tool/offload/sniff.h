@@ -1,4 +1,4 @@
-/* What a file is by its first bytes: text, a picture, or something a model cannot read as text. */
+/* The type of a file by its first bytes: text, a picture, or something a model cannot read as text. */
 #ifndef CUBBY_TOOL_SNIFF_H
 #define CUBBY_TOOL_SNIFF_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SNIFF_BYTES 8192u /* of a file's head are looked at */
+#define SNIFF_BYTES 8192u /* of the head of a file */
 
 enum sniff_kind { SNIFF_TEXT, SNIFF_UTF16LE, SNIFF_UTF16BE, SNIFF_IMAGE, SNIFF_BINARY };
 
@@ -14,7 +14,7 @@ struct sniff {
     enum sniff_kind kind;
     const char *what; /* "a PDF document"; NULL: not known */
     const char *type; /* of a picture: "image/png" */
-    const char *with; /* what reads it, "pdftotext"; NULL: nothing in particular */
+    const char *with; /* a program that reads it, "pdftotext"; NULL: none in particular */
 };
 
 /* Text is what holds no NUL; whether it is UTF-8 is for the reader to find out. */

@@ -1,12 +1,11 @@
-/* Texts of tools while they grow. Called by tools and the walk. Invariant: memory stays within SPOOL_MEMORY_BYTES and a
- * little, and a disk that is full costs the end of a text, never the call. */
+/* Texts of tools while they grow. Called by tools and tool.c. Invariant: memory stays near SPOOL_MEMORY_BYTES, and a
+ * full disk costs the end of a text, never the call. */
 #include "tool/offload/spool.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -66,7 +65,7 @@ static bool spool_flush(struct spool *spool) {
         ssize_t n = len ? pwrite(spool->fd, spool->memory.data + at, len, (off_t)spool->written) : -1;
         if (n < 0 && len && errno == EINTR)
             continue;
-        if (n <= 0) { /* the rest is lost, and the count says so */
+        if (n <= 0) { /* the rest is lost, as the count shows */
             spool->full = true;
             break;
         }
@@ -151,7 +150,7 @@ static int spool_copy(struct spool *spool, const char *name, struct err *err) {
 int spool_link(struct spool *spool, const char *name, struct err *err) {
     char self[64];
     if (spool->dropping || !spool_flush(spool))
-        return err_set(err, ERR_UNSUPPORTED, "there is no place for long results");
+        return err_set(err, ERR_UNSUPPORTED, "long results cannot be kept here");
     snprintf(self, sizeof self, "/proc/self/fd/%d", spool->fd);
     if (linkat(spool->fd, "", spool->dir, name, AT_EMPTY_PATH) == 0 ||
         linkat(AT_FDCWD, self, spool->dir, name, AT_SYMLINK_FOLLOW) == 0)

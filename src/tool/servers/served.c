@@ -1,5 +1,6 @@
-/* From a call of a tool to an MCP server in a box, and back. Called through tool_find_for and the lists. Invariant: one that
- * does not answer, lies or dies is a text for the model and a line in its list, never anybody else's failure. */
+/* From a call of a tool to an MCP server in a box, and back. Called through tool_find_for and the lists. Invariant:
+ * a server that does not answer, sends nonsense or dies causes a text for the model and is missing in the list; it
+ * never affects others. */
 #include "tool/servers/served.h"
 
 #include <jansson.h>
@@ -25,39 +26,36 @@ struct served_box {
 
 /* ---- where ---- */
 
-/* Where it is fixed: the machine's box, or another thread's. */
-static const char *place_thread(struct tool_call *call, const struct server_spec *spec) {
+/* A fixed place: the machine's box, or another thread's. */
+static const char *served_place_thread(struct tool_call *call, const struct server_spec *spec) {
     if (spec->machine)
         return arena_printf(call->arena, POLICY_MACHINE_THREAD "%s", spec->machine);
     return spec->thread;
 }
 
-static int place_lend(struct tool_call *call, const struct server_spec *spec, const char *thread,
-                      struct served_box *ret_box, struct err *err) {
-    const struct tool_host *host = call->host;
-    bool found_only = spec->machine && host->find; /* a machine's box is there when it has joined, and is never made */
-    int code = found_only ? host->find(call->door, call->user, thread, &ret_box->box, err)
-                          : host->acquire(call->door, call->user, thread, &ret_box->box, err);
-    if (code == 0 && !ret_box->box)
-        return err_set(err, ERR_NOT_FOUND, "the machine '%s' has not joined", spec->machine);
-    ret_box->lent = code == 0;
-    return code;
-}
-
-static int place_box(struct tool_call *call, const struct server_spec *spec, struct served_box *ret_box,
-                     struct err *err) {
-    const char *thread = place_thread(call, spec);
+static int served_place_box(struct tool_call *call, const struct server_spec *spec, struct served_box *ret_box,
+                            struct err *err) {
+    const char *thread = served_place_thread(call, spec);
     *ret_box = (struct served_box){0};
     if (thread && call->host->only && spec->machine)
-        return err_set(err, ERR_UNSUPPORTED, "there are no machines without a daemon");
-    if (thread && !call->host->only)
-        return place_lend(call, spec, thread, ret_box, err);
+        return err_set(err, ERR_UNSUPPORTED, "machines need a daemon");
+    if (thread && !call->host->only) {
+        const struct tool_host *host = call->host;
+        bool found_only =
+            spec->machine && host->find; /* a machine's box is there when it has joined, and is never made */
+        int code = found_only ? host->find(call->door, call->user, thread, &ret_box->box, err)
+                              : host->acquire(call->door, call->user, thread, &ret_box->box, err);
+        if (code == 0 && !ret_box->box)
+            return err_set(err, ERR_NOT_FOUND, "the machine '%s' has not joined", spec->machine);
+        ret_box->lent = code == 0;
+        return code;
+    }
     int code = tool_box(call, err);
     ret_box->box = call->box;
     return code;
 }
 
-static void place_done(struct tool_call *call, struct served_box *box) {
+static void served_place_done(struct tool_call *call, struct served_box *box) {
     if (box->lent)
         call->host->release(call->door, box->box);
     *box = (struct served_box){0};
@@ -65,24 +63,10 @@ static void place_done(struct tool_call *call, struct served_box *box) {
 
 /* ---- a list ---- */
 
-static void list_raw(struct json *json, const char *key, const char *text) {
+static void served_list_raw(struct json *json, const char *key, const char *text) {
     if (!text)
         return;
     json_put_raw(json, key, text, strlen(text));
-}
-
-static void list_tool(struct json *json, const char *server, const struct server_tool *tool, bool mcp) {
-    char name[LIMIT_TOOL_NAME_BYTES + 1];
-    snprintf(name, sizeof name, "%s__%s", server, tool->name);
-    json_open(json, '{');
-    json_put_str(json, "name", name);
-    if (tool->title)
-        json_put_str(json, "title", tool->title);
-    json_put_str(json, "description", tool->description);
-    list_raw(json, mcp ? "inputSchema" : "input_schema", tool->input);
-    list_raw(json, mcp ? "outputSchema" : "output_schema", tool->output);
-    list_raw(json, "annotations", tool->annotations);
-    json_close(json, '}');
 }
 
 struct listed {
@@ -91,18 +75,17 @@ struct listed {
 };
 
 /* Started all at once, waited for one after the other: together they take as long as the slowest. */
-static int list_start(struct tool_call *call, const struct server_spec *spec, struct listed *listed) {
+static int served_list_start(struct tool_call *call, const struct server_spec *spec, struct listed *listed) {
     const struct server_wait wait = {.watch = call->watch, .deadline_ms = clock_ms()};
     struct err err;
-    int code = place_box(call, spec, &listed->box, &err);
-    if (code == 0)
-        code = servers_get(call->host->servers, listed->box.box, spec, call->settings->env_prefixes, &wait,
-                           &listed->server, &err);
+    int code = served_place_box(call, spec, &listed->box, &err)
+                   ?: servers_get(call->host->servers, listed->box.box, spec, call->settings->env_prefixes, &wait,
+                                  &listed->server, &err);
     return code == -ERR_GONE ? code : 0;
 }
 
-static int list_finish(struct tool_call *call, const struct server_spec *spec, struct listed *listed, struct json *json,
-                       bool mcp, struct err *err) {
+static int served_list_finish(struct tool_call *call, const struct server_spec *spec, struct listed *listed,
+                              struct json *json, bool mcp, struct err *err) {
     const struct server_wait wait = {.watch = call->watch, .deadline_ms = clock_ms() + spec->start_timeout_ms};
     if (!listed->server)
         return 0;
@@ -110,8 +93,20 @@ static int list_finish(struct tool_call *call, const struct server_spec *spec, s
     struct server_tools *tools = code == 0 ? server_tools(listed->server) : NULL;
     if (tools)
         server_listed(listed->server);
-    for (size_t i = 0; tools && i < tools->count && json->out->len < LIMIT_SERVER_LIST_BYTES; i++)
-        list_tool(json, spec->name, &tools->items[i], mcp);
+    for (size_t i = 0; tools && i < tools->count && json->out->len < LIMIT_SERVER_LIST_BYTES; i++) {
+        const struct server_tool *tool = &tools->items[i];
+        char name[LIMIT_TOOL_NAME_BYTES + 1];
+        snprintf(name, sizeof name, "%s__%s", spec->name, tool->name);
+        json_open(json, '{');
+        json_put_str(json, "name", name);
+        if (tool->title)
+            json_put_str(json, "title", tool->title);
+        json_put_str(json, "description", tool->description);
+        served_list_raw(json, mcp ? "inputSchema" : "input_schema", tool->input);
+        served_list_raw(json, mcp ? "outputSchema" : "output_schema", tool->output);
+        served_list_raw(json, "annotations", tool->annotations);
+        json_close(json, '}');
+    }
     server_tools_unref(tools);
     return code == -ERR_GONE ? code : 0;
 }
@@ -127,38 +122,38 @@ int served_list_json(struct tool_call *call, struct json *json, bool mcp, struct
     struct listed *listed = arena_alloc(call->arena, (count + 1) * sizeof *listed);
     for (size_t i = 0; i < count && code == 0; i++)
         if (!specs[i].disabled)
-            code = list_start(call, &specs[i], &listed[i]);
+            code = served_list_start(call, &specs[i], &listed[i]);
     for (size_t i = 0; i < count; i++) {
         if (code == 0)
-            code = list_finish(call, &specs[i], &listed[i], json, mcp, err);
+            code = served_list_finish(call, &specs[i], &listed[i], json, mcp, err);
         server_unref(listed[i].server);
-        place_done(call, &listed[i].box);
+        served_place_done(call, &listed[i].box);
     }
-    return code < 0 ? err_set(err, ERR_GONE, "nobody waits for it any more") : 0;
+    return code < 0 ? err_set(err, ERR_GONE, "the client went away") : 0;
 }
 
 /* ---- an answer ---- */
 
-static void answer_text(struct tool_call *call, const json_t *text) {
+static void served_answer_text(struct tool_call *call, const json_t *text) {
     if (call->result.text.total)
         tool_put(call, "\n", 1);
     tool_put(call, json_string_value(text), json_string_length(text));
 }
 
-static int answer_dump(const char *data, size_t len, void *user) {
+static int served_answer_dump(const char *data, size_t len, void *user) {
     buf_put(user, data, len);
     return 0;
 }
 
-/* What is no text goes on as it is, if it is of a kind that clients know. */
-static void answer_other(struct tool_call *call, const json_t *item, const char *type) {
+/* Content that is not text is passed on if clients know its type. */
+static void served_answer_other(struct tool_call *call, const json_t *item, const char *type) {
     static const char *const known[] = {"image", "audio", "resource", "resource_link"};
     struct buf *content = &call->result.content;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(type, known[i]) == 0) {
             if (content->len)
                 buf_byte(content, ',');
-            json_dump_callback(item, answer_dump, content, JSON_COMPACT);
+            json_dump_callback(item, served_answer_dump, content, JSON_COMPACT);
             return;
         }
     if (call->result.text.total)
@@ -166,31 +161,17 @@ static void answer_other(struct tool_call *call, const json_t *item, const char 
     tool_say(call, "(content of a kind that is not passed on: %.40s)", type);
 }
 
-static void answer_item(struct tool_call *call, const json_t *item) {
+static void served_answer_item(struct tool_call *call, const json_t *item) {
     const char *type = json_string_value(json_object_get(item, "type"));
     const json_t *text = json_object_get(item, "text");
     const json_t *inner = json_object_get(json_object_get(item, "resource"), "text");
     type = type ? type : "";
     if (strcmp(type, "text") == 0 && json_is_string(text))
-        answer_text(call, text);
+        served_answer_text(call, text);
     else if (strcmp(type, "resource") == 0 && json_is_string(inner))
-        answer_text(call, inner); /* so that it is cut or kept like any other text */
+        served_answer_text(call, inner); /* so that it is cut or kept like any other text */
     else
-        answer_other(call, item, type);
-}
-
-static void answer_take(struct tool_call *call, const json_t *result) {
-    const json_t *structured = json_object_get(result, "structuredContent");
-    const json_t *item;
-    size_t i;
-    json_array_foreach(json_object_get(result, "content"), i, item) answer_item(call, item);
-    if (json_is_object(structured)) {
-        struct buf *out = &call->result.structured;
-        json_dump_callback(structured, answer_dump, out, JSON_COMPACT);
-        if (!call->result.text.total && !call->result.content.len)
-            tool_put(call, out->data, out->len);
-    }
-    call->result.is_error = json_is_true(json_object_get(result, "isError"));
+        served_answer_other(call, item, type);
 }
 
 /* ---- a call ---- */
@@ -199,22 +180,30 @@ static int call_server(struct tool_call *call, const struct served_tool *served,
                        struct err *err) {
     const struct server_wait start = {.watch = call->watch, .deadline_ms = clock_ms() + served->spec.start_timeout_ms};
     json_t *answer = NULL;
-    int code = server_prepare(server, &start, err);
-    if (code < 0)
-        return code;
+    TRY(server_prepare(server, &start, err));
     const struct server_wait wait = {.watch = call->watch,
                                      .deadline_ms = clock_ms() + served->spec.timeout_ms,
                                      .progress = call->progress,
                                      .user = call->progress_user};
-    code = server_call(server, served->name, args, &wait, &answer, err);
+    int code = server_call(server, served->name, args, &wait, &answer, err);
     call->result.tools_changed = server_relisted(server);
     if (code < 0)
         return code;
     const json_t *result = json_object_get(answer, "result");
     const char *why = json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
-    if (result)
-        answer_take(call, result);
-    else
+    if (result) {
+        const json_t *structured = json_object_get(result, "structuredContent");
+        const json_t *item;
+        size_t i;
+        json_array_foreach(json_object_get(result, "content"), i, item) served_answer_item(call, item);
+        if (json_is_object(structured)) {
+            struct buf *out = &call->result.structured;
+            json_dump_callback(structured, served_answer_dump, out, JSON_COMPACT);
+            if (!call->result.text.total && !call->result.content.len)
+                tool_put(call, out->data, out->len);
+        }
+        call->result.is_error = json_is_true(json_object_get(result, "isError"));
+    } else
         tool_fail(call, "MCP server '%s': %.1000s", served->spec.name, why ? why : "it refused without a reason");
     json_decref(answer);
     return 0;
@@ -225,17 +214,14 @@ static int served_run(struct tool_call *call, const void *args, struct err *err)
     const struct server_wait wait = {.watch = call->watch, .deadline_ms = clock_ms() + served->spec.timeout_ms};
     struct server *server = NULL;
     struct served_box box;
-    int code = place_box(call, &served->spec, &box, err);
+    int code = served_place_box(call, &served->spec, &box, err);
     if (code < 0)
         return code == -ERR_GONE ? code : tool_fail(call, "MCP server '%s': %s", served->spec.name, err->text);
-    if (call->begins && !call->begun)
-        call->begins(call);
-    call->begun = true;
-    code = servers_get(call->host->servers, box.box, &served->spec, call->settings->env_prefixes, &wait, &server, err);
-    if (code == 0)
-        code = call_server(call, served, server, (json_t *)args, err);
+    tool_begin(call);
+    code = servers_get(call->host->servers, box.box, &served->spec, call->settings->env_prefixes, &wait, &server, err)
+               ?: call_server(call, served, server, (json_t *)args, err);
     server_unref(server);
-    place_done(call, &box);
+    served_place_done(call, &box);
     if (code < 0 && code != -ERR_GONE)
         code = tool_fail(call, "MCP server '%s': %s", served->spec.name, err->text);
     return code;

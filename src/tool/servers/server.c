@@ -1,11 +1,12 @@
-/* A running MCP server: its process, and who waits for it. Called by server_talk.c and servers.c.
+/* A running MCP server: its process, and the requests that wait for it. Called by server_talk.c and servers.c.
  *
  * Rules:
- *  1. `leading` is whose the call and all that comes in is: one thread's at a time, set and cleared under the lock, used
- *     without it. Nobody waits for a box with the lock held.
- *  2. A leader goes on until it has its own answer; then it wakes one who follows. A new request pokes the leader, who sends it.
- *  3. Dead is for ever: why is said once, and everybody who waits or comes later hears it.
- *  4. Whatever a server sends, it is ended by it at worst. */
+ * 1. The thread that set `leading` owns the call and all input: one thread at a time, set and cleared under the
+ *    lock, used without it. No thread waits for a box with the lock held.
+ * 2. A leader continues until it has its own answer; then it wakes a follower. A new request pokes the leader, which
+ *    sends it.
+ * 3. Dead is final: the reason is set once, and all waiting and later callers get it.
+ * 4. Whatever a server sends, the worst effect is that it is stopped. */
 #include "tool/servers/server.h"
 
 #include <errno.h>
@@ -20,6 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "tool/servers/server_core.h"
 
@@ -27,18 +29,14 @@ enum { LOOK_TURNS = 64 };
 
 /* ---- the end ---- */
 
-static void server_wake_all_locked(struct server *server) {
-    for (struct ask *ask = server->asks; ask; ask = ask->next)
-        ask_wake(ask);
-    eventfd_write(server->poke, 1);
-}
-
 static void server_vdie_locked(struct server *server, const char *format, va_list args) {
     if (server->dead)
         return;
     vsnprintf(server->why, sizeof server->why, format, args);
     server->dead = true;
-    server_wake_all_locked(server);
+    for (struct ask *ask = server->asks; ask; ask = ask->next)
+        ask_wake(ask);
+    eventfd_write(server->poke, 1);
 }
 
 void server_die_locked(struct server *server, const char *format, ...) {
@@ -74,10 +72,9 @@ static void server_errors(const struct server *server, char *text, size_t size) 
         snprintf(text, size, "; its standard error ends with: %.240s", (const char *)shown.data);
 }
 
-static int server_exited(void *user, const struct exec_result *result, struct err *err) {
+static int server_exited(void *user, const struct exec_result *result, struct err *) {
     struct server *server = user;
     char errors[300];
-    (void)err;
     server_errors(server, errors, sizeof errors);
     if (result->exited)
         server_die(server, "it exited with code %d%s", result->exit_code, errors);
@@ -87,10 +84,9 @@ static int server_exited(void *user, const struct exec_result *result, struct er
     return 1;
 }
 
-/* Of one that is dead: what its process was told by goes, and the process with it. */
+/* Closes the call of a dead server, which ends its process. */
 void server_settle(struct server *server) {
     struct box_duplex duplex = {0};
-    struct err ignored;
     pthread_mutex_lock(&server->lock);
     if (server->dead && !server->leading) {
         duplex = server->duplex;
@@ -101,7 +97,7 @@ void server_settle(struct server *server) {
         return;
     buf_clear(&duplex.held);
     duplex.eof = true;
-    box_duplex_flush(&duplex, &ignored);
+    box_duplex_flush(&duplex, ERR_IGNORED);
     box_duplex_close(&duplex);
 }
 
@@ -112,8 +108,8 @@ void server_end(struct server *server, const char *why) {
 
 /* ---- the leader ---- */
 
-/* What waits to be said, as far as it is taken. */
-static int lead_send(struct server *server, struct err *err) {
+/* Sends waiting messages, as far as they are accepted. */
+static int server_lead_send(struct server *server, struct err *err) {
     struct buf *held = &server->duplex.held;
     if (!held->len) {
         buf_done(held); /* a large message is not kept for the next one */
@@ -125,9 +121,8 @@ static int lead_send(struct server *server, struct err *err) {
     return box_duplex_flush(&server->duplex, err);
 }
 
-static int lead_data(void *user, int stream, const uint8_t *data, size_t len, struct err *err) {
+static int server_lead_data(void *user, int stream, const uint8_t *data, size_t len, struct err *) {
     struct server *server = user;
-    (void)err;
     if (stream != STREAM_STDERR) {
         server_take(server, data, len);
         return 0;
@@ -142,41 +137,29 @@ static int lead_data(void *user, int stream, const uint8_t *data, size_t len, st
     return 0;
 }
 
-static int lead_poked(void *user, struct err *err) {
+static int server_lead_poked(void *user, struct err *) {
     const struct server *server = user;
     eventfd_t ignored;
-    (void)err;
     eventfd_read(server->poke, &ignored);
     return 0;
 }
 
-static int lead_late(void *user, struct err *err) {
-    (void)user, (void)err;
+static int server_lead_late(void *, struct err *) {
     return 1;
 }
 
-/* One turn: what waits goes out, what came is sorted. False: nothing came until the deadline, or it is dead. watch: whose
- * hang-up ends the turn; -1: nobody's. */
-static bool lead_turn(struct server *server, int watch, uint64_t deadline_ms) {
+/* One turn: sends waiting messages, handles what came. False: nothing came until the deadline, or it is dead. watch:
+ * its hang-up ends the turn; -1: none. */
+static bool server_lead_turn(struct server *server, int watch, uint64_t deadline_ms) {
     static const struct box_stream hooks = {
-        .data = lead_data, .wake = lead_poked, .tick = lead_late, .end = server_exited};
+        .data = server_lead_data, .wake = server_lead_poked, .tick = server_lead_late, .end = server_exited};
     struct err err;
     server->duplex.fd = watch;
     server->duplex.tick_ms = deadline_ms;
-    int r = lead_send(server, &err);
-    if (r == 0)
-        r = box_duplex_turn(&server->duplex, &hooks, server, &err);
+    int r = server_lead_send(server, &err) ?: box_duplex_turn(&server->duplex, &hooks, server, &err);
     if (r < 0)
         server_die(server, "%.380s", err.text);
     return r == 0;
-}
-
-static void lead_locked(struct server *server, const struct server_wait *wait) {
-    server->leading = true;
-    pthread_mutex_unlock(&server->lock);
-    lead_turn(server, wait->watch, wait->deadline_ms);
-    pthread_mutex_lock(&server->lock);
-    server->leading = false;
 }
 
 bool server_look(struct server *server, struct err *err) {
@@ -184,7 +167,7 @@ bool server_look(struct server *server, struct err *err) {
     if (!server->leading && !server->dead) {
         server->leading = true;
         pthread_mutex_unlock(&server->lock);
-        for (unsigned i = 0; i < LOOK_TURNS && lead_turn(server, -1, clock_ms() + 1); i++)
+        for (unsigned i = 0; i < LOOK_TURNS && server_lead_turn(server, -1, clock_ms() + 1); i++)
             ;
         pthread_mutex_lock(&server->lock);
         server->leading = false;
@@ -211,7 +194,7 @@ void ask_enter_locked(struct server *server, struct ask *ask) {
     server->asks = ask;
 }
 
-/* The others need one who leads. */
+/* One of the others has to lead. */
 void ask_leave_locked(struct server *server, struct ask *ask) {
     struct ask **at = &server->asks;
     while (*at != ask)
@@ -225,62 +208,59 @@ void ask_leave_locked(struct server *server, struct ask *ask) {
     fd_close(&ask->wake);
 }
 
-static bool hung_up(int watch) {
+static bool server_hung_up(int watch) {
     struct pollfd look = {.fd = watch, .events = POLLRDHUP};
     return watch >= 0 && poll(&look, 1, 0) > 0;
-}
-
-static void follow_locked(struct server *server, struct ask *ask, const struct server_wait *wait) {
-    uint64_t now_ms = clock_ms();
-    eventfd_t ignored;
-    if (ask->wake < 0)
-        ask->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    struct pollfd look[2] = {{.fd = ask->wake, .events = POLLIN}, {.fd = wait->watch, .events = POLLRDHUP}};
-    uint64_t left_ms = wait->deadline_ms > now_ms ? wait->deadline_ms - now_ms : 0;
-    if (ask->wake < 0 && left_ms > 100)
-        left_ms = 100; /* without a descriptor of its own nobody can wake it */
-    pthread_mutex_unlock(&server->lock);
-    poll(look, 2, left_ms > INT32_MAX ? INT32_MAX : (int)left_ms);
-    if (ask->wake >= 0)
-        eventfd_read(ask->wake, &ignored);
-    pthread_mutex_lock(&server->lock);
-}
-
-static void tell_locked(struct server *server, struct ask *ask, const struct server_wait *wait) {
-    char news[sizeof ask->news];
-    size_t len = ask->news_len;
-    memcpy(news, ask->news, len);
-    ask->told = false;
-    pthread_mutex_unlock(&server->lock);
-    if (wait->progress)
-        wait->progress(wait->user, news, len);
-    pthread_mutex_lock(&server->lock);
 }
 
 int ask_wait_locked(struct server *server, struct ask *ask, const struct server_wait *wait, struct err *err) {
     int code = 0;
     while (code == 0) {
-        if (ask->told)
-            tell_locked(server, ask, wait);
-        else if (ask->done)
+        if (ask->told) {
+            char news[sizeof ask->news];
+            size_t len = ask->news_len;
+            memcpy(news, ask->news, len);
+            ask->told = false;
+            pthread_mutex_unlock(&server->lock);
+            if (wait->progress)
+                wait->progress(wait->user, news, len);
+            pthread_mutex_lock(&server->lock);
+        } else if (ask->done)
             break;
         else if (server->dead)
             code = err_set(err, ERR_IO, "%s", server->why);
-        else if (hung_up(wait->watch))
-            code = err_set(err, ERR_GONE, "nobody waits for it any more");
+        else if (server_hung_up(wait->watch))
+            code = err_set(err, ERR_GONE, "the client went away");
         else if (clock_ms() >= wait->deadline_ms)
             code = err_set(err, ERR_TIMEOUT, "it did not answer in time");
-        else if (!server->leading)
-            lead_locked(server, wait);
-        else
-            follow_locked(server, ask, wait);
+        else if (!server->leading) {
+            server->leading = true;
+            pthread_mutex_unlock(&server->lock);
+            server_lead_turn(server, wait->watch, wait->deadline_ms);
+            pthread_mutex_lock(&server->lock);
+            server->leading = false;
+        } else {
+            uint64_t now_ms = clock_ms();
+            eventfd_t ignored;
+            if (ask->wake < 0)
+                ask->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+            struct pollfd look[2] = {{.fd = ask->wake, .events = POLLIN}, {.fd = wait->watch, .events = POLLRDHUP}};
+            uint64_t left_ms = wait->deadline_ms > now_ms ? wait->deadline_ms - now_ms : 0;
+            if (ask->wake < 0 && left_ms > 100)
+                left_ms = 100; /* without its own descriptor it cannot be woken */
+            pthread_mutex_unlock(&server->lock);
+            poll(look, 2, left_ms > INT32_MAX ? INT32_MAX : (int)left_ms);
+            if (ask->wake >= 0)
+                eventfd_read(ask->wake, &ignored);
+            pthread_mutex_lock(&server->lock);
+        }
     }
     return code;
 }
 
 /* ---- saying something ---- */
 
-static int put_bytes(const char *data, size_t len, void *user) {
+static int server_put_bytes(const char *data, size_t len, void *user) {
     buf_put(user, data, len);
     return 0;
 }
@@ -290,7 +270,7 @@ bool server_put_locked(struct server *server, json_t *message) {
     size_t before = server->out.len;
     json_object_set_new(message, "jsonrpc", json_string("2.0"));
     if (fits) {
-        json_dump_callback(message, put_bytes, &server->out, JSON_COMPACT);
+        json_dump_callback(message, server_put_bytes, &server->out, JSON_COMPACT);
         buf_byte(&server->out, '\n');
         fits = !server->out.failed;
         if (!fits)
@@ -301,20 +281,6 @@ bool server_put_locked(struct server *server, json_t *message) {
     if (server->leading)
         eventfd_write(server->poke, 1);
     return fits;
-}
-
-/* The one who asked has gone: the server is told, at once if nobody leads who would. */
-static void cancel_locked(struct server *server, uint64_t id, const char *why) {
-    struct err ignored;
-    server_put_locked(server, json_pack("{s:s,s:{s:I,s:s}}", "method", "notifications/cancelled", "params", "requestId",
-                                        (json_int_t)id, "reason", why));
-    if (server->leading || server->dead)
-        return;
-    server->leading = true;
-    pthread_mutex_unlock(&server->lock);
-    lead_send(server, &ignored);
-    pthread_mutex_lock(&server->lock);
-    server->leading = false;
 }
 
 int server_ask(struct server *server, const char *method, json_t *params, const struct server_wait *wait,
@@ -338,8 +304,19 @@ int server_ask(struct server *server, const char *method, json_t *params, const 
         code = err_set(err, ERR_BUSY, "it does not read what it is sent");
     if (code == 0)
         code = ask_wait_locked(server, &ask, wait, err);
-    if (code == -ERR_GONE || code == -ERR_TIMEOUT)
-        cancel_locked(server, ask.id, code == -ERR_GONE ? "cancelled" : "timed out");
+    if (code == -ERR_GONE || code == -ERR_TIMEOUT) {
+        /* The client has gone: notify the server, at once if no other thread leads. */
+        const char *why = code == -ERR_GONE ? "cancelled" : "timed out";
+        server_put_locked(server, json_pack("{s:s,s:{s:I,s:s}}", "method", "notifications/cancelled", "params",
+                                            "requestId", (json_int_t)ask.id, "reason", why));
+        if (!server->leading && !server->dead) {
+            server->leading = true;
+            pthread_mutex_unlock(&server->lock);
+            server_lead_send(server, ERR_IGNORED);
+            pthread_mutex_lock(&server->lock);
+            server->leading = false;
+        }
+    }
     ask_leave_locked(server, &ask);
     pthread_mutex_unlock(&server->lock);
     server_settle(server);
@@ -351,16 +328,6 @@ int server_ask(struct server *server, const char *method, json_t *params, const 
 }
 
 /* ---- life ---- */
-
-static int server_spawn(struct server *server, struct box *box, const struct server_spec *spec,
-                        const char *const *drops, struct err *err) {
-    const char *argv[LIMIT_SERVER_ARGS + 2] = {spec->command};
-    for (size_t i = 0; spec->args && spec->args[i] && i < LIMIT_SERVER_ARGS; i++)
-        argv[i + 1] = spec->args[i];
-    const struct exec_request request = {
-        .argv = argv, .env = (const char *const *)spec->env, .drops = drops, .cwd = spec->cwd};
-    return box_exec_open(box, &request, true, &server->duplex, err);
-}
 
 int server_start(struct box *box, const struct server_spec *spec, const char *const *drops, struct server **ret_server,
                  struct err *err) {
@@ -379,8 +346,14 @@ int server_start(struct box *box, const struct server_spec *spec, const char *co
     server->duplex = (struct box_duplex){
         .fd = -1, .client = true, .deaf = true, .wake_fd = server->poke, .held = buf_max(server->out.max)};
     int code = server->poke < 0 ? err_errno(err, errno, "no descriptor is left for it") : 0;
-    if (code == 0)
-        code = server_spawn(server, box, spec, drops, err);
+    if (code == 0) {
+        const char *argv[LIMIT_SERVER_ARGS + 2] = {spec->command};
+        for (size_t i = 0; spec->args && spec->args[i] && i < LIMIT_SERVER_ARGS; i++)
+            argv[i + 1] = spec->args[i];
+        const struct exec_request request = {
+            .argv = argv, .env = (const char *const *)spec->env, .drops = drops, .cwd = spec->cwd};
+        code = box_exec_open(box, &request, true, &server->duplex, err);
+    }
     if (code == 0)
         *ret_server = server;
     else
@@ -396,7 +369,7 @@ struct server *server_ref(struct server *server) {
 void server_unref(struct server *server) {
     if (!server || atomic_fetch_sub(&server->refs, 1) != 1)
         return;
-    server_end(server, "nobody needs it any more");
+    server_end(server, "it is no longer used");
     wire_unref(server->wire);
     fd_close(&server->poke);
     buf_done(&server->line);
@@ -415,22 +388,18 @@ uint64_t server_started_ms(const struct server *server) {
 }
 
 bool server_ready(struct server *server) {
-    pthread_mutex_lock(&server->lock);
-    bool ready = server->ready && !server->dead;
-    pthread_mutex_unlock(&server->lock);
-    return ready;
+    autolock(&server->lock);
+    return server->ready && !server->dead;
 }
 
 void server_listed(struct server *server) {
-    pthread_mutex_lock(&server->lock);
+    autolock(&server->lock);
     server->listed = server->changes;
-    pthread_mutex_unlock(&server->lock);
 }
 
 bool server_relisted(struct server *server) {
-    pthread_mutex_lock(&server->lock);
+    autolock(&server->lock);
     bool changed = server->listed != server->changes;
     server->listed = server->changes;
-    pthread_mutex_unlock(&server->lock);
     return changed;
 }

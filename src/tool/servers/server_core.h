@@ -1,4 +1,4 @@
-/* What the files of a running MCP server share. Private to them. */
+/* Shared by the files of a running MCP server. Private to them. */
 #ifndef CUBBY_TOOL_SERVER_CORE_H
 #define CUBBY_TOOL_SERVER_CORE_H
 
@@ -8,19 +8,19 @@
 #include "box/duplex.h"
 #include "tool/servers/server.h"
 
-/* Somebody who waits. */
+/* A waiting thread. */
 struct ask {
     struct ask *next;
-    uint64_t id; /* 0: until somebody else has prepared the server */
+    uint64_t id; /* 0: until another thread has prepared the server */
     int wake;    /* an eventfd, once it waits while another one leads; -1 */
     bool done;
     json_t *answer;
-    bool told; /* there is news */
+    bool told; /* there is progress to report */
     char news[LIMIT_SERVER_NEWS_BYTES];
     size_t news_len;
 };
 
-/* What may come without having been asked for: a bucket each, filled again as time goes by. */
+/* Unrequested messages: a bucket each, refilled with time. */
 struct server_flood {
     uint64_t at_ms;
     uint64_t messages, bytes; /* left */
@@ -35,7 +35,7 @@ struct server {
     /* the leader's */
     struct box_duplex duplex;
     struct buf line;
-    char errors[LIMIT_SERVER_ERRORS_BYTES]; /* the end of what it wrote to standard error */
+    char errors[LIMIT_SERVER_ERRORS_BYTES]; /* the end of its standard error */
     size_t errors_len;
     struct server_flood flood;
     pthread_mutex_t lock;
@@ -50,10 +50,10 @@ struct server {
 
 /* ---- server.c ---- */
 
-/* It is over: everybody who waits hears it. */
+/* It is dead: all waiting threads get the reason. */
 void server_die_locked(struct server *server, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void server_die(struct server *server, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* One message to it; message is taken over. False: it does not read what it is sent. */
+/* One message to it; message is taken over. False: it does not read its input. */
 bool server_put_locked(struct server *server, json_t *message);
 void ask_wake(struct ask *ask);
 /* One request and its response, for json_decref. params is taken over; NULL: none. GONE and TIMEOUT cancel it. */
@@ -63,7 +63,7 @@ int server_ask(struct server *server, const char *method, json_t *params, const 
 int ask_wait_locked(struct server *server, struct ask *ask, const struct server_wait *wait, struct err *err);
 void ask_enter_locked(struct server *server, struct ask *ask);
 void ask_leave_locked(struct server *server, struct ask *ask);
-void server_settle(struct server *server); /* after the lock was given back: what is over is closed */
+void server_settle(struct server *server); /* after the lock was released: closes dead ones */
 
 /* ---- server_line.c ---- */
 

@@ -1,53 +1,35 @@
-/* What an MCP server says, line by line: hostile until proved otherwise. Called by the leader (server.c). Invariant: a line
- * is bounded before it is kept, a message before it is read, and an answer counts for a request that waits and no other. */
+/* Output of an MCP server, line by line: untrusted. Called by the leader (server.c). Invariant: a line is bounded
+ * before it is kept, a message before it is parsed, and an answer counts only for a waiting request. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "tool/servers/server_core.h"
 
-/* ---- how much ---- */
-
-static void flood_fill(struct server_flood *flood, uint64_t now_ms) {
-    uint64_t passed_ms = now_ms - flood->at_ms;
-    if (passed_ms < 10)
-        return;
-    passed_ms = passed_ms > 60000 ? 60000 : passed_ms;
-    flood->at_ms = now_ms;
-    flood->messages += passed_ms * LIMIT_SERVER_FLOOD_RATE / 1000;
-    flood->bytes += passed_ms * LIMIT_SERVER_FLOOD_BYTES_RATE / 1000;
-    flood->messages = flood->messages > LIMIT_SERVER_FLOOD ? LIMIT_SERVER_FLOOD : flood->messages;
-    flood->bytes = flood->bytes > LIMIT_SERVER_FLOOD_BYTES ? LIMIT_SERVER_FLOOD_BYTES : flood->bytes;
-}
-
-/* Something that nobody asked for. messages: how many it counts as. */
-static void flood_take(struct server *server, uint64_t messages, uint64_t bytes) {
+/* An unsolicited message. messages: how many it counts as. */
+static void line_flood_take(struct server *server, uint64_t messages, uint64_t bytes) {
     struct server_flood *flood = &server->flood;
-    flood_fill(flood, clock_ms());
+    uint64_t now_ms = clock_ms();
+    uint64_t passed_ms = now_ms - flood->at_ms;
+    if (passed_ms >= 10) {
+        passed_ms = passed_ms > 60000 ? 60000 : passed_ms;
+        flood->at_ms = now_ms;
+        flood->messages += passed_ms * LIMIT_SERVER_FLOOD_RATE / 1000;
+        flood->bytes += passed_ms * LIMIT_SERVER_FLOOD_BYTES_RATE / 1000;
+        flood->messages = flood->messages > LIMIT_SERVER_FLOOD ? LIMIT_SERVER_FLOOD : flood->messages;
+        flood->bytes = flood->bytes > LIMIT_SERVER_FLOOD_BYTES ? LIMIT_SERVER_FLOOD_BYTES : flood->bytes;
+    }
     if (flood->messages < messages || flood->bytes < bytes) {
-        server_die(server, "it was ended: it floods us with messages that nobody asked for");
+        server_die(server, "it was stopped: it sends too many unsolicited messages");
         return;
     }
     flood->messages -= messages;
     flood->bytes -= bytes;
 }
 
-/* Programs print greetings before they speak; one that goes on is no MCP server. */
-static void line_junk(struct server *server, const char *data, size_t len) {
-    char shown[180];
-    autobuf text = buf_max(4096);
-    text_shown(&text, data, len > 100 ? 100 : len);
-    snprintf(shown, sizeof shown, "%.160s", buf_cstr(&text) ? (const char *)text.data : "?");
-    if (server->flood.messages < LIMIT_SERVER_FLOOD / LIMIT_SERVER_JUNK)
-        server_die(server, "it was ended: it prints lines that are no JSON-RPC messages, such as '%s'", shown);
-    else
-        flood_take(server, LIMIT_SERVER_FLOOD / LIMIT_SERVER_JUNK, len);
-}
-
-/* ---- what it is ---- */
-
-static struct ask *ask_find_locked(struct server *server, const json_t *id) {
+static struct ask *line_ask_find_locked(struct server *server, const json_t *id) {
     if (!json_is_integer(id))
         return NULL;
     for (struct ask *ask = server->asks; ask; ask = ask->next)
@@ -56,19 +38,18 @@ static struct ask *ask_find_locked(struct server *server, const json_t *id) {
     return NULL;
 }
 
-/* True: somebody waits for it. Late answers to what was given up come too, and are nobody's. */
+/* True: a request waits for it. Late answers to abandoned requests are ignored. */
 static bool line_response(struct server *server, json_t *root) {
     bool whole = json_is_object(json_object_get(root, "result")) || json_is_object(json_object_get(root, "error"));
-    pthread_mutex_lock(&server->lock);
-    struct ask *ask = ask_find_locked(server, json_object_get(root, "id"));
+    autolock(&server->lock);
+    struct ask *ask = line_ask_find_locked(server, json_object_get(root, "id"));
     if (ask && whole) {
         ask->done = true;
         ask->answer = json_incref(root);
         ask_wake(ask);
     } else if (ask) {
-        server_die_locked(server, "it was ended: its answer has neither a result nor an error");
+        server_die_locked(server, "it was stopped: its answer has neither a result nor an error");
     }
-    pthread_mutex_unlock(&server->lock);
     return ask;
 }
 
@@ -81,8 +62,8 @@ static void line_progress(struct server *server, const json_t *params) {
     else if (json_is_number(progress))
         snprintf(figures, sizeof figures, "%.6g", json_number_value(progress));
     text = text ? text : figures;
-    pthread_mutex_lock(&server->lock);
-    struct ask *ask = ask_find_locked(server, json_object_get(params, "progressToken"));
+    autolock(&server->lock);
+    struct ask *ask = line_ask_find_locked(server, json_object_get(params, "progressToken"));
     if (ask) {
         size_t len = strlen(text);
         while (len > sizeof ask->news || (len < strlen(text) && ((unsigned char)text[len] & 0xc0) == 0x80))
@@ -92,29 +73,6 @@ static void line_progress(struct server *server, const json_t *params) {
         ask->told = true;
         ask_wake(ask);
     }
-    pthread_mutex_unlock(&server->lock);
-}
-
-static void line_notice(struct server *server, const char *method, const json_t *params) {
-    if (strcmp(method, "notifications/progress") == 0) {
-        line_progress(server, params);
-    } else if (strcmp(method, "notifications/tools/list_changed") == 0) {
-        pthread_mutex_lock(&server->lock);
-        server->stale = true;
-        server->changes++;
-        pthread_mutex_unlock(&server->lock);
-    }
-}
-
-/* What a server asks us for: it may know that we live, and nothing else. */
-static void line_request(struct server *server, const char *method, json_t *id) {
-    json_t *answer = strcmp(method, "ping") == 0 ? json_pack("{s:O,s:{}}", "id", id, "result")
-                                                 : json_pack("{s:O,s:{s:i,s:s}}", "id", id, "error", "code", -32601,
-                                                             "message", "this client has no such method");
-    pthread_mutex_lock(&server->lock);
-    if (!server_put_locked(server, answer))
-        server_die_locked(server, "it was ended: it asks, and does not read the answers");
-    pthread_mutex_unlock(&server->lock);
 }
 
 static void line_message(struct server *server, json_t *root, size_t len) {
@@ -122,12 +80,28 @@ static void line_message(struct server *server, json_t *root, size_t len) {
     json_t *id = json_object_get(root, "id");
     if (!method && id && line_response(server, root))
         return;
-    flood_take(server, 1, len);
+    line_flood_take(server, 1, len);
     const char *name = json_string_value(method);
-    if (name && id && (json_is_integer(id) || (json_is_string(id) && json_string_length(id) < 256)))
-        line_request(server, name, id);
-    else if (name && !id)
-        line_notice(server, name, json_object_get(root, "params"));
+    if (name && id && (json_is_integer(id) || (json_is_string(id) && json_string_length(id) < 256))) {
+        /* Requests of the server: only ping is answered. */
+        json_t *answer = strcmp(name, "ping") == 0 ? json_pack("{s:O,s:{}}", "id", id, "result")
+                                                   : json_pack("{s:O,s:{s:i,s:s}}", "id", id, "error", "code", -32601,
+                                                               "message", "this client has no such method");
+        pthread_mutex_lock(&server->lock);
+        if (!server_put_locked(server, answer))
+            server_die_locked(server, "it was stopped: it sends requests and does not read the answers");
+        pthread_mutex_unlock(&server->lock);
+    } else if (name && !id) {
+        const json_t *params = json_object_get(root, "params");
+        if (strcmp(name, "notifications/progress") == 0) {
+            line_progress(server, params);
+        } else if (strcmp(name, "notifications/tools/list_changed") == 0) {
+            pthread_mutex_lock(&server->lock);
+            server->stale = true;
+            server->changes++;
+            pthread_mutex_unlock(&server->lock);
+        }
+    }
 }
 
 static void line_take(struct server *server, const char *data, size_t len) {
@@ -138,17 +112,25 @@ static void line_take(struct server *server, const char *data, size_t len) {
     while (len && strchr(" \t\r", data[len - 1]))
         len--;
     if (!len)
-        return flood_take(server, 1, 1);
-    if (*data != '{')
-        return line_junk(server, data, len);
+        return line_flood_take(server, 1, 1);
+    if (*data != '{') {
+        /* Programs print greetings before they speak the protocol; one that keeps printing is not an MCP server. */
+        char shown[180];
+        autobuf text = buf_max(4096);
+        text_shown(&text, data, len > 100 ? 100 : len);
+        snprintf(shown, sizeof shown, "%.160s", buf_cstr(&text) ? (const char *)text.data : "?");
+        if (server->flood.messages < LIMIT_SERVER_FLOOD / LIMIT_SERVER_JUNK)
+            server_die(server, "it was stopped: it prints lines that are not JSON-RPC messages, such as '%s'", shown);
+        else
+            line_flood_take(server, LIMIT_SERVER_FLOOD / LIMIT_SERVER_JUNK, len);
+        return;
+    }
     if (rows_load(data, len, &root, &err) < 0)
-        server_die(server, "it was ended: it sent a message that cannot be taken: %.250s", err.text);
+        server_die(server, "it was stopped: it sent an invalid message: %.250s", err.text);
     else
         line_message(server, root, len);
     json_decref(root);
 }
-
-/* ---- bytes ---- */
 
 void server_take(struct server *server, const uint8_t *data, size_t len) {
     struct buf *line = &server->line;
@@ -156,7 +138,7 @@ void server_take(struct server *server, const uint8_t *data, size_t len) {
         const uint8_t *end = memchr(data, '\n', len);
         size_t piece = end ? (size_t)(end - data) : len;
         if (line->len + piece > LIMIT_SERVER_MESSAGE_BYTES) {
-            server_die(server, "it was ended: it sent a message of more than %u bytes", LIMIT_SERVER_MESSAGE_BYTES);
+            server_die(server, "it was stopped: it sent a message of more than %u bytes", LIMIT_SERVER_MESSAGE_BYTES);
             return;
         }
         if (end && !line->len) {

@@ -1,5 +1,6 @@
-/* What a user says of an MCP server: read, checked, written. Called by the doors, the configuration and the store. Invariant:
- * a spec is checked the same wherever it comes from, and values of its environment are shown to nobody. */
+/* The configuration of an MCP server: read, checked, written. Called by the endpoints, the configuration and the
+ * store. Invariant: a spec is checked in the same way wherever it comes from, and values of its environment are
+ * never shown. */
 #include <ctype.h>
 #include <jansson.h>
 #include <string.h>
@@ -21,23 +22,26 @@ const struct row server_fields[] = {
     {ROW("command", TEXT, command), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "the program, found by the box's PATH"},
     {ROW("args", TEXTS, args), .flags = ROW_AUDITED, .max = LIMIT_SERVER_ARGS, .text = "its arguments"},
-    {ROW("env", MAP, env), .flags = ROW_SECRET, .max = LIMIT_LABELS, .text = "its environment, besides the box's"},
+    {ROW("env", MAP, env), .flags = ROW_SECRET, .max = LIMIT_LABELS,
+     .text = "variables added to the box's environment"},
     {ROW("cwd", TEXT, cwd), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "where it runs; default: the workspace"},
     {ROW("machine", TEXT, machine), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_RUNNER_BYTES,
-     .text = "it runs on this machine of the user's"},
+     .text = "it runs on this machine of the user"},
     {ROW("thread", TEXT, thread), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_THREAD_BYTES,
-     .text = "it runs in the box of this thread; default: in the box of whoever asks"},
-    {ROW("disabled", BOOL, disabled), .text = "it is kept, and not started"},
+     .text = "it runs in the box of this thread; default: the box of the caller"},
+    {ROW("disabled", BOOL, disabled), .text = "it is stored but not started"},
     {ROW("timeout_ms", INT, timeout_ms), .min = 1, .max = LIMIT_SERVER_TIMEOUT_MS,
-     .fallback = DEFAULT_SERVER_TIMEOUT_MS, .text = "of a call"},
+     .fallback = DEFAULT_SERVER_TIMEOUT_MS, .text = "timeout of a call"},
     {ROW("start_timeout_ms", INT, start_timeout_ms), .min = 1, .max = LIMIT_SERVER_START_MS,
-     .fallback = DEFAULT_SERVER_START_MS, .text = "until it has told its tools"},
-    {ROW("type", TEXT, type), .choices = "stdio", .text = "how it is spoken to: over its standard input and output"},
+     .fallback = DEFAULT_SERVER_START_MS, .text = "until it has listed its tools"},
+    {ROW("type", TEXT, type), .choices = "stdio", .text = "the transport: its standard input and output"},
     {.name = NULL},
 };
 
-int server_name_check(const char *name, struct err *err) {
+/* Lower-case letters, digits, '-' and single '_', at most LIMIT_SERVER_NAME_BYTES, with a letter or a digit in
+ * front. */
+static int server_name_check(const char *name, struct err *err) {
     size_t len = strlen(name);
     bool good = len > 0 && len <= LIMIT_SERVER_NAME_BYTES && !strstr(name, "__") && name[len - 1] != '_';
     for (size_t i = 0; i < len && good; i++)
@@ -51,7 +55,10 @@ int server_name_check(const char *name, struct err *err) {
         LIMIT_SERVER_NAME_BYTES);
 }
 
-static int spec_check(const struct server_spec *spec, struct err *err) {
+/* Completes a spec that was filled in from elsewhere: checks it, sets what is 0, and makes its text. */
+static int server_spec_finish(struct server_spec *spec, struct arena *arena, struct err *err) {
+    struct json json;
+    autobuf text = buf_max(LIMIT_SERVER_SPEC_BYTES);
     size_t count = 0;
     if (!spec->command || !spec->command[0])
         return err_set(err, ERR_INVALID, "'command' is missing");
@@ -62,16 +69,8 @@ static int spec_check(const struct server_spec *spec, struct err *err) {
             return err_set(err, ERR_INVALID, "'args': more than %u", LIMIT_SERVER_ARGS);
     for (size_t i = 0; spec->env && spec->env[i]; i++)
         if (!strchr(spec->env[i], '=') || spec->env[i][0] == '=' || strcspn(spec->env[i], "=") > LIMIT_NAME_BYTES)
-            return err_set(err, ERR_INVALID, "'env': a name that is no variable's");
-    return server_name_check(spec->name, err);
-}
-
-int server_spec_finish(struct server_spec *spec, struct arena *arena, struct err *err) {
-    struct json json;
-    autobuf text = buf_max(LIMIT_SERVER_SPEC_BYTES);
-    int code = spec_check(spec, err);
-    if (code < 0)
-        return code;
+            return err_set(err, ERR_INVALID, "'env': not a variable's name");
+    TRY(server_name_check(spec->name, err));
     spec->timeout_ms = spec->timeout_ms ? spec->timeout_ms : DEFAULT_SERVER_TIMEOUT_MS;
     spec->start_timeout_ms = spec->start_timeout_ms ? spec->start_timeout_ms : DEFAULT_SERVER_START_MS;
     json_init(&json, &text);
@@ -111,7 +110,13 @@ static void spec_text(struct json *json, const char *key, const char *text) {
     json_put_str(json, key, text);
 }
 
-static void spec_env(struct json *json, const char *const *env, bool secrets) {
+void server_spec_json(const struct server_spec *spec, struct json *json, bool secrets) {
+    spec_text(json, "command", spec->command);
+    json_put_open(json, "args", '[');
+    for (const char **arg = spec->args; arg && *arg; arg++)
+        json_str(json, *arg);
+    json_close(json, ']');
+    const char *const *env = (const char *const *)spec->env;
     json_key(json, secrets ? "env" : "env_names");
     json_open(json, secrets ? '{' : '[');
     for (; env && *env; env++) {
@@ -125,15 +130,6 @@ static void spec_env(struct json *json, const char *const *env, bool secrets) {
         }
     }
     json_close(json, secrets ? '}' : ']');
-}
-
-void server_spec_json(const struct server_spec *spec, struct json *json, bool secrets) {
-    spec_text(json, "command", spec->command);
-    json_put_open(json, "args", '[');
-    for (const char **arg = spec->args; arg && *arg; arg++)
-        json_str(json, *arg);
-    json_close(json, ']');
-    spec_env(json, (const char *const *)spec->env, secrets);
     spec_text(json, "cwd", spec->cwd);
     spec_text(json, "machine", spec->machine);
     spec_text(json, "thread", spec->thread);

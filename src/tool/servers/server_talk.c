@@ -1,11 +1,11 @@
-/* What is said to an MCP server: the first words, its list of tools, a call. Called by servers.c and served.c. Invariant: what
- * of a tool is offered to others has been checked here: its name, the size and the shape of its schemas. */
-#include <stdio.h>
+/* Requests to an MCP server: initialize, its list of tools, a call. Called by servers.c and served.c. Invariant:
+ * everything of a tool that is offered to others was checked here: its name, the size and the shape of its schemas. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "tool/mcp/mcp.h"
 #include "tool/servers/server_core.h"
 
@@ -17,7 +17,7 @@ static json_t *talk_client(void) {
     return json_pack("{s:s,s:s}", "name", "cubby", "version", CUBBY_VERSION);
 }
 
-/* Parameters; the newer era says with each request who asks. */
+/* Parameters; in the newer era each request identifies the client. */
 static json_t *talk_params(struct server *server) {
     pthread_mutex_lock(&server->lock);
     bool modern = server->modern;
@@ -34,27 +34,27 @@ static int talk_ask(struct server *server, const char *method, json_t *params, u
     const struct server_wait wait = {.watch = -1, .deadline_ms = deadline_ms};
     int code = server_ask(server, method, params, &wait, ret_answer, err);
     if (code == -ERR_TIMEOUT)
-        err_set(err, ERR_IO, "it was ended: it did not answer '%s' in time", method);
+        err_set(err, ERR_IO, "it was stopped: it did not answer '%s' in time", method);
     return code < 0 ? -err->code : 0;
 }
 
 static int talk_refused(const char *method, json_t *answer, struct err *err) {
     const char *why = json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
-    return err_set(err, ERR_IO, "it was ended: it refused '%s': %.200s", method, why ? why : "without a reason");
+    return err_set(err, ERR_IO, "it was stopped: it refused '%s': %.200s", method, why ? why : "without a reason");
 }
 
 /* ---- the first words ---- */
 
-/* Whether a server that refused initialize may be one of the newer era, which has none. */
-static bool hello_is_modern(const json_t *answer) {
+/* Whether a server that refused initialize may be of the newer era, which has no initialize. */
+static bool talk_hello_is_modern(const json_t *answer) {
     json_int_t code = json_integer_value(json_object_get(json_object_get(answer, "error"), "code"));
     return code == MCP_METHOD || code == MCP_VERSION;
 }
 
-static int hello_check(struct server *server, json_t *answer, bool *ret_tools, struct err *err) {
+static int talk_hello_check(struct server *server, json_t *answer, bool *ret_tools, struct err *err) {
     const json_t *result = json_object_get(answer, "result");
     const char *version = json_string_value(json_object_get(result, "protocolVersion"));
-    if (!result && hello_is_modern(answer)) {
+    if (!result && talk_hello_is_modern(answer)) {
         pthread_mutex_lock(&server->lock);
         server->modern = true;
         pthread_mutex_unlock(&server->lock);
@@ -64,7 +64,7 @@ static int hello_check(struct server *server, json_t *answer, bool *ret_tools, s
     if (!result)
         return talk_refused("initialize", answer, err);
     if (!version || !mcp_is_legacy(version))
-        return err_set(err, ERR_IO, "it was ended: it speaks version '%.40s' of the protocol, which is none of ours",
+        return err_set(err, ERR_IO, "it was stopped: it speaks version '%.40s' of the protocol, which is not supported",
                        version ? version : "");
     *ret_tools = json_is_object(json_object_get(json_object_get(result, "capabilities"), "tools"));
     pthread_mutex_lock(&server->lock);
@@ -73,12 +73,11 @@ static int hello_check(struct server *server, json_t *answer, bool *ret_tools, s
     return 0;
 }
 
-static int hello(struct server *server, uint64_t deadline_ms, bool *ret_tools, struct err *err) {
+static int talk_hello(struct server *server, uint64_t deadline_ms, bool *ret_tools, struct err *err) {
     json_t *answer = NULL, *params = json_pack("{s:s,s:{},s:o}", "protocolVersion", MCP_LEGACY, "capabilities",
                                                "clientInfo", talk_client());
-    int code = talk_ask(server, "initialize", params, deadline_ms, &answer, err);
-    if (code == 0)
-        code = hello_check(server, answer, ret_tools, err);
+    int code = talk_ask(server, "initialize", params, deadline_ms, &answer, err)
+                   ?: talk_hello_check(server, answer, ret_tools, err);
     json_decref(answer);
     return code;
 }
@@ -96,7 +95,7 @@ static const char *tool_text(struct arena *arena, const json_t *object, const ch
     return arena_copy(arena, text, len);
 }
 
-/* A schema as text; NULL: it is none, or too long. */
+/* A schema as text; NULL: invalid, or too long. */
 static const char *tool_schema(struct arena *arena, const json_t *schema) {
     const char *type = json_string_value(json_object_get(schema, "type"));
     if (!json_is_object(schema) || !type || strcmp(type, "object") != 0)
@@ -168,7 +167,7 @@ static int tools_page(struct server *server, struct server_tools *tools, uint64_
     if (code == 0 && !result)
         code = talk_refused("tools/list", answer, err);
     if (code == 0 && !json_is_array(rows))
-        code = err_set(err, ERR_IO, "it was ended: its list of tools is none");
+        code = err_set(err, ERR_IO, "it was stopped: its list of tools is not a list");
     if (code == 0) {
         json_array_foreach(rows, i, row) tools->left_out += !tool_add(server, tools, row);
         const char *next = json_string_value(json_object_get(result, "nextCursor"));
@@ -176,27 +175,6 @@ static int tools_page(struct server *server, struct server_tools *tools, uint64_
     }
     json_decref(answer);
     return code;
-}
-
-static int tools_list(struct server *server, struct server_tools *tools, uint64_t deadline_ms, struct err *err) {
-    char *cursor = NULL;
-    unsigned pages = 0;
-    int code;
-    do
-        code = tools_page(server, tools, deadline_ms, &cursor, err);
-    while (code == 0 && cursor && ++pages < LIMIT_SERVER_TOOL_PAGES);
-    if (code == 0 && cursor)
-        code = err_set(err, ERR_IO, "it was ended: its list of tools has more than %u pages", LIMIT_SERVER_TOOL_PAGES);
-    free(cursor);
-    return code;
-}
-
-static struct server_tools *tools_new(void) {
-    struct server_tools *tools = xcalloc(1, sizeof *tools);
-    atomic_init(&tools->refs, 1);
-    arena_init(&tools->arena);
-    tools->items = arena_alloc(&tools->arena, LIMIT_SERVER_TOOLS * sizeof *tools->items);
-    return tools;
 }
 
 void server_tools_unref(struct server_tools *tools) {
@@ -207,24 +185,33 @@ void server_tools_unref(struct server_tools *tools) {
 }
 
 struct server_tools *server_tools(struct server *server) {
-    pthread_mutex_lock(&server->lock);
+    autolock(&server->lock);
     struct server_tools *tools = server->tools;
     if (tools)
         atomic_fetch_add(&tools->refs, 1);
-    pthread_mutex_unlock(&server->lock);
     return tools;
 }
 
-/* ---- being ready ---- */
-
-/* The words themselves; not cut short by whoever happens to wait for them, since they are for all who come. */
+/* The requests themselves; not cut short by the client that happens to wait, since they are for all. */
 static int prepare_talk(struct server *server, bool first, struct err *err) {
     uint64_t deadline_ms = (first ? server->started_ms : clock_ms()) + server->start_timeout_ms;
-    struct server_tools *tools = tools_new();
+    struct server_tools *tools = xcalloc(1, sizeof *tools);
+    atomic_init(&tools->refs, 1);
+    arena_init(&tools->arena);
+    tools->items = arena_alloc(&tools->arena, LIMIT_SERVER_TOOLS * sizeof *tools->items);
+
     bool has_tools = true;
-    int code = first ? hello(server, deadline_ms, &has_tools, err) : 0;
-    if (code == 0 && has_tools)
-        code = tools_list(server, tools, deadline_ms, err);
+    int code = first ? talk_hello(server, deadline_ms, &has_tools, err) : 0;
+    if (code == 0 && has_tools) {
+        char *cursor = NULL;
+        unsigned pages = 0;
+        do
+            code = tools_page(server, tools, deadline_ms, &cursor, err);
+        while (code == 0 && cursor && ++pages < LIMIT_SERVER_TOOL_PAGES);
+        if (code == 0 && cursor)
+            code = err_set(err, ERR_IO, "it was stopped: its list of tools has over %u pages", LIMIT_SERVER_TOOL_PAGES);
+        free(cursor);
+    }
     if (code < 0) {
         server_tools_unref(tools);
         server_end(server, err->text);
@@ -238,30 +225,16 @@ static int prepare_talk(struct server *server, bool first, struct err *err) {
     return 0;
 }
 
-/* While another one does it. */
-static int prepare_wait_locked(struct server *server, const struct server_wait *wait, struct err *err) {
-    struct ask ask = {.wake = -1};
-    ask_enter_locked(server, &ask);
-    int code = ask_wait_locked(server, &ask, wait, err);
-    ask_leave_locked(server, &ask);
-    return code;
-}
-
-static void prepared_locked(struct server *server, bool good) {
-    server->preparing = false;
-    server->ready |= good;
-    for (struct ask *ask = server->asks; ask; ask = ask->next)
-        if (!ask->id) {
-            ask->done = true;
-            ask_wake(ask);
-        }
-}
-
 int server_prepare(struct server *server, const struct server_wait *wait, struct err *err) {
     int code = 0;
     pthread_mutex_lock(&server->lock);
-    while (code == 0 && server->preparing)
-        code = prepare_wait_locked(server, wait, err);
+    while (code == 0 && server->preparing) {
+        /* While another one does it. */
+        struct ask ask = {.wake = -1};
+        ask_enter_locked(server, &ask);
+        code = ask_wait_locked(server, &ask, wait, err);
+        ask_leave_locked(server, &ask);
+    }
     if (code == 0 && server->dead)
         code = err_set(err, ERR_IO, "%s", server->why);
     bool first = !server->ready, mine = code == 0 && (first || server->stale);
@@ -272,14 +245,19 @@ int server_prepare(struct server *server, const struct server_wait *wait, struct
     if (mine) {
         code = prepare_talk(server, first, err);
         pthread_mutex_lock(&server->lock);
-        prepared_locked(server, code == 0);
+        bool good = code == 0;
+        server->preparing = false;
+        server->ready |= good;
+        for (struct ask *ask = server->asks; ask; ask = ask->next)
+            if (!ask->id) {
+                ask->done = true;
+                ask_wake(ask);
+            }
         pthread_mutex_unlock(&server->lock);
     }
     server_settle(server);
     return code;
 }
-
-/* ---- a call ---- */
 
 int server_call(struct server *server, const char *tool, json_t *args, const struct server_wait *wait,
                 json_t **ret_answer, struct err *err) {

@@ -1,11 +1,11 @@
-/* Which MCP servers run, and which may. Called by served.c and the doors.
+/* Which MCP servers run, and which may. Called by served.c and the endpoints.
  *
  * Rules:
- *  1. A place is a server's in one box, by name. It outlives the process, so that one that dies again and again is started at
- *     growing intervals; it goes with the box, or when the server is removed.
- *  2. `lock` guards the places and everything in them; it is never held while a box works. `turn` of a place is held while its
- *     process is looked at or started, by one who has a reference to the place.
- *  3. A process runs what was configured when it was started: if that is not what is configured now, it is ended. */
+ * 1. A place is that of one server in one box, by name. It outlives the process, so that a server that keeps
+ *    dying is restarted at growing intervals; it goes with the box, or when the server is removed.
+ * 2. `lock` guards the places and everything in them; it is never held while a box works. `turn` of a place is
+ *    held while its process is checked or started, by a thread with a reference to the place.
+ * 3. A process runs the configuration that it was started with: if that has changed, it is stopped. */
 #include "tool/servers/servers.h"
 
 #include <jansson.h>
@@ -13,21 +13,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "tool/servers/servers_db.h"
+#include "base/sync.h"
+#include "store/db.h"
 
-struct place {
-    struct place *next;
+struct servers_place {
+    struct servers_place *next;
     char box[17], name[LIMIT_SERVER_NAME_BYTES + 1];
     char *user;
     pthread_mutex_t turn;
     /* under the lock of all */
     unsigned refs;
-    bool gone; /* nobody finds it any more */
+    bool gone; /* it was removed from the list */
     struct server *server;
     char *text; /* what it was started with */
     unsigned failures;
@@ -35,10 +37,113 @@ struct place {
     char why[400];
 };
 
+/* ---- the file of users' MCP servers ---- */
+
+/* Nothing is kept in memory, so that changes by another daemon on the same directory are visible at once. */
+struct servers_file {
+    char *directory, *path; /* NULL: nothing is stored */
+    pthread_mutex_t lock;   /* of db */
+    struct db db;           /* zeroed: not opened */
+};
+
+static const struct db_kind servers_kind = {
+    .name = "servers.db",
+    .what = "MCP servers",
+    .application = 0x6375626d, /* "cubm" */
+    .version = 1,
+    .schema = "CREATE TABLE server (user TEXT NOT NULL, name TEXT NOT NULL, spec TEXT NOT NULL,"
+              " PRIMARY KEY (user, name)) WITHOUT ROWID;",
+    .pragmas = "PRAGMA synchronous=FULL;PRAGMA secure_delete=ON",
+    .closed = true,
+};
+
+/* 1: there is no file, and none is created. */
+static int servers_file_ready_locked(struct servers_file *file, bool make, struct err *err) {
+    if (file->db.handle && !db_replaced(&file->db))
+        return 0;
+    db_close(&file->db);
+    if (!make && access(file->path, F_OK) < 0)
+        return 1;
+    return db_open(&servers_kind, file->directory, &file->db, err);
+}
+
+static int servers_rows_read_locked(struct servers_file *file, const char *user, const char *name, struct arena *arena,
+                                    struct servers_row *rows, size_t *ret_count, struct err *err) {
+    autoquery query;
+    size_t count = 0;
+    int code = db_query(&file->db, &query, err,
+                        "SELECT name, spec FROM server WHERE user = ?1 AND (?2 IS NULL OR name = ?2) ORDER BY name",
+                        "tt", user, name);
+    while (code >= 0 && count < LIMIT_SERVERS_PER_USER && (code = query_next(&query, err)) > 0)
+        rows[count++] = (struct servers_row){
+            .user = user,
+            .name = arena_strdup(arena, query_text(&query, 0)),
+            .text = arena_strdup(arena, query_text(&query, 1)),
+        };
+    *ret_count = count;
+    return code < 0 ? code : 0;
+}
+
+static int servers_file_rows(struct servers_file *file, const char *user, const char *name, struct arena *arena,
+                             struct servers_row **ret_rows, size_t *ret_count, struct err *err) {
+    struct servers_row *rows = arena_alloc(arena, LIMIT_SERVERS_PER_USER * sizeof *rows);
+    size_t count = 0;
+    pthread_mutex_lock(&file->lock);
+    int code = servers_file_ready_locked(file, false, err)
+                   ?: servers_rows_read_locked(file, user, name, arena, rows, &count, err);
+    pthread_mutex_unlock(&file->lock);
+    if (code < 0)
+        return code;
+    *ret_rows = rows;
+    *ret_count = count;
+    return 0;
+}
+
+static int servers_file_put(struct servers_file *file, const char *user, const char *name, const char *text,
+                            bool *ret_created, struct err *err) {
+    autoarena arena = ARENA_EMPTY;
+    struct servers_row *rows = arena_alloc(&arena, LIMIT_SERVERS_PER_USER * sizeof *rows);
+    size_t count = 0;
+    bool known = false;
+    pthread_mutex_lock(&file->lock);
+    int code = servers_file_ready_locked(file, true, err);
+    bool begun = code == 0 && (code = db_begin(&file->db, err)) == 0;
+    if (code == 0)
+        code = servers_rows_read_locked(file, user, NULL, &arena, rows, &count, err);
+    for (size_t i = 0; i < count; i++)
+        known |= strcmp(rows[i].name, name) == 0;
+    if (code == 0 && !known && count >= LIMIT_SERVERS_PER_USER)
+        code = err_set(err, ERR_LIMIT, "a user has at most %u MCP servers; remove one first", LIMIT_SERVERS_PER_USER);
+    if (code == 0)
+        code = db_do(&file->db, err, "INSERT OR REPLACE INTO server (user, name, spec) VALUES (?, ?, ?)", "ttt", user,
+                     name, text);
+    if (begun)
+        code = db_end(&file->db, code, err);
+    pthread_mutex_unlock(&file->lock);
+    if (code == 0)
+        *ret_created = !known;
+    return code;
+}
+
+static int servers_file_remove(struct servers_file *file, const char *user, const char *name, struct err *err) {
+    pthread_mutex_lock(&file->lock);
+    int code = servers_file_ready_locked(file, false, err), changed = 0;
+    if (code == 0)
+        code = db_do(&file->db, err, "DELETE FROM server WHERE user = ? AND name = ?", "tt", user, name);
+    if (code == 0)
+        changed = sqlite3_changes(file->db.handle);
+    pthread_mutex_unlock(&file->lock);
+    if (code >= 0 && !changed)
+        return err_set(err, ERR_NOT_FOUND, "no MCP server '%.64s'", name);
+    return code;
+}
+
+/* ---- all servers ---- */
+
 struct servers {
-    struct servers_db *db;
+    struct servers_file file;
     pthread_mutex_t lock;
-    struct place *places;
+    struct servers_place *places;
     unsigned count;
     struct servers_row *rows; /* of the configuration */
     size_t row_count;
@@ -47,17 +152,21 @@ struct servers {
 struct servers *servers_new(const char *directory) {
     struct servers *servers = xcalloc(1, sizeof *servers);
     pthread_mutex_init(&servers->lock, NULL);
-    servers->db = directory ? servers_db_new(directory) : NULL;
+    pthread_mutex_init(&servers->file.lock, NULL);
+    if (directory) {
+        servers->file.directory = xstrdup(directory);
+        servers->file.path = xasprintf("%s/%s", directory, servers_kind.name);
+    }
     return servers;
 }
 
 /* ---- what is configured ---- */
 
-static char *row_copy(const char *text) {
+static char *servers_row_copy(const char *text) {
     return text ? xstrdup(text) : NULL;
 }
 
-static void rows_free(struct servers_row *rows, size_t count) {
+static void servers_rows_free(struct servers_row *rows, size_t count) {
     for (size_t i = 0; i < count; i++) {
         free((char *)rows[i].user);
         free((char *)rows[i].name);
@@ -69,23 +178,23 @@ static void rows_free(struct servers_row *rows, size_t count) {
 void servers_configure(struct servers *servers, const struct servers_row *rows, size_t count) {
     struct servers_row *copy = xcalloc(count + 1, sizeof *copy);
     for (size_t i = 0; i < count; i++)
-        copy[i] = (struct servers_row){
-            .user = row_copy(rows[i].user), .name = row_copy(rows[i].name), .text = row_copy(rows[i].text)};
+        copy[i] = (struct servers_row){.user = servers_row_copy(rows[i].user),
+                                       .name = servers_row_copy(rows[i].name),
+                                       .text = servers_row_copy(rows[i].text)};
     pthread_mutex_lock(&servers->lock);
     struct servers_row *before = servers->rows;
     size_t before_count = servers->row_count;
     servers->rows = copy;
     servers->row_count = count;
     pthread_mutex_unlock(&servers->lock);
-    rows_free(before, before_count);
+    servers_rows_free(before, before_count);
 }
 
-static int spec_parse(const struct servers_row *row, bool configured, struct arena *arena, struct server_spec *ret_spec,
-                      struct err *err) {
+static int servers_spec_parse(const struct servers_row *row, bool configured, struct arena *arena,
+                              struct server_spec *ret_spec, struct err *err) {
     json_t *body = NULL;
-    int code = rows_load(row->text, strlen(row->text), &body, err);
-    if (code == 0)
-        code = server_spec_take(body, row->name, arena, ret_spec, err);
+    int code =
+        rows_load(row->text, strlen(row->text), &body, err) ?: server_spec_take(body, row->name, arena, ret_spec, err);
     if (code == 0)
         ret_spec->configured = configured;
     json_decref(body);
@@ -93,8 +202,8 @@ static int spec_parse(const struct servers_row *row, bool configured, struct are
 }
 
 /* Rows of the configuration that are this user's; in the arena. */
-static size_t rows_configured(struct servers *servers, const char *user, struct arena *arena,
-                              struct servers_row **ret_rows) {
+static size_t servers_rows_configured(struct servers *servers, const char *user, struct arena *arena,
+                                      struct servers_row **ret_rows) {
     size_t count = 0;
     bool own = false;
     pthread_mutex_lock(&servers->lock);
@@ -113,31 +222,32 @@ static size_t rows_configured(struct servers *servers, const char *user, struct 
     return count;
 }
 
-static int spec_order(const void *left, const void *right) {
+static int servers_spec_order(const void *left, const void *right) {
     return strcmp(((const struct server_spec *)left)->name, ((const struct server_spec *)right)->name);
 }
 
 /* name NULL: all. */
-static int specs_find(struct servers *servers, const char *user, const char *name, struct arena *arena,
-                      struct server_spec **ret_specs, size_t *ret_count, struct err *err) {
+static int servers_specs_find(struct servers *servers, const char *user, const char *name, struct arena *arena,
+                              struct server_spec **ret_specs, size_t *ret_count, struct err *err) {
     struct servers_row *configured, *stored = NULL;
-    size_t configured_count = rows_configured(servers, user, arena, &configured), stored_count = 0, count = 0;
-    int code = servers->db ? servers_db_rows(servers->db, user, name, arena, &stored, &stored_count, err) : 0;
+    size_t configured_count = servers_rows_configured(servers, user, arena, &configured), stored_count = 0, count = 0;
+    int code =
+        servers->file.path ? servers_file_rows(&servers->file, user, name, arena, &stored, &stored_count, err) : 0;
     struct server_spec *specs = arena_alloc(arena, (configured_count + stored_count + 1) * sizeof *specs);
     for (size_t i = 0; i < configured_count && code == 0; i++)
         if (!name || strcmp(configured[i].name, name) == 0)
-            code = spec_parse(&configured[i], true, arena, &specs[count++], err);
+            code = servers_spec_parse(&configured[i], true, arena, &specs[count++], err);
     size_t first = count;
     for (size_t i = 0; i < stored_count && code == 0; i++) {
         bool hidden = false;
         for (size_t k = 0; k < first; k++)
             hidden |= strcmp(specs[k].name, stored[i].name) == 0;
         if (!hidden)
-            code = spec_parse(&stored[i], false, arena, &specs[count++], err);
+            code = servers_spec_parse(&stored[i], false, arena, &specs[count++], err);
     }
     if (code < 0)
         return code;
-    qsort(specs, count, sizeof *specs, spec_order);
+    qsort(specs, count, sizeof *specs, servers_spec_order);
     *ret_specs = specs;
     *ret_count = count;
     return 0;
@@ -145,26 +255,24 @@ static int specs_find(struct servers *servers, const char *user, const char *nam
 
 int servers_specs(struct servers *servers, const char *user, struct arena *arena, struct server_spec **ret_specs,
                   size_t *ret_count, struct err *err) {
-    return specs_find(servers, user, NULL, arena, ret_specs, ret_count, err);
+    return servers_specs_find(servers, user, NULL, arena, ret_specs, ret_count, err);
 }
 
 int servers_spec(struct servers *servers, const char *user, const char *name, struct arena *arena,
                  struct server_spec *ret_spec, struct err *err) {
     struct server_spec *specs;
     size_t count = 0;
-    int code = specs_find(servers, user, name, arena, &specs, &count, err);
-    if (code < 0)
-        return code;
+    TRY(servers_specs_find(servers, user, name, arena, &specs, &count, err));
     if (!count)
-        return err_set(err, ERR_NOT_FOUND, "there is no MCP server '%.64s'", name);
+        return err_set(err, ERR_NOT_FOUND, "no MCP server '%.64s'", name);
     *ret_spec = specs[0];
     return 0;
 }
 
-static bool is_configured(struct servers *servers, const char *user, const char *name) {
+static bool servers_is_configured(struct servers *servers, const char *user, const char *name) {
     autoarena arena = ARENA_EMPTY;
     struct servers_row *rows;
-    size_t count = rows_configured(servers, user, &arena, &rows);
+    size_t count = servers_rows_configured(servers, user, &arena, &rows);
     for (size_t i = 0; i < count; i++)
         if (strcmp(rows[i].name, name) == 0)
             return true;
@@ -173,17 +281,16 @@ static bool is_configured(struct servers *servers, const char *user, const char 
 
 int servers_put(struct servers *servers, const char *user, const struct server_spec *spec, bool *ret_created,
                 struct err *err) {
-    if (is_configured(servers, user, spec->name))
-        return err_set(err, ERR_EXISTS, "the MCP server '%s' stands in the configuration; choose another name",
-                       spec->name);
-    if (!servers->db)
-        return err_set(err, ERR_UNSUPPORTED, "nothing is stored here");
-    return servers_db_put(servers->db, user, spec->name, spec->text, ret_created, err);
+    if (servers_is_configured(servers, user, spec->name))
+        return err_set(err, ERR_EXISTS, "the MCP server '%s' is in the configuration; choose another name", spec->name);
+    if (!servers->file.path)
+        return err_set(err, ERR_UNSUPPORTED, "MCP servers cannot be stored here; use --servers FILE");
+    return servers_file_put(&servers->file, user, spec->name, spec->text, ret_created, err);
 }
 
 /* ---- places ---- */
 
-static void place_unref(struct servers *servers, struct place *place) {
+static void servers_place_unref(struct servers *servers, struct servers_place *place) {
     pthread_mutex_lock(&servers->lock);
     bool last = --place->refs == 0;
     pthread_mutex_unlock(&servers->lock);
@@ -196,12 +303,13 @@ static void place_unref(struct servers *servers, struct place *place) {
     free(place);
 }
 
-/* Those that match are found no more; they come back as a list, for places_drop. NULL: any. */
-static struct place *places_take(struct servers *servers, const char *box, const char *user, const char *name) {
-    struct place *taken = NULL;
-    pthread_mutex_lock(&servers->lock);
-    for (struct place **at = &servers->places; *at;) {
-        struct place *place = *at;
+/* Removes those that match from the list and returns them, for places_drop. NULL: any. */
+static struct servers_place *servers_places_take(struct servers *servers, const char *box, const char *user,
+                                                 const char *name) {
+    struct servers_place *taken = NULL;
+    autolock(&servers->lock);
+    for (struct servers_place **at = &servers->places; *at;) {
+        struct servers_place *place = *at;
         if ((box && strcmp(place->box, box) != 0) || (user && strcmp(place->user, user) != 0) ||
             (name && strcmp(place->name, name) != 0)) {
             at = &place->next;
@@ -213,12 +321,11 @@ static struct place *places_take(struct servers *servers, const char *box, const
         taken = place;
         servers->count--;
     }
-    pthread_mutex_unlock(&servers->lock);
     return taken;
 }
 
-static void places_drop(struct servers *servers, struct place *taken, const char *why) {
-    for (struct place *place = taken, *next; place; place = next) {
+static void servers_places_drop(struct servers *servers, struct servers_place *taken, const char *why) {
+    for (struct servers_place *place = taken, *next; place; place = next) {
         next = place->next;
         pthread_mutex_lock(&servers->lock);
         struct server *server = place->server ? server_ref(place->server) : NULL;
@@ -226,90 +333,87 @@ static void places_drop(struct servers *servers, struct place *taken, const char
         if (server)
             server_end(server, why);
         server_unref(server);
-        place_unref(servers, place);
+        servers_place_unref(servers, place);
     }
 }
 
 int servers_remove(struct servers *servers, const char *user, const char *name, struct err *err) {
-    if (is_configured(servers, user, name))
-        return err_set(err, ERR_DENIED, "the MCP server '%.64s' stands in the configuration", name);
-    if (!servers->db)
-        return err_set(err, ERR_NOT_FOUND, "there is no MCP server '%.64s'", name);
-    int code = servers_db_remove(servers->db, user, name, err);
+    if (servers_is_configured(servers, user, name))
+        return err_set(err, ERR_DENIED, "the MCP server '%.64s' is in the configuration; remove it there", name);
+    if (!servers->file.path)
+        return err_set(err, ERR_NOT_FOUND, "no MCP server '%.64s'", name);
+    int code = servers_file_remove(&servers->file, user, name, err);
     if (code == 0)
-        places_drop(servers, places_take(servers, NULL, user, name), "it was removed");
+        servers_places_drop(servers, servers_places_take(servers, NULL, user, name), "it was removed");
     return code;
 }
 
 void servers_box_ended(struct servers *servers, const char *box) {
     if (servers && box)
-        places_drop(servers, places_take(servers, box, NULL, NULL), "its box ended");
+        servers_places_drop(servers, servers_places_take(servers, box, NULL, NULL), "its box ended");
 }
 
 void servers_stop(struct servers *servers) {
     if (servers)
-        places_drop(servers, places_take(servers, NULL, NULL, NULL), "cubby ends");
+        servers_places_drop(servers, servers_places_take(servers, NULL, NULL, NULL), "cubby ends");
 }
 
 void servers_free(struct servers *servers) {
     if (!servers)
         return;
     servers_stop(servers);
-    rows_free(servers->rows, servers->row_count);
-    servers_db_free(servers->db);
+    servers_rows_free(servers->rows, servers->row_count);
+    db_close(&servers->file.db);
+    pthread_mutex_destroy(&servers->file.lock);
+    free(servers->file.path);
+    free(servers->file.directory);
     pthread_mutex_destroy(&servers->lock);
     free(servers);
 }
 
-static struct place *place_find_locked(struct servers *servers, const struct box *box, const char *name) {
-    for (struct place *place = servers->places; place; place = place->next)
+static struct servers_place *servers_place_find_locked(struct servers *servers, const struct box *box,
+                                                       const char *name) {
+    for (struct servers_place *place = servers->places; place; place = place->next)
         if (strcmp(place->box, box->id) == 0 && strcmp(place->name, name) == 0)
             return place;
     return NULL;
 }
 
-/* Boxes that died without a word, of another daemon's too, leave places behind. */
-static void places_sweep(struct servers *servers) {
-    struct place *dead = NULL;
-    pthread_mutex_lock(&servers->lock);
-    for (struct place **at = &servers->places; *at;) {
-        struct place *place = *at;
-        bool over = place->refs == 1 && (!place->server || !server_box_alive(place->server));
-        if (!over) {
-            at = &place->next;
-            continue;
-        }
-        *at = place->next;
-        place->next = dead;
-        dead = place;
-        servers->count--;
-    }
-    pthread_mutex_unlock(&servers->lock);
-    places_drop(servers, dead, "its box ended");
-}
-
-static struct place *place_new(const struct box *box, const char *name) {
-    struct place *place = xcalloc(1, sizeof *place);
-    place->user = xstrdup(box->user);
-    memcpy(place->box, box->id, sizeof place->box);
-    snprintf(place->name, sizeof place->name, "%s", name);
-    pthread_mutex_init(&place->turn, NULL);
-    place->refs = 1;
-    return place;
-}
-
 /* With a reference. */
-static int place_take(struct servers *servers, const struct box *box, const char *name, struct place **ret_place,
-                      struct err *err) {
+static int servers_place_take(struct servers *servers, const struct box *box, const char *name,
+                              struct servers_place **ret_place, struct err *err) {
     pthread_mutex_lock(&servers->lock);
     bool full = servers->count >= LIMIT_SERVERS_RUNNING;
     pthread_mutex_unlock(&servers->lock);
-    if (full)
-        places_sweep(servers);
+    if (full) {
+        /* Boxes that died without an event, also those of another daemon, leave unused places. */
+        struct servers_place *dead = NULL;
+        pthread_mutex_lock(&servers->lock);
+        for (struct servers_place **at = &servers->places; *at;) {
+            struct servers_place *place = *at;
+            bool over = place->refs == 1 && (!place->server || !server_box_alive(place->server));
+            if (!over) {
+                at = &place->next;
+                continue;
+            }
+            *at = place->next;
+            place->next = dead;
+            dead = place;
+            servers->count--;
+        }
+        pthread_mutex_unlock(&servers->lock);
+        servers_places_drop(servers, dead, "its box ended");
+    }
     pthread_mutex_lock(&servers->lock);
-    struct place *place = place_find_locked(servers, box, name);
+    struct servers_place *place = servers_place_find_locked(servers, box, name);
     if (!place && servers->count < LIMIT_SERVERS_RUNNING) {
-        place = place_new(box, name);
+        place = xcalloc(1, sizeof *place);
+        place->user = xstrdup(box->user);
+        memcpy(place->box, box->id, sizeof place->box);
+        snprintf(place->name, sizeof place->name, "%s", name);
+        pthread_mutex_init(&place->turn, NULL);
+        place->refs = 1;
+
         place->next = servers->places;
         servers->places = place;
         servers->count++;
@@ -325,7 +429,7 @@ static int place_take(struct servers *servers, const struct box *box, const char
 
 /* ---- starting ---- */
 
-static void place_failed_locked(struct place *place, uint64_t lived_ms, const char *why) {
+static void servers_place_failed_locked(struct servers_place *place, uint64_t lived_ms, const char *why) {
     uint64_t delay_ms = SERVER_BACK_OFF_MS;
     place->failures = lived_ms >= SERVER_STEADY_MS ? 0 : place->failures + 1;
     for (unsigned i = 1; i < place->failures && delay_ms < SERVER_BACK_OFF_MOST_MS; i++)
@@ -336,7 +440,8 @@ static void place_failed_locked(struct place *place, uint64_t lived_ms, const ch
 }
 
 /* What runs there, if it still does and is what is configured now. In the place's turn. */
-static struct server *place_server(struct servers *servers, struct place *place, const struct server_spec *spec) {
+static struct server *place_server(struct servers *servers, struct servers_place *place,
+                                   const struct server_spec *spec) {
     struct err err;
     pthread_mutex_lock(&servers->lock);
     struct server *server = place->server ? server_ref(place->server) : NULL;
@@ -345,7 +450,7 @@ static struct server *place_server(struct servers *servers, struct place *place,
     if (!server)
         return NULL;
     if (changed)
-        server_end(server, "it was configured anew");
+        server_end(server, "it was reconfigured");
     if (server_look(server, &err))
         return server;
     bool boxless = !server_box_alive(server); /* no fault of its own */
@@ -354,17 +459,18 @@ static struct server *place_server(struct servers *servers, struct place *place,
     if (changed || boxless)
         place->failures = 0, place->retry_ms = 0, place->why[0] = 0;
     else
-        place_failed_locked(place, clock_ms() - server_started_ms(server), err.text);
+        servers_place_failed_locked(place, clock_ms() - server_started_ms(server), err.text);
     pthread_mutex_unlock(&servers->lock);
     server_unref(server); /* the place's */
     server_unref(server);
     return NULL;
 }
 
-static int place_start(struct servers *servers, struct place *place, struct box *box, const struct server_spec *spec,
-                       const char *const *drops, struct server **ret_server, struct err *err) {
+static int servers_place_start(struct servers *servers, struct servers_place *place, struct box *box,
+                               const struct server_spec *spec, const char *const *drops, struct server **ret_server,
+                               struct err *err) {
     struct server *server = NULL;
-    char *text = row_copy(spec->text);
+    char *text = servers_row_copy(spec->text);
     int code = server_start(box, spec, drops, &server, err);
     pthread_mutex_lock(&servers->lock);
     if (code == 0) {
@@ -374,7 +480,7 @@ static int place_start(struct servers *servers, struct place *place, struct box 
         place->text = text;
         text = NULL;
     } else {
-        place_failed_locked(place, 0, err->text);
+        servers_place_failed_locked(place, 0, err->text);
     }
     bool gone = place->gone;
     pthread_mutex_unlock(&servers->lock);
@@ -387,8 +493,9 @@ static int place_start(struct servers *servers, struct place *place, struct box 
 }
 
 /* 0: *ret_server; 1: not before *ret_left_ms. */
-static int place_turn(struct servers *servers, struct place *place, struct box *box, const struct server_spec *spec,
-                      const char *const *drops, struct server **ret_server, uint64_t *ret_left_ms, struct err *err) {
+static int servers_place_turn(struct servers *servers, struct servers_place *place, struct box *box,
+                              const struct server_spec *spec, const char *const *drops, struct server **ret_server,
+                              uint64_t *ret_left_ms, struct err *err) {
     int code = 0;
     pthread_mutex_lock(&place->turn);
     struct server *server = place_server(servers, place, spec);
@@ -399,7 +506,7 @@ static int place_turn(struct servers *servers, struct place *place, struct box *
                           (unsigned long long)(left_ms + 999) / 1000);
     pthread_mutex_unlock(&servers->lock);
     if (!server && code == 0)
-        code = place_start(servers, place, box, spec, drops, &server, err);
+        code = servers_place_start(servers, place, box, spec, drops, &server, err);
     pthread_mutex_unlock(&place->turn);
     *ret_left_ms = left_ms;
     if (code == 0)
@@ -409,48 +516,33 @@ static int place_turn(struct servers *servers, struct place *place, struct box *
 
 int servers_get(struct servers *servers, struct box *box, const struct server_spec *spec, const char *const *drops,
                 const struct server_wait *wait, struct server **ret_server, struct err *err) {
-    struct place *place = NULL;
+    struct servers_place *place = NULL;
     uint64_t left_ms = 0;
-    int code = place_take(servers, box, spec->name, &place, err);
+    int code = servers_place_take(servers, box, spec->name, &place, err);
     if (code < 0)
         return code;
-    while ((code = place_turn(servers, place, box, spec, drops, ret_server, &left_ms, err)) == 1) {
+    while ((code = servers_place_turn(servers, place, box, spec, drops, ret_server, &left_ms, err)) == 1) {
         struct pollfd look = {.fd = wait->watch, .events = POLLRDHUP};
         if (left_ms > SERVER_PATIENCE_MS || clock_ms() + left_ms > wait->deadline_ms)
             code = -ERR_BUSY;
         else if (poll(&look, wait->watch >= 0, (int)left_ms) > 0)
-            code = err_set(err, ERR_GONE, "nobody waits for it any more");
+            code = err_set(err, ERR_GONE, "the client went away");
         if (code < 0)
             break;
     }
-    place_unref(servers, place);
+    servers_place_unref(servers, place);
     return code;
 }
 
-/* ---- looking ---- */
+void servers_running_json(struct servers *servers, const char *user, const struct server_spec *spec,
+                          struct json *json) {
 
-static void running_json(const struct place *place, struct json *json) {
-    uint64_t now_ms = clock_ms();
-    struct server_tools *tools = place->server ? server_tools(place->server) : NULL;
-    const char *state = !place->server ? "ended" : server_ready(place->server) ? "ready" : "starting";
-    json_open(json, '{');
-    json_put_str(json, "box", place->box);
-    json_put_str(json, "state", state);
-    json_put_uint(json, "tools", tools ? tools->count : 0);
-    json_put_uint(json, "left_out", tools ? tools->left_out : 0);
-    json_put_uint(json, "restarts", place->starts ? place->starts - 1 : 0);
-    json_put_str(json, "why", place->why[0] ? place->why : NULL);
-    json_put_uint(json, "retry_in_ms", !place->server && place->retry_ms > now_ms ? place->retry_ms - now_ms : 0);
-    json_close(json, '}');
-    server_tools_unref(tools);
-}
-
-/* Looks at each first, so that what died while nobody asked is told as such. */
-static void running_look(struct servers *servers, const char *user, const struct server_spec *spec) {
-    struct place *found[64];
+    /* Checks each process first, so that one that died since is reported as such. */
+    struct servers_place *found[64];
     size_t count = 0;
     pthread_mutex_lock(&servers->lock);
-    for (struct place *place = servers->places; place && count < sizeof found / sizeof *found; place = place->next)
+    for (struct servers_place *place = servers->places; place && count < sizeof found / sizeof *found;
+         place = place->next)
         if (strcmp(place->user, user) == 0 && strcmp(place->name, spec->name) == 0) {
             place->refs++;
             found[count++] = place;
@@ -460,18 +552,27 @@ static void running_look(struct servers *servers, const char *user, const struct
         pthread_mutex_lock(&found[i]->turn);
         server_unref(place_server(servers, found[i], spec));
         pthread_mutex_unlock(&found[i]->turn);
-        place_unref(servers, found[i]);
+        servers_place_unref(servers, found[i]);
     }
-}
-
-void servers_running_json(struct servers *servers, const char *user, const struct server_spec *spec,
-                          struct json *json) {
-    running_look(servers, user, spec);
     json_open(json, '[');
     pthread_mutex_lock(&servers->lock);
-    for (struct place *place = servers->places; place; place = place->next)
-        if (strcmp(place->user, user) == 0 && strcmp(place->name, spec->name) == 0)
-            running_json(place, json);
+    for (struct servers_place *place = servers->places; place; place = place->next)
+        if (strcmp(place->user, user) == 0 && strcmp(place->name, spec->name) == 0) {
+            uint64_t now_ms = clock_ms();
+            struct server_tools *tools = place->server ? server_tools(place->server) : NULL;
+            const char *state = !place->server ? "ended" : server_ready(place->server) ? "ready" : "starting";
+            json_open(json, '{');
+            json_put_str(json, "box", place->box);
+            json_put_str(json, "state", state);
+            json_put_uint(json, "tools", tools ? tools->count : 0);
+            json_put_uint(json, "left_out", tools ? tools->left_out : 0);
+            json_put_uint(json, "restarts", place->starts ? place->starts - 1 : 0);
+            json_put_str(json, "why", place->why[0] ? place->why : NULL);
+            json_put_uint(json, "retry_in_ms",
+                          !place->server && place->retry_ms > now_ms ? place->retry_ms - now_ms : 0);
+            json_close(json, '}');
+            server_tools_unref(tools);
+        }
     pthread_mutex_unlock(&servers->lock);
     json_close(json, ']');
 }

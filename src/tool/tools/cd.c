@@ -1,6 +1,5 @@
-/* cd: the working directory of the thread, for all its calls to come. A row of tool_table. Shows what kind of project the
- * directory is and what lies in it: the first question after every change. */
-#include <stdlib.h>
+/* cd: changes the working directory of the thread for all its later calls. A row of tool_table. Shows the kind of
+ * project and the content of the directory, which is the first question after every change. */
 #include <string.h>
 
 #include "base/limits.h"
@@ -10,7 +9,7 @@
 enum {
     CD_SHOWN = 30,     /* entries */
     CD_MARKERS = 12,   /* files named as the project's */
-    CD_SCANNED = 5000, /* entries looked at */
+    CD_SCANNED = 5000, /* entries read */
 };
 
 struct cd_args {
@@ -20,20 +19,19 @@ struct cd_args {
 static const struct row cd_fields[] = {
     {ARG(cd_args, path, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text =
-         "Directory to work in from now on; absolute, or relative to the working directory. Without it: back to the "
-         "workspace."},
+         "The new working directory; absolute, or relative to the current one. Omit it to return to the workspace."},
     TOOL_DESCRIPTION(struct cd_args),
     {.name = NULL},
 };
 
 static const struct row cd_answer[] = {
-    {ANSWER("cwd", TEXT), .text = "the working directory now"},
+    {ANSWER("cwd", TEXT), .text = "the new working directory"},
     {ANSWER("project", TEXTS), .text = "what kind of project it is"},
     {.name = NULL},
 };
 
-/* Files that say what a directory is, with blanks between; "*.x": any name that ends so. kind NULL: they only are worth a
- * look. */
+/* Files that show what a directory is, separated by blanks; "*.x" is any name with that ending. kind NULL: only worth a
+ * mention. */
 static const struct cd_marker {
     const char *kind, *names;
 } cd_markers[] = {
@@ -75,7 +73,7 @@ static const struct cd_marker {
 };
 enum { CD_KINDS = sizeof cd_markers / sizeof *cd_markers };
 
-/* Names with a dot that are worth a line; the others are hidden. */
+/* Dot files that are worth a line; all others are hidden. */
 static const char *const cd_dots[] = {".github",       ".gitignore",    ".gitlab-ci.yml", ".gitmodules",
                                       ".dockerignore", ".editorconfig", ".env.example",   ".eslintrc.json",
                                       ".npmrc",        ".nvmrc",        ".prettierrc",    ".python-version"};
@@ -114,21 +112,17 @@ static bool cd_hidden(const char *name) {
     return name[0] == '.';
 }
 
-static void cd_mark(struct cd_scan *scan, const char *name) {
-    bool found = false;
-    for (size_t i = 0; i < CD_KINDS; i++)
-        if (cd_matches(cd_markers[i].names, name))
-            found = scan->kinds[i] = true;
-    if (!found)
-        return;
-    if (scan->marker_count < CD_MARKERS)
-        scan->markers[scan->marker_count] = arena_strdup(scan->call->arena, name);
-    scan->marker_count++;
-}
-
 static int cd_each(void *user, const struct file_stat *stat) {
     struct cd_scan *scan = user;
-    cd_mark(scan, stat->name);
+    bool found = false;
+    for (size_t i = 0; i < CD_KINDS; i++)
+        if (cd_matches(cd_markers[i].names, stat->name))
+            found = scan->kinds[i] = true;
+    if (found) {
+        if (scan->marker_count < CD_MARKERS)
+            scan->markers[scan->marker_count] = arena_strdup(scan->call->arena, stat->name);
+        scan->marker_count++;
+    }
     if (cd_hidden(stat->name))
         return 0;
     bool dir = stat->type == FILE_DIR;
@@ -139,9 +133,9 @@ static int cd_each(void *user, const struct file_stat *stat) {
     return 0;
 }
 
-/* ---- what is told ---- */
+/* ---- the answer ---- */
 
-/* A name as a terminal may see it: it is the box's, and may hold anything. */
+/* A name comes from the box and may contain anything, so control characters are escaped. */
 static void cd_name(struct tool_call *call, const char *name) {
     autobuf shown = buf_max((size_t)8 * LIMIT_NAME_BYTES);
     text_shown(&shown, name, strlen(name));
@@ -177,20 +171,6 @@ static void cd_project(struct tool_call *call, const struct cd_scan *scan) {
     tool_say(call, "\n\n");
 }
 
-static void cd_size(struct tool_call *call, uint64_t size) {
-    static const char *const units[] = {"KB", "MB", "GB", "TB", "PB", "EB"};
-    double value = (double)size / 1024;
-    size_t unit = 0;
-    while (value >= 1024 && unit + 1 < sizeof units / sizeof *units) {
-        value /= 1024;
-        unit++;
-    }
-    if (size < 1024)
-        tool_say(call, " (%u B)", (unsigned)size);
-    else
-        tool_say(call, " (%.1f %s)", value, units[unit]);
-}
-
 static void cd_tree(struct tool_call *call, const struct cd_scan *scan, const char *path, bool truncated) {
     const char *name = strrchr(path, '/') + 1;
     size_t shown = 0;
@@ -205,8 +185,20 @@ static void cd_tree(struct tool_call *call, const struct cd_scan *scan, const ch
     for (size_t i = 0; i < scan->file_count && shown < CD_SHOWN; i++, shown++) {
         tool_say(call, scan->files[i].type == FILE_SYMLINK ? "   \xf0\x9f\x94\x97 " : "   \xf0\x9f\x93\x84 ");
         cd_name(call, scan->files[i].name);
-        if (scan->files[i].type == FILE_REGULAR)
-            cd_size(call, scan->files[i].size);
+        if (scan->files[i].type == FILE_REGULAR) {
+            uint64_t size = scan->files[i].size;
+            static const char *const units[] = {"KB", "MB", "GB", "TB", "PB", "EB"};
+            double value = (double)size / 1024;
+            size_t unit = 0;
+            while (value >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+                value /= 1024;
+                unit++;
+            }
+            if (size < 1024)
+                tool_say(call, " (%u B)", (unsigned)size);
+            else
+                tool_say(call, " (%.1f %s)", value, units[unit]);
+        }
         tool_say(call, "\n");
     }
     size_t rest = scan->dir_count + scan->file_count - shown;
@@ -216,19 +208,6 @@ static void cd_tree(struct tool_call *call, const struct cd_scan *scan, const ch
         tool_say(call, "   ... and %zu more (use ls or glob)\n", rest);
     else if (!shown)
         tool_say(call, "   (empty)\n");
-}
-
-static void cd_structured(struct tool_call *call, const struct cd_scan *scan, const char *path) {
-    struct json *json = &call->result.json;
-    const char *kinds[CD_KINDS] = {0};
-    size_t count = cd_each_kind(scan, kinds);
-    json_open(json, '{');
-    json_put_str(json, "cwd", path);
-    json_put_open(json, "project", '[');
-    for (size_t i = 0; i < count; i++)
-        json_str(json, kinds[i]);
-    json_close(json, ']');
-    json_close(json, '}');
 }
 
 static int cd_run(struct tool_call *call, const void *user, struct err *err) {
@@ -255,18 +234,21 @@ static int cd_run(struct tool_call *call, const void *user, struct err *err) {
     tool_say(call, "Changed directory to %s\n\n", path);
     cd_project(call, scan);
     cd_tree(call, scan, path, truncated);
-    cd_structured(call, scan, path);
+    struct json *json = &call->result.json;
+    const char *kinds[CD_KINDS] = {0};
+    size_t count = cd_each_kind(scan, kinds);
+    json_open(json, '{');
+    json_put_str(json, "cwd", path);
+    json_put_open(json, "project", '[');
+    for (size_t i = 0; i < count; i++)
+        json_str(json, kinds[i]);
+    json_close(json, ']');
+    json_close(json, '}');
     return 0;
 }
 
 const struct tool tool_cd = {
-    .name = "cd",
-    .title = "Change the working directory",
-    .description = "Change the directory in which commands start and from which relative paths count, for all calls to "
-                   "come. Shows what kind of project is there and what lies in it.",
-    .fields = cd_fields,
-    .args_size = sizeof(struct cd_args),
-    .answer = cd_answer,
-    .flags = TOOL_SAME,
-    .run = cd_run,
-};
+    TOOL(cd, "Change the working directory"), .answer = cd_answer, .flags = TOOL_SAME,
+    .description =
+        "Change the working directory: commands start there and relative paths are resolved against it, in this "
+        "and all later calls. Shows what kind of project the directory is and what it contains."};

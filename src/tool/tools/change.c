@@ -1,18 +1,17 @@
-/* Changes of files. Called by write_file, str_replace and edit. Invariant: a version that the thread has not seen is not
- * replaced, and that is decided where it happens, in the runner; what is known here may be old by then. */
+/* Changes of files. Called by write_file, str_replace and edit. Invariant: a version that the thread has not seen is
+ * never replaced. The runner decides that while it writes, because the state here may be out of date. */
 #include "tool/tools/change.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/sha256.h"
-#include "base/text.h"
 #include "tool/seen.h"
 
-/* No ETag: a version nobody has seen. */
+/* Not a valid ETag: a version that no thread has seen. */
 #define NEVER_SEEN "-"
 
-/* Of an argument, which may not name a directory: edit.path. 1: the model was told. */
+/* Sets edit.path from an argument, which must not name a directory. 1: an error was reported to the model. */
 static int change_path(struct tool_call *call, const struct row_text *path, struct change *change, struct err *err) {
     int code = tool_path(call, path, &change->edit.path, err);
     if (code == 0 && path->len && path->data[path->len - 1] == '/') {
@@ -31,17 +30,6 @@ static uint64_t change_author(const struct tool_call *call) {
     return author ? author : 1;
 }
 
-/* The lines that come nearest, or that are too many. */
-static void change_show(struct tool_call *call, const struct edit_result *result) {
-    for (size_t i = 0; i < result->near_count; i++) {
-        const struct edit_line *line = &result->near[i];
-        tool_say(call, "\n%llu: ", (unsigned long long)line->line);
-        tool_put(call, line->text, line->len);
-    }
-    if (result->count > result->near_count && result->near_count)
-        tool_say(call, "\n(%llu places in all)", (unsigned long long)result->count);
-}
-
 static int change_judged(struct tool_call *call, const struct change *change) {
     const struct edit_request *edit = &change->edit;
     const struct edit_result *result = &change->result;
@@ -58,41 +46,44 @@ static int change_judged(struct tool_call *call, const struct change *change) {
         tool_fail(call, "%s %llu times%s: %s\nGive more of the text around it, or set replace_all.",
                   regex ? "pattern matches" : "String to replace is in the file", (unsigned long long)result->count,
                   range, edit->path);
-    static const char *const heads[] = {[EDIT_NEAR_ALIKE] = "\nThe nearest lines are:",
-                                        [EDIT_NEAR_SPACES] = "\nThese lines differ from it in white space only:",
-                                        [EDIT_NEAR_OUTSIDE] = "\nIt is outside of these lines:"};
+    static const char *const heads[] = {[EDIT_NEAR_ALIKE] = "\nThe closest lines are:",
+                                        [EDIT_NEAR_SPACES] = "\nThese lines differ only in white space:",
+                                        [EDIT_NEAR_OUTSIDE] = "\nIt occurs outside these lines:"};
     if (result->near_count)
         tool_say(call, "%s", result->count ? "\nIt is here:" : heads[result->how]);
-    change_show(call, result);
+    /* The closest lines, or those with too many matches. */
+    for (size_t i = 0; i < result->near_count; i++) {
+        const struct edit_line *line = &result->near[i];
+        tool_say(call, "\n%llu: ", (unsigned long long)line->line);
+        tool_put(call, line->text, line->len);
+    }
+    if (result->count > result->near_count && result->near_count)
+        tool_say(call, "\n(%llu places in all)", (unsigned long long)result->count);
     return 0;
-}
-
-static int change_unseen(struct tool_call *call, const struct change *change, bool seen) {
-    if (change->fresh)
-        return tool_fail(call,
-                         "file already exists: %s (use mode replace to modify existing files, or set overwrite=true)",
-                         change->edit.path);
-    return tool_fail(
-        call,
-        "%s blocked — %s already exists and you have not read its current version.%s Call read_file on it (a ranged read "
-        "of the relevant section is enough, e.g. the last ~30 lines before an append), check what is already there, then "
-        "retry.",
-        call->tool->name, change->edit.path, seen ? " It has changed since you last read or wrote it." : "");
 }
 
 static int change_told(struct tool_call *call, const struct change *change, bool seen, const struct err *err) {
     const char *path = change->edit.path;
     struct file_stat stat;
-    struct err ignored;
-    if (err->code == ERR_EXISTS)
-        return change_unseen(call, change, seen);
+    if (err->code == ERR_EXISTS) {
+        if (change->fresh)
+            return tool_fail(
+                call, "file already exists: %s (use mode replace to modify existing files, or set overwrite=true)",
+                change->edit.path);
+        return tool_fail(
+            call,
+            "%s blocked — %s already exists and you have not read its current version.%s Call read_file on it (a "
+            "ranged read of the relevant section is enough, e.g. the last ~30 lines before an append), check what "
+            "is already there, then retry.",
+            call->tool->name, change->edit.path, seen ? " It has changed since you last read or wrote it." : "");
+    }
     if (change->result.judged)
         return change_judged(call, change);
     if (err->code == ERR_NOT_FOUND)
         return tool_fail(call, "File not found: %s", path);
     if (err->code == ERR_DENIED)
         return tool_fail(call, "Permission denied %s: %s", change->denied, path);
-    if (err->code == ERR_INVALID && box_stat(call->box, path, call->arena, &stat, &ignored) == 0 &&
+    if (err->code == ERR_INVALID && box_stat(call->box, path, call->arena, &stat, ERR_IGNORED) == 0 &&
         stat.type == FILE_DIR)
         return tool_fail(call, "Path is a directory, not a file: %s", path);
     return tool_fail(call, "%s '%s': %s", change->failed, path, err->text);

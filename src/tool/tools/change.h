@@ -1,4 +1,4 @@
-/* What the tools that write share: a change of a file that the thread has seen. */
+/* Shared by the tools that write files: changing a file that the thread has seen. */
 #ifndef CUBBY_TOOL_CHANGE_H
 #define CUBBY_TOOL_CHANGE_H
 
@@ -8,19 +8,19 @@ struct change {
     struct edit_request edit; /* path, kind, texts; the rest is filled in here */
     const char *denied;       /* "writing to file": "Permission denied writing to file: PATH" */
     const char *failed;       /* "Failed to write file": "Failed to write file 'PATH': why" */
-    bool fresh;               /* only where nothing is */
+    bool fresh;               /* fail if the file exists */
     struct edit_result result;
 };
 
-/* Does it to the file of an argument, and notes that the thread has seen what it wrote. 1: it was not done and the model
- * was told why. */
+/* Applies it to the file that an argument names, and notes that the thread has seen the new version. 1: it was not
+ * done, and the answer says why. */
 int change_run(struct tool_call *call, const struct row_text *path, struct change *change, struct err *err);
-/* The members every answer begins with: path, size. Then the caller's, then json_close. */
+/* The members that every answer begins with: path, size. The caller adds its own and closes the object. */
 void change_answer(struct tool_call *call, const struct change *change);
 
 #define CHANGE_ANSWER                                                                                                  \
     {.name = "path", .type = ROW_TEXT, .text = "The file."}, {                                                         \
-        .name = "size", .type = ROW_INT, .text = "Bytes of the file now."                                              \
+        .name = "size", .type = ROW_INT, .text = "Size of the file now, in bytes."                                     \
     }
 #define CHANGE_PATH(args)                                                                                              \
     {                                                                                                                  \

@@ -1,8 +1,6 @@
-/* download: a URL into a file, by curl or wget in the box: what the box cannot reach, this cannot either. A row of
- * tool_table. Invariant: the daemon's own network is never used, and the file appears whole or not at all. */
+/* download: fetches a URL into a file with the box's own curl or wget, so it reaches only what the box can reach. A
+ * row of tool_table. Invariant: the daemon's own network is never used, and the file appears complete or not at all. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
@@ -14,7 +12,7 @@
 enum {
     DOWNLOAD_URL_BYTES = 8192,
     DOWNLOAD_DEFAULT_BYTES = 100 << 20,
-    DOWNLOAD_NO_CLIENT = 127, /* the script's word for: neither curl nor wget */
+    DOWNLOAD_NO_CLIENT = 127, /* exit code of the script: neither curl nor wget is installed */
     CURL_RESOLVE = 6,
     CURL_CONNECT = 7,
     CURL_TOO_LARGE = 63,
@@ -29,13 +27,13 @@ struct download_args {
 
 static const struct row download_fields[] = {
     {ARG(download_args, url, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = DOWNLOAD_URL_BYTES,
-     .text = "http:// or https://"},
+     .text = "An http:// or https:// URL."},
     {ARG(download_args, path, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
-     .text = "File to write, or a directory; the default is the working directory, with the URL's last name."},
+     .text = "File or directory to write to; default: the working directory, with the last name in the URL."},
     {ARG(download_args, max_bytes, INT), .min = 1, .max = LIMIT_UPLOAD_BYTES, .fallback = DOWNLOAD_DEFAULT_BYTES,
-     .text = "Nothing is kept of what is larger."},
+     .text = "Largest size; nothing is kept of a larger file."},
     {ARG(download_args, timeout_ms, INT), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
-     .text = "Milliseconds after which it is given up."},
+     .text = "Milliseconds after which the download is abandoned."},
     TOOL_DESCRIPTION(struct download_args),
     {.name = NULL},
 };
@@ -43,11 +41,11 @@ static const struct row download_fields[] = {
 static const struct row download_answer[] = {
     {ANSWER("path", TEXT), .text = "the file"},
     {ANSWER("bytes", INT), .text = "its size"},
-    {ANSWER("content_type", TEXT), .flags = ROW_NULLABLE, .text = "as the server said; null: not known"},
+    {ANSWER("content_type", TEXT), .flags = ROW_NULLABLE, .text = "as the server reported it; null if unknown"},
     {.name = NULL},
 };
 
-/* $1 URL, $2 file, $3 blocks. Of wget only what all its kinds know is used. */
+/* $1 URL, $2 file, $3 blocks, $4 bytes. Uses only the wget options that every version has. */
 static const char download_script[] =
     "ulimit -f \"$3\"\n"
     "if command -v curl >/dev/null 2>&1; then\n"
@@ -57,8 +55,6 @@ static const char download_script[] =
     "  exec wget -T 30 -O \"$2\" -- \"$1\"\n"
     "fi\n"
     "exit 127\n";
-
-/* ---- where to ---- */
 
 static bool download_url_fine(const char *url) {
     for (const char *c = url; *c; c++)
@@ -87,24 +83,13 @@ static int download_target(struct tool_call *call, const struct download_args *a
                            struct err *err) {
     const char *path;
     struct file_stat stat;
-    struct err ignored;
-    int code = tool_path(call, &args->path, &path, err);
-    if (code < 0)
-        return code;
+    TRY(tool_path(call, &args->path, &path, err));
     bool dir = args->path.len == 0 || args->path.data[args->path.len - 1] == '/' ||
-               (box_stat(call->box, path, call->arena, &stat, &ignored) == 0 && stat.type == FILE_DIR);
+               (box_stat(call->box, path, call->arena, &stat, ERR_IGNORED) == 0 && stat.type == FILE_DIR);
     *ret_path = dir ? arena_printf(call->arena, "%s/%s", strcmp(path, "/") == 0 ? "" : path,
                                    download_name(call, args->url.data))
                     : path;
     return 0;
-}
-
-/* Beside the file, so that the exchange is one rename; a name that searches leave out. */
-static const char *download_part(struct tool_call *call, const char *path) {
-    uint64_t number = 0;
-    (void)!getrandom(&number, sizeof number, 0);
-    return arena_printf(call->arena, "%.*s.upload-%016llx.part", (int)(strrchr(path, '/') + 1 - path), path,
-                        (unsigned long long)number);
 }
 
 static int download_parents(struct tool_call *call, const char *path, struct err *err) {
@@ -114,8 +99,6 @@ static int download_parents(struct tool_call *call, const char *path, struct err
     int code = box_mkdir(call->box, arena_printf(call->arena, "%.*s", (int)(slash - path), path), 0, true, err);
     return code == -ERR_EXISTS ? 0 : code;
 }
-
-/* ---- fetching ---- */
 
 struct download {
     struct tool_call *call;
@@ -127,8 +110,21 @@ struct download {
     const char *type;
 };
 
-/* What the client program said last, in one line. */
-static const char *download_said(struct download *download) {
+static int download_failed(struct download *download) {
+    struct tool_call *call = download->call;
+    const struct exec_result *result = &call->exec;
+    if (result->exited && result->exit_code == DOWNLOAD_NO_CLIENT)
+        return tool_fail(call, "download needs curl or wget, and the box has neither; install one of them in the box");
+    if (result->timed_out)
+        return tool_fail(call, "download timed out after %.1f seconds: %s", (double)download->timeout_ms / 1000,
+                         download->args->url.data);
+    if ((!result->exited && result->signal == SIGXFSZ) || (result->exited && result->exit_code == CURL_TOO_LARGE))
+        return tool_fail(call, "%s has more than %llu bytes (max_bytes); nothing was kept", download->args->url.data,
+                         (unsigned long long)download->max_bytes);
+    bool alone = (result->exited && (result->exit_code == CURL_RESOLVE || result->exit_code == CURL_CONNECT ||
+                                     result->exit_code == WGET_NETWORK)) &&
+                 !call->box->ops->no_limits && call->box->spec.network == NETWORK_NONE;
+    /* The last line that the client program wrote. */
     size_t len, begin;
     const char *text = (const char *)spool_view(&download->errors, &len);
     while (len && strchr(" \r\n", text[len - 1]))
@@ -137,29 +133,9 @@ static const char *download_said(struct download *download) {
         begin--;
     autobuf shown = buf_max(4 * 400 + 8);
     text_shown(&shown, text + begin, len - begin < 400 ? len - begin : 400);
-    return arena_printf(download->call->arena, "%.*s", (int)shown.len, shown.len ? (const char *)shown.data : "");
-}
-
-static bool download_unreached(const struct exec_result *result) {
-    return result->exited && (result->exit_code == CURL_RESOLVE || result->exit_code == CURL_CONNECT ||
-                              result->exit_code == WGET_NETWORK);
-}
-
-static int download_failed(struct download *download) {
-    struct tool_call *call = download->call;
-    const struct exec_result *result = &call->exec;
-    if (result->exited && result->exit_code == DOWNLOAD_NO_CLIENT)
-        return tool_fail(call,
-                         "the box has neither curl nor wget, which download needs; install one of them in the box");
-    if (result->timed_out)
-        return tool_fail(call, "download timed out after %.1f seconds: %s", (double)download->timeout_ms / 1000,
-                         download->args->url.data);
-    if ((!result->exited && result->signal == SIGXFSZ) || (result->exited && result->exit_code == CURL_TOO_LARGE))
-        return tool_fail(call, "%s has more than %llu bytes (max_bytes); nothing was kept", download->args->url.data,
-                         (unsigned long long)download->max_bytes);
-    bool alone = download_unreached(result) && !call->box->ops->no_limits && call->box->spec.network == NETWORK_NONE;
-    const char *said = download_said(download);
-    return tool_fail(call, "download failed: %s%s", *said ? said : "the program that fetches it was ended",
+    const char *said =
+        arena_printf(download->call->arena, "%.*s", (int)shown.len, shown.len ? (const char *)shown.data : "");
+    return tool_fail(call, "download failed: %s%s", *said ? said : "the program that fetches it was killed",
                      alone ? ". This box has no network (network: none), so only servers inside it can be reached"
                            : "");
 }
@@ -168,9 +144,7 @@ static int download_fetch(struct download *download, struct err *err) {
     struct tool_call *call = download->call;
     const struct row_text workspace = {0};
     struct exec_request request;
-    int code = shell_prepare(call, &workspace, download->timeout_ms, &request, err);
-    if (code < 0)
-        return code;
+    TRY(shell_prepare(call, &workspace, download->timeout_ms, &request, err));
     uint64_t blocks = (download->max_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
     const char *const argv[] = {"/bin/sh",
                                 "-c",
@@ -186,13 +160,13 @@ static int download_fetch(struct download *download, struct err *err) {
     return shell_run(call, &request, &download->errors, err);
 }
 
-/* The part in the file's place. 1: it is there; 0: the answer is an error, and nothing has changed. */
+/* Moves the partial file into place. 1: done; 0: the answer is an error, and nothing has changed. */
 static int download_keep(struct download *download, struct err *err) {
     struct tool_call *call = download->call;
     if (!call->exec.exited || call->exec.exit_code)
         return download_failed(download);
     int code = box_stat(call->box, download->part, call->arena, &download->stat, err);
-    if (code == -ERR_NOT_FOUND) /* some versions make no file of an empty answer */
+    if (code == -ERR_NOT_FOUND) /* some versions create no file for an empty answer */
         return tool_fail(call, "%s is empty; nothing was written", download->args->url.data);
     if (code == 0 && download->stat.size > download->max_bytes)
         return tool_fail(call, "%s has more than %llu bytes (max_bytes); nothing was kept", download->args->url.data,
@@ -202,26 +176,6 @@ static int download_keep(struct download *download, struct err *err) {
     return code < 0 ? code : 1;
 }
 
-static void download_tell(struct download *download) {
-    struct tool_call *call = download->call;
-    struct json *json = &call->result.json;
-    tool_say(call, "Downloaded: %s (%llu bytes)", download->path, (unsigned long long)download->stat.size);
-    json_open(json, '{');
-    json_put_str(json, "path", download->path);
-    json_put_uint(json, "bytes", download->stat.size);
-    json_put_str(json, "content_type", download->type && *download->type ? download->type : NULL);
-    json_close(json, '}');
-}
-
-/* What the client wrote to its output is the type, not the answer. */
-static const char *download_type(struct tool_call *call) {
-    size_t len;
-    const uint8_t *text = spool_view(&call->result.text, &len);
-    char *type = len && len < 200 ? arena_printf(call->arena, "%.*s", (int)len, (const char *)text) : NULL;
-    spool_clear(&call->result.text);
-    return type;
-}
-
 static int download_run(struct tool_call *call, const void *user, struct err *err) {
     const struct download_args *args = user;
     struct download download = {.call = call,
@@ -229,36 +183,42 @@ static int download_run(struct tool_call *call, const void *user, struct err *er
                                 .max_bytes = args->max_bytes.value,
                                 .timeout_ms =
                                     args->timeout_ms.has ? args->timeout_ms.value : call->settings->bash_timeout_ms};
-    struct err ignored;
     if (!download_url_fine(args->url.data))
-        return tool_fail(call, "'url' must begin with http:// or https:// and hold no blanks");
-    int code = download_target(call, args, &download.path, err);
-    if (code == 0)
-        code = download_parents(call, download.path, err);
-    if (code < 0)
-        return code;
-    download.part = download_part(call, download.path);
+        return tool_fail(call, "'url' must begin with http:// or https:// and contain no blanks");
+    TRY(download_target(call, args, &download.path, err) ?: download_parents(call, download.path, err));
+    /* In the same directory, so that replacing the file is one rename; searches skip such names. */
+    uint64_t number = 0;
+    (void)!getrandom(&number, sizeof number, 0);
+    download.part =
+        arena_printf(call->arena, "%.*s.upload-%016llx.part", (int)(strrchr(download.path, '/') + 1 - download.path),
+                     download.path, (unsigned long long)number);
     spool_init(&download.errors, -1);
-    code = download_fetch(&download, err);
-    download.type = download_type(call);
+    int code = download_fetch(&download, err);
+    /* What the client wrote to its output is the type, not the answer. */
+    size_t len;
+    const uint8_t *text = spool_view(&call->result.text, &len);
+    char *type = len && len < 200 ? arena_printf(call->arena, "%.*s", (int)len, (const char *)text) : NULL;
+    spool_clear(&call->result.text);
+    download.type = type;
     if (code == 0)
         code = download_keep(&download, err);
     if (code != 1)
-        box_remove(call->box, download.part, false, -1, &ignored);
-    else
-        download_tell(&download);
+        box_remove(call->box, download.part, false, -1, ERR_IGNORED);
+    else {
+        struct json *json = &call->result.json;
+        tool_say(call, "Downloaded: %s (%llu bytes)", download.path, (unsigned long long)download.stat.size);
+        json_open(json, '{');
+        json_put_str(json, "path", download.path);
+        json_put_uint(json, "bytes", download.stat.size);
+        json_put_str(json, "content_type", download.type && *download.type ? download.type : NULL);
+        json_close(json, '}');
+    }
     spool_done(&download.errors);
     return code == 1 ? 0 : code;
 }
 
 const struct tool tool_download = {
-    .name = "download",
-    .title = "Download a URL",
-    .description = "Fetch an http or https URL into a file in the box, from inside the box's own network, following "
-                   "redirects. The file appears whole or not at all; an older one is replaced.",
-    .fields = download_fields,
-    .args_size = sizeof(struct download_args),
-    .answer = download_answer,
-    .flags = TOOL_ENDS | TOOL_WORLD | TOOL_SAME,
-    .run = download_run,
-};
+    TOOL(download, "Download a URL"), .answer = download_answer, .flags = TOOL_ENDS | TOOL_WORLD | TOOL_SAME,
+    .description =
+        "Download an http or https URL to a file, from inside the box's own network, following redirects. The file "
+        "appears complete or not at all; an existing file is replaced."};

@@ -1,5 +1,5 @@
-/* glob: files by the pattern of their names. A row of tool_table. Invariant: what matches at any depth for a pattern
- * without directories, and what a pattern with them means, are promises to models. */
+/* glob: finds files by a pattern of their names. A row of tool_table. Invariant: models rely on what a pattern with
+ * or without directories matches at which depth; do not change it. */
 #include <string.h>
 
 #include "tool/tools/search.h"
@@ -16,14 +16,14 @@ static const struct row glob_fields[] = {
     {ARG(glob_args, pattern, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 4000,
      .text =
          "Such as '*.py', 'src/**/*.ts', 'test_*.{c,h}' or '/etc/*.conf'. '*' and '?' stay within one name, '**' "
-         "crosses directories. It may match at any depth below path; begin it with './' to hold it to path itself."},
+         "crosses directories. It matches at any depth below path; begin it with './' to anchor it at path itself."},
     {ARG(glob_args, path, TEXT), .flags = ROW_AUDITED, .max = 4095,
      .text = "Directory to search; absolute, or relative to the working directory, which is the default."},
-    {ARG(glob_args, include_dirs, BOOL), .text = "Directories are results too."},
+    {ARG(glob_args, include_dirs, BOOL), .text = "Also return directories."},
     {ARG(glob_args, include_ignored, BOOL),
-     .text = "Also look into what is usually generated: .git, node_modules, build, dist and the like."},
+     .text = "Also search generated directories: .git, node_modules, build, dist and the like."},
     {ARG(glob_args, max_results, INT), .max = UINT32_MAX,
-     .text = "How many paths to show: 200 unless said, at most 1000."},
+     .text = "How many paths to show: 200 by default, at most 1000."},
     TOOL_DESCRIPTION(struct glob_args),
     {.name = NULL},
 };
@@ -41,33 +41,15 @@ struct glob_found {
     uint64_t count;
 };
 
-static int glob_each(void *user, const char *path, size_t len) {
+static int glob_each(void *user, const char *path, size_t) {
     struct glob_found *found = user;
-    (void)len;
     buf_printf(&found->lines, "\n%llu. ", (unsigned long long)++found->count);
     search_show(&found->lines, path);
     json_str(&found->call->result.json, path);
     return 0;
 }
 
-static void glob_tell(struct tool_call *call, const char *path, const struct glob_found *found,
-                      const struct glob_result *result) {
-    bool cut = result->truncated || result->timed_out;
-    unsigned long long count = found->count;
-    if (count == 0)
-        tool_say(call, "No files matched under %s", path);
-    else
-        tool_say(call, "Found %llu paths under %s", count, path);
-    if (count && cut)
-        tool_say(call, " (showing first %llu)", count);
-    tool_put(call, found->lines.data, found->lines.len);
-    if (result->timed_out)
-        tool_say(call, "\nThe search was stopped by its time limit. Narrow the path.");
-    else if (cut)
-        tool_say(call, "\nResults truncated. Narrow the path or pattern to see fewer matches.");
-}
-
-/* An absolute pattern is a directory to search and a pattern below it: as many names as have nothing special go to path. */
+/* Splits an absolute pattern: leading names without special characters become the directory to search. */
 static int glob_absolute(struct tool_call *call, const char *pattern, const char **ret_path, const char **ret_pattern,
                          struct err *err) {
     size_t root = 1;
@@ -83,9 +65,7 @@ static int glob_run(struct tool_call *call, const void *user, struct err *err) {
     const struct glob_args *args = user;
     const char *pattern = args->pattern.data, *path;
     bool absolute = *pattern == '/';
-    int code = absolute ? glob_absolute(call, pattern, &path, &pattern, err) : tool_path(call, &args->path, &path, err);
-    if (code < 0)
-        return code;
+    TRY(absolute ? glob_absolute(call, pattern, &path, &pattern, err) : tool_path(call, &args->path, &path, err));
     bool anchored = absolute || strncmp(pattern, "./", 2) == 0;
     struct glob_request glob = {.pattern = anchored ? pattern + 2 : arena_printf(call->arena, "**/%s", pattern),
                                 .path = path,
@@ -99,29 +79,34 @@ static int glob_run(struct tool_call *call, const void *user, struct err *err) {
     json_open(json, '{');
     json_put_str(json, "path", path);
     json_put_open(json, "paths", '[');
-    code = box_glob(call->box, &glob, call->watch, glob_each, &found, &result, err);
+    int code = box_glob(call->box, &glob, call->watch, glob_each, &found, &result, err);
     json_close(json, ']');
     json_put_bool(json, "truncated", result.truncated || result.timed_out);
     json_close(json, '}');
-    if (code == 0)
-        glob_tell(call, path, &found, &result);
-    else
+    if (code == 0) {
+        bool cut = result.truncated || result.timed_out;
+        unsigned long long count = found.count;
+        if (count == 0)
+            tool_say(call, "No files matched under %s", path);
+        else
+            tool_say(call, "Found %llu paths under %s", count, path);
+        if (count && cut)
+            tool_say(call, " (showing first %llu)", count);
+        tool_put(call, found.lines.data, found.lines.len);
+        if (result.timed_out)
+            tool_say(call, "\nThe search was stopped by its time limit. Narrow the path.");
+        else if (cut)
+            tool_say(call, "\nResults truncated. Narrow the path or pattern to see fewer matches.");
+    } else
         code = search_failed(call, path, code, err);
     buf_done(&found.lines);
     return code;
 }
 
 const struct tool tool_glob = {
-    .name = "glob",
-    .title = "Find files by name",
+    TOOL(glob, "Find files by name"), .answer = glob_answer, .flags = TOOL_READS | TOOL_SAME,
     .description =
-        "Find files whose path matches a pattern. A pattern matches at any depth below the path: '*.py' finds "
-        "every Python file, 'src/**/*.ts' every TypeScript file below a directory src. Answers with numbered "
-        "absolute paths. What is usually generated (.git, node_modules, build, dist and the like) is left out "
-        "unless include_ignored is set. To search by content use grep.",
-    .fields = glob_fields,
-    .args_size = sizeof(struct glob_args),
-    .answer = glob_answer,
-    .flags = TOOL_READS | TOOL_SAME,
-    .run = glob_run,
-};
+        "Find files whose path matches a pattern. A pattern matches at any depth below path: '*.py' finds every "
+        "Python file, 'src/**/*.ts' every TypeScript file below a directory src. Returns numbered absolute paths. "
+        "Generated directories (.git, node_modules, build, dist and the like) are skipped unless include_ignored "
+        "is set. To search file contents use grep."};

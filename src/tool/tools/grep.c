@@ -1,4 +1,5 @@
-/* grep: lines of files that match. A row of tool_table. Invariant: one line a match, bounded, whatever the files hold. */
+/* grep: finds matching lines in files. A row of tool_table. Invariant: one bounded line per match, whatever is in
+ * the files. */
 #include <string.h>
 
 #include "base/limits.h"
@@ -18,25 +19,25 @@ struct grep_args {
 
 static const struct row grep_fields[] = {
     {ARG(grep_args, pattern, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATTERN_BYTES,
-     .text = "Regular expression (Perl's syntax), looked for in each line."},
+     .text = "Regular expression (Perl syntax), matched against each line."},
     {ARG(grep_args, path, TEXT), .flags = ROW_AUDITED, .max = 4095,
      .text = "File or directory to search; absolute, or relative to the working directory, which is the default."},
     {ARG(grep_args, glob, TEXT), .flags = ROW_AUDITED, .max = 4000,
      .text = "Only files that match, such as '*.py', '*.{ts,tsx}' or 'src/**/*.c'."},
-    {ARG(grep_args, literal, BOOL), .text = "The pattern is plain text."},
-    {ARG(grep_args, case_sensitive, BOOL), .text = "Upper and lower case differ; by default they do not."},
+    {ARG(grep_args, literal, BOOL), .text = "Treat the pattern as plain text."},
+    {ARG(grep_args, case_sensitive, BOOL), .text = "Distinguish upper and lower case; by default case is ignored."},
     {ARG(grep_args, include_ignored, BOOL),
-     .text = "Also look into what is usually generated: .git, node_modules, build, dist and the like."},
+     .text = "Also search generated directories: .git, node_modules, build, dist and the like."},
     {ARG(grep_args, context, INT), .max = LIMIT_GREP_CONTEXT, .text = "Lines to show before and after each match."},
     {ARG(grep_args, max_results, INT), .max = UINT32_MAX,
-     .text = "How many matches to show: 100 unless said, at most 500."},
+     .text = "How many matches to show: 100 by default, at most 500."},
     TOOL_DESCRIPTION(struct grep_args),
     {.name = NULL},
 };
 
 static const struct row grep_match_answer[] = {
     {ANSWER("path", TEXT), .flags = ROW_REQUIRED, .text = "The file."},
-    {ANSWER("line", INT), .flags = ROW_REQUIRED, .min = 1, .text = "Its number, from 1."},
+    {ANSWER("line", INT), .flags = ROW_REQUIRED, .min = 1, .text = "The line number, from 1."},
     {ANSWER("text", TEXT), .flags = ROW_REQUIRED, .text = "The line, cut to 200 characters."},
     {.name = NULL},
 };
@@ -56,7 +57,7 @@ struct grep_found {
     bool context;
 };
 
-/* A line as it is shown: without its end, and not longer than a model wants to read. */
+/* A line as it is shown: without its line end, and truncated. */
 static struct row_text grep_line(struct tool_call *call, const uint8_t *text, size_t len) {
     while (len && (text[len - 1] == '\n' || text[len - 1] == '\r'))
         len--;
@@ -86,13 +87,6 @@ static void grep_around(struct grep_found *found, const uint8_t *text, size_t le
     }
 }
 
-static uint64_t grep_count_lines(const uint8_t *text, size_t len) {
-    uint64_t lines = text ? 1 : 0;
-    for (const uint8_t *at = text; at && (at = memchr(at, '\n', (size_t)(text + len - at))); at++)
-        lines++;
-    return lines;
-}
-
 static int grep_each(void *user, const struct grep_match *match) {
     struct grep_found *found = user;
     struct json *json = &found->call->result.json;
@@ -101,7 +95,11 @@ static int grep_each(void *user, const struct grep_match *match) {
     search_show(&found->path, match->path);
     if (found->context && found->count)
         buf_puts(&found->lines, "\n--");
-    uint64_t before = grep_count_lines(match->before, match->before_len);
+    uint64_t lines = match->before ? 1 : 0;
+    for (const uint8_t *at = match->before;
+         at && (at = memchr(at, '\n', (size_t)(match->before + match->before_len - at))); at++)
+        lines++;
+    uint64_t before = lines;
     grep_around(found, match->before, match->before_len, match->line > before ? match->line - before : 1);
     grep_put(found, ':', match->line, &line);
     grep_around(found, match->after, match->after_len, match->line + 1);
@@ -112,25 +110,6 @@ static int grep_each(void *user, const struct grep_match *match) {
     json_put_strn(json, "text", line.data, line.len);
     json_close(json, '}');
     return 0;
-}
-
-static void grep_tell(struct tool_call *call, const char *path, const struct grep_found *found,
-                      const struct grep_result *result) {
-    unsigned long long count = found->count;
-    if (count == 0)
-        tool_say(call, "No matches found under %s", path);
-    else
-        tool_say(call, "Found %llu matches under %s", count, path);
-    if (count && (result->truncated || result->timed_out))
-        tool_say(call, " (showing first %llu)", count);
-    tool_put(call, found->lines.data, found->lines.len);
-    if (result->timed_out)
-        tool_say(call, "\nThe search was stopped by its time limit. Narrow the path or simplify the pattern.");
-    else if (result->truncated)
-        tool_say(call, "\nResults truncated. Narrow the path or add a glob filter.");
-    if (result->gave_up)
-        tool_say(call, "\nThe pattern took too much work on %llu lines, which may match or not. Simplify it.",
-                 (unsigned long long)result->gave_up);
 }
 
 static int grep_failed(struct tool_call *call, const char *path, int code, struct err *err) {
@@ -145,9 +124,7 @@ static int grep_failed(struct tool_call *call, const char *path, int code, struc
 static int grep_run(struct tool_call *call, const void *user, struct err *err) {
     const struct grep_args *args = user;
     const char *path;
-    int code = tool_path(call, &args->path, &path, err);
-    if (code < 0)
-        return code;
+    TRY(tool_path(call, &args->path, &path, err));
     struct grep_request grep = {.pattern = args->pattern.data,
                                 .path = path,
                                 .glob = args->glob.len ? args->glob.data : NULL,
@@ -166,13 +143,27 @@ static int grep_run(struct tool_call *call, const void *user, struct err *err) {
     json_open(json, '{');
     json_put_str(json, "path", path);
     json_put_open(json, "matches", '[');
-    code = box_grep(call->box, &grep, call->watch, grep_each, &found, &result, err);
+    int code = box_grep(call->box, &grep, call->watch, grep_each, &found, &result, err);
     json_close(json, ']');
     json_put_bool(json, "truncated", result.truncated || result.timed_out || result.gave_up);
     json_close(json, '}');
-    if (code == 0)
-        grep_tell(call, path, &found, &result);
-    else
+    if (code == 0) {
+        unsigned long long count = found.count;
+        if (count == 0)
+            tool_say(call, "No matches found under %s", path);
+        else
+            tool_say(call, "Found %llu matches under %s", count, path);
+        if (count && (result.truncated || result.timed_out))
+            tool_say(call, " (showing first %llu)", count);
+        tool_put(call, found.lines.data, found.lines.len);
+        if (result.timed_out)
+            tool_say(call, "\nThe search was stopped by its time limit. Narrow the path or simplify the pattern.");
+        else if (result.truncated)
+            tool_say(call, "\nResults truncated. Narrow the path or add a glob filter.");
+        if (result.gave_up)
+            tool_say(call, "\nThe pattern was too expensive for %llu lines, which may or may not match. Simplify it.",
+                     (unsigned long long)result.gave_up);
+    } else
         code = grep_failed(call, path, code, err);
     buf_done(&found.lines);
     buf_done(&found.path);
@@ -180,16 +171,9 @@ static int grep_run(struct tool_call *call, const void *user, struct err *err) {
 }
 
 const struct tool tool_grep = {
-    .name = "grep",
-    .title = "Search in files",
+    TOOL(grep, "Search in files"), .answer = grep_answer, .flags = TOOL_READS | TOOL_SAME,
     .description =
-        "Search the lines of a file, or of all text files below a directory, for a regular expression (without regard to "
-        "case unless case_sensitive is set). Answers with one line a match: path:line: text. What is usually generated "
-        "(.git, node_modules, build, dist and the like) is left out unless include_ignored is set; binary files always. "
-        "Narrow a search by path and glob.",
-    .fields = grep_fields,
-    .args_size = sizeof(struct grep_args),
-    .answer = grep_answer,
-    .flags = TOOL_READS | TOOL_SAME,
-    .run = grep_run,
-};
+        "Search a file, or all text files below a directory, for lines that match a regular expression. Case is "
+        "ignored unless case_sensitive is set. Returns one line per match: path:line: text. Generated directories "
+        "(.git, node_modules, build, dist and the like) are skipped unless include_ignored is set; binary files "
+        "are always skipped. Narrow a search with path and glob."};

@@ -1,5 +1,5 @@
-/* ls: two levels of a directory, one absolute path a line. A row of tool_table. Invariant: nothing is hidden; what is
- * usually of no interest is named and not entered. */
+/* ls: lists two levels of a directory, one absolute path per line. A row of tool_table. Invariant: nothing is hidden;
+ * generated directories are listed but not entered. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum {
     LS_DEPTH = 2,
-    LS_ENTRIES = 50000, /* more than a model will ever look at; they are held to be sorted */
+    LS_ENTRIES = 50000, /* more than a model will ever read; all are held in memory to be sorted */
 };
 
 struct ls_args {
@@ -26,7 +26,7 @@ static const struct row ls_answer[] = {
     {ANSWER("path", TEXT), .flags = ROW_REQUIRED, .text = "The directory."},
     {ANSWER("entries", TEXTS), .flags = ROW_REQUIRED,
      .text = "Absolute paths, sorted; those of directories end in '/'."},
-    {ANSWER("truncated", BOOL), .flags = ROW_REQUIRED, .text = "There is more than is listed here."},
+    {ANSWER("truncated", BOOL), .flags = ROW_REQUIRED, .text = "There are more entries than these."},
     {.name = NULL},
 };
 
@@ -51,8 +51,20 @@ static int ls_order(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The text has everything, for what keeps long results; the structured answer has what a model is shown at once. */
-static void ls_tell(struct tool_call *call, const char *path, const struct ls_found *found, bool truncated) {
+static int ls_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct ls_args *args = user;
+    struct ls_found found = {.call = call};
+    bool truncated = false;
+    const char *path;
+    TRY(tool_path(call, &args->path, &path, err));
+    const struct list_request list = {.path = path, .depth = LS_DEPTH, .limit = LS_ENTRIES, .ignore = search_ignored};
+    int code = box_list(call->box, &list, call->watch, ls_each, &found, &truncated, err);
+    if (code < 0)
+        return search_failed(call, path, code, err);
+    if (found.count)
+        qsort(found.paths, found.count, sizeof *found.paths, ls_order);
+    /* The text has every entry, so that a long result can be kept; the structured result has only what is shown at
+     * once. */
     struct json *json = &call->result.json;
     uint64_t limit = truncate_limit(call);
     autobuf line = buf_max(64 << 10);
@@ -60,55 +72,33 @@ static void ls_tell(struct tool_call *call, const char *path, const struct ls_fo
     json_put_str(json, "path", path);
     json_put_open(json, "entries", '[');
     bool shown = true;
-    for (size_t i = 0; i < found->count; i++) {
+    for (size_t i = 0; i < found.count; i++) {
         buf_clear(&line);
-        search_show(&line, found->paths[i]);
-        if (i + 1 < found->count)
+        search_show(&line, found.paths[i]);
+        if (i + 1 < found.count)
             buf_byte(&line, '\n');
         tool_put(call, line.data, line.len);
         shown = shown && (limit == 0 || call->result.text.total <= limit);
         if (shown)
-            json_str(json, found->paths[i]);
+            json_str(json, found.paths[i]);
     }
     json_close(json, ']');
     json_put_bool(json, "truncated", truncated || !shown);
     json_close(json, '}');
     if (truncated)
-        tool_say(call, "\nResults truncated: there are more than %zu entries. Use a more specific path.", found->count);
-}
-
-static int ls_run(struct tool_call *call, const void *user, struct err *err) {
-    const struct ls_args *args = user;
-    struct ls_found found = {.call = call};
-    bool truncated = false;
-    const char *path;
-    int code = tool_path(call, &args->path, &path, err);
-    if (code < 0)
-        return code;
-    const struct list_request list = {.path = path, .depth = LS_DEPTH, .limit = LS_ENTRIES, .ignore = search_ignored};
-    code = box_list(call->box, &list, call->watch, ls_each, &found, &truncated, err);
-    if (code < 0)
-        return search_failed(call, path, code, err);
-    if (found.count)
-        qsort(found.paths, found.count, sizeof *found.paths, ls_order);
-    ls_tell(call, path, &found, truncated);
+        tool_say(call, "\nResults truncated: there are more than %zu entries. Use a more specific path.", found.count);
     return 0;
 }
 
 const struct tool tool_ls = {
-    .name = "ls",
-    .title = "List a directory",
-    .description =
-        "List what is in a directory, two levels deep: one absolute path a line, sorted, directories with a '/' behind "
-        "them; \"(empty)\" when there is nothing. Directories that are usually generated (.git, node_modules, build, dist "
-        "and the like) are named but not entered: list them by their own path. To look for files by name use glob, by "
-        "content grep.",
-    .fields = ls_fields,
-    .args_size = sizeof(struct ls_args),
+    TOOL(ls, "List a directory"),
     .answer = ls_answer,
     .flags = TOOL_READS | TOOL_SAME,
     .cut = TOOL_HEAD,
     .cut_setting = offsetof(struct tool_settings, ls_chars),
     .cut_hint = "Use a more specific path to see fewer results",
-    .run = ls_run,
-};
+    .description =
+        "List a directory, two levels deep: one absolute path per line, sorted, directories with a trailing '/'. "
+        "An empty directory returns \"(empty)\". Directories that are usually generated (.git, node_modules, "
+        "build, dist and the like) are listed but not entered; pass their path to list them. To find files by name "
+        "use glob, by content use grep."};

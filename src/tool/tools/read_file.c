@@ -1,10 +1,9 @@
-/* read_file: a text file or lines of it, or a picture. A row of tool_table.
+/* read_file: shows a text file, a range of its lines, or an image. A row of tool_table.
  *
- * Invariant: 1. what is shown is exactly what is in the file, or the file is refused with the reason; 2. a file is read
- * once, in pieces, no further than its lines or the counted characters need, and its size is never trusted; 3. what changed
- * while it was read is read again, and refused when it does not stop. */
+ * Invariants: 1. The shown text is exactly the content of the file, or the file is refused with the reason. 2. A
+ * file is read once, in pieces, no further than needed to show its lines and count its characters; its size is never
+ * trusted. 3. A file that changes while it is read is read again, and refused if it keeps changing. */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/limits.h"
 #include "tool/decode.h"
 #include "tool/offload/offload.h"
 #include "tool/secret.h"
@@ -40,15 +38,15 @@ static const struct row read_file_fields[] = {
     {ARG(read_file_args, path, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 4095,
      .text = "File to read; absolute, or relative to the working directory."},
     {ARG(read_file_args, start_line, INT), .max = INT64_MAX, .text = "First line to show, from 1."},
-    {ARG(read_file_args, end_line, INT), .max = INT64_MAX, .text = "Last line to show, included."},
-    {ARG(read_file_args, line_numbers, BOOL), .text = "Begin each line with its number and a tab."},
+    {ARG(read_file_args, end_line, INT), .max = INT64_MAX, .text = "Last line to show, inclusive."},
+    {ARG(read_file_args, line_numbers, BOOL), .text = "Prefix each line with its number and a tab."},
     {ARG(read_file_args, encoding, TEXT), .choices = "utf-8|utf-16le|utf-16be|latin-1",
-     .text = "Of the file, where it is not UTF-8 and does not say so itself by a byte order mark."},
+     .text = "Encoding of the file, if it is not UTF-8 and has no byte order mark."},
     TOOL_DESCRIPTION(struct read_file_args),
     {.name = NULL},
 };
 
-struct reading {
+struct tool_reading {
     struct tool_call *call;
     const char *path;
     unsigned tries;
@@ -71,17 +69,17 @@ struct reading {
 
 /* ---- the source ---- */
 
-static int reading_sink(void *user, const uint8_t *data, size_t len) {
+static int file_reading_sink(void *user, const uint8_t *data, size_t len) {
     buf_put(user, data, len);
     return 0;
 }
 
 /* Up to size bytes at offset into reading->piece; fewer only at the end of the file. */
-static int reading_fetch(struct reading *reading, uint64_t offset, size_t size, struct err *err) {
+static int file_reading_fetch(struct tool_reading *reading, uint64_t offset, size_t size, struct err *err) {
     struct buf *piece = &reading->piece;
     buf_clear(piece);
     if (reading->fd < 0)
-        return box_read_stream(reading->call->box, reading->path, offset, size, reading->call->watch, reading_sink,
+        return box_read_stream(reading->call->box, reading->path, offset, size, reading->call->watch, file_reading_sink,
                                piece, err);
     uint8_t *data = buf_reserve(piece, size);
     while (piece->len < size) {
@@ -98,33 +96,25 @@ static int reading_fetch(struct reading *reading, uint64_t offset, size_t size, 
     return 0;
 }
 
-static bool reading_same(const struct stat *a, const struct stat *b) {
+static bool file_reading_same(const struct stat *a, const struct stat *b) {
     return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
            a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-static bool reading_changed(struct reading *reading) {
+static bool file_reading_changed(struct tool_reading *reading) {
     struct file_stat now;
     struct stat after;
     struct err err;
     if (reading->fd >= 0)
-        return fstat(reading->fd, &after) < 0 || !reading_same(&reading->before, &after);
+        return fstat(reading->fd, &after) < 0 || !file_reading_same(&reading->before, &after);
     return box_stat(reading->call->box, reading->path, reading->call->arena, &now, &err) < 0 ||
            (now.type == FILE_REGULAR && (now.size != reading->stat.size || now.mtime_ns != reading->stat.mtime_ns));
 }
 
-/* Whether somebody still waits, in a long search. */
-static int reading_waited(const struct reading *reading, struct err *err) {
-    struct pollfd client = {.fd = reading->call->watch, .events = POLLRDHUP};
-    if (client.fd >= 0 && poll(&client, 1, 0) > 0 && client.revents)
-        return err_set(err, ERR_GONE, "nobody waits for '%s' any more", reading->path);
-    return 0;
-}
-
 /* ---- lines ---- */
 
-static void reading_put(struct reading *reading, const void *text, size_t len) {
+static void file_reading_put(struct tool_reading *reading, const void *text, size_t len) {
     reading->chars += truncate_chars(text, len);
     reading->bytes += len;
     if (reading->put < reading->keep) {
@@ -135,31 +125,31 @@ static void reading_put(struct reading *reading, const void *text, size_t len) {
     }
 }
 
-static void reading_newline(struct reading *reading) {
+static void file_reading_newline(struct tool_reading *reading) {
     if (reading->newline)
-        reading_put(reading, "\n", 1);
+        file_reading_put(reading, "\n", 1);
     reading->newline = false;
 }
 
 /* A part of one line, its '\n' included when it is there. */
-static void reading_line(struct reading *reading, const uint8_t *text, size_t len) {
+static void file_reading_line(struct tool_reading *reading, const uint8_t *text, size_t len) {
     bool ends = text[len - 1] == '\n';
     reading->found = true;
-    reading_newline(reading);
+    file_reading_newline(reading);
     if (reading->numbers && !reading->begun) {
         char number[32];
         int n = snprintf(number, sizeof number, "%6llu\t", (unsigned long long)reading->line);
-        reading_put(reading, number, (size_t)n);
+        file_reading_put(reading, number, (size_t)n);
     }
-    reading_put(reading, text, len - ends);
+    file_reading_put(reading, text, len - ends);
     reading->newline = ends;
 }
 
-/* Text of the file: what lies in the range goes to the result. False: the range is over. */
-static bool reading_take(struct reading *reading, const uint8_t *text, size_t len) {
+/* Text of the file: the part in the range goes to the result. False: the range is complete. */
+static bool file_reading_take(struct tool_reading *reading, const uint8_t *text, size_t len) {
     if (!reading->ranged && !reading->numbers && len) { /* as it is, newlines and all */
         reading->found = true;
-        reading_put(reading, text, len);
+        file_reading_put(reading, text, len);
         return true;
     }
     for (size_t at = 0; at < len;) {
@@ -168,7 +158,7 @@ static bool reading_take(struct reading *reading, const uint8_t *text, size_t le
         if (reading->line > reading->end)
             return false;
         if (reading->line >= reading->start)
-            reading_line(reading, text + at, n);
+            file_reading_line(reading, text + at, n);
         reading->begun = !newline;
         reading->line += newline != NULL;
         at += n;
@@ -176,52 +166,49 @@ static bool reading_take(struct reading *reading, const uint8_t *text, size_t le
     return reading->line <= reading->end;
 }
 
-/* Whether there is any use in reading on behind offset. */
-static int reading_enough(struct reading *reading, uint64_t offset, bool *ret_enough, struct err *err) {
+/* Whether to stop reading at offset. */
+static int file_reading_enough(struct tool_reading *reading, uint64_t offset, bool *ret_enough, struct err *err) {
     uint64_t size = reading->stat.size > offset ? reading->stat.size - offset : 0;
     *ret_enough = false;
     if (offset % (16 << 20) == 0) {
-        int code = reading_waited(reading, err);
-        if (code < 0)
-            return code;
+        /* In a long search: is the client still there? */
+        struct pollfd client = {.fd = reading->call->watch, .events = POLLRDHUP};
+        if (client.fd >= 0 && poll(&client, 1, 0) > 0 && client.revents)
+            return err_set(err, ERR_GONE, "the client went away while '%s' was read", reading->path);
     }
     if (!reading->found && offset >= READ_SCAN_BYTES)
-        return err_set(err, ERR_TOO_LARGE, "line %llu of %s is behind its first %llu bytes; use bash (sed -n, tail)",
+        return err_set(err, ERR_TOO_LARGE, "line %llu of %s is past its first %llu bytes; use bash (sed -n, tail)",
                        (unsigned long long)reading->start, reading->path, READ_SCAN_BYTES);
     bool full = reading->put >= reading->keep;
     if (full && offset >= (reading->end == UINT64_MAX ? READ_COUNT_BYTES : READ_SCAN_BYTES)) {
-        reading->chars += size; /* the rest is not looked at */
+        reading->chars += size; /* the rest is not read */
         reading->bytes += size;
         *ret_enough = true;
     }
     return 0;
 }
 
-static int reading_text(struct reading *reading, struct err *err) {
+static int file_reading_text(struct tool_reading *reading, struct err *err) {
     for (uint64_t offset = 0;;) {
         const uint8_t *text;
         size_t len, fetched = reading->piece.len;
         bool last = fetched < reading->piece_bytes, enough;
-        int code = decode_piece(&reading->decode, reading->piece.data, fetched, last, &text, &len, err);
-        if (code < 0)
-            return code;
+        TRY(decode_piece(&reading->decode, reading->piece.data, fetched, last, &text, &len, err));
         offset += fetched;
-        if ((len && !reading_take(reading, text, len)) || last)
+        if ((len && !file_reading_take(reading, text, len)) || last)
             break;
-        code = reading_enough(reading, offset, &enough, err);
+        int code = file_reading_enough(reading, offset, &enough, err);
         if (code == 0 && !enough)
-            code = reading_fetch(reading, offset, reading->piece_bytes, err);
+            code = file_reading_fetch(reading, offset, reading->piece_bytes, err);
         if (code < 0 || enough)
             return code;
     }
     if (!reading->ranged)
-        reading_newline(reading);
+        file_reading_newline(reading);
     return 0;
 }
 
-/* ---- what is not text ---- */
-
-static int reading_binary(struct reading *reading, const struct sniff *sniff) {
+static int file_reading_binary(struct tool_reading *reading, const struct sniff *sniff) {
     const char *with = sniff->with ? sniff->with : "a suitable program or library";
     return tool_fail(
         reading->call,
@@ -230,12 +217,10 @@ static int reading_binary(struct reading *reading, const struct sniff *sniff) {
         reading->path, sniff->what ? sniff->what : "a binary file", (unsigned long long)reading->stat.size, with);
 }
 
-static int reading_image(struct reading *reading, const struct sniff *sniff, struct err *err) {
+static int file_reading_image(struct tool_reading *reading, const struct sniff *sniff, struct err *err) {
     struct tool_call *call = reading->call;
     unsigned width = 0, height = 0;
-    int code = reading->stat.size <= READ_IMAGE_BYTES ? reading_fetch(reading, 0, READ_IMAGE_BYTES + 1, err) : 0;
-    if (code < 0)
-        return code;
+    TRY(reading->stat.size <= READ_IMAGE_BYTES ? file_reading_fetch(reading, 0, READ_IMAGE_BYTES + 1, err) : 0);
     if (reading->stat.size > READ_IMAGE_BYTES || reading->piece.len > READ_IMAGE_BYTES)
         return tool_fail(call, "'%s' is %s of %llu bytes; at most %u can be shown. Use bash to make a smaller copy.",
                          reading->path, sniff->what, (unsigned long long)reading->stat.size, READ_IMAGE_BYTES);
@@ -248,29 +233,9 @@ static int reading_image(struct reading *reading, const struct sniff *sniff, str
     return 0;
 }
 
-/* It holds no NUL and is still no text. */
-static int reading_undecodable(struct reading *reading, const uint8_t *head, size_t len, struct err *err) {
-    struct sniff sniff;
-    if (reading->decode.kind == DECODE_UTF8 && sniff_known(head, len, &sniff))
-        return reading_binary(reading, &sniff);
-    return tool_fail(
-        reading->call,
-        "cannot read '%s' as text \u2014 %s. If you know its encoding, pass it (encoding: latin-1, utf-16le, "
-        "utf-16be), or convert it with bash (iconv).",
-        reading->path, err->text);
-}
-
 /* ---- the call ---- */
 
-/* The whole text is wanted where it will be kept for `recall`; else what can be shown. */
-static uint64_t reading_keep(const struct reading *reading) {
-    const struct tool_call *call = reading->call;
-    uint64_t limit = truncate_limit(call);
-    bool kept = call->settings->offload && !reading->ranged && reading->stat.size <= READ_KEPT_BYTES;
-    return limit == 0 || kept ? UINT64_MAX : 4 * limit + 4;
-}
-
-static enum decode_kind reading_kind(const struct read_file_args *args, const struct sniff *sniff) {
+static enum decode_kind file_reading_kind(const struct read_file_args *args, const struct sniff *sniff) {
     static const struct {
         const char *name;
         enum decode_kind kind;
@@ -281,7 +246,23 @@ static enum decode_kind reading_kind(const struct read_file_args *args, const st
     return sniff->kind == SNIFF_UTF16LE ? DECODE_UTF16LE : sniff->kind == SNIFF_UTF16BE ? DECODE_UTF16BE : DECODE_UTF8;
 }
 
-static void reading_reset(struct reading *reading, const struct read_file_args *args) {
+/* Begins to read. The answer shows the version that is there now, not the one that was there when the file was
+ * opened. */
+static int file_reading_begin(struct tool_reading *reading, const struct read_file_args *args, struct err *err) {
+    const struct tool_call *call = reading->call;
+    if (reading->fd >= 0) {
+        struct stat *now = &reading->before;
+        if (fstat(reading->fd, now) < 0)
+            return err_errno(err, errno, "'%s'", reading->path);
+        reading->stat.size = (uint64_t)now->st_size;
+        reading->stat.mtime_ns = (uint64_t)now->st_mtim.tv_sec * 1000000000u + (uint64_t)now->st_mtim.tv_nsec;
+    } else if (reading->tries > 0) {
+        TRY(box_read_open(reading->call->box, reading->path, &reading->fd, &reading->stat, err));
+    }
+    uint64_t size = reading->stat.size;
+    reading->piece_bytes = size < READ_LEAST_BYTES   ? READ_LEAST_BYTES
+                           : size < READ_PIECE_BYTES ? size + 1
+                                                     : READ_PIECE_BYTES;
     struct tool_result *result = &reading->call->result;
     secret_forget(reading->call);
     spool_clear(&result->text);
@@ -293,64 +274,50 @@ static void reading_reset(struct reading *reading, const struct read_file_args *
     reading->line = 1;
     reading->begun = reading->newline = reading->found = false;
     reading->put = reading->bytes = reading->chars = 0;
-    reading->keep = reading_keep(reading);
+    /* The whole text is wanted where it will be kept for `recall`; else what can be shown. */
+    uint64_t limit = truncate_limit(call);
+    bool kept = call->settings->offload && !reading->ranged && reading->stat.size <= READ_KEPT_BYTES;
+    reading->keep = limit == 0 || kept ? UINT64_MAX : 4 * limit + 4;
     result->ranged = reading->ranged;
+    return file_reading_fetch(reading, 0, reading->piece_bytes, err);
 }
 
-/* The version that is read: the answer stands for this one, whatever was there when the file was opened. */
-static int reading_begin(struct reading *reading, const struct read_file_args *args, struct err *err) {
-    if (reading->fd >= 0) {
-        struct stat *now = &reading->before;
-        if (fstat(reading->fd, now) < 0)
-            return err_errno(err, errno, "'%s'", reading->path);
-        reading->stat.size = (uint64_t)now->st_size;
-        reading->stat.mtime_ns = (uint64_t)now->st_mtim.tv_sec * 1000000000u + (uint64_t)now->st_mtim.tv_nsec;
-    } else if (reading->tries > 0) {
-        int code = box_read_open(reading->call->box, reading->path, &reading->fd, &reading->stat, err);
-        if (code < 0)
-            return code;
-    }
-    uint64_t size = reading->stat.size;
-    reading->piece_bytes = size < READ_LEAST_BYTES   ? READ_LEAST_BYTES
-                           : size < READ_PIECE_BYTES ? size + 1
-                                                     : READ_PIECE_BYTES;
-    reading_reset(reading, args);
-    return reading_fetch(reading, 0, reading->piece_bytes, err);
-}
-
-static int reading_once(struct reading *reading, const struct read_file_args *args, struct err *err) {
-    struct tool_call *call = reading->call;
+static int file_reading_once(struct tool_reading *reading, const struct read_file_args *args, struct err *err) {
     struct sniff sniff;
     uint8_t head[SNIFF_BYTES];
-    int code = reading_begin(reading, args, err);
-    if (code < 0)
-        return code;
+    TRY(file_reading_begin(reading, args, err));
     size_t len = reading->piece.len < sizeof head ? reading->piece.len : sizeof head;
     if (len)
         memcpy(head, reading->piece.data, len);
     sniff_head(head, len, &sniff);
     if (!args->encoding.data && sniff.kind == SNIFF_IMAGE)
-        return reading_image(reading, &sniff, err);
+        return file_reading_image(reading, &sniff, err);
     if (!args->encoding.data && sniff.kind == SNIFF_BINARY)
-        return reading_binary(reading, &sniff);
-    decode_init(&reading->decode, reading_kind(args, &sniff));
-    code = reading_text(reading, err);
+        return file_reading_binary(reading, &sniff);
+    decode_init(&reading->decode, file_reading_kind(args, &sniff));
+    int code = file_reading_text(reading, err);
     decode_done(&reading->decode);
-    if (code == -ERR_INVALID)
-        return reading_undecodable(reading, head, len, err);
+    if (code == -ERR_INVALID) {
+        /* It contains no NUL and still is not text. */
+        if (reading->decode.kind == DECODE_UTF8 && sniff_known(head, len, &sniff))
+            return file_reading_binary(reading, &sniff);
+        return tool_fail(
+            reading->call,
+            "cannot read '%s' as text \u2014 %s. If you know its encoding, pass it (encoding: latin-1, utf-16le, "
+            "utf-16be), or convert it with bash (iconv).",
+            reading->path, err->text);
+    }
     if (code == 0 && !reading->found && reading->decode.at)
-        tool_say(call, "(start_line exceeds file length)");
+        tool_say(reading->call, "(start_line exceeds file length)");
     return code;
 }
 
-static int reading_again(struct reading *reading, const struct read_file_args *args, struct err *err) {
+static int file_reading_again(struct tool_reading *reading, const struct read_file_args *args, struct err *err) {
     for (; reading->tries < READ_TRIES; reading->tries++) {
         struct tool_result *result = &reading->call->result;
         result->is_error = false;
-        int code = reading_once(reading, args, err);
-        if (code < 0)
-            return code;
-        if (!reading_changed(reading)) {
+        TRY(file_reading_once(reading, args, err));
+        if (!file_reading_changed(reading)) {
             if (!result->is_error && reading->put < reading->bytes)
                 truncate_part(reading->call, reading->chars);
             return 0;
@@ -358,21 +325,14 @@ static int reading_again(struct reading *reading, const struct read_file_args *a
     }
     return tool_fail(
         reading->call,
-        "%s was changed each time while it was read. Wait until it is written, or copy it with bash and read "
-        "the copy.",
+        "%s kept changing while it was read. Wait until it is complete, or copy it with bash and read the copy.",
         reading->path);
 }
 
-static int read_file_failed(struct tool_call *call, const char *path, int code, struct err *err) {
-    if (code == -ERR_NOT_FOUND)
-        return tool_fail(call, "File not found: %s", path);
-    if (code == -ERR_DENIED)
-        return tool_fail(call, "Permission denied reading file: %s", path);
-    return err->number == EISDIR ? tool_fail(call, "Path is a directory, not a file: %s", path) : code;
-}
-
-/* Texts that models know for ranges that cannot be. */
-static bool read_file_range(struct tool_call *call, const struct read_file_args *args) {
+static int read_file_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct read_file_args *args = user;
+    struct tool_reading reading = {.call = call, .fd = -1};
+    /* Texts that models know for impossible ranges. */
     const struct row_number *start = &args->start_line, *end = &args->end_line;
     const char *why = start->has && start->value < 1 ? "(start_line must be >= 1)"
                       : end->has && end->value < 1   ? "(end_line must be >= 1)"
@@ -382,22 +342,19 @@ static bool read_file_range(struct tool_call *call, const struct read_file_args 
     if (why)
         tool_say(call, "%s", why);
     call->result.is_error = why != NULL;
-    return !why;
-}
-
-static int read_file_run(struct tool_call *call, const void *user, struct err *err) {
-    const struct read_file_args *args = user;
-    struct reading reading = {.call = call, .fd = -1};
-    if (!read_file_range(call, args))
+    if (why)
         return 0;
-    int code = tool_path(call, &args->path, &reading.path, err);
-    if (code < 0)
-        return code;
-    code = box_read_open(call->box, reading.path, &reading.fd, &reading.stat, err);
-    if (code < 0)
-        return read_file_failed(call, reading.path, code, err);
+    TRY(tool_path(call, &args->path, &reading.path, err));
+    int code = box_read_open(call->box, reading.path, &reading.fd, &reading.stat, err);
+    if (code < 0) {
+        if (code == -ERR_NOT_FOUND)
+            return tool_fail(call, "File not found: %s", reading.path);
+        if (code == -ERR_DENIED)
+            return tool_fail(call, "Permission denied reading file: %s", reading.path);
+        return err->number == EISDIR ? tool_fail(call, "Path is a directory, not a file: %s", reading.path) : code;
+    }
     buf_init(&reading.piece, READ_IMAGE_BYTES + READ_PIECE_BYTES);
-    code = reading_again(&reading, args, err);
+    code = file_reading_again(&reading, args, err);
     if (code == 0 && !call->result.is_error) {
         seen_note(call, reading.path, &reading.stat);
         offload_source(call, reading.path, &reading.stat);
@@ -408,18 +365,13 @@ static int read_file_run(struct tool_call *call, const void *user, struct err *e
 }
 
 const struct tool tool_read_file = {
-    .name = "read_file",
-    .title = "Read a file",
-    .description =
-        "Read a text file, whole or from start_line to end_line; long texts are cut, so read large files by ranges. Shows "
-        "exactly what is in the file (also the \\r of CRLF line ends); UTF-16 with a byte order mark is shown as text, "
-        "PNG, JPEG, GIF and WebP files as images, other binary files are refused with what they are. Answers \"(empty)\" "
-        "for an empty file.",
-    .fields = read_file_fields,
-    .args_size = sizeof(struct read_file_args),
+    TOOL(read_file, "Read a file"),
     .flags = TOOL_READS | TOOL_SAME,
     .cut = TOOL_HEAD,
     .cut_setting = offsetof(struct tool_settings, read_file_chars),
     .cut_hint = "Use start_line/end_line to read a specific range",
-    .run = read_file_run,
-};
+    .description =
+        "Read a text file, whole or from start_line to end_line. Long texts are truncated, so read large files in "
+        "ranges. Shows exactly what is in the file, including the \\r of CRLF line ends. UTF-16 with a byte order "
+        "mark is shown as text; PNG, JPEG, GIF and WebP files are shown as images; other binary files are refused "
+        "with their type. Returns \"(empty)\" for an empty file."};

@@ -1,7 +1,8 @@
-/* Searching a kept result. Called by recall. Invariant: this runs in the daemon, on a pattern and a text from outside. Memory
- * is one window whatever the text (a line longer than that is searched in pieces that overlap). No match runs without its
- * limits, and the pattern is interpreted, never compiled to machine code. The whole has a limit of processor time, runs on
- * a thread of the lowest priority, and few run at once (COUNTED_SEARCHES): everything else the daemon does goes first. */
+/* Searches a kept result. Called by recall. Invariant: this runs in the daemon, on an untrusted pattern and text.
+ * Memory is one window whatever the text (a longer line is searched in pieces that overlap). Every match has limits,
+ * and the pattern is interpreted, never compiled to machine code. The search has a limit of processor time, runs on
+ * a thread of the lowest priority, and few run at once (COUNTED_SEARCHES): everything else that the daemon does goes
+ * first. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tool/tools/recall_search.h"
 
@@ -37,7 +38,7 @@ enum {
     CONTEXT_MAX = 20,
 };
 
-struct line {
+struct search_line {
     uint64_t number, from; /* from 1; its first byte */
 };
 
@@ -50,15 +51,13 @@ struct seeker {
     bool plain; /* the pattern is its own text: nothing has to be matched */
     struct buf *out;
     struct recall_found found;
-    struct line before[CONTEXT_MAX]; /* of the lines that were not shown: a ring by number */
-    uint64_t shown;                  /* the last line shown; 0: none */
-    unsigned after;                  /* lines still to be shown behind the last match */
+    struct search_line before[CONTEXT_MAX]; /* of the lines that were not shown: a ring by number */
+    uint64_t shown;                         /* the last line shown; 0: none */
+    unsigned after;                         /* lines still to be shown after the last match */
     bool over;
 };
 
-/* ---- the pattern ---- */
-
-static int seeker_compile(struct seeker *seeker, struct err *err) {
+static int search_seeker_compile(struct seeker *seeker, struct err *err) {
     const struct recall_search *search = seeker->search;
     uint32_t options = PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | (search->ignore_case ? PCRE2_CASELESS : 0) |
                        (search->literal ? PCRE2_LITERAL : PCRE2_NEVER_BACKSLASH_C);
@@ -76,22 +75,15 @@ static int seeker_compile(struct seeker *seeker, struct err *err) {
     }
     seeker->data = pcre2_match_data_create(1, NULL);
     seeker->limits = pcre2_match_context_create(NULL);
-    if (!seeker->data || !seeker->limits)
-        abort();
+    xensure(seeker->data && seeker->limits);
     pcre2_set_match_limit(seeker->limits, MATCH_LIMIT);
     pcre2_set_depth_limit(seeker->limits, MATCH_LIMIT);
     pcre2_set_heap_limit(seeker->limits, HEAP_LIMIT_KB);
     return 0;
 }
 
-static void seeker_done(struct seeker *seeker) {
-    pcre2_code_free(seeker->code);
-    pcre2_match_data_free(seeker->data);
-    pcre2_match_context_free(seeker->limits);
-}
-
 /* Where it matches in a (piece of a) line; -1: nowhere. */
-static int64_t seeker_match(struct seeker *seeker, const uint8_t *text, size_t len, uint32_t options) {
+static int64_t search_seeker_match(struct seeker *seeker, const uint8_t *text, size_t len, uint32_t options) {
     if (len && text[len - 1] == '\r' && !(options & PCRE2_NOTEOL))
         len--;
     int r = pcre2_match(seeker->code, text, len, 0, options, seeker->data, seeker->limits);
@@ -100,10 +92,9 @@ static int64_t seeker_match(struct seeker *seeker, const uint8_t *text, size_t l
     return r < 0 ? -1 : (int64_t)pcre2_get_ovector_pointer(seeker->data)[0];
 }
 
-/* ---- showing ---- */
-
 /* One line from byte `from` on, which is its begin or a place in it. */
-static int show(struct seeker *seeker, const struct line *line, uint64_t from, char mark, struct err *err) {
+static int recall_search_show(struct seeker *seeker, const struct search_line *line, uint64_t from, char mark,
+                              struct err *err) {
     const struct offload_index *index = seeker->search->index;
     uint8_t data[4 * SHOWN_CHARS + 8];
     ssize_t n = pread(seeker->search->fd, data, sizeof data, (off_t)from);
@@ -120,9 +111,7 @@ static int show(struct seeker *seeker, const struct line *line, uint64_t from, c
     buf_put(seeker->out, data + begin, shown);
     if (cut || from > line->from) {
         uint64_t character, number;
-        int r = offload_index_at(index, seeker->search->fd, from + begin, &character, &number, err);
-        if (r < 0)
-            return r;
+        TRY(offload_index_at(index, seeker->search->fd, from + begin, &character, &number, err));
         buf_printf(seeker->out, "%s (offset=%" PRIu64 ")", cut ? "..." : "", character);
     }
     buf_puts(seeker->out, "\n");
@@ -131,7 +120,7 @@ static int show(struct seeker *seeker, const struct line *line, uint64_t from, c
 }
 
 /* A match with what comes before it. at: the byte that matches. */
-static int show_match(struct seeker *seeker, const struct line *line, uint64_t at, struct err *err) {
+static int search_show_match(struct seeker *seeker, const struct search_line *line, uint64_t at, struct err *err) {
     const struct recall_search *search = seeker->search;
     size_t len = seeker->out->len;
     if (truncate_chars(seeker->out->data, len) >= search->max_chars && seeker->found.matches) {
@@ -146,12 +135,12 @@ static int show_match(struct seeker *seeker, const struct line *line, uint64_t a
         buf_puts(seeker->out, "--\n");
     int r = 0;
     for (; first < line->number && r == 0; first++) {
-        const struct line *before = &seeker->before[first % CONTEXT_MAX];
-        r = show(seeker, before, before->from, '-', err);
+        const struct search_line *before = &seeker->before[first % CONTEXT_MAX];
+        r = recall_search_show(seeker, before, before->from, '-', err);
     }
     uint64_t from = at - line->from > SHOWN_CHARS - BEFORE_BYTES ? at - BEFORE_BYTES : line->from;
     if (r == 0)
-        r = show(seeker, line, from, ':', err);
+        r = recall_search_show(seeker, line, from, ':', err);
     seeker->after = search->context;
     seeker->found.matches++;
     return r;
@@ -159,17 +148,17 @@ static int show_match(struct seeker *seeker, const struct line *line, uint64_t a
 
 /* ---- line by line ---- */
 
-/* A line that was looked at whole, or of which a piece matched. at < 0: no match. */
-static int seeker_line(struct seeker *seeker, const struct line *line, int64_t at, struct err *err) {
+/* A line that was searched completely, or of which a piece matched. at < 0: no match. */
+static int search_seeker_line(struct seeker *seeker, const struct search_line *line, int64_t at, struct err *err) {
     int r = 0;
     if (at >= 0 && seeker->found.matches == seeker->search->max_results) {
         seeker->found.next_line = line->number;
         seeker->over = true;
     } else if (at >= 0) {
-        r = show_match(seeker, line, (uint64_t)at, err);
+        r = search_show_match(seeker, line, (uint64_t)at, err);
     } else if (seeker->after) {
         seeker->after--;
-        r = show(seeker, line, line->from, '-', err);
+        r = recall_search_show(seeker, line, line->from, '-', err);
     }
     seeker->before[line->number % CONTEXT_MAX] = *line;
     if (!seeker->over)
@@ -177,34 +166,34 @@ static int seeker_line(struct seeker *seeker, const struct line *line, int64_t a
     return r;
 }
 
-static bool seeker_late(const struct seeker *seeker) {
+static bool search_seeker_late(const struct seeker *seeker) {
     struct timespec used;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
     return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000 > SEARCH_CPU_MS ||
            clock_ms() > seeker->end_ms;
 }
 
-/* Time is up, or nobody waits any more. */
-static int seeker_turn(struct seeker *seeker, const struct line *line, struct err *err) {
+/* Checks whether time is up or the client has gone. */
+static int search_seeker_turn(struct seeker *seeker, const struct search_line *line, struct err *err) {
     struct pollfd watched = {.fd = seeker->search->watch, .events = POLLRDHUP};
     if (seeker->search->watch >= 0 && poll(&watched, 1, 0) > 0 && (watched.revents & (POLLRDHUP | POLLHUP | POLLERR)))
         return err_set(err, ERR_GONE, "the client hung up");
-    if (seeker_late(seeker)) {
+    if (search_seeker_late(seeker)) {
         seeker->over = seeker->found.timed_out = true;
         seeker->found.next_line = line->number;
     }
     return 0;
 }
 
-/* Lines [at, end) of which none matches; counted only, where nobody needs them. */
-static int seeker_skip(struct seeker *seeker, struct line *line, const uint8_t *data, size_t at, size_t end,
-                       struct err *err) {
+/* Lines [at, end) without a match; only counted, unless needed as context. */
+static int search_seeker_skip(struct seeker *seeker, struct search_line *line, const uint8_t *data, size_t at,
+                              size_t end, struct err *err) {
     int r = 0;
     while (at < end && r == 0) {
         const uint8_t *newline = memchr(data + at, '\n', end - at);
         size_t next = newline ? (size_t)(newline - data) + 1 : end;
         if (seeker->search->context)
-            r = seeker_line(seeker, line, -1, err);
+            r = search_seeker_line(seeker, line, -1, err);
         seeker->found.last_line = line->number++;
         line->from += next - at;
         at = next;
@@ -212,13 +201,14 @@ static int seeker_skip(struct seeker *seeker, struct line *line, const uint8_t *
     return r;
 }
 
-/* The next line of [at, end) that may match: where it begins, end when there is none. *ret_match: the place in it that does,
- * from its begin, or -1. */
-static size_t seeker_next(struct seeker *seeker, const uint8_t *data, size_t at, size_t end, int64_t *ret_match) {
+/* The next line of [at, end) that may match: where it begins, or end if no line does. *ret_match: the offset of the
+ * match in it, or -1. */
+static size_t search_seeker_next(struct seeker *seeker, const uint8_t *data, size_t at, size_t end,
+                                 int64_t *ret_match) {
     const struct recall_search *search = seeker->search;
     if (!seeker->plain) {
         const uint8_t *newline = memchr(data + at, '\n', end - at);
-        *ret_match = seeker_match(seeker, data + at, newline ? (size_t)(newline - data) - at : end - at, 0);
+        *ret_match = search_seeker_match(seeker, data + at, newline ? (size_t)(newline - data) - at : end - at, 0);
         return at;
     }
     const uint8_t *hit = memmem(data + at, end - at, search->pattern, search->pattern_len);
@@ -229,32 +219,33 @@ static size_t seeker_next(struct seeker *seeker, const uint8_t *data, size_t at,
 }
 
 /* The lines that are whole in a window, the text's last one (last) too; *ret_used: their bytes. */
-static int seeker_window(struct seeker *seeker, struct line *line, const uint8_t *data, size_t len, bool last,
-                         size_t *ret_used, struct err *err) {
+static int search_seeker_window(struct seeker *seeker, struct search_line *line, const uint8_t *data, size_t len,
+                                bool last, size_t *ret_used, struct err *err) {
     const uint8_t *final = last ? NULL : memrchr(data, '\n', len);
     size_t at = 0, end = last ? len : final ? (size_t)(final - data) + 1 : 0;
     int r = 0;
     while (at < end && r == 0 && !seeker->over) {
         int64_t match;
-        size_t begin = seeker_next(seeker, data, at, end, &match);
-        r = seeker_skip(seeker, line, data, at, begin, err);
+        size_t begin = search_seeker_next(seeker, data, at, end, &match);
+        r = search_seeker_skip(seeker, line, data, at, begin, err);
         at = begin;
         if (r < 0 || at == end)
             break;
         const uint8_t *newline = memchr(data + at, '\n', end - at);
         size_t next = newline ? (size_t)(newline - data) + 1 : end;
-        r = seeker_line(seeker, line, match < 0 ? -1 : (int64_t)line->from + match, err);
+        r = search_seeker_line(seeker, line, match < 0 ? -1 : (int64_t)line->from + match, err);
         line->number++;
         line->from += next - at;
         at = next;
-        if (r == 0 && !seeker->over && at < end && seeker_late(seeker))
-            r = seeker_turn(seeker, line, err);
+        if (r == 0 && !seeker->over && at < end && search_seeker_late(seeker))
+            r = search_seeker_turn(seeker, line, err);
     }
     *ret_used = at;
     return r;
 }
 
-static ssize_t window_read(const struct seeker *seeker, uint8_t *data, uint64_t from, uint64_t end, struct err *err) {
+static ssize_t search_window_read(const struct seeker *seeker, uint8_t *data, uint64_t from, uint64_t end,
+                                  struct err *err) {
     size_t len = end - from < WINDOW_BYTES ? (size_t)(end - from) : WINDOW_BYTES;
     ssize_t n = pread(seeker->search->fd, data, len, (off_t)from);
     if (n <= 0)
@@ -263,57 +254,29 @@ static ssize_t window_read(const struct seeker *seeker, uint8_t *data, uint64_t 
 }
 
 /* A line that is longer than a window, from its begin to its newline or the end. */
-static int seeker_long(struct seeker *seeker, struct line *line, uint8_t *data, uint64_t end, struct err *err) {
+static int search_seeker_long(struct seeker *seeker, struct search_line *line, uint8_t *data, uint64_t end,
+                              struct err *err) {
     int64_t match = -1;
     uint64_t at = line->from;
     for (;;) {
-        ssize_t n = window_read(seeker, data, at, end, err);
-        int r = n < 0 ? (int)n : seeker_turn(seeker, line, err);
+        ssize_t n = search_window_read(seeker, data, at, end, err);
+        int r = n < 0 ? (int)n : search_seeker_turn(seeker, line, err);
         if (r < 0 || seeker->over)
             return r;
         const uint8_t *newline = memchr(data, '\n', (size_t)n);
         size_t len = newline ? (size_t)(newline - data) : (size_t)n;
         bool last = newline || at + len == end;
         uint32_t options = (at > line->from ? PCRE2_NOTBOL : 0) | (last ? 0 : PCRE2_NOTEOL);
-        if (match < 0 && (match = seeker_match(seeker, data, len, options)) >= 0)
+        if (match < 0 && (match = search_seeker_match(seeker, data, len, options)) >= 0)
             match += (int64_t)at;
         if (last) {
-            r = seeker_line(seeker, line, match, err);
+            r = search_seeker_line(seeker, line, match, err);
             line->number++;
             line->from = at + len + (newline != NULL);
             return r;
         }
         at += match < 0 ? len - OVERLAP_BYTES : len;
     }
-}
-
-static int seeker_lines(struct seeker *seeker, uint8_t *data, struct line *line, uint64_t end, struct err *err) {
-    int r = 0;
-    while (line->from < end && r == 0 && !seeker->over) {
-        size_t used = 0;
-        ssize_t n = window_read(seeker, data, line->from, end, err);
-        r = n < 0 ? (int)n : seeker_turn(seeker, line, err);
-        if (r == 0 && !seeker->over)
-            r = seeker_window(seeker, line, data, (size_t)n, line->from + (uint64_t)n == end, &used, err);
-        if (r == 0 && !seeker->over && used == 0)
-            r = seeker_long(seeker, line, data, end, err);
-    }
-    return r;
-}
-
-static int seeker_run(struct seeker *seeker, struct err *err) {
-    const struct recall_search *search = seeker->search;
-    struct line line = {.number = search->first_line};
-    uint64_t end = 0;
-    int r = offload_index_line(search->index, search->fd, search->first_line, &line.from, err);
-    if (r == 0)
-        r = offload_index_line(search->index, search->fd, search->last_line + 1, &end, err);
-    if (r == 0) {
-        uint8_t *data = xmalloc(WINDOW_BYTES);
-        r = seeker_lines(seeker, data, &line, end, err);
-        free(data);
-    }
-    return r;
 }
 
 /* ---- its thread ---- */
@@ -324,22 +287,43 @@ struct searching {
     int result;
 };
 
-static void *searching_main(void *user) {
+static void *search_searching_main(void *user) {
     struct searching *searching = user;
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_NICE); /* of this thread alone */
     searching->seeker->end_ms = clock_ms() + SEARCH_MS;
-    searching->result = seeker_run(searching->seeker, searching->err);
+    const struct recall_search *search = searching->seeker->search;
+    struct search_line line = {.number = search->first_line};
+    uint64_t end = 0;
+    int r = offload_index_line(search->index, search->fd, search->first_line, &line.from, searching->err)
+                ?: offload_index_line(search->index, search->fd, search->last_line + 1, &end, searching->err);
+    if (r == 0) {
+        uint8_t *data = xmalloc(WINDOW_BYTES);
+        r = 0;
+        while (line.from < end && r == 0 && !searching->seeker->over) {
+            size_t used = 0;
+            ssize_t n = search_window_read(searching->seeker, data, line.from, end, searching->err);
+            r = n < 0 ? (int)n : search_seeker_turn(searching->seeker, &line, searching->err);
+            if (r == 0 && !searching->seeker->over)
+                r = search_seeker_window(searching->seeker, &line, data, (size_t)n, line.from + (uint64_t)n == end,
+                                         &used, searching->err);
+            if (r == 0 && !searching->seeker->over && used == 0)
+                r = search_seeker_long(searching->seeker, &line, data, end, searching->err);
+        }
+
+        free(data);
+    }
+    searching->result = r;
     return NULL;
 }
 
 /* A thread of its own, because a priority once lowered cannot be raised again by an ordinary user. */
-static int searching_run(struct seeker *seeker, struct err *err) {
+static int search_searching_run(struct seeker *seeker, struct err *err) {
     struct searching searching = {.seeker = seeker, .err = err};
     pthread_t thread;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    int number = pthread_create(&thread, &attributes, searching_main, &searching);
+    int number = pthread_create(&thread, &attributes, search_searching_main, &searching);
     pthread_attr_destroy(&attributes);
     if (number)
         return err_errno(err, number, "a thread for the search");
@@ -351,14 +335,15 @@ int recall_search(const struct recall_search *search, struct buf *out, struct re
                   struct err *err) {
     struct seeker seeker = {.search = search, .out = out};
     seeker.found.last_line = search->first_line;
-    int r = seeker_compile(&seeker, err);
-    if (r == 0)
-        r = counted_wait(COUNTED_SEARCHES, search->user, 1, TURN_MS, search->watch, err);
+    int r = search_seeker_compile(&seeker, err)
+                ?: counted_wait(COUNTED_SEARCHES, search->user, 1, TURN_MS, search->watch, err);
     if (r == 0) {
-        r = searching_run(&seeker, err);
+        r = search_searching_run(&seeker, err);
         counted_give(COUNTED_SEARCHES, search->user, 1);
     }
-    seeker_done(&seeker);
+    pcre2_code_free(seeker.code);
+    pcre2_match_data_free(seeker.data);
+    pcre2_match_context_free(seeker.limits);
     if (r == 0)
         *ret_found = seeker.found;
     return r;

@@ -1,6 +1,6 @@
-/* skill: what skills there are, the instructions of one, its files. A row of tool_table. Invariant: a skill is found by
- * its id or name in the catalogue, never by a path made of what a model says; instructions are shown as they are, never kept
- * away. */
+/* skill: lists skills, and shows the instructions and files of one. A row of tool_table. Invariant: a skill is found
+ * by its id or name in the catalogue, never by a path from the model; instructions are shown in full, never kept for
+ * recall. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,44 +26,19 @@ struct skill_args {
 
 static const struct row skill_fields[] = {
     {ARG(skill_args, name, TEXT), .flags = ROW_AUDITED, .max = 512,
-     .text = "Name of the skill, or of its folder. Without it all skills are listed."},
+     .text = "Name of the skill, or of its folder; omit it to list all skills."},
     {ARG(skill_args, action, TEXT), .flags = ROW_AUDITED, .choices = "load|list_files|read|list",
-     .text = "load: its instructions (the default). list_files: the files in its folder. read: one of them, which file "
-             "names. list: all skills."},
+     .text = "load: show its instructions (the default). list_files: list the files in its folder. read: show the file "
+             "named by file. list: list all skills."},
     {ARG(skill_args, file, TEXT), .flags = ROW_AUDITED, .min = 1, .max = 4095,
-     .text = "Of read: a file in the skill's folder, such as references/api.md."},
+     .text = "read: a file in the skill's folder, such as references/api.md."},
     {ARG(skill_args, start_line, INT), .min = 1, .max = UINT32_MAX, .fallback = 1,
-     .text = "Of load and read: the first line to show, from 1."},
+     .text = "load and read: the first line to show, from 1."},
     TOOL_DESCRIPTION(struct skill_args),
     {.name = NULL},
 };
 
-/* ---- all of them ---- */
-
-static int skill_list(struct tool_call *call, const struct catalog *catalog) {
-    if (!catalog->count)
-        tool_say(call, "There are no skills here.");
-    size_t shown = 0;
-    for (; shown < catalog->count && call->result.text.total < SKILL_SHOWN_BYTES; shown++) {
-        const struct catalog_entry *entry = &catalog->entries[shown];
-        tool_say(call, "%s%s: %s (%s)", shown ? "\n" : "", entry->meta.name, entry->meta.description, entry->path);
-    }
-    if (shown < catalog->count)
-        tool_say(call, "\nand %zu more", catalog->count - shown);
-    for (size_t i = 0; i < SKILL_BAD && catalog->bad[i]; i++)
-        tool_say(call, "\nNot usable: %s", catalog->bad[i]);
-    return 0;
-}
-
-static int skill_unknown(struct tool_call *call, const struct catalog *catalog, const char *name) {
-    if (!catalog->count)
-        return tool_fail(call, "there is no skill '%s'; there are none", name);
-    return tool_fail(call, "there is no skill '%s'; there are: %s", name, catalog_names(catalog, call->arena));
-}
-
-/* ---- a file ---- */
-
-/* The lines from start on that fit, and where to go on. */
+/* Shows the lines from start on that fit, and where to continue. */
 static int skill_lines(struct tool_call *call, const char *path, const char *text, size_t len, uint64_t start,
                        bool more) {
     uint64_t line = 1, shown = 0, bytes = 0;
@@ -81,21 +56,21 @@ static int skill_lines(struct tool_call *call, const char *path, const char *tex
                 put = put > SKILL_SHOWN_BYTES ? SKILL_SHOWN_BYTES : put - 1;
             tool_put(call, text, put);
             if (put < n)
-                tool_say(call, "\n[the rest of line %" PRIu64 " is left out]\n", line);
+                tool_say(call, "\n[the rest of line %" PRIu64 " is omitted]\n", line);
             shown++;
             bytes += put;
         }
         text += n;
     }
     if (!shown && (start > 1))
-        return tool_fail(call, "start_line %" PRIu64 " is behind the end: %s has %" PRIu64 " lines", start, path,
+        return tool_fail(call, "start_line %" PRIu64 " is past the end: %s has %" PRIu64 " lines", start, path,
                          line - 1);
     if (!shown)
         tool_say(call, "(empty)");
     if (cut)
-        tool_say(call, "\n[Truncated at line %" PRIu64 ". To go on: start_line=%" PRIu64 ".]", line - 1, line);
+        tool_say(call, "\n[Truncated at line %" PRIu64 ". To continue: start_line=%" PRIu64 ".]", line - 1, line);
     else if (more)
-        tool_say(call, "\n[The file goes on; see %s with read_file or bash.]", path);
+        tool_say(call, "\n[Truncated; read the rest of %s with read_file or bash.]", path);
     return 0;
 }
 
@@ -104,7 +79,7 @@ static int skill_show(struct tool_call *call, const char *path, uint64_t start, 
     size_t len, text_len;
     int code = catalog_read(call->box, path, SKILL_READ_BYTES, call->arena, call->watch, &bytes, &len, err);
     if (code == -ERR_NOT_FOUND)
-        return tool_fail(call, "File not found: %s; list_files shows those there are", path);
+        return tool_fail(call, "File not found: %s; list_files lists the files", path);
     if (code < 0)
         return code;
     bool wide = len >= 2 && (memcmp(bytes, "\xff\xfe", 2) == 0 || memcmp(bytes, "\xfe\xff", 2) == 0);
@@ -114,7 +89,7 @@ static int skill_show(struct tool_call *call, const char *path, uint64_t start, 
     return skill_lines(call, path, text, text_len, start, len == SKILL_READ_BYTES);
 }
 
-/* A name below the folder. Links in it are the box's business. */
+/* A name below the folder. Links in it are resolved in the box. */
 static const char *skill_below(struct tool_call *call, const struct catalog_entry *entry, const char *file) {
     size_t folder = strlen(entry->path);
     if (strncmp(file, entry->path, folder) == 0 && file[folder] == '/')
@@ -139,8 +114,6 @@ static int skill_read(struct tool_call *call, const struct catalog_entry *entry,
         return tool_fail(call, "'%s' is not a name below %s", args->file.data, entry->path);
     return skill_show(call, path, args->start_line.value, err);
 }
-
-/* ---- its files ---- */
 
 struct skill_found {
     struct arena *arena;
@@ -176,7 +149,7 @@ static int skill_files(struct tool_call *call, const struct catalog_entry *entry
         search_show(&out, found->paths[i]);
     }
     if (!found->count)
-        buf_printf(&out, "There are no files in %s", entry->path);
+        buf_printf(&out, "No files in %s", entry->path);
     if (found->count > SKILL_FILES || truncated)
         buf_printf(&out, "\n(and %zu%s more)", found->count > SKILL_FILES ? found->count - SKILL_FILES : 0,
                    truncated ? " or" : "");
@@ -193,21 +166,32 @@ static int skill_load(struct tool_call *call, const struct catalog_entry *entry,
     return skill_files(call, entry, err);
 }
 
-/* ---- all ---- */
-
 static int skill_act(struct tool_call *call, const struct skill_args *args, struct err *err) {
     struct catalog catalog;
     const char *action = args->action.data ? args->action.data : args->file.data ? "read" : "load";
-    int code = catalog_skills(call->host->catalogs, call->box, call->arena, call->watch, &catalog, err);
-    if (code < 0)
-        return code;
-    if (strcmp(action, "list") == 0 || (!args->name.len && !args->action.data))
-        return skill_list(call, &catalog);
+    TRY(catalog_skills(call->host->catalogs, call->box, call->arena, call->watch, &catalog, err));
+    if (strcmp(action, "list") == 0 || (!args->name.len && !args->action.data)) {
+        if (!catalog.count)
+            tool_say(call, "No skills are available.");
+        size_t shown = 0;
+        for (; shown < catalog.count && call->result.text.total < SKILL_SHOWN_BYTES; shown++) {
+            const struct catalog_entry *entry = &catalog.entries[shown];
+            tool_say(call, "%s%s: %s (%s)", shown ? "\n" : "", entry->meta.name, entry->meta.description, entry->path);
+        }
+        if (shown < catalog.count)
+            tool_say(call, "\nand %zu more", catalog.count - shown);
+        for (size_t i = 0; i < SKILL_BAD && catalog.bad[i]; i++)
+            tool_say(call, "\nNot usable: %s", catalog.bad[i]);
+        return 0;
+    }
     if (!args->name.len)
         return tool_fail(call, "action %s needs name: which skill", action);
     const struct catalog_entry *entry = catalog_find(&catalog, args->name.data);
-    if (!entry)
-        return skill_unknown(call, &catalog, args->name.data);
+    if (!entry) {
+        if (!catalog.count)
+            return tool_fail(call, "no skill '%s'; no skills are available", args->name.data);
+        return tool_fail(call, "no skill '%s'; available: %s", args->name.data, catalog_names(&catalog, call->arena));
+    }
     if (strcmp(action, "list_files") == 0)
         return skill_files(call, entry, err);
     return strcmp(action, "read") == 0 ? skill_read(call, entry, args, err) : skill_load(call, entry, args, err);
@@ -217,7 +201,7 @@ static int skill_run(struct tool_call *call, const void *user, struct err *err) 
     call->result.whole = true;
     int code = tool_box(call, err);
     if (code == 0)
-        code = box_share(call->box, TURN_WAIT_MS, err); /* what was found and what is read are one version */
+        code = box_share(call->box, SHARE_WAIT_MS, err); /* what was found and what is read are one version */
     if (code < 0)
         return code;
     code = skill_act(call, user, err);
@@ -226,16 +210,9 @@ static int skill_run(struct tool_call *call, const void *user, struct err *err) 
 }
 
 const struct tool tool_skill = {
-    .name = "skill",
-    .title = "Use a skill",
+    TOOL(skill, "Use a skill"), .flags = TOOL_READS | TOOL_SAME, .cut = TOOL_WHOLE,
     .description =
-        "Load a skill: a folder with instructions and files for one kind of task. Load it before you begin a task that fits "
-        "its description, and do as it says. Without a name all skills are listed with what each is for. list_files shows "
-        "the files of a skill, read shows one of them; at most 300 lines are shown at once. Scripts of a skill are run with "
-        "bash by the path that load shows.",
-    .fields = skill_fields,
-    .args_size = sizeof(struct skill_args),
-    .flags = TOOL_READS | TOOL_SAME,
-    .cut = TOOL_WHOLE,
-    .run = skill_run,
-};
+        "Load a skill: a folder with instructions and files for one kind of task. Load it before you begin a task "
+        "that matches its description, and follow its instructions. Without a name, lists all skills and what each "
+        "is for. list_files lists the files of a skill and read shows one of them, at most 300 lines at once. Run "
+        "a skill's scripts with bash, by the path that load shows."};

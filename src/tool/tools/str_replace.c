@@ -1,4 +1,4 @@
-/* str_replace: a string in a file by another one. A row of tool_table. */
+/* str_replace: replaces a string in a file. A row of tool_table. */
 #include "base/limits.h"
 #include "tool/tools/change.h"
 
@@ -10,11 +10,10 @@ struct str_replace_args {
 static const struct row str_replace_fields[] = {
     CHANGE_PATH(struct str_replace_args),
     {ARG(str_replace_args, old_str, TEXT), .flags = ROW_REQUIRED, .min = 1, .max = LIMIT_EDIT_BYTES,
-     .text =
-         "The text to replace, exactly as it is in the file, with its white space and line breaks. It must be there "
-         "exactly once, unless replace_all is set."},
+     .text = "The text to replace, exactly as it is in the file, including white space and line breaks. It must occur "
+             "exactly once unless replace_all is set."},
     {ARG(str_replace_args, new_str, TEXT), .flags = ROW_REQUIRED, .max = LIMIT_EDIT_BYTES,
-     .text = "The text instead; may be empty."},
+     .text = "The new text; may be empty."},
     {ARG(str_replace_args, replace_all, BOOL), .text = "Replace every occurrence."},
     TOOL_DESCRIPTION(struct str_replace_args),
     {.name = NULL},
@@ -22,8 +21,8 @@ static const struct row str_replace_fields[] = {
 
 static const struct row str_replace_answer[] = {
     CHANGE_ANSWER,
-    {ANSWER("replacements", INT), .text = "Places changed."},
-    {ANSWER("line", INT), .text = "Where the first of them begins."},
+    {ANSWER("replacements", INT), .text = "Number of places changed."},
+    {ANSWER("line", INT), .text = "Line of the first change."},
     {.name = NULL},
 };
 
@@ -50,16 +49,8 @@ static int str_replace_run(struct tool_call *call, const void *user, struct err 
 }
 
 const struct tool tool_str_replace = {
-    .name = "str_replace",
-    .title = "Replace a string",
+    TOOL(str_replace, "Replace a string"), .answer = str_replace_answer, .flags = TOOL_ENDS, .cut = TOOL_WHOLE,
     .description =
-        "Replace a string in a text file. old_str must be in the file exactly once, or replace_all be set; otherwise nothing "
-        "is changed and the error shows the lines that come nearest, or where it is. Read the file first with read_file. "
-        "Answers OK.",
-    .fields = str_replace_fields,
-    .args_size = sizeof(struct str_replace_args),
-    .answer = str_replace_answer,
-    .flags = TOOL_ENDS,
-    .cut = TOOL_WHOLE,
-    .run = str_replace_run,
-};
+        "Replace a string in a text file. old_str must occur exactly once unless replace_all is set; otherwise "
+        "nothing is changed, and the error shows the closest lines or every place where it occurs. Read the file "
+        "with read_file first. Returns OK."};

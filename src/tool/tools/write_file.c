@@ -1,4 +1,4 @@
-/* write_file: a file with this content, or this behind what it has. A row of tool_table. */
+/* write_file: replaces a file's content, or appends to it. A row of tool_table. */
 #include "base/limits.h"
 #include "tool/tools/change.h"
 
@@ -10,17 +10,15 @@ struct write_file_args {
 static const struct row write_file_fields[] = {
     CHANGE_PATH(struct write_file_args),
     {ARG(write_file_args, content, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_JSON_BYTES,
-     .text =
-         "The whole text of the file, or what is added to it. It is written as it is: nothing is added or left out."},
-    {ARG(write_file_args, append, BOOL),
-     .text = "Add the content at the end of the file instead of replacing what is there."},
+     .text = "The new text of the file, or the text to append. It is written exactly as given."},
+    {ARG(write_file_args, append, BOOL), .text = "Append the content to the file instead of replacing the file."},
     TOOL_DESCRIPTION(struct write_file_args),
     {.name = NULL},
 };
 
 static const struct row write_file_answer[] = {
     CHANGE_ANSWER,
-    {ANSWER("created", BOOL), .text = "There was no such file before."},
+    {ANSWER("created", BOOL), .text = "The file did not exist before."},
     {.name = NULL},
 };
 
@@ -51,16 +49,8 @@ static int write_file_run(struct tool_call *call, const void *user, struct err *
 }
 
 const struct tool tool_write_file = {
-    .name = "write_file",
-    .title = "Write a file",
+    TOOL(write_file, "Write a file"), .answer = write_file_answer, .flags = TOOL_ENDS, .cut = TOOL_WHOLE,
     .description =
-        "Write a text file: its whole content, or with append=true more at its end. Directories on the way are made. A file "
-        "that is there already must have been read with read_file (or written by you) since it last changed, so that "
-        "nobody's work is overwritten unseen. For changes inside of a file use str_replace or edit. Answers OK.",
-    .fields = write_file_fields,
-    .args_size = sizeof(struct write_file_args),
-    .answer = write_file_answer,
-    .flags = TOOL_ENDS,
-    .cut = TOOL_WHOLE,
-    .run = write_file_run,
-};
+        "Write a text file: replace its whole content, or with append=true add to its end. Missing parent directories "
+        "are created. An existing file must have been read with read_file (or written by you) since it last changed, "
+        "so that no work is overwritten unseen. For changes inside a file use str_replace or edit. Returns OK."};

@@ -1,4 +1,4 @@
-/* What the engine client's files share: where the engine is, and clients of it. */
+/* Shared by the engine client's files: where the engine is, and its clients. */
 #ifndef CUBBY_BACKEND_ENGINE_CLIENT_H
 #define CUBBY_BACKEND_ENGINE_CLIENT_H
 
@@ -15,9 +15,9 @@ struct engine_place {
 int engine_place_find(const struct engine_where *where, struct engine_place *ret_place, struct err *err);
 void engine_place_done(struct engine_place *place);
 
-/* A client nobody used before, for its keeper. */
+/* A new client, for its owner alone. */
 int engine_client(struct engine *engine, struct http_client **ret_client, struct err *err);
-/* It went away: what answers next may be another one. */
+/* The connection is lost: the next answer may come from another engine. */
 void engine_lost(struct engine *engine);
 /* INVALID: a caller put something into the request that could end the line it stands in. */
 int engine_checked(const struct http_call *call, struct err *err);
@@ -30,8 +30,8 @@ struct engine_frames {
     unsigned have;
     uint32_t left;
 };
-/* Takes from the front of data: how many bytes were used up; of them the last *ret_len are payload of *ret_stream: 1 stdout,
- * 2 stderr (0, stdin, is stdout; 3, the engine's own error, is stderr). PROTOCOL. */
+/* Takes from the front of data: how many bytes were used up; of them the last *ret_len are payload of *ret_stream: 1
+ * stdout, 2 stderr (0, stdin, is stdout; 3, the engine's own error, is stderr). PROTOCOL. */
 int engine_frames_take(struct engine_frames *frames, const uint8_t *data, size_t len, size_t *ret_used, size_t *ret_len,
                        int *ret_stream, struct err *err);
 

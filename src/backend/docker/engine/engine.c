@@ -1,28 +1,24 @@
-/* The client of a container engine: clients with a connection kept alive, the version both sides know, calls and what their
- * failures are called. Called by the docker backend. Rules of the lock: it guards the idle clients, the version and the
- * generation; nobody talks to the engine while holding it. Invariant: a call that may have been done is never sent a second
- * time (http_client_call keeps that). */
+/* The client of a container engine: clients with a connection kept alive, the version both sides know, calls and the
+ * codes of their failures. Called by the docker backend. Rules of the lock: it guards the idle clients, the version
+ * and the generation; no request is sent while holding it. Invariant: a call that may have been done is never sent a
+ * second time (http_client_call ensures that). */
 #include "backend/docker/engine/engine.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "base/base.h"
 #include "backend/docker/engine/client.h"
-#include "base/arena.h"
-#include "base/clock.h"
 #include "base/json.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/sync.h"
 #include "http/client/client_curl.h"
 
 #define IDLE_MAX 8u
-#define IDLE_MS 60000u /* then a kept connection is rather made anew */
+#define IDLE_MS 60000u /* an older connection is replaced */
 #define MINOR_LEAST 40u
 #define MINOR_MOST 45u
 #define JSON_DEPTH 64u
 #define JSON_VALUES 400000u
-#define MESSAGE_BYTES 360u /* of the engine's own words, in a sentence of ours */
+#define MESSAGE_BYTES 360u /* of the engine's message, in ours */
 
 struct engine {
     struct engine_place place;
@@ -35,9 +31,6 @@ struct engine {
     unsigned minor;      /* 0: not asked since it was last lost */
     unsigned generation; /* how often it was lost */
 };
-
-static int engine_ask_version(struct engine *engine, const struct http_call *like, unsigned *ret_minor,
-                              struct err *err);
 
 int engine_new(const struct engine_where *where, struct engine **ret_engine, struct err *err) {
     struct engine *engine = xcalloc(1, sizeof *engine);
@@ -74,10 +67,8 @@ bool engine_encrypted(const struct engine *engine) {
 }
 
 unsigned engine_generation(struct engine *engine) {
-    pthread_mutex_lock(&engine->lock);
-    unsigned generation = engine->generation;
-    pthread_mutex_unlock(&engine->lock);
-    return generation;
+    autolock(&engine->lock);
+    return engine->generation;
 }
 
 /* ---- connections ---- */
@@ -90,23 +81,23 @@ static const struct http_failure engine_failures[] = {
     {CURLE_COULDNT_CONNECT, ERR_BUSY, AT, " cannot be reached (", "): " OTHER},
     {CURLE_OPERATION_TIMEDOUT, ERR_BUSY, AT, " cannot be reached (", "): " OTHER},
     {CURLE_REMOTE_ACCESS_DENIED, ERR_DENIED, AT, ": no permission to use its socket (",
-     "); be in its group (`docker`), or name an engine of your own (DOCKER_HOST, docker_host)"},
+     "); join its group (`docker`), or name an engine of your own (DOCKER_HOST, docker_host)"},
     {CURLE_COULDNT_RESOLVE_HOST, ERR_BUSY, AT, ": its host is not found (", ")"},
     {CURLE_PEER_FAILED_VERIFICATION, ERR_DENIED, "the certificate of " AT,
-     " does not verify: ", "; " TRUSTED " has to hold its authority, and the certificate has to name the host"},
-    {CURLE_SSL_CLIENTCERT, ERR_DENIED, AT, ": it refuses who we are (",
-     "): cert.pem and key.pem of docker_cert_dir (DOCKER_CERT_PATH) have to be signed by an authority that it trusts"},
+     " does not verify: ", "; " TRUSTED " must contain its authority, and the certificate must name the host"},
+    {CURLE_SSL_CLIENTCERT, ERR_DENIED, AT, ": it refuses our certificate (",
+     "): cert.pem and key.pem of docker_cert_dir (DOCKER_CERT_PATH) must be signed by an authority that it trusts"},
     {CURLE_SSL_CACERT_BADFILE, ERR_INVALID, AT, ": " TRUSTED " cannot be used: ", ""},
     {CURLE_SSL_CERTPROBLEM, ERR_INVALID, AT,
      ": cert.pem and key.pem of docker_cert_dir (DOCKER_CERT_PATH) are not a certificate and its key: ", ""},
     {CURLE_SSL_CONNECT_ERROR, ERR_BUSY, AT, " does not speak TLS as it should: ", ""},
-    {CURLE_ABORTED_BY_CALLBACK, ERR_GONE, AT, ": given up (", ")"},
-    {CURLE_WRITE_ERROR, ERR_GONE, AT, ": given up (", ")"},
+    {CURLE_ABORTED_BY_CALLBACK, ERR_GONE, AT, ": interrupted (", ")"},
+    {CURLE_WRITE_ERROR, ERR_GONE, AT, ": interrupted (", ")"},
     {CURLE_GOT_NOTHING, ERR_BUSY, AT, ": it hung up instead of answering (", ")"},
     {CURLE_PARTIAL_FILE, ERR_BUSY, AT, ": it hung up in the middle of its answer (", ")"},
     {CURLE_UNSUPPORTED_PROTOCOL, ERR_PROTOCOL, AT, ": its answer is not HTTP (", ")"},
     {CURLE_WEIRD_SERVER_REPLY, ERR_PROTOCOL, AT, ": its answer is not HTTP (", ")"},
-    {CURLE_OUT_OF_MEMORY, ERR_PROTOCOL, AT, ": its answer's head has no end (", ")"},
+    {CURLE_OUT_OF_MEMORY, ERR_PROTOCOL, AT, ": the head of its answer is too long (", ")"},
     {0, ERR_BUSY, AT, ": ", ""},
 };
 
@@ -121,10 +112,9 @@ int engine_client(struct engine *engine, struct http_client **ret_client, struct
 }
 
 void engine_lost(struct engine *engine) {
-    pthread_mutex_lock(&engine->lock);
+    autolock(&engine->lock);
     engine->minor = 0;
     engine->generation++;
-    pthread_mutex_unlock(&engine->lock);
 }
 
 static struct http_client *engine_take_idle(struct engine *engine) {
@@ -160,17 +150,15 @@ static void engine_keep(struct engine *engine, struct http_client *client) {
 
 /* ---- one call ---- */
 
-static bool line_safe(const char *text) {
-    for (; text && *text; text++)
-        if ((unsigned char)*text <= ' ' || (unsigned char)*text >= 127)
-            return false;
-    return true;
-}
-
 int engine_checked(const struct http_call *call, struct err *err) {
-    if (line_safe(call->method) && line_safe(call->path) && call->path[0] == '/')
-        return 0;
-    return err_set(err, ERR_INVALID, "the request to the container engine holds a character that is not encoded");
+    bool safe = call->path[0] == '/';
+    for (const char *text = call->method; safe && *text; text++)
+        safe = *text > ' ' && *text < 127;
+    for (const char *text = call->path; safe && *text; text++)
+        safe = *text > ' ' && *text < 127;
+    return safe ? 0
+                : err_set(err, ERR_INVALID,
+                          "the request to the container engine contains a character that must be percent-encoded");
 }
 
 static int engine_call_version(struct engine *engine, const struct http_call *call, unsigned minor, int *ret_status,
@@ -203,37 +191,32 @@ static int engine_call_version(struct engine *engine, const struct http_call *ca
     return code;
 }
 
-int engine_do(struct engine *engine, const struct http_call *call, int *ret_status, struct buf *out, struct err *err) {
-    unsigned minor = 0;
-    int code = engine_ask_version(engine, call, &minor, err);
-    return code < 0 ? code : engine_call_version(engine, call, minor, ret_status, out, err);
-}
-
 /* ---- versions ---- */
 
-/* "1.41"; anything else is 0. */
-static unsigned minor_of(const json_t *answer, const char *key) {
-    const char *text = json_string_value(json_object_get(answer, key));
+/* "1.41" is 41; anything else is 0. */
+static unsigned engine_minor_of(const json_t *answer, const char *key) {
+    const char *text = engine_text(answer, key);
     uint64_t minor = 0;
-    return text && strncmp(text, "1.", 2) == 0 && text_u64(text + 2, 999, &minor) ? (unsigned)minor : 0;
+    return strncmp(text, "1.", 2) == 0 && text_u64(text + 2, 999, &minor) ? (unsigned)minor : 0;
 }
 
 static int engine_choose(const struct engine *engine, const json_t *answer, unsigned *ret_minor, struct err *err) {
-    unsigned newest = minor_of(answer, "ApiVersion"), oldest = minor_of(answer, "MinAPIVersion");
-    if (!newest)
-        return err_set(err, ERR_PROTOCOL, "what answers at %s is not a container engine: its answer has no ApiVersion",
-                       engine->place.url);
-    if (newest < MINOR_LEAST)
+    unsigned highest = engine_minor_of(answer, "ApiVersion"), lowest = engine_minor_of(answer, "MinAPIVersion");
+    const char *url = engine->place.url;
+    if (!highest)
+        return err_set(err, ERR_PROTOCOL, "the server at %s is not a container engine: its answer has no ApiVersion",
+                       url);
+    if (highest < MINOR_LEAST)
         return err_set(err, ERR_UNSUPPORTED,
-                       "the container engine at %s is too old: its API is 1.%u, 1.%u is the least; upgrade it (Docker "
-                       "19.03, Podman 4)",
-                       engine->place.url, newest, MINOR_LEAST);
-    if (oldest > MINOR_MOST)
+                       "the container engine at %s is too old: its API is 1.%u, and cubby needs 1.%u; upgrade it "
+                       "(Docker 19.03, Podman 4)",
+                       url, highest, MINOR_LEAST);
+    if (lowest > MINOR_MOST)
         return err_set(err, ERR_UNSUPPORTED,
-                       "the container engine at %s is too new: it answers from API 1.%u on, this cubby speaks up to "
+                       "the container engine at %s is too new: its lowest API is 1.%u, and this cubby speaks up to "
                        "1.%u; upgrade cubby",
-                       engine->place.url, oldest, MINOR_MOST);
-    *ret_minor = newest < MINOR_MOST ? newest : MINOR_MOST;
+                       url, lowest, MINOR_MOST);
+    *ret_minor = highest < MINOR_MOST ? highest : MINOR_MOST;
     return 0;
 }
 
@@ -272,43 +255,56 @@ int engine_version(struct engine *engine, unsigned *ret_minor, struct err *err) 
     return engine_ask_version(engine, &(struct http_call){.method = "GET"}, ret_minor, err);
 }
 
+int engine_do(struct engine *engine, const struct http_call *call, int *ret_status, struct buf *out, struct err *err) {
+    unsigned minor = 0;
+    int code = engine_ask_version(engine, call, &minor, err);
+    return code < 0 ? code : engine_call_version(engine, call, minor, ret_status, out, err);
+}
+
 /* ---- answers ---- */
 
-/* What the engine calls one thing, in our words: by its status, unless its message says it better. */
+#define PRUNE "; free space where the engine keeps its data (`docker system prune`)"
+#define ACCOUNT "; use a name that the image has, or a number"
+/* The only place that reads the engine's English: by status, unless its message is more precise. The first row that
+ * matches counts. */
 static const struct {
-    int status;               /* 0: any that is no success */
-    const char *words, *also; /* in its message; NULL: whatever it says */
+    int status;        /* 0: any that is not a success; ENGINE_PULL, ENGINE_IMPORT */
+    const char *words; /* in its message, one of them; NULL: any message */
     enum err_code code;
-    const char *fix;
+    const char *fix, *also; /* also: further words */
     enum err_why why;
-} answers[] = {
-    {0, "bind source path does not exist", NULL, ERR_INVALID, "", WHY_UNSEEN},
-    {0, "statfs", "no such file or directory", ERR_INTERNAL, "", WHY_UNSEEN},
-    {0, "no space left on device", NULL, ERR_FULL,
-     "; make room where the engine keeps its data (`docker system prune`)", WHY_NONE},
-    {0, "disk quota exceeded", NULL, ERR_FULL, "; make room where the engine keeps its data (`docker system prune`)",
-     WHY_NONE},
-    {0, "unable to find user", NULL, ERR_INVALID, "; name one of the image's, or a number", WHY_NONE},
-    {0, "unable to find group", NULL, ERR_INVALID, "; name one of the image's, or a number", WHY_NONE},
-    {0, "exec format error", NULL, ERR_UNSUPPORTED, "; a program there is for another processor than the engine's",
-     WHY_NONE},
-    {0, "already in progress", NULL, ERR_BUSY, "", WHY_NONE},
-    {409, "is already in use", NULL, ERR_EXISTS, "", WHY_NONE},
-    {409, "paused", NULL, ERR_BUSY, "", WHY_PAUSED},
-    {500, "paused", NULL, ERR_INTERNAL, "", WHY_PAUSED},
-    {409, NULL, NULL, ERR_BUSY, "", WHY_NONE},
-    {400, NULL, NULL, ERR_INVALID, "", WHY_NONE},
-    {401, NULL, NULL, ERR_DENIED, "", WHY_NONE},
-    {403, NULL, NULL, ERR_DENIED, "", WHY_NONE},
-    {404, NULL, NULL, ERR_NOT_FOUND, "", WHY_NONE},
-    {413, NULL, NULL, ERR_TOO_LARGE, "", WHY_NONE},
-    {429, NULL, NULL, ERR_LIMIT, "", WHY_NONE},
-    {501, NULL, NULL, ERR_UNSUPPORTED, "", WHY_NONE},
-    {502, NULL, NULL, ERR_BUSY, "", WHY_NONE},
-    {503, NULL, NULL, ERR_BUSY, "", WHY_NONE},
-    {504, NULL, NULL, ERR_TIMEOUT, "", WHY_NONE},
-    {507, NULL, NULL, ERR_FULL, "", WHY_NONE},
-    {0, NULL, NULL, ERR_INTERNAL, "", WHY_NONE},
+} engine_answers[] = {
+    {.status = ENGINE_PULL, .words = "no space left|disk quota", .code = ERR_LIMIT},
+    {.status = ENGINE_PULL, .words = "no matching manifest|no image found in", .code = ERR_UNSUPPORTED},
+    {.status = ENGINE_PULL,
+     .words = "unauthorized|denied|authentication required|forbidden|no basic auth|401 |403 ",
+     .code = ERR_DENIED},
+    {.status = ENGINE_PULL, .words = "not found|manifest unknown|name unknown|does not exist", .code = ERR_NOT_FOUND},
+    {.status = ENGINE_PULL, .code = ERR_BUSY},
+    {.status = ENGINE_IMPORT, .words = "no space left", .code = ERR_LIMIT},
+    {.status = ENGINE_IMPORT, .code = ERR_IO},
+    {.words = "bind source path does not exist", .code = ERR_INVALID, .why = WHY_UNSEEN},
+    {.words = "statfs", .also = "no such file or directory", .code = ERR_INTERNAL, .why = WHY_UNSEEN},
+    {.words = "no space left on device|disk quota exceeded", .code = ERR_FULL, .fix = PRUNE},
+    {.words = "unable to find user|unable to find group", .code = ERR_INVALID, .fix = ACCOUNT},
+    {.words = "exec format error", .code = ERR_UNSUPPORTED, .fix = "; a program there is for another processor"},
+    {.words = "already in progress", .code = ERR_BUSY},
+    {.status = 409, .words = "is already in use", .code = ERR_EXISTS},
+    {.status = 409, .words = "paused", .code = ERR_BUSY, .why = WHY_PAUSED},
+    {.status = 500, .words = "paused", .code = ERR_INTERNAL, .why = WHY_PAUSED},
+    {.status = 409, .code = ERR_BUSY},
+    {.status = 400, .code = ERR_INVALID},
+    {.status = 401, .code = ERR_DENIED},
+    {.status = 403, .code = ERR_DENIED},
+    {.status = 404, .code = ERR_NOT_FOUND},
+    {.status = 413, .code = ERR_TOO_LARGE},
+    {.status = 429, .code = ERR_LIMIT},
+    {.status = 501, .code = ERR_UNSUPPORTED},
+    {.status = 502, .code = ERR_BUSY},
+    {.status = 503, .code = ERR_BUSY},
+    {.status = 504, .code = ERR_TIMEOUT},
+    {.status = 507, .code = ERR_FULL},
+    {.code = ERR_INTERNAL},
 };
 
 static json_t *engine_parse(const struct buf *out) {
@@ -317,45 +313,77 @@ static json_t *engine_parse(const struct buf *out) {
                : NULL;
 }
 
-static int engine_refused(int status, struct buf *out, const char *doing, struct err *err) {
-    json_t *answer = engine_parse(out);
-    const char *message = json_string_value(json_object_get(answer, "message"));
-    size_t len = message ? strlen(message) : out->len;
-    autobuf shown = buf_max(MESSAGE_BYTES * 4);
-    text_shown(&shown, message ? message : (const char *)out->data, len > MESSAGE_BYTES ? MESSAGE_BYTES : len);
-    const char *text = shown.len ? buf_cstr(&shown) : "no reason given";
-    json_decref(answer);
+static bool engine_says(const char *text, const char *words) {
+    char word[64];
+    for (size_t len; words; words = words[len] ? words + len + 1 : NULL) {
+        len = strcspn(words, "|");
+        snprintf(word, sizeof word, "%.*s", (int)len, words);
+        if (strcasestr(text, word))
+            return true;
+    }
+    return false;
+}
+
+enum err_code engine_judge(int status, const char *text, enum err_why *ret_why, const char **ret_fix) {
     size_t i = 0;
-    while ((answers[i].status && answers[i].status != status) ||
-           (answers[i].words && !strcasestr(text, answers[i].words)) ||
-           (answers[i].also && !strcasestr(text, answers[i].also)))
+    while ((engine_answers[i].status && engine_answers[i].status != status) ||
+           (engine_answers[i].words && !engine_says(text, engine_answers[i].words)) ||
+           (engine_answers[i].also && !engine_says(text, engine_answers[i].also)))
         i++;
-    return err_set_why(err, answers[i].code, answers[i].why, "%s: the container engine says: %s (%d)%s", doing, text,
-                       status, answers[i].fix);
+    if (ret_why)
+        *ret_why = engine_answers[i].why;
+    if (ret_fix)
+        *ret_fix = engine_answers[i].fix ? engine_answers[i].fix : "";
+    return engine_answers[i].code;
 }
 
 int engine_answer(struct engine *engine, int status, struct buf *out, const char *doing, json_t **ret_json,
                   struct err *err) {
-    if (status != 304 && (status < 200 || status > 299))
-        return engine_refused(status, out, doing, err);
-    if (!ret_json)
+    bool good = status == 304 || (status >= 200 && status <= 299);
+    if (good && !ret_json)
         return 0;
     json_t *answer = engine_parse(out);
-    if (!answer && out->len)
-        return err_set(err, ERR_PROTOCOL,
-                       "%s: the container engine at %s answered something that is not JSON, or too much of it", doing,
-                       engine->place.url);
-    *ret_json = answer;
-    return 0;
+    if (good && !answer && out->len)
+        return err_set(err, ERR_PROTOCOL, "%s: the answer of the container engine at %s is not JSON, or is too large",
+                       doing, engine->place.url);
+    if (good) {
+        *ret_json = answer;
+        return 0;
+    }
+    const char *message = json_string_value(json_object_get(answer, "message"));
+    size_t len = message ? strlen(message) : out->len;
+    autobuf shown = buf_max(MESSAGE_BYTES * 4);
+    text_shown(&shown, message ? message : (const char *)out->data, len > MESSAGE_BYTES ? MESSAGE_BYTES : len);
+    json_decref(answer);
+    const char *text = shown.len ? buf_cstr(&shown) : "no reason given", *fix;
+    enum err_why why;
+    enum err_code code = engine_judge(status, text, &why, &fix);
+    return err_set_why(err, code, why, "%s: the container engine says: %s (%d)%s", doing, text, status, fix);
+}
+
+int engine_call(struct engine *engine, const struct http_call *call, const char *doing, json_t **ret_json,
+                struct err *err) {
+    int status = 0;
+    autobuf out = buf_max(ENGINE_ANSWER_BYTES);
+    int code = engine_do(engine, call, &status, &out, err);
+    if (code < 0 && err->why == WHY_UNREACHED) /* the request itself does not matter */
+        return code;
+    return code < 0 ? err_wrap(err, "%s", doing) : engine_answer(engine, status, &out, doing, ret_json, err);
 }
 
 int engine_json(struct engine *engine, const char *method, const char *path, const char *body, const char *doing,
                 json_t **ret_json, struct err *err) {
     struct http_call call = {.method = method, .path = path, .body = body, .body_len = body ? strlen(body) : 0};
-    int status = 0;
-    autobuf out = buf_max(ENGINE_ANSWER_BYTES);
-    int code = engine_do(engine, &call, &status, &out, err);
-    if (code < 0 && err->why == WHY_UNREACHED) /* whatever was to be done there is not news */
-        return code;
-    return code < 0 ? err_wrap(err, "%s", doing) : engine_answer(engine, status, &out, doing, ret_json, err);
+    return engine_call(engine, &call, doing, ret_json, err);
+}
+
+const json_t *engine_value_at(const json_t *root, const char *const *keys) {
+    for (; *keys; keys++)
+        root = json_object_get(root, *keys);
+    return root;
+}
+
+const char *engine_text_at(const json_t *root, const char *const *keys) {
+    const char *text = json_string_value(engine_value_at(root, keys));
+    return text ? text : "";
 }

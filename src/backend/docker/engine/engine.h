@@ -1,6 +1,6 @@
-/* A client of a container engine's HTTP API (dockerd, or podman's service that speaks the same). Called by the docker
- * backend's files alone. Knows requests, answers and streams, and nothing of boxes. Blocking, with a deadline for every
- * call; any number of threads may call at once. Invariant: whatever the engine sends is bounded before it is kept. */
+/* A client of a container engine's HTTP API (dockerd, or podman's compatible service). Called only by the docker
+ * backend. Knows requests, answers and streams, but not boxes. Blocking, with a deadline for every call; thread-safe.
+ * Invariant: whatever the engine sends is bounded before it is kept. */
 #ifndef CUBBY_BACKEND_ENGINE_H
 #define CUBBY_BACKEND_ENGINE_H
 
@@ -23,52 +23,59 @@ struct engine_where {
 int engine_new(const struct engine_where *where, struct engine **ret_engine, struct err *err);
 void engine_free(struct engine *engine);
 const char *engine_url(const struct engine *engine);
-bool engine_near(
-    const struct engine *engine); /* a unix socket: perhaps of this machine, perhaps not of this mount tree */
+bool engine_near(const struct engine *engine);      /* a unix socket; it may still be forwarded from elsewhere */
 bool engine_encrypted(const struct engine *engine); /* TLS, and its certificate verified */
 
-/* Of the version both sides know (found once per connection that had to be made anew; at least 1.40, at most 1.45). */
+/* The API version both sides know, 1.40 to 1.45; asked again after the engine was lost. */
 int engine_version(struct engine *engine, unsigned *ret_minor, struct err *err);
 
-/* Changes whenever the engine was lost: it went away, or cannot be reached. What was asked of it before (its facts) may be
- * another one's. */
+/* Changes whenever the engine was lost: it may come back as another one, with other facts. */
 unsigned engine_generation(struct engine *engine);
 
-/* A call's path comes without the version: "/containers/json?all=1"; the values in it encoded (base/url.h). body is JSON,
- * read_body streams a tar. Further headers: one. timeout_ms 0: ENGINE_TIMEOUT_MS. */
+/* A call's path comes without the version: "/containers/json?all=1"; the values in it encoded (base/url.h). body is
+ * JSON, read_body streams a tar. Further headers: one. timeout_ms 0: ENGINE_TIMEOUT_MS. */
 #define ENGINE_TIMEOUT_MS 60000u
 #define ENGINE_ANSWER_BYTES (8u << 20)
-/* *ret_status: that of HTTP, whatever it is. out: the answer that was not streamed. Negative: it was not answered; the
- * sentence names the engine and what to do (BUSY: it cannot be reached, or went away; TIMEOUT; GONE: *stop was set, or a
- * callback said stop). */
+/* *ret_status: the HTTP status, whatever it is. out: the answer that was not streamed. Negative: no answer; the error
+ * names the engine and what to do (BUSY: it cannot be reached, or went away; TIMEOUT; GONE: *stop was set, or a
+ * callback stopped the call). */
 int engine_do(struct engine *engine, const struct http_call *call, int *ret_status, struct buf *out, struct err *err);
-/* What was answered, as JSON or an error: a 2xx answer in *ret_json (json_decref; NULL when it was empty; ret_json may be
- * NULL), else the engine's own message in a sentence of ours, with a code: 404 NOT_FOUND, 409 EXISTS ("already in use") or
- * BUSY, 400 INVALID, "no space left" LIMIT, 502 and 503 BUSY, other 5xx INTERNAL. `doing`: "creating container 'cubby-…'".
- * 304 is success. */
+/* The answer as JSON or as an error: of a 2xx or 304 the JSON in *ret_json (json_decref; NULL when it was empty;
+ * ret_json may be NULL), else the engine's own message, with a code of engine_judge. `doing`: "creating container
+ * 'cubby-…'". */
 int engine_answer(struct engine *engine, int status, struct buf *out, const char *doing, json_t **ret_json,
                   struct err *err);
-/* Both, for what is answered within ENGINE_TIMEOUT_MS. */
+/* Both. engine_json: for requests that are answered within ENGINE_TIMEOUT_MS. */
+int engine_call(struct engine *engine, const struct http_call *call, const char *doing, json_t **ret_json,
+                struct err *err);
 int engine_json(struct engine *engine, const char *method, const char *path, const char *body, const char *doing,
                 json_t **ret_json, struct err *err);
+/* The code for a message of the engine: of an HTTP status that is not a success, or from the stream of a pull or an
+ * import. ret_why, ret_fix ("" or "; what to do") may be NULL. */
+enum { ENGINE_PULL = -1, ENGINE_IMPORT = -2 };
+enum err_code engine_judge(int status, const char *text, enum err_why *ret_why, const char **ret_fix);
+
+/* The value at a chain of keys of its JSON; NULL, or "", where it is missing or not a string. */
+#define engine_value(root, ...) engine_value_at(root, (const char *const[]){__VA_ARGS__, NULL})
+#define engine_text(root, ...) engine_text_at(root, (const char *const[]){__VA_ARGS__, NULL})
+const json_t *engine_value_at(const json_t *root, const char *const *keys);
+const char *engine_text_at(const json_t *root, const char *const *keys);
 
 /* A hijacked connection (attach, exec start): raw towards the engine; from it, frames of 8 bytes and a payload (stdout,
- * stderr). What comes out here is one socket of bytes both ways: *ret_fd is one end of a socket pair, a thread of its own
- * carries (pump_… or its own), stdout alone reaches it; the first ENGINE_STDERR_BYTES of stderr are kept, for sentences.
- * The thread ends when either end does. */
+ * stderr). *ret_fd is one end of a socket pair, served by a thread: it carries stdin and stdout; the first
+ * ENGINE_STDERR_BYTES of stderr are kept for error texts. The thread ends when either end does. */
 struct engine_stream;
 #define ENGINE_STDERR_BYTES 4096u
 int engine_hijack(struct engine *engine, const char *method, const char *path, const char *body, int *ret_fd,
                   struct engine_stream **ret_stream, struct err *err);
 size_t engine_stream_stderr(struct engine_stream *stream, char *text, size_t size); /* so far, NUL-terminated */
 void engine_stream_free(struct engine_stream *stream); /* ends it and its thread; NULL is fine */
-/* Nobody holds it any more: it ends, and frees itself, when either end does. NULL is fine. */
+/* Detaches it: it ends, and frees itself, when either end does. NULL is fine. */
 void engine_stream_leave(struct engine_stream *stream);
 
-/* The events of containers with `label` ("key=value"), in a thread of its own; the connection is made again (1..30 s) with
- * `since` where it ended. `each` is told action ("die", "oom", "destroy", "start", "pause", ...; podman's names are made
- * docker's), the container's name and id, its exit status (-1 unknown). Action "up", without a name: the stream begins, what
- * happened before is not told; "down": it ended, `id` is why. */
+/* Calls `each` for the events of containers with `label` ("key=value"), in a thread of its own, which reconnects after
+ * 1 to 30 s and continues where it ended. Actions have docker's names ("die", "oom", "destroy", "start", "pause", ...);
+ * an unknown exit status is -1. Action "up", without a name: the stream begins; "down": it ended, `id` says why. */
 struct engine_events;
 struct engine_event {
     const char *action, *name, *id;

@@ -1,30 +1,21 @@
-/* What happens to containers, told by the engine as it happens: one stream of lines, in a thread of its own, begun again
- * wherever it ended. Called by the docker backend's open and close. Invariant: this only makes things known sooner; whoever
- * acts on it asks the engine. */
-#include <errno.h>
+/* The events of containers: one stream of lines, in a thread of its own, continued where it ended. Called by the docker
+ * backend's open and close. Invariant: events only speed things up; to act on one, ask the engine. */
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
+#include "base/base.h"
 #include "backend/docker/engine/engine.h"
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/fd.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include "base/url.h"
 
-#define LINE_BYTES 65536u /* a longer event is passed over */
+#define LINE_BYTES 65536u /* a longer event is skipped */
 #define LINE_DEPTH 16u
 #define LINE_VALUES 4096u
 #define BACK_OFF_MS 1000u
 #define BACK_OFF_MOST_MS 30000u
-#define SILENCE_MS 2147483647u /* a stream may be silent for ever; a vanished machine is TCP's to notice */
+#define SILENCE_MS 2147483647u /* a stream may be silent for ever; TCP notices a vanished machine */
 
 struct engine_events {
     struct engine *engine;
@@ -35,8 +26,8 @@ struct engine_events {
     pthread_t thread;
     struct buf line;
     bool skipping;    /* the rest of a line that is too long */
-    bool up;          /* that it began was told */
-    uint64_t last_ns; /* of the newest event, by the engine's clock */
+    bool up;          /* "up" was reported */
+    uint64_t last_ns; /* of the last event, by the engine's clock */
 };
 
 static void *events_run(void *user);
@@ -52,8 +43,7 @@ struct engine_events *engine_watch(struct engine *engine, const char *label,
     pthread_sigmask(SIG_SETMASK, &all, &before);
     bool ok = events->wake_fd >= 0 && pthread_create(&events->thread, NULL, events_run, events) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!ok)
-        abort(); /* as without memory: a daemon without threads or descriptors at its start is none */
+    xensure(ok); /* as without memory: a daemon that starts without threads or descriptors is useless */
     return events;
 }
 
@@ -71,57 +61,36 @@ void engine_watch_end(struct engine_events *events) {
 
 /* ---- one line ---- */
 
-static const struct {
-    const char *theirs, *action;
-} events_names[] = {{"died", "die"}, {"remove", "destroy"}, {"rm", "destroy"}};
-
-static int events_exit_status(const json_t *attributes) {
-    static const char *const keys[] = {"exitCode", "containerExitCode"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const char *text = json_string_value(json_object_get(attributes, keys[i]));
-        char *end = NULL;
-        long number = text && *text ? strtol(text, &end, 10) : -1;
-        if (end && !*end && number >= 0 && number <= 255)
-            return (int)number;
-    }
-    return -1;
-}
-
-static uint64_t events_time(const json_t *event) {
-    json_int_t time_ns = json_integer_value(json_object_get(event, "timeNano"));
-    json_int_t time_s = json_integer_value(json_object_get(event, "time"));
-    if (time_ns > 0)
-        return (uint64_t)time_ns;
-    return time_s > 0 && time_s < INT64_MAX / 1000000000 ? (uint64_t)time_s * 1000000000u : 0;
-}
-
-static void events_tell(struct engine_events *events, const json_t *line) {
-    const json_t *actor = json_object_get(line, "Actor"), *attributes = json_object_get(actor, "Attributes");
-    struct engine_event event = {.action = json_string_value(json_object_get(line, "Action")),
-                                 .name = json_string_value(json_object_get(attributes, "name")),
-                                 .id = json_string_value(json_object_get(actor, "ID")),
-                                 .exit_status = events_exit_status(attributes)};
-    const char *type = json_string_value(json_object_get(line, "Type"));
-    uint64_t time_ns = events_time(line);
-    /* `since` is told again with what came at that moment. */
-    if (!event.action || !event.name || !event.id || !type || strcmp(type, "container") != 0 ||
-        (time_ns && time_ns <= events->last_ns))
-        return;
-    if (time_ns)
-        events->last_ns = time_ns;
-    for (size_t i = 0; i < sizeof events_names / sizeof *events_names; i++)
-        if (strcmp(event.action, events_names[i].theirs) == 0)
-            event.action = events_names[i].action;
-    events->each(events->user, &event);
-}
-
+/* Reports one line of the stream. */
 static void events_line(struct engine_events *events) {
+    static const char *const names[][2] = {{"died", "die"}, {"remove", "destroy"}, {"rm", "destroy"}}; /* of podman */
+    static const char *const keys[] = {"exitCode", "containerExitCode"};
     const char *data = (const char *)events->line.data;
     size_t len = events->line.len;
-    json_t *line =
-        len && json_measure(data, len, LINE_DEPTH, LINE_VALUES) == JSON_FITS ? json_loadb(data, len, 0, NULL) : NULL;
-    if (json_is_object(line))
-        events_tell(events, line);
+    bool fits = len && json_measure(data, len, LINE_DEPTH, LINE_VALUES) == JSON_FITS;
+    json_t *line = fits ? json_loadb(data, len, 0, NULL) : NULL;
+    json_int_t ns = json_integer_value(engine_value(line, "timeNano")),
+               s = json_integer_value(engine_value(line, "time"));
+    uint64_t time_ns = ns > 0 ? (uint64_t)ns : s > 0 && s < INT64_MAX / 1000000000 ? (uint64_t)s * 1000000000u : 0;
+    struct engine_event event = {.action = engine_text(line, "Action"),
+                                 .name = engine_text(line, "Actor", "Attributes", "name"),
+                                 .id = engine_text(line, "Actor", "ID"),
+                                 .exit_status = -1};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && event.exit_status < 0; i++) {
+        uint64_t status;
+        if (text_u64(engine_text(line, "Actor", "Attributes", keys[i]), 255, &status))
+            event.exit_status = (int)status;
+    }
+    /* An engine repeats the events of the moment that `since` names. */
+    if (*event.action && *event.name && *event.id && strcmp(engine_text(line, "Type"), "container") == 0 &&
+        (!time_ns || time_ns > events->last_ns)) {
+        if (time_ns)
+            events->last_ns = time_ns;
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (strcmp(event.action, names[i][0]) == 0)
+                event.action = names[i][1];
+        events->each(events->user, &event);
+    }
     json_decref(line);
 }
 
@@ -151,14 +120,12 @@ static int events_part(void *user, const void *data, size_t len) {
 
 static const char *events_path(const struct engine_events *events, struct arena *arena) {
     json_t *value = json_pack("{s:[s],s:[s]}", "type", "container", "label", events->label);
-    char *text = json_dumps(value, JSON_COMPACT);
-    if (!text)
-        abort();
+    char *filters = xchecked(json_dumps(value, JSON_COMPACT));
     const char *path =
         arena_printf(arena, "/events?since=%" PRIu64 ".%09" PRIu64 "&filters=%s", events->last_ns / 1000000000u,
-                     events->last_ns % 1000000000u, url_encode(arena, text, URL_VALUE));
+                     events->last_ns % 1000000000u, url_encode(arena, filters, URL_VALUE));
     json_decref(value);
-    free(text);
+    free(filters);
     return path;
 }
 

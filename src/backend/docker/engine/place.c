@@ -1,17 +1,11 @@
-/* Where the engine is: what was configured, what the environment says, or the first socket that is there. Called by
- * engine_new. Invariant: the environment's TLS settings belong to the environment's engine, never to one that the
- * configuration named. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* Where the engine is: by the configuration, by the environment, or at the first default socket that exists. Called
+ * by engine_new. Invariant: the environment's TLS settings belong to the environment's engine, never to a configured
+ * one. */
 #include <strings.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "backend/docker/engine/client.h"
-#include "base/mem.h"
-#include "base/text.h"
 
 #define URL_BYTES 1024u
 
@@ -21,25 +15,20 @@ void engine_place_done(struct engine_place *place) {
     free(place->cert_dir);
 }
 
-static bool is_socket(const char *path) {
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISSOCK(status.st_mode);
-}
-
-/* The sockets engines listen at unless they are told otherwise; %s is the user's runtime directory. */
-static void default_url(char *url, size_t size) {
+/* The sockets engines listen at by default; %s is the user's runtime directory. */
+static void place_default(char *url, size_t size) {
     static const char *const paths[] = {"/var/run/docker.sock", "/run/podman/podman.sock", "%s/docker.sock",
                                         "%s/podman/podman.sock"};
     const char *runtime_dir = getenv("XDG_RUNTIME_DIR");
     char own_dir[64], path[512];
+    struct stat status;
     snprintf(own_dir, sizeof own_dir, "/run/user/%u", (unsigned)getuid());
     if (!runtime_dir || runtime_dir[0] != '/')
         runtime_dir = own_dir;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        const char *rest = strncmp(paths[i], "%s", 2) == 0 ? paths[i] + 2 : NULL;
-        int len =
-            rest ? snprintf(path, sizeof path, "%s%s", runtime_dir, rest) : snprintf(path, sizeof path, "%s", paths[i]);
-        if (len > 0 && (size_t)len < sizeof path && is_socket(path)) {
+        bool users = paths[i][0] == '%';
+        int len = snprintf(path, sizeof path, "%s%s", users ? runtime_dir : "", paths[i] + (users ? 2 : 0));
+        if ((size_t)len < sizeof path && stat(path, &status) == 0 && S_ISSOCK(status.st_mode)) {
             snprintf(url, size, "unix://%s", path);
             return;
         }
@@ -49,18 +38,8 @@ static void default_url(char *url, size_t size) {
 
 static int place_bad(const char *url, const char *why, struct err *err) {
     return err_set(err, ERR_INVALID,
-                   "'%.200s' is no address of a container engine (%s): unix:///PATH or tcp://HOST:PORT", url, why);
-}
-
-static int place_unix(struct engine_place *place, const char *path, struct err *err) {
-    struct sockaddr_un address;
-    if (path[0] != '/')
-        return place_bad(place->url, "the path is not absolute", err);
-    if (strlen(path) >= sizeof address.sun_path)
-        return place_bad(place->url, "the path of its socket is too long", err);
-    place->near = true;
-    place->address = xasprintf("unix:%s", path);
-    return 0;
+                   "'%.200s' is not the address of a container engine (%s): use unix:///PATH or tcp://HOST:PORT", url,
+                   why);
 }
 
 static int place_tcp(struct engine_place *place, const char *rest, struct err *err) {
@@ -76,19 +55,19 @@ static int place_tcp(struct engine_place *place, const char *rest, struct err *e
         if (port_len < sizeof port)
             memcpy(port, colon + 1, port_len);
         if (!text_u64(port, 65535, &number) || number == 0)
-            return place_bad(place->url, "its port is none", err);
+            return place_bad(place->url, "the port is not a number from 1 to 65535", err);
     }
     if (host_len && host[0] == '[') {
         if (!bracket || bracket != host + host_len - 1)
-            return place_bad(place->url, "a bracket is missing", err);
+            return place_bad(place->url, "']' is missing", err);
         host++;
         host_len -= 2;
     }
     for (size_t i = 0; i < host_len; i++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:%", host[i]))
-            return place_bad(place->url, "its host is none", err);
+            return place_bad(place->url, "the host contains an invalid character", err);
     if (!host_len)
-        return place_bad(place->url, "a host is missing", err);
+        return place_bad(place->url, "the host is missing", err);
     bool numeric = memchr(host, ':', host_len);
     place->address = xasprintf("%s://%s%.*s%s:%u", place->tls ? "https" : "http", numeric ? "[" : "", (int)host_len,
                                host, numeric ? "]" : "", (unsigned)number);
@@ -101,9 +80,16 @@ static int place_parse(struct engine_place *place, struct err *err) {
         return place_bad(url, "it is too long", err);
     for (const char *p = url; *p; p++)
         if ((unsigned char)*p <= ' ' || (unsigned char)*p >= 127)
-            return place_bad("…", "it holds a space or a control character", err);
-    if (strncasecmp(url, "unix://", 7) == 0)
-        return place_unix(place, url + 7, err);
+            return place_bad("…", "it contains a space or a control character", err);
+    if (strncasecmp(url, "unix://", 7) == 0) {
+        if (url[7] != '/')
+            return place_bad(url, "the path is not absolute", err);
+        if (strlen(url + 7) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
+            return place_bad(url, "the path of its socket is too long", err);
+        place->near = true;
+        place->address = xasprintf("unix:%s", url + 7);
+        return 0;
+    }
     if (strncasecmp(url, "https://", 8) == 0)
         place->tls = true;
     static const char *const schemes[] = {"tcp://", "http://", "https://"};
@@ -115,10 +101,10 @@ static int place_parse(struct engine_place *place, struct err *err) {
                        "'%.200s': an engine over ssh is not supported; forward its socket (`ssh -L "
                        "/PATH/docker.sock:/var/run/docker.sock HOST`) and name unix:///PATH/docker.sock",
                        url);
-    return place_bad(url, "no such scheme", err);
+    return place_bad(url, "unknown scheme", err);
 }
 
-static const char *environment(const char *name) {
+static const char *place_environment(const char *name) {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
 }
@@ -126,16 +112,16 @@ static const char *environment(const char *name) {
 int engine_place_find(const struct engine_where *where, struct engine_place *ret_place, struct err *err) {
     struct engine_place place = {.tls = where->tls || where->cert_dir};
     char url[URL_BYTES], home_dir[512];
-    const char *cert_dir = where->cert_dir, *named = where->url ? where->url : environment("DOCKER_HOST");
+    const char *cert_dir = where->cert_dir, *named = where->url ? where->url : place_environment("DOCKER_HOST");
     if (!named) {
-        default_url(url, sizeof url);
+        place_default(url, sizeof url);
         named = url;
     }
-    if (!where->url && !cert_dir && environment("DOCKER_TLS_VERIFY")) {
+    if (!where->url && !cert_dir && place_environment("DOCKER_TLS_VERIFY")) {
         place.tls = true;
-        cert_dir = environment("DOCKER_CERT_PATH");
-        if (!cert_dir && environment("HOME")) {
-            snprintf(home_dir, sizeof home_dir, "%s/.docker", environment("HOME"));
+        cert_dir = place_environment("DOCKER_CERT_PATH");
+        if (!cert_dir && place_environment("HOME")) {
+            snprintf(home_dir, sizeof home_dir, "%s/.docker", place_environment("HOME"));
             cert_dir = home_dir;
         }
     }
@@ -145,7 +131,7 @@ int engine_place_find(const struct engine_where *where, struct engine_place *ret
         engine_place_done(&place);
         return code;
     }
-    if (place.near) /* the kernel is the wall there */
+    if (place.near) /* the kernel protects a local socket */
         place.tls = false;
     else if (place.tls && cert_dir)
         place.cert_dir = xstrdup(cert_dir);

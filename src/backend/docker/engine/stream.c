@@ -1,27 +1,19 @@
-/* Hijacked connections: a request whose answer turns the connection into a stream, carried by a thread of its own between
- * the engine and one end of a socket pair. Called by the docker backend's wires. Invariant: the thread never waits for one
- * direction while the other could move, and holds a bounded number of bytes of each. */
-#include <errno.h>
+/* Hijacked connections: a request whose answer turns the connection into a stream, carried by a thread of its own
+ * between the engine and one end of a socket pair. Called by the docker backend's wires. Invariant: the thread never
+ * waits for one direction while the other could move, and holds a bounded number of bytes of each. */
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
+#include "base/base.h"
 #include "backend/docker/engine/client.h"
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/sync.h"
 
 #define STREAM_BYTES (128u << 10) /* on their way, each direction */
 #define REFUSAL_BYTES 65536u
 
-struct way {
+struct stream_way {
     uint8_t *data;
     size_t at, len;
     bool ended; /* nothing more comes in */
@@ -35,10 +27,10 @@ struct engine_stream {
     struct engine_frames frames;
     uint8_t *input; /* what is taken apart */
     int fd, wake_fd;
-    struct way up, down; /* to the engine, from it */
+    struct stream_way up, down; /* to the engine, from it */
     pthread_t thread;
     pthread_mutex_t lock; /* of what is below */
-    bool over, left;      /* the thread has nothing more to do; nobody will free the stream but it */
+    bool over, left;      /* the thread has nothing more to do, and frees the stream itself */
     char errors[ENGINE_STDERR_BYTES];
     size_t errors_len;
 };
@@ -46,12 +38,11 @@ struct engine_stream {
 static void *stream_run(void *user);
 
 static void stream_error(struct engine_stream *stream, const void *data, size_t len) {
-    pthread_mutex_lock(&stream->lock);
+    autolock(&stream->lock);
     size_t room = sizeof stream->errors - stream->errors_len;
     len = len > room ? room : len;
     memcpy(stream->errors + stream->errors_len, data, len);
     stream->errors_len += len;
-    pthread_mutex_unlock(&stream->lock);
 }
 
 size_t engine_stream_stderr(struct engine_stream *stream, char *text, size_t size) {
@@ -98,7 +89,7 @@ void engine_stream_leave(struct engine_stream *stream) {
         engine_stream_free(stream);
 }
 
-/* What came with the answer's head is the stream's beginning. */
+/* Bytes after the answer's head are the stream's beginning. */
 static struct engine_stream *stream_new(struct http_client *client, struct http_raw *raw, int *ret_fd) {
     int pair[2];
     struct engine_stream *stream = xcalloc(1, sizeof *stream);
@@ -130,43 +121,35 @@ static struct engine_stream *stream_new(struct http_client *client, struct http_
     return stream;
 }
 
-static int stream_asked(struct engine *engine, struct http_raw *raw, uint64_t end_ms, struct err *err) {
-    int status = 0, code = http_raw_head(raw, end_ms, &status, err);
-    if (code > 0)
-        code = err_set(err, ERR_BUSY, "it hung up instead of answering");
-    if (code < 0)
-        return err_wrap(err, "the container engine at %s", engine_url(engine));
-    if (status == 101 || status == 200)
-        return 0;
-    autobuf out = buf_max(REFUSAL_BYTES);
-    http_raw_body(raw, end_ms, &out);
-    return engine_answer(engine, status, &out, "attaching to a stream", NULL, err);
-}
-
 int engine_hijack(struct engine *engine, const char *method, const char *path, const char *body, int *ret_fd,
                   struct engine_stream **ret_stream, struct err *err) {
     static const char *const headers[] = {"Connection: Upgrade", "Upgrade: tcp", "Content-Type: application/json",
                                           NULL};
     unsigned minor = 0;
+    int status = 0;
     autoarena arena = ARENA_EMPTY;
     int code = engine_checked(&(struct http_call){.method = method, .path = path}, err);
     if (code == 0)
         code = engine_version(engine, &minor, err);
     if (code < 0)
         return code;
-    const struct http_call call = {.method = method,
-                                   .path = arena_printf(&arena, "/v1.%u%s", minor, path),
-                                   .headers = headers,
-                                   .body = body,
-                                   .body_len = body ? strlen(body) : 0};
+    struct http_call call = {.method = method, .headers = headers, .body = body, .body_len = body ? strlen(body) : 0};
+    call.path = arena_printf(&arena, "/v1.%u%s", minor, path);
     uint64_t end_ms = clock_ms() + ENGINE_TIMEOUT_MS;
     struct http_client *client = NULL;
     struct http_raw *raw = NULL;
     code = engine_client(engine, &client, err);
     if (code == 0 && (code = http_raw_open(client, &call, end_ms, &raw, err)) < 0)
         engine_lost(engine);
-    if (code == 0)
-        code = stream_asked(engine, raw, end_ms, err);
+    if (code == 0 && (code = http_raw_head(raw, end_ms, &status, err)) != 0) {
+        if (code > 0)
+            err_set(err, ERR_BUSY, "it hung up instead of answering");
+        code = err_wrap(err, "the container engine at %s", engine_url(engine));
+    } else if (code == 0 && status != 101 && status != 200) {
+        autobuf out = buf_max(REFUSAL_BYTES);
+        http_raw_body(raw, end_ms, &out);
+        code = engine_answer(engine, status, &out, "attaching to a stream", NULL, err);
+    }
     if (code < 0) {
         http_raw_close(raw);
         http_client_free(client);
@@ -187,7 +170,7 @@ int engine_frames_take(struct engine_frames *frames, const uint8_t *data, size_t
             continue;
         const uint8_t *h = frames->header;
         if (h[0] > 3 || h[1] || h[2] || h[3])
-            return err_set(err, ERR_PROTOCOL, "it sends what is no frame of a stream");
+            return err_set(err, ERR_PROTOCOL, "it sent something that is not a frame of a stream");
         frames->left = (uint32_t)h[4] << 24 | (uint32_t)h[5] << 16 | (uint32_t)h[6] << 8 | h[7];
         frames->have = 0;
     }
@@ -203,14 +186,14 @@ int engine_frames_take(struct engine_frames *frames, const uint8_t *data, size_t
 
 /* ---- the thread ---- */
 
-static bool way_empty(const struct way *way) {
+static bool stream_empty(const struct stream_way *way) {
     return way->at == way->len;
 }
 
 /* From the socket towards the engine. False: the stream is over. */
 static bool stream_up(struct engine_stream *stream) {
-    struct way *up = &stream->up;
-    if (way_empty(up) && !up->ended) {
+    struct stream_way *up = &stream->up;
+    if (stream_empty(up) && !up->ended) {
         ssize_t got = recv(stream->fd, up->data, STREAM_BYTES, MSG_DONTWAIT);
         if (got < 0 && errno != EAGAIN && errno != EINTR)
             return false;
@@ -218,14 +201,14 @@ static bool stream_up(struct engine_stream *stream) {
         up->at = 0;
         up->len = got > 0 ? (size_t)got : 0;
     }
-    if (!way_empty(up)) {
+    if (!stream_empty(up)) {
         struct err ignored;
         ssize_t sent = http_raw_send(stream->raw, up->data + up->at, up->len - up->at, &ignored);
         if (sent < 0)
             return false;
         up->at += (size_t)sent;
     }
-    if (way_empty(up) && up->ended && !up->shut) {
+    if (stream_empty(up) && up->ended && !up->shut) {
         shutdown(http_raw_fd(stream->raw), SHUT_WR);
         up->shut = true;
     }
@@ -234,7 +217,7 @@ static bool stream_up(struct engine_stream *stream) {
 
 /* Takes frames apart: stdout becomes what goes down, stderr is kept apart. What is not a frame is the end. */
 static void stream_take(struct engine_stream *stream, size_t got) {
-    struct way *down = &stream->down;
+    struct stream_way *down = &stream->down;
     down->at = down->len = 0;
     for (size_t at = 0; at < got;) {
         size_t used = 0, len = 0;
@@ -256,46 +239,47 @@ static void stream_take(struct engine_stream *stream, size_t got) {
 }
 
 static bool stream_down(struct engine_stream *stream) {
-    struct way *down = &stream->down;
-    if (way_empty(down) && !down->ended) {
+    struct stream_way *down = &stream->down;
+    if (stream_empty(down) && !down->ended) {
         struct err ignored;
         ssize_t got = http_raw_recv(stream->raw, stream->input, STREAM_BYTES, &ignored);
         stream->drained = got == 0;
         down->ended = got < 0;
         stream_take(stream, got > 0 ? (size_t)got : 0);
     }
-    if (!way_empty(down)) {
+    if (!stream_empty(down)) {
         ssize_t sent = send(stream->fd, down->data + down->at, down->len - down->at, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0)
             return errno == EAGAIN || errno == EINTR;
         down->at += (size_t)sent;
     }
-    return !(way_empty(down) && down->ended);
+    return !(stream_empty(down) && down->ended);
 }
 
-/* Waits until something can move. False: it was ended from outside, or its socket was closed and nothing is left of it. */
+/* Waits until something can move. False: it was ended from outside, or its socket was closed and nothing is left of
+ * it. */
 static bool stream_wait(struct engine_stream *stream) {
     short raw_events = 0, fd_events = 0;
-    if (way_empty(&stream->down) && !stream->down.ended)
+    if (stream_empty(&stream->down) && !stream->down.ended)
         raw_events |= POLLIN;
-    if (!way_empty(&stream->up))
+    if (!stream_empty(&stream->up))
         raw_events |= POLLOUT;
-    if (way_empty(&stream->up) && !stream->up.ended)
+    if (stream_empty(&stream->up) && !stream->up.ended)
         fd_events |= POLLIN;
-    if (!way_empty(&stream->down))
+    if (!stream_empty(&stream->down))
         fd_events |= POLLOUT;
     struct pollfd pollers[] = {
         {.fd = http_raw_fd(stream->raw), .events = raw_events},
         {.fd = stream->fd, .events = fd_events},
         {.fd = stream->wake_fd, .events = POLLIN},
     };
-    bool now = !stream->drained && way_empty(&stream->down); /* TLS may hold some that poll does not see */
+    bool now = !stream->drained && stream_empty(&stream->down); /* TLS may hold some that poll does not see */
     if (poll(pollers, 3, now ? 0 : -1) < 0 && errno != EINTR)
         return false;
     if (pollers[2].revents)
         return false;
-    /* Closed, not shut: nobody will ever read there. What was written before goes to the engine first. */
-    return !(pollers[1].revents & (POLLHUP | POLLERR) && way_empty(&stream->up) && stream->up.ended);
+    /* Closed, not shut: it will never be read. Bytes written before go to the engine first. */
+    return !(pollers[1].revents & (POLLHUP | POLLERR) && stream_empty(&stream->up) && stream->up.ended);
 }
 
 static void *stream_run(void *user) {
@@ -305,7 +289,7 @@ static void *stream_run(void *user) {
             break;
     } while (stream_wait(stream));
     shutdown(stream->fd, SHUT_RDWR);
-    shutdown(http_raw_fd(stream->raw), SHUT_RDWR); /* the engine knows, whoever still holds the stream */
+    shutdown(http_raw_fd(stream->raw), SHUT_RDWR); /* the engine notices, even if another holder has the stream */
     pthread_mutex_lock(&stream->lock);
     bool left = stream->left;
     stream->over = true;

@@ -1,53 +1,27 @@
-/* Messages of the text form as bytes: requests out, answers in. Called by text/text.c; fuzzed. Invariant: what came is
+/* Messages of the text form as bytes: requests out, answers in. Called by text/text.c; fuzzed. Invariant: input is
  * bounded in length, depth and number of values before it is parsed. */
-#include <string.h>
-
+#include "base/base.h"
 #include "backend/remote/text/call.h"
-#include "base/text.h"
 
 enum { DEPTH_MAX = 32, VALUES_MAX = 262144, TYPE_BYTES = 64, MESSAGE_BYTES = 300 };
 
-static const struct {
-    const char *name, *answer;
-} types[] = {
-    [TEXT_EXEC] = {"exec", "exec_result"},
-    [TEXT_READ_FILE] = {"read_file", "file_content"},
-    [TEXT_WRITE_FILE] = {"write_file", "ok"},
-    [TEXT_STAT] = {"stat", "file_info"},
-    [TEXT_READ_DIR] = {"read_dir", "dir_entries"},
-    [TEXT_MKDIR_ALL] = {"mkdir_all", "ok"},
-    [TEXT_REMOVE] = {"remove", "ok"},
-    [TEXT_REMOVE_ALL] = {"remove_all", "ok"},
-    [TEXT_STDIO_START] = {"stdio_start", "ok"},
-    [TEXT_STDIO_WRITE] = {"stdio_write", NULL},
-    [TEXT_STDIO_CLOSE] = {"stdio_close", "ok"},
-};
-
-const char *text_type_name(enum text_type type) {
-    return types[type].name;
-}
-
-const char *text_type_answer(enum text_type type) {
-    return types[type].answer;
-}
-
-void text_encode(struct buf *out, bool nested, const char *id, const char *type, const char *user,
-                 const struct buf *members) {
-    struct json json;
-    json_init(&json, out);
-    json_open(&json, '{');
-    if (id)
-        json_put_str(&json, "id", id);
+int text_encode(const struct machine_text *text, const char *id, const char *type, const struct buf *members,
+                struct buf *out, struct err *err) {
+    struct json json = json_begin(out);
+    json_put_some(&json, "id", id);
     json_put_str(&json, "type", type);
-    json_put_str(&json, "user_id", user);
-    if (nested) {
+    json_put_str(&json, "user_id", text->user);
+    if (text->options.nested)
         json_put_open(&json, "body", '{');
-    }
     if (members && members->len)
         json_raw(&json, (const char *)members->data, members->len);
-    if (nested)
+    if (text->options.nested)
         json_close(&json, '}');
     json_close(&json, '}');
+    if (out->failed || (members && members->failed))
+        return err_set(err, ERR_TOO_LARGE, "the request is larger than the %u bytes that one message holds",
+                       LIMIT_TEXT_MESSAGE_BYTES);
+    return 0;
 }
 
 int text_decode(const void *data, size_t len, struct text_answer *ret_answer, struct err *err) {
@@ -66,15 +40,12 @@ int text_decode(const void *data, size_t len, struct text_answer *ret_answer, st
         return err_set(err, ERR_PROTOCOL, "a message is not an object with a type");
     }
     json_t *body = json_object_get(root, "body");
-    *ret_answer = (struct text_answer){
-        .root = root,
-        .body = json_is_object(body) ? body : root,
-        .type = type,
-        .id = json_string_value(json_object_get(root, "id")),
-        .cost = len,
-    };
-    if (ret_answer->id && !*ret_answer->id)
-        ret_answer->id = NULL;
+    const char *id = json_string_value(json_object_get(root, "id"));
+    *ret_answer = (struct text_answer){.root = root,
+                                       .body = json_is_object(body) ? body : root,
+                                       .type = type,
+                                       .id = id && *id ? id : NULL,
+                                       .cost = len};
     return 0;
 }
 
@@ -87,17 +58,9 @@ const char *text_member(const struct text_answer *answer, const char *key, size_
     return json_string_value(value);
 }
 
-int64_t text_number(const struct text_answer *answer, const char *key, int64_t fallback) {
-    json_t *value = json_object_get(answer->body, key);
-    if (json_is_real(value)) {
-        double real = json_real_value(value);
-        return real > -9e15 && real < 9e15 ? (int64_t)real : fallback;
-    }
-    return json_is_integer(value) ? json_integer_value(value) : fallback;
-}
-
-bool text_truth(const struct text_answer *answer, const char *key) {
-    return json_is_true(json_object_get(answer->body, key));
+int64_t text_number(const struct text_answer *answer, const char *key) {
+    double value = json_number_value(json_object_get(answer->body, key));
+    return value > -9e15 && value < 9e15 ? (int64_t)value : 0;
 }
 
 int text_output(const struct text_answer *answer, const char *key, struct buf *out, struct err *err) {

@@ -1,0 +1,266 @@
+/* The thin commands over HTTP: `cubby ps`, `rm`, `pause`, `resume`, `start`, `session`, `snapshot`, `rollback`,
+ * `fork` and `diff`. A row of the table has the request and the output; options become members of the body or
+ * parameters of the query by their own names. Invariant: every word is checked before the first call is made. */
+#include <jansson.h>
+
+#include "base/base.h"
+#include "cli/cli.h"
+#include "cli/rest/list.h"
+
+struct rest_values {
+    bool json, all;
+    const char *snapshot, *user, *thread;
+    uint64_t limit;
+};
+#define JSON_ROW OPTION("json", 0, BOOL, struct rest_values, json, NULL, "the daemon's answer")
+
+const struct row json_options[] = {JSON_ROW, {.name = NULL}}; /* also for a bool alone */
+_Static_assert(offsetof(struct rest_values, json) == 0, "json_options fills a bool");
+const struct row ps_options[] = {
+    OPTION("all", 'a', BOOL, struct rest_values, all, NULL, "also boxes that are being removed"),
+    OPTION("user", 'u', TEXT, struct rest_values, user, "NAME", "only boxes of this user"),
+    JSON_ROW,
+    {.name = NULL},
+};
+const struct row rm_options[] = {
+    OPTION("all", 0, BOOL, struct rest_values, all, NULL, "remove every box"),
+    OPTION("user", 'u', TEXT, struct rest_values, user, "NAME", "with --all: only boxes of this user"),
+    {.name = NULL},
+};
+const struct row fork_options[] = {
+    OPTION("snapshot", 's', TEXT, struct rest_values, snapshot, "NAME",
+           "take the files of this snapshot (default: as they are now)"),
+    OPTION("user", 'u', TEXT, struct rest_values, user, "NAME", "owner of the new box"),
+    OPTION("thread", 't', TEXT, struct rest_values, thread, "NAME", "thread of the new box"),
+    JSON_ROW,
+    {.name = NULL},
+};
+const struct row diff_options[] = {
+    OPTION("limit", 'n', INT, struct rest_values, limit, "N", "changes shown; 1000 by default"),
+    JSON_ROW,
+    {.name = NULL},
+};
+
+/* ---- cells and answers with something of their own ---- */
+
+static const char *commands_ps_thread(struct cli *cli, const json_t *box) {
+    const char *thread = rest_text(box, "thread");
+    return thread && strlen(thread) > 32 ? arena_printf(&cli->arena, "%.31s…", thread) : thread;
+}
+
+static const char *commands_ps_latency(struct cli *cli, const json_t *box) {
+    const json_t *remote = json_object_get(box, "remote"), *latency = json_object_get(remote, "latency_ms");
+    bool online = json_is_true(json_object_get(remote, "online"));
+    return online && json_is_number(latency) ? arena_printf(&cli->arena, "%.1f ms", json_number_value(latency)) : NULL;
+}
+
+static const char *session_command(struct cli *cli, const json_t *row) {
+    const char *command = rest_text(row, "command");
+    return command ? arena_printf(&cli->arena, "%.60s", command) : NULL;
+}
+
+static const char *commands_diff_path(struct cli *cli, const json_t *row) {
+    autobuf path = buf_max(64 << 10);
+    return remote_bytes(row, "path", &path) ? arena_copy(&cli->arena, path.data, path.len) : NULL;
+}
+
+static const struct rest_column ps_columns[] = {
+    COLUMN("ID", "id", TEXT),
+    COLUMN("USER", "user", TEXT),
+    CELL("THREAD", commands_ps_thread),
+    COLUMN("BACKEND", "backend", TEXT),
+    COLUMN("STATE", "state", TEXT),
+    COLUMN("MEMORY", "usage.memory_bytes", SIZE),
+    COLUMN("PIDS", "usage.pids", NUMBER),
+    COLUMN("CREATED (UTC)", "created_at", TIME),
+    COLUMN("MACHINE", "machine", TEXT),
+    CELL("LATENCY", commands_ps_latency),
+    COLUMN("VERSION", "remote.version", TEXT),
+};
+static const struct rest_column session_columns[] = {
+    COLUMN("NAME", "name", TEXT),           COLUMN("STATE", "state", TEXT),   COLUMN("EXIT", "exit_code", NUMBER),
+    COLUMN("COMMANDS", "commands", NUMBER), COLUMN("DIRECTORY", "cwd", TEXT), CELL("COMMAND", session_command),
+};
+static const struct rest_column snapshot_columns[] = {
+    COLUMN("NAME", "name", TEXT),    COLUMN("CREATED (UTC)", "created_at", TIME), COLUMN("METHOD", "method", TEXT),
+    COLUMN("PAUSE", "pause_ms", MS), COLUMN("COPIED", "copied_bytes", SIZE),      COLUMN("LAYERS", "layers", NUMBER),
+};
+static const struct rest_column diff_columns[] = {COLUMN("CHANGE", "change", TEXT), COLUMN("TYPE", "type", TEXT),
+                                                  COLUMN("SIZE", "size", NUMBER), CELL("PATH", commands_diff_path)};
+
+/* Boxes that are being removed are left out unless --all; so are the columns of machines where no box is on one. */
+static void commands_ps_shown(struct cli *cli, const struct rest_values *values, const json_t *answer) {
+    json_t *boxes = json_object_get(answer, "boxes");
+    size_t count = sizeof ps_columns / sizeof *ps_columns - 3;
+    for (size_t i = json_array_size(boxes); i-- > 0;) {
+        const json_t *box = json_array_get(boxes, i);
+        const char *state = rest_text(box, "state");
+        if (json_is_object(json_object_get(box, "remote")))
+            count = sizeof ps_columns / sizeof *ps_columns;
+        if (!values->all && state && strcmp(state, "closing") == 0)
+            json_array_remove(boxes, i);
+    }
+    rest_table(cli, boxes, ps_columns, count);
+}
+
+static void commands_rollback_shown(struct cli *cli, const struct rest_values *values, const json_t *answer) {
+    (void)cli, (void)values;
+    long long ended = (long long)json_integer_value(json_object_get(answer, "processes_ended"));
+    if (ended)
+        fprintf(stderr, "cubby: %lld process%s ended\n", ended, ended == 1 ? " was" : "es were");
+}
+
+static void commands_diff_shown(struct cli *cli, const struct rest_values *values, const json_t *answer) {
+    (void)values;
+    rest_table(cli, json_object_get(answer, "changes"), REST_COLUMNS(diff_columns));
+    if (json_is_true(json_object_get(answer, "truncated")))
+        fprintf(stderr, "cubby: there are more changes (--limit)\n");
+}
+
+/* ---- the table ---- */
+
+/* A command, or one of its subcommands. Words fill the places {} of the path in order: first a box ID, then a name.
+ * Where more words may follow (most is 0) there is one call for each of the last place, and its word is printed. */
+static const struct rest_command {
+    const char *command, *verb;
+    const char *method, *path;
+    int least, most;
+    const char *wrong;  /* the words are too few or too many */
+    const char *name;   /* what the second word is: "session" */
+    const char *member; /* a further word, or none: this member of the body */
+    const char *key;    /* of the answer: printed, or with columns the list */
+    const struct rest_column *columns;
+    size_t column_count;
+    void (*shown)(struct cli *cli, const struct rest_values *values, const json_t *answer); /* instead of key */
+} rest_commands[] = {
+    {"ps", NULL, "GET", "/v1/boxes", 0, -1, "unexpected argument", .shown = commands_ps_shown},
+    {"rm", NULL, "DELETE", "/v1/boxes/{}", 1, 0, "missing box ID (see `cubby ps`), or --all", .name = NULL},
+    {"pause", NULL, "POST", "/v1/boxes/{}/pause", 1, 0, BOX_MISSING, .name = NULL},
+    {"resume", NULL, "POST", "/v1/boxes/{}/resume", 1, 0, BOX_MISSING, .name = NULL},
+    {"start", NULL, "POST", "/v1/boxes/{}/start", 1, 0, BOX_MISSING, .name = NULL},
+    {"session", "list", "GET", "/v1/boxes/{}/sessions", 1, 1, "list takes one box ID (see `cubby ps`)",
+     .key = "sessions", REST_SHOWN(session_columns)},
+    {"session", "stop", "POST", "/v1/boxes/{}/sessions/{}/stop", 2, 0,
+     "missing box ID or session NAME (see `cubby session list ID`)", .name = "session"},
+    {"session", "rm", "DELETE", "/v1/boxes/{}/sessions/{}", 2, 0,
+     "missing box ID or session NAME (see `cubby session list ID`)", .name = "session"},
+    {"snapshot", "create", "POST", "/v1/boxes/{}/snapshots", 1, 2, "create takes a box ID and at most one NAME",
+     .member = "name", .key = "name"},
+    {"snapshot", "list", "GET", "/v1/boxes/{}/snapshots", 1, 1, "list takes one box ID (see `cubby ps`)",
+     .key = "snapshots", REST_SHOWN(snapshot_columns)},
+    {"snapshot", "rm", "DELETE", "/v1/boxes/{}/snapshots/{}", 2, 0, "rm takes a box ID and the NAMEs of its snapshots",
+     .name = "snapshot"},
+    {"rollback", NULL, "POST", "/v1/boxes/{}/rollback", 2, 2,
+     "missing box ID or snapshot NAME (see `cubby snapshot list ID`)", .member = "snapshot",
+     .shown = commands_rollback_shown},
+    {"fork", NULL, "POST", "/v1/boxes/{}/fork", 1, 1, BOX_MISSING, .key = "id"},
+    {"diff", NULL, "GET", "/v1/boxes/{}/diff", 1, 1, BOX_MISSING, .shown = commands_diff_shown},
+};
+
+bool session_named(const char *name) {
+    return text_name(name, SIZE_MAX) && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+static const struct rest_command *rest_find(struct cli *cli, int argc, char **argv) {
+    autobuf verbs = buf_max(256);
+    const char *last = NULL;
+    for (size_t i = 0; i < sizeof rest_commands / sizeof *rest_commands; i++) {
+        const struct rest_command *rest = &rest_commands[i];
+        if (strcmp(rest->command, cli->command->name) != 0)
+            continue;
+        if (!rest->verb || (argc && command_verb(argv[0], rest->verb)))
+            return rest;
+        if (last)
+            buf_printf(&verbs, "%s%s", verbs.len ? ", " : "", last);
+        last = rest->verb;
+    }
+    option_fail(cli, "%s%s%s: %s or %s", argc ? "unknown subcommand '" : "missing subcommand", argc ? argv[0] : "",
+                argc ? "'" : "", buf_cstr(&verbs), last);
+}
+
+/* The path of one call: box is the first word, word fills the last place. */
+static const char *rest_path(struct cli *cli, const struct rest_command *rest, const char *box, const char *word) {
+    const char *place = strstr(rest->path, "{}"), *after = place ? place + 2 : "";
+    if (!place)
+        return rest->path;
+    if (rest->name && !session_named(word))
+        option_fail(cli, "'%s' is not a %s name", word, rest->name);
+    const char *second = strstr(after, "{}");
+    if (second)
+        after = arena_printf(&cli->arena, "%.*s%s%s", (int)(second - after), after, word, second + 2);
+    return remote_path(cli, box, after, NULL);
+}
+
+static int rest_one(struct cli *cli, const struct rest_command *rest, const struct rest_values *values, int argc,
+                    char **argv) {
+    struct err err = {0};
+    json_auto_t *answer = NULL;
+    autobuf body = buf_max(LIMIT_JSON_BYTES);
+    autobuf path = buf_max(64 << 10);
+    bool posts = strcmp(rest->method, "POST") == 0;
+    buf_puts(&path, rest_path(cli, rest, argc ? argv[0] : NULL, NULL));
+    struct json json = json_begin(&body);
+    rest_given(cli, values, posts ? &json : NULL, &path);
+    if (rest->member && argc > 1)
+        json_put_str(&json, rest->member, argv[1]);
+    json_close(&json, '}');
+    if (remote_json(cli, rest->method, buf_cstr(&path), posts ? &body : NULL, &answer, &err) < 0)
+        return cli_fail(&err);
+    const char *text = rest->key ? rest_text(answer, rest->key) : NULL;
+    if (values->json)
+        remote_print(answer);
+    else if (rest->shown)
+        rest->shown(cli, values, answer);
+    else if (rest->columns)
+        rest_table(cli, json_object_get(answer, rest->key), rest->columns, rest->column_count);
+    else
+        printf("%s\n", text ? rest_shown(cli, text) : "");
+    return 0;
+}
+
+int command_rest(struct cli *cli, int argc, char **argv) {
+    struct rest_values values = {.limit = strcmp(cli->command->name, "diff") == 0 ? 1000 : 0};
+    argc = option_parse(cli, argc, argv, &values);
+    const struct rest_command *rest = rest_find(cli, argc, argv);
+    argc -= rest->verb != NULL;
+    argv += rest->verb != NULL;
+    if (rest->most < 0 && argc > 0)
+        option_fail(cli, "%s '%s'", rest->wrong, argv[0]);
+    if (argc < rest->least || (rest->most > 0 && argc > rest->most))
+        option_fail(cli, "%s", rest->wrong);
+    if (rest->most)
+        return rest_one(cli, rest, &values, argc, argv);
+    int status = 0, first = rest->least - 1;
+    for (int i = first; i < argc; i++)
+        rest_path(cli, rest, argv[first ? 0 : i], argv[i]);
+    for (int i = first; i < argc; i++)
+        status |= rest_each(cli, rest->method, rest_path(cli, rest, argv[first ? 0 : i], argv[i]), NULL, argv[i]);
+    return status;
+}
+
+int command_rm(struct cli *cli, int argc, char **argv) {
+    struct rest_values values = {0};
+    struct err err = {0};
+    json_t *json = NULL, *box;
+    argc = option_parse(cli, argc, argv, &values);
+    if (values.all && argc > 0)
+        option_fail(cli, "--all takes no IDs");
+    if (values.user && !values.all)
+        option_fail(cli, "--user needs --all");
+    if (!values.all)
+        return command_rest(cli, argc, argv);
+    autobuf path = buf_max(64 << 10);
+    buf_puts(&path, "/v1/boxes");
+    rest_parameter(cli, &path, "user", values.user);
+    if (remote_json(cli, "GET", buf_cstr(&path), NULL, &json, &err) < 0)
+        return cli_fail(&err);
+    int status = 0;
+    size_t i;
+    json_array_foreach(json_object_get(json, "boxes"), i, box) {
+        const char *id = rest_text(box, "id");
+        if (id)
+            status |= rest_each(cli, "DELETE", remote_path(cli, id, "", NULL), NULL, id);
+    }
+    json_decref(json);
+    return status;
+}

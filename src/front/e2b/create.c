@@ -1,0 +1,273 @@
+/* Sandbox.create: POST /v2/sandboxes, and /sandboxes of older clients. Invariant: a wish about the network, volumes or
+ * secrets that cannot be granted is refused, never ignored. */
+#include <ctype.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "front/e2b/sandbox.h"
+#include "front/e2b/template.h"
+#include "front/trail.h"
+
+struct create_args {
+    struct row_text template_id;
+    struct row_number timeout;
+    bool auto_pause, has_resume;
+    struct create_resume {
+        bool enabled;
+    } resume;
+};
+
+static const struct row create_resume_rows[] = {
+    {.name = "enabled", .type = ROW_BOOL, .offset = offsetof(struct create_resume, enabled), .text = "Use wakes it."},
+    {.name = NULL, .flags = ROW_LENIENT},
+};
+
+const struct row e2b_create_body[] = {
+    {.name = "templateID",
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
+     .min = 1,
+     .max = 256,
+     .offset = offsetof(struct create_args, template_id),
+     .text = "A template: name, name:tag or id."},
+    {.name = "timeout",
+     .type = ROW_INT,
+     .max = 31536000,
+     .offset = offsetof(struct create_args, timeout),
+     .text = "Seconds until its end; 300, on the old path 15."},
+    {.name = "autoPause",
+     .type = ROW_BOOL,
+     .offset = offsetof(struct create_args, auto_pause),
+     .text = "At its end it is paused, not killed."},
+    {.name = "autoResume",
+     .type = ROW_OBJECT,
+     .offset = offsetof(struct create_args, resume),
+     .fields = create_resume_rows,
+     .text = "Whether use wakes a paused one."},
+    {.name = NULL, .flags = ROW_LENIENT},
+};
+
+/* ---- the environment ---- */
+
+static int create_env_entry(struct arena *arena, const char *key, const json_t *value, const char **ret_entry,
+                            struct err *err) {
+    if (!json_is_string(value))
+        return err_set(err, ERR_INVALID, "envVars: the value of '%.100s' must be a string", key);
+    if (!*key || strchr(key, '='))
+        return err_set(err, ERR_INVALID, "envVars: '%.100s' is not a name of a variable", key);
+    if (strlen(json_string_value(value)) != json_string_length(value))
+        return err_set(err, ERR_INVALID, "envVars: the value of '%.100s' has a NUL", key);
+    *ret_entry = arena_printf(arena, "%s=%s", key, json_string_value(value));
+    return 0;
+}
+
+int e2b_create_env(struct http_request *request, const char *id, const char *template_id, const json_t *own,
+                   const char ***ret_env, struct err *err) {
+    struct arena *arena = http_arena(request);
+    if (own && !json_is_object(own))
+        return err_set(err, ERR_INVALID, "envVars must be an object of strings");
+    const char **env = arena_alloc(arena, (json_object_size(own) + 8) * sizeof *env);
+    size_t count = 0;
+    env[count++] = "HOME=" E2B_HOME;
+    env[count++] = "USER=user";
+    env[count++] = "LOGNAME=user";
+    env[count++] = "E2B_SANDBOX=true";
+    env[count++] = arena_printf(arena, "E2B_SANDBOX_ID=%s", id);
+    env[count++] = arena_printf(arena, "E2B_TEMPLATE_ID=%s", template_id);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)own, key, value) {
+        int failed = create_env_entry(arena, key, value, &env[count++], err);
+        if (failed)
+            return failed;
+    }
+    *ret_env = env;
+    return 0;
+}
+
+/* ---- the network ---- */
+
+static bool create_everything(const json_t *list) {
+    size_t i;
+    json_t *item;
+    json_array_foreach((json_t *)(uintptr_t)list, i, item) {
+        const char *text = json_string_value(item);
+        if (text && (!strcmp(text, "0.0.0.0/0") || !strcmp(text, "::/0")))
+            return true;
+    }
+    return false;
+}
+
+/* What this daemon can do about traffic out of a box is all or nothing. *ret_off: nothing. */
+static int create_network(const json_t *network, bool *ret_off, struct err *err) {
+    static const char *const unknown[] = {"rules", "egressProxy", "httpsPorts"};
+    if (!network || json_is_null(network))
+        return 0;
+    if (!json_is_object(network))
+        return err_set(err, ERR_INVALID, "network must be an object");
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        const json_t *value = json_object_get(network, unknown[i]);
+        if (value && !json_is_null(value) && json_object_size(value) + json_array_size(value) > 0)
+            return err_set(err, ERR_INVALID, "network.%s is not supported by this server", unknown[i]);
+    }
+    const json_t *deny = json_object_get(network, "denyOut"), *allow = json_object_get(network, "allowOut");
+    if ((deny && !json_is_null(deny) && !json_is_array(deny)) ||
+        (allow && !json_is_null(allow) && !json_is_array(allow)))
+        return err_set(err, ERR_INVALID, "network.allowOut and network.denyOut must be lists");
+    if (json_array_size(deny) == 0)
+        return 0; /* what is allowed besides everything changes nothing */
+    if (!create_everything(deny) || json_array_size(allow) > 0)
+        return err_set(err, ERR_INVALID,
+                       "network: this server can deny all traffic (denyOut [\"0.0.0.0/0\"] without allowOut) or none");
+    *ret_off = true;
+    return 0;
+}
+
+static int create_internet(const json_t *root, struct e2b_record *record, bool *ret_off, struct err *err) {
+    const json_t *wish = json_object_get(root, "allow_internet_access"), *network = json_object_get(root, "network");
+    if (wish && !json_is_boolean(wish) && !json_is_null(wish))
+        return err_set(err, ERR_INVALID, "allow_internet_access must be true or false");
+    record->internet = json_is_true(wish) ? E2B_INTERNET_ON : json_is_false(wish) ? E2B_INTERNET_OFF : 0;
+    *ret_off = json_is_false(wish);
+    record->private_traffic = json_is_false(json_object_get(network, "allowPublicTraffic"));
+    if (record->private_traffic && json_is_false(json_object_get(root, "secure")))
+        return err_set(err, ERR_INVALID, "allowPublicTraffic false needs a secure sandbox");
+    return create_network(network, ret_off, err);
+}
+
+/* PUT /sandboxes/{id}/network: what a box has, it was made with. The same again is fine. */
+int e2b_network(struct http_request *request, struct box *box, struct err *err) {
+    struct e2b_sandbox sandbox;
+    json_t *root;
+    bool off = false;
+    (void)box;
+    int failed = e2b_body(request, NULL, &root, err);
+    if (failed)
+        return failed;
+    failed = create_network(root, &off, err);
+    off |= json_is_false(json_object_get(root, "allow_internet_access"));
+    json_decref(root);
+    if (!failed)
+        failed = e2b_sandbox_open(request, &sandbox, err);
+    if (failed)
+        return failed;
+    bool same = off == (sandbox.box->spec.network == NETWORK_NONE);
+    e2b_sandbox_close(request, &sandbox);
+    if (same)
+        return front_empty(request, 204);
+    return err_set(err, ERR_INVALID, "network: this server cannot change whether a sandbox that runs has a network");
+}
+
+/* ---- the rest of the body ---- */
+
+static int create_metadata(const json_t *metadata, struct err *err) {
+    const char *key;
+    json_t *value;
+    if (metadata && !json_is_object(metadata) && !json_is_null(metadata))
+        return err_set(err, ERR_INVALID, "metadata must be an object of strings");
+    json_object_foreach((json_t *)(uintptr_t)metadata, key, value) {
+        if (!json_is_string(value))
+            return err_set(err, ERR_INVALID, "metadata: the value of '%.100s' must be a string", key);
+    }
+    return 0;
+}
+
+static int create_refused(const json_t *root, struct err *err) {
+    const json_t *volumes = json_object_get(root, "volumeMounts"), *iam = json_object_get(root, "iam");
+    if (json_array_size(volumes) > 0)
+        return err_set(err, ERR_INVALID, "volumeMounts: this server cannot mount volumes yet");
+    if (iam && !json_is_null(iam))
+        return err_set(err, ERR_INVALID, "iam: this server issues no tokens of identity");
+    return 0;
+}
+
+static int create_record(struct http_request *request, const json_t *root, const struct create_args *args,
+                         struct e2b_record *record, bool *ret_off, struct err *err) {
+    bool newer = !strncmp(http_path(request), "/v2/", 4);
+    const json_t *memory = json_object_get(root, "autoPauseMemory");
+    uint64_t seconds = args->timeout.has ? args->timeout.value : newer ? 300 : 15;
+    if (!seconds)
+        return err_set(err, ERR_INVALID, "Timeout must be greater than 0");
+    record->keep_memory = !json_is_false(memory);
+    record->auto_pause = args->auto_pause;
+    record->auto_resume = args->resume.enabled;
+    if (!record->keep_memory && !record->auto_pause)
+        return err_set(err, ERR_INVALID, "autoPauseMemory false needs autoPause");
+    if (!record->keep_memory && record->auto_resume)
+        return err_set(err, ERR_INVALID, "autoPauseMemory false and autoResume exclude each other");
+    record->metadata = e2b_member(request, root, "metadata");
+    record->env = e2b_member(request, root, "envVars");
+    record->network = e2b_member(request, root, "network");
+    record->timeout_ms = seconds * 1000;
+    record->started_us = e2b_now_us();
+    record->end_ms = record->started_us / 1000 + record->timeout_ms;
+    return create_metadata(json_object_get(root, "metadata"), err) ?: create_refused(root, err)
+                                                                          ?: create_internet(root, record, ret_off, err);
+}
+
+/* ---- the box ---- */
+
+static int create_acquire(struct http_request *request, struct box_request *wanted, bool off, struct box **ret_box,
+                          struct err *err) {
+    const struct e2b_settings *settings = front_own(request, &e2b_dialect);
+    struct provider *provider = front_of(request)->provider;
+    const char *configured = settings ? settings->network : NULL;
+    bool created;
+    wanted->network = off ? "none" : configured ? configured : "open";
+    int failed = provider_acquire(provider, wanted, ret_box, &created, err);
+    if (off || configured || (failed != -ERR_UNSUPPORTED && failed != -ERR_DENIED))
+        return failed;
+    wanted->network = NULL; /* nobody asked for more than what boxes here have */
+    return provider_acquire(provider, wanted, ret_box, &created, err);
+}
+
+static int create_box(struct http_request *request, const json_t *root, const struct e2b_template *template,
+                      struct e2b_record *record, bool off, struct box **ret_box, struct err *err) {
+    char id[17];
+    struct note note;
+    policy_random_id(id);
+    const struct who *who = front_who(request);
+    struct box_request wanted = {.user = who->user,
+                                 .id = id,
+                                 .backend = template->backend,
+                                 .template_name = template->base,
+                                 .workspace = E2B_HOME,
+                                 .layers = template->layers,
+                                 .has_idle_timeout = true,
+                                 .note = &note};
+    const json_t *env = json_object_get(root, "envVars");
+    int failed = e2b_create_env(request, id, template->id, json_is_null(env) ? NULL : env, &wanted.env, err)
+                     ?: e2b_record_note(record, true, http_arena(request), &note, err) ?: front_make(request, err)
+                     ?: e2b_template_hold(request, template, id, err);
+    if (failed)
+        return failed;
+    failed = create_acquire(request, &wanted, off, ret_box, err);
+    if (failed)
+        e2b_template_let_go(request, template, id);
+    return failed;
+}
+
+int e2b_create(struct http_request *request, struct box *box, struct err *err) {
+    struct create_args args = {0};
+    struct e2b_template template = {0};
+    struct e2b_sandbox sandbox = {0};
+    json_t *root = NULL;
+    bool off = false;
+    (void)box;
+    int failed = e2b_body(request, &args, &root, err)
+                     ?: e2b_template_find(request, args.template_id.data, &template, err)
+                     ?: create_record(request, root, &args, &sandbox.record, &off, err);
+    sandbox.record.template_id = template.original ? template.original : template.id;
+    sandbox.record.alias = template.alias;
+    sandbox.record.build_id = template.build;
+    if (!failed)
+        failed = create_box(request, root, &template, &sandbox.record, off, &sandbox.box, err);
+    json_decref(root);
+    if (failed)
+        return failed;
+    trail_box(request, sandbox.box);
+    failed = e2b_sandbox_answer(request, 201, &sandbox, err);
+    trail_box(request, NULL);
+    provider_put(front_of(request)->provider, sandbox.box);
+    return failed;
+}

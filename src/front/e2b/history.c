@@ -1,0 +1,182 @@
+/* The audit log as E2B's logs and lifecycle events. Called by misc.c, and through e2b_event_routes. Invariant: rows of
+ * other users are never looked at. */
+#include "front/e2b/history.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "front/e2b/sandbox.h"
+
+enum { HISTORY_SYNC_MS = 2000, HISTORY_ROWS = 10000, HISTORY_DAYS = 7 };
+
+/* ---- reading ---- */
+
+struct history_reading {
+    struct http_request *request;
+    struct e2b_history *history;
+};
+
+static const char *history_text(struct http_request *request, const struct audit_row *row, enum audit_field field) {
+    const struct audit_text *text = &row->texts[field];
+    return text->data ? arena_copy(http_arena(request), text->data, text->len) : "";
+}
+
+static void history_each(void *user, const struct audit_row *row) {
+    struct history_reading *reading = user;
+    struct e2b_history *history = reading->history;
+    struct arena *arena = http_arena(reading->request);
+    const char *verb = history_text(reading->request, row, AUDIT_VERB);
+    const char *detail = history_text(reading->request, row, AUDIT_DETAIL);
+    const char *outcome = history_text(reading->request, row, AUDIT_OUTCOME);
+    arena_add(arena, history->items, history->count, history->cap) = (struct e2b_happened){
+        .number = row->id,
+        .at_ms = row->at_ms,
+        .verb = verb,
+        .box = history_text(reading->request, row, AUDIT_BOX),
+        .message = arena_printf(arena, "%s%s%s", verb, *detail ? ": " : "", detail),
+        .status = row->status,
+        .failed = *outcome && strcmp(outcome, "ok") != 0 && strcmp(outcome, "running") != 0,
+    };
+}
+
+int e2b_history_read(struct http_request *request, struct e2b_history *history, struct err *err) {
+    struct audit *audit = front_of(request)->audit;
+    struct history_reading reading = {.request = request, .history = history};
+    struct audit_page page;
+    const struct audit_query query = {.box = history->box,
+                                      .user = front_who(request)->user,
+                                      .since_ms = history->since_ms,
+                                      .until_ms = history->until_ms,
+                                      .limit = history->limit,
+                                      .tail = history->backward};
+    if (!audit)
+        return 0;
+    audit_sync(audit, HISTORY_SYNC_MS);
+    return audit_read(audit, &query, history_each, &reading, &page, err);
+}
+
+/* ---- events ---- */
+
+/* What a row means to E2B; NULL: nothing. */
+static const char *history_kind(const struct e2b_happened *happened) {
+    static const struct {
+        const char *verb, *kind;
+        unsigned status; /* 0: any success */
+    } table[] = {
+        {"e2b_create", "created", 0},    {"e2b_create_v1", "created", 0},    {"e2b_kill", "killed", 0},
+        {"box_deleted", "killed", 0},    {"e2b_pause", "paused", 0},         {"box_paused", "paused", 0},
+        {"e2b_connect", "resumed", 201}, {"e2b_connect_v1", "resumed", 201}, {"e2b_resume", "resumed", 0},
+        {"e2b_timeout", "updated", 0},   {"e2b_refresh", "updated", 0},      {"e2b_snapshot", "checkpointed", 0},
+        {"e2b_connect", "updated", 200}, {"e2b_connect_v1", "updated", 200}, {"e2b_network", "updated", 0},
+    };
+    for (size_t i = 0; !happened->failed && i < sizeof table / sizeof *table; i++)
+        if (!strcmp(table[i].verb, happened->verb) && (!table[i].status || table[i].status == happened->status))
+            return table[i].kind;
+    return NULL;
+}
+
+static void history_put(struct http_request *request, struct json *json, const struct e2b_happened *happened,
+                        const char *kind) {
+    struct e2b_record record = {0};
+    struct err ignored;
+    bool held, known = e2b_record_read(request, happened->box, &record, &held, &ignored) == 0;
+    const char *team = front_who(request)->user ? front_who(request)->user : "default";
+    char text[80];
+    json_open(json, '{');
+    snprintf(text, sizeof text, "00000000-0000-4000-8000-%012llx", (unsigned long long)happened->number);
+    json_put_str(json, "id", text);
+    json_put_str(json, "version", "v2");
+    snprintf(text, sizeof text, "sandbox.lifecycle.%s", kind);
+    json_put_str(json, "type", text);
+    e2b_put_time(json, "timestamp", happened->at_ms * 1000);
+    json_put_str(json, "sandbox_id", happened->box);
+    json_put_str(json, "sandbox_execution_id", happened->box);
+    json_put_str(json, "sandbox_template_id", known ? record.template_id : "");
+    json_put_str(json, "sandbox_build_id", known && record.build_id ? record.build_id : "");
+    json_put_str(json, "sandbox_team_id", team);
+    json_put_open(json, "event_data", '{');
+    json_key(json, "sandbox_metadata");
+    const char *metadata = known && record.metadata ? record.metadata : "{}";
+    json_raw(json, metadata, strlen(metadata));
+    json_close(json, '}');
+    json_put_str(json, "event_category", "lifecycle");
+    json_put_str(json, "event_label", kind);
+    json_close(json, '}');
+}
+
+struct history_page {
+    uint64_t offset, limit;
+    bool ascending;
+    const char *types;
+};
+
+static bool history_wanted(const struct history_page *page, const char *kind) {
+    char full[64];
+    if (!kind)
+        return false;
+    snprintf(full, sizeof full, "sandbox.lifecycle.%s", kind);
+    return !page->types || !*page->types || http_list_has(page->types, full);
+}
+
+static int history_page(struct http_request *request, struct history_page *page, struct err *err) {
+    const char *offset = http_query(request, "offset", NULL), *limit = http_query(request, "limit", NULL);
+    const char *ascending = http_query(request, "orderAsc", NULL);
+    page->limit = 10;
+    page->types = http_query(request, "types", NULL);
+    page->ascending = ascending && !strcmp(ascending, "true");
+    if (offset && !text_u64(offset, HISTORY_ROWS, &page->offset))
+        return err_set(err, ERR_INVALID, "offset must be 0 to %d", HISTORY_ROWS);
+    if (limit && (!text_u64(limit, 100, &page->limit) || !page->limit))
+        return err_set(err, ERR_INVALID, "limit must be 1 to 100");
+    return 0;
+}
+
+static int history_events(struct http_request *request, struct box *box, struct err *err) {
+    const char *id = e2b_id(request);
+    struct history_page page = {0};
+    struct e2b_history history = {.box = id, .limit = HISTORY_ROWS, .backward = true};
+    struct json json;
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    (void)box;
+    history.since_ms = e2b_now_us() / 1000 - HISTORY_DAYS * 86400000ull;
+    if (id && !text_id(id))
+        return err_set(err, ERR_INVALID, "Invalid sandbox ID");
+    int failed = history_page(request, &page, err) ?: e2b_history_read(request, &history, err);
+    if (failed)
+        return failed;
+    json_init(&json, &out);
+    json_open(&json, '[');
+    for (size_t i = 0; i < history.count && page.limit; i++) {
+        const struct e2b_happened *item = &history.items[page.ascending ? i : history.count - 1 - i];
+        const char *kind = history_kind(item);
+        if (!text_id(item->box) || !history_wanted(&page, kind))
+            continue;
+        if (page.offset) {
+            page.offset--;
+            continue;
+        }
+        history_put(request, &json, item, kind);
+        page.limit--;
+    }
+    json_close(&json, ']');
+    return e2b_json(request, 200, &out, err);
+}
+
+#define HISTORY_QUERY(label, meaning)                                                                                  \
+    { .name = (label), .type = ROW_TEXT, .max = 512, .text = (meaning) }
+static const struct row history_query[] = {HISTORY_QUERY("offset", "How many to leave out."),
+                                           HISTORY_QUERY("limit", "1 to 100; 10."),
+                                           HISTORY_QUERY("orderAsc", "true: the oldest first."),
+                                           HISTORY_QUERY("types", "Types, with commas; all."),
+                                           {0}};
+
+const struct route e2b_event_routes[] = {
+    {"GET", "/events/sandboxes", front_handle, 0, "e2b_events", "E2B: what happened to sandboxes, 7 days back",
+     ENDPOINT(.run = history_events, .flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX | ENDPOINT_QUIET, .status = 200,
+              .query = history_query)},
+    {"GET", "/events/sandboxes/{id}", front_handle, 0, "e2b_sandbox_events", "E2B: what happened to a sandbox",
+     ENDPOINT(.run = history_events, .flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX | ENDPOINT_QUIET, .status = 200,
+              .query = history_query)},
+    {0},
+};

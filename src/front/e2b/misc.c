@@ -1,0 +1,284 @@
+/* What a sandbox uses, what was done in it, and the little that teams are here. Called through e2b_misc_routes.
+ * Invariant: nobody sees more than their own sandboxes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "front/e2b/history.h"
+#include "front/e2b/sandbox.h"
+
+/* ---- metrics ---- */
+
+/* Of its processors, since it was started: 100 is one whole processor. */
+static double misc_cpu(const struct e2b_sandbox *sandbox, const struct usage *usage, uint64_t now_us) {
+    uint64_t lived_us = now_us - sandbox->box->created_ms * 1000;
+    return usage->has_cpu && lived_us ? (double)usage->cpu_ms * 100000 / (double)lived_us : 0;
+}
+
+static void misc_metric(struct http_request *request, const struct e2b_sandbox *sandbox, struct json *json) {
+    struct usage usage = {0};
+    struct err ignored;
+    uint64_t now_us = e2b_now_us();
+    if (box_usage(sandbox->box, &usage, &ignored) < 0)
+        usage = (struct usage){0};
+    json_open(json, '{');
+    e2b_put_time(json, "timestamp", now_us);
+    json_put_uint(json, "timestampUnix", now_us / 1000000);
+    json_put_uint(json, "cpuCount", e2b_cpus(sandbox->box));
+    json_put_double(json, "cpuUsedPct", misc_cpu(sandbox, &usage, now_us));
+    json_put_uint(json, "memUsed", usage.memory_bytes);
+    json_put_uint(json, "memTotal", e2b_memory_mb(sandbox->box) << 20);
+    json_put_uint(json, "memCache", 0);
+    json_put_uint(json, "diskUsed", usage.disk_bytes);
+    json_put_uint(json, "diskTotal", e2b_disk_mb(request, sandbox->box) << 20);
+    json_close(json, '}');
+}
+
+/* start and end are seconds since the epoch; what is measured is measured now. */
+static int misc_metrics(struct http_request *request, struct box *box, struct err *err) {
+    const char *start = http_query(request, "start", NULL), *end = http_query(request, "end", NULL);
+    uint64_t from = 0, to = UINT64_MAX, now = clock_wall_ms() / 1000;
+    struct e2b_sandbox sandbox;
+    struct json json;
+    autobuf out = buf_max(8192);
+    (void)box;
+    if ((start && !text_u64(start, INT64_MAX, &from)) || (end && !text_u64(end, INT64_MAX, &to)))
+        return err_set(err, ERR_INVALID, "start and end are seconds since 1970");
+    if (start && end && from > to)
+        return err_set(err, ERR_INVALID, "start must not be after end");
+    int failed = e2b_sandbox_open(request, &sandbox, err);
+    if (failed)
+        return failed;
+    json_init(&json, &out);
+    json_open(&json, '[');
+    if (!sandbox.paused && now >= from && now <= to)
+        misc_metric(request, &sandbox, &json);
+    json_close(&json, ']');
+    e2b_sandbox_close(request, &sandbox);
+    return e2b_json(request, 200, &out, err);
+}
+
+static int misc_metrics_all(struct http_request *request, struct box *box, struct err *err) {
+    struct provider *provider = front_of(request)->provider;
+    const char *ids = http_query(request, "sandbox_ids", NULL);
+    struct json json;
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    unsigned count = 0;
+    (void)box;
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_put_open(&json, "sandboxes", '{');
+    for (char *id, *rest = ids ? arena_strdup(http_arena(request), ids) : NULL; (id = strsep(&rest, ","));) {
+        struct e2b_sandbox sandbox;
+        struct box *found;
+        struct err ignored;
+        if (++count > 100)
+            return err_set(err, ERR_INVALID, "sandbox_ids: at most 100");
+        id[strcspn(id, "-")] = 0;
+        if (provider_look(provider, front_who(request)->user, id, &found, &ignored) < 0)
+            continue;
+        if (e2b_sandbox_put(request, found, &sandbox, &ignored) == 0) {
+            json_key(&json, found->id);
+            misc_metric(request, &sandbox, &json);
+        }
+        provider_look_end(provider, found);
+    }
+    json_close(&json, '}');
+    json_close(&json, '}');
+    return e2b_json(request, 200, &out, err);
+}
+
+/* ---- logs ---- */
+
+static void misc_log_entry(struct json *json, const struct e2b_happened *happened) {
+    json_open(json, '{');
+    e2b_put_time(json, "timestamp", happened->at_ms * 1000);
+    json_put_str(json, "message", happened->message);
+    json_put_str(json, "level", happened->failed ? "error" : "info");
+    json_put_open(json, "fields", '{');
+    json_put_str(json, "logger", happened->verb);
+    json_close(json, '}');
+    json_close(json, '}');
+}
+
+static void misc_log_line(struct json *json, const struct e2b_happened *happened) {
+    struct json inner;
+    autobuf line = buf_max(16384);
+    json_init(&inner, &line);
+    json_open(&inner, '{');
+    json_put_str(&inner, "message", happened->message);
+    json_put_str(&inner, "level", happened->failed ? "error" : "info");
+    json_put_str(&inner, "logger", happened->verb);
+    json_close(&inner, '}');
+    json_open(json, '{');
+    e2b_put_time(json, "timestamp", happened->at_ms * 1000);
+    json_put_strn(json, "line", line.data, line.len);
+    json_close(json, '}');
+}
+
+static int misc_logs_list(struct http_request *request, struct e2b_history *history, struct err *err) {
+    struct e2b_sandbox sandbox;
+    const char *limit = http_query(request, "limit", NULL);
+    if (limit && (!text_u64(limit, 1000, &history->limit) || !history->limit))
+        return err_set(err, ERR_INVALID, "limit must be 1 to 1000");
+    int failed = e2b_sandbox_open(request, &sandbox, err);
+    if (failed)
+        return failed;
+    history->box = arena_strdup(http_arena(request), sandbox.box->id);
+    e2b_sandbox_close(request, &sandbox);
+    return e2b_history_read(request, history, err);
+}
+
+static int misc_logs_old(struct http_request *request, struct box *box, struct err *err) {
+    const char *start = http_query(request, "start", NULL);
+    struct e2b_history history = {.limit = 1000};
+    struct json json;
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    (void)box;
+    if (start && !text_u64(start, INT64_MAX, &history.since_ms))
+        return err_set(err, ERR_INVALID, "start must be milliseconds since 1970");
+    int failed = misc_logs_list(request, &history, err);
+    if (failed)
+        return failed;
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_put_open(&json, "logs", '[');
+    for (size_t i = 0; i < history.count; i++)
+        misc_log_line(&json, &history.items[i]);
+    json_close(&json, ']');
+    json_put_open(&json, "logEntries", '[');
+    for (size_t i = 0; i < history.count; i++)
+        misc_log_entry(&json, &history.items[i]);
+    json_close(&json, ']');
+    json_close(&json, '}');
+    return e2b_json(request, 200, &out, err);
+}
+
+static int misc_logs(struct http_request *request, struct box *box, struct err *err) {
+    const char *cursor = http_query(request, "cursor", NULL), *direction = http_query(request, "direction", NULL);
+    const char *level = http_query(request, "level", NULL), *search = http_query(request, "search", NULL);
+    struct e2b_history history = {.limit = 1000};
+    struct json json;
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    uint64_t at_ms = 0;
+    (void)box;
+    if (direction && strcmp(direction, "forward") != 0 && strcmp(direction, "backward") != 0)
+        return err_set(err, ERR_INVALID, "direction must be forward or backward");
+    if (cursor && *cursor && !text_u64(cursor, INT64_MAX, &at_ms))
+        return err_set(err, ERR_INVALID, "cursor must be milliseconds since 1970");
+    history.backward = direction && *direction == 'b';
+    *(history.backward ? &history.until_ms : &history.since_ms) = at_ms;
+    int failed = misc_logs_list(request, &history, err);
+    if (failed)
+        return failed;
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_put_open(&json, "logs", '[');
+    for (size_t i = 0; i < history.count; i++) {
+        const struct e2b_happened *item = &history.items[history.backward ? history.count - 1 - i : i];
+        if ((!level || !strcmp(level, "debug") || !strcmp(level, "info") || item->failed) &&
+            (!search || strstr(item->message, search)))
+            misc_log_entry(&json, item);
+    }
+    json_close(&json, ']');
+    json_close(&json, '}');
+    return e2b_json(request, 200, &out, err);
+}
+
+/* ---- teams ---- */
+
+static const char *misc_team(struct http_request *request) {
+    const char *user = front_who(request)->user;
+    return user ? user : "default";
+}
+
+static int misc_teams(struct http_request *request, struct box *box, struct err *err) {
+    struct json json;
+    autobuf out = buf_max(4096);
+    (void)box;
+    json_init(&json, &out);
+    json_open(&json, '[');
+    json_open(&json, '{');
+    json_put_str(&json, "teamID", misc_team(request));
+    json_put_str(&json, "name", misc_team(request));
+    json_put_str(&json, "apiKey", "");
+    json_put_bool(&json, "isDefault", true);
+    json_close(&json, '}');
+    json_close(&json, ']');
+    return e2b_json(request, 200, &out, err);
+}
+
+struct misc_count {
+    struct http_request *request;
+    uint64_t running;
+};
+
+static int misc_count_one(void *user, struct box *box) {
+    struct misc_count *count = user;
+    const char *owner = front_who(count->request)->user;
+    count->running += (!owner || !strcmp(owner, box->user)) && e2b_record_has(count->request, box) &&
+                      atomic_load(&box->state) != BOX_PAUSED;
+    return 0;
+}
+
+static int misc_team_metrics(struct http_request *request, struct box *box, struct err *err) {
+    struct misc_count count = {.request = request};
+    bool max = strstr(http_path(request), "/max") != NULL;
+    struct json json;
+    autobuf out = buf_max(4096);
+    uint64_t now_us = e2b_now_us();
+    (void)box;
+    if (strcmp(http_param(request, "team"), misc_team(request)) != 0)
+        return e2b_fail(request, 404, ERR_NOT_FOUND, "no team '%.100s'", http_param(request, "team"));
+    provider_each(front_of(request)->provider, misc_count_one, &count);
+    json_init(&json, &out);
+    if (!max)
+        json_open(&json, '[');
+    json_open(&json, '{');
+    e2b_put_time(&json, "timestamp", now_us);
+    json_put_uint(&json, "timestampUnix", now_us / 1000000);
+    json_put_uint(&json, max ? "value" : "concurrentSandboxes", count.running);
+    if (!max)
+        json_put_uint(&json, "sandboxStartRate", 0);
+    json_close(&json, '}');
+    if (!max)
+        json_close(&json, ']');
+    return e2b_json(request, 200, &out, err);
+}
+
+#define MISC_QUERY(label, meaning)                                                                                     \
+    { .name = (label), .type = ROW_TEXT, .max = 8192, .text = (meaning) }
+static const struct row metrics_query[] = {
+    MISC_QUERY("start", "Seconds since 1970."), MISC_QUERY("end", "Seconds since 1970."), {0}};
+static const struct row metrics_all_query[] = {MISC_QUERY("sandbox_ids", "Ids, with commas."), {0}};
+static const struct row logs_query[] = {
+    MISC_QUERY("start", "Milliseconds since 1970."), MISC_QUERY("limit", "1 to 1000; 1000."), {0}};
+static const struct row logs_newer_query[] = {
+    MISC_QUERY("cursor", "Milliseconds since 1970."),         MISC_QUERY("limit", "1 to 1000; 1000."),
+    MISC_QUERY("direction", "forward or backward; forward."), MISC_QUERY("level", "info or error."),
+    MISC_QUERY("search", "A part of the message."),           {0}};
+
+#define MISC_ROUTE(method, path, name, summary, ...)                                                                   \
+    {                                                                                                                  \
+        (method), (path), front_handle, 0, (name), (summary),                                                          \
+            ENDPOINT(.flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX | ENDPOINT_QUIET, .status = 200, __VA_ARGS__)         \
+    }
+const struct route e2b_misc_routes[] = {
+    MISC_ROUTE("GET", "/sandboxes/{id}/metrics", "e2b_metrics", "E2B: what a sandbox uses", .run = misc_metrics,
+               .query = metrics_query),
+    MISC_ROUTE("GET", "/sandboxes/metrics", "e2b_metrics_all", "E2B: what several sandboxes use",
+               .run = misc_metrics_all, .query = metrics_all_query),
+    MISC_ROUTE("GET", "/sandboxes/{id}/logs", "e2b_logs_v1", "E2B: what was done in a sandbox (older clients)",
+               .run = misc_logs_old, .query = logs_query),
+    MISC_ROUTE("GET", "/v2/sandboxes/{id}/logs", "e2b_logs", "E2B: what was done in a sandbox", .run = misc_logs,
+               .query = logs_newer_query),
+    MISC_ROUTE("GET", "/teams", "e2b_teams", "E2B: the caller's team", .run = misc_teams),
+    MISC_ROUTE("GET", "/teams/{team}/metrics", "e2b_team_metrics", "E2B: sandboxes of a team",
+               .run = misc_team_metrics),
+    MISC_ROUTE("GET", "/teams/{team}/metrics/max", "e2b_team_metrics_max", "E2B: most sandboxes of a team",
+               .run = misc_team_metrics),
+    {0},
+};

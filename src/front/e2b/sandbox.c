@@ -1,0 +1,449 @@
+/* The life of a sandbox: look, connect, resume, pause, time-outs, kill. Called through e2b_sandbox_routes. Invariants:
+ * the deadline of a box is what endAt says while it runs, and a paused one has none; a record is read, changed and
+ * written under one lock. */
+#include "front/e2b/sandbox.h"
+
+#include <string.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/sync.h"
+#include "front/trail.h"
+
+/* ---- what all of them need ---- */
+
+uint64_t e2b_now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void e2b_put_time(struct json *json, const char *key, uint64_t wall_us) {
+    char text[64];
+    struct tm parts;
+    time_t seconds = (time_t)(wall_us / 1000000);
+    gmtime_r(&seconds, &parts);
+    size_t len = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text + len, sizeof text - len, ".%06uZ", (unsigned)(wall_us % 1000000));
+    json_put_str(json, key, text);
+}
+
+int e2b_body(struct http_request *request, void *ret_args, json_t **ret_root, struct err *err) {
+    const struct endpoint *endpoint = http_route(request)->extra;
+    char *data;
+    size_t len;
+    json_t *root = NULL;
+    int failed = http_body_all(request, LIMIT_JSON_BYTES, &data, &len, err) ?: rows_load(data, len, &root, err)
+                     ?: rows_bind(root, endpoint->body, http_arena(request), ret_args, err);
+    if (failed)
+        json_decref(root);
+    else
+        *ret_root = root;
+    return failed;
+}
+
+const char *e2b_member(struct http_request *request, const json_t *root, const char *key) {
+    const json_t *value = json_object_get(root, key);
+    char *text = value && !json_is_null(value) ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    const char *copy = arena_strdup_or(http_arena(request), text);
+    free(text);
+    return copy;
+}
+
+int e2b_sandbox_put(struct http_request *request, struct box *box, struct e2b_sandbox *ret_sandbox, struct err *err) {
+    struct e2b_sandbox sandbox = {.box = box};
+    int failed = e2b_record_read(request, box->id, &sandbox.record, &sandbox.held, err);
+    sandbox.paused = sandbox.held || atomic_load(&box->state) == BOX_PAUSED;
+    if (!failed)
+        *ret_sandbox = sandbox;
+    return failed;
+}
+
+int e2b_sandbox_open(struct http_request *request, struct e2b_sandbox *ret_sandbox, struct err *err) {
+    struct provider *provider = front_of(request)->provider;
+    const char *id = e2b_id(request);
+    struct box *box;
+    if (!*id || strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789") != strlen(id))
+        return err_set(err, ERR_INVALID, "Invalid sandbox ID");
+    int failed = provider_look(provider, front_who(request)->user, id, &box, err);
+    if (failed)
+        return failed;
+    failed = e2b_sandbox_put(request, box, ret_sandbox, err);
+    if (failed)
+        provider_look_end(provider, box);
+    else
+        trail_box(request, box);
+    return failed;
+}
+
+void e2b_sandbox_close(struct http_request *request, struct e2b_sandbox *sandbox) {
+    trail_box(request, NULL);
+    provider_look_end(front_of(request)->provider, sandbox->box);
+    sandbox->box = NULL;
+}
+
+/* ---- answers ---- */
+
+uint64_t e2b_cpus(const struct box *box) {
+    double cpus = box->spec.limits.cpus;
+    long all = sysconf(_SC_NPROCESSORS_ONLN);
+    return cpus > 0 ? (uint64_t)(cpus < 1 ? 1 : cpus + 0.5) : all > 0 ? (uint64_t)all : 1;
+}
+
+uint64_t e2b_memory_mb(const struct box *box) {
+    uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) >> 20;
+    return box->spec.limits.memory_mb ? box->spec.limits.memory_mb : all;
+}
+
+uint64_t e2b_disk_mb(struct http_request *request, const struct box *box) {
+    const struct backend_env *env = front_of(request)->env;
+    struct statvfs status;
+    if (box->spec.limits.disk_mb)
+        return box->spec.limits.disk_mb;
+    return env && statvfs(env->state_dir, &status) == 0 ? (uint64_t)status.f_blocks * status.f_frsize >> 20 : 0;
+}
+
+static const char *sandbox_domain(struct http_request *request) {
+    const struct e2b_settings *settings = front_own(request, &e2b_dialect);
+    return settings ? settings->domain : NULL;
+}
+
+void e2b_sandbox_members(struct http_request *request, const struct e2b_sandbox *sandbox, struct json *json) {
+    char token[E2B_TOKEN_BYTES];
+    const struct e2b_record *record = &sandbox->record;
+    json_open(json, '{');
+    json_put_str(json, "sandboxID", sandbox->box->id);
+    json_put_str(json, "templateID", record->template_id);
+    if (record->alias)
+        json_put_str(json, "alias", record->alias);
+    json_put_str(json, "clientID", "cubby");
+    json_put_str(json, "envdVersion", E2B_ENVD_VERSION);
+    e2b_token(e2b_state(request), sandbox->box, false, token);
+    json_put_str(json, "envdAccessToken", token);
+    if (sandbox_domain(request))
+        json_put_str(json, "domain", sandbox_domain(request));
+    if (record->private_traffic) {
+        e2b_token(e2b_state(request), sandbox->box, true, token);
+        json_put_str(json, "trafficAccessToken", token);
+    }
+    json_close(json, '}');
+}
+
+int e2b_sandbox_answer(struct http_request *request, int status, const struct e2b_sandbox *sandbox, struct err *err) {
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    struct json json;
+    json_init(&json, &out);
+    e2b_sandbox_members(request, sandbox, &json);
+    return e2b_json(request, status, &out, err);
+}
+
+void e2b_sandbox_listed(struct http_request *request, const struct e2b_sandbox *sandbox, struct json *json) {
+    const struct e2b_record *record = &sandbox->record;
+    json_put_str(json, "sandboxID", sandbox->box->id);
+    json_put_str(json, "templateID", record->template_id);
+    if (record->alias)
+        json_put_str(json, "alias", record->alias);
+    json_put_str(json, "clientID", "cubby");
+    e2b_put_time(json, "startedAt", record->started_us);
+    e2b_put_time(json, "endAt", record->end_ms * 1000);
+    json_put_uint(json, "cpuCount", e2b_cpus(sandbox->box));
+    json_put_uint(json, "memoryMB", e2b_memory_mb(sandbox->box));
+    json_put_uint(json, "diskSizeMB", e2b_disk_mb(request, sandbox->box));
+    json_put_str(json, "state", sandbox->paused ? "paused" : "running");
+    json_put_str(json, "envdVersion", E2B_ENVD_VERSION);
+    if (record->metadata)
+        json_put_raw(json, "metadata", record->metadata, strlen(record->metadata));
+    if (record->volumes)
+        json_put_raw(json, "volumeMounts", record->volumes, strlen(record->volumes));
+}
+
+static int sandbox_info(struct http_request *request, struct box *box, struct err *err) {
+    struct e2b_sandbox sandbox;
+    char token[E2B_TOKEN_BYTES];
+    (void)box;
+    int failed = e2b_sandbox_open(request, &sandbox, err);
+    if (failed)
+        return failed;
+    const struct e2b_record *record = &sandbox.record;
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    struct json json;
+    json_init(&json, &out);
+    json_open(&json, '{');
+    e2b_sandbox_listed(request, &sandbox, &json);
+    e2b_token(e2b_state(request), sandbox.box, false, token);
+    json_put_str(&json, "envdAccessToken", token);
+    if (sandbox_domain(request))
+        json_put_str(&json, "domain", sandbox_domain(request));
+    if (record->internet)
+        json_put_bool(&json, "allowInternetAccess", record->internet == E2B_INTERNET_ON);
+    if (record->network)
+        json_put_raw(&json, "network", record->network, strlen(record->network));
+    json_put_open(&json, "lifecycle", '{');
+    json_put_str(&json, "onTimeout", record->auto_pause ? "pause" : "kill");
+    json_put_bool(&json, "autoResume", record->auto_resume);
+    json_close(&json, '}');
+    json_close(&json, '}');
+    e2b_sandbox_close(request, &sandbox);
+    return e2b_json(request, 200, &out, err);
+}
+
+/* ---- kill ---- */
+
+static int sandbox_kill(struct http_request *request, struct box *box, struct err *err) {
+    struct e2b_sandbox sandbox;
+    char id[17];
+    (void)box;
+    int failed = e2b_sandbox_open(request, &sandbox, err);
+    if (failed)
+        return failed;
+    memcpy(id, sandbox.box->id, sizeof id);
+    e2b_sandbox_close(request, &sandbox);
+    return provider_destroy(front_of(request)->provider, front_who(request)->user, id, err)
+               ?: front_empty(request, 204);
+}
+
+/* ---- time ---- */
+
+/* change: of the record as it is now; what it returns, other than 0, is the result, and nothing is written. */
+static int sandbox_change(struct http_request *request, const char *id, bool end,
+                          void (*change)(struct e2b_record *record, uint64_t value), uint64_t value,
+                          struct e2b_record *ret_record, struct err *err) {
+    bool held;
+    autolock(&e2b_state(request)->lock);
+    int failed = e2b_record_read(request, id, ret_record, &held, err);
+    if (failed)
+        return failed;
+    change(ret_record, value);
+    return e2b_record_write(request, id, ret_record, end, err);
+}
+
+static void sandbox_end_at(struct e2b_record *record, uint64_t end_ms) {
+    record->end_ms = end_ms;
+}
+
+static void sandbox_extend(struct e2b_record *record, uint64_t end_ms) {
+    if (end_ms > record->end_ms)
+        record->end_ms = end_ms;
+}
+
+static void sandbox_started(struct e2b_record *record, uint64_t end_ms) {
+    record->started_us = e2b_now_us();
+    record->end_ms = end_ms;
+}
+
+static void sandbox_same(struct e2b_record *record, uint64_t value) {
+    (void)record;
+    (void)value;
+}
+
+struct time_args {
+    struct row_number timeout, duration;
+    bool auto_pause, memory;
+};
+
+#define TIME_ROW(label, member, most, meaning)                                                                         \
+    { .name = (label), .type = ROW_INT, .max = (most), .offset = offsetof(struct time_args, member), .text = (meaning) }
+static const struct row timeout_body[] = {TIME_ROW("timeout", timeout, 31536000, "Seconds from now."),
+                                          {.name = NULL, .flags = ROW_LENIENT}};
+static const struct row refresh_body[] = {TIME_ROW("duration", duration, 3600, "Seconds from now, at least."),
+                                          {.name = NULL, .flags = ROW_LENIENT}};
+static const struct row connect_body[] = {
+    TIME_ROW("timeout", timeout, 31536000, "Seconds from now, at least."),
+    {.name = "memory",
+     .type = ROW_BOOL,
+     .offset = offsetof(struct time_args, memory),
+     .text = "false: a paused one starts over with its files."},
+    {.name = "autoPause", .type = ROW_BOOL, .offset = offsetof(struct time_args, auto_pause), .text = "As at create."},
+    {.name = NULL, .flags = ROW_LENIENT},
+};
+static const struct row pause_body[] = {
+    {.name = "memory",
+     .type = ROW_BOOL,
+     .offset = offsetof(struct time_args, memory),
+     .text = "false: its processes end, its files stay."},
+    {.name = NULL, .flags = ROW_LENIENT},
+};
+
+static int sandbox_gone(struct http_request *request, const char *id) {
+    return e2b_fail(request, 404, ERR_NOT_FOUND, "Sandbox \"%s\" doesn't exist or you don't have access to it", id);
+}
+
+/* setTimeout and refreshes: of a sandbox that runs. */
+static int sandbox_time(struct http_request *request, void (*change)(struct e2b_record *record, uint64_t value),
+                        uint64_t seconds, struct err *err) {
+    struct e2b_sandbox sandbox;
+    int failed = e2b_sandbox_open(request, &sandbox, err);
+    if (failed)
+        return failed;
+    if (sandbox.paused)
+        failed = sandbox_gone(request, sandbox.box->id);
+    else
+        failed = sandbox_change(request, sandbox.box->id, true, change, clock_wall_ms() + seconds * 1000,
+                                &sandbox.record, err)
+                     ?: front_empty(request, 204);
+    e2b_sandbox_close(request, &sandbox);
+    return failed;
+}
+
+static int sandbox_timeout(struct http_request *request, struct box *box, struct err *err) {
+    struct time_args args = {0};
+    json_t *root;
+    (void)box;
+    int failed = e2b_body(request, &args, &root, err);
+    if (failed)
+        return failed;
+    json_decref(root);
+    if (!args.timeout.has)
+        return err_set(err, ERR_INVALID, "timeout is missing");
+    return sandbox_time(request, sandbox_end_at, args.timeout.value, err);
+}
+
+static int sandbox_refresh(struct http_request *request, struct box *box, struct err *err) {
+    struct time_args args = {0};
+    json_t *root;
+    (void)box;
+    int failed = e2b_body(request, &args, &root, err);
+    if (failed)
+        return failed;
+    json_decref(root);
+    return sandbox_time(request, sandbox_extend, args.duration.value, err);
+}
+
+/* ---- pause, resume, connect ---- */
+
+static int sandbox_pause(struct http_request *request, struct box *box, struct err *err) {
+    struct provider *provider = front_of(request)->provider;
+    struct e2b_sandbox sandbox;
+    struct time_args args = {0};
+    json_t *root;
+    (void)box;
+    int failed = e2b_body(request, &args, &root, err);
+    if (failed)
+        return failed;
+    bool files_only = json_is_false(json_object_get(root, "memory"));
+    json_decref(root);
+    failed = e2b_sandbox_open(request, &sandbox, err);
+    if (failed)
+        return failed;
+    const char *id = sandbox.box->id, *user = front_who(request)->user;
+    if (sandbox.paused)
+        failed = e2b_fail(request, 409, ERR_PAUSED, "Sandbox \"%s\" is already paused", id);
+    else
+        failed = (files_only ? provider_stop(provider, user, id, err) : provider_pause(provider, user, id, err))
+                     ?: sandbox_change(request, id, false, sandbox_same, 0, &sandbox.record, err)
+                     ?: front_empty(request, 204);
+    e2b_sandbox_close(request, &sandbox);
+    return failed;
+}
+
+int e2b_sandbox_wake(struct http_request *request, const struct box *box, bool memory, uint64_t timeout_ms,
+                     struct e2b_record *ret_record, struct err *err) {
+    struct provider *provider = front_of(request)->provider;
+    struct box *running = NULL;
+    char id[17];
+    memcpy(id, box->id, sizeof id);
+    int failed = memory ? 0 : provider_stop(provider, NULL, id, err);
+    if (!failed)
+        failed = provider_resume(provider, NULL, id, err) ?: provider_get(provider, NULL, id, &running, err);
+    if (!failed)
+        failed = sandbox_change(request, id, true, sandbox_started, clock_wall_ms() + timeout_ms, ret_record, err);
+    provider_put(provider, running);
+    return failed;
+}
+
+static int sandbox_connect_to(struct http_request *request, const struct time_args *args, uint64_t fallback_s,
+                              bool memory, bool only_paused, struct err *err) {
+    struct e2b_sandbox sandbox;
+    uint64_t timeout_ms = (args->timeout.has ? args->timeout.value : fallback_s) * 1000;
+    int failed = e2b_sandbox_open(request, &sandbox, err);
+    if (failed)
+        return failed;
+    int status = sandbox.paused ? 201 : 200;
+    if (sandbox.paused)
+        failed = e2b_sandbox_wake(request, sandbox.box, memory, timeout_ms, &sandbox.record, err);
+    else if (only_paused)
+        failed = e2b_fail(request, 409, ERR_EXISTS, "Sandbox \"%s\" is already running", sandbox.box->id);
+    else
+        failed = sandbox_change(request, sandbox.box->id, true, sandbox_extend, clock_wall_ms() + timeout_ms,
+                                &sandbox.record, err);
+    if (!failed)
+        failed = e2b_sandbox_answer(request, status, &sandbox, err);
+    e2b_sandbox_close(request, &sandbox);
+    return failed;
+}
+
+static int sandbox_connect(struct http_request *request, struct box *box, struct err *err) {
+    struct time_args args = {0};
+    json_t *root;
+    bool newer = !strncmp(http_path(request), "/v2/", 4);
+    (void)box;
+    int failed = e2b_body(request, &args, &root, err);
+    if (failed)
+        return failed;
+    bool memory = !json_is_false(json_object_get(root, "memory"));
+    json_decref(root);
+    if (!newer && !args.timeout.has)
+        return err_set(err, ERR_INVALID, "timeout is missing");
+    return sandbox_connect_to(request, &args, 300, memory, false, err);
+}
+
+static int sandbox_resume(struct http_request *request, struct box *box, struct err *err) {
+    struct time_args args = {0};
+    json_t *root;
+    (void)box;
+    int failed = e2b_body(request, &args, &root, err);
+    if (failed)
+        return failed;
+    bool memory = !json_is_false(json_object_get(root, "memory"));
+    json_decref(root);
+    return sandbox_connect_to(request, &args, 15, memory, true, err);
+}
+
+/* ---- the table ---- */
+
+static const struct row sandbox_answer_rows[] = {
+    {.name = "sandboxID", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "Its id."},
+    {.name = "templateID", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "What it was made from."},
+    {.name = "clientID", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "Always cubby."},
+    {.name = "envdVersion", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "What its inside can do."},
+    {.name = "envdAccessToken", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "Opens its inside."},
+    {.name = "domain", .type = ROW_TEXT, .flags = ROW_MAYBE, .text = "Below which its ports have hosts."},
+    {0},
+};
+
+static const struct row network_body[] = {{.name = NULL, .flags = ROW_LENIENT}};
+
+#define SANDBOX(...) ENDPOINT(.flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX, __VA_ARGS__)
+#define SANDBOX_ROUTE(method, path, name, summary, ...)                                                                \
+    { (method), (path), front_handle, 0, (name), (summary), SANDBOX(__VA_ARGS__) }
+const struct route e2b_sandbox_routes[] = {
+    SANDBOX_ROUTE("POST", "/v2/sandboxes", "e2b_create", "E2B: make a sandbox", .run = e2b_create,
+                  .body = e2b_create_body, .status = 201, .answer = sandbox_answer_rows),
+    SANDBOX_ROUTE("POST", "/sandboxes", "e2b_create_v1", "E2B: make a sandbox (older clients)", .run = e2b_create,
+                  .body = e2b_create_body, .status = 201, .answer = sandbox_answer_rows),
+    SANDBOX_ROUTE("GET", "/v2/sandboxes", "e2b_list", "E2B: sandboxes, by pages", .run = e2b_list,
+                  .query = e2b_list_query, .status = 200),
+    SANDBOX_ROUTE("GET", "/sandboxes", "e2b_list_v1", "E2B: sandboxes that run", .run = e2b_list_old,
+                  .query = e2b_list_query, .status = 200),
+    SANDBOX_ROUTE("GET", "/sandboxes/{id}", "e2b_info", "E2B: one sandbox", .run = sandbox_info, .status = 200),
+    SANDBOX_ROUTE("DELETE", "/sandboxes/{id}", "e2b_kill", "E2B: end a sandbox", .run = sandbox_kill, .status = 204),
+    SANDBOX_ROUTE("POST", "/sandboxes/{id}/timeout", "e2b_timeout", "E2B: set when a sandbox ends",
+                  .run = sandbox_timeout, .body = timeout_body, .status = 204),
+    SANDBOX_ROUTE("POST", "/sandboxes/{id}/refreshes", "e2b_refresh", "E2B: let a sandbox end later",
+                  .run = sandbox_refresh, .body = refresh_body, .status = 204),
+    SANDBOX_ROUTE("POST", "/sandboxes/{id}/pause", "e2b_pause", "E2B: pause a sandbox", .run = sandbox_pause,
+                  .body = pause_body, .status = 204),
+    SANDBOX_ROUTE("POST", "/sandboxes/{id}/resume", "e2b_resume", "E2B: resume a paused sandbox", .run = sandbox_resume,
+                  .body = connect_body, .status = 201, .answer = sandbox_answer_rows),
+    SANDBOX_ROUTE("POST", "/sandboxes/{id}/connect", "e2b_connect_v1", "E2B: connect (older clients)",
+                  .run = sandbox_connect, .body = connect_body, .status = 200, .other_status = 201,
+                  .answer = sandbox_answer_rows),
+    SANDBOX_ROUTE("POST", "/v2/sandboxes/{id}/connect", "e2b_connect", "E2B: connect to a sandbox, paused or not",
+                  .run = sandbox_connect, .body = connect_body, .status = 200, .other_status = 201,
+                  .answer = sandbox_answer_rows),
+    SANDBOX_ROUTE("PUT", "/sandboxes/{id}/network", "e2b_network", "E2B: the traffic of a sandbox", .run = e2b_network,
+                  .body = network_body, .status = 204),
+    {0},
+};

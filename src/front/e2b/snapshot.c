@@ -1,0 +1,550 @@
+/* Snapshots, forks, templates and their tags. Called through e2b_snapshot_routes. Invariant: a snapshot outlives its
+ * sandbox; an id never holds a slash, because clients put it into paths. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/template.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "box/snapshot/snapshot.h"
+#include "front/answer.h"
+#include "front/e2b/sandbox.h"
+#include "front/e2b/template.h"
+
+enum { FORKS_MOST = 100 };
+
+struct e2b_snapshot_args {
+    struct row_text name, target;
+    struct row_number timeout, count;
+    const char **tags;
+    bool open;
+};
+#define SNAPSHOT_ROW(label, kind, member, ...)                                                                         \
+    { .name = (label), .type = ROW_##kind, .offset = offsetof(struct e2b_snapshot_args, member), __VA_ARGS__ }
+#define SNAPSHOT_END                                                                                                   \
+    { .name = NULL, .flags = ROW_LENIENT }
+
+/* ---- snapshots ---- */
+
+static const struct row snapshot_body[] = {
+    SNAPSHOT_ROW("name", TEXT, name, .max = 256, .text = "alias[:tag] of the template that it becomes."),
+    SNAPSHOT_END,
+};
+
+static void snapshot_put(struct json *json, const struct e2b_build *build, const char *tag) {
+    char id[200];
+    snprintf(id, sizeof id, "%s:%s", build->template_id, tag);
+    json_open(json, '{');
+    json_put_str(json, "snapshotID", id);
+    json_put_open(json, "names", '[');
+    if (build->name)
+        json_str(json, build->name);
+    json_close(json, ']');
+    json_close(json, '}');
+}
+
+/* Under which template it comes: that of its name, where there is one already, or a new one. */
+static int snapshot_place(struct http_request *request, const char *wanted, struct e2b_build *build, const char **tag,
+                          struct err *err) {
+    char fresh[17];
+    struct e2b_build *builds;
+    size_t count;
+    struct err ignored;
+    struct template own;
+    *tag = "default";
+    if (wanted && *wanted) {
+        int failed =
+            e2b_template_name(request, wanted, &build->name, tag, err) ?: e2b_builds(request, &builds, &count, err);
+        if (failed)
+            return failed;
+        const struct e2b_build *before = e2b_build_find(builds, count, build->name, NULL);
+        build->template_id = before ? before->template_id : NULL;
+        if (!before && front_of(request)->env &&
+            template_find(front_of(request)->env, build->name, &own, &ignored) == 0)
+            return err_set(err, ERR_EXISTS, "there is a template '%s' already", build->name);
+    }
+    policy_random_id(fresh);
+    if (!build->template_id)
+        build->template_id = arena_strdup(http_arena(request), fresh);
+    build->tags = arena_alloc(http_arena(request), 2 * sizeof *build->tags);
+    build->tags[0] = *tag;
+    return 0;
+}
+
+static int snapshot_make(struct http_request *request, const struct e2b_sandbox *sandbox, const char *name,
+                         struct err *err) {
+    struct e2b_build build = {
+        .original = sandbox->record.template_id, .alias = sandbox->record.alias, .sandbox = sandbox->box->id};
+    const char *tag, *text;
+    struct json json;
+    autobuf out = buf_max(8192);
+    int failed = snapshot_place(request, name, &build, &tag, err) ?: e2b_build_text(request, &build, &text, err)
+                     ?: kept_template_create(front_of(request)->provider, front_who(request)->user, sandbox->box->id,
+                                             text, http_arena(request), &build.kept, err)
+                     ?: e2b_build_tag(request, &build, tag, true, err);
+    if (failed)
+        return failed;
+    json_init(&json, &out);
+    snapshot_put(&json, &build, tag);
+    return e2b_json(request, 201, &out, err);
+}
+
+static int e2b_snapshot(struct http_request *request, struct box *box, struct err *err) {
+    struct e2b_snapshot_args args = {0};
+    struct e2b_sandbox sandbox;
+    json_t *root;
+    (void)box;
+    int failed = e2b_body(request, &args, &root, err);
+    if (failed)
+        return failed;
+    json_decref(root);
+    failed = e2b_sandbox_open(request, &sandbox, err);
+    if (failed)
+        return failed;
+    failed = snapshot_make(request, &sandbox, args.name.data, err);
+    e2b_sandbox_close(request, &sandbox);
+    return failed;
+}
+
+static int e2b_snapshots(struct http_request *request, struct box *box, struct err *err) {
+    const char *sandbox = http_query(request, "sandboxID", NULL), *wanted = http_query(request, "name", NULL);
+    const char *name = NULL, *tag = NULL;
+    struct e2b_build *builds;
+    struct e2b_page page;
+    size_t count;
+    (void)box;
+    int failed = e2b_page(request, false, &page, err) ?: e2b_builds(request, &builds, &count, err);
+    if (!failed && wanted && *wanted)
+        failed = e2b_template_name(request, wanted, &name, &tag, err);
+    if (failed)
+        return failed;
+    if (wanted && !strchr(wanted, ':'))
+        tag = NULL;
+    struct json json;
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    const struct e2b_build *last = NULL;
+    uint64_t written = 0;
+    json_init(&json, &out);
+    json_open(&json, '[');
+    for (size_t i = 0; i < count; i++) {
+        const struct e2b_build *build = &builds[i];
+        if ((sandbox && *sandbox && (!build->sandbox || strcmp(build->sandbox, sandbox) != 0)) ||
+            (name && !e2b_build_find(&builds[i], 1, name, tag)) || !build->sandbox || !build->tags[0] ||
+            !e2b_page_after(&page, build->kept.created_ms, build->kept.id))
+            continue;
+        if (written == page.limit) {
+            e2b_page_next(request, &page, last->kept.created_ms, last->kept.id);
+            break;
+        }
+        snapshot_put(&json, build, tag ? tag : build->tags[0]);
+        last = build;
+        written++;
+    }
+    json_close(&json, ']');
+    return e2b_json(request, 200, &out, err);
+}
+
+/* ---- forks ---- */
+
+static const struct row fork_body[] = {
+    SNAPSHOT_ROW("timeout", INT, timeout, .max = 31536000, .text = "Seconds until their end; 15."),
+    SNAPSHOT_ROW("count", INT, count, .max = 1u << 30, .text = "How many, 1 to 100; 1."),
+    SNAPSHOT_END,
+};
+
+static int snapshot_fork_one(struct http_request *request, const struct e2b_sandbox *from, uint64_t timeout_ms,
+                             struct e2b_sandbox *ret_fork, struct err *err) {
+    char id[17];
+    struct note note;
+    struct e2b_sandbox fork = {.record = from->record};
+    fork.record.started_us = e2b_now_us();
+    fork.record.timeout_ms = timeout_ms;
+    fork.record.end_ms = fork.record.started_us / 1000 + timeout_ms;
+    policy_random_id(id);
+    const char *env[] = {arena_printf(http_arena(request), "E2B_SANDBOX_ID=%s", id), NULL};
+    const struct fork_request wanted = {.id = id, .env = env, .note = &note};
+    int failed = e2b_record_note(&fork.record, true, http_arena(request), &note, err) ?: front_make(request, err)
+                     ?: snapshot_fork(front_of(request)->provider, front_who(request)->user, from->box->id, &wanted,
+                                      &fork.box, err);
+    if (!failed)
+        *ret_fork = fork;
+    return failed;
+}
+
+static int snapshot_fork_all(struct http_request *request, const struct e2b_sandbox *from, uint64_t timeout_ms,
+                             uint64_t count, struct err *err) {
+    struct json json;
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    json_init(&json, &out);
+    json_open(&json, '[');
+    for (uint64_t i = 0; i < count; i++) {
+        struct e2b_sandbox fork;
+        struct err own = {0};
+        json_open(&json, '{');
+        if (snapshot_fork_one(request, from, timeout_ms, &fork, &own) == 0) {
+            json_key(&json, "sandbox");
+            e2b_sandbox_members(request, &fork, &json);
+            provider_put(front_of(request)->provider, fork.box);
+        } else {
+            json_put_open(&json, "error", '{');
+            json_put_int(&json, "code", err_http_status(own.code));
+            json_put_str(&json, "message", own.text);
+            json_close(&json, '}');
+        }
+        json_close(&json, '}');
+    }
+    json_close(&json, ']');
+    return e2b_json(request, 201, &out, err);
+}
+
+static int e2b_fork(struct http_request *request, struct box *box, struct err *err) {
+    struct e2b_snapshot_args args = {0};
+    struct e2b_sandbox from;
+    json_t *root;
+    (void)box;
+    int failed = e2b_body(request, &args, &root, err);
+    if (failed)
+        return failed;
+    json_decref(root);
+    uint64_t count = args.count.has ? args.count.value : 1, seconds = args.timeout.has ? args.timeout.value : 15;
+    if (count < 1 || count > FORKS_MOST)
+        return err_set(err, ERR_INVALID, "count must be 1 to %d", FORKS_MOST);
+    if (!seconds)
+        return err_set(err, ERR_INVALID, "Timeout must be greater than 0");
+    failed = e2b_sandbox_open(request, &from, err);
+    if (failed)
+        return failed;
+    failed = from.paused ? e2b_fail(request, 409, ERR_PAUSED, "Sandbox \"%s\" is paused", from.box->id)
+                         : snapshot_fork_all(request, &from, seconds * 1000, count, err);
+    e2b_sandbox_close(request, &from);
+    return failed;
+}
+
+/* ---- templates ---- */
+
+static int snapshot_no_template(struct http_request *request, const char *name) {
+    return e2b_fail(request, 404, ERR_NOT_FOUND, "template '%.200s' not found", name);
+}
+
+/* The build that {template} names; NULL: none of the caller's. */
+static int snapshot_build(struct http_request *request, const char *text, bool any_tag, struct e2b_build **ret_build,
+                          struct err *err) {
+    const char *name, *tag;
+    struct e2b_build *builds;
+    size_t count;
+    int failed = e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(request, &builds, &count, err);
+    if (!failed)
+        *ret_build = e2b_build_find(builds, count, name, any_tag && !strchr(text, ':') ? NULL : tag);
+    return failed;
+}
+
+static int e2b_template_exists(struct http_request *request, struct box *box, struct err *err) {
+    struct e2b_template template;
+    struct json json;
+    autobuf out = buf_max(4096);
+    const char *alias = http_param(request, "alias");
+    (void)box;
+    int failed = e2b_template_find(request, alias, &template, err);
+    if (failed)
+        return failed;
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_put_str(&json, "templateID", template.id);
+    json_put_bool(&json, "public", !template.build);
+    json_close(&json, '}');
+    return e2b_json(request, 200, &out, err);
+}
+
+/* DELETE /templates/{id}, or of one tag: /templates/{id:tag}. */
+static int e2b_template_delete(struct http_request *request, struct box *box, struct err *err) {
+    const char *text = http_param(request, "template"), *name, *tag;
+    struct e2b_build *builds;
+    size_t count;
+    bool found = false;
+    (void)box;
+    int failed = e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(request, &builds, &count, err);
+    for (size_t i = 0; !failed && i < count; i++) {
+        bool tagged = strchr(text, ':') != NULL;
+        if (!e2b_build_find(&builds[i], 1, name, tagged ? tag : NULL))
+            continue;
+        found = true;
+        failed = tagged ? e2b_build_tag(request, &builds[i], tag, false, err)
+                        : kept_template_remove(front_of(request)->provider, builds[i].kept.id, err);
+    }
+    if (failed)
+        return failed;
+    return found ? front_empty(request, 204) : snapshot_no_template(request, text);
+}
+
+static void snapshot_put_template(struct http_request *request, struct json *json, const char *id, const char *name,
+                                  const struct e2b_build *build) {
+    char uuid[E2B_UUID_BYTES] = "00000000-0000-4000-8000-000000000000";
+    const struct front *front = front_of(request);
+    uint64_t created_ms = build ? build->kept.created_ms : front->started_ms;
+    if (build)
+        e2b_build_uuid(build->kept.id, uuid);
+    json_put_str(json, "templateID", id);
+    json_put_str(json, "buildID", uuid);
+    json_put_uint(json, "cpuCount", 2);
+    json_put_uint(json, "memoryMB", 2048);
+    json_put_uint(json, "diskSizeMB", 0);
+    json_put_bool(json, "public", !build || build->open);
+    static const char *const lists[] = {"aliases", "names"};
+    for (size_t i = 0; i < 2; i++) {
+        json_put_open(json, lists[i], '[');
+        if (name)
+            json_str(json, name);
+        json_close(json, ']');
+    }
+    e2b_put_time(json, "createdAt", created_ms * 1000);
+    e2b_put_time(json, "updatedAt", created_ms * 1000);
+    json_put_nil(json, "createdBy");
+    json_put_nil(json, "lastSpawnedAt");
+    json_put_uint(json, "spawnCount", 0);
+    json_put_uint(json, "buildCount", 1);
+    json_put_str(json, "envdVersion", E2B_ENVD_VERSION);
+    json_put_str(json, "buildStatus", "ready");
+}
+
+struct template_list {
+    struct http_request *request;
+    struct json *json;
+    bool base;
+};
+
+static void snapshot_put_own(void *user, const char *name) {
+    struct template_list *list = user;
+    list->base |= !strcmp(name, "base");
+    json_open(list->json, '{');
+    snapshot_put_template(list->request, list->json, name, name, NULL);
+    json_close(list->json, '}');
+}
+
+static int e2b_templates(struct http_request *request, struct box *box, struct err *err) {
+    struct e2b_build *builds;
+    size_t count;
+    struct json json;
+    struct template_list list = {.request = request, .json = &json};
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    (void)box;
+    json_init(&json, &out);
+    json_open(&json, '[');
+    int failed = e2b_builds(request, &builds, &count, err);
+    if (!failed && front_of(request)->env)
+        failed = template_list(front_of(request)->env, snapshot_put_own, &list, err);
+    if (failed)
+        return failed;
+    if (!list.base)
+        snapshot_put_own(&list, "base");
+    for (size_t i = 0; i < count; i++)
+        if (e2b_build_find(builds, i, builds[i].template_id, NULL) == NULL) { /* the newest build of each */
+            json_open(&json, '{');
+            snapshot_put_template(request, &json, builds[i].template_id, builds[i].name, &builds[i]);
+            json_close(&json, '}');
+        }
+    json_close(&json, ']');
+    return e2b_json(request, 200, &out, err);
+}
+
+static int e2b_template_look(struct http_request *request, struct box *box, struct err *err) {
+    const char *text = http_param(request, "template");
+    struct e2b_template template;
+    struct e2b_build *build;
+    struct json json;
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    (void)box;
+    int failed = snapshot_build(request, text, true, &build, err);
+    if (!failed && !build)
+        failed = e2b_template_find(request, text, &template, err);
+    if (failed)
+        return failed;
+    json_init(&json, &out);
+    json_open(&json, '{');
+    snapshot_put_template(request, &json, build ? build->template_id : template.id,
+                          build ? build->name : template.alias, build);
+    json_put_open(&json, "builds", '[');
+    json_close(&json, ']');
+    json_close(&json, '}');
+    return e2b_json(request, 200, &out, err);
+}
+
+static const struct row publish_body[] = {
+    SNAPSHOT_ROW("public", BOOL, open, .text = "Noted; templates are their owner's alone here."), SNAPSHOT_END};
+
+static int e2b_template_publish(struct http_request *request, struct box *box, struct err *err) {
+    const char *text = http_param(request, "template");
+    struct e2b_snapshot_args args = {0};
+    struct e2b_build *build;
+    struct json json;
+    json_t *root;
+    autobuf out = buf_max(4096);
+    (void)box;
+    int failed = e2b_body(request, &args, &root, err);
+    if (failed)
+        return failed;
+    json_decref(root);
+    failed = snapshot_build(request, text, true, &build, err);
+    if (failed)
+        return failed;
+    if (!build)
+        return snapshot_no_template(request, text);
+    build->open = args.open;
+    failed = e2b_build_write(request, build, err);
+    if (failed)
+        return failed;
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_put_open(&json, "names", '[');
+    if (build->name)
+        json_str(&json, build->name);
+    json_close(&json, ']');
+    json_close(&json, '}');
+    return e2b_json(request, 200, &out, err);
+}
+
+/* ---- tags ---- */
+
+static const struct row tag_body[] = {
+    SNAPSHOT_ROW("target", TEXT, target, .flags = ROW_REQUIRED, .max = 256, .text = "name[:tag]"),
+    SNAPSHOT_ROW("tags", TEXTS, tags, .flags = ROW_REQUIRED, .max = 64, .text = "That it gets."),
+    SNAPSHOT_END,
+};
+static const struct row untag_body[] = {
+    SNAPSHOT_ROW("name", TEXT, name, .flags = ROW_REQUIRED, .max = 256, .text = "A template."),
+    SNAPSHOT_ROW("tags", TEXTS, tags, .flags = ROW_REQUIRED, .max = 64, .text = "That go."),
+    SNAPSHOT_END,
+};
+
+/* "tag" or "name:tag": the tag. */
+static int snapshot_tag(struct http_request *request, const char *text, const char **ret_tag, struct err *err) {
+    const char *name, *colon = strchr(text, ':');
+    return e2b_template_name(request, arena_printf(http_arena(request), "x:%.200s", colon ? colon + 1 : text), &name,
+                             ret_tag, err);
+}
+
+static int e2b_tag(struct http_request *request, struct box *box, struct err *err) {
+    struct e2b_snapshot_args args = {0};
+    struct e2b_build *build = NULL;
+    struct json json;
+    json_t *root;
+    char uuid[E2B_UUID_BYTES];
+    const char *tag;
+    autobuf out = buf_max(65536);
+    (void)box;
+    int failed = e2b_body(request, &args, &root, err);
+    if (failed)
+        return failed;
+    json_decref(root);
+    failed = snapshot_build(request, args.target.data, false, &build, err);
+    if (failed)
+        return failed;
+    if (!build)
+        return snapshot_no_template(request, args.target.data);
+    e2b_build_uuid(build->kept.id, uuid);
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_put_str(&json, "buildID", uuid);
+    json_put_open(&json, "tags", '[');
+    for (const char **item = args.tags; !failed && *item; item++) {
+        failed = snapshot_tag(request, *item, &tag, err) ?: e2b_build_tag(request, build, tag, true, err);
+        if (!failed)
+            json_str(&json, tag);
+    }
+    json_close(&json, ']');
+    json_close(&json, '}');
+    return failed ? failed : e2b_json(request, 201, &out, err);
+}
+
+static int e2b_untag(struct http_request *request, struct box *box, struct err *err) {
+    struct e2b_snapshot_args args = {0};
+    struct e2b_build *builds;
+    size_t count;
+    json_t *root;
+    const char *name, *unused, *tag;
+    (void)box;
+    int failed = e2b_body(request, &args, &root, err);
+    if (failed)
+        return failed;
+    json_decref(root);
+    failed =
+        e2b_template_name(request, args.name.data, &name, &unused, err) ?: e2b_builds(request, &builds, &count, err);
+    for (const char **item = args.tags; !failed && *item; item++) {
+        failed = snapshot_tag(request, *item, &tag, err);
+        struct e2b_build *build = failed ? NULL : e2b_build_find(builds, count, name, tag);
+        if (!failed && !build)
+            return snapshot_no_template(request, arena_printf(http_arena(request), "%s:%s", name, tag));
+        if (!failed)
+            failed = e2b_build_tag(request, build, tag, false, err);
+    }
+    return failed ? failed : front_empty(request, 204);
+}
+
+static int e2b_tags(struct http_request *request, struct box *box, struct err *err) {
+    const char *text = http_param(request, "template"), *name, *unused;
+    struct e2b_build *builds;
+    size_t count;
+    struct json json;
+    bool found = false;
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    (void)box;
+    int failed = e2b_template_name(request, text, &name, &unused, err) ?: e2b_builds(request, &builds, &count, err);
+    if (failed)
+        return failed;
+    json_init(&json, &out);
+    json_open(&json, '[');
+    for (size_t i = 0; i < count; i++) {
+        char uuid[E2B_UUID_BYTES];
+        if (!e2b_build_find(&builds[i], 1, name, NULL))
+            continue;
+        found = true;
+        e2b_build_uuid(builds[i].kept.id, uuid);
+        for (const char **tag = builds[i].tags; *tag; tag++) {
+            json_open(&json, '{');
+            json_put_str(&json, "tag", *tag);
+            json_put_str(&json, "buildID", uuid);
+            e2b_put_time(&json, "createdAt", builds[i].kept.created_ms * 1000);
+            json_close(&json, '}');
+        }
+    }
+    json_close(&json, ']');
+    return found ? e2b_json(request, 200, &out, err) : snapshot_no_template(request, text);
+}
+
+#define SNAPSHOT_QUERY(label, meaning)                                                                                 \
+    { .name = (label), .type = ROW_TEXT, .max = 512, .text = (meaning) }
+static const struct row snapshots_query[] = {SNAPSHOT_QUERY("sandboxID", "Only those of this sandbox."),
+                                             SNAPSHOT_QUERY("name", "Only those of this name."),
+                                             SNAPSHOT_QUERY("limit", "1 to 100; 100."),
+                                             SNAPSHOT_QUERY("nextToken", "X-Next-Token of the page before."),
+                                             {0}};
+
+#define SNAPSHOT_ROUTE(method, path, name, summary, ...)                                                               \
+    {                                                                                                                  \
+        (method), (path), front_handle, 0, (name), (summary),                                                          \
+            ENDPOINT(.flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX, __VA_ARGS__)                                         \
+    }
+const struct route e2b_snapshot_routes[] = {
+    SNAPSHOT_ROUTE("POST", "/sandboxes/{id}/snapshots", "e2b_snapshot", "E2B: keep a sandbox's files as a template",
+                   .run = e2b_snapshot, .body = snapshot_body, .status = 201),
+    SNAPSHOT_ROUTE("GET", "/snapshots", "e2b_snapshots", "E2B: snapshots, by pages", .run = e2b_snapshots,
+                   .query = snapshots_query, .status = 200),
+    SNAPSHOT_ROUTE("POST", "/sandboxes/{id}/fork", "e2b_fork", "E2B: sandboxes with the same files", .run = e2b_fork,
+                   .body = fork_body, .status = 201),
+    SNAPSHOT_ROUTE("GET", "/templates/aliases/{alias}", "e2b_template_exists", "E2B: whether there is a template",
+                   .run = e2b_template_exists, .status = 200),
+    SNAPSHOT_ROUTE("GET", "/templates", "e2b_templates_v1", "E2B: templates", .run = e2b_templates, .status = 200),
+    SNAPSHOT_ROUTE("GET", "/v2/templates", "e2b_templates", "E2B: templates", .run = e2b_templates, .status = 200),
+    SNAPSHOT_ROUTE("GET", "/templates/{template}", "e2b_template", "E2B: one template", .run = e2b_template_look,
+                   .status = 200),
+    SNAPSHOT_ROUTE("DELETE", "/templates/{template}", "e2b_template_delete", "E2B: remove a template or snapshot",
+                   .run = e2b_template_delete, .status = 204),
+    SNAPSHOT_ROUTE("PATCH", "/v2/templates/{template}", "e2b_template_publish", "E2B: note that a template is public",
+                   .run = e2b_template_publish, .body = publish_body, .status = 200),
+    SNAPSHOT_ROUTE("POST", "/templates/tags", "e2b_tag", "E2B: tag a build", .run = e2b_tag, .body = tag_body,
+                   .status = 201),
+    SNAPSHOT_ROUTE("DELETE", "/templates/tags", "e2b_untag", "E2B: take tags away", .run = e2b_untag,
+                   .body = untag_body, .status = 204),
+    SNAPSHOT_ROUTE("GET", "/templates/{template}/tags", "e2b_tags", "E2B: tags of a template", .run = e2b_tags,
+                   .status = 200),
+    {0},
+};

@@ -1,0 +1,204 @@
+/* Templates by name, and the builds that snapshots made. Called by create, fork and snapshot.c. Invariant: a user sees
+ * builds of their own alone. */
+#include "front/e2b/template.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/template.h"
+#include "base/text.h"
+#include "front/e2b/record.h"
+
+#define TEMPLATE_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-_"
+
+/* ---- names ---- */
+
+int e2b_template_name(struct http_request *request, const char *text, const char **ret_name, const char **ret_tag,
+                      struct err *err) {
+    size_t from = strspn(text, " \t\r\n"), len = strlen(text);
+    while (len > from && strchr(" \t\r\n", text[len - 1]))
+        len--;
+    char *name = arena_copy(http_arena(request), text + from, len - from);
+    for (char *c = name; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    char *slash = strchr(name, '/');
+    if (slash && (slash == name || strspn(name, TEMPLATE_LETTERS) != (size_t)(slash - name)))
+        return err_set(err, ERR_INVALID, "'%.100s' is not a template's name: [namespace/]alias[:tag]", text);
+    name = slash ? slash + 1 : name;
+    char *tag = strchr(name, ':');
+    if (tag)
+        *tag++ = 0;
+    if (!*name || strlen(name) > 128 || strspn(name, TEMPLATE_LETTERS ".") != strlen(name) ||
+        (tag && (!*tag || strlen(tag) > 128 || strspn(tag, TEMPLATE_LETTERS ".") != strlen(tag))))
+        return err_set(err, ERR_INVALID, "'%.100s' is not a template's name: [namespace/]alias[:tag]", text);
+    *ret_name = name;
+    *ret_tag = tag ? tag : "default";
+    return 0;
+}
+
+void e2b_build_uuid(const char *id, char ret_uuid[E2B_UUID_BYTES]) {
+    snprintf(ret_uuid, E2B_UUID_BYTES, "%.8s-%.4s-4000-8000-00000000%.4s", id, id + 8, id + 12);
+}
+
+/* ---- builds ---- */
+
+static const char **template_tags(struct arena *arena, const json_t *list) {
+    size_t count = json_array_size(list), at = 0;
+    const char **tags = arena_alloc(arena, (count + 2) * sizeof *tags); /* room for one more */
+    for (size_t i = 0; i < count; i++)
+        if (json_is_string(json_array_get(list, i)))
+            tags[at++] = arena_strdup(arena, json_string_value(json_array_get(list, i)));
+    return tags;
+}
+
+static bool template_build(struct arena *arena, const struct kept_template *kept, struct e2b_build *build) {
+    json_t *root = json_loads(kept->text, 0, NULL);
+    *build = (struct e2b_build){
+        .kept = *kept,
+        .template_id = arena_strdup_or(arena, json_string_value(json_object_get(root, "template"))),
+        .name = arena_strdup_or(arena, json_string_value(json_object_get(root, "name"))),
+        .tags = template_tags(arena, json_object_get(root, "tags")),
+        .original = arena_strdup_or(arena, json_string_value(json_object_get(root, "original"))),
+        .alias = arena_strdup_or(arena, json_string_value(json_object_get(root, "alias"))),
+        .sandbox = arena_strdup_or(arena, json_string_value(json_object_get(root, "sandbox"))),
+        .open = json_is_true(json_object_get(root, "public")),
+    };
+    json_decref(root);
+    return build->template_id && build->original;
+}
+
+int e2b_builds(struct http_request *request, struct e2b_build **ret_builds, size_t *ret_count, struct err *err) {
+    struct arena *arena = http_arena(request);
+    struct kept_template *all;
+    size_t count, at = 0;
+    int failed = kept_template_list(front_of(request)->provider, front_who(request)->user, arena, &all, &count, err);
+    if (failed)
+        return failed;
+    struct e2b_build *builds = arena_alloc(arena, (count + 1) * sizeof *builds);
+    for (size_t i = 0; i < count; i++)
+        at += template_build(arena, &all[i], &builds[at]);
+    *ret_builds = builds;
+    *ret_count = at;
+    return 0;
+}
+
+int e2b_build_text(struct http_request *request, const struct e2b_build *build, const char **ret_text,
+                   struct err *err) {
+    autobuf out = buf_max(KEPT_TEXT_BYTES);
+    struct json json;
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_put_str(&json, "dialect", "e2b");
+    json_put_str(&json, "template", build->template_id);
+    json_put_str(&json, "name", build->name);
+    json_put_open(&json, "tags", '[');
+    for (const char **tag = build->tags; tag && *tag; tag++)
+        json_str(&json, *tag);
+    json_close(&json, ']');
+    json_put_str(&json, "original", build->original);
+    json_put_str(&json, "alias", build->alias);
+    json_put_str(&json, "sandbox", build->sandbox);
+    json_put_bool(&json, "public", build->open);
+    json_close(&json, '}');
+    if (out.failed)
+        return err_set(err, ERR_INVALID, "a build has too many tags");
+    *ret_text = arena_copy(http_arena(request), out.data, out.len);
+    return 0;
+}
+
+int e2b_build_write(struct http_request *request, const struct e2b_build *build, struct err *err) {
+    const char *text;
+    return e2b_build_text(request, build, &text, err)
+               ?: kept_template_change(front_of(request)->provider, build->kept.id, text, err);
+}
+
+struct e2b_build *e2b_build_find(struct e2b_build *builds, size_t count, const char *name, const char *tag) {
+    for (size_t i = 0; i < count; i++)
+        if ((!strcmp(builds[i].template_id, name) || (builds[i].name && !strcmp(builds[i].name, name))) &&
+            (!tag || text_list_has(builds[i].tags, tag)))
+            return &builds[i];
+    return NULL;
+}
+
+/* A build without a tag cannot be named any more. */
+static int template_untag(struct http_request *request, struct e2b_build *build, const char *tag, struct err *err) {
+    size_t at = 0;
+    for (const char **from = build->tags; *from; from++)
+        if (strcmp(*from, tag) != 0)
+            build->tags[at++] = *from;
+    build->tags[at] = NULL;
+    return at ? e2b_build_write(request, build, err)
+              : kept_template_remove(front_of(request)->provider, build->kept.id, err);
+}
+
+int e2b_build_tag(struct http_request *request, struct e2b_build *build, const char *tag, bool add, struct err *err) {
+    struct e2b_build *builds;
+    size_t count, own = text_list_count(build->tags);
+    int failed = 0;
+    if (!add)
+        return template_untag(request, build, tag, err);
+    if (!text_list_has(build->tags, tag)) {
+        const char **tags = arena_alloc(http_arena(request), (own + 2) * sizeof *tags);
+        memcpy(tags, build->tags, own * sizeof *tags);
+        tags[own] = tag;
+        build->tags = tags;
+        failed = e2b_build_write(request, build, err);
+    }
+    if (!failed)
+        failed = e2b_builds(request, &builds, &count, err);
+    for (size_t i = 0; !failed && i < count; i++)
+        if (strcmp(builds[i].kept.id, build->kept.id) != 0 && !strcmp(builds[i].template_id, build->template_id) &&
+            text_list_has(builds[i].tags, tag))
+            failed = template_untag(request, &builds[i], tag, err);
+    return failed;
+}
+
+/* ---- what a sandbox can be made from ---- */
+
+static int template_own(struct http_request *request, const char *name, struct e2b_template *ret_template,
+                        struct err *err) {
+    const struct backend_env *env = front_of(request)->env;
+    struct template found;
+    struct err own;
+    /* The code interpreter's own template: what it needs is part of the dialect, not of an image. */
+    const char *base = strcmp(name, "code-interpreter-v1") == 0 ? "base" : name;
+    if (!env || template_find(env, base, &found, &own) < 0)
+        return err_set(err, ERR_NOT_FOUND, "template '%.200s' not found", name);
+    *ret_template = (struct e2b_template){.id = name, .alias = name, .base = base};
+    return 0;
+}
+
+int e2b_template_find(struct http_request *request, const char *text, struct e2b_template *ret_template,
+                      struct err *err) {
+    const char *name, *tag;
+    struct e2b_build *builds;
+    size_t count;
+    int failed = e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(request, &builds, &count, err);
+    if (failed)
+        return failed;
+    const struct e2b_build *build = e2b_build_find(builds, count, name, tag);
+    if (!build && strcmp(tag, "default") != 0)
+        return err_set(err, ERR_NOT_FOUND, "template '%.200s' not found", text);
+    if (!build)
+        return template_own(request, name, ret_template, err);
+    *ret_template = (struct e2b_template){.id = build->template_id,
+                                          .alias = build->alias,
+                                          .original = build->original,
+                                          .build = build->kept.id,
+                                          .base = build->kept.template_name,
+                                          .backend = build->kept.backend,
+                                          .layers = build->kept.layers};
+    return 0;
+}
+
+int e2b_template_hold(struct http_request *request, const struct e2b_template *template, const char *id,
+                      struct err *err) {
+    return template->build ? kept_template_hold(front_of(request)->provider, template->build, id, err) : 0;
+}
+
+void e2b_template_let_go(struct http_request *request, const struct e2b_template *template, const char *id) {
+    if (template->build)
+        kept_template_let_go(front_of(request)->provider, template->build, id);
+}

@@ -1,0 +1,334 @@
+/* The first family of the dialect: skills below /v1/skills, the general area below /v1/sandbox; its routes and
+ * handlers. Invariant: clients decide by these statuses (404 of content, 500 of the rest) and these words. */
+#include "front/filesecbox/filesecbox.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "front/trail.h"
+#include "skill/command.h"
+#include "skill/lines.h"
+#include "skill/own/own.h"
+
+#define SKILLS "/v1/skills/{user}/{agent}"
+#define SANDBOX "/v1/sandbox/{user}/{agent}"
+#define PRODUCT "/webIde/product"
+#define RANGE                                                                                                          \
+    FILESECBOX_TEXT("start", start, 0, "first line, from 1"), FILESECBOX_TEXT("end", end, 0, "last line, included")
+
+static const struct row upload_query[] = {
+    FILESECBOX_TEXT("scope", scope, 0, "overlay (the user's own, the default) or baseline (all users'; for admins)"),
+    {.name = NULL}};
+static const struct row content_query[] = {
+    FILESECBOX_TEXT("path", path, ROW_REQUIRED, "below the skill or the area"), RANGE, {.name = NULL}};
+static const struct row edit_query[] = {
+    FILESECBOX_TEXT("path", path, ROW_REQUIRED, "below the skill or the area"),
+    RANGE,
+    FILESECBOX_TEXT("scope", scope, 0, "overlay (for this user, the default) or baseline (for all; for admins)"),
+    {.name = NULL}};
+static const struct row execute_query[] = {
+    FILESECBOX_TEXT("command", command, 0, "one of the allowed ones; its arguments are the body, an array of texts"),
+    {.name = NULL}};
+
+#define ROUTE(work, needs, status, prefix, ...)                                                                        \
+    FILESECBOX_ROUTE(work, needs, status, prefix, .answer = filesecbox_answer, ##__VA_ARGS__)
+
+/* ---- places ---- */
+
+/* The folder of the skill of the path, as the user sees it, and not a link to something else; or the general area. */
+static int fsb1_root(struct filesecbox *call, bool must, const char **ret_root, struct err *err) {
+    struct file_stat stat = {0};
+    if (!call->skill) {
+        *ret_root = filesecbox_workspace(call);
+        return 0;
+    }
+    *ret_root = arena_printf(http_arena(call->request), SKILL_PATH "/%s", call->skill);
+    int failed = filesecbox_stat(call, *ret_root, &stat, err);
+    if (failed == -ERR_NOT_FOUND && !must)
+        return 0;
+    if (failed == -ERR_NOT_FOUND || (!failed && stat.type != FILE_DIR))
+        return err_set(err, ERR_NOT_FOUND, "Skill not found.");
+    return failed;
+}
+
+/* Names directly below the area that do not belong to it: skills are seen there. */
+static const char *const *fsb1_area_skip(struct filesecbox *call) {
+    const char *const *paths = skills_settings(call->skills)->paths, *workspace = filesecbox_workspace(call);
+    size_t count = 0, cap = 0, len = strlen(workspace);
+    struct arena *arena = http_arena(call->request);
+    const char **skip = NULL;
+    arena_add(arena, skip, count, cap) = ".skills";
+    arena_add(arena, skip, count, cap) = ".agents";
+    for (; paths && *paths; paths++)
+        if (!strncmp(*paths, workspace, len) && (*paths)[len] == '/')
+            arena_add(arena, skip, count, cap) = *paths + len + 1;
+    arena_add(arena, skip, count, cap) = NULL;
+    return skip;
+}
+
+/* The request's path below root, resolved. */
+static int fsb1_path(struct filesecbox *call, const char *root, const char **ret_path, struct err *err) {
+    int failed = filesecbox_path(call, root, call->args.path.data, ret_path, err);
+    const char *below = failed ? "" : *ret_path + strlen(root);
+    for (const char *const *name = fsb1_area_skip(call); !failed && !call->skill && *name; name++) {
+        size_t len = strlen(*name);
+        if (below[0] == '/' && !strncmp(below + 1, *name, len) && (!below[len + 1] || below[len + 1] == '/'))
+            failed = err_set(err, ERR_INVALID, "Security Error: Access out of scope.");
+    }
+    return failed;
+}
+
+/* ---- lists ---- */
+
+static int fsb1_list(struct filesecbox *call, struct err *err) {
+    struct filesecbox_skill *skills;
+    size_t count;
+    bool second = skills_settings(call->skills)->newest;
+    const char *none = second ? "No description." : "No description available.";
+    STEP(filesecbox_skills(call, &skills, &count, err));
+    autoanswer body;
+    filesecbox_open(&body, call);
+    json_open(&body.json, '[');
+    for (size_t i = 0; i < count; i++) {
+        if (second && !skills[i].has_skill_md)
+            continue;
+        json_open(&body.json, '{');
+        json_put_str(&body.json, "name", skills[i].name);
+        json_put_str(&body.json, "description", skills[i].described ? skills[i].description : none);
+        json_put_str(&body.json, "skillId", skills[i].id);
+        json_close(&body.json, '}');
+        answer_spill(&body);
+    }
+    json_close(&body.json, ']');
+    return filesecbox_close(&body, 0, err);
+}
+
+static int fsb1_files(struct filesecbox *call, struct err *err) {
+    const char *root, **paths;
+    size_t count;
+    int failed =
+        fsb1_root(call, true, &root, err)
+            ?: filesecbox_files(call, root, root, call->skill ? NULL : fsb1_area_skip(call), &paths, &count, err);
+    if (failed)
+        return failed;
+    autoanswer body;
+    filesecbox_open(&body, call);
+    json_open(&body.json, '[');
+    for (size_t i = 0; i < count; i++) {
+        json_str(&body.json, paths[i]);
+        answer_spill(&body);
+    }
+    json_close(&body.json, ']');
+    return filesecbox_close(&body, 0, err);
+}
+
+/* ---- content ---- */
+
+static int fsb1_range(struct filesecbox *call, struct lines_range *ret_range, struct err *err) {
+    int failed = filesecbox_int("start", &call->args.start, &ret_range->has_start, &ret_range->start, err);
+    return failed ? failed : filesecbox_int("end", &call->args.end, &ret_range->has_end, &ret_range->end, err);
+}
+
+static int fsb1_content(struct filesecbox *call, struct err *err) {
+    struct lines_range range = {0};
+    const char *path, *root, *line;
+    char *text;
+    size_t len, line_len;
+    int failed = filesecbox_form(call, fsb1_range(call, &range, err), err)
+                 ?: fsb1_root(call, true, &root, err)
+                 ?: fsb1_path(call, root, &path, err)
+                 ?: filesecbox_read(call, path, &text, &len, NULL, err);
+    if (!failed && !text_utf8(text, len))
+        failed = err_set(err, ERR_INVALID, "the file is not UTF-8");
+    if (failed)
+        return failed;
+    autoanswer body;
+    filesecbox_open(&body, call);
+    json_open(&body.json, '{');
+    json_key(&body.json, "content");
+    if (range.has_start && range.has_end) {
+        struct lines lines = {text, text + len};
+        json_open(&body.json, '[');
+        for (int64_t number = 1; number <= range.end && lines_next(&lines, &line, &line_len); number++)
+            if (number >= range.start)
+                answer_long(&body, (const uint8_t *)line, line_len, true);
+        json_close(&body.json, ']');
+    } else {
+        answer_long(&body, (const uint8_t *)text, len, true);
+    }
+    json_close(&body.json, '}');
+    return filesecbox_close(&body, 0, err);
+}
+
+/* ---- editing ---- */
+
+struct fsb1_edit_body {
+    char *text;
+    size_t len;
+    struct lines_range range;
+};
+
+static int fsb1_edit_change(void *user, const char *text, size_t len, struct buf *out, struct err *err) {
+    const struct fsb1_edit_body *body = user;
+    if (body->range.has_start || body->range.has_end)
+        return lines_replace(text, len, body->text, body->len, &body->range, out, err);
+    buf_put(out, body->text, body->len);
+    return 0;
+}
+
+static int fsb1_edit_own(struct filesecbox *call, struct fsb1_edit_body *body, struct err *err) {
+    const char *root = NULL, *path;
+    int failed = filesecbox_share(call, err) ?: fsb1_root(call, false, &root, err) ?: fsb1_path(call, root, &path, err);
+    if (!failed && !strcmp(path, root))
+        failed = err_set(err, ERR_INVALID, "'path' does not name a file");
+    if (failed)
+        return failed;
+    if (call->skill)
+        own_touched(call->skills, call->box, call->skill);
+    if (body->range.has_start || body->range.has_end)
+        return filesecbox_change(call, path, true, fsb1_edit_change, body, err);
+    return filesecbox_write(call, path, body->text, body->len, NULL, err);
+}
+
+static int fsb1_edit(struct filesecbox *call, struct err *err) {
+    struct http_request *request = call->request;
+    struct fsb1_edit_body body = {0};
+    const char *path = call->args.path.data;
+    int scope = SCOPE_OVERLAY, failed = fsb1_range(call, &body.range, err);
+    if (!failed && call->skill)
+        scope = failed = filesecbox_scope(call, NULL, false, err);
+    if (failed >= 0)
+        failed = http_body_all(request, LIMIT_EDIT_BYTES, &body.text, &body.len, err);
+    if (failed < 0)
+        return filesecbox_form(call, failed, err);
+    trail_quote(request, call->skill ? arena_printf(http_arena(request), "%s/%s", call->skill, path) : path);
+    trail_running(request);
+    if (scope == SCOPE_BASELINE) {
+        failed = base_edit(call->skills, call->agent, call->skill, path, fsb1_edit_change, &body, err);
+        if (failed == -ERR_NOT_FOUND)
+            failed = err_set(err, ERR_NOT_FOUND, "Skill not found.");
+    } else {
+        failed = fsb1_edit_own(call, &body, err);
+    }
+    if (failed)
+        return failed;
+    return filesecbox_text(call, call->skill ? "File updated successfully." : "Sandbox file updated successfully.");
+}
+
+/* ---- commands ---- */
+
+/* ?command= with an array of arguments as the body, or {"command"}, a line that is split into words. */
+static int fsb1_argv(struct arena *arena, const char *command, const json_t *root, const char ***ret_argv,
+                     struct err *err) {
+    size_t count = 0;
+    if (!command) {
+        const json_t *line = json_object_get(root, "command");
+        if (!json_is_string(line) || strlen(json_string_value(line)) != json_string_length(line))
+            return err_set(err, ERR_INVALID, "the parameter 'command' is missing: ?command=, or {\"command\":\"...\"}");
+        *ret_argv = command_split(arena, json_string_value(line), &count);
+        return count > LIMIT_ARGV_COUNT ? err_set(err, ERR_TOO_LARGE, "more than %u words", LIMIT_ARGV_COUNT) : 0;
+    }
+    if (root && !json_is_array(root))
+        return err_set(err, ERR_INVALID, "the body must be an array of texts: the arguments of '%.100s'", command);
+    count = root ? json_array_size(root) : 0;
+    if (count >= LIMIT_ARGV_COUNT)
+        return err_set(err, ERR_TOO_LARGE, "more than %u arguments", LIMIT_ARGV_COUNT - 1);
+    const char **argv = arena_alloc(arena, (count + 2) * sizeof *argv);
+    argv[0] = command;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *item = json_array_get(root, i);
+        if (!json_is_string(item) || strlen(json_string_value(item)) != json_string_length(item))
+            return err_set(err, ERR_INVALID, "argument %zu is not a text", i);
+        argv[i + 1] = arena_strdup(arena, json_string_value(item));
+    }
+    *ret_argv = argv;
+    return 0;
+}
+
+/* Maps the paths under which the original service keeps what is in the box, since clients pass them; then applies the
+ * rules for commands. */
+static int fsb1_argv_check(struct filesecbox *call, const char **argv, const char *cwd, struct err *err) {
+    const struct skill_settings *settings = skills_settings(call->skills);
+    const char *const *paths = settings->paths;
+    struct arena *arena = http_arena(call->request);
+    const char *from[] = {arena_printf(arena, PRODUCT "/sandbox/%s/%s", call->user, call->agent), NULL, NULL};
+    size_t count = 0, cap = 0;
+    const char **roots = NULL;
+    if (call->skill) {
+        from[0] = arena_printf(arena, PRODUCT "/skill/overlay/%s/%s/%s", call->user, call->agent, call->skill);
+        from[1] = arena_printf(arena, PRODUCT "/skill/baseline/%s/%s", call->agent, call->skill);
+    }
+    for (const char **arg = argv; *arg && *++arg;)
+        for (const char **path = from; *path; path++)
+            *arg = command_map_arg(arena, *arg, *path, cwd);
+    arena_add(arena, roots, count, cap) = cwd;
+    for (; call->skill && paths && *paths; paths++)
+        arena_add(arena, roots, count, cap) = arena_printf(arena, "%s/%s", *paths, call->skill);
+    arena_add(arena, roots, count, cap) = NULL;
+    int failed = command_check(argv[0] ? argv[0] : "", settings->commands, err);
+    return failed ? failed : command_check_args((const char *const *)argv + 1, roots, err);
+}
+
+static int fsb1_execute(struct filesecbox *call, struct err *err) {
+    struct arena *arena = http_arena(call->request);
+    const char **argv = NULL;
+    json_t *root = NULL;
+    int failed =
+        filesecbox_json(call->request, &root, err) ?: fsb1_argv(arena, call->args.command.data, root, &argv, err);
+    json_decref(root);
+    STEP(filesecbox_form(call, failed, err));
+    autobuf quoted = buf_max(4096); /* rows of the audit log hold less */
+    for (const char **arg = argv; *arg && quoted.len < 3000; arg++)
+        buf_printf(&quoted, "%s%.1000s", arg == argv ? "" : " ", *arg);
+    trail_quote(call->request, buf_cstr(&quoted));
+    STEP(filesecbox_box(call, err));
+    const char *cwd = call->skill ? arena_printf(arena, SKILL_PATH "/%s", call->skill) : filesecbox_workspace(call);
+    TRY(fsb1_argv_check(call, argv, cwd, err));
+    uint64_t timeout_ms = filesecbox_timeout_ms(call);
+    const struct filesecbox_exec exec = {
+        .argv = (const char *const *)argv,
+        .cwd = cwd,
+        .timeout_text = timeout_ms == 300000 ? "Execution timed out after 5 minutes."
+                                             : arena_printf(arena, "Execution timed out after %llu seconds.",
+                                                            (unsigned long long)timeout_ms / 1000),
+        .missing_text = call->skill ? "Skill not found." : NULL,
+    };
+    return filesecbox_execute(call, &exec, err);
+}
+
+/* ---- routes ---- */
+
+const struct route filesecbox_routes[] = {
+    {"POST", SKILLS "/upload", front_handle, 0, "filesecbox_upload",
+     "The skills of a ZIP replace those of the same names, each whole or not at all. skill_dialect: newest: those "
+     "of the agent's base.",
+     ROUTE(filesecbox_upload, FILESECBOX_EITHER, 500, "Upload failed: ", .query = upload_query,
+           .body_media = "multipart/form-data")},
+    {"GET", SKILLS "/list", front_handle, 0, "filesecbox_list", "The agent's skills as the user sees them.",
+     ROUTE(fsb1_list, FILESECBOX_SHARE | FILESECBOX_EITHER, 500, NULL)},
+    {"GET", SKILLS "/{skill}/files", front_handle, 0, "filesecbox_files", "Every file of a skill, at any depth.",
+     ROUTE(fsb1_files, FILESECBOX_SHARE, 500, NULL)},
+    {"GET", SKILLS "/{skill}/content", front_handle, 0, "filesecbox_content",
+     "A text of a skill; with start and end those lines as an array.",
+     ROUTE(fsb1_content, FILESECBOX_SHARE, 404, NULL, .query = content_query)},
+    {"POST", SKILLS "/{skill}/execute", front_handle, 0, "filesecbox_execute",
+     "Run an allowed command in the skill's folder: ?command= with an array of arguments, or {\"command\"}.",
+     ROUTE(fsb1_execute, 0, 500, "", .query = execute_query, .body_media = "application/json")},
+    {"PUT", SKILLS "/{skill}/edit", front_handle, 0, "filesecbox_edit",
+     "Write a file of a skill for this user, or replace lines of it. scope=baseline: for all users.",
+     ROUTE(fsb1_edit, 0, 500, "", .query = edit_query, .body_media = "text/plain")},
+    {"PUT", SANDBOX "/edit", front_handle, 0, "filesecbox_area_edit",
+     "Write a file of the general area, or replace lines of it.",
+     ROUTE(fsb1_edit, 0, 500, "Edit failed: ", .query = edit_query, .body_media = "text/plain")},
+    {"POST", SANDBOX "/execute", front_handle, 0, "filesecbox_area_execute",
+     "Run an allowed command in the general area: ?command= with an array of arguments, or {\"command\"}.",
+     ROUTE(fsb1_execute, 0, 500, "Execution failed: ", .query = execute_query, .body_media = "application/json")},
+    {"GET", SANDBOX "/files", front_handle, 0, "filesecbox_area_files", "Every file of the general area.",
+     ROUTE(fsb1_files, FILESECBOX_SHARE, 500, "")},
+    {"GET", SANDBOX "/content", front_handle, 0, "filesecbox_area_content",
+     "A text of the general area; with start and end those lines as an array.",
+     ROUTE(fsb1_content, FILESECBOX_SHARE, 404, NULL, .query = content_query)},
+    {NULL, NULL, NULL, 0, NULL, NULL, NULL},
+};

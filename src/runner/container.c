@@ -1,0 +1,354 @@
+/* The first wire of a runner that the jail and local backends did not start, its variables and its oom counter.
+ * Called by main, before the loop, when nothing else of the box runs yet. Invariant: a missing resource is reported
+ * on standard error, which the daemon reads, and ends the container. */
+#include "runner/container.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "wire/dial.h"
+#include "wire/piece.h"
+
+/* ---- relays ----
+ *
+ * If a container is not reachable by a socket, its wires are the standard streams of processes in it, which the
+ * engine carries. A fork of the runner carries the first wire, on the streams of the container's first process. The
+ * engine starts `cubby-runner relay` for each later one; it connects to the runner by an abstract socket of the
+ * network namespace. Invariant: only a process from outside of the container is accepted as a relay; a relay exits
+ * when either side does. */
+
+enum { RELAY_BYTES = 128 << 10, KEPT_FD = 3 };
+
+struct half { /* one direction */
+    int from, to;
+    size_t at, len; /* read and not yet written */
+    uint8_t data[RELAY_BYTES];
+};
+
+/* False: one of its ends is over. */
+static bool container_half_move(struct half *half) {
+    if (half->len == 0) {
+        ssize_t n = read(half->from, half->data, sizeof half->data);
+        if (n <= 0)
+            return n < 0 && (errno == EAGAIN || errno == EINTR);
+        half->at = 0;
+        half->len = (size_t)n;
+    }
+    ssize_t n = write(half->to, half->data + half->at, half->len);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    half->at += (size_t)n;
+    half->len -= (size_t)n;
+    return true;
+}
+
+static void container_relay(int in_fd, int out_fd, int socket_fd) {
+    static struct half halves[2];
+    halves[0].from = in_fd;
+    halves[0].to = halves[1].from = socket_fd;
+    halves[1].to = out_fd;
+    const int fds[] = {in_fd, out_fd, socket_fd};
+    for (int i = 0; i < 3; i++)
+        fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) | O_NONBLOCK);
+    for (bool alive = true; alive;) {
+        struct pollfd polls[2];
+        for (int i = 0; i < 2; i++)
+            polls[i] = halves[i].len ? (struct pollfd){.fd = halves[i].to, .events = POLLOUT}
+                                     : (struct pollfd){.fd = halves[i].from, .events = POLLIN};
+        if (poll(polls, 2, -1) < 0 && errno != EINTR)
+            return;
+        for (int i = 0; alive && i < 2; i++)
+            if (polls[i].revents)
+                alive = container_half_move(&halves[i]);
+    }
+}
+
+static socklen_t container_abstract_address(struct sockaddr_un *address) {
+    static const char name[] = "\0cubby";
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(address->sun_path, name, sizeof name - 1);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof name - 1);
+}
+
+/* Whom the kernel names as having connected, and whose parent is in no process of this container: what commands start
+ * never is without one, and the container's first process is the image's. */
+bool relay_peer(int fd) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    char path[64], text[8192];
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid <= 1)
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)peer.pid);
+    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
+        return false;
+    const char *parent = strstr(text, "\nPPid:\t");
+    return parent && strncmp(parent + 7, "0\n", 2) == 0;
+}
+
+static _Noreturn void container_relay_child(int socket_fd) {
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as in relay_main */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    signal(SIGPIPE, SIG_IGN);
+    if (socket_fd != KEPT_FD)
+        dup2(socket_fd, KEPT_FD);
+    syscall(SYS_close_range, KEPT_FD + 1, ~0u, 0);
+    container_relay(0, 1, KEPT_FD);
+    _exit(0);
+}
+
+int relay_wire(struct runner_config *config, struct err *err) {
+    struct sockaddr_un address;
+    socklen_t size = container_abstract_address(&address);
+    autofd listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, size) < 0 || listen(listener, 16) < 0)
+        return err_errno(err, errno, "cannot listen inside the container");
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, errno, "a socket pair");
+    autofd ours = pair[0], theirs = pair[1];
+    pid_t pid = fork();
+    if (pid == 0)
+        container_relay_child(theirs);
+    if (pid < 0)
+        return err_errno(err, errno, "cannot start a process in the container");
+    config->relay_pid = pid;
+    config->wire_plain = true;
+    config->wire_fd = fd_take(&ours);
+    config->listen_fd = fd_take(&listener);
+    return 0;
+}
+
+int relay_main(void) {
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* a command of the box has our user, and no business with what we carry */
+    struct sockaddr_un address;
+    socklen_t size = container_abstract_address(&address);
+    autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, size) < 0) {
+        fprintf(stderr, "cubby-runner: no runner listens in this container: %s\n", strerror(errno));
+        return 1;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    container_relay(0, 1, fd);
+    return 0;
+}
+
+/* ---- in pieces ----
+ *
+ * The wire of a runner that a foreign runner started (`serve --pieces 1`) goes over standard input and output, in
+ * pieces (wire/piece.h). The started process carries it; the runner is its child, in a session of its own. Whatever
+ * ends the carrier, even SIGKILL, ends the wire, and the runner then ends every command in order. */
+
+struct carrier {
+    int socket_fd; /* to the runner; -1: it has ended */
+    struct pieces pieces;
+    struct buf out; /* for standard output */
+};
+
+static bool container_would_wait(void) {
+    return errno == EAGAIN || errno == EINTR;
+}
+
+/* False: standard input is over, or broke the rules. */
+static bool container_carry_in(struct carrier *carrier) {
+    static uint8_t data[128 << 10];
+    struct err err;
+    ssize_t n = read(STDIN_FILENO, data, sizeof data);
+    if (n < 0 && container_would_wait())
+        return true;
+    if (n > 0 && pieces_feed(&carrier->pieces, data, (size_t)n, &err) < 0) {
+        fprintf(stderr, "cubby-runner: %s\n", err.text);
+        return false;
+    }
+    return n > 0;
+}
+
+/* Until standard input ends, or the runner has and all it said is written. */
+static void container_carry(struct carrier *carrier) {
+    while (carrier->socket_fd >= 0 || carrier->out.len) {
+        struct pieces *pieces = &carrier->pieces;
+        if (carrier->out.len == 0 && pieces_due(pieces))
+            pieces_put(pieces, &carrier->out, NULL, 0);
+        bool takes = carrier->out.len == 0 && pieces_room(pieces) > 0;
+        struct pollfd polls[] = {
+            {.fd = STDIN_FILENO, .events = POLLIN},
+            {.fd = carrier->out.len ? STDOUT_FILENO : -1, .events = POLLOUT},
+            {.fd = carrier->socket_fd, .events = (short)((takes ? POLLIN : 0) | (pieces->ready.len ? POLLOUT : 0))},
+        };
+        if (polls[2].events == 0) /* a hang-up is seen when there is room for what came before it */
+            polls[2].fd = -1;
+        if (poll(polls, 3, -1) < 0 && errno != EINTR)
+            return;
+        if (polls[0].revents && !container_carry_in(carrier))
+            return;
+        if (polls[1].revents) {
+            ssize_t n = write(STDOUT_FILENO, carrier->out.data, carrier->out.len);
+            if (n < 0 && !container_would_wait())
+                return;
+            buf_consume(&carrier->out, n > 0 ? (size_t)n : 0);
+        }
+        if (carrier->socket_fd >= 0 && polls[2].revents & POLLOUT) {
+            const struct buf *ready = &carrier->pieces.ready;
+            ssize_t n = send(carrier->socket_fd, ready->data, ready->len, MSG_DONTWAIT | MSG_NOSIGNAL);
+            if (n > 0)
+                pieces_take(&carrier->pieces, (size_t)n);
+            else if (!container_would_wait())
+                fd_close(&carrier->socket_fd);
+        }
+        if (carrier->socket_fd >= 0 && takes && polls[2].revents & (POLLIN | POLLHUP | POLLERR)) {
+            static uint8_t data[PIECE_BYTES];
+            size_t room = pieces_room(&carrier->pieces);
+            ssize_t n = read(carrier->socket_fd, data, room);
+            if (n > 0)
+                pieces_put(&carrier->pieces, &carrier->out, data, (size_t)n);
+            else if (n == 0 || !container_would_wait())
+                fd_close(&carrier->socket_fd);
+        }
+    }
+}
+
+/* Ends when the runner has: waiting for us means waiting for the end of every command. */
+static _Noreturn void container_carrier_main(int socket_fd, pid_t runner) {
+    static struct carrier carrier;
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    signal(SIGPIPE, SIG_IGN);
+    carrier.socket_fd = socket_fd;
+    pieces_init(&carrier.pieces);
+    buf_init(&carrier.out, 2 * (PIECE_HEAD_BYTES + PIECE_BYTES));
+    const int fds[] = {STDIN_FILENO, STDOUT_FILENO};
+    for (int i = 0; i < 2; i++)
+        fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) | O_NONBLOCK);
+    container_carry(&carrier);
+    fd_close(&carrier.socket_fd);
+    int status = 0;
+    while (waitpid(runner, &status, 0) < 0 && errno == EINTR)
+        ;
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+int carry_wire(struct runner_config *config, struct err *err) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, errno, "a socket pair");
+    autofd ours = pair[0], theirs = pair[1];
+    pid_t pid = fork();
+    if (pid < 0)
+        return err_errno(err, errno, "cannot start a process");
+    if (pid > 0) {
+        fd_close(&ours);
+        container_carrier_main(fd_take(&theirs), pid);
+    }
+    setsid(); /* a signal to the carrier's group does not end the runner before its commands */
+    config->wire_plain = true;
+    config->wire_fd = fd_take(&ours);
+    return 0;
+}
+
+extern char **environ;
+
+static int container_dial_wire(struct runner_config *config, const char *path, struct err *err);
+
+int container_wire(struct runner_config *config, const char *path, bool stdio, bool pieces, struct err *err) {
+    int r = path ? container_dial_wire(config, path, err) : -1;
+    if (r < 0 && stdio)
+        r = relay_wire(config, err);
+    if (r < 0 && pieces)
+        r = carry_wire(config, err);
+    if (r < 0)
+        return r;
+    /* These are not read for long, and a full pipe must never stop PID 1. */
+    autofd null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; null > 2 && fd <= 2; fd++)
+        dup2(null, fd);
+    return 0;
+}
+
+/* ---- by the mounted socket ---- */
+
+static int container_dial_take(int fd, char expected, int *ret_fd, struct err *err) {
+    char name;
+    autofd passed = -1;
+    ssize_t n = fd_recv(fd, &name, 1, &passed, 0);
+    if (n < 0)
+        return err_errno(err, (int)-n, "the daemon's socket");
+    if (n == 0 || name != expected || passed < 0)
+        return err_set(err, ERR_PROTOCOL, "the daemon hung up, or did not send its two sockets");
+    *ret_fd = fd_take(&passed);
+    return 0;
+}
+
+static int container_dial_wire(struct runner_config *config, const char *path, struct err *err) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return err_set(err, ERR_INVALID, "the path of a socket has at most %zu bytes", sizeof address.sun_path - 1);
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+        return err_errno(err, errno, "cannot connect to '%s'", path);
+    struct timeval patience = {.tv_sec = DIAL_WAIT_MS / 1000};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    autofd wire = -1, listener = -1;
+    int r = container_dial_take(fd, DIAL_WIRE, &wire, err);
+    if (r == 0)
+        r = container_dial_take(fd, DIAL_LISTEN, &listener, err);
+    if (r < 0)
+        return r;
+    /* Once more, by us: the kernel then reports our ids, and a pidfd of ours, to a connecting process. */
+    if (listen(listener, 16) < 0)
+        return err_errno(err, errno, "cannot listen at the daemon's socket");
+    config->wire_fd = fd_take(&wire);
+    config->listen_fd = fd_take(&listener);
+    return 0;
+}
+
+/* ---- what the container has ---- */
+
+static bool container_env_has(const char *const *rows, size_t count, const char *row) {
+    size_t len = strcspn(row, "=") + 1;
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(rows[i], row, len) == 0)
+            return true;
+    return false;
+}
+
+const char *const *container_env(const char *const *rows) {
+    static const char *const defaults[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                                           "HOME=/", "LANG=C.UTF-8"};
+    size_t own = 0, given = 0, count = 0;
+    while (environ[own])
+        own++;
+    while (rows[given])
+        given++;
+    const char **list = xcalloc(own + given + sizeof defaults / sizeof *defaults + 1, sizeof *list);
+    for (size_t i = 0; i < own; i++) /* one without a name cannot be passed on */
+        if (strchr(environ[i], '=') > environ[i])
+            list[count++] = environ[i];
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
+        if (!container_env_has(list, count, defaults[i]))
+            list[count++] = defaults[i];
+    memcpy(list + count, rows, given * sizeof *list); /* a later one replaces an earlier one: prepare_env */
+    return list;
+}
+
+/* With the container's own view of control groups: v2, else the v1 controller. */
+int container_oom(int root_fd) {
+    static const char *const names[] = {"sys/fs/cgroup/memory.events", "sys/fs/cgroup/memory/memory.oom_control"};
+    int fd = -1;
+    for (size_t i = 0; fd < 0 && i < sizeof names / sizeof *names; i++)
+        fd = openat(root_fd, names[i], O_RDONLY | O_CLOEXEC);
+    return fd;
+}
