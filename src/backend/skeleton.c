@@ -67,7 +67,7 @@ static int skeleton_dirs(int root, struct err *err) {
         char name[256];
         if (have >= 0)
             continue;
-        int r = path_open_parent(root, path, &parent, name, err);
+        int r = path_open_parent(root, "/", path, &parent, name, err);
         if (r < 0)
             return r;
         if (mkdirat(parent, name, 0755) < 0)

@@ -1,13 +1,7 @@
 /* Per-request memory: a list of blocks, freed together. Called by all that serve one request. */
-#include "base/arena.h"
-#include "base/mem.h"
-
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "base/base.h"
 
 enum { ARENA_BLOCK_BYTES = 3968 };
 

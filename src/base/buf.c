@@ -1,12 +1,8 @@
 /* Byte buffers with a maximum, and bounded reads. Called from everywhere. Invariant: a size from outside can never
  * make these wrap, over-read or grow past max. */
-#include "base/buf.h"
-#include "base/mem.h"
-
 #include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "base/base.h"
 
 void buf_init(struct buf *buf, size_t max) {
     assert(max > 0);

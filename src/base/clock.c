@@ -1,8 +1,7 @@
 /* Clocks in the project's units. */
-#include "base/clock.h"
-
-#include <stdio.h>
 #include <time.h>
+
+#include "base/base.h"
 
 static uint64_t clock_read_us(clockid_t id) {
     struct timespec now;

@@ -4,15 +4,9 @@
  * Every value runs its own automaton (Knuth, Morris, Pratt) over the stream. `state` bytes of it match the last
  * input, so bytes before position - max(state) are decided. Matches are kept as ranges that do not overlap, in
  * order; one that begins in the decided part has its mark written at once and only swallows from then on. */
+#include "base/base.h"
 #include "base/conceal.h"
-
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
 #include "base/json.h"
-#include "base/mem.h"
 
 struct conceal_value {
     uint8_t *bytes;

@@ -1,19 +1,13 @@
 /* The table of counted.h. Invariant: a user's row is removed with the last resource it holds, so that users who come
  * and go leave nothing, and the rows are bounded by the resources they hold. */
-#include "base/counted.h"
-
 #include <assert.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
+#include "base/base.h"
+#include "base/counted.h"
 #include "base/sync.h"
-#include "base/mem.h"
 
 enum { BUCKETS = 256, SLICE_MS = 50 /* how soon a waiter notices that its client hung up */ };
 

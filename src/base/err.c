@@ -1,9 +1,5 @@
 /* The table of failures and the sentences that go with them. Called from everywhere; depends on libc alone. */
-#include "base/err.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 static const struct {
     int code;

@@ -1,13 +1,8 @@
 /* Helpers for descriptors. Called from everywhere. Invariant: a peer can never leave open descriptors in our
  * process, whatever control message it sends. */
-#include "base/fd.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
+
+#include "base/base.h"
 
 void fd_close(int *fd) {
     if (*fd >= 0) {

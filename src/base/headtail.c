@@ -1,11 +1,9 @@
 /* Keeps the first half and the last half of a stream. Called by the exec handler for each of its two streams.
  * Invariant: memory is at most the limit while bytes come, and twice that at the end. */
-#include "base/headtail.h"
-
 #include <assert.h>
-#include <string.h>
 
-#include "base/text.h"
+#include "base/base.h"
+#include "base/headtail.h"
 
 void headtail_init(struct headtail *headtail, size_t limit) {
     *headtail = (struct headtail){.head_max = limit / 2, .tail_max = limit - limit / 2};

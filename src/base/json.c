@@ -1,14 +1,9 @@
 /* The JSON writer. Called by dialects and the command line. Invariant: its output is always valid UTF-8 JSON. */
-#include "base/json.h"
-
 #include <endian.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "base/json.h"
 
 enum { JSON_ESCAPE_BYTES = 6 };
 

@@ -1,14 +1,9 @@
 /* One line an event, one write a line. The only global state apart from constant tables. */
-#include "base/log.h"
-
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "base/log.h"
 
 static atomic_int log_max = LOG_LEVEL_INFO;
 

@@ -2,20 +2,12 @@
  * disk. Invariants: a device clears itself with its last user, and is recorded: free ones stay, 100 KB each, until
  * they are removed. The daemon's image has one device: two would each cache other content. It is found by the
  * image's inode, because its name may differ in the mount namespace of the process that attached it. */
-#include "base/loop.h"
-
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/loop.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
+#include "base/loop.h"
 
 #define ATTACH_TRIES 100 /* another program may take the device that the kernel named as free */
 #define LOOPS_USUAL 8    /* the kernel makes so many by itself */

@@ -1,13 +1,8 @@
 /* See mem.h. Invariant: a size that overflows ends the program, as a lack of memory does. */
-#include "base/mem.h"
-
-#include <errno.h>
 #include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
+
+#include "base/base.h"
 
 void *mem_checked(void *pointer) {
     xensure(pointer);

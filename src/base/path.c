@@ -1,20 +1,11 @@
 /* Paths from clients. Called by the runner's file ops and by the daemon's read path (box_read). Invariant: no path
  * is ever opened other than through path_open. */
-#include "base/path.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
 
 enum {
     OPEN_TRIES = 8,
@@ -184,37 +175,38 @@ static const char *path_type(mode_t mode) {
                             : "not a file";
 }
 
-int path_open_file(int root, const char *path, int flags, mode_t mode, int *ret_fd, struct err *err) {
+int path_open_file(int root, const char *above, const char *path, int flags, mode_t mode, int *ret_fd,
+                   struct err *err) {
     struct stat ignored;
-    return path_open_stat(root, path, flags, mode, ret_fd, &ignored, err);
+    return path_open_stat(root, above, path, flags, mode, ret_fd, &ignored, err);
 }
 
-int path_open_stat(int root, const char *path, int flags, mode_t mode, int *ret_fd, struct stat *ret_stat,
-                   struct err *err) {
+int path_open_stat(int root, const char *above, const char *path, int flags, mode_t mode, int *ret_fd,
+                   struct stat *ret_stat, struct err *err) {
     autofd fd = path_open(root, path, flags, mode);
     if (fd == -ENXIO)
-        return err_told(err, ENXIO, "'%s' is not a regular file", path);
+        return err_told(err, ENXIO, "'%s%s' is not a regular file", above, path);
     if (fd == -EISDIR)
-        return err_told(err, EISDIR, "'%s' is a directory", path);
+        return err_told(err, EISDIR, "'%s%s' is a directory", above, path);
     if (fd == -ENOENT)
-        return err_told(err, ENOENT, "no file '%s'", path);
+        return err_told(err, ENOENT, "no file '%s%s'", above, path);
     if (fd < 0)
-        return err_errno(err, -fd, "'%s'", path);
+        return err_errno(err, -fd, "'%s%s'", above, path);
     struct stat status;
     if (fstat(fd, &status) < 0)
-        return err_errno(err, errno, "'%s'", path);
+        return err_errno(err, errno, "'%s%s'", above, path);
     if (!S_ISREG(status.st_mode))
-        return err_told(err, S_ISDIR(status.st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file", path,
+        return err_told(err, S_ISDIR(status.st_mode) ? EISDIR : EINVAL, "'%s%s' is %s, not a regular file", above, path,
                         path_type(status.st_mode));
     struct statfs system; /* files of procfs have no size; some of them block */
     if (status.st_size == 0 && fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC)
-        return err_set(err, ERR_INVALID, "'%s' is on procfs; read it with a command", path);
+        return err_set(err, ERR_INVALID, "'%s%s' is on procfs; read it with a command", above, path);
     *ret_stat = status;
     *ret_fd = fd_take(&fd);
     return 0;
 }
 
-int path_open_parent(int root, const char *path, int *ret_dirfd, char name[256], struct err *err) {
+int path_open_parent(int root, const char *above, const char *path, int *ret_dirfd, char name[256], struct err *err) {
     char parent[LIMIT_PATH_BYTES + 2];
     size_t len = strlen(path);
     while (len > 1 && path[len - 1] == '/')
@@ -225,7 +217,7 @@ int path_open_parent(int root, const char *path, int *ret_dirfd, char name[256],
     size_t name_len = len - start;
     if (len == 0 || len > LIMIT_PATH_BYTES || name_len == 0 || (name_len == 1 && path[start] == '.') ||
         (name_len == 2 && path[start] == '.' && path[start + 1] == '.'))
-        return err_set(err, ERR_INVALID, "'%s' does not name something in a directory", path);
+        return err_set(err, ERR_INVALID, "'%s%s' does not name something in a directory", above, path);
     if (name_len > LIMIT_NAME_BYTES)
         return err_told(err, ENAMETOOLONG, "a name in the path is longer than %u bytes", LIMIT_NAME_BYTES);
     memcpy(name, path + start, name_len);
@@ -234,9 +226,9 @@ int path_open_parent(int root, const char *path, int *ret_dirfd, char name[256],
     parent[start] = 0;
     int fd = path_open(root, start ? parent : ".", O_PATH | O_DIRECTORY, 0);
     if (fd == -ENOENT)
-        return err_told(err, ENOENT, "no directory '%s' (parents=1 makes it)", parent);
+        return err_told(err, ENOENT, "no directory '%s%s' (parents=1 makes it)", above, parent);
     if (fd < 0)
-        return err_errno(err, -fd, "'%s'", start ? parent : ".");
+        return err_errno(err, -fd, "'%s%s'", above, start ? parent : ".");
     *ret_dirfd = fd;
     return 0;
 }

@@ -21,13 +21,14 @@ int path_below(int dir, const char *path, int flags, bool one_mount);
 /* The fallback of path_open when renames never let the kernel finish: the same result, slower. flags as they are. */
 int path_walk(int root, const char *path, int flags, mode_t mode);
 /* The same for content: a regular file, not one that procfs makes up. A FIFO, socket, device or directory is INVALID at
- * once. O_NONBLOCK stays on: it means nothing to a regular file. Errors name `path` as the client gave it. */
-int path_open_file(int root, const char *path, int flags, mode_t mode, int *ret_fd, struct err *err);
+ * once. O_NONBLOCK stays on: it means nothing to a regular file. Errors name `path` as the client gave it, after
+ * `above`: the client's name of root, "" where root is "/". */
+int path_open_file(int root, const char *above, const char *path, int flags, mode_t mode, int *ret_fd, struct err *err);
 struct stat;
-int path_open_stat(int root, const char *path, int flags, mode_t mode, int *ret_fd, struct stat *ret_stat,
-                   struct err *err); /* the same, and the file's stat */
+int path_open_stat(int root, const char *above, const char *path, int flags, mode_t mode, int *ret_fd,
+                   struct stat *ret_stat, struct err *err); /* the same, and the file's stat */
 /* The parent directory (O_PATH) and the last component. "/" and paths ending in "." or ".." are INVALID. */
-int path_open_parent(int root, const char *path, int *ret_dirfd, char name[256], struct err *err);
+int path_open_parent(int root, const char *above, const char *path, int *ret_dirfd, char name[256], struct err *err);
 /* Absolute, below /, without empty names, "." or "..", every name of a length that file systems take. */
 bool path_normal(const char *path);
 /* It is `top` or lies below it, by their names alone: both normal, top may end in '/'. */

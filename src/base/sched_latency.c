@@ -1,10 +1,9 @@
 /* Short time slices for processes that answer others. Called by the daemon for itself and for PID 1 of its boxes. */
-#include "base/sched_latency.h"
-
 #include <sched.h>
-#include <stdint.h>
 #include <sys/syscall.h>
-#include <unistd.h>
+
+#include "base/base.h"
+#include "base/sched_latency.h"
 
 #define TURN_NS 100000u  /* the kernel's least; its default is some 3 ms. Kernels before 6.12 ignore it */
 #define RESET_ON_FORK 1u /* SCHED_FLAG_RESET_ON_FORK */

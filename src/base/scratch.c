@@ -1,10 +1,7 @@
 /* Spooled bytes are counted before they are written. Invariant: counted bytes are always returned, also on failure. */
+#include "base/base.h"
 #include "base/scratch.h"
-
-#include <stdio.h>
-
 #include "base/counted.h"
-#include "base/fd.h"
 
 void scratch_begin(struct scratch *scratch, int fd, const char *user, uint64_t most, const char *limit) {
     *scratch = (struct scratch){.fd = fd, .most = most, .limit = limit};
@@ -19,9 +16,7 @@ int scratch_fits(const struct scratch *scratch, uint64_t len, struct err *err) {
 }
 
 int scratch_count(struct scratch *scratch, uint64_t len, struct err *err) {
-    int r = scratch_fits(scratch, len, err);
-    if (r == 0)
-        r = counted_take(COUNTED_SPOOL, scratch->user, len, err);
+    int r = scratch_fits(scratch, len, err) ?: counted_take(COUNTED_SPOOL, scratch->user, len, err);
     scratch->bytes += r == 0 ? len : 0;
     return r;
 }

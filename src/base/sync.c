@@ -1,10 +1,8 @@
 /* See sync.h. Invariant: no wait depends on the wall clock, which may be set. */
-#include "base/sync.h"
-
-#include <errno.h>
 #include <time.h>
 
-#include "base/mem.h"
+#include "base/base.h"
+#include "base/sync.h"
 
 pthread_mutex_t *mutex_acquire(pthread_mutex_t *mutex) {
     pthread_mutex_lock(mutex);

@@ -1,12 +1,7 @@
 /* Checks and encodings of text. Called by dialects, verbs and the runner. Invariant: nothing here reads past len. */
-#include "base/text.h"
-
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/buf.h"
-#include "base/limits.h"
+#include "base/base.h"
 
 /* How many continuation bytes follow lead byte c, or -1; *ret_low and *ret_high bound the first of them. */
 static int text_sequence(uint8_t c, uint8_t *ret_low, uint8_t *ret_high) {

@@ -99,10 +99,10 @@ static int file_read_open_below(const struct wire *wire, const char *path, int *
     uid_t uid = wire_uid(wire);
     gid_t gid = wire_gid(wire);
     if (uid == (uid_t)-1)
-        return path_open_stat(wire_root(wire), path, O_RDONLY, 0, ret_fd, ret_stat, err);
+        return path_open_stat(wire_root(wire), "", path, O_RDONLY, 0, ret_fd, ret_stat, err);
     autofd fd = -1;
     int old_gid = setfsgid(gid), old_uid = setfsuid(uid);
-    int r = path_open_stat(wire_root(wire), path, O_RDONLY, 0, &fd, ret_stat, err);
+    int r = path_open_stat(wire_root(wire), "", path, O_RDONLY, 0, &fd, ret_stat, err);
     /* Going back returns what it was: if the rights were not the box user's, this open does not count. */
     bool ours = setfsuid((uid_t)old_uid) == (int)uid;
     ours = setfsgid((gid_t)old_gid) == (int)gid && ours;

@@ -3,18 +3,11 @@
  * Called by handlers through server.h. The chunked decoder is our own: llhttp 8.1 accepts endless chunk extensions
  * and line ends of LF alone. Invariant: never read past the body's end from the socket into the handler's memory;
  * the next request follows. */
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "http/internal.h"
 
 enum { COPY_BYTES = 256 << 10, PIPE_BYTES = 1 << 20, SPLICE_BYTES = 64 << 10, LINE_BYTES = 4096, DRAIN_MS = 1000 };

@@ -7,18 +7,12 @@
  *
  * Invariant: rules 1 and 2 of internal.h. Each list has one time limit, so its order is the order of deadlines; a
  * connection in HEAD keeps its place while a worker reads more of it, so trickling bytes buy no time. */
-#include <errno.h>
 #include <linux/sockios.h>
 #include <poll.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "http/internal.h"
 

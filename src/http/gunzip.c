@@ -1,13 +1,9 @@
 /* gzip by zlib, as a stream. Called by handlers of ROUTE_CODED. Invariant: what is damaged or cut off is an error,
  * never a shorter content. */
-#include "http/gunzip.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <zlib.h>
 
-#include "base/mem.h"
+#include "base/base.h"
+#include "http/gunzip.h"
 
 enum { PACKED_BYTES = 32 << 10, GZIP_WINDOW = 15 + 16 };
 

@@ -11,11 +11,9 @@
  *    server's path. */
 #include <llhttp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
-#include "base/text.h"
+#include "base/base.h"
 #include "base/url.h"
 #include "http/internal.h"
 

@@ -1,17 +1,11 @@
 /* Reads multipart/form-data. Called by handlers that take uploads. Invariant: bytes that may be the beginning of a
  * boundary are held back until that is known, so that it does not matter where the network split the body. Only
  * these bytes and the head of one part are held in memory. */
-#include "http/multipart.h"
-
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "http/multipart.h"
 #include "base/url.h"
 
 enum {

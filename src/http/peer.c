@@ -13,11 +13,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "http/internal.h"
 
 #define NOBODY ((uid_t)-1)

@@ -4,21 +4,15 @@
  * are sent in one segment. Invariant: exactly one answer per request, and it is sent as announced, or the connection
  * is reset (http_reply_abort). */
 #include <assert.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include "http/internal.h"
 
 enum { ERROR_BYTES = 16384, TLS_COPY_BYTES = 128 << 10, SEND_BUFFER_BYTES = 512 << 10, EVENT_BYTES = 64 << 20 };

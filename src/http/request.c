@@ -4,14 +4,10 @@
  * with one call of `finished`. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <stddef.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "http/internal.h"
 
 static void request_reset(struct worker *worker, struct conn *conn) {

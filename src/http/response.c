@@ -2,16 +2,11 @@
  * stricter than either. Called by the port proxy and by the fuzzer. Invariant: the end of a body is known, or the
  * answer is refused. An answer that can be read in two ways (length and chunks, two lengths, a coding that we do not
  * undo) is refused. */
-#include "http/response.h"
-
 #include <llhttp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "http/response.h"
 #include "http/internal.h"
 
 enum response_kind { KIND_NONE, KIND_LENGTH, KIND_CHUNKED, KIND_CLOSE };

@@ -1,10 +1,7 @@
 /* The router: a tree of path segments, literal ones before {x}. Built once at start, read by every worker.
  *
  * A path is matched first, then the method: a known path with another method is 405, not 404. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/mem.h"
+#include "base/base.h"
 #include "http/internal.h"
 
 struct route_entry {

@@ -4,29 +4,18 @@
  * The thread in http_server_run does not serve requests: it ticks (time limits of parked connections) and, at stop,
  * drains. Invariant: http_server_run returns only when no worker thread uses the server any more (or returns
  * TIMEOUT). */
-#include "http/server.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
+#include "http/server.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "http/internal.h"
 
 enum { BACKLOG = 4096, STUCK_MS = 5000, GOODBYE_MS = 2000 };

@@ -1,13 +1,10 @@
 /* Bytes of another socket in an answer or a tunnel, by way of a pipe, so that they are not copied. Called by the port
  * proxy through server.h. Invariant: the pipe is empty between two calls; where it cannot be emptied the connection is
  * reset. */
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "http/internal.h"
 
 enum { SPLICE_PIPE_BYTES = 1 << 20, SPLICE_SEND_BUFFER_BYTES = 512 << 10 };

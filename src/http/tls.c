@@ -2,13 +2,11 @@
  *
  * The handshake happens during the first reads. Invariant: buffers are released between records
  * (SSL_MODE_RELEASE_BUFFERS), or idle connections would cost 34 KB more each. */
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
-#include <string.h>
-#include <sys/stat.h>
 
+#include "base/base.h"
 #include "http/internal.h"
 
 static int tls_fail(SSL_CTX *context, const char *what, const char *path, struct err *err) {

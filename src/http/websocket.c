@@ -2,17 +2,11 @@
  * are sent from. Called by ws.c, client_ws.c and, through backend/remote/pump.h, by the servers of machines.
  * Invariants: the rules of websocket.h; a length from the other end is checked against max_message before it is
  * used. */
-#include "http/websocket.h"
-
 #include <endian.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "http/websocket.h"
 
 enum {
     FIRST_BYTES = 4096,      /* an idle socket reads pings and short calls with this much */

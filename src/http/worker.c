@@ -11,17 +11,11 @@
  * 3. Waiting threads beyond HTTP_KEEP_THREADS exit when idle. The kernel wakes the last to wait first, so some do
  *    become idle. */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "http/internal.h"
 

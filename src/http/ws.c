@@ -4,14 +4,9 @@
  * Invariants: 1. Once 101 is sent, nothing takes the client's bytes for requests, and the connection ends with the
  * handler.
  * 2. ws_close returns within CLOSE_MS, whatever the client does. */
-#include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "http/internal.h"
 
 enum { CLOSE_MS = 1000, KEY_BYTES = 24 };

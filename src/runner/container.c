@@ -1,26 +1,16 @@
 /* The first wire of a runner that the jail and local backends did not start, its variables and its oom counter.
  * Called by main, before the loop, when nothing else of the box runs yet. Invariant: a missing resource is reported
  * on standard error, which the daemon reads, and ends the container. */
-#include "runner/container.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
+#include "runner/container.h"
 #include "wire/dial.h"
 #include "wire/piece.h"
 
@@ -302,11 +292,7 @@ static int container_dial_wire(struct runner_config *config, const char *path, s
     struct timeval patience = {.tv_sec = DIAL_WAIT_MS / 1000};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     autofd wire = -1, listener = -1;
-    int r = container_dial_take(fd, DIAL_WIRE, &wire, err);
-    if (r == 0)
-        r = container_dial_take(fd, DIAL_LISTEN, &listener, err);
-    if (r < 0)
-        return r;
+    TRY(container_dial_take(fd, DIAL_WIRE, &wire, err) ?: container_dial_take(fd, DIAL_LISTEN, &listener, err));
     /* Once more, by us: the kernel then reports our ids, and a pidfd of ours, to a connecting process. */
     if (listen(listener, 16) < 0)
         return err_errno(err, errno, "cannot listen at the daemon's socket");

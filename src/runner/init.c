@@ -1,33 +1,24 @@
 /* The loop: sources, timers, children. Called by main (local, container) and enter (jail), once, as PID 1 of a jail.
  * Invariant: signals are blocked before anything else, and after start nothing here exits but the orderly end. */
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/path.h"
 #include "runner/exec/process.h"
 #include "runner/runner.h"
 #include "runner/exec/session.h"
 
 enum { EVENTS_AT_ONCE = 64, SIGNALS_MAX = 64 };
 
-static void init_children_ready(struct source *source, uint32_t events) {
+static void init_children_ready(struct source *source, uint32_t) {
     struct runner *runner = container_of(source, struct runner, children);
     struct signalfd_siginfo info[4];
-    (void)events;
     ssize_t n = read(source->fd, info, sizeof info);
     for (ssize_t i = 0; i < n / (ssize_t)sizeof *info; i++)
         /* In a container anybody inside could send it to us; from outside of it no pid is seen. */

@@ -2,17 +2,9 @@
  * and, with --dial or --stdio, by an engine in a container, as is `relay`, with --pieces by a runner of another
  * make; `trial` by the probe, `squash` and `attach` by the daemon, on the host. Invariant: argv[0] is always shown
  * as cubby-runner. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "runner/container.h"
 #include "runner/runner.h"
 #include "runner/ops/squash.h"

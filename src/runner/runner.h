@@ -1,5 +1,5 @@
-/* The runner: one single-threaded loop inside a box. This header is what its rooms share: configuration, calls being
- * served, the table of ops, workers.
+/* The runner: one single-threaded loop inside a box. This header is what its directories share: configuration, calls
+ * being served, the table of ops, workers.
  *
  * Rules of the loop:
  * 1. PID 1 never blocks and never does long work: that is a worker's (a forked process with the agent's rights).
@@ -18,26 +18,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "wire/frame.h"
-
-/* Lists by `next`, oldest first. */
-#define list_append(head, item)                                                                                        \
-    do {                                                                                                               \
-        __typeof__(&(head)) link_ = &(head);                                                                           \
-        while (*link_)                                                                                                 \
-            link_ = &(*link_)->next;                                                                                   \
-        (item)->next = NULL;                                                                                           \
-        *link_ = (item);                                                                                               \
-    } while (0)
-#define list_remove(head, item) /* true: it was in it */                                                               \
-    ({                                                                                                                 \
-        __typeof__(&(head)) link_ = &(head);                                                                           \
-        while (*link_ && *link_ != (item))                                                                             \
-            link_ = &(*link_)->next;                                                                                   \
-        bool found_ = *link_;                                                                                          \
-        if (found_)                                                                                                    \
-            *link_ = (item)->next;                                                                                     \
-        found_;                                                                                                        \
-    })
 
 /* The arguments from enter (jail) or main (local, container) to init_main. All descriptors are close-on-exec. */
 struct runner_config {
@@ -219,17 +199,20 @@ int worker_finish(struct rcall *call, struct err *err);
 void worker_cancel(struct rcall *call);
 bool worker_any(const struct runner *runner); /* one is at work, or waits for its turn */
 
-/* Paths of calls (maps.c): joined with the workspace and checked. *ret_root and out (LIMIT_PATH_BYTES + 1) are what
- * to hand to path_open: in a jail root_fd and the absolute path; in `local` the longest mapping that holds the path,
- * so that nothing resolves out of it. *ret_root is not the caller's to close. Results name files by the path the
- * client gave, extended by names found below it. */
+/* Where the path of a call leads (maps.c): `path` below `root`, for path_open and the like. In a jail these are the box's
+ * root and the absolute path; in `local` the longest mapping that holds the path, so that nothing resolves out of it.
+ * Results name files by the path the client gave, extended by names found below it. */
+struct place {
+    int root;          /* not the caller's to close */
+    const char *above; /* the client's name of root, for sentences; "" in a jail */
+    char path[LIMIT_PATH_BYTES + 1];
+};
 #define PATH_READ 0u
 #define PATH_WRITE 1u  /* a read-only mapping is DENIED "read-only file system" */
 #define PATH_ITSELF 2u /* a final link itself is meant, not its target */
-int runner_path(const struct runner_config *config, const char *path, unsigned how, int *ret_root, char *out,
+/* Joins the path with the workspace and checks it. */
+int runner_path(const struct runner_config *config, const char *path, unsigned how, struct place *ret_place,
                 struct err *err);
-/* A sentence that names what lies below the mapping last found: made to name it as the client does. */
-void maps_shown(const struct runner_config *config, struct err *err);
 /* rows: "VIRTUAL=REAL[:ro|:rw]", NULL-terminated; REAL must exist. Opens each. Without VIRTUAL it is seen at its own
  * path. */
 int maps_new(const char *const *rows, struct maps **ret_maps, struct err *err);

@@ -6,21 +6,12 @@
  *    ignored.
  * 3. Small frames wait up to FLUSH_MS for more, so that the answer of a short command is one send.
  * 4. A descriptor is sent with the first byte of its frame. */
-#include "runner/runner.h"
-
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
+#include "runner/runner.h"
 #include "runner/container.h"
 #include "runner/exec/process.h"
 
@@ -147,9 +138,8 @@ static void serve_wire_open(struct runner *runner, int fd, bool first) {
         serve_wire_greet(wire);
 }
 
-static void serve_listener_ready(struct source *source, uint32_t events) {
+static void serve_listener_ready(struct source *source, uint32_t) {
     struct runner *runner = container_of(source, struct runner, listener);
-    (void)events;
     int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     unsigned count = 0;
     for (struct rwire *wire = runner->wires; wire; wire = wire->next)
@@ -308,8 +298,6 @@ static int serve_call_begin(struct rcall *call, const uint8_t *payload, size_t l
         r = worker_start(call, call->def, &whole, &failure);
     } else {
         r = call->def->begin(call, &fields, &failure);
-        if (r < 0)
-            maps_shown(call->runner->config, &failure);
     }
     if (r < 0)
         reply_fail(call, &failure);

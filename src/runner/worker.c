@@ -4,22 +4,13 @@
  * stops only it. */
 #include <assert.h>
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/arena.h"
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "runner/exec/process.h"
 #include "runner/runner.h"
 #include "runner/enter/stack.h"
@@ -89,9 +80,7 @@ int worker_item_end(struct worker *worker, struct err *err) {
         struct buf before = worker->out;
         before.len = worker->item_start;
         frame_end(&before, worker->item_frame);
-        int r = worker_write(worker, before.data, before.len, err);
-        if (r < 0)
-            return r;
+        TRY(worker_write(worker, before.data, before.len, err));
         memmove(worker->out.data + FRAME_HEAD_BYTES, worker->out.data + worker->item_start, record);
         worker->out.len = FRAME_HEAD_BYTES + record;
         worker->item_frame = 0;
@@ -101,11 +90,9 @@ int worker_item_end(struct worker *worker, struct err *err) {
 
 static int worker_frame(struct worker *worker, uint8_t type, uint8_t flags, const void *data, size_t len,
                         struct err *err) {
-    int r = worker_flush(worker, err);
-    if (r < 0)
-        return r;
+    TRY(worker_flush(worker, err));
     frame_put(&worker->out, type, 0, flags, data, len);
-    r = worker_write(worker, worker->out.data, worker->out.len, err);
+    int r = worker_write(worker, worker->out.data, worker->out.len, err);
     buf_clear(&worker->out);
     return r;
 }
@@ -117,9 +104,7 @@ int worker_stat(struct worker *worker, const struct buf *fields, struct err *err
 int worker_data(struct worker *worker, const void *data, size_t len, struct err *err) {
     for (size_t done = 0; done < len;) {
         size_t n = len - done < LIMIT_FRAME_PAYLOAD_BYTES ? len - done : LIMIT_FRAME_PAYLOAD_BYTES;
-        int r = worker_frame(worker, FRAME_DATA, STREAM_STDOUT, (const uint8_t *)data + done, n, err);
-        if (r < 0)
-            return r;
+        TRY(worker_frame(worker, FRAME_DATA, STREAM_STDOUT, (const uint8_t *)data + done, n, err));
         done += n;
     }
     return 0;
@@ -128,8 +113,7 @@ int worker_data(struct worker *worker, const void *data, size_t len, struct err 
 /* The input of a cancelled call ends early, and its length may not be known beforehand: the signal comes first. */
 static volatile sig_atomic_t worker_cancelled;
 
-static void worker_on_cancel(int signal) {
-    (void)signal;
+static void worker_on_cancel(int) {
     worker_cancelled = 1;
 }
 
@@ -213,8 +197,6 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
         r = fields_parse(view_of(payload->data, payload->len), &arena, &fields, &err);
     if (r >= 0)
         r = def->work(&worker, &fields, &err);
-    if (r < 0)
-        maps_shown(config, &err);
     if (r < 0 && !worker.ended)
         worker_fail(&worker, &err);
     else if (!worker.ended)
@@ -272,8 +254,7 @@ int worker_start(struct rcall *call, const struct op_def *def, const struct buf 
     return 0;
 }
 
-static void worker_work_out_ready(struct source *source, uint32_t events) {
-    (void)events;
+static void worker_work_out_ready(struct source *source, uint32_t) {
     worker_work_pump(container_of(source, struct work, out));
 }
 
@@ -303,8 +284,7 @@ static void worker_work_feed(struct work *work) {
         fd_close(&work->in.fd);
 }
 
-static void worker_work_in_ready(struct source *source, uint32_t events) {
-    (void)events;
+static void worker_work_in_ready(struct source *source, uint32_t) {
     worker_work_feed(container_of(source, struct work, in));
 }
 
@@ -450,8 +430,7 @@ int worker_input(struct rcall *call, const uint8_t *data, size_t len, struct err
     return 0;
 }
 
-int worker_finish(struct rcall *call, struct err *err) {
-    (void)err;
+int worker_finish(struct rcall *call, struct err *) {
     struct work *work = call->state;
     worker_work_feed(work);
     if (!work->pid)

@@ -8,29 +8,18 @@
  *    writers, they may hide entries from us, and nothing else.
  * 3. Files of several names get one in a directory of their own next to the copy, named by device and inode; the
  *    other names are links to that. So no table grows with them. The directory is removed at the end. */
-#include "tree/copytree.h"
-
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/limits.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
+#include "base/base.h"
+#include "tree/copytree.h"
 #include "tree/dent.h"
-#include "base/fd.h"
-#include "base/mem.h"
 #include "tree/removal.h"
 
 enum { LEVELS_OPEN = 48, DENTS_BYTES = 16384, CHUNK_BYTES = 1 << 20, SMALL_BYTES = 16384 };
@@ -122,9 +111,7 @@ int copytree_shared(int from_dir, const char *from, int to_dir, const char *to, 
     struct copytree tree;
     tree_init(&tree, -1);
     tree.shared = true;
-    int r = copytree_copy_entry(&tree, &(struct spot){from_dir, to_dir, from, to, {0}}, err);
-    if (r == 0)
-        r = tree_run(&tree, err);
+    int r = copytree_copy_entry(&tree, &(struct spot){from_dir, to_dir, from, to, {0}}, err) ?: tree_run(&tree, err);
     tree_done(&tree);
     return r < 0 ? err_wrap(err, "copying '%s'", shown) : 0;
 }
@@ -452,12 +439,11 @@ static int copytree_copy_entry(struct copytree *tree, struct spot *spot, struct 
     bool several = spot->status.st_nlink > 1 && !S_ISCHR(mode) && !tree->shared;
     if (several && copytree_link_again(tree, spot))
         return 0;
-    int r = S_ISREG(mode)   ? copytree_copy_file(tree, spot, err)
-            : S_ISLNK(mode) ? copytree_copy_symlink(tree, spot, err)
-                            : copytree_copy_special(tree, spot, err);
-    if (r == 0)
-        r = copytree_copy_status(tree, spot, err);
-    return r == 0 && several ? copytree_link_first(tree, spot, err) : r;
+    TRY(S_ISREG(mode)   ? copytree_copy_file(tree, spot, err)
+        : S_ISLNK(mode) ? copytree_copy_symlink(tree, spot, err)
+                        : copytree_copy_special(tree, spot, err));
+    TRY(copytree_copy_status(tree, spot, err));
+    return several ? copytree_link_first(tree, spot, err) : 0;
 }
 
 /* ---- attributes ---- */

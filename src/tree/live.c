@@ -776,9 +776,7 @@ int live_begin(const struct live_part *parts, size_t count, struct live **ret_li
     live->copy = copytree_begin(-1, NULL);
     live->part_count = count;
     memcpy(live->parts, parts, count * sizeof *parts);
-    int r = live_open_groups(live, err);
-    if (r == 0)
-        r = live_follow(live, err);
+    int r = live_open_groups(live, err) ?: live_follow(live, err);
     if (r < 0)
         live_end(live);
     else

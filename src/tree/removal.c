@@ -7,24 +7,13 @@
  *    a directory that was moved away is an error and never a way into another tree.
  * 3. A level remembers at most BATCH_BYTES of names of subdirectories; when they are done it is read again. An entry
  *    that could not be removed ends the work, so reading again always makes progress. */
-#include "tree/removal.h"
-
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
+#include "base/base.h"
+#include "tree/removal.h"
 #include "tree/dent.h"
-#include "base/fd.h"
-#include "base/mem.h"
 
 /* Small trees delay no one. For large ones neither nice nor the idle class keeps a non-preemptible kernel and a
  * discarding disk from delaying others for each removed file: so much work, then a pause. */
@@ -146,9 +135,7 @@ static int removal_run(struct removal *removal, struct err *err) {
             continue;
         if (removal->depth == 1)
             return 0;
-        int r = removal_level_up(removal, err);
-        if (r < 0)
-            return r;
+        TRY(removal_level_up(removal, err));
     }
 }
 

@@ -1,15 +1,8 @@
 /* Tar streams. Called by the runner's tar ops, and by the daemon for skills. Invariant: a stream that is read is
  * hostile: every number is bounded before it is used; and the content of a written stream matches its heads, even if
  * files change. */
+#include "base/base.h"
 #include "tree/tar.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/mem.h"
 
 /* ---- in ---- */
 
@@ -121,9 +114,7 @@ static int tar_out_bytes(struct tar_out *out, const void *data, uint64_t len, st
         }
         out->held += n;
         len -= n;
-        int r = out->held == out->size ? tar_out_flush(out, err) : 0;
-        if (r < 0)
-            return r;
+        TRY(out->held == out->size ? tar_out_flush(out, err) : 0);
     }
     return 0;
 }
@@ -145,9 +136,7 @@ int tar_out_content(struct tar_out *out, int fd, uint64_t size, struct err *err)
             break;
         left -= (uint64_t)n;
         out->held += (size_t)n;
-        int r = out->held == out->size ? tar_out_flush(out, err) : 0;
-        if (r < 0)
-            return r;
+        TRY(out->held == out->size ? tar_out_flush(out, err) : 0);
     }
     return tar_out_bytes(out, NULL, left + tar_padding(size), err);
 }

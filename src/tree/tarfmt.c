@@ -1,9 +1,7 @@
 /* Reading and writing tar heads: ustar, pax and GNU names. Called by op_tar. Invariant: every byte of an archive is
  * foreign: each number is bounded, each text measured before it is copied. */
+#include "base/base.h"
 #include "tree/tarfmt.h"
-
-#include <stdio.h>
-#include <string.h>
 
 struct tarfmt_head { /* one block */
     char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[100], magic[6], version[2];

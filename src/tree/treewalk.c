@@ -1,23 +1,13 @@
 /* The walk over a tree on this machine. Called by backends for what lies of a container here, and by skills.
  * Invariant: the tree is hostile, and may change under the walk: names are one component below an open directory, no
  * link is followed, and going up must arrive at the directory that was left, by device and inode. */
-#include "tree/treewalk.h"
-
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
+#include "base/base.h"
+#include "tree/treewalk.h"
 #include "tree/dent.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
 
 enum { DENTS_BYTES = 16384 };
 

@@ -79,9 +79,7 @@ int call_open(struct wire *wire, enum op op, const struct buf *args, const void 
 
 int call_tell(struct wire *wire, enum op op, const struct buf *args, struct err *err) {
     struct call *call;
-    int r = call_open(wire, op, args, NULL, 0, false, &call, err);
-    if (r < 0)
-        return r;
+    TRY(call_open(wire, op, args, NULL, 0, false, &call, err));
     call->cancelled = true; /* it is not taken back: its END may come whenever a thread reads */
     call_close(call);
     return 0;
@@ -247,9 +245,7 @@ ssize_t call_send(struct call *call, const void *data, size_t len, struct err *e
             break; /* ended: the rest has no reader; call_next has the END */
         autobuf frame = buf_max(FRAME_HEAD_BYTES + LIMIT_FRAME_PAYLOAD_BYTES);
         frame_put(&frame, FRAME_DATA, call->id, STREAM_INPUT, at, take);
-        int r = wire_send(call->wire, frame.data, frame.len, err);
-        if (r < 0)
-            return r;
+        TRY(wire_send(call->wire, frame.data, frame.len, err));
         at += take;
         left -= take;
     }

@@ -250,8 +250,7 @@ static int demux_stat(struct demux *demux, struct call *call, const struct frame
     return demux_record_put(call, EVENT_STAT, 0, frame, err);
 }
 
-static int demux_flow(struct demux *demux, struct call *call, const struct frame *frame, struct err *err) {
-    (void)demux;
+static int demux_flow(struct demux *, struct call *call, const struct frame *frame, struct err *err) {
     bool data = frame->type == FRAME_DATA;
     if (frame->flags > (data ? STREAM_STDERR : 0))
         return err_set(err, ERR_PROTOCOL, "a %s with unknown flags", frame_name(frame->type));

@@ -1,19 +1,12 @@
 /* The HTTP client: one libcurl handle for one server. Called by the command line and the docker backend. Invariant:
  * libcurl is loaded when the first client is made, never at program start. */
-#include "http/client/client.h"
-
 #include <dlfcn.h>
-#include <errno.h>
 #include <linux/close_range.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
+#include "http/client/client.h"
 #include "http/client/client_curl.h"
 
 #define CONNECT_TIMEOUT_MS 10000L

@@ -2,13 +2,9 @@
  * request, the head of its answer, then bytes. Called by client_ws.c and by the docker backend's streams. Invariant:
  * a head is bounded in size and in time. */
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "http/client/client_curl.h"
 
 #define READ_BYTES 4096u

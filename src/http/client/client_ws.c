@@ -1,16 +1,10 @@
 /* The client's end of a WebSocket: handshake over a connection of client_raw.c; messages are websocket.c's. Called
  * by `cubby shell`, `cubby port` and `cubby join`. */
-#include <errno.h>
 #include <jansson.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "http/client/client_curl.h"
 #include "http/websocket.h"
 

@@ -8,24 +8,17 @@
  * The layers are assembled in a private copy of the box's mounts, because an overlay accepts only layers that are
  * mounted where it is made. That copy also keeps the old overlay from ending while the box is paused: an overlay
  * that ends writes its file system to the disk. */
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <linux/magic.h>
 #include <linux/mount.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/enter/enter.h"
 #include "runner/runner.h"
 #include "wire/spec.h"
@@ -78,9 +71,7 @@ static int attach_copy_mounts(struct enter *enter, struct err *err) {
 }
 
 static int read_attach(struct enter *enter, struct err *err) {
-    int r = enter_message(enter, enter->plan_bytes, sizeof enter->plan_bytes, err);
-    if (r < 0)
-        return r;
+    TRY(enter_message(enter, enter->plan_bytes, sizeof enter->plan_bytes, err));
     if ((enter->mount_count && !enter->uid_map) || !enter->uid_map != !enter->gid_map ||
         (enter->skills.count && !enter->skills.store) || (enter->lower_count && !enter->store))
         return err_set(err, ERR_PROTOCOL, "the message for attach is incomplete");
@@ -101,9 +92,7 @@ int attach_open(struct enter *enter, struct err *err) {
 }
 
 static int attach_open_all(struct enter *enter, struct err *err) {
-    int r = enter_mounts(enter, err);
-    if (r == 0)
-        r = enter_lowers(enter, err);
+    int r = enter_mounts(enter, err) ?: enter_lowers(enter, err);
     if (r == 0 && enter->layers_dir)
         r = enter_layer(enter, enter->layers_dir, 0, &attach_of(enter)->own_fd, err);
     return r == 0 ? attach_open(enter, err) : r;
@@ -128,9 +117,7 @@ static int enter_space(int fd, struct err *err) {
 
 static int enter_mount_space(struct enter *enter, struct err *err) {
     struct attach_state *attach = attach_of(enter);
-    int r = enter_space(attach->box_fd, err);
-    if (r < 0)
-        return r;
+    TRY(enter_space(attach->box_fd, err));
     attach->root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC); /* of the box, not of the copy */
     return attach->root_fd < 0 ? err_errno(err, errno, "its root") : 0;
 }
@@ -248,7 +235,7 @@ static int attach_make_new(struct enter *enter, struct err *err) {
 /* The directory it is mounted on, by name, with no link in the last step; the working directory is the one above. */
 static int attach_go_to(struct attach_state *attach, const char *path, char name[256], struct err *err) {
     autofd parent = -1;
-    int r = path_open_parent(attach->root_fd, path, &parent, name, err);
+    int r = path_open_parent(attach->root_fd, "", path, &parent, name, err);
     return r == 0 && fchdir(parent) < 0 ? err_errno(err, errno, "'%s'", path) : r;
 }
 

@@ -2,32 +2,23 @@
  * cgroups, makes the namespaces, writes the id maps, idmaps the layers, and ends; the inner half (enter_root.c) becomes
  * PID 1. Called by main for `enter FD`. Invariant: the order of the steps; each line needs the one above it, and
  * idmapped layers can only be attached after the maps are written. */
-#include "runner/enter/enter.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/sched.h>
 #include <linux/securebits.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
+#include "runner/enter/enter.h"
 #include "runner/runner.h"
 
 static int enter_read_slot(struct enter *enter, struct err *err) {
-    int r = enter_message(enter, enter->slot_bytes, sizeof enter->slot_bytes, err);
-    if (r < 0)
-        return r;
+    TRY(enter_message(enter, enter->slot_bytes, sizeof enter->slot_bytes, err));
     bool layers = enter->layers_dir || (enter->disk && enter->ranged) || enter->tmpfs_bytes;
     if (!enter->template_dir || !layers || (enter->lower_count && !enter->store) ||
         enter->ranged != (enter->uid_base != 0))
@@ -272,16 +263,12 @@ static int enter_make_namespaces(struct enter *enter, struct err *err) {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)enter->cgroup_fd;
     }
-    int r = enter_take_owner(enter, enter->uid_base, err);
-    if (r < 0)
-        return r;
+    TRY(enter_take_owner(enter, enter->uid_base, err));
     long pid = syscall(SYS_clone3, &args, sizeof args);
     if (pid == 0)
         enter_inside(enter);
     int number = errno;
-    r = enter_take_owner(enter, 0, err);
-    if (r < 0)
-        return r;
+    TRY(enter_take_owner(enter, 0, err));
     errno = number;
     if (pid < 0 && (errno == ENOSPC || errno == EUSERS))
         return err_set(err, ERR_LIMIT, "no more namespaces; raise user.max_user_namespaces and its siblings");
@@ -310,15 +297,9 @@ static int enter_write_maps(struct enter *enter, struct err *err) {
     } else {
         snprintf(uids, sizeof uids, "%u %u 1\n", ENTER_AGENT_ID, enter->outer_uid);
         snprintf(gids, sizeof gids, "%u %u 1\n", ENTER_AGENT_ID, enter->outer_gid);
-        int r = enter_write_proc(enter, "setgroups", "deny", err);
-        if (r < 0)
-            return r;
+        TRY(enter_write_proc(enter, "setgroups", "deny", err));
     }
-    int r = enter_write_proc(enter, "uid_map", uids, err);
-    if (r == 0)
-        r = enter_write_proc(enter, "gid_map", gids, err);
-    if (r < 0)
-        return r;
+    TRY(enter_write_proc(enter, "uid_map", uids, err) ?: enter_write_proc(enter, "gid_map", gids, err));
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/ns/user", enter->pid);
     enter->userns_fd = open(path, O_RDONLY | O_CLOEXEC);

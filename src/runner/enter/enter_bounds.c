@@ -5,20 +5,14 @@
  * would leave the kernel only PID 1 to kill. Each gets a part of the box's memory; a quarter is left.
  *
  * Terminals: all boxes share kernel.pty.max, so each has a fixed share. */
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/loop.h>
 #include <linux/mount.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "base/loop.h"
 #include "runner/enter/enter.h"
 #include "wire/spec.h"

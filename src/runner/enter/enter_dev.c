@@ -3,17 +3,12 @@
  * enter_root.c. Invariant: no node is shared with the host or with another box. Its inode would carry locks, leases
  * and watches from one to the other. Where nodes cannot be made (an ordinary user, a container without that right)
  * the host's are bound. */
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/mount.h>
-#include <stdio.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "runner/enter/enter.h"
 
 static const struct {

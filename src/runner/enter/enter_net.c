@@ -2,19 +2,13 @@
  * box's network namespace (an ordinary user's inner half sets up its own loopback). Invariant: no address but the
  * one the daemon claimed. */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <net/if.h>
 #include <net/route.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/enter/enter.h"
 
 static int net_interface_up(int socket_fd, const char *name) {
@@ -24,8 +18,7 @@ static int net_interface_up(int socket_fd, const char *name) {
     return ioctl(socket_fd, SIOCSIFFLAGS, &request);
 }
 
-int enter_loopback(struct enter *enter, struct err *err) {
-    (void)enter;
+int enter_loopback(struct enter *, struct err *err) {
     autofd fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || net_interface_up(fd, "lo") < 0)
         return err_errno(err, errno, "lo");

@@ -1,26 +1,18 @@
 /* Stage one of a jail, inner half: inside the new namespaces it builds the box's root and becomes PID 1. Called by
  * enter.c in the cloned process. Invariant: the order of the steps; nothing of the host is reachable after `leave
  * the host`, and no path of the host may become visible in the box's mountinfo (overlay options are relative names). */
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/enter/enter.h"
 #include "runner/runner.h"
 #include "runner/enter/stack.h"
@@ -65,8 +57,7 @@ static int become_root(struct enter *enter, struct err *err) {
     return 0;
 }
 
-static int root_own_names(struct enter *enter, struct err *err) {
-    (void)enter;
+static int root_own_names(struct enter *, struct err *err) {
     if (sethostname("cubby", 5) < 0)
         return err_errno(err, errno, "sethostname");
     /* Only now: a namespace made with the clone would be rooted in the outer half's cgroup. */
@@ -83,8 +74,7 @@ static int root_inner_layers(struct enter *enter, struct err *err) {
     return enter->ranged ? 0 : enter_layers(enter, err);
 }
 
-static int root_make_stage(struct enter *enter, struct err *err) {
-    (void)enter;
+static int root_make_stage(struct enter *, struct err *err) {
     if (mount("tmpfs", STAGE, "tmpfs", MOUNT_FLAGS, "mode=0755,size=1m") < 0 || chdir(STAGE) < 0)
         return err_errno(err, errno, "tmpfs");
     static const char *const names[] = {"root", "lower", "upper", "empty"};
@@ -117,14 +107,9 @@ static int root_check_target(const char *path, struct err *err) {
 }
 
 static int root_make_dev(struct enter *enter, struct err *err) {
-    int r = root_check_target("root/dev", err);
-    if (r == 0)
-        r = enter_dev_attach(enter, "root/dev", err);
-    if (r < 0)
-        return r;
+    TRY(root_check_target("root/dev", err) ?: enter_dev_attach(enter, "root/dev", err));
     /* both apart from /dev, so that they can be given their size when the plan is known: enter_bounds */
-    if ((r = enter_pts(enter, "root/dev/pts", 0, DEFAULT_TERMINALS, err)) < 0)
-        return r;
+    TRY(enter_pts(enter, "root/dev/pts", 0, DEFAULT_TERMINALS, err));
     if (mount("tmpfs", "root/dev/shm", "tmpfs", MOUNT_FLAGS, "mode=1777") < 0)
         return err_errno(err, errno, "tmpfs");
     return 0;
@@ -194,13 +179,11 @@ static int root_make_cover_files(struct err *err) {
 }
 
 static int root_make_proc(struct enter *enter, struct err *err) {
-    int r = root_check_target("root/proc", err);
-    if (r < 0)
-        return r;
+    TRY(root_check_target("root/proc", err));
     if (mount("proc", "root/proc", "proc", MOUNT_FLAGS | MS_NOEXEC, NULL) < 0)
         return err_errno(err, errno, "proc (inside a container, /proc must not be masked there)");
     enter->sysctl_fd = open("root/proc/sys/kernel", O_PATH | O_DIRECTORY | O_CLOEXEC); /* before it is covered */
-    r = root_make_cover_files(err);
+    int r = root_make_cover_files(err);
     for (size_t i = 0; r == 0 && i < sizeof proc_covers / sizeof *proc_covers; i++)
         r = root_cover(proc_covers[i].cover ? proc_covers[i].cover : proc_covers[i].path, proc_covers[i].path, err);
     return r;
@@ -223,11 +206,7 @@ static int root_leave_host_early(struct enter *enter, struct err *err) {
 
 /* Of an ordinary user's box, which cannot be entered later: they become mounts like others. */
 static int root_mount_skills(struct enter *enter, struct err *err) {
-    int r = attach_open(enter, err);
-    if (r == 0)
-        r = attach_stage(enter, "upper", err);
-    if (r == 0)
-        r = attach_overlay(enter, "upper", err);
+    int r = attach_open(enter, err) ?: attach_stage(enter, "upper", err) ?: attach_overlay(enter, "upper", err);
     for (size_t i = 0; r == 0 && i < enter->skills.path_count; i++) {
         int tree = sys_open_tree(AT_FDCWD, "merged", OPEN_TREE_CLONE);
         enter->mounts[enter->mount_count++] =
@@ -256,9 +235,7 @@ static int root_attach(int tree_fd, const char *to, struct err *err) {
 static int root_attach_own(struct enter *enter, struct err *err) {
     if (!enter->tmpfs_bytes)
         return root_attach(enter->upper_fd, "upper", err);
-    int r = enter_tmpfs(enter, "upper", err);
-    if (r < 0)
-        return r;
+    TRY(enter_tmpfs(enter, "upper", err));
     enter->upper_fd = open("upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return enter->upper_fd < 0 ? err_errno(err, errno, "'upper'") : 0;
 }
@@ -278,11 +255,9 @@ static int root_attach_layers(struct enter *enter, struct err *err) {
 static int root_show_own(struct err *err) {
     if (mkdir("root" SKILLS_PATH, 0755) < 0 && errno != EEXIST)
         return err_errno(err, errno, SKILLS_PATH);
-    int r = root_check_target("root" SKILLS_PATH, err);
-    if (r < 0)
-        return r;
+    TRY(root_check_target("root" SKILLS_PATH, err));
     autofd tree = sys_open_tree(AT_FDCWD, "upper", OPEN_TREE_CLONE);
-    r = tree < 0 ? tree : sys_move_mount(tree, AT_FDCWD, "root" SKILLS_PATH);
+    int r = tree < 0 ? tree : sys_move_mount(tree, AT_FDCWD, "root" SKILLS_PATH);
     return r < 0 ? err_errno(err, -r, SKILLS_PATH) : 0;
 }
 
@@ -300,13 +275,9 @@ static int root_mount_system(struct enter *enter, struct err *err) {
         snprintf(target, sizeof target, "root%s", enter->system[i].source);
         if (mkdir(name, 0755) < 0)
             return err_errno(err, errno, "'%s'", name);
-        int r = root_check_target(target, err);
-        if (r == 0)
-            r = root_attach(enter->system[i].tree_fd, name, err);
-        if (r == 0)
-            r = enter_overlay(enter, "upper", upper, name, target, err);
-        if (r < 0)
-            return r;
+        TRY(root_check_target(target, err));
+        TRY(root_attach(enter->system[i].tree_fd, name, err));
+        TRY(enter_overlay(enter, "upper", upper, name, target, err));
     }
     return 0;
 }
@@ -374,9 +345,7 @@ static int start_runner(struct enter *enter, struct err *err) {
     umask(022);
     for (size_t i = 0; i < enter->mount_count; i++)
         config.no_set_id |= !enter->mounts[i].read_only;
-    int r = confine_runner(enter->ranged, config.no_set_id, &config.landlock_fd, err);
-    if (r < 0)
-        return r;
+    TRY(confine_runner(enter->ranged, config.no_set_id, &config.landlock_fd, err));
     if (unshare(CLONE_FILES) < 0) /* the outer half may still be looking at its own */
         return err_errno(err, errno, "unshare");
     static struct stack_roots layers;

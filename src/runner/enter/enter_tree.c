@@ -1,22 +1,14 @@
 /* Layers and mounts as detached trees, idmapped for one box. Called once per box by the outer half (root), or by the
  * inner half of an ordinary user's box, which has nothing to idmap. Invariant: a mount's only mapped id is that of
  * the directory's owner; mapping the host's root too would let a box leave setuid files of root on the host. */
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/enter/enter.h"
 
 #ifndef AT_RECURSIVE
@@ -50,9 +42,8 @@ static int disk_tree(struct enter *enter, const char *path, uint64_t flags, int 
 }
 
 int enter_layers(struct enter *enter, struct err *err) {
-    int r = enter_layer(enter, enter->template_dir, MOUNT_ATTR_RDONLY, &enter->lower_fd, err);
-    if (r == 0)
-        r = enter_lowers(enter, err);
+    int r =
+        enter_layer(enter, enter->template_dir, MOUNT_ATTR_RDONLY, &enter->lower_fd, err) ?: enter_lowers(enter, err);
     if (r == 0 && enter->disk)
         r = disk_tree(enter, enter->disk, 0, &enter->upper_fd, err);
     else if (r == 0 && enter->layers_dir)
@@ -178,13 +169,11 @@ int enter_put(struct enter *enter, int root, struct err *err) {
         struct stat status;
         if (fstat(mount->tree_fd, &status) < 0)
             return err_errno(err, errno, "mount source '%s'", mount->source);
-        int r = enter_target(enter, root, mount->target, S_ISDIR(status.st_mode), err);
-        if (r < 0)
-            return r;
+        TRY(enter_target(enter, root, mount->target, S_ISDIR(status.st_mode), err));
         autofd target = path_open(root, mount->target, O_PATH, 0);
         if (target < 0)
             return err_errno(err, -target, "mount target '%s'", mount->target);
-        r = sys_move_mount(mount->tree_fd, target, "");
+        int r = sys_move_mount(mount->tree_fd, target, "");
         fd_close(&mount->tree_fd);
         if (r < 0)
             return err_errno(err, -r, "mount target '%s'", mount->target);
@@ -196,7 +185,7 @@ static int tree_make_part(const struct enter *enter, int root, const char *path,
     autofd parent = -1;
     char name[256];
     struct err err;
-    if (path_open_parent(root, path, &parent, name, &err) < 0)
+    if (path_open_parent(root, "", path, &parent, name, &err) < 0)
         return -ENOENT;
     if (dir ? mkdirat(parent, name, 0755) < 0 : mknodat(parent, name, S_IFREG | 0644, 0) < 0)
         return -errno;

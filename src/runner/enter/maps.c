@@ -3,18 +3,9 @@
  * a path is mapped only at a segment's end (/mnt/skills-x is not /mnt/skills), the longest mapping wins, and files
  * are opened below that mapping's own descriptor. */
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/runner.h"
 
 enum {
@@ -33,7 +24,6 @@ struct map {
 struct maps {
     struct map rows[MAPS_MAX]; /* longest virtual path first */
     size_t count;
-    const struct map *last; /* that a path was found in */
 };
 
 struct mask {
@@ -173,17 +163,16 @@ static void maps_own_follow(const struct maps *maps, char path[LIMIT_PATH_BYTES 
         memcpy(path + len, "/", 2);
 }
 
-int runner_path(const struct runner_config *config, const char *path, unsigned how, int *ret_root, char *out,
+int runner_path(const struct runner_config *config, const char *path, unsigned how, struct place *ret_place,
                 struct err *err) {
-    int r = path_check(path, strlen(path), err);
-    if (r < 0)
-        return r;
+    TRY(path_check(path, strlen(path), err));
     char joined[LIMIT_PATH_BYTES + 1];
     if (!path_join(joined, sizeof joined, config->workspace, path))
         return err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
     if (!config->maps) {
-        memcpy(out, joined, strlen(joined) + 1);
-        *ret_root = config->root_fd;
+        memcpy(ret_place->path, joined, strlen(joined) + 1);
+        ret_place->root = config->root_fd;
+        ret_place->above = "";
         return 0;
     }
     size_t len;
@@ -192,26 +181,14 @@ int runner_path(const struct runner_config *config, const char *path, unsigned h
         maps_own_follow(config->maps, joined, how & PATH_ITSELF);
         map = maps_find(config->maps, joined, &len);
     }
-    config->maps->last = map;
     if (!map)
         return err_set(err, ERR_DENIED, "'%s' is outside the mapped directories", path);
     if ((how & PATH_WRITE) && map->read_only)
         return err_set(err, ERR_DENIED, "'%s': read-only file system", path);
-    snprintf(out, LIMIT_PATH_BYTES + 1, "%s", joined[len] ? joined + len : "/");
-    *ret_root = map->fd;
+    snprintf(ret_place->path, sizeof ret_place->path, "%s", joined[len] ? joined + len : "/");
+    ret_place->root = map->fd;
+    ret_place->above = map->virtual_path;
     return 0;
-}
-
-/* Sentences about a path below a mapping's descriptor begin with what is below it. */
-void maps_shown(const struct runner_config *config, struct err *err) {
-    const struct map *map = config->maps ? config->maps->last : NULL;
-    char *quote = map ? strstr(err->text, "'/") : NULL;
-    size_t len = map ? strlen(map->virtual_path) : 0;
-    if (!quote || strncmp(quote + 1, map->virtual_path, len) == 0)
-        return;
-    char text[sizeof err->text];
-    snprintf(text, sizeof text, "%.*s%s%s", (int)(quote + 1 - err->text), err->text, map->virtual_path, quote + 1);
-    memcpy(err->text, text, sizeof text);
 }
 
 /* ---- text ---- */

@@ -2,23 +2,13 @@
  * (with userxattr): the uppermost name wins; directories merge down to the first that is opaque, or to the first
  * entry that is not a directory; a character device 0:0 is a whiteout. Names are hostile: no link is followed, no
  * mount entered, and sizes of trees bound neither stack nor descriptors. */
-#include "runner/enter/stack.h"
-
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
-#include "base/clock.h"
+#include "base/base.h"
+#include "runner/enter/stack.h"
 #include "tree/dent.h"
-#include "base/fd.h"
-#include "base/path.h"
-#include "base/mem.h"
 #include "runner/search/walk.h"
 
 enum { DENTS_BYTES = 65536 };

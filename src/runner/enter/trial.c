@@ -3,20 +3,14 @@
  * kernel's features, but only a try shows which ones this process may use (containers, security modules). DIR: the
  * state directory, whose file system must support an idmapped mount if we are root. Invariant: it changes nothing
  * outside its own namespaces. */
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/mount.h>
 #include <linux/sched.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "runner/enter/enter.h"
 #include "runner/runner.h"
 

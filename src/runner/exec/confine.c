@@ -2,19 +2,15 @@
  * confine_runner are called once a box by stage one; confine by every child of the runner before it becomes a command
  * or a worker. Invariant: after confine nothing is gained back: ids first, the filter last; and it sets no errno on
  * its way, because a command's child shares the runner's memory until it execs. */
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
-#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "runner/enter/enter.h"
 #include "runner/raw.h"
 #include "runner/runner.h"
@@ -49,8 +45,7 @@ static int confine_landlock_scope(int abi, bool shared, struct err *err);
 static int confine_landlock_commands(struct err *err);
 #define INSTALL(filter, err) confine_install_filter(filter, sizeof(filter) / sizeof *(filter), err)
 
-int confine_early(struct enter *enter, struct err *err) {
-    (void)enter;
+int confine_early(struct enter *, struct err *err) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return err_errno(err, errno, "prctl");
     return INSTALL(seccomp_box, err);
@@ -121,10 +116,8 @@ int confine_runner(bool ranged, bool no_set_id, int *ret_landlock_fd, struct err
         return r;
     if (no_set_id && (r = INSTALL(seccomp_set_id, err)) < 0)
         return r;
-    r = ranged ? confine_set_caps(confine_root_cap_set(), confine_root_cap_set(), err)
-               : confine_set_caps(CAP_BIT(CAP_KILL), 0, err);
-    if (r < 0)
-        return r;
+    TRY(ranged ? confine_set_caps(confine_root_cap_set(), confine_root_cap_set(), err)
+               : confine_set_caps(CAP_BIT(CAP_KILL), 0, err));
     if (ranged) { /* the loop's own file work has the agent's rights */
         setfsgid(ENTER_AGENT_ID);
         setfsuid(ENTER_AGENT_ID);

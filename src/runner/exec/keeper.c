@@ -2,19 +2,12 @@
  * the command leaves. Called by spawn.c (keeper_main, in the child) and init/process (the sweep). Invariant: a
  * keeper exits only when nothing of its tree is left, so its exit means the same as an empty leaf. */
 #include <dirent.h>
-#include <errno.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "runner/exec/process.h"
 #include "runner/raw.h"
 #include "runner/runner.h"

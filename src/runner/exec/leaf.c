@@ -2,18 +2,9 @@
  * spawn.c. cgroup.kill empties a leaf whatever is in it; cgroup.events says when it is empty. Making and removing
  * directories costs more than a short command, so empty leaves are kept and used again.
  * Invariant: a leaf goes back to the pool only when it is empty and was never killed. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "runner/exec/process.h"
 
 enum { LEAVES_IDLE_MAX = 16 };
@@ -89,9 +80,8 @@ struct leaf *leaf_take(struct leaf_pool *pool, struct err *err) {
     return leaf;
 }
 
-static void leaf_emptied(struct source *source, uint32_t events) {
+static void leaf_emptied(struct source *source, uint32_t) {
     struct leaf *leaf = (struct leaf *)source;
-    (void)events;
     if (leaf_populated(leaf))
         return;
     struct leaf_pool *pool = (struct leaf_pool *)leaf->process; /* the waiting one: see leaf_give */

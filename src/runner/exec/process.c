@@ -4,27 +4,15 @@
  * 2. A command's answer comes when its main process has ended, and its tree and its pipes are empty: END is last.
  * 3. Waiting for a tree to die is bounded (STUCK_MS): a process that hangs in the kernel does not delay the answer.
  * 4. Frees go through later_free: events of the same iteration may still name a process. */
-#include "runner/exec/process.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
-#include "base/path.h"
+#include "base/base.h"
+#include "runner/exec/process.h"
 
 enum {
     STUCK_MS = 5000,
@@ -253,8 +241,7 @@ int process_null(const struct runner *runner) {
 
 /* ---- start ---- */
 
-static void process_ready_event(struct source *source, uint32_t events) {
-    (void)events;
+static void process_ready_event(struct source *source, uint32_t) {
     process_started(container_of(source, struct process, ready));
 }
 
@@ -495,9 +482,8 @@ void process_wait_ms(struct process *process, uint64_t wait_ms) {
 
 /* ---- the end ---- */
 
-static void process_leaf_changed(struct source *source, uint32_t events) {
+static void process_leaf_changed(struct source *source, uint32_t) {
     struct leaf *leaf = (struct leaf *)source;
-    (void)events;
     if (!leaf_populated(leaf))
         process_tree_gone(leaf->process, true);
 }
@@ -549,10 +535,9 @@ bool process_reap(struct runner *runner, pid_t pid, int status) {
 }
 
 /* The processes that a command had left have ended, too: from now on it counts as ended. */
-static void process_leaf_left(struct source *source, uint32_t events) {
+static void process_leaf_left(struct source *source, uint32_t) {
     struct leaf *leaf = (struct leaf *)source;
     struct process *process = leaf->process;
-    (void)events;
     if (leaf_populated(leaf))
         return;
     process->lives = false;

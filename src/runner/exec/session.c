@@ -1,17 +1,7 @@
 /* The table of sessions: made, found, listed, ended. Called by op_session.c and, for plain sessions, by op_exec.c.
  * Invariant: a session with a shell leaves the table when its process has ended, and never before. */
+#include "base/base.h"
 #include "runner/exec/session.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
-#include "base/path.h"
-#include "base/text.h"
 
 struct session_table {
     struct session *first;
@@ -75,9 +65,7 @@ int session_new(struct runner *runner, const struct fields *args, struct session
                        LIMIT_SESSION_NAME_BYTES);
     if (args->has[FIELD_NOTE] && args->len[FIELD_NOTE] > LIMIT_SESSION_NOTE_BYTES)
         return err_set(err, ERR_TOO_LARGE, "a note of more than %u bytes", LIMIT_SESSION_NOTE_BYTES);
-    int r = session_room(runner, err);
-    if (r < 0)
-        return r;
+    TRY(session_room(runner, err));
     struct session *session = xcalloc(1, sizeof *session);
     session->runner = runner;
     memcpy(session->name, name, strlen(name));
@@ -197,9 +185,7 @@ void session_put_outcome(const struct session *session, const struct outcome *ou
 /* ---- plain ones ---- */
 
 int session_exec(struct runner *runner, struct fields *args, struct session **ret_session, struct err *err) {
-    int r = session_lookup(runner, args->text[FIELD_SESSION], ret_session, err);
-    if (r < 0)
-        return r;
+    TRY(session_lookup(runner, args->text[FIELD_SESSION], ret_session, err));
     if (!(*ret_session)->plain)
         return err_set(err, ERR_INVALID, "session '%s' has a shell: run commands in it with SESSION_RUN",
                        (*ret_session)->name);

@@ -11,25 +11,14 @@
  * 3. A command's changes to its terminal are undone before the next.
  * 4. No signal is sent to a shell that has not reported that it is ready: before it has its traps it would die of
  *    it. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <termios.h>
-#include <unistd.h>
 
-#include "base/arena.h"
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/conceal.h"
-#include "base/fd.h"
-#include "base/mem.h"
-#include "base/path.h"
 #include "runner/exec/session.h"
 
 /* ---- the report of a command's end ----
@@ -181,9 +170,7 @@ static int shell_prepare(struct session *session, const struct fields *call_args
         env[count++] = fixed[i];
     args.env = env;
     args.env_count = count;
-    int r = spawn_prepare(&process->spawn, session->runner->config, &args, &process->start, err);
-    if (r < 0)
-        return r;
+    TRY(spawn_prepare(&process->spawn, session->runner->config, &args, &process->start, err));
     process->program = xstrdup(path);
     process->cwd = xstrdup(process->spawn.cwd);
     process->spawn.shell = true;
@@ -271,15 +258,13 @@ static void shell_hard_fire(struct timer *timer) {
 }
 
 int shell_start(struct session *session, const struct fields *args, struct err *err) {
-    int r = process_new(session->runner, &session->process, err);
-    if (r < 0)
-        return r;
+    TRY(process_new(session->runner, &session->process, err));
     struct process *process = session->process;
     process->command = xasprintf("session %s", session->name);
     buf_init(&session->told, SESSION_TOLD_BYTES);
     session->hard.fire = shell_hard_fire;
     session->poll.fire = shell_poll_fire;
-    r = shell_prepare(session, args, err);
+    int r = shell_prepare(session, args, err);
     if (r >= 0)
         r = shell_streams(session, args, err);
     if (r >= 0)
@@ -501,9 +486,8 @@ static void shell_told(struct session *session, unsigned status, const char *cwd
     shell_settle(session);
 }
 
-static void shell_report_ready(struct source *source, uint32_t events) {
+static void shell_report_ready(struct source *source, uint32_t) {
     struct session *session = container_of(source, struct session, report);
-    (void)events;
     uint8_t *at = buf_reserve(&session->told, SESSION_TOLD_READ_BYTES);
     ssize_t n = at ? read(source->fd, at, SESSION_TOLD_READ_BYTES) : 0;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -2,17 +2,7 @@
  * shell is thrown back to its top level and reports. Called by op_session.c and session_shell.c. Invariant:
  * background processes of earlier commands stay (stop_remember); a shell that does not report is killed, so that a
  * stop always ends. */
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/exec/session.h"
 
 enum {

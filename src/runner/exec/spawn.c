@@ -8,21 +8,13 @@
  *    failed.
  * 3. It opens its directory with the agent's rights, and exec closes everything of the runner's.
  * Below a keeper it is the same, but in the keeper's memory, which is a copy of the runner's. */
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/arena.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/exec/process.h"
 #include "runner/raw.h"
 
@@ -102,12 +94,11 @@ int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const
         return err_set(err, ERR_INVALID, "shell '%s' is not an absolute path", spawn->program);
     if (!*spawn->program)
         return err_set(err, ERR_INVALID, "argv[0] is empty");
-    char cwd_path[LIMIT_PATH_BYTES + 1];
+    struct place cwd;
     spawn->cwd = args->has[FIELD_CWD] ? args->text[FIELD_CWD] : config->workspace;
-    int r = runner_path(config, spawn->cwd, PATH_READ, &spawn->cwd_root, cwd_path, err);
-    if (r < 0)
-        return r;
-    spawn->cwd_path = arena_strdup(arena, cwd_path);
+    TRY(runner_path(config, spawn->cwd, PATH_READ, &cwd, err));
+    spawn->cwd_root = cwd.root;
+    spawn->cwd_path = arena_strdup(arena, cwd.path);
     size_t count = spawn->shell ? 3 : args->argc;
     spawn->argv = arena_alloc(arena, (count + 1) * sizeof *spawn->argv);
     if (spawn->shell) {

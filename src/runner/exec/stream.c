@@ -2,20 +2,11 @@
  * not read, and the command waits); a background one's goes into a ring of the last LIMIT_RING_BYTES, which waits for
  * its readers. Input comes from any number of calls. Called by process.c and the ops on processes. Invariant: a stream
  * without credit is not watched (its hang-up would spin the loop), and `total` counts every byte. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/conceal.h"
-#include "base/fd.h"
-#include "base/mem.h"
-#include "base/path.h"
 #include "runner/exec/process.h"
 
 enum {
@@ -36,9 +27,8 @@ static void stream_shut(struct stream *stream) {
     fd_close(&stream->source.fd);
 }
 
-static void stream_ready(struct source *source, uint32_t events) {
+static void stream_ready(struct source *source, uint32_t) {
     struct stream *stream = (struct stream *)source;
-    (void)events;
     process_started(stream->process);
     if (stream->over) /* its process is not done yet: not to spin on a hang-up */
         stream_shut(stream);
@@ -107,9 +97,7 @@ static int stream_stdio_terminal(struct process *process, const struct fields *a
 }
 
 int process_stdio(struct process *process, bool input, const struct fields *args, struct err *err) {
-    int r = process->pty ? stream_stdio_terminal(process, args, err) : stream_stdio_pipes(process, input, err);
-    if (r < 0)
-        return r;
+    TRY(process->pty ? stream_stdio_terminal(process, args, err) : stream_stdio_pipes(process, input, err));
     for (int i = 0; i < 2; i++) {
         process->streams[i].source.ready = stream_ready;
         buf_init(&process->streams[i].held, HELD_MAX_BYTES);
@@ -461,8 +449,7 @@ static void stream_input_feed(struct process *process) {
         source_set(process->runner, &process->input, 0);
 }
 
-static void stream_input_ready(struct source *source, uint32_t events) {
-    (void)events;
+static void stream_input_ready(struct source *source, uint32_t) {
     stream_input_feed(container_of(source, struct process, input));
 }
 

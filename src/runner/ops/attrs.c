@@ -1,13 +1,9 @@
 /* Extended attributes. Called by the file ops. Invariant: only names below "user." are touched, which give nobody a
  * right; and what one file can make an answer carry is bounded. */
-#include "runner/ops/attrs.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/xattr.h>
 
-#include "base/limits.h"
+#include "base/base.h"
+#include "runner/ops/attrs.h"
 
 enum {
     NAME_BYTES = 255, /* the kernel's limit */

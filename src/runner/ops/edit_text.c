@@ -234,19 +234,15 @@ static int text_regex_run(struct substitution *substitution, pcre2_code *code, b
     return 0;
 }
 
-int edit_regex(struct edit_text *edit, const struct edit_span *span, const char *shown, struct buf *out,
-               struct err *err) {
-    (void)shown;
+int edit_regex(struct edit_text *edit, const struct edit_span *span, const char *, struct buf *out, struct err *err) {
     if (edit->old_len > LIMIT_PATTERN_BYTES)
         return err_set(err, ERR_INVALID, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
     bool utf = text_utf8(edit->old, edit->old_len) && text_utf8(edit->new_text, edit->new_len) &&
                text_utf8(span->data + span->from, span->to - span->from);
     pcre2_code *code;
-    int r = text_regex_compile(edit, utf, &code, err);
-    if (r < 0)
-        return r;
+    TRY(text_regex_compile(edit, utf, &code, err));
     struct substitution substitution = {edit, span};
-    r = text_regex_run(&substitution, code, utf, out, err);
+    int r = text_regex_run(&substitution, code, utf, out, err);
     pcre2_code_free(code);
     return r;
 }

@@ -1,10 +1,7 @@
 /* The glob matcher. Called by op_glob and op_grep for every name of a walk. Invariant: the work of a step is at most
  * (parts x name x part length), with no recursion and no pattern that multiplies it; any bytes may be a pattern. */
-#include "base/mem.h"
+#include "base/base.h"
 #include "runner/ops/globmatch.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { ALTERNATIVES_MAX = 128 };
 

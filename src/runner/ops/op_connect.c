@@ -2,19 +2,12 @@
  * daemon goes to the server, its bytes come back as DATA within credit; EOF half-closes towards the server; the
  * server's end is the END of the call. Invariant: only 127.0.0.1 and ::1 are ever connected to, and nothing here
  * blocks. */
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "runner/ops/ops.h"
 #include "runner/runner.h"
 
@@ -227,9 +220,8 @@ static int connect_begin(struct rcall *call, const struct fields *args, struct e
     return 0;
 }
 
-static int connect_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err) {
+static int connect_input(struct rcall *call, const uint8_t *data, size_t len, struct err *) {
     struct dial *dial = call->state;
-    (void)err;
     if (dial->shut) { /* it reads no more: dropped, and the sender is not held up */
         reply_credit(call, (uint32_t)len);
         return 0;
@@ -242,9 +234,8 @@ static int connect_input(struct rcall *call, const uint8_t *data, size_t len, st
     return 0;
 }
 
-static int connect_finish(struct rcall *call, struct err *err) {
+static int connect_finish(struct rcall *call, struct err *) {
     struct dial *dial = call->state;
-    (void)err;
     if (dial->connected) {
         connect_dial_write(dial);
         connect_dial_watch(dial);

@@ -3,18 +3,9 @@
  * may change the files at the same time, and may have made them to cause harm: nothing is followed, and names,
  * depth, time and the number of results are bounded. */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/path.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "runner/ops/ops.h"
 #include "runner/enter/stack.h"
 #include "wire/spec.h"

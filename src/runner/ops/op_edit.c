@@ -3,20 +3,10 @@
  * Invariant: no change of the file is lost, be it another edit's, a write's or a program's that renames a new file
  * into place. The new version replaces the one that was read or none; in the latter case the edit begins again. The
  * turn only makes that rare: a lock on the file in the box stops no edit. */
-#include <errno.h>
-#include <fcntl.h>
 #include <nettle/sha2.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/ops/edit_text.h"
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
@@ -34,8 +24,7 @@ struct edit {
     const struct fields *args;
     const char *shown;
     uint64_t flags;
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
+    struct place at;
     struct buf input, file, out; /* old, then new; what was there; what will be */
     struct edit_text text;
     struct replace replace;
@@ -72,13 +61,17 @@ static int edit_read_file(struct edit *edit, int fd, struct err *err) {
     }
 }
 
+static int edit_open(const struct edit *edit, int flags, mode_t mode, int *ret_fd, struct err *err) {
+    return path_open_file(edit->at.root, edit->at.above, edit->at.path, flags, mode, ret_fd, err);
+}
+
 /* Whether the current content has this hash; file: it was read already. */
 static bool edit_hash_is(struct edit *edit, bool file, const uint8_t *wanted) {
     uint8_t digest[32];
     struct err err;
     if (!file) {
         autofd fd = -1;
-        if (path_open_file(edit->root, edit->path, O_RDONLY, 0, &fd, &err) < 0 || edit_read_file(edit, fd, &err) < 0)
+        if (edit_open(edit, O_RDONLY, 0, &fd, &err) < 0 || edit_read_file(edit, fd, &err) < 0)
             return false;
     }
     edit_hash_of(edit->file.data, edit->file.len, digest);
@@ -148,8 +141,7 @@ static struct {
     struct buf frame;
 } overdue;
 
-static void edit_overdue(int signal) {
-    (void)signal;
+static void edit_overdue(int) {
     (void)!write(overdue.fd, overdue.frame.data, overdue.frame.len);
     _exit(0);
 }
@@ -209,18 +201,10 @@ static int edit_text_once(struct edit *edit, struct err *err) {
     struct replace *replace = &edit->replace;
     struct stat read;
     replace_done(replace);
-    int r = replace_find(replace, edit->root, edit->path, edit->shown, NULL, err);
-    if (r == 0)
-        r = edit_read_target(edit, &read, err);
-    if (r == 0)
-        r = edit_check(edit, &read, true, err);
-    if (r == 0)
-        r = edit_change(edit, err);
-    if (r == 0)
-        r = replace_open(replace, edit->shown, err);
-    if (r < 0)
-        return r;
-    r = fd_write_all(replace->fd, edit->out.data, edit->out.len);
+    TRY(replace_find(replace, &edit->at, edit->shown, NULL, err));
+    TRY(edit_read_target(edit, &read, err) ?: edit_check(edit, &read, true, err));
+    TRY(edit_change(edit, err) ?: replace_open(replace, edit->shown, err));
+    int r = fd_write_all(replace->fd, edit->out.data, edit->out.len);
     if (r < 0)
         return err_errno(err, -r, "writing '%s'", edit->shown);
     return replace_exchange(replace, edit->shown, 0, &read, &edit->status, err);
@@ -268,11 +252,8 @@ static int edit_take(struct edit *edit, int fd, uint64_t *ret_len, struct err *e
 /* 1: another file is there by now. */
 static int edit_whole_once(struct edit *edit, struct err *err) {
     struct replace *replace = &edit->replace;
-    int r = replace_look(replace, edit->shown, err);
-    if (r == 0)
-        r = edit_check(edit, replace->existed ? &replace->old : NULL, false, err);
-    if (r < 0)
-        return r;
+    TRY(replace_look(replace, edit->shown, err));
+    TRY(edit_check(edit, replace->existed ? &replace->old : NULL, false, err));
     edit->created = !replace->existed;
     mode_t mode = (mode_t)edit->args->number[FIELD_MODE] & 01777;
     return replace->existed ? replace_exchange(replace, edit->shown, mode, &replace->old, &edit->status, err)
@@ -281,7 +262,7 @@ static int edit_whole_once(struct edit *edit, struct err *err) {
 
 static int edit_whole_run(struct edit *edit, struct err *err) {
     uint64_t len, until_ms = clock_ms() + AGAIN_MS;
-    int r = replace_find(&edit->replace, edit->root, edit->path, edit->shown, NULL, err);
+    int r = replace_find(&edit->replace, &edit->at, edit->shown, NULL, err);
     edit->replace.owner = edit->owner;
     edit->replace.attrs = edit->attrs;
     if (r == 0)
@@ -303,19 +284,17 @@ static int edit_append_open(struct edit *edit, int *ret_fd, struct err *err) {
     bool guarded = edit->args->has[FIELD_IF_MATCH];
     mode_t mode = (mode_t)edit->args->number[FIELD_MODE];
     int flags = O_WRONLY | O_APPEND;
-    int r = path_open_file(edit->root, edit->path, flags, 0, ret_fd, err);
+    int r = edit_open(edit, flags, 0, ret_fd, err);
     edit->created = r == -ERR_NOT_FOUND;
     if (r == 0)
         r = fstat(*ret_fd, &edit->status) < 0 ? err_errno(err, errno, "'%s'", edit->shown)
                                               : edit_check(edit, &edit->status, false, err);
     if (!edit->created)
         return r;
-    r = edit_check(edit, NULL, false, err);
-    if (r < 0)
-        return r;
+    TRY(edit_check(edit, NULL, false, err));
     flags |= O_CREAT | (guarded ? O_EXCL : 0);
     mode_t mask = umask(0);
-    r = path_open_file(edit->root, edit->path, flags, mode ? mode & 01777 : 0644, ret_fd, err);
+    r = edit_open(edit, flags, mode ? mode & 01777 : 0644, ret_fd, err);
     umask(mask);
     edit->status.st_size = 0;
     return r == -ERR_EXISTS && guarded ? 1 : r;
@@ -362,9 +341,7 @@ static void edit_tell_near(const struct edit *edit) {
 }
 
 static int edit_given(struct edit *edit, struct err *err) {
-    int r = owner_args(edit->args, &edit->owner, err);
-    if (r == 0)
-        r = attrs_args(edit->args, &edit->attrs, err);
+    int r = owner_args(edit->args, &edit->owner, err) ?: attrs_args(edit->args, &edit->attrs, err);
     if (r == 0 && (edit->owner.given || edit->attrs.prefix) && !(edit->flags & CALL_OVERWRITE))
         r = err_set(err, ERR_INVALID, "an owner or attributes are only given to a file that is written as a whole");
     return r;
@@ -381,11 +358,9 @@ static int edit_work(struct worker *worker, const struct fields *args, struct er
     buf_init(&edit->input, 2 * LIMIT_EDIT_BYTES);
     buf_init(&edit->file, LIMIT_EDIT_BYTES + PIECE_BYTES);
     buf_init(&edit->out, LIMIT_EDIT_BYTES);
-    int r = op_path(worker->config, args, FIELD_PATH, PATH_WRITE, &edit->root, edit->path, err);
-    if (r == 0)
-        r = edit_given(edit, err);
+    int r = op_path(worker->config, args, FIELD_PATH, PATH_WRITE, &edit->at, err) ?: edit_given(edit, err);
     if (r == 0 && (edit->flags & CALL_ROOT) && (edit->flags & CALL_PARENTS)) /* where the agent may not make them */
-        r = replace_mkdirs(edit->root, edit->path, edit->shown, 0755, true, &edit->owner, err);
+        r = replace_mkdirs(&edit->at, edit->shown, 0755, true, &edit->owner, err);
     if (r >= 0)
         r = edit->flags & CALL_APPEND      ? edit_append_run(edit, err)
             : edit->flags & CALL_OVERWRITE ? edit_whole_run(edit, err)

@@ -2,11 +2,8 @@
  * background (answered when it runs; looked at with the ops of op_process.c). Called by serve.
  * With CALL_DETACH it is in the background, and its call is its first reader.
  * Invariant: a cancelled foreground command is killed with its whole tree, and answered when that is gone. */
-#include <stdlib.h>
-#include <string.h>
-
+#include "base/base.h"
 #include "base/conceal.h"
-#include "base/mem.h"
 #include "runner/ops/ops.h"
 #include "runner/exec/session.h"
 
@@ -60,9 +57,7 @@ static int exec_about(struct process *process, const struct fields *args, struct
 static int exec_launch(struct process *process, const struct fields *args, struct err *err) {
     uint64_t flags = args->number[FIELD_FLAGS];
     struct spawn *spawn = &process->spawn;
-    int r = spawn_prepare(spawn, process->runner->config, args, &process->start, err);
-    if (r < 0)
-        return r;
+    TRY(spawn_prepare(spawn, process->runner->config, args, &process->start, err));
     process->program = xstrdup(spawn->program);
     process->cwd = xstrdup(spawn->cwd);
     spawn->program = process->program;
@@ -86,16 +81,14 @@ static int exec_launch(struct process *process, const struct fields *args, struc
     const struct buf *shown = conceal ? &concealed : &text;
     if (conceal)
         conceal_text(conceal, text.data, text.len, &concealed);
-    r = process->background ? exec_about(process, args, conceal, err) : 0;
+    int r = process->background ? exec_about(process, args, conceal, err) : 0;
     conceal_free(conceal);
     if (r < 0)
         return r;
     process->command = process_command_text(shown->data ? (char *)shown->data : "", shown->len);
     for (int i = 0; i < 2; i++)
         process->streams[i].conceal = conceal_new(args->secrets);
-    r = process_stdio(process, flags & CALL_STDIN, args, err);
-    if (r < 0)
-        return r;
+    TRY(process_stdio(process, flags & CALL_STDIN, args, err));
     r = process_launch(process, err);
     process_stdio_given(process);
     return r;
@@ -155,9 +148,8 @@ static int exec_input(struct rcall *call, const uint8_t *data, size_t len, struc
     return feeder_put(&process->own, data, len, err);
 }
 
-static int exec_finish(struct rcall *call, struct err *err) {
+static int exec_finish(struct rcall *call, struct err *) {
     struct process *process = call->state;
-    (void)err;
     if (process->own.call)
         feeder_eof(&process->own);
     return 0;

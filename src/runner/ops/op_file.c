@@ -2,20 +2,10 @@
  * streamed and not small goes to a worker. Called through the table of ops.
  * Invariant: nothing here may block (O_NONBLOCK opens, regular files only), and a write that does not come to its
  * end leaves no trace. */
-#include "runner/ops/op_file.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <nettle/sha2.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/path.h"
+#include "base/base.h"
+#include "runner/ops/op_file.h"
 #include "runner/ops/attrs.h"
 #include "runner/ops/ops.h"
 #include "runner/ops/replace.h"
@@ -49,20 +39,19 @@ void runner_put_file(struct buf *out, int dirfd, const char *name, const struct 
 
 /* Where it leads to inside of the box. Not in `local`, where that is a path of the machine. */
 static void op_put_resolved(const struct runner_config *config, struct buf *out, const char *path) {
-    char below[LIMIT_PATH_BYTES + 1], link[64];
-    int root;
-    struct err err;
+    struct place at;
+    char link[64], target[LIMIT_PATH_BYTES + 1];
     struct stat status;
-    if (config->maps || runner_path(config, path, PATH_READ, &root, below, &err) < 0)
+    if (config->maps || runner_path(config, path, PATH_READ, &at, ERR_IGNORED) < 0)
         return;
-    autofd fd = path_open(root, below, O_PATH, 0);
+    autofd fd = path_open(at.root, at.path, O_PATH, 0);
     if (fd < 0 || fstat(fd, &status) < 0)
         return;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t len = readlink(link, below, sizeof below - 1);
-    if (len <= 0 || len >= (ssize_t)sizeof below - 1 || below[0] != '/')
+    ssize_t len = readlink(link, target, sizeof target - 1);
+    if (len <= 0 || len >= (ssize_t)sizeof target - 1 || target[0] != '/')
         return;
-    field_bytes(out, FIELD_RESOLVED, below, (size_t)len);
+    field_bytes(out, FIELD_RESOLVED, target, (size_t)len);
     field_number(out, FIELD_RESOLVED_MODE, status.st_mode);
 }
 
@@ -79,13 +68,16 @@ void op_put_details(const struct runner_config *config, struct buf *out, int dir
 }
 
 int op_path(const struct runner_config *config, const struct fields *args, enum field_id id, unsigned how,
-            int *ret_root, char *out, struct err *err) {
+            struct place *ret_place, struct err *err) {
     if (!args->has[id])
         return err_set(err, ERR_PROTOCOL, "the call has no path");
-    int r = path_check(args->text[id], args->len[id], err);
-    if (r < 0)
-        return r;
-    return runner_path(config, args->text[id], how, ret_root, out, err);
+    return path_check(args->text[id], args->len[id], err) ?: runner_path(config, args->text[id], how, ret_place, err);
+}
+
+int op_path_or_workspace(const struct runner_config *config, const struct fields *args, struct place *ret_place,
+                         struct err *err) {
+    return args->has[FIELD_PATH] ? op_path(config, args, FIELD_PATH, PATH_READ, ret_place, err)
+                                 : runner_path(config, config->workspace, PATH_READ, ret_place, err);
 }
 
 /* The mode a call asks for. Bits that let a file run with its owner's rights are for commands in the box to set, where
@@ -102,14 +94,10 @@ static int op_mode(const struct fields *args, mode_t otherwise, mode_t *ret_mode
 }
 
 int op_open_dir(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
+    struct place at;
     const char *shown = args->has[FIELD_PATH] ? args->text[FIELD_PATH] : config->workspace;
-    int r = args->has[FIELD_PATH] ? op_path(config, args, FIELD_PATH, PATH_READ, &root, path, err)
-                                  : runner_path(config, shown, PATH_READ, &root, path, err);
-    if (r < 0)
-        return r;
-    int fd = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
+    TRY(op_path_or_workspace(config, args, &at, err));
+    int fd = path_open(at.root, at.path, O_RDONLY | O_DIRECTORY, 0);
     if (fd == -ENOENT)
         return err_told(err, ENOENT, "no directory '%s'", shown);
     if (fd == -ENOTDIR)
@@ -209,19 +197,16 @@ static void file_read_send(struct rcall *call) {
 }
 
 int op_open_file(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
-    int r = op_path(config, args, FIELD_PATH, PATH_READ, &root, path, err);
-    return r < 0 ? r : path_open_file(root, path, O_RDONLY, 0, ret_fd, err);
+    struct place at;
+    TRY(op_path(config, args, FIELD_PATH, PATH_READ, &at, err));
+    return path_open_file(at.root, at.above, at.path, O_RDONLY, 0, ret_fd, err);
 }
 
 /* *ret_len: how much of it is wanted. */
 static int file_read_open(const struct runner_config *config, const struct fields *args, int *ret_fd,
                           struct stat *status, uint64_t *ret_len, struct err *err) {
     uint64_t offset = args->number[FIELD_OFFSET];
-    int r = op_open_file(config, args, ret_fd, err);
-    if (r < 0)
-        return r;
+    TRY(op_open_file(config, args, ret_fd, err));
     if (fstat(*ret_fd, status) < 0)
         return err_errno(err, errno, "'%s'", args->text[FIELD_PATH]);
     if (offset > INT64_MAX)
@@ -236,9 +221,7 @@ static int file_read_begin(struct rcall *call, const struct fields *args, struct
     autofd fd = -1;
     struct stat status;
     uint64_t len;
-    int r = file_read_open(call->runner->config, args, &fd, &status, &len, err);
-    if (r < 0)
-        return r;
+    TRY(file_read_open(call->runner->config, args, &fd, &status, &len, err));
     bool want_fd = args->number[FIELD_FLAGS] & CALL_WANT_FD;
     if (!want_fd && len > READ_INLINE_BYTES)
         return op_to_worker(call, &op_read_stream, args, err);
@@ -273,12 +256,10 @@ static int file_read_work(struct worker *worker, const struct fields *args, stru
     autofd fd = -1;
     struct stat status;
     uint64_t len, offset = args->number[FIELD_OFFSET];
-    int r = file_read_open(worker->config, args, &fd, &status, &len, err);
-    if (r < 0)
-        return r;
+    TRY(file_read_open(worker->config, args, &fd, &status, &len, err));
     autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     runner_put_file(&out, fd, "", &status);
-    r = worker_stat(worker, &out, err);
+    int r = worker_stat(worker, &out, err);
     while (r >= 0 && len > 0) {
         ssize_t n = pread(fd, data, len < sizeof data ? (size_t)len : sizeof data, (off_t)offset);
         if (n < 0 && errno == EINTR)
@@ -327,23 +308,15 @@ static void file_write_free(struct rcall *call) {
 
 static int file_write_open(struct writing *writing, const struct runner_config *config, const struct fields *args,
                            struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
-    uint64_t flags = args->number[FIELD_FLAGS];
-    int r = op_mode(args, 0, &writing->mode, err);
-    if (r == 0)
-        r = op_path(config, args, FIELD_PATH, PATH_WRITE, &root, path, err);
-    if (r == 0 && (flags & CALL_PARENTS))
-        r = replace_mkdirs(root, path, writing->shown, 0755, true, NULL, err);
-    if (r < 0)
-        return r;
-    r = replace_find(&writing->replace, root, path, writing->shown, writing->if_match, err);
+    struct place at;
+    TRY(op_mode(args, 0, &writing->mode, err) ?: op_path(config, args, FIELD_PATH, PATH_WRITE, &at, err));
+    if (args->number[FIELD_FLAGS] & CALL_PARENTS)
+        TRY(replace_mkdirs(&at, writing->shown, 0755, true, NULL, err));
+    TRY(replace_find(&writing->replace, &at, writing->shown, writing->if_match, err));
     writing->replace.attrs =
         (struct attrs){.prefix = writing->prefix, .pairs = writing->pairs, .len = writing->pairs_len};
-    if (r == 0)
-        r = replace_open(&writing->replace, writing->shown, err);
     writing->created = !writing->replace.existed;
-    return r;
+    return replace_open(&writing->replace, writing->shown, err);
 }
 
 static int file_write_begin(struct rcall *call, const struct fields *args, struct err *err) {
@@ -414,16 +387,12 @@ const struct op_def op_write = {.op = OP_WRITE,
 
 /* The answer into out. */
 static int file_stat(const struct runner_config *config, const struct fields *args, struct buf *out, struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
+    struct place at;
     int follow = args->number[FIELD_FLAGS] & CALL_FOLLOW ? 0 : O_NOFOLLOW;
     struct attrs attrs;
-    int r = op_path(config, args, FIELD_PATH, follow ? PATH_ITSELF : PATH_READ, &root, path, err);
-    if (r == 0)
-        r = attrs_args(args, &attrs, err);
-    if (r < 0)
-        return r;
-    autofd fd = path_open(root, path, O_PATH | follow, 0);
+    TRY(op_path(config, args, FIELD_PATH, follow ? PATH_ITSELF : PATH_READ, &at, err));
+    TRY(attrs_args(args, &attrs, err));
+    autofd fd = path_open(at.root, at.path, O_PATH | follow, 0);
     struct stat status;
     if (fd == -ENOENT)
         return err_told(err, ENOENT, "no file '%s'", args->text[FIELD_PATH]);
@@ -432,19 +401,18 @@ static int file_stat(const struct runner_config *config, const struct fields *ar
     if (fstat(fd, &status) < 0)
         return err_errno(err, errno, "'%s'", args->text[FIELD_PATH]);
     /* The last name of a path, without final slashes; "/" for the root. */
-    size_t len = strlen(args->text[FIELD_PATH]), start;
-    while (len > 1 && args->text[FIELD_PATH][len - 1] == '/')
+    const char *path = args->text[FIELD_PATH];
+    size_t len = strlen(path), start;
+    while (len > 1 && path[len - 1] == '/')
         len--;
-    for (start = len; start > 0 && args->text[FIELD_PATH][start - 1] != '/';)
+    for (start = len; start > 0 && path[start - 1] != '/';)
         start--;
     if (start == len)
         start = 0;
-    memcpy(path, args->text[FIELD_PATH] + start, len - start);
-    path[len - start] = 0;
     runner_put_file(out, fd, "", &status);
-    field_text(out, FIELD_NAME, path);
+    field_bytes(out, FIELD_NAME, path + start, len - start);
     if (args->number[FIELD_FLAGS] & CALL_DETAILS)
-        op_put_details(config, out, fd, "", args->text[FIELD_PATH], S_ISLNK(status.st_mode), attrs.prefix);
+        op_put_details(config, out, fd, "", path, S_ISLNK(status.st_mode), attrs.prefix);
     return 0;
 }
 
@@ -469,14 +437,12 @@ const struct op_def op_stat = {.op = OP_STAT, .looks = true, .begin = file_stat_
 
 /* ---- mkdir ---- */
 
-static int file_mkdir_last(int root, const char *path, const char *shown, mode_t mode, struct err *err) {
+static int file_mkdir_last(const struct place *at, const char *shown, mode_t mode, struct err *err) {
     autofd dirfd = -1;
     char name[256];
-    int r = path_open_parent(root, path, &dirfd, name, err);
-    if (r < 0)
-        return r;
+    TRY(path_open_parent(at->root, at->above, at->path, &dirfd, name, err));
     mode_t mask = umask(0);
-    r = mkdirat(dirfd, name, mode) < 0 ? -errno : 0;
+    int r = mkdirat(dirfd, name, mode) < 0 ? -errno : 0;
     umask(mask);
     if (r == -EEXIST)
         return err_set(err, ERR_EXISTS, "'%s' exists", shown);
@@ -484,26 +450,20 @@ static int file_mkdir_last(int root, const char *path, const char *shown, mode_t
 }
 
 static int file_mkdir(const struct runner_config *config, const struct fields *args, struct buf *out, struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
-    int r = op_path(config, args, FIELD_PATH, PATH_WRITE, &root, path, err);
+    struct place at;
     mode_t mode = 0;
     struct owner owner;
     bool parents = args->number[FIELD_FLAGS] & CALL_PARENTS;
-    if (r == 0)
-        r = op_mode(args, 0755, &mode, err);
-    if (r == 0)
-        r = owner_args(args, &owner, err);
-    if (r == 0 && owner.given && !parents)
-        r = err_set(err, ERR_INVALID, "an owner is only given to directories that are made with their parents");
-    if (r < 0)
-        return r;
     const char *shown = args->text[FIELD_PATH];
-    r = parents ? replace_mkdirs(root, path, shown, mode, false, &owner, err)
-                : file_mkdir_last(root, path, shown, mode, err);
-    if (r >= 0)
-        field_number(out, FIELD_CREATED, (uint64_t)r);
-    return r < 0 ? r : 0;
+    TRY(op_path(config, args, FIELD_PATH, PATH_WRITE, &at, err));
+    TRY(op_mode(args, 0755, &mode, err) ?: owner_args(args, &owner, err));
+    if (owner.given && !parents)
+        return err_set(err, ERR_INVALID, "an owner is only given to directories that are made with their parents");
+    int made = parents ? replace_mkdirs(&at, shown, mode, false, &owner, err) : file_mkdir_last(&at, shown, mode, err);
+    if (made < 0)
+        return made;
+    field_number(out, FIELD_CREATED, (uint64_t)made);
+    return 0;
 }
 
 static int file_mkdir_begin(struct rcall *call, const struct fields *args, struct err *err) {
@@ -530,9 +490,7 @@ const struct op_def op_mkdir = {.op = OP_MKDIR, .begin = file_mkdir_begin, .root
 static int file_hash_work(struct worker *worker, const struct fields *args, struct err *err) {
     static uint8_t data[256 << 10];
     autofd fd = -1;
-    int r = op_open_file(worker->config, args, &fd, err);
-    if (r < 0)
-        return r;
+    TRY(op_open_file(worker->config, args, &fd, err));
     struct sha256_ctx context;
     sha256_init(&context);
     uint64_t size = 0;

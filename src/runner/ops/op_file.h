@@ -5,9 +5,12 @@
 #include "base/limits.h"
 #include "runner/runner.h"
 
-/* The path in field `id`, checked and mapped (runner_path). out holds LIMIT_PATH_BYTES + 1. */
+/* The path in field `id`, checked and mapped (runner_path). */
 int op_path(const struct runner_config *config, const struct fields *args, enum field_id id, unsigned how,
-            int *ret_root, char *out, struct err *err);
+            struct place *ret_place, struct err *err);
+/* The same of PATH; without that field the workspace. */
+int op_path_or_workspace(const struct runner_config *config, const struct fields *args, struct place *ret_place,
+                         struct err *err);
 
 /* The file in field PATH, for reading: a regular file, or the error that says why not. */
 int op_open_file(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err);

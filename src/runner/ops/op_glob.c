@@ -4,15 +4,8 @@
  * Unsorted, matches leave as they are found. Sorted, all are looked at and the best `limit` of them are kept, in a
  * heap with the worst on top, within a number of bytes. */
 #include <dirent.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
 #include "runner/search/walk.h"
@@ -105,8 +98,7 @@ static void glob_heap_down(struct search *search, size_t at, size_t count) {
     heap[at] = moving;
 }
 
-static int glob_sorted_entry(void *user, const struct walk_entry *entry, struct err *err) {
-    (void)err;
+static int glob_sorted_entry(void *user, const struct walk_entry *entry, struct err *) {
     struct search *search = user;
     struct walk *walk = &search->walk;
     const char *name = walk_name(walk, entry);
@@ -189,9 +181,7 @@ static int glob_open(struct search *search, const struct fields *args, int *ret_
         at.text[FIELD_PATH] = "/";
         at.len[FIELD_PATH] = 1;
     }
-    int r = op_open_dir(search->worker->config, &at, ret_fd, err);
-    if (r < 0)
-        return r;
+    TRY(op_open_dir(search->worker->config, &at, ret_fd, err));
     walk_init(&search->walk, *ret_fd);
     shown_init(&search->shown, at.has[FIELD_PATH] ? at.text[FIELD_PATH] : search->worker->config->workspace);
     return 0;
@@ -203,23 +193,16 @@ static int glob_work(struct worker *worker, const struct fields *args, struct er
     uint64_t timeout_ms = args->has[FIELD_TIMEOUT_MS] ? args->number[FIELD_TIMEOUT_MS] : DEFAULT_WALK_TIMEOUT_MS;
     uint64_t deadline_ms = clock_ms() + (timeout_ms < LIMIT_EXEC_TIMEOUT_MS ? timeout_ms : LIMIT_EXEC_TIMEOUT_MS);
     autofd fd = -1;
-    int r = glob_prepare(&search, args, err);
-    if (r == 0)
-        r = glob_open(&search, args, &fd, err);
-    if (r < 0)
-        return r;
+    TRY(glob_prepare(&search, args, err) ?: glob_open(&search, args, &fd, err));
     search.walk.globs[WALK_ONLY] = &search.glob;
     search.walk.keep = glob_keep;
     search.walk.user = &search;
     search.walk.keep_max = search.sort ? 0 : (size_t)search.limit + 1;
     search.walk.sorted = !search.sort;
     search.walk.deadline_ms = deadline_ms;
-    r = op_ignore(args, &search.ignore, &search.walk, err);
-    if (r == 0)
-        r = op_globs(args->exclude, args->exclude_count, "exclude", &search.exclude, &search.walk.globs[WALK_EXCEPT],
-                     err);
-    if (r == 0)
-        r = walk_each(&search.walk, search.sort ? glob_sorted_entry : glob_entry, &search, err);
+    TRY(op_ignore(args, &search.ignore, &search.walk, err));
+    TRY(op_globs(args->exclude, args->exclude_count, "exclude", &search.exclude, &search.walk.globs[WALK_EXCEPT], err));
+    int r = walk_each(&search.walk, search.sort ? glob_sorted_entry : glob_entry, &search, err);
     if (r >= 0 && search.sort)
         r = glob_sorted_send(&search, err);
     if (r < 0)

@@ -6,19 +6,12 @@
  * 3. The main thread waits for them or for the deadline. At the deadline it answers with the results so far and the
  *    process ends, even if a regex still runs in a thread. */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "runner/search/grep_scan.h"
 #include "runner/ops/op_file.h"
@@ -84,8 +77,7 @@ struct searcher { /* one thread */
 
 /* ---- files to search, under the lock ---- */
 
-static bool grep_keep_file(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend) {
-    (void)descend;
+static bool grep_keep_file(struct walk *walk, const char *name, size_t len, uint8_t type, bool *) {
     if (type != DT_REG)
         return false;
     for (size_t i = WALK_ONLY; i <= WALK_ALSO; i++)
@@ -310,15 +302,10 @@ static int grep_bounds(struct grep *grep, const struct fields *args, struct err 
 static int grep_compile(struct grep *grep, const struct fields *args, struct err *err) {
     uint64_t flags = args->number[FIELD_FLAGS];
     const char *const only[] = {args->text[FIELD_GLOB]};
-    int r = grep_bounds(grep, args, err);
-    if (r == 0)
-        r = op_globs(only, args->has[FIELD_GLOB] && *only[0], "glob", &grep->glob, &grep->use[WALK_ONLY], err);
-    if (r == 0)
-        r = op_globs(args->include, args->include_count, "include", &grep->include, &grep->use[WALK_ALSO], err);
-    if (r == 0)
-        r = op_globs(args->exclude, args->exclude_count, "exclude", &grep->exclude, &grep->use[WALK_EXCEPT], err);
-    if (r < 0)
-        return r;
+    TRY(grep_bounds(grep, args, err));
+    TRY(op_globs(only, args->has[FIELD_GLOB] && *only[0], "glob", &grep->glob, &grep->use[WALK_ONLY], err));
+    TRY(op_globs(args->include, args->include_count, "include", &grep->include, &grep->use[WALK_ALSO], err));
+    TRY(op_globs(args->exclude, args->exclude_count, "exclude", &grep->exclude, &grep->use[WALK_EXCEPT], err));
     if (!args->has[FIELD_PATTERN])
         return err_set_why(err, ERR_INVALID, WHY_PATTERN, "the pattern is missing");
     return pattern_compile(&grep->pattern, args->text[FIELD_PATTERN], args->len[FIELD_PATTERN],
@@ -339,18 +326,14 @@ static bool grep_about_names(const char *const *patterns, size_t count) {
 /* Opens the path: a directory to walk, or one file. */
 static int grep_open(struct grep *grep, const struct fields *args, struct err *err) {
     const struct runner_config *config = grep->worker->config;
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
+    struct place at;
     grep->path = args->has[FIELD_PATH] ? args->text[FIELD_PATH] : config->workspace;
     grep->file_fd = grep->dir_fd = -1;
-    int r = args->has[FIELD_PATH] ? op_path(config, args, FIELD_PATH, PATH_READ, &root, path, err)
-                                  : runner_path(config, grep->path, PATH_READ, &root, path, err);
-    if (r < 0)
-        return r;
-    grep->dir_fd = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
+    TRY(op_path_or_workspace(config, args, &at, err));
+    grep->dir_fd = path_open(at.root, at.path, O_RDONLY | O_DIRECTORY, 0);
     if (grep->dir_fd == -ENOTDIR) {
         /* One file is the path. Globs for base names hold for it too. */
-        const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+        const char *slash = strrchr(at.path, '/'), *name = slash ? slash + 1 : at.path;
         const char *const only[] = {args->text[FIELD_GLOB]};
         bool wanted = true;
         if (grep->use[WALK_ONLY] && grep_about_names(only, 1))
@@ -360,7 +343,7 @@ static int grep_open(struct grep *grep, const struct fields *args, struct err *e
         if (wanted && grep_about_names(args->exclude, args->exclude_count))
             wanted = !glob_match(&grep->exclude, name);
         grep->ended = !wanted;
-        return wanted ? path_open_file(root, path, O_RDONLY, 0, &grep->file_fd, err) : 0;
+        return wanted ? path_open_file(at.root, at.above, at.path, O_RDONLY, 0, &grep->file_fd, err) : 0;
     }
     if (grep->dir_fd < 0)
         return err_errno(err, -grep->dir_fd, "'%s'", grep->path);
@@ -384,11 +367,7 @@ static int grep_work(struct worker *worker, const struct fields *args, struct er
     static struct grep grep;
     static struct searcher searchers[THREADS_MAX];
     grep.worker = worker;
-    int r = grep_compile(&grep, args, err);
-    if (r == 0)
-        r = grep_open(&grep, args, err);
-    if (r < 0)
-        return r;
+    TRY(grep_compile(&grep, args, err) ?: grep_open(&grep, args, err));
     for (size_t i = 0; i < RING; i++)
         buf_init(&grep.ring[i], HELD_BYTES + 2 * RECORD_BYTES);
     pthread_mutex_init(&grep.lock, NULL);

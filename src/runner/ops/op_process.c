@@ -1,12 +1,6 @@
 /* The ops on background commands: PS, OUTPUT, INPUT, SIGNAL, RESIZE, ATTACH. Called by serve.
  * Invariant: a state that watches or feeds a command is taken out of its lists before it is freed. */
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "runner/ops/ops.h"
 #include "runner/exec/process.h"
 #include "runner/runner.h"
@@ -137,9 +131,7 @@ static void process_output_timer(struct timer *timer) {
 
 static int process_output_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *process;
-    int r = process_lookup(call->runner, args->number[FIELD_PID], &process, err);
-    if (r < 0)
-        return r;
+    TRY(process_lookup(call->runner, args->number[FIELD_PID], &process, err));
     uint64_t stream = args->has[FIELD_STREAM] ? args->number[FIELD_STREAM] : STREAM_STDOUT;
     if (!(process->background || process->keep) || stream < STREAM_STDOUT || stream > STREAM_STDERR)
         return err_set(err, ERR_INVALID, "process %d has no kept output of that stream", process->pid);
@@ -211,9 +203,7 @@ static void process_input_finished(struct feeder *feeder) {
 
 static int process_input_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *process;
-    int r = process_lookup(call->runner, args->number[FIELD_PID], &process, err);
-    if (r < 0)
-        return r;
+    TRY(process_lookup(call->runner, args->number[FIELD_PID], &process, err));
     if (process->phase > PHASE_RUNNING)
         return err_set(err, ERR_GONE, "process %d has ended", process->pid);
     if (process->input.fd < 0)
@@ -236,9 +226,8 @@ static int process_input_input(struct rcall *call, const uint8_t *data, size_t l
     return 0;
 }
 
-static int process_input_finish(struct rcall *call, struct err *err) {
+static int process_input_finish(struct rcall *call, struct err *) {
     struct input *input = call->state;
-    (void)err;
     if (input->feeder.process)
         feeder_eof(&input->feeder);
     else
@@ -298,9 +287,7 @@ static void process_signal_await(struct rcall *call, struct process *process, ui
 
 static int process_signal_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *process;
-    int r = process_lookup(call->runner, args->number[FIELD_PID], &process, err);
-    if (r < 0)
-        return r;
+    TRY(process_lookup(call->runner, args->number[FIELD_PID], &process, err));
     uint64_t number = args->number[FIELD_SIGNAL];
     if (number < 1 || number > 64)
         return err_set(err, ERR_INVALID, "no signal %llu", (unsigned long long)number);
@@ -323,9 +310,7 @@ const struct op_def op_signal = {.op = OP_SIGNAL, .begin = process_signal_begin,
 
 static int process_resize_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *process;
-    int r = process_lookup(call->runner, args->number[FIELD_PID], &process, err);
-    if (r < 0)
-        return r;
+    TRY(process_lookup(call->runner, args->number[FIELD_PID], &process, err));
     uint64_t cols = args->number[FIELD_COLS], rows = args->number[FIELD_ROWS];
     if (cols < 1 || cols > 10000 || rows < 1 || rows > 10000)
         return err_set(err, ERR_INVALID, "a terminal of %llu columns and %llu rows", (unsigned long long)cols,
@@ -347,9 +332,7 @@ const struct op_def op_resize = {.op = OP_RESIZE, .begin = process_resize_begin}
 
 static int process_attach_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *process;
-    int r = process_lookup(call->runner, args->number[FIELD_PID], &process, err);
-    if (r < 0)
-        return r;
+    TRY(process_lookup(call->runner, args->number[FIELD_PID], &process, err));
     if (!process->background)
         return err_set(err, ERR_INVALID, "process %d is not in the background", process->pid);
     /* An offset is one of the output; errors go on live unless NEXT says from where. */

@@ -2,17 +2,7 @@
  * command changes its state. Invariant: a call is in exactly one list of its session (current, waiting, others), or
  * in none once its answer only waits for credit; it then has its own copy of the data, because the session may be
  * gone. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/ops/ops.h"
 #include "runner/runner.h"
 #include "runner/exec/session.h"
@@ -112,11 +102,9 @@ static void session_open_answer(struct session_call *own, const struct session *
 }
 
 static int session_plain_directory(const struct runner_config *config, struct session *session, struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root, r = runner_path(config, session->cwd, PATH_READ, &root, path, err);
-    if (r < 0)
-        return r;
-    autofd fd = path_open(root, path, O_PATH | O_DIRECTORY, 0);
+    struct place at;
+    TRY(runner_path(config, session->cwd, PATH_READ, &at, err));
+    autofd fd = path_open(at.root, at.path, O_PATH | O_DIRECTORY, 0);
     if (fd < 0)
         return err_errno(err, -fd, "'%s'", session->cwd);
     session_set_cwd(session, session->cwd);
@@ -142,9 +130,7 @@ static int session_open_begin(struct rcall *call, const struct fields *args, str
             session_open_answer(own, session, false);
         return 0;
     }
-    r = session_new(call->runner, args, &session, err);
-    if (r < 0)
-        return r;
+    TRY(session_new(call->runner, args, &session, err));
     r = plain ? session_plain_directory(call->runner->config, session, err) : shell_start(session, args, err);
     if (r < 0) {
         session_drop(session);
@@ -484,9 +470,7 @@ static int session_end_begin(struct rcall *call, const struct fields *args, stru
         reply_end(call, NULL);
         return 0;
     }
-    int r = session_lookup(call->runner, args->text[FIELD_NAME], &session, err);
-    if (r < 0)
-        return r;
+    TRY(session_lookup(call->runner, args->text[FIELD_NAME], &session, err));
     struct session_call *own = session_call_new(call, session, whole ? WANT_GONE : WANT_STOP);
     list_append(session->others, own);
     if (whole) {

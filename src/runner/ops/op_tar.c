@@ -1,18 +1,9 @@
 /* A tree as a tar stream, out of the box and into it. In a worker. Called through the table of ops. Invariant: no
  * link is followed; an entry's data matches its head even if the file changes during the read. */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/fs.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
 #include "runner/ops/replace.h"
@@ -87,17 +78,14 @@ static int tar_pack_tree(struct packing *out, int fd, struct err *err) {
 
 static int tar_out_work(struct worker *worker, const struct fields *args, struct err *err) {
     struct packing out = {.tar = {.put = tar_pack_put, .user = worker, .data = tar_data, .size = sizeof tar_data}};
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
-    int r = op_path(worker->config, args, FIELD_PATH, PATH_READ, &root, path, err);
-    if (r < 0)
-        return r;
-    autofd fd = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
+    struct place at;
+    TRY(op_path(worker->config, args, FIELD_PATH, PATH_READ, &at, err));
+    autofd fd = path_open(at.root, at.path, O_RDONLY | O_DIRECTORY, 0);
+    int r;
     if (fd == -ENOTDIR) {
         struct replace replace;
-        r = replace_resolve(&replace, root, path, args->text[FIELD_PATH], err);
-        if (r == 0)
-            r = tar_pack_entry(&out, replace.dirfd, replace.name, replace.name, err);
+        r = replace_resolve(&replace, &at, args->text[FIELD_PATH], err)
+                ?: tar_pack_entry(&out, replace.dirfd, replace.name, replace.name, err);
         if (r >= 0 && out.files == 0)
             r = err_set(err, ERR_INVALID, "'%s' is neither a file nor a directory", args->text[FIELD_PATH]);
         replace_done(&replace);
@@ -194,9 +182,7 @@ static int tar_in_directory(struct untar *in, const char *path, struct err *err)
         if (parent < 0)
             return tar_in_errno(in, -parent, err);
         if (mkdirat(parent, slash ? slash + 1 : part, 0755) == 0) {
-            int r = tar_in_count(in, err);
-            if (r < 0)
-                return r;
+            TRY(tar_in_count(in, err));
         } else if (errno != EEXIST) {
             return tar_in_errno(in, errno, err);
         }
@@ -222,9 +208,7 @@ static int tar_in_make_room(struct untar *in, const char *base, struct err *err)
 }
 
 static int tar_in_file(struct untar *in, const char *base, struct err *err) {
-    int r = tar_in_make_room(in, base, err);
-    if (r < 0)
-        return r;
+    TRY(tar_in_make_room(in, base, err));
     in->file = openat(in->dir_fd, base, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     return in->file < 0 ? tar_in_errno(in, errno, err) : 0;
 }
@@ -320,9 +304,7 @@ static int tar_in_begin(void *user, struct tar_entry *entry, struct err *err) {
         return tar_in_invalid(in, "neither a file, a directory nor a link", err);
     if (!tar_safe_name(entry->name, &why))
         return tar_in_invalid(in, why, err);
-    int r = tar_in_count(in, err);
-    if (r < 0)
-        return r;
+    TRY(tar_in_count(in, err));
     if (unwanted) {
         tar_in_skipped(in, unwanted);
         return 0;
@@ -340,9 +322,7 @@ static int tar_in_begin(void *user, struct tar_entry *entry, struct err *err) {
     memcpy(dir, entry->name, len);
     dir[len] = 0;
     *ret_base = slash ? slash + 1 : entry->name;
-    r = tar_in_directory(in, dir, err);
-    if (r < 0)
-        return r;
+    TRY(tar_in_directory(in, dir, err));
     return entry->type == TAR_FILE      ? tar_in_file(in, base, err)
            : entry->type == TAR_SYMLINK ? tar_in_symlink(in, base, err)
                                         : tar_in_hard_link(in, base, err);
@@ -444,16 +424,14 @@ static int tar_merge_pass(struct untar *in, bool commit, struct err *err) {
 
 /* In the destination, or, where that may not be written to but perhaps what is below it, in the workspace. */
 static int tar_stage_open(struct untar *in, const struct runner_config *config, const char *shown, struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root, number = 0;
+    struct place at;
     temp_name(in->stage_name, false);
     if (mkdirat(in->top, in->stage_name, 0700) == 0) {
         in->stage_parent = fcntl(in->top, F_DUPFD_CLOEXEC, 3);
     } else {
-        number = errno;
-        if ((number == EACCES || number == EPERM) &&
-            runner_path(config, config->workspace, PATH_WRITE, &root, path, err) == 0)
-            in->stage_parent = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
+        int number = errno;
+        if ((number == EACCES || number == EPERM) && runner_path(config, config->workspace, PATH_WRITE, &at, err) == 0)
+            in->stage_parent = path_open(at.root, at.path, O_RDONLY | O_DIRECTORY, 0);
         if (in->stage_parent < 0 || mkdirat(in->stage_parent, in->stage_name, 0700) < 0) {
             in->stage_name[0] = 0;
             return err_errno(err, number, "unpacking into '%s'", shown);
@@ -475,14 +453,11 @@ static int tar_send_skipped(struct untar *in, struct err *err) {
 
 static int tar_in_work(struct worker *worker, const struct fields *args, struct err *err) {
     static struct untar in;
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
-    int r = op_path(worker->config, args, FIELD_PATH, PATH_WRITE, &root, path, err);
-    if (r == 0 && (args->number[FIELD_FLAGS] & CALL_PARENTS))
-        r = replace_mkdirs(root, path, args->text[FIELD_PATH], 0755, false, NULL, err);
-    if (r < 0)
-        return r;
-    autofd top = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
+    struct place at;
+    TRY(op_path(worker->config, args, FIELD_PATH, PATH_WRITE, &at, err));
+    if (args->number[FIELD_FLAGS] & CALL_PARENTS)
+        TRY(replace_mkdirs(&at, args->text[FIELD_PATH], 0755, false, NULL, err));
+    autofd top = path_open(at.root, at.path, O_RDONLY | O_DIRECTORY, 0);
     if (top == -ENOENT)
         return err_set(err, ERR_NOT_FOUND, "no directory '%s'", args->text[FIELD_PATH]);
     if (top < 0)
@@ -491,9 +466,7 @@ static int tar_in_work(struct worker *worker, const struct fields *args, struct 
     in.limit = args->has[FIELD_LIMIT] ? args->number[FIELD_LIMIT] : LIMIT_UNPACK_ENTRIES;
     buf_init(&in.skipped, LIMIT_UNPACK_SKIPPED * (LIMIT_PATH_BYTES + 256u));
     umask(022);
-    r = tar_stage_open(&in, worker->config, args->text[FIELD_PATH], err);
-    if (r == 0)
-        r = tar_in_run(&in, err);
+    int r = tar_stage_open(&in, worker->config, args->text[FIELD_PATH], err) ?: tar_in_run(&in, err);
     fd_close(&in.dir_fd);
     if (r == 0)
         r = tar_merge_pass(&in, false, err);

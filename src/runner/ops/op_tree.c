@@ -1,19 +1,11 @@
 /* Trees: list, and remove. Called through the table of ops: list in a worker, a single remove on the loop, a recursive
  * one in a worker. Invariant: no link is followed, and sizes of trees bound neither stack nor descriptors. */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/fs.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/ops/attrs.h"
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
@@ -38,13 +30,11 @@ struct list {
 
 /* The target of the link inside of the box; a dangling link stays one. */
 static void tree_list_follow(const struct list *list, struct stat *status) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
-    struct err err;
+    struct place at;
     struct stat target;
-    if (runner_path(list->worker->config, list->shown.text, PATH_READ, &root, path, &err) < 0)
+    if (runner_path(list->worker->config, list->shown.text, PATH_READ, &at, ERR_IGNORED) < 0)
         return;
-    autofd fd = path_open(root, path, O_PATH, 0);
+    autofd fd = path_open(at.root, at.path, O_PATH, 0);
     if (fd >= 0 && fstat(fd, &target) == 0)
         *status = target;
 }
@@ -88,20 +78,14 @@ static int tree_list_work(struct worker *worker, const struct fields *args, stru
     if (list.limit > LIMIT_LIST_LIMIT)
         return err_set(err, ERR_INVALID, "limit must be at most %u", LIMIT_LIST_LIMIT);
     autofd fd = -1;
-    int r = attrs_args(args, &list.attrs, err);
-    if (r == 0)
-        r = op_open_dir(worker->config, args, &fd, err);
-    if (r < 0)
-        return r;
+    TRY(attrs_args(args, &list.attrs, err) ?: op_open_dir(worker->config, args, &fd, err));
     walk_init(&list.walk, fd);
     list.walk.max_depth = (unsigned)depth;
     list.walk.keep_max = (size_t)list.limit + 1;
     list.walk.deadline_ms = clock_ms() + DEFAULT_WALK_TIMEOUT_MS;
     shown_init(&list.shown, args->has[FIELD_PATH] ? args->text[FIELD_PATH] : worker->config->workspace);
     list.walk.keep_ignored = true;
-    r = op_ignore(args, &list.ignore, &list.walk, err);
-    if (r == 0)
-        r = walk_each(&list.walk, tree_list_entry, &list, err);
+    int r = op_ignore(args, &list.ignore, &list.walk, err) ?: walk_each(&list.walk, tree_list_entry, &list, err);
     bool truncated = list.truncated || list.walk.too_long || list.walk.dropped || list.walk.timed_out;
     walk_done(&list.walk);
     if (r < 0)
@@ -126,19 +110,16 @@ static void tree_put_files(struct buf *out, uint64_t files) {
 
 static int tree_remove_open(const struct runner_config *config, const struct fields *args, int *ret_dirfd,
                             char name[256], struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
-    int r = op_path(config, args, FIELD_PATH, PATH_WRITE | PATH_ITSELF, &root, path, err);
-    return r < 0 ? r : path_open_parent(root, path, ret_dirfd, name, err);
+    struct place at;
+    TRY(op_path(config, args, FIELD_PATH, PATH_WRITE | PATH_ITSELF, &at, err));
+    return path_open_parent(at.root, at.above, at.path, ret_dirfd, name, err);
 }
 
 /* 1: removed. 0: it is a directory with something in it, to be removed as well. */
 static int tree_remove_one(const struct runner_config *config, const struct fields *args, struct err *err) {
     autofd dirfd = -1;
     char name[256];
-    int r = tree_remove_open(config, args, &dirfd, name, err);
-    if (r < 0)
-        return r;
+    TRY(tree_remove_open(config, args, &dirfd, name, err));
     const char *shown = args->text[FIELD_PATH];
     struct stat status;
     if (fstatat(dirfd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
@@ -206,30 +187,23 @@ struct move {
 
 static int tree_move_open(struct move *move, const struct runner_config *config, const struct fields *args,
                           struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
-    struct owner owner;
+    struct place at;
     struct stat status;
-    *move = (struct move){.from_dirfd = -1, .to_dirfd = -1};
     bool parents = args->number[FIELD_FLAGS] & CALL_PARENTS;
-    int r = owner_args(args, &owner, err);
-    move->owner = owner;
-    if (r == 0)
-        r = op_path(config, args, FIELD_PATH, PATH_WRITE | PATH_ITSELF, &root, path, err);
-    if (r == 0)
-        r = path_open_parent(root, path, &move->from_dirfd, move->from, err);
-    if (r == 0 && parents && fstatat(move->from_dirfd, move->from, &status, AT_SYMLINK_NOFOLLOW) < 0)
-        r = err_errno(err, errno, "'%s'", args->text[FIELD_PATH]);
-    if (r == 0)
-        r = op_path(config, args, FIELD_TO, PATH_WRITE | PATH_ITSELF, &root, path, err);
-    if (r == 0 && parents)
-        r = replace_mkdirs(root, path, args->text[FIELD_TO], 0755, true, &owner, err);
-    if (r >= 0)
-        r = path_open_parent(root, path, &move->to_dirfd, move->to, err);
-    move->shown_from = args->text[FIELD_PATH];
-    move->shown_to = args->text[FIELD_TO];
-    move->overwrite = args->number[FIELD_FLAGS] & CALL_OVERWRITE;
-    return r;
+    *move = (struct move){.shown_from = args->text[FIELD_PATH],
+                          .shown_to = args->text[FIELD_TO],
+                          .from_dirfd = -1,
+                          .to_dirfd = -1,
+                          .overwrite = args->number[FIELD_FLAGS] & CALL_OVERWRITE};
+    TRY(owner_args(args, &move->owner, err));
+    TRY(op_path(config, args, FIELD_PATH, PATH_WRITE | PATH_ITSELF, &at, err));
+    TRY(path_open_parent(at.root, at.above, at.path, &move->from_dirfd, move->from, err));
+    if (parents && fstatat(move->from_dirfd, move->from, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_errno(err, errno, "'%s'", move->shown_from);
+    TRY(op_path(config, args, FIELD_TO, PATH_WRITE | PATH_ITSELF, &at, err));
+    if (parents)
+        TRY(replace_mkdirs(&at, move->shown_to, 0755, true, &move->owner, err));
+    return path_open_parent(at.root, at.above, at.path, &move->to_dirfd, move->to, err);
 }
 
 static void tree_move_close(struct move *move) {

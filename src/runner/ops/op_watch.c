@@ -5,20 +5,10 @@
  * reported as the user sees it, a file created or modified. Invariant: watches are bounded; names are the kernel's
  * only. */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
 #include "runner/ops/replace.h"
@@ -425,9 +415,7 @@ static int watch_events(struct watch *watch, struct err *err) {
         return errno == EINTR ? 0 : err_errno(err, errno, "inotify");
     for (ssize_t at = 0; at < n && !watch->over;) {
         const struct inotify_event *event = (const struct inotify_event *)(const void *)(events.bytes + at);
-        int r = watch_handle(watch, event, err);
-        if (r < 0)
-            return r;
+        TRY(watch_handle(watch, event, err));
         at += (ssize_t)(sizeof *event + event->len);
     }
     watch->last_event = 0; /* repetitions are dropped within one read only */
@@ -435,9 +423,9 @@ static int watch_events(struct watch *watch, struct err *err) {
 }
 
 /* A file is watched through its directory; a directory's own directory is watched for its end. */
-static int watch_open_parent(struct watch *watch, int root, const char *path, bool is_dir, struct err *err) {
+static int watch_open_parent(struct watch *watch, const struct place *at, bool is_dir, struct err *err) {
     struct replace replace;
-    int r = replace_resolve(&replace, root, path, watch->top, err);
+    int r = replace_resolve(&replace, at, watch->top, err);
     if (r < 0)
         return is_dir ? 0 : r; /* "/" has none, and needs none */
     if (is_dir) {
@@ -453,34 +441,24 @@ static int watch_open_parent(struct watch *watch, int root, const char *path, bo
 }
 
 static int watch_open(struct watch *watch, const struct fields *args, struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
-    int r = op_path(watch->worker->config, args, FIELD_PATH, PATH_READ, &root, path, err);
-    if (r < 0)
-        return r;
+    struct place at;
+    TRY(op_path(watch->worker->config, args, FIELD_PATH, PATH_READ, &at, err));
     snprintf(watch->top, sizeof watch->top, "%s", args->text[FIELD_PATH]);
     watch->all = args->number[FIELD_FLAGS] & CALL_ALL;
     shown_init(&watch->shown, watch->top);
     watch->fd = inotify_init1(IN_CLOEXEC);
     if (watch->fd < 0)
         return err_errno(err, errno, "inotify (fs.inotify.max_user_instances)");
-    watch->top_fd = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
+    watch->top_fd = path_open(at.root, at.path, O_RDONLY | O_DIRECTORY, 0);
     bool is_dir = watch->top_fd >= 0;
     if (watch->top_fd == -ENOENT)
         return err_set(err, ERR_NOT_FOUND, "no file '%s'", watch->top);
     if (watch->top_fd < 0 && watch->top_fd != -ENOTDIR)
         return err_errno(err, -watch->top_fd, "'%s'", watch->top);
-    r = watch_open_parent(watch, root, path, is_dir, err);
-    if (r == 0)
-        r = watch_node_add(watch, watch->top_fd, -1, "", err);
-    if (r < 0)
-        return r;
+    TRY(watch_open_parent(watch, &at, is_dir, err) ?: watch_node_add(watch, watch->top_fd, -1, "", err));
     watch->recursive = is_dir && (args->number[FIELD_FLAGS] & CALL_RECURSIVE);
-    r = op_globs(args->include, args->include_count, "include", &watch->include, &watch->only_these, err);
-    if (r == 0)
-        r = op_globs(args->exclude, args->exclude_count, "exclude", &watch->exclude, &watch->except, err);
-    if (r < 0)
-        return r;
+    TRY(op_globs(args->include, args->include_count, "include", &watch->include, &watch->only_these, err)
+            ?: op_globs(args->exclude, args->exclude_count, "exclude", &watch->exclude, &watch->except, err));
     return watch->recursive ? watch_tree(watch, 0, false, err) : 0;
 }
 

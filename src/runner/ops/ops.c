@@ -1,13 +1,7 @@
 /* The table of ops, read by serve (a CALL's OP) and by `cubby-runner --ops`; and PING and BIND.
  * Invariant: configuration that commands point to does not move after BIND. */
+#include "base/base.h"
 #include "runner/ops/ops.h"
-
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/mem.h"
 #include "runner/exec/process.h"
 #include "runner/runner.h"
 
@@ -26,9 +20,7 @@ const struct op_def *op_find(unsigned op) {
 }
 
 /* Never report the same number twice while a writer is active: its later writes must be visible as a change. */
-static int ops_ping_begin(struct rcall *call, const struct fields *args, struct err *err) {
-    (void)args;
-    (void)err;
+static int ops_ping_begin(struct rcall *call, const struct fields *, struct err *) {
     struct runner *runner = call->runner;
     /* Files may change while a command runs, or processes that it left, or any worker. */
     const struct process *process = process_first(runner);

@@ -1,19 +1,11 @@
 /* Atomic replacement of a file. Called by op_write, op_edit and op_move. Invariant: until the rename the old file is
  * untouched, and after a failure nothing of ours is left next to it; only path_open follows links. */
-#include "runner/ops/replace.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/fs.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/path.h"
+#include "base/base.h"
+#include "runner/ops/replace.h"
 #include "runner/runner.h"
 
 enum {
@@ -21,39 +13,35 @@ enum {
     PUT_BACK_TRIES = 100,
 };
 
-/* Opens the parent of path. 1 and *target when the last component is a link: relative ones are appended to the path's
- * directory, so that the kernel itself walks their "..". */
-static int replace_follow_last(int root, const char *path, char *target, struct replace *replace, struct err *err) {
+/* Opens the parent of the path. 1 when its last component is a link, and the path is then the link's target: a relative
+ * one is appended to the path's directory, so that the kernel itself walks its "..". */
+static int replace_follow_last(struct place *at, struct replace *replace, struct err *err) {
     fd_close(&replace->dirfd);
-    if (path[strlen(path) - 1] == '/')
-        return err_told(err, EISDIR, "'%s' names a directory", path);
-    int r = path_open_parent(root, path, &replace->dirfd, replace->name, err);
-    if (r < 0)
-        return r;
+    if (at->path[strlen(at->path) - 1] == '/')
+        return err_told(err, EISDIR, "'%s%s' names a directory", at->above, at->path);
+    TRY(path_open_parent(at->root, at->above, at->path, &replace->dirfd, replace->name, err));
     char link[LIMIT_PATH_BYTES + 1];
     ssize_t len = readlinkat(replace->dirfd, replace->name, link, sizeof link - 1);
     if (len < 0)
         return 0;
-    link[len] = 0;
-    const char *slash = strrchr(path, '/');
-    int head = link[0] == '/' || !slash ? 0 : (int)(slash - path) + 1;
-    int n = snprintf(target, LIMIT_PATH_BYTES + 1, "%.*s%s", head, path, link);
-    if (n <= 0 || n > (int)LIMIT_PATH_BYTES)
-        return err_errno(err, ENAMETOOLONG, "the link '%s'", path);
+    const char *slash = strrchr(at->path, '/');
+    size_t head = link[0] == '/' || !slash ? 0 : (size_t)(slash - at->path) + 1;
+    if (head + (size_t)len == 0 || head + (size_t)len > LIMIT_PATH_BYTES)
+        return err_errno(err, ENAMETOOLONG, "the link '%s%s'", at->above, at->path);
+    memcpy(at->path + head, link, (size_t)len);
+    at->path[head + (size_t)len] = 0;
     return 1;
 }
 
-int replace_resolve(struct replace *replace, int root, const char *path, const char *shown, struct err *err) {
+int replace_resolve(struct replace *replace, const struct place *at, const char *shown, struct err *err) {
     *replace = (struct replace){.dirfd = -1, .fd = -1};
-    char now[LIMIT_PATH_BYTES + 1], next[LIMIT_PATH_BYTES + 1];
-    snprintf(now, sizeof now, "%s", path);
+    struct place now = *at;
     for (int links = 0; links < LINKS_MAX; links++) {
-        int r = replace_follow_last(root, now, next, replace, err);
+        int r = replace_follow_last(&now, replace, err);
         if (r < 0)
             replace_done(replace);
         if (r <= 0)
             return r;
-        snprintf(now, sizeof now, "%s", next);
     }
     replace_done(replace);
     return err_errno(err, ELOOP, "'%s'", shown);
@@ -83,12 +71,10 @@ static int replace_check_old(struct replace *replace, const char *shown, const c
     return 0;
 }
 
-int replace_find(struct replace *replace, int root, const char *path, const char *shown, const char *if_match,
+int replace_find(struct replace *replace, const struct place *at, const char *shown, const char *if_match,
                  struct err *err) {
-    int r = replace_resolve(replace, root, path, shown, err);
-    if (r < 0)
-        return r;
-    r = replace_check_old(replace, shown, if_match, err);
+    TRY(replace_resolve(replace, at, shown, err));
+    int r = replace_check_old(replace, shown, if_match, err);
     if (r < 0)
         replace_done(replace);
     return r;
@@ -139,9 +125,7 @@ static int replace_dress(struct replace *replace, const char *shown, mode_t mode
         autofd old = replace->existed
                          ? openat(replace->dirfd, replace->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
                          : -1;
-        int r = attrs_set(replace->fd, old, &replace->attrs, shown, err);
-        if (r < 0)
-            return r;
+        TRY(attrs_set(replace->fd, old, &replace->attrs, shown, err));
     }
     mode_t final = mode ? mode : replace->existed ? replace->old.st_mode : 0644;
     return fchmod(replace->fd, final & 01777) < 0 ? err_errno(err, errno, "mode of '%s'", shown) : 0;
@@ -173,10 +157,8 @@ int replace_look(struct replace *replace, const char *shown, struct err *err) {
 }
 
 int replace_create(struct replace *replace, const char *shown, mode_t mode, struct stat *ret_status, struct err *err) {
-    int r = replace_dress(replace, shown, mode, err);
-    if (r < 0)
-        return r;
-    r = (int)syscall(SYS_renameat2, replace->dirfd, replace->temp, replace->dirfd, replace->name, RENAME_NOREPLACE);
+    TRY(replace_dress(replace, shown, mode, err));
+    int r = (int)syscall(SYS_renameat2, replace->dirfd, replace->temp, replace->dirfd, replace->name, RENAME_NOREPLACE);
     if (r < 0 && (errno == EINVAL || errno == ENOSYS)) /* a file system that cannot: we have just looked */
         r = renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name);
     if (r < 0)
@@ -220,10 +202,8 @@ int replace_exchange(struct replace *replace, const char *shown, mode_t mode, co
         return err_errno(err, errno, "'%s'", shown);
     if (!replace_same_version(&now, read))
         return 1;
-    int r = replace_dress(replace, shown, mode, err);
-    if (r < 0)
-        return r;
-    r = replace_swap_names(replace, &now);
+    TRY(replace_dress(replace, shown, mode, err));
+    int r = replace_swap_names(replace, &now);
     if (r == -EINVAL || r == -ENOSYS) { /* a file system that cannot: what is left is to have looked just now */
         r = renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name) < 0 ? -errno : 0;
         now = *read;
@@ -247,27 +227,25 @@ void replace_done(struct replace *replace) {
     fd_close(&replace->dirfd);
 }
 
-/* One level: 1 made, 0 a directory was there. `path` ends at the level. */
-static int replace_mkdir_one(int root, const char *path, const char *shown, mode_t mode, const struct owner *owner,
+/* One level: 1 made, 0 a directory was there. The path ends at the level. */
+static int replace_mkdir_one(const struct place *at, const char *shown, mode_t mode, const struct owner *owner,
                              struct err *err) {
-    autofd there = path_open(root, path, O_PATH | O_DIRECTORY, 0);
+    autofd there = path_open(at->root, at->path, O_PATH | O_DIRECTORY, 0);
     if (there >= 0)
         return 0;
     if (there != -ENOENT)
         return err_errno(err, -there, "'%s'", shown);
     autofd dirfd = -1;
     char name[256];
-    int r = path_open_parent(root, path, &dirfd, name, err);
-    if (r < 0)
-        return r;
+    TRY(path_open_parent(at->root, at->above, at->path, &dirfd, name, err));
     /* The loop is one thread, and a worker makes directories before it starts any: the umask is not shared. */
     mode_t mask = umask(0);
-    r = mkdirat(dirfd, name, mode) < 0 ? -errno : 1;
+    int r = mkdirat(dirfd, name, mode) < 0 ? -errno : 1;
     if (r < 0 && confine_step_down(-r))
         r = mkdirat(dirfd, name, mode) < 0 ? -errno : 1;
     umask(mask);
     if (r == -EEXIST) { /* another process was faster, or it is a dangling link */
-        autofd again = path_open(root, path, O_PATH | O_DIRECTORY, 0);
+        autofd again = path_open(at->root, at->path, O_PATH | O_DIRECTORY, 0);
         if (again >= 0)
             return 0;
     }
@@ -279,10 +257,11 @@ static int replace_mkdir_one(int root, const char *path, const char *shown, mode
     return made < 0 || replace_give(made, owner) < 0 ? err_errno(err, errno, "the owner of '%s'", shown) : 1;
 }
 
-int replace_mkdirs(int root, const char *path, const char *shown, mode_t mode, bool parent, const struct owner *owner,
+int replace_mkdirs(const struct place *at, const char *shown, mode_t mode, bool parent, const struct owner *owner,
                    struct err *err) {
-    char part[LIMIT_PATH_BYTES + 1];
-    size_t len = strlen(path), at = 0;
+    const char *path = at->path;
+    struct place part = *at;
+    size_t len = strlen(path), end = 0;
     while (len > 1 && path[len - 1] == '/')
         len--;
     if (parent)
@@ -290,20 +269,19 @@ int replace_mkdirs(int root, const char *path, const char *shown, mode_t mode, b
             len--;
     while (len > 1 && path[len - 1] == '/')
         len--;
-    memcpy(part, path, len);
-    part[len] = 0;
-    autofd whole = path_open(root, len ? part : ".", O_PATH | O_DIRECTORY, 0);
+    part.path[len] = 0;
+    autofd whole = path_open(at->root, len ? part.path : ".", O_PATH | O_DIRECTORY, 0);
     if (whole >= 0 || len == 0)
         return 0;
     int made = 0;
-    while (at < len) {
-        while (at < len && path[at] == '/')
-            at++;
-        while (at < len && path[at] != '/')
-            at++;
-        memcpy(part, path, at);
-        part[at] = 0;
-        made = replace_mkdir_one(root, part, shown, at == len && !parent ? mode : 0755, owner, err);
+    while (end < len) {
+        while (end < len && path[end] == '/')
+            end++;
+        while (end < len && path[end] != '/')
+            end++;
+        memcpy(part.path, path, end);
+        part.path[end] = 0;
+        made = replace_mkdir_one(&part, shown, end == len && !parent ? mode : 0755, owner, err);
         if (made < 0)
             return made;
     }

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "runner/ops/attrs.h"
+#include "runner/runner.h"
 
 /* Hidden names: REPLACE_PREFIX, 'n' (new) or 'r' (replaces), 16 hex digits. The watch op knows them by this. */
 #define REPLACE_PREFIX ".cubby-tmp-"
@@ -33,10 +34,10 @@ struct replace {
 };
 
 /* Only the directory and the name a path leads to, final links followed below root. Nothing is checked. */
-int replace_resolve(struct replace *replace, int root, const char *path, const char *shown, struct err *err);
+int replace_resolve(struct replace *replace, const struct place *at, const char *shown, struct err *err);
 /* Finds the target (final links are followed below root) and checks that it may be replaced: a regular file the caller
  * may write, or nothing. if_match: NULL, "*" or an ETag. Errors name `shown`. */
-int replace_find(struct replace *replace, int root, const char *path, const char *shown, const char *if_match,
+int replace_find(struct replace *replace, const struct place *at, const char *shown, const char *if_match,
                  struct err *err);
 int replace_open(struct replace *replace, const char *shown, struct err *err); /* makes the hidden file */
 /* mode 0: the old file's, 0644 for a new one; never with set-user-ID or set-group-ID. *ret_status is the new file.
@@ -53,9 +54,9 @@ int replace_look(struct replace *replace, const char *shown, struct err *err);
 int replace_create(struct replace *replace, const char *shown, mode_t mode, struct stat *ret_status, struct err *err);
 void replace_done(struct replace *replace); /* closes; removes the hidden file unless committed. Safe twice */
 
-/* Makes every missing directory of path (not its last component when `parent` is set). owner: of those; NULL: us.
+/* Makes every missing directory of the path (not its last component when `parent` is set). owner: of those; NULL: us.
  * Returns 1 when the last one was made here, 0 when it was there. */
-int replace_mkdirs(int root, const char *path, const char *shown, mode_t mode, bool parent, const struct owner *owner,
+int replace_mkdirs(const struct place *at, const char *shown, mode_t mode, bool parent, const struct owner *owner,
                    struct err *err);
 
 #define ETAG_TEXT_BYTES 64

@@ -1,22 +1,13 @@
 /* Squashing layers. Called by main, in a process of its own on the host: the content of layers is hostile, and the
  * work may take long. Invariant: layers are only read, and the result together with the layers below it shows
  * exactly the same files: whiteouts and opaque directories stay wherever something could still show through. */
-#include "runner/ops/squash.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/path.h"
+#include "base/base.h"
+#include "runner/ops/squash.h"
 #include "runner/enter/enter.h"
 #include "tree/copytree.h"
 

@@ -1,13 +1,8 @@
 /* Turns. Called by worker.c, on the loop. Invariant: nothing here decides the content, only which call waits and
  * which wrote last; a box that moves its directories at the same time gets the same safety as without it, from the
  * exchange of names. */
+#include "base/base.h"
 #include "runner/ops/turn.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/mem.h"
-#include "base/fd.h"
 #include "runner/ops/op_file.h"
 #include "runner/ops/replace.h"
 #include "runner/runner.h"
@@ -19,25 +14,24 @@ struct turn_table {
 };
 
 void turn_of(const struct runner_config *config, const struct fields *args, struct turn *ret_turn) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
+    struct place at;
     struct err err;
     struct stat status;
     struct replace replace = {.dirfd = -1, .fd = -1};
     *ret_turn = (struct turn){.author = args->number[FIELD_AUTHOR]};
-    int r = op_path(config, args, FIELD_PATH, PATH_WRITE, &root, path, &err);
+    int r = op_path(config, args, FIELD_PATH, PATH_WRITE, &at, &err);
     if (r == 0 && (args->number[FIELD_FLAGS] & CALL_PARENTS) && !args->has[FIELD_UID]) /* else the worker's to make */
-        r = replace_mkdirs(root, path, path, 0755, true, NULL, &err);
+        r = replace_mkdirs(&at, at.path, 0755, true, NULL, &err);
     if (r >= 0)
-        r = replace_resolve(&replace, root, path, path, &err);
+        r = replace_resolve(&replace, &at, at.path, &err);
     if (r == 0 && fstat(replace.dirfd, &status) == 0) {
         *ret_turn = (struct turn){.keyed = true,
                                   .device = status.st_dev,
                                   .directory = status.st_ino,
                                   .name = 14695981039346656037ull, /* FNV-1a; a collision only waits in vain */
                                   .author = args->number[FIELD_AUTHOR]};
-        for (const char *at = replace.name; *at; at++)
-            ret_turn->name = (ret_turn->name ^ (uint8_t)*at) * 1099511628211ull;
+        for (const char *c = replace.name; *c; c++)
+            ret_turn->name = (ret_turn->name ^ (uint8_t)*c) * 1099511628211ull;
     }
     replace_done(&replace);
 }

@@ -2,10 +2,8 @@
  *
  * The literal search compares two bytes of the needle, the rarest by a rough table of how often bytes are in source
  * text, at 16 places at once, and looks closer only where both fit. */
+#include "base/base.h"
 #include "runner/search/scan.h"
-
-#include <stdbool.h>
-#include <string.h>
 
 #if defined(__SSE2__) && defined(__x86_64__)
 #include <emmintrin.h>

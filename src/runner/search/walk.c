@@ -1,23 +1,13 @@
 /* The tree walker. Called by every op that looks at a tree. Invariant: directories are opened by their path below
  * the start with no link allowed in it, so a tree that changes under the walk can hide entries but not lead out. */
-#include "runner/search/walk.h"
-
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
-#include "base/clock.h"
+#include "base/base.h"
+#include "runner/search/walk.h"
 #include "tree/dent.h"
-#include "base/fd.h"
-#include "base/mem.h"
-#include "base/path.h"
 
 #pragma GCC optimize("O2")
 

@@ -82,7 +82,7 @@ static int file_read(struct skills *skills, const struct base_skill *version, co
                      uint32_t *ret_mode, struct err *err) {
     autofd dir = -1, fd = -1;
     struct stat status;
-    int r = base_open(skills, version, &dir, err) ?: path_open_stat(dir, path, O_RDONLY, 0, &fd, &status, err);
+    int r = base_open(skills, version, &dir, err) ?: path_open_stat(dir, "", path, O_RDONLY, 0, &fd, &status, err);
     *ret_mode = r == 0 ? status.st_mode & 07777 : 0644;
     if (r < 0)
         return r == -ERR_NOT_FOUND && dir >= 0 ? 0 : r;

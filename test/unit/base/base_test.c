@@ -209,14 +209,14 @@ static void test_json_escapes(void) {
 static int try_open(int root, const char *path) {
     struct err err;
     autofd fd = -1;
-    return path_open_file(root, path, O_RDONLY, 0, &fd, &err);
+    return path_open_file(root, "", path, O_RDONLY, 0, &fd, &err);
 }
 
 static bool reads(int root, const char *path, const char *expected) {
     struct err err;
     autofd fd = -1;
     char text[64] = "";
-    return path_open_file(root, path, O_RDONLY, 0, &fd, &err) == 0 && read(fd, text, sizeof text - 1) >= 0 &&
+    return path_open_file(root, "", path, O_RDONLY, 0, &fd, &err) == 0 && read(fd, text, sizeof text - 1) >= 0 &&
            strcmp(text, expected) == 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC);
 }
 
@@ -333,11 +333,11 @@ static void test_path(void) {
     bool all = true;
     for (size_t i = 0; i < sizeof no_name / sizeof *no_name; i++) {
         int dir;
-        all &= path_open_parent(root, no_name[i], &dir, name, &err) == -ERR_INVALID;
+        all &= path_open_parent(root, "", no_name[i], &dir, name, &err) == -ERR_INVALID;
     }
     ok(all, "a path without a last name has no parent");
     autofd parent = -1;
-    ok(path_open_parent(root, "etc/new/", &parent, name, &err) == 0 && strcmp(name, "new") == 0, "parent and name");
+    ok(path_open_parent(root, "", "etc/new/", &parent, name, &err) == 0 && strcmp(name, "new") == 0, "parent and name");
     test_path_walk(root);
     char out[16];
     ok_all("joining", path_join(out, sizeof out, "/w", "x"), strcmp(out, "/w/x") == 0,

@@ -1,12 +1,5 @@
 /* Virtual paths of the `local` backend: what is mapped, what is masked, and what looks alike but is not. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/limits.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runner/runner.h"
 #include "tap.h"
 
@@ -64,36 +57,34 @@ static void check_masks(const struct runner_config *config, const char *dir) {
 }
 
 static void check_paths(const struct runner_config *config, const char *dir) {
-    char out[5000];
-    int root;
+    struct place at;
     struct err err = {0};
-    ok(runner_path(config, "a/b", PATH_WRITE, &root, out, &err) == 0 && strcmp(out, "/a/b") == 0,
+    ok(runner_path(config, "a/b", PATH_WRITE, &at, &err) == 0 && strcmp(at.path, "/a/b") == 0,
        "a relative path lies in the workspace");
-    ok(runner_path(config, "/mnt/skills/x", PATH_READ, &root, out, &err) == 0 && strcmp(out, "/x") == 0,
+    ok(runner_path(config, "/mnt/skills/x", PATH_READ, &at, &err) == 0 && strcmp(at.path, "/x") == 0,
        "a mapped path is resolved below its mapping");
-    ok(runner_path(config, "/mnt/skills/x", PATH_WRITE, &root, out, &err) == -ERR_DENIED &&
-           strstr(err.text, "read-only"),
+    ok(runner_path(config, "/mnt/skills/x", PATH_WRITE, &at, &err) == -ERR_DENIED && strstr(err.text, "read-only"),
        "a write below a read-only mapping is refused and says so");
-    ok(runner_path(config, "/mnt/skills-x/y", PATH_READ, &root, out, &err) == -ERR_DENIED,
+    ok(runner_path(config, "/mnt/skills-x/y", PATH_READ, &at, &err) == -ERR_DENIED,
        "a path outside every mapping is refused");
-    ok(runner_path(config, "/etc/passwd", PATH_READ, &root, out, &err) == -ERR_DENIED, "so is a host path");
-    ok(runner_path(config, "", PATH_READ, &root, out, &err) == -ERR_INVALID, "so is an empty one");
+    ok(runner_path(config, "/etc/passwd", PATH_READ, &at, &err) == -ERR_DENIED, "so is a host path");
+    ok(runner_path(config, "", PATH_READ, &at, &err) == -ERR_INVALID, "so is an empty one");
     char link[600];
     snprintf(link, sizeof link, "%s/w/out", dir);
     ok_all("a link out of a mapping leads nowhere", symlink("/etc/passwd", link) == 0,
-           runner_path(config, "/workspace/out", PATH_READ, &root, out, &err) == 0, path_open(root, out, 0, 0) < 0);
+           runner_path(config, "/workspace/out", PATH_READ, &at, &err) == 0, path_open(at.root, at.path, 0, 0) < 0);
 }
 
 static bool leads(const struct runner_config *config, const char *path, unsigned how, const char *want,
                   struct err *err) {
-    char out[LIMIT_PATH_BYTES + 1], real[64], at[2 * LIMIT_PATH_BYTES + 2];
-    int root;
-    if (runner_path(config, path, how, &root, out, err) < 0)
+    char real[64], text[2 * LIMIT_PATH_BYTES + 2];
+    struct place at;
+    if (runner_path(config, path, how, &at, err) < 0)
         return false;
-    snprintf(real, sizeof real, "/proc/self/fd/%d", root);
-    ssize_t len = readlink(real, at, LIMIT_PATH_BYTES);
-    snprintf(at + (len > 0 ? len : 0), LIMIT_PATH_BYTES + 1, "%s", out);
-    return strcmp(at, want) == 0;
+    snprintf(real, sizeof real, "/proc/self/fd/%d", at.root);
+    ssize_t len = readlink(real, text, LIMIT_PATH_BYTES);
+    snprintf(text + (len > 0 ? len : 0), LIMIT_PATH_BYTES + 1, "%s", at.path);
+    return strcmp(text, want) == 0;
 }
 
 static void make_link(const char *target, const char *dir, const char *name) {
@@ -134,12 +125,17 @@ static void check_own(const char *dir) {
     ok(leads(&config, "loop", PATH_READ, want, &err), "a loop is left to the kernel");
     command_is(&config, config.workspace, config.workspace, "commands are left alone");
     masked_is(&config, config.workspace, config.workspace, "so is output");
-    err_set(&err, ERR_NOT_FOUND, "no file '/x'");
-    maps_shown(&config, &err);
+    struct place at;
+    autofd fd = -1;
     snprintf(want, sizeof want, "no file '%s/x'", config.workspace);
-    ok(strcmp(err.text, want) == 0, "a sentence names the whole path");
-    maps_shown(&config, &err);
-    ok(strcmp(err.text, want) == 0, "once");
+    ok_all("a sentence names the whole path", runner_path(&config, "x", PATH_READ, &at, &err) == 0,
+           path_open_file(at.root, at.above, at.path, O_RDONLY, 0, &fd, &err) == -ERR_NOT_FOUND,
+           strcmp(err.text, want) == 0);
+    char name[256];
+    snprintf(want, sizeof want, "no directory '%s/none/' (parents=1 makes it)", config.workspace);
+    ok_all("so does one about its directory", runner_path(&config, "none/x", PATH_READ, &at, &err) == 0,
+           path_open_parent(at.root, at.above, at.path, &fd, name, &err) == -ERR_NOT_FOUND,
+           strcmp(err.text, want) == 0);
     maps_free(config.maps);
     free((char *)config.workspace);
 }
