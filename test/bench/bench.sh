@@ -1,7 +1,7 @@
 #!/bin/bash
 # Measures the figures, each beside its peer in the same run, and prints one table. usage: bench.sh BUILD [PART]
 # Parts: exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete
-# burst ports mcp recall edits snapshot skills deerflow remote docker. Everything lives below BENCH_DIR (default: a
+# burst ports mcp recall edits snapshot skills deerflow remote docker; and, only when it is named, peers. Everything lives below BENCH_DIR (default: a
 # fresh
 # directory below /var/tmp), so that ours and the peers use the same file system.
 # Exit status 0 when every part ran; a missed bar is marked NO in the table, and counted in the last line.
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.." || exit 1
 WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/cubby-bench.XXXXXX")
 BENCH=$BUILD/bench/bench
 PARTS='exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete '\
-'burst ports mcp recall edits snapshot skills deerflow remote docker'
+'burst ports mcp recall edits snapshot skills deerflow remote docker peers'
 DAEMON_PID='' NGINX_PID='' failed=0 missed=0
 ulimit -n 65536 2> /dev/null || ulimit -n "$(ulimit -Hn)"
 
@@ -20,6 +20,7 @@ stop() {
     [ -z "$DAEMON_PID" ] || { kill "$DAEMON_PID" 2> /dev/null; wait "$DAEMON_PID" 2> /dev/null; }
     [ -z "$NGINX_PID" ] || { kill "$NGINX_PID" 2> /dev/null; wait "$NGINX_PID" 2> /dev/null; }
     [ ! -d "$WORK/engine" ] || BUILD=$BUILD test/lib/docker.sh end "$WORK/engine" > /dev/null 2>&1
+    ! mountpoint -q "$WORK/podman/data/overlay" || umount "$WORK/podman/data/overlay"
     rm -rf "$WORK"
 }
 trap stop EXIT
@@ -161,6 +162,15 @@ fi
 if [ -z "$PART" ] || [ "$PART" = docker ]; then
     . test/bench/docker.sh
     docker_part
+fi
+if [ "$PART" = peers ]; then
+    tools/setup peers
+    start_daemon
+    engine=
+    BUILD=$BUILD test/lib/docker.sh launch "$WORK/engine" --add-runtime crun=/usr/bin/crun \
+        --add-runtime runsc=/usr/bin/runsc > "$WORK/engine.log" 2>&1 && engine=unix://$WORK/engine/sock
+    DOCKER_HOST=$engine BENCH_PORT=$PORT python3 test/bench/peers.py "$BUILD" "$WORK" docs || failed=$((failed + 1))
+    stop_daemon
 fi
 printf '%d parts with a missed bar, %d failed\n' "$missed" "$failed"
 [ "$failed" = 0 ]

@@ -41,7 +41,7 @@ for ((step = ALL ? 1 : 1 + SRANDOM % 2; step < 60; step += ALL ? 1 : 1 + SRANDOM
     restart
     right "$step" 2 || { fail "killed at step $step of an export" "$WHY"; break; }
 done
-[ "$STATUS" = 200 ] || curl -sf --max-time 10 --unix-socket "$SOCKET" -o /dev/null http://localhost/healthz || restart
+restart # the trap may still be armed: it counts what the daemon does after its answer, too
 [ "$died" -ge 1 ] && pass "an export: killed $died times on its way" ||
     fail 'an export: killed on its way' "$died, then $STATUS"
 right "$step" 2 && pass 'and whole when it was not' || fail 'and whole when it was not' "$WHY"

@@ -99,22 +99,23 @@ if mke2fs -q -t ext4 -m 0 -O ^has_journal "$WORK/small.img" &&
     if second_start "$WORK/small.yaml" "$program"; then
         box_new
         fill() { head -c 100M /dev/zero >> "$WORK/state-second/filler" 2> /dev/null || sync -f "$WORK/state-second"; }
-        for turn in {1..30}; do # what is prepared already has its room, and ends of others free some again
-            fill
-            api POST /v1/boxes '{"backend":"jail"}'
-            [ "$STATUS" = 201 ] || break
-        done
+        # What is prepared already has its space, and ends of others free some again.
+        no_box() { fill; api POST /v1/boxes '{"backend":"jail"}'; [ "$STATUS" != 201 ]; }
+        eventually 60 no_box
         diag "full: $BODY"
         like 'no room for a box: an error' "$STATUS $(j .error.code)" '^(5|429|413)'
         isnt 'that says why' "$(j .error.message)" null
         runs
         is 'a box that is there goes on' "$OUT" fine
-        for turn in {1..30}; do # what the box that was not made had taken is given back when there is time for it
+        # What the box that was not made had taken is given back when there is time for it.
+        no_write() {
             fill
             put x 'some text'
-            [[ $STATUS = 20? ]] || break
+            [[ $STATUS = 20? ]] || return 0
             api DELETE "$B/files?path=x"
-        done
+            return 1
+        }
+        eventually 60 no_write
         like 'a write is an error, not half a file' "$STATUS" '^(5|413|429)'
         get x
         is 'nothing of it is there' "$STATUS" 404

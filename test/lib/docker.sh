@@ -3,7 +3,7 @@
 # that are
 # made on the spot of what this machine has. Sourced after lib.sh and daemon.sh by test/run/run.sh (BACKEND=docker) and
 # test/docker/run.sh; test/lib/driver.sh ends what its jobs started.
-# As a command: test/lib/docker.sh start DIR | end DIR | images SOCKET
+# As a command: test/lib/docker.sh start DIR | launch DIR [OPTION...] (without images) | end DIR | images SOCKET
 # ENGINE_KIND=podman: podman's service instead.
 # TEST_ENGINE=DIR: one that many share; whoever comes first starts it, whoever made DIR ends it. Without: one for this
 # run.
@@ -246,8 +246,9 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     . test/lib/lib.sh
     case ${1-} in
     start) TEST_ENGINE=$2 engine_start || { echo "$ENGINE_WHY" >&2; exit 1; } ;;
+    launch) shift && engine_launch "$@" || { echo "$ENGINE_WHY" >&2; exit 1; } ;;
     end) engine_end "$2" ;;
     images) ENGINE_DIR=$(mktemp -d) ENGINE_SOCKET=$2 && images_make || exit 1; rm -rf "$ENGINE_DIR" ;;
-    *) echo 'usage: test/lib/docker.sh start DIR | end DIR | images SOCKET' >&2; exit 2 ;;
+    *) echo 'usage: test/lib/docker.sh start DIR | launch DIR [OPTION...] | end DIR | images SOCKET' >&2; exit 2 ;;
     esac
 fi
