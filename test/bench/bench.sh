@@ -1,9 +1,8 @@
 #!/bin/bash
 # Measures the figures, each beside its peer in the same run, and prints one table. usage: bench.sh BUILD [PART]
 # Parts: exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete
-# burst ports mcp recall edits snapshot skills deerflow remote docker; and, only when it is named, peers. Everything lives below BENCH_DIR (default: a
-# fresh
-# directory below /var/tmp), so that ours and the peers use the same file system.
+# burst ports mcp recall edits snapshot skills deerflow remote docker; and peers, only when named. Everything lives
+# below BENCH_DIR (default: a fresh directory below /var/tmp), so that ours and the peers use the same file system.
 # Exit status 0 when every part ran; a missed bar is marked NO in the table, and counted in the last line.
 set -u
 exec < /dev/null # nothing here may read from, or be stopped by, the terminal it was begun on
