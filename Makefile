@@ -140,6 +140,9 @@ run: setup ## install what is missing, build, start the daemon
 lint: setup-test ## formatting, static analysis, include direction, lengths
 	@tools/lint
 
+manual: all ## write the option tables of the manual, as the programs print them
+	@tools/manual $(BUILD)
+
 format: ## format every source file
 	@clang-format -i $$(find src tools test -name '*.[ch]')
 
@@ -169,5 +172,5 @@ help: ## this list
 
 -include src/runner/runner.mk test/test.mk
 
-.PHONY: all setup setup-test run lint format install clean help
+.PHONY: all setup setup-test run lint manual format install clean help
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -4,6 +4,28 @@
 #include "cli/cli.h"
 #include "wire/spec.h"
 
+const struct row box_rows[] = {
+    OPTION("backend", 0, TEXT, struct box_options, backend, "jail|docker|local", "how the box is made"),
+    OPTION("template", 0, TEXT, struct box_options, template_name, "NAME", "its root: host, one imported, or an image"),
+    OPTION("memory", 'm', INT, struct box_options, memory_mb, "MB", "limit of memory"),
+    OPTION("cpus", 0, REAL, struct box_options, cpus, "N", "limit of processor time, in processors (0.5: half of one)"),
+    OPTION("pids", 0, INT, struct box_options, pids, "N", "limit of processes and threads"),
+    OPTION("disk", 0, INT, struct box_options, disk_mb, "MB", "limit of disk space"),
+    OPTION("open-files", 0, INT, struct box_options, open_files, "N", "limit of descriptors of a process"),
+    OPTION("output", 0, INT, struct box_options, output_bytes, "BYTES", "limit of kept output of a command"),
+    OPTION("net", 0, TEXT, struct box_options, net, "none|open", "network; none by default"),
+    OPTION("mount", 0, TEXTS, struct box_options, mounts, "SRC:DST[:ro]", "a directory of the host in the box"),
+    OPTION("env", 'e', TEXTS, struct box_options, env, "K=V", "an environment variable (K alone: from here)"),
+    OPTION("container-user", 0, TEXT, struct box_options, container_user, "NAME[:GROUP]", "docker: user of commands"),
+    OPTION("runtime", 0, TEXT, struct box_options, runtime, "NAME", "docker: the engine's runtime, e.g. runsc"),
+    OPTION("platform", 0, TEXT, struct box_options, platform, "OS/ARCH", "docker: of the image, e.g. linux/arm64"),
+    OPTION("pull", 0, TEXT, struct box_options, pull, "missing|always|never", "docker: whether the image is pulled"),
+    OPTION("read-only", 0, BOOL, struct box_options, read_only, NULL, "docker: the image's files cannot be changed"),
+    OPTION("image-init", 0, BOOL, struct box_options, image_init, NULL, "docker: the image's own entry point runs"),
+    OPTION("shell", 0, TEXT, struct box_options, shell, "PATH", "the box's shell"),
+    {.name = NULL},
+};
+
 static struct mount boxopt_box_options_mount(struct cli *cli, const char *text) {
     char *copy = arena_strdup(&cli->arena, text), *target = strchr(copy, ':');
     if (!target || target == copy)

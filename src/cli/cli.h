@@ -58,6 +58,8 @@ int option_parse(struct cli *cli, int argc, char **argv, void *values);
 __attribute__((noreturn, format(printf, 2, 3))) void option_fail(const struct cli *cli, const char *format, ...);
 /* "cubby: message" on standard error; returns EXIT_OURS. */
 int cli_fail(const struct err *err);
+/* Exits that way where code is a failure, which nothing has to be undone for. */
+void cli_must(int code, const struct err *err);
 
 /* ---- options of a box, shared by run, create and shell (boxopt.c) ---- */
 
@@ -72,28 +74,9 @@ struct box_options {
     const char *idle_timeout; /* of create: seconds */
     bool temporary;           /* of shell */
 };
-/* clang-format off */
-#define BOX_OPTION_ROWS(type, member) \
-    OPTION("backend", 0, TEXT, type, member.backend, "jail|docker|local", "how the box is made"), \
-    OPTION("template", 0, TEXT, type, member.template_name, "NAME", "its root: host, one imported, or an image"), \
-    OPTION("memory", 'm', INT, type, member.memory_mb, "MB", "limit of memory"), \
-    OPTION("cpus", 0, REAL, type, member.cpus, "N", "limit of processor time, in processors (0.5: half of one)"), \
-    OPTION("pids", 0, INT, type, member.pids, "N", "limit of processes and threads"), \
-    OPTION("disk", 0, INT, type, member.disk_mb, "MB", "limit of disk space"), \
-    OPTION("open-files", 0, INT, type, member.open_files, "N", "limit of descriptors of a process"), \
-    OPTION("output", 0, INT, type, member.output_bytes, "BYTES", "limit of kept output of a command"), \
-    OPTION("net", 0, TEXT, type, member.net, "none|open", "network; none by default"), \
-    OPTION("mount", 0, TEXTS, type, member.mounts, "SRC:DST[:ro]", "a directory of the host in the box"), \
-    OPTION("env", 'e', TEXTS, type, member.env, "K=V", "an environment variable (K alone: from here)"), \
-    OPTION("container-user", 0, TEXT, type, member.container_user, "NAME[:GROUP]", "docker: user of commands"), \
-    OPTION("runtime", 0, TEXT, type, member.runtime, "NAME", "docker: the engine's runtime, e.g. runsc"), \
-    OPTION("platform", 0, TEXT, type, member.platform, "OS/ARCH", "docker: of the image, e.g. linux/arm64"), \
-    OPTION("pull", 0, TEXT, type, member.pull, "missing|always|never", "docker: whether the image is pulled"), \
-    OPTION("read-only", 0, BOOL, type, member.read_only, NULL, "docker: the image's files cannot be changed"), \
-    OPTION("image-init", 0, BOOL, type, member.image_init, NULL, "docker: the image's own entry point runs"), \
-    OPTION("shell", 0, TEXT, type, member.shell, "PATH", "the box's shell")
-
-/* clang-format on */
+/* Its rows: the end of the table of a command whose values begin with a struct box_options. */
+extern const struct row box_rows[];
+#define BOX_OPTIONS OPTIONS_MORE(box_rows, "Options of a box:")
 
 struct mount;
 /* "SRC:DST[:ro]" rows as mounts, sources made absolute. Exits 2 on a malformed one. */
@@ -110,6 +93,9 @@ void box_options_request(struct cli *cli, const struct box_options *options, str
 /* Writes the members of a `POST /v1/boxes` body into an open object. */
 void box_options_json(struct cli *cli, const struct box_options *options, struct json *json);
 
+/* The words as one line for a shell that means them; NULL where there are none. */
+const char *option_line(struct cli *cli, char **words);
+
 /* ---- text for people (table.c) ---- */
 
 struct table {
@@ -118,8 +104,7 @@ struct table {
     const char **cells; /* the heads are the first row */
     size_t count, cap;
 };
-void table_init(struct table *table, struct arena *arena, const char *const *heads); /* NULL-terminated */
-void table_cell(struct table *table, const char *text);                              /* NULL is shown as "-" */
+void table_cell(struct table *table, const char *text); /* NULL is shown as "-" */
 void table_print(const struct table *table, FILE *out);
 /* A cell of a line whose columns are known: padded to width; shown: it is safe already. NULL is shown as "-" */
 void table_pad(struct buf *line, const char *text, size_t width, bool shown);
@@ -195,7 +180,7 @@ int command_help_command(struct cli *cli, int argc, char **argv);
 
 extern const struct row run_options[], mcp_options[], mcp_server_options[], exec_options[], json_options[],
     create_options[], ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[],
-    audit_options[], doctor_options[], template_options[], events_options[], port_options[], tool_options[],
-    fork_options[], diff_options[], skill_options[], join_options[];
+    audit_options[], template_options[], events_options[], port_options[], tool_options[], fork_options[],
+    diff_options[], skill_options[], join_options[], help_options[];
 
 #endif

@@ -210,7 +210,7 @@ static void completion_words(struct completion *completion, int argc, char **arg
         else if (strchr(row->value, '|') || strcmp(row->name, "allow-weaker") == 0)
             completion_choices(completion, row->value, strlen(row->value));
     } else if (completion->part[0] == '-') {
-        for (row = completion->command->options; row && row->name; row++)
+        for (row = completion->command->options; row; row = rows_argv_next(row))
             completion_offer(completion, arena_printf(&completion->cli->arena, "--%s", row->name));
         completion_offer(completion, "--help");
     } else if (strcmp(argv[0], "help") == 0) {

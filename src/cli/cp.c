@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/terminal.h"
+#include "cli/upload.h"
 
 struct cp_values {
     bool quiet, force;
@@ -90,31 +91,15 @@ static int cp_is_dir(struct cp *cp, const char *path, bool *ret_dir, struct err 
 
 /* ---- into the box ---- */
 
-static ssize_t cp_read(void *user, void *data, size_t len) {
-    struct cp *cp = user;
-    ssize_t got;
-    do
-        got = read(cp->fd, data, len);
-    while (got < 0 && errno == EINTR);
-    if (got < 0)
-        cp->number = errno;
-    else
-        progress_add(&cp->progress, (uint64_t)got);
-    return got;
-}
-
 static int cp_send(struct cp *cp, const char *path, int64_t length, struct err *err) {
-    static const char *const headers[] = {"Content-Type: application/octet-stream", NULL};
-    struct http_call call = {.method = "PUT",
-                             .path = path,
-                             .headers = headers,
-                             .read_body = cp_read,
-                             .read_length = length,
-                             .tick = cp_tick,
-                             .user = cp};
-    progress_begin(&cp->progress, cp->values.quiet, length);
-    int code = remote_send(cp->cli, &call, NULL, err);
-    return cp->number ? err_errno(err, cp->number, "%s", cp->local) : code;
+    struct upload upload = {.fd = cp->fd,
+                            .length = length,
+                            .what = cp->local,
+                            .type = "application/octet-stream",
+                            .quiet = cp->values.quiet,
+                            .tick = cp_tick,
+                            .user = cp};
+    return upload_send(cp->cli, &upload, path, NULL, err);
 }
 
 static int cp_up_tree(struct cp *cp, const char *target, struct err *err) {
@@ -124,14 +109,11 @@ static int cp_up_tree(struct cp *cp, const char *target, struct err *err) {
     json_put_str(&json, "path", target);
     json_put_bool(&json, "parents", true);
     json_close(&json, '}');
-    int code = remote_call(cp->cli, "POST", remote_path(cp->cli, cp->id, "/mkdir", NULL), &body, NULL, err);
-    if (code == 0)
-        code = archive_pack(cp->local, &archive, err);
-    if (code < 0)
-        return code;
+    TRY(remote_call(cp->cli, "POST", remote_path(cp->cli, cp->id, "/mkdir", NULL), &body, NULL, err));
+    TRY(archive_pack(cp->local, &archive, err));
     struct err ended;
     cp->fd = archive.fd;
-    code = cp_send(cp, remote_path(cp->cli, cp->id, "/archive", target), -1, err);
+    int code = cp_send(cp, remote_path(cp->cli, cp->id, "/archive", target), -1, err);
     archive.fd = fd_take(&cp->fd);
     int end = archive_end(&archive, &ended);
     if (code == 0 && end < 0) {
@@ -149,19 +131,6 @@ static int cp_no_dir(const struct cp *cp, const char *dir, struct err *err) {
                    (int)len, dir, cp->id, (int)len, dir);
 }
 
-static int cp_up_file(struct cp *cp, const char *target, const struct stat *status, struct err *err) {
-    bool regular = S_ISREG(status->st_mode);
-    const char *path = remote_path(cp->cli, cp->id, "/files", target);
-    if (regular)
-        path = arena_printf(&cp->cli->arena, "%s&mode=%04o", path, status->st_mode & 0777u);
-    int code = cp_send(cp, path, regular ? (int64_t)status->st_size : -1, err);
-    const char *type = "", *dir = dirname(arena_strdup(&cp->cli->arena, target));
-    struct err ignored = {0};
-    if (code == -ERR_NOT_FOUND && cp_stat(cp, dir, &type, &ignored) == 0 && !*type)
-        return cp_no_dir(cp, dir, err);
-    return code;
-}
-
 static int cp_up(struct cp *cp, struct err *err) {
     struct stat status;
     bool standard = strcmp(cp->local, "-") == 0, into = false;
@@ -170,9 +139,7 @@ static int cp_up(struct cp *cp, struct err *err) {
         return err_errno(err, errno, "%s", cp->local);
     if (!standard && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
         return err_set(err, ERR_INVALID, "%s is neither a file nor a directory", cp->local);
-    int code = cp_is_dir(cp, cp->remote, &into, err);
-    if (code < 0)
-        return code;
+    TRY(cp_is_dir(cp, cp->remote, &into, err));
     const char *base = standard ? NULL : cp_base(cp, cp->local), *target = cp->remote;
     size_t len = strlen(target);
     if (into && base)
@@ -181,10 +148,18 @@ static int cp_up(struct cp *cp, struct err *err) {
         return err_set(err, ERR_INVALID, "'%s' is a directory: name the file", target);
     else if (!S_ISDIR(status.st_mode) && target[len - 1] == '/')
         return cp_no_dir(cp, target, err);
-    if (!S_ISDIR(status.st_mode))
-        return cp_up_file(cp, target, &status, err);
-    fd_close(&cp->fd);
-    return cp_up_tree(cp, target, err);
+    if (S_ISDIR(status.st_mode)) {
+        fd_close(&cp->fd);
+        return cp_up_tree(cp, target, err);
+    }
+    bool regular = S_ISREG(status.st_mode);
+    const char *path = remote_path(cp->cli, cp->id, "/files", target);
+    if (regular)
+        path = arena_printf(&cp->cli->arena, "%s&mode=%04o", path, status.st_mode & 0777u);
+    int code = cp_send(cp, path, regular ? (int64_t)status.st_size : -1, err);
+    const char *type = "", *dir = dirname(arena_strdup(&cp->cli->arena, target));
+    bool missing = code == -ERR_NOT_FOUND && cp_stat(cp, dir, &type, ERR_IGNORED) == 0 && !*type;
+    return missing ? cp_no_dir(cp, dir, err) : code;
 }
 
 /* ---- out of the box ---- */
@@ -257,11 +232,9 @@ static int cp_unpack(struct cp *cp, const char *temporary, struct err *err) {
     struct archive archive;
     struct err ended;
     unsigned removed = 0;
-    int code = archive_unpack(temporary, &archive, err);
-    if (code < 0)
-        return code;
+    TRY(archive_unpack(temporary, &archive, err));
     cp->fd = archive.fd;
-    code = cp_receive(cp, remote_path(cp->cli, cp->id, "/archive", cp->remote), err);
+    int code = cp_receive(cp, remote_path(cp->cli, cp->id, "/archive", cp->remote), err);
     archive.fd = fd_take(&cp->fd);
     int end = archive_end(&archive, &ended);
     if (end < 0 && (code == 0 || cp->number)) {
@@ -301,11 +274,8 @@ static int cp_down(struct cp *cp, struct err *err) {
         cp->fd = dup(STDOUT_FILENO);
         return cp_receive(cp, remote_path(cp->cli, cp->id, "/files", cp->remote), err);
     }
-    int code = cp_is_dir(cp, cp->remote, &dir, err);
-    if (code == 0)
-        code = cp_local_target(cp, &target, err);
-    if (code < 0)
-        return code;
+    TRY(cp_is_dir(cp, cp->remote, &dir, err));
+    TRY(cp_local_target(cp, &target, err));
     return dir ? cp_down_tree(cp, target, err) : cp_down_file(cp, target, err);
 }
 

@@ -17,9 +17,8 @@ const struct row create_options[] = {
     OPTION("machine", 0, TEXT, struct create_values, box.machine, "NAME", "make it on this joined machine of the user"),
     OPTION("idle-timeout", 0, TEXT, struct create_values, box.idle_timeout, "SECONDS",
            "end its processes after so long without use; 0: never"),
-    BOX_OPTION_ROWS(struct create_values, box),
-    OPTION("json", 0, BOOL, struct create_values, json, NULL, "the daemon's answer"),
-    {.name = NULL},
+    OPTION("json", 0, BOOL, struct create_values, json, NULL, "print the answer as JSON"),
+    BOX_OPTIONS,
 };
 
 int command_create(struct cli *cli, int argc, char **argv) {

@@ -1,71 +1,55 @@
 /* `cubby doctor`: the missing prerequisites of boxes on this machine, each with its fix, and whether a daemon
  * answers. */
-#include "http/client/client.h"
+#include <jansson.h>
+
 #include "base/base.h"
 #include "backend/backend.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
+#include "cli/rest/list.h"
 
 #define DOCTOR_CHECKS 64
-
-struct doctor_values {
-    bool json;
-};
-
-const struct row doctor_options[] = {
-    OPTION("json", 0, BOOL, struct doctor_values, json, NULL, "as JSON"),
-    {.name = NULL},
-};
 
 struct doctor {
     struct check checks[DOCTOR_CHECKS];
     size_t count;
 };
 
-static void doctor_json(const struct doctor *doctor) {
-    autobuf out = buf_max(1 << 20);
-    struct json json = json_begin(&out);
-    json_put_open(&json, "checks", '[');
-    for (size_t i = 0; i < doctor->count; i++) {
-        const struct check *check = &doctor->checks[i];
-        json_open(&json, '{');
-        json_put_str(&json, "name", check->name);
-        json_put_bool(&json, "ok", check->ok);
-        json_put_bool(&json, "required", check->required);
-        json_put_str(&json, "detail", check->detail);
-        json_put_str(&json, "fix", check->fix[0] ? check->fix : NULL);
-        json_close(&json, '}');
-    }
-    json_close(&json, ']');
-    json_close(&json, '}');
-    printf("%.*s\n", (int)out.len, (const char *)out.data);
+static const char *doctor_state(struct cli *cli, const json_t *check) {
+    (void)cli;
+    return json_is_true(json_object_get(check, "ok"))         ? "ok"
+           : json_is_true(json_object_get(check, "required")) ? "MISSING"
+                                                              : "missing";
 }
 
-static void doctor_table(struct cli *cli, const struct doctor *doctor) {
-    static const char *const heads[] = {"CHECK", "", "FOUND", NULL};
-    struct table table;
+static void doctor_print(struct cli *cli, const struct doctor *doctor, bool as_json) {
+    static const struct rest_column columns[] = {COLUMN("CHECK", "name", TEXT), CELL("", doctor_state),
+                                                 COLUMN("FOUND", "detail", TEXT)};
+    json_auto_t *rows = json_array();
     bool lacking = false;
-    table_init(&table, &cli->arena, heads);
-    for (size_t i = 0; i < doctor->count; i++) {
-        const struct check *check = &doctor->checks[i];
+    for (const struct check *check = doctor->checks; check < doctor->checks + doctor->count; check++) {
         lacking = lacking || !check->ok;
-        table_cell(&table, check->name);
-        table_cell(&table, check->ok ? "ok" : check->required ? "MISSING" : "missing");
-        table_cell(&table, check->detail);
+        json_array_append_new(rows, json_pack("{s:s, s:b, s:b, s:s, s:s?}", "name", check->name, "ok", check->ok,
+                                              "required", check->required, "detail", check->detail, "fix",
+                                              check->fix[0] ? check->fix : NULL));
     }
-    table_print(&table, stdout);
-    if (!lacking)
+    json_auto_t *answer = json_pack("{s:O}", "checks", rows);
+    if (as_json) {
+        remote_print(answer);
         return;
-    printf("\nTo fix:\n");
-    for (size_t i = 0; i < doctor->count; i++)
-        if (!doctor->checks[i].ok && doctor->checks[i].fix[0])
-            printf("  %s: %s\n", doctor->checks[i].name, doctor->checks[i].fix);
+    }
+    rest_table(cli, rows, REST_COLUMNS(columns));
+    if (lacking)
+        printf("\nTo fix:\n");
+    for (const struct check *check = doctor->checks; check < doctor->checks + doctor->count; check++)
+        if (!check->ok && check->fix[0])
+            printf("  %s: %s\n", check->name, check->fix);
 }
 
 int command_doctor(struct cli *cli, int argc, char **argv) {
-    struct doctor_values values = {0};
+    bool as_json = false; /* json_options */
     struct doctor *doctor = arena_alloc(&cli->arena, sizeof *doctor);
-    if (option_parse(cli, argc, argv, &values) > 0)
+    if (option_parse(cli, argc, argv, &as_json) > 0)
         option_fail(cli, "unexpected argument '%s'", argv[0]);
     /* The backends' rows, and one of ours: a daemon. */
     struct err err = {0};
@@ -82,10 +66,7 @@ int command_doctor(struct cli *cli, int argc, char **argv) {
     snprintf(daemon->detail, sizeof daemon->detail, daemon->ok ? "answers at %.120s" : "none at %.120s", remote_url());
     if (!daemon->ok)
         snprintf(daemon->fix, sizeof daemon->fix, "start cubbyd, or set CUBBY_URL; `cubby run` needs none");
-    if (values.json)
-        doctor_json(doctor);
-    else
-        doctor_table(cli, doctor);
+    doctor_print(cli, doctor, as_json);
     for (size_t i = 0; i < doctor->count; i++)
         if (doctor->checks[i].required && !doctor->checks[i].ok)
             return 1;

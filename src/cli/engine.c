@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 #include <sys/vfs.h>
 
+#include "backend/places.h"
 #include "base/base.h"
 #include "tree/removal.h"
 #include "box/policy.h"
@@ -58,15 +59,6 @@ int engine_state(struct arena *arena, const char **ret_dir, struct err *err) {
     return code;
 }
 
-const char *engine_daemon_state(struct arena *arena) {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    if (geteuid() == 0)
-        return "/var/lib/cubby";
-    if (state && state[0] == '/')
-        return arena_printf(arena, "%s/cubby", state);
-    return arena_printf(arena, "%s/.local/state/cubby", home && home[0] == '/' ? home : "");
-}
-
 /* ---- claims: STATE/live/ID.BACKEND, locked by the process that has the box; STATE/mcp/ID, its directory ---- */
 
 #define CLAIM_BYTES (LIMIT_PATH_BYTES + 64)
@@ -78,9 +70,7 @@ static void engine_claim_path(char out[CLAIM_BYTES], const struct cli_engine *en
 static int engine_claim(struct cli_engine *engine, struct err *err) {
     if (engine->claim >= 0)
         return 0;
-    int code = engine_state(engine->arena, &engine->env.state_dir, err);
-    if (code < 0)
-        return code;
+    TRY(engine_state(engine->arena, &engine->env.state_dir, err));
     char *path = text_make(CLAIM_BYTES, "%s/live", engine->env.state_dir);
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "%s", path);
@@ -99,17 +89,13 @@ static int engine_claim(struct cli_engine *engine, struct err *err) {
 }
 
 int engine_directory(struct cli_engine *engine, const char **ret_path, struct err *err) {
-    int code = engine_claim(engine, err);
-    if (code < 0)
-        return code;
+    TRY(engine_claim(engine, err));
     const char *all = arena_printf(engine->arena, "%s/mcp", engine->env.state_dir);
     const char *own = arena_printf(engine->arena, "%s/%s", all, engine->box.id);
-    code = engine_private(all, err);
-    if (code == 0)
-        code = engine_private(own, err);
-    if (code == 0)
-        *ret_path = own;
-    return code;
+    TRY(engine_private(all, err));
+    TRY(engine_private(own, err));
+    *ret_path = own;
+    return 0;
 }
 
 static void engine_remove_directory(const char *state_dir, const char *id) {
@@ -147,32 +133,27 @@ int engine_plan(struct cli_engine *engine, const struct box_request *request, co
     if (!engine->box.ops)
         return err_set(err, ERR_INVALID, "unknown backend '%s'", name);
     asked.images = engine->box.ops->images;
-    int code = asked.images ? 0 : container_none(&asked.container, name, err);
-    if (code < 0)
-        return code;
+    if (!asked.images)
+        TRY(container_none(&asked.container, name, err));
     engine->env.docker = &docker;
     engine->env.progress = news_show;
     engine->env.one_shot = true;
     engine->env.allow_weaker = allow_weaker;
     engine->env.allow_local = true; /* the user of the command could do without a box as well */
     if (request->template_name && !asked.images)
-        engine->env.templates_dir = arena_printf(arena, "%s/templates", engine_daemon_state(arena));
+        engine->env.templates_dir = arena_printf(arena, "%s/templates", places_state(arena) ?: "");
     policy_random_id(engine->box.id);
     return policy_spec(&policy, &asked, engine->box.id, arena, &engine->box.spec, err);
 }
 
 static int engine_open(struct cli_engine *engine, struct err *err) {
-    int code = engine_runner(engine->arena, &engine->env.runner_path, err);
-    if (code == 0)
-        code = engine_claim(engine, err);
-    if (code == 0)
-        code = engine->box.ops->open(&engine->env, &engine->box.backend, err);
-    if (code == 0) {
-        autodir *dir = fd_opendir(AT_FDCWD, text_make(CLAIM_BYTES, "%s/live", engine->env.state_dir), 0);
-        for (struct dirent *entry; (entry = fd_readdir(dir));)
-            engine_sweep_one(engine, dirfd(dir), entry->d_name);
-    }
-    return code;
+    TRY(engine_runner(engine->arena, &engine->env.runner_path, err));
+    TRY(engine_claim(engine, err));
+    TRY(engine->box.ops->open(&engine->env, &engine->box.backend, err));
+    autodir *dir = fd_opendir(AT_FDCWD, text_make(CLAIM_BYTES, "%s/live", engine->env.state_dir), 0);
+    for (struct dirent *entry; (entry = fd_readdir(dir));)
+        engine_sweep_one(engine, dirfd(dir), entry->d_name);
+    return 0;
 }
 
 int engine_start(struct cli_engine *engine, struct err *err) {
@@ -222,27 +203,10 @@ void engine_stop(struct cli_engine *engine) {
 
 int engine_runner(struct arena *arena, const char **ret_path, struct err *err) {
     const char *chosen = getenv("CUBBY_RUNNER");
-    if (chosen && *chosen) {
-        if (chosen[0] != '/' || access(chosen, X_OK) < 0)
-            return err_set(err, ERR_NOT_FOUND, "CUBBY_RUNNER is '%s', which is not the absolute path of a program",
-                           chosen);
-        *ret_path = chosen;
-        return 0;
-    }
-    char self[LIMIT_PATH_BYTES + 1];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (len <= 0)
-        return err_errno(err, errno, "/proc/self/exe");
-    self[len] = 0;
-    *strrchr(self, '/') = 0;
-    static const char *const places[] = {"", "/../libexec/cubby"};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char path[LIMIT_PATH_BYTES + 64];
-        snprintf(path, sizeof path, "%s%s/cubby-runner", self, places[i]);
-        if (access(path, X_OK) == 0) {
-            *ret_path = arena_strdup(arena, path);
-            return 0;
-        }
-    }
-    return err_set(err, ERR_NOT_FOUND, "cubby-runner is not in %s: build or install it, or set CUBBY_RUNNER", self);
+    char path[PATH_MAX];
+    if (chosen && *chosen && (chosen[0] != '/' || access(chosen, X_OK) < 0))
+        return err_set(err, ERR_NOT_FOUND, "CUBBY_RUNNER is '%s', which is not the absolute path of a program", chosen);
+    TRY(places_runner(chosen && *chosen ? chosen : NULL, "set CUBBY_RUNNER", path, err));
+    *ret_path = arena_strdup(arena, path);
+    return 0;
 }

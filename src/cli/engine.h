@@ -31,8 +31,6 @@ void engine_stop(struct cli_engine *engine);
 /* The state directory of boxes without a daemon (0700, ours; shared by all our runs, so that the skeleton of `host` is
  * made once): below /run/cubby as root, else $XDG_RUNTIME_DIR or /tmp. */
 int engine_state(struct arena *arena, const char **ret_dir, struct err *err);
-/* The daemon's default state directory, where templates are imported. */
-const char *engine_daemon_state(struct arena *arena);
 /* The runner: CUBBY_RUNNER, or next to this program, or in its ../libexec/cubby. */
 int engine_runner(struct arena *arena, const char **ret_path, struct err *err);
 

@@ -81,32 +81,7 @@ static void exec_body(const struct exec *exec, struct buf *body) {
     json_close(&json, '}');
 }
 
-/* Standard input for a request that carries it whole. */
-static int exec_read_input(struct exec *exec, struct err *err) {
-    char data[64 << 10];
-    ssize_t got;
-    while ((got = fd_read_full(STDIN_FILENO, data, sizeof data)) > 0) {
-        buf_put(&exec->input, data, (size_t)got);
-        if (exec->input.failed)
-            return err_set(err, ERR_TOO_LARGE, "with --json, standard input is at most %u bytes", LIMIT_STDIN_BYTES);
-    }
-    return got < 0 ? err_errno(err, (int)-got, "standard input") : 0;
-}
-
 /* ---- in a session ---- */
-
-/* The words as one line that means them. */
-static const char *exec_line(const struct exec *exec) {
-    if (exec->values.line)
-        return exec->values.line;
-    autobuf line = buf_max(LIMIT_JSON_BYTES);
-    for (char **word = exec->argv; *word; word++) {
-        if (word != exec->argv)
-            buf_byte(&line, ' ');
-        text_quote(&line, *word);
-    }
-    return arena_copy(&exec->cli->arena, line.data, line.len);
-}
 
 /* Finds or makes the session; then the body and the path for the command. */
 static int exec_session(struct exec *exec, struct buf *body, struct err *err) {
@@ -120,13 +95,11 @@ static int exec_session(struct exec *exec, struct buf *body, struct err *err) {
     json_put_some(&json, "user", values->user);
     box_options_env_json(exec->cli, &exec->values.env, &json);
     json_close(&json, '}');
-    int code = remote_call(exec->cli, "POST", remote_path(exec->cli, exec->id, "/sessions", NULL), body, NULL, err);
-    if (code < 0)
-        return code;
+    TRY(remote_call(exec->cli, "POST", remote_path(exec->cli, exec->id, "/sessions", NULL), body, NULL, err));
     buf_clear(body);
     json_init(&json, body);
     json_open(&json, '{');
-    json_put_some(&json, "command", exec_line(exec));
+    json_put_some(&json, "command", values->line ? values->line : option_line(exec->cli, exec->argv));
     json_put_some(&json, "cwd", values->workdir);
     if (values->background)
         json_put_bool(&json, "background", true);
@@ -138,27 +111,17 @@ static int exec_session(struct exec *exec, struct buf *body, struct err *err) {
 }
 
 static int exec_background(struct exec *exec, const struct buf *body, struct err *err) {
-    autobuf answer = buf_max(64 << 10);
-    int code = remote_call(exec->cli, "POST", exec->path, body, &answer, err);
-    if (code < 0)
-        return code;
-    if (exec->values.session) {
-        if (exec->values.json)
-            printf("%.*s\n", (int)answer.len, (const char *)answer.data);
-        exec->status = 0;
-        return 0;
-    }
-    json_t *json = json_loadb((const char *)answer.data, answer.len, 0, NULL);
-    const json_t *pid = json_object_get(json, "pid");
-    if (!json_is_integer(pid))
-        code = err_set(err, ERR_PROTOCOL, "%s started it without a pid", remote_url());
-    else if (exec->values.json)
-        printf("%.*s\n", (int)answer.len, (const char *)answer.data);
-    else
+    json_auto_t *answer = NULL;
+    TRY(remote_json(exec->cli, "POST", exec->path, body, &answer, err));
+    const json_t *pid = json_object_get(answer, "pid");
+    if (!exec->values.session && !json_is_integer(pid))
+        return err_set(err, ERR_PROTOCOL, "%s started it without a pid", remote_url());
+    if (exec->values.json)
+        remote_print(answer);
+    else if (!exec->values.session)
         printf("%lld\n", (long long)json_integer_value(pid));
-    json_decref(json);
     exec->status = 0;
-    return code;
+    return 0;
 }
 
 /* As a shell says it: no such program is 127, one that may not be executed 126. The same answers can mean the box, or
@@ -315,8 +278,16 @@ int command_exec(struct cli *cli, int argc, char **argv) {
     autobuf body = buf_max(LIMIT_JSON_BYTES);
     int code = 0;
     buf_init(&exec.input, LIMIT_STDIN_BYTES);
-    if (whole && !exec.values.session && exec_wants_input())
-        code = exec_read_input(&exec, &err);
+    if (whole && !exec.values.session && exec_wants_input()) { /* it goes with the request */
+        char data[64 << 10];
+        ssize_t got = 0;
+        while (!exec.input.failed && (got = fd_read_full(STDIN_FILENO, data, sizeof data)) > 0)
+            buf_put(&exec.input, data, (size_t)got);
+        if (got < 0)
+            code = err_errno(&err, (int)-got, "standard input");
+        else if (exec.input.failed)
+            code = err_set(&err, ERR_TOO_LARGE, "with --json, standard input is at most %u bytes", LIMIT_STDIN_BYTES);
+    }
     if (code == 0 && exec.values.session)
         code = exec_session(&exec, &body, &err);
     else if (code == 0)

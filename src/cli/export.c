@@ -16,8 +16,7 @@ int command_export(struct cli *cli, int argc, char **argv) {
     struct news *news = news_begin(cli, NULL, argv[0]);
     int r = remote_json(cli, "POST", path, NULL, &json, &err);
     news_end(news);
-    if (r < 0)
-        return cli_fail(&err);
+    cli_must(r, &err);
     const char *image = json_string_value(json_object_get(json, "image"));
     long long ended = (long long)json_integer_value(json_object_get(json, "processes_ended"));
     if (as_json)

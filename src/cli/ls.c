@@ -11,7 +11,7 @@ struct ls_values {
 
 const struct row ls_options[] = {
     OPTION("long", 'l', BOOL, struct ls_values, detail, NULL, "mode, owner, size and time too"),
-    OPTION("json", 0, BOOL, struct ls_values, json, NULL, "the daemon's answer"),
+    OPTION("json", 0, BOOL, struct ls_values, json, NULL, "print the answer as JSON"),
     {.name = NULL},
 };
 
@@ -65,8 +65,6 @@ static const char *ls_name(struct cli *cli, const json_t *entry) {
 
 int command_ls(struct cli *cli, int argc, char **argv) {
     struct ls_values values = {0};
-    struct err err = {0};
-    json_auto_t *json = NULL;
     const char *id = NULL, *path = "";
     argc = option_parse(cli, argc, argv, &values);
     if (argc != 1)
@@ -75,8 +73,7 @@ int command_ls(struct cli *cli, int argc, char **argv) {
         id = argv[0];
     const char *url =
         arena_printf(&cli->arena, "%s&limit=%u", remote_path(cli, id, "/list", *path ? path : "."), LIMIT_LIST_LIMIT);
-    if (remote_json(cli, "GET", url, NULL, &json, &err) < 0)
-        return cli_fail(&err);
+    json_auto_t *json = rest_need(cli, "GET", url, NULL);
     const json_t *entries = json_object_get(json, "entries");
     if (values.json) {
         remote_print(json);

@@ -1,4 +1,5 @@
 /* `cubby`: the table of commands, and their dispatch. Invariant: nothing heavy happens before a command runs. */
+#include <ctype.h>
 #include <limits.h>
 
 #include "base/base.h"
@@ -128,15 +129,16 @@ const struct cli_command command_table[] = {
      "An ENTRY is a number, NAME or AUTHOR/NAME, perhaps with @VERSION.",
      command_skill, skill_options, ANYWHERE},
     {"doctor", "[--json]", "check what this machine lacks for boxes, and how to fix it",
-     "The exit status is 1 when something is missing without which no jail can be made.", command_doctor,
-     doctor_options, ANYWHERE},
+     "The exit status is 1 when something is missing without which no jail can be made.", command_doctor, json_options,
+     ANYWHERE},
     {"completion", "bash | zsh | fish | words [WORD…]", "print a completion script for a shell",
      "For bash: source <(cubby completion bash). words prints what may follow the WORDs, the last of which may be\n"
      "a part; the scripts ask it.",
      command_completion, NULL, 1},
     {"version", "[--json]", "print the version of cubby and of the daemon", NULL, command_version, json_options,
      ANYWHERE},
-    {"help", "[COMMAND]", "print this list, or the help of one command", NULL, command_help_command, NULL, ANYWHERE},
+    {"help", "[COMMAND]", "print this list, or the help of one command", NULL, command_help_command, help_options,
+     ANYWHERE},
     {.name = NULL},
 };
 
@@ -208,18 +210,46 @@ void command_list(FILE *out) {
             "http://127.0.0.1:7070");
 }
 
-int command_help_command(struct cli *cli, int argc, char **argv) {
-    argc = option_parse(cli, argc, argv, NULL);
-    if (argc == 0) {
-        command_list(stdout);
-        return 0;
+/* The rows of all commands for cubby(1), which tools/manual puts there. */
+static void main_manual(FILE *out) {
+    for (const struct cli_command *command = command_table; command->name; command++) {
+        fprintf(out, ".It Nm Cm %s No ", command->name);
+        for (const char *at = command->usage; *at; at++)
+            fprintf(out, at[0] == '|' && at[1] != ' ' ? "|\\:" : "%c", *at); /* a line may break there */
+        fprintf(out, "\n%c%s.\n", toupper(command->summary[0]), command->summary + 1);
+        if (!command->options)
+            continue;
+        const struct row *row = command->options;
+        fprintf(out, ".Bl -tag -width Ds -compact\n");
+        rows_manual(command->options, out);
+        fprintf(out, ".El\n");
+        while (row->name)
+            row++;
+        if (row->fields)
+            fprintf(out, "The options of a box, below, apply too.\n");
     }
+    fprintf(out, ".It Options of a box\n.Bl -tag -width Ds -compact\n");
+    rows_manual(box_rows, out);
+    fprintf(out, ".El\n");
+}
+
+const struct row help_options[] = {
+    {.name = "manual", .type = ROW_BOOL, .text = "print the options of all commands as a part of cubby(1)"},
+    {.name = NULL},
+};
+
+int command_help_command(struct cli *cli, int argc, char **argv) {
+    bool manual = false; /* help_options */
+    argc = option_parse(cli, argc, argv, &manual);
     if (argc > 1)
         option_fail(cli, "one command at a time");
-    const struct cli_command *command = command_find(argv[0]);
-    if (!command)
+    const struct cli_command *command = argc ? command_find(argv[0]) : NULL;
+    if (argc && !command)
         return main_unknown(argv[0]);
-    command_help(command, stdout);
+    if (command)
+        command_help(command, stdout);
+    else
+        (manual ? main_manual : command_list)(stdout);
     return 0;
 }
 
@@ -279,10 +309,14 @@ static const char *main_commands(struct arena *arena, const char *text) {
                         id + id_len + 1 + verb_len);
 }
 
+void cli_must(int code, const struct err *err) {
+    if (code < 0)
+        exit(cli_fail(err));
+}
+
 int cli_fail(const struct err *err) {
-    autobuf shown;
+    autobuf shown = buf_max(8192);
     autoarena arena = ARENA_EMPTY;
-    buf_init(&shown, 8192);
     const char *said = main_commands(&arena, err->text);
     text_shown(&shown, said, strlen(said));
     const char *text = buf_cstr(&shown);

@@ -45,10 +45,9 @@ const struct row mcp_options[] = {
            "what is /workspace in the box; the current directory by default"),
     OPTION("servers", 0, TEXT, struct stdio_values, servers, "FILE",
            "MCP servers to start in the box: JSON with mcpServers"),
-    BOX_OPTION_ROWS(struct stdio_values, box),
-    OPTION("allow-weaker", 0, TEXTS, struct stdio_values, allow_weaker, "landlock",
-           "do without this wall where the machine lacks it"),
-    {.name = NULL},
+    OPTION_OF("allow-weaker", 0, TEXTS, struct stdio_values, allow_weaker, "landlock",
+              "do without this wall where the machine lacks it"),
+    BOX_OPTIONS,
 };
 
 struct stdio {
@@ -103,25 +102,18 @@ int command_mcp(struct cli *cli, int argc, char **argv) {
 
 /* ---- the beginning ---- */
 
-/* A home of its own in front of what was asked for, which goes before it. */
-static const char **mcp_stdio_env(struct cli *cli, const char **asked) {
-    size_t count = 0;
-    while (asked && asked[count])
-        count++;
-    const char **env = arena_alloc(&cli->arena, (count + 2) * sizeof *env);
-    env[0] = "HOME=" STDIO_HOME;
-    for (size_t i = 0; i < count; i++)
-        env[i + 1] = asked[i];
-    return env;
-}
-
 static void mcp_stdio_plan(struct stdio *stdio) {
     struct cli *cli = stdio->cli;
     struct box_request request;
     struct err err;
     box_options_request(cli, &stdio->values.box, &request);
-    if (!request.backend || strcmp(request.backend, "local") != 0) /* its /tmp is shared by all users */
-        request.env = mcp_stdio_env(cli, request.env);
+    if (!request.backend || strcmp(request.backend, "local") != 0) { /* its /tmp is shared by all users */
+        struct row_texts env = {0}; /* a home of its own in front of what was asked for, which goes before it */
+        rows_texts_add(&cli->arena, &env, "HOME=" STDIO_HOME);
+        for (const char *const *asked = request.env; asked && *asked; asked++)
+            rows_texts_add(&cli->arena, &env, *asked);
+        request.env = env.items;
+    }
     struct mount *mounts = arena_alloc(&cli->arena, (request.mount_count + 1) * sizeof *mounts);
     for (size_t i = 0; i < request.mount_count; i++) {
         mounts[i + 1] = request.mounts[i];
@@ -137,15 +129,6 @@ static void mcp_stdio_plan(struct stdio *stdio) {
                     &err) < 0)
         option_fail(cli, "%s", err.text);
     stdio->engine.box.user = arena_strdup(&cli->arena, "default");
-}
-
-static int mcp_stdio_server(struct stdio *stdio, const char *name, json_t *body, struct servers_row *ret_row,
-                            struct err *err) {
-    struct server_spec spec;
-    int code = server_spec_take(body, name, &stdio->cli->arena, &spec, err);
-    if (code == 0)
-        *ret_row = (struct servers_row){.name = spec.name, .text = spec.text};
-    return code < 0 ? err_wrap(err, "MCP server '%.64s'", name) : 0;
 }
 
 /* The file as many hosts have it: {"mcpServers":{NAME:{command, args, env, ...}}}. */
@@ -166,9 +149,13 @@ static int mcp_stdio_servers(struct stdio *stdio, const char *path, struct err *
         code = err_set(err, ERR_INVALID, "more than %u servers", LIMIT_SERVERS_PER_USER);
     if (code == 0)
         json_object_foreach((json_t *)(uintptr_t)servers, name, body) {
-            code = mcp_stdio_server(stdio, name, body, &rows[count++], err);
-            if (code < 0)
+            struct server_spec spec;
+            code = server_spec_take(body, name, &stdio->cli->arena, &spec, err);
+            if (code < 0) {
+                err_wrap(err, "MCP server '%.64s'", name);
                 break;
+            }
+            rows[count++] = (struct servers_row){.name = spec.name, .text = spec.text};
         }
     json_decref(root);
     if (code < 0)
@@ -241,16 +228,13 @@ static void mcp_stdio_release(void *door, struct box *box) {
 /* Before the first call of a tool, and not when we start. */
 static int mcp_stdio_store(struct stdio *stdio, struct err *err) {
     const char *directory;
-    int code = 0;
     autolock(&stdio->lock);
-    if (!stdio->host.store) {
-        code = engine_directory(&stdio->engine, &directory, err);
-        if (code == 0)
-            code = tool_store_open(directory, &stdio->host.store, err);
-        if (code == 0)
-            stdio->host.catalogs = catalogs_new();
-    }
-    return code;
+    if (stdio->host.store)
+        return 0;
+    TRY(engine_directory(&stdio->engine, &directory, err));
+    TRY(tool_store_open(directory, &stdio->host.store, err));
+    stdio->host.catalogs = catalogs_new();
+    return 0;
 }
 
 /* ---- one message ---- */
@@ -280,8 +264,7 @@ static void *mcp_stdio_thread(void *user) {
     struct stdio_request *request = user;
     struct stdio *stdio = request->stdio;
     struct err err;
-    int code = mcp_stdio_store(stdio, &err);
-    if (code < 0)
+    if (mcp_stdio_store(stdio, &err) < 0)
         mcp_refuse(&request->message, MCP_INTERNAL, 0, "%s", err.text);
     mcp_stdio_serve(request);
     autolock(&stdio->lock);

@@ -1,5 +1,6 @@
 /* Options by table (rows/rows_argv.h): takes them out of argv, prints the help of a command. Called first by every
  * command. */
+#include <ctype.h>
 #include <stdarg.h>
 
 #include "base/base.h"
@@ -20,15 +21,22 @@ int option_parse(struct cli *cli, int argc, char **argv, void *values) {
 }
 
 void command_help(const struct cli_command *command, FILE *out) {
-    fprintf(out, "usage: cubby %s %s\n\n%c%s.\n", command->name, command->usage,
-            command->summary[0] >= 'a' && command->summary[0] <= 'z' ? command->summary[0] - 32 : command->summary[0],
+    fprintf(out, "usage: cubby %s %s\n\n%c%s.\n", command->name, command->usage, toupper(command->summary[0]),
             command->summary + 1);
     if (command->detail)
         fprintf(out, "%s\n", command->detail);
-    if (command->options) {
-        fputc('\n', out);
-        rows_usage(command->options, out);
+    fprintf(out, command->options ? "\nOptions:\n" : "");
+    rows_usage(command->options, out);
+}
+
+const char *option_line(struct cli *cli, char **words) {
+    autobuf line = buf_max(LIMIT_JSON_BYTES);
+    for (char **word = words; *word; word++) {
+        if (word != words)
+            buf_byte(&line, ' ');
+        text_quote(&line, *word);
     }
+    return line.len ? arena_copy(&cli->arena, line.data, line.len) : NULL;
 }
 
 void option_fail(const struct cli *cli, const char *format, ...) {

@@ -21,8 +21,7 @@ struct shell_values {
 const struct row shell_options[] = {
     OPTION("user", 'u', TEXT, struct shell_values, user, "agent|root", "open it as this user (default: agent)"),
     OPTION("workdir", 'w', TEXT, struct shell_values, workdir, "DIR", "open it in DIR (default: the workspace)"),
-    BOX_OPTION_ROWS(struct shell_values, box),
-    {.name = NULL},
+    BOX_OPTIONS,
 };
 
 struct shell {
@@ -35,31 +34,13 @@ struct shell {
     bool input_open, ended;
 };
 
-/* The words as one line for the box's shell, each quoted. */
-static const char *shell_words(struct cli *cli, char **words) {
-    autobuf line = buf_max(1 << 20);
-    for (char **word = words; *word; word++) {
-        buf_puts(&line, word == words ? "'" : " '");
-        for (const char *p = *word; *p; p++)
-            if (*p == '\'')
-                buf_puts(&line, "'\\''");
-            else
-                buf_byte(&line, (uint8_t)*p);
-        buf_byte(&line, '\'');
-    }
-    return line.len ? arena_copy(&cli->arena, line.data, line.len) : NULL;
-}
-
 static int shell_open(struct shell *shell, struct err *err) {
     struct http_client *client = NULL;
     unsigned cols, rows;
     terminal_size(STDOUT_FILENO, &cols, &rows);
     /* Asked first for its own sake: an unknown box gets its sentence, not a failed upgrade. */
-    int code = remote_call(shell->cli, "GET", remote_path(shell->cli, shell->id, "", NULL), NULL, NULL, err);
-    if (code == 0)
-        code = remote_client(shell->cli, &client, err);
-    if (code < 0)
-        return code;
+    TRY(remote_call(shell->cli, "GET", remote_path(shell->cli, shell->id, "", NULL), NULL, NULL, err));
+    TRY(remote_client(shell->cli, &client, err));
     autobuf path = buf_max(64 << 10);
     buf_printf(&path, "/v1/boxes/%s/pty?cols=%u&rows=%u", shell->id, cols, rows);
     rest_parameter(shell->cli, &path, "command", shell->command);
@@ -69,26 +50,21 @@ static int shell_open(struct shell *shell, struct err *err) {
     const char *text = buf_cstr(&path);
     if (!text)
         return err_set(err, ERR_TOO_LARGE, "the command is too long");
-    code = http_client_ws(client, text, &shell->socket, err);
-    if (code == 0 && isatty(STDIN_FILENO))
-        code = terminal_raw(STDIN_FILENO, err);
-    return code;
-}
-
-static int shell_resize(struct shell *shell, struct err *err) {
-    unsigned cols, rows;
-    char text[64];
-    terminal_size(STDOUT_FILENO, &cols, &rows);
-    int len = snprintf(text, sizeof text, "{\"resize\":{\"cols\":%u,\"rows\":%u}}", cols, rows);
-    return http_socket_send(shell->socket, true, text, (size_t)len, err);
+    TRY(http_client_ws(client, text, &shell->socket, err));
+    return isatty(STDIN_FILENO) ? terminal_raw(STDIN_FILENO, err) : 0;
 }
 
 static int shell_signal(struct shell *shell, struct err *err) {
     int number = terminal_signal(shell->signal_fd);
+    if (number == SIGWINCH) {
+        unsigned cols, rows;
+        char text[64];
+        terminal_size(STDOUT_FILENO, &cols, &rows);
+        int len = snprintf(text, sizeof text, "{\"resize\":{\"cols\":%u,\"rows\":%u}}", cols, rows);
+        return http_socket_send(shell->socket, true, text, (size_t)len, err);
+    }
     if (number == 0)
         return 0;
-    if (number == SIGWINCH)
-        return shell_resize(shell, err);
     shell->status = 128 + number;
     shell->ended = true;
     return err_set(err, ERR_GONE, "ended by signal %d", number);
@@ -106,21 +82,18 @@ static int shell_input(struct shell *shell, struct err *err) {
     return http_socket_send(shell->socket, false, "\x04", 1, err);
 }
 
+/* How it ended. */
 static int shell_text(struct shell *shell, const uint8_t *data, size_t len) {
     json_auto_t *json = json_loadb((const char *)data, len, 0, NULL);
-    const json_t *exit = json_object_get(json, "exit");
-    if (json_object_get(json, "error")) {
-        struct err err;
+    const json_t *exit = json_object_get(json, "exit"), *error = json_object_get(json, "error");
+    struct err err;
+    if (!exit && !error)
+        return 0;
+    terminal_restore();
+    if (error)
         event_error(json, &err);
-        terminal_restore();
-        shell->status = cli_fail(&err);
-        shell->ended = true;
-    }
-    if (exit) {
-        terminal_restore();
-        shell->status = remote_exit(exit);
-        shell->ended = true;
-    }
+    shell->status = error ? cli_fail(&err) : remote_exit(exit);
+    shell->ended = true;
     return 0;
 }
 
@@ -175,7 +148,7 @@ int command_shell(struct cli *cli, int argc, char **argv) {
     }
     if (!own)
         text_id_copy(shell.id, argv[0]);
-    shell.command = shell_words(cli, argv + (own ? 0 : 1));
+    shell.command = option_line(cli, argv + (own ? 0 : 1));
     autobuf answer = buf_max(1 << 20);
     int code = shell.signal_fd = terminal_signals(&err);
     if (code >= 0)

@@ -3,14 +3,6 @@
 #include "base/base.h"
 #include "cli/cli.h"
 
-void table_init(struct table *table, struct arena *arena, const char *const *heads) {
-    *table = (struct table){.arena = arena};
-    while (heads[table->columns])
-        table->columns++;
-    for (unsigned i = 0; i < table->columns; i++)
-        table_cell(table, heads[i]);
-}
-
 void table_cell(struct table *table, const char *text) {
     autobuf shown = buf_max(64 << 10);
     text_shown(&shown, text ? text : "-", text ? strlen(text) : 1);

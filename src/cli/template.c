@@ -1,14 +1,13 @@
 /* `cubby template`: the roots that boxes are made from. Asks the daemon; with --state works on the files of a daemon of
  * this machine instead. */
-#include "http/client/client.h"
-
 #include <jansson.h>
 
 #include "base/base.h"
 #include "backend/template.h"
 #include "cli/archive.h"
 #include "cli/cli.h"
-#include "cli/progress.h"
+#include "cli/rest/list.h"
+#include "cli/upload.h"
 
 struct template_values {
     const char *state;
@@ -18,7 +17,7 @@ struct template_values {
 const struct row template_options[] = {
     OPTION("state", 0, TEXT, struct template_values, state, "DIR",
            "work on the files of the daemon with this state directory instead of asking it"),
-    OPTION("json", 0, BOOL, struct template_values, json, NULL, "list as JSON"),
+    OPTION("json", 0, BOOL, struct template_values, json, NULL, "print the list as JSON"),
     {.name = NULL},
 };
 
@@ -37,48 +36,7 @@ static int template_by_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void template_json(const struct template_names *list) {
-    autobuf out = buf_max(16 << 20);
-    struct json json = json_begin(&out);
-    json_put_open(&json, "templates", '[');
-    for (size_t i = 0; i < list->count; i++) {
-        json_open(&json, '{');
-        json_put_str(&json, "name", list->names[i]);
-        json_close(&json, '}');
-    }
-    json_close(&json, ']');
-    json_close(&json, '}');
-    printf("%.*s\n", (int)out.len, (const char *)out.data);
-}
-
 /* ---- by the daemon ---- */
-
-struct template_upload {
-    int fd, number;
-    struct archive *archive; /* NULL: a file is sent as it is */
-    struct progress progress;
-    struct err err;
-};
-
-static ssize_t template_read(void *user, void *data, size_t len) {
-    struct template_upload *upload = user;
-    ssize_t got;
-    do
-        got = read(upload->fd, data, len);
-    while (got < 0 && errno == EINTR);
-    if (got < 0)
-        upload->number = errno;
-    if (got > 0)
-        progress_add(&upload->progress, (uint64_t)got);
-    /* An archive that tar did not finish must not look finished to the daemon. */
-    if (got == 0 && upload->archive) {
-        upload->archive->fd = fd_take(&upload->fd);
-        int code = archive_end(upload->archive, &upload->err);
-        upload->archive = NULL;
-        return code < 0 ? -1 : 0;
-    }
-    return got;
-}
 
 /* The name is checked before it becomes part of a path. */
 static const char *template_path(struct cli *cli, const char *name) {
@@ -87,29 +45,8 @@ static const char *template_path(struct cli *cli, const char *name) {
     return arena_printf(&cli->arena, "/v1/templates/%s", name);
 }
 
-static int template_send(struct cli *cli, const char *name, struct template_upload *upload, int64_t length,
-                         struct err *err) {
-    static const char *const headers[] = {"Content-Type: application/x-tar", NULL};
-    struct http_call call = {.method = "PUT",
-                             .path = template_path(cli, name),
-                             .headers = headers,
-                             .read_body = template_read,
-                             .read_length = length,
-                             .user = upload};
-    progress_begin(&upload->progress, false, length);
-    int code = remote_send(cli, &call, NULL, err);
-    progress_end(&upload->progress);
-    if (upload->number)
-        return err_errno(err, upload->number, "%s", name);
-    if (upload->err.code) {
-        *err = upload->err;
-        return -err->code;
-    }
-    return code;
-}
-
 static int template_upload(struct cli *cli, const char *name, const char *path, struct err *err) {
-    struct template_upload upload = {.fd = -1};
+    struct upload upload = {.what = name, .type = "application/x-tar", .length = -1};
     struct archive archive;
     struct stat status;
     autofd file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -117,55 +54,42 @@ static int template_upload(struct cli *cli, const char *name, const char *path, 
         return err_errno(err, errno, "%s", path);
     if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
         return err_set(err, ERR_INVALID, "%s is neither a directory nor a tar file", path);
+    upload.fd = file;
     if (S_ISREG(status.st_mode)) {
-        upload.fd = file;
-        return template_send(cli, name, &upload, (int64_t)status.st_size, err);
+        upload.length = (int64_t)status.st_size;
+    } else {
+        TRY(archive_pack(path, &archive, err));
+        upload.fd = archive.fd;
+        upload.archive = &archive;
     }
-    int code = archive_pack(path, &archive, err);
-    if (code < 0)
-        return code;
-    upload.fd = archive.fd;
-    upload.archive = &archive;
-    code = template_send(cli, name, &upload, -1, err);
-    if (upload.archive) { /* given up before its end: its complaint about that is not news */
-        struct err ignored = {0};
-        archive.fd = upload.fd;
-        archive_end(&archive, &ignored);
-    }
-    return code;
-}
-
-static int template_ask(struct cli *cli, struct template_names *list, struct err *err) {
-    json_t *json = NULL, *row;
-    size_t i;
-    int code = remote_json(cli, "GET", "/v1/templates", NULL, &json, err);
-    json_array_foreach(json_object_get(json, "templates"), i, row) {
-        const char *name = json_string_value(json_object_get(row, "name"));
-        if (name)
-            template_each(list, name);
-    }
-    json_decref(json);
+    int code = upload_send(cli, &upload, template_path(cli, name), NULL, err);
+    if (upload.archive) /* given up before its end: its complaint about that is not news */
+        archive_end(&archive, ERR_IGNORED);
     return code;
 }
 
 /* ---- the actions ---- */
 
 static int template_show(struct cli *cli, const struct backend_env *env, bool as_json, struct err *err) {
-    static const char *const heads[] = {"NAME", NULL};
+    static const struct rest_column columns[] = {COLUMN("NAME", "name", TEXT)};
     struct template_names list = {.cli = cli};
-    struct table table;
-    int code = env->state_dir ? template_list(env, template_each, &list, err) : template_ask(cli, &list, err);
-    if (code < 0)
-        return code;
-    qsort(list.names, list.count, sizeof *list.names, template_by_name);
-    if (as_json) {
-        template_json(&list);
-        return 0;
+    json_auto_t *asked = NULL, *rows = json_array();
+    json_t *row;
+    size_t i;
+    TRY(env->state_dir ? template_list(env, template_each, &list, err)
+                       : remote_json(cli, "GET", "/v1/templates", NULL, &asked, err));
+    json_array_foreach(json_object_get(asked, "templates"), i, row) {
+        if (rest_text(row, "name"))
+            template_each(&list, rest_text(row, "name"));
     }
-    table_init(&table, &cli->arena, heads);
-    for (size_t i = 0; i < list.count; i++)
-        table_cell(&table, list.names[i]);
-    table_print(&table, stdout);
+    qsort(list.names, list.count, sizeof *list.names, template_by_name);
+    for (i = 0; i < list.count; i++)
+        json_array_append_new(rows, json_pack("{s:s}", "name", list.names[i]));
+    json_auto_t *answer = json_pack("{s:O}", "templates", rows);
+    if (as_json)
+        remote_print(answer);
+    else
+        rest_table(cli, rows, REST_COLUMNS(columns));
     return 0;
 }
 

@@ -19,7 +19,7 @@ const struct row tool_options[] = {
     OPTION("thread", 't', TEXT, struct tool_values, thread, "TEXT",
            "in this thread's box, made if need be; " TOOL_THREAD " by default"),
     OPTION("box", 'b', TEXT, struct tool_values, box, "ID", "in this box instead"),
-    OPTION("json", 0, BOOL, struct tool_values, json, NULL, "the daemon's answer"),
+    OPTION("json", 0, BOOL, struct tool_values, json, NULL, "print the answer as JSON"),
     {.name = NULL},
 };
 
@@ -121,7 +121,7 @@ static void tool_image(const json_t *image) {
         fwrite(bytes.data, 1, bytes.len, stdout);
 }
 
-static int tool_print(const json_t *answer) {
+static void tool_print(const json_t *answer) {
     const json_t *text = json_object_get(answer, "text"), *image = json_object_get(answer, "image");
     const char *data = json_string_value(text);
     size_t len = json_string_length(text);
@@ -133,7 +133,6 @@ static int tool_print(const json_t *answer) {
         fwrite(data, 1, len, stdout);
     if (!image && len && data[len - 1] != '\n')
         putchar('\n');
-    return json_is_true(json_object_get(answer, "is_error")) ? 1 : 0;
 }
 
 /* ---- the call ---- */
@@ -159,39 +158,31 @@ static const json_t *tool_schema(const json_t *tools, const char *name) {
 }
 
 static int tool_run(struct cli *cli, const struct tool_values *values, const json_t *tools, int argc, char **argv) {
-    struct err err = {0};
     autobuf body = buf_max(LIMIT_JSON_BYTES);
     const json_t *schema = tool_schema(tools, argv[0]);
     if (!schema)
         option_fail(cli, "unknown tool '%s'; `cubby tool` lists them", argv[0]);
-    json_t *arguments = tool_arguments(cli, schema, argc - 1, argv + 1), *answer = NULL;
+    json_t *arguments = tool_arguments(cli, schema, argc - 1, argv + 1);
     char *text = json_dumps(arguments, JSON_COMPACT);
     buf_puts(&body, text ? text : "{}");
     free(text);
     json_decref(arguments);
-    int code = remote_json(cli, "POST", tool_path(cli, values, argv[0]), &body, &answer, &err);
-    if (code < 0)
-        return cli_fail(&err);
-    int status = json_is_true(json_object_get(answer, "is_error")) ? 1 : 0;
+    json_auto_t *answer = rest_need(cli, "POST", tool_path(cli, values, argv[0]), &body);
     if (values->json)
         remote_print(answer);
     else
-        status = tool_print(answer);
-    json_decref(answer);
-    return status;
+        tool_print(answer);
+    return json_is_true(json_object_get(answer, "is_error")) ? 1 : 0;
 }
 
 int command_tool(struct cli *cli, int argc, char **argv) {
     struct tool_values values = {0};
-    struct err err = {0};
-    json_auto_t *list = NULL;
     argc = option_parse(cli, argc, argv, &values);
     if (values.box && values.thread)
         option_fail(cli, "--box or --thread, not both");
     /* Tools of MCP servers are listed by the box where they run. */
     bool served = argc > 0 ? strstr(argv[0], "__") != NULL : values.box || values.thread;
-    if (remote_json(cli, "GET", served ? tool_path(cli, &values, NULL) : "/v1/tools", NULL, &list, &err) < 0)
-        return cli_fail(&err);
+    json_auto_t *list = rest_need(cli, "GET", served ? tool_path(cli, &values, NULL) : "/v1/tools", NULL);
     const json_t *tools = json_object_get(list, "tools");
     int status = 0;
     if (argc > 0)

@@ -21,13 +21,9 @@ int command_version(struct cli *cli, int argc, char **argv) {
         else
             printf("cubbyd: unknown (%s)\n", err.code ? rest_shown(cli, err.text) : "its answer has no version");
     } else {
-        autobuf out = buf_max(64 << 10);
-        struct json json = json_begin(&out);
-        json_put_str(&json, "version", CUBBY_VERSION);
-        json_put_int(&json, "wire_version", PROTO_VERSION);
-        json_put_str(&json, "daemon_version", daemon);
-        json_close(&json, '}');
-        printf("%.*s\n", (int)out.len, (const char *)out.data);
+        json_auto_t *json = json_pack("{s:s, s:i, s:s?}", "version", CUBBY_VERSION, "wire_version", PROTO_VERSION,
+                                      "daemon_version", daemon);
+        remote_print(json);
     }
     return 0;
 }

@@ -3,6 +3,7 @@
 #include "daemon/conf.h"
 #include "base/base.h"
 #include "backend/backend.h"
+#include "backend/places.h"
 #include "daemon/conf_table.h"
 
 #define ROW(label, kind, member, bits)                                                                                 \
@@ -31,7 +32,7 @@ const struct row conf_options[] = {
     {ROW("open_networks", LIST, open_networks, 0),
      .text = "private IPv4 networks (A.B.C.D/BITS) that boxes with network 'open' may reach; else none"},
     {SHARE("env", ENV, env, 0), .text = "given to every box: a mapping, or a list of NAME=VALUE"},
-    {SHARE("mounts", MOUNTS, mounts, CONF_HOST),
+    {SHARE("mounts", MOUNTS, mounts, CONF_HOST | ROW_FILE),
      .text = "file only: given to every box: list of {source, target, read_only, create}; source may hold {user}, "
              "{thread}, {id}"},
     {SHARE("templates", TEMPLATES, templates, CONF_HOST),
@@ -46,7 +47,7 @@ const struct row conf_options[] = {
      .text = "directory with ca.pem, and cert.pem and key.pem to show to the engine; TLS; default $DOCKER_CERT_PATH"},
     {ROW("docker_network", TEXT, docker.network, 0),
      .text = "network of the engine that boxes with network 'open' are on; default: the engine's default one"},
-    {ROW("docker_registries", REGISTRIES, docker.registries, 0),
+    {ROW("docker_registries", REGISTRIES, docker.registries, ROW_FILE),
      .text = "file only: registries and their credentials: HOST: {username, password or password_file, token or "
              "token_file}"},
     {SHARE("docker_image", TEXT, docker_image, 0), .initial = "debian:stable-slim",
@@ -104,9 +105,9 @@ const struct row conf_options[] = {
      .text = "auth peer: uids or names that are admins, as root is, or UID=USER: acts as USER; others need tokens"},
     {ROW("socket_mode", TEXT, socket_mode, 0), .initial = "0600", .text = "mode of unix sockets"},
     {ROW("socket_group", TEXT, socket_group, 0), .text = "group of unix sockets"},
-    {ROW("tokens", TOKENS, tokens, CONF_AT_ONCE),
+    {ROW("tokens", TOKENS, tokens, CONF_AT_ONCE | ROW_FILE),
      .text = "file only: list of {token or token_sha256, user, scope admin|user|read}"},
-    {SHARE("mcp_servers", SERVERS, servers, 0),
+    {SHARE("mcp_servers", SERVERS, servers, ROW_FILE),
      .text =
          "file only: MCP servers for boxes: NAME: {command, args, env, cwd, machine, thread, disabled, timeout_ms}"},
     {ROW("allowed_hosts", LIST, allowed_hosts, CONF_AT_ONCE), .text = "further names that Host and Origin may have"},
@@ -127,7 +128,7 @@ const struct row conf_options[] = {
      .text = "MiB of memory of all running boxes of a user, by their limits; 0: no limit"},
     {SHARE("user_disk_mb", INT, user_disk_mb, 0), .max = 1u << 30, .initial = "0",
      .text = "MiB of files of all boxes of a user, by their limits, and of what they keep; 0: no limit"},
-    {ROW("users", USERS, users, CONF_AT_ONCE),
+    {ROW("users", USERS, users, CONF_AT_ONCE | ROW_FILE),
      .text = "file only: mapping of a user's name to options that apply to that user's boxes instead"},
     {ROW("box_rate_per_user", INT, box_rate_per_user, CONF_AT_ONCE), .max = 60000, .initial = "600",
      .text = "boxes a user's tokens may ask for a minute; 0: no limit"},
@@ -194,7 +195,7 @@ const struct row conf_options[] = {
     {ROW("deerflow_home", TEXT, provision.home, CONF_AT_ONCE | CONF_HOST),
      .text =
          "state directory of the gateway on this host (its DEER_FLOW_HOME): mounted into the boxes that it provisions"},
-    {ROW("deerflow_mounts", MOUNTS, provision_mounts, CONF_AT_ONCE | CONF_HOST),
+    {ROW("deerflow_mounts", MOUNTS, provision_mounts, CONF_AT_ONCE | CONF_HOST | ROW_FILE),
      .text = "file only: further mounts of those boxes, or others at the same targets; as mounts"},
     {ROW("deerflow_environment", ENV, provision_env, CONF_AT_ONCE),
      .text = "variables of those boxes: a mapping, or a list of NAME=VALUE"},
@@ -254,17 +255,6 @@ _Static_assert(sizeof conf_options / sizeof *conf_options <= CONF_ROWS, "raise C
 
 /* ---- one value ---- */
 
-const struct row *conf_find(const char *name) {
-    for (const struct row *option = conf_options; option->name; option++) {
-        const char *a = option->name, *b = name;
-        while (*a && (*a == *b || (*a == '_' && *b == '-')))
-            a++, b++;
-        if (!*a && !*b)
-            return option;
-    }
-    return NULL;
-}
-
 size_t conf_row(const struct row *option) {
     return (size_t)(option - conf_options);
 }
@@ -279,31 +269,24 @@ bool *conf_given_at(const struct conf_target *target, const struct row *option) 
     return &(target->user ? target->user->given : target->conf->given)[conf_row(option)];
 }
 
-static int conf_set_list(const struct conf_target *target, const struct row *option, const char *value,
-                         const char *shown, struct err *err) {
-    struct row_texts *list = conf_slot(target, option);
-    int failed = 0;
-    if (!*value)
-        failed = err_set(err, ERR_INVALID, "%s: an entry may not be empty", option->name);
-    else if (option->choices && !rows_choice(option->choices, value))
-        failed = err_set(err, ERR_INVALID, "%s holds words of %s, not '%.60s'", option->name, option->choices, shown);
-    else if (option->type == CONF_ENV)
-        failed = policy_env(value, err);
-    else if (option->type == CONF_TEMPLATES && !policy_template(value))
-        failed = err_set(err, ERR_INVALID, "templates: '%.64s' is not a template name", shown);
-    if (failed)
-        return failed;
-    rows_texts_add(&target->conf->arena, list, value);
-    return 0;
-}
-
 int conf_set(const struct conf_target *target, const struct row *option, const char *value, const char *shown,
              struct err *err) {
-    if (conf_is_list(option))
-        return conf_set_list(target, option, value, shown, err);
-    if (option->type >= ROW_OWN)
+    struct arena *arena = &target->conf->arena;
+    void *at = conf_slot(target, option);
+    if (option->flags & ROW_FILE)
         return err_set(err, ERR_INVALID, "%s can only be set in the configuration file", option->name);
-    return rows_set(option, value, shown, &target->conf->arena, conf_slot(target, option), err);
+    if (!conf_is_list(option))
+        return rows_set(option, value, shown, arena, at, err);
+    if (!*value)
+        return err_set(err, ERR_INVALID, "%s: an entry may not be empty", option->name);
+    if (option->choices && !rows_choice(option->choices, value))
+        return err_set(err, ERR_INVALID, "%s holds words of %s, not '%.60s'", option->name, option->choices, shown);
+    if (option->type == CONF_TEMPLATES && !policy_template(value))
+        return err_set(err, ERR_INVALID, "templates: '%.64s' is not a template name", shown);
+    if (option->type == CONF_ENV)
+        TRY(policy_env(value, err));
+    rows_texts_add(arena, at, value);
+    return 0;
 }
 
 bool conf_is_list(const struct row *option) {
@@ -311,23 +294,11 @@ bool conf_is_list(const struct row *option) {
 }
 
 bool conf_given(const struct conf *conf, const struct conf_user *user, const char *name) {
-    size_t row = conf_row(conf_find(name));
+    size_t row = conf_row(rows_find(conf_options, name, strlen(name)));
     return conf->given[row] || (user && user->given[row]);
 }
 
 /* ---- all of them ---- */
-
-static void conf_state_default(struct conf *conf) {
-    const char *state_home = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    if (conf->state)
-        return;
-    if (geteuid() == 0)
-        conf->state = "/var/lib/cubby";
-    else if (state_home && *state_home == '/')
-        conf->state = arena_printf(&conf->arena, "%s/cubby", state_home);
-    else if (home && *home == '/')
-        conf->state = arena_printf(&conf->arena, "%s/.local/state/cubby", home);
-}
 
 static int conf_check_share(const struct conf *conf, const struct conf_user *user, const struct conf_share *share,
                             struct err *err) {
@@ -350,19 +321,15 @@ static int conf_check_absolute(const char *name, const struct row_texts *list, s
     return 0;
 }
 
-/* Hosts below it are ours: their Host header is let in. */
-static int conf_sandbox_hosts(struct conf *conf, struct err *err) {
-    const char *domain = conf->e2b_domain;
-    if (!domain)
-        return 0;
-    size_t len = strspn(domain, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-");
-    uint64_t port;
-    if (!len || len > 200 || domain[0] == '.' || domain[0] == '-' || domain[len - 1] == '.' ||
-        (domain[len] && (domain[len] != ':' || !text_u64(domain + len + 1, 65535, &port))))
-        return err_set(err, ERR_INVALID, "e2b_domain must be a host name, with or without a port, not '%.100s'",
-                       domain);
-    rows_texts_add(&conf->arena, &conf->allowed_hosts, arena_printf(&conf->arena, "*.%.*s", (int)len, domain));
-    return 0;
+/* "boxes.example.org", or with a port that clients reach it by. */
+static bool conf_domain(const char *domain, bool lower, size_t *ret_len) {
+    size_t len = strspn(domain, lower ? "abcdefghijklmnopqrstuvwxyz0123456789-."
+                                      : "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-");
+    const char *port = domain + len;
+    uint64_t number;
+    *ret_len = len;
+    return len && len <= 200 && domain[0] != '.' && domain[0] != '-' && domain[len - 1] != '.' &&
+           (!*port || (*port == ':' && text_u64(port + 1, 65535, &number)));
 }
 
 /* An empty list would be no list: everything would be allowed where nothing was meant to be. */
@@ -378,18 +345,16 @@ static int conf_check_tools(const struct conf *conf, struct err *err) {
 }
 
 static int conf_check_skills(const struct conf *conf, struct err *err) {
-    int failed = conf_check_absolute("global_skills", &conf->global_skills, err);
-    if (!failed)
-        failed = conf_check_absolute("global_agents", &conf->global_agents, err);
-    if (!failed)
-        failed = conf_check_absolute("skill_paths", &conf->skill_paths, err);
-    if (!failed && conf->skill_paths.count > LIMIT_SKILL_PATHS)
-        failed = err_set(err, ERR_INVALID, "skill_paths: more than %u", LIMIT_SKILL_PATHS);
-    if (!failed && conf_given(conf, NULL, "skill_commands") && !conf->skill_commands.count)
-        failed = err_set(err, ERR_INVALID, "skill_commands is empty; leave it out for the default list");
-    if (!failed && conf->skills.creator && conf->skills.creator[0] != '/')
-        failed = err_set(err, ERR_INVALID, "skill_creator: '%.200s' must be an absolute path", conf->skills.creator);
-    return failed;
+    TRY(conf_check_absolute("global_skills", &conf->global_skills, err));
+    TRY(conf_check_absolute("global_agents", &conf->global_agents, err));
+    TRY(conf_check_absolute("skill_paths", &conf->skill_paths, err));
+    if (conf->skill_paths.count > LIMIT_SKILL_PATHS)
+        return err_set(err, ERR_INVALID, "skill_paths: more than %u", LIMIT_SKILL_PATHS);
+    if (conf_given(conf, NULL, "skill_commands") && !conf->skill_commands.count)
+        return err_set(err, ERR_INVALID, "skill_commands is empty; leave it out for the default list");
+    if (conf->skills.creator && conf->skills.creator[0] != '/')
+        return err_set(err, ERR_INVALID, "skill_creator: '%.200s' must be an absolute path", conf->skills.creator);
+    return 0;
 }
 
 /* Before anything is asked of the addresses: a word without a port is neither wide nor loopback. */
@@ -407,24 +372,10 @@ static int conf_check_listen(const char *listen, struct err *err) {
     return 0;
 }
 
-/* "boxes.example.org", or with a port that clients reach it by. */
-static int conf_check_domain(const char *name, const char *domain, struct err *err) {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-.";
-    size_t len = domain ? strspn(domain, letters) : 0;
-    bool fine = len && len <= 200 && domain[0] != '.' && domain[0] != '-' && domain[len - 1] != '.';
-    const char *port = domain ? domain + len : "";
-    if (!domain || (fine && (!*port || (*port == ':' && port[1] && strlen(port) <= 6 &&
-                                        strspn(port + 1, "0123456789") == strlen(port + 1)))))
-        return 0;
-    return err_set(err, ERR_INVALID, "%s: '%.200s' is not a host name in lower case, such as boxes.example.org", name,
-                   domain);
-}
-
 /* Checks that concern several options. */
 static int conf_check_all(const struct conf *conf, struct err *err) {
-    int bad = conf_check_listen(conf->listen, err);
-    if (bad)
-        return bad;
+    size_t len;
+    TRY(conf_check_listen(conf->listen, err));
     if (!conf->state)
         return err_set(err, ERR_INVALID, "no place for state: set HOME or give --state DIR");
     for (size_t i = 0; i < conf->open_networks.count; i++)
@@ -433,37 +384,19 @@ static int conf_check_all(const struct conf *conf, struct err *err) {
                            conf->open_networks.items[i]);
     if (!conf->tls_cert != !conf->tls_key)
         return err_set(err, ERR_INVALID, "tls_cert and tls_key go together: give both or none");
-    bad = conf_check_domain("preview_domain", conf->preview_domain, err);
-    if (bad)
-        return bad;
-    int failed = conf_check_absolute("mount_sources", &conf->mount_sources, err);
-    if (!failed)
-        failed = conf_check_tools(conf, err);
-    if (!failed)
-        failed = conf_check_skills(conf, err);
-    if (!failed)
-        failed = conf_check_docker(conf, err);
-    if (!failed)
-        failed = conf_check_share(conf, NULL, &conf->share, err);
-    for (size_t i = 0; i < conf->user_count && !failed; i++)
-        if ((failed = conf_check_share(conf, &conf->users[i], &conf->users[i].share, err)))
+    if (conf->preview_domain && !conf_domain(conf->preview_domain, true, &len))
+        return err_set(err, ERR_INVALID,
+                       "preview_domain: '%.200s' is not a host name in lower case, such as boxes.example.org",
+                       conf->preview_domain);
+    TRY(conf_check_absolute("mount_sources", &conf->mount_sources, err));
+    TRY(conf_check_tools(conf, err));
+    TRY(conf_check_skills(conf, err));
+    TRY(conf_check_docker(conf, err));
+    TRY(conf_check_share(conf, NULL, &conf->share, err));
+    for (size_t i = 0; i < conf->user_count; i++)
+        if (conf_check_share(conf, &conf->users[i], &conf->users[i].share, err))
             return err_wrap(err, "user %s", conf->users[i].name);
-    return failed;
-}
-
-static void conf_skill_parts(struct conf *conf) {
-    struct skill_settings *skills = &conf->skills;
-    skills->paths =
-        conf_given(conf, NULL, "skill_paths") ? (const char *const *)conf->skill_paths.items : skill_defaults.paths;
-    skills->global_skills = (const char *const *)conf->global_skills.items;
-    skills->global_agents = (const char *const *)conf->global_agents.items;
-    skills->newest = strcmp(conf->skill_dialect, "newest") == 0;
-    skills->commands = conf->skill_commands.count ? (const char *const *)conf->skill_commands.items
-                       : skills->newest           ? skill_newest_commands
-                                                  : skill_defaults.commands;
-    skills->upload_entries = (unsigned)conf->skill_upload_entries;
-    if (!skills->upload_bytes)
-        skills->upload_bytes = skills->newest ? 50u << 20 : 10u << 20;
+    return 0;
 }
 
 /* Without --config: the default file, if it exists. It may be closed to an ordinary user, whose daemon then does
@@ -476,25 +409,7 @@ static int conf_read_file(struct conf *conf, struct err *err) {
     return conf->config ? conf_file(conf, conf->config, err) : 0;
 }
 
-static int conf_load(struct conf *conf, int argc, char **argv, struct err *err) {
-    const struct conf_target target = {.conf = conf};
-    int failed = 0;
-    for (const struct row *option = conf_options; option->name && !failed; option++)
-        if (option->initial)
-            failed = conf_set(&target, option, option->initial, option->initial, err);
-    if (!failed)
-        failed = conf_arguments(conf, argc, argv, false, err);
-    bool reads = conf->action == CONF_SERVE || conf->action == CONF_CHECK || conf->action == CONF_CLEANUP;
-    if (failed || !reads)
-        return failed;
-    failed = conf_read_file(conf, err);
-    if (!failed)
-        failed = conf_arguments(conf, argc, argv, true, err);
-    if (!failed)
-        failed = conf_provision(conf, err) ?: conf_sandbox_hosts(conf, err);
-    if (failed)
-        return failed;
-    conf_state_default(conf);
+static void conf_guard(struct conf *conf) {
     static const char *const modes[] = {
         [GUARD_OFF] = "off", [GUARD_AUDIT] = "audit", [GUARD_WARNS] = "warn", [GUARD_BLOCKS] = "block"};
     struct row_texts prefixes = {0};
@@ -509,7 +424,45 @@ static int conf_load(struct conf *conf, int argc, char **argv, struct err *err) 
         rows_texts_add(&conf->arena, &prefixes, conf->env_remove.items[i]);
     conf->tools.env_prefixes = (const char *const *)prefixes.items;
     conf->tools.guard = &conf->guard;
-    conf_skill_parts(conf);
+}
+
+static void conf_skills(struct conf *conf) {
+    struct skill_settings *skills = &conf->skills;
+    skills->paths =
+        conf_given(conf, NULL, "skill_paths") ? (const char *const *)conf->skill_paths.items : skill_defaults.paths;
+    skills->global_skills = (const char *const *)conf->global_skills.items;
+    skills->global_agents = (const char *const *)conf->global_agents.items;
+    skills->newest = strcmp(conf->skill_dialect, "newest") == 0;
+    skills->commands = conf->skill_commands.count ? (const char *const *)conf->skill_commands.items
+                       : skills->newest           ? skill_newest_commands
+                                                  : skill_defaults.commands;
+    skills->upload_entries = (unsigned)conf->skill_upload_entries;
+    if (!skills->upload_bytes)
+        skills->upload_bytes = skills->newest ? 50u << 20 : 10u << 20;
+}
+
+static int conf_load(struct conf *conf, int argc, char **argv, struct err *err) {
+    const struct conf_target target = {.conf = conf};
+    size_t len;
+    for (const struct row *option = conf_options; option->name; option++)
+        if (option->initial)
+            TRY(conf_set(&target, option, option->initial, option->initial, err));
+    TRY(conf_arguments(conf, argc, argv, false, err));
+    if (conf->action != CONF_SERVE && conf->action != CONF_CHECK && conf->action != CONF_CLEANUP)
+        return 0;
+    TRY(conf_read_file(conf, err));
+    TRY(conf_arguments(conf, argc, argv, true, err));
+    TRY(conf_provision(conf, err));
+    const char *domain = conf->e2b_domain; /* hosts below it are ours: their Host header is let in */
+    if (domain && !conf_domain(domain, false, &len))
+        return err_set(err, ERR_INVALID, "e2b_domain must be a host name, with or without a port, not '%.100s'",
+                       domain);
+    if (domain)
+        rows_texts_add(&conf->arena, &conf->allowed_hosts, arena_printf(&conf->arena, "*.%.*s", (int)len, domain));
+    if (!conf->state)
+        conf->state = places_state(&conf->arena);
+    conf_guard(conf);
+    conf_skills(conf);
     conf_inherit(conf);
     conf->host_at_stake = conf_hands_out_host(conf);
     return conf_check_all(conf, err);

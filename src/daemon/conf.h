@@ -62,6 +62,7 @@ enum conf_action {
     CONF_ROUTES,
     CONF_TOOLS,
     CONF_OPENAPI,
+    CONF_MANUAL,
     CONF_CHECK,
     CONF_CLEANUP
 };
@@ -123,5 +124,6 @@ struct servers;
 void conf_servers(const struct conf *conf, struct servers *servers);
 void conf_print_options(FILE *file); /* a line an option, its columns by tabs */
 void conf_print_help(FILE *file);
+void conf_print_manual(FILE *file); /* the list of options of cubbyd(8) */
 
 #endif

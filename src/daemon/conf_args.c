@@ -1,97 +1,81 @@
-/* The command line: every option of the table that is a text or a list of texts, and what to do instead of serving.
- * Called by conf_new. Invariant: an argument that is not understood stops the start. */
-#include <string.h>
-
+/* The command line: the options of the table, and what to do instead of serving. Called by conf_new. Invariant: an
+ * argument that is not understood stops the start. */
+#include "base/base.h"
 #include "daemon/conf_table.h"
-#include "base/text.h"
 
-static const struct {
-    const char *name;
-    enum conf_action action;
-    const char *text;
-} conf_actions[] = {
-    {"help", CONF_HELP, "this text"},
-    {"version", CONF_VERSION, "the version"},
-    {"options", CONF_OPTIONS, "the table of options"},
-    {"routes", CONF_ROUTES, "the table of routes"},
-    {"tools", CONF_TOOLS, "the agent tools with their schemas, as JSON"},
-    {"openapi", CONF_OPENAPI, "the API as OpenAPI 3.1"},
-    {"check", CONF_CHECK, "read the configuration and what it names, then stop"},
-    {"cleanup", CONF_CLEANUP, "end and remove all boxes of --state with their files, and what dead daemons left"},
+#define ACTION(label, key, what, meaning)                                                                              \
+    { .name = (label), .letter = (key), .type = ROW_BOOL, .fallback = CONF_##what, .text = (meaning) }
+static const struct row args_rows[] = {
+    {.name = "config",
+     .type = ROW_TEXT,
+     .value = "FILE",
+     .initial = CONF_DEFAULT_FILE ", if it exists",
+     .text = "YAML with the options below (names with _); options of the command line win over it"},
+    ACTION("help", 'h', HELP, "print this text"),
+    ACTION("version", 0, VERSION, "print the version"),
+    ACTION("options", 0, OPTIONS, "print the table of options"),
+    ACTION("routes", 0, ROUTES, "print the table of routes"),
+    ACTION("tools", 0, TOOLS, "print the agent tools with their schemas, as JSON"),
+    ACTION("openapi", 0, OPENAPI, "print the API as OpenAPI 3.1"),
+    ACTION("manual", 0, MANUAL, "print the list of options for cubbyd(8)"),
+    ACTION("check", 0, CHECK, "read the configuration and what it names, then stop"),
+    ACTION("cleanup", 0, CLEANUP, "end and remove all boxes of --state with their files, and what dead daemons left"),
+    OPTIONS_MORE(conf_options, "Options of the daemon, also of the file; a switch without =true or =false is true:"),
 };
-#define CONF_ACTIONS (sizeof conf_actions / sizeof *conf_actions)
 
-static int conf_usage(struct err *err, const char *argument, const char *why) {
-    return err_set(err, ERR_INVALID, "%s '%s'; see cubbyd --help", why, argument);
+struct args {
+    struct conf *conf;
+    bool given[CONF_ROWS]; /* a row of conf_options each */
+};
+
+static bool args_own(const struct row *row) {
+    return row >= args_rows && row < args_rows + sizeof args_rows / sizeof *args_rows;
 }
 
-static bool args_take_action(struct conf *conf, const char *name) {
-    for (size_t i = 0; i < CONF_ACTIONS; i++)
-        if (!strcmp(conf_actions[i].name, name)) {
-            conf->action = conf_actions[i].action;
-            return true;
-        }
-    return false;
-}
-
-/* One argument at argv[*at]; set: apply it, else only look for actions and --config (they come before the file). */
-static int args_take_argument(struct conf *conf, char **argv, int *at, bool set, bool *cleared, struct err *err) {
-    const char *argument = argv[*at];
-    if (strncmp(argument, "--", 2) != 0 || !argument[2])
-        return conf_usage(err, argument, "unexpected argument");
-    char *name = arena_strdup(&conf->arena, argument + 2), *value = strchr(name, '=');
-    if (value)
-        *value++ = 0;
-    if (!value && args_take_action(conf, name))
+/* What comes before the file: where it is, and whether it is read at all. */
+static int args_take(void *values, const struct row *row, const char *value, struct err *err) {
+    struct conf *conf = ((struct args *)values)->conf;
+    if (!args_own(row))
         return 0;
-    const struct row *option = conf_find(name);
-    bool is_config = !strcmp(name, "config");
-    if (!option && !is_config)
-        return conf_usage(err, argument, "unknown option");
-    if (!value && option && option->type == CONF_BOOL)
-        value = "true";
-    if (!value && !(value = argv[*at + 1]))
-        return conf_usage(err, argument, "a value is missing after");
-    else if (value == argv[*at + 1])
-        ++*at;
-    if (is_config) {
+    if (row->type != ROW_BOOL)
         conf->config = value;
+    else if (value)
+        return err_set(err, ERR_INVALID, "--%s takes no value", row->name);
+    else
+        conf->action = (enum conf_action)row->fallback;
+    return 0;
+}
+
+/* What wins over the file. */
+static int args_set(void *values, const struct row *row, const char *value, struct err *err) {
+    struct args *args = values;
+    const struct conf_target target = {.conf = args->conf};
+    if (args_own(row))
         return 0;
-    }
-    if (!set)
-        return 0;
-    const struct conf_target target = {.conf = conf};
-    conf->given[conf_row(option)] = true;
-    if (conf_is_list(option) && !cleared[conf_row(option)]) { /* the command line replaces the file's list */
-        *(struct row_texts *)conf_slot(&target, option) = (struct row_texts){0};
-        cleared[conf_row(option)] = true;
-    }
-    return conf_set(&target, option, value, value, err);
+    if (conf_is_list(row) && !args->given[conf_row(row)])
+        *(struct row_texts *)conf_slot(&target, row) = (struct row_texts){0}; /* instead of the file's */
+    args->given[conf_row(row)] = *conf_given_at(&target, row) = true;
+    value = value ? value : "true";
+    return conf_set(&target, row, value, value, err);
 }
 
 int conf_arguments(struct conf *conf, int argc, char **argv, bool set, struct err *err) {
-    bool cleared[CONF_ROWS] = {false};
-    for (int at = 1; at < argc; at++) {
-        int failed = args_take_argument(conf, argv, &at, set, cleared, err);
-        if (failed)
-            return failed;
-    }
-    return 0;
+    struct args args = {.conf = conf};
+    char **copy = arena_alloc(&conf->arena, ((size_t)argc + 1) * sizeof *copy);
+    struct rows_line line = {.argc = argc - 1, .argv = copy, .set = set ? args_set : args_take};
+    memcpy(copy, argv + 1, (size_t)(argc - 1) * sizeof *copy);
+    int words = rows_argv(args_rows, &line, &conf->arena, &args, err);
+    if (words > 0)
+        words = err_set(err, ERR_INVALID, "unexpected argument '%.200s'", copy[0]);
+    return words < 0 ? err_set(err, ERR_INVALID, "%s; see cubbyd --help", text_make(sizeof err->text, "%s", err->text))
+                     : 0;
 }
 
 void conf_print_help(FILE *file) {
     fprintf(file, "usage: cubbyd [OPTION]...\n\nThe daemon of cubby: boxes for agents over HTTP.\n\n");
-    fprintf(file, "  --%-28s %s\n", "config FILE",
-            "YAML with the options below (names with _); flags win over it (" CONF_DEFAULT_FILE ", if there)");
-    for (const struct row *option = conf_options; option->name; option++) {
-        if (option->type >= ROW_OWN && !conf_is_list(option))
-            continue;
-        char *flag = text_make(64, "%s%s", option->name, option->type == CONF_BOOL ? "" : " VALUE");
-        for (char *p = flag; *p; p++)
-            *p = *p == '_' ? '-' : *p;
-        fprintf(file, "  --%-28s %s", flag, option->text);
-        fprintf(file, option->initial ? " (%s)\n" : "\n", option->initial);
-    }
-    for (size_t i = 0; i < CONF_ACTIONS; i++)
-        fprintf(file, "  --%-28s %s\n", conf_actions[i].name, conf_actions[i].text);
+    rows_usage(args_rows, file);
+}
+
+void conf_print_manual(FILE *file) {
+    rows_manual(conf_options, file);
 }

@@ -41,33 +41,27 @@ static const char *docker_registry_host(const char *text, struct arena *arena) {
     return !hub || strcmp(any.path, "library/x") == 0 ? any.registry : NULL;
 }
 
-static int docker_read_registry(struct conf_reader *reader, const struct conf_pair *pair,
-                                struct docker_registry *registry, struct err *err) {
-    registry->host = docker_registry_host(pair->key, &reader->conf->arena);
-    if (!registry->host)
-        return conf_refuse(reader, pair->key_node, err,
-                           "'%.80s' is not a registry: HOST[:PORT] with a '.', a port or localhost", pair->key);
-    int failed = conf_bind(reader, pair->value, "a registry (username, password, password_file, token, token_file)",
-                           registry_rows, registry, err);
-    if (!failed && docker_check_registry(registry, err))
-        failed = conf_at(reader, pair->key_node, err);
-    return failed;
-}
-
-int conf_read_registries(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                         const yaml_node_t *node, struct err *err) {
+int conf_read_registries(const struct conf_target *target, const struct row *option, const struct rows_yaml *value,
+                         struct err *err) {
+    static const char what[] = "a registry (username, password, password_file, token, token_file)";
     struct conf *conf = target->conf;
-    struct conf_pair *pairs;
-    size_t count;
-    int failed = conf_pairs(reader, node, option->name, REGISTRIES_MAX, &pairs, &count, err);
-    if (failed)
-        return failed;
-    struct docker_registry *registries = arena_alloc(&conf->arena, (count + 1) * sizeof *registries);
-    for (size_t i = 0; i < count && !failed; i++)
-        failed = docker_read_registry(reader, &pairs[i], &registries[i], err);
+    TRY(rows_yaml_is(value, ROWS_YAML_MAP, option->name, REGISTRIES_MAX, err));
+    struct docker_registry *registries = arena_alloc(&conf->arena, (value->count + 1) * sizeof *registries);
+    for (size_t i = 0; i < value->count; i++) {
+        const struct rows_yaml *item = &value->items[i];
+        registries[i].host = docker_registry_host(item->key, &conf->arena);
+        if (!registries[i].host) {
+            err_set(err, ERR_INVALID, "'%.80s' is not a registry: HOST[:PORT] with a '.', a port or localhost",
+                    item->key);
+            return rows_yaml_at_key(item, err);
+        }
+        TRY(rows_yaml_bind(item, what, registry_rows, &conf->arena, &registries[i], err));
+        if (docker_check_registry(&registries[i], err))
+            return rows_yaml_at_key(item, err);
+    }
     conf->docker.registries = registries;
-    conf->docker.registry_count = count;
-    return failed;
+    conf->docker.registry_count = value->count;
+    return 0;
 }
 
 bool conf_same_registries(const struct conf *a, const struct conf *b) {

@@ -3,27 +3,22 @@
 #include "base/base.h"
 #include "daemon/conf_table.h"
 
-static int file_read_value(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                           const yaml_node_t *node, struct err *err) {
-    const char *value, *shown;
-    int failed = conf_scalar(reader, node, option->name, &value, &shown, err);
-    if (!failed && conf_set(target, option, value, shown, err))
-        failed = conf_at(reader, node, err);
-    return failed;
+static int file_read_value(const struct conf_target *target, const struct row *option, const struct rows_yaml *value,
+                           struct err *err) {
+    TRY(rows_yaml_is(value, ROWS_YAML_TEXT, option->name, 0, err));
+    return conf_set(target, option, value->text, value->shown, err) ? rows_yaml_at(value, err) : 0;
 }
 
-static int file_read_list(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                          const yaml_node_t *node, struct err *err) {
-    struct conf_pair *items;
-    size_t count;
-    int failed = conf_items(reader, node, option->name, 0, &items, &count, err);
-    for (size_t i = 0; !failed && i < count; i++)
-        failed = file_read_value(reader, target, option, items[i].value, err);
-    return failed;
+static int file_read_list(const struct conf_target *target, const struct row *option, const struct rows_yaml *value,
+                          struct err *err) {
+    TRY(rows_yaml_is(value, ROWS_YAML_LIST, option->name, 0, err));
+    for (size_t i = 0; i < value->count; i++)
+        TRY(file_read_value(target, option, &value->items[i], err));
+    return 0;
 }
 
-static int (*const readers[])(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                              const yaml_node_t *node, struct err *err) = {
+static int (*const readers[])(const struct conf_target *target, const struct row *option, const struct rows_yaml *value,
+                              struct err *err) = {
     [CONF_TEXT] = file_read_value,
     [CONF_BOOL] = file_read_value,
     [CONF_INT] = file_read_value,
@@ -38,55 +33,43 @@ static int (*const readers[])(struct conf_reader *reader, const struct conf_targ
     [CONF_USERS] = conf_read_users,
 };
 
-static int file_read_option(struct conf_reader *reader, const struct conf_target *target, const struct conf_pair *pair,
-                            bool limits_only, struct err *err) {
-    const struct row *option = strchr(pair->key, '-') ? NULL : conf_find(pair->key);
-    if (!option)
-        return conf_refuse(reader, pair->key_node, err, "unknown option '%.60s'; cubbyd --options lists them",
-                           pair->key);
-    const char *wrong = limits_only && !(option->flags & CONF_LIMIT)   ? "is not one of the limits"
-                        : target->user && !(option->flags & CONF_USER) ? "cannot differ by user"
-                        : *conf_given_at(target, option)               ? "is given twice"
-                                                                       : NULL;
-    if (wrong)
-        return conf_refuse(reader, pair->key_node, err, "%s %s", option->name, wrong);
-    *conf_given_at(target, option) = true;
-    return readers[option->type](reader, target, option, pair->value, err);
+/* The options of one mapping; those of `limits:`, where an option is a limit, are options as well. */
+static int file_read_options(const struct conf_target *target, const struct rows_yaml *map, const char *what,
+                             bool limits, struct err *err) {
+    TRY(rows_yaml_is(map, ROWS_YAML_MAP, what, 0, err));
+    for (size_t i = 0; i < map->count; i++) {
+        const struct rows_yaml *item = &map->items[i];
+        if (!limits && strcmp(item->key, "limits") == 0) {
+            TRY(file_read_options(target, item, "limits", true, err));
+            continue;
+        }
+        const struct row *option = rows_find(conf_options, item->key, strlen(item->key));
+        const char *wrong = !option                                        ? "is unknown"
+                            : limits && !(option->flags & CONF_LIMIT)      ? "is not one of the limits"
+                            : target->user && !(option->flags & CONF_USER) ? "cannot differ by user"
+                            : *conf_given_at(target, option)               ? "is given twice"
+                                                                           : NULL;
+        if (!option)
+            err_set(err, ERR_INVALID, "unknown option '%.60s'; cubbyd --options lists them", item->key);
+        else if (wrong)
+            err_set(err, ERR_INVALID, "%s %s", option->name, wrong);
+        if (wrong)
+            return rows_yaml_at_key(item, err);
+        *conf_given_at(target, option) = true;
+        TRY(readers[option->type](target, option, item, err));
+    }
+    return 0;
 }
 
-static int file_read_limits(struct conf_reader *reader, const struct conf_target *target, const yaml_node_t *node,
-                            struct err *err) {
-    struct conf_pair *pairs;
-    size_t count;
-    int failed = conf_pairs(reader, node, "limits", 0, &pairs, &count, err);
-    for (size_t i = 0; !failed && i < count; i++)
-        failed = file_read_option(reader, target, &pairs[i], true, err);
-    return failed;
-}
-
-int conf_mapping(struct conf_reader *reader, const struct conf_target *target, const yaml_node_t *node,
-                 struct err *err) {
-    struct conf_pair *pairs;
-    size_t count;
-    int failed =
-        conf_pairs(reader, node, target->user ? "a user's options" : "the configuration", 0, &pairs, &count, err);
-    for (size_t i = 0; !failed && i < count; i++)
-        failed = strcmp(pairs[i].key, "limits") == 0 ? file_read_limits(reader, target, pairs[i].value, err)
-                                                     : file_read_option(reader, target, &pairs[i], false, err);
-    return failed;
+int conf_mapping(const struct conf_target *target, const struct rows_yaml *map, struct err *err) {
+    return file_read_options(target, map, target->user ? "a user's options" : "the configuration", false, err);
 }
 
 int conf_parse(struct conf *conf, const char *path, const char *data, size_t len, struct err *err) {
-    struct conf_reader reader = {.conf = conf, .path = path};
-    int failed = conf_reader_open(&reader, data, len, err);
-    if (failed)
-        return failed;
-    const yaml_node_t *root = yaml_document_get_root_node(&reader.document);
-    bool empty = !root || (root->type == YAML_SCALAR_NODE && !root->data.scalar.length);
-    if (!empty)
-        failed = conf_mapping(&reader, &(struct conf_target){.conf = conf}, root, err);
-    conf_reader_done(&reader);
-    return failed;
+    autoarena arena = ARENA_EMPTY; /* it may hold tokens: what is used is copied */
+    struct rows_yaml *root;
+    TRY(rows_yaml_load(path, data, len, &arena, &root, err));
+    return root ? conf_mapping(&(struct conf_target){.conf = conf}, root, err) : 0;
 }
 
 int conf_file(struct conf *conf, const char *path, struct err *err) {

@@ -6,13 +6,6 @@
 
 enum { KEY_BYTES = 4096 };
 
-static int provision_key_check(const char *key, struct err *err) {
-    for (const char *at = key; *at; at++)
-        if (*at < 0x21 || *at > 0x7e)
-            return err_set(err, ERR_INVALID, "deerflow_api_key: a key is printable ASCII without spaces");
-    return *key ? 0 : err_set(err, ERR_INVALID, "deerflow_api_key: the key is empty");
-}
-
 /* A line end after it is not part of the key. */
 static int provision_key_read(struct conf *conf, struct err *err) {
     char text[KEY_BYTES + 2];
@@ -62,13 +55,13 @@ static int provision_words_check(const struct provision_settings *provision, con
 
 int conf_provision(struct conf *conf, struct err *err) {
     struct provision_settings *provision = &conf->provision;
-    int failed = provision_words_check(provision, conf->deerflow_url, err);
-    if (!failed && conf->provision_key_file)
-        failed = provision_key_read(conf, err);
-    if (!failed && provision->api_key)
-        failed = provision_key_check(provision->api_key, err);
-    if (failed)
-        return failed;
+    TRY(provision_words_check(provision, conf->deerflow_url, err));
+    if (conf->provision_key_file)
+        TRY(provision_key_read(conf, err));
+    for (const char *key = provision->api_key, *at = key; key && (*at || at == key); at++)
+        if (*at < 0x21 || *at > 0x7e)
+            return err_set(err, ERR_INVALID, "deerflow_api_key: %s",
+                           *key ? "a key is printable ASCII without spaces" : "the key is empty");
     provision->env = (const char *const *)conf->provision_env.items;
     provision->mounts = conf->provision_mounts.items;
     provision->mount_count = conf->provision_mounts.count;

@@ -7,80 +7,63 @@
 #include "daemon/conf_table.h"
 #include "tool/servers/servers.h"
 
-static int servers_node_texts(struct conf_reader *reader, const yaml_node_t *node, const char *name, json_t *to,
-                              struct err *err) {
-    struct conf_pair *pairs;
-    size_t count;
-    int failed = json_is_object(to) ? conf_pairs(reader, node, name, 0, &pairs, &count, err)
-                                    : conf_items(reader, node, name, 0, &pairs, &count, err);
-    for (size_t i = 0; !failed && i < count; i++) {
-        const char *key = pairs[i].key, *value;
-        failed = conf_scalar(reader, pairs[i].value, key ? key : name, &value, NULL, err);
-        if (!failed && key)
-            json_object_set_new(to, key, json_string(value));
-        else if (!failed)
-            json_array_append_new(to, json_string(value));
-    }
-    return failed;
-}
-
-/* A scalar by its row; the rows report a mismatch. */
-static json_t *servers_scalar_json(const struct row *field, const char *value) {
+/* One member of a server as JSON, by the type of its row; the rows report a mismatch. */
+static int servers_member(const struct rows_yaml *item, const struct row *field, json_t **ret_json, struct err *err) {
+    bool map = field->type == ROW_MAP;
     uint64_t number;
-    if (field->type == ROW_INT && text_u64(value, INT64_MAX, &number))
-        return json_integer((json_int_t)number);
-    if (field->type == ROW_BOOL && strcmp(value, "true") == 0)
-        return json_true();
-    if (field->type == ROW_BOOL && strcmp(value, "false") == 0)
-        return json_false();
-    return json_string(value);
+    if (map || field->type == ROW_TEXTS) {
+        TRY(rows_yaml_is(item, map ? ROWS_YAML_MAP : ROWS_YAML_LIST, item->key, 0, err));
+        *ret_json = map ? json_object() : json_array();
+        for (size_t i = 0; i < item->count; i++) {
+            const struct rows_yaml *part = &item->items[i];
+            TRY(rows_yaml_is(part, ROWS_YAML_TEXT, map ? part->key : item->key, 0, err));
+            if (map)
+                json_object_set_new(*ret_json, part->key, json_string(part->text));
+            else
+                json_array_append_new(*ret_json, json_string(part->text));
+        }
+        return 0;
+    }
+    TRY(rows_yaml_is(item, ROWS_YAML_TEXT, item->key, 0, err));
+    if (field->type == ROW_INT && text_u64(item->text, INT64_MAX, &number))
+        *ret_json = json_integer((json_int_t)number);
+    else if (field->type == ROW_BOOL && rows_choice("true|false", item->text))
+        *ret_json = json_boolean(item->text[0] == 't');
+    else
+        *ret_json = json_string(item->text);
+    return 0;
 }
 
-static int servers_node_member(struct conf_reader *reader, const struct conf_pair *pair, json_t *body,
-                               struct err *err) {
-    const struct row *field = rows_find(server_fields, pair->key, strlen(pair->key));
-    const char *value;
-    if (!field) {
-        rows_unknown(server_fields, "key", pair->key, err);
-        return conf_at(reader, pair->key_node, err);
-    }
-    if (field->type == ROW_TEXTS || field->type == ROW_MAP) {
-        json_t *to = field->type == ROW_MAP ? json_object() : json_array();
-        json_object_set_new(body, pair->key, to);
-        return servers_node_texts(reader, pair->value, pair->key, to, err);
-    }
-    int failed = conf_scalar(reader, pair->value, pair->key, &value, NULL, err);
-    if (!failed)
-        json_object_set_new(body, pair->key, servers_scalar_json(field, value));
-    return failed;
-}
-
-static int read_server(struct conf_reader *reader, const struct conf_pair *server, struct row_texts *list,
-                       struct err *err) {
-    struct conf_pair *pairs;
+static int servers_read(const struct rows_yaml *server, struct arena *arena, struct row_texts *list, struct err *err) {
     struct server_spec spec;
-    size_t count;
-    int failed = conf_pairs(reader, server->value, "an MCP server", 0, &pairs, &count, err);
     json_auto_t *body = json_object();
-    for (size_t i = 0; !failed && i < count; i++)
-        failed = servers_node_member(reader, &pairs[i], body, err);
-    if (!failed && server_spec_take(body, server->key, &reader->conf->arena, &spec, err)) {
-        err_wrap(err, "mcp_servers: %.40s", server->key);
-        failed = conf_at(reader, server->key_node, err);
+    TRY(rows_yaml_is(server, ROWS_YAML_MAP, "an MCP server", 0, err));
+    for (size_t i = 0; i < server->count; i++) {
+        const struct rows_yaml *item = &server->items[i];
+        const struct row *field = rows_find(server_fields, item->key, strlen(item->key));
+        json_t *json = NULL;
+        if (!field) {
+            rows_unknown(server_fields, "key", item->key, err);
+            return rows_yaml_at_key(item, err);
+        }
+        int failed = servers_member(item, field, &json, err);
+        json_object_set_new(body, item->key, json ? json : json_null());
+        TRY(failed);
     }
-    if (!failed)
-        rows_texts_add(&reader->conf->arena, list, arena_printf(&reader->conf->arena, "%s=%s", spec.name, spec.text));
-    return failed;
+    if (server_spec_take(body, server->key, arena, &spec, err)) {
+        err_wrap(err, "mcp_servers: %.40s", server->key);
+        return rows_yaml_at_key(server, err);
+    }
+    rows_texts_add(arena, list, arena_printf(arena, "%s=%s", spec.name, spec.text));
+    return 0;
 }
 
-int conf_read_servers(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                      const yaml_node_t *node, struct err *err) {
-    struct conf_pair *pairs;
-    size_t count;
-    int failed = conf_pairs(reader, node, option->name, LIMIT_SERVERS_PER_USER, &pairs, &count, err);
-    for (size_t i = 0; !failed && i < count; i++)
-        failed = read_server(reader, &pairs[i], conf_slot(target, option), err);
-    return failed;
+int conf_read_servers(const struct conf_target *target, const struct row *option, const struct rows_yaml *value,
+                      struct err *err) {
+    TRY(rows_yaml_is(value, ROWS_YAML_MAP, option->name, LIMIT_SERVERS_PER_USER, err));
+    for (size_t i = 0; i < value->count; i++)
+        TRY(servers_read(&value->items[i], &target->conf->arena, conf_slot(target, option), err));
+    return 0;
 }
 
 /* ---- for the daemon ---- */
@@ -97,7 +80,8 @@ static size_t servers_rows_add(struct arena *arena, const struct row_texts *list
 }
 
 void conf_servers(const struct conf *conf, struct servers *servers) {
-    size_t row = conf_row(conf_find("mcp_servers")), count = 0, most = conf->share.servers.count;
+    size_t row = conf_row(rows_find(conf_options, "mcp_servers", strlen("mcp_servers"))), count = 0,
+           most = conf->share.servers.count;
     autoarena arena = ARENA_EMPTY;
     for (size_t i = 0; i < conf->user_count; i++)
         most += conf->users[i].share.servers.count + 1;

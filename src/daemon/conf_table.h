@@ -3,10 +3,9 @@
 #ifndef CUBBY_DAEMON_CONF_TABLE_H
 #define CUBBY_DAEMON_CONF_TABLE_H
 
-#include <yaml.h>
-
 #include "daemon/conf.h"
 #include "rows/rows_argv.h"
+#include "rows/rows_yaml.h"
 
 /* Types of options: plain ones, and those with an inside, which have readers of their own. */
 #define CONF_TEXT ROW_TEXT
@@ -27,8 +26,7 @@
 #define CONF_AT_ONCE 0x40000u /* SIGHUP changes it; else the next start does */
 #define CONF_HOST 0x80000u    /* set, it hands out files of the host: then it matters which local user asks */
 
-extern const struct row conf_options[];        /* as in the file; --with-dashes on the command line */
-const struct row *conf_find(const char *name); /* '-' and '_' are the same */
+extern const struct row conf_options[]; /* as in the file; --with-dashes on the command line */
 size_t conf_row(const struct row *option);
 bool conf_is_list(const struct row *option); /* of texts: one more with every value */
 
@@ -67,61 +65,19 @@ int conf_arguments(struct conf *conf, int argc, char **argv, bool set, struct er
 int conf_file(struct conf *conf, const char *path, struct err *err);
 int conf_parse(struct conf *conf, const char *path, const char *data, size_t len, struct err *err);
 /* The options of one mapping: all of them, or those of a user. */
-struct conf_reader;
-int conf_mapping(struct conf_reader *reader, const struct conf_target *target, const yaml_node_t *node,
-                 struct err *err);
-
-/* ---- conf_reader.c: YAML as nodes ---- */
-struct conf_reader {
-    struct conf *conf;
-    const char *path;
-    yaml_document_t document;
-};
-/* On success conf_reader_done must follow. */
-int conf_reader_open(struct conf_reader *reader, const char *data, size_t len, struct err *err);
-void conf_reader_done(struct conf_reader *reader);
-int conf_at(struct conf_reader *reader, const yaml_node_t *node, struct err *err); /* puts the line before err */
-/* INVALID with its line. */
-int conf_refuse(struct conf_reader *reader, const yaml_node_t *node, struct err *err, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-/* The text of a scalar with references to the environment resolved; shown: as written, or NULL. Errors have their
- * line. what: "a token". */
-int conf_scalar(struct conf_reader *reader, const yaml_node_t *node, const char *what, const char **ret_value,
-                const char **ret_shown, struct err *err);
-const char *conf_key(const yaml_node_t *node); /* NULL: no plain text */
-
-struct conf_pair {
-    const char *key;
-    const yaml_node_t *key_node, *value;
-};
-/* The members of a mapping, none twice; at most max, 0: any number. Errors have their line. */
-int conf_pairs(struct conf_reader *reader, const yaml_node_t *node, const char *what, size_t max,
-               struct conf_pair **ret_pairs, size_t *ret_count, struct err *err);
-/* The values of a list, whose key is NULL. */
-int conf_items(struct conf_reader *reader, const yaml_node_t *node, const char *what, size_t max,
-               struct conf_pair **ret_items, size_t *ret_count, struct err *err);
-/* A mapping into the struct at `to` by rows of texts and bools, as rows_set. Errors have their line. */
-int conf_bind(struct conf_reader *reader, const yaml_node_t *node, const char *what, const struct row *rows, void *to,
-              struct err *err);
+int conf_mapping(const struct conf_target *target, const struct rows_yaml *map, struct err *err);
+/* Options with an inside, by their own readers: conf_parts.c, conf_docker.c, conf_servers.c. */
+#define CONF_READER(name)                                                                                              \
+    int conf_read_##name(const struct conf_target *target, const struct row *option, const struct rows_yaml *value,    \
+                         struct err *err)
+CONF_READER(env);
+CONF_READER(mounts);
+CONF_READER(templates);
+CONF_READER(tokens);
+CONF_READER(users);
+CONF_READER(registries);
+CONF_READER(servers);
 #define CONF_PART(label, kind, holder, member)                                                                         \
     { .name = (label), .type = ROW_##kind, .offset = offsetof(struct holder, member) }
-
-/* ---- conf_parts.c: options with an inside; errors have their line ---- */
-int conf_read_env(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                  const yaml_node_t *node, struct err *err);
-int conf_read_mounts(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                     const yaml_node_t *node, struct err *err);
-int conf_read_templates(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                        const yaml_node_t *node, struct err *err);
-int conf_read_tokens(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                     const yaml_node_t *node, struct err *err);
-int conf_read_registries(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                         const yaml_node_t *node, struct err *err);
-int conf_read_users(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                    const yaml_node_t *node, struct err *err);
-
-/* ---- conf_servers.c ---- */
-int conf_read_servers(struct conf_reader *reader, const struct conf_target *target, const struct row *option,
-                      const yaml_node_t *node, struct err *err);
 
 #endif

@@ -7,27 +7,21 @@
 
 enum { EXIT_USAGE = 2, EXIT_FAILED = 125 };
 
-static void daemon_print_routes(void) {
-    for (const struct route *route = routes_all(); route->method; route++)
-        if (strncmp(route->pattern, "/_", 2) != 0) /* reached by Host or headers, not by a path */
-            printf("%s\t%s\t%s\t%s\n", route->method, route->pattern, route->name, route->summary);
-}
-
-/* As the defaults have them. */
-static void daemon_print_tools(void) {
+/* A table of ours as a document. */
+static void daemon_print(enum conf_action what) {
+    autobuf out = buf_max(4u << 20);
     struct json json;
-    autobuf out = buf_max(4u << 20);
+    for (const struct route *route = routes_all(); what == CONF_ROUTES && route->method; route++)
+        if (strncmp(route->pattern, "/_", 2) != 0) /* reached by Host or headers, not by a path */
+            buf_printf(&out, "%s\t%s\t%s\t%s\n", route->method, route->pattern, route->name, route->summary);
     json_init(&json, &out);
-    tool_list_json(&json, &tool_defaults, false);
+    if (what == CONF_TOOLS)
+        tool_list_json(&json, &tool_defaults, false);
+    else if (what == CONF_OPENAPI)
+        openapi_write(routes_all(), &out);
+    if (what != CONF_ROUTES)
+        buf_byte(&out, '\n');
     fwrite(out.data, 1, out.len, stdout);
-    putchar('\n');
-}
-
-static void daemon_print_openapi(void) {
-    autobuf out = buf_max(4u << 20);
-    openapi_write(routes_all(), &out);
-    fwrite(out.data, 1, out.len, stdout);
-    putchar('\n');
 }
 
 static void daemon_removed(void *user, const char *what) {
@@ -43,13 +37,10 @@ static int daemon_cleanup(const struct conf *conf, struct err *err) {
     signal(SIGPIPE, SIG_IGN);
     if (!realpath(conf->state, state)) /* not made here: a name mistyped would look cleaned up */
         return err_errno(err, errno, "state directory %s", conf->state);
-    int failed = daemon_runner(conf, runner, err);
     const struct backend_env env = {
         .state_dir = state, .runner_path = runner, .allow_local = true, .docker = &conf->docker};
-    if (!failed)
-        failed = cleanup_run(&env, daemon_removed, &removed, &left, err);
-    if (failed)
-        return failed;
+    TRY(daemon_runner(conf, runner, err));
+    TRY(cleanup_run(&env, daemon_removed, &removed, &left, err));
     if (left)
         return err_set(err, ERR_BUSY, "%u thing%s could not be removed from %s; see above", left, left == 1 ? "" : "s",
                        state);
@@ -77,13 +68,12 @@ int main(int argc, char **argv) {
         conf_print_options(stdout);
         break;
     case CONF_ROUTES:
-        daemon_print_routes();
-        break;
     case CONF_TOOLS:
-        daemon_print_tools();
-        break;
     case CONF_OPENAPI:
-        daemon_print_openapi();
+        daemon_print(conf->action);
+        break;
+    case CONF_MANUAL:
+        conf_print_manual(stdout);
         break;
     case CONF_CHECK:
         failed = daemon_check(conf, &err);

@@ -4,6 +4,7 @@
 #include <grp.h>
 
 #include "base/base.h"
+#include "backend/places.h"
 #include "backend/template.h"
 #include "base/counted.h"
 #include "base/log.h"
@@ -16,22 +17,12 @@
 
 /* Makes the state directory and its parents; it holds the files of all users, so no other user may look in. */
 int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err) {
-    char part[PATH_MAX];
     struct stat stat_now;
-    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
-        return err_set(err, ERR_INVALID, "the state directory's name is too long");
-    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        if (mkdir(part, 0755) && errno != EEXIST)
-            return err_errno(err, errno, "cannot make %s for the state; give another with --state DIR", part);
-        *slash = '/';
-    }
-    if (mkdir(part, 0700) && errno != EEXIST)
-        return err_errno(err, errno, "cannot make the state directory %s; give another with --state DIR", part);
-    if (!realpath(part, ret_real) || stat(ret_real, &stat_now))
-        return err_errno(err, errno, "state directory %s", part);
+    TRY(places_make(path, 0755, err));
+    if (!realpath(path, ret_real) || stat(ret_real, &stat_now))
+        return err_errno(err, errno, "state directory %s", path);
     if (!S_ISDIR(stat_now.st_mode))
-        return err_set(err, ERR_INVALID, "%s is not a directory; give another with --state DIR", part);
+        return err_set(err, ERR_INVALID, "%s is not a directory; give another with --state DIR", path);
     if (stat_now.st_uid != geteuid())
         return err_set(err, ERR_DENIED, "the state directory %s belongs to uid %u; give another with --state DIR",
                        ret_real, stat_now.st_uid);
@@ -41,24 +32,7 @@ int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err) {
 }
 
 int daemon_runner(const struct conf *conf, char ret_path[PATH_MAX], struct err *err) {
-    static const char *const places[] = {"cubby-runner", "../libexec/cubby/cubby-runner"};
-    char self[PATH_MAX], place[PATH_MAX + 64];
-    if (conf->runner)
-        return realpath(conf->runner, ret_path) && !access(ret_path, X_OK)
-                   ? 0
-                   : err_errno(err, errno, "the runner %s", conf->runner);
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0)
-        return err_errno(err, errno, "/proc/self/exe; mount /proc or give --runner PATH");
-    self[n] = 0;
-    *strrchr(self, '/') = 0;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        snprintf(place, sizeof place, "%s/%s", self, places[i]);
-        if (realpath(place, ret_path) && !access(ret_path, X_OK))
-            return 0;
-    }
-    return err_set(err, ERR_NOT_FOUND,
-                   "no cubby-runner in the directory of cubbyd (%s) or in ../libexec/cubby; give --runner PATH", self);
+    return places_runner(conf->runner, "give --runner PATH", ret_path, err);
 }
 
 void daemon_log_level(const char *name) {
@@ -222,11 +196,11 @@ static int prepare_template_default(const struct conf *conf, const struct conf_s
 }
 
 static int prepare_templates_default(const struct conf *conf, const struct backend_env *env, struct err *err) {
-    int failed = prepare_template_default(conf, &conf->share, env, err);
-    for (size_t i = 0; i < conf->user_count && !failed; i++)
+    TRY(prepare_template_default(conf, &conf->share, env, err));
+    for (size_t i = 0; i < conf->user_count; i++)
         if (prepare_template_default(conf, &conf->users[i].share, env, err) < 0)
-            failed = err_wrap(err, "user %s", conf->users[i].name);
-    return failed;
+            return err_wrap(err, "user %s", conf->users[i].name);
+    return 0;
 }
 
 int daemon_templates(const struct conf *conf, const struct backend_env *env, struct err *err) {
@@ -309,43 +283,39 @@ static int prepare_check_mount(const struct share_mount *mount, struct err *err)
 
 static int prepare_check_places(const struct conf *conf, const struct conf_share *share, struct err *err) {
     struct stat status;
-    int failed = 0;
-    for (size_t i = 0; i < share->mounts.count && !failed; i++)
-        failed = prepare_check_mount(&share->mounts.items[i], err);
-    for (size_t i = 0; i < conf->provision.mount_count && !failed; i++) {
+    for (size_t i = 0; i < share->mounts.count; i++)
+        TRY(prepare_check_mount(&share->mounts.items[i], err));
+    for (size_t i = 0; i < conf->provision.mount_count; i++) {
         const struct share_mount *mount = &conf->provision.mounts[i];
         bool made = mount->create && conf->provision.home && path_within(mount->source, conf->provision.home);
         if (!made && prepare_check_mount(mount, err) < 0)
-            failed = err_wrap(err, "deerflow_mounts");
+            return err_wrap(err, "deerflow_mounts");
     }
-    if (!failed && conf->provision.home && stat(conf->provision.home, &status) < 0)
-        failed = err_errno(err, errno, "deerflow_home: '%.200s'", conf->provision.home);
-    for (size_t i = 0; i < conf->mount_sources.count && !failed; i++)
+    if (conf->provision.home && stat(conf->provision.home, &status) < 0)
+        return err_errno(err, errno, "deerflow_home: '%.200s'", conf->provision.home);
+    for (size_t i = 0; i < conf->mount_sources.count; i++)
         if (stat(conf->mount_sources.items[i], &status) < 0)
-            failed = err_errno(err, errno, "mount_sources: '%.200s'", conf->mount_sources.items[i]);
-    for (size_t i = 0; i < conf->import_count && !failed; i++)
+            return err_errno(err, errno, "mount_sources: '%.200s'", conf->mount_sources.items[i]);
+    for (size_t i = 0; i < conf->import_count; i++)
         if (stat(conf->imports[i].path, &status) < 0)
-            failed = err_errno(err, errno, "templates: path '%.200s'", conf->imports[i].path);
-    return failed;
+            return err_errno(err, errno, "templates: path '%.200s'", conf->imports[i].path);
+    return 0;
 }
 
 int daemon_check(struct conf *conf, struct err *err) {
     char runner[PATH_MAX];
     struct http_config http;
     struct auth *auth = NULL;
-    int failed = daemon_runner(conf, runner, err);
-    if (!failed)
-        failed = daemon_socket(conf, &http, err);
-    if (!failed)
-        failed = daemon_auth(conf, true, &auth, err);
-    auth_free(auth);
-    if (!failed && conf->tls_cert)
-        failed = http_tls_check(conf->tls_cert, conf->tls_key, err);
-    if (!failed)
-        failed = prepare_check_places(conf, &conf->share, err);
-    for (size_t i = 0; i < conf->user_count && !failed; i++)
-        if ((failed = prepare_check_places(conf, &conf->users[i].share, err)))
-            return err_wrap(err, "user %s", conf->users[i].name);
     const struct backend_env env = {.state_dir = conf->state};
-    return failed ? failed : prepare_templates_default(conf, &env, err);
+    TRY(daemon_runner(conf, runner, err));
+    TRY(daemon_socket(conf, &http, err));
+    TRY(daemon_auth(conf, true, &auth, err));
+    auth_free(auth);
+    if (conf->tls_cert)
+        TRY(http_tls_check(conf->tls_cert, conf->tls_key, err));
+    TRY(prepare_check_places(conf, &conf->share, err));
+    for (size_t i = 0; i < conf->user_count; i++)
+        if (prepare_check_places(conf, &conf->users[i].share, err))
+            return err_wrap(err, "user %s", conf->users[i].name);
+    return prepare_templates_default(conf, &env, err);
 }

@@ -25,15 +25,11 @@ static bool reload_tls_stays(const struct daemon *daemon, const struct conf *fre
 /* All new parts, or none. */
 static int reload_parts(struct daemon *daemon, struct conf *fresh, struct auth **ret_auth, struct policy **ret_policy,
                         struct err *err) {
-    int failed = daemon_auth(fresh, true, ret_auth, err);
-    if (!failed)
-        failed = daemon_policy(fresh, &daemon->env, true, ret_policy, err);
-    if (!failed)
-        failed = daemon_templates(fresh, &daemon->env, err);
-    if (!failed)
-        failed = http_server_configure(daemon->front.server, reload_tls_stays(daemon, fresh) ? fresh->tls_cert : NULL,
-                                       fresh->tls_key, (const char *const *)fresh->allowed_hosts.items, err);
-    return failed;
+    TRY(daemon_auth(fresh, true, ret_auth, err));
+    TRY(daemon_policy(fresh, &daemon->env, true, ret_policy, err));
+    TRY(daemon_templates(fresh, &daemon->env, err));
+    return http_server_configure(daemon->front.server, reload_tls_stays(daemon, fresh) ? fresh->tls_cert : NULL,
+                                 fresh->tls_key, (const char *const *)fresh->allowed_hosts.items, err);
 }
 
 void daemon_reload(struct daemon *daemon) {

@@ -74,15 +74,14 @@ static void daemon_block_signals(sigset_t *set) {
 
 static int daemon_tokens(struct daemon *daemon, struct err *err) {
     const struct conf *conf = daemon->conf;
-    int failed = daemon_auth(conf, false, &daemon->front.auth, err);
-    if (!failed)
-        failed = auth_open_store(daemon->front.auth, daemon->state, err);
-    if (!failed && daemon_demands_tokens(conf) && !auth_count(daemon->front.auth))
-        failed = err_set(err, ERR_DENIED,
-                         "listening on %s demands tokens, and none exist: make the first one with `cubby token "
-                         "create --scope admin --state %s`, put tokens: into the configuration, or listen on 127.0.0.1",
-                         conf->listen, daemon->state);
-    return failed;
+    TRY(daemon_auth(conf, false, &daemon->front.auth, err));
+    TRY(auth_open_store(daemon->front.auth, daemon->state, err));
+    if (daemon_demands_tokens(conf) && !auth_count(daemon->front.auth))
+        return err_set(err, ERR_DENIED,
+                       "listening on %s demands tokens, and none exist: make the first one with `cubby token "
+                       "create --scope admin --state %s`, put tokens: into the configuration, or listen on 127.0.0.1",
+                       conf->listen, daemon->state);
+    return 0;
 }
 
 static int daemon_audit(struct daemon *daemon, struct err *err) {

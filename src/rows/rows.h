@@ -55,6 +55,7 @@ struct row_list {
 #define ROW_ANY_BYTES 0x20u /* texts: any bytes, as base64 where the object's row ROW_ENCODING says so */
 #define ROW_SIGNED 0x400u   /* answers only: the integer has a sign */
 #define ROW_OR_ZERO 0x100u  /* options: a number may be 0, too */
+#define ROW_FILE 0x200u     /* options: not on a command line */
 #define ROW_LENIENT 0x80u   /* of the end of a table: members that no row names are ignored */
 #define ROW_ENCODED 0x800u  /* answers only: how the texts with ROW_ANY_BYTES are written; has no member */
 #define ROW_ENCODING "encoding"

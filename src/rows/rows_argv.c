@@ -1,8 +1,11 @@
 /* Options of command lines (rows_argv.h). */
 #include "rows/rows_argv.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <string.h>
+
+enum { USAGE_WIDEST = 34, USAGE_COLUMNS = 110 }; /* of options, and of a line */
 
 void rows_texts_add(struct arena *arena, struct row_texts *list, const char *value) {
     if (!(list->count & (list->count + 1))) { /* full at 1, 3, 7 ... with a NULL at the end */
@@ -14,11 +17,41 @@ void rows_texts_add(struct arena *arena, struct row_texts *list, const char *val
     list->items[list->count++] = arena_strdup(arena, value);
 }
 
+const struct row *rows_argv_next(const struct row *row) {
+    row++;
+    while (row && !row->name)
+        row = row->fields;
+    return row;
+}
+
+const struct row *rows_argv_find(const struct row *rows, const char *word) {
+    size_t len = strcspn(word, "=");
+    for (const struct row *row = rows; row; row = rows_argv_next(row)) {
+        size_t at = 0;
+        while (row->name[at] && (row->name[at] == word[at + 2] || (row->name[at] == '_' && word[at + 2] == '-')))
+            at++;
+        if (word[1] == '-' ? !row->name[at] && at + 2 == len : word[1] && word[1] == row->letter)
+            return row;
+    }
+    return NULL;
+}
+
 static int rows_argv_set(const struct row *row, const char *value, struct arena *arena, void *values, struct err *err) {
     void *at = (char *)values + row->offset;
     bool real = row->type == ROW_REAL;
+    if (row->choices && !rows_choice(row->choices, value)) {
+        char words[256] = "";
+        for (const char *word = row->choices; word; word = strchr(word, '|') ? strchr(word, '|') + 1 : NULL) {
+            size_t used = strlen(words), len = strcspn(word, "|");
+            bool last = !word[len];
+            snprintf(words + used, sizeof words - used, "%s%.*s", !used ? "" : last ? " or " : ", ", (int)len, word);
+        }
+        return err_set(err, ERR_INVALID, "--%s must be %s, not '%s'", row->name, words, value);
+    }
     switch (row->type) {
     case ROW_BOOL:
+        if (value)
+            return err_set(err, ERR_INVALID, "--%s takes no value", row->name);
         *(bool *)at = true;
         return 0;
     case ROW_TEXTS:
@@ -37,45 +70,29 @@ static int rows_argv_set(const struct row *row, const char *value, struct arena 
     }
 }
 
-const struct row *rows_argv_find(const struct row *rows, const char *word) {
-    size_t len = strcspn(word, "=");
-    for (const struct row *row = rows; row && row->name; row++)
-        if (word[1] == '-' ? strlen(row->name) == len - 2 && strncmp(row->name, word + 2, len - 2) == 0
-                           : word[1] && word[1] == row->letter)
-            return row;
-    return NULL;
-}
-
 /* "--name", "--name=VALUE", "-n" or "-abc": letters of flags, the last of which may have a value. */
 static int rows_argv_option(const struct row *rows, struct rows_line *line, int *at, char *text, struct arena *arena,
                             void *values, struct err *err) {
-    bool letters = text[1] != '-';
-    char *value = letters ? NULL : strchr(text, '=');
-    for (; letters ? text[1] != 0 : *text != 0; text++) {
-        const struct row *row = rows_argv_find(rows, letters ? (char[]){'-', text[1], 0} : text);
-        if (!row && (letters ? text[1] == 'h' : strcmp(text, "--help") == 0)) {
-            line->help = true;
+    for (bool letters = text[1] != '-';; text++) {
+        char word[] = {'-', text[1], 0};
+        const struct row *row = rows_argv_find(rows, letters ? word : text);
+        line->help = !row && strcmp(letters ? word : text, letters ? "-h" : "--help") == 0;
+        if (line->help)
             return 0;
-        }
-        size_t len = letters ? 0 : strcspn(text + 2, "=");
+        size_t len = letters ? 2 : strcspn(text, "=");
         if (!row)
-            return letters ? err_set(err, ERR_INVALID, "unknown option -%c", text[1])
-                           : err_set(err, ERR_INVALID, "unknown option --%.*s", len > 64 ? 64 : (int)len, text + 2);
-        char shown[8] = {'-', text[1], 0};
-        const char *name = letters ? shown + 1 : row->name;
+            return err_set(err, ERR_INVALID, "unknown option %.*s", len > 64 ? 64 : (int)len, letters ? word : text);
         bool flag = row->type == ROW_BOOL;
-        if (flag && value)
-            return err_set(err, ERR_INVALID, "--%s takes no value", name);
-        if (letters && flag) {
-            rows_argv_set(row, NULL, arena, values, err);
-            continue;
-        }
-        const char *given = value ? value + 1 : letters && text[2] ? text + 2 : NULL;
-        if (!flag && !given && *at == line->argc)
-            return err_set(err, ERR_INVALID, "%s%s needs a value: %s", letters ? "-" : "--", name, row->value);
-        return rows_argv_set(row, flag || given ? given : line->argv[(*at)++], arena, values, err);
+        const char *value = letters ? (flag || !text[2] ? NULL : text + 2) : text[len] ? text + len + 1 : NULL;
+        if (!flag && !value && *at == line->argc)
+            return err_set(err, ERR_INVALID, "%.*s needs a value%s%s", (int)len, letters ? word : text,
+                           row->value ? ": " : "", row->value ? row->value : "");
+        if (!flag && !value)
+            value = line->argv[(*at)++];
+        TRY(line->set ? line->set(values, row, value, err) : rows_argv_set(row, value, arena, values, err));
+        if (!letters || !flag || !text[2])
+            return 0;
     }
-    return 0;
 }
 
 int rows_argv(const struct row *rows, struct rows_line *line, struct arena *arena, void *values, struct err *err) {
@@ -104,20 +121,81 @@ int rows_argv(const struct row *rows, struct rows_line *line, struct arena *aren
     return words;
 }
 
-static int rows_usage_width(const struct row *row) {
-    int width = (int)strlen(row->name) + (row->value != NULL);
-    for (const char *at = row->value; at && *at; at++)
-        width += (*at & 0xc0) != 0x80; /* characters, not bytes */
+/* ---- documents ---- */
+
+/* "--max-boxes N", with the name of the value as the row has it, or as its type suggests. */
+static const char *rows_usage_option(const struct row *row, char out[128]) {
+    const char *value = row->type == ROW_BOOL                           ? NULL
+                        : row->value                                    ? row->value
+                        : row->choices                                  ? row->choices
+                        : row->type == ROW_INT || row->type == ROW_REAL ? "N"
+                                                                        : "VALUE";
+    snprintf(out, 128, "--%s%s%s", row->name, value ? " " : "", value ? value : "");
+    for (char *at = out; *at && *at != ' '; at++)
+        *at = *at == '_' ? '-' : *at;
+    return out;
+}
+
+static int rows_usage_width(const char *text) {
+    int width = 0;
+    for (; *text; text++)
+        width += (*text & 0xc0) != 0x80; /* characters, not bytes */
     return width;
 }
 
+/* A text from a column on, in lines of at most USAGE_COLUMNS characters. */
+static void rows_usage_text(const char *text, int column, FILE *out) {
+    for (int at = column; *text; text += strspn(text, " ")) {
+        char word[256];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(text, " "), text);
+        bool first = at == column, wrap = !first && at + 1 + rows_usage_width(word) > USAGE_COLUMNS;
+        if (wrap)
+            fprintf(out, "\n%*s", column, "");
+        fprintf(out, first || wrap ? "%s" : " %s", word);
+        at = (wrap ? column : at + !first) + rows_usage_width(word);
+        text += strcspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
 void rows_usage(const struct row *rows, FILE *out) {
+    char option[128], text[512];
     int widest = 0;
-    for (const struct row *row = rows; row->name; row++)
-        widest = rows_usage_width(row) > widest ? rows_usage_width(row) : widest;
-    for (const struct row *row = rows; row->name; row++) {
-        fprintf(out, row->letter ? "  -%c, " : "   %c  ", row->letter ? row->letter : ' ');
-        fprintf(out, "--%s%s%s%*s  %s\n", row->name, row->value ? " " : "", row->value ? row->value : "",
-                widest - rows_usage_width(row), "", row->text);
+    for (const struct row *row = rows; row; row = rows_argv_next(row)) {
+        int width = row->flags & ROW_FILE ? 0 : rows_usage_width(rows_usage_option(row, option));
+        widest = width > widest ? width : widest;
+    }
+    widest = widest < USAGE_WIDEST ? widest : USAGE_WIDEST;
+    for (const struct row *row = rows; row; row = rows_argv_next(row)) {
+        int width = rows_usage_width(rows_usage_option(row, option));
+        bool shown = row->initial && strcmp(row->initial, "false") != 0;
+        if (!(row->flags & ROW_FILE)) {
+            fprintf(out, row->letter ? "  -%c, " : "   %c  ", row->letter ? row->letter : ' ');
+            fprintf(out, width > widest ? "%s\n%*s" : "%s%*s", option,
+                    width > widest ? 6 + widest + 2 : widest - width + 2, "");
+            snprintf(text, sizeof text, shown ? "%s (default: %s)" : "%s", row->text, row->initial);
+            rows_usage_text(text, 6 + widest + 2, out);
+        }
+        if (!row[1].name && row[1].fields)
+            fprintf(out, "\n%s\n", row[1].text);
+    }
+}
+
+void rows_manual(const struct row *rows, FILE *out) {
+    for (const struct row *row = rows; row && row->name; row++) {
+        char option[128], *value = row->flags & ROW_FILE ? NULL : strchr(rows_usage_option(row, option), ' ');
+        if (row->flags & ROW_FILE)
+            continue;
+        if (value)
+            *value++ = 0;
+        fprintf(out, ".It Fl ");
+        if (row->letter)
+            fprintf(out, "%c , ", row->letter);
+        fprintf(out, "%s", option + 1);
+        fprintf(out, value ? " Ar %s\n" : "\n", value);
+        fprintf(out, "%s%c%s.\n", strchr(".'", row->text[0]) ? "\\&" : "", toupper((unsigned char)row->text[0]),
+                row->text + 1);
+        if (row->initial)
+            fprintf(out, "Default: %s.\n", row->initial);
     }
 }

@@ -14,6 +14,17 @@ for file in man/*.[1578]; do
     is "$file renders without warnings" "$(man --warnings -l "$file" 2>&1 > /dev/null)" ''
 done
 
+is 'no page is older than the tables of the programs' "$(tools/manual --check "$BUILD")" ''
+# a page that lost a row is found, and mended
+stale=$(mktemp -d "${TMPDIR:-/tmp}/cubby-stale.XXXXXX")
+cp -r man tools "$stale"
+sed -i '/^listen  /d' "$stale/man/cubby.yaml.5"
+is 'a page that lacks a row of its table is named' "$("$stale/tools/manual" --check "$BUILD")" \
+    'man/cubby.yaml.5 is stale: run `make manual`'
+"$stale/tools/manual" "$BUILD" > /dev/null
+ok 'and written as it should be' cmp -s "$stale/man/cubby.yaml.5" man/cubby.yaml.5
+rm -r "$stale"
+
 # ---- the configuration ----
 
 source=man/cubby.yaml.5
@@ -22,7 +33,7 @@ section() { # section NAME: lines of the page's source from that head to the nex
     awk -v head=".Sh $1" '$0 == head { on = 1; next } /^\.Sh / { on = 0 } on' "$source"
 }
 is 'the table of cubby.yaml(5) is that of cubbyd --options' \
-    "$(section 'THE TABLE' | sed -n '/^\.Bd/,/^\.Ed/{/^\.[BE]d/!p}' | tr -s ' ')" \
+    "$(section 'THE TABLE' | sed -n '/^\.Bd/,/^\.Ed/{/^\.[BE]d/d;/^\.\\"/d;p}' | tr -s ' ')" \
     "$(cut -f1-6 <<< "$options" | tr '\t' ' ' | tr -s ' ')"
 # every option has a paragraph, and every paragraph is about one (inner lists are deeper)
 described=$(section DESCRIPTION | awk '/^\.Bl/ { depth++ } /^\.El/ { depth-- } depth == 1 && /^\.It Cm/' |

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 
+#include "backend/places.h"
 #include "base/base.h"
 #include "cli/join/join.h"
 #include "base/sync.h"
@@ -29,8 +30,8 @@ const struct row join_options[] = {
     OPTION("workspace", 'w', TEXT, struct join_values, workspace, "DIR",
            "the directory that agents work in; the current one by default"),
     OPTION("name", 0, TEXT, struct join_values, name, "NAME", "of this machine; the token's by default"),
-    OPTION("isolation", 0, TEXT, struct join_values, isolation, "jail|none",
-           "jail, the default: agents reach nothing else of this machine; none: they have all your rights"),
+    OPTION_OF("isolation", 0, TEXT, struct join_values, isolation, "jail|none",
+              "jail, the default: agents reach nothing else of this machine; none: they have all your rights"),
     OPTION("allow", 0, TEXTS, struct join_values, allow, "DIR[:ro]",
            "one more directory that agents may use, at its own path"),
     OPTION("env", 'e', TEXTS, struct join_values, env, "K=V",
@@ -39,8 +40,8 @@ const struct row join_options[] = {
     OPTION("ca", 0, TEXT, struct join_values, authority, "FILE", "believe certificates signed by those in this file"),
     OPTION("text", 0, BOOL, struct join_values, text, NULL,
            "for proxies that pass text messages alone; found out by itself otherwise"),
-    OPTION("allow-weaker", 0, TEXTS, struct join_values, allow_weaker, "landlock",
-           "do without this wall where the machine lacks it"),
+    OPTION_OF("allow-weaker", 0, TEXTS, struct join_values, allow_weaker, "landlock",
+              "do without this wall where the machine lacks it"),
     OPTION("state", 0, TEXT, struct join_values, state, "DIR", "where boxes keep what is theirs"),
     {.name = NULL},
 };
@@ -56,21 +57,11 @@ static void join_hide_secrets(struct cli *cli, struct join_values *values) {
     memset(given, '*', strlen(given));
 }
 
-static const char *join_token_from_file(struct join *join, const char *path) {
-    char text[4096];
-    ssize_t len = fd_read_file(AT_FDCWD, path, text, sizeof text);
-    if (len < 0)
-        option_fail(join->cli, "--token-file %s: %s", path, strerror((int)-len));
-    text[strcspn(text, "\r\n")] = 0;
-    if (!*text)
-        option_fail(join->cli, "--token-file %s: its first line is empty", path);
-    return arena_strdup(&join->cli->arena, text);
-}
-
 static void join_plan_server(struct join *join) {
     const struct join_values *values = &join->values;
     const char *server = values->server ? values->server : getenv("CUBBY_URL");
-    const char *token = getenv("CUBBY_TOKEN");
+    const char *token = getenv("CUBBY_TOKEN"), *path = values->token_file;
+    char text[4096];
     if (!server || !*server)
         option_fail(join->cli, "missing server: --server wss://HOST, or CUBBY_URL");
     join->server = join_address(&join->cli->arena, server);
@@ -78,11 +69,17 @@ static void join_plan_server(struct join *join) {
         option_fail(join->cli, "'%.200s' is not the address of a server: wss://HOST[:PORT][/PATH]", server);
     if (values->authority && access(values->authority, R_OK) < 0)
         option_fail(join->cli, "--ca %s: %s", values->authority, strerror(errno));
-    if (values->token && values->token_file)
+    if (values->token && path)
         option_fail(join->cli, "--token or --token-file, not both");
-    if (values->token_file)
-        join->token = join_token_from_file(join, values->token_file);
-    else if (values->token || (token && *token))
+    if (path) {
+        ssize_t len = fd_read_file(AT_FDCWD, path, text, sizeof text);
+        if (len < 0)
+            option_fail(join->cli, "--token-file %s: %s", path, strerror((int)-len));
+        text[strcspn(text, "\r\n")] = 0;
+        if (!*text)
+            option_fail(join->cli, "--token-file %s: its first line is empty", path);
+        join->token = arena_strdup(&join->cli->arena, text);
+    } else if (values->token || (token && *token))
         join->token = arena_strdup(&join->cli->arena, values->token ? values->token : token);
     else
         option_fail(join->cli,
@@ -113,31 +110,21 @@ static void join_check_mounts(struct join *join) {
 /* In a jail a home of its own; without one the user's variables. */
 static void join_plan_env(struct join *join) {
     static const char *const kept[] = {"HOME", "PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"};
-    const char **asked = box_options_env(join->cli, &join->values.env);
-    size_t count = 0, own = 0;
-    while (asked && asked[count])
-        count++;
-    const char **env = arena_alloc(&join->cli->arena, (count + sizeof kept / sizeof *kept + 2) * sizeof *env);
+    struct arena *arena = &join->cli->arena;
+    struct row_texts env = {0};
     if (join->isolated)
-        env[own++] = "HOME=" JOIN_HOME;
+        rows_texts_add(arena, &env, "HOME=" JOIN_HOME);
     for (size_t i = 0; !join->isolated && i < sizeof kept / sizeof *kept; i++)
         if (getenv(kept[i]))
-            env[own++] = arena_printf(&join->cli->arena, "%s=%s", kept[i], getenv(kept[i]));
-    for (size_t i = 0; i < count; i++)
-        env[own++] = asked[i];
-    env[own] = NULL;
-    join->box_env = env;
+            rows_texts_add(arena, &env, arena_printf(arena, "%s=%s", kept[i], getenv(kept[i])));
+    for (const char **asked = box_options_env(join->cli, &join->values.env); asked && *asked; asked++)
+        rows_texts_add(arena, &env, *asked);
+    join->box_env = env.items ? env.items : arena_alloc(arena, sizeof *env.items);
 }
 
 static void join_plan(struct join *join) {
     struct join_values *values = &join->values;
-    const char *isolation = values->isolation ? values->isolation : "jail";
-    join->isolated = strcmp(isolation, "jail") == 0;
-    if (!join->isolated && strcmp(isolation, "none") != 0)
-        option_fail(join->cli, "--isolation must be jail or none, not '%s'", isolation);
-    for (size_t i = 0; i < values->allow_weaker.count; i++)
-        if (strcmp(values->allow_weaker.items[i], "landlock") != 0)
-            option_fail(join->cli, "--allow-weaker must be landlock, not '%s'", values->allow_weaker.items[i]);
+    join->isolated = !values->isolation || strcmp(values->isolation, "jail") == 0;
     if (values->shell && access(values->shell, X_OK) < 0)
         option_fail(join->cli, "--shell '%s' is not a program on this machine", values->shell);
     if (!values->shell)
@@ -168,23 +155,6 @@ static void join_plan(struct join *join) {
 }
 
 /* ---- the state directory ---- */
-
-/* Every part of it that is missing is made, for us alone. */
-static int join_make_directories(const char *path, struct err *err) {
-    char part[LIMIT_PATH_BYTES + 1];
-    size_t len = strlen(path);
-    if (len > LIMIT_PATH_BYTES - 64)
-        return err_set(err, ERR_INVALID, "the state directory's path is too long");
-    for (size_t i = 1; i <= len; i++) {
-        if (path[i] != '/' && path[i] != 0)
-            continue;
-        memcpy(part, path, i);
-        part[i] = 0;
-        if (mkdir(part, 0700) < 0 && errno != EEXIST)
-            return err_errno(err, errno, "the state directory '%s'", part);
-    }
-    return 0;
-}
 
 /* The same server, directory and name find the same boxes again, even if this program was killed. */
 static const char *join_state_name(struct join *join) {
@@ -220,13 +190,13 @@ static int join_state_open(struct join *join, struct err *err) {
     struct arena *arena = &join->cli->arena;
     const char *top = join->values.state;
     if (!top)
-        top = arena_printf(arena, "%s-join", engine_daemon_state(arena));
-    int code = join_make_directories(top, err);
-    char *real = code == 0 ? realpath(top, NULL) : NULL;
-    if (code == 0 && !real)
-        code = err_errno(err, errno, "the state directory '%s'", top);
-    if (code < 0)
-        return code;
+        top = places_state(arena) ? arena_printf(arena, "%s-join", places_state(arena)) : NULL;
+    if (!top)
+        return err_set(err, ERR_INVALID, "no place for state: set HOME or give --state DIR");
+    TRY(places_make(top, 0700, err));
+    char *real = realpath(top, NULL);
+    if (!real)
+        return err_errno(err, errno, "the state directory '%s'", top);
     top = arena_strdup(arena, real);
     free(real);
     for (size_t i = 0; i < join->mount_count; i++)
@@ -236,9 +206,7 @@ static int join_state_open(struct join *join, struct err *err) {
                            join->mounts[i].source, top);
     const char *own = arena_printf(arena, "%s/%s", top, join_state_name(join));
     const char *lock = arena_printf(arena, "%s.lock", own);
-    code = join_state_claim(join, lock, err);
-    if (code < 0)
-        return code;
+    TRY(join_state_claim(join, lock, err));
     if (mkdir(own, 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "%s", own);
     join->env.state_dir = own;
@@ -323,8 +291,6 @@ static int join_watch(struct join *join, struct join_view *view, int signal_fd, 
         }
         if (view->terminal)
             join_show_line(join, view);
-        pthread_mutex_unlock(&join->lock);
-        pthread_mutex_lock(&join->lock);
         bool over = join->over;
         if (over)
             err_set(err, ERR_DENIED, "%s", join->why);

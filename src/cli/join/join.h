@@ -65,8 +65,7 @@ struct join {
     char boxes[LIMIT_CHANNELS][17]; /* that have a runner here */
     size_t box_count;
     enum join_state state;
-    char why[600];   /* offline: the reason; or what ended it all */
-    char notice[64]; /* how the connection is, when that is worth a word */
+    char why[600]; /* offline: the reason; or what ended it all */
     char user[LIMIT_USER_BYTES + 1], name[LIMIT_RUNNER_BYTES + 1];
     uint64_t next_try_ms; /* offline: clock_ms */
     uint64_t changes;     /* of state */

@@ -26,18 +26,6 @@ struct box_ask {
 
 /* ---- the beginning ---- */
 
-static const char *box_boxes_can(struct join *join) {
-    struct cgroup_host host;
-    if (!join->isolated)
-        return "";
-    cgroup_probe(&host);
-    bool limits = true, pause = host.freeze || *host.freezer;
-    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
-        limits = limits && cgroup_can(&host, (enum cgroup_controller)i);
-    return arena_printf(&join->cli->arena, "usage%s%s%s", limits ? " limits" : "", pause ? " pause" : "",
-                        geteuid() == 0 ? " network" : "");
-}
-
 static void box_boxes_left(void *user, const char *what) {
     (void)user, (void)what; /* leftovers of a killed run are not worth a line */
 }
@@ -52,117 +40,82 @@ int join_boxes_open(struct join *join, struct err *err) {
     join->ops = backend_find(join->isolated ? "jail" : "local");
     join->env.allow_local = !join->isolated;
     join->env.allow_weaker = (const char *const *)join->values.allow_weaker.items;
-    int code = engine_runner(&join->cli->arena, &join->env.runner_path, err);
-    if (code == 0)
-        code = join->ops->open(&join->env, &join->backend, err);
+    int code = engine_runner(&join->cli->arena, &join->env.runner_path, err)
+                   ?: join->ops->open(&join->env, &join->backend, err);
     if (code < 0)
         return join->isolated ? err_wrap(err, "this machine cannot wall boxes off (`cubby doctor` says why; "
                                               "--isolation none does without, with all your rights)")
                               : code;
     join->ops->clean(join->backend, box_boxes_left, NULL);
-    join->can = box_boxes_can(join);
+    struct cgroup_host host;
+    join->can = "";
+    if (join->isolated) {
+        cgroup_probe(&host);
+        bool limits = true, pause = host.freeze || *host.freezer;
+        for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+            limits = limits && cgroup_can(&host, (enum cgroup_controller)i);
+        join->can = arena_printf(&join->cli->arena, "usage%s%s%s", limits ? " limits" : "", pause ? " pause" : "",
+                                 geteuid() == 0 ? " network" : "");
+    }
     return join->ops->list(join->backend, box_boxes_found, join, err);
 }
 
 /* ---- the end ---- */
 
-struct boxes_end {
-    struct join *join;
-    unsigned left;
-};
-
-static void box_boxes_stop(void *user, const char *id) {
-    struct boxes_end *end = user;
-    struct err err;
-    if (end->join->ops->stop(end->join->backend, id, false, &err) < 0) {
-        end->left++;
-        err_wrap(&err, "box %s", id);
-        cli_fail(&err);
-    }
-}
-
-/* Ids first: a listing that is changed while it is read may name one twice or not at all. */
-struct boxes_ids {
-    char ids[LIMIT_CHANNELS][17];
-    size_t count;
-};
-
-static void box_boxes_collect(void *user, const char *id) {
-    struct boxes_ids *all = user;
-    if (all->count < LIMIT_CHANNELS)
-        text_id_copy(all->ids[all->count++], id);
-}
-
 void join_boxes_close(struct join *join) {
-    struct boxes_end end = {.join = join};
-    struct err ignored;
+    unsigned left = 0;
+    struct err err;
     if (!join->backend)
         return;
     pthread_mutex_lock(&join->lock);
     while (join->asks)
         pthread_cond_wait(&join->changed, &join->lock);
     pthread_mutex_unlock(&join->lock);
-    struct boxes_ids *all = arena_alloc(&join->cli->arena, sizeof *all);
-    do {
-        all->count = 0;
-        join->ops->list(join->backend, box_boxes_collect, all, &ignored);
-        for (size_t i = 0; i < all->count; i++)
-            box_boxes_stop(&end, all->ids[i]);
-    } while (all->count && !end.left);
+    do { /* ids first: a listing that is changed while it is read may name one twice or not at all */
+        join->box_count = 0;
+        join->ops->list(join->backend, box_boxes_found, join, &err);
+        for (size_t i = 0; i < join->box_count; i++)
+            if (join->ops->stop(join->backend, join->boxes[i], false, &err) < 0) {
+                left++;
+                err_wrap(&err, "box %s", join->boxes[i]);
+                cli_fail(&err);
+            }
+    } while (join->box_count && !left);
     join->ops->close(join->backend);
     join->backend = NULL;
-    if (!end.left)
+    if (!left)
         removal_tree(AT_FDCWD, join->env.state_dir);
 }
 
 /* ---- what the server asks ---- */
 
-static bool box_boxes_has(struct join *join, const char *id, size_t *ret_at) {
-    for (size_t i = 0; i < join->box_count; i++)
-        if (strcmp(join->boxes[i], id) == 0) {
-            *ret_at = i;
-            return true;
-        }
-    return false;
+/* Where it is among the boxes, or their count. */
+static size_t box_boxes_at(const struct join *join, const char *id) {
+    size_t at = 0;
+    while (at < join->box_count && strcmp(join->boxes[at], id) != 0)
+        at++;
+    return at;
 }
 
 static int box_boxes_add(struct join *join, const char *id, struct err *err) {
-    size_t at;
     autolock(&join->lock);
-    bool room = box_boxes_has(join, id, &at) || join->box_count < LIMIT_CHANNELS;
-    if (room && !box_boxes_has(join, id, &at))
-        text_id_copy(join->boxes[join->box_count++], id);
-    return room ? 0 : err_set(err, ERR_LIMIT, "this machine has %u boxes, which is the limit", LIMIT_CHANNELS);
+    if (box_boxes_at(join, id) < join->box_count)
+        return 0;
+    if (join->box_count == LIMIT_CHANNELS)
+        return err_set(err, ERR_LIMIT, "this machine has %u boxes, which is the limit", LIMIT_CHANNELS);
+    text_id_copy(join->boxes[join->box_count++], id);
+    return 0;
 }
 
 static void box_boxes_remove(struct join *join, const char *id) {
-    size_t at;
     autolock(&join->lock);
-    if (box_boxes_has(join, id, &at))
-        memcpy(join->boxes[at], join->boxes[--join->box_count], 17);
+    size_t at = box_boxes_at(join, id);
+    if (at < join->box_count)
+        memmove(join->boxes[at], join->boxes[--join->box_count], 17);
 }
 
 static const char *box_text_of(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
-}
-
-/* This machine's variables, then the server's. */
-static int box_spec_env(struct join *join, struct box_ask *ask, const json_t *list, struct box_request *request,
-                        struct err *err) {
-    size_t count = 0, own = 0;
-    while (join->box_env[own])
-        own++;
-    const char **env = arena_alloc(&ask->arena, (own + json_array_size(list) + 1) * sizeof *env);
-    for (size_t i = 0; i < own; i++)
-        env[count++] = join->box_env[i];
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        env[count] = json_string_value(json_array_get(list, i));
-        if (!env[count++])
-            return err_set(err, ERR_INVALID, "env is a list of NAME=VALUE");
-    }
-    env[count] = NULL;
-    request->env = env;
-    return 0;
 }
 
 static bool box_limit_of(const json_t *limits, const char *key, uint64_t *ret_value) {
@@ -173,18 +126,9 @@ static bool box_limit_of(const json_t *limits, const char *key, uint64_t *ret_va
     return true;
 }
 
-static void box_spec_limits(const json_t *limits, struct box_request *request) {
-    request->has_memory = box_limit_of(limits, "memory_mb", &request->limits.memory_mb);
-    request->has_pids = box_limit_of(limits, "pids", &request->limits.pids);
-    request->has_disk = box_limit_of(limits, "disk_mb", &request->limits.disk_mb);
-    request->has_open_files = box_limit_of(limits, "open_files", &request->limits.open_files);
-    request->has_output = box_limit_of(limits, "output_bytes", &request->limits.output_bytes);
-    request->limits.cpus = json_number_value(json_object_get(limits, "cpus"));
-    request->has_cpus = request->limits.cpus > 0;
-}
-
 static int box_ask_spec(struct join *join, struct box_ask *ask, struct spec *ret_spec, struct err *err) {
-    const json_t *asked = json_object_get(ask->body, "spec");
+    const json_t *asked = json_object_get(ask->body, "spec"), *limits = json_object_get(asked, "limits"),
+                 *list = json_object_get(asked, "env");
     struct policy policy = {.any_mount_source = true};
     struct box_request request = {.agent = box_text_of(asked, "agent"),
                                   .shell = box_text_of(asked, "shell"),
@@ -194,21 +138,26 @@ static int box_ask_spec(struct join *join, struct box_ask *ask, struct spec *ret
                                   .no_limits = !join->isolated};
     if (!request.shell)
         request.shell = join->values.shell;
-    box_spec_limits(json_object_get(asked, "limits"), &request);
-    int code = box_spec_env(join, ask, json_object_get(asked, "env"), &request, err);
-    if (code == 0)
-        code = policy_spec(&policy, &request, ask->id, &ask->arena, ret_spec, err);
-    if (code == 0)
-        ret_spec->workspace = join->workspace;
-    return code;
-}
-
-/* Programs want a home that is there. */
-static void box_home(const char *id, const struct spec *spec, struct wire *wire) {
-    struct box box = {.spec = *spec, .wire = wire, .pidfd = -1, .state = BOX_READY};
-    struct err ignored;
-    text_id_copy(box.id, id);
-    box_mkdir(&box, JOIN_HOME, 0700, false, &ignored); /* there already, or programs do without */
+    request.has_memory = box_limit_of(limits, "memory_mb", &request.limits.memory_mb);
+    request.has_pids = box_limit_of(limits, "pids", &request.limits.pids);
+    request.has_disk = box_limit_of(limits, "disk_mb", &request.limits.disk_mb);
+    request.has_open_files = box_limit_of(limits, "open_files", &request.limits.open_files);
+    request.has_output = box_limit_of(limits, "output_bytes", &request.limits.output_bytes);
+    request.limits.cpus = json_number_value(json_object_get(limits, "cpus"));
+    request.has_cpus = request.limits.cpus > 0;
+    struct row_texts env = {0}; /* this machine's variables, then the server's */
+    for (const char **own = join->box_env; *own; own++)
+        rows_texts_add(&ask->arena, &env, *own);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (!text)
+            return err_set(err, ERR_INVALID, "env is a list of NAME=VALUE");
+        rows_texts_add(&ask->arena, &env, text);
+    }
+    request.env = env.items;
+    TRY(policy_spec(&policy, &request, ask->id, &ask->arena, ret_spec, err));
+    ret_spec->workspace = join->workspace;
+    return 0;
 }
 
 static int box_ask_start(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
@@ -216,20 +165,19 @@ static int box_ask_start(struct join *join, struct box_ask *ask, struct json *ou
     struct wire *wire;
     autofd pidfd = -1;
     (void)out;
-    int code = box_ask_spec(join, ask, &spec, err);
-    if (code == 0)
-        code = box_boxes_add(join, ask->id, err);
-    if (code < 0)
-        return code;
-    code = join->ops->stop(join->backend, ask->id, true, err);
-    if (code == 0)
-        code = join->ops->start(join->backend, &spec, &wire, &pidfd, err);
+    TRY(box_ask_spec(join, ask, &spec, err));
+    TRY(box_boxes_add(join, ask->id, err));
+    int code = join->ops->stop(join->backend, ask->id, true, err)
+                   ?: join->ops->start(join->backend, &spec, &wire, &pidfd, err);
     if (code < 0) {
         box_boxes_remove(join, ask->id);
         return code;
     }
-    if (join->isolated)
-        box_home(ask->id, &spec, wire);
+    if (join->isolated) { /* programs want a home that is there; where it cannot be made they do without */
+        struct box box = {.spec = spec, .wire = wire, .pidfd = -1, .state = BOX_READY};
+        text_id_copy(box.id, ask->id);
+        box_mkdir(&box, JOIN_HOME, 0700, false, ERR_IGNORED);
+    }
     code = join->ops->connect(join->backend, ask->id, &ask->box_fd, err);
     wire_unref(wire); /* only now: an unconnected and unknown runner ends */
     return code;
@@ -300,13 +248,6 @@ void join_session_unref(struct join_session *session) {
     free(session);
 }
 
-static int box_ask_run(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
-    for (size_t i = 0; i < sizeof ask_table / sizeof *ask_table; i++)
-        if (strcmp(ask->op, ask_table[i].op) == 0)
-            return ask_table[i].run(join, ask, out, err);
-    return err_set(err, ERR_UNSUPPORTED, "this machine does not know '%s'", ask->op);
-}
-
 /* Waits until no other thread works on that box, and takes a place. */
 static size_t box_ask_enter(struct join *join, const struct box_ask *ask) {
     size_t place = 0;
@@ -331,20 +272,19 @@ static void *box_ask_thread(void *user) {
     size_t place = box_ask_enter(join, ask);
     /* The channel first: when the server hears the answer its bytes may come. */
     struct err err;
-    autobuf out, rest;
-    struct json json;
-    buf_init(&out, 16384);
-    buf_init(&rest, 8192);
-    json_init(&json, &rest);
-    json_open(&json, '{');
+    autobuf out = buf_max(16384);
+    struct json json = json_begin(&out);
+    size_t row = 0, rows = sizeof ask_table / sizeof *ask_table;
     json_put_bool(&json, "ok", true);
-    int code = box_ask_run(ask->session->join, ask, &json, &err);
+    while (row < rows && strcmp(ask->op, ask_table[row].op) != 0)
+        row++;
+    int code = row < rows ? ask_table[row].run(join, ask, &json, &err)
+                          : err_set(&err, ERR_UNSUPPORTED, "this machine does not know '%s'", ask->op);
     json_close(&json, '}');
     if (code < 0) {
+        buf_clear(&out);
         json_init(&json, &out);
         json_failure(&json, err_name(err.code), err.text);
-    } else {
-        buf_put(&out, rest.data, rest.len);
     }
     if (code == 0 && ask->box_fd >= 0)
         pump_open(ask->session->pump, ask->number, fd_take(&ask->box_fd));

@@ -75,6 +75,11 @@ const char *join_address(struct arena *arena, const char *server) {
 
 /* ---- between connections ---- */
 
+static bool line_ending(struct join *join) {
+    autolock(&join->lock);
+    return join->ending;
+}
+
 static void line_state(struct join *join, enum join_state state, const char *why, bool over, uint64_t next_try_ms) {
     pthread_mutex_lock(&join->lock);
     if (!join->ending) {
@@ -97,13 +102,6 @@ static void line_state(struct join *join, enum join_state state, const char *why
     eventfd_write(join->wake_main, 1);
 }
 
-/* Up to a quarter more, so that machines which lost one server do not come back as one. */
-static unsigned line_jitter(unsigned wait_ms) {
-    uint32_t random = 0;
-    (void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
-    return wait_ms + random % (wait_ms / 4);
-}
-
 static void line_after(struct join_line *line, int code, const struct err *err) {
     struct join *join = line->join;
     uint64_t now = clock_ms();
@@ -118,7 +116,9 @@ static void line_after(struct join_line *line, int code, const struct err *err) 
         line->wait_ms = WAIT_MIN_MS;
     bool waited_for = line->lost_at_ms && now - line->lost_at_ms < line->grace_ms;
     unsigned wait_ms = waited_for && line->wait_ms > WAIT_GRACE_MS ? WAIT_GRACE_MS : line->wait_ms;
-    wait_ms = code == 0 ? 0 : line_jitter(wait_ms);
+    uint32_t random = 0; /* up to a quarter more, so that machines which lost one server do not come back as one */
+    (void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
+    wait_ms = code == 0 ? 0 : wait_ms + random % (wait_ms / 4);
     line_state(join, JOIN_OFFLINE, err->text, false, now + wait_ms);
     struct pollfd wake = {.fd = join->wake_line, .events = POLLIN};
     poll(&wake, 1, (int)wait_ms);
@@ -130,7 +130,6 @@ static void line_after(struct join_line *line, int code, const struct err *err) 
 static void line_register(struct join_line *line, uint64_t received, struct buf *out) {
     struct join *join = line->join;
     struct utsname machine = {0};
-    struct json json;
     uname(&machine);
     const char *rows[][2] = {
         {"name", join->values.name},
@@ -142,14 +141,12 @@ static void line_register(struct join_line *line, uint64_t received, struct buf 
         {"can", join->can},
         {"session", line->session},
     };
-    json_init(&json, out);
-    json_open(&json, '{');
+    struct json json = json_begin(out);
     json_put_str(&json, "type", "register");
     json_put_open(&json, "body", '{');
     json_put_uint(&json, "link", LINK_VERSION);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i][1])
-            json_put_str(&json, rows[i][0], rows[i][1]);
+        json_put_some(&json, rows[i][0], rows[i][1]);
     json_put_uint(&json, "received", received);
     json_put_bool(&json, "text", line->text);
     json_close(&json, '}');
@@ -297,18 +294,6 @@ static struct join_session *line_session(struct join_line *line, bool resumed) {
     return session;
 }
 
-/* A proxy that drops or refuses binary messages lets the registration through and then nothing. The server asks for
- * its box as soon as a machine has registered, so that a session in which nothing ever came, over several
- * connections, means just that. */
-static void line_judge(struct join_line *line, struct join_session *session) {
-    if (line->text)
-        return;
-    bool dropped = clock_ms() - session->since_ms >= SILENT_MS;
-    line->silent = pump_received(session->pump) == 0 ? line->silent + (dropped ? TEXT_TRIES : 1) : 0;
-    if (line->silent >= TEXT_TRIES)
-        line->text = true;
-}
-
 static int line_serve(struct join_line *line, const struct line_welcome *welcome, struct err *err) {
     struct join *join = line->join;
     struct join_session *session = line_session(line, welcome->resumed);
@@ -319,45 +304,40 @@ static int line_serve(struct join_line *line, const struct line_welcome *welcome
     line->registered = true;
     line->since_ms = clock_ms();
     line_state(join, JOIN_ONLINE, NULL, false, 0);
-    pthread_mutex_lock(&join->lock);
-    bool ending = join->ending;
-    pthread_mutex_unlock(&join->lock);
-    if (ending)
+    if (line_ending(join))
         return err_set(err, ERR_GONE, "this machine leaves");
     pump_run(session->pump, &socket, welcome->received, err);
-    line_judge(line, session);
+    /* A proxy that drops or refuses binary messages lets the registration through and then nothing. The server asks
+     * for its box as soon as a machine has registered, so that a session in which nothing ever came, over several
+     * connections, means just that. */
+    bool dropped = clock_ms() - session->since_ms >= SILENT_MS;
+    line->silent = pump_received(session->pump) == 0 ? line->silent + (dropped ? TEXT_TRIES : 1) : 0;
+    line->text = line->text || line->silent >= TEXT_TRIES;
     return line_gone(line, err);
 }
 
 /* ---- one connection ---- */
 
-static uint64_t line_received(struct join *join) {
-    autolock(&join->lock);
-    return join->session ? pump_received(join->session->pump) : 0;
-}
-
 static int line_open(struct join_line *line, struct line_welcome *ret_welcome, struct err *err) {
     struct join *join = line->join;
-    autobuf message;
+    autobuf message = buf_max(LIMIT_REGISTER_BYTES);
     const char *text = NULL;
     size_t len = 0;
-    buf_init(&message, LIMIT_REGISTER_BYTES);
-    int code = http_client_new(join->server, join->token, &line->client, err);
-    if (code == 0 && join->values.authority)
-        code = http_client_ca(line->client, join->values.authority, err);
-    if (code == 0)
-        code = http_client_ws(line->client, DOOR, &line->socket, err);
-    if (code < 0)
-        return code;
+    TRY(http_client_new(join->server, join->token, &line->client, err));
+    if (join->values.authority)
+        TRY(http_client_ca(line->client, join->values.authority, err));
+    TRY(http_client_ws(line->client, DOOR, &line->socket, err));
     line->websocket = http_socket_websocket(line->socket);
     websocket_limit(line->websocket, LINE_MESSAGE_BYTES);
-    line_register(line, line_received(join), &message);
+    pthread_mutex_lock(&join->lock);
+    uint64_t received = join->session ? pump_received(join->session->pump) : 0;
+    pthread_mutex_unlock(&join->lock);
+    line_register(line, received, &message);
     if (message.failed)
         return err_set(err, ERR_INVALID, "what this machine says of itself is too long to register with");
-    code = http_socket_send(line->socket, true, message.data, message.len, err);
-    if (code == 0)
-        code = line_message(line, &text, &len, err);
-    return code == 0 ? line_welcomed(line, text, len, ret_welcome, err) : code;
+    TRY(http_socket_send(line->socket, true, message.data, message.len, err));
+    TRY(line_message(line, &text, &len, err));
+    return line_welcomed(line, text, len, ret_welcome, err);
 }
 
 /* The server answers a good-bye; a connection that is closed with something unread may lose it on the way. */
@@ -380,16 +360,11 @@ static void line_goodbye(struct join_line *line, const char *reason) {
 }
 
 static int line_once(struct join_line *line, struct err *err) {
-    struct join *join = line->join;
     struct line_welcome welcome = {0};
-    int code = line_open(line, &welcome, err);
-    if (code == 0)
-        code = line_serve(line, &welcome, err);
+    int code = line_open(line, &welcome, err) ?: line_serve(line, &welcome, err);
     line->fatal = line_final(line, code);
     if (line->socket) {
-        pthread_mutex_lock(&join->lock);
-        bool ending = join->ending;
-        pthread_mutex_unlock(&join->lock);
+        bool ending = line_ending(line->join);
         if (ending && line->registered)
             line_goodbye(line, err->text);
         http_socket_end(line->socket, ending ? 1000 : 1001, err->text);

@@ -35,10 +35,7 @@ const struct row audit_options[] = {
 /* ---- the chain ---- */
 
 static int audit_verify(struct cli *cli, bool json) {
-    struct err err = {0};
-    json_auto_t *answer = NULL;
-    if (remote_json(cli, "GET", "/v1/audit/verify", NULL, &answer, &err) < 0)
-        return cli_fail(&err);
+    json_auto_t *answer = rest_need(cli, "GET", "/v1/audit/verify", NULL);
     bool intact = json_is_true(json_object_get(answer, "intact"));
     const char *hash = rest_text(answer, "hash");
     const json_t *broken = json_object_get(answer, "broken_at");
@@ -59,33 +56,24 @@ static int audit_verify(struct cli *cli, bool json) {
 
 /* ---- the question ---- */
 
-/* "10m" ago, "2026-01-31", or RFC 3339. Exits 2 when it is not a time. */
-static uint64_t audit_time(struct cli *cli, const char *name, const char *text) {
+/* "10m" ago, "2026-01-31", or RFC 3339, as RFC 3339; NULL stays NULL. Exits 2 when it is not a time. */
+static const char *audit_time(struct cli *cli, const char *name, const char *text) {
     static const struct {
         char letter;
         uint64_t ms;
     } units[] = {{'s', 1000}, {'m', 60000}, {'h', 3600000}, {'d', 86400000}};
     uint64_t ms, number, now_ms = clock_wall_ms();
-    size_t len = strlen(text);
+    char *out = arena_alloc(&cli->arena, CLOCK_TEXT_BYTES);
+    size_t len = text ? strlen(text) : 0;
+    if (!text)
+        return NULL;
     if (clock_parse(text, &ms) || clock_parse(arena_printf(&cli->arena, "%.40sT00:00:00Z", text), &ms))
-        return ms;
+        return clock_text(ms, out);
     const char *digits = len ? arena_copy(&cli->arena, text, len - 1) : "";
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (len && text[len - 1] == units[i].letter && text_u64(digits, 1000000, &number))
-            return now_ms > number * units[i].ms ? now_ms - number * units[i].ms : 0;
+            return clock_text(now_ms > number * units[i].ms ? now_ms - number * units[i].ms : 0, out);
     option_fail(cli, "--%s must be a time such as 2026-01-31T12:00:00Z, 2026-01-31 or 2h, not '%s'", name, text);
-}
-
-static void audit_parameters(struct cli *cli, const struct audit_values *values, struct buf *path) {
-    char since[CLOCK_TEXT_BYTES], until[CLOCK_TEXT_BYTES];
-    rest_parameter(cli, path, "box", values->box);
-    rest_parameter(cli, path, "user", values->user);
-    rest_parameter(cli, path, "verb", values->verb);
-    rest_parameter(cli, path, "outcome", values->outcome);
-    if (values->since)
-        rest_parameter(cli, path, "since", clock_text(audit_time(cli, "since", values->since), since));
-    if (values->until)
-        rest_parameter(cli, path, "until", clock_text(audit_time(cli, "until", values->until), until));
 }
 
 /* ---- rows ---- */
@@ -154,28 +142,23 @@ static void audit_line(const char *const cells[AUDIT_COLUMNS], bool detail_shown
     putchar('\n');
 }
 
-static void audit_row(struct arena *arena, const json_t *row) {
-    const char *const cells[AUDIT_COLUMNS] = {rest_time(arena, rest_text(row, "at")),
-                                              rest_text(row, "user"),
-                                              audit_by(arena, row),
-                                              rest_text(row, "verb"),
-                                              rest_text(row, "box"),
-                                              audit_outcome(arena, row),
-                                              audit_took(arena, row),
-                                              audit_detail(arena, row)};
-    audit_line(cells, true);
-}
-
 static void audit_rows(const json_t *events, bool json) {
     size_t i;
     json_t *row;
     json_array_foreach(events, i, row) {
-        if (json) {
+        autoarena arena = ARENA_EMPTY; /* a row's: --follow runs for days */
+        const char *const cells[AUDIT_COLUMNS] = {rest_time(&arena, rest_text(row, "at")),
+                                                  rest_text(row, "user"),
+                                                  audit_by(&arena, row),
+                                                  rest_text(row, "verb"),
+                                                  rest_text(row, "box"),
+                                                  audit_outcome(&arena, row),
+                                                  audit_took(&arena, row),
+                                                  audit_detail(&arena, row)};
+        if (json)
             remote_print(row);
-        } else {
-            autoarena arena = ARENA_EMPTY; /* a row's: --follow runs for days */
-            audit_row(&arena, row);
-        }
+        else
+            audit_line(cells, true);
     }
 }
 
@@ -183,11 +166,15 @@ static void audit_rows(const json_t *events, bool json) {
 
 static int audit_show(struct cli *cli, const struct audit_values *values) {
     uint64_t lines = values->since ? LIMIT_AUDIT_ROWS : values->lines ? values->lines : SHOWN_ROWS;
-    struct err err = {0};
     autobuf path = buf_max(32 << 10);
     autobuf rest = buf_max(16 << 10); /* made once: "10m ago" does not move */
     buf_puts(&rest, "?");
-    audit_parameters(cli, values, &rest);
+    rest_parameter(cli, &rest, "box", values->box);
+    rest_parameter(cli, &rest, "user", values->user);
+    rest_parameter(cli, &rest, "verb", values->verb);
+    rest_parameter(cli, &rest, "outcome", values->outcome);
+    rest_parameter(cli, &rest, "since", audit_time(cli, "since", values->since));
+    rest_parameter(cli, &rest, "until", audit_time(cli, "until", values->until));
     buf_printf(&path, "/v1/audit?limit=%llu%s", (unsigned long long)lines, values->since ? "" : "&tail=1");
     if (!values->json) {
         const char *heads[AUDIT_COLUMNS];
@@ -196,14 +183,11 @@ static int audit_show(struct cli *cli, const struct audit_values *values) {
         audit_line(heads, false);
     }
     for (;;) {
-        json_t *answer = NULL;
         buf_put(&path, rest.data + 1, rest.len - 1);
-        if (remote_json(cli, "GET", buf_cstr(&path), NULL, &answer, &err) < 0)
-            return cli_fail(&err);
+        json_auto_t *answer = rest_need(cli, "GET", buf_cstr(&path), NULL);
         audit_rows(json_object_get(answer, "events"), values->json);
         bool more = json_is_true(json_object_get(answer, "truncated"));
         long long next = json_integer_value(json_object_get(answer, "next"));
-        json_decref(answer);
         if (fflush(stdout) != 0) /* the reader is gone */
             return EXIT_OURS;
         if (!more && !values->follow)

@@ -12,7 +12,7 @@ struct rest_values {
     const char *snapshot, *user, *thread;
     uint64_t limit;
 };
-#define JSON_ROW OPTION("json", 0, BOOL, struct rest_values, json, NULL, "the daemon's answer")
+#define JSON_ROW OPTION("json", 0, BOOL, struct rest_values, json, NULL, "print the answer as JSON")
 
 const struct row json_options[] = {JSON_ROW, {.name = NULL}}; /* also for a bool alone */
 _Static_assert(offsetof(struct rest_values, json) == 0, "json_options fills a bool");
@@ -193,8 +193,6 @@ static const char *rest_path(struct cli *cli, const struct rest_command *rest, c
 
 static int rest_one(struct cli *cli, const struct rest_command *rest, const struct rest_values *values, int argc,
                     char **argv) {
-    struct err err = {0};
-    json_auto_t *answer = NULL;
     autobuf body = buf_max(LIMIT_JSON_BYTES);
     autobuf path = buf_max(64 << 10);
     bool posts = strcmp(rest->method, "POST") == 0;
@@ -204,8 +202,7 @@ static int rest_one(struct cli *cli, const struct rest_command *rest, const stru
     if (rest->member && argc > 1)
         json_put_str(&json, rest->member, argv[1]);
     json_close(&json, '}');
-    if (remote_json(cli, rest->method, buf_cstr(&path), posts ? &body : NULL, &answer, &err) < 0)
-        return cli_fail(&err);
+    json_auto_t *answer = rest_need(cli, rest->method, buf_cstr(&path), posts ? &body : NULL);
     const char *text = rest->key ? rest_text(answer, rest->key) : NULL;
     if (values->json)
         remote_print(answer);
@@ -240,8 +237,9 @@ int command_rest(struct cli *cli, int argc, char **argv) {
 
 int command_rm(struct cli *cli, int argc, char **argv) {
     struct rest_values values = {0};
-    struct err err = {0};
-    json_t *json = NULL, *box;
+    int status = 0;
+    size_t i;
+    json_t *box;
     argc = option_parse(cli, argc, argv, &values);
     if (values.all && argc > 0)
         option_fail(cli, "--all takes no IDs");
@@ -252,15 +250,11 @@ int command_rm(struct cli *cli, int argc, char **argv) {
     autobuf path = buf_max(64 << 10);
     buf_puts(&path, "/v1/boxes");
     rest_parameter(cli, &path, "user", values.user);
-    if (remote_json(cli, "GET", buf_cstr(&path), NULL, &json, &err) < 0)
-        return cli_fail(&err);
-    int status = 0;
-    size_t i;
+    json_auto_t *json = rest_need(cli, "GET", buf_cstr(&path), NULL);
     json_array_foreach(json_object_get(json, "boxes"), i, box) {
         const char *id = rest_text(box, "id");
         if (id)
             status |= rest_each(cli, "DELETE", remote_path(cli, id, "", NULL), NULL, id);
     }
-    json_decref(json);
     return status;
 }

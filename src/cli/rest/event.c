@@ -21,22 +21,18 @@ void event_done(struct event_reader *reader) {
     buf_done(&reader->data);
 }
 
-static int event_end(struct event_reader *reader) {
-    int code = 0;
-    if (reader->data.len)
-        code = reader->each(reader->user, reader->name, (const char *)reader->data.data, reader->data.len);
-    buf_clear(&reader->data);
-    reader->name[0] = 0;
-    return code;
-}
-
 static int event_line(struct event_reader *reader) {
     size_t len = reader->line.len;
     const char *line = (const char *)reader->line.data;
     if (len && line[len - 1] == '\r')
         len--;
-    if (len == 0)
-        return event_end(reader);
+    if (len == 0) { /* the end of an event */
+        const char *data = (const char *)reader->data.data;
+        int code = reader->data.len ? reader->each(reader->user, reader->name, data, reader->data.len) : 0;
+        buf_clear(&reader->data);
+        reader->name[0] = 0;
+        return code;
+    }
     const char *colon = memchr(line, ':', len);
     size_t key = colon ? (size_t)(colon - line) : len, skip = key + (colon ? 1 : 0);
     if (skip < len && line[skip] == ' ')

@@ -58,18 +58,13 @@ void rest_body(struct buf *ret_body, const char *const (*members)[2], size_t cou
 
 /* ---- tables ---- */
 
-/* "usage.pids" is the member of a member. */
-static const json_t *rest_member(struct cli *cli, const json_t *row, const char *key) {
-    const char *dot = strchr(key, '.');
-    if (!dot)
-        return json_object_get(row, key);
-    return json_object_get(json_object_get(row, arena_copy(&cli->arena, key, (size_t)(dot - key))), dot + 1);
-}
-
 static const char *rest_cell(struct cli *cli, const struct rest_column *column, const json_t *row) {
     if (column->cell)
         return column->cell(cli, row);
-    const json_t *value = rest_member(cli, row, column->key);
+    const char *dot = strchr(column->key, '.'); /* "usage.pids" is the member of a member */
+    if (dot)
+        row = json_object_get(row, arena_copy(&cli->arena, column->key, (size_t)(dot - column->key)));
+    const json_t *value = json_object_get(row, dot ? dot + 1 : column->key);
     switch (column->kind) {
     case REST_TIME:
         return rest_time(&cli->arena, json_string_value(value));
@@ -95,12 +90,16 @@ void rest_table(struct cli *cli, const json_t *rows, const struct rest_column *c
     table_print(&table, stdout);
 }
 
+json_t *rest_need(struct cli *cli, const char *method, const char *path, const struct buf *body) {
+    struct err err = {0};
+    json_t *json = NULL;
+    cli_must(remote_json(cli, method, path, body, &json, &err), &err);
+    return json;
+}
+
 int rest_list(struct cli *cli, const char *path, const char *member, const struct rest_column *columns, size_t count,
               bool as_json) {
-    struct err err = {0};
-    json_auto_t *answer = NULL;
-    if (remote_json(cli, "GET", path, NULL, &answer, &err) < 0)
-        return cli_fail(&err);
+    json_auto_t *answer = rest_need(cli, "GET", path, NULL);
     if (as_json)
         remote_print(answer);
     else
@@ -120,14 +119,14 @@ int rest_each(struct cli *cli, const char *method, const char *path, const struc
 }
 
 int rest_post(struct cli *cli, const char *path, const struct buf *body, const char *key, bool as_json) {
-    struct err err = {0};
-    json_auto_t *answer = NULL;
-    if (remote_json(cli, "POST", path, body, &answer, &err) < 0)
-        return cli_fail(&err);
+    json_auto_t *answer = rest_need(cli, "POST", path, body);
     const char *text = rest_text(answer, key);
+    struct err err = {0};
+    if (!text && !as_json)
+        cli_must(err_set(&err, ERR_PROTOCOL, "%s answered without '%s'", remote_url(), key), &err);
     if (as_json)
         remote_print(answer);
     else
-        printf("%s\n", text ? rest_shown(cli, text) : "");
+        printf("%s\n", rest_shown(cli, text));
     return 0;
 }

@@ -21,6 +21,8 @@ struct rest_column {
 #define CELL(title, function)                                                                                          \
     { .head = (title), .cell = (function) }
 void rest_table(struct cli *cli, const struct json_t *rows, const struct rest_column *columns, size_t count);
+/* The answer for a command that can do nothing without it: a failure is printed, and exits 125. json_decref it. */
+struct json_t *rest_need(struct cli *cli, const char *method, const char *path, const struct buf *body);
 /* The whole of a command that lists: GET path, the answer's list `member` as a table, or the answer as JSON. All of
  * these that return a number return an exit status and have said what went wrong. */
 int rest_list(struct cli *cli, const char *path, const char *member, const struct rest_column *columns, size_t count,

@@ -24,7 +24,7 @@ const struct row mcp_server_options[] = {
            "run it in the box of this thread for all callers"),
     OPTION("timeout", 0, INT, struct mcp_server_values, timeout_s, "SECONDS", "time limit of a call (default: 300)"),
     OPTION("disabled", 0, BOOL, struct mcp_server_values, disabled, NULL, "keep it without starting it"),
-    OPTION("json", 0, BOOL, struct mcp_server_values, json, NULL, "as JSON"),
+    OPTION("json", 0, BOOL, struct mcp_server_values, json, NULL, "print the answer as JSON"),
     {.name = NULL},
 };
 
@@ -39,22 +39,19 @@ static const char *server_path(struct cli *cli, const struct mcp_server_values *
 }
 
 static int server_add(struct cli *cli, const struct mcp_server_values *values, char **argv) {
-    const char *const texts[][2] = {
-        {"command", argv[1]}, {"cwd", values->cwd}, {"machine", values->machine}, {"thread", values->thread}};
-    struct err err;
-    json_auto_t *answer = NULL;
     autobuf body = buf_max(LIMIT_JSON_BYTES);
     struct json json = json_begin(&body);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        json_put_some(&json, texts[i][0], texts[i][1]);
+    json_put_some(&json, "command", argv[1]);
+    json_put_some(&json, "cwd", values->cwd);
+    json_put_some(&json, "machine", values->machine);
+    json_put_some(&json, "thread", values->thread);
     json_put_texts(&json, "args", (const char *const *)argv + 2);
     box_options_env_json(cli, &values->env, &json);
     json_put_bool(&json, "disabled", values->disabled);
     if (values->timeout_s)
         json_put_uint(&json, "timeout_ms", values->timeout_s * 1000);
     json_close(&json, '}');
-    if (remote_json(cli, "PUT", server_path(cli, values, argv[0]), &body, &answer, &err) < 0)
-        return cli_fail(&err);
+    json_auto_t *answer = rest_need(cli, "PUT", server_path(cli, values, argv[0]), &body);
     if (values->json)
         remote_print(answer);
     return 0;
@@ -102,29 +99,22 @@ static const char *server_where(struct cli *cli, const json_t *row) {
     return machine ? machine : rest_text(row, "thread");
 }
 
-static int server_list(struct cli *cli, const struct mcp_server_values *values) {
-    static const struct rest_column columns[] = {COLUMN("NAME", "name", TEXT), CELL("STATE", server_state),
-                                                 CELL("WHERE", server_where), CELL("COMMAND", server_command),
-                                                 CELL("ENDED", server_why)};
-    return rest_list(cli, server_path(cli, values, NULL), "servers", REST_COLUMNS(columns), values->json);
-}
-
-static int server_remove(struct cli *cli, const struct mcp_server_values *values, int argc, char **argv) {
-    int status = 0;
-    for (int i = 0; i < argc; i++)
-        status |= rest_each(cli, "DELETE", server_path(cli, values, argv[i]), NULL, NULL);
-    return status;
-}
+static const struct rest_column server_columns[] = {COLUMN("NAME", "name", TEXT), CELL("STATE", server_state),
+                                                    CELL("WHERE", server_where), CELL("COMMAND", server_command),
+                                                    CELL("ENDED", server_why)};
 
 int command_mcp_server(struct cli *cli, int argc, char **argv) {
     struct mcp_server_values values = {0};
+    int status = 0;
     argc = option_parse(cli, argc, argv, &values);
     const char *action = argc ? argv[0] : "";
     if (strcmp(action, "add") == 0 && argc >= 3)
         return server_add(cli, &values, argv + 1);
     if (command_verb(action, "list") && argc == 1)
-        return server_list(cli, &values);
-    if (command_verb(action, "rm") && argc >= 2)
-        return server_remove(cli, &values, argc - 1, argv + 1);
-    option_fail(cli, "missing or unknown subcommand: add NAME COMMAND, list, or rm NAME");
+        return rest_list(cli, server_path(cli, &values, NULL), "servers", REST_COLUMNS(server_columns), values.json);
+    if (!command_verb(action, "rm") || argc < 2)
+        option_fail(cli, "missing or unknown subcommand: add NAME COMMAND, list, or rm NAME");
+    for (int i = 1; i < argc; i++)
+        status |= rest_each(cli, "DELETE", server_path(cli, &values, argv[i]), NULL, NULL);
+    return status;
 }

@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 
 enum { CONNECTIONS = 256, PIECE_BYTES = 64 << 10, DIRECT_MS = 30000 };
 
@@ -30,16 +31,9 @@ const struct row port_options[] = {
 };
 
 static int port_print(struct cli *cli, const char *id, const char *port) {
-    struct err err = {0};
-    /* An unknown box gets its sentence here, not in a browser. */
-    if (remote_call(cli, "GET", remote_path(cli, id, "", NULL), NULL, NULL, &err) < 0)
-        return cli_fail(&err);
-    const char *url = remote_url();
+    const char *url = strncmp(remote_url(), "unix:", 5) == 0 ? "http://localhost" : remote_url();
     size_t len = strlen(url);
-    if (strncmp(url, "unix:", 5) == 0) {
-        url = "http://localhost";
-        len = strlen(url);
-    }
+    json_decref(rest_need(cli, "GET", remote_path(cli, id, "", NULL), NULL)); /* an unknown box is refused here */
     while (len && url[len - 1] == '/')
         len--;
     printf("%.*s/v1/boxes/%s/ports/%s/\n", (int)len, url, id, port);
@@ -48,20 +42,9 @@ static int port_print(struct cli *cli, const char *id, const char *port) {
 
 /* Under a host name of its own, with a ticket. */
 static int port_browser(struct cli *cli, const char *id, const char *port) {
-    struct err err = {0};
-    autobuf body = buf_max(64), answer = buf_max(8192);
+    autobuf body = buf_max(64);
     buf_printf(&body, "{\"port\":%s}", port);
-    if (remote_call(cli, "POST", remote_path(cli, id, "/tickets", NULL), &body, &answer, &err) < 0)
-        return cli_fail(&err);
-    json_t *root = json_loadb((const char *)answer.data, answer.len, 0, NULL);
-    const char *url = json_string_value(json_object_get(root, "url"));
-    if (url)
-        puts(url);
-    else
-        err_set(&err, ERR_PROTOCOL, "the daemon's answer has no URL");
-    int code = url ? 0 : cli_fail(&err);
-    json_decref(root);
-    return code;
+    return rest_post(cli, remote_path(cli, id, "/tickets", NULL), &body, "url", false);
 }
 
 /* ---- forwarding ---- */

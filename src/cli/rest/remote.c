@@ -160,10 +160,8 @@ int remote_create(struct cli *cli, const struct box_options *options, const char
                   struct buf *ret_answer, char ret_id[17], struct err *err) {
     autobuf body = buf_max(LIMIT_JSON_BYTES);
     struct json json = json_begin(&body);
-    if (user)
-        json_put_str(&json, "user", user);
-    if (thread)
-        json_put_str(&json, "thread", thread);
+    json_put_some(&json, "user", user);
+    json_put_some(&json, "thread", thread);
     box_options_json(cli, options, &json);
     json_close(&json, '}');
     struct news *news = news_begin(cli, user, NULL);

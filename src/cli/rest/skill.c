@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/rest/list.h"
 #include "cli/rest/skillzip.h"
+#include "cli/upload.h"
 #include "http/client/client.h"
 
 extern char **environ;
@@ -33,7 +34,7 @@ const struct row skill_options[] = {
            "sync: overwrite the agent's version with the user's copy"),
     OPTION("old", 0, TEXT, struct skill_values, old_text, "TEXT", "edit: what is replaced, once in the file"),
     OPTION("new", 0, TEXT, struct skill_values, new_text, "TEXT", "edit: by what"),
-    OPTION("type", 0, TEXT, struct skill_values, type, "skill|agent", "of what is shared; skill by default"),
+    OPTION_OF("type", 0, TEXT, struct skill_values, type, "skill|agent", "of what is shared; skill by default"),
     OPTION("version", 0, TEXT, struct skill_values, version, "TEXT", "publish: default the next number"),
     OPTION("description", 0, TEXT, struct skill_values, description, "TEXT", "publish: instead of its own"),
     OPTION("tags", 0, TEXT, struct skill_values, tags, "A,B", "publish: instead of its own"),
@@ -42,7 +43,7 @@ const struct row skill_options[] = {
     OPTION("mine", 0, BOOL, struct skill_values, mine, NULL, "search: one's own, private ones too"),
     OPTION("versions", 0, BOOL, struct skill_values, versions, NULL, "search: older ones too"),
     OPTION("limit", 0, INT, struct skill_values, limit, "N", "search: rows; 100 by default"),
-    OPTION("json", 0, BOOL, struct skill_values, json, NULL, "the daemon's answer"),
+    OPTION("json", 0, BOOL, struct skill_values, json, NULL, "print the answer as JSON"),
     {.name = NULL},
 };
 
@@ -58,32 +59,35 @@ static const char *skill_text_of(const json_t *object, const char *key) {
     return text ? text : "";
 }
 
-static int skill_box_from(const json_t *json, struct skill_box *ret_box, struct err *err) {
-    const char *id = skill_text_of(json, "id");
-    if (!text_id(id))
-        return err_set(err, ERR_PROTOCOL, "%s answered a box without an id", remote_url());
-    memcpy(ret_box->id, id, sizeof ret_box->id);
-    ret_box->agent = json_is_string(json_object_get(json, "agent"));
-    return 0;
-}
-
 /* The box that is meant: named, or that of a user for an agent, which is made if it does not exist. */
-static int skill_box_find(struct cli *cli, const struct skill_values *values, struct skill_box *ret_box,
-                          struct err *err) {
-    json_auto_t *json = NULL;
-    int code;
+static struct skill_box skill_box_find(struct cli *cli, const struct skill_values *values) {
+    struct skill_box box = {.agent = false};
+    struct err err = {0};
+    autobuf body;
     if (!values->box == !values->agent)
         option_fail(cli, "missing --agent NAME or --box ID");
-    if (values->box) {
-        code = remote_json(cli, "GET", remote_path(cli, values->box, "", NULL), NULL, &json, err);
-    } else {
-        autobuf body;
-        REST_BODY(&body, {"agent", values->agent}, {"user", values->user});
-        code = remote_json(cli, "POST", "/v1/boxes", &body, &json, err);
-    }
-    if (code == 0)
-        code = skill_box_from(json, ret_box, err);
-    return code;
+    REST_BODY(&body, {"agent", values->agent}, {"user", values->user});
+    json_auto_t *json = values->box ? rest_need(cli, "GET", remote_path(cli, values->box, "", NULL), NULL)
+                                    : rest_need(cli, "POST", "/v1/boxes", &body);
+    const char *id = skill_text_of(json, "id");
+    if (!text_id(id))
+        cli_must(err_set(&err, ERR_PROTOCOL, "%s answered a box without an id", remote_url()), &err);
+    memcpy(box.id, id, sizeof box.id);
+    box.agent = json_is_string(json_object_get(json, "agent"));
+    return box;
+}
+
+/* What the options are about: "skills", or "agents". */
+static const char *skill_kinds(const struct skill_values *values) {
+    return values->type && strcmp(values->type, "agent") == 0 ? "agents" : "skills";
+}
+
+/* All of them in a box, or one. */
+static const char *skill_path(struct cli *cli, const struct skill_box *box, const struct skill_values *values,
+                              const char *encoded) {
+    return remote_path(
+        cli, box->id,
+        arena_printf(&cli->arena, "/%s%s%s", skill_kinds(values), encoded ? "/" : "", encoded ? encoded : ""), NULL);
 }
 
 static int skill_finish(const struct skill_values *values, json_t *json, const char *line) {
@@ -96,41 +100,6 @@ static int skill_finish(const struct skill_values *values, json_t *json, const c
 }
 
 /* ---- upload ---- */
-
-struct sending {
-    int fd, number;
-};
-
-static ssize_t skill_sending_read(void *user, void *data, size_t len) {
-    struct sending *sending = user;
-    ssize_t got = fd_read_full(sending->fd, data, len);
-    if (got < 0)
-        sending->number = (int)-got;
-    return got < 0 ? -1 : got;
-}
-
-static int skill_upload_file(struct cli *cli, const struct skill_box *box, bool base, int fd, json_t **ret_json,
-                             struct err *err) {
-    static const char *const headers[] = {"Content-Type: application/zip", NULL};
-    struct sending sending = {.fd = fd};
-    struct stat status;
-    if (fstat(fd, &status) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return err_errno(err, errno, "the archive");
-    const struct http_call call = {.method = "PUT",
-                                   .path = remote_path(cli, box->id, base ? "/skills?base=1" : "/skills", NULL),
-                                   .headers = headers,
-                                   .read_body = skill_sending_read,
-                                   .read_length = status.st_size,
-                                   .user = &sending};
-    autobuf answer = buf_max(16u << 20);
-    int code = remote_send(cli, &call, &answer, err);
-    if (sending.number)
-        return err_errno(err, sending.number, "the archive");
-    if (code < 0)
-        return code;
-    *ret_json = json_loadb((const char *)answer.data, answer.len, 0, NULL);
-    return *ret_json ? 0 : err_set(err, ERR_PROTOCOL, "%s answered something that is not JSON", remote_url());
-}
 
 /* A ZIP as it is, a directory as one. */
 static int skill_upload_open(const char *path, int *ret_fd, struct err *err) {
@@ -159,14 +128,21 @@ static int skill_upload_open(const char *path, int *ret_fd, struct err *err) {
 
 static int skill_upload_one(struct cli *cli, const struct skill_values *values, const struct skill_box *box,
                             const char *path, struct err *err) {
-    json_t *json = NULL, *name;
+    json_t *name;
     size_t i;
     autofd fd = -1;
-    int code = skill_upload_open(path, &fd, err);
-    if (code == 0)
-        code = skill_upload_file(cli, box, values->base, fd, &json, err);
-    if (code < 0)
-        return code;
+    struct stat status;
+    autobuf answer = buf_max(16u << 20);
+    TRY(skill_upload_open(path, &fd, err));
+    if (fstat(fd, &status) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return err_errno(err, errno, "the archive");
+    struct upload upload = {
+        .fd = fd, .length = status.st_size, .what = "the archive", .type = "application/zip", .quiet = true};
+    TRY(upload_send(cli, &upload, remote_path(cli, box->id, values->base ? "/skills?base=1" : "/skills", NULL), &answer,
+                    err));
+    json_t *json = json_loadb((const char *)answer.data, answer.len, 0, NULL);
+    if (!json)
+        return err_set(err, ERR_PROTOCOL, "%s answered something that is not JSON", remote_url());
     json_array_foreach(json_object_get(json, "skills"), i, name) {
         if (!values->json)
             printf("%s\n", rest_shown(cli, json_string_value(name) ? json_string_value(name) : ""));
@@ -181,15 +157,12 @@ static int skill_upload_one(struct cli *cli, const struct skill_values *values, 
 }
 
 static int skill_upload(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
-    struct skill_box box;
     struct err err = {0};
     if (argc < 1)
         option_fail(cli, "upload: missing DIR or ZIP");
-    if (skill_box_find(cli, values, &box, &err) < 0)
-        return cli_fail(&err);
+    const struct skill_box box = skill_box_find(cli, values);
     for (int i = 0; i < argc; i++)
-        if (skill_upload_one(cli, values, &box, argv[i], &err) < 0)
-            return cli_fail(&err);
+        cli_must(skill_upload_one(cli, values, &box, argv[i], &err), &err);
     return 0;
 }
 
@@ -199,21 +172,14 @@ static int skill_list(struct cli *cli, const struct skill_values *values, int ar
     static const struct rest_column columns[] = {COLUMN("SKILL", "id", TEXT), COLUMN("SOURCE", "source", TEXT),
                                                  COLUMN("NAME", "name", TEXT),
                                                  COLUMN("DESCRIPTION", "description", TEXT)};
-    struct skill_box box;
-    struct err err = {0};
-    json_t *json = NULL, *row;
+    json_t *row;
     size_t i;
     (void)argv;
-    bool agents = values->type && strcmp(values->type, "agent") == 0;
-    const char *member = agents ? "agents" : "skills";
+    const char *member = skill_kinds(values);
     if (argc > 0)
         option_fail(cli, "list takes no arguments");
-    int code = skill_box_find(cli, values, &box, &err);
-    if (code == 0)
-        code =
-            remote_json(cli, "GET", remote_path(cli, box.id, agents ? "/agents" : "/skills", NULL), NULL, &json, &err);
-    if (code < 0)
-        return cli_fail(&err);
+    const struct skill_box box = skill_box_find(cli, values);
+    json_t *json = rest_need(cli, "GET", skill_path(cli, &box, values, NULL), NULL);
     if (!values->json) {
         rest_table(cli, json_object_get(json, member), REST_COLUMNS(columns));
         json_array_foreach(json_object_get(json, "bad"), i, row) {
@@ -235,13 +201,6 @@ static const char *skill_edit_path(struct cli *cli, const struct skill_box *box,
         if (strncmp(at, "..", 2) == 0 && (!at[2] || at[2] == '/'))
             option_fail(cli, "'%s' leaves the skill", word);
     return arena_printf(&cli->arena, "%s/%s", box->agent ? "/skills" : "skills", word);
-}
-
-static int skill_edit_string(struct cli *cli, const struct skill_values *values, const struct skill_box *box,
-                             const char *path, struct err *err) {
-    autobuf body;
-    REST_BODY(&body, {"path", path}, {"old", values->old_text}, {"new", values->new_text});
-    return remote_call(cli, "POST", remote_path(cli, box->id, "/edit", NULL), &body, NULL, err);
 }
 
 static void skill_edit_header(void *user, const char *name, const char *value) {
@@ -332,28 +291,26 @@ static int skill_edit_interactive(struct cli *cli, const struct skill_box *box, 
 }
 
 static int skill_edit(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
-    struct skill_box box;
     struct err err = {0};
+    int code;
     bool string = values->old_text;
     if (argc < 1 || argc > 2 || (string && argc > 1))
         option_fail(cli, "edit SKILL/PATH, and perhaps a FILE with the new content");
     if (string != !!values->new_text)
         option_fail(cli, "--old and --new go together");
-    int code = skill_box_find(cli, values, &box, &err);
-    if (code < 0)
-        return cli_fail(&err);
+    const struct skill_box box = skill_box_find(cli, values);
     const char *path = skill_edit_path(cli, &box, argv[0]);
     if (string) {
-        code = skill_edit_string(cli, values, &box, path, &err);
+        autobuf body;
+        REST_BODY(&body, {"path", path}, {"old", values->old_text}, {"new", values->new_text});
+        code = remote_call(cli, "POST", remote_path(cli, box.id, "/edit", NULL), &body, NULL, &err);
     } else if (argc == 1 && isatty(STDIN_FILENO)) {
         code = skill_edit_interactive(cli, &box, path, &err);
     } else {
         autobuf text = buf_max(LIMIT_EDIT_BYTES);
         autofd fd = argc > 1 ? open(argv[1], O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
         code = fd < 0 ? err_errno(&err, errno, "%s", argc > 1 ? argv[1] : "standard input")
-                      : skill_text_read(fd, &text, &err);
-        if (code == 0)
-            code = skill_edit_put(cli, &box, path, NULL, &text, &err);
+                      : skill_text_read(fd, &text, &err) ?: skill_edit_put(cli, &box, path, NULL, &text, &err);
     }
     return code < 0 ? cli_fail(&err) : 0;
 }
@@ -361,28 +318,21 @@ static int skill_edit(struct cli *cli, const struct skill_values *values, int ar
 /* ---- rm, uninstall, sync ---- */
 
 static int skill_rm(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
-    struct skill_box box;
-    struct err err = {0};
     int status = 0;
-    bool agents = values->type && strcmp(values->type, "agent") == 0;
     if (argc < 1)
         option_fail(cli, "missing SKILL");
-    if (skill_box_find(cli, values, &box, &err) < 0)
-        return cli_fail(&err);
+    const struct skill_box box = skill_box_find(cli, values);
     for (int i = 0; i < argc; i++) {
-        const char *rest = arena_printf(&cli->arena, "/%s/%s%s", agents ? "agents" : "skills",
-                                        remote_encoded(cli, argv[i]), values->base ? "?base=1" : "");
-        status |= rest_each(cli, "DELETE", remote_path(cli, box.id, rest, NULL), NULL, argv[i]);
+        const char *path = skill_path(cli, &box, values, remote_encoded(cli, argv[i]));
+        path = arena_printf(&cli->arena, "%s%s", path, values->base ? "?base=1" : "");
+        status |= rest_each(cli, "DELETE", path, NULL, argv[i]);
     }
     return status;
 }
 
 /* The skills that every box gets are placed anew; what came of it. */
 static int skill_sync_global(struct cli *cli, const struct skill_values *values, const struct skill_box *box) {
-    struct err err = {0};
-    json_t *json = NULL;
-    if (remote_json(cli, "POST", remote_path(cli, box->id, "/sync", NULL), NULL, &json, &err) < 0)
-        return cli_fail(&err);
+    json_t *json = rest_need(cli, "POST", remote_path(cli, box->id, "/sync", NULL), NULL);
     const char *failed = skill_text_of(json, "error");
     int status = *failed ? EXIT_OURS : 0;
     if (*failed && !values->json)
@@ -398,14 +348,11 @@ static int skill_sync_global(struct cli *cli, const struct skill_values *values,
 }
 
 static int skill_sync(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
-    struct skill_box box;
-    struct err err = {0};
     int status = 0;
     bool global = !argc && !values->from_base && !values->to_base;
     if (!global && (argc < 1 || values->from_base == values->to_base))
         option_fail(cli, "sync needs --from-base or --to-base, and SKILLs");
-    if (skill_box_find(cli, values, &box, &err) < 0)
-        return cli_fail(&err);
+    const struct skill_box box = skill_box_find(cli, values);
     if (global)
         return skill_sync_global(cli, values, &box);
     autobuf body = buf_max(256);
@@ -425,19 +372,14 @@ static const char *skill_entry_line(struct cli *cli, const json_t *entry) {
 }
 
 static int skill_publish(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
-    struct skill_box box;
-    struct err err = {0};
-    json_t *json = NULL;
+    autobuf body;
     if (argc != 1)
         option_fail(cli, "publish takes one NAME");
-    if (skill_box_find(cli, values, &box, &err) < 0)
-        return cli_fail(&err);
-    autobuf body;
+    const struct skill_box box = skill_box_find(cli, values);
     REST_BODY(&body, {"box", box.id}, {"name", argv[0]}, {"type", values->type}, {"version", values->version},
               {"description", values->description}, {"tags", values->tags},
               {"sharing", values->private_entry ? "private" : NULL});
-    if (remote_json(cli, "POST", "/v1/registry", &body, &json, &err) < 0)
-        return cli_fail(&err);
+    json_t *json = rest_need(cli, "POST", "/v1/registry", &body);
     return skill_finish(values, json, rest_shown(cli, skill_entry_line(cli, json)));
 }
 
@@ -448,42 +390,28 @@ static int skill_unpublish(struct cli *cli, const struct skill_values *values, i
     for (int i = 0; i < argc; i++) {
         const char *slash = strchr(argv[i], '/'); /* the author is a parameter: a path holds no slash of a name */
         const char *author = slash ? arena_copy(&cli->arena, argv[i], (size_t)(slash - argv[i])) : NULL;
-        const char *path =
-            arena_printf(&cli->arena, "/v1/registry/%s?%s%s%s%s", remote_encoded(cli, slash ? slash + 1 : argv[i]),
-                         author ? "author=" : "", author ? remote_encoded(cli, author) : "",
-                         values->type ? "&type=" : "", values->type ? values->type : "");
-        status |= rest_each(cli, "DELETE", path, NULL, argv[i]);
+        autobuf path = buf_max(64 << 10);
+        buf_printf(&path, "/v1/registry/%s", remote_encoded(cli, slash ? slash + 1 : argv[i]));
+        rest_parameter(cli, &path, "author", author);
+        rest_parameter(cli, &path, "type", values->type);
+        status |= rest_each(cli, "DELETE", buf_cstr(&path), NULL, argv[i]);
     }
     return status;
 }
 
 static int skill_install(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
-    struct skill_box box;
-    struct err err = {0};
-    bool agents = values->type && strcmp(values->type, "agent") == 0;
     if (argc < 1)
         option_fail(cli, "missing ENTRY (see `cubby skill search`)");
-    if (skill_box_find(cli, values, &box, &err) < 0)
-        return cli_fail(&err);
+    const struct skill_box box = skill_box_find(cli, values);
     for (int i = 0; i < argc; i++) {
         autobuf body = buf_max(LIMIT_JSON_BYTES);
         struct json out = json_begin(&body);
         json_put_str(&out, "entry", argv[i]);
         json_put_bool(&out, "replace", values->replace);
         json_close(&out, '}');
-        int status =
-            rest_post(cli, remote_path(cli, box.id, agents ? "/agents" : "/skills", NULL), &body, "path", values->json);
-        if (status)
-            return status;
+        rest_post(cli, skill_path(cli, &box, values, NULL), &body, "path", values->json);
     }
     return 0;
-}
-
-static const char *skill_search_query(struct cli *cli, const struct skill_values *values, const char *text) {
-    return arena_printf(&cli->arena, "/v1/registry?limit=%" PRIu64 "%s%s%s%s%s%s", values->limit,
-                        values->mine ? "&mine=1" : "", values->versions ? "&versions=1" : "",
-                        values->type ? "&type=" : "", values->type ? remote_encoded(cli, values->type) : "",
-                        text ? "&q=" : "", text ? remote_encoded(cli, text) : "");
 }
 
 static const char *skill_search_digest(struct cli *cli, const json_t *row) {
@@ -499,8 +427,13 @@ static int skill_search(struct cli *cli, const struct skill_values *values, int 
     };
     if (argc > 1)
         option_fail(cli, "search for one text (quote it)");
-    return rest_list(cli, skill_search_query(cli, values, argc ? argv[0] : NULL), "entries", REST_COLUMNS(columns),
-                     values->json);
+    autobuf path = buf_max(64 << 10);
+    buf_printf(&path, "/v1/registry?limit=%" PRIu64, values->limit);
+    rest_parameter(cli, &path, "mine", values->mine ? "1" : NULL);
+    rest_parameter(cli, &path, "versions", values->versions ? "1" : NULL);
+    rest_parameter(cli, &path, "type", values->type);
+    rest_parameter(cli, &path, "q", argc ? argv[0] : NULL);
+    return rest_list(cli, buf_cstr(&path), "entries", REST_COLUMNS(columns), values->json);
 }
 
 /* ---- the table ---- */
@@ -518,8 +451,6 @@ int command_skill(struct cli *cli, int argc, char **argv) {
     argc = option_parse(cli, argc, argv, &values);
     if (values.user && !values.agent)
         option_fail(cli, "--user needs --agent");
-    if (values.type && strcmp(values.type, "skill") != 0 && strcmp(values.type, "agent") != 0)
-        option_fail(cli, "--type must be skill or agent, not '%s'", values.type);
     for (size_t i = 0; argc > 0 && i < sizeof actions / sizeof *actions; i++)
         if (command_verb(argv[0], actions[i].name))
             return actions[i].run(cli, &values, argc - 1, argv + 1);

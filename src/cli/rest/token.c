@@ -28,7 +28,7 @@ const struct row token_options[] = {
     OPTION("label", 0, TEXT, struct token_values, label, "TEXT", "what it is for"),
     OPTION("state", 0, TEXT, struct token_values, state, "DIR",
            "work on the files of the daemon with this state directory instead of asking it"),
-    OPTION("json", 0, BOOL, struct token_values, json, NULL, "as JSON"),
+    OPTION("json", 0, BOOL, struct token_values, json, NULL, "print the answer as JSON"),
     {.name = NULL},
 };
 
@@ -51,24 +51,21 @@ static int token_store(const char *directory, struct token_store **ret_store, st
 }
 
 /* What create and list answer, from the file. */
-static int token_here(struct cli *cli, const struct token_values *values, bool create, json_t **ret_json,
-                      struct err *err) {
+static json_t *token_here(struct cli *cli, const struct token_values *values, bool create) {
     struct token token = {.user = values->user, .runner = values->runner, .label = values->label}, *tokens = &token;
     struct token_store *store = NULL;
     char text[TOKEN_TEXT_BYTES];
     size_t count = 1;
+    struct err err = {0};
     if (values->scope && !scope_find(values->scope, &token.scope))
-        return err_set(err, ERR_INVALID, "--scope must be admin, user or read, not '%s'", values->scope);
+        cli_must(err_set(&err, ERR_INVALID, "--scope must be admin, user or read, not '%s'", values->scope), &err);
     if (values->expires_days)
         token.expires_ms = clock_wall_ms() + values->expires_days * DAY_MS;
-    int code = create ? token_wish(&token, values->scope, err) : 0;
+    int code = (create ? token_wish(&token, values->scope, &err) : 0) ?: token_store(values->state, &store, &err);
     if (code == 0)
-        code = token_store(values->state, &store, err);
-    if (code == 0)
-        code = create ? token_create(store, &token, text, err) : token_list(store, &cli->arena, &tokens, &count, err);
+        code = create ? token_create(store, &token, text, &err) : token_list(store, &cli->arena, &tokens, &count, &err);
     token_store_close(store);
-    if (code < 0)
-        return code;
+    cli_must(code, &err);
     autobuf out = buf_max(256u << 20);
     struct json json = json_begin(&out);
     if (create) {
@@ -84,14 +81,14 @@ static int token_here(struct cli *cli, const struct token_values *values, bool c
         json_close(&json, ']');
     }
     json_close(&json, '}');
-    *ret_json = json_loadb((const char *)out.data, out.len, 0, NULL);
-    assert(*ret_json); /* we wrote it */
-    return 0;
+    json_t *answer = json_loadb((const char *)out.data, out.len, 0, NULL);
+    assert(answer); /* we wrote it */
+    return answer;
 }
 
 /* ---- create ---- */
 
-static int token_create_there(struct cli *cli, const struct token_values *values, json_t **ret_json, struct err *err) {
+static json_t *token_create_there(struct cli *cli, const struct token_values *values) {
     autobuf body = buf_max(LIMIT_JSON_BYTES);
     struct json json = json_begin(&body);
     json_put_some(&json, "user", values->user);
@@ -101,16 +98,11 @@ static int token_create_there(struct cli *cli, const struct token_values *values
     if (values->expires_days)
         json_put_uint(&json, "expires_in_ms", values->expires_days * DAY_MS);
     json_close(&json, '}');
-    return remote_json(cli, "POST", "/v1/tokens", &body, ret_json, err);
+    return rest_need(cli, "POST", "/v1/tokens", &body);
 }
 
 static int token_command_create(struct cli *cli, const struct token_values *values) {
-    struct err err = {0};
-    json_auto_t *answer = NULL;
-    int code =
-        values->state ? token_here(cli, values, true, &answer, &err) : token_create_there(cli, values, &answer, &err);
-    if (code < 0)
-        return cli_fail(&err);
+    json_auto_t *answer = values->state ? token_here(cli, values, true) : token_create_there(cli, values);
     const char *text = rest_text(answer, "token"), *id = rest_text(answer, "id");
     if (values->json)
         remote_print(answer);
@@ -148,12 +140,9 @@ static int token_command_list(struct cli *cli, const struct token_values *values
         COLUMN("USED", "last_used_at", TEXT),
         COLUMN("LABEL", "label", TEXT),
     };
-    struct err err = {0};
-    json_auto_t *answer = NULL;
     if (!values->state)
         return rest_list(cli, "/v1/tokens", "tokens", REST_COLUMNS(columns), values->json);
-    if (token_here(cli, values, false, &answer, &err) < 0)
-        return cli_fail(&err);
+    json_auto_t *answer = token_here(cli, values, false);
     if (values->json)
         remote_print(answer);
     else
@@ -170,9 +159,7 @@ static int token_command_revoke(struct cli *cli, const struct token_values *valu
     if (strlen(id) != TOKEN_ID_BYTES - 1 || strspn(id, "0123456789abcdef") != TOKEN_ID_BYTES - 1)
         option_fail(cli, "a token ID has %d hex digits (see `cubby token list`)", TOKEN_ID_BYTES - 1);
     if (values->state) {
-        code = token_store(values->state, &store, &err);
-        if (code == 0)
-            code = token_revoke(store, id, &err);
+        code = token_store(values->state, &store, &err) ?: token_revoke(store, id, &err);
         token_store_close(store);
     } else {
         code = remote_call(cli, "DELETE", arena_printf(&cli->arena, "/v1/tokens/%s", id), NULL, NULL, &err);

@@ -30,6 +30,7 @@ enum {
     SEARCH_MS = 30000,    /* whatever else the machine does */
     TURN_MS = 45000,      /* a search waits for its turn */
     LOWEST_NICE = 19,
+    LATE_LINES = 32, /* between two looks at the clock: a system call for each short line would take most of it */
     STACK_BYTES = 512 << 10,
     MATCH_LIMIT = 200000,
     HEAP_LIMIT_KB = 8192,
@@ -224,7 +225,7 @@ static int search_seeker_window(struct seeker *seeker, struct search_line *line,
     const uint8_t *final = last ? NULL : memrchr(data, '\n', len);
     size_t at = 0, end = last ? len : final ? (size_t)(final - data) + 1 : 0;
     int r = 0;
-    while (at < end && r == 0 && !seeker->over) {
+    for (unsigned lines = 1; at < end && r == 0 && !seeker->over; lines++) {
         int64_t match;
         size_t begin = search_seeker_next(seeker, data, at, end, &match);
         r = search_seeker_skip(seeker, line, data, at, begin, err);
@@ -237,7 +238,7 @@ static int search_seeker_window(struct seeker *seeker, struct search_line *line,
         line->number++;
         line->from += next - at;
         at = next;
-        if (r == 0 && !seeker->over && at < end && search_seeker_late(seeker))
+        if (r == 0 && !seeker->over && at < end && lines % LATE_LINES == 0 && search_seeker_late(seeker))
             r = search_seeker_turn(seeker, line, err);
     }
     *ret_used = at;
