@@ -214,6 +214,8 @@ const struct row conf_options[] = {
      .text = "sandboxes of the E2B dialect have the hosts PORT-ID.DOMAIN; with a port: that of this daemon"},
     {ROW("e2b_network", TEXT, e2b_network, CONF_AT_ONCE), .choices = "none|open",
      .text = "network of its sandboxes; default: open where that is possible, else as of all others"},
+    {ROW("e2b_images", LIST, e2b_images, CONF_AT_ONCE),
+     .text = "IMAGE=TEMPLATE: what its template builds use for an image; others come from the container engine"},
     {ROW("global_skills", LIST, global_skills, CONF_AT_ONCE | CONF_HOST),
      .text = "directories of the host with skills that every box finds in WORKSPACE/.skills; later ones win"},
     {ROW("global_agents", LIST, global_agents, CONF_AT_ONCE | CONF_HOST),
@@ -330,6 +332,20 @@ static bool conf_domain(const char *domain, bool lower, size_t *ret_len) {
     *ret_len = len;
     return len && len <= 200 && domain[0] != '.' && domain[0] != '-' && domain[len - 1] != '.' &&
            (!*port || (*port == ':' && text_u64(port + 1, 65535, &number)));
+}
+
+/* Volumes are mounted at the word of the dialect that keeps them. */
+static void conf_volumes(struct conf *conf) {
+    rows_texts_add(&conf->arena, &conf->door_sources, arena_printf(&conf->arena, "%s/e2b/volumes", conf->state));
+}
+
+static int conf_check_builds(const struct conf *conf, struct err *err) {
+    for (size_t i = 0; i < conf->e2b_images.count; i++) {
+        const char *entry = conf->e2b_images.items[i], *equals = strchr(entry, '=');
+        if (!equals || equals == entry || !policy_template(equals + 1))
+            return err_set(err, ERR_INVALID, "e2b_images: '%.200s' is not IMAGE=TEMPLATE", entry);
+    }
+    return 0;
 }
 
 /* An empty list would be no list: everything would be allowed where nothing was meant to be. */
@@ -452,7 +468,7 @@ static int conf_load(struct conf *conf, int argc, char **argv, struct err *err) 
         return 0;
     TRY(conf_read_file(conf, err));
     TRY(conf_arguments(conf, argc, argv, true, err));
-    TRY(conf_provision(conf, err));
+    TRY(conf_provision(conf, err) ?: conf_check_builds(conf, err));
     const char *domain = conf->e2b_domain; /* hosts below it are ours: their Host header is let in */
     if (domain && !conf_domain(domain, false, &len))
         return err_set(err, ERR_INVALID, "e2b_domain must be a host name, with or without a port, not '%.100s'",
@@ -461,6 +477,7 @@ static int conf_load(struct conf *conf, int argc, char **argv, struct err *err) 
         rows_texts_add(&conf->arena, &conf->allowed_hosts, arena_printf(&conf->arena, "*.%.*s", (int)len, domain));
     if (!conf->state)
         conf->state = places_state(&conf->arena);
+    conf_volumes(conf);
     conf_guard(conf);
     conf_skills(conf);
     conf_inherit(conf);

@@ -238,7 +238,9 @@ struct front_settings *daemon_settings(struct conf *conf) {
     struct daemon_settings *own = xcalloc(1, sizeof *own);
     own->conf = conf_ref(conf);
     own->native.preview_domain = conf->preview_domain;
-    own->e2b = (struct e2b_settings){.domain = conf->e2b_domain, .network = conf->e2b_network};
+    own->e2b = (struct e2b_settings){.domain = conf->e2b_domain,
+                                     .network = conf->e2b_network,
+                                     .images = (const char *const *)conf->e2b_images.items};
     own->aio.envelope = !strcmp(conf->aio_errors, "envelope");
     uint64_t largest =
         conf->max_upload_bytes > conf->skills.unpacked_bytes ? conf->max_upload_bytes : conf->skills.unpacked_bytes;

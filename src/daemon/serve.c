@@ -348,7 +348,9 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     int failed = daemon_parts(daemon, &store, err);
     if (!failed) {
         front->metrics = metrics_new(routes_all());
+        front_start(front);
         failed = daemon_run(daemon, err);
+        front_stop(front);
         machines_close(daemon->env.machines, "the server stops");
         welcome_stop(daemon->welcome);
         servers_stop(front->tools.servers);

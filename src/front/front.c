@@ -44,6 +44,18 @@ int front_open(struct front *front, const char *directory, struct err *err) {
     return failed;
 }
 
+void front_start(struct front *front) {
+    for (size_t i = 0; dialects[i]; i++)
+        if (dialects[i]->start)
+            dialects[i]->start(front, front->states[i]);
+}
+
+void front_stop(struct front *front) {
+    for (size_t i = 0; dialects[i]; i++)
+        if (dialects[i]->stop)
+            dialects[i]->stop(front->states[i]);
+}
+
 void front_done(struct front *front) {
     for (size_t i = 0; dialects[i]; i++)
         if (dialects[i]->close)

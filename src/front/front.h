@@ -59,6 +59,10 @@ struct dialect {
     const char *title;                 /* its name in sentences */
     /* Opens its state between requests. directory: STATE. On failure it leaves nothing to close. */
     int (*open)(const char *directory, void **ret_state, struct err *err);
+    /* Boxes can be used, and soon requests come: what it does by itself begins; and ends, while boxes can be used
+     * still. Only after open. */
+    void (*start)(struct front *front, void *state);
+    void (*stop)(void *state);
     void (*close)(void *state); /* no request runs any more; NULL is fine */
     /* Where a request goes whose Host or headers say more than its path: http_config.locate. own: as front_own. */
     const char *(*locate)(struct http_request *request, const void *own, const char *target);
@@ -80,6 +84,8 @@ struct dialect {
 
 void front_init(struct front *front, const struct route *routes);
 int front_open(struct front *front, const char *directory, struct err *err); /* the dialects' states */
+void front_start(struct front *front);                                       /* the dialects' own work */
+void front_stop(struct front *front);
 void front_done(struct front *front);
 /* The state that the dialect keeps between requests; NULL before front_open. */
 void *front_state(const struct front *front, const struct dialect *dialect);

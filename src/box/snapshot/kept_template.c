@@ -192,19 +192,54 @@ static int kept_create_work(void *argument, struct work *work, struct err *err) 
     return 0;
 }
 
-int kept_template_create(struct provider *provider, const char *user, const char *box_id, const char *text,
-                         struct arena *arena, struct kept_template *ret_kept, struct err *err) {
-    autoarena own = ARENA_EMPTY;
+static int kept_room(struct provider *provider, struct err *err) {
+    autoarena arena = ARENA_EMPTY;
     struct kept_template *all;
     size_t count;
-    struct keeping keeping = {.text = text, .arena = arena, .ret_kept = ret_kept};
-    int r = kept_template_list(provider, NULL, &own, &all, &count, err);
+    int r = kept_template_list(provider, NULL, &arena, &all, &count, err);
     if (r == 0 && count >= KEPT_MOST)
         r = err_set(err, ERR_LIMIT, "there are %u kept templates, which is the limit; delete some", KEPT_MOST);
+    return r;
+}
+
+int kept_template_create(struct provider *provider, const char *user, const char *box_id, const char *text,
+                         struct arena *arena, struct kept_template *ret_kept, struct err *err) {
+    struct keeping keeping = {.text = text, .arena = arena, .ret_kept = ret_kept};
+    int r = kept_room(provider, err);
     if (r == 0)
         r = provider_work(provider, user, box_id, kept_create_work, &keeping, err);
     if (r == 0)
         squash_want(provider, box_id, text_list_count(ret_kept->layers));
+    return r;
+}
+
+int kept_template_copy(struct provider *provider, const struct kept_template *like, const char *text,
+                       struct arena *arena, struct kept_template *ret_kept, struct err *err) {
+    static const char *none[] = {NULL};
+    struct kept_template kept = *like;
+    const struct backend_ops *ops;
+    struct backend *backend;
+    char owner[LAYER_OWNER_BYTES];
+    autolock(&kept_lock);
+    int r = kept_room(provider, err) ?: provider_backend(provider, like->backend, &ops, &backend, err);
+    if (r == 0 && like->id[0])
+        r = kept_template_read(provider, like->id, arena, &kept, err);
+    if (r < 0)
+        return r;
+    kept.created_ms = clock_wall_ms();
+    kept.text = text;
+    if (!like->id[0])
+        kept.layers = none;
+    policy_random_id(kept.id);
+    kept_owner(owner, kept.id);
+    r = layer_hold_all(provider, kept.layers, owner, err);
+    if (r < 0)
+        return r;
+    r = kept_write(provider, &kept, err);
+    if (r < 0)
+        layer_release_all(provider, ops, backend, kept.layers, owner);
+    else
+        *ret_kept = kept;
     return r;
 }
 

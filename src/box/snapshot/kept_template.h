@@ -23,6 +23,9 @@ struct kept_template {
  * snapshot. */
 int kept_template_create(struct provider *provider, const char *user, const char *box_id, const char *text,
                          struct arena *arena, struct kept_template *ret_kept, struct err *err);
+/* The same files under another text; they stay when `like` goes. like->id empty: no layers, only what is below them. */
+int kept_template_copy(struct provider *provider, const struct kept_template *like, const char *text,
+                       struct arena *arena, struct kept_template *ret_kept, struct err *err);
 /* Those of `user` (NULL: of everybody), the newest first; damaged ones are left out. */
 int kept_template_list(struct provider *provider, const char *user, struct arena *arena,
                        struct kept_template **ret_kept, size_t *ret_count, struct err *err);

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "front/e2b/plane/plane.h"
 #include "front/e2b/sandbox.h"
+#include "front/e2b/setup.h"
 #include "front/e2b/template.h"
 #include "front/trail.h"
 
@@ -61,12 +63,12 @@ static int create_env_entry(struct arena *arena, const char *key, const json_t *
     return 0;
 }
 
-int e2b_create_env(struct http_request *request, const char *id, const char *template_id, const json_t *own,
-                   const char ***ret_env, struct err *err) {
+int e2b_create_env(struct http_request *request, const char *id, const char *template_id, const struct e2b_setup *setup,
+                   const json_t *own, const char ***ret_env, struct err *err) {
     struct arena *arena = http_arena(request);
     if (own && !json_is_object(own))
         return err_set(err, ERR_INVALID, "envVars must be an object of strings");
-    const char **env = arena_alloc(arena, (json_object_size(own) + 8) * sizeof *env);
+    const char **env = arena_alloc(arena, (json_object_size(own) + text_list_count(setup->env) + 8) * sizeof *env);
     size_t count = 0;
     env[count++] = "HOME=" E2B_HOME;
     env[count++] = "USER=user";
@@ -74,6 +76,9 @@ int e2b_create_env(struct http_request *request, const char *id, const char *tem
     env[count++] = "E2B_SANDBOX=true";
     env[count++] = arena_printf(arena, "E2B_SANDBOX_ID=%s", id);
     env[count++] = arena_printf(arena, "E2B_TEMPLATE_ID=%s", template_id);
+    for (const char **entry = setup->env; entry && *entry; entry++)
+        if (!json_object_getn(own, *entry, strcspn(*entry, "=")))
+            env[count++] = *entry;
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)own, key, value) {
@@ -173,9 +178,7 @@ static int create_metadata(const json_t *metadata, struct err *err) {
 }
 
 static int create_refused(const json_t *root, struct err *err) {
-    const json_t *volumes = json_object_get(root, "volumeMounts"), *iam = json_object_get(root, "iam");
-    if (json_array_size(volumes) > 0)
-        return err_set(err, ERR_INVALID, "volumeMounts: this server cannot mount volumes yet");
+    const json_t *iam = json_object_get(root, "iam");
     if (iam && !json_is_null(iam))
         return err_set(err, ERR_INVALID, "iam: this server issues no tokens of identity");
     return 0;
@@ -198,6 +201,8 @@ static int create_record(struct http_request *request, const json_t *root, const
     record->metadata = e2b_member(request, root, "metadata");
     record->env = e2b_member(request, root, "envVars");
     record->network = e2b_member(request, root, "network");
+    if (json_array_size(json_object_get(root, "volumeMounts")))
+        record->volumes = e2b_member(request, root, "volumeMounts");
     record->timeout_ms = seconds * 1000;
     record->started_us = e2b_now_us();
     record->end_ms = record->started_us / 1000 + record->timeout_ms;
@@ -207,11 +212,8 @@ static int create_record(struct http_request *request, const json_t *root, const
 
 /* ---- the box ---- */
 
-static int create_acquire(struct http_request *request, struct box_request *wanted, bool off, struct box **ret_box,
-                          struct err *err) {
-    const struct e2b_settings *settings = front_own(request, &e2b_dialect);
-    struct provider *provider = front_of(request)->provider;
-    const char *configured = settings ? settings->network : NULL;
+int e2b_acquire(struct provider *provider, struct box_request *wanted, const char *configured, bool off,
+                struct box **ret_box, struct err *err) {
     bool created;
     wanted->network = off ? "none" : configured ? configured : "open";
     int failed = provider_acquire(provider, wanted, ret_box, &created, err);
@@ -223,9 +225,13 @@ static int create_acquire(struct http_request *request, struct box_request *want
 
 static int create_box(struct http_request *request, const json_t *root, const struct e2b_template *template,
                       struct e2b_record *record, bool off, struct box **ret_box, struct err *err) {
+    const struct e2b_settings *settings = front_own(request, &e2b_dialect);
+    struct provider *provider = front_of(request)->provider;
     char id[17];
     struct note note;
+    struct e2b_setup setup;
     policy_random_id(id);
+    e2b_setup_read(template->setup, http_arena(request), &setup);
     const struct who *who = front_who(request);
     struct box_request wanted = {.user = who->user,
                                  .id = id,
@@ -234,16 +240,28 @@ static int create_box(struct http_request *request, const json_t *root, const st
                                  .workspace = E2B_HOME,
                                  .layers = template->layers,
                                  .has_idle_timeout = true,
+                                 .has_cpus = setup.cpus > 0,
+                                 .has_memory = setup.memory_mb > 0,
+                                 .limits = {.cpus = (double)setup.cpus, .memory_mb = setup.memory_mb},
                                  .note = &note};
     const json_t *env = json_object_get(root, "envVars");
-    int failed = e2b_create_env(request, id, template->id, json_is_null(env) ? NULL : env, &wanted.env, err)
+    int failed = e2b_volume_mounts(request, json_object_get(root, "volumeMounts"), &wanted.mounts, &wanted.mount_count,
+                                   err)
+                     ?: e2b_create_env(request, id, template->id, &setup, json_is_null(env) ? NULL : env, &wanted.env, err)
                      ?: e2b_record_note(record, true, http_arena(request), &note, err) ?: front_make(request, err)
                      ?: e2b_template_hold(request, template, id, err);
     if (failed)
         return failed;
-    failed = create_acquire(request, &wanted, off, ret_box, err);
-    if (failed)
+    failed = e2b_acquire(provider, &wanted, settings ? settings->network : NULL, off, ret_box, err);
+    if (failed) {
         e2b_template_let_go(request, template, id);
+        return failed;
+    }
+    failed = e2b_setup_sandbox(request, *ret_box, template->setup, err);
+    if (failed) {
+        provider_put(provider, *ret_box);
+        provider_destroy(provider, NULL, id, ERR_IGNORED);
+    }
     return failed;
 }
 
@@ -260,6 +278,7 @@ int e2b_create(struct http_request *request, struct box *box, struct err *err) {
     sandbox.record.template_id = template.original ? template.original : template.id;
     sandbox.record.alias = template.alias;
     sandbox.record.build_id = template.build;
+    sandbox.record.setup = template.setup;
     if (!failed)
         failed = create_box(request, root, &template, &sandbox.record, off, &sandbox.box, err);
     json_decref(root);

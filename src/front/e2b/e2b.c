@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "front/e2b/history.h"
+#include "front/e2b/plane/plane.h"
 #include "front/e2b/sandbox.h"
 #include "front/e2b/secret.h"
 #include "front/e2b/sign.h"
@@ -38,6 +39,7 @@ static void e2b_close(void *state) {
         return;
     watchers_free(e2b->watchers);
     e2b_secrets_close(e2b->secrets);
+    plane_close(e2b->plane);
     state_secret_done(&e2b->secret);
     pthread_mutex_destroy(&e2b->lock);
     free(e2b);
@@ -48,12 +50,21 @@ static int e2b_open(const char *directory, void **ret_state, struct err *err) {
     e2b->watchers = watchers_new();
     pthread_mutex_init(&e2b->lock, NULL);
     int failed =
-        state_secret_open(directory, "e2b-key", &e2b->secret, err) ?: e2b_secrets_open(directory, &e2b->secrets, err);
+        state_secret_open(directory, "e2b-key", &e2b->secret, err) ?: e2b_secrets_open(directory, &e2b->secrets, err)
+        ?: plane_open(directory, &e2b->plane, err);
     if (failed)
         e2b_close(e2b);
     else
         *ret_state = e2b;
     return failed;
+}
+
+static void e2b_start(struct front *front, void *state) {
+    plane_start(((struct e2b *)state)->plane, front);
+}
+
+static void e2b_stop(void *state) {
+    plane_stop(((struct e2b *)state)->plane);
 }
 
 struct e2b *e2b_state(const struct http_request *request) {
@@ -322,6 +333,8 @@ static int e2b_admit_box(struct http_request *request, unsigned needs, const str
 }
 
 static int e2b_admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err) {
+    if (!strncmp(http_path(request), "/volumecontent/", 15))
+        return e2b_volume_admit(request, needs, ret_who, err);
     return e2b_is_data(request) ? e2b_admit_box(request, needs, ret_who, err)
                                 : e2b_admit_key(request, needs, ret_who, err);
 }
@@ -345,6 +358,9 @@ static const struct route *const e2b_tables[] = {
     e2b_snapshot_routes,
     e2b_misc_routes,
     e2b_event_routes,
+    e2b_build_routes,
+    e2b_volume_routes,
+    e2b_content_routes,
     e2b_secret_routes,
     e2b_process_routes,
     e2b_file_routes,
@@ -359,10 +375,13 @@ const struct dialect e2b_dialect = {
     .routes = e2b_tables,
     .title = "the E2B dialect",
     .open = e2b_open,
+    .start = e2b_start,
+    .stop = e2b_stop,
     .close = e2b_close,
     .locate = e2b_locate,
     .identify = e2b_id,
     .admit = e2b_admit,
     .claims = e2b_claims,
     .refuse = e2b_refuse,
+    .mask = archive_mask,
 };

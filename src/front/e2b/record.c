@@ -35,6 +35,7 @@ int e2b_record_note(const struct e2b_record *record, bool end, struct arena *are
     record_put_raw(&json, "env", record->env);
     record_put_raw(&json, "network", record->network);
     record_put_raw(&json, "volumes", record->volumes);
+    record_put_str(&json, "setup", record->setup);
     json_put_uint(&json, "started_us", record->started_us);
     json_put_uint(&json, "end_ms", record->end_ms);
     json_put_uint(&json, "timeout_ms", record->timeout_ms);
@@ -103,6 +104,7 @@ int e2b_record_read(struct http_request *request, const char *id, struct e2b_rec
         .env = record_raw(arena, root, "env"),
         .network = record_raw(arena, root, "network"),
         .volumes = record_raw(arena, root, "volumes"),
+        .setup = record_text(arena, root, "setup"),
         .started_us = record_number(root, "started_us"),
         .end_ms = record_number(root, "end_ms"),
         .timeout_ms = record_number(root, "timeout_ms"),

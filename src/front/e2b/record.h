@@ -11,6 +11,7 @@ struct e2b_record {
     const char *env;                 /* a JSON object: the caller's variables */
     const char *network;             /* a JSON object, without secrets; NULL: none was sent */
     const char *volumes;             /* a JSON array of mounts; NULL: none */
+    const char *setup;               /* of its template (setup.h); NULL: none */
     uint64_t started_us, end_ms;     /* wall clock */
     uint64_t timeout_ms;             /* as asked for at create */
     bool auto_pause, keep_memory, auto_resume, private_traffic;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/sync.h"
+#include "front/e2b/setup.h"
 #include "front/trail.h"
 
 /* ---- what all of them need ---- */
@@ -343,10 +344,15 @@ int e2b_sandbox_wake(struct http_request *request, const struct box *box, bool m
     struct provider *provider = front_of(request)->provider;
     struct box *running = NULL;
     char id[17];
+    bool held = false;
     memcpy(id, box->id, sizeof id);
     int failed = memory ? 0 : provider_stop(provider, NULL, id, err);
     if (!failed)
+        failed = e2b_record_read(request, id, ret_record, &held, err);
+    if (!failed)
         failed = provider_resume(provider, NULL, id, err) ?: provider_get(provider, NULL, id, &running, err);
+    if (!failed && held) /* nothing of it ran any more */
+        failed = e2b_setup_sandbox(request, running, ret_record->setup, err);
     if (!failed)
         failed = sandbox_change(request, id, true, sandbox_started, clock_wall_ms() + timeout_ms, ret_record, err);
     provider_put(provider, running);

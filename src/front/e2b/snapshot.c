@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "box/snapshot/snapshot.h"
 #include "front/answer.h"
+#include "front/e2b/plane/plane.h"
 #include "front/e2b/sandbox.h"
 #include "front/e2b/template.h"
 
@@ -49,18 +50,15 @@ static int snapshot_place(struct http_request *request, const char *wanted, stru
     char fresh[17];
     struct e2b_build *builds;
     size_t count;
-    struct err ignored;
-    struct template own;
     *tag = "default";
     if (wanted && *wanted) {
-        int failed =
-            e2b_template_name(request, wanted, &build->name, tag, err) ?: e2b_builds(request, &builds, &count, err);
+        int failed = e2b_template_name(request, wanted, &build->name, tag, err)
+                         ?: e2b_builds(e2b_owner(request), &builds, &count, err);
         if (failed)
             return failed;
         const struct e2b_build *before = e2b_build_find(builds, count, build->name, NULL);
         build->template_id = before ? before->template_id : NULL;
-        if (!before && front_of(request)->env &&
-            template_find(front_of(request)->env, build->name, &own, &ignored) == 0)
+        if (!before && e2b_template_taken(request, build->name))
             return err_set(err, ERR_EXISTS, "there is a template '%s' already", build->name);
     }
     policy_random_id(fresh);
@@ -78,10 +76,10 @@ static int snapshot_make(struct http_request *request, const struct e2b_sandbox 
     const char *tag, *text;
     struct json json;
     autobuf out = buf_max(8192);
-    int failed = snapshot_place(request, name, &build, &tag, err) ?: e2b_build_text(request, &build, &text, err)
+    int failed = snapshot_place(request, name, &build, &tag, err) ?: e2b_build_text(e2b_owner(request), &build, &text, err)
                      ?: kept_template_create(front_of(request)->provider, front_who(request)->user, sandbox->box->id,
                                              text, http_arena(request), &build.kept, err)
-                     ?: e2b_build_tag(request, &build, tag, true, err);
+                     ?: e2b_build_tag(e2b_owner(request), &build, tag, true, err);
     if (failed)
         return failed;
     json_init(&json, &out);
@@ -113,7 +111,7 @@ static int e2b_snapshots(struct http_request *request, struct box *box, struct e
     struct e2b_page page;
     size_t count;
     (void)box;
-    int failed = e2b_page(request, false, &page, err) ?: e2b_builds(request, &builds, &count, err);
+    int failed = e2b_page(request, false, &page, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err);
     if (!failed && wanted && *wanted)
         failed = e2b_template_name(request, wanted, &name, &tag, err);
     if (failed)
@@ -152,6 +150,18 @@ static const struct row fork_body[] = {
     SNAPSHOT_END,
 };
 
+/* A fork has no processes: what its template starts is started in it. */
+static int snapshot_fork_started(struct http_request *request, const struct e2b_sandbox *fork, struct err *err) {
+    struct provider *provider = front_of(request)->provider;
+    struct box *running;
+    int failed = fork->record.setup ? provider_get(provider, NULL, fork->box->id, &running, err) : 0;
+    if (failed || !fork->record.setup)
+        return failed;
+    failed = e2b_setup_sandbox(request, running, fork->record.setup, err);
+    provider_put(provider, running);
+    return failed;
+}
+
 static int snapshot_fork_one(struct http_request *request, const struct e2b_sandbox *from, uint64_t timeout_ms,
                              struct e2b_sandbox *ret_fork, struct err *err) {
     char id[17];
@@ -165,7 +175,8 @@ static int snapshot_fork_one(struct http_request *request, const struct e2b_sand
     const struct fork_request wanted = {.id = id, .env = env, .note = &note};
     int failed = e2b_record_note(&fork.record, true, http_arena(request), &note, err) ?: front_make(request, err)
                      ?: snapshot_fork(front_of(request)->provider, front_who(request)->user, from->box->id, &wanted,
-                                      &fork.box, err);
+                                      &fork.box, err)
+                     ?: snapshot_fork_started(request, &fork, err);
     if (!failed)
         *ret_fork = fork;
     return failed;
@@ -232,7 +243,8 @@ static int snapshot_build(struct http_request *request, const char *text, bool a
     const char *name, *tag;
     struct e2b_build *builds;
     size_t count;
-    int failed = e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(request, &builds, &count, err);
+    int failed =
+        e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err);
     if (!failed)
         *ret_build = e2b_build_find(builds, count, name, any_tag && !strchr(text, ':') ? NULL : tag);
     return failed;
@@ -262,17 +274,20 @@ static int e2b_template_delete(struct http_request *request, struct box *box, st
     size_t count;
     bool found = false;
     (void)box;
-    int failed = e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(request, &builds, &count, err);
+    int failed =
+        e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err);
     for (size_t i = 0; !failed && i < count; i++) {
         bool tagged = strchr(text, ':') != NULL;
         if (!e2b_build_find(&builds[i], 1, name, tagged ? tag : NULL))
             continue;
         found = true;
-        failed = tagged ? e2b_build_tag(request, &builds[i], tag, false, err)
+        failed = tagged ? e2b_build_tag(e2b_owner(request), &builds[i], tag, false, err)
                         : kept_template_remove(front_of(request)->provider, builds[i].kept.id, err);
     }
     if (failed)
         return failed;
+    found |= !strchr(text, ':') && build_forget(request, name);
+    builder_forget(e2b_owner(request));
     return found ? front_empty(request, 204) : snapshot_no_template(request, text);
 }
 
@@ -282,7 +297,7 @@ static void snapshot_put_template(struct http_request *request, struct json *jso
     const struct front *front = front_of(request);
     uint64_t created_ms = build ? build->kept.created_ms : front->started_ms;
     if (build)
-        e2b_build_uuid(build->kept.id, uuid);
+        e2b_build_uuid(build, uuid);
     json_put_str(json, "templateID", id);
     json_put_str(json, "buildID", uuid);
     json_put_uint(json, "cpuCount", 2);
@@ -329,7 +344,7 @@ static int e2b_templates(struct http_request *request, struct box *box, struct e
     (void)box;
     json_init(&json, &out);
     json_open(&json, '[');
-    int failed = e2b_builds(request, &builds, &count, err);
+    int failed = e2b_builds(e2b_owner(request), &builds, &count, err);
     if (!failed && front_of(request)->env)
         failed = template_list(front_of(request)->env, snapshot_put_own, &list, err);
     if (failed)
@@ -389,7 +404,7 @@ static int e2b_template_publish(struct http_request *request, struct box *box, s
     if (!build)
         return snapshot_no_template(request, text);
     build->open = args.open;
-    failed = e2b_build_write(request, build, err);
+    failed = e2b_build_write(e2b_owner(request), build, err);
     if (failed)
         return failed;
     json_init(&json, &out);
@@ -415,13 +430,6 @@ static const struct row untag_body[] = {
     SNAPSHOT_END,
 };
 
-/* "tag" or "name:tag": the tag. */
-static int snapshot_tag(struct http_request *request, const char *text, const char **ret_tag, struct err *err) {
-    const char *name, *colon = strchr(text, ':');
-    return e2b_template_name(request, arena_printf(http_arena(request), "x:%.200s", colon ? colon + 1 : text), &name,
-                             ret_tag, err);
-}
-
 static int e2b_tag(struct http_request *request, struct box *box, struct err *err) {
     struct e2b_snapshot_args args = {0};
     struct e2b_build *build = NULL;
@@ -440,13 +448,14 @@ static int e2b_tag(struct http_request *request, struct box *box, struct err *er
         return failed;
     if (!build)
         return snapshot_no_template(request, args.target.data);
-    e2b_build_uuid(build->kept.id, uuid);
+    e2b_build_uuid(build, uuid);
     json_init(&json, &out);
     json_open(&json, '{');
     json_put_str(&json, "buildID", uuid);
     json_put_open(&json, "tags", '[');
     for (const char **item = args.tags; !failed && *item; item++) {
-        failed = snapshot_tag(request, *item, &tag, err) ?: e2b_build_tag(request, build, tag, true, err);
+        failed =
+            e2b_template_tag(request, *item, &tag, err) ?: e2b_build_tag(e2b_owner(request), build, tag, true, err);
         if (!failed)
             json_str(&json, tag);
     }
@@ -466,15 +475,15 @@ static int e2b_untag(struct http_request *request, struct box *box, struct err *
     if (failed)
         return failed;
     json_decref(root);
-    failed =
-        e2b_template_name(request, args.name.data, &name, &unused, err) ?: e2b_builds(request, &builds, &count, err);
+    failed = e2b_template_name(request, args.name.data, &name, &unused, err)
+                 ?: e2b_builds(e2b_owner(request), &builds, &count, err);
     for (const char **item = args.tags; !failed && *item; item++) {
-        failed = snapshot_tag(request, *item, &tag, err);
+        failed = e2b_template_tag(request, *item, &tag, err);
         struct e2b_build *build = failed ? NULL : e2b_build_find(builds, count, name, tag);
         if (!failed && !build)
             return snapshot_no_template(request, arena_printf(http_arena(request), "%s:%s", name, tag));
         if (!failed)
-            failed = e2b_build_tag(request, build, tag, false, err);
+            failed = e2b_build_tag(e2b_owner(request), build, tag, false, err);
     }
     return failed ? failed : front_empty(request, 204);
 }
@@ -487,7 +496,8 @@ static int e2b_tags(struct http_request *request, struct box *box, struct err *e
     bool found = false;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
     (void)box;
-    int failed = e2b_template_name(request, text, &name, &unused, err) ?: e2b_builds(request, &builds, &count, err);
+    int failed =
+        e2b_template_name(request, text, &name, &unused, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err);
     if (failed)
         return failed;
     json_init(&json, &out);
@@ -497,7 +507,7 @@ static int e2b_tags(struct http_request *request, struct box *box, struct err *e
         if (!e2b_build_find(&builds[i], 1, name, NULL))
             continue;
         found = true;
-        e2b_build_uuid(builds[i].kept.id, uuid);
+        e2b_build_uuid(&builds[i], uuid);
         for (const char **tag = builds[i].tags; *tag; tag++) {
             json_open(&json, '{');
             json_put_str(&json, "tag", *tag);

@@ -38,11 +38,30 @@ int e2b_template_name(struct http_request *request, const char *text, const char
     return 0;
 }
 
-void e2b_build_uuid(const char *id, char ret_uuid[E2B_UUID_BYTES]) {
+int e2b_template_tag(struct http_request *request, const char *text, const char **ret_tag, struct err *err) {
+    const char *name, *colon = strchr(text, ':');
+    return e2b_template_name(request, arena_printf(http_arena(request), "x:%.200s", colon ? colon + 1 : text), &name,
+                             ret_tag, err);
+}
+
+bool e2b_template_taken(struct http_request *request, const char *name) {
+    struct template own;
+    return front_of(request)->env && template_find(front_of(request)->env, name, &own, ERR_IGNORED) == 0;
+}
+
+void e2b_uuid(const char *id, char ret_uuid[E2B_UUID_BYTES]) {
     snprintf(ret_uuid, E2B_UUID_BYTES, "%.8s-%.4s-4000-8000-00000000%.4s", id, id + 8, id + 12);
 }
 
+void e2b_build_uuid(const struct e2b_build *build, char ret_uuid[E2B_UUID_BYTES]) {
+    e2b_uuid(build->build_id ? build->build_id : build->kept.id, ret_uuid);
+}
+
 /* ---- builds ---- */
+
+struct e2b_owner e2b_owner(struct http_request *request) {
+    return (struct e2b_owner){front_of(request)->provider, front_who(request)->user, http_arena(request)};
+}
 
 static const char **template_tags(struct arena *arena, const json_t *list) {
     size_t count = json_array_size(list), at = 0;
@@ -58,6 +77,8 @@ static bool template_build(struct arena *arena, const struct kept_template *kept
     *build = (struct e2b_build){
         .kept = *kept,
         .template_id = arena_strdup_or(arena, json_string_value(json_object_get(root, "template"))),
+        .build_id = arena_strdup_or(arena, json_string_value(json_object_get(root, "build"))),
+        .setup = arena_strdup_or(arena, json_string_value(json_object_get(root, "setup"))),
         .name = arena_strdup_or(arena, json_string_value(json_object_get(root, "name"))),
         .tags = template_tags(arena, json_object_get(root, "tags")),
         .original = arena_strdup_or(arena, json_string_value(json_object_get(root, "original"))),
@@ -66,32 +87,34 @@ static bool template_build(struct arena *arena, const struct kept_template *kept
         .open = json_is_true(json_object_get(root, "public")),
     };
     json_decref(root);
-    return build->template_id && build->original;
+    return build->template_id && build->original && (!build->build_id || text_id(build->build_id));
 }
 
-int e2b_builds(struct http_request *request, struct e2b_build **ret_builds, size_t *ret_count, struct err *err) {
-    struct arena *arena = http_arena(request);
+int e2b_builds(struct e2b_owner owner, struct e2b_build **ret_builds, size_t *ret_count, struct err *err) {
     struct kept_template *all;
     size_t count, at = 0;
-    int failed = kept_template_list(front_of(request)->provider, front_who(request)->user, arena, &all, &count, err);
+    int failed = kept_template_list(owner.provider, owner.user, owner.arena, &all, &count, err);
     if (failed)
         return failed;
-    struct e2b_build *builds = arena_alloc(arena, (count + 1) * sizeof *builds);
+    struct e2b_build *builds = arena_alloc(owner.arena, (count + 1) * sizeof *builds);
     for (size_t i = 0; i < count; i++)
-        at += template_build(arena, &all[i], &builds[at]);
+        at += template_build(owner.arena, &all[i], &builds[at]);
     *ret_builds = builds;
     *ret_count = at;
     return 0;
 }
 
-int e2b_build_text(struct http_request *request, const struct e2b_build *build, const char **ret_text,
-                   struct err *err) {
+int e2b_build_text(struct e2b_owner owner, const struct e2b_build *build, const char **ret_text, struct err *err) {
     autobuf out = buf_max(KEPT_TEXT_BYTES);
     struct json json;
     json_init(&json, &out);
     json_open(&json, '{');
     json_put_str(&json, "dialect", "e2b");
     json_put_str(&json, "template", build->template_id);
+    if (build->build_id)
+        json_put_str(&json, "build", build->build_id);
+    if (build->setup)
+        json_put_str(&json, "setup", build->setup);
     json_put_str(&json, "name", build->name);
     json_put_open(&json, "tags", '[');
     for (const char **tag = build->tags; tag && *tag; tag++)
@@ -103,15 +126,15 @@ int e2b_build_text(struct http_request *request, const struct e2b_build *build, 
     json_put_bool(&json, "public", build->open);
     json_close(&json, '}');
     if (out.failed)
-        return err_set(err, ERR_INVALID, "a build has too many tags");
-    *ret_text = arena_copy(http_arena(request), out.data, out.len);
+        return err_set(err, ERR_INVALID, "tags and variables of a build have at most %u bytes together",
+                       KEPT_TEXT_BYTES);
+    *ret_text = arena_copy(owner.arena, out.data, out.len);
     return 0;
 }
 
-int e2b_build_write(struct http_request *request, const struct e2b_build *build, struct err *err) {
+int e2b_build_write(struct e2b_owner owner, const struct e2b_build *build, struct err *err) {
     const char *text;
-    return e2b_build_text(request, build, &text, err)
-               ?: kept_template_change(front_of(request)->provider, build->kept.id, text, err);
+    return e2b_build_text(owner, build, &text, err) ?: kept_template_change(owner.provider, build->kept.id, text, err);
 }
 
 struct e2b_build *e2b_build_find(struct e2b_build *builds, size_t count, const char *name, const char *tag) {
@@ -123,35 +146,34 @@ struct e2b_build *e2b_build_find(struct e2b_build *builds, size_t count, const c
 }
 
 /* A build without a tag cannot be named any more. */
-static int template_untag(struct http_request *request, struct e2b_build *build, const char *tag, struct err *err) {
+static int template_untag(struct e2b_owner owner, struct e2b_build *build, const char *tag, struct err *err) {
     size_t at = 0;
     for (const char **from = build->tags; *from; from++)
         if (strcmp(*from, tag) != 0)
             build->tags[at++] = *from;
     build->tags[at] = NULL;
-    return at ? e2b_build_write(request, build, err)
-              : kept_template_remove(front_of(request)->provider, build->kept.id, err);
+    return at ? e2b_build_write(owner, build, err) : kept_template_remove(owner.provider, build->kept.id, err);
 }
 
-int e2b_build_tag(struct http_request *request, struct e2b_build *build, const char *tag, bool add, struct err *err) {
+int e2b_build_tag(struct e2b_owner owner, struct e2b_build *build, const char *tag, bool add, struct err *err) {
     struct e2b_build *builds;
     size_t count, own = text_list_count(build->tags);
     int failed = 0;
     if (!add)
-        return template_untag(request, build, tag, err);
+        return template_untag(owner, build, tag, err);
     if (!text_list_has(build->tags, tag)) {
-        const char **tags = arena_alloc(http_arena(request), (own + 2) * sizeof *tags);
+        const char **tags = arena_alloc(owner.arena, (own + 2) * sizeof *tags);
         memcpy(tags, build->tags, own * sizeof *tags);
         tags[own] = tag;
         build->tags = tags;
-        failed = e2b_build_write(request, build, err);
+        failed = e2b_build_write(owner, build, err);
     }
     if (!failed)
-        failed = e2b_builds(request, &builds, &count, err);
+        failed = e2b_builds(owner, &builds, &count, err);
     for (size_t i = 0; !failed && i < count; i++)
         if (strcmp(builds[i].kept.id, build->kept.id) != 0 && !strcmp(builds[i].template_id, build->template_id) &&
             text_list_has(builds[i].tags, tag))
-            failed = template_untag(request, &builds[i], tag, err);
+            failed = template_untag(owner, &builds[i], tag, err);
     return failed;
 }
 
@@ -175,7 +197,8 @@ int e2b_template_find(struct http_request *request, const char *text, struct e2b
     const char *name, *tag;
     struct e2b_build *builds;
     size_t count;
-    int failed = e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(request, &builds, &count, err);
+    int failed =
+        e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err);
     if (failed)
         return failed;
     const struct e2b_build *build = e2b_build_find(builds, count, name, tag);
@@ -189,7 +212,8 @@ int e2b_template_find(struct http_request *request, const char *text, struct e2b
                                           .build = build->kept.id,
                                           .base = build->kept.template_name,
                                           .backend = build->kept.backend,
-                                          .layers = build->kept.layers};
+                                          .layers = build->kept.layers,
+                                          .setup = build->setup};
     return 0;
 }
 

@@ -14,6 +14,7 @@ struct e2b_template {
     const char *base;          /* cubby's template below it */
     const char *backend;       /* NULL: the default */
     const char *const *layers; /* NULL: none */
+    const char *setup;         /* setup.h; NULL: none */
 };
 
 /* By "name", "name:tag" or an id; in the request's arena. NOT_FOUND, INVALID. */
@@ -24,27 +25,42 @@ int e2b_template_hold(struct http_request *request, const struct e2b_template *t
                       struct err *err);
 void e2b_template_let_go(struct http_request *request, const struct e2b_template *template, const char *id);
 
+/* Whose templates, and where what is found goes. */
+struct e2b_owner {
+    struct provider *provider;
+    const char *user; /* NULL: everybody's */
+    struct arena *arena;
+};
+struct e2b_owner e2b_owner(struct http_request *request);
+
 struct e2b_build {
     struct kept_template kept;
     const char *template_id;
-    const char *name; /* NULL: none */
+    const char *build_id; /* as clients know it; NULL: that of kept */
+    const char *setup;    /* setup.h, a JSON object; NULL: none */
+    const char *name;     /* NULL: none */
     const char **tags;
     const char *original, *alias; /* of the template that its sandbox came from */
     const char *sandbox;          /* whose files they were */
     bool open;                    /* "public" */
 };
 #define E2B_UUID_BYTES 37
-void e2b_build_uuid(const char *id, char ret_uuid[E2B_UUID_BYTES]);
-/* Those of the caller, the newest first. */
-int e2b_builds(struct http_request *request, struct e2b_build **ret_builds, size_t *ret_count, struct err *err);
+void e2b_uuid(const char *id, char ret_uuid[E2B_UUID_BYTES]); /* of 16 hex digits */
+void e2b_build_uuid(const struct e2b_build *build, char ret_uuid[E2B_UUID_BYTES]);
+/* Those of the owner, the newest first. */
+int e2b_builds(struct e2b_owner owner, struct e2b_build **ret_builds, size_t *ret_count, struct err *err);
 /* The text that a kept template has of it. */
-int e2b_build_text(struct http_request *request, const struct e2b_build *build, const char **ret_text, struct err *err);
-int e2b_build_write(struct http_request *request, const struct e2b_build *build, struct err *err);
+int e2b_build_text(struct e2b_owner owner, const struct e2b_build *build, const char **ret_text, struct err *err);
+int e2b_build_write(struct e2b_owner owner, const struct e2b_build *build, struct err *err);
 /* The tag is on this build from now on, and on no other of its template; a build without tags goes. */
-int e2b_build_tag(struct http_request *request, struct e2b_build *build, const char *tag, bool add, struct err *err);
+int e2b_build_tag(struct e2b_owner owner, struct e2b_build *build, const char *tag, bool add, struct err *err);
 /* "[namespace/]alias[:tag]", in lower case, in the request's arena; no tag: "default". INVALID. */
 int e2b_template_name(struct http_request *request, const char *text, const char **ret_name, const char **ret_tag,
                       struct err *err);
+/* "tag" or "name:tag": the tag. */
+int e2b_template_tag(struct http_request *request, const char *text, const char **ret_tag, struct err *err);
+/* Whether a name is that of a template which no build made. */
+bool e2b_template_taken(struct http_request *request, const char *name);
 /* Of builds the one with that name or template id, and that tag (NULL: any, the newest); NULL: none. */
 struct e2b_build *e2b_build_find(struct e2b_build *builds, size_t count, const char *name, const char *tag);
 

@@ -1,0 +1,158 @@
+/* The setup of a built template. Called by create, wake and fork for sandboxes, and by plane/ while it builds. Invariant:
+ * the start command runs in a box with the same variables, user and directory as when the template was built. */
+#include "front/e2b/setup.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+enum {
+    SETUP_READY_MS = 60000,   /* one ready command */
+    SETUP_SANDBOX_MS = 30000, /* a client waits for a minute */
+    SETUP_PAUSE_MS = 100,
+};
+
+/* ---- as text ---- */
+
+void e2b_setup_put(struct e2b_setup *setup, struct arena *arena, const char *name, const char *value) {
+    size_t count = text_list_count(setup->env), len = strlen(name), at = 0;
+    const char **env = arena_alloc(arena, (count + 2) * sizeof *env);
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(setup->env[i], name, len) != 0 || setup->env[i][len] != '=')
+            env[at++] = setup->env[i];
+    env[at] = arena_printf(arena, "%s=%s", name, value);
+    setup->env = env;
+}
+
+const char *e2b_setup_get(const struct e2b_setup *setup, const char *name, size_t len) {
+    for (const char **entry = setup->env; entry && *entry; entry++)
+        if (!strncmp(*entry, name, len) && (*entry)[len] == '=')
+            return *entry + len + 1;
+    return NULL;
+}
+
+void e2b_setup_read(const char *text, struct arena *arena, struct e2b_setup *ret_setup) {
+    json_t *root = text ? json_loads(text, 0, NULL) : NULL, *value;
+    const char *key;
+    *ret_setup = (struct e2b_setup){
+        .workdir = arena_strdup_or(arena, json_string_value(json_object_get(root, "workdir"))),
+        .root = json_is_true(json_object_get(root, "root")),
+        .start = arena_strdup_or(arena, json_string_value(json_object_get(root, "start"))),
+        .ready = arena_strdup_or(arena, json_string_value(json_object_get(root, "ready"))),
+        .cpus = (uint64_t)json_integer_value(json_object_get(root, "cpus")),
+        .memory_mb = (uint64_t)json_integer_value(json_object_get(root, "memory_mb")),
+    };
+    json_object_foreach(json_object_get(root, "env"), key, value) {
+        if (json_is_string(value))
+            e2b_setup_put(ret_setup, arena, key, json_string_value(value));
+    }
+    json_decref(root);
+}
+
+const char *e2b_setup_text(const struct e2b_setup *setup, struct arena *arena) {
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    struct json json;
+    if (!setup->env && !setup->workdir && !setup->root && !setup->start && !setup->ready && !setup->cpus &&
+        !setup->memory_mb)
+        return NULL;
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_put_open(&json, "env", '{');
+    for (const char **entry = setup->env; entry && *entry; entry++) {
+        size_t len = strcspn(*entry, "=");
+        json_keyn(&json, *entry, len);
+        json_str(&json, *entry + len + 1);
+    }
+    json_close(&json, '}');
+    json_put_str(&json, "workdir", setup->workdir);
+    json_put_bool(&json, "root", setup->root);
+    json_put_str(&json, "start", setup->start);
+    json_put_str(&json, "ready", setup->ready);
+    json_put_uint(&json, "cpus", setup->cpus);
+    json_put_uint(&json, "memory_mb", setup->memory_mb);
+    json_close(&json, '}');
+    return arena_copy(arena, out.data, out.len);
+}
+
+/* ---- commands ---- */
+
+void e2b_setup_exec(const struct e2b_setup *setup, const char *command, bool root, struct arena *arena,
+                    struct exec_request *ret_exec) {
+    static const char *const own[2][3] = {{"HOME=" E2B_HOME, "USER=user", "LOGNAME=user"},
+                                          {"HOME=/root", "USER=root", "LOGNAME=root"}};
+    size_t count = text_list_count(setup->env);
+    const char **env = arena_alloc(arena, (count + 4) * sizeof *env);
+    const char **argv = arena_alloc(arena, 5 * sizeof *argv);
+    memcpy(env, own[root], sizeof own[root]);
+    if (count)
+        memcpy(env + 3, setup->env, count * sizeof *env);
+    argv[0] = "/bin/bash";
+    argv[1] = "-l";
+    argv[2] = "-c";
+    argv[3] = command;
+    *ret_exec = (struct exec_request){
+        .argv = argv, .env = env, .cwd = setup->workdir ? setup->workdir : E2B_HOME, .root = root};
+}
+
+/* How long the ready command is given, and what comes of it. */
+static int setup_ready(struct box *box, const struct e2b_setup *setup, const struct e2b_setup_wait *wait,
+                       struct arena *arena, bool *ret_ready, struct err *err) {
+    struct exec_request exec;
+    struct exec_result result = {0};
+    const struct exec_sink sink = {0};
+    e2b_setup_exec(setup, setup->ready, setup->root, arena, &exec);
+    exec.timeout_ms = wait->wait_ms < SETUP_READY_MS ? wait->wait_ms : SETUP_READY_MS;
+    int failed = box_exec(box, &exec, &sink, wait->watch, &result, err);
+    *ret_ready = !failed && result.exited && result.exit_code == 0;
+    return failed;
+}
+
+static bool setup_pause(const struct e2b_setup_wait *wait) { /* false: whoever waits has gone */
+    struct pollfd look = {.fd = wait->watch, .events = POLLRDHUP};
+    return poll(&look, 1, (int)wait->pause_ms) <= 0;
+}
+
+int e2b_setup_start(struct box *box, const struct e2b_setup *setup, const struct e2b_setup_wait *wait,
+                    uint64_t *ret_pid, struct err *err) {
+    autoarena arena = ARENA_EMPTY;
+    struct exec_request exec;
+    uint64_t started_ms, end_ms = clock_ms() + wait->wait_ms;
+    int failed = 0;
+    bool ready = !setup->ready;
+    *ret_pid = 0;
+    if (setup->start) {
+        e2b_setup_exec(setup, setup->start, setup->root, &arena, &exec);
+        exec.leave = true;
+        failed = box_spawn(box, &exec, ret_pid, &started_ms, err);
+    }
+    while (!failed && !ready) {
+        failed = wait->tick ? wait->tick(wait->user, err) : 0;
+        if (!failed)
+            failed = setup_ready(box, setup, wait, &arena, &ready, err);
+        if (failed || ready)
+            break;
+        if (clock_ms() >= end_ms)
+            return err_set(err, ERR_TIMEOUT, "the ready command '%.200s' did not succeed within %llu s", setup->ready,
+                           (unsigned long long)(wait->wait_ms / 1000));
+        if (!setup_pause(wait))
+            return err_set(err, ERR_GONE, "nobody waits for it any more");
+    }
+    return failed;
+}
+
+int e2b_setup_sandbox(struct http_request *request, struct box *box, const char *text, struct err *err) {
+    struct e2b_setup setup;
+    uint64_t pid;
+    const struct e2b_setup_wait wait = {
+        .wait_ms = SETUP_SANDBOX_MS, .pause_ms = SETUP_PAUSE_MS, .watch = http_fd(request)};
+    if (!text)
+        return 0;
+    e2b_setup_read(text, http_arena(request), &setup);
+    setup.env = NULL; /* the box has them, and those of its client, which count more */
+    int failed = e2b_setup_start(box, &setup, &wait, &pid, err);
+    return failed == -ERR_TIMEOUT ? 0 : failed;
+}
