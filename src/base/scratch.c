@@ -28,6 +28,17 @@ int scratch_write(struct scratch *scratch, const void *data, size_t len, struct 
     return r;
 }
 
+ssize_t scratch_read(void *user, void *data, size_t size, struct err *err) {
+    struct scratch *scratch = user;
+    ssize_t n;
+    while ((n = pread(scratch->fd, data, size, (off_t)scratch->taken)) < 0 && errno == EINTR)
+        continue;
+    if (n < 0)
+        return err_errno(err, errno, "what was received");
+    scratch->taken += (uint64_t)n;
+    return n;
+}
+
 void scratch_done(struct scratch *scratch) {
     if (scratch->fd < 0)
         return;

@@ -5,15 +5,16 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/limits.h"
 
 struct scratch {
-    int fd; /* -1: none */
-    uint64_t bytes;
-    uint64_t most;     /* that it may hold ... */
-    const char *limit; /* ... because of that option */
+    int fd;                /* -1: none */
+    uint64_t bytes, taken; /* that are in it; that scratch_read gave */
+    uint64_t most;         /* that it may hold ... */
+    const char *limit;     /* ... because of that option */
     char user[LIMIT_USER_BYTES + 1];
 };
 #define autoscratch __attribute__((cleanup(scratch_done))) struct scratch
@@ -24,6 +25,8 @@ int scratch_fits(const struct scratch *scratch, uint64_t len, struct err *err);
 /* So many bytes more are in it: TOO_LARGE beyond `most`, LIMIT when its user has spooled too much. */
 int scratch_count(struct scratch *scratch, uint64_t len, struct err *err);
 int scratch_write(struct scratch *scratch, const void *data, size_t len, struct err *err); /* counts, then writes */
+/* The next bytes of it, from the beginning on: 0 at the end. A box_reader. */
+ssize_t scratch_read(void *scratch, void *data, size_t size, struct err *err);
 void scratch_done(struct scratch *scratch);
 
 #endif

@@ -39,6 +39,35 @@ bool box_alive(const struct box *box) {
     return box->wire && wire_alive(box->wire);
 }
 
+const char *box_backend(const struct box *box) {
+    return box->ops->name;
+}
+
+bool box_started(const struct box *box) {
+    return (box->wire || box->state == BOX_PAUSED) && !box->died[0];
+}
+
+bool box_contained(const struct box *box) {
+    return box->ops->images;
+}
+
+bool box_direct(const struct box *box) {
+    return wire_root(box->wire) >= 0;
+}
+
+bool box_offline(struct box *box) {
+    return box->ops->reach && box->ops->reach(box->backend, &box->spec, ERR_IGNORED) < 0;
+}
+
+bool box_machine(struct box *box, struct arena *arena, struct machine_facts *ret_facts) {
+    *ret_facts = (struct machine_facts){0};
+    if (!box->ops->show)
+        return false;
+    if (!box->ops->show(box->backend, &box->spec, arena, ret_facts))
+        ret_facts->hello = (struct machine_hello){0};
+    return true;
+}
+
 bool box_attaches(const struct box *box) {
     return backend_attaches(box->ops, box->backend, &box->spec);
 }

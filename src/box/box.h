@@ -60,7 +60,15 @@ void *box_guest(struct box *box, size_t size);
 const char *box_state_name(enum box_state state);
 uint64_t box_last_used_ms(const struct box *box); /* wall clock */
 const char *box_workspace(const struct box *box);
-bool box_alive(const struct box *box);    /* its runner is connected */
+const char *box_backend(const struct box *box); /* "jail" */
+bool box_alive(const struct box *box);          /* its runner is connected */
+bool box_started(const struct box *box);        /* it has processes; else they are started when it is used */
+bool box_contained(const struct box *box);      /* it is a container: spec.container counts */
+bool box_direct(const struct box *box);         /* the daemon itself opens its files: reading them waits for nobody */
+bool box_offline(struct box *box);              /* it is on a machine that is not connected */
+/* The state of the machine that it is on, in arena; *ret_facts is empty where nothing is known of that machine. False:
+ * it is not on another machine. */
+bool box_machine(struct box *box, struct arena *arena, struct machine_facts *ret_facts);
 bool box_attaches(const struct box *box); /* spec.attached is mounted in it */
 int box_usage(struct box *box, struct usage *ret_usage, struct err *err);
 
@@ -296,6 +304,9 @@ int box_read_root(struct box *box, const char *path, uint64_t length, int watch,
                   int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
 int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t length, int watch,
                     int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
+/* The same, wherever the box is, with the rights of its user. */
+int box_read_file(struct box *box, const char *path, uint64_t offset, uint64_t length, int watch,
+                  const struct read_sink *sink, struct err *err);
 /* The first `most` bytes, appended to out. TOO_LARGE: they do not fit into it. */
 int box_read_all(struct box *box, const char *path, size_t most, int watch, struct buf *out, struct err *err);
 

@@ -182,7 +182,7 @@ int box_read_open(struct box *box, const char *path, int *ret_fd, struct file_st
     static const struct verb_sink sink = {.stat = file_read_stat},
                                   far_sink = {.stat = file_read_stat, .data = file_read_data};
     TRY(path_check(path, strlen(path), err));
-    if (wire_root(box->wire) >= 0)
+    if (box_direct(box))
         return file_read_open_direct(box, path, ret_fd, ret_stat, err);
     bool pass = wire_features(box->wire) & FEATURE_PASS_FD;
     autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
@@ -244,6 +244,29 @@ int box_read_root(struct box *box, const char *path, uint64_t length, int watch,
     return box_read_root_file(box, path, 0, length, watch, &(struct read_sink){.data = sink, .user = user}, err);
 }
 
+int box_read_file(struct box *box, const char *path, uint64_t offset, uint64_t length, int watch,
+                  const struct read_sink *sink, struct err *err) {
+    struct file_stat stat = {0};
+    autofd fd = -1;
+    int r = box_read_open(box, path, &fd, &stat, err);
+    if (r == 0 && sink->begin)
+        r = sink->begin(sink->user, &stat);
+    if (r == 0 && fd < 0)
+        return box_read_stream(box, path, offset, length, watch, sink->data, sink->user, err);
+    while (r == 0 && length > 0) {
+        uint8_t piece[ALL_PIECE_BYTES];
+        ssize_t n = pread(fd, piece, length < sizeof piece ? (size_t)length : sizeof piece, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? err_errno(err, errno, "reading '%.300s'", path) : 0;
+        r = sink->data(sink->user, piece, (size_t)n);
+        offset += (uint64_t)n;
+        length -= (uint64_t)n;
+    }
+    return r;
+}
+
 static int file_all_put(void *user, const uint8_t *data, size_t len) {
     struct buf *out = user;
     buf_put(out, data, len);
@@ -251,22 +274,8 @@ static int file_all_put(void *user, const uint8_t *data, size_t len) {
 }
 
 int box_read_all(struct box *box, const char *path, size_t most, int watch, struct buf *out, struct err *err) {
-    struct file_stat stat = {0};
-    autofd fd = -1;
-    int r = box_read_open(box, path, &fd, &stat, err);
-    if (r == 0 && fd < 0)
-        r = box_read_stream(box, path, 0, most, watch, file_all_put, out, err);
-    for (size_t left = most; r == 0 && fd >= 0 && left > 0;) {
-        size_t size = left < ALL_PIECE_BYTES ? left : ALL_PIECE_BYTES;
-        uint8_t *room = buf_reserve(out, size);
-        ssize_t n = room ? read(fd, room, size) : 0;
-        if (n < 0 && errno != EINTR)
-            r = err_errno(err, errno, "reading '%.300s'", path);
-        if (n == 0)
-            break;
-        out->len += n > 0 ? (size_t)n : 0;
-        left -= n > 0 ? (size_t)n : 0;
-    }
+    const struct read_sink sink = {.data = file_all_put, .user = out};
+    int r = box_read_file(box, path, 0, most, watch, &sink, err);
     return out->failed ? err_set(err, ERR_TOO_LARGE, "'%.300s' is larger than %zu bytes", path, out->max) : r;
 }
 

@@ -330,43 +330,37 @@ static int auth_enter(struct grant *grant, struct http_request *request, uint64_
     return 0;
 }
 
-int auth_admit(struct auth *auth, struct http_request *request, unsigned needs, const struct who **ret_who,
-               struct err *err) {
-    const char *header = http_header(request, "authorization"), *token = "";
+/* The grant of this token, or without one that of the sender; refusal: what a token that is not known is answered. */
+static int auth_admit_as(struct auth *auth, struct http_request *request, const char *token, const char *refusal,
+                         unsigned needs, const struct who **ret_who, struct err *err) {
     uint64_t now_ms = clock_wall_ms();
-    if (header && strncasecmp(header, "Bearer ", 7) == 0)
-        token = header + 7 + strspn(header + 7, " ");
     pthread_rwlock_rdlock(&auth->lock);
-    struct grant *grant = header ? auth_token_locked(auth, token, now_ms) : auth_local_locked(auth, request, err);
+    struct grant *grant = token ? auth_token_locked(auth, token, now_ms) : auth_local_locked(auth, request, err);
     if (grant)
         atomic_fetch_add(&grant->refs, 1);
     pthread_rwlock_unlock(&auth->lock);
     if (!grant)
-        return header ? err_set(err, ERR_UNAUTHORIZED, AUTH_UNKNOWN) : -ERR_UNAUTHORIZED;
+        return token ? err_set(err, ERR_UNAUTHORIZED, "%s", refusal) : -ERR_UNAUTHORIZED;
     return auth_enter(grant, request, now_ms, needs, ret_who, err);
+}
+
+int auth_admit(struct auth *auth, struct http_request *request, unsigned needs, const struct who **ret_who,
+               struct err *err) {
+    const char *header = http_header(request, "authorization"), *token = header ? "" : NULL;
+    if (header && strncasecmp(header, "Bearer ", 7) == 0)
+        token = header + 7 + strspn(header + 7, " ");
+    return auth_admit_as(auth, request, token, AUTH_UNKNOWN, needs, ret_who, err);
 }
 
 int auth_admit_token(struct auth *auth, struct http_request *request, const char *token, unsigned needs,
                      const struct who **ret_who, struct err *err) {
-    uint64_t now_ms = clock_wall_ms();
-    pthread_rwlock_rdlock(&auth->lock);
-    struct grant *grant = auth_token_locked(auth, token, now_ms);
-    if (grant)
-        atomic_fetch_add(&grant->refs, 1);
-    pthread_rwlock_unlock(&auth->lock);
-    if (!grant)
-        return err_set(err, ERR_UNAUTHORIZED, "this token is not known here: it is wrong, was revoked or has expired");
-    return auth_enter(grant, request, now_ms, needs, ret_who, err);
+    return auth_admit_as(auth, request, token, "this token is not known here: it is wrong, was revoked or has expired",
+                         needs, ret_who, err);
 }
 
 int auth_admit_local(struct auth *auth, struct http_request *request, unsigned needs, const struct who **ret_who,
                      struct err *err) {
-    pthread_rwlock_rdlock(&auth->lock);
-    struct grant *grant = auth_local_locked(auth, request, err);
-    if (grant)
-        atomic_fetch_add(&grant->refs, 1);
-    pthread_rwlock_unlock(&auth->lock);
-    return grant ? auth_enter(grant, request, clock_wall_ms(), needs, ret_who, err) : -ERR_UNAUTHORIZED;
+    return auth_admit_as(auth, request, NULL, NULL, needs, ret_who, err);
 }
 
 int auth_admit_user(struct auth *auth, struct http_request *request, const char *user, unsigned needs,

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "front/auth_table.h"
 
 enum {
@@ -46,9 +47,7 @@ static int store_load_locked(struct auth *auth, const struct http_request *but, 
     size_t count;
     struct grants fresh = {0};
     autoarena arena = ARENA_EMPTY;
-    int r = token_list(auth->store, &arena, &tokens, &count, err);
-    if (r < 0)
-        return r;
+    TRY(token_list(auth->store, &arena, &tokens, &count, err));
     for (size_t i = 0; i < count; i++)
         if (!tokens[i].revoked_ms)
             grants_add(&fresh, store_grant(auth, &tokens[i]));
@@ -57,12 +56,8 @@ static int store_load_locked(struct auth *auth, const struct http_request *but, 
 }
 
 int auth_open_store(struct auth *auth, const char *state_dir, struct err *err) {
-    int r = token_store_open(state_dir, &auth->store, err);
-    pthread_mutex_lock(&auth->change);
-    if (r == 0)
-        r = store_load_locked(auth, NULL, err);
-    pthread_mutex_unlock(&auth->change);
-    return r;
+    autolock(&auth->change);
+    return token_store_open(state_dir, &auth->store, err) ?: store_load_locked(auth, NULL, err);
 }
 
 /* ---- watching ---- */
@@ -188,44 +183,38 @@ int auth_create(struct auth *auth, struct token *token, char ret_text[TOKEN_TEXT
 }
 
 int auth_revoke(struct auth *auth, const char *id, const struct http_request *by, struct err *err) {
-    pthread_mutex_lock(&auth->change);
+    autolock(&auth->change);
     int r = token_revoke(auth->store, id, err);
     for (size_t i = 0; r == -ERR_NOT_FOUND && i < auth->tokens.count; i++)
         if (!strcmp(auth->tokens.items[i]->who.token, id))
             r = err_set(err, ERR_DENIED, "token %s is in the configuration: remove it there and send SIGHUP", id);
-    if (r == 0)
-        r = store_load_locked(auth, by, err);
-    pthread_mutex_unlock(&auth->change);
-    return r;
+    return r ?: store_load_locked(auth, by, err);
 }
 
 int auth_list(struct auth *auth, struct arena *arena, struct auth_listed **ret_tokens, size_t *ret_count,
               struct err *err) {
     struct token *tokens;
     size_t count;
-    pthread_mutex_lock(&auth->change);
-    int r = token_list(auth->store, arena, &tokens, &count, err);
-    if (r == 0) {
-        size_t before = auth->tokens.count;
-        struct auth_listed *list = arena_alloc(arena, (before + count + 1) * sizeof *list);
-        for (size_t i = 0; i < before; i++) {
-            const struct grant *grant = auth->tokens.items[i];
-            struct token *token = &list[i].token;
-            list[i].configured = true;
-            token->scope = grant->who.scope;
-            token->user = grant->who.user ? arena_strdup(arena, grant->who.user) : NULL;
-            token->used_ms = atomic_load(&grant->used_ms);
-            memcpy(token->id, grant->who.token, sizeof token->id);
-        }
-        for (size_t i = 0; i < count; i++) {
-            const struct grant *grant = auth_lookup(auth, tokens[i].sha256);
-            uint64_t used_ms = grant && grant->stored ? atomic_load(&grant->used_ms) : 0;
-            list[before + i].token = tokens[i];
-            list[before + i].token.used_ms = used_ms > tokens[i].used_ms ? used_ms : tokens[i].used_ms;
-        }
-        *ret_tokens = list;
-        *ret_count = before + count;
+    autolock(&auth->change);
+    TRY(token_list(auth->store, arena, &tokens, &count, err));
+    size_t before = auth->tokens.count;
+    struct auth_listed *list = arena_alloc(arena, (before + count + 1) * sizeof *list);
+    for (size_t i = 0; i < before; i++) {
+        const struct grant *grant = auth->tokens.items[i];
+        struct token *token = &list[i].token;
+        list[i].configured = true;
+        token->scope = grant->who.scope;
+        token->user = grant->who.user ? arena_strdup(arena, grant->who.user) : NULL;
+        token->used_ms = atomic_load(&grant->used_ms);
+        memcpy(token->id, grant->who.token, sizeof token->id);
     }
-    pthread_mutex_unlock(&auth->change);
-    return r;
+    for (size_t i = 0; i < count; i++) {
+        const struct grant *grant = auth_lookup(auth, tokens[i].sha256);
+        uint64_t used_ms = grant && grant->stored ? atomic_load(&grant->used_ms) : 0;
+        list[before + i].token = tokens[i];
+        list[before + i].token.used_ms = used_ms > tokens[i].used_ms ? used_ms : tokens[i].used_ms;
+    }
+    *ret_tokens = list;
+    *ret_count = before + count;
+    return 0;
 }

@@ -218,13 +218,9 @@ int detail_body(struct http_request *request, void *ret_args, struct err *err) {
     return failed < 0 ? failed : detail_body_text(request, data, len, ret_args, err);
 }
 
-static const char *detail_query_get(void *user, const char *name, size_t *ret_len) {
-    return http_query(user, name, ret_len);
-}
-
 int detail_query(struct http_request *request, void *ret_args, struct err *err) {
     const struct endpoint *endpoint = http_route(request)->extra;
-    int failed = rows_query(endpoint->query, detail_query_get, request, http_arena(request), ret_args, err);
+    int failed = rows_query(endpoint->query, front_get, request, http_arena(request), ret_args, err);
     if (failed != -ERR_INVALID) {
         if (!failed)
             trail_fields(request, endpoint->query, ret_args);
@@ -232,7 +228,7 @@ int detail_query(struct http_request *request, void *ret_args, struct err *err) 
     }
     for (const struct row *field = endpoint->query; field->name; field++) {
         const struct row alone[] = {*field, {0}};
-        if (rows_query(alone, detail_query_get, request, http_arena(request), ret_args, err) >= 0)
+        if (rows_query(alone, front_get, request, http_arena(request), ret_args, err) >= 0)
             continue;
         bool missing = !http_query(request, field->name, NULL);
         return detail_refuse_one(request, "query", field->name,

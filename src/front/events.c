@@ -22,6 +22,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "base/text.h"
 
 enum { TAKE_BYTES = 64 << 10, ITEM_BYTES = 256 << 10, TYPE_BYTES = 16, BUCKETS = 256 };
@@ -120,9 +121,8 @@ void events_put(struct events *events, const struct box_event *event) {
     type = type ? type + 1 : "";
     if (!events_type(type, strlen(type)))
         return;
-    autobuf text;
+    autobuf text = buf_max(ITEM_BYTES);
     struct json json;
-    buf_init(&text, ITEM_BYTES);
     json_init(&json, &text);
     /* The members after the id, which is known only under the lock. */
     json_put_str(&json, "type", type);
@@ -151,7 +151,7 @@ void events_put(struct events *events, const struct box_event *event) {
     for (const char *at = item->user; *at; at++)
         hash = (hash ^ (unsigned char)*at) * 16777619u;
     item->bucket = hash % BUCKETS;
-    pthread_mutex_lock(&events->lock);
+    autolock(&events->lock);
     item->number = ++events->last;
     while (events->count && (events->count == LIMIT_EVENTS_HELD || events->bytes + size > LIMIT_EVENTS_BYTES))
         events_drop_locked(events);
@@ -161,7 +161,6 @@ void events_put(struct events *events, const struct box_event *event) {
     events->bytes += size;
     for (struct events_reader *reader = events->readers; reader; reader = reader->next)
         eventfd_write(reader->fd, 1); /* never blocks: it is set already, or it is set now */
-    pthread_mutex_unlock(&events->lock);
 }
 
 /* ---- ids ---- */
@@ -177,13 +176,12 @@ int events_find(struct events *events, const char *id, struct events_place *ret_
                 text_u64(id + epoch + 1, UINT64_MAX / 2, &number);
     if (id && !well && strcmp(id, "0") != 0)
         return err_set(err, ERR_INVALID, "'%.60s' is not an event id; use 0 for all events that are held", id);
-    pthread_mutex_lock(&events->lock);
+    autolock(&events->lock);
     bool ours = well && memcmp(id, events->epoch, epoch) == 0 && number <= events->last;
     uint64_t before = events->count ? events->held[0]->number - 1 : events->last;
     *ret_place = (struct events_place){.number = !id ? events->last : ours ? number : before, .unknown = well && !ours};
     if (!ours) /* events dropped before its request are not missing */
         ret_place->reported = events->last;
-    pthread_mutex_unlock(&events->lock);
     return 0;
 }
 

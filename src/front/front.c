@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/sync.h"
 #include "front/routes.h"
 #include "front/trail.h"
 
@@ -24,11 +25,9 @@ static void front_settings_unref(struct front_settings *settings) {
 }
 
 static struct front_settings *front_settings_take(struct front *front) {
-    pthread_mutex_lock(&front->lock);
-    struct front_settings *settings = front->settings;
-    atomic_fetch_add(&settings->refs, 1);
-    pthread_mutex_unlock(&front->lock);
-    return settings;
+    autolock(&front->lock);
+    atomic_fetch_add(&front->settings->refs, 1);
+    return front->settings;
 }
 
 void front_init(struct front *front, const struct route *routes) {
@@ -125,19 +124,15 @@ static int front_check_link(const struct http_request *request, const struct end
 }
 
 static int front_allowed(struct http_request *request, const struct endpoint *endpoint, struct err *err) {
-    int refused = front_check_link(request, endpoint, err);
-    if (refused)
-        return refused;
+    STEP(front_check_link(request, endpoint, err));
     if (!(endpoint->flags & ENDPOINT_OPEN)) {
         unsigned needs = (endpoint->flags & ENDPOINT_WRITES ? AUTH_WRITES : 0) |
                          (endpoint->flags & ENDPOINT_ADMIN ? AUTH_ADMIN : 0) |
                          (endpoint->flags & ENDPOINT_RUNNER ? AUTH_RUNNER : 0);
         const struct who **who = &trail_of(request)->who;
         const struct dialect *dialect = routes_dialect(http_route(request));
-        int failed = dialect->admit ? dialect->admit(request, needs, who, err)
-                                    : auth_admit(front_of(request)->auth, request, needs, who, err);
-        if (failed)
-            return failed;
+        STEP(dialect->admit ? dialect->admit(request, needs, who, err)
+                            : auth_admit(front_of(request)->auth, request, needs, who, err));
     }
     const char *name;
     for (size_t i = 0; !(endpoint->flags & ENDPOINT_LENIENT) && (name = http_query_name(request, i)); i++)
@@ -281,7 +276,7 @@ void front_finished(struct http_request *request, int status, uint64_t bytes_in,
         front_settings_unref(trail_of(request)->settings);
 }
 
-static const char *front_get(void *user, const char *name, size_t *ret_len) {
+const char *front_get(void *user, const char *name, size_t *ret_len) {
     return http_query(user, name, ret_len);
 }
 

@@ -147,6 +147,7 @@ const struct who *front_who(const struct http_request *request);
 const struct front_settings *front_settings(const struct http_request *request); /* until the request ends */
 /* Arguments by the route's own rows; *ret_args zeroed by the caller. */
 int front_query(struct http_request *request, void *ret_args, struct err *err);
+const char *front_get(void *request, const char *name, size_t *ret_len); /* rows_get */
 int front_body(struct http_request *request, void *ret_args, struct err *err);
 ssize_t front_body_read(void *request, void *data, size_t size, struct err *err); /* box_reader */
 /* A box is about to be made for this request. LIMIT: its user has made too many within a minute. */

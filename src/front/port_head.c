@@ -15,6 +15,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "rows/rows.h"
+
 #define SANDBOX                                                                                                        \
     "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads allow-pointer-lock; "                 \
     "frame-ancestors 'self'"
@@ -31,51 +33,22 @@ void port_path_origin(struct port_path *path, const char *id, uint16_t port) {
     snprintf(path->id, sizeof path->id, "%s", id);
 }
 
-static bool head_in_list(const char *const *list, const char *name) {
-    while (*list && strcmp(*list, name) != 0)
-        list++;
-    return *list;
-}
-
 /* ---- in ---- */
 
 /* Hop-by-hop, written by us, or not for the box. */
-static const char *const request_kept_out[] = {"authorization",
-                                               "connection",
-                                               "content-length",
-                                               "cookie",
-                                               "expect",
-                                               "forwarded",
-                                               "host",
-                                               "http2-settings",
-                                               "keep-alive",
-                                               "origin",
-                                               "proxy-authorization",
-                                               "proxy-connection",
-                                               "referer",
-                                               "te",
-                                               "trailer",
-                                               "transfer-encoding",
-                                               "upgrade",
-                                               "x-aio-api-key",
-                                               "x-forwarded-for",
-                                               "x-forwarded-host",
-                                               "x-forwarded-prefix",
-                                               "x-forwarded-proto",
-                                               "x-real-ip",
-                                               "x-request-id",
-                                               NULL};
+static const char request_kept_out[] =
+    "authorization|connection|content-length|cookie|expect|forwarded|host|http2-settings|keep-alive|"
+    "origin|proxy-authorization|proxy-connection|referer|te|trailer|transfer-encoding|upgrade|"
+    "x-aio-api-key|x-forwarded-for|x-forwarded-host|x-forwarded-prefix|x-forwarded-proto|x-real-ip|"
+    "x-request-id";
 
-/* What a port with an origin of its own gets all the same; Origin and Referer where it hears its real name. */
-static const char *const request_origin_in[] = {"authorization", NULL};
-static const char *const request_named_in[] = {"origin", "referer", NULL};
-
+/* What a port with an origin of its own gets all the same: Authorization; Origin and Referer where it hears its real
+ * name. */
 static bool head_request_passes(const struct port_path *path, const char *name) {
-    if (path->drops && head_in_list(path->drops, name))
+    if (rows_choice(path->drops, name))
         return false;
-    if (!*path->prefix && head_in_list(request_origin_in, name))
-        return true;
-    return (path->host && head_in_list(request_named_in, name)) || !head_in_list(request_kept_out, name);
+    return (!*path->prefix && !strcmp(name, "authorization")) || (path->host && rows_choice("origin|referer", name)) ||
+           !rows_choice(request_kept_out, name);
 }
 
 static void head_put_header(struct buf *out, const char *name, const char *value) {
@@ -151,42 +124,19 @@ void port_cookies_in(const struct port_path *path, const char *cookies, struct b
 /* ---- out ---- */
 
 /* Of one hop, ours to write, or speaking for all of the daemon's origin. */
-static const char *const answer_kept_in[] = {"alt-svc",
-                                             "clear-site-data",
-                                             "connection",
-                                             "content-length",
-                                             "content-location",
-                                             "date",
-                                             "keep-alive",
-                                             "location",
-                                             "nel",
-                                             "origin-agent-cluster",
-                                             "proxy-authenticate",
-                                             "proxy-connection",
-                                             "public-key-pins",
-                                             "referrer-policy",
-                                             "report-to",
-                                             "reporting-endpoints",
-                                             "service-worker-allowed",
-                                             "set-cookie",
-                                             "set-cookie2",
-                                             "strict-transport-security",
-                                             "te",
-                                             "trailer",
-                                             "transfer-encoding",
-                                             "upgrade",
-                                             "x-aio-api-key",
-                                             "www-authenticate",
-                                             "x-request-id",
-                                             NULL};
+static const char answer_kept_in[] =
+    "alt-svc|clear-site-data|connection|content-length|content-location|date|keep-alive|location|nel|"
+    "origin-agent-cluster|proxy-authenticate|proxy-connection|public-key-pins|referrer-policy|report-to|"
+    "reporting-endpoints|service-worker-allowed|set-cookie|set-cookie2|strict-transport-security|te|"
+    "trailer|transfer-encoding|upgrade|x-aio-api-key|www-authenticate|x-request-id";
 
 /* Of those what an origin of its own may say. */
-static const char *const answer_origin_out[] = {
-    "content-location",    "origin-agent-cluster",   "referrer-policy",  "report-to",
-    "reporting-endpoints", "service-worker-allowed", "www-authenticate", NULL};
+static const char answer_origin_out[] =
+    "content-location|origin-agent-cluster|referrer-policy|report-to|reporting-endpoints|"
+    "service-worker-allowed|www-authenticate";
 
 static bool head_answer_passes(const struct port_path *path, const char *name) {
-    return !head_in_list(answer_kept_in, name) || (!*path->prefix && head_in_list(answer_origin_out, name));
+    return !rows_choice(answer_kept_in, name) || (!*path->prefix && rows_choice(answer_origin_out, name));
 }
 
 static bool head_answer_hop(const struct response *response, const char *header) {

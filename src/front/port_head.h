@@ -16,8 +16,8 @@ struct port_path { /* one port of one box, as clients name it */
     char cookies[48]; /* what the names of its cookies begin with outside; "": they keep their names */
     const char *host; /* as the server hears it; NULL: "localhost:PORT" */
     /* Of a port with an origin: */
-    const char *own_cookie;   /* proves to the daemon who looks: it goes neither in nor out; NULL: none does */
-    const char *const *drops; /* further headers that stay outside, in lower case, NULL-terminated; NULL: none */
+    const char *own_cookie; /* proves to the daemon who looks: it goes neither in nor out; NULL: none does */
+    const char *drops;      /* further headers that stay outside, in lower case: "a|b"; NULL: none */
 };
 void port_path_init(struct port_path *path, const char *id, uint16_t port);
 void port_path_origin(struct port_path *path, const char *id, uint16_t port);

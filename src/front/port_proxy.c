@@ -209,15 +209,13 @@ static int port_proxy_splice(void *user, int socket, struct err *err) {
     return proxy->whole ? http_reply_end(proxy->request), 1 : port_proxy_feed(proxy, false, err);
 }
 
-static int port_proxy_data(void *user, int stream, const uint8_t *data, size_t len, struct err *err) {
-    (void)stream;
+static int port_proxy_data(void *user, int, const uint8_t *data, size_t len, struct err *err) {
     return port_proxy_answer(user, data, len, err)
                ?: port_proxy_feed(user, false, err); /* a tunnel may have begun, and more be at hand */
 }
 
-static int port_proxy_end(void *user, const struct exec_result *ended, struct err *err) {
+static int port_proxy_end(void *user, const struct exec_result *, struct err *err) {
     struct port_proxy *proxy = user;
-    (void)ended;
     if (proxy->phase == PORT_TUNNEL)
         return 1;
     if (proxy->phase == PORT_HEAD)

@@ -1,5 +1,5 @@
-/* Paths of clients, and a file of a box as the answer. Called by the handlers of all dialects. Invariant: contents
- * never lie in the daemon's memory whole, whatever their size says. */
+/* Paths of clients, and a file of a box as the answer or in memory. Called by the handlers of all dialects.
+ * Invariant: a file that is sent never lies in the daemon's memory whole, whatever its size says. */
 #include "front/send.h"
 
 #include <stdio.h>
@@ -9,6 +9,8 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "skill/own/own.h"
+
+enum { LOAD_STEP_BYTES = 1 << 20 };
 
 int front_path(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
                const char **ret_path, struct err *err) {
@@ -157,4 +159,65 @@ int front_send(struct http_request *request, struct box *box, const char *path, 
     if (!failed && !streams && content)
         failed = http_reply_file(request, fd, range.offset, range.length);
     return failed ?: http_reply_end(request);
+}
+
+/* ---- a file in memory ---- */
+
+struct send_loading {
+    struct http_request *request;
+    struct front_load *load;
+    uint64_t line;
+    size_t held;
+    bool done; /* nothing more is wanted */
+    struct err *err;
+};
+
+static int send_load_begin(void *user, const struct file_stat *stat) {
+    struct send_loading *loading = user;
+    struct front_load *load = loading->load;
+    load->stat = *stat;
+    return !load->ranged && stat->size > load->out->max ? err_set(loading->err, ERR_TOO_LARGE, "%s", load->too_large)
+                                                        : 0;
+}
+
+/* Accounted for in advance: the memory of all requests together has a limit. */
+static int send_load_put(struct send_loading *loading, const uint8_t *data, size_t len) {
+    struct buf *out = loading->load->out;
+    if (out->len + len > out->max)
+        return err_set(loading->err, ERR_TOO_LARGE, "%s", loading->load->too_large);
+    while (out->len + len > loading->held) {
+        STEP(http_hold(loading->request, LOAD_STEP_BYTES, loading->err));
+        loading->held += LOAD_STEP_BYTES;
+    }
+    buf_put(out, data, len);
+    return 0;
+}
+
+static int send_load_take(void *user, const uint8_t *data, size_t len) {
+    struct send_loading *loading = user;
+    const struct front_load *load = loading->load;
+    if (!load->ranged)
+        return send_load_put(loading, data, len);
+    while (len && loading->line < load->last) {
+        const uint8_t *end = memchr(data, '\n', len);
+        size_t n = end ? (size_t)(end - data) + 1 : len;
+        STEP(loading->line >= load->first ? send_load_put(loading, data, n) : 0);
+        data += n, len -= n;
+        loading->line += end != NULL;
+    }
+    loading->done = loading->line >= load->last;
+    return loading->done ? -ERR_GONE : 0;
+}
+
+int front_load(struct http_request *request, struct box *box, struct front_load *load, struct err *err) {
+    struct send_loading loading = {.request = request, .load = load, .err = err};
+    const struct read_sink sink = {.begin = send_load_begin, .data = send_load_take, .user = &loading};
+    int failed =
+        (load->root ? box_read_root_file : box_read_file)(box, load->path, 0, INT64_MAX, http_fd(request), &sink, err);
+    if (failed && !loading.done)
+        return failed;
+    struct buf *out = load->out;
+    if (load->ranged && out->len && out->data[out->len - 1] == '\n')
+        out->len -= out->len > 1 && out->data[out->len - 2] == '\r' ? 2 : 1;
+    return 0;
 }

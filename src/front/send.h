@@ -15,4 +15,17 @@ int front_target(struct http_request *request, struct box *box, const struct row
 /* A file as the answer, with ranges and conditions. Negative before anything was answered: err says why. */
 int front_send(struct http_request *request, struct box *box, const char *path, struct err *err);
 
+/* Text of a file in memory, which counts as the request's: all of it, or lines: first counts from 0, last is
+ * excluded, and the end of the last line is left out. */
+struct front_load {
+    const char *path;
+    bool root; /* with the rights of the box's root */
+    bool ranged;
+    uint64_t first, last;
+    const char *too_large; /* TOO_LARGE in these words: it does not fit into out */
+    struct buf *out;
+    struct file_stat stat; /* filled */
+};
+int front_load(struct http_request *request, struct box *box, struct front_load *load, struct err *err);
+
 #endif

@@ -40,11 +40,8 @@ static int toolbox_acquire(void *door, const char *user, const char *thread, str
     char id[17];
     bool created;
     policy_id(user, thread, strlen(thread), id);
-    int code = toolbox_bound(request, id, thread, err);
-    if (code < 0)
-        return code;
-    code = front_acquire(request, id, &wanted, &box, &created, err);
-    return code < 0 ? code : toolbox_admit(request, box, ret_box, err);
+    return toolbox_bound(request, id, thread, err) ?: front_acquire(request, id, &wanted, &box, &created, err)
+               ?: toolbox_admit(request, box, ret_box, err);
 }
 
 static int toolbox_find(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
@@ -53,10 +50,8 @@ static int toolbox_find(void *door, const char *user, const char *thread, struct
     char id[17];
     policy_id(user, thread, strlen(thread), id);
     *ret_box = NULL;
-    int code = toolbox_bound(request, id, thread, err);
-    if (code < 0)
-        return code;
-    code = provider_get(front_of(request)->provider, user, id, &box, err);
+    TRY(toolbox_bound(request, id, thread, err));
+    int code = provider_get(front_of(request)->provider, user, id, &box, err);
     if (code == -ERR_NOT_FOUND)
         return 0;
     return code < 0 ? code : toolbox_admit(request, box, ret_box, err);

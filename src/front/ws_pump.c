@@ -37,11 +37,10 @@ bool ws_pump_stopping(const struct ws_pump *pump) {
 }
 
 /* Takes messages until no more come or the box's input is full. */
-static int ws_pump_input(void *user, bool ready, struct err *err) {
+static int ws_pump_input(void *user, bool, struct err *err) {
     struct ws_pump *pump = user;
     struct buf *held = &pump->duplex.held;
     int result = 0;
-    (void)ready;
     while (result == 0 && (held->len == 0 || held->len < pump->duplex.room)) {
         enum ws_kind kind;
         const uint8_t *data;
@@ -54,9 +53,8 @@ static int ws_pump_input(void *user, bool ready, struct err *err) {
     return result;
 }
 
-static int ws_pump_data(void *user, int stream, const uint8_t *data, size_t len, struct err *err) {
+static int ws_pump_data(void *user, int, const uint8_t *data, size_t len, struct err *err) {
     struct ws_pump *pump = user;
-    (void)stream;
     if (pump->hooks->data)
         return pump->hooks->data(pump->user, data, len, err);
     return ws_send(pump->ws, WS_BINARY, data, len, err) < 0 ? 1 : 0;

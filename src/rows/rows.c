@@ -330,6 +330,17 @@ static int rows_query_value(const struct row *field, const char *data, size_t le
     }
     if (field->type == ROW_MODE)
         return rows_put_mode(field, "", data, args, err);
+    if (field->type == ROW_INT && field->flags & ROW_SIGNED) {
+        bool minus = *data == '-';
+        if (!len)
+            return 0;
+        if (!text_u64(data + (minus || *data == '+'), field->max + minus, &number))
+            return err_set(err, ERR_INVALID, "'%s' must be an integer from -%llu to %llu, not '%.40s'", field->name,
+                           (unsigned long long)field->max + 1, (unsigned long long)field->max, data);
+        *(struct row_number *)((char *)args + field->offset) =
+            (struct row_number){.has = true, .value = minus ? -number : number};
+        return 0;
+    }
     if (field->type == ROW_INT) {
         if (!text_u64(data, UINT64_MAX, &number))
             return err_set(err, ERR_INVALID, "'%s' must be an integer, not '%.40s'", field->name, data);

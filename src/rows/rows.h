@@ -53,7 +53,7 @@ struct row_list {
 #define ROW_AUDITED 0x8u    /* stands in the audit log: texts and lists of them, also inside lists of objects */
 #define ROW_SECRET 0x10u    /* maps: no value may stand anywhere in it */
 #define ROW_ANY_BYTES 0x20u /* texts: any bytes, as base64 where the object's row ROW_ENCODING says so */
-#define ROW_SIGNED 0x400u   /* answers only: the integer has a sign */
+#define ROW_SIGNED 0x400u   /* answers, and queries: the integer has a sign, and an empty one counts as absent */
 #define ROW_OR_ZERO 0x100u  /* options: a number may be 0, too */
 #define ROW_FILE 0x200u     /* options: not on a command line */
 #define ROW_LENIENT 0x80u   /* of the end of a table: members that no row names are ignored */

@@ -32,7 +32,7 @@ static void schema_type(struct json *json, const struct row *field) {
 }
 
 static void schema_range(struct json *json, const struct row *field, const char *low, const char *high) {
-    if (field->min || field->type == ROW_INT || field->type == ROW_REAL)
+    if (field->min || ((field->type == ROW_INT || field->type == ROW_REAL) && !(field->flags & ROW_SIGNED)))
         json_put_uint(json, low, field->min);
     if (field->max && field->max < INT64_MAX)
         json_put_uint(json, high, field->max);

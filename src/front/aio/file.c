@@ -14,8 +14,6 @@
 #include "http/multipart.h"
 #include "skill/stage.h"
 
-#define PIECE_BYTES (64u << 10)
-#define HOLD_STEP_BYTES (1u << 20)
 #define LIST_MOST 10000u        /* entries of one answer, as its server has it */
 #define PINNED_BYTES (1u << 20) /* so much of a download is looked at before anything is answered */
 
@@ -98,79 +96,12 @@ int aio_file_fail(struct http_request *request, const char *what, const char *op
 
 /* ---- text ---- */
 
-struct loading {
-    struct http_request *request;
-    struct aio_load *load;
-    uint64_t line;
-    size_t held;
-    bool done; /* nothing more is wanted */
-    struct err *err;
-};
-
-/* Accounted for in advance: the memory of all requests together has a limit. */
-static int file_loading_put(struct loading *loading, const uint8_t *data, size_t len) {
-    struct buf *out = loading->load->out;
-    if (out->len + len > AIO_TEXT_BYTES)
-        return err_set(loading->err, ERR_TOO_LARGE, AIO_TEXT_LIMIT);
-    while (out->len + len > loading->held) {
-        STEP(http_hold(loading->request, HOLD_STEP_BYTES, loading->err));
-        loading->held += HOLD_STEP_BYTES;
-    }
-    buf_put(out, data, len);
-    return 0;
-}
-
-static int file_loading_take(void *user, const uint8_t *data, size_t len) {
-    struct loading *loading = user;
-    const struct aio_load *load = loading->load;
-    if (!load->ranged)
-        return file_loading_put(loading, data, len);
-    while (len && loading->line < load->last) {
-        const uint8_t *end = memchr(data, '\n', len);
-        size_t n = end ? (size_t)(end - data) + 1 : len;
-        STEP(loading->line >= load->first ? file_loading_put(loading, data, n) : 0);
-        data += n, len -= n;
-        loading->line += end != NULL;
-    }
-    loading->done = loading->line >= load->last;
-    return loading->done ? -ERR_GONE : 0;
-}
-
-int aio_load(struct http_request *request, struct box *box, struct aio_load *load, struct err *err) {
-    struct loading loading = {.request = request, .load = load, .err = err};
-    autofd fd = -1;
-    int failed;
-    if (load->root) {
-        failed = box_read_root(box, load->path, INT64_MAX, http_fd(request), file_loading_take, &loading, err);
-    } else {
-        failed = box_read_open(box, load->path, &fd, &load->stat, err);
-        if (!failed && !load->ranged && load->stat.size > AIO_TEXT_BYTES)
-            failed = err_set(err, ERR_TOO_LARGE, AIO_TEXT_LIMIT);
-        if (!failed && fd < 0)
-            failed = box_read_stream(box, load->path, 0, load->stat.size, http_fd(request), file_loading_take, &loading,
-                                     err);
-        uint8_t *piece = arena_alloc(http_arena(request), PIECE_BYTES);
-        for (ssize_t n = 1; !failed && n && fd >= 0;) {
-            while ((n = read(fd, piece, PIECE_BYTES)) < 0 && errno == EINTR)
-                continue;
-            failed = n < 0 ? err_errno(err, errno, "reading '%s'", load->path)
-                     : n   ? file_loading_take(&loading, piece, (size_t)n)
-                           : 0;
-        }
-    }
-    if (failed && !loading.done)
-        return failed;
-    struct buf *out = load->out;
-    if (load->ranged && out->len && out->data[out->len - 1] == '\n')
-        out->len -= out->len > 1 && out->data[out->len - 2] == '\r' ? 2 : 1;
-    return 0;
-}
-
-int aio_load_text(struct http_request *request, struct box *box, struct aio_load *load, struct err *err) {
+int aio_load_text(struct http_request *request, struct box *box, struct front_load *load, struct err *err) {
     const struct buf *text = load->out;
     size_t at = 0, n;
     uint32_t character;
-    int failed = aio_load(request, box, load, err);
+    load->too_large = AIO_TEXT_LIMIT;
+    int failed = front_load(request, box, load, err);
     if (failed || text_utf8(text->data, text->len))
         return failed;
     while (at < text->len && (n = text_character(text->data + at, text->len - at, &character)) > 0)
@@ -201,11 +132,11 @@ static int file_read(struct http_request *request, struct box *box, struct err *
     struct aio_file_args args = {0};
     STEP(detail_body(request, &args, err));
     autobuf text = buf_max(AIO_TEXT_BYTES);
-    struct aio_load load = {.root = args.sudo,
-                            .ranged = args.start_line.has || args.end_line.has,
-                            .first = args.start_line.value,
-                            .last = args.end_line.has ? args.end_line.value : UINT64_MAX,
-                            .out = &text};
+    struct front_load load = {.root = args.sudo,
+                              .ranged = args.start_line.has || args.end_line.has,
+                              .first = args.start_line.value,
+                              .last = args.end_line.has ? args.end_line.value : UINT64_MAX,
+                              .out = &text};
     if (front_path(request, box, &args.file, false, &load.path, err) || aio_load_text(request, box, &load, err))
         return aio_file_fail(request, "Failed to read file", "read", args.file.data, err);
     return aio_reply(request, "File read successfully",
@@ -466,22 +397,6 @@ static int file_write(struct http_request *request, struct box *box, struct err 
 
 /* ---- upload ---- */
 
-struct upload {
-    int fd;
-    uint64_t at;
-};
-
-static ssize_t file_upload_read(void *user, void *data, size_t size, struct err *err) {
-    struct upload *upload = user;
-    ssize_t n;
-    while ((n = pread(upload->fd, data, size, (off_t)upload->at)) < 0 && errno == EINTR)
-        continue;
-    if (n < 0)
-        return err_errno(err, errno, "what was received");
-    upload->at += (uint64_t)n;
-    return n;
-}
-
 /* Where it goes: to path; into it where that is a directory; without one into the workspace. */
 static int file_upload_target(struct http_request *request, struct box *box, const struct multipart_form *form,
                               const char **ret_path, struct err *err) {
@@ -527,10 +442,9 @@ static int file_upload(struct http_request *request, struct box *box, struct err
         return detail_unfit(request, "path", err->text);
     trail_quote(request, shown);
     const struct row_text path = {.data = shown, .len = strlen(shown)};
-    struct upload upload = {.fd = file.fd};
     struct write_request write = {.parents = true, .size = (int64_t)file.bytes, .max = most};
     failed = front_target(request, box, &path, &write.path, err)
-                 ?: box_write(box, &write, file_upload_read, &upload, http_fd(request), &created, &stat, err);
+                 ?: box_write(box, &write, scratch_read, &file, http_fd(request), &created, &stat, err);
     if (failed)
         return aio_file_fail(request, "Failed to upload file", "upload", shown, err);
     return aio_reply(

@@ -21,18 +21,8 @@
 int aio_file_fail(struct http_request *request, const char *what, const char *operation, const char *path,
                   struct err *err);
 
-/* The content, or those of its lines: first counts from 0, last is excluded. Without a range all of it. */
-struct aio_load {
-    const char *path;
-    bool root, ranged;
-    uint64_t first, last;
-    struct buf *out;       /* initialised by the caller, AIO_TEXT_BYTES at most */
-    struct file_stat stat; /* filled; not where root */
-};
-/* TOO_LARGE: AIO_TEXT_LIMIT. */
-int aio_load(struct http_request *request, struct box *box, struct aio_load *load, struct err *err);
-/* INVALID in Python's words where it is not UTF-8. */
-int aio_load_text(struct http_request *request, struct box *box, struct aio_load *load, struct err *err);
+/* As front_load, but INVALID in Python's words where it is not UTF-8. TOO_LARGE: AIO_TEXT_LIMIT. */
+int aio_load_text(struct http_request *request, struct box *box, struct front_load *load, struct err *err);
 
 /* ---- the body of a write (aio/content.c) ---- */
 

@@ -234,7 +234,7 @@ static int edit_editor_refuse(struct editor *editor, const char *text) {
 }
 
 static int edit_editor_load(struct editor *editor, struct err *err) {
-    struct aio_load load = {.path = editor->path, .out = &editor->old};
+    struct front_load load = {.path = editor->path, .out = &editor->old};
     buf_clear(&editor->old);
     int failed = aio_load_text(editor->request, editor->box, &load, err);
     editor->stat = load.stat;

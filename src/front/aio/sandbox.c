@@ -155,7 +155,7 @@ static void sandbox_facts_look(struct facts *facts, int watch) {
     struct utsname name;
     struct err err;
     struct activity activity = {0};
-    bool jail = !strcmp(box->ops->name, "jail");
+    bool jail = !strcmp(box_backend(box), "jail");
     facts->home = sandbox_variable(box, "HOME");
     facts->home = facts->home ? facts->home : box_workspace(box);
     if (uname(&name) == 0)

@@ -167,8 +167,7 @@ static bool deerflow_ours(const struct box *box) {
 
 /* Running in any state of its processes: a call on its URL waits for them or starts them. */
 static struct deerflow_sandbox deerflow_sandbox(struct http_request *request, struct box *box) {
-    bool offline =
-        box->ops->reach && box->state != BOX_EXPORTING && box->ops->reach(box->backend, &box->spec, ERR_IGNORED) < 0;
+    bool offline = box->state != BOX_EXPORTING && box_offline(box);
     return (struct deerflow_sandbox){.id = box->id,
                                      .url = routes_client()->url(request, box),
                                      .status = offline ? "Unknown" : "Running",

@@ -24,8 +24,6 @@ static const char *preview_masked(struct http_request *request, const json_t *ne
 
 static int preview_path(struct http_request *request, const struct box *box, struct port_path *ret_path,
                         struct err *err) {
-    static const char *const drops[] = {"e2b-traffic-access-token", "e2b-sandbox-id", "e2b-sandbox-port",
-                                        "x-access-token", NULL};
     struct e2b_record record;
     uint64_t port;
     bool held;
@@ -37,7 +35,7 @@ static int preview_path(struct http_request *request, const struct box *box, str
     json_t *network = record.network ? json_loads(record.network, 0, NULL) : NULL;
     port_path_origin(ret_path, box->id, (uint16_t)port);
     ret_path->host = preview_masked(request, network, (unsigned)port);
-    ret_path->drops = drops;
+    ret_path->drops = "e2b-traffic-access-token|e2b-sandbox-id|e2b-sandbox-port|x-access-token";
     json_decref(network);
     return 0;
 }

@@ -11,15 +11,15 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "box/boxlock.h"
-#include "front/filesecbox/fsb2.h"
+#include "front/filesecbox/filesecbox.h"
 #include "front/trail.h"
+
+enum { SECOND_WAIT_MS = 5000 }; /* of the second family, for its share */
 
 /* ---- answers ---- */
 
 static void answer_envelope(struct buf *out, bool success, const char *data) {
-    struct json json;
-    json_init(&json, out);
-    json_open(&json, '{');
+    struct json json = json_begin(out);
     json_put_str(&json, "status", success ? "success" : "error");
     json_put_str(&json, "data", data);
     json_close(&json, '}');
@@ -133,11 +133,8 @@ static int answer_begin(struct filesecbox *call, struct err *err) {
         return err_set(err, ERR_INVALID, "'%s' cannot be a user: it is a word of this API", call->user);
     if (*call->user == '.')
         return err_set(err, ERR_INVALID, "a user's name must not begin with a dot");
-    int failed = text_user(call->user, err) ?: skill_agent_check(call->agent, err);
-    if (!failed && call->skill)
-        failed = skill_id_check(call->skill, err);
-    if (failed)
-        return failed;
+    STEP(text_user(call->user, err) ?: skill_agent_check(call->agent, err)
+                     ?: (call->skill ? skill_id_check(call->skill, err) : 0));
     if (!call->admin && who->user && strcmp(who->user, call->user) != 0)
         return err_set(err, ERR_DENIED, "this token is user %s's, and cannot act for %s", who->user, call->user);
     if (!call->skills)
@@ -153,28 +150,21 @@ int filesecbox_admin(const struct filesecbox *call, const char *what, struct err
     return call->admin ? 0 : err_set(err, ERR_DENIED, "%s needs a token of scope admin", what);
 }
 
-/* Of the box of (user, agent). */
-static void filesecbox_id(const struct filesecbox *call, char ret_id[17]) {
-    char thread[LIMIT_AGENT_BYTES + sizeof POLICY_AGENT_THREAD];
-    snprintf(thread, sizeof thread, POLICY_AGENT_THREAD "%s", call->agent);
-    policy_id(call->user, thread, strlen(thread), ret_id);
-}
-
 int filesecbox_box(struct filesecbox *call, struct err *err) {
     struct http_request *request = call->request;
     const struct box_request wanted = {.user = call->user, .agent = call->agent};
     struct box *box = NULL;
     bool created, looks = strcmp(http_method(request), "GET") == 0;
-    char id[17];
-    filesecbox_id(call, id);
+    char id[17], thread[LIMIT_AGENT_BYTES + sizeof POLICY_AGENT_THREAD];
+    snprintf(thread, sizeof thread, POLICY_AGENT_THREAD "%s", call->agent);
+    policy_id(call->user, thread, strlen(thread), id);
     int failed = looks ? provider_wake(front_of(request)->provider, call->user, id, &box, err)
                        : front_acquire(request, id, &wanted, &box, &created, err);
     if (failed < 0 || !box)
         return looks && failed == -ERR_NOT_FOUND ? 0 : failed;
     call->box = box;
     trail_box(request, box);
-    failed = front_enter(request, box, err);
-    return failed < 0 ? failed : 0;
+    return front_enter(request, box, err);
 }
 
 int filesecbox_share(struct filesecbox *call, struct err *err) {
@@ -182,7 +172,7 @@ int filesecbox_share(struct filesecbox *call, struct err *err) {
     if (failed < 0 || !call->box)
         return failed;
     bool second = call->route->needs & FILESECBOX_SECOND;
-    failed = box_share(call->box, second ? FSB2_READ_WAIT_MS : skills_settings(call->skills)->wait_ms, err);
+    failed = box_share(call->box, second ? SECOND_WAIT_MS : skills_settings(call->skills)->wait_ms, err);
     call->shared = failed >= 0;
     return failed < 0 ? failed : 0;
 }
@@ -209,33 +199,14 @@ static void answer_call_end(struct filesecbox *call) {
 
 /* ---- arguments ---- */
 
-int filesecbox_int(const char *name, const struct row_text *text, bool *ret_has, int64_t *ret_value, struct err *err) {
-    const char *data = text->data;
-    *ret_has = text->len;
-    if (!*ret_has)
-        return 0;
-    size_t sign = *data == '-' || *data == '+', digits = strspn(data + sign, "0123456789");
-    long long value = digits && digits <= 10 && sign + digits == text->len ? strtoll(data, NULL, 10) : INT64_MAX;
-    if (value > INT32_MAX || value < INT32_MIN)
-        return err_set(err, ERR_INVALID, "'%s' is not a whole number of 32 bits: '%.40s'", name, data);
-    *ret_value = value;
-    return 0;
-}
-
-int filesecbox_json(struct http_request *request, struct json_t **ret_root, struct err *err) {
-    char *data;
-    size_t len;
-    *ret_root = NULL;
-    int failed = http_body_all(request, LIMIT_JSON_BYTES, &data, &len, err);
-    if (failed < 0 || !len)
-        return failed;
-    return rows_load(data, len, ret_root, err);
-}
-
 /* Wrong members get the dialect's own error texts; unknown members are ignored. */
 static int answer_body(struct filesecbox *call, const struct row *rows, struct err *err) {
     json_t *root = NULL;
-    int code = filesecbox_form(call, filesecbox_json(call->request, &root, err), err);
+    char *data;
+    size_t len;
+    int code = filesecbox_form(
+        call, http_body_all(call->request, LIMIT_JSON_BYTES, &data, &len, err) ?: rows_load(data, len, &root, err),
+        err);
     for (const struct row *row = rows; code == 0 && row->name; row++) {
         const json_t *value = json_object_get(root, row->name);
         bool number = json_is_integer(value) && json_integer_value(value) >= 0;
@@ -252,17 +223,13 @@ static int answer_body(struct filesecbox *call, const struct row *rows, struct e
     return code;
 }
 
-static const char *answer_query(void *user, const char *name, size_t *ret_len) {
-    return http_query(user, name, ret_len);
-}
-
 static int answer_arguments(struct filesecbox *call, struct err *err) {
     const struct endpoint *endpoint = &call->route->endpoint;
     const struct row *query = endpoint->query;
     struct http_request *request = call->request;
     if (call->route->needs & FILESECBOX_SECOND && rows_find(query, "path", 4) && !http_query(request, "path", NULL))
         return err_set(err, ERR_INVALID, "Security Error: Path cannot be null.");
-    int code = query ? rows_query(query, answer_query, request, http_arena(request), &call->args, err) : 0;
+    int code = query ? rows_query(query, front_get, request, http_arena(request), &call->args, err) : 0;
     if (!code)
         trail_told(request, query, &call->args);
     code = filesecbox_form(call, code, err);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -14,11 +15,18 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/sha256.h"
+#include "base/sync.h"
+#include "base/text.h"
 #include "front/filesecbox/filesecbox.h"
+#include "front/send.h"
 #include "skill/base/base.h"
 #include "skill/catalog/catalog.h"
+#include "skill/lines.h"
+#include "skill/own/own.h"
 
 enum { FILE_LINKS_MAX = 16, FILE_CHANGE_TRIES = 20 };
+#define FILE_TOO_LARGE "the file is larger than 16777216 bytes"
+_Static_assert(LIMIT_EDIT_BYTES == 16777216, "FILE_TOO_LARGE says so");
 
 /* ---- where there is no box ---- */
 
@@ -129,103 +137,119 @@ int filesecbox_path(struct filesecbox *call, const char *root, const char *path,
 
 /* ---- content ---- */
 
-struct file_reading {
-    struct filesecbox *call;
-    struct buf out;
-    struct err *err;
-};
-
-static int file_put(void *user, const uint8_t *data, size_t len) {
-    struct file_reading *reading = user;
-    buf_put(&reading->out, data, len);
-    if (reading->out.failed)
-        return err_set(reading->err, ERR_TOO_LARGE, "the file is larger than %u bytes", LIMIT_EDIT_BYTES);
-    return http_hold(reading->call->request, 3 * len, reading->err); /* growth, and the copy in the arena */
-}
-
-static int file_put_fd(struct file_reading *reading, int fd) {
-    for (;;) {
-        uint8_t piece[64 << 10];
-        ssize_t n = read(fd, piece, sizeof piece);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(reading->err, errno, "reading");
-        int failed = n ? file_put(reading, piece, (size_t)n) : 0;
-        if (failed || !n)
-            return failed;
-    }
-}
-
-int filesecbox_read(struct filesecbox *call, const char *path, char **ret_text, size_t *ret_len,
-                    struct filesecbox_version *ret_version, struct err *err) {
-    struct file_reading reading = {.call = call, .err = err};
-    struct file_stat stat = {0};
-    autofd fd = -1;
-    if (ret_version)
-        *ret_version = (struct filesecbox_version){.there = false};
+/* Layers hold files that do not change. */
+static int file_public_read(struct filesecbox *call, const char *path, struct buf *out, struct err *err) {
     struct stat status;
-    int failed = call->box ? box_read_open(call->box, path, &fd, &stat, err)
-                           : file_public(call, path, O_RDONLY, &fd, &status, err);
-    if (!failed && !call->box && !S_ISREG(status.st_mode))
-        failed = err_set(err, ERR_INVALID, "'%.300s' is a directory", path);
-    if (failed)
-        return failed;
-    buf_init(&reading.out, LIMIT_EDIT_BYTES);
-    failed = fd >= 0 ? file_put_fd(&reading, fd)
-                     : box_read_stream(call->box, path, 0, LIMIT_EDIT_BYTES + 1, http_fd(call->request), file_put,
-                                       &reading, err);
-    if (!failed) {
-        *ret_len = reading.out.len;
-        *ret_text = arena_copy(http_arena(call->request), reading.out.len ? reading.out.data : (const uint8_t *)"",
-                               reading.out.len);
-    }
-    if (!failed && ret_version) {
-        ret_version->there = true;
-        file_etag(&stat, ret_version->etag);
-        sha256(*ret_text, *ret_len, ret_version->sha256);
-    }
-    buf_done(&reading.out);
+    autofd fd = -1;
+    STEP(file_public(call, path, O_RDONLY, &fd, &status, err));
+    if (!S_ISREG(status.st_mode))
+        return err_set(err, ERR_INVALID, "'%.300s' is a directory", path);
+    size_t size = (size_t)status.st_size;
+    if (size > out->max)
+        return err_set(err, ERR_TOO_LARGE, FILE_TOO_LARGE);
+    STEP(http_hold(call->request, size, err));
+    ssize_t n = size ? fd_read_full(fd, buf_reserve(out, size), size) : 0;
+    if (n < 0)
+        return err_errno(err, (int)-n, "reading");
+    out->len = (size_t)n;
+    return 0;
+}
+
+int filesecbox_read(struct filesecbox *call, const char *path, struct buf *out, struct file_stat *ret_stat,
+                    struct err *err) {
+    struct front_load load = {.path = path, .out = out, .too_large = FILE_TOO_LARGE};
+    int failed = call->box ? front_load(call->request, call->box, &load, err) : file_public_read(call, path, out, err);
+    *ret_stat = load.stat;
     return failed;
 }
 
-int filesecbox_write(struct filesecbox *call, const char *path, const void *data, size_t len,
-                     const struct filesecbox_version *version, struct err *err) {
+int filesecbox_content(struct filesecbox *call, const char *path, struct err *err) {
+    bool ranged = call->args.first.has && call->args.second.has, second = call->route->needs & FILESECBOX_SECOND;
+    int64_t from = (int64_t)call->args.first.value, to = (int64_t)call->args.second.value, number = 1;
+    autobuf text = buf_max(LIMIT_EDIT_BYTES);
+    struct file_stat stat;
+    const char *line;
+    size_t len;
+    STEP(filesecbox_read(call, path, &text, &stat, err));
+    bool utf8 = text_utf8(text.data, text.len);
+    if (!utf8 && !second)
+        return err_set(err, ERR_INVALID, "the file is not UTF-8");
+    const char *start = text.len ? (const char *)text.data : "";
+    struct lines lines = {start, start + text.len};
+    if (second) /* how many lines */
+        to += from > 1 ? from - 1 : 0;
+    for (; ranged && number < from && lines_next(&lines, &line, &len); number++)
+        ;
+    autoanswer out;
+    filesecbox_open(&out, call);
+    json_open(&out.json, '{');
+    json_key(&out.json, "content");
+    if (ranged && second) { /* without the end of the last line */
+        struct lines rest = lines;
+        lines.end = lines.at;
+        for (; number <= to && lines_next(&rest, &line, &len); number++)
+            lines.end = line + len;
+        utf8 = text_utf8(lines.at, (size_t)(lines.end - lines.at));
+    }
+    if (!ranged || second) {
+        answer_long(&out, (const uint8_t *)lines.at, (size_t)(lines.end - lines.at), utf8);
+        to = INT64_MAX;
+    }
+    if (second)
+        json_key(&out.json, "lines");
+    if (ranged || second) {
+        json_open(&out.json, '[');
+        for (; utf8 && !out.failed && number <= to && lines_next(&lines, &line, &len); number++)
+            answer_long(&out, (const uint8_t *)line, len, true);
+        json_close(&out.json, ']');
+    }
+    if (!utf8)
+        json_put_str(&out.json, "encoding", "base64");
+    json_close(&out.json, '}');
+    return filesecbox_close(&out, 0, err);
+}
+
+/* version: of the file as it was read; NULL: any. */
+static int file_write(struct filesecbox *call, const char *path, const void *data, size_t len, const char *version,
+                      const uint8_t *sha256, struct err *err) {
     struct edit_result result;
-    const struct edit_request request = {
-        .path = path,
-        .kind = EDIT_WHOLE,
-        .parents = true,
-        .create = !version || !version->there,
-        .new_text = data,
-        .new_len = len,
-        .if_match = !version         ? NULL
-                    : version->there ? version->etag
-                                     : "\"none\"",
-        .sha256 = version && version->there ? version->sha256 : NULL,
-    };
+    const struct edit_request request = {.path = path,
+                                         .kind = EDIT_WHOLE,
+                                         .parents = true,
+                                         .create = !sha256,
+                                         .new_text = data,
+                                         .new_len = len,
+                                         .if_match = version,
+                                         .sha256 = sha256};
     return box_edit(call->box, &request, http_arena(call->request), http_fd(call->request), &result, err);
+}
+
+int filesecbox_write(struct filesecbox *call, const char *path, const void *data, size_t len, struct err *err) {
+    return file_write(call, path, data, len, NULL, NULL, err);
 }
 
 int filesecbox_change(struct filesecbox *call, const char *path, bool create,
                       int (*change)(void *user, const char *text, size_t len, struct buf *out, struct err *err),
                       void *user, struct err *err) {
     int code = -ERR_EXISTS;
-    pthread_mutex_lock(&call->box->edit_lock); /* edits of a box go one after another: none fails because of another */
+    autolock(&call->box->edit_lock); /* edits of a box go one after another: none fails because of another */
     for (int tries = 0; code == -ERR_EXISTS && tries < FILE_CHANGE_TRIES; tries++) {
-        struct filesecbox_version version;
-        char *text = "";
-        size_t len = 0;
-        autobuf out = buf_max(LIMIT_EDIT_BYTES);
-        code = filesecbox_read(call, path, &text, &len, &version, err);
+        struct file_stat stat;
+        char etag[ETAG_BYTES];
+        uint8_t digest[32];
+        autobuf text = buf_max(LIMIT_EDIT_BYTES), out = buf_max(LIMIT_EDIT_BYTES);
+        code = filesecbox_read(call, path, &text, &stat, err);
+        bool there = !code;
+        if (there)
+            sha256(text.data, text.len, digest);
         if (code == -ERR_NOT_FOUND && create)
             code = 0;
         if (!code)
-            code = change(user, text, len, &out, err);
+            code = change(user, text.len ? (const char *)text.data : "", text.len, &out, err);
         if (!code)
-            code = filesecbox_write(call, path, out.data, out.len, &version, err);
+            code = file_write(call, path, out.data, out.len, there ? file_etag(&stat, etag) : "\"none\"",
+                              there ? digest : NULL, err);
     }
-    pthread_mutex_unlock(&call->box->edit_lock);
     return code;
 }
 
@@ -311,6 +335,20 @@ int filesecbox_files(struct filesecbox *call, const char *root, const char *from
     return failed;
 }
 
+int filesecbox_paths(struct filesecbox *call, const char *before, const char *const *paths, size_t count,
+                     struct err *err) {
+    autoanswer out;
+    filesecbox_open(&out, call);
+    json_open(&out.json, '[');
+    for (size_t i = 0; i < count && answer_spill(&out) >= 0; i++) {
+        autobuf name = buf_max(4 * LIMIT_PATH_BYTES);
+        buf_printf(&name, "%s%s%s", before ? before : "", before ? "/" : "", paths[i]);
+        json_strn(&out.json, name.data, name.len);
+    }
+    json_close(&out.json, ']');
+    return filesecbox_close(&out, 0, err);
+}
+
 /* ---- skills ---- */
 
 struct file_skills {
@@ -323,13 +361,12 @@ struct file_skills {
 static int file_skill_public(void *user, const struct base_skill *skill) {
     struct file_skills *found = user;
     autofd dir = -1;
-    struct err err;
     arena_add(found->arena, found->skills, found->count, found->room) = (struct filesecbox_skill){
         .id = arena_strdup(found->arena, skill->skill),
         .name = arena_strdup(found->arena, skill->name),
         .description = arena_strdup(found->arena, skill->description),
         .described = strcmp(skill->description, "No description available.") != 0,
-        .has_skill_md = base_open(found->known, skill, &dir, &err) == 0 &&
+        .has_skill_md = base_open(found->known, skill, &dir, ERR_IGNORED) == 0 &&
                         faccessat(dir, "SKILL.md", F_OK, AT_SYMLINK_NOFOLLOW) == 0,
     };
     return 0;
@@ -358,4 +395,65 @@ int filesecbox_skills(struct filesecbox *call, struct filesecbox_skill **ret_ski
         *ret_count = found.count;
     }
     return failed;
+}
+
+struct file_skill_out {
+    const char *name, *description, *status, *synced, *id;
+};
+static const struct row file_skill_answer[] = {
+    OUT("name", TEXT, file_skill_out, name, "what it calls itself"),
+    OUT("description", TEXT, file_skill_out, description, "what it is for"),
+    OUT_MAYBE("status", TEXT, file_skill_out, status, "against the public one"),
+    OUT_MAYBE("lastSyncTime", TEXT, file_skill_out, synced, "when it was last the same"),
+    OUT("skillId", TEXT, file_skill_out, id, "its folder"),
+    {.name = NULL},
+};
+
+static const char *file_skill_synced(struct arena *arena, const char *skill, uint64_t synced_ms) {
+    char text[32] = "Never";
+    time_t seconds = (time_t)(synced_ms / 1000);
+    struct tm local;
+    if (!strcmp(skill, FSB2_CREATOR))
+        return "System";
+    if (seconds && localtime_r(&seconds, &local))
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+    return arena_strdup(arena, text);
+}
+
+/* The second family leaves out what has no SKILL.md. Its own route says how each skill stands against the public one; a
+ * user without a box has the public versions. */
+int filesecbox_list(struct filesecbox *call, struct err *err) {
+    static const char *const names[] = {"UNCHANGED", "MODIFIED", "LOCAL_ONLY", "OUT_OF_SYNC"};
+    bool stated = call->route->needs & FILESECBOX_SECOND, second = stated || skills_settings(call->skills)->newest;
+    struct arena *arena = http_arena(call->request);
+    struct filesecbox_skill *skills;
+    size_t count, shown = 0;
+    STEP(filesecbox_skills(call, &skills, &count, err));
+    struct file_skill_out *outs = arena_alloc(arena, (count + 1) * sizeof *outs);
+    for (const struct filesecbox_skill *skill = skills; skill < skills + count; skill++) {
+        enum own_status status = OWN_UNCHANGED;
+        uint64_t synced_ms = 0;
+        int code = stated && skill->has_skill_md && call->box
+                       ? own_status(call->skills, call->box, call->agent, skill->id, &status, &synced_ms, err)
+                       : 0;
+        if (code < 0 && code != -ERR_NOT_FOUND)
+            return code;
+        if (code < 0 || (second && !skill->has_skill_md)) /* removed by now, or not a skill */
+            continue;
+        outs[shown++] =
+            (struct file_skill_out){.name = skill->name,
+                                    .description = skill->described ? skill->description
+                                                   : second         ? "No description."
+                                                                    : "No description available.",
+                                    .status = stated ? names[status] : NULL,
+                                    .synced = stated ? file_skill_synced(arena, skill->id, synced_ms) : NULL,
+                                    .id = skill->id};
+    }
+    autoanswer out;
+    filesecbox_open(&out, call);
+    json_open(&out.json, '[');
+    for (size_t i = 0; i < shown && answer_spill(&out) >= 0; i++)
+        rows_write(&out.json, file_skill_answer, &outs[i]);
+    json_close(&out.json, ']');
+    return filesecbox_close(&out, 0, err);
 }

@@ -1,5 +1,6 @@
 /* The dialect of FileSecBoxService: shared by both of its families. fsb1.c is the first one (/v1/skills,
- * /v1/sandbox, errors with their status), fsb2*.c the second (/v1/{user}/{agent}, errors with status 200).
+ * /v1/sandbox, errors with their status), fsb2*.c the second (/v1/{user}/{agent}: a user's place has two parts,
+ * "skills/..." and "files/...", and errors have status 200).
  *
  * Every answer is {"status":"success"|"error","data":...}, also the server's own refusals. A malformed request (not a
  * number, no token, too large) keeps the status of its code; a request that fails has the status of its route. */
@@ -54,14 +55,19 @@ struct filesecbox_route {
 int filesecbox_run(struct http_request *request, struct box *unused, struct err *err);
 
 struct filesecbox_args { /* of all routes; members that the rows of one do not name stay empty */
-    struct row_text path, start, end, offset, limit, scope, command, name, direction, role;
-    struct row_text content, old_text, new_text;
+    struct row_text path, scope, command, name, direction, role, content, old_text, new_text;
+    struct row_number first, second; /* of a range of lines: both are signed */
     struct row_number expected;
 };
 #define FILESECBOX_TEXT(label, member, bits, sentence)                                                                 \
     {                                                                                                                  \
         .name = (label), .type = ROW_TEXT, .flags = (bits), .offset = offsetof(struct filesecbox_args, member),        \
         .text = (sentence)                                                                                             \
+    }
+#define FILESECBOX_LINE(label, member, sentence)                                                                       \
+    {                                                                                                                  \
+        .name = (label), .type = ROW_INT, .flags = ROW_SIGNED, .offset = offsetof(struct filesecbox_args, member),     \
+        .max = INT32_MAX, .text = (sentence)                                                                           \
     }
 
 struct filesecbox {
@@ -104,14 +110,6 @@ int filesecbox_fail(struct filesecbox *call, struct err *err);
 /* A fault of the request's form, where code is negative, is answered at once with the status of its code. */
 int filesecbox_form(struct filesecbox *call, int code, struct err *err);
 
-/* ---- arguments ---- */
-
-/* An optional 32 bit number, sign and all. INVALID: it is not one. */
-int filesecbox_int(const char *name, const struct row_text *text, bool *ret_has, int64_t *ret_value, struct err *err);
-/* The body as JSON; *ret_root NULL: it is empty. To be given back with json_decref. */
-struct json_t;
-int filesecbox_json(struct http_request *request, struct json_t **ret_root, struct err *err);
-
 /* ---- paths ---- */
 
 /* Resolves a client's path below root (absolute, in the box) to one without links, "." and ".."; it never lies
@@ -119,19 +117,14 @@ int filesecbox_json(struct http_request *request, struct json_t **ret_root, stru
  * exist. *ret_path in the request's arena. */
 int filesecbox_path(struct filesecbox *call, const char *root, const char *path, const char **ret_path,
                     struct err *err);
-struct filesecbox_version { /* of a file that was read */
-    bool there;
-    char etag[ETAG_BYTES];
-    uint8_t sha256[32];
-};
-/* All of a file, any bytes, at most LIMIT_EDIT_BYTES, with a NUL at its end; in the request's arena. NOT_FOUND: not
- * there, and the version says so. version may be NULL. */
-int filesecbox_read(struct filesecbox *call, const char *path, char **ret_text, size_t *ret_len,
-                    struct filesecbox_version *ret_version, struct err *err);
-/* Writes the file completely or not at all, makes parents. version: replaces only that one (EXISTS: it has changed);
- * NULL: any. */
-int filesecbox_write(struct filesecbox *call, const char *path, const void *data, size_t len,
-                     const struct filesecbox_version *version, struct err *err);
+/* All of a file, any bytes, into out, which the caller made with LIMIT_EDIT_BYTES. */
+int filesecbox_read(struct filesecbox *call, const char *path, struct buf *out, struct file_stat *ret_stat,
+                    struct err *err);
+/* The lines first to second of a file, or all of it, as the call's family answers them: the first one a text or an
+ * array of lines, the second one a text, its lines, and base64 of what is not UTF-8. */
+int filesecbox_content(struct filesecbox *call, const char *path, struct err *err);
+/* Writes the file completely or not at all, makes parents. */
+int filesecbox_write(struct filesecbox *call, const char *path, const void *data, size_t len, struct err *err);
 /* Applies `change` to the file; if the file changes in between it is read and changed again. A missing file is empty
  * if it may be created, else NOT_FOUND. change: positive leaves the file as it is. */
 int filesecbox_change(struct filesecbox *call, const char *path, bool create,
@@ -143,6 +136,9 @@ int filesecbox_stat(struct filesecbox *call, const char *path, struct file_stat 
  * skip: names directly below root that are left out, NULL-terminated. NOT_FOUND: no root. */
 int filesecbox_files(struct filesecbox *call, const char *root, const char *from, const char *const *skip,
                      const char ***ret_paths, size_t *ret_count, struct err *err);
+/* Such paths as the answer; before: what stands before each, with a slash. NULL: nothing. */
+int filesecbox_paths(struct filesecbox *call, const char *before, const char *const *paths, size_t count,
+                     struct err *err);
 
 /* ---- commands ---- */
 
@@ -189,5 +185,42 @@ struct filesecbox_skill {
 /* The skills of the box by id, or, where the user has none yet, those of the agent's base. In the request's arena. */
 int filesecbox_skills(struct filesecbox *call, struct filesecbox_skill **ret_skills, size_t *ret_count,
                       struct err *err);
+int filesecbox_list(struct filesecbox *call, struct err *err); /* the route of both families */
+
+/* ---- rules of the second family (fsb2_rule.c) ---- */
+
+#define FSB2_CREATOR "skill-creator" /* every agent has it, and no user can change it */
+#define FSB2_FILE "SKILL.md"         /* only at the root of a skill */
+#define FSB2_STATUS 200              /* of errors, too */
+
+bool fsb2_claims(const char *path); /* it has the form of one of our paths and begins with no word of another API */
+
+struct fsb2_path {
+    const char *given;
+    const char *logical; /* "skills/a/b": no "", ".", ".." among its parts */
+    const char *name;    /* the last part */
+    const char *skill;   /* the second part of one below skills/; else NULL */
+    unsigned parts;
+    bool skills;      /* else files */
+    const char *path; /* in the box, links resolved */
+};
+/* INVALID with the dialect's sentence. Pure: path is not set. */
+int fsb2_logical(struct arena *arena, const char *given, size_t len, struct fsb2_path *ret_path, struct err *err);
+bool fsb2_is_creator(const struct fsb2_path *path);
+int fsb2_scope_error(const char *given, struct err *err);
+/* NULL: the line may run; else the dialect's refusal, in the arena. commands: the allow list. This only informs an
+ * agent early; the wall is the box. */
+const char *fsb2_refusal(struct arena *arena, const char *const *commands, const char *workspace, const char *line,
+                         size_t len);
+
+/* ---- files of the second family (fsb2_file.c) ---- */
+
+int fsb2_file_list(struct filesecbox *call, struct err *err);
+int fsb2_content(struct filesecbox *call, struct err *err);
+int fsb2_write(struct filesecbox *call, struct err *err);
+int fsb2_edit(struct filesecbox *call, struct err *err);
+int fsb2_delete(struct filesecbox *call, struct err *err);
+int fsb2_file_upload(struct filesecbox *call, struct err *err);
+int fsb2_files_made(struct filesecbox *call, struct err *err); /* the directory files/ */
 
 #endif

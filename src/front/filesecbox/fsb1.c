@@ -16,7 +16,7 @@
 #define SANDBOX "/v1/sandbox/{user}/{agent}"
 #define PRODUCT "/webIde/product"
 #define RANGE                                                                                                          \
-    FILESECBOX_TEXT("start", start, 0, "first line, from 1"), FILESECBOX_TEXT("end", end, 0, "last line, included")
+    FILESECBOX_LINE("start", first, "first line, from 1"), FILESECBOX_LINE("end", second, "last line, included")
 
 static const struct row upload_query[] = {
     FILESECBOX_TEXT("scope", scope, 0, "overlay (the user's own, the default) or baseline (all users'; for admins)"),
@@ -80,86 +80,20 @@ static int fsb1_path(struct filesecbox *call, const char *root, const char **ret
     return failed;
 }
 
-/* ---- lists ---- */
-
-static int fsb1_list(struct filesecbox *call, struct err *err) {
-    struct filesecbox_skill *skills;
-    size_t count;
-    bool second = skills_settings(call->skills)->newest;
-    const char *none = second ? "No description." : "No description available.";
-    STEP(filesecbox_skills(call, &skills, &count, err));
-    autoanswer body;
-    filesecbox_open(&body, call);
-    json_open(&body.json, '[');
-    for (size_t i = 0; i < count; i++) {
-        if (second && !skills[i].has_skill_md)
-            continue;
-        json_open(&body.json, '{');
-        json_put_str(&body.json, "name", skills[i].name);
-        json_put_str(&body.json, "description", skills[i].described ? skills[i].description : none);
-        json_put_str(&body.json, "skillId", skills[i].id);
-        json_close(&body.json, '}');
-        answer_spill(&body);
-    }
-    json_close(&body.json, ']');
-    return filesecbox_close(&body, 0, err);
-}
+/* ---- reading ---- */
 
 static int fsb1_files(struct filesecbox *call, struct err *err) {
     const char *root, **paths;
     size_t count;
-    int failed =
-        fsb1_root(call, true, &root, err)
-            ?: filesecbox_files(call, root, root, call->skill ? NULL : fsb1_area_skip(call), &paths, &count, err);
-    if (failed)
-        return failed;
-    autoanswer body;
-    filesecbox_open(&body, call);
-    json_open(&body.json, '[');
-    for (size_t i = 0; i < count; i++) {
-        json_str(&body.json, paths[i]);
-        answer_spill(&body);
-    }
-    json_close(&body.json, ']');
-    return filesecbox_close(&body, 0, err);
-}
-
-/* ---- content ---- */
-
-static int fsb1_range(struct filesecbox *call, struct lines_range *ret_range, struct err *err) {
-    int failed = filesecbox_int("start", &call->args.start, &ret_range->has_start, &ret_range->start, err);
-    return failed ? failed : filesecbox_int("end", &call->args.end, &ret_range->has_end, &ret_range->end, err);
+    return fsb1_root(call, true, &root, err)
+               ?: filesecbox_files(call, root, root, call->skill ? NULL : fsb1_area_skip(call), &paths, &count, err)
+               ?: filesecbox_paths(call, NULL, paths, count, err);
 }
 
 static int fsb1_content(struct filesecbox *call, struct err *err) {
-    struct lines_range range = {0};
-    const char *path, *root, *line;
-    char *text;
-    size_t len, line_len;
-    int failed = filesecbox_form(call, fsb1_range(call, &range, err), err)
-                 ?: fsb1_root(call, true, &root, err)
-                 ?: fsb1_path(call, root, &path, err)
-                 ?: filesecbox_read(call, path, &text, &len, NULL, err);
-    if (!failed && !text_utf8(text, len))
-        failed = err_set(err, ERR_INVALID, "the file is not UTF-8");
-    if (failed)
-        return failed;
-    autoanswer body;
-    filesecbox_open(&body, call);
-    json_open(&body.json, '{');
-    json_key(&body.json, "content");
-    if (range.has_start && range.has_end) {
-        struct lines lines = {text, text + len};
-        json_open(&body.json, '[');
-        for (int64_t number = 1; number <= range.end && lines_next(&lines, &line, &line_len); number++)
-            if (number >= range.start)
-                answer_long(&body, (const uint8_t *)line, line_len, true);
-        json_close(&body.json, ']');
-    } else {
-        answer_long(&body, (const uint8_t *)text, len, true);
-    }
-    json_close(&body.json, '}');
-    return filesecbox_close(&body, 0, err);
+    const char *root, *path;
+    return fsb1_root(call, true, &root, err) ?: fsb1_path(call, root, &path, err)
+               ?: filesecbox_content(call, path, err);
 }
 
 /* ---- editing ---- */
@@ -180,29 +114,27 @@ static int fsb1_edit_change(void *user, const char *text, size_t len, struct buf
 
 static int fsb1_edit_own(struct filesecbox *call, struct fsb1_edit_body *body, struct err *err) {
     const char *root = NULL, *path;
-    int failed = filesecbox_share(call, err) ?: fsb1_root(call, false, &root, err) ?: fsb1_path(call, root, &path, err);
-    if (!failed && !strcmp(path, root))
-        failed = err_set(err, ERR_INVALID, "'path' does not name a file");
-    if (failed)
-        return failed;
+    STEP(filesecbox_share(call, err) ?: fsb1_root(call, false, &root, err) ?: fsb1_path(call, root, &path, err));
+    if (!strcmp(path, root))
+        return err_set(err, ERR_INVALID, "'path' does not name a file");
     if (call->skill)
         own_touched(call->skills, call->box, call->skill);
     if (body->range.has_start || body->range.has_end)
         return filesecbox_change(call, path, true, fsb1_edit_change, body, err);
-    return filesecbox_write(call, path, body->text, body->len, NULL, err);
+    return filesecbox_write(call, path, body->text, body->len, err);
 }
 
 static int fsb1_edit(struct filesecbox *call, struct err *err) {
     struct http_request *request = call->request;
-    struct fsb1_edit_body body = {0};
+    const struct row_number *first = &call->args.first, *last = &call->args.second;
+    struct fsb1_edit_body body = {.range = {.has_start = first->has,
+                                            .has_end = last->has,
+                                            .start = (int64_t)first->value,
+                                            .end = (int64_t)last->value}};
     const char *path = call->args.path.data;
-    int scope = SCOPE_OVERLAY, failed = fsb1_range(call, &body.range, err);
-    if (!failed && call->skill)
-        scope = failed = filesecbox_scope(call, NULL, false, err);
-    if (failed >= 0)
-        failed = http_body_all(request, LIMIT_EDIT_BYTES, &body.text, &body.len, err);
-    if (failed < 0)
-        return filesecbox_form(call, failed, err);
+    int scope = call->skill ? filesecbox_scope(call, NULL, false, err) : SCOPE_OVERLAY;
+    int failed = scope < 0 ? scope : http_body_all(request, LIMIT_EDIT_BYTES, &body.text, &body.len, err);
+    STEP(filesecbox_form(call, failed, err));
     trail_quote(request, call->skill ? arena_printf(http_arena(request), "%s/%s", call->skill, path) : path);
     trail_running(request);
     if (scope == SCOPE_BASELINE) {
@@ -212,38 +144,45 @@ static int fsb1_edit(struct filesecbox *call, struct err *err) {
     } else {
         failed = fsb1_edit_own(call, &body, err);
     }
-    if (failed)
-        return failed;
-    return filesecbox_text(call, call->skill ? "File updated successfully." : "Sandbox file updated successfully.");
+    return failed
+               ?: filesecbox_text(call,
+                                  call->skill ? "File updated successfully." : "Sandbox file updated successfully.");
 }
 
 /* ---- commands ---- */
 
 /* ?command= with an array of arguments as the body, or {"command"}, a line that is split into words. */
-static int fsb1_argv(struct arena *arena, const char *command, const json_t *root, const char ***ret_argv,
-                     struct err *err) {
-    size_t count = 0;
+static int fsb1_argv(struct filesecbox *call, const char ***ret_argv, struct err *err) {
+    static const struct row line_rows[] = {
+        FILESECBOX_TEXT("command", command, ROW_REQUIRED, "?command=, or {\"command\":\"...\"}"),
+        {.name = NULL, .flags = ROW_LENIENT}};
+    static const struct row list_rows[] = {{.name = "arguments", .type = ROW_TEXTS, .max = LIMIT_JSON_VALUES}, {0}};
+    struct arena *arena = http_arena(call->request);
+    const char **arguments = NULL, *command = call->args.command.data;
+    size_t count = 0, len;
+    char *data;
+    STEP(http_body_all(call->request, LIMIT_JSON_BYTES, &data, &len, err));
     if (!command) {
-        const json_t *line = json_object_get(root, "command");
-        if (!json_is_string(line) || strlen(json_string_value(line)) != json_string_length(line))
-            return err_set(err, ERR_INVALID, "the parameter 'command' is missing: ?command=, or {\"command\":\"...\"}");
-        *ret_argv = command_split(arena, json_string_value(line), &count);
+        STEP(rows_parse(data, len, line_rows, arena, &call->args, err));
+        *ret_argv = command_split(arena, call->args.command.data, &count);
         return count > LIMIT_ARGV_COUNT ? err_set(err, ERR_TOO_LARGE, "more than %u words", LIMIT_ARGV_COUNT) : 0;
     }
-    if (root && !json_is_array(root))
-        return err_set(err, ERR_INVALID, "the body must be an array of texts: the arguments of '%.100s'", command);
-    count = root ? json_array_size(root) : 0;
+    if (len) {
+        json_t *root;
+        STEP(rows_load(data, len, &root, err));
+        json_t *body = json_pack("{so}", "arguments", root);
+        int failed = rows_bind(body, list_rows, arena, &arguments, err);
+        json_decref(body);
+        STEP(failed);
+    }
+    while (arguments && arguments[count])
+        count++;
     if (count >= LIMIT_ARGV_COUNT)
         return err_set(err, ERR_TOO_LARGE, "more than %u arguments", LIMIT_ARGV_COUNT - 1);
-    const char **argv = arena_alloc(arena, (count + 2) * sizeof *argv);
+    const char **argv = *ret_argv = arena_alloc(arena, (count + 2) * sizeof *argv);
     argv[0] = command;
-    for (size_t i = 0; i < count; i++) {
-        const json_t *item = json_array_get(root, i);
-        if (!json_is_string(item) || strlen(json_string_value(item)) != json_string_length(item))
-            return err_set(err, ERR_INVALID, "argument %zu is not a text", i);
-        argv[i + 1] = arena_strdup(arena, json_string_value(item));
-    }
-    *ret_argv = argv;
+    if (count)
+        memcpy(argv + 1, arguments, count * sizeof *argv);
     return 0;
 }
 
@@ -274,11 +213,7 @@ static int fsb1_argv_check(struct filesecbox *call, const char **argv, const cha
 static int fsb1_execute(struct filesecbox *call, struct err *err) {
     struct arena *arena = http_arena(call->request);
     const char **argv = NULL;
-    json_t *root = NULL;
-    int failed =
-        filesecbox_json(call->request, &root, err) ?: fsb1_argv(arena, call->args.command.data, root, &argv, err);
-    json_decref(root);
-    STEP(filesecbox_form(call, failed, err));
+    STEP(filesecbox_form(call, fsb1_argv(call, &argv, err), err));
     autobuf quoted = buf_max(4096); /* rows of the audit log hold less */
     for (const char **arg = argv; *arg && quoted.len < 3000; arg++)
         buf_printf(&quoted, "%s%.1000s", arg == argv ? "" : " ", *arg);
@@ -307,7 +242,7 @@ const struct route filesecbox_routes[] = {
      ROUTE(filesecbox_upload, FILESECBOX_EITHER, 500, "Upload failed: ", .query = upload_query,
            .body_media = "multipart/form-data")},
     {"GET", SKILLS "/list", front_handle, 0, "filesecbox_list", "The agent's skills as the user sees them.",
-     ROUTE(fsb1_list, FILESECBOX_SHARE | FILESECBOX_EITHER, 500, NULL)},
+     ROUTE(filesecbox_list, FILESECBOX_SHARE | FILESECBOX_EITHER, 500, NULL)},
     {"GET", SKILLS "/{skill}/files", front_handle, 0, "filesecbox_files", "Every file of a skill, at any depth.",
      ROUTE(fsb1_files, FILESECBOX_SHARE, 500, NULL)},
     {"GET", SKILLS "/{skill}/content", front_handle, 0, "filesecbox_content",

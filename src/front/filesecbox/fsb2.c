@@ -1,7 +1,7 @@
 /* The second family of the dialect: its routes, commands, and operations on whole skills: status, sync, delete,
  * download, the creator. Called through fsb2_routes. Invariant: a GET changes nothing, and only admins change the
  * skills of all users of an agent. */
-#include "front/filesecbox/fsb2.h"
+#include "front/filesecbox/filesecbox.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -30,8 +30,8 @@ static const struct row name_query[] = {NAME, {.name = NULL}};
 static const struct row place_query[] = {PATH("path"), {.name = NULL}};
 static const struct row content_query[] = {
     PATH("path"),
-    FILESECBOX_TEXT("offset", offset, 0, "first line, from 1; counts with limit alone"),
-    FILESECBOX_TEXT("limit", limit, 0, "how many lines; counts with offset alone"),
+    FILESECBOX_LINE("offset", first, "first line, from 1; counts with limit alone"),
+    FILESECBOX_LINE("limit", second, "how many lines; counts with offset alone"),
     {.name = NULL}};
 static const struct row write_body[] = {PATH("file_path"),
                                         FILESECBOX_TEXT("content", content, ROW_REQUIRED | ROW_NUL, "all of the file"),
@@ -61,56 +61,6 @@ static const struct row execute_body[] = {
 static int fsb2_name(struct filesecbox *call, const char **ret_name, struct err *err) {
     *ret_name = call->args.name.data;
     return skill_id_check(*ret_name, err) < 0 ? err_wrap(err, "Validation Error") : 0;
-}
-
-/* ---- list-with-status ---- */
-
-struct fsb2_row {
-    enum own_status status;
-    uint64_t synced_ms;
-    bool left_out; /* without a SKILL.md, or removed by now */
-};
-
-static int fsb2_status(struct filesecbox *call, struct err *err) {
-    static const char *const names[] = {"UNCHANGED", "MODIFIED", "LOCAL_ONLY", "OUT_OF_SYNC"};
-    struct filesecbox_skill *skills;
-    size_t count;
-    int code = filesecbox_skills(call, &skills, &count, err);
-    if (code < 0)
-        return code;
-    struct fsb2_row *rows = arena_alloc(http_arena(call->request), (count + 1) * sizeof *rows);
-    for (size_t i = 0; i < count; i++) {
-        rows[i].left_out = !skills[i].has_skill_md;
-        if (rows[i].left_out || !call->box) /* a user without a box has the public versions */
-            continue;
-        code = own_status(call->skills, call->box, call->agent, skills[i].id, &rows[i].status, &rows[i].synced_ms, err);
-        rows[i].left_out = code == -ERR_NOT_FOUND;
-        if (code < 0 && !rows[i].left_out)
-            return code;
-    }
-    autoanswer out;
-    filesecbox_open(&out, call);
-    json_open(&out.json, '[');
-    for (size_t i = 0; i < count && answer_spill(&out) >= 0; i++) {
-        char synced[32] = "Never";
-        time_t seconds = (time_t)(rows[i].synced_ms / 1000);
-        struct tm local;
-        if (rows[i].left_out)
-            continue;
-        if (!strcmp(skills[i].id, FSB2_CREATOR))
-            snprintf(synced, sizeof synced, "System");
-        else if (seconds && localtime_r(&seconds, &local))
-            strftime(synced, sizeof synced, "%Y-%m-%d %H:%M:%S", &local);
-        json_open(&out.json, '{');
-        json_put_str(&out.json, "name", skills[i].name);
-        json_put_str(&out.json, "description", skills[i].described ? skills[i].description : "No description.");
-        json_put_str(&out.json, "status", names[rows[i].status]);
-        json_put_str(&out.json, "lastSyncTime", synced);
-        json_put_str(&out.json, "skillId", skills[i].id);
-        json_close(&out.json, '}');
-    }
-    json_close(&out.json, ']');
-    return filesecbox_close(&out, 0, err);
 }
 
 /* ---- baseline-sync ---- */
@@ -155,24 +105,22 @@ static int fsb2_scope(struct filesecbox *call, const char *name, bool *ret_own, 
 static int fsb2_remove(struct filesecbox *call, struct err *err) {
     const char *name;
     bool own;
-    int code = fsb2_name(call, &name, err);
-    if (code == 0 && !strcmp(name, FSB2_CREATOR))
+    STEP(fsb2_name(call, &name, err));
+    if (!strcmp(name, FSB2_CREATOR))
         return err_set(err, ERR_INVALID,
                        "Validation Error: Skill name '%s' is reserved for system tools and cannot be deleted.", name);
-    if (code == 0)
-        code = fsb2_scope(call, name, &own, err);
-    if (code != 0)
-        return code;
+    STEP(fsb2_scope(call, name, &own, err));
     if (own) {
         struct own_change change = {0};
-        code = filesecbox_box(call, err) ?: own_remove(call->skills, call->box, name, &change, err);
+        int code = filesecbox_box(call, err) ?: own_remove(call->skills, call->box, name, &change, err);
         if (code < 0 && code != -ERR_NOT_FOUND)
             return code;
         const char *text =
             arena_printf(http_arena(call->request), "Successfully deleted skill from workspace: %s", name);
         return filesecbox_changed(call, text, &change, err);
     }
-    code = filesecbox_admin(call, "delete a public skill", err) ?: base_remove(call->skills, call->agent, name, err);
+    int code =
+        filesecbox_admin(call, "delete a public skill", err) ?: base_remove(call->skills, call->agent, name, err);
     if (code < 0 && code != -ERR_NOT_FOUND)
         return code;
     return filesecbox_text(call, "Successfully deleted skill from baseline: %s", name);
@@ -204,10 +152,8 @@ static int fsb2_zip_put(void *user, const uint8_t *data, size_t len) {
 
 static int fsb2_download(struct filesecbox *call, struct err *err) {
     struct fsb2_zip zip = {.request = call->request};
-    int code = fsb2_name(call, &zip.name, err);
-    if (code != 0)
-        return code;
-    code =
+    STEP(fsb2_name(call, &zip.name, err));
+    int code =
         filesecbox_box(call, err)
             ?: (call->box ? own_zip(call->skills, call->box, zip.name, http_fd(call->request), fsb2_zip_put, &zip, err)
                           : base_zip(call->skills, call->user, call->agent, zip.name, fsb2_zip_put, &zip, err));
@@ -249,7 +195,7 @@ static int fsb2_creator(struct filesecbox *call, struct err *err) {
             code = own_from_base(call->skills, call->box, call->agent, FSB2_CREATOR, err);
     } else if (code == -ERR_NOT_FOUND && (code = filesecbox_share(call, err)) >= 0) {
         code = filesecbox_write(call, SKILL_PATH "/" FSB2_CREATOR "/" FSB2_FILE, fsb2_creator_text,
-                                sizeof fsb2_creator_text - 1, NULL, err);
+                                sizeof fsb2_creator_text - 1, err);
     }
     return code < 0
                ? code
@@ -282,7 +228,7 @@ static int fsb2_execute(struct filesecbox *call, struct err *err) {
 const struct route fsb2_routes[] = {
     {"GET", SKILLS "/list-with-status", front_handle, 0, "fsb2_status",
      "The skills a user sees, each with UNCHANGED, MODIFIED, LOCAL_ONLY or OUT_OF_SYNC (by content) and its last sync.",
-     ROUTE(fsb2_status, BOX, .query = role_query)},
+     ROUTE(filesecbox_list, BOX, .query = role_query)},
     {"POST", SKILLS "/baseline-sync", front_handle, 0, "fsb2_sync",
      "A user's skill becomes the public one (ws2bl, admins) or the public one theirs (bl2ws); where the source has "
      "none, the other is removed.",

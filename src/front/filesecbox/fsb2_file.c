@@ -1,16 +1,11 @@
 /* Files of the second family: list, content, write, edit, delete, upload, and what its logical paths mean. Called
  * through fsb2_routes. Invariant: a path is taken apart and judged by its parts before anything is looked up, and
  * contents go back exactly as they are. */
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/limits.h"
 #include "base/text.h"
-#include "front/filesecbox/fsb2.h"
-#include "front/trail.h"
-#include "skill/lines.h"
+#include "front/filesecbox/filesecbox.h"
 #include "skill/own/own.h"
 
 enum { FSB2_UPLOAD_BYTES = 50 << 20, FSB2_NAME_BYTES = 255 };
@@ -65,32 +60,20 @@ static void fsb2_touched(struct filesecbox *call, const struct fsb2_path *path) 
 int fsb2_file_list(struct filesecbox *call, struct err *err) {
     struct fsb2_path path;
     struct file_stat stat = {0};
-    const char *itself[] = {NULL}, **paths = itself;
-    size_t count = 0;
+    const char **paths = NULL;
+    size_t count = 0, shown = 0;
     int code = fsb2_path(call, false, &path, err) ?: filesecbox_stat(call, path.path, &stat, err);
-    if (code >= 0 && stat.type == FILE_DIR)
+    if (!code && stat.type != FILE_DIR)
+        return filesecbox_paths(call, NULL, &path.logical, 1, err);
+    if (!code)
         code = filesecbox_files(call, path.path, path.path, NULL, &paths, &count, err);
-    else if (code >= 0)
-        count = 1;
-    else if (code == -ERR_NOT_FOUND)
-        code = 0;
-    if (code < 0)
+    if (code < 0 && code != -ERR_NOT_FOUND)
         return code;
-    autoanswer out;
-    filesecbox_open(&out, call);
-    json_open(&out.json, '[');
-    for (size_t i = 0; i < count && answer_spill(&out) >= 0; i++) {
-        if (path.skills && path.parts == 1 && paths[i] && paths[i][0] == '.')
-            continue; /* a file that is about to become a skill */
-        autobuf name = buf_max(4 * LIMIT_PATH_BYTES);
-        buf_printf(&name, "%s%s%s", path.logical, paths[i] ? "/" : "", paths[i] ? paths[i] : "");
-        json_strn(&out.json, name.data, name.len);
-    }
-    json_close(&out.json, ']');
-    return filesecbox_close(&out, 0, err);
+    for (size_t i = 0; i < count; i++) /* hidden in skills/: a file that is about to become a skill */
+        if (!path.skills || path.parts > 1 || paths[i][0] != '.')
+            paths[shown++] = paths[i];
+    return filesecbox_paths(call, path.logical, paths, shown, err);
 }
-
-/* ---- content ---- */
 
 static int fsb2_not_found(int code, const char *before, const struct fsb2_path *path, struct err *err) {
     return code == -ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "%s: %s", before, path->given) : code;
@@ -98,41 +81,8 @@ static int fsb2_not_found(int code, const char *before, const struct fsb2_path *
 
 int fsb2_content(struct filesecbox *call, struct err *err) {
     struct fsb2_path path = {0};
-    int64_t offset = 0, limit = 0;
-    bool has_offset = false, has_limit = false;
-    char *text;
-    const char *line;
-    size_t len, line_len;
-    int code = filesecbox_int("offset", &call->args.offset, &has_offset, &offset, err)
-                   ?: filesecbox_int("limit", &call->args.limit, &has_limit, &limit, err);
-    STEP(filesecbox_form(call, code, err));
-    code = fsb2_path(call, false, &path, err) ?: filesecbox_read(call, path.path, &text, &len, NULL, err);
-    if (code < 0)
-        return fsb2_not_found(code, "Path not found", &path, err);
-    struct lines lines = {text, text + len};
-    if (has_offset && has_limit) { /* the lines offset to offset + limit - 1, without the end of the last */
-        for (int64_t number = 1; number < offset && lines_next(&lines, &line, &line_len);)
-            number++;
-        const char *shown = lines.at;
-        len = 0;
-        for (int64_t count = 0; count < limit && lines_next(&lines, &line, &line_len); count++)
-            len = (size_t)(line - shown) + line_len;
-        lines = (struct lines){shown, shown + len};
-    }
-    bool utf8 = text_utf8(lines.at, len);
-    autoanswer out;
-    filesecbox_open(&out, call);
-    json_open(&out.json, '{');
-    json_key(&out.json, "content");
-    answer_long(&out, (const uint8_t *)lines.at, len, utf8);
-    json_put_open(&out.json, "lines", '[');
-    while (utf8 && !out.failed && lines_next(&lines, &line, &line_len))
-        answer_long(&out, (const uint8_t *)line, line_len, true);
-    json_close(&out.json, ']');
-    if (!utf8)
-        json_put_str(&out.json, "encoding", "base64");
-    json_close(&out.json, '}');
-    return filesecbox_close(&out, 0, err);
+    int code = fsb2_path(call, false, &path, err) ?: filesecbox_content(call, path.path, err);
+    return fsb2_not_found(code, "Path not found", &path, err);
 }
 
 /* ---- write ---- */
@@ -140,12 +90,10 @@ int fsb2_content(struct filesecbox *call, struct err *err) {
 int fsb2_write(struct filesecbox *call, struct err *err) {
     struct fsb2_path path;
     const struct row_text *content = &call->args.content;
-    int code = fsb2_path(call, false, &path, err) ?: fsb2_may_change(&path, "Writing to", err);
-    if (code >= 0)
-        fsb2_touched(call, &path);
-    if (code >= 0)
-        code = filesecbox_write(call, path.path, content->data, content->len, NULL, err);
-    return code < 0 ? code : filesecbox_text(call, "Written to workspace: %s", path.given);
+    STEP(fsb2_path(call, false, &path, err) ?: fsb2_may_change(&path, "Writing to", err));
+    fsb2_touched(call, &path);
+    return filesecbox_write(call, path.path, content->data, content->len, err)
+               ?: filesecbox_text(call, "Written to workspace: %s", path.given);
 }
 
 /* ---- edit ---- */
@@ -245,20 +193,6 @@ static int fsb2_filename(const char *name, struct err *err) {
     return fine ? 0 : fsb2_scope_error(name && text_utf8(name, len) ? name : "", err);
 }
 
-struct fsb2_reader {
-    int fd;
-    off_t at;
-};
-
-static ssize_t fsb2_upload_read(void *user, void *data, size_t size, struct err *err) {
-    struct fsb2_reader *reader = user;
-    ssize_t n = pread(reader->fd, data, size, reader->at);
-    if (n < 0)
-        return err_errno(err, EIO, "what was uploaded");
-    reader->at += n;
-    return n;
-}
-
 int fsb2_file_upload(struct filesecbox *call, struct err *err) {
     __attribute__((cleanup(filesecbox_upload_done))) struct filesecbox_upload upload = {.file.fd = -1};
     uint64_t max = skills_settings(call->skills)->upload_bytes;
@@ -270,8 +204,7 @@ int fsb2_file_upload(struct filesecbox *call, struct err *err) {
     code = fsb2_filename(upload.filename, err)
            ?: filesecbox_box(call, err)
            ?: filesecbox_path(call, fsb2_root(call, false), upload.filename, &wanted.path, err);
-    struct fsb2_reader reader = {.fd = upload.file.fd};
     if (code >= 0)
-        code = box_write(call->box, &wanted, fsb2_upload_read, &reader, http_fd(call->request), &created, &stat, err);
+        code = box_write(call->box, &wanted, scratch_read, &upload.file, http_fd(call->request), &created, &stat, err);
     return code < 0 ? code : filesecbox_text(call, "File uploaded to workspace: files/%s", upload.filename);
 }

@@ -7,7 +7,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
-#include "front/filesecbox/fsb2.h"
+#include "front/filesecbox/filesecbox.h"
 #include "tool/guard/guard.h"
 #include "tool/guard/words.h"
 

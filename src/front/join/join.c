@@ -23,6 +23,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "front/events.h"
 #include "front/trail.h"
 #include "http/websocket.h"
@@ -53,8 +54,7 @@ struct runner_table {
     size_t stranger_count;
 };
 
-static int join_open(const char *directory, void **ret_state, struct err *err) {
-    (void)directory, (void)err;
+static int join_open(const char *, void **ret_state, struct err *) {
     struct runner_table *table = *ret_state = xcalloc(1, sizeof *table);
     pthread_mutex_init(&table->lock, NULL);
     return 0;
@@ -83,10 +83,9 @@ static void join_runner_stranger_remove_locked(struct runner_table *table, const
 
 static void join_runner_stranger_leave(struct runner *runner) {
     struct runner_table *table = join_state(runner->front);
-    pthread_mutex_lock(&table->lock);
+    autolock(&table->lock);
     if (!runner->displaced)
         join_runner_stranger_remove_locked(table, runner);
-    pthread_mutex_unlock(&table->lock);
     fd_close(&runner->wake);
 }
 
@@ -109,22 +108,20 @@ static void join_runner_cut(void *user) {
     struct runner *runner = user;
     struct runner_table *table = join_state(runner->front);
     bool stopping = http_server_stopping(runner->front->server);
-    pthread_mutex_lock(&table->lock);
+    autolock(&table->lock);
     join_runner_leave_locked(runner, stopping ? STOPPING : REVOKED);
-    pthread_mutex_unlock(&table->lock);
 }
 
 int runner_send_away(struct front *front, const char *user, const char *name, const char *why, struct err *err) {
     struct runner_table *table = join_state(front);
     bool found = false;
-    pthread_mutex_lock(&table->lock);
+    autolock(&table->lock);
     for (struct runner *runner = table->runners; runner; runner = runner->next)
         if (!strcmp(runner->user, user) && !strcmp(runner->name, name)) {
             snprintf(runner->why, sizeof runner->why, "%s", why);
             join_runner_leave_locked(runner, SENT_AWAY);
             found = true;
         }
-    pthread_mutex_unlock(&table->lock);
     return found ? 0 : err_set(err, ERR_NOT_FOUND, "no machine '%.64s' is online", name);
 }
 
@@ -145,16 +142,12 @@ static unsigned join_runner_close_code(int code) {
 
 /* Both forms at once: a machine that was not understood has not said which one it reads. */
 static void join_runner_error(struct runner *runner, const struct err *err) {
-    autobuf out;
-    struct json json;
-    struct err ignored = {0};
+    autobuf out = buf_max(16384);
+    struct json json = json_begin(&out);
     bool text = runner->hello.workspace && !runner->hello.link; /* such runners know two words of their own */
     const char *word = text && err->code == ERR_UNAUTHORIZED ? "AUTH_FAILED"
                        : text && err->code == ERR_DENIED     ? "FORBIDDEN"
                                                              : err_name(err->code);
-    buf_init(&out, 16384);
-    json_init(&json, &out);
-    json_open(&json, '{');
     json_put_str(&json, "type", "error");
     for (int i = 0; i < 2; i++) {
         if (i)
@@ -164,20 +157,16 @@ static void join_runner_error(struct runner *runner, const struct err *err) {
     }
     json_close(&json, '}');
     json_close(&json, '}');
-    ws_send(runner->ws, WS_TEXT, out.data, out.len, &ignored);
+    ws_send(runner->ws, WS_TEXT, out.data, out.len, ERR_IGNORED);
 }
 
 static int join_runner_welcome(struct runner *runner, const char *session, bool resumed, uint64_t received,
                                struct err *err) {
-    autobuf out;
-    struct json json;
-    buf_init(&out, 16384);
-    json_init(&json, &out);
-    json_open(&json, '{');
+    autobuf out = buf_max(16384);
+    struct json json = json_begin(&out);
     json_put_str(&json, "type", "register_ok");
-    if (runner->hello.nested) {
+    if (runner->hello.nested)
         json_put_open(&json, "body", '{');
-    }
     json_put_str(&json, "status", "ok");
     json_put_str(&json, "user", runner->user);
     json_put_str(&json, "name", runner->name);
@@ -319,9 +308,8 @@ static int join_runner_open(struct runner *runner, struct err *err) {
 static int join_runner_tick(void *user, struct err *err) {
     struct runner *runner = user;
     struct runner_table *table = join_state(runner->front);
-    pthread_mutex_lock(&table->lock);
+    autolock(&table->lock);
     enum runner_leaving leaving = runner->leaving;
-    pthread_mutex_unlock(&table->lock);
     return leaving == STAYS ? 0 : err_set(err, ERR_GONE, "%s", join_runner_leaving_why(runner, leaving));
 }
 
@@ -390,8 +378,7 @@ static int runner_join(struct runner *runner, struct err *err) {
     return failed;
 }
 
-static int join_runner_run(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+static int join_runner_run(struct http_request *request, struct box *, struct err *err) {
     struct runner runner = {.request = request, .front = front_of(request), .wake = -1};
     if (!runner.front->env->machines)
         return err_set(err, ERR_UNSUPPORTED, "no machines can join here");

@@ -75,27 +75,21 @@ static int machine_whose(struct http_request *request, const char **ret_user, st
     return failed;
 }
 
-static int join_machines(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+static int join_machines(struct http_request *request, struct box *, struct err *err) {
     const char *user = NULL;
-    int failed = machine_whose(request, &user, err);
-    if (failed)
-        return failed;
+    STEP(machine_whose(request, &user, err));
     autoanswer answer;
     answer_list(&answer, request, machines_answer);
     machines_each(front_of(request)->env->machines, user, machine_each, &answer);
     return answer_list_end(&answer, NULL, 0, err);
 }
 
-static int join_send_away(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
+static int join_send_away(struct http_request *request, struct box *, struct err *err) {
     const char *user = NULL, *name = http_param(request, "name");
-    int failed = machine_whose(request, &user, err);
-    if (failed)
-        return failed;
+    STEP(machine_whose(request, &user, err));
     trail_quote(request, arena_printf(http_arena(request), "machine=%.64s", name));
-    failed = runner_send_away(front_of(request), user ? user : RUNNER_USER, name, "it was sent away by its user", err);
-    return failed ? failed : front_empty(request, 204);
+    return runner_send_away(front_of(request), user ? user : RUNNER_USER, name, "it was sent away by its user", err)
+               ?: front_empty(request, 204);
 }
 
 /* ---- /metrics ---- */

@@ -4,8 +4,7 @@
 
 extern const struct dialect mcp_dialect;
 
-static int mcp_open(const char *directory, void **ret_state, struct err *err) {
-    (void)directory, (void)err;
+static int mcp_open(const char *, void **ret_state, struct err *) {
     *ret_state = mcp_http_new();
     return 0;
 }
@@ -14,12 +13,11 @@ static void mcp_close(void *state) {
     mcp_http_free(state);
 }
 
-static int mcp_post(struct http_request *request, struct box *unused, struct err *err) {
-    return mcp_http_post(front_state(front_of(request), &mcp_dialect), request, unused, err);
+static int mcp_post(struct http_request *request, struct box *, struct err *err) {
+    return mcp_http_post(front_state(front_of(request), &mcp_dialect), request, NULL, err);
 }
 
-static int mcp_delete(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused, (void)err;
+static int mcp_delete(struct http_request *request, struct box *, struct err *) {
     return mcp_http_delete(front_state(front_of(request), &mcp_dialect), request);
 }
 

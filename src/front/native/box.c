@@ -82,25 +82,12 @@ int native_acquire(struct http_request *request, struct box *, struct err *err) 
 
 /* ---- one box as JSON ---- */
 
-static bool native_offline(struct box *box) {
-    return box->ops->reach && box->ops->reach(box->backend, &box->spec, ERR_IGNORED) < 0;
-}
-
 static const char *native_state(struct box *box) {
-    return native_offline(box) ? "offline" : box_state_name(box->state);
+    return box_offline(box) ? "offline" : box_state_name(box->state);
 }
 
-static void native_remote(struct box *box, struct arena *arena, struct remote_out *ret_remote) {
-    struct machine_facts facts = {0};
-    bool known = box->ops->show(box->backend, &box->spec, arena, &facts);
-    const struct machine_hello *hello = &facts.hello;
-    *ret_remote = (struct remote_out){.online = facts.online,
-                                      .since_ms = facts.since_ms,
-                                      .latency_ms = {facts.latency_us != 0, (double)facts.latency_us / 1000},
-                                      .version = known && *hello->version ? hello->version : NULL,
-                                      .isolation = known && *hello->isolation ? hello->isolation : NULL,
-                                      .platform = known && *hello->platform ? hello->platform : NULL,
-                                      .address = known && *hello->address ? hello->address : NULL};
+static const char *native_some(const char *text) {
+    return text && *text ? text : NULL;
 }
 
 void native_box_json(struct json *json, struct box *box) {
@@ -108,29 +95,34 @@ void native_box_json(struct json *json, struct box *box) {
     const struct container_out shown = {.container = *container,
                                         .pull = container->pull ? container->pull : "missing",
                                         .init = container->image_init ? "image" : "runner"};
-    struct remote_out remote = {0};
+    struct machine_facts facts;
     struct usage usage = {0};
-    struct err ignored = {0};
     autoarena arena = ARENA_EMPTY;
-    if (box_usage(box, &usage, &ignored))
+    bool far = box_machine(box, &arena, &facts);
+    const struct remote_out remote = {.online = facts.online,
+                                      .since_ms = facts.since_ms,
+                                      .latency_ms = {facts.latency_us != 0, (double)facts.latency_us / 1000},
+                                      .version = native_some(facts.hello.version),
+                                      .isolation = native_some(facts.hello.isolation),
+                                      .platform = native_some(facts.hello.platform),
+                                      .address = native_some(facts.hello.address)};
+    if (box_usage(box, &usage, ERR_IGNORED))
         usage = (struct usage){0};
-    if (box->ops->show)
-        native_remote(box, &arena, &remote);
     const struct box_out out = {
         .id = box->id,
         .user = box->user,
         .thread = box->thread,
         .agent = box->spec.agent,
         .machine = box->spec.machine,
-        .backend = box->ops->name,
+        .backend = box_backend(box),
         .state = native_state(box),
-        .running = (box->wire || box->state == BOX_PAUSED) && !box->died[0],
-        .died = box->died[0] && !native_offline(box) ? box->died : NULL, /* else its outcome is unknown */
-        .ended = box->ended[0] ? box->ended : NULL,
-        .restarted = box->restarted[0] ? box->restarted : NULL,
+        .running = box_started(box),
+        .died = box_offline(box) ? NULL : native_some(box->died), /* offline: its outcome is unknown */
+        .ended = native_some(box->ended),
+        .restarted = native_some(box->restarted),
         .workspace = box_workspace(box),
         .template_name = box->spec.template_name,
-        .container = box->ops->images ? &shown : NULL,
+        .container = box_contained(box) ? &shown : NULL,
         .network = box->spec.network == NETWORK_OPEN ? "open" : "none",
         .idle_timeout_ms = box->idle_timeout_ms,
         .temporary = box->temporary,
@@ -141,7 +133,7 @@ void native_box_json(struct json *json, struct box *box) {
                   .cpu_ms = {usage.has_cpu, usage.cpu_ms},
                   .pids = {usage.has_pids, usage.pids},
                   .disk_bytes = {usage.has_disk, usage.disk_bytes}},
-        .remote = box->ops->show ? &remote : NULL,
+        .remote = far ? &remote : NULL,
         .labels = (const char *const *)box->labels,
     };
     rows_write(json, box_answer, &out);
@@ -264,11 +256,10 @@ int native_destroy_all(struct http_request *request, struct box *, struct err *e
     struct front *front = front_of(request);
     const struct who *who = front_who(request);
     struct boxes_args args = {0};
-    int failed = front_query(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(front_query(request, &args, err));
     struct native_ids ids = {.user = args.user.data, .arena = http_arena(request)};
     uint64_t ended = 0;
+    int failed = 0;
     if (!who->user || !strcmp(who->user, ids.user)) /* others' boxes: as if there were none */
         provider_each(front->provider, native_ids_each, &ids);
     for (struct native_id *id = ids.first; id && !failed; id = id->next) {
@@ -280,7 +271,5 @@ int native_destroy_all(struct http_request *request, struct box *, struct err *e
         trail_also(request, "box_destroy", id->id, ids.user, -failed);
         ended += !failed;
     }
-    if (failed)
-        return failed;
-    return answer_rows(request, 200, ended_answer, &(const struct ended_out){ended}, err);
+    return failed ?: answer_rows(request, 200, ended_answer, &(const struct ended_out){ended}, err);
 }

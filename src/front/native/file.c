@@ -12,7 +12,7 @@ int native_get(struct http_request *request, struct box *box, struct err *err) {
     struct path_args args = {0};
     const char *path;
     int failed = front_query(request, &args, err) ?: front_path(request, box, &args.path, false, &path, err);
-    if (!failed && wire_root(box->wire) < 0 && !http_blocks(request)) /* quick only where the daemon opens the file */
+    if (!failed && !box_direct(box) && !http_blocks(request)) /* quick only where the daemon opens the file */
         return err_set(err, ERR_BUSY, "all threads are busy; try again later");
     return failed ?: front_send(request, box, path, err);
 }

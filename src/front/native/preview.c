@@ -193,7 +193,6 @@ static int preview_enter(struct http_request *request, const struct box *box, co
 }
 
 int native_preview(struct http_request *request, struct box *box, struct err *err) {
-    static const char *const drops[] = {"authorization", NULL};
     struct port_path path;
     uint64_t port;
     size_t len = 0;
@@ -204,7 +203,7 @@ int native_preview(struct http_request *request, struct box *box, struct err *er
         return err_set(err, ERR_INVALID, "a port is a number from 1 to 65535");
     port_path_origin(&path, box->id, (uint16_t)port);
     path.own_cookie = PREVIEW_COOKIE;
-    path.drops = trail_of(request)->by_header ? drops : NULL;
+    path.drops = trail_of(request)->by_header ? "authorization" : NULL;
     port_proxy_audit(request, path.port, http_tail(request));
     int result = port_proxy(request, box, &path, 0, err);
     return result == -ERR_NOT_FOUND || result == -ERR_IO ? port_proxy_fault(err) : result;

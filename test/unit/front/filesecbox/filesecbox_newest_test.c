@@ -1,6 +1,6 @@
 /* The later family's pure parts: what its logical paths mean, and which lines its execute refuses, and above all which it
  * does not. The rows name the weaknesses (W) of the original that they are about. */
-#include "front/filesecbox/fsb2.h"
+#include "front/filesecbox/filesecbox.h"
 #include "tap.h"
 
 #include <stdio.h>
