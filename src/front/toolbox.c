@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/limits.h"
 #include "front/trail.h"
 
 /* The key of a box gives access to that box only, not to another box of the same user in which an MCP server runs. */
@@ -112,4 +113,28 @@ int toolbox_begin(struct http_request *request, struct box *box, const char *thr
     toolbox_door(request, box, call);
     call->thread = thread ? thread : call->thread;
     return tool_call_names(call, err);
+}
+
+int toolbox_tools(struct http_request *request, struct box *box, const char *thread, bool mcp, struct buf *out,
+                  struct err *err) {
+    struct tool_call call;
+    struct json json;
+    json_init(&json, out);
+    int code = toolbox_begin(request, box, thread, &call, err);
+    call.begun = true; /* listing is not a tool call */
+    code = code ?: tool_list_all_json(&call, &json, mcp, err);
+    tool_call_done(&call);
+    return code;
+}
+
+int toolbox_run(struct http_request *request, struct box *box, const char *thread, const char *name,
+                const char *missing, struct tool_call *call, const struct tool **ret_tool, struct err *err) {
+    char *args;
+    size_t len;
+    int code = toolbox_begin(request, box, thread, call, err);
+    *ret_tool = tool_find_for(call->host, call->settings, call->user, name, call->arena);
+    TRY(code);
+    if (!*ret_tool)
+        return err_set(err, ERR_NOT_FOUND, "%s", missing);
+    return http_body_all(request, LIMIT_JSON_BYTES, &args, &len, err) ?: tool_run(call, *ret_tool, args, len, err);
 }

@@ -14,5 +14,11 @@ void toolbox_door(struct http_request *request, struct box *box, struct tool_cal
  * tool_call_done in any case. */
 int toolbox_begin(struct http_request *request, struct box *box, const char *thread, struct tool_call *call,
                   struct err *err);
+/* All tools of the call, with those of its user's MCP servers, as a JSON array into out; mcp: as MCP has them. */
+int toolbox_tools(struct http_request *request, struct box *box, const char *thread, bool mcp, struct buf *out,
+                  struct err *err);
+/* Runs one with the request's body; missing: the sentence where there is no such tool. tool_call_done in any case. */
+int toolbox_run(struct http_request *request, struct box *box, const char *thread, const char *name,
+                const char *missing, struct tool_call *call, const struct tool **ret_tool, struct err *err);
 
 #endif

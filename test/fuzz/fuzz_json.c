@@ -35,9 +35,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     fuzz_hello(data, size);
     union {
-        struct exec_args exec;
+        struct native_args exec;
         struct acquire_args acquire;
-        struct native_edit_args edit;
+        struct native_args edit;
     } args;
     memset(&args, 0, sizeof args);
     unsigned which = data[0] % 3;

@@ -71,7 +71,7 @@ int aio_close(struct answer *answer, char bracket, int result, struct err *err) 
     return answer_end(answer, result, err);
 }
 
-static int aio_aio_reply(struct http_request *request, int status, bool success, const char *message) {
+static int aio_reply_empty(struct http_request *request, int status, bool success, const char *message) {
     autobuf out = buf_max(64u << 10); /* a message is a sentence */
     aio_envelope_empty(&out, success, message);
     if (out.failed) {
@@ -83,16 +83,12 @@ static int aio_aio_reply(struct http_request *request, int status, bool success,
 }
 
 int aio_done(struct http_request *request, const char *message) {
-    return aio_aio_reply(request, 200, true, message ? message : AIO_MESSAGE);
+    return aio_reply_empty(request, 200, true, message ? message : AIO_MESSAGE);
 }
 
 int aio_fail(struct http_request *request, int status, int code, const char *text) {
-    int failed = aio_aio_reply(request, status, false, text);
+    int failed = aio_reply_empty(request, status, false, text);
     return failed < 0 ? failed : code;
-}
-
-void aio_text(struct answer *answer, const uint8_t *data, size_t len) {
-    answer_long(answer, data, len, true);
 }
 
 void aio_time(struct json *json, uint64_t wall_ms) {
@@ -138,7 +134,7 @@ void aio_put(struct answer *answer, const struct aio_member *members) {
     for (; members->key; members++) {
         json_key(&answer->json, members->key);
         if (members->type == AIO_IS_TEXT)
-            aio_text(answer, members->text, (size_t)members->number);
+            answer_long(answer, members->text, (size_t)members->number, true);
         else
             aio_member_value(&answer->json, members);
     }
@@ -171,17 +167,26 @@ const struct row aio_answer[] = {
 
 /* ---- tickets ---- */
 
-static int aio_ticket(struct http_request *request, struct box *box, struct err *) {
+struct aio_ticket_out {
+    const char *ticket;
+    unsigned expires_in;
+};
+static const struct row ticket_answer[] = {
+    OUT_ROW("ticket", TEXT, aio_ticket_out, ticket, ROW_REQUIRED, "For ?ticket=, of this box only."),
+    {.name = "expires_in",
+     .type = ROW_INT,
+     .flags = ROW_REQUIRED,
+     .offset = offsetof(struct aio_ticket_out, expires_in),
+     .item_size = sizeof(unsigned),
+     .max = UINT32_MAX,
+     .text = "Seconds."},
+    {0},
+};
+
+static int aio_ticket(struct http_request *request, struct box *box, struct err *err) {
     char text[AIO_TICKET_BYTES];
-    struct json json;
-    autobuf out = buf_max(1024);
     aio_ticket_make(aio_state(request)->key, box, clock_wall_ms() + AIO_TICKET_SECONDS * 1000, text);
-    json_init(&json, &out);
-    json_open(&json, '{');
-    json_put_str(&json, "ticket", text);
-    json_put_uint(&json, "expires_in", AIO_TICKET_SECONDS);
-    json_close(&json, '}');
-    return http_reply(request, 200, "application/json", out.data, out.len);
+    return answer_rows(request, 200, ticket_answer, &(const struct aio_ticket_out){text, AIO_TICKET_SECONDS}, err);
 }
 
 static int aio_admitted(struct http_request *request, struct box *, struct err *) {
@@ -190,26 +195,14 @@ static int aio_admitted(struct http_request *request, struct box *, struct err *
 
 /* ---- what there is not ---- */
 
-static const struct {
-    const char *part, *text;
-} missing[] = {
-    {"/v1/browser",
-     "A box has no browser. Run one in it if its template has one, or use another service for web pages."},
-    {"/v1/proxy", "There is no proxy to set: what a box may reach is decided by its network when it is made."},
-    {"/v1/display", "A box has no display that could be recorded."},
-    {"/v1/skills", "Skills are not registered through this API; boxes get those of their agent: cubby-dialect(7)."},
-    {"/v1/sandbox/observe",
-     "Processes are not observed here; GET /v1/boxes/{id} has what a box uses, GET /v1/audit what was done."},
-    {"/v1/util", "Documents are not converted here: run a converter in the box."},
-    {"/v1/sandbox/hooks", "There are no shutdown hooks: a box ends without notice, and its files stay."},
+struct aio_missing {
+    struct endpoint endpoint;
+    const char *text;
 };
 
 static int aio_not_here(struct http_request *request, struct box *, struct err *) {
-    const char *path = strchr(http_path(request) + strlen(AIO_PREFIX), '/');
-    for (size_t i = 0; path && i < sizeof missing / sizeof *missing; i++)
-        if (!strncmp(path, missing[i].part, strlen(missing[i].part)))
-            return aio_fail(request, 501, ERR_UNSUPPORTED, missing[i].text);
-    return aio_fail(request, 501, ERR_UNSUPPORTED, "Not supported.");
+    const struct aio_missing *missing = container_of(http_route(request)->extra, const struct aio_missing, endpoint);
+    return aio_fail(request, 501, ERR_UNSUPPORTED, missing->text);
 }
 
 static const struct row sandbox_answer[] = {
@@ -224,15 +217,16 @@ static const struct row sandbox_answer[] = {
     {0},
 };
 
-static const struct row ticket_answer[] = {
-    {.name = "ticket", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "For ?ticket=, of this box only."},
-    {.name = "expires_in", .type = ROW_INT, .flags = ROW_REQUIRED, .max = UINT32_MAX, .text = "Seconds."},
-    {0},
-};
-
-#define MISSING                                                                                                        \
-    ENDPOINT(.run = aio_not_here, .flags = AIO_FLAGS | ENDPOINT_NO_BOX | ENDPOINT_QUIET, .status = 501,                \
-             .answer = aio_answer)
+#define MISSING(sentence)                                                                                              \
+    &((const struct aio_missing){.endpoint = {.run = aio_not_here,                                                     \
+                                              .flags = AIO_FLAGS | ENDPOINT_NO_BOX | ENDPOINT_QUIET,                   \
+                                              .status = 501,                                                           \
+                                              .answer = aio_answer},                                                   \
+                                 .text = (sentence)})                                                                  \
+         .endpoint
+#define NO_SKILLS                                                                                                      \
+    MISSING("Skills are not registered through this API; boxes get those of their agent: cubby-dialect(7).")
+#define NO_HOOKS MISSING("There are no shutdown hooks: a box ends without notice, and its files stay.")
 const struct route aio_routes[] = {
     {"GET", "/aio/{id}/v1/sandbox", front_handle, 0, "aio_sandbox", "What a box is; a box that answers is ready",
      ENDPOINT(.run = aio_sandbox, .flags = AIO_FLAGS, .status = 200, .answer = sandbox_answer)},
@@ -241,17 +235,20 @@ const struct route aio_routes[] = {
     {"GET", "/aio/{id}/auth", front_handle, 0, "aio_auth", "Whether a request to a box would be let in",
      ENDPOINT(.run = aio_admitted, .flags = (AIO_FLAGS & ~ENDPOINT_WAKE) | ENDPOINT_LOOK, .status = 200,
               .answer = aio_answer)},
-    {"ANY", "/aio/{id}/v1/browser/{rest...}", front_handle, 0, "aio_browser", "There is no browser: 501", MISSING},
-    {"ANY", "/aio/{id}/v1/proxy/{rest...}", front_handle, 0, "aio_proxy", "There is no proxy to set: 501", MISSING},
-    {"ANY", "/aio/{id}/v1/display/{rest...}", front_handle, 0, "aio_display", "There is no display: 501", MISSING},
-    {"ANY", "/aio/{id}/v1/skills", front_handle, 0, "aio_skills", "Skills come another way: 501", MISSING},
-    {"ANY", "/aio/{id}/v1/skills/{rest...}", front_handle, 0, "aio_skill", "Skills come another way: 501", MISSING},
+    {"ANY", "/aio/{id}/v1/browser/{rest...}", front_handle, 0, "aio_browser", "There is no browser: 501",
+     MISSING("A box has no browser. Run one in it if its template has one, or use another service for web pages.")},
+    {"ANY", "/aio/{id}/v1/proxy/{rest...}", front_handle, 0, "aio_proxy", "There is no proxy to set: 501",
+     MISSING("There is no proxy to set: what a box may reach is decided by its network when it is made.")},
+    {"ANY", "/aio/{id}/v1/display/{rest...}", front_handle, 0, "aio_display", "There is no display: 501",
+     MISSING("A box has no display that could be recorded.")},
+    {"ANY", "/aio/{id}/v1/skills", front_handle, 0, "aio_skills", "Skills come another way: 501", NO_SKILLS},
+    {"ANY", "/aio/{id}/v1/skills/{rest...}", front_handle, 0, "aio_skill", "Skills come another way: 501", NO_SKILLS},
     {"ANY", "/aio/{id}/v1/sandbox/observe/{rest...}", front_handle, 0, "aio_observe", "Nothing is observed: 501",
-     MISSING},
+     MISSING("Processes are not observed here; GET /v1/boxes/{id} has what a box uses, GET /v1/audit what was done.")},
     {"POST", "/aio/{id}/v1/util/convert_to_markdown", front_handle, 0, "aio_convert",
-     "Documents are not converted: 501", MISSING},
-    {"ANY", "/aio/{id}/v1/sandbox/hooks", front_handle, 0, "aio_hooks", "There are no hooks: 501", MISSING},
-    {"ANY", "/aio/{id}/v1/sandbox/hooks/{name}", front_handle, 0, "aio_hook", "There are no hooks: 501", MISSING},
+     "Documents are not converted: 501", MISSING("Documents are not converted here: run a converter in the box.")},
+    {"ANY", "/aio/{id}/v1/sandbox/hooks", front_handle, 0, "aio_hooks", "There are no hooks: 501", NO_HOOKS},
+    {"ANY", "/aio/{id}/v1/sandbox/hooks/{name}", front_handle, 0, "aio_hook", "There are no hooks: 501", NO_HOOKS},
     {0},
 };
 

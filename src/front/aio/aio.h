@@ -89,7 +89,7 @@ struct aio_member {
 };
 #define AIO_STR(name, value)                                                                                           \
     { .key = (name), .type = AIO_IS_STR, .text = (value) }
-#define AIO_TEXT(name, data, len) /* of a box, of any length: aio_text */                                              \
+#define AIO_TEXT(name, data, len) /* of a box, of any length; U+FFFD where it is not UTF-8 */                          \
     { .key = (name), .type = AIO_IS_TEXT, .text = (data), .number = (int64_t)(len) }
 #define AIO_TEXT_IF(has, name, data, len) /* else null */                                                              \
     {                                                                                                                  \
@@ -119,8 +119,6 @@ void aio_put(struct answer *answer, const struct aio_member *members);    /* the
 void aio_object(struct answer *answer, const struct aio_member *members); /* {...}, spilled when it is much */
 /* The whole answer. message NULL: as aio_open. */
 int aio_reply(struct http_request *request, const char *message, const struct aio_member *members, struct err *err);
-/* A text of a box as a JSON string: bytes that are no UTF-8 become U+FFFD. */
-void aio_text(struct answer *answer, const uint8_t *data, size_t len);
 void aio_time(struct json *json, uint64_t wall_ms); /* "2026-11-16T19:43:22.123456" as its server writes them */
 
 #endif

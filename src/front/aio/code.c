@@ -145,7 +145,7 @@ static int code_run(struct http_request *request, struct box *box, const struct 
 static void code_traceback_json(struct answer *answer, const char *const *lines) {
     json_put_open(&answer->json, "traceback", '[');
     for (; *lines; lines++)
-        aio_text(answer, (const uint8_t *)*lines, strlen(*lines));
+        answer_long(answer, (const uint8_t *)*lines, strlen(*lines), true);
     json_close(&answer->json, ']');
 }
 
@@ -170,7 +170,7 @@ static void code_outputs_json(struct answer *answer, const struct interpreter_re
                 if (mime->json)
                     answer_raw(answer, (const uint8_t *)mime->text, mime->len);
                 else
-                    aio_text(answer, (const uint8_t *)mime->text, mime->len);
+                    answer_long(answer, (const uint8_t *)mime->text, mime->len, true);
             }
             json_close(json, '}');
             json_put_open(json, "metadata", '{');

@@ -26,18 +26,8 @@ static int mcp_server_check(struct http_request *request, struct err *err) {
 }
 
 static int mcp_tools(struct http_request *request, struct box *box, struct err *err) {
-    struct tool_call call;
-    struct json json;
     autobuf list = buf_max(2 * LIMIT_SERVER_LIST_BYTES);
-    TRY(mcp_server_check(request, err));
-    json_init(&json, &list);
-    int code = toolbox_begin(request, box, NULL, &call, err);
-    call.begun = true; /* listing is not a tool call */
-    if (code == 0)
-        code = tool_list_all_json(&call, &json, true, err);
-    tool_call_done(&call);
-    if (code < 0)
-        return code;
+    TRY(mcp_server_check(request, err) ?: toolbox_tools(request, box, NULL, true, &list, err));
     autoanswer answer;
     aio_open(&answer, request, NULL, '{');
     json_key(&answer.json, "tools");
@@ -47,10 +37,8 @@ static int mcp_tools(struct http_request *request, struct box *box, struct err *
 
 static int mcp_tool_answer(struct http_request *request, const struct tool *tool, struct tool_call *call,
                            struct err *err) {
-    struct json json;
     autobuf out = buf_max(LIMIT_MCP_MESSAGE_BYTES);
-    json_init(&json, &out);
-    json_open(&json, '{');
+    struct json json = json_begin(&out);
     mcp_result_json(&json, tool, &call->result);
     json_close(&json, '}');
     if (out.failed)
@@ -64,21 +52,13 @@ static int mcp_tool_answer(struct http_request *request, const struct tool *tool
 
 static int mcp_tool(struct http_request *request, struct box *box, struct err *err) {
     const char *name = http_param(request, "tool");
+    const char *missing = arena_printf(
+        http_arena(request), "tool '%.100s' not found; GET .../v1/mcp/" SERVER_NAME "/tools lists them", name);
     struct tool_call call;
-    char *args;
-    size_t len;
+    const struct tool *tool;
     TRY(mcp_server_check(request, err));
-    int code = toolbox_begin(request, box, NULL, &call, err);
-    const struct tool *found = tool_find_for(call.host, call.settings, call.user, name, call.arena);
-    if (code == 0 && !found)
-        code = err_set(err, ERR_NOT_FOUND, "tool '%.100s' not found; GET .../v1/mcp/" SERVER_NAME "/tools lists them",
-                       name);
-    if (code == 0)
-        code = http_body_all(request, LIMIT_JSON_BYTES, &args, &len, err);
-    if (code == 0)
-        code = tool_run(&call, found, args, len, err);
-    if (code == 0)
-        code = mcp_tool_answer(request, found, &call, err);
+    int code =
+        toolbox_run(request, box, NULL, name, missing, &call, &tool, err) ?: mcp_tool_answer(request, tool, &call, err);
     tool_call_done(&call);
     return code;
 }

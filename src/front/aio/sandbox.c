@@ -38,9 +38,8 @@ static const char *sandbox_word(struct facts *facts, const char *text, size_t le
 /* The head of a small file, with a NUL after it; NULL: not found. */
 static char *sandbox_file(struct facts *facts, const char *path) {
     struct file_stat status;
-    struct err err;
     autofd fd = -1;
-    if (box_read_open(facts->box, path, &fd, &status, &err) < 0 || fd < 0)
+    if (box_read_open(facts->box, path, &fd, &status, ERR_IGNORED) < 0 || fd < 0)
         return NULL;
     char *text = arena_alloc(facts->arena, FILE_BYTES);
     return fd_read_full(fd, text, FILE_BYTES - 1) < 0 ? NULL : text;
@@ -93,10 +92,9 @@ static const char ask[] = "printf '%s\\n' \"$HOME\"; id -un 2> /dev/null || echo
 static void sandbox_facts_ask(struct facts *facts, int watch) {
     const struct exec_request request = {.command = ask, .cwd = "/", .timeout_ms = ASK_MS};
     struct exec_result result;
-    struct err err;
     autobuf out = buf_max(256u << 10);
     const struct exec_sink sink = {.output = sandbox_keep, .user = &out};
-    if (box_exec(facts->box, &request, &sink, watch, &result, &err) < 0 || !buf_cstr(&out) || !out.len)
+    if (box_exec(facts->box, &request, &sink, watch, &result, ERR_IGNORED) < 0 || !buf_cstr(&out) || !out.len)
         return;
     const char *text = (const char *)out.data, **into[] = {&facts->home, &facts->user, &facts->arch};
     for (size_t i = 0; i < sizeof into / sizeof *into; i++) {
@@ -139,12 +137,11 @@ static const char *sandbox_facts_timezone(struct facts *facts) {
     static const char zones[] = "zoneinfo/";
     const char *named = sandbox_variable(facts->box, "TZ"), *text = sandbox_file(facts, "/etc/timezone");
     struct file_stat link;
-    struct err err;
     if (named && *named)
         return sandbox_word(facts, named, strlen(named));
     if (text && *text)
         return sandbox_word(facts, text, strcspn(text, "\n"));
-    if (box_stat(facts->box, "/etc/localtime", facts->arena, &link, &err) < 0 || !link.target)
+    if (box_stat(facts->box, "/etc/localtime", facts->arena, &link, ERR_IGNORED) < 0 || !link.target)
         return NULL;
     const char *zone = strstr(link.target, zones);
     return zone ? sandbox_word(facts, zone + strlen(zones), strlen(zone + strlen(zones))) : NULL;
@@ -153,7 +150,6 @@ static const char *sandbox_facts_timezone(struct facts *facts) {
 static void sandbox_facts_look(struct facts *facts, int watch) {
     struct box *box = facts->box;
     struct utsname name;
-    struct err err;
     struct activity activity = {0};
     bool jail = !strcmp(box_backend(box), "jail");
     facts->home = sandbox_variable(box, "HOME");
@@ -166,9 +162,9 @@ static void sandbox_facts_look(struct facts *facts, int watch) {
         release = sandbox_file(facts, "/usr/lib/os-release");
     facts->system = release ? sandbox_row(facts, release, "PRETTY_NAME=") : NULL;
     facts->timezone = sandbox_facts_timezone(facts);
-    box_processes(box, 0, sandbox_process_running, &activity, &err);
+    box_processes(box, 0, sandbox_process_running, &activity, ERR_IGNORED);
     if (activity.shell && !activity.running)
-        box_sessions(box, AIO_SHELL_DEFAULT, sandbox_session_used, &activity, &err);
+        box_sessions(box, AIO_SHELL_DEFAULT, sandbox_session_used, &activity, ERR_IGNORED);
     if (activity.running || !jail)
         sandbox_facts_ask(facts, watch);
 }
@@ -178,9 +174,8 @@ static void sandbox_facts_look(struct facts *facts, int watch) {
 /* By opening it, which mostly needs no word with the runner: a ready check is waited for. */
 static bool sandbox_there(struct facts *facts, const char *path) {
     struct file_stat status;
-    struct err err;
     autofd fd = -1;
-    return box_read_open(facts->box, path, &fd, &status, &err) >= 0;
+    return box_read_open(facts->box, path, &fd, &status, ERR_IGNORED) >= 0;
 }
 
 static const char *const prefixes[] = {"/usr/local", "/usr"};
@@ -213,9 +208,8 @@ static void sandbox_tool_spec(struct json *json, const char *language, const cha
 /* Its link says which: python3 -> python3.11. */
 static void sandbox_python_json(struct facts *facts, struct json *json) {
     struct file_stat status;
-    struct err err;
     const char *prefix, *path = sandbox_program(facts, "python3", &prefix), *version = NULL;
-    if (path && box_stat(facts->box, path, facts->arena, &status, &err) >= 0 && status.target) {
+    if (path && box_stat(facts->box, path, facts->arena, &status, ERR_IGNORED) >= 0 && status.target) {
         const char *name = strrchr(status.target, '/') ? strrchr(status.target, '/') + 1 : status.target;
         if (!strncmp(name, "python", 6) && strspn(name + 6, "0123456789.") == strlen(name + 6) && name[6])
             version = name + 6;

@@ -146,7 +146,7 @@ static void search_grep_lines(struct answer *answer, const char *name, bool want
     for (size_t at = 0; data && at <= len;) {
         const uint8_t *end = memchr(data + at, '\n', len - at);
         size_t n = end ? (size_t)(end - data) - at : len - at;
-        aio_text(answer, data + at, n && data[at + n - 1] == '\r' ? n - 1 : n);
+        answer_long(answer, data + at, n && data[at + n - 1] == '\r' ? n - 1 : n, true);
         at += n + 1;
     }
     json_close(&answer->json, ']');

@@ -80,21 +80,21 @@ const struct row acquire_fields[] = {
 
 #define STATES "starting|ready|warm|paused|exporting|closing|offline"
 const struct row boxes_query[] = {
-    {ROW("user", TEXT, boxes_args, user), .min = 1, .max = LIMIT_USER_BYTES, .text = "only this user's"},
-    {ROW("state", TEXT, boxes_args, state), .choices = STATES, .text = "only in this state"},
-    {ROW("label", TEXT, boxes_args, label), .min = 1, .max = 4096, .text = "only with this label: NAME or NAME=VALUE"},
+    {ASK(user, TEXT), .min = 1, .max = LIMIT_USER_BYTES, .text = "only this user's"},
+    {ASK(state, TEXT), .choices = STATES, .text = "only in this state"},
+    {ASK(label, TEXT), .min = 1, .max = 4096, .text = "only with this label: NAME or NAME=VALUE"},
     END,
 };
 const struct row events_query[] = {
-    {ROW("box", TEXT, events_args, box), .min = 1, .max = 64, .text = "only of this box"},
-    {ROW("user", TEXT, events_args, user), .min = 1, .max = LIMIT_USER_BYTES, .text = "only of this user's boxes"},
-    {ROW("type", TEXT, events_args, type), .min = 1, .max = 200, .text = "only of these types, separated by commas"},
-    {ROW("after", TEXT, events_args, after), .min = 1, .max = 64,
+    {ASK(box, TEXT), .min = 1, .max = 64, .text = "only of this box"},
+    {ASK(user, TEXT), .min = 1, .max = LIMIT_USER_BYTES, .text = "only of this user's boxes"},
+    {ASK(type, TEXT), .min = 1, .max = 200, .text = "only of these types, separated by commas"},
+    {ASK_AS("after", TEXT, after_id), .min = 1, .max = 64,
      .text = "only what came after the event of this id; 0: all that is held"},
     END,
 };
 const struct row boxes_end_query[] = {
-    {ROW("user", TEXT, boxes_args, user), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
+    {ASK(user, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
      .text = "whose boxes to destroy"},
     END,
 };
@@ -180,27 +180,25 @@ const struct row ended_answer[] = {OUT_INT("ended", ended_out, ended, "boxes des
 /* ---- snapshots ---- */
 
 const struct row snapshot_fields[] = {
-    {ROW("name", TEXT, snapshot_args, name), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
+    {ASK(name, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
      .text = "letters, digits and _.-; default: made from the time"},
     ROW_NAMED("SnapshotRequest"),
 };
 const struct row rollback_fields[] = {
-    {ROW("snapshot", TEXT, snapshot_args, name), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1,
-     .max = LIMIT_SNAPSHOT_NAME, .text = "its name"},
+    {ASK_AS("snapshot", TEXT, name), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
+     .text = "its name"},
     ROW_NAMED("RollbackRequest"),
 };
 const struct row fork_fields[] = {
-    {ROW("snapshot", TEXT, fork_args, snapshot), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
+    {ASK(snapshot, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
      .text = "whose files; default: the box's as they are now"},
-    {ROW("user", TEXT, fork_args, user), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
+    {ASK(user, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
      .text = "owner of the new box; default: the box's"},
-    {ROW("thread", TEXT, fork_args, thread), .flags = ROW_AUDITED, .max = LIMIT_THREAD_BYTES,
-     .text = "of the new box; default none"},
+    {ASK(thread, TEXT), .flags = ROW_AUDITED, .max = LIMIT_THREAD_BYTES, .text = "of the new box; default none"},
     ROW_NAMED("ForkRequest"),
 };
 const struct row diff_query[] = {
-    {ROW("limit", INT, diff_args, limit), .min = 1, .max = LIMIT_DIFF_LIMIT, .fallback = DEFAULT_DIFF_LIMIT,
-     .text = "changes"},
+    {ASK(limit, INT), .min = 1, .max = LIMIT_DIFF_LIMIT, .fallback = DEFAULT_DIFF_LIMIT, .text = "changes"},
     END,
 };
 const struct row snapshot_answer[] = {
@@ -251,41 +249,36 @@ const struct row diff_answer[] = {
 /* ---- commands ---- */
 
 #define EXEC_ROWS                                                                                                      \
-    {ROW("command", TEXT, exec_args, command), .flags = ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES / 2,                 \
+    {ASK(command, TEXT), .flags = ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES / 2,                                       \
      .text = "given to the box's shell; or argv"},                                                                     \
-        {ROW("argv", TEXTS, exec_args, argv), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_ARGV_COUNT,                 \
+        {ASK(argv, TEXTS), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_ARGV_COUNT,                                    \
          .text = "program and arguments, no shell"},                                                                   \
-        {ROW("cwd", TEXT, exec_args, cwd), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,                    \
-         .text = "default: the workspace"},                                                                            \
-        {ROW("env", MAP, exec_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT,                                 \
-         .text = "added to the box's environment"},                                                                    \
-        {ROW("stdin", TEXT, exec_args, stdin_text), .flags = ROW_NUL, .max = LIMIT_STDIN_BYTES,                        \
+        {ASK(cwd, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES, .text = "default: the workspace"},   \
+        {ASK(env, MAP), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT, .text = "added to the box's environment"},        \
+        {ASK_AS("stdin", TEXT, stdin_text), .flags = ROW_NUL, .max = LIMIT_STDIN_BYTES,                                \
          .text = "standard input as text"},                                                                            \
-        {ROW("stdin_base64", TEXT, exec_args, stdin_base64), .max = LIMIT_STDIN_BYTES / 3 * 4 + 4,                     \
+        {ASK(stdin_base64, TEXT), .max = LIMIT_STDIN_BYTES / 3 * 4 + 4,                                                \
          .text = "standard input as base64, instead of stdin"},                                                        \
     {                                                                                                                  \
-        ROW("user", TEXT, exec_args, user), .flags = ROW_AUDITED, .choices = "agent|root",                             \
-                                            .text = "who runs it inside; default agent"                                \
+        ASK(user, TEXT), .flags = ROW_AUDITED, .choices = "agent|root", .text = "who runs it inside; default agent"    \
     }
 
 const struct row exec_fields[] = {
     EXEC_ROWS,
-    {ROW("stdin_open", BOOL, exec_args, stdin_open),
+    {ASK(stdin_open, BOOL),
      .text = "event streams only: standard input stays open and is fed by processes/{pid}/stdin"},
-    {ROW("timeout_ms", INT, exec_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
-     .fallback = DEFAULT_EXEC_TIMEOUT_MS, .text = "after that the command is killed"},
-    {ROW("output_limit_bytes", INT, exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
-     .fallback = DEFAULT_OUTPUT_LIMIT_BYTES,
+    {ASK(timeout_ms, INT), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS, .fallback = DEFAULT_EXEC_TIMEOUT_MS,
+     .text = "after that the command is killed"},
+    {ASK(output_limit_bytes, INT), .max = LIMIT_OUTPUT_LIMIT_BYTES, .fallback = DEFAULT_OUTPUT_LIMIT_BYTES,
      .text = "kept of each stream, at most limits.output_bytes; more loses its middle"},
     ROW_NAMED("ExecRequest"),
 };
 const struct row spawn_fields[] = {
     EXEC_ROWS,
-    {ROW("timeout_ms", INT, exec_args, timeout_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
-     .text = "after that the command is killed; default 0: never"},
-    {ROW("output_limit_bytes", INT, exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
+    {ASK(timeout_ms, INT), .max = LIMIT_EXEC_TIMEOUT_MS, .text = "after that the command is killed; default 0: never"},
+    {ASK(output_limit_bytes, INT), .max = LIMIT_OUTPUT_LIMIT_BYTES,
      .text = "accepted for the same body as exec; the kept output of a process is a ring of 1 MiB a stream"},
-    {ROW("tag", TEXT, exec_args, tag), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PROCESS_TAG_BYTES,
+    {ASK(tag, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PROCESS_TAG_BYTES,
      .text = "a name for it, which lists repeat"},
     ROW_NAMED("ProcessRequest"),
 };
@@ -325,118 +318,110 @@ const struct row processes_answer[] = {
 };
 
 const struct row output_query[] = {
-    {ROW("stream", TEXT, output_args, stream), .flags = ROW_AUDITED, .choices = "stdout|stderr",
-     .text = "default stdout"},
-    {ROW("offset", INT, output_args, offset), .max = INT64_MAX, .text = "first byte wanted; default 0"},
-    {ROW("stderr_offset", INT, output_args, stderr_offset), .max = INT64_MAX,
-     .text = "events: the same of stderr; default 0"},
-    {ROW("wait_ms", INT, output_args, wait_ms), .max = 300000, .text = "wait so long for the first new byte"},
-    {ROW("limit", INT, output_args, limit), .min = 1, .max = LIMIT_RING_BYTES, .fallback = LIMIT_RING_BYTES,
-     .text = "at most so many bytes"},
+    {ASK(stream, TEXT), .flags = ROW_AUDITED, .choices = "stdout|stderr", .text = "default stdout"},
+    {ASK(offset, INT), .max = INT64_MAX, .text = "first byte wanted; default 0"},
+    {ASK(stderr_offset, INT), .max = INT64_MAX, .text = "events: the same of stderr; default 0"},
+    {ASK(wait_ms, INT), .max = 300000, .text = "wait so long for the first new byte"},
+    {ASK(limit, INT), .min = 1, .max = LIMIT_RING_BYTES, .fallback = LIMIT_RING_BYTES, .text = "at most so many bytes"},
     END,
 };
 const struct row stdin_query[] = {
-    {ROW("eof", BOOL, stdin_args, eof), .text = "close the standard input after the body"},
+    {ASK(eof, BOOL), .text = "close the standard input after the body"},
     END,
 };
 const struct row signal_fields[] = {
-    {ROW("signal", TEXT_OR_INT, signal_args, signal), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 16,
+    {ASK(signal, TEXT_OR_INT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 16,
      .text = "SIGTERM, TERM or a number; its process group gets it"},
     ROW_NAMED("SignalRequest"),
 };
 
 /* ---- files ---- */
 
-#define PATH_TEXT "absolute, or relative to the workspace"
-#define PATH_FREE(args)                                                                                                \
+#define PATH_FREE                                                                                                      \
     {                                                                                                                  \
-        ROW("path", TEXT, args, path), .flags = ROW_AUDITED | ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATH_BYTES,        \
-                                       .text = PATH_TEXT "; default: the workspace"                                    \
+        ASK(path, TEXT), .flags = ROW_AUDITED | ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATH_BYTES,                      \
+                         .text = PATH_TEXT "; default: the workspace"                                                  \
     }
 
 /* Paths, patterns and texts of one body, all of them or none. */
-#define ENCODING_IN(args)                                                                                              \
+#define ENCODING_IN                                                                                                    \
     {                                                                                                                  \
-        ROW(ROW_ENCODING, TEXT, args, encoding),                                                                       \
-            .choices = "utf-8|base64", .text = "of the paths, patterns and texts of the request; default utf-8"        \
+        ASK(encoding, TEXT), .choices = "utf-8|base64",                                                                \
+                             .text = "of the paths, patterns and texts of the request; default utf-8"                  \
     }
 
-const struct row path_query[] = {PATH_ROW(path_args, path, "path", PATH_TEXT), END};
-const struct row workspace_query[] = {PATH_FREE(path_args), END};
+const struct row path_query[] = {PATH_ROW(path), END};
+const struct row workspace_query[] = {PATH_FREE, END};
 const struct row put_query[] = {
-    PATH_ROW(put_args, path, "path", PATH_TEXT),
-    {ROW("mode", MODE, put_args, mode), .max = 07777, .text = "octal; default 0644, or the old file's"},
-    {ROW("parents", BOOL, put_args, parents), .text = "make missing directories"},
-    {ROW("append", BOOL, put_args, append), .text = "add to the end; then not atomic"},
+    PATH_ROW(path),
+    {ASK(mode, MODE), .max = 07777, .text = "octal; default 0644, or the old file's"},
+    {ASK(parents, BOOL), .text = "make missing directories"},
+    {ASK(append, BOOL), .text = "add to the end; then not atomic"},
     END,
 };
 const struct row remove_query[] = {
-    PATH_ROW(remove_args, path, "path", PATH_TEXT),
-    {ROW("recursive", BOOL, remove_args, recursive), .text = "a directory with everything below it"},
+    PATH_ROW(path),
+    {ASK(recursive, BOOL), .text = "a directory with everything below it"},
     END,
 };
 const struct row watch_query[] = {
-    PATH_FREE(remove_args),
-    {ROW("recursive", BOOL, remove_args, recursive), .text = "directories below it too"},
+    PATH_FREE,
+    {ASK(recursive, BOOL), .text = "directories below it too"},
     END,
 };
 const struct row list_query[] = {
-    PATH_FREE(list_args),
-    {ROW("depth", INT, list_args, depth), .min = 1, .max = LIMIT_LIST_DEPTH, .fallback = 1, .text = "levels"},
-    {ROW("limit", INT, list_args, limit), .min = 1, .max = LIMIT_LIST_LIMIT, .fallback = DEFAULT_LIST_LIMIT,
-     .text = "entries"},
+    PATH_FREE,
+    {ASK(depth, INT), .min = 1, .max = LIMIT_LIST_DEPTH, .fallback = 1, .text = "levels"},
+    {ASK(limit, INT), .min = 1, .max = LIMIT_LIST_LIMIT, .fallback = DEFAULT_LIST_LIMIT, .text = "entries"},
     END,
 };
 const struct row mkdir_fields[] = {
-    PATH_ROW(mkdir_args, path, "path", PATH_TEXT),
-    {ROW("mode", MODE, mkdir_args, mode), .max = 07777, .fallback = 0755, .text = "octal; default 0755"},
-    {ROW("parents", BOOL, mkdir_args, parents), .text = "make missing directories; one that exists is fine"},
-    ENCODING_IN(mkdir_args),
+    PATH_ROW(path),
+    {ASK(mode, MODE), .max = 07777, .fallback = 0755, .text = "octal; default 0755"},
+    {ASK(parents, BOOL), .text = "make missing directories; one that exists is fine"},
+    ENCODING_IN,
     ROW_NAMED("DirectoryRequest"),
 };
 const struct row move_fields[] = {
-    PATH_ROW(move_args, from, "from", PATH_TEXT),
-    PATH_ROW(move_args, to, "to", PATH_TEXT),
-    {ROW("overwrite", BOOL, move_args, overwrite), .text = "replace what is there; else that is EXISTS"},
-    ENCODING_IN(move_args),
+    PATH_ROW(from),
+    PATH_ROW(to),
+    {ASK(overwrite, BOOL), .text = "replace what is there; else that is EXISTS"},
+    ENCODING_IN,
     ROW_NAMED("MoveRequest"),
 };
 const struct row glob_fields[] = {
-    {ROW("pattern", TEXT, native_glob_args, pattern), .flags = ROW_REQUIRED | ROW_AUDITED | ROW_ANY_BYTES, .min = 1,
-     .max = LIMIT_PATTERN_BYTES, .text = "* ? [] {} and **, which crosses directories"},
-    PATH_FREE(native_glob_args),
-    {ROW("include_dirs", BOOL, native_glob_args, include_dirs), .text = "directories too"},
-    {ROW("limit", INT, native_glob_args, limit), .min = 1, .max = LIMIT_GLOB_LIMIT, .fallback = DEFAULT_GLOB_LIMIT,
-     .text = "paths"},
-    {ROW("timeout_ms", INT, native_glob_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
-     .fallback = DEFAULT_WALK_TIMEOUT_MS, .text = "then what was found so far is the answer"},
-    ENCODING_IN(native_glob_args),
+    {ASK(pattern, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED | ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATTERN_BYTES,
+     .text = "* ? [] {} and **, which crosses directories"},
+    PATH_FREE,
+    {ASK(include_dirs, BOOL), .text = "directories too"},
+    {ASK(limit, INT), .min = 1, .max = LIMIT_GLOB_LIMIT, .fallback = DEFAULT_GLOB_LIMIT, .text = "paths"},
+    {ASK(timeout_ms, INT), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS, .fallback = DEFAULT_WALK_TIMEOUT_MS,
+     .text = "then what was found so far is the answer"},
+    ENCODING_IN,
     ROW_NAMED("GlobRequest"),
 };
 const struct row grep_fields[] = {
-    {ROW("pattern", TEXT, native_grep_args, pattern), .flags = ROW_REQUIRED | ROW_ANY_BYTES, .min = 1,
-     .max = LIMIT_PATTERN_BYTES, .text = "a Perl-compatible regular expression"},
-    PATH_FREE(native_grep_args),
-    {ROW("glob", TEXT, native_grep_args, glob), .flags = ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATTERN_BYTES,
-     .text = "only files of this name"},
-    {ROW("literal", BOOL, native_grep_args, literal), .text = "the pattern is plain text"},
-    {ROW("ignore_case", BOOL, native_grep_args, ignore_case), .text = "upper and lower case are the same"},
-    {ROW("context", INT, native_grep_args, context), .max = LIMIT_GREP_CONTEXT, .text = "lines before and after"},
-    {ROW("limit", INT, native_grep_args, limit), .min = 1, .max = LIMIT_GREP_LIMIT, .fallback = DEFAULT_GREP_LIMIT,
-     .text = "matches"},
-    {ROW("timeout_ms", INT, native_grep_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
-     .fallback = DEFAULT_GREP_TIMEOUT_MS, .text = "then what was found so far is the answer"},
-    ENCODING_IN(native_grep_args),
+    {ASK(pattern, TEXT), .flags = ROW_REQUIRED | ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATTERN_BYTES,
+     .text = "a Perl-compatible regular expression"},
+    PATH_FREE,
+    {ASK(glob, TEXT), .flags = ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATTERN_BYTES, .text = "only files of this name"},
+    {ASK(literal, BOOL), .text = "the pattern is plain text"},
+    {ASK(ignore_case, BOOL), .text = "upper and lower case are the same"},
+    {ASK(context, INT), .max = LIMIT_GREP_CONTEXT, .text = "lines before and after"},
+    {ASK(limit, INT), .min = 1, .max = LIMIT_GREP_LIMIT, .fallback = DEFAULT_GREP_LIMIT, .text = "matches"},
+    {ASK(timeout_ms, INT), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS, .fallback = DEFAULT_GREP_TIMEOUT_MS,
+     .text = "then what was found so far is the answer"},
+    ENCODING_IN,
     ROW_NAMED("GrepRequest"),
 };
 const struct row edit_fields[] = {
-    PATH_ROW(native_edit_args, path, "path", PATH_TEXT),
-    {ROW("old", TEXT, native_edit_args, old), .flags = ROW_REQUIRED | ROW_NUL | ROW_ANY_BYTES, .min = 1,
-     .max = LIMIT_EDIT_BYTES, .text = "the text to replace"},
-    {ROW("new", TEXT, native_edit_args, new_text), .flags = ROW_REQUIRED | ROW_NUL | ROW_ANY_BYTES,
-     .max = LIMIT_EDIT_BYTES, .text = "the text instead"},
-    {ROW("all", BOOL, native_edit_args, all), .text = "every place; else it must be the only one"},
-    ENCODING_IN(native_edit_args),
+    PATH_ROW(path),
+    {ASK(old, TEXT), .flags = ROW_REQUIRED | ROW_NUL | ROW_ANY_BYTES, .min = 1, .max = LIMIT_EDIT_BYTES,
+     .text = "the text to replace"},
+    {ASK_AS("new", TEXT, new_text), .flags = ROW_REQUIRED | ROW_NUL | ROW_ANY_BYTES, .max = LIMIT_EDIT_BYTES,
+     .text = "the text instead"},
+    {ASK(all, BOOL), .text = "every place; else it must be the only one"},
+    ENCODING_IN,
     ROW_NAMED("EditRequest"),
 };
 
@@ -512,32 +497,29 @@ const struct row unpack_answer[] = {
 /* ---- tickets ---- */
 
 const struct row ticket_fields[] = {
-    {ROW("port", INT, ticket_args, port), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 65535,
-     .text = "of the server in the box"},
+    {ASK(port, INT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 65535, .text = "of the server in the box"},
     ROW_NAMED("TicketRequest"),
 };
 const struct row ticket_answer[] = {
-    {.name = "ticket", .type = ROW_TEXT, .text = "opens this box's previews, for the next minute"},
-    {.name = "url", .type = ROW_TEXT, .text = "for a browser: it trades the ticket for a cookie, and shows the server"},
-    {.name = "origin", .type = ROW_TEXT, .text = "the same without the ticket"},
-    {.name = "expires_at",
-     .type = ROW_TIME,
-     .text = "of the ticket; the cookie holds for 12 hours, or as long as the box"},
+    OUT("ticket", TEXT, ticket_out, ticket, "opens this box's previews, for the next minute"),
+    OUT("url", TEXT, ticket_out, url, "for a browser: it trades the ticket for a cookie, and shows the server"),
+    OUT("origin", TEXT, ticket_out, origin, "the same without the ticket"),
+    OUT("expires_at", TIME, ticket_out, until_ms,
+        "of the ticket; the cookie holds for 12 hours, or as long as the box"),
     ROW_NAMED("Ticket"),
 };
 
 /* ---- tokens ---- */
 
 const struct row token_fields[] = {
-    {ROW("user", TEXT, token_args, user), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
+    {ASK(user, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
      .text = "whose boxes it sees; default 'default'; none for scope admin; scope read without one sees all"},
-    {ROW("scope", TEXT, token_args, scope), .flags = ROW_AUDITED, .choices = "admin|user|read|runner",
+    {ASK(scope, TEXT), .flags = ROW_AUDITED, .choices = "admin|user|read|runner",
      .text = "what it may do; default user, or runner where there is a runner's name"},
-    {ROW("runner", TEXT, token_args, runner), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_RUNNER_BYTES,
+    {ASK(runner, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_RUNNER_BYTES,
      .text = "scope runner: name of the machine that joins with it"},
-    {ROW("label", TEXT, token_args, label), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_TOKEN_LABEL_BYTES,
-     .text = "what it is for"},
-    {ROW("expires_in_ms", INT, token_args, expires_in_ms), .min = 1, .max = LIMIT_TOKEN_DAYS * 86400000ull,
+    {ASK(label, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_TOKEN_LABEL_BYTES, .text = "what it is for"},
+    {ASK(expires_in_ms, INT), .min = 1, .max = LIMIT_TOKEN_DAYS * 86400000ull,
      .text = "after so long it is not known any more; default never"},
     ROW_NAMED("TokenRequest"),
 };
@@ -570,19 +552,16 @@ const struct row tokens_answer[] = {
 /* ---- the audit log ---- */
 
 const struct row audit_query_fields[] = {
-    {ROW("box", TEXT, audit_args, box), .min = 1, .max = 16, .text = "only about this box, which may be gone"},
-    {ROW("user", TEXT, audit_args, user), .min = 1, .max = LIMIT_USER_BYTES, .text = "only about this user's boxes"},
-    {ROW("verb", TEXT, audit_args, verb), .min = 1, .max = 64, .text = "only this, e.g. exec or box_died"},
-    {ROW("outcome", TEXT, audit_args, outcome), .min = 1, .max = 16,
-     .text = "ok, failed (all but ok), or an error's code"},
-    {ROW("since", TEXT, audit_args, since), .min = 1, .max = 40, .text = "begun at this time or later, RFC 3339"},
-    {ROW("until", TEXT, audit_args, until), .min = 1, .max = 40, .text = "begun before this time"},
-    {ROW("after", INT, audit_args, after), .max = INT64_MAX,
-     .text = "only rows after this id: `next` of the last page"},
-    {ROW("limit", INT, audit_args, limit), .min = 1, .max = LIMIT_AUDIT_ROWS, .fallback = DEFAULT_AUDIT_ROWS,
-     .text = "rows"},
-    {ROW("tail", BOOL, audit_args, tail), .text = "the newest rows instead of the oldest"},
-    {ROW("wait_ms", INT, audit_args, wait_ms), .max = 300000, .text = "wait so long for the first row"},
+    {ASK(box, TEXT), .min = 1, .max = 16, .text = "only about this box, which may be gone"},
+    {ASK(user, TEXT), .min = 1, .max = LIMIT_USER_BYTES, .text = "only about this user's boxes"},
+    {ASK(verb, TEXT), .min = 1, .max = 64, .text = "only this, e.g. exec or box_died"},
+    {ASK(outcome, TEXT), .min = 1, .max = 16, .text = "ok, failed (all but ok), or an error's code"},
+    {ASK(since, TEXT), .min = 1, .max = 40, .text = "begun at this time or later, RFC 3339"},
+    {ASK(until, TEXT), .min = 1, .max = 40, .text = "begun before this time"},
+    {ASK(after, INT), .max = INT64_MAX, .text = "only rows after this id: `next` of the last page"},
+    {ASK(limit, INT), .min = 1, .max = LIMIT_AUDIT_ROWS, .fallback = DEFAULT_AUDIT_ROWS, .text = "rows"},
+    {ASK(tail, BOOL), .text = "the newest rows instead of the oldest"},
+    {ASK(wait_ms, INT), .max = 300000, .text = "wait so long for the first row"},
     END,
 };
 /* A text of the log, which may hold any bytes but is not encoded; null where the row has none. */
@@ -652,8 +631,7 @@ const struct row offload_answer[] = {
 /* ---- catalogues ---- */
 
 const struct row catalog_query[] = {
-    {ROW("format", TEXT, catalog_args, format), .choices = "json|prompt",
-     .text = "prompt: text/plain, escaped, empty when there is nothing"},
+    {ASK(format, TEXT), .choices = "json|prompt", .text = "prompt: text/plain, escaped, empty when there is nothing"},
     END,
 };
 #define CATALOG_ROWS                                                                                                   \
@@ -697,50 +675,44 @@ const struct row agents_answer[] = {
 
 #define ENTRY_TYPES "skill|agent"
 const struct row registry_query_fields[] = {
-    {ROW("type", TEXT, registry_args, type), .choices = ENTRY_TYPES, .text = "only of this type"},
-    {ROW("q", TEXT, registry_args, text), .max = 256, .text = "only with this text in name, description or tags"},
-    {ROW("mine", BOOL, registry_args, mine), .text = "only one's own"},
-    {ROW("versions", BOOL, registry_args, versions), .text = "also versions that are not the newest"},
-    {ROW("limit", INT, registry_args, limit), .min = 1, .max = LIMIT_REGISTRY_ROWS, .fallback = DEFAULT_REGISTRY_ROWS,
-     .text = "entries"},
-    {ROW("offset", INT, registry_args, offset), .max = INT32_MAX, .text = "entries to leave out first"},
+    {ASK(type, TEXT), .choices = ENTRY_TYPES, .text = "only of this type"},
+    {ASK_AS("q", TEXT, text), .max = 256, .text = "only with this text in name, description or tags"},
+    {ASK(mine, BOOL), .text = "only one's own"},
+    {ASK(versions, BOOL), .text = "also versions that are not the newest"},
+    {ASK(limit, INT), .min = 1, .max = LIMIT_REGISTRY_ROWS, .fallback = DEFAULT_REGISTRY_ROWS, .text = "entries"},
+    {ASK(offset, INT), .max = INT32_MAX, .text = "entries to leave out first"},
     END,
 };
 const struct row registry_type_query[] = {
-    {ROW("author", TEXT, registry_args, author), .min = 1, .max = LIMIT_USER_BYTES,
-     .text = "whose; default: as install"},
-    {ROW("type", TEXT, registry_args, type), .choices = ENTRY_TYPES,
-     .text = "where a skill and an agent have one name"},
+    {ASK(author, TEXT), .min = 1, .max = LIMIT_USER_BYTES, .text = "whose; default: as install"},
+    {ASK(type, TEXT), .choices = ENTRY_TYPES, .text = "where a skill and an agent have one name"},
     END,
 };
 const struct row publish_fields[] = {
-    {ROW("box", TEXT, publish_args, box), .flags = ROW_REQUIRED, .min = 1, .max = 64, .text = "where it is"},
-    {ROW("name", TEXT, publish_args, name), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_NAME_BYTES,
+    {ASK(box, TEXT), .flags = ROW_REQUIRED, .min = 1, .max = 64, .text = "where it is"},
+    {ASK(name, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_NAME_BYTES,
      .text = "of its folder, or of its file without .md"},
-    {ROW("type", TEXT, publish_args, type), .flags = ROW_AUDITED, .choices = ENTRY_TYPES, .text = "default skill"},
-    {ROW("version", TEXT, publish_args, version), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_REGISTRY_VERSION,
+    {ASK(type, TEXT), .flags = ROW_AUDITED, .choices = ENTRY_TYPES, .text = "default skill"},
+    {ASK(version, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_REGISTRY_VERSION,
      .text = "default: what its own file says, else the next whole number"},
-    {ROW("sharing", TEXT, publish_args, sharing), .flags = ROW_AUDITED, .choices = "public|private",
+    {ASK(sharing, TEXT), .flags = ROW_AUDITED, .choices = "public|private",
      .text = "private: only its author and admins see it; default: what its own file says, else public"},
-    {ROW("description", TEXT, publish_args, description), .max = LIMIT_REGISTRY_DESCRIPTION,
-     .text = "default: its own file's"},
-    {ROW("tags", TEXT, publish_args, tags), .max = LIMIT_REGISTRY_TAGS,
-     .text = "separated by commas; default: its own file's"},
+    {ASK(description, TEXT), .max = LIMIT_REGISTRY_DESCRIPTION, .text = "default: its own file's"},
+    {ASK(tags, TEXT), .max = LIMIT_REGISTRY_TAGS, .text = "separated by commas; default: its own file's"},
     ROW_NAMED("PublishRequest"),
 };
 const struct row install_fields[] = {
-    {ROW("entry", TEXT, install_args, entry), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 512,
+    {ASK(entry, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 512,
      .text = "a number, NAME or AUTHOR/NAME, perhaps with @VERSION; without one the newest"},
-    {ROW("replace", BOOL, install_args, replace), .text = "take the place of what is there; else that is EXISTS"},
+    {ASK(replace, BOOL), .text = "take the place of what is there; else that is EXISTS"},
     ROW_NAMED("InstallRequest"),
 };
 const struct row skill_base_query[] = {
-    {ROW("base", BOOL, native_skill_args, base),
-     .text = "of the box's agent, for all of its users, instead of the user's own; for admins"},
+    {ASK(base, BOOL), .text = "of the box's agent, for all of its users, instead of the user's own; for admins"},
     END,
 };
 const struct row skill_sync_fields[] = {
-    {ROW("direction", TEXT, sync_args, direction), .flags = ROW_REQUIRED | ROW_AUDITED, .choices = "from_base|to_base",
+    {ASK(direction, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .choices = "from_base|to_base",
      .text =
          "from_base: the user's copy becomes the agent's; to_base: the agent's becomes the user's, for admins. What "
          "only the target has is removed there"},

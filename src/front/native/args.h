@@ -13,10 +13,14 @@
 /* ---- how rows are written ---- */
 
 #define ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
-#define PATH_ROW(args, member, label, meaning)                                                                         \
+#define PATH_TEXT "absolute, or relative to the workspace"
+/* A member of a request: struct native_args. */
+#define ASK_AS(label, kind, member) ROW(label, kind, native_args, member)
+#define ASK(member, kind) ASK_AS(#member, kind, member)
+#define PATH_ROW(member)                                                                                               \
     {                                                                                                                  \
-        ROW(label, TEXT, args, member), .flags = ROW_REQUIRED | ROW_AUDITED | ROW_ANY_BYTES, .min = 1,                 \
-                                        .max = LIMIT_PATH_BYTES, .text = (meaning)                                     \
+        ASK(member, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED | ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATH_BYTES,     \
+                           .text = PATH_TEXT                                                                           \
     }
 #define END                                                                                                            \
     { .name = NULL }
@@ -24,6 +28,21 @@
     { .name = (label), .type = ROW_##kind, .max = INT64_MAX, .text = (meaning) }
 #define SHOW_NULL(label, kind, meaning)                                                                                \
     { .name = (label), .type = ROW_##kind, .flags = ROW_NULLABLE, .max = INT64_MAX, .text = (meaning) }
+
+/* ---- requests ---- */
+
+struct native_args { /* of all routes but acquire; members that the rows of one do not name stay empty */
+    struct row_text path, from, to, pattern, glob, old, new_text, encoding;                         /* files */
+    struct row_text command, cwd, user, shell, stdin_text, stdin_base64, tag, term, stream, signal; /* commands */
+    const char **argv, **env;
+    struct row_text name, snapshot, thread, box, state, label, scope, runner, text, type, author, version, description;
+    struct row_text tags, sharing, entry, direction, format, verb, outcome, since, until, after_id;
+    struct row_number mode, depth, limit, offset, stderr_offset, context, wait_ms, timeout_ms, quiet_ms, pid, cols,
+        rows;
+    struct row_number output_limit_bytes, port, expires_in_ms, after;
+    bool parents, append, recursive, overwrite, include_dirs, literal, ignore_case, all;
+    bool stdin_open, eof, background, mine, versions, replace, base, tail;
+};
 
 /* ---- boxes ---- */
 
@@ -47,12 +66,6 @@ struct acquire_args {
     struct container_args container;
     struct row_number idle_timeout_ms;
     bool temporary;
-};
-struct boxes_args {
-    struct row_text user, state, label;
-};
-struct events_args {
-    struct row_text box, user, type, after;
 };
 struct container_out {
     struct container container;
@@ -86,15 +99,6 @@ extern const struct row box_answer[], boxes_answer[], ended_answer[];
 
 /* ---- snapshots ---- */
 
-struct snapshot_args {
-    struct row_text name;
-};
-struct fork_args {
-    struct row_text snapshot, user, thread;
-};
-struct diff_args {
-    struct row_number limit;
-};
 struct snapshot_out {
     struct snapshot snapshot;
     const char *name;
@@ -123,27 +127,6 @@ extern const struct row snapshot_answer[], snapshots_answer[], rollback_answer[]
 
 /* ---- commands ---- */
 
-struct exec_args {
-    struct row_text command, cwd, stdin_text, stdin_base64, user, tag;
-    const char **argv, **env;
-    bool stdin_open;
-    struct row_number timeout_ms, output_limit_bytes;
-};
-struct output_args {
-    struct row_text stream;
-    struct row_number offset, stderr_offset, wait_ms, limit;
-};
-struct stdin_args {
-    bool eof;
-};
-struct signal_args {
-    struct row_text signal;
-};
-struct pty_args {
-    struct row_text command, cwd, user, term;
-    const char **env;
-    struct row_number cols, rows, pid, offset;
-};
 struct result_out { /* how a command ended */
     struct row_number exit_code, memory_limit_bytes;
     const char *signal;
@@ -177,45 +160,6 @@ extern const struct row exec_answer[], exec_rest[], spawn_answer[], process_answ
 
 /* ---- files ---- */
 
-struct path_args {
-    struct row_text path;
-};
-struct put_args {
-    struct row_text path;
-    struct row_number mode;
-    bool parents, append;
-};
-struct remove_args {
-    struct row_text path;
-    bool recursive; /* also of watch */
-};
-struct list_args {
-    struct row_text path;
-    struct row_number depth, limit;
-};
-struct mkdir_args {
-    struct row_text path, encoding;
-    struct row_number mode;
-    bool parents;
-};
-struct move_args {
-    struct row_text from, to, encoding;
-    bool overwrite;
-};
-struct native_glob_args {
-    struct row_text pattern, path, encoding;
-    bool include_dirs;
-    struct row_number limit, timeout_ms;
-};
-struct native_grep_args {
-    struct row_text pattern, path, glob, encoding;
-    bool literal, ignore_case;
-    struct row_number context, limit, timeout_ms;
-};
-struct native_edit_args {
-    struct row_text path, old, new_text, encoding;
-    bool all;
-};
 struct file_out {
     struct row_text name, path, target;
     const char *type, *special;
@@ -241,9 +185,6 @@ extern const struct row stat_answer[], list_answer[], glob_answer[], grep_answer
 
 /* ---- catalogues ---- */
 
-struct catalog_args {
-    struct row_text format;
-};
 extern const struct row catalog_query[], skills_answer[], agents_answer[];
 
 /* ---- tools ---- */
@@ -255,38 +196,17 @@ extern const struct row tools_answer[], tool_answer[], offload_answer[];
 
 /* ---- skills that are put and shared ---- */
 
-struct registry_args {
-    struct row_text type, author, text;
-    bool mine, versions;
-    struct row_number limit, offset;
-};
-struct publish_args {
-    struct row_text box, type, name, version, description, tags, sharing;
-};
-struct install_args {
-    struct row_text entry;
-    bool replace;
-};
-struct native_skill_args {
-    bool base;
-};
-struct sync_args {
-    struct row_text direction;
-};
 extern const struct row registry_query_fields[], registry_type_query[], publish_fields[], install_fields[],
     skill_base_query[], skill_sync_fields[], sync_report_answer[];
 extern const struct row registry_answer[], entry_answer[], installed_answer[], uploaded_answer[];
 
 /* ---- tokens ---- */
 
-struct ticket_args {
-    struct row_number port;
+struct ticket_out {
+    const char *ticket, *url, *origin;
+    uint64_t until_ms;
 };
 extern const struct row ticket_fields[], ticket_answer[];
-struct token_args {
-    struct row_text user, scope, runner, label;
-    struct row_number expires_in_ms;
-};
 struct token_out {
     struct token token;
     const char *id, *scope, *text; /* text: the secret, of a new one */
@@ -296,11 +216,6 @@ extern const struct row token_fields[], token_answer[], tokens_answer[];
 
 /* ---- the audit log ---- */
 
-struct audit_args {
-    struct row_text box, user, verb, outcome, since, until;
-    struct row_number after, limit, wait_ms;
-    bool tail;
-};
 struct event_out {
     uint64_t id, at_ms, count, bytes_in, bytes_out;
     struct row_text verb, box, user, actor, scope, token, peer, request_id, outcome, detail;

@@ -65,7 +65,7 @@ static int audit_time(const struct row_text *text, const char *name, uint64_t *r
     return err_set(err, ERR_INVALID, "'%s' must be a time such as 2026-01-31T12:00:00Z, not '%.40s'", name, text->data);
 }
 
-static int audit_parse(struct http_request *request, struct audit_args *args, struct audit_query *ret_query,
+static int audit_parse(struct http_request *request, struct native_args *args, struct audit_query *ret_query,
                        struct err *err) {
     int failed = front_query(request, args, err);
     struct audit_query query = {
@@ -77,13 +77,10 @@ static int audit_parse(struct http_request *request, struct audit_args *args, st
         .limit = args->limit.value,
         .tail = args->tail,
     };
-    if (!failed)
-        failed = audit_time(&args->since, "since", &query.since_ms, err);
-    if (!failed)
-        failed = audit_time(&args->until, "until", &query.until_ms, err);
-    if (!failed)
-        *ret_query = query;
-    return failed;
+    STEP(failed ?: audit_time(&args->since, "since", &query.since_ms, err)
+                 ?: audit_time(&args->until, "until", &query.until_ms, err));
+    *ret_query = query;
+    return 0;
 }
 
 /* Reads until there is a row, or wait_ms are over. */
@@ -116,7 +113,7 @@ static int audit_there(const struct front *front, struct err *err) {
 int native_audit(struct http_request *request, struct box *, struct err *err) {
     struct front *front = front_of(request);
     const struct who *who = front_who(request);
-    struct audit_args args = {0};
+    struct native_args args = {0};
     struct audit_query query;
     struct audit_page page = {0};
     struct audit_list list = {.user = who->user};

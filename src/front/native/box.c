@@ -150,13 +150,13 @@ int native_box(struct http_request *request, struct box *box, struct err *err) {
 
 struct native_boxes_walk {
     const struct who *who;
-    struct boxes_args args;
+    struct native_args args;
     struct answer *answer;
 };
 
 static int native_boxes_each(void *user, struct box *box) {
     struct native_boxes_walk *walk = user;
-    const struct boxes_args *args = &walk->args;
+    const struct native_args *args = &walk->args;
     if (walk->who->user && strcmp(walk->who->user, box->user) != 0)
         return 0;
     if (args->user.data && strcmp(args->user.data, box->user) != 0)
@@ -255,7 +255,7 @@ static int native_ids_each(void *user, struct box *box) {
 int native_destroy_all(struct http_request *request, struct box *, struct err *err) {
     struct front *front = front_of(request);
     const struct who *who = front_who(request);
-    struct boxes_args args = {0};
+    struct native_args args = {0};
     STEP(front_query(request, &args, err));
     struct native_ids ids = {.user = args.user.data, .arena = http_arena(request)};
     uint64_t ended = 0;

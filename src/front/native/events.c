@@ -30,7 +30,7 @@ static int native_events_pump(struct http_request *request, struct events_reader
 
 int native_events(struct http_request *request, struct box *, struct err *err) {
     struct events *events = front_of(request)->events;
-    struct events_args args = {0};
+    struct native_args args = {0};
     struct events_place place;
     struct events_reader *reader = NULL;
     STEP(front_query(request, &args, err));
@@ -43,8 +43,8 @@ int native_events(struct http_request *request, struct box *, struct err *err) {
         .owner = front_who(request)->user, .user = args.user.data, .box = args.box.data, .types = args.type.data};
     /* The query counts, else what a browser sends when it comes back. An id that is not ours is from another server. */
     const char *last = http_header(request, "last-event-id");
-    bool resumes = !args.after.data && last;
-    int failed = events_find(events, resumes ? last : args.after.data, &place, err);
+    bool resumes = !args.after_id.data && last;
+    int failed = events_find(events, resumes ? last : args.after_id.data, &place, err);
     if (failed && resumes) {
         failed = events_find(events, "0", &place, err);
         place.unknown = true;

@@ -1,7 +1,5 @@
 /* exec over HTTP: a JSON answer with head and tail, or a stream of events. Called through native_routes.
  * Invariant: the client's hang-up ends the command, and memory stays within output_limit_bytes a stream. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "front/collect.h"
@@ -9,24 +7,7 @@
 #include "front/stream.h"
 #include "tool/shell.h"
 
-static int native_exec_whole(struct http_request *request, struct box *box, const struct exec_request *exec,
-                             size_t limit, struct err *err);
-static int native_exec_stream(struct http_request *request, struct box *box, const struct exec_request *exec,
-                              struct err *err);
-
-int native_exec(struct http_request *request, struct box *box, struct err *err) {
-    struct exec_args args = {0};
-    struct exec_request exec;
-    STEP(front_body(request, &args, err) ?: native_exec_request(request, &args, &exec, err));
-    if (stream_wanted(request))
-        return native_exec_stream(request, box, &exec, err);
-    size_t limit;
-    return box_output_limit(box, args.output_limit_bytes.has, args.output_limit_bytes.value, DEFAULT_OUTPUT_LIMIT_BYTES,
-                            &limit, err)
-               ?: native_exec_whole(request, box, &exec, limit, err);
-}
-
-static int native_exec_input(struct http_request *request, const struct exec_args *args, struct exec_request *exec,
+static int native_exec_input(struct http_request *request, const struct native_args *args, struct exec_request *exec,
                              struct err *err) {
     if (args->stdin_text.data && args->stdin_base64.data)
         return err_set(err, ERR_INVALID, "give 'stdin' or 'stdin_base64', not both");
@@ -45,7 +26,7 @@ static int native_exec_input(struct http_request *request, const struct exec_arg
     return 0;
 }
 
-int native_exec_request(struct http_request *request, const struct exec_args *args, struct exec_request *ret_exec,
+int native_exec_request(struct http_request *request, const struct native_args *args, struct exec_request *ret_exec,
                         struct err *err) {
     if (!args->command.data == !args->argv)
         return err_set(err, ERR_INVALID, "give 'command' (for the shell) or 'argv' (no shell), one of them");
@@ -119,4 +100,16 @@ static int native_exec_stream(struct http_request *request, struct box *box, con
     }
     stream_done(&stream);
     return failed;
+}
+
+int native_exec(struct http_request *request, struct box *box, struct err *err) {
+    struct native_args args = {0};
+    struct exec_request exec;
+    STEP(front_body(request, &args, err) ?: native_exec_request(request, &args, &exec, err));
+    if (stream_wanted(request))
+        return native_exec_stream(request, box, &exec, err);
+    size_t limit;
+    return box_output_limit(box, args.output_limit_bytes.has, args.output_limit_bytes.value, DEFAULT_OUTPUT_LIMIT_BYTES,
+                            &limit, err)
+               ?: native_exec_whole(request, box, &exec, limit, err);
 }

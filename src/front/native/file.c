@@ -9,7 +9,7 @@
 #define PUT_PIECE_BYTES (8u << 20)   /* how far an upload may pass its limit before it is checked */
 
 int native_get(struct http_request *request, struct box *box, struct err *err) {
-    struct path_args args = {0};
+    struct native_args args = {0};
     const char *path;
     int failed = front_query(request, &args, err) ?: front_path(request, box, &args.path, false, &path, err);
     if (!failed && !box_direct(box) && !http_blocks(request)) /* quick only where the daemon opens the file */
@@ -78,7 +78,7 @@ static int native_put_conflict(struct http_request *request, const struct err *e
 }
 
 int native_put(struct http_request *request, struct box *box, struct err *err) {
-    struct put_args args = {0};
+    struct native_args args = {0};
     struct file_stat stat = {0};
     struct native_upload upload = {.request = request, .left = front_settings(request)->max_upload_bytes};
     bool created = false;
@@ -109,7 +109,7 @@ int native_put(struct http_request *request, struct box *box, struct err *err) {
 }
 
 int native_remove(struct http_request *request, struct box *box, struct err *err) {
-    struct remove_args args = {0};
+    struct native_args args = {0};
     const char *path;
     return front_query(request, &args, err)
                ?: front_target(request, box, &args.path, &path, err)
@@ -139,7 +139,7 @@ struct file_out native_file_out(const struct file_stat *stat) {
 }
 
 int native_stat(struct http_request *request, struct box *box, struct err *err) {
-    struct path_args args = {0};
+    struct native_args args = {0};
     struct file_stat stat = {0};
     const char *path;
     int failed = front_query(request, &args, err)
@@ -161,7 +161,7 @@ static int native_archive_write(void *user, const uint8_t *data, size_t len) {
 }
 
 int native_archive(struct http_request *request, struct box *box, struct err *err) {
-    struct path_args args = {0};
+    struct native_args args = {0};
     const char *path;
     int failed = front_query(request, &args, err)
                      ?: front_path(request, box, &args.path, true, &path, err)
@@ -176,7 +176,7 @@ static int native_unpack_skipped(void *user, const char *name, const char *why) 
 
 int native_unpack(struct http_request *request, struct box *box, struct err *err) {
     struct native_upload upload = {.request = request, .left = front_settings(request)->max_upload_bytes};
-    struct path_args args = {0};
+    struct native_args args = {0};
     struct unpack_result result = {0};
     const char *path;
     STEP(front_query(request, &args, err) ?: native_upload_fits(request, err)

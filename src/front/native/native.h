@@ -67,7 +67,7 @@ native_run native_audit, native_audit_verify;
 
 /* shared by them */
 /* From a checked body to a request; memory in the request's arena. */
-int native_exec_request(struct http_request *request, const struct exec_args *args, struct exec_request *ret_exec,
+int native_exec_request(struct http_request *request, const struct native_args *args, struct exec_request *ret_exec,
                         struct err *err);
 void native_result_out(const struct exec_result *result, struct result_out *ret_out);
 void native_box_json(struct json *json, struct box *box); /* an object */

@@ -27,9 +27,7 @@ int native_port(struct http_request *request, struct box *box, struct err *err) 
     if (http_header(request, "service-worker") || (to && !strcasecmp(to, "serviceworker")))
         return err_set(err, ERR_DENIED, /* it would outlive the sandbox of the page */
                        "a page from a box may not register a service worker here");
-    int result = ports_path(request, box, &path, err);
-    if (result < 0)
-        return result;
+    TRY(ports_path(request, box, &path, err));
     port_proxy_audit(request, path.port, http_tail(request));
     return ports_result(port_proxy(request, box, &path, 0, err), err);
 }

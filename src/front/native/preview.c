@@ -161,12 +161,10 @@ static int preview_admit_box(struct http_request *request, const struct box *box
 int preview_admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err) {
     struct provider *provider = front_of(request)->provider;
     struct box *box = NULL;
-    int failed = preview_check_site(request, err);
-    if (failed)
-        return failed;
+    STEP(preview_check_site(request, err));
     if (provider_look(provider, NULL, http_param(request, "id"), &box, err) < 0) /* as with a box of somebody else */
         return preview_admit_other(request, needs, ret_who, err);
-    failed = preview_admit_box(request, box, needs, ret_who, err);
+    int failed = preview_admit_box(request, box, needs, ret_who, err);
     provider_look_end(provider, box);
     return failed;
 }
@@ -233,21 +231,13 @@ static int preview_url(struct http_request *request, const struct box *box, uint
 }
 
 int native_ticket(struct http_request *request, struct box *box, struct err *err) {
-    struct ticket_args args = {0};
+    struct native_args args = {0};
     const char *url = NULL;
     char pass[PASS_BYTES];
-    int failed = front_body(request, &args, err) ?: preview_url(request, box, args.port.value, &url, err);
-    if (failed)
-        return failed;
+    STEP(front_body(request, &args, err) ?: preview_url(request, box, args.port.value, &url, err));
     uint64_t until_ms = clock_wall_ms() + TICKET_MS;
     preview_pass(native_state(request), box, "ticket", until_ms, pass);
-    autoanswer answer;
-    answer_init(&answer, request, 201);
-    json_open(&answer.json, '{');
-    json_put_str(&answer.json, "ticket", pass);
-    json_put_str(&answer.json, "url", arena_printf(http_arena(request), "%s/?" PREVIEW_TICKET "%s", url, pass));
-    json_put_str(&answer.json, "origin", url);
-    json_put_time(&answer.json, "expires_at", until_ms);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    const struct ticket_out out = {pass, arena_printf(http_arena(request), "%s/?" PREVIEW_TICKET "%s", url, pass), url,
+                                   until_ms};
+    return answer_rows(request, 201, ticket_answer, &out, err);
 }

@@ -19,7 +19,7 @@ static int native_pid(const struct http_request *request, uint64_t *ret_pid, str
 }
 
 int native_spawn(struct http_request *request, struct box *box, struct err *err) {
-    struct exec_args args = {0};
+    struct native_args args = {0};
     struct exec_request exec;
     uint64_t pid, started_ms;
     STEP(front_body(request, &args, err)
@@ -65,27 +65,22 @@ struct native_follow {
     struct box_duplex duplex;
 };
 
-static int native_follow_data(void *user, int number, const uint8_t *data, size_t len, struct err *err) {
+static int native_follow_data(void *user, int number, const uint8_t *data, size_t len, struct err *) {
     struct native_follow *follow = user;
-    (void)err;
     return stream_output(&follow->stream, number, data, len);
 }
 
-static int native_follow_tick(void *user, struct err *err) {
+static int native_follow_tick(void *user, struct err *) {
     struct native_follow *follow = user;
-    (void)err;
     follow->duplex.tick_ms = clock_ms() + http_alive_tick_ms(follow->stream.request);
     return stream_idle(&follow->stream);
 }
 
-static int native_follow_end(void *user, const struct exec_result *result, struct err *err) {
+static int native_follow_end(void *user, const struct exec_result *result, struct err *) {
     struct native_follow *follow = user;
     struct exec_out out = {0};
-    (void)err;
     native_result_out(result, &out.ended);
-    int failed = stream_flush(&follow->stream);
-    if (failed)
-        return failed;
+    STEP(stream_flush(&follow->stream));
     stream_open(&follow->stream);
     rows_members(&follow->stream.json, exec_rest, &out);
     return stream_send(&follow->stream, "exit") ?: http_reply_end(follow->stream.request) ?: 1;
@@ -99,7 +94,7 @@ static int native_follow_started(struct native_follow *follow, uint64_t pid) {
     return stream_send(&follow->stream, "started");
 }
 
-static int native_follow(struct http_request *request, struct box *box, uint64_t pid, const struct output_args *args,
+static int native_follow(struct http_request *request, struct box *box, uint64_t pid, const struct native_args *args,
                          struct err *err) {
     static const struct box_stream hooks = {
         .data = native_follow_data, .tick = native_follow_tick, .end = native_follow_end};
@@ -118,7 +113,7 @@ static int native_follow(struct http_request *request, struct box *box, uint64_t
 }
 
 int native_output(struct http_request *request, struct box *box, struct err *err) {
-    struct output_args args = {0};
+    struct native_args args = {0};
     struct output_slice slice = {0};
     uint64_t pid;
     STEP(front_query(request, &args, err) ?: native_pid(request, &pid, err));
@@ -137,7 +132,7 @@ int native_output(struct http_request *request, struct box *box, struct err *err
 }
 
 int native_stdin(struct http_request *request, struct box *box, struct err *err) {
-    struct stdin_args args = {0};
+    struct native_args args = {0};
     uint64_t pid;
     int failed = front_query(request, &args, err) ?: native_pid(request, &pid, err);
     http_body_live(request); /* it may be typed */
@@ -147,7 +142,7 @@ int native_stdin(struct http_request *request, struct box *box, struct err *err)
 }
 
 int native_signal(struct http_request *request, struct box *box, struct err *err) {
-    struct signal_args args = {0};
+    struct native_args args = {0};
     uint64_t pid;
     STEP(front_body(request, &args, err) ?: native_pid(request, &pid, err));
     int number = signame_number(args.signal.data);

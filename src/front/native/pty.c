@@ -11,20 +11,17 @@
 #include "front/ws_pump.h"
 
 const struct row pty_query[] = {
-    {ROW("cols", INT, pty_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "columns"},
-    {ROW("rows", INT, pty_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "lines"},
-    {ROW("command", TEXT, pty_args, command), .flags = ROW_AUDITED, .max = LIMIT_URI_BYTES,
-     .text = "default: the box's shell, interactive"},
-    {ROW("cwd", TEXT, pty_args, cwd), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
-     .text = "default: the workspace"},
-    {ROW("user", TEXT, pty_args, user), .flags = ROW_AUDITED, .choices = "agent|root",
-     .text = "who runs it inside; default agent"},
-    {ROW("term", TEXT, pty_args, term), .min = 1, .max = LIMIT_TERM_BYTES,
+    {ASK(cols, INT), .min = 1, .max = 4096, .fallback = 80, .text = "columns"},
+    {ASK(rows, INT), .min = 1, .max = 4096, .fallback = 24, .text = "lines"},
+    {ASK(command, TEXT), .flags = ROW_AUDITED, .max = LIMIT_URI_BYTES, .text = "default: the box's shell, interactive"},
+    {ASK(cwd, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES, .text = "default: the workspace"},
+    {ASK(user, TEXT), .flags = ROW_AUDITED, .choices = "agent|root", .text = "who runs it inside; default agent"},
+    {ASK(term, TEXT), .min = 1, .max = LIMIT_TERM_BYTES,
      .text = "the terminal's name, TERM: letters, digits and +._-; default xterm-256color"},
-    {ROW("env", MAP, pty_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT - 1,
+    {ASK(env, MAP), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT - 1,
      .text = "environment of the command, a JSON object of strings"},
-    {ROW("pid", INT, pty_args, pid), .min = 1, .max = INT32_MAX, .text = "attach to this terminal again"},
-    {ROW("offset", INT, pty_args, offset), .max = INT64_MAX, .text = "with pid: first output byte wanted"},
+    {ASK(pid, INT), .min = 1, .max = INT32_MAX, .text = "attach to this terminal again"},
+    {ASK(offset, INT), .max = INT64_MAX, .text = "with pid: first output byte wanted"},
     {.name = NULL},
 };
 
@@ -36,7 +33,7 @@ struct native_pty {
 };
 
 /* The environment with the terminal's name: that of `term`, else of `env`, else the usual one. */
-static int native_pty_env(struct native_pty *pty, const struct pty_args *args, const char *const **ret_env,
+static int native_pty_env(struct native_pty *pty, const struct native_args *args, const char *const **ret_env,
                           struct err *err) {
     static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+._-";
     const char *term = args->term.data;
@@ -60,7 +57,7 @@ static int native_pty_env(struct native_pty *pty, const struct pty_args *args, c
     return 0;
 }
 
-static int native_pty_open(struct native_pty *pty, const struct pty_args *args, struct err *err) {
+static int native_pty_open(struct native_pty *pty, const struct native_args *args, struct err *err) {
     struct exec_request exec = {
         .command = args->command.data ? args->command.data : "exec \"${SHELL:-/bin/sh}\"",
         .cwd = args->cwd.data,
@@ -142,25 +139,22 @@ static int native_pty_run(struct native_pty *pty, struct err *err) {
     int result = ws_pump_run(&pty->pump, err);
     if (result < 0) {
         struct json json;
-        struct err ignored = {0};
         autobuf out = buf_max(8192);
         json_init(&json, &out);
         json_failure(&json, err_name(err->code), err->text);
-        ws_send(pty->pump.ws, WS_TEXT, out.data, out.len, &ignored);
+        ws_send(pty->pump.ws, WS_TEXT, out.data, out.len, ERR_IGNORED);
     }
     return result;
 }
 
 int native_pty(struct http_request *request, struct box *box, struct err *err) {
-    struct pty_args args = {0};
+    struct native_args args = {0};
     struct native_pty pty = {.box = box};
     STEP(front_query(request, &args, err) ?: ws_pump_wanted(request, err));
     ws_pump_init(&pty.pump, request, WS_PUMP_MESSAGE_BYTES, &native_pty_hooks, &pty);
     int failed = native_pty_open(&pty, &args, err) ?: ws_pump_accept(&pty.pump, err);
-    if (failed && !args.pid.has && pty.pid) { /* started without a client */
-        struct err ignored = {0};
-        box_signal(box, pty.pid, SIGKILL, &ignored);
-    }
+    if (failed && !args.pid.has && pty.pid) /* started without a client */
+        box_signal(box, pty.pid, SIGKILL, ERR_IGNORED);
     if (!failed)
         failed = native_pty_run(&pty, err);
     return ws_pump_close(&pty.pump, failed, failed ? "the box ended" : "done");

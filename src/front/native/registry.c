@@ -52,7 +52,7 @@ static int registry_search_row(void *user, const struct registry_entry *entry) {
 }
 
 int native_registry_search(struct http_request *request, struct box *, struct err *err) {
-    struct registry_args args = {0};
+    struct native_args args = {0};
     struct skills *skills;
     struct registry_asker asker = registry_asker_of(request);
     struct registry_out out = {0};
@@ -70,8 +70,8 @@ int native_registry_search(struct http_request *request, struct box *, struct er
 }
 
 /* No path may hold the slash of AUTHOR/NAME: there the author is a parameter. */
-static int native_registry_named(struct http_request *request, struct registry_args *ret_args,
-                                 struct skills **ret_skills, const char **ret_name, struct err *err) {
+static int native_registry_named(struct http_request *request, struct native_args *ret_args, struct skills **ret_skills,
+                                 const char **ret_name, struct err *err) {
     int failed = registry_asked(request, front_query, ret_args, ret_skills, err);
     const char *author = ret_args->author.data, *entry = http_param(request, "entry");
     if (!failed && author)
@@ -81,7 +81,7 @@ static int native_registry_named(struct http_request *request, struct registry_a
 }
 
 int native_registry_get(struct http_request *request, struct box *, struct err *err) {
-    struct registry_args args = {0};
+    struct native_args args = {0};
     struct registry_entry entry;
     struct skills *skills;
     struct registry_asker asker = registry_asker_of(request);
@@ -92,7 +92,7 @@ int native_registry_get(struct http_request *request, struct box *, struct err *
 }
 
 int native_registry_remove(struct http_request *request, struct box *, struct err *err) {
-    struct registry_args args = {0};
+    struct native_args args = {0};
     struct skills *skills;
     struct registry_asker asker = registry_asker_of(request);
     const char *name;
@@ -103,7 +103,7 @@ int native_registry_remove(struct http_request *request, struct box *, struct er
 
 int native_registry_publish(struct http_request *request, struct box *, struct err *err) {
     struct provider *provider = front_of(request)->provider;
-    struct publish_args args = {0};
+    struct native_args args = {0};
     struct registry_entry entry;
     struct skills *skills;
     struct box *box = NULL;
@@ -131,7 +131,7 @@ int native_registry_publish(struct http_request *request, struct box *, struct e
 /* ---- into a box, out of the registry ---- */
 
 static int native_install(struct http_request *request, struct box *box, const char *type, struct err *err) {
-    struct install_args args = {0};
+    struct native_args args = {0};
     struct registry_entry entry = {0};
     struct skills *skills;
     struct registry_asker asker = registry_asker_of(request);
@@ -160,14 +160,13 @@ int native_agent_remove(struct http_request *request, struct box *box, struct er
 }
 
 int native_skill_remove(struct http_request *request, struct box *box, struct err *err) {
-    struct native_skill_args args = {0};
+    struct native_args args = {0};
     struct own_change change = {0};
     struct skills *skills;
     const char *agent, *name = http_param(request, "name");
-    int failed = registry_asked(request, front_query, &args, &skills, err) ?: skill_id_check(name, err);
-    if (failed)
-        return failed;
+    STEP(registry_asked(request, front_query, &args, &skills, err) ?: skill_id_check(name, err));
     trail_quote(request, arena_printf(http_arena(request), "skill=%s", name));
+    int failed;
     if (args.base) {
         failed = registry_admin_only(request, "changing an agent's skills", err)
                      ?: registry_agent_of(box, &agent, err)
@@ -196,24 +195,21 @@ static int registry_upload_base(struct skills *skills, const char *agent, struct
 }
 
 int native_skill_upload(struct http_request *request, struct box *box, struct err *err) {
-    struct native_skill_args args = {0};
+    struct native_args args = {0};
     struct own_change change = {0};
     struct skills *skills;
     struct zip *zip = NULL;
     const char *agent;
     autoscratch file = {.fd = -1};
-    int failed = registry_asked(request, front_query, &args, &skills, err) ?: registry_agent_of(box, &agent, err);
-    if (!failed && args.base)
-        failed = registry_admin_only(request, "changing an agent's skills", err);
-    if (failed)
-        return failed;
+    STEP(registry_asked(request, front_query, &args, &skills, err) ?: registry_agent_of(box, &agent, err)
+             ?: (args.base ? registry_admin_only(request, "changing an agent's skills", err) : 0));
     int64_t length = http_body_length(request);
     const struct skill_settings *settings = skills_settings(skills);
     struct zip_limits limits = {.bytes = settings->upload_bytes ? settings->upload_bytes : UPLOAD_BYTES,
                                 .unpacked_bytes = settings->unpacked_bytes,
                                 .entries = settings->upload_entries};
-    failed = skills_scratch(skills, box->user, limits.bytes, "skill_upload_bytes", &file, err)
-                 ?: (length > 0 ? scratch_fits(&file, (uint64_t)length, err) : 0);
+    int failed = skills_scratch(skills, box->user, limits.bytes, "skill_upload_bytes", &file, err)
+                     ?: (length > 0 ? scratch_fits(&file, (uint64_t)length, err) : 0);
     for (ssize_t n = 1; !failed && n > 0;) {
         n = http_body_splice(request, file.fd, PIECE_BYTES, err);
         failed = n < 0 ? (int)n : n ? scratch_count(&file, (uint64_t)n, err) : 0;
@@ -230,20 +226,16 @@ int native_skill_upload(struct http_request *request, struct box *box, struct er
 }
 
 int native_skill_sync(struct http_request *request, struct box *box, struct err *err) {
-    struct sync_args args = {0};
+    struct native_args args = {0};
     struct skills *skills;
     const char *agent, *name = http_param(request, "name");
-    int failed = registry_asked(request, front_body, &args, &skills, err)
-                     ?: skill_id_check(name, err)
-                     ?: registry_agent_of(box, &agent, err);
-    if (failed)
-        return failed;
+    STEP(registry_asked(request, front_body, &args, &skills, err)
+             ?: skill_id_check(name, err)
+             ?: registry_agent_of(box, &agent, err));
     trail_quote(request, arena_printf(http_arena(request), "skill=%s", name));
-    if (strcmp(args.direction.data, "from_base") == 0) {
-        failed = own_from_base(skills, box, agent, name, err);
-    } else {
-        failed = registry_admin_only(request, "changing an agent's skills", err)
-                     ?: own_to_base(skills, box, agent, name, err);
-    }
-    return failed ?: front_empty(request, 204);
+    bool from_base = strcmp(args.direction.data, "from_base") == 0;
+    return (from_base ? own_from_base(skills, box, agent, name, err)
+                      : registry_admin_only(request, "changing an agent's skills", err)
+                            ?: own_to_base(skills, box, agent, name, err))
+               ?: front_empty(request, 204);
 }

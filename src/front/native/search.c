@@ -40,7 +40,7 @@ static int native_glob_answer(struct http_request *request, const struct native_
 }
 
 int native_glob(struct http_request *request, struct box *box, struct err *err) {
-    struct native_glob_args args = {0};
+    struct native_args args = {0};
     struct native_glob glob = {.utf8 = true};
     struct glob_result result = {0};
     const char *path;
@@ -91,7 +91,7 @@ static int native_grep_each(void *user, const struct grep_match *match) {
 }
 
 int native_grep(struct http_request *request, struct box *box, struct err *err) {
-    struct native_grep_args args = {0};
+    struct native_args args = {0};
     struct grep_result result = {0};
     autoanswer answer = {0};
     const char *path;
@@ -115,7 +115,7 @@ int native_grep(struct http_request *request, struct box *box, struct err *err) 
 /* ---- one file ---- */
 
 int native_hash(struct http_request *request, struct box *box, struct err *err) {
-    struct path_args args = {0};
+    struct native_args args = {0};
     uint8_t sha256[32];
     char hex[65];
     uint64_t size;
@@ -128,7 +128,7 @@ int native_hash(struct http_request *request, struct box *box, struct err *err) 
 }
 
 int native_edit(struct http_request *request, struct box *box, struct err *err) {
-    struct native_edit_args args = {0};
+    struct native_args args = {0};
     struct edit_result result;
     const char *path;
     STEP(front_body(request, &args, err) ?: front_target(request, box, &args.path, &path, err));

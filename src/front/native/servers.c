@@ -6,12 +6,8 @@
 #include "front/native/native.h"
 #include "tool/servers/servers.h"
 
-struct servers_args {
-    struct row_text user;
-};
 const struct row servers_query[] = {
-    {ROW("user", TEXT, servers_args, user), .min = 1, .max = LIMIT_USER_BYTES,
-     .text = "whose; default: the token's user, else 'default'"},
+    {ASK(user, TEXT), .min = 1, .max = LIMIT_USER_BYTES, .text = "whose; default: the token's user, else 'default'"},
     END,
 };
 
@@ -50,7 +46,7 @@ const struct row servers_answer[] = {
 static int servers_of(struct http_request *request, struct servers **ret_servers, const char **ret_user,
                       struct err *err) {
     const struct who *who = front_who(request);
-    struct servers_args args = {0};
+    struct native_args args = {0};
     TRY(front_query(request, &args, err));
     if (who->user && args.user.data && strcmp(who->user, args.user.data) != 0)
         return err_set(err, ERR_DENIED, "this token is for the MCP servers of user '%s' only", who->user);

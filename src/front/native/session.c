@@ -9,20 +9,6 @@
 
 /* ---- requests and answers ---- */
 
-struct session_args {
-    struct row_text name, cwd, user, shell;
-    const char **env;
-    struct row_number cols, rows, quiet_ms;
-};
-struct session_wait_args {
-    struct row_number wait_ms;
-};
-struct session_exec_args {
-    struct row_text command, cwd;
-    bool background;
-    struct row_number wait_ms, quiet_ms, timeout_ms, output_limit_bytes;
-};
-
 struct session_out {
     struct session session;
     const char *state;
@@ -38,43 +24,40 @@ struct session_result_out {
 #define STATES "new|running|quiet|completed|timed_out|terminated"
 
 const struct row session_fields[] = {
-    {ROW("name", TEXT, session_args, name), .flags = ROW_AUDITED, .min = 1, .max = SESSION_NAME_BYTES,
+    {ASK(name, TEXT), .flags = ROW_AUDITED, .min = 1, .max = SESSION_NAME_BYTES,
      .text = "letters, digits and _.:@-; default: a random one"},
-    {ROW("cwd", TEXT, session_args, cwd), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
+    {ASK(cwd, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "where a new shell begins; default: the workspace"},
-    {ROW("env", MAP, session_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT,
-     .text = "added to the environment of a new shell"},
-    {ROW("user", TEXT, session_args, user), .flags = ROW_AUDITED, .choices = "agent|root",
+    {ASK(env, MAP), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT, .text = "added to the environment of a new shell"},
+    {ASK(user, TEXT), .flags = ROW_AUDITED, .choices = "agent|root",
      .text = "who a new shell runs as inside; default agent"},
-    {ROW("shell", TEXT, session_args, shell), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
+    {ASK(shell, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "of a new session; default: bash where the box has it, else its shell"},
-    {ROW("cols", INT, session_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "of its terminal"},
-    {ROW("rows", INT, session_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "of its terminal"},
-    {ROW("quiet_ms", INT, session_args, quiet_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
+    {ASK(cols, INT), .min = 1, .max = 4096, .fallback = 80, .text = "of its terminal"},
+    {ASK(rows, INT), .min = 1, .max = 4096, .fallback = 24, .text = "of its terminal"},
+    {ASK(quiet_ms, INT), .max = LIMIT_EXEC_TIMEOUT_MS,
      .text = "for commands that do not say; also changes that of a session that is there. Default 0: none"},
     ROW_NAMED("SessionRequest"),
 };
 const struct row session_wait_query[] = {
-    {ROW("wait_ms", INT, session_wait_args, wait_ms), .max = 300000, .text = "wait so long until it runs nothing"},
+    {ASK(wait_ms, INT), .max = 300000, .text = "wait so long until it runs nothing"},
     {.name = NULL},
 };
 const struct row session_exec_fields[] = {
-    {ROW("command", TEXT, session_exec_args, command), .flags = ROW_REQUIRED | ROW_AUDITED,
-     .max = LIMIT_CALL_ARGS_BYTES / 2, .text = "given to the session's shell"},
-    {ROW("cwd", TEXT, session_exec_args, cwd), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
+    {ASK(command, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES / 2,
+     .text = "given to the session's shell"},
+    {ASK(cwd, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "the shell goes there first, and stays there; default: where it is"},
-    {ROW("background", BOOL, session_exec_args, background), .text = "do not wait for it; BUSY when another one runs"},
-    {ROW("wait_ms", INT, session_exec_args, wait_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
+    {ASK(background, BOOL), .text = "do not wait for it; BUSY when another one runs"},
+    {ASK(wait_ms, INT), .max = LIMIT_EXEC_TIMEOUT_MS,
      .text = "answer after so long and leave it running (state running); default 0: when it ends"},
-    {ROW("quiet_ms", INT, session_exec_args, quiet_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
+    {ASK(quiet_ms, INT), .max = LIMIT_EXEC_TIMEOUT_MS,
      .text = "answer when it printed nothing for so long, and leave it running (state quiet); LIMIT when its turn has "
              "not come by then; 0: never; default: the session's"},
-    {ROW("timeout_ms", INT, session_exec_args, timeout_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
-     .fallback = DEFAULT_EXEC_TIMEOUT_MS,
+    {ASK(timeout_ms, INT), .max = LIMIT_EXEC_TIMEOUT_MS, .fallback = DEFAULT_EXEC_TIMEOUT_MS,
      .text = "from the call on; then it is killed with all it started, and the session stays (LIMIT when its turn has "
              "not come by then); 0: never, which is the default in the background"},
-    {ROW("output_limit_bytes", INT, session_exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
-     .fallback = DEFAULT_OUTPUT_LIMIT_BYTES,
+    {ASK(output_limit_bytes, INT), .max = LIMIT_OUTPUT_LIMIT_BYTES, .fallback = DEFAULT_OUTPUT_LIMIT_BYTES,
      .text = "kept of the output, at most limits.output_bytes; more loses its middle"},
     ROW_NAMED("SessionExecRequest"),
 };
@@ -145,7 +128,7 @@ static int native_session_answer(struct http_request *request, int status, const
 /* ---- the sessions ---- */
 
 int native_session_open(struct http_request *request, struct box *box, struct err *err) {
-    struct session_args args = {0};
+    struct native_args args = {0};
     struct session session;
     bool created;
     STEP(front_body(request, &args, err));
@@ -176,7 +159,7 @@ int native_sessions(struct http_request *request, struct box *box, struct err *e
 }
 
 int native_session(struct http_request *request, struct box *box, struct err *err) {
-    struct session_wait_args args = {0};
+    struct native_args args = {0};
     struct session session;
     return front_query(request, &args, err)
                ?: box_session_wait(box, http_param(request, "name"), args.wait_ms.value, http_fd(request),
@@ -271,7 +254,7 @@ static int native_session_stream(struct http_request *request, struct box *box, 
 }
 
 int native_session_exec(struct http_request *request, struct box *box, struct err *err) {
-    struct session_exec_args args = {0};
+    struct native_args args = {0};
     size_t limit;
     STEP(front_body(request, &args, err));
     const struct session_run run = {

@@ -48,7 +48,7 @@ static int skill_catalog_answer(struct http_request *request, const struct box *
 /* ---- the routes ---- */
 
 static int skill_catalog_handle(struct http_request *request, struct box *box, bool agents, struct err *err) {
-    struct catalog_args args = {0};
+    struct native_args args = {0};
     struct catalog catalog = {0};
     int failed =
         front_query(request, &args, err)

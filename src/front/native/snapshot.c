@@ -27,7 +27,7 @@ static struct snapshot_out native_snapshot_out(const struct snapshot *snapshot) 
 }
 
 int native_snapshot(struct http_request *request, struct box *, struct err *err) {
-    struct snapshot_args args = {0};
+    struct native_args args = {0};
     struct snapshot snapshot;
     STEP(front_body(request, &args, err));
     native_snapshot_trail(request);
@@ -60,7 +60,7 @@ int native_snapshot_remove(struct http_request *request, struct box *, struct er
 }
 
 int native_rollback(struct http_request *request, struct box *, struct err *err) {
-    struct snapshot_args args = {0};
+    struct native_args args = {0};
     uint64_t ended;
     STEP(front_body(request, &args, err));
     native_snapshot_trail(request);
@@ -72,11 +72,9 @@ int native_rollback(struct http_request *request, struct box *, struct err *err)
 int native_fork(struct http_request *request, struct box *, struct err *err) {
     struct provider *provider = front_of(request)->provider;
     const struct who *who = front_who(request);
-    struct fork_args args = {0};
+    struct native_args args = {0};
     struct box *box;
-    int failed = front_body(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(front_body(request, &args, err));
     native_snapshot_trail(request);
     if (who->user && args.user.data && strcmp(who->user, args.user.data) != 0)
         return err_set(err, ERR_DENIED, "this token makes boxes of user '%s' only, not of '%s'", who->user,
@@ -85,10 +83,7 @@ int native_fork(struct http_request *request, struct box *, struct err *err) {
                                   .user = args.user.data,
                                   .thread = args.thread.data,
                                   .thread_len = args.thread.len};
-    failed =
-        front_make(request, err) ?: snapshot_fork(provider, who->user, http_param(request, "id"), &wanted, &box, err);
-    if (failed)
-        return failed;
+    STEP(front_make(request, err) ?: snapshot_fork(provider, who->user, http_param(request, "id"), &wanted, &box, err));
     autoanswer answer;
     answer_init(&answer, request, 201);
     native_box_json(&answer.json, box);
@@ -99,10 +94,7 @@ int native_fork(struct http_request *request, struct box *, struct err *err) {
 int native_export(struct http_request *request, struct box *, struct err *err) {
     struct export_result result;
     native_snapshot_trail(request);
-    int failed =
-        export_run(front_of(request)->provider, front_who(request)->user, http_param(request, "id"), &result, err);
-    if (failed)
-        return failed;
+    STEP(export_run(front_of(request)->provider, front_who(request)->user, http_param(request, "id"), &result, err));
     const struct export_out out = {.changed = result.exported.changed,
                                    .image = result.exported.changed ? result.exported.image : NULL,
                                    .bytes = result.exported.bytes,
@@ -124,7 +116,7 @@ static int native_diff_each(void *user, const struct file_change *change) {
 }
 
 int native_diff(struct http_request *request, struct box *box, struct err *err) {
-    struct diff_args args = {0};
+    struct native_args args = {0};
     struct truncated_out out = {0};
     autoanswer answer = {0};
     STEP(front_query(request, &args, err));

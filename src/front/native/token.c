@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "front/native/native.h"
 
-static int token_asked(const struct token_args *args, struct token *ret_token, struct err *err) {
+static int token_asked(const struct native_args *args, struct token *ret_token, struct err *err) {
     struct token token = {.user = args->user.data, .runner = args->runner.data, .label = args->label.data};
     if (args->scope.data && !scope_find(args->scope.data, &token.scope))
         return err_set(err, ERR_INVALID, "scope must be admin, user, read or runner");
@@ -18,7 +18,7 @@ static int token_asked(const struct token_args *args, struct token *ret_token, s
 }
 
 int native_token_create(struct http_request *request, struct box *, struct err *err) {
-    struct token_args args = {0};
+    struct native_args args = {0};
     struct token token;
     char text[TOKEN_TEXT_BYTES];
     STEP(front_body(request, &args, err)

@@ -4,32 +4,21 @@
 #include "tool/offload/offload.h"
 
 const struct row tools_answer[] = {
-    {.name = "tools",
-     .type = ROW_OBJECTS,
-     .text = "name, title, description, input_schema, output_schema, annotations"},
+    SHOW("tools", OBJECTS, "name, title, description, input_schema, output_schema, annotations"),
     ROW_NAMED("Tools"),
 };
 static const struct row tool_image_answer[] = {
-    {.name = "mime_type", .type = ROW_TEXT, .text = "such as image/png"},
-    {.name = "data", .type = ROW_TEXT, .text = "base64"},
+    SHOW("mime_type", TEXT, "such as image/png"),
+    SHOW("data", TEXT, "base64"),
     ROW_NAMED("ToolImage"),
 };
+#define SOME(label, kind) .name = (label), .type = ROW_##kind, .flags = ROW_MAYBE
 const struct row tool_answer[] = {
     {.name = "text", .type = ROW_TEXT, .text = "what an agent would see"},
     {.name = "is_error", .type = ROW_BOOL, .text = "the text says what went wrong"},
-    {.name = "structured",
-     .type = ROW_OBJECT,
-     .flags = ROW_MAYBE,
-     .text = "the same by the tool's output_schema, where it has one"},
-    {.name = "image",
-     .type = ROW_OBJECT,
-     .flags = ROW_MAYBE,
-     .fields = tool_image_answer,
-     .text = "a picture, where the tool answers with one"},
-    {.name = "content",
-     .type = ROW_OBJECTS,
-     .flags = ROW_MAYBE,
-     .text = "the parts of an MCP server's answer that are not text, as MCP has them"},
+    {SOME("structured", OBJECT), .text = "the same by the tool's output_schema, where it has one"},
+    {SOME("image", OBJECT), .fields = tool_image_answer, .text = "a picture, where the tool answers with one"},
+    {SOME("content", OBJECTS), .text = "the parts of an MCP server's answer that are not text, as MCP has them"},
     ROW_NAMED("ToolResult"),
 };
 
@@ -45,17 +34,8 @@ int native_tools(struct http_request *request, struct box *, struct err *err) {
 
 /* With those of its user's MCP servers, as they run in this box or elsewhere. */
 int native_tools_all(struct http_request *request, struct box *box, struct err *err) {
-    struct tool_call call;
-    struct json json;
     autobuf tools = buf_max(2 * LIMIT_SERVER_LIST_BYTES);
-    json_init(&json, &tools);
-    int code = toolbox_begin(request, box, http_param(request, "thread"), &call, err);
-    call.begun = true; /* listing is not a tool call */
-    if (code == 0)
-        code = tool_list_all_json(&call, &json, false, err);
-    tool_call_done(&call);
-    if (code < 0)
-        return code;
+    TRY(toolbox_tools(request, box, http_param(request, "thread"), false, &tools, err));
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
@@ -98,18 +78,11 @@ static int native_tool_answer(struct http_request *request, struct tool_call *ca
 int native_tool(struct http_request *request, struct box *box, struct err *err) {
     const char *name = http_param(request, "name");
     struct tool_call call;
-    char *args;
-    size_t len;
-    int code = toolbox_begin(request, box, http_param(request, "thread"), &call, err);
-    const struct tool *tool = tool_find_for(call.host, call.settings, call.user, name, call.arena);
-    if (!tool)
-        code = err_set(err, ERR_NOT_FOUND, "there is no tool '%s'; GET /v1/tools lists them", name);
-    if (code == 0)
-        code = http_body_all(request, LIMIT_JSON_BYTES, &args, &len, err);
-    if (code == 0)
-        code = tool_run(&call, tool, args, len, err);
-    if (code == 0)
-        code = native_tool_answer(request, &call, err);
+    const struct tool *tool;
+    int code = toolbox_run(request, box, http_param(request, "thread"), name,
+                           arena_printf(http_arena(request), "there is no tool '%s'; GET /v1/tools lists them", name),
+                           &call, &tool, err)
+                   ?: native_tool_answer(request, &call, err);
     tool_call_done(&call);
     return code;
 }

@@ -12,7 +12,7 @@ static int native_list_each(void *user, const struct file_stat *stat) {
 }
 
 int native_list(struct http_request *request, struct box *box, struct err *err) {
-    struct list_args args = {0};
+    struct native_args args = {0};
     struct truncated_out out = {0};
     autoanswer answer = {0};
     const char *path;
@@ -24,7 +24,7 @@ int native_list(struct http_request *request, struct box *box, struct err *err) 
 }
 
 int native_mkdir(struct http_request *request, struct box *box, struct err *err) {
-    struct mkdir_args args = {0};
+    struct native_args args = {0};
     const char *path;
     return front_body(request, &args, err)
                ?: front_path(request, box, &args.path, true, &path, err)
@@ -33,7 +33,7 @@ int native_mkdir(struct http_request *request, struct box *box, struct err *err)
 }
 
 int native_move(struct http_request *request, struct box *box, struct err *err) {
-    struct move_args args = {0};
+    struct native_args args = {0};
     const char *from, *to;
     return front_body(request, &args, err) ?: front_target(request, box, &args.from, &from, err)
                ?: front_target(request, box, &args.to, &to, err) ?: box_move(box, from, to, args.overwrite, err)
@@ -86,7 +86,7 @@ static int native_watch_idle(void *user) {
 }
 
 int native_watch(struct http_request *request, struct box *box, struct err *err) {
-    struct remove_args args = {0};
+    struct native_args args = {0};
     struct native_watch watch = {.request = request};
     const char *path;
     STEP(front_query(request, &args, err) ?: front_path(request, box, &args.path, true, &path, err));

@@ -23,12 +23,8 @@ static int parse(const char *text, size_t len, const struct row *fields, struct 
 static void refused(const struct row *fields, const char *text, const char *part) {
     autoarena arena;
     union {
-        struct exec_args exec;
+        struct native_args other;
         struct acquire_args acquire;
-        struct native_edit_args edit;
-        struct mkdir_args mkdir;
-        struct native_grep_args grep;
-        struct signal_args signal;
     } args = {0};
     struct err err = {0};
     char name[200];
@@ -45,7 +41,7 @@ static void test_null(void) {
         "{\"command\":\"ls\",\"argv\":null,\"env\":null,\"timeout_ms\":null,\"cwd\":null,\"user\":null}";
     static const char box[] = "{\"thread\":null,\"limits\":null,\"mounts\":null,\"labels\":null}";
     autoarena arena;
-    struct exec_args args = {0};
+    struct native_args args = {0};
     struct acquire_args acquire = {0};
     struct err err = {0};
     arena_init(&arena);
@@ -104,7 +100,7 @@ static void test_refused(void) {
 
 static void test_bounds(void) {
     autoarena arena;
-    struct exec_args args = {0};
+    struct native_args args = {0};
     struct err err = {0};
     autobuf text;
     arena_init(&arena);
@@ -140,7 +136,7 @@ static void test_accepted(void) {
     autoarena arena;
     struct err err = {0};
     arena_init(&arena);
-    struct exec_args exec = {0};
+    struct native_args exec = {0};
     const char *text = "{\"argv\":[\"a\",\"b c\"],\"env\":{\"K\":\"v=w\",\"E\":\"\"},\"stdin\":\"x\\u0000y\",\"user\":"
                        "\"root\",\"output_limit_bytes\":0}";
     ok(!parse(text, strlen(text), exec_fields, &arena, &exec, &err), "an exec body");
@@ -159,10 +155,10 @@ static void test_accepted(void) {
     ok(acquire.thread.data && acquire.thread.len == 0, "an empty thread is a thread");
     struct acquire_args nothing = {0};
     ok(!parse("", 0, acquire_fields, &arena, &nothing, &err) && !nothing.user.data, "no body is an empty object");
-    struct signal_args number = {0};
+    struct native_args number = {0};
     ok(!parse("{\"signal\":9}", 12, signal_fields, &arena, &number, &err) && !strcmp(number.signal.data, "9"),
        "a signal by number");
-    struct mkdir_args mkdir = {0};
+    struct native_args mkdir = {0};
     text = "{\"path\":\"a\",\"mode\":\"0700\",\"parents\":true}";
     ok_all("a mode", !parse(text, strlen(text), mkdir_fields, &arena, &mkdir, &err), mkdir.mode.value == 0700,
            mkdir.parents);
@@ -185,7 +181,7 @@ static int query(const struct row *fields, const char *const *pairs, void *args,
 
 static void test_query(void) {
     autoarena arena = ARENA_EMPTY;
-    struct put_args put = {0};
+    struct native_args put = {0};
     ok_all("a query",
            !query(put_query, (const char *const[]){"path", "/x", "mode", "600", "append", "1", NULL}, &put, &arena),
            put.mode.value == 0600, put.append, !put.parents);
@@ -193,7 +189,7 @@ static void test_query(void) {
     ok(query(put_query, (const char *const[]){NULL}, &put, &arena) == -ERR_INVALID, "a path that is missing");
     ok(query(put_query, (const char *const[]){"path", "x", "append", "yes", NULL}, &put, &arena) == -ERR_INVALID,
        "a flag that is neither 1 nor 0");
-    struct list_args list = {0};
+    struct native_args list = {0};
     ok_all("numbers and defaults", !query(list_query, (const char *const[]){"depth", "3", NULL}, &list, &arena),
            list.depth.value == 3, list.limit.value == DEFAULT_LIST_LIMIT);
     ok(query(list_query, (const char *const[]){"depth", "+3", NULL}, &list, &arena) == -ERR_INVALID, "a sign");
