@@ -13,7 +13,6 @@
 #include "front/e2b/e2b.h"
 #include "front/deerflow/deerflow.h"
 #include "front/native/native.h"
-#include "front/native/preview.h"
 
 /* Makes the state directory and its parents; it holds the files of all users, so no other user may look in. */
 int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err) {

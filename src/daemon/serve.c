@@ -13,7 +13,6 @@
 #include "daemon/welcome.h"
 #include "front/events.h"
 #include "front/native/native.h"
-#include "front/native/skill.h"
 #include "front/routes.h"
 #include "front/join/join.h"
 #include "front/toolbox.h"

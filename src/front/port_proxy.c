@@ -351,14 +351,12 @@ static void port_proxy_alive(int fd) {
 int port_proxy_bytes(struct http_request *request, struct box *box, const struct port_path *path, struct err *err) {
     struct port_proxy proxy = {.request = request, .box = box, .path = path, .phase = PORT_TUNNEL, .bytes = true};
     proxy.duplex = (struct box_duplex){.fd = http_fd(request), .wake_fd = -1, .tick_ms = clock_ms() + TICK_MS};
-    int result = port_proxy_open(&proxy, 0, err);
-    if (result < 0)
-        return result;
+    TRY(port_proxy_open(&proxy, 0, err));
     proxy.duplex.held = buf_max(2 * PIECE_BYTES);
     port_proxy_alive(http_fd(request));
     http_reply_header(request, "Upgrade", PORT_BYTES);
     http_reply_header(request, "Connection", "Upgrade");
-    result = http_tunnel(request, err);
+    int result = http_tunnel(request, err);
     if (result == 0) {
         result = port_proxy_feed(&proxy, false, err) ?: box_duplex_run(&proxy.duplex, &port_proxy_stream, &proxy, err);
         result = result < 0 ? (int)err->code : 0; /* it was answered: the connection just ends */

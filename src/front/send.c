@@ -130,9 +130,7 @@ int front_send(struct http_request *request, struct box *box, const char *path, 
     struct send_range range;
     char etag[ETAG_BYTES], text[48];
     autofd fd = -1;
-    int failed = box_read_open(box, path, &fd, &stat, err);
-    if (failed)
-        return failed;
+    STEP(box_read_open(box, path, &fd, &stat, err));
     file_etag(&stat, etag);
     http_reply_header(request, "ETag", etag);
     http_reply_header(request, "Accept-Ranges", "bytes");
@@ -151,9 +149,9 @@ int front_send(struct http_request *request, struct box *box, const char *path, 
     }
     struct sending sending = {.request = request, .range = &range, .size = stat.size};
     bool content = range.length && strcmp(http_method(request), "HEAD") != 0, streams = fd < 0 && content;
-    failed = streams
-                 ? box_read_stream(box, path, range.offset, range.length, http_fd(request), send_write, &sending, err)
-                 : send_begin(&sending);
+    int failed =
+        streams ? box_read_stream(box, path, range.offset, range.length, http_fd(request), send_write, &sending, err)
+                : send_begin(&sending);
     if (!failed && streams && !sending.begun)
         return err_set(err, ERR_BUSY, "'%s' changed while it was read; try again", path);
     if (!failed && !streams && content)

@@ -1,4 +1,4 @@
-/* A command's output as events. Called by the handlers of all dialects that stream. Invariant: no UTF-8 sequence is cut
+/* A command's output, kept or as events. Called by the handlers of all dialects that run commands. Invariant: no UTF-8 sequence is cut
  * between two events, and nothing is answered before the first one, so that a command that could not be started still
  * has its status. */
 #include "front/stream.h"
@@ -6,10 +6,31 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/headtail.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "front/front.h"
+
+void collect_init(struct collect *collect, struct http_request *request, size_t limit, struct err *err) {
+    *collect = (struct collect){.request = request, .err = err};
+    headtail_init(&collect->streams[0], limit);
+    headtail_init(&collect->streams[1], limit);
+}
+
+void collect_done(struct collect *collect) {
+    headtail_done(&collect->streams[0]);
+    headtail_done(&collect->streams[1]);
+}
+
+/* Twice what is kept: buffers grow by doubling, and head and tail are joined at the end. */
+int collect_put(void *user, int stream, const uint8_t *data, size_t len) {
+    struct collect *collect = user;
+    struct headtail *bytes = &collect->streams[stream == STREAM_STDERR];
+    size_t before = bytes->head.len + bytes->tail.len;
+    headtail_put(bytes, data, len);
+    return http_hold(collect->request, 2 * (bytes->head.len + bytes->tail.len - before), collect->err);
+}
+
+/* ---- as events ---- */
 
 bool stream_wanted(const struct http_request *request) {
     const char *accept = http_header(request, "accept");
@@ -120,4 +141,16 @@ int stream_failed(struct stream *stream, int failed, struct err *err) {
     json_put_str(&stream->json, "code", err_name(err->code));
     json_put_str(&stream->json, "message", err->text);
     return stream_send(stream, "error") || http_reply_end(stream->request) ? failed : -failed;
+}
+
+int stream_end(struct stream *stream, int failed, const char *name, const struct row *rows, const void *from,
+               struct err *err) {
+    failed = failed ? stream_failed(stream, failed, err) : stream_flush(stream);
+    if (!failed) {
+        stream_open(stream);
+        rows_members(&stream->json, rows, from);
+        failed = stream_send(stream, name) ?: http_reply_end(stream->request);
+    }
+    stream_done(stream);
+    return failed;
 }

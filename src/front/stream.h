@@ -1,11 +1,27 @@
-/* The output of a command as an event stream: the sink of an exec whose client wants events. */
+/* The output of a command for its client: kept until it has ended, or as an event stream. */
 #ifndef CUBBY_FRONT_STREAM_H
 #define CUBBY_FRONT_STREAM_H
 
 #include "base/buf.h"
+#include "base/headtail.h"
 #include "base/json.h"
 #include "box/box.h"
 #include "http/server.h"
+#include "rows/write.h"
+
+/* ---- kept: whole, or its head and tail ---- */
+
+struct collect {
+    struct headtail streams[2]; /* stdout, stderr */
+    struct http_request *request;
+    struct err *err;
+};
+
+void collect_init(struct collect *collect, struct http_request *request, size_t limit, struct err *err);
+void collect_done(struct collect *collect);
+int collect_put(void *collect, int stream, const uint8_t *data, size_t len); /* exec_sink.output */
+
+/* ---- as events ---- */
 
 struct stream {
     struct http_request *request;
@@ -37,5 +53,8 @@ int stream_send(struct stream *stream, const char *name);
 int stream_flush(struct stream *stream); /* sends held output: before the last event */
 /* A failure after the stream began (the box ended) is sent as an event `error`. Returns the handler's result. */
 int stream_failed(struct stream *stream, int failed, struct err *err);
+/* The last event, by its rows (rows/write.h), or why there is none: stream_failed. Then stream_done. */
+int stream_end(struct stream *stream, int failed, const char *name, const struct row *rows, const void *from,
+               struct err *err);
 
 #endif

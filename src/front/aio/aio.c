@@ -91,7 +91,8 @@ int aio_fail(struct http_request *request, int status, int code, const char *tex
     return failed < 0 ? failed : code;
 }
 
-void aio_time(struct json *json, uint64_t wall_ms) {
+/* "2026-11-16T19:43:22.123456", as its server writes times. */
+static void aio_time(struct json *json, uint64_t wall_ms) {
     char text[48];
     struct tm parts;
     time_t seconds = (time_t)(wall_ms / 1000);

@@ -108,6 +108,8 @@ struct aio_member {
     { .key = (name), .type = AIO_IS_BOOL, .number = (value) }
 #define AIO_TIME(name, wall_ms)                                                                                        \
     { .key = (name), .type = AIO_IS_TIME, .number = (int64_t)(wall_ms) }
+#define AIO_TIME_IF(has, name, wall_ms) /* else null */                                                                \
+    { .key = (name), .type = (has) ? AIO_IS_TIME : AIO_IS_NIL, .number = (int64_t)(wall_ms) }
 #define AIO_MEMBERS(...)                                                                                               \
     (const struct aio_member[]) {                                                                                      \
         __VA_ARGS__, {                                                                                                 \
@@ -119,6 +121,5 @@ void aio_put(struct answer *answer, const struct aio_member *members);    /* the
 void aio_object(struct answer *answer, const struct aio_member *members); /* {...}, spilled when it is much */
 /* The whole answer. message NULL: as aio_open. */
 int aio_reply(struct http_request *request, const char *message, const struct aio_member *members, struct err *err);
-void aio_time(struct json *json, uint64_t wall_ms); /* "2026-11-16T19:43:22.123456" as its server writes them */
 
 #endif

@@ -144,7 +144,17 @@ static void bash_command_each(void *user, const struct process *process) {
         command->pids[command->count++] = process->pid;
 }
 
-static const char *bash_with_note(struct arena *arena, const struct session *session, const char *command);
+/* The script that the session's commands begin with, then the command. */
+static const char *bash_with_note(struct arena *arena, const struct session *session, const char *command) {
+    if (!session->note || !*session->note)
+        return command;
+    autobuf out = buf_max(LIMIT_CALL_ARGS_BYTES + 6 * LIMIT_SESSION_NOTE_BYTES);
+    buf_puts(&out, ". ");
+    text_quote(&out, session->note);
+    buf_puts(&out, "\n");
+    buf_puts(&out, command);
+    return arena_copy(arena, out.data, out.len);
+}
 
 static void bash_session_seen(void *user, const struct session *session) {
     struct bash_command *command = user;
@@ -185,18 +195,6 @@ static const char *bash_command_id(struct http_request *request, uint64_t pid) {
 #define EXIT_CODE_MEMBER(result)                                                                                       \
     AIO_INT_IF(!(result)->running, "exit_code", (result)->exited ? (result)->exit_code : 128 + (result)->signal)
 
-/* The script that the session's commands begin with, then the command. */
-static const char *bash_with_note(struct arena *arena, const struct session *session, const char *command) {
-    if (!session->note || !*session->note)
-        return command;
-    autobuf out = buf_max(LIMIT_CALL_ARGS_BYTES + 6 * LIMIT_SESSION_NOTE_BYTES);
-    buf_puts(&out, ". ");
-    text_quote(&out, session->note);
-    buf_puts(&out, "\n");
-    buf_puts(&out, command);
-    return arena_copy(arena, out.data, out.len);
-}
-
 static int bash_exec_prepare(struct http_request *request, struct box *box, const struct aio_bash_args *args,
                              const char *name, struct exec_request *exec, struct err *err) {
     struct session session = {0};
@@ -207,10 +205,7 @@ static int bash_exec_prepare(struct http_request *request, struct box *box, cons
                      ?: aio_directory(request, box, "exec_dir", args->exec_dir.data, err);
     /* A command that is waited for and has no name needs no session: another one might have to end for it. */
     bool alone = !args->session_id.data && !args->exec_dir.data && !args->async_mode && !args->timeout.has;
-    if (!failed && !alone)
-        failed = bash_session_open(request, box, name, args->exec_dir.data, NULL, &session, err);
-    if (failed)
-        return failed;
+    STEP(failed ?: alone ? failed : bash_session_open(request, box, name, args->exec_dir.data, NULL, &session, err));
     if (args->timeout.has && !exec->wait_ms)
         exec->wait_ms = 1; /* 0 means for ever */
     if (args->hard_timeout.has && !exec->timeout_ms)
@@ -232,9 +227,8 @@ static int bash_exec_run(struct http_request *request, struct box *box, const st
     struct exec_request exec = {0};
     struct exec_result result = {.running = true};
     uint64_t started_ms;
-    int failed = bash_exec_prepare(request, box, args, name, &exec, err);
-    if (failed)
-        return failed;
+    int failed;
+    STEP(bash_exec_prepare(request, box, args, name, &exec, err));
     if (args->async_mode) {
         failed = box_spawn(box, &exec, &output->pid, &started_ms, err);
     } else {
@@ -251,7 +245,7 @@ static int bash_exec_run(struct http_request *request, struct box *box, const st
     const uint8_t *texts[2];
     size_t lens[2];
     for (int i = 0; i < 2; i++)
-        texts[i] = aio_kept_text(&output->streams[i], request, &lens[i]);
+        texts[i] = aio_output_text(output, i, &lens[i]);
     return aio_reply(request, NULL,
                      AIO_MEMBERS(AIO_STR("session_id", name),
                                  AIO_STR("command_id", bash_command_id(request, output->pid)),
@@ -352,14 +346,12 @@ static int bash_output(struct http_request *request, struct box *box, struct err
 static int bash_write(struct http_request *request, struct box *box, struct err *err) {
     struct aio_bash_args args = {0};
     struct bash_command command = {.running = true};
-    int failed = detail_body(request, &args, err)
-                     ?: bash_command_find(request, box, args.session_id.data, args.command_id.data, &command, err);
-    if (!failed && !command.pid)
-        failed = aio_fail(request, 400, ERR_INVALID, "no command runs in this session");
-    if (failed)
-        return failed;
+    STEP(detail_body(request, &args, err)
+             ?: bash_command_find(request, box, args.session_id.data, args.command_id.data, &command, err));
+    if (!command.pid)
+        return aio_fail(request, 400, ERR_INVALID, "no command runs in this session");
     struct view input = view_of(args.input.data, args.input.len);
-    failed = box_input(box, command.pid, false, box_read_view, &input, http_fd(request), err);
+    int failed = box_input(box, command.pid, false, box_read_view, &input, http_fd(request), err);
     if (failed == -ERR_GONE && !http_is_cut(request))
         return aio_fail(request, 400, ERR_INVALID, err->text);
     return failed ?: aio_done(request, NULL);
@@ -368,13 +360,11 @@ static int bash_write(struct http_request *request, struct box *box, struct err 
 static int bash_kill(struct http_request *request, struct box *box, struct err *err) {
     struct aio_bash_args args = {0};
     struct bash_command command = {.running = true};
-    int failed =
-        detail_body(request, &args, err) ?: bash_command_find(request, box, args.session_id.data, NULL, &command, err);
-    if (failed)
-        return failed;
+    STEP(detail_body(request, &args, err)
+             ?: bash_command_find(request, box, args.session_id.data, NULL, &command, err));
     int number = signame_number(args.signal.data ? args.signal.data : "SIGTERM");
     for (size_t i = 0; i < command.count; i++) {
-        failed = box_signal_tree(box, command.pids[i], number, err);
+        int failed = box_signal_tree(box, command.pids[i], number, err);
         if (failed && failed != -ERR_GONE && failed != -ERR_NOT_FOUND) /* it has ended */
             return failed;
     }

@@ -247,10 +247,7 @@ static int code_node_version(struct http_request *request, struct box *box, cons
     struct interpreter_about about;
     if (!wanted)
         return 0;
-    int failed =
-        interpreter_about(box, &language_javascript, false, http_fd(request), http_arena(request), &about, err);
-    if (failed)
-        return failed;
+    STEP(interpreter_about(box, &language_javascript, false, http_fd(request), http_arena(request), &about, err));
     const char *own = about.version + (*about.version == 'v'), *number = wanted + strcspn(wanted, "0123456789");
     size_t len = strlen(number);
     if (!len || strncmp(own, number, len) != 0 || (own[len] && own[len] != '.'))
@@ -474,10 +471,7 @@ static void code_packages_json(struct answer *answer, const struct interpreter_a
 
 static int code_packages(struct http_request *request, struct box *box, struct err *err) {
     struct interpreter_about about;
-    int failed =
-        interpreter_about(box, code_language(request), true, http_fd(request), http_arena(request), &about, err);
-    if (failed)
-        return failed;
+    STEP(interpreter_about(box, code_language(request), true, http_fd(request), http_arena(request), &about, err));
     autoanswer answer;
     aio_open(&answer, request, NULL, 0);
     code_packages_json(&answer, &about);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "front/collect.h"
 
 #define LINE_CHARACTERS 80u /* of the line between head and tail, at most */
 
@@ -12,18 +11,13 @@ int aio_output_init(struct aio_output *output, struct http_request *request, str
                     struct err *err) {
     size_t most;
     TRY(box_output_limit(box, false, 0, LIMIT_OUTPUT_LIMIT_BYTES, &most, err));
-    *output = (struct aio_output){.request = request, .err = err};
-    for (int i = 0; i < 2; i++) {
-        output->streams[i].limit = limit;
-        headtail_init(&output->streams[i].bytes,
-                      limit && limit < most / 4 ? 4 * limit : most); /* a character has four */
-    }
+    *output = (struct aio_output){.limit = limit};
+    collect_init(&output->kept, request, limit && limit < most / 4 ? 4 * limit : most, err); /* a character has four */
     return 0;
 }
 
 void aio_output_done(struct aio_output *output) {
-    headtail_done(&output->streams[0].bytes);
-    headtail_done(&output->streams[1].bytes);
+    collect_done(&output->kept);
 }
 
 int aio_output_started(void *user, uint64_t pid) {
@@ -33,10 +27,9 @@ int aio_output_started(void *user, uint64_t pid) {
 
 int aio_output_put(void *user, int stream, const uint8_t *data, size_t len) {
     struct aio_output *output = user;
-    struct aio_kept *kept = &output->streams[stream == STREAM_STDERR];
     for (size_t i = 0; i < len; i++)
-        kept->characters += (data[i] & 0xc0) != 0x80;
-    return collect_bytes(&kept->bytes, output->request, data, len, output->err);
+        output->characters[stream == STREAM_STDERR] += (data[i] & 0xc0) != 0x80;
+    return collect_put(&output->kept, stream, data, len);
 }
 
 /* Bytes of the first `count` characters of data. */
@@ -59,24 +52,25 @@ static size_t kept_tail(const uint8_t *data, size_t len, size_t count) {
     return at;
 }
 
-const uint8_t *aio_kept_text(struct aio_kept *kept, struct http_request *request, size_t *ret_len) {
-    bool cut = headtail_truncated(&kept->bytes);
-    const uint8_t *data = headtail_finish(&kept->bytes, ret_len);
-    size_t gap = kept->bytes.gap, len = *ret_len, head = gap, tail = gap;
-    size_t half = kept->limit > LINE_CHARACTERS ? (kept->limit - LINE_CHARACTERS) / 2 : kept->limit / 2;
+const uint8_t *aio_output_text(struct aio_output *output, int stream, size_t *ret_len) {
+    struct headtail *bytes = &output->kept.streams[stream];
+    bool cut = headtail_truncated(bytes);
+    const uint8_t *data = headtail_finish(bytes, ret_len);
+    size_t limit = output->limit, gap = bytes->gap, len = *ret_len, head = gap, tail = gap;
+    size_t half = limit > LINE_CHARACTERS ? (limit - LINE_CHARACTERS) / 2 : limit / 2;
     uint64_t left = 0;
-    if (kept->limit && kept->characters > kept->limit) {
+    if (limit && output->characters[stream] > limit) {
         head = kept_head(data, cut ? gap : len, half);
         tail = kept_tail(data, len, half);
         tail = cut && tail < gap ? gap : tail; /* the head has it already */
-        left = kept->characters - 2 * (uint64_t)half;
+        left = output->characters[stream] - 2 * (uint64_t)half;
     } else if (!cut) {
         return data;
     }
-    struct arena *arena = http_arena(request);
+    struct arena *arena = http_arena(output->kept.request);
     const char *line =
         left ? arena_printf(arena, "\n[... %llu characters left out ...]\n", (unsigned long long)left)
-             : arena_printf(arena, "\n[... %llu bytes left out ...]\n", (unsigned long long)(kept->bytes.total - len));
+             : arena_printf(arena, "\n[... %llu bytes left out ...]\n", (unsigned long long)(bytes->total - len));
     size_t between = strlen(line), end = len - tail;
     uint8_t *text = arena_alloc(arena, head + between + end + 1);
     memcpy(text, data, head);

@@ -58,6 +58,9 @@ struct aio_search_args { /* of all routes; what the rows of one do not name stay
     struct row_number context_before, context_after, max_results, offset;
 };
 #define ROW(member, kind) AIO_ROW(#member, kind, aio_search_args, member)
+#define PATH_AND_PATTERN(args)                                                                                         \
+    AIO_MEMBERS(AIO_TEXT("path", (args)->path.data, (args)->path.len),                                                 \
+                AIO_TEXT("pattern", (args)->pattern.data, (args)->pattern.len))
 
 static const struct row grep_body[] = {
     AIO_PATH_ROW("path", aio_search_args, path, "The directory to search, or one file."),
@@ -176,9 +179,7 @@ static int search_grep_each(void *user, const struct grep_match *match) {
 static int aio_grep(struct http_request *request, struct box *box, struct err *err) {
     struct aio_search_args args = {.recursive = true};
     struct grep_result result = {0};
-    int failed = detail_body(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(detail_body(request, &args, err));
     struct grep_request grep = {.pattern = args.pattern.data,
                                 .include = args.include,
                                 .exclude = args.exclude,
@@ -195,15 +196,11 @@ static int aio_grep(struct http_request *request, struct box *box, struct err *e
         return detail_unfit(request, "max_file_size", "Input should be a number of bytes, which may end in K, M or G");
     if (args.type.len && !(grep.glob = search_grep_type(http_arena(request), args.type.data)))
         return detail_unfit(request, "type", "There is no such type of files; use include with globs instead");
-    if ((failed = front_path(request, box, &args.path, false, &grep.path, err)))
-        return failed;
+    STEP(front_path(request, box, &args.path, false, &grep.path, err));
     struct search search = {
         .request = request, .operation = "grep", .path = args.path.data, .before = grep.before, .after = grep.after};
-    search_open(&search,
-                AIO_MEMBERS(AIO_TEXT("path", args.path.data, args.path.len),
-                            AIO_TEXT("pattern", args.pattern.data, args.pattern.len)),
-                "matches");
-    failed = box_grep(box, &grep, http_fd(request), search_grep_each, &search, &result, err);
+    search_open(&search, PATH_AND_PATTERN(&args), "matches");
+    int failed = box_grep(box, &grep, http_fd(request), search_grep_each, &search, &result, err);
     return search_close(&search, failed,
                         AIO_MEMBERS(AIO_INT("match_count", search.count),
                                     AIO_INT("files_searched", result.files_searched),
@@ -232,48 +229,34 @@ static const struct row glob_body[] = {
 static int search_glob_each(void *user, const struct file_stat *stat) {
     struct search *search = user;
     const bool metadata = search->metadata;
-    json_open(&search->answer.json, '{');
-    aio_put(&search->answer,
-            AIO_MEMBERS(AIO_TEXT("path", stat->path, strlen(stat->path)),
-                        AIO_TEXT("name", stat->name, strlen(stat->name)),
-                        AIO_BOOL("is_directory", stat->type == FILE_DIR), AIO_INT_IF(metadata, "size", stat->size)));
-    json_key(&search->answer.json, "modified_time");
-    if (metadata)
-        aio_time(&search->answer.json, stat->mtime_ns / 1000000);
-    else
-        json_nil(&search->answer.json);
-    json_close(&search->answer.json, '}');
-    return answer_spill(&search->answer);
-}
-
-static enum search_sort search_glob_sort(const char *word) {
-    return !word || !strcmp(word, "path") ? SORT_PATH
-           : !strcmp(word, "name")        ? SORT_NAME
-           : !strcmp(word, "size")        ? SORT_SIZE
-                                          : SORT_MODIFIED;
+    aio_object(&search->answer,
+               AIO_MEMBERS(AIO_TEXT("path", stat->path, strlen(stat->path)),
+                           AIO_TEXT("name", stat->name, strlen(stat->name)),
+                           AIO_BOOL("is_directory", stat->type == FILE_DIR), AIO_INT_IF(metadata, "size", stat->size),
+                           AIO_TIME_IF(metadata, "modified_time", stat->mtime_ns / 1000000)));
+    return search->answer.failed;
 }
 
 static int aio_glob(struct http_request *request, struct box *box, struct err *err) {
     struct aio_search_args args = {.files_only = true, .include_metadata = true};
     struct glob_result result = {0};
-    int failed = detail_body(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(detail_body(request, &args, err));
     struct glob_request glob = {.pattern = args.pattern.data,
                                 .exclude = args.exclude,
                                 .visible = !args.include_hidden,
                                 .dirs = !args.files_only,
                                 .limit = args.max_results.value};
-    if ((failed = front_path(request, box, &args.path, false, &glob.path, err)))
-        return failed;
+    const char *by = args.sort_by.data ? args.sort_by.data : "path";
+    enum search_sort sort = !strcmp(by, "path")   ? SORT_PATH
+                            : !strcmp(by, "name") ? SORT_NAME
+                            : !strcmp(by, "size") ? SORT_SIZE
+                                                  : SORT_MODIFIED;
+    STEP(front_path(request, box, &args.path, false, &glob.path, err));
     struct search search = {
         .request = request, .operation = "glob", .path = args.path.data, .metadata = args.include_metadata};
-    search_open(&search,
-                AIO_MEMBERS(AIO_TEXT("path", args.path.data, args.path.len),
-                            AIO_TEXT("pattern", args.pattern.data, args.pattern.len)),
-                "files");
-    failed = box_glob_sorted(box, &glob, search_glob_sort(args.sort_by.data), args.sort_desc, http_fd(request),
-                             search_glob_each, &search, &result, err);
+    search_open(&search, PATH_AND_PATTERN(&args), "files");
+    int failed =
+        box_glob_sorted(box, &glob, sort, args.sort_desc, http_fd(request), search_glob_each, &search, &result, err);
     return search_close(&search, failed,
                         AIO_MEMBERS(AIO_INT("total_count", result.matched),
                                     AIO_BOOL("truncated", result.truncated || result.timed_out)),

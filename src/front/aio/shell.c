@@ -298,17 +298,39 @@ static const char *const shell_messages[] = {
     [SESSION_TERMINATED] = "Command was killed",
 };
 
+struct shell_out {
+    const char *name, *command, *status;
+    struct row_number exit_code;
+};
+static const struct row shell_answer[] = {
+    OUT("session_id", TEXT, shell_out, name, "the session"),
+    OUT("command", TEXT, shell_out, command, "as it was given"),
+    OUT("status", TEXT, shell_out, status, "of the command"),
+    OUT_NULL("exit_code", INT, shell_out, exit_code, "null: it runs, or was killed"),
+    {.name = NULL},
+};
+
 /* output and console: the same twice */
-static void shell_texts(struct answer *answer, const char *command, const uint8_t *text, size_t len) {
-    aio_put(answer, AIO_MEMBERS(AIO_TEXT("output", text, len)));
-    json_put_open(&answer->json, "console", '[');
-    aio_object(answer, AIO_MEMBERS(AIO_STR("ps1", PS1), AIO_STR("command", command), AIO_TEXT("output", text, len)));
-    json_close(&answer->json, ']');
+static int shell_texts(struct http_request *request, const char *message, const struct shell_out *out,
+                       const uint8_t *text, size_t len, struct err *err) {
+    autoanswer answer;
+    aio_open(&answer, request, message, '{');
+    rows_members(&answer.json, shell_answer, out);
+    aio_put(&answer, AIO_MEMBERS(AIO_TEXT("output", text, len)));
+    json_put_open(&answer.json, "console", '[');
+    aio_object(&answer,
+               AIO_MEMBERS(AIO_STR("ps1", PS1), AIO_STR("command", out->command), AIO_TEXT("output", text, len)));
+    json_close(&answer.json, ']');
+    return aio_close(&answer, '}', 0, err);
 }
 
-#define RESULT_MEMBERS(name, command_text, state, ended)                                                               \
-    AIO_MEMBERS(AIO_STR("session_id", name), AIO_STR("command", command_text), AIO_STR("status", state),               \
-                AIO_INT_IF((ended)->exited, "exit_code", (ended)->exit_code))
+static struct shell_out shell_ran(const char *name, const struct aio_shell_args *args,
+                                  const struct session_result *result) {
+    return (struct shell_out){.name = name,
+                              .command = args->command.data,
+                              .status = shell_status(result->state),
+                              .exit_code = {result->exited, (uint64_t)result->exit_code}};
+}
 
 static int shell_exec_whole(struct http_request *request, struct box *box, const struct aio_shell_args *args,
                             struct err *err) {
@@ -320,12 +342,9 @@ static int shell_exec_whole(struct http_request *request, struct box *box, const
     const struct exec_sink sink = {.output = aio_output_put, .user = &output};
     int failed = shell_run(request, box, args, &sink, &name, &result, err);
     if (!failed) {
-        autoanswer answer;
-        const uint8_t *text = aio_kept_text(&output.streams[0], request, &len);
-        aio_open(&answer, request, shell_messages[result.state], '{');
-        aio_put(&answer, RESULT_MEMBERS(name, args->command.data, shell_status(result.state), &result));
-        shell_texts(&answer, args->command.data, text, len);
-        failed = aio_close(&answer, '}', 0, err);
+        const uint8_t *text = aio_output_text(&output, 0, &len);
+        const struct shell_out out = shell_ran(name, args, &result);
+        failed = shell_texts(request, shell_messages[result.state], &out, text, len, err);
     }
     aio_output_done(&output);
     return failed;
@@ -337,20 +356,6 @@ static void shell_stream_init(struct stream *stream, struct http_request *reques
     stream->text = true;
 }
 
-/* The last event, or why there is no such event. */
-static int shell_stream_end(struct stream *stream, int failed, const struct aio_member *result, struct err *err) {
-    if (failed) {
-        failed = stream_failed(stream, failed, err);
-    } else {
-        failed = stream_flush(stream);
-        stream_open(stream);
-        aio_members(&stream->json, result);
-        failed = failed ?: stream_send(stream, "result") ?: http_reply_end(stream->request);
-    }
-    stream_done(stream);
-    return failed;
-}
-
 static int shell_exec_stream(struct http_request *request, struct box *box, const struct aio_shell_args *args,
                              struct err *err) {
     struct stream stream;
@@ -360,8 +365,8 @@ static int shell_exec_stream(struct http_request *request, struct box *box, cons
     struct exec_sink sink = stream_sink(&stream);
     sink.started = NULL; /* its clients know no such event */
     int failed = shell_run(request, box, args, &sink, &name, &result, err);
-    return shell_stream_end(&stream, failed,
-                            RESULT_MEMBERS(name, args->command.data, shell_status(result.state), &result), err);
+    const struct shell_out out = shell_ran(name, args, &result);
+    return stream_end(&stream, failed, "result", shell_answer, &out, err);
 }
 
 static int shell_exec(struct http_request *request, struct box *box, struct err *err) {
@@ -373,7 +378,12 @@ static int shell_exec(struct http_request *request, struct box *box, struct err 
 
 /* ---- view ---- */
 
-#define VIEW_MEMBERS(session) RESULT_MEMBERS((session)->name, aio_shell_command(session), shell_now(session), session)
+static struct shell_out shell_seen(const struct session *session) {
+    return (struct shell_out){.name = session->name,
+                              .command = aio_shell_command(session),
+                              .status = shell_now(session),
+                              .exit_code = {session->exited, (uint64_t)session->exit_code}};
+}
 
 static int shell_view_whole(struct http_request *request, struct box *box, const struct session *session,
                             struct err *err) {
@@ -390,11 +400,8 @@ static int shell_view_whole(struct http_request *request, struct box *box, const
      * processes that the command left keep printing. */
     uint64_t later = slice.next > session->to ? slice.next - session->to : 0;
     size_t len = later < out.len ? out.len - (size_t)later : 0;
-    autoanswer answer;
-    aio_open(&answer, request, NULL, '{');
-    aio_put(&answer, VIEW_MEMBERS(session));
-    shell_texts(&answer, aio_shell_command(session), out.data, len);
-    return aio_close(&answer, '}', 0, err);
+    const struct shell_out seen = shell_seen(session);
+    return shell_texts(request, NULL, &seen, out.data, len, err);
 }
 
 /* Its output, from the beginning until it has ended. */
@@ -428,7 +435,8 @@ static int shell_view_stream(struct http_request *request, struct box *box, stru
     struct stream stream;
     shell_stream_init(&stream, request);
     int failed = shell_view_pump(request, box, &stream, session, err);
-    return shell_stream_end(&stream, failed, VIEW_MEMBERS(session), err);
+    const struct shell_out seen = shell_seen(session);
+    return stream_end(&stream, failed, "result", shell_answer, &seen, err);
 }
 
 /* The session that a body of one id names. */
@@ -657,9 +665,7 @@ static int shell_end_all(struct http_request *request, struct box *box, struct e
         if (failed == -ERR_NOT_FOUND) /* it has ended by itself */
             failed = 0;
     }
-    if (failed)
-        return failed;
-    return aio_done(request, arena_printf(http_arena(request), "Cleaned up %u sessions", ended));
+    return failed ?: aio_done(request, arena_printf(http_arena(request), "Cleaned up %u sessions", ended));
 }
 
 const struct route aio_shell_routes[] = {

@@ -67,9 +67,8 @@ static void ws_message_open(struct terminal *terminal, const char *type) {
 
 /* 0, or 1: the client is gone. */
 static int ws_message_send(struct terminal *terminal) {
-    struct err ignored = {0};
     json_close(&terminal->json, '}');
-    return ws_send(terminal->pump.ws, WS_TEXT, terminal->out.data, terminal->out.len, &ignored) < 0;
+    return ws_send(terminal->pump.ws, WS_TEXT, terminal->out.data, terminal->out.len, ERR_IGNORED) < 0;
 }
 
 static int ws_message_text(struct terminal *terminal, const char *type, const char *text) {
@@ -87,12 +86,11 @@ static int ws_message_time(struct terminal *terminal, const char *type, uint64_t
 
 /* Bytes for the screen. */
 static int ws_message_bytes(struct terminal *terminal, const char *type, const uint8_t *data, size_t len) {
-    struct err ignored = {0};
     if (!len)
         return 0;
     terminal->at_start = data[len - 1] == '\n';
     if (terminal->binary)
-        return ws_send(terminal->pump.ws, WS_BINARY, data, len, &ignored) < 0;
+        return ws_send(terminal->pump.ws, WS_BINARY, data, len, ERR_IGNORED) < 0;
     ws_message_open(terminal, type);
     json_put_strn(&terminal->json, "data", data, len);
     return ws_message_send(terminal);
@@ -311,7 +309,6 @@ static int ws_terminal_typed(struct terminal *terminal, const void *data, size_t
 static int ws_terminal_control(struct terminal *terminal, const json_t *root, struct err *err) {
     const char *type = json_string_value(json_object_get(root, "type"));
     const json_t *data = json_object_get(root, "data"), *size = json_is_object(data) ? data : root;
-    struct err ignored = {0};
     json_int_t cols = json_integer_value(json_object_get(size, "cols")),
                rows = json_integer_value(json_object_get(size, "rows"));
     if (!type)
@@ -319,7 +316,7 @@ static int ws_terminal_control(struct terminal *terminal, const json_t *root, st
     if (!strcmp(type, "input") && json_is_string(data))
         return ws_terminal_typed(terminal, json_string_value(data), json_string_length(data), err);
     if (!strcmp(type, "resize") && cols > 0 && rows > 0 && cols <= 4096 && rows <= 4096)
-        box_resize(terminal->box, terminal->pid, (unsigned)cols, (unsigned)rows, &ignored);
+        box_resize(terminal->box, terminal->pid, (unsigned)cols, (unsigned)rows, ERR_IGNORED);
     if (!strcmp(type, "ping"))
         return ws_message_time(terminal, "pong", (uint64_t)json_integer_value(json_object_get(root, "timestamp")));
     return 0;
@@ -398,10 +395,9 @@ static int ws_terminal_begin(struct terminal *terminal, const struct ws_args *ar
     struct output_slice slice = {0};
     bool created = !terminal->name;
     autobuf before = buf_max(RESTORE_BYTES);
-    int failed = created ? aio_shell_open(terminal->pump.request, terminal->box, &wanted, &session, &created, err)
-                         : aio_shell_find(terminal->pump.request, terminal->box, terminal->name, 0, &session, err);
-    if (failed)
-        return failed;
+    int failed = 0;
+    STEP(created ? aio_shell_open(terminal->pump.request, terminal->box, &wanted, &session, &created, err)
+                 : aio_shell_find(terminal->pump.request, terminal->box, terminal->name, 0, &session, err));
     terminal->name = session.name;
     ws_look_each(terminal, &session);
     if (session.to) {

@@ -145,17 +145,15 @@ static int watch_poll(struct http_request *request, struct box *box, struct err 
     struct aio_watch_args args = {0};
     struct watcher *watcher;
     struct watcher_info info;
-    int failed =
-        detail_body(request, &args, err)
-            ?: watchers_hold(aio_state(request)->watchers, box->id, http_param(request, "watcher_id"), &watcher, err);
-    if (failed)
-        return failed;
+    STEP(detail_body(request, &args, err)
+             ?: watchers_hold(aio_state(request)->watchers, box->id, http_param(request, "watcher_id"), &watcher, err));
     watcher_tell(watcher, &info);
     autoanswer answer;
     struct poll_answer poll = {.answer = &answer, .root = info.path};
     struct watcher_slice slice = {.cursor = args.cursor.value};
     uint64_t until_ms = clock_ms() + args.timeout.value * 1000;
     bool lost = false;
+    int failed;
     aio_open(&answer, request, NULL, '{');
     json_put_open(&answer.json, "events", '[');
     for (;;) {
@@ -168,9 +166,8 @@ static int watch_poll(struct http_request *request, struct box *box, struct err 
     }
     json_close(&answer.json, ']');
     aio_put(&answer, AIO_MEMBERS(AIO_INT("cursor", slice.cursor), AIO_BOOL("overflow", lost)));
-    json_close(&answer.json, '}');
     watcher_put(watcher);
-    return aio_close(&answer, 0, failed, err);
+    return aio_close(&answer, '}', failed, err);
 }
 
 /* ---- the stream ---- */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "front/collect.h"
+#include "front/stream.h"
 #include "front/filesecbox/filesecbox.h"
 #include "front/trail.h"
 

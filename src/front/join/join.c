@@ -348,10 +348,8 @@ static int runner_join(struct runner *runner, struct err *err) {
     bool resumed;
     uint64_t received;
     struct machine_conn *conn;
-    int failed = machine_enter(runner->front->env->machines, &hello, !said->link, said->session, said->received,
-                               session, &resumed, &received, &conn, err);
-    if (failed)
-        return failed;
+    STEP(machine_enter(runner->front->env->machines, &hello, !said->link, said->session, said->received, session,
+                       &resumed, &received, &conn, err));
     trail_note(runner->request,
                arena_printf(http_arena(runner->request), "machine=%s%s", runner->name, resumed ? " again" : ""));
     trail_running(runner->request);
@@ -363,7 +361,7 @@ static int runner_join(struct runner *runner, struct err *err) {
     http_lasting(runner->request, join_runner_cut, runner);
     if (http_is_cut(runner->request) || http_server_stopping(runner->front->server))
         join_runner_cut(runner); /* it happened before runner_cut was registered */
-    failed = join_runner_welcome(runner, session, resumed, received, err);
+    int failed = join_runner_welcome(runner, session, resumed, received, err);
     if (failed)
         machine_leave(conn);
     else

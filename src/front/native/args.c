@@ -3,7 +3,6 @@
 #include "front/native/args.h"
 
 #include "base/limits.h"
-#include "front/native/skill.h"
 
 /* ---- boxes ---- */
 

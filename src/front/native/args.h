@@ -6,6 +6,10 @@
 #include "box/signame.h"
 #include "box/snapshot/snapshot.h"
 #include "rows/write.h"
+#include "skill/catalog/catalog.h"
+#include "skill/own/own.h"
+#include "skill/registry/registry.h"
+#include "skill/registry/sync.h"
 #include "store/audit.h"
 #include "store/token.h"
 #include "wire/spec.h"
@@ -183,8 +187,22 @@ extern const struct row path_query[], workspace_query[], put_query[], remove_que
 extern const struct row stat_answer[], list_answer[], glob_answer[], grep_answer[], hash_answer[], edit_answer[],
     unpack_answer[];
 
-/* ---- catalogues ---- */
+/* ---- catalogues, and skills that are put and shared ---- */
 
+struct catalog_out { /* after its entries */
+    const char *workspace, *const *bad;
+};
+struct entry_out {
+    struct registry_entry entry;
+    const char *sha256, *path; /* path: in the box where it was installed */
+};
+struct registry_out { /* after its entries */
+    uint64_t total;
+};
+struct sync_out {
+    struct sync_report report;
+    const char *version, *error;
+};
 extern const struct row catalog_query[], skills_answer[], agents_answer[];
 
 /* ---- tools ---- */
@@ -193,8 +211,6 @@ struct stale_out { /* a kept result that shows a file which has changed */
     const char *id, *path, *change;
 };
 extern const struct row tools_answer[], tool_answer[], offload_answer[];
-
-/* ---- skills that are put and shared ---- */
 
 extern const struct row registry_query_fields[], registry_type_query[], publish_fields[], install_fields[],
     skill_base_query[], skill_sync_fields[], sync_report_answer[];

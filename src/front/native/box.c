@@ -82,7 +82,7 @@ int native_acquire(struct http_request *request, struct box *, struct err *err) 
 
 /* ---- one box as JSON ---- */
 
-static const char *native_state(struct box *box) {
+static const char *native_box_state(struct box *box) {
     return box_offline(box) ? "offline" : box_state_name(box->state);
 }
 
@@ -115,7 +115,7 @@ void native_box_json(struct json *json, struct box *box) {
         .agent = box->spec.agent,
         .machine = box->spec.machine,
         .backend = box_backend(box),
-        .state = native_state(box),
+        .state = native_box_state(box),
         .running = box_started(box),
         .died = box_offline(box) ? NULL : native_some(box->died), /* offline: its outcome is unknown */
         .ended = native_some(box->ended),
@@ -161,7 +161,7 @@ static int native_boxes_each(void *user, struct box *box) {
         return 0;
     if (args->user.data && strcmp(args->user.data, box->user) != 0)
         return 0;
-    if (args->state.data && strcmp(args->state.data, native_state(box)) != 0)
+    if (args->state.data && strcmp(args->state.data, native_box_state(box)) != 0)
         return 0;
     const struct row_text *wanted = &args->label;
     bool with_value = wanted->data && memchr(wanted->data, '=', wanted->len), fits = !wanted->data;

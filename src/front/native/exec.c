@@ -2,7 +2,6 @@
  * Invariant: the client's hang-up ends the command, and memory stays within output_limit_bytes a stream. */
 #include <string.h>
 
-#include "front/collect.h"
 #include "front/native/native.h"
 #include "front/stream.h"
 #include "tool/shell.h"
@@ -91,15 +90,8 @@ static int native_exec_stream(struct http_request *request, struct box *box, con
     int failed = box_exec(box, exec, &sink, http_fd(request), &result, err);
     if (!failed)
         trail_result(request, &result);
-    failed = failed ? stream_failed(&stream, failed, err) : stream_flush(&stream);
-    if (!failed) {
-        native_result_out(&result, &out.ended);
-        stream_open(&stream);
-        rows_members(&stream.json, exec_rest, &out);
-        failed = stream_send(&stream, "exit") ?: http_reply_end(request);
-    }
-    stream_done(&stream);
-    return failed;
+    native_result_out(&result, &out.ended);
+    return stream_end(&stream, failed, "exit", exec_rest, &out, err);
 }
 
 int native_exec(struct http_request *request, struct box *box, struct err *err) {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "front/native/preview.h"
 #include "front/routes.h"
 #include "tool/servers/server.h"
 

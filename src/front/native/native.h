@@ -10,8 +10,17 @@
 #include "front/native/args.h"
 #include "front/send.h"
 #include "front/trail.h"
+#include "store/state_secret.h"
 
 extern const struct dialect native_dialect;
+
+struct native_settings {        /* of the configuration */
+    const char *preview_domain; /* below which boxes have hosts; NULL: only below localhost */
+};
+struct native_state { /* kept between requests */
+    struct state_secret secret;
+};
+struct native_state *native_state(const struct http_request *request);
 
 typedef int native_run(struct http_request *request, struct box *box, struct err *err);
 
@@ -41,8 +50,12 @@ native_run native_glob, native_grep, native_hash, native_edit;
 native_run native_events;
 /* native/ports.c */
 native_run native_port, native_forward;
-/* native/preview.c */
+/* native/preview.c: previews with a host name of their own */
+#define PREVIEW_PREFIX "/_preview/"
 native_run native_preview, native_ticket;
+const char *preview_locate(struct http_request *request, const void *own, const char *target); /* dialect.locate */
+bool preview_is(const struct http_request *request); /* it goes to such a preview */
+int preview_admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err);
 /* native/snapshot.c */
 native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rollback, native_fork, native_diff,
     native_export;
@@ -58,6 +71,9 @@ native_run native_servers, native_server, native_server_put, native_server_remov
 extern const struct row servers_query[], server_answer[], servers_answer[];
 /* native/skill.c */
 native_run native_skills, native_agents, native_sync, native_synced;
+/* The names of agents' base skills, for catalogues (catalogs_public). */
+int native_skill_base(void *skills, const char *agent, struct arena *arena, const char ***ret_names, size_t *ret_count,
+                      struct err *err);
 /* native/registry.c */
 native_run native_registry_search, native_registry_publish, native_registry_get, native_registry_remove;
 native_run native_skill_install, native_skill_upload, native_skill_remove, native_skill_sync;

@@ -45,9 +45,7 @@ int native_forward(struct http_request *request, struct box *box, struct err *er
     static const struct ws_pump_hooks hooks = {.message = ports_message};
     struct ws_pump pump;
     struct port_path path;
-    int result = ports_path(request, box, &path, err);
-    if (result < 0)
-        return result;
+    TRY(ports_path(request, box, &path, err));
     if (port_proxy_upgrade(request, PORT_BYTES)) {
         port_proxy_audit(request, path.port, "");
         return ports_result(port_proxy_bytes(request, box, &path, err), err);
@@ -58,6 +56,6 @@ int native_forward(struct http_request *request, struct box *box, struct err *er
     }
     port_proxy_audit(request, path.port, "");
     ws_pump_init(&pump, request, WS_PUMP_MESSAGE_BYTES, &hooks, &pump.duplex);
-    result = ports_result(box_connect(box, path.port, &pump.duplex, err), err) ?: ws_pump_accept(&pump, err) ?: ws_pump_run(&pump, err);
+    int result = ports_result(box_connect(box, path.port, &pump.duplex, err), err) ?: ws_pump_accept(&pump, err) ?: ws_pump_run(&pump, err);
     return ws_pump_close(&pump, result, result < 0 ? "the server broke off" : "done");
 }

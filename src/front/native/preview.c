@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "front/native/native.h"
-#include "front/native/preview.h"
 #include "front/port_proxy.h"
 
 #define PREVIEW_COOKIE "cubby-preview"

@@ -69,10 +69,7 @@ static int native_pty_open(struct native_pty *pty, const struct native_args *arg
     uint64_t started_ms;
     pty->pid = args->pid.value;
     if (!args->pid.has) {
-        int failed =
-            native_pty_env(pty, args, &exec.env, err) ?: box_spawn(pty->box, &exec, &pty->pid, &started_ms, err);
-        if (failed)
-            return failed;
+        STEP(native_pty_env(pty, args, &exec.env, err) ?: box_spawn(pty->box, &exec, &pty->pid, &started_ms, err));
     }
     /* An unknown pid is a 404, not a socket that opens and closes. */
     return box_attach(pty->box, pty->pid, args->offset.value, &pty->pump.duplex, err);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "front/native/native.h"
-#include "front/native/skill.h"
 
 enum { PIECE_BYTES = 64 << 10 };
 #define UPLOAD_BYTES (50ull << 20) /* of a ZIP, if the configuration leaves it to the dialects */

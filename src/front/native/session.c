@@ -3,7 +3,6 @@
  * command and not the session; memory stays within output_limit_bytes. */
 #include <string.h>
 
-#include "front/collect.h"
 #include "front/native/native.h"
 #include "front/stream.h"
 
@@ -189,23 +188,18 @@ int native_session_stdin(struct http_request *request, struct box *box, struct e
 
 /* ---- commands ---- */
 
-static void native_session_result(struct json *json, const struct session_result *result) {
-    const struct session_result_out out = {.result = *result,
-                                           .state = native_session_state(result->state),
-                                           .exit_code = {result->exited, (uint64_t)result->exit_code},
-                                           .timed_out = result->state == SESSION_HARD_TIMEOUT};
-    rows_members(json, session_result_answer, &out);
+static struct session_result_out native_session_result(const struct session_result *result) {
+    return (struct session_result_out){.result = *result,
+                                       .state = native_session_state(result->state),
+                                       .exit_code = {result->exited, (uint64_t)result->exit_code},
+                                       .timed_out = result->state == SESSION_HARD_TIMEOUT};
 }
 
 int native_session_stop(struct http_request *request, struct box *box, struct err *err) {
     struct session_result result;
     STEP(box_session_stop(box, http_param(request, "name"), http_arena(request), &result, err));
-    autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    native_session_result(&answer.json, &result);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    const struct session_result_out out = native_session_result(&result);
+    return answer_rows(request, 200, session_result_answer, &out, err);
 }
 
 static int native_session_whole(struct http_request *request, struct box *box, const struct session_run *run,
@@ -221,6 +215,7 @@ static int native_session_whole(struct http_request *request, struct box *box, c
     bool truncated = headtail_truncated(kept);
     const uint8_t *data = headtail_finish(kept, &len);
     bool utf8 = text_utf8(data, len);
+    const struct session_result_out out = native_session_result(&result);
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
@@ -229,7 +224,7 @@ static int native_session_whole(struct http_request *request, struct box *box, c
     json_put_str(&answer.json, ROW_ENCODING, utf8 ? "utf-8" : "base64");
     json_put_uint(&answer.json, "output_bytes", kept->total);
     json_put_bool(&answer.json, "output_truncated", truncated);
-    native_session_result(&answer.json, &result);
+    rows_members(&answer.json, session_result_answer, &out);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }
@@ -237,20 +232,14 @@ static int native_session_whole(struct http_request *request, struct box *box, c
 static int native_session_stream(struct http_request *request, struct box *box, const struct session_run *run,
                                  struct err *err) {
     struct stream stream;
-    struct session_result result;
+    struct session_result result = {0};
     stream_init(&stream, request);
     const struct exec_sink sink = stream_sink(&stream);
     int failed = box_session_run(box, run, &sink, http_fd(request), http_arena(request), &result, err);
     if (!failed)
         trail_session(request, &result);
-    failed = failed ? stream_failed(&stream, failed, err) : stream_flush(&stream);
-    if (!failed) {
-        stream_open(&stream);
-        native_session_result(&stream.json, &result);
-        failed = stream_send(&stream, "exit") ?: http_reply_end(request);
-    }
-    stream_done(&stream);
-    return failed;
+    const struct session_result_out out = native_session_result(&result);
+    return stream_end(&stream, failed, "exit", session_result_answer, &out, err);
 }
 
 int native_session_exec(struct http_request *request, struct box *box, struct err *err) {

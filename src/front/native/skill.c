@@ -1,10 +1,9 @@
 /* The skills and sub-agents of a box, over HTTP: as data, or as the block for a system prompt. Called through
  * native_routes. Invariant: one bad file is named in the answer and hides no other. */
-#include "front/native/skill.h"
+#include "front/native/native.h"
 
 #include <string.h>
 
-#include "front/native/native.h"
 #include "skill/base/base.h"
 
 #define PROMPT_BYTES (16u << 20)
