@@ -66,7 +66,7 @@ int stream_send(struct stream *stream, const char *name) {
     return stream_begin(stream) ?: http_reply_event(stream->request, name, stream->out.data, stream->out.len);
 }
 
-int stream_started(void *user, uint64_t pid) {
+static int stream_started(void *user, uint64_t pid) {
     struct stream *stream = user;
     stream_open(stream);
     json_put_uint(&stream->json, "pid", pid);

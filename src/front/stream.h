@@ -43,7 +43,6 @@ void stream_done(struct stream *stream);
 /* Output as events, and a comment if none comes for long: for box_exec and box_session_run. */
 struct exec_sink stream_sink(struct stream *stream);
 /* Its parts; user is the stream. */
-int stream_started(void *user, uint64_t pid);
 int stream_output(void *user, int number, const uint8_t *data, size_t len);
 int stream_idle(void *user);
 

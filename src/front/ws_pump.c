@@ -32,7 +32,7 @@ int ws_pump_accept(struct ws_pump *pump, struct err *err) {
     return ws_accept(pump->request, WS_PUMP_MESSAGE_BYTES, &pump->ws, err);
 }
 
-bool ws_pump_stopping(const struct ws_pump *pump) {
+static bool ws_pump_stopping(const struct ws_pump *pump) {
     return http_server_stopping(front_of(pump->request)->server);
 }
 

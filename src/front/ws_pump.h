@@ -32,7 +32,6 @@ void ws_pump_init(struct ws_pump *pump, struct http_request *request, size_t hel
 int ws_pump_accept(struct ws_pump *pump, struct err *err);
 /* Until the client, the box or a stopping daemon ends it: 0, or negative. */
 int ws_pump_run(struct ws_pump *pump, struct err *err);
-bool ws_pump_stopping(const struct ws_pump *pump); /* the daemon is */
 /* The handler's result after `result`, with the stream and the socket closed, with the reason. */
 int ws_pump_close(struct ws_pump *pump, int result, const char *why);
 

@@ -41,7 +41,7 @@ static void aio_envelope_empty(struct buf *out, bool success, const char *messag
     aio_envelope_close(&json);
 }
 
-bool aio_claims(const char *path) {
+static bool aio_claims(const char *path) {
     return !strncmp(path, AIO_PREFIX, strlen(AIO_PREFIX));
 }
 
@@ -280,7 +280,8 @@ struct aio *aio_state(const struct http_request *request) {
 
 /* ---- where a box is ---- */
 
-const char *aio_id(struct http_request *request, const char **ret_key) {
+/* {id} of a route without the key, which is *ret_key; NULL: it has none. In the request's arena. */
+static const char *aio_id(struct http_request *request, const char **ret_key) {
     const char *param = http_param(request, "id"), *tilde = param ? strchr(param, '~') : NULL;
     *ret_key = tilde ? tilde + 1 : NULL;
     return tilde ? arena_copy(http_arena(request), param, (size_t)(tilde - param)) : param;

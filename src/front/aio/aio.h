@@ -35,7 +35,6 @@ struct aio {                     /* state between requests */
 struct aio *aio_state(const struct http_request *request);
 
 int aio_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
-bool aio_claims(const char *path);
 
 /* Of every row of ours: AIO_ENDPOINT(.run = ..., .body = rows, ...). Unknown parameters are ignored. */
 #define AIO_ENDPOINT(...) ENDPOINT(.status = 200, .flags = AIO_FLAGS, .answer = aio_answer, __VA_ARGS__)
@@ -48,8 +47,6 @@ extern const struct row aio_answer[]; /* the envelope, for OpenAPI */
 /* ---- where a box is ---- */
 
 #define AIO_PREFIX "/aio/"
-/* {id} of a route without the key, which is *ret_key; NULL: it has none. In the request's arena. */
-const char *aio_id(struct http_request *request, const char **ret_key);
 /* The URL below which a box has these routes, as the client that asks can reach it: BASE/aio/ID, with the box's key
  * where it would need a token otherwise. BASE is front_settings.url, or as the client named us. In the request's
  * arena. */

@@ -487,25 +487,18 @@ static int code_nodejs_info(struct http_request *request, struct box *box, struc
         npm = strcmp(about.packages[i].name, "npm") != 0 ? npm : about.packages[i].version;
     autoanswer answer;
     struct json *json = &answer.json;
-    aio_open(&answer, request, NULL, 0);
-    json_open(json, '{');
+    aio_open(&answer, request, NULL, '{');
     aio_put(&answer,
             AIO_MEMBERS(AIO_STR("node_version", about.version), AIO_STR("npm_version", npm),
                         AIO_STR("description", "JavaScript by the Node.js of this box, as programs or in sessions"),
                         AIO_STR("runtime_directory", about.programs), AIO_STR("global_npm_directory", about.root),
                         AIO_STR("error", NULL), AIO_STR("current_version", about.version)));
-    json_put_open(json, "supported_languages", '[');
-    json_str(json, "javascript");
-    json_close(json, ']');
-    json_put_open(json, "available_versions", '[');
-    json_str(json, about.version);
-    json_close(json, ']');
-    json_put_open(json, "runtime_packages", '[');
-    json_close(json, ']');
+    json_put_texts(json, "supported_languages", (const char *const[]){"javascript", NULL});
+    json_put_texts(json, "available_versions", (const char *const[]){about.version, NULL});
+    json_put_texts(json, "runtime_packages", NULL);
     json_key(json, "global_packages");
     code_packages_json(&answer, &about);
-    json_close(json, '}');
-    return aio_close(&answer, 0, 0, err);
+    return aio_close(&answer, '}', 0, err);
 }
 
 /* Those that the box has. */

@@ -1,20 +1,21 @@
 /* The body of a write: JSON whose member `content` may be of any length. It is extracted while the body arrives,
  * unescaped, and lies in a file without a name when it is long; all the rest is small and goes through the route's
- * rows. Called by aio/file_write.c. Invariant: memory does not grow with the content, and only a JSON string becomes
+ * rows. Called by aio/file.c. Invariant: memory does not grow with the content, and only a JSON string becomes
  * a file. */
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/headtail.h"
 #include "base/mem.h"
-#include "base/url.h"
 #include "front/aio/file.h"
 #include "skill/stage.h"
 
 #define PIECE_BYTES (64u << 10)
 #define MEMORY_BYTES (1u << 20) /* of content, before there is a file */
+#define RAW_KEPT 12u            /* \\uD83D\\uDE00: the longest that must stay together */
 #define ESCAPE_BYTES 6u         /* of one byte of content, at most */
 #define REST_BYTES (256u << 10) /* of the body without it: a path and a few words */
 
@@ -35,27 +36,19 @@ static int content_not_json(struct err *err, const char *why) {
     return err_set(err, ERR_INVALID, "the content is not a JSON string: %s", why);
 }
 
-/* Writes the memory to the file, except for the beginning of a character whose rest may come. */
-static int content_spill(struct aio_content *content, bool last, struct err *err) {
+/* Writes the memory to the file. */
+static int content_spill(struct aio_content *content, struct err *err) {
     struct skills *skills = front_of(content->request)->skills;
-    struct buf *memory = &content->memory;
-    size_t len = memory->len - (last ? 0 : headtail_partial(memory->data, memory->len));
-    int r = 0;
-    if (!text_utf8(memory->data, len))
-        return content_not_json(err, "it is not UTF-8");
-    if (last && content->file.fd < 0)
-        return 0;
-    if (content->file.fd < 0 && !skills)
-        return err_set(err, ERR_TOO_LARGE, "the content is larger than %u bytes", MEMORY_BYTES);
     if (content->file.fd < 0) {
         const char *limit;
         uint64_t most = aio_upload_most(content->request, content->box, &limit);
-        r = skills_scratch(skills, content->box->user, content_encoded(most), limit, &content->file, err);
+        if (!skills)
+            return err_set(err, ERR_TOO_LARGE, "the content is larger than %u bytes", MEMORY_BYTES);
+        TRY(skills_scratch(skills, content->box->user, content_encoded(most), limit, &content->file, err));
     }
-    if (r >= 0)
-        r = scratch_write(&content->file, memory->data, len, err);
-    buf_consume(memory, len);
-    return r;
+    int failed = scratch_write(&content->file, content->memory.data, content->memory.len, err);
+    buf_clear(&content->memory);
+    return failed;
 }
 
 static int content_put(struct aio_content *content, const void *data, size_t len, struct err *err) {
@@ -67,7 +60,7 @@ static int content_put(struct aio_content *content, const void *data, size_t len
         return err_set(err, ERR_TOO_LARGE, "the content is larger than %s allows (%llu)", limit,
                        (unsigned long long)most);
     if (content->memory.len + len > MEMORY_BYTES)
-        failed = content_spill(content, false, err);
+        failed = content_spill(content, err);
     if (failed >= 0)
         buf_put(&content->memory, data, len);
     return failed;
@@ -83,76 +76,65 @@ void aio_content_done(struct aio_content *content) {
 /* ---- the body ---- */
 
 /* Where in the body we are. Its shape is not judged here: the rest is, with "" in the content's place. */
-enum place { OUTSIDE, STRING, ESCAPE, KEY, VALUE, CONTENT, CONTENT_ESCAPE, CONTENT_HEX };
+enum place { OUTSIDE, STRING, ESCAPE, KEY, VALUE, CONTENT };
 
 struct body_reader {
     struct aio_content *content;
     struct buf rest;
     enum place place;
     unsigned depth;
-    bool key_next; /* the next string at depth 1 names a member */
-    size_t key_at; /* where in rest it begins */
-    uint32_t hex, high;
-    unsigned digits;
+    bool key_next;  /* the next string at depth 1 names a member */
+    size_t key_at;  /* where in rest it begins */
+    struct buf raw; /* a piece of the content as it came, after a quote */
+    bool escaped;   /* its last byte was a backslash that begins an escape */
 };
 
-static int content_point(struct body_reader *reader, uint32_t point, struct err *err) {
-    uint8_t data[4];
-    size_t n = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-    static const uint8_t lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (size_t i = n - 1; i > 0; i--, point >>= 6)
-        data[i] = 0x80 | (point & 0x3f);
-    data[0] = lead[n] | (uint8_t)point;
-    return content_put(reader->content, data, n, err);
+/* Up to where the raw piece can be decoded: not within a character or an escape, nor between the halves of a pair. */
+static size_t content_whole(const struct buf *raw) {
+    size_t at = 1;
+    while (at < raw->len) {
+        const uint8_t *data = raw->data + at;
+        bool pair = at + RAW_KEPT <= raw->len && data[1] == 'u' && strchr("dD", data[2]) && strchr("89abAB", data[3]);
+        if (*data == '\\' && at + RAW_KEPT > raw->len)
+            break;
+        at += *data != '\\' ? 1 : pair ? RAW_KEPT : data[1] == 'u' ? RAW_KEPT / 2 : 2;
+    }
+    at = at < raw->len ? at : raw->len;
+    return at - headtail_partial(raw->data, at);
 }
 
-static int content_escape(struct body_reader *reader, uint8_t byte, struct err *err) {
-    static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
-    const char *at = byte ? strchr(from, byte) : NULL;
-    if (reader->place == CONTENT_ESCAPE && byte == 'u') {
-        reader->place = CONTENT_HEX;
-        reader->digits = reader->hex = 0;
-        return 0;
-    }
-    if (reader->place == CONTENT_ESCAPE) {
-        reader->place = CONTENT;
-        if (!at || reader->high)
-            return content_not_json(err, at ? "half of a surrogate pair" : "an unknown escape");
-        return content_put(reader->content, into + (at - from), 1, err);
-    }
-    int digit = url_digit((char)byte);
-    if (digit < 0)
-        return content_not_json(err, "\\u without four digits");
-    reader->hex = reader->hex << 4 | (uint32_t)digit;
-    if (++reader->digits < 4)
-        return 0;
-    uint32_t unit = reader->hex, high = reader->high; /* a character, or a half of one */
-    bool low = unit >= 0xdc00 && unit < 0xe000;
-    reader->place = CONTENT;
-    reader->high = !high && unit >= 0xd800 && unit < 0xdc00 ? unit : 0;
-    if (low != (high != 0))
-        return content_not_json(err, "half of a surrogate pair");
-    if (reader->high)
-        return 0;
-    return content_point(reader, low ? 0x10000 + ((high - 0xd800) << 10) + (unit - 0xdc00) : unit, err);
+/* As much of the raw piece as is whole, decoded by the JSON library, which judges escapes and UTF-8; last: all. */
+static int content_decode(struct body_reader *reader, bool last, struct err *err) {
+    struct buf *raw = &reader->raw;
+    size_t whole = last ? raw->len : content_whole(raw), left = raw->len - whole;
+    uint8_t rest[2 * RAW_KEPT];
+    json_error_t why;
+    memcpy(rest, raw->data + whole, left);
+    raw->len = whole;
+    buf_byte(raw, '"');
+    json_t *text = json_loadb((const char *)raw->data, raw->len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+    int failed = text ? content_put(reader->content, json_string_value(text), json_string_length(text), err)
+                      : content_not_json(err, why.text);
+    json_decref(text);
+    buf_clear(raw);
+    buf_byte(raw, '"');
+    buf_put(raw, rest, left);
+    return failed;
 }
 
-/* Up to the next byte that means something. Returns how many were taken. */
+/* Up to the quote at its end. Returns how many bytes were taken. */
 static ssize_t content_span(struct body_reader *reader, const uint8_t *data, size_t len, struct err *err) {
     size_t n = 0;
-    while (n < len && data[n] != '"' && data[n] != '\\' && data[n] >= 32)
-        n++;
-    if (reader->high && (n || data[n] == '"'))
-        return content_not_json(err, "half of a surrogate pair");
-    TRY(content_put(reader->content, data, n, err));
-    if (n == len)
-        return (ssize_t)n;
-    if (data[n] < 32)
-        return content_not_json(err, "a control character");
-    reader->place = data[n] == '"' ? OUTSIDE : CONTENT_ESCAPE;
-    if (data[n] == '"')
+    for (; n < len && (reader->escaped || data[n] != '"'); n++)
+        reader->escaped = !reader->escaped && data[n] == '\\';
+    bool last = n < len;
+    buf_put(&reader->raw, data, n);
+    TRY(content_decode(reader, last, err));
+    if (last) {
         buf_byte(&reader->rest, '"');
-    return (ssize_t)n + 1;
+        reader->place = OUTSIDE;
+    }
+    return (ssize_t)(n + last);
 }
 
 static void content_rest_byte(struct body_reader *reader, uint8_t byte) {
@@ -174,6 +156,8 @@ static void content_rest_byte(struct body_reader *reader, uint8_t byte) {
     } else if (byte == '"') {
         bool content = reader->place == VALUE && !reader->content->seen;
         reader->content->seen |= content;
+        if (content)
+            buf_byte(&reader->raw, '"');
         reader->place = content ? CONTENT : reader->depth == 1 && reader->key_next ? KEY : STRING;
         reader->key_at = reader->rest.len - 1;
     } else if (byte == '{' || byte == '[') {
@@ -193,8 +177,6 @@ static int content_reader_feed(struct body_reader *reader, const uint8_t *data, 
         ssize_t n = 1;
         if (reader->place == CONTENT)
             n = content_span(reader, data, len, err);
-        else if (reader->place == CONTENT_ESCAPE || reader->place == CONTENT_HEX)
-            n = content_escape(reader, *data, err) < 0 ? -ERR_INVALID : 1;
         else
             content_rest_byte(reader, *data);
         if (n < 0)
@@ -214,6 +196,7 @@ int aio_content_take(struct http_request *request, const struct box *box, struct
     *content = (struct aio_content){.request = request, .box = box, .file.fd = -1};
     buf_init(&content->memory, MEMORY_BYTES);
     buf_init(&reader.rest, REST_BYTES);
+    buf_init(&reader.raw, PIECE_BYTES + 3 * RAW_KEPT);
     content->piece = xmalloc(PIECE_BYTES);
     ssize_t n;
     int failed = 0;
@@ -226,16 +209,15 @@ int aio_content_take(struct http_request *request, const struct box *box, struct
                          (long long)length, limit, (unsigned long long)most);
     while (!failed && (n = http_body_read(request, content->piece, PIECE_BYTES, err)) != 0)
         failed = n < 0 ? (int)n : content_reader_feed(&reader, content->piece, (size_t)n, err);
-    bool inside = content->seen && reader.place >= CONTENT;
-    if (!failed && !inside) {
-        failed = content_spill(content, true, err);
-        inside = failed < 0;
-    }
+    bool inside = reader.place == CONTENT;
+    if (!failed && !inside && content->file.fd >= 0)
+        failed = content_spill(content, err);
     if (failed == -ERR_INVALID && inside)
         failed = detail_unfit(request, "content", err->text);
     else if (!failed)
         failed = detail_body_text(request, (const char *)reader.rest.data, reader.rest.len, ret_args, err);
     buf_done(&reader.rest);
+    buf_done(&reader.raw);
     return failed;
 }
 

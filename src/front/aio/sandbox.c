@@ -197,9 +197,7 @@ static void sandbox_tool_spec(struct json *json, const char *language, const cha
     if (path) {
         json_open(json, '{');
         aio_members(json, AIO_MEMBERS(AIO_STR("ver", version), AIO_STR("bin", path)));
-        json_put_open(json, "alias", '[');
-        json_str(json, alias);
-        json_close(json, ']');
+        json_put_texts(json, "alias", (const char *const[]){alias, NULL});
         json_close(json, '}');
     }
     json_close(json, ']');

@@ -81,7 +81,8 @@ bool aio_shell_busy(const struct session *session) {
     return session->state == SESSION_RUNNING || session->state == SESSION_QUIET;
 }
 
-const char *aio_shell_command(const struct session *session) {
+/* As it was typed. */
+static const char *shell_command(const struct session *session) {
     size_t cooked = strlen(AIO_SHELL_COOKED);
     return session->command + (strncmp(session->command, AIO_SHELL_COOKED, cooked) ? 0 : cooked);
 }
@@ -95,7 +96,7 @@ static bool shell_named(const char *name) {
     return text_name(name, SESSION_NAME_BYTES) && strncmp(name, "bash:", 5) != 0; /* those are of the bash group */
 }
 
-int aio_shell_unknown(struct http_request *request) {
+static int shell_unknown(struct http_request *request) {
     return aio_fail(request, 404, ERR_NOT_FOUND, "Session not found");
 }
 
@@ -105,7 +106,7 @@ int aio_shell_find(struct http_request *request, struct box *box, const char *na
                      ? box_session_wait(box, name, wait_ms, http_fd(request), http_arena(request), ret_session, err)
                      : -ERR_NOT_FOUND;
     if (failed == -ERR_NOT_FOUND || (!failed && ret_session->plain))
-        return aio_shell_unknown(request);
+        return shell_unknown(request);
     return failed;
 }
 
@@ -380,7 +381,7 @@ static int shell_exec(struct http_request *request, struct box *box, struct err 
 
 static struct shell_out shell_seen(const struct session *session) {
     return (struct shell_out){.name = session->name,
-                              .command = aio_shell_command(session),
+                              .command = shell_command(session),
                               .status = shell_now(session),
                               .exit_code = {session->exited, (uint64_t)session->exit_code}};
 }
@@ -394,7 +395,7 @@ static int shell_view_whole(struct http_request *request, struct box *box, const
         int failed = http_hold(request, 2 * (printed < LIMIT_RING_BYTES ? (size_t)printed : LIMIT_RING_BYTES), err)
                          ?: box_output(box, session->pid, STREAM_STDOUT, session->from, 0, -1, &out, &slice, err);
         if (failed)
-            return failed == -ERR_NOT_FOUND ? aio_shell_unknown(request) : failed;
+            return failed == -ERR_NOT_FOUND ? shell_unknown(request) : failed;
     }
     /* Bytes that came after the look: a mark of time, not of this command. They may be all that is kept, if
      * processes that the command left keep printing. */
@@ -487,7 +488,7 @@ static int shell_typed_run(struct http_request *request, struct box *box, const 
     const struct exec_sink sink = {0};
     int failed = box_session_run(box, &run, &sink, http_fd(request), http_arena(request), &result, err);
     if (failed == -ERR_NOT_FOUND)
-        return aio_shell_unknown(request);
+        return shell_unknown(request);
     return failed ?: shell_status_answer(request, shell_status(result.state), err);
 }
 
@@ -510,7 +511,7 @@ static int shell_kill(struct http_request *request, struct box *box, struct err 
     int failed = shell_of_body(request, box, &session, err)
                      ?: box_session_stop(box, session.name, http_arena(request), &result, err);
     if (failed)
-        return failed == -ERR_NOT_FOUND ? aio_shell_unknown(request) : failed;
+        return failed == -ERR_NOT_FOUND ? shell_unknown(request) : failed;
     return aio_reply(request, aio_shell_busy(&session) ? "Process terminated" : "No command is running",
                      AIO_MEMBERS(AIO_STR("status", shell_status(result.state)),
                                  AIO_INT_IF(result.exited, "exit_code", result.exit_code),
@@ -583,7 +584,7 @@ static void shell_listing_each(void *user, const struct session *session) {
                                    AIO_INT("age_seconds",
                                            now_ms > session->created_ms ? (now_ms - session->created_ms) / 1000 : 0),
                                    AIO_STR("status", busy ? "running" : "idle"),
-                                   AIO_STR("current_command", busy ? aio_shell_command(session) : NULL)));
+                                   AIO_STR("current_command", busy ? shell_command(session) : NULL)));
 }
 
 static int shell_list(struct http_request *request, struct box *box, struct err *err) {
@@ -639,7 +640,7 @@ static int shell_end(struct http_request *request, struct box *box, struct err *
     int failed = aio_shell_find(request, box, http_param(request, "session_id"), 0, &session, err)
                      ?: box_session_end(box, session.name, true, err);
     if (failed == -ERR_NOT_FOUND)
-        return aio_shell_unknown(request);
+        return shell_unknown(request);
     return failed ?: aio_done(request, "Session cleaned up");
 }
 

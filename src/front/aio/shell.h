@@ -21,8 +21,6 @@ int aio_shell_find(struct http_request *request, struct box *box, const char *na
 int aio_shell_open(struct http_request *request, struct box *box, const struct session_request *wanted,
                    struct session *ret_session, bool *ret_created, struct err *err);
 int aio_shell_full(struct http_request *request, const char *group); /* 400: no room for another session */
-int aio_shell_unknown(struct http_request *request);                 /* 404 "Session not found" */
-const char *aio_shell_command(const struct session *session);        /* as it was typed */
 /* Whether a command of it runs: SESSION_QUIET does. */
 bool aio_shell_busy(const struct session *session);
 

@@ -155,8 +155,9 @@ static int file_public_read(struct filesecbox *call, const char *path, struct bu
     return 0;
 }
 
-int filesecbox_read(struct filesecbox *call, const char *path, struct buf *out, struct file_stat *ret_stat,
-                    struct err *err) {
+/* All of it, any bytes; out: made with LIMIT_EDIT_BYTES. */
+static int file_read(struct filesecbox *call, const char *path, struct buf *out, struct file_stat *ret_stat,
+                     struct err *err) {
     struct front_load load = {.path = path, .out = out, .too_large = FILE_TOO_LARGE};
     int failed = call->box ? front_load(call->request, call->box, &load, err) : file_public_read(call, path, out, err);
     *ret_stat = load.stat;
@@ -170,7 +171,7 @@ int filesecbox_content(struct filesecbox *call, const char *path, struct err *er
     struct file_stat stat;
     const char *line;
     size_t len;
-    STEP(filesecbox_read(call, path, &text, &stat, err));
+    STEP(file_read(call, path, &text, &stat, err));
     bool utf8 = text_utf8(text.data, text.len);
     if (!utf8 && !second)
         return err_set(err, ERR_INVALID, "the file is not UTF-8");
@@ -238,7 +239,7 @@ int filesecbox_change(struct filesecbox *call, const char *path, bool create,
         char etag[ETAG_BYTES];
         uint8_t digest[32];
         autobuf text = buf_max(LIMIT_EDIT_BYTES), out = buf_max(LIMIT_EDIT_BYTES);
-        code = filesecbox_read(call, path, &text, &stat, err);
+        code = file_read(call, path, &text, &stat, err);
         bool there = !code;
         if (there)
             sha256(text.data, text.len, digest);

@@ -117,9 +117,6 @@ int filesecbox_form(struct filesecbox *call, int code, struct err *err);
  * exist. *ret_path in the request's arena. */
 int filesecbox_path(struct filesecbox *call, const char *root, const char *path, const char **ret_path,
                     struct err *err);
-/* All of a file, any bytes, into out, which the caller made with LIMIT_EDIT_BYTES. */
-int filesecbox_read(struct filesecbox *call, const char *path, struct buf *out, struct file_stat *ret_stat,
-                    struct err *err);
 /* The lines first to second of a file, or all of it, as the call's family answers them: the first one a text or an
  * array of lines, the second one a text, its lines, and base64 of what is not UTF-8. */
 int filesecbox_content(struct filesecbox *call, const char *path, struct err *err);
