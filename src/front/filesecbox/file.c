@@ -60,79 +60,63 @@ int filesecbox_stat(struct filesecbox *call, const char *path, struct file_stat 
 
 /* ---- paths ---- */
 
-struct file_walk_path {
-    char at[LIMIT_PATH_BYTES + 1];   /* where we are; no links in it */
-    char rest[LIMIT_PATH_BYTES + 1]; /* the rest of the path */
-    size_t len, root_len;
-    unsigned links;
-    bool missing; /* from here on nothing exists */
-};
-
-/* Continues with `path`, then with the rest. An absolute path continues from the root, which it must name. */
-static int file_walk_on(struct file_walk_path *walk, const char *path, struct err *err) {
-    char rest[sizeof walk->rest];
-    if (*path == '/') {
-        if (strncmp(path, walk->at, walk->root_len) != 0 || (path[walk->root_len] && path[walk->root_len] != '/'))
-            return err_set(err, ERR_INVALID, "Security Error: Access out of scope.");
-        path += walk->root_len;
-        walk->len = walk->root_len;
-        walk->at[walk->len] = 0;
-    }
-    if (snprintf(rest, sizeof rest, "%s/%s", path, walk->rest) >= (int)sizeof rest)
-        return err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
-    memcpy(walk->rest, rest, strlen(rest) + 1);
-    return 0;
-}
-
-static int file_walk_step(struct filesecbox *call, struct file_walk_path *walk, const char *name, size_t len,
-                          struct err *err) {
-    size_t before = walk->len;
-    if (strcmp(name, "..") == 0) {
-        if (walk->missing || walk->len <= walk->root_len)
-            return err_set(err, ERR_INVALID, "Security Error: Access out of scope.");
-        while (walk->at[--walk->len] != '/')
-            ;
-        walk->at[walk->len] = 0;
-        return 0;
-    }
-    if (walk->len + len + 1 > LIMIT_PATH_BYTES)
-        return err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
-    walk->at[walk->len++] = '/';
-    memcpy(walk->at + walk->len, name, len + 1);
-    walk->len += len;
-    struct file_stat stat = {0};
-    int failed = walk->missing ? 0 : filesecbox_stat(call, walk->at, &stat, err);
-    if (failed == -ERR_NOT_FOUND)
-        walk->missing = true;
-    if (failed < 0 || walk->missing || stat.type != FILE_SYMLINK)
-        return walk->missing ? 0 : failed;
-    walk->len = before;
-    walk->at[before] = 0;
-    if (++walk->links > FILE_LINKS_MAX)
-        return err_set(err, ERR_INVALID, "Security Error: too many links.");
-    return file_walk_on(walk, stat.target ? stat.target : "", err);
-}
-
+/* Part by part: what was walked has no links in it; what comes after the first part that is missing need not exist. */
 int filesecbox_path(struct filesecbox *call, const char *root, const char *path, const char **ret_path,
                     struct err *err) {
-    struct file_walk_path walk = {.len = strlen(root), .root_len = strlen(root)};
+    struct arena *arena = http_arena(call->request);
+    size_t root_len = strlen(root), len = root_len, n;
+    char *at = arena_alloc(arena, LIMIT_PATH_BYTES + 1);
+    unsigned links = 0;
+    bool begins = true, missing = false; /* begins: the client's path, or a link's target, which may be absolute */
     STEP(path_check(path, strlen(path), err));
-    memcpy(walk.at, root, walk.len + 1);
-    int failed = file_walk_on(&walk, path, err);
-    while (!failed && *walk.rest) {
-        char name[LIMIT_NAME_BYTES + 1];
-        size_t len = strcspn(walk.rest, "/"), skip = len + (walk.rest[len] == '/');
-        if (len > LIMIT_NAME_BYTES)
+    memcpy(at, root, len + 1);
+    for (const char *rest = path;; rest += n) {
+        if (begins && *rest == '/') {
+            if (!path_within(rest, root))
+                return err_set(err, ERR_INVALID, "Security Error: Access out of scope.");
+            rest += root_len;
+            at[len = root_len] = 0;
+        }
+        begins = false;
+        rest += strspn(rest, "/");
+        n = strcspn(rest, "/");
+        if (!n)
+            break;
+        if (n == 1 && *rest == '.')
+            continue;
+        if (n == 2 && !memcmp(rest, "..", 2)) {
+            if (missing || len <= root_len)
+                return err_set(err, ERR_INVALID, "Security Error: Access out of scope.");
+            while (at[--len] != '/')
+                ;
+            at[len] = 0;
+            continue;
+        }
+        if (n > LIMIT_NAME_BYTES)
             return err_set(err, ERR_INVALID, "a name in the path is longer than %u bytes", LIMIT_NAME_BYTES);
-        memcpy(name, walk.rest, len);
-        name[len] = 0;
-        memmove(walk.rest, walk.rest + skip, strlen(walk.rest + skip) + 1);
-        if (len && strcmp(name, ".") != 0)
-            failed = file_walk_step(call, &walk, name, len, err);
+        if (len + n + 1 > LIMIT_PATH_BYTES)
+            return err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
+        struct file_stat stat = {0};
+        snprintf(at + len, LIMIT_PATH_BYTES + 1 - len, "/%.*s", (int)n, rest);
+        int failed = missing ? 0 : filesecbox_stat(call, at, &stat, err);
+        missing = missing || failed == -ERR_NOT_FOUND;
+        if (failed && !missing)
+            return failed;
+        if (stat.type != FILE_SYMLINK || missing) {
+            len += n + 1;
+            continue;
+        }
+        at[len] = 0;
+        if (++links > FILE_LINKS_MAX)
+            return err_set(err, ERR_INVALID, "Security Error: too many links.");
+        rest = arena_printf(arena, "%s/%s", stat.target ? stat.target : "", rest + n);
+        if (strlen(rest) > LIMIT_PATH_BYTES)
+            return err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
+        begins = true;
+        n = 0;
     }
-    if (!failed)
-        *ret_path = arena_copy(http_arena(call->request), walk.at, walk.len);
-    return failed;
+    *ret_path = at;
+    return 0;
 }
 
 /* ---- content ---- */
