@@ -183,14 +183,6 @@ static void code_outputs_json(struct answer *answer, const struct interpreter_re
     json_close(json, ']');
 }
 
-static void code_streams_json(struct answer *answer, const struct code_args *args,
-                              const struct interpreter_result *result) {
-    const struct buf *texts = result->texts;
-    aio_put(answer, AIO_MEMBERS(AIO_TEXT("code", args->code.data, args->code.len),
-                                AIO_TEXT("stdout", texts[0].data, texts[0].len),
-                                AIO_TEXT("stderr", texts[1].data, texts[1].len)));
-}
-
 static const char *const code_status[] = {[CODE_OK] = "ok", [CODE_FAILED] = "error", [CODE_TIMEOUT] = "timeout"};
 
 /* As if the code were a program, also where it was not. */
@@ -255,52 +247,38 @@ static int code_node_version(struct http_request *request, struct box *box, cons
     return 0;
 }
 
-static int code_nodejs_execute(struct http_request *request, struct box *box, struct err *err) {
-    struct code_args args = {0};
-    struct interpreter_session session;
-    autoresult result = {0};
-    int failed = code_body(request, box, &args, err);
-    bool stateful = args.stateful || args.session_id.data;
-    if (!failed && stateful && args.input.data)
-        failed = detail_unfit(request, "stdin", "goes with code that is a program of its own: not with a session");
-    STEP(failed ?: code_node_version(request, box, args.version.data, err) ?: code_node_files(request, box, &args, err)
-                 ?: code_run(request, box, &language_javascript, &args, !stateful, &session, &result, err));
-    autoanswer answer;
-    aio_open(&answer, request, NULL, '{');
-    aio_put(&answer, AIO_MEMBERS(AIO_STR("language", "javascript"), AIO_STR("status", code_status[result.status]),
-                                 AIO_INT_IF(result.numbered, "execution_count", result.number)));
-    code_outputs_json(&answer, &result);
-    code_streams_json(&answer, &args, &result);
-    aio_put(&answer, AIO_MEMBERS(AIO_INT("exit_code", exit_code(&result)),
-                                 AIO_STR("session_id", stateful ? session.name : NULL)));
-    return aio_close(&answer, '}', 0, err);
-}
-
+/* Of nodejs, and of code, which names the language and has no stdin, files and version. */
 static int code_execute(struct http_request *request, struct box *box, struct err *err) {
     struct code_args args = {0};
     struct interpreter_session session;
     autoresult result = {0};
     STEP(code_body(request, box, &args, err));
-    bool stateful = args.stateful || args.session_id.data;
-    size_t i = 0;
-    while (strcmp(languages[i].language->name, args.language.data) != 0) /* the row lets in no other */
-        i++;
-    STEP(code_run(request, box, languages[i].language, &args, !stateful, &session, &result, err));
+    bool stateful = args.stateful || args.session_id.data, named = args.language.data;
+    bool python = named && !strcmp(args.language.data, language_python.name);
+    const struct language *language = python ? &language_python : &language_javascript;
+    if (stateful && args.input.data)
+        return detail_unfit(request, "stdin", "goes with code that is a program of its own: not with a session");
+    STEP(code_node_version(request, box, args.version.data, err) ?: code_node_files(request, box, &args, err)
+             ?: code_run(request, box, language, &args, !stateful, &session, &result, err));
+    const struct buf *texts = result.texts;
     const char *const *traceback = NULL;
-    for (i = 0; i < result.count && !result.program; i++)
+    for (size_t i = 0; i < result.count && !result.program; i++)
         traceback = result.outputs[i].traceback ? result.outputs[i].traceback : traceback;
     autoanswer answer;
     aio_open(&answer, request, NULL, '{');
-    aio_put(&answer,
-            AIO_MEMBERS(AIO_STR("language", args.language.data), AIO_STR("status", code_status[result.status])));
+    aio_put(&answer, AIO_MEMBERS(AIO_STR("language", language->name), AIO_STR("status", code_status[result.status])));
+    if (!named)
+        aio_put(&answer, AIO_MEMBERS(AIO_INT_IF(result.numbered, "execution_count", result.number)));
     code_outputs_json(&answer, &result);
-    code_streams_json(&answer, &args, &result);
-    bool exited = result.program || result.status != CODE_TIMEOUT;
-    aio_put(&answer, AIO_MEMBERS(AIO_INT_IF(exited, "exit_code", exit_code(&result)),
+    bool exited = !named || result.program || result.status != CODE_TIMEOUT;
+    aio_put(&answer, AIO_MEMBERS(AIO_TEXT("code", args.code.data, args.code.len),
+                                 AIO_TEXT("stdout", texts[0].data, texts[0].len),
+                                 AIO_TEXT("stderr", texts[1].data, texts[1].len),
+                                 AIO_INT_IF(exited, "exit_code", exit_code(&result)),
                                  AIO_STR("session_id", stateful ? session.name : NULL)));
-    if (traceback)
+    if (named && traceback)
         code_traceback_json(&answer, traceback);
-    else
+    else if (named)
         json_put_nil(&answer.json, "traceback");
     return aio_close(&answer, '}', 0, err);
 }
@@ -357,29 +335,6 @@ static int code_sessions(struct http_request *request, struct box *box, struct e
     return aio_close(&answer, '}', failed, err);
 }
 
-static int code_session_create(struct http_request *request, struct box *box, uint64_t idle_s,
-                               struct interpreter_session *ret_session, bool *ret_created, struct err *err) {
-    struct code_args args = {0};
-    int failed = code_body(request, box, &args, err);
-    const struct interpreter_open open = {.name = args.session_id.data,
-                                          .program = args.kernel_name.data,
-                                          .cwd = args.cwd.data,
-                                          .idle_s = args.max_idle_time.has ? args.max_idle_time.value : idle_s};
-    return failed ?: interpreter_open(box, code_language(request), &open, ret_session, ret_created, err);
-}
-
-#define CREATED_MEMBER(created) AIO_STR("message", (created) ? "Session created" : "Session already exists")
-
-static int code_jupyter_create(struct http_request *request, struct box *box, struct err *err) {
-    struct interpreter_session session;
-    bool created;
-    return code_session_create(request, box, INTERPRETER_IDLE_S, &session, &created, err)
-               ?: aio_reply(request, NULL,
-                            AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_STR("kernel_name", session.program),
-                                        CREATED_MEMBER(created)),
-                            err);
-}
-
 /* {..., "session":{...}} */
 static int code_session_answer(struct http_request *request, struct box *box, const struct interpreter_session *session,
                                const struct aio_member *members, const struct code_args *args, struct err *err) {
@@ -391,14 +346,29 @@ static int code_session_answer(struct http_request *request, struct box *box, co
     return aio_close(&answer, '}', failed, err);
 }
 
-static int code_nodejs_create(struct http_request *request, struct box *box, struct err *err) {
+static int code_create(struct http_request *request, struct box *box, struct err *err) {
+    const struct language *language = code_language(request);
+    bool python = language == &language_python, created;
+    struct code_args args = {0};
     struct interpreter_session session;
-    bool created;
-    return code_session_create(request, box, NODE_IDLE_S, &session, &created, err)
-               ?: code_session_answer(request, box, &session,
-                                      AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_BOOL("created", created),
-                                                  CREATED_MEMBER(created)),
-                                      &(struct code_args){0}, err);
+    STEP(code_body(request, box, &args, err));
+    const struct interpreter_open open = {.name = args.session_id.data,
+                                          .program = args.kernel_name.data,
+                                          .cwd = args.cwd.data,
+                                          .idle_s = args.max_idle_time.has ? args.max_idle_time.value
+                                                    : python               ? INTERPRETER_IDLE_S
+                                                                           : NODE_IDLE_S};
+    STEP(interpreter_open(box, language, &open, &session, &created, err));
+    const char *message = created ? "Session created" : "Session already exists";
+    if (python)
+        return aio_reply(request, NULL,
+                         AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_STR("kernel_name", session.program),
+                                     AIO_STR("message", message)),
+                         err);
+    return code_session_answer(
+        request, box, &session,
+        AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_BOOL("created", created), AIO_STR("message", message)),
+        &(struct code_args){0}, err);
 }
 
 static int code_nodejs_session(struct http_request *request, struct box *box, struct err *err) {
@@ -538,14 +508,14 @@ const struct route aio_code_routes[] = {
               .run = code_jupyter_delete_all),
     AIO_ROUTE("DELETE", "/jupyter/sessions/{session_id}", "aio_jupyter_delete", "End one of them.", .run = code_delete),
     AIO_ROUTE("POST", "/jupyter/sessions/create", "aio_jupyter_create", "Start a session of Python.",
-              .run = code_jupyter_create, .body = jupyter_create_fields),
+              .run = code_create, .body = jupyter_create_fields),
     AIO_ROUTE("POST", "/nodejs/execute", "aio_nodejs_execute",
-              "Run JavaScript as a program of its own, or in a session that keeps its variables.",
-              .run = code_nodejs_execute, .body = nodejs_execute_fields),
+              "Run JavaScript as a program of its own, or in a session that keeps its variables.", .run = code_execute,
+              .body = nodejs_execute_fields),
     AIO_ROUTE("GET", "/nodejs/info", "aio_nodejs_info", "Version, directories and packages of Node.js.",
               .run = code_nodejs_info),
-    AIO_ROUTE("POST", "/nodejs/sessions", "aio_nodejs_create", "Start a session of JavaScript.",
-              .run = code_nodejs_create, .body = nodejs_create_fields),
+    AIO_ROUTE("POST", "/nodejs/sessions", "aio_nodejs_create", "Start a session of JavaScript.", .run = code_create,
+              .body = nodejs_create_fields),
     AIO_ROUTE("GET", "/nodejs/sessions", "aio_nodejs_sessions", "Its sessions of JavaScript.", .run = code_sessions),
     AIO_ROUTE("GET", "/nodejs/sessions/{session_id}", "aio_nodejs_session", "One of them.", .run = code_nodejs_session),
     AIO_ROUTE("PATCH", "/nodejs/sessions/{session_id}", "aio_nodejs_update",

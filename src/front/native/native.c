@@ -230,11 +230,11 @@ static const struct route native_routes[] = {
      "The skills that a box has to offer: personal ones before its agent's before global ones, the first of a name "
      "counts. "
      "format=prompt: as a block for a system prompt.",
-     ENDPOINT(.run = native_skills, .query = catalog_query, .status = 200, .answer = skills_answer)},
+     ENDPOINT(.run = native_catalog, .query = catalog_query, .status = 200, .answer = skills_answer)},
     {"GET", BOX "/agents", front_handle, 0, "agent_list",
      "The sub-agents that a box has to offer: personal ones before global ones. format=prompt: as a block for a system "
      "prompt.",
-     ENDPOINT(.run = native_agents, .query = catalog_query, .status = 200, .answer = agents_answer)},
+     ENDPOINT(.run = native_catalog, .query = catalog_query, .status = 200, .answer = agents_answer)},
     {"PUT", BOX "/skills", front_handle, 0, "skill_upload",
      "Skills out of a ZIP, each a folder of it: the archive is checked whole, then each replaces the one of its name "
      "whole. "
@@ -243,7 +243,7 @@ static const struct route native_routes[] = {
               .other_status = 202, .answer = uploaded_answer)},
     {"POST", BOX "/skills", front_handle, 0, "skill_install",
      "A published skill into the workspace's skills, whole or not at all.",
-     ENDPOINT(.run = native_skill_install, .body = install_fields, .status = 201, .answer = installed_answer)},
+     ENDPOINT(.run = native_install, .body = install_fields, .status = 201, .answer = installed_answer)},
     {"DELETE", BOX "/skills/{name}", front_handle, 0, "skill_remove",
      "Remove a skill from a box: of an agent's it hides the agent's own. 202: commands use it until they end.",
      ENDPOINT(.run = native_skill_remove, .query = skill_base_query, .status = 204, .other_status = 202)},
@@ -251,7 +251,7 @@ static const struct route native_routes[] = {
      "Between the user's copy of a skill and that of the box's agent.",
      ENDPOINT(.run = native_skill_sync, .body = skill_sync_fields, .status = 204)},
     {"POST", BOX "/agents", front_handle, 0, "agent_install", "A published sub-agent into the workspace's agents.",
-     ENDPOINT(.run = native_agent_install, .body = install_fields, .status = 201, .answer = installed_answer)},
+     ENDPOINT(.run = native_install, .body = install_fields, .status = 201, .answer = installed_answer)},
     {"DELETE", BOX "/agents/{name}", front_handle, 0, "agent_remove", "Remove a sub-agent from a box.",
      ENDPOINT(.run = native_agent_remove, .status = 204)},
 

@@ -70,14 +70,14 @@ native_run native_tools, native_tool, native_tools_all, native_offload;
 native_run native_servers, native_server, native_server_put, native_server_remove;
 extern const struct row servers_query[], server_answer[], servers_answer[];
 /* native/skill.c */
-native_run native_skills, native_agents, native_sync, native_synced;
+native_run native_catalog, native_sync, native_synced;
+bool native_of_agents(const struct http_request *request); /* the route is about sub-agents, not skills */
 /* The names of agents' base skills, for catalogues (catalogs_public). */
 int native_skill_base(void *skills, const char *agent, struct arena *arena, const char ***ret_names, size_t *ret_count,
                       struct err *err);
 /* native/registry.c */
 native_run native_registry_search, native_registry_publish, native_registry_get, native_registry_remove;
-native_run native_skill_install, native_skill_upload, native_skill_remove, native_skill_sync;
-native_run native_agent_install, native_agent_remove;
+native_run native_install, native_skill_upload, native_skill_remove, native_skill_sync, native_agent_remove;
 /* native/audit.c */
 native_run native_audit, native_audit_verify;
 

@@ -129,26 +129,17 @@ int native_registry_publish(struct http_request *request, struct box *, struct e
 
 /* ---- into a box, out of the registry ---- */
 
-static int native_install(struct http_request *request, struct box *box, const char *type, struct err *err) {
+int native_install(struct http_request *request, struct box *box, struct err *err) {
+    const char *type = native_of_agents(request) ? "agent" : "skill", *path = NULL;
     struct native_args args = {0};
     struct registry_entry entry = {0};
     struct skills *skills;
     struct registry_asker asker = registry_asker_of(request);
-    const char *path = NULL;
-    int failed = registry_asked(request, front_body, &args, &skills, err)
-                     ?: registry_find(skills, &asker, type, args.entry.data, http_arena(request), &entry, err)
-                     ?: registry_install(skills, box, &entry, args.replace, http_arena(request), &path,
-                                         http_fd(request), err);
+    STEP(registry_asked(request, front_body, &args, &skills, err)
+             ?: registry_find(skills, &asker, type, args.entry.data, http_arena(request), &entry, err)
+             ?: registry_install(skills, box, &entry, args.replace, http_arena(request), &path, http_fd(request), err));
     const struct entry_out out = {.entry = entry, .sha256 = entry.sha256, .path = path};
-    return failed ?: answer_rows(request, 201, installed_answer, &out, err);
-}
-
-int native_skill_install(struct http_request *request, struct box *box, struct err *err) {
-    return native_install(request, box, "skill", err);
-}
-
-int native_agent_install(struct http_request *request, struct box *box, struct err *err) {
-    return native_install(request, box, "agent", err);
+    return answer_rows(request, 201, installed_answer, &out, err);
 }
 
 int native_agent_remove(struct http_request *request, struct box *box, struct err *err) {

@@ -33,43 +33,32 @@ int native_skill_base(void *skills, const char *agent, struct arena *arena, cons
     return code;
 }
 
-static int skill_catalog_answer(struct http_request *request, const struct box *box, const struct catalog *catalog,
-                                bool agents, struct err *err) {
-    const struct catalog_out out = {box_workspace(box), catalog->bad};
-    autoanswer answer;
-    answer_list(&answer, request, agents ? agents_answer : skills_answer);
-    for (size_t i = 0; i < catalog->count; i++)
-        if (answer_item(&answer, &catalog->entries[i]))
-            break;
-    return answer_list_end(&answer, &out, 0, err);
-}
-
 /* ---- the routes ---- */
 
-static int skill_catalog_handle(struct http_request *request, struct box *box, bool agents, struct err *err) {
+bool native_of_agents(const struct http_request *request) {
+    return !strncmp(http_route(request)->name, "agent", 5);
+}
+
+int native_catalog(struct http_request *request, struct box *box, struct err *err) {
+    bool agents = native_of_agents(request);
     struct native_args args = {0};
     struct catalog catalog = {0};
-    int failed =
-        front_query(request, &args, err)
-            ?: ((agents ? catalog_agents : catalog_skills)(front_of(request)->tools.catalogs, box, http_arena(request),
+    STEP(front_query(request, &args, err)
+             ?: (agents ? catalog_agents : catalog_skills)(front_of(request)->tools.catalogs, box, http_arena(request),
                                                            http_fd(request), &catalog, err));
-    if (failed)
-        return failed;
-    if (!args.format.data || strcmp(args.format.data, "prompt") != 0)
-        return skill_catalog_answer(request, box, &catalog, agents, err);
+    if (!args.format.data || strcmp(args.format.data, "prompt") != 0) {
+        const struct catalog_out rest = {box_workspace(box), catalog.bad};
+        autoanswer answer;
+        answer_list(&answer, request, agents ? agents_answer : skills_answer);
+        for (size_t i = 0; i < catalog.count && !answer_item(&answer, &catalog.entries[i]); i++)
+            ;
+        return answer_list_end(&answer, &rest, 0, err);
+    }
     autobuf out = buf_max(PROMPT_BYTES);
     (agents ? catalog_prompt_agents : catalog_prompt_skills)(&catalog, box_workspace(box), &out);
     if (out.failed)
         return err_set(err, ERR_TOO_LARGE, "the block has more than %u bytes; ask for format=json", PROMPT_BYTES);
     return http_reply(request, 200, "text/plain; charset=utf-8", out.data, out.len);
-}
-
-int native_skills(struct http_request *request, struct box *box, struct err *err) {
-    return skill_catalog_handle(request, box, false, err);
-}
-
-int native_agents(struct http_request *request, struct box *box, struct err *err) {
-    return skill_catalog_handle(request, box, true, err);
 }
 
 /* ---- global skills and sub-agents, placed in the box ---- */
