@@ -233,8 +233,8 @@ extern const struct row token_fields[], token_answer[], tokens_answer[];
 /* ---- the audit log ---- */
 
 struct event_out {
-    uint64_t id, at_ms, count, bytes_in, bytes_out;
-    struct row_text verb, box, user, actor, scope, token, peer, request_id, outcome, detail;
+    struct audit_row row;
+    struct row_text texts[AUDIT_TEXTS];
     struct row_number status, exit_code, timed_out, oom_killed;
     const char *signal, *hash;
     double duration_ms;

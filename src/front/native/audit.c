@@ -20,39 +20,25 @@ struct audit_list {
 
 static void audit_json(void *user, const struct audit_row *row) {
     struct audit_list *list = user;
-    struct row_text texts[AUDIT_TEXTS];
     char hash[65], signal[SIGNAME_BYTES];
-    for (size_t i = 0; i < AUDIT_TEXTS; i++)
-        texts[i] = (struct row_text){.data = row->texts[i].data, .len = row->texts[i].len};
-    const struct row_text *actor = &texts[AUDIT_ACTOR];
-    if (list->user &&
-        !(actor->data && strlen(list->user) == actor->len && !memcmp(list->user, actor->data, actor->len)))
-        texts[AUDIT_TOKEN] = texts[AUDIT_PEER] = (struct row_text){0}; /* an admin's are not for the user of the box */
     text_hex(hash, row->hash, sizeof row->hash);
-    const struct event_out out = {
-        .id = row->id,
-        .at_ms = row->at_ms,
-        .verb = texts[AUDIT_VERB],
-        .box = texts[AUDIT_BOX],
-        .user = texts[AUDIT_USER],
-        .actor = texts[AUDIT_ACTOR],
-        .scope = texts[AUDIT_SCOPE],
-        .token = texts[AUDIT_TOKEN],
-        .peer = texts[AUDIT_PEER],
-        .request_id = texts[AUDIT_REQUEST_ID],
-        .outcome = texts[AUDIT_OUTCOME],
-        .detail = texts[AUDIT_DETAIL],
+    struct event_out out = {
+        .row = *row,
         .status = {row->status, row->status},
         .exit_code = {row->has_result && row->exited, (uint64_t)row->exit_code},
         .signal = row->has_result && !row->exited && row->signal ? signame_text(row->signal, signal) : NULL,
         .timed_out = {row->has_result, row->timed_out},
         .oom_killed = {row->has_result, row->oom_killed},
-        .count = row->count,
-        .bytes_in = row->bytes_in,
-        .bytes_out = row->bytes_out,
         .duration_ms = (double)row->duration_us / 1000,
         .hash = list->user ? NULL : hash, /* it covers others' rows: a guess of one could be checked against it */
     };
+    for (size_t i = 0; i < AUDIT_TEXTS; i++)
+        out.texts[i] = (struct row_text){.data = row->texts[i].data, .len = row->texts[i].len};
+    const struct row_text *actor = &out.texts[AUDIT_ACTOR];
+    if (list->user &&
+        !(actor->data && strlen(list->user) == actor->len && !memcmp(list->user, actor->data, actor->len)))
+        /* an admin's are not for the user of the box */
+        out.texts[AUDIT_TOKEN] = out.texts[AUDIT_PEER] = (struct row_text){0};
     rows_write(&list->json, audit_answer->fields, &out);
     list->count++;
 }
