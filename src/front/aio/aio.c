@@ -212,7 +212,7 @@ static const struct row sandbox_answer[] = {
     {.name = "data", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "The box in a sentence."},
     {.name = "home_dir", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "The home of the user that commands run as."},
     {.name = "workspace", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "Where commands begin."},
-    {.name = "version", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "Ours."},
+    {.name = "version", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "The version of cubby."},
     {.name = "detail", .type = ROW_OBJECT, .flags = ROW_REQUIRED, .text = "system, runtime and utils: cubby-aio(7)."},
     {.name = "hint", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "Always null."},
     {0},
