@@ -8,14 +8,9 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <pwd.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "box/policy.h"
 #include "front/auth_table.h"
 

@@ -2,18 +2,12 @@
  * Called by the daemon (open, watch) and by native/token.c. Invariant: after auth_revoke that token admits no
  * request; if another process revoked it, at the latest WATCH_MS later; a store that cannot be read admits none
  * after PATIENCE_MS, because revoked ones are unknown. */
-#include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sync.h"
 #include "front/auth_table.h"
 

@@ -6,13 +6,7 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/buf.h"
-#include "base/limits.h"
-#include "base/text.h"
 #include "front/trail.h"
 
 #define WIDEST_EXACT 9007199254740992.0 /* 2^53: up to here a number with a fraction is exact */

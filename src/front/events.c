@@ -12,18 +12,11 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/limits.h"
-#include "base/mem.h"
 #include "base/sync.h"
-#include "base/text.h"
 
 enum { TAKE_BYTES = 64 << 10, ITEM_BYTES = 256 << 10, TYPE_BYTES = 16, BUCKETS = 256 };
 

@@ -3,11 +3,8 @@
 #include "front/front.h"
 
 #include <inttypes.h>
-#include <string.h>
 #include <strings.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "base/sync.h"
 #include "front/routes.h"

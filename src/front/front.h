@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/base.h"
 #include "store/audit.h"
 #include "box/provider/provider.h"
 #include "front/auth.h"

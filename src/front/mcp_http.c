@@ -9,15 +9,9 @@
 #include "front/mcp_http.h"
 
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
-#include "base/mem.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "front/toolbox.h"
 #include "front/trail.h"
 #include "tool/mcp/mcp.h"

@@ -4,10 +4,7 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/mem.h"
 #include "front/routes.h"
 #include "store/audit.h"
 

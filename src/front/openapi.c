@@ -1,9 +1,5 @@
 /* The route table as OpenAPI 3.1. Called by /openapi.json and `cubbyd --openapi`.
  * Invariant: nothing is written here that does not come from a row which also checks requests. */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/buf.h"
 #include "front/routes.h"
 #include "rows/schema.h"
 

@@ -11,10 +11,9 @@
  * names. What then must not pass is what proves to the daemon who looks, and what speaks for names above its own. */
 #include "front/port_head.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
+#include "base/base.h"
 #include "rows/rows.h"
 
 #define SANDBOX                                                                                                        \

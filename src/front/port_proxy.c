@@ -6,10 +6,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
 #include "box/duplex.h"
 #include "box/port_socket.h"
 #include "front/front.h"

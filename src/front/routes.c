@@ -4,9 +4,6 @@
 #include "front/routes.h"
 
 #include <pthread.h>
-#include <string.h>
-
-#include "base/mem.h"
 
 extern const struct dialect native_dialect, mcp_dialect, join_dialect, filesecbox_dialect, aio_dialect,
     deerflow_dialect, e2b_dialect;

@@ -2,12 +2,6 @@
  * Invariant: a file that is sent never lies in the daemon's memory whole, whatever its size says. */
 #include "front/send.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/text.h"
 #include "skill/own/own.h"
 
 enum { LOAD_STEP_BYTES = 1 << 20 };

@@ -3,11 +3,6 @@
  * has its status. */
 #include "front/stream.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "base/limits.h"
-#include "base/text.h"
 #include "front/front.h"
 
 void collect_init(struct collect *collect, struct http_request *request, size_t limit, struct err *err) {

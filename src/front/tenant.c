@@ -4,12 +4,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include "base/base.h"
 
 enum { TENANT_BUCKETS = 4096 };
 

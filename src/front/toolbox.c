@@ -2,9 +2,6 @@
  * user of the token, and created only when a tool needs one. */
 #include "front/toolbox.h"
 
-#include <string.h>
-
-#include "base/limits.h"
 #include "front/trail.h"
 
 /* The key of a box gives access to that box only, not to another box of the same user in which an MCP server runs. */

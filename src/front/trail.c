@@ -2,14 +2,8 @@
  * Invariant: nothing gets into a detail but through redact, and only from rows marked ROW_AUDITED. */
 #include "front/trail.h"
 
-#include <signal.h>
-#include <string.h>
 #include <strings.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/limits.h"
-#include "base/text.h"
 #include "store/redact.h"
 #include "front/front.h"
 

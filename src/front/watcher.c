@@ -9,21 +9,11 @@
  *    readers learn of it. */
 #include "front/watcher.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/limits.h"
-#include "base/text.h"
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/counted.h"
-#include "base/fd.h"
-#include "base/mem.h"
 #include "base/sync.h"
 
 enum {

@@ -2,9 +2,6 @@
  * when the box does not take input, no more of it is read from the client, and output continues. */
 #include "front/ws_pump.h"
 
-#include <string.h>
-
-#include "base/clock.h"
 #include "front/front.h"
 
 enum { WS_PUMP_TICK_MS = 1000 }; /* how soon a stopping daemon lets a stream go */

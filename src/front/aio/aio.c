@@ -4,13 +4,8 @@
  * own box alone. */
 #include "front/aio/aio.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
 #include "front/aio/file.h"
 #include "front/aio/key.h"
 #include "front/aio/shell.h"

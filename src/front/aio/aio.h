@@ -11,8 +11,6 @@
 #ifndef CUBBY_FRONT_AIO_H
 #define CUBBY_FRONT_AIO_H
 
-#include "base/limits.h"
-#include "base/text.h"
 #include "front/answer.h"
 #include "front/detail.h"
 #include "front/front.h"

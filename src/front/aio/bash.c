@@ -4,13 +4,7 @@
  *
  * A session SESSION of this group is the box's plain session "bash:SESSION", so that it cannot be a shell of the other
  * group; a command's id is its process's. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "box/signame.h"
-#include "base/mem.h"
 #include "front/aio/kept.h"
 #include "front/aio/shell.h"
 

@@ -1,9 +1,6 @@
 /* The groups that run code: jupyter (Python in sessions, with a notebook's outputs; there is no Jupyter), nodejs
  * (JavaScript as programs or in sessions), code (either) and sandbox/packages. Called through aio_code_routes.
  * Invariant: an interpreter that a box does not have is 501 and said so. */
-#include <string.h>
-
-#include "base/clock.h"
 #include "box/interpreter/interpreter.h"
 #include "front/aio/aio.h"
 

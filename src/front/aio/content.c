@@ -2,14 +2,9 @@
  * unescaped, and lies in a file without a name when it is long; all the rest is small and goes through the route's
  * rows. Called by aio/file.c. Invariant: memory does not grow with the content, and only a JSON string becomes
  * a file. */
-#include <errno.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/headtail.h"
-#include "base/mem.h"
 #include "front/aio/file.h"
 #include "skill/stage.h"
 

@@ -3,14 +3,8 @@
  * success; and no file is in memory twice. */
 #include "front/aio/file.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/mem.h"
 #include "http/multipart.h"
 #include "skill/stage.h"
 

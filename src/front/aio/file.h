@@ -4,9 +4,6 @@
 #ifndef CUBBY_FRONT_AIO_FILE_H
 #define CUBBY_FRONT_AIO_FILE_H
 
-#include <sys/types.h>
-
-#include "base/buf.h"
 #include "base/scratch.h"
 #include "box/box.h"
 #include "front/aio/aio.h"

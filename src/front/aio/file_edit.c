@@ -1,13 +1,8 @@
 /* Editing files: every occurrence of a text replaced, and the editor's commands. Called through aio_file_routes.
  * Invariant: an edit applies to the version that was read, or begins again; no change in between is lost. */
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/counted.h"
-#include "base/mem.h"
 #include "base/sha256.h"
 #include "base/sync.h"
 #include "front/aio/file.h"

@@ -1,9 +1,7 @@
 /* Printed text cut in the middle. Invariant: it is cut between characters, and a reader sees that it was cut. */
 #include "front/aio/kept.h"
 
-#include <string.h>
-
-#include "base/limits.h"
+#include "base/base.h"
 
 #define LINE_CHARACTERS 80u /* of the line between head and tail, at most */
 

@@ -3,12 +3,8 @@
 #include "front/aio/key.h"
 
 #include <openssl/crypto.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "box/box.h"
 #include "store/state_secret.h"
 

@@ -1,9 +1,6 @@
 /* The MCP group of the AIO dialect: our tools, on the box of the URL, as the one server "cubby". Called through
  * aio_mcp_routes. Invariant: a tool works in this box alone; an error of the model is an answer with isError, not a
  * failure. */
-#include <string.h>
-
-#include "base/limits.h"
 #include "front/aio/aio.h"
 #include "front/mcp_http.h"
 #include "front/toolbox.h"

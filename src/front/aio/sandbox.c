@@ -2,12 +2,8 @@
  * through aio_routes. Invariant: it is quick (files are looked at, and nothing is run in a jail that runs nothing),
  * and all of it is current: nothing is cached. Files and output of a box are hostile: bounded, and only texts of
  * ours are sent. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
 
-#include "base/fd.h"
 #include "front/aio/shell.h"
 
 enum { FILE_BYTES = 16384, WORD_BYTES = 200, PORTS = 64, ASK_MS = 3000, AGENT_UID = 1000 };

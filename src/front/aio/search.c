@@ -2,11 +2,7 @@
  * (lines of one file), all of the file group. Called through aio_search_routes and aio_file_routes. Invariant:
  * results are sent as they come, a million of them are never held, and omissions are reported (truncated). */
 #include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/fd.h"
 #include "front/aio/file.h"
 
 enum { DEFAULT_MATCHES = 500, MOST_MATCHES = 10000, DEFAULT_FILES = 5000, MOST_FILES = 50000, MOST_FOUND = 10000 };

@@ -5,10 +5,6 @@
  * sessions with a shell are seen here; those of the bash group have their own routes. */
 #include "front/aio/shell.h"
 
-#include <errno.h>
-#include <string.h>
-
-#include "base/clock.h"
 #include "front/aio/kept.h"
 #include "front/stream.h"
 

@@ -4,9 +4,7 @@
  * aio_shell_routes. Invariant: when the client disconnects, the session and its command keep running; when the box
  * does not accept input, no more of it is read from the client, and output continues. */
 #include <jansson.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "base/headtail.h"
 #include "front/aio/shell.h"
 #include "front/ws_pump.h"

@@ -2,10 +2,7 @@
  * Called through aio_watch_routes. Invariant: a waiting request holds its own thread for a bounded time, and ends with
  * its client or the daemon. */
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "front/aio/aio.h"
 #include "front/watcher.h"
 #include "front/send.h"

@@ -7,12 +7,8 @@
 #include <inttypes.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/limits.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "front/answer.h"
 #include "front/detail.h"
 #include "front/routes.h"

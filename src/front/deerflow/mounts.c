@@ -1,10 +1,6 @@
 /* DeerFlow's directories in a box, and their targets. Called by deerflow.c for every box that is made. Invariant:
  * nothing outside of the configured directories is ever named in a mount, and no user's box gets another user's
  * directory; box/mounts.c checks that the directories lie where they say when they are opened. */
-#include <string.h>
-
-#include "base/path.h"
-#include "base/text.h"
 #include "front/deerflow/deerflow.h"
 
 enum { EXTRA_MOUNTS = 10 };

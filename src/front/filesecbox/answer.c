@@ -3,13 +3,7 @@
  * user. */
 #include <jansson.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
-#include "base/limits.h"
-#include "base/mem.h"
 #include "box/boxlock.h"
 #include "front/filesecbox/filesecbox.h"
 #include "front/trail.h"

@@ -1,9 +1,5 @@
 /* Commands of the dialect, in the box. Called by both families. Invariant: a command's environment is exactly PATH,
  * LANG, LC_ALL, HOME, USER and PWD; its input is empty, and its whole process tree ends with it. */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/limits.h"
 #include "front/stream.h"
 #include "front/filesecbox/filesecbox.h"
 #include "front/trail.h"

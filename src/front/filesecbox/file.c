@@ -1,22 +1,10 @@
 /* Files of the dialect: paths below a root, reading, writing and listing through the box's verbs. Called by both
  * families. Invariant: a path never leads out of its root, whatever links there are. A user who races against the check
  * of links does so in their own box and reaches nothing else. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/path.h"
 #include "base/sha256.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "front/filesecbox/filesecbox.h"
 #include "front/send.h"
 #include "skill/base/base.h"

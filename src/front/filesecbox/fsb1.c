@@ -3,10 +3,7 @@
 #include "front/filesecbox/filesecbox.h"
 
 #include <jansson.h>
-#include <string.h>
 
-#include "base/limits.h"
-#include "base/text.h"
 #include "front/trail.h"
 #include "skill/command.h"
 #include "skill/lines.h"

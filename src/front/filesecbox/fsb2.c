@@ -3,8 +3,6 @@
  * skills of all users of an agent. */
 #include "front/filesecbox/filesecbox.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 #include <time.h>
 

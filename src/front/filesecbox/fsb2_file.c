@@ -1,10 +1,6 @@
 /* Files of the second family: list, content, write, edit, delete, upload, and what its logical paths mean. Called
  * through fsb2_routes. Invariant: a path is taken apart and judged by its parts before anything is looked up, and
  * contents go back exactly as they are. */
-#include <string.h>
-
-#include "base/limits.h"
-#include "base/text.h"
 #include "front/filesecbox/filesecbox.h"
 #include "skill/own/own.h"
 

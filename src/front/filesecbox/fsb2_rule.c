@@ -2,11 +2,8 @@
  * called by its handlers. The allow list and the rules on paths in lines are the guard's, which reads a line as bash
  * does; two more are about reserved names. Invariant: a path is checked part by part before any look-up. A refusal
  * here only informs early; a command that gets past it is still in the box. */
-#include <string.h>
 #include <strings.h>
 
-#include "base/limits.h"
-#include "base/text.h"
 #include "front/filesecbox/filesecbox.h"
 #include "tool/guard/guard.h"
 #include "tool/guard/words.h"

@@ -1,7 +1,5 @@
 /* ZIP uploads of the dialect. Called through its routes. Invariant: an archive is received and checked whole before
  * anything is asked to change, so that a bad one leaves all as it was. */
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "front/filesecbox/filesecbox.h"

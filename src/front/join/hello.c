@@ -1,12 +1,7 @@
 /* The message that a machine registers with, in each of its shapes: of the link, and of the text form flat or below
  * "body". Called by join/join.c. Invariant: anybody may send it; nothing of it is used before it was checked here. */
 #include <jansson.h>
-#include <string.h>
 
-#include "base/buf.h"
-#include "base/limits.h"
-#include "base/path.h"
-#include "base/text.h"
 #include "front/join/join.h"
 #include "rows/rows.h"
 #include "wire/spec.h"

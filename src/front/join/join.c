@@ -10,19 +10,11 @@
  *    lock held (http_lasting), and with it held machines_leave is called: neither may call back into this file. */
 #include "front/join/join.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sync.h"
 #include "front/events.h"
 #include "front/trail.h"

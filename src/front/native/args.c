@@ -2,7 +2,7 @@
  * Invariant: names and meanings here are the published contract; add, do not rename. */
 #include "front/native/args.h"
 
-#include "base/limits.h"
+#include "base/base.h"
 
 /* ---- boxes ---- */
 

@@ -2,10 +2,7 @@
  * Invariant: a token bound to a user sees rows of that user only, and of others who acted there neither token nor
  * address. */
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "box/signame.h"
 #include "front/native/native.h"
 

@@ -1,7 +1,5 @@
 /* Boxes over HTTP: acquire, list, look, release, pause, resume, destroy. Called through native_routes.
  * Invariant: a token bound to a user neither makes, sees nor ends anybody else's box. */
-#include <string.h>
-
 #include "front/routes.h"
 #include "front/native/native.h"
 

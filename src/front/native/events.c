@@ -1,8 +1,6 @@
 /* Box life as an event stream. Called through native_routes. Invariant: a client that reads slowly or not at all
  * delays only its own thread, and sees only the events it may see. */
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
 
 #include "front/events.h"
 #include "front/native/native.h"

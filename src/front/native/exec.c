@@ -1,7 +1,5 @@
 /* exec over HTTP: a JSON answer with head and tail, or a stream of events. Called through native_routes.
  * Invariant: the client's hang-up ends the command, and memory stays within output_limit_bytes a stream. */
-#include <string.h>
-
 #include "front/native/native.h"
 #include "front/stream.h"
 #include "tool/shell.h"

@@ -1,8 +1,5 @@
 /* File contents over HTTP: GET with ranges, PUT, DELETE, stat, archives. Called through native_routes.
  * Invariant: contents never lie in the daemon's memory whole, whatever their size says. */
-#include <stdio.h>
-#include <string.h>
-
 #include "front/native/native.h"
 
 #define PUT_SPLICE_BYTES (256 << 10) /* from here on two more exchanges with the runner cost less than copying */

@@ -2,11 +2,6 @@
  * Invariant: this table is the published contract; --routes and /openapi.json are made from it. */
 #include "front/native/native.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "front/routes.h"
 #include "tool/servers/server.h"
 

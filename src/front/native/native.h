@@ -2,10 +2,6 @@
 #ifndef CUBBY_FRONT_NATIVE_H
 #define CUBBY_FRONT_NATIVE_H
 
-#include <string.h>
-
-#include "base/limits.h"
-#include "base/text.h"
 #include "front/answer.h"
 #include "front/native/args.h"
 #include "front/send.h"

@@ -1,8 +1,5 @@
 /* Servers in a box: HTTP and WebSocket by proxy, anything else as bytes over a WebSocket of our own. Called through
  * native_routes. */
-#include <string.h>
-
-#include "base/clock.h"
 #include "front/native/native.h"
 #include "front/port_proxy.h"
 #include "front/ws_pump.h"

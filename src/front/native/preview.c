@@ -4,11 +4,8 @@
  * its own box alone and is compared in constant time; neither gets into the box; a page of another site does not act
  * here. */
 #include <openssl/crypto.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
-#include "base/clock.h"
 #include "front/native/native.h"
 #include "front/port_proxy.h"
 

@@ -1,11 +1,7 @@
 /* Background processes over HTTP: start, look, read, feed, signal. Called through native_routes.
  * Invariant: a pid is the box's own and only ever given back to its runner. */
 #include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "box/duplex.h"
 #include "box/signame.h"
 #include "front/native/native.h"

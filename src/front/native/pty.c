@@ -2,10 +2,6 @@
  * Invariant: when the client goes, the terminal lives on and can be attached again; when the box does not take
  * input, no more of it is read from the client (back-pressure), and output continues. */
 #include <jansson.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "front/native/native.h"
 #include "front/ws_pump.h"

@@ -1,8 +1,6 @@
 /* Skills over HTTP as things that are put, shared and taken away: uploads into a box, the registry, and the way between
  * a user's skills and those of the agent. Called through native_routes; native/skill.c lists what a box offers.
  * Invariant: an agent's base is changed by admins alone, and what a user may not see answers as if it did not exist. */
-#include <string.h>
-
 #include "front/native/native.h"
 
 enum { PIECE_BYTES = 64 << 10 };

@@ -1,7 +1,5 @@
 /* Searching and editing over HTTP: glob, grep, hash, edit. Called through native_routes.
  * Invariant: results are bounded by limit, and the paths of a glob by GLOB_KEPT_BYTES. */
-#include <string.h>
-
 #include "front/native/native.h"
 
 /* All paths share one "encoding", which is known only when the last one came: they are kept, each with a NUL. */

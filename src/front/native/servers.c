@@ -1,7 +1,6 @@
 /* MCP servers of users over HTTP: listed, put, removed. Called through native_routes; their tools are native_tool's and
  * mcp's. Invariant: users see and change only their own; values of their environments go in and never out. */
 #include <jansson.h>
-#include <string.h>
 
 #include "front/native/native.h"
 #include "tool/servers/servers.h"

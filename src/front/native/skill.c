@@ -2,8 +2,6 @@
  * native_routes. Invariant: one bad file is named in the answer and hides no other. */
 #include "front/native/native.h"
 
-#include <string.h>
-
 #include "skill/base/base.h"
 
 #define PROMPT_BYTES (16u << 20)

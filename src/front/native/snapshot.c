@@ -3,8 +3,6 @@
 #include "box/snapshot/snapshot.h"
 #include "box/snapshot/export.h"
 
-#include <string.h>
-
 #include "front/native/native.h"
 
 /* The box is not held while its files are worked on: a holder uses it. */

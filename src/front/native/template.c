@@ -1,8 +1,6 @@
 /* Templates over HTTP: the roots that boxes are made from. Called through native_routes, for admins. Invariant: one
  * upload at a time; its bytes go to tar as they come and are kept nowhere else. */
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/template.h"
 #include "front/native/native.h"

@@ -1,8 +1,5 @@
 /* Tokens over HTTP: made, listed, revoked. Called through native_routes, which let only admins in.
  * Invariant: a secret is in the answer that made it and nowhere else: in no list, log or cache. */
-#include <string.h>
-
-#include "base/clock.h"
 #include "front/native/native.h"
 
 static int token_asked(const struct native_args *args, struct token *ret_token, struct err *err) {

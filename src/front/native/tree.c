@@ -1,7 +1,5 @@
 /* Directories over HTTP: list, mkdir, move, watch. Called through native_routes.
  * Invariant: a list of a million entries goes out as it comes, it is never held whole. */
-#include <string.h>
-
 #include "front/native/native.h"
 
 #define WATCH_TICK_MS 1000 /* how soon a stopping daemon ends a quiet stream */
