@@ -2,13 +2,7 @@
  * Invariant: a verb always ends: by END or FAIL, by the client's hang-up, by its deadline, or because the wire died. */
 #include "box/box.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "box/verb.h"
 
 enum { VERB_PIECE_BYTES = 65536 };
@@ -82,42 +76,34 @@ int box_usage(struct box *box, struct usage *ret_usage, struct err *err) {
     return box->ops->usage ? box->ops->usage(box->backend, box->id, ret_usage, err) : 0;
 }
 
-int verb_path(struct buf *args, enum field_id id, const char *path, struct err *err) {
-    int r = path_check(path, strlen(path), err);
-    if (r == 0)
-        field_text(args, id, path);
-    return r;
+/* Patterns: how many there may be, and how long they are together. */
+static int box_globs_check(const char *const *globs, struct err *err) {
+    size_t count = 0, bytes = 0;
+    for (; globs[count]; count++)
+        bytes += strlen(globs[count]);
+    if (count <= LIMIT_GLOBS && bytes <= LIMIT_PATTERN_BYTES)
+        return 0;
+    return err_set(err, ERR_INVALID, "a list of patterns must have at most %u, of %u bytes together", LIMIT_GLOBS,
+                   LIMIT_PATTERN_BYTES);
 }
 
 int verb_put_all(struct buf *args, const struct verb_field *fields, size_t count, struct err *err) {
     for (const struct verb_field *field = fields; field < fields + count; field++) {
-        TRY(field->path ? verb_path(args, field->id, field->path, err) : 0);
-        if (field->text)
-            field_text(args, field->id, field->text);
-        if (field->number)
+        TRY(field->path ? path_check(field->path, strlen(field->path), err) : 0);
+        TRY(field->list && !field->what ? box_globs_check(field->list, err) : 0);
+        if (field->what && text_list_count(field->list) > field->most)
+            return err_set(err, ERR_TOO_LARGE, "more than %zu %s", field->most, field->what);
+        const char *text = field->path ? field->path : field->text;
+        if (text)
+            field_text(args, field->id, text);
+        if (field->number || field->always)
             field_number(args, field->id, field->number);
+        if (field->bytes)
+            field_bytes(args, field->id, field->bytes, field->len);
+        for (const char *const *row = field->list; row && *row; row++)
+            field_text(args, field->id, *row);
     }
     return 0;
-}
-
-int verb_rows(struct buf *args, enum field_id id, const char *const *rows, size_t most, const char *what,
-              struct err *err) {
-    size_t count = 0;
-    for (; rows && rows[count]; count++)
-        field_text(args, id, rows[count]);
-    return count > most ? err_set(err, ERR_TOO_LARGE, "more than %zu %s", most, what) : 0;
-}
-
-int verb_globs(struct buf *args, enum field_id id, const char *const *globs, struct err *err) {
-    size_t count = 0, bytes = 0;
-    for (; globs && globs[count]; count++) {
-        bytes += strlen(globs[count]);
-        if (count == LIMIT_GLOBS || bytes > LIMIT_PATTERN_BYTES)
-            return err_set(err, ERR_INVALID, "a list of patterns must have at most %u, of %u bytes together",
-                           LIMIT_GLOBS, LIMIT_PATTERN_BYTES);
-        field_text(args, id, globs[count]);
-    }
-    return (int)count;
 }
 
 int verb_text(char *out, size_t size, const struct field *field, struct err *err) {
@@ -128,30 +114,29 @@ int verb_text(char *out, size_t size, const struct field *field, struct err *err
     return 0;
 }
 
-int verb_root(const struct box *box, struct err *err) {
-    if (wire_features(box->wire) & FEATURE_AS_ROOT)
-        return 0;
-    return err_set(err, ERR_UNSUPPORTED,
-                   "the runner of this box cannot work on files as root: run a command as root, or restart the box");
-}
-
 bool box_has_root(const struct box *box) {
     return wire_features(box->wire) & FEATURE_HAS_ROOT;
 }
 
-int verb_rights(const struct box *box, const struct file_rights *rights, bool gives, struct buf *args, uint64_t *flags,
-                struct err *err) {
-    if (!rights)
-        return 0;
-    if (!(wire_features(box->wire) & FEATURE_DETAILS))
+int verb_args(const struct box *box, const struct verb *verb, struct buf *args, struct err *err) {
+    const struct file_rights *rights = verb->rights;
+    bool root = verb->flags & CALL_ROOT || (rights && rights->root);
+    unsigned needs = verb->needs | (rights ? FEATURE_DETAILS : 0), has = (unsigned)wire_features(box->wire);
+    if ((has & needs) != needs)
         return err_set(err, ERR_UNSUPPORTED,
                        "this box was started by an older cubby, whose runner cannot do that: restart the box");
-    if (rights->root)
-        *flags |= CALL_ROOT;
-    if (rights->root && gives)
+    if (root && !(has & FEATURE_AS_ROOT)) /* it would do it with the agent's rights */
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the runner of this box cannot work on files as root: run a command as root, or restart the "
+                       "box");
+    if (verb->args)
+        buf_put(args, verb->args->data, verb->args->len);
+    TRY(verb_put_all(args, verb->fields, verb->field_count, err));
+    TRY(verb_put(args, err, F_NUM(FLAGS, verb->flags | (root ? CALL_ROOT : 0)),
+                 F_TEXT(PATTERN, rights ? rights->attributes : NULL)));
+    if (rights && rights->root && verb->gives)
         field_number(args, FIELD_UID, rights->owner);
-    if (rights->attributes)
-        field_text(args, FIELD_PATTERN, rights->attributes);
+    args->failed |= verb->args && verb->args->failed;
     return 0;
 }
 
@@ -161,10 +146,10 @@ int verb_broken(struct box *box, struct err *err) {
 }
 
 /* A sink said no: its code, and its sentence or ours. */
-static int box_verb_refused(int code, struct err *err) {
+static int box_verb_refused(struct box *box, int code, struct err *err) {
     if (err->code != -code)
         err_set(err, (enum err_code) - code, "the receiver of the answer gave up");
-    return code;
+    return code == -ERR_PROTOCOL ? verb_broken(box, err) : code;
 }
 
 /* One event into the sink. 1: it was END, decoded. */
@@ -190,14 +175,14 @@ static int box_verb_event(struct box *box, const struct verb *verb, struct event
             err->code = 0;
             int taken = sink->item(verb->user, record, err);
             if (taken < 0)
-                return box_verb_refused(taken, err);
+                return box_verb_refused(box, taken, err);
         }
         return r < 0 ? verb_broken(box, err) : 0;
     } else if (event->kind == EVENT_DATA || event->kind == EVENT_ITEM) {
         err_set(err, ERR_PROTOCOL, "the runner answered %s with a stream it does not have", op_name(verb->op));
         return verb_broken(box, err);
     }
-    return r < 0 ? box_verb_refused(r, err) : 0;
+    return r < 0 ? box_verb_refused(box, r, err) : 0;
 }
 
 /* Input still to be sent. */
@@ -244,7 +229,7 @@ static int box_verb_alive(struct box *box, const struct verb *verb, struct err *
 }
 
 /* call_next, with the pauses that the caller wants to see. */
-static int box_verb_next(struct call *call, const struct verb *verb, const struct call_wait *wait,
+static int box_verb_next(struct box *box, struct call *call, const struct verb *verb, const struct call_wait *wait,
                          struct event *ret_event, struct err *err) {
     struct call_wait pause = *wait;
     for (;;) {
@@ -256,7 +241,7 @@ static int box_verb_next(struct call *call, const struct verb *verb, const struc
             return r;
         err->code = 0;
         if ((r = verb->idle(verb->user)) < 0)
-            return box_verb_refused(r, err);
+            return box_verb_refused(box, r, err);
     }
 }
 
@@ -272,7 +257,7 @@ static int box_verb_loop(struct box *box, struct call *call, const struct verb *
         if (!verb->timeout_ms)
             wait.deadline_ms = clock_ms() + verb->bound_ms + VERB_SILENCE_MS + patience_ms;
         if (r == 0)
-            r = box_verb_next(call, verb, &wait, &event, err);
+            r = box_verb_next(box, call, verb, &wait, &event, err);
         if (r == -ERR_TIMEOUT && wait.deadline_ms <= clock_ms() && (r = box_verb_alive(box, verb, err)) == 0)
             continue;
         if (r < 0)
@@ -295,25 +280,18 @@ int verb_finish(struct box *box, struct call *call, const struct verb *verb, str
 
 int verb_run(struct box *box, const struct verb *verb, struct arena *arena, struct fields *ret_end, struct err *err) {
     struct call *call;
-    int r = call_open(box->wire, verb->op, verb->args, NULL, 0, false, &call, err);
-    return r < 0 ? r : verb_finish(box, call, verb, arena, ret_end, err);
+    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
+    return verb_args(box, verb, &args, err)
+               ?: call_open(box->wire, verb->op, &args, NULL, 0, false, &call, err)
+               ?: verb_finish(box, call, verb, arena, ret_end, err);
+}
+
+int verb_numbers(struct box *box, const struct verb *verb, struct fields *ret_end, struct err *err) {
+    autoarena arena = ARENA_EMPTY;
+    return verb_run(box, verb, &arena, ret_end, err);
 }
 
 int verb_only(struct box *box, const struct verb *verb, struct err *err) {
-    autoarena arena = ARENA_EMPTY;
     struct fields end;
-    return verb_run(box, verb, &arena, &end, err);
-}
-
-int verb_simple_all(struct box *box, enum op op, const struct verb_field *fields, size_t count, struct err *err) {
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    int r = verb_put_all(&args, fields, count, err);
-    struct verb verb = {.op = op, .args = &args, .watch = -1, .timeout_ms = VERB_SHORT_MS};
-    return r < 0 ? r : verb_only(box, &verb, err);
-}
-
-int verb_short(struct box *box, enum op op, const struct buf *args, struct arena *arena, struct fields *ret_end,
-               struct err *err) {
-    struct verb verb = {.op = op, .args = args, .watch = -1, .timeout_ms = VERB_SHORT_MS};
-    return verb_run(box, &verb, arena, ret_end, err);
+    return verb_numbers(box, verb, &end, err);
 }

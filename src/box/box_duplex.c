@@ -5,14 +5,11 @@
  * close, a filter). */
 #include "box/duplex.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "box/port_socket.h"
 #include "box/verb.h"
 
@@ -60,21 +57,20 @@ int box_exec_open(struct box *box, const struct exec_request *request, bool inpu
 
 int box_attach(struct box *box, uint64_t pid, uint64_t offset, struct box_duplex *duplex, struct err *err) {
     autobuf args = buf_max(64);
-    verb_put(&args, err, F_NUM(PID, pid), F_NUM(OFFSET, offset));
-    int r = duplex_open(box, duplex, OP_ATTACH, &args, err);
-    return r < 0 ? r : duplex_answered(box, duplex, ATTACH_ANSWER_MS, err);
+    return verb_put(&args, err, F_NUM(PID, pid), F_NUM(OFFSET, offset))
+               ?: duplex_open(box, duplex, OP_ATTACH, &args, err)
+               ?: duplex_answered(box, duplex, ATTACH_ANSWER_MS, err);
 }
 
 int box_attach_from(struct box *box, uint64_t pid, const uint64_t offsets[2], struct box_duplex *duplex,
                     struct err *err) {
     autobuf args = buf_max(128);
-    bool knows = wire_features(box->wire) & FEATURE_DETACH;
-    verb_put(&args, err, F_NUM(PID, pid), F_NUM(OFFSET, offsets ? offsets[0] : UINT64_MAX),
-             F_NUM(FLAGS, offsets ? 0 : CALL_UNREAD));
-    if (offsets && knows)
-        field_number(&args, FIELD_NEXT, offsets[1]);
-    int r = duplex_open(box, duplex, OP_ATTACH, &args, err);
-    return r < 0 ? r : duplex_answered(box, duplex, ATTACH_ANSWER_MS, err);
+    bool both = offsets && wire_features(box->wire) & FEATURE_DETACH;
+    return verb_put(&args, err, F_NUM(PID, pid), F_NUM(OFFSET, offsets ? offsets[0] : UINT64_MAX),
+                    F_NUM(FLAGS, offsets ? 0 : CALL_UNREAD),
+                    {.id = FIELD_NEXT, .number = both ? offsets[1] : 0, .always = both})
+               ?: duplex_open(box, duplex, OP_ATTACH, &args, err)
+               ?: duplex_answered(box, duplex, ATTACH_ANSWER_MS, err);
 }
 
 static void duplex_socket(struct box *box, uint16_t port, int fd, struct box_duplex *duplex) {
@@ -100,9 +96,9 @@ int box_connect(struct box *box, uint16_t port, struct box_duplex *duplex, struc
     if (direct <= 0)
         return direct;
     autobuf args = buf_max(64);
-    verb_put(&args, err, F_NUM(PORT, port), F_NUM(TIMEOUT_MS, CONNECT_MS));
-    int r = duplex_open(box, duplex, OP_CONNECT, &args, err);
-    return r < 0 ? r : duplex_answered(box, duplex, CONNECT_ANSWER_MS, err);
+    return verb_put(&args, err, F_NUM(PORT, port), F_NUM(TIMEOUT_MS, CONNECT_MS))
+               ?: duplex_open(box, duplex, OP_CONNECT, &args, err)
+               ?: duplex_answered(box, duplex, CONNECT_ANSWER_MS, err);
 }
 
 void box_duplex_close(struct box_duplex *duplex) {
@@ -169,6 +165,12 @@ static bool duplex_wants(const struct box_duplex *duplex) {
     return duplex->fd >= 0 && !duplex->deaf && (duplex->held.len == 0 || duplex->held.len < duplex->room);
 }
 
+/* The box can take more: what is held, then what the caller has. */
+static int duplex_feed(struct box_duplex *duplex, const struct box_stream *hooks, void *user, struct err *err) {
+    int r = box_duplex_flush(duplex, err);
+    return r == 0 && duplex_wants(duplex) ? hooks->input(user, false, err) : r;
+}
+
 static int duplex_started(const struct event *event, const struct box_stream *hooks, void *user, struct err *err) {
     struct view view = view_of(event->data, event->len);
     struct field field;
@@ -203,17 +205,9 @@ static int duplex_ready(const struct box_duplex *duplex, bool wanted, short reve
 
 /* ---- sockets ---- */
 
-static int duplex_socket_end(int number, const struct box_duplex *duplex, const struct box_stream *hooks, void *user,
-                             struct err *err) {
-    const struct exec_result none = {0};
-    if (number)
-        return err_set(err, ERR_GONE, "the server on port %u broke the connection", duplex->port);
-    int r = hooks->end ? hooks->end(user, &none, err) : 1;
-    return r < 0 ? r : 1;
-}
-
 /* Something came from the server: bytes, its end, an error. */
 static int duplex_socket_read(struct box_duplex *duplex, const struct box_stream *hooks, void *user, struct err *err) {
+    const struct exec_result none = {0};
     uint8_t data[SOCKET_READ_BYTES];
     int r = hooks->splice ? hooks->splice(user, duplex->socket, err) : DUPLEX_READ;
     if (r != DUPLEX_READ) {
@@ -223,15 +217,14 @@ static int duplex_socket_read(struct box_duplex *duplex, const struct box_stream
     ssize_t got = recv(duplex->socket, data, sizeof data, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
-    if (got <= 0)
-        return duplex_socket_end(got < 0 ? errno : 0, duplex, hooks, user, err);
+    if (got < 0)
+        return err_set(err, ERR_GONE, "the server on port %u broke the connection", duplex->port);
+    if (got == 0) {
+        r = hooks->end ? hooks->end(user, &none, err) : 1;
+        return r < 0 ? r : 1;
+    }
     duplex->moved_ms = clock_ms();
     return hooks->data(user, STREAM_STDOUT, data, (size_t)got, err);
-}
-
-static int duplex_socket_taken(struct box_duplex *duplex, const struct box_stream *hooks, void *user, struct err *err) {
-    int r = box_duplex_flush(duplex, err);
-    return r == 0 && duplex_wants(duplex) ? hooks->input(user, false, err) : r;
 }
 
 /* The wire is watched too: a box that ends is not always one whose server ends. */
@@ -254,7 +247,7 @@ static int duplex_socket_turn(struct box_duplex *duplex, const struct box_stream
         return hooks->tick(user, err);
     int r = 0;
     if (polls[0].revents & POLLOUT && holds)
-        r = duplex_socket_taken(duplex, hooks, user, err);
+        r = duplex_feed(duplex, hooks, user, err);
     if (r == 0 && polls[0].revents & ~POLLOUT)
         r = duplex_socket_read(duplex, hooks, user, err);
     else if (r == 0 && polls[3].revents && !wire_alive(duplex->box->wire))
@@ -292,8 +285,7 @@ int box_duplex_turn(struct box_duplex *duplex, const struct box_stream *hooks, v
         duplex->moved_ms = clock_ms();
         return hooks->data(user, event.stream, event.data, event.len, err);
     case EVENT_INPUT:
-        r = box_duplex_flush(duplex, err);
-        return r == 0 && duplex_wants(duplex) ? hooks->input(user, false, err) : r;
+        return duplex_feed(duplex, hooks, user, err);
     case EVENT_READY:
         return duplex_ready(duplex, wants, event.revents, wake.revents != 0, hooks, user, err);
     case EVENT_END:

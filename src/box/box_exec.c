@@ -1,8 +1,6 @@
 /* The verbs of commands: run, spawn, look, feed, signal. Called by the dialects. Invariant: box_exec sends input and
  * takes output in one loop, so a command that talks before it listens cannot stop the two against each other. */
-#include <string.h>
-
-#include "base/limits.h"
+#include "base/base.h"
 #include "box/verb.h"
 
 /* How much longer than the command's own time-out a runner may take to say so. */
@@ -11,23 +9,21 @@ enum { EXEC_SLACK_MS = KILL_GRACE_MS + 30000 };
 int verb_exec_args(const struct exec_request *request, uint64_t flags, struct buf *args, struct err *err) {
     if (!request->command && (!request->argv || !request->argv[0]))
         return err_set(err, ERR_INVALID, "there is no command");
-    const char *const *argv = request->command ? NULL : request->argv;
-    TRY(verb_rows(args, FIELD_ARGV, argv, LIMIT_ARGV_COUNT, "arguments", err)
-            ?: verb_rows(args, FIELD_ENV, request->env, LIMIT_ENV_COUNT, "variables", err)
-            ?: verb_rows(args, FIELD_SECRET, request->secrets, LIMIT_SECRETS, "secrets", err)
-            ?: verb_rows(args, FIELD_ENV_DROP, request->drops, LIMIT_ENV_DROPS, "prefixes of variables", err));
     if (verb_put(args, err, F_PATH(CWD, request->cwd)) < 0)
         return err_wrap(err, "cwd");
     if (request->tag && strlen(request->tag) > LIMIT_PROCESS_TAG_BYTES)
         return err_set(err, ERR_INVALID, "the tag of a command has at most %u bytes", LIMIT_PROCESS_TAG_BYTES);
-    flags |= request->detach ? CALL_DETACH : 0;
-    flags |= (request->keep ? CALL_KEEP : 0) | (request->leave ? CALL_LEAVE : 0) | (request->pty ? CALL_PTY : 0);
+    flags |= (request->detach ? CALL_DETACH : 0) | (request->keep ? CALL_KEEP : 0) | (request->leave ? CALL_LEAVE : 0) |
+             (request->pty ? CALL_PTY : 0);
     unsigned cols = request->cols ? request->cols : 80, rows = request->rows ? request->rows : 24;
-    verb_put(args, err, F_TEXT(COMMAND, request->command), F_TEXT(SHELL, request->shell),
-             F_TEXT(SESSION, request->session), F_TEXT(NOTE, request->tag),
-             F_TEXT(USER, request->root ? "root" : "agent"), F_NUM(TIMEOUT_MS, request->timeout_ms),
-             F_NUM(WAIT_MS, request->keep ? request->wait_ms : 0), F_NUM(COLS, request->pty ? cols : 0),
-             F_NUM(ROWS, request->pty ? rows : 0), F_NUM(FLAGS, flags));
+    TRY(verb_put(args, err, F_LIST(ARGV, request->command ? NULL : request->argv, LIMIT_ARGV_COUNT, "arguments"),
+                 F_LIST(ENV, request->env, LIMIT_ENV_COUNT, "variables"),
+                 F_LIST(SECRET, request->secrets, LIMIT_SECRETS, "secrets"),
+                 F_LIST(ENV_DROP, request->drops, LIMIT_ENV_DROPS, "prefixes of variables"),
+                 F_TEXT(COMMAND, request->command), F_TEXT(SHELL, request->shell), F_TEXT(SESSION, request->session),
+                 F_TEXT(NOTE, request->tag), F_TEXT(USER, request->root ? "root" : "agent"),
+                 F_NUM(TIMEOUT_MS, request->timeout_ms), F_NUM(WAIT_MS, request->keep ? request->wait_ms : 0),
+                 F_NUM(COLS, request->pty ? cols : 0), F_NUM(ROWS, request->pty ? rows : 0), F_NUM(FLAGS, flags)));
     if (args->failed)
         return err_set(err, ERR_TOO_LARGE, "command, arguments and variables are larger than %u bytes together",
                        LIMIT_CALL_ARGS_BYTES);
@@ -135,15 +131,12 @@ int box_exec(struct box *box, const struct exec_request *request, const struct e
 int box_spawn(struct box *box, const struct exec_request *request, uint64_t *ret_pid, uint64_t *ret_started_ms,
               struct err *err) {
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    autoarena arena = ARENA_EMPTY;
+    const struct verb verb = {.op = OP_EXEC, .args = &args, .watch = -1, .timeout_ms = VERB_SHORT_MS};
     struct fields end;
-    /* Its stdin stays open for box_input; the request's input is fed first. */
-    int r = verb_exec_args(request, CALL_BACKGROUND | CALL_STDIN, &args, err);
-    if (r == 0)
-        r = box_share(box, SHARE_WAIT_MS, err); /* while it starts: what it does in the background is its own */
-    if (r < 0)
-        return r;
-    r = verb_short(box, OP_EXEC, &args, &arena, &end, err);
+    /* Its stdin stays open for box_input; the request's input is fed first. The box is shared while it starts: what it
+     * does in the background is its own. */
+    TRY(verb_exec_args(request, CALL_BACKGROUND | CALL_STDIN, &args, err) ?: box_share(box, SHARE_WAIT_MS, err));
+    int r = verb_numbers(box, &verb, &end, err);
     if (r == 0 && request->input) {
         struct view input = view_of(request->input, request->input_len);
         r = box_input(box, end.number[FIELD_PID], true, box_read_view, &input, -1, err);
@@ -201,13 +194,14 @@ int box_processes(struct box *box, uint64_t pid, void (*each)(void *user, const 
 int verb_processes(struct box *box, uint64_t pid, uint64_t timeout_ms,
                    void (*each)(void *user, const struct process *process), void *user, struct err *err) {
     static const struct verb_sink sink = {.item = exec_process_item};
-    autobuf args = buf_max(64);
-    if (pid)
-        field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_FLAGS, CALL_ALL); /* older runners do not look at it */
     struct process_walk walk = {.box = box, .each = each, .user = user};
-    struct verb verb = {
-        .op = OP_PS, .args = &args, .watch = -1, .timeout_ms = timeout_ms, .sink = &sink, .user = &walk};
+    const struct verb verb = {.op = OP_PS,
+                              FIELDS(F_NUM(PID, pid)),
+                              .flags = CALL_ALL, /* older runners do not look at it */
+                              .watch = -1,
+                              .timeout_ms = timeout_ms,
+                              .sink = &sink,
+                              .user = &walk};
     int r = verb_only(box, &verb, err);
     arena_done(&walk.arena);
     if (r == 0 && pid && walk.count == 0)
@@ -241,26 +235,18 @@ static int exec_output_data(void *user, int, const uint8_t *data, size_t len, st
     return take->out->failed ? err_set(err, ERR_PROTOCOL, "the runner sent more output than asked for") : 0;
 }
 
-static int exec_output_ask(struct box *box, struct buf *args, uint64_t wait_ms, int watch, const struct verb_sink *sink,
-                           struct output_take *take, struct err *err) {
-    struct verb verb = {.op = OP_OUTPUT,
-                        .args = args,
-                        .watch = watch,
-                        .timeout_ms = wait_ms + VERB_SHORT_MS,
-                        .sink = sink,
-                        .user = take};
-    return verb_only(box, &verb, err);
-}
-
 int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint64_t wait_ms, int watch, struct buf *out,
                struct output_slice *ret_slice, struct err *err) {
     static const struct verb_sink sink = {.stat = exec_output_stat, .data = exec_output_data};
     struct output_take take = {.out = out, .slice = {.next = offset}};
-    autobuf args = buf_max(256);
-    verb_put(&args, err, F_NUM(PID, pid), F_NUM(STREAM, (uint64_t)stream), F_NUM(OFFSET, offset),
-             F_NUM(WAIT_MS, wait_ms));
-    field_number(&args, FIELD_LENGTH, out->max - out->len);
-    TRY(exec_output_ask(box, &args, wait_ms, watch, &sink, &take, err));
+    const struct verb verb = {.op = OP_OUTPUT,
+                              FIELDS(F_NUM(PID, pid), F_NUM(STREAM, (uint64_t)stream), F_NUM(OFFSET, offset),
+                                     F_NUM(WAIT_MS, wait_ms), F_ALWAYS(LENGTH, out->max - out->len)),
+                              .watch = watch,
+                              .timeout_ms = wait_ms + VERB_SHORT_MS,
+                              .sink = &sink,
+                              .user = &take};
+    TRY(verb_only(box, &verb, err));
     *ret_slice = take.slice;
     return 0;
 }
@@ -269,22 +255,24 @@ int box_output_wait(struct box *box, uint64_t pid, const uint64_t offsets[2], ui
                     bool *ret_running, struct err *err) {
     static const struct verb_sink sink = {.stat = exec_output_stat};
     struct output_take take = {0};
-    autobuf args = buf_max(256);
-    verb_put(&args, err, F_NUM(PID, pid), F_NUM(STREAM, STREAM_STDOUT), F_NUM(OFFSET, offsets[0]),
-             F_NUM(WAIT_MS, wait_ms));
-    field_number(&args, FIELD_NEXT, offsets[1]);
-    field_number(&args, FIELD_LENGTH, 0); /* absent it would be as much as there is */
-    TRY(exec_output_ask(box, &args, wait_ms, watch, &sink, &take, err));
+    const struct verb verb = {.op = OP_OUTPUT, /* without a length it would be as much as there is */
+                              FIELDS(F_NUM(PID, pid), F_NUM(STREAM, STREAM_STDOUT), F_NUM(OFFSET, offsets[0]),
+                                     F_NUM(WAIT_MS, wait_ms), F_ALWAYS(NEXT, offsets[1]), F_ALWAYS(LENGTH, 0)),
+                              .watch = watch,
+                              .timeout_ms = wait_ms + VERB_SHORT_MS,
+                              .sink = &sink,
+                              .user = &take};
+    TRY(verb_only(box, &verb, err));
     *ret_running = take.slice.running;
     return 0;
 }
 
 int box_signal(struct box *box, uint64_t pid, int signal, struct err *err) {
-    return verb_simple(box, OP_SIGNAL, err, F_NUM(PID, pid), F_NUM(SIGNAL, (uint64_t)signal));
+    return box_signal_wait(box, pid, signal, false, 0, err);
 }
 
 int box_signal_tree(struct box *box, uint64_t pid, int signal, struct err *err) {
-    return verb_simple(box, OP_SIGNAL, err, F_NUM(PID, pid), F_NUM(SIGNAL, (uint64_t)signal), F_NUM(FLAGS, CALL_ALL));
+    return box_signal_wait(box, pid, signal, true, 0, err);
 }
 
 int box_signal_wait(struct box *box, uint64_t pid, int signal, bool tree, uint64_t wait_ms, struct err *err) {
@@ -298,8 +286,11 @@ int box_resize(struct box *box, uint64_t pid, unsigned cols, unsigned rows, stru
 
 int box_input(struct box *box, uint64_t pid, bool close_after, box_reader read_fn, void *user, int watch,
               struct err *err) {
-    autobuf args = buf_max(64);
-    verb_put(&args, err, F_NUM(PID, pid), F_NUM(FLAGS, close_after ? CALL_CLOSE : 0));
-    struct verb verb = {.op = OP_INPUT, .args = &args, .watch = watch, .read_fn = read_fn, .read_user = user};
+    const struct verb verb = {.op = OP_INPUT,
+                              FIELDS(F_NUM(PID, pid)),
+                              .flags = close_after ? CALL_CLOSE : 0,
+                              .watch = watch,
+                              .read_fn = read_fn,
+                              .read_user = user};
     return verb_only(box, &verb, err);
 }

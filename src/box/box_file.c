@@ -1,24 +1,13 @@
 /* The verbs of single files: read, write, stat, mkdir, remove, move, hash. Called by the dialects. Invariant: on this
  * machine bytes move once (a descriptor, not a copy through the wire), and whatever the daemon opens itself it opens
  * below the box's root with the box user's rights. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "box/verb.h"
 
-enum { ALL_PIECE_BYTES = 64 << 10 };
-
-enum { AGENT_ID = 1000 };
+enum { ALL_PIECE_BYTES = 64 << 10, AGENT_ID = 1000 };
 
 /* ---- {file} ---- */
 
@@ -28,10 +17,10 @@ bool file_field(struct file_stat *stat, const struct field *field) {
     switch (field->id) {
     case FIELD_TYPE:
         stat->type = number >= FILE_REGULAR && number <= FILE_OTHER ? (enum file_type)number : FILE_OTHER;
-        return true;
+        break;
     case FIELD_SIZE:
         stat->size = number;
-        return true;
+        break;
     case FIELD_MODE:
         stat->mode = number & 07777;
         stat->special = S_ISFIFO(mode)   ? "fifo"
@@ -39,36 +28,33 @@ bool file_field(struct file_stat *stat, const struct field *field) {
                         : S_ISCHR(mode)  ? "char"
                         : S_ISBLK(mode)  ? "block"
                                          : NULL;
-        return true;
+        break;
     case FIELD_MTIME_NS:
         stat->mtime_ns = number;
-        return true;
+        break;
     case FIELD_UID:
         stat->uid = (uint32_t)number;
-        return true;
+        break;
     case FIELD_GID:
         stat->gid = (uint32_t)number;
-        return true;
+        break;
     case FIELD_INODE:
         stat->inode = number;
-        return true;
+        break;
     case FIELD_RESOLVED_MODE:
         stat->resolved_mode = (uint32_t)number;
-        return true;
+        break;
     default:
         return false;
     }
+    return true;
 }
 
 void file_from_fields(const struct fields *end, struct file_stat *stat) {
-    static const enum field_id ids[] = {FIELD_TYPE, FIELD_SIZE, FIELD_MODE,  FIELD_MTIME_NS,
-                                        FIELD_UID,  FIELD_GID,  FIELD_INODE, FIELD_RESOLVED_MODE};
     *stat = (struct file_stat){.type = FILE_OTHER};
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
-        struct field field = {.id = (uint8_t)ids[i], .number = end->number[ids[i]]};
-        if (end->has[ids[i]])
-            file_field(stat, &field);
-    }
+    for (unsigned id = 0; id < FIELD_IDS; id++)
+        if (end->has[id])
+            file_field(stat, &(struct field){.id = (uint8_t)id, .number = end->number[id]});
 }
 
 /* By hand: printf is a tenth of what a small file costs the daemon outside the kernel. */
@@ -161,10 +147,11 @@ static int file_read_data(void *user, int, const uint8_t *data, size_t len, stru
     return take->sink(take->user, data, len);
 }
 
-/* From far away a small file comes with its stat: one round trip, and a descriptor like any other. */
-static int file_read_keep(void *user, const uint8_t *data, size_t len) {
-    buf_put(user, data, len);
-    return 0;
+/* TOO_LARGE: it does not fit. */
+static int file_all_put(void *user, const uint8_t *data, size_t len) {
+    struct buf *out = user;
+    buf_put(out, data, len);
+    return out->failed ? -ERR_TOO_LARGE : 0;
 }
 
 static int file_read_kept(struct read_take *take, const struct buf *content, struct err *err) {
@@ -178,6 +165,8 @@ static int file_read_kept(struct read_take *take, const struct buf *content, str
     return r < 0 ? err_errno(err, -r, "no space for a file") : 0;
 }
 
+/* On this machine the runner passes a descriptor. From far away a small file comes with its stat: one round trip, and a
+ * descriptor like any other. */
 int box_read_open(struct box *box, const char *path, int *ret_fd, struct file_stat *ret_stat, struct err *err) {
     static const struct verb_sink sink = {.stat = file_read_stat},
                                   far_sink = {.stat = file_read_stat, .data = file_read_data};
@@ -185,32 +174,29 @@ int box_read_open(struct box *box, const char *path, int *ret_fd, struct file_st
     if (box_direct(box))
         return file_read_open_direct(box, path, ret_fd, ret_stat, err);
     bool pass = wire_features(box->wire) & FEATURE_PASS_FD;
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     autobuf content = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    verb_put(&args, err, F_TEXT(PATH, path), F_NUM(FLAGS, pass ? CALL_WANT_FD : CALL_ALL));
-    field_number(&args, FIELD_LENGTH, pass ? 0 : LIMIT_FRAME_PAYLOAD_BYTES);
     struct read_take take = {.fd = -1,
                              .stat = {.type = FILE_REGULAR},
-                             .sink = file_read_keep,
+                             .sink = file_all_put,
                              .user = &content,
                              .left = LIMIT_FRAME_PAYLOAD_BYTES};
-    struct verb verb = {.op = OP_READ,
-                        .args = &args,
-                        .watch = -1,
-                        .timeout_ms = VERB_SHORT_MS,
-                        .sink = pass ? &sink : &far_sink,
-                        .user = &take};
+    const struct verb verb = {.op = OP_READ,
+                              FIELDS(F_TEXT(PATH, path), F_ALWAYS(LENGTH, pass ? 0 : LIMIT_FRAME_PAYLOAD_BYTES)),
+                              .flags = pass ? CALL_WANT_FD : CALL_ALL,
+                              .watch = -1,
+                              .timeout_ms = VERB_SHORT_MS,
+                              .sink = pass ? &sink : &far_sink,
+                              .user = &take};
     int r = verb_only(box, &verb, err);
     struct stat status;
     if (r == 0 && !pass && take.fd < 0 && content.len == take.stat.size)
         r = file_read_kept(&take, &content, err);
-    if (r == 0 && take.fd >= 0 && fstat(take.fd, &status) == 0)
-        take.stat.size = (uint64_t)status.st_size; /* send the actual bytes, whatever the runner said */
-    if (r < 0) {
-        fd_close(&take.fd);
+    autofd fd = take.fd;
+    if (r < 0)
         return r;
-    }
-    *ret_fd = take.fd;
+    if (fd >= 0 && fstat(fd, &status) == 0)
+        take.stat.size = (uint64_t)status.st_size; /* send the actual bytes, whatever the runner said */
+    *ret_fd = fd_take(&fd);
     *ret_stat = take.stat;
     return 0;
 }
@@ -218,11 +204,13 @@ int box_read_open(struct box *box, const char *path, int *ret_fd, struct file_st
 static int file_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t length, uint64_t flags,
                             int watch, const struct read_sink *sink, struct err *err) {
     static const struct verb_sink to_sink = {.stat = file_read_stat, .data = file_read_data};
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    TRY(verb_put(&args, err, F_PATH(PATH, path), F_NUM(OFFSET, offset), F_NUM(FLAGS, flags)));
-    field_number(&args, FIELD_LENGTH, length);
     struct read_take take = {.fd = -1, .begin = sink->begin, .sink = sink->data, .user = sink->user, .left = length};
-    struct verb verb = {.op = OP_READ, .args = &args, .watch = watch, .sink = &to_sink, .user = &take};
+    const struct verb verb = {.op = OP_READ,
+                              FIELDS(F_PATH(PATH, path), F_NUM(OFFSET, offset), F_ALWAYS(LENGTH, length)),
+                              .flags = flags,
+                              .watch = watch,
+                              .sink = &to_sink,
+                              .user = &take};
     int r = verb_only(box, &verb, err);
     fd_close(&take.fd);
     return r;
@@ -235,8 +223,7 @@ int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t
 
 int box_read_root_file(struct box *box, const char *path, uint64_t offset, uint64_t length, int watch,
                        const struct read_sink *sink, struct err *err) {
-    int r = verb_root(box, err);
-    return r < 0 ? r : file_read_stream(box, path, offset, length, CALL_ROOT, watch, sink, err);
+    return file_read_stream(box, path, offset, length, CALL_ROOT, watch, sink, err);
 }
 
 int box_read_root(struct box *box, const char *path, uint64_t length, int watch,
@@ -267,12 +254,6 @@ int box_read_file(struct box *box, const char *path, uint64_t offset, uint64_t l
     return r;
 }
 
-static int file_all_put(void *user, const uint8_t *data, size_t len) {
-    struct buf *out = user;
-    buf_put(out, data, len);
-    return out->failed ? -ERR_TOO_LARGE : 0;
-}
-
 int box_read_all(struct box *box, const char *path, size_t most, int watch, struct buf *out, struct err *err) {
     const struct read_sink sink = {.data = file_all_put, .user = out};
     int r = box_read_file(box, path, 0, most, watch, &sink, err);
@@ -282,15 +263,14 @@ int box_read_all(struct box *box, const char *path, size_t most, int watch, stru
 /* ---- the rest ---- */
 
 int box_changes(struct box *box, uint64_t *ret_changes, struct err *err) {
-    autoarena arena = ARENA_EMPTY;
+    const struct verb verb = {.op = OP_PING, .watch = -1, .timeout_ms = VERB_SHORT_MS};
     struct fields end;
     *ret_changes = 0;
     if (!box->ops->attach) /* its files are the machine's */
         return 0;
-    int r = verb_short(box, OP_PING, NULL, &arena, &end, err);
-    if (r == 0)
-        *ret_changes = end.number[FIELD_CHANGES];
-    return r;
+    TRY(verb_numbers(box, &verb, &end, err));
+    *ret_changes = end.number[FIELD_CHANGES];
+    return 0;
 }
 
 int box_stat(struct box *box, const char *path, struct arena *arena, struct file_stat *ret_stat, struct err *err) {
@@ -299,18 +279,14 @@ int box_stat(struct box *box, const char *path, struct arena *arena, struct file
 
 int box_stat_as(struct box *box, const char *path, const struct file_rights *rights, struct arena *arena,
                 struct file_stat *ret_stat, struct err *err) {
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    uint64_t flags = rights ? CALL_DETAILS : 0;
-    int r = verb_path(&args, FIELD_PATH, path, err);
+    const struct verb verb = {.op = OP_STAT,
+                              FIELDS(F_PATH(PATH, path)),
+                              .flags = rights ? CALL_DETAILS : 0,
+                              .rights = rights,
+                              .watch = -1,
+                              .timeout_ms = VERB_SHORT_MS};
     struct fields end;
-    if (r == 0)
-        r = verb_rights(box, rights, false, &args, &flags, err);
-    if (flags)
-        field_number(&args, FIELD_FLAGS, flags);
-    if (r == 0)
-        r = verb_short(box, OP_STAT, &args, arena, &end, err);
-    if (r < 0)
-        return r;
+    TRY(verb_run(box, &verb, arena, &end, err));
     file_from_fields(&end, ret_stat);
     ret_stat->target = end.text[FIELD_TARGET];
     ret_stat->resolved = end.text[FIELD_RESOLVED];
@@ -328,10 +304,9 @@ int box_mkdir(struct box *box, const char *path, uint32_t mode, bool parents, st
 }
 
 int box_remove(struct box *box, const char *path, bool recursive, int watch, struct err *err) {
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    int r = verb_put(&args, err, F_PATH(PATH, path), F_NUM(FLAGS, recursive ? CALL_RECURSIVE : 0));
-    struct verb verb = {.op = OP_REMOVE, .args = &args, .watch = watch};
-    return r < 0 ? r : verb_only(box, &verb, err);
+    const struct verb verb = {
+        .op = OP_REMOVE, FIELDS(F_PATH(PATH, path)), .flags = recursive ? CALL_RECURSIVE : 0, .watch = watch};
+    return verb_only(box, &verb, err);
 }
 
 int box_move(struct box *box, const char *from, const char *to, bool overwrite, struct err *err) {
@@ -341,51 +316,41 @@ int box_move(struct box *box, const char *from, const char *to, bool overwrite, 
 
 int box_mkdir_as(struct box *box, const char *path, uint32_t mode, const struct file_rights *rights, bool *ret_created,
                  struct err *err) {
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    autoarena arena = ARENA_EMPTY;
-    uint64_t flags = CALL_PARENTS;
+    const struct verb verb = {.op = OP_MKDIR,
+                              FIELDS(F_PATH(PATH, path), F_NUM(MODE, mode)),
+                              .flags = CALL_PARENTS,
+                              .rights = rights,
+                              .gives = true,
+                              .watch = -1,
+                              .timeout_ms = VERB_SHORT_MS};
     struct fields end;
-    int r = verb_rights(box, rights, true, &args, &flags, err);
-    if (r == 0)
-        r = verb_put(&args, err, F_PATH(PATH, path), F_NUM(MODE, mode), F_NUM(FLAGS, flags));
-    if (r == 0)
-        r = verb_short(box, OP_MKDIR, &args, &arena, &end, err);
-    if (r == 0)
-        *ret_created = end.number[FIELD_CREATED];
-    return r;
+    TRY(verb_numbers(box, &verb, &end, err));
+    *ret_created = end.number[FIELD_CREATED];
+    return 0;
 }
 
 int box_move_as(struct box *box, const char *from, const char *to, const struct file_rights *rights, struct err *err) {
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    uint64_t flags = CALL_PARENTS | CALL_OVERWRITE;
-    int r = verb_rights(box, rights, true, &args, &flags, err);
-    if (r == 0)
-        r = verb_put(&args, err, F_PATH(PATH, from), F_PATH(TO, to), F_NUM(FLAGS, flags));
-    struct verb verb = {.op = OP_MOVE, .args = &args, .watch = -1};
-    return r < 0 ? r : verb_only(box, &verb, err);
+    const struct verb verb = {.op = OP_MOVE,
+                              FIELDS(F_PATH(PATH, from), F_PATH(TO, to)),
+                              .flags = CALL_PARENTS | CALL_OVERWRITE,
+                              .rights = rights,
+                              .gives = true,
+                              .watch = -1};
+    return verb_only(box, &verb, err);
 }
 
 int box_remove_as(struct box *box, const char *path, const struct file_rights *rights, int watch, struct err *err) {
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    uint64_t flags = CALL_RECURSIVE;
-    int r = verb_rights(box, rights, false, &args, &flags, err);
-    if (r == 0)
-        r = verb_put(&args, err, F_PATH(PATH, path), F_NUM(FLAGS, flags));
-    struct verb verb = {.op = OP_REMOVE, .args = &args, .watch = watch};
-    return r < 0 ? r : verb_only(box, &verb, err);
+    const struct verb verb = {
+        .op = OP_REMOVE, FIELDS(F_PATH(PATH, path)), .flags = CALL_RECURSIVE, .rights = rights, .watch = watch};
+    return verb_only(box, &verb, err);
 }
 
 int box_hash(struct box *box, const char *path, int watch, uint8_t ret_sha256[32], uint64_t *ret_size,
              struct err *err) {
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    const struct verb verb = {.op = OP_HASH, FIELDS(F_PATH(PATH, path)), .watch = watch};
     autoarena arena = ARENA_EMPTY;
     struct fields end;
-    int r = verb_path(&args, FIELD_PATH, path, err);
-    struct verb verb = {.op = OP_HASH, .args = &args, .watch = watch};
-    if (r == 0)
-        r = verb_run(box, &verb, &arena, &end, err);
-    if (r < 0)
-        return r;
+    TRY(verb_run(box, &verb, &arena, &end, err));
     if (end.len[FIELD_SHA256] != 32) {
         err_set(err, ERR_PROTOCOL, "the runner sent a hash of %zu bytes", end.len[FIELD_SHA256]);
         return verb_broken(box, err);

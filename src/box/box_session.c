@@ -1,13 +1,9 @@
 /* The verbs of sessions: open, run, look, wait, stop, end. Called by the dialects. The sessions themselves belong to
  * the runner (PROTOCOL.md): several daemons see the same ones. Invariant: a runner's input is bounded and checked
  * here. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "store/redact.h"
 #include "box/verb.h"
 
@@ -73,24 +69,24 @@ static int session_open_args(const struct session_request *request, struct buf *
         return err_set(err, ERR_INTERNAL, "the kernel gave no random numbers for a session's name");
     if (!request->name)
         text_hex(random, bytes, sizeof bytes);
-    int r = session_name(args, request->name ? request->name : random, err)
-            ?: verb_rows(args, FIELD_ENV, request->env, LIMIT_ENV_COUNT - 8, "variables", err)
-            ?: verb_rows(args, FIELD_SECRET, request->secrets, LIMIT_SECRETS, "secrets", err)
-            ?: verb_put(args, err, F_PATH(CWD, request->cwd), F_TEXT(SHELL, request->shell),
-        F_TEXT(USER, request->root ? "root" : "agent"), F_NUM(COLS, request->cols),
-        F_NUM(ROWS, request->rows), F_TEXT(NOTE, request->note), F_NUM(QUIET_MS, request->quiet_ms),
-        F_NUM(FLAGS, request->plain ? CALL_PLAIN : 0));
-    if (r == 0 && args->failed)
-        r = err_set(err, ERR_TOO_LARGE, "the variables are larger than %u bytes together", LIMIT_CALL_ARGS_BYTES);
-    return r;
+    TRY(session_name(args, request->name ? request->name : random, err)
+            ?: verb_put(args, err, F_LIST(ENV, request->env, LIMIT_ENV_COUNT - 8, "variables"),
+                        F_LIST(SECRET, request->secrets, LIMIT_SECRETS, "secrets"), F_PATH(CWD, request->cwd),
+                        F_TEXT(SHELL, request->shell), F_TEXT(USER, request->root ? "root" : "agent"),
+                        F_NUM(COLS, request->cols), F_NUM(ROWS, request->rows), F_TEXT(NOTE, request->note),
+                        F_NUM(QUIET_MS, request->quiet_ms), F_NUM(FLAGS, request->plain ? CALL_PLAIN : 0)));
+    return args->failed
+               ? err_set(err, ERR_TOO_LARGE, "the variables are larger than %u bytes together", LIMIT_CALL_ARGS_BYTES)
+               : 0;
 }
 
 int box_session_open(struct box *box, const struct session_request *request, struct arena *arena,
                      struct session *ret_session, bool *ret_created, struct err *err) {
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    TRY(session_open_args(request, &args, err) ?: box_share(box, SHARE_WAIT_MS, err));
+    const struct verb verb = {.op = OP_SESSION, .args = &args, .watch = -1, .timeout_ms = VERB_SHORT_MS};
     struct fields end;
-    int r = verb_short(box, OP_SESSION, &args, arena, &end, err);
+    TRY(session_open_args(request, &args, err) ?: box_share(box, SHARE_WAIT_MS, err));
+    int r = verb_run(box, &verb, arena, &end, err);
     box_share_end(box);
     if (r < 0)
         return r;
@@ -110,26 +106,22 @@ void box_session_begin(struct box *box, const struct session_request *request) {
 int box_session_run(struct box *box, const struct session_run *run, const struct exec_sink *sink, int watch,
                     struct arena *arena, struct session_result *ret_result, struct err *err) {
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    uint64_t flags = (run->background ? CALL_BACKGROUND : 0) | (run->attended ? CALL_ATTENDED : 0);
-    int r = session_name(&args, run->name, err)
-                ?: verb_put(&args, err, F_PATH(CWD, run->cwd), F_TEXT(COMMAND, run->command),
-                            F_NUM(TIMEOUT_MS, run->hard_ms), F_NUM(WAIT_MS, run->wait_ms),
-                            F_NUM(QUIET_MS, run->quiet_ms), F_NUM(FLAGS, flags));
-    if (r == 0 && args.failed)
-        r = err_set(err, ERR_TOO_LARGE, "the command is larger than %u bytes", LIMIT_CALL_ARGS_BYTES);
-    if (r == 0)
-        r = box_share(box, SHARE_WAIT_MS, err);
-    if (r < 0)
-        return r;
+    TRY(session_name(&args, run->name, err)
+            ?: verb_put(&args, err, F_PATH(CWD, run->cwd), F_TEXT(COMMAND, run->command),
+                        F_NUM(TIMEOUT_MS, run->hard_ms), F_NUM(WAIT_MS, run->wait_ms), F_NUM(QUIET_MS, run->quiet_ms)));
+    if (args.failed)
+        return err_set(err, ERR_TOO_LARGE, "the command is larger than %u bytes", LIMIT_CALL_ARGS_BYTES);
+    TRY(box_share(box, SHARE_WAIT_MS, err));
     struct verb verb = {.op = OP_SESSION_RUN,
                         .args = &args,
+                        .flags = (run->background ? CALL_BACKGROUND : 0) | (run->attended ? CALL_ATTENDED : 0),
                         .watch = watch,
                         .timeout_ms = run->wait_ms ? run->wait_ms + SESSION_SLACK_MS : 0,
                         .sink = &verb_exec_sink,
                         .user = (void *)(uintptr_t)sink};
     verb_exec_idle(&verb, sink);
     struct fields end;
-    r = verb_run(box, &verb, arena, &end, err);
+    int r = verb_run(box, &verb, arena, &end, err);
     box_share_end(box);
     if (r == 0)
         *ret_result = session_result(&end);
@@ -161,20 +153,16 @@ static int session_walk(struct box *box, const char *name, uint64_t timeout_ms, 
                         struct box_session_walk *walk, struct err *err) {
     static const struct verb_sink sink = {.item = session_item};
     autobuf args = buf_max(512);
-    if (name && session_name(&args, name, err) < 0)
-        return -err->code;
-    if (wait_ms)
-        field_number(&args, FIELD_WAIT_MS, wait_ms);
-    struct verb verb = {.op = OP_SESSIONS,
-                        .args = &args,
-                        .watch = watch,
-                        .timeout_ms = timeout_ms + wait_ms,
-                        .sink = &sink,
-                        .user = walk};
-    int r = verb_only(box, &verb, err);
-    if (r == 0 && name && walk->count == 0)
-        return err_set(err, ERR_NOT_FOUND, "no session '%s'", name);
-    return r;
+    TRY(name ? session_name(&args, name, err) : 0);
+    const struct verb verb = {.op = OP_SESSIONS,
+                              .args = &args,
+                              FIELDS(F_NUM(WAIT_MS, wait_ms)),
+                              .watch = watch,
+                              .timeout_ms = timeout_ms + wait_ms,
+                              .sink = &sink,
+                              .user = walk};
+    TRY(verb_only(box, &verb, err));
+    return name && walk->count == 0 ? err_set(err, ERR_NOT_FOUND, "no session '%s'", name) : 0;
 }
 
 int box_sessions(struct box *box, const char *name, void (*each)(void *user, const struct session *session), void *user,
@@ -247,19 +235,18 @@ int box_session_wait(struct box *box, const char *name, uint64_t wait_ms, int wa
 static int session_end_run(struct box *box, const char *name, uint64_t flags, struct arena *arena,
                            struct fields *ret_end, struct err *err) {
     autobuf args = buf_max(512);
-    if (name && session_name(&args, name, err) < 0)
-        return -err->code;
-    field_number(&args, FIELD_FLAGS, flags);
-    return verb_short(box, OP_SESSION_END, &args, arena, ret_end, err);
+    TRY(name ? session_name(&args, name, err) : 0);
+    const struct verb verb = {
+        .op = OP_SESSION_END, .args = &args, FIELDS(F_ALWAYS(FLAGS, flags)), .watch = -1, .timeout_ms = VERB_SHORT_MS};
+    return verb_run(box, &verb, arena, ret_end, err);
 }
 
 int box_session_stop(struct box *box, const char *name, struct arena *arena, struct session_result *ret_result,
                      struct err *err) {
     struct fields end;
-    int r = session_end_run(box, name, 0, arena, &end, err);
-    if (r == 0)
-        *ret_result = session_result(&end);
-    return r;
+    TRY(session_end_run(box, name, 0, arena, &end, err));
+    *ret_result = session_result(&end);
+    return 0;
 }
 
 int box_session_end(struct box *box, const char *name, bool leave, struct err *err) {

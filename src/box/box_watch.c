@@ -6,14 +6,8 @@
  * nothing of a workspace that is mounted into the container. The rest is looked up through the box where the
  * workspace is its own. */
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "box/verb.h"
 
 struct box_watch {
@@ -57,13 +51,13 @@ static int watch_item(struct box_watch *watch, struct view view, struct err *err
     return watch->sink->each(watch->sink->user, &change);
 }
 
+/* The records of one event. */
 static int watch_items(struct box_watch *watch, const struct event *event, struct err *err) {
     struct view view = view_of(event->data, event->len), record;
     int r;
     while ((r = item_next(&view, &record, err)) > 0) {
         err->code = 0;
-        r = watch_item(watch, record, err);
-        if (r < 0)
+        if ((r = watch_item(watch, record, err)) < 0)
             break;
     }
     if (r == -ERR_PROTOCOL)
@@ -73,11 +67,11 @@ static int watch_items(struct box_watch *watch, const struct event *event, struc
 
 static int watch_loop(struct box_watch *watch, int fd, struct err *err) {
     const struct watch_sink *sink = watch->sink;
-    for (;;) {
+    for (int r = 0; r >= 0;) {
         struct call_wait wait = {
             .fd = fd, .events = POLLRDHUP, .deadline_ms = sink->idle && sink->idle_ms ? clock_ms() + sink->idle_ms : 0};
         struct event event;
-        int r = call_next(watch->call, &wait, &event, err);
+        r = call_next(watch->call, &wait, &event, err);
         if (r == 0 && event.kind == EVENT_STAT)
             fd_close(&event.fd);
         if (sink->idle && (r == -ERR_TIMEOUT || (r == 0 && event.kind == EVENT_STAT)))
@@ -88,39 +82,27 @@ static int watch_loop(struct box_watch *watch, int fd, struct err *err) {
             r = watch_items(watch, &event, err);
         else if (r == 0 && event.kind == EVENT_END)
             return err_set(err, ERR_GONE, "what was watched is gone");
-        if (r < 0) {
-            if (err->code != -r)
-                err_set(err, (enum err_code) - r, "the receiver of the changes gave up");
-            return r;
-        }
+        if (r < 0 && err->code != -r)
+            err_set(err, (enum err_code) - r, "the receiver of the changes gave up");
     }
+    return -err->code;
 }
 
 int box_watch_open(struct box *box, const struct watch_request *request, struct box_watch **ret_watch,
                    struct err *err) {
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    int r = verb_path(&args, FIELD_PATH, request->path, err), include = 0, exclude = 0;
-    if (r == 0)
-        r = include = verb_globs(&args, FIELD_INCLUDE, request->include, err);
-    if (r >= 0)
-        r = exclude = verb_globs(&args, FIELD_EXCLUDE, request->exclude, err);
-    if (r < 0)
-        return r;
-    if ((request->all || include || exclude) && !(wire_features(box->wire) & FEATURE_SEARCH))
-        return err_set(err, ERR_UNSUPPORTED, "the runner of box %s cannot watch like that", box->id);
-    uint64_t flags = (request->recursive ? CALL_RECURSIVE : 0) | (request->all ? CALL_ALL : 0);
-    r = verb_rights(box, request->rights, false, &args, &flags, err);
-    if (r < 0)
-        return r;
-    field_number(&args, FIELD_FLAGS, flags);
+    bool newer = request->all || text_list_count(request->include) || text_list_count(request->exclude);
+    const struct verb verb = {
+        .op = OP_WATCH,
+        FIELDS(F_PATH(PATH, request->path), F_GLOBS(INCLUDE, request->include), F_GLOBS(EXCLUDE, request->exclude)),
+        .flags = (request->recursive ? CALL_RECURSIVE : 0) | (request->all ? CALL_ALL : 0),
+        .needs = newer ? FEATURE_SEARCH : 0,
+        .rights = request->rights};
+    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
+    struct call *call;
+    TRY(verb_args(box, &verb, &args, err) ?: call_open(box->wire, OP_WATCH, &args, NULL, 0, false, &call, err));
     struct box_watch *watch = xcalloc(1, sizeof *watch);
     watch->wire = wire_ref(box->wire);
-    r = call_open(watch->wire, OP_WATCH, &args, NULL, 0, false, &watch->call, err);
-    if (r < 0) {
-        wire_unref(watch->wire);
-        free(watch);
-        return r;
-    }
+    watch->call = call;
     *ret_watch = watch;
     return 0;
 }
@@ -158,24 +140,20 @@ static int watch_diff_item(void *user, struct view view, struct err *err) {
     struct diff *diff = user;
     struct file_change change = {.type = FILE_OTHER};
     struct field field;
-    int next;
-    if (diff->left-- == 0)
-        return err_set(err, ERR_PROTOCOL, "the runner sent more than was asked for");
-    while ((next = field_next(&view, &field, err)) > 0) {
+    int r = diff->left-- ? 0 : err_set(err, ERR_PROTOCOL, "the runner sent more than was asked for"), next = 0;
+    while (r == 0 && (next = field_next(&view, &field, err)) > 0) {
         if (field.id == FIELD_EVENT)
             change.event = (enum watch_event)field.number;
         else if (field.id == FIELD_TYPE)
             change.type = (enum file_type)field.number;
         else if (field.id == FIELD_SIZE)
             change.size = field.number;
-        else if (field.id == FIELD_PATH && field.len < sizeof diff->path) {
-            memcpy(diff->path, field.data, field.len);
-            diff->path[field.len] = 0;
+        else if (field.id == FIELD_PATH) {
+            r = verb_text(diff->path, sizeof diff->path, &field, err);
             change.path = diff->path;
         }
     }
-    if (next < 0)
-        return next;
+    TRY(r < 0 ? r : next);
     if (!change.path || change.event < WATCH_CREATED || change.event > WATCH_REMOVED)
         return err_set(err, ERR_PROTOCOL, "the runner reported a change without its name or kind");
     return diff->each(diff->user, &change);
@@ -214,27 +192,19 @@ static int watch_engine_file(void *user, const struct file_stat *stat) {
     return engine->diff->each(engine->diff->user, &change);
 }
 
-static bool watch_own_workspace(const struct box *box) {
-    for (size_t i = 0; i < box->spec.mount_count; i++)
-        if (strcmp(box->spec.mounts[i].target, box_workspace(box)) == 0)
-            return false;
-    return true;
-}
-
 static int watch_diff_by_engine(struct box *box, struct diff *diff, int watch, bool *ret_truncated, struct err *err) {
     struct engine_diff engine = {.box = box, .diff = diff};
-    bool truncated = false;
-    int r = box->ops->diff(box->backend, &box->spec, diff->left, watch_engine_change, &engine, &truncated, err);
-    if (r == 0 && !truncated && !engine.workspace && watch_own_workspace(box)) {
+    bool truncated = false, own = true; /* own: the workspace is not mounted into the container */
+    TRY(box->ops->diff(box->backend, &box->spec, diff->left, watch_engine_change, &engine, &truncated, err));
+    for (size_t i = 0; i < box->spec.mount_count; i++)
+        own &= strcmp(box->spec.mounts[i].target, box_workspace(box)) != 0;
+    if (!truncated && !engine.workspace && own) {
         struct list_request list = {.path = box_workspace(box), .depth = LIMIT_LIST_DEPTH, .limit = diff->left};
-        if (diff->left)
-            r = box_list(box, &list, watch, watch_engine_file, &engine, &truncated, err);
-        else
-            truncated = true;
+        truncated = !diff->left;
+        TRY(diff->left ? box_list(box, &list, watch, watch_engine_file, &engine, &truncated, err) : 0);
     }
-    if (r == 0)
-        *ret_truncated = truncated;
-    return r;
+    *ret_truncated = truncated;
+    return 0;
 }
 
 int box_diff(struct box *box, uint64_t limit, int watch, int (*each)(void *user, const struct file_change *change),
@@ -243,13 +213,10 @@ int box_diff(struct box *box, uint64_t limit, int watch, int (*each)(void *user,
     struct diff diff = {.each = each, .user = user, .left = limit};
     if (box->ops->diff)
         return watch_diff_by_engine(box, &diff, watch, ret_truncated, err);
-    autobuf args = buf_max(64);
-    autoarena arena = ARENA_EMPTY;
+    const struct verb verb = {
+        .op = OP_DIFF, FIELDS(F_ALWAYS(LIMIT, limit)), .watch = watch, .sink = &sink, .user = &diff};
     struct fields end;
-    field_number(&args, FIELD_LIMIT, limit);
-    struct verb verb = {.op = OP_DIFF, .args = &args, .watch = watch, .sink = &sink, .user = &diff};
-    int r = verb_run(box, &verb, &arena, &end, err);
-    if (r == 0)
-        *ret_truncated = end.number[FIELD_TRUNCATED];
-    return r == -ERR_PROTOCOL ? verb_broken(box, err) : r;
+    TRY(verb_numbers(box, &verb, &end, err));
+    *ret_truncated = end.number[FIELD_TRUNCATED];
+    return 0;
 }

@@ -2,15 +2,7 @@
  * three ways, the cheapest that fits: small ones travel with the call; on this machine larger ones are written
  * straight into the new file's descriptor; others are streamed. Invariants: the file becomes visible only with EOF,
  * so a failure before that leaves the old one. Data of a failed edit is bounded, since it comes from a box. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "box/verb.h"
 
 enum { WRITE_PIECE_BYTES = 256 << 10 };
@@ -27,31 +19,24 @@ static bool write_as_root(const struct write_request *request) {
 
 static int write_args(const struct box *box, const struct write_request *request, uint64_t flags, struct buf *args,
                       struct err *err) {
-    flags |= (request->parents ? CALL_PARENTS : 0) | (request->append ? CALL_APPEND : 0);
-    bool root = write_as_root(request);
-    if (root)
-        flags |= CALL_ROOT | (request->append ? 0 : CALL_OVERWRITE);
-    int r = verb_rights(box, request->rights, true, args, &flags, err);
-    if (r == 0 && request->attributes_len)
-        field_bytes(args, FIELD_ATTRS, request->attributes, request->attributes_len);
-    if (r == 0)
-        r = verb_put(args, err, F_PATH(PATH, request->path), F_NUM(MODE, request->mode),
-                     F_TEXT(IF_MATCH, request->if_match), F_NUM(FLAGS, flags));
-    if (request->size >= 0)
-        field_number(args, FIELD_SIZE, (uint64_t)request->size);
-    if (r == 0 && root)
-        r = verb_root(box, err);
-    return r < 0 ? r : args->failed ? err_set(err, ERR_TOO_LARGE, "the arguments are too long") : 0;
+    uint64_t as_root = CALL_ROOT | (request->append ? 0 : CALL_OVERWRITE);
+    const struct verb verb = {
+        .op = OP_WRITE,
+        FIELDS(F_PATH(PATH, request->path), F_NUM(MODE, request->mode), F_TEXT(IF_MATCH, request->if_match),
+               F_BYTES(ATTRS, request->attributes_len ? request->attributes : NULL, request->attributes_len),
+               {.id = FIELD_SIZE,
+                .number = request->size > 0 ? (uint64_t)request->size : 0,
+                .always = request->size >= 0}),
+        .flags = flags | (request->parents ? CALL_PARENTS : 0) | (request->append ? CALL_APPEND : 0) |
+                 (write_as_root(request) ? as_root : 0),
+        .rights = request->rights,
+        .gives = true};
+    return verb_args(box, &verb, args, err);
 }
 
 static int write_too_large(const struct write_request *request, struct err *err) {
     return err_set(err, ERR_TOO_LARGE, "'%s' would be larger than the limit of %llu bytes", request->path,
                    (unsigned long long)request->max);
-}
-
-static void write_result(const struct fields *end, bool *ret_created, struct file_stat *ret_stat) {
-    *ret_created = end->number[FIELD_CREATED];
-    file_from_fields(end, ret_stat);
 }
 
 /* ---- in two steps, into a descriptor ---- */
@@ -60,16 +45,14 @@ static bool write_can_pass(const struct box *box, const struct write_request *re
     return !request->append && !write_as_root(request) && (wire_features(box->wire) & FEATURE_PASS_FD);
 }
 
-/* STAT with the descriptor of the new file; NULL fd means the runner would rather be sent the bytes. */
-static int write_open_fd(struct call *call, int *ret_fd, struct err *err) {
-    struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + VERB_SHORT_MS};
-    struct event event;
-    TRY(call_next(call, &wait, &event, err));
-    if (event.kind != EVENT_STAT || event.fd < 0) {
-        fd_close(&event.fd);
-        return err_set(err, ERR_PROTOCOL, "the runner did not pass the new file's descriptor");
-    }
-    *ret_fd = event.fd;
+/* The rest of the call, and what became of the file. */
+static int write_finish(struct box *box, struct call *call, const struct verb *verb, bool *ret_created,
+                        struct file_stat *ret_stat, struct err *err) {
+    autoarena arena = ARENA_EMPTY;
+    struct fields end;
+    TRY(verb_finish(box, call, verb, &arena, &end, err));
+    *ret_created = end.number[FIELD_CREATED];
+    file_from_fields(&end, ret_stat);
     return 0;
 }
 
@@ -77,41 +60,40 @@ int box_write_open(struct box *box, const struct write_request *request, int *re
                    struct err *err) {
     if (request->size >= 0 && (uint64_t)request->size > request->max)
         return write_too_large(request, err);
-    if (!write_can_pass(box, request)) {
-        *ret_fd = -1;
+    *ret_fd = -1;
+    if (!write_can_pass(box, request))
         return 0;
-    }
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    TRY(write_args(box, request, CALL_WANT_FD, &args, err));
+    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     struct call *call;
-    TRY(call_open(box->wire, OP_WRITE, &args, NULL, 0, false, &call, err));
-    autofd fd = -1;
-    int r = write_open_fd(call, &fd, err);
+    TRY(write_args(box, request, CALL_WANT_FD, &args, err)
+            ?: call_open(box->wire, OP_WRITE, &args, NULL, 0, false, &call, err));
+    /* STAT with the descriptor of the new file. */
+    struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + VERB_SHORT_MS};
+    struct event event = {.fd = -1};
+    int r = call_next(call, &wait, &event, err);
+    if (r == 0 && (event.kind != EVENT_STAT || event.fd < 0))
+        r = err_set(err, ERR_PROTOCOL, "the runner did not pass the new file's descriptor");
     if (r < 0) {
+        fd_close(&event.fd);
         call_close(call);
         return r;
     }
-    struct box_write *write = xmalloc(sizeof *write);
-    *write = (struct box_write){.box = box, .call = call, .fd = fd_take(&fd)};
-    *ret_fd = write->fd;
-    *ret_write = write;
+    *ret_write = xmalloc(sizeof **ret_write);
+    **ret_write = (struct box_write){.box = box, .call = call, .fd = event.fd};
+    *ret_fd = event.fd;
     return 0;
 }
 
 int box_write_commit(struct box_write *write, bool *ret_created, struct file_stat *ret_stat, struct err *err) {
+    const struct verb verb = {.op = OP_WRITE, .watch = -1, .timeout_ms = VERB_SHORT_MS};
     fd_close(&write->fd);
-    struct verb verb = {.op = OP_WRITE, .watch = -1, .timeout_ms = VERB_SHORT_MS};
-    autoarena arena = ARENA_EMPTY;
-    struct fields end;
     int r = call_send_eof(write->call, err);
     if (r < 0) {
         box_write_abort(write);
         return r;
     }
-    r = verb_finish(write->box, write->call, &verb, &arena, &end, err);
+    r = write_finish(write->box, write->call, &verb, ret_created, ret_stat, err);
     free(write);
-    if (r == 0)
-        write_result(&end, ret_created, ret_stat);
     return r;
 }
 
@@ -135,14 +117,12 @@ struct content {
 };
 
 static int write_content_read_ahead(struct content *content, size_t size, struct err *err) {
-    while (content->len < size) {
+    while (content->len < size && !content->whole) {
         ssize_t n = content->read_fn(content->user, content->data + content->len, size - content->len, err);
         if (n < 0)
             return (int)n;
         content->len += (size_t)n;
         content->whole = n == 0;
-        if (n == 0)
-            break;
     }
     return 0;
 }
@@ -158,37 +138,21 @@ static ssize_t write_content_next(void *user, void *data, size_t size, struct er
     return (ssize_t)n;
 }
 
-static int write_pwrite_all(int fd, const uint8_t *data, size_t len, uint64_t offset) {
-    while (len > 0) {
-        ssize_t n = pwrite(fd, data, len, (off_t)offset);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        n = n < 0 ? 0 : n;
-        data += n;
-        len -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
-
 /* The content straight into the passed descriptor; data holds what was read ahead and is the buffer for the rest. */
 static int write_into(const struct write_request *request, int fd, struct content *content, struct err *err) {
     uint64_t offset = 0;
-    size_t n = content->len;
-    while (n > 0) {
-        if (offset + n > request->max)
+    for (size_t at = 0; content->len > 0;) {
+        if (offset + content->len - at > request->max)
             return write_too_large(request, err);
-        int r = write_pwrite_all(fd, content->data, n, offset);
-        if (r < 0)
-            return err_errno(err, -r, "writing '%s'", request->path);
-        offset += n;
-        content->len = 0;
-        if (content->whole)
-            break;
-        r = write_content_read_ahead(content, WRITE_PIECE_BYTES, err);
-        if (r < 0)
-            return r;
-        n = content->len;
+        ssize_t n = pwrite(fd, content->data + at, content->len - at, (off_t)offset);
+        if (n < 0 && errno != EINTR)
+            return err_errno(err, errno, "writing '%s'", request->path);
+        at += n > 0 ? (size_t)n : 0;
+        offset += n > 0 ? (uint64_t)n : 0;
+        if (at < content->len)
+            continue;
+        at = content->len = 0;
+        TRY(write_content_read_ahead(content, WRITE_PIECE_BYTES, err));
     }
     return 0;
 }
@@ -210,22 +174,17 @@ static int write_passing(struct box *box, const struct write_request *request, s
 /* CALL, DATA and EOF in one send when it is all at hand; else streamed within credit. */
 static int write_sending(struct box *box, const struct write_request *request, struct content *content, int watch,
                          bool *ret_created, struct file_stat *ret_stat, struct err *err) {
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    TRY(write_args(box, request, 0, &args, err));
+    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     struct call *call;
     bool small = content->whole;
-    TRY(call_open(box->wire, OP_WRITE, &args, content->data, small ? content->len : 0, small, &call, err));
-    struct verb verb = {.op = OP_WRITE,
-                        .watch = watch,
-                        .read_fn = small ? NULL : write_content_next,
-                        .read_user = content,
-                        .input_max = request->max};
-    autoarena arena = ARENA_EMPTY;
-    struct fields end;
-    int r = verb_finish(box, call, &verb, &arena, &end, err);
-    if (r == 0)
-        write_result(&end, ret_created, ret_stat);
-    return r;
+    const struct verb verb = {.op = OP_WRITE,
+                              .watch = watch,
+                              .read_fn = small ? NULL : write_content_next,
+                              .read_user = content,
+                              .input_max = request->max};
+    return write_args(box, request, 0, &args, err)
+               ?: call_open(box->wire, OP_WRITE, &args, content->data, small ? content->len : 0, small, &call, err)
+               ?: write_finish(box, call, &verb, ret_created, ret_stat, err);
 }
 
 int box_write(struct box *box, const struct write_request *request, box_reader read_fn, void *user, int watch,
@@ -304,37 +263,27 @@ static int write_edit_item(void *user, struct view fields, struct err *err) {
 int box_edit(struct box *box, const struct edit_request *request, struct arena *arena, int watch,
              struct edit_result *ret_result, struct err *err) {
     static const struct verb_sink sink = {.item = write_edit_item};
-    *ret_result = (struct edit_result){0};
-    uint64_t flags = edit_flags[request->kind] | (request->all ? CALL_ALL : 0) | (request->text ? CALL_TEXT : 0) |
-                     (request->parents ? CALL_PARENTS : 0) | (request->create ? CALL_CREATE : 0) |
-                     (request->root ? CALL_ROOT : 0);
     bool plain = request->kind == EDIT_STRING && !request->text && !request->first && !request->last &&
                  !request->if_match && !request->author;
-    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    int r = verb_put(&args, err, F_PATH(PATH, request->path), F_NUM(LENGTH, request->old_len), F_NUM(FLAGS, flags),
-                     F_NUM(FIRST, request->first), F_NUM(LAST, request->last), F_TEXT(IF_MATCH, request->if_match),
-                     F_NUM(AUTHOR, request->author));
-    field_number(&args, FIELD_SIZE, request->old_len + request->new_len);
-    if (request->sha256)
-        field_bytes(&args, FIELD_SHA256, request->sha256, 32);
-    if (r == 0 && request->root)
-        r = verb_root(box, err);
-    if (r < 0)
-        return r;
-    if (!plain && !(wire_features(box->wire) & FEATURE_EDIT))
-        return err_set(err, ERR_UNSUPPORTED,
-                       "this box was started by an older cubby, whose runner cannot do that: restart the box");
+    *ret_result = (struct edit_result){0};
     if (request->old_len == 0 && (request->kind == EDIT_STRING || request->kind == EDIT_REGEX))
         return err_set(err, ERR_INVALID, "the text to replace is empty");
     struct edit_call call = {
         {request->old, request->new_text}, {request->old_len, request->new_len}, arena, ret_result};
-    struct verb verb = {.op = OP_EDIT,
-                        .args = &args,
-                        .watch = watch,
-                        .sink = &sink,
-                        .user = &call,
-                        .read_fn = write_edit_read,
-                        .read_user = &call};
+    const struct verb verb = {
+        .op = OP_EDIT,
+        FIELDS(F_PATH(PATH, request->path), F_NUM(LENGTH, request->old_len), F_NUM(FIRST, request->first),
+               F_NUM(LAST, request->last), F_TEXT(IF_MATCH, request->if_match), F_NUM(AUTHOR, request->author),
+               F_ALWAYS(SIZE, request->old_len + request->new_len), F_BYTES(SHA256, request->sha256, 32)),
+        .flags = edit_flags[request->kind] | (request->all ? CALL_ALL : 0) | (request->text ? CALL_TEXT : 0) |
+                 (request->parents ? CALL_PARENTS : 0) | (request->create ? CALL_CREATE : 0) |
+                 (request->root ? CALL_ROOT : 0),
+        .needs = plain ? 0 : FEATURE_EDIT,
+        .watch = watch,
+        .sink = &sink,
+        .user = &call,
+        .read_fn = write_edit_read,
+        .read_user = &call};
     struct fields end;
     TRY(verb_run(box, &verb, arena, &end, err));
     file_from_fields(&end, &ret_result->stat);

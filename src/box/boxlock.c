@@ -3,10 +3,9 @@
 #include "box/boxlock.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "box/box.h"
 

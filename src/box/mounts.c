@@ -3,20 +3,10 @@
  * below it, where boxes may write; a client never learns whether a path exists that it may not mount. */
 #include "box/policy.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "base/sha256.h"
-#include "base/text.h"
 #include "base/url.h"
 
 enum { PLACE_NAME_BYTES = 200 }; /* a user or thread as a name; longer ones are hashed */

@@ -3,15 +3,9 @@
 #include "box/policy.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "base/sha256.h"
-#include "base/text.h"
 #include "box/provider/record.h"
 
 enum { LIMIT_ENV_BYTES = 128 << 10, LIMIT_LABEL_BYTES = 1024, LIMIT_TEMPLATE_BYTES = 64 };

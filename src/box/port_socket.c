@@ -7,19 +7,13 @@
  * 3. An idle connection belongs to one box and one port, is never used after an error, and ends with its box. */
 #include "box/port_socket.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "base/log.h"
 #include "base/sync.h"
 #include "wire/wire.h"

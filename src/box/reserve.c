@@ -3,14 +3,9 @@
  * open a database with a write-ahead log, and starting a box needs some more: the file gives way to them. */
 #include "box/reserve.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdint.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "base/log.h"
 
 #define RESERVE_NAME "reserve"

@@ -1,12 +1,9 @@
 /* Names of signals. Called by dialects and tools. Invariant: a number without a name still has a text (SIG34). */
 #include "box/signame.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
-#include "base/text.h"
+#include "base/base.h"
 
 const char *signame_text(int number, char text[SIGNAME_BYTES]) {
     const char *name = sigabbrev_np(number);

@@ -2,16 +2,10 @@
  * arguments of its process say what it is. */
 #include "box/interpreter/interpreter.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
+#include "base/base.h"
 #include "base/json.h"
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "box/interpreter/talk.h"
 
 #define UNNAMED_MARK "auto-"

@@ -1,8 +1,6 @@
 /* What code gave, from what its driver said of it. Used by interpreter.c and talk.c. Invariant: texts and lists of a
  * result are in its arena or in its answer. */
-#include <stdlib.h>
-#include <string.h>
-
+#include "base/base.h"
 #include "box/interpreter/talk.h"
 
 void interpreter_result_done(struct interpreter_result *result) {

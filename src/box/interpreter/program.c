@@ -1,9 +1,7 @@
 /* Code that is a program of its own. Used by interpreter.c. Invariant: as much of its output is kept as of any
  * command. */
-#include <string.h>
-
+#include "base/base.h"
 #include "base/headtail.h"
-#include "base/limits.h"
 #include "box/interpreter/talk.h"
 
 enum {

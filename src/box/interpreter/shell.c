@@ -1,11 +1,7 @@
 /* Bash: its sessions are those of the box (box_session_run), shells in a terminal, with a prefix to their names. Used
  * by interpreter.c. Invariant: variables of one piece of code are what they were before the next one runs. */
-#include <stdio.h>
-#include <string.h>
-
+#include "base/base.h"
 #include "base/headtail.h"
-#include "base/limits.h"
-#include "base/text.h"
 #include "box/interpreter/talk.h"
 
 enum {

@@ -7,14 +7,8 @@
  *    clients. */
 #include "box/interpreter/talk.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/limits.h"
-#include "base/text.h"
 
 enum {
     PIECE_BYTES = 45000,    /* of a request; as base64 it fits a frame */

@@ -1,16 +1,8 @@
 /* Boxes that are on the disk and not in the table: of an earlier daemon, or of another one on the same state
  * directory; and remains of dead daemons. Called by the provider. Invariant: files are removed only if it is certain
  * that no client was ever given their box's id (record.h); a runner that hangs delays only its own box. */
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "base/sync.h"
 #include "box/provider/provider_private.h"
 

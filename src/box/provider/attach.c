@@ -1,12 +1,7 @@
 /* Additions to a box's own spec (box_hooks.contribute): attached trees, and mounts. Called by place.c at each start,
  * and through provider_attach while it runs. Invariant: a layer that some box has mounted is named by its record
  * before it could count as unused. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "box/provider/provider_private.h"
 
 static bool attach_same(const char *const *a, const char *const *b) {

@@ -2,19 +2,10 @@
  * state directory; it needs no valid record, because boxes on the disk are removed whatever their record says. */
 #include "box/provider/provider.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/mem.h"
+#include "base/base.h"
+#include "base/log.h"
 #include "tree/removal.h"
 #include "backend/quota/store.h"
-#include "base/fd.h"
-#include "base/log.h"
-#include "base/text.h"
 #include "box/provider/statelock.h"
 
 struct cleanup {

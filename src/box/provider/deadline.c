@@ -1,13 +1,8 @@
 /* Deadlines of boxes, and the notes that hold them. Called by dialects, and by threads of its own, which start with the
  * first deadline. Invariant: what happens at a deadline happens once; a note on the disk is never older than what a
  * caller was told. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "box/provider/provider_private.h"
 
 enum { DEADLINE_LOOK_MS = 1000, DEADLINE_RETRY_MS = 5000 };

@@ -4,20 +4,11 @@
  * files always stay. A box in which something runs in the background is not ended as idle, up to busy_timeout_ms
  * after its last call. It becomes WARM instead, so that unattended work takes no memory from others. */
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/statvfs.h>
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/counted.h"
-#include "base/fd.h"
-#include "base/limits.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "box/provider/memory.h"
 #include "box/provider/provider_private.h"
 #include "box/snapshot/layer.h"

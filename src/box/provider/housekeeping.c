@@ -3,23 +3,13 @@
  * the reaper evicts idle boxes and cleans what dead daemons left. */
 #include "box/provider/provider_private.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sync.h"
 #include "box/snapshot/layer.h"
 #include "box/signame.h"

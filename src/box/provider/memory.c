@@ -3,14 +3,9 @@
  * own. */
 #include "box/provider/memory.h"
 
-#include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 
 enum { MEMORY_FILE_BYTES = 16384 };
 

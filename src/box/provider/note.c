@@ -1,15 +1,10 @@
 /* Notes of boxes as JSON files. Called by the provider. Invariant: a note is replaced whole, never changed in place. */
 #include "box/provider/note.h"
 
-#include <errno.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include "box/provider/record.h"
 
 #define NOTE_FILE_BYTES (NOTE_TEXT_BYTES * 7) /* every byte of the text may need an escape */

@@ -2,21 +2,10 @@
  * the head of provider.c. Invariant: the disk has the state of a box, and it is read only under the box's lock
  * between daemons; so two daemons never start, stop or remove one box at the same time, and a runner is started only
  * if none is left. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/counted.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
 #include "base/sync.h"
 #include "box/policy.h"
 #include "box/snapshot/snapshot.h"

@@ -48,17 +48,8 @@
  *     user's boxes and for nothing else. No thread but the caller's and the box's own waits for a machine's answer. */
 #include "box/provider/provider.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "box/policy.h"
 #include "box/snapshot/snapshot.h"
 #include "box/provider/provider_private.h"

@@ -2,20 +2,11 @@
  * not UTF-8 is stored as {"base64": ...} and comes back the same. */
 #include "box/provider/record.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/limits.h"
-#include "base/text.h"
 #include "box/policy.h"
 
 struct record_path {

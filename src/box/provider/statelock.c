@@ -4,15 +4,9 @@
 #include "box/provider/statelock.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
 
 /* Bytes of the file; a lock may lie beyond its end. Its content is one number, the visits. */
 enum { AT_SERVE = 0, AT_REAPER = 1, AT_VISITS = 2, AT_BOXES = 16 };

@@ -1,11 +1,8 @@
 /* Work on a box other than starting or ending it: saving its files, restoring them, exporting, pausing. Called by
  * the files of box/ that do such work. Invariant: the result of the work is in the record on the disk, whenever it
  * fails; a box whose record changed has no runner that was started from the old one. */
-#include <string.h>
-
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "box/snapshot/snapshot.h"
 #include "box/provider/provider_private.h"
 

@@ -11,9 +11,8 @@
  * Where there is no room to start it now (BUSY, LIMIT) it is left at 3. */
 #include "box/snapshot/export.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "box/snapshot/layer.h"
 #include "box/provider/provider_private.h"
 

@@ -3,21 +3,12 @@
  * next one sweeps. */
 #include "box/snapshot/kept_template.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "base/json.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "box/snapshot/layer.h"
 #include "box/snapshot/snapshot.h"
 

@@ -2,17 +2,8 @@
  * Invariant: the rules in layer.h; a layer that any record names is never removed. */
 #include "box/snapshot/layer.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/fd.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "box/policy.h"
 #include "box/snapshot/kept_template.h"
 #include "box/snapshot/snapshot.h"

@@ -20,16 +20,8 @@
  * it. */
 #include "box/snapshot/snapshot.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "box/snapshot/layer.h"
 #include "box/provider/provider_private.h"
 

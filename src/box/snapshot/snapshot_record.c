@@ -1,16 +1,9 @@
 /* Snapshots' records as JSON. Called by snapshot.c and layer.c. Invariant: values read here become parts of paths:
  * names and layers are checked. */
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "box/provider/record.h"
 #include "box/snapshot/snapshot.h"
 

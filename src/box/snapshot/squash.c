@@ -10,13 +10,10 @@
  * others touch that one only when it is `done`. 3. squash's lock is never held while a box is marked or waited for. */
 
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "base/base.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "box/snapshot/layer.h"
 
 #define SQUASH_OWNER "~squash"
