@@ -58,6 +58,7 @@ struct row_list {
 #define ROW_FILE 0x200u     /* options: not on a command line */
 #define ROW_LENIENT 0x80u   /* of the end of a table: members that no row names are ignored */
 #define ROW_ENCODED 0x800u  /* answers only: how the texts with ROW_ANY_BYTES are written; has no member */
+#define ROW_OPAQUE 0x1000u  /* answers only: texts of any bytes but NUL; one that is not UTF-8 is {"base64": ...} */
 #define ROW_ENCODING "encoding"
 
 struct row {

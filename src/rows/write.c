@@ -45,10 +45,19 @@ static const void *write_present(const struct row *row, const void *at) {
     }
 }
 
+static void write_opaque(struct json *json, const char *text) {
+    json_open(json, '{');
+    json_put_bytes(json, "base64", text, strlen(text), false);
+    json_close(json, '}');
+}
+
 static void write_text(struct json *json, const struct row *row, const void *at, bool utf8) {
     const struct row_text *bytes = at;
-    if (!(row->flags & WRITE_BYTES))
-        json_str(json, *(const char *const *)at);
+    const char *text = row->flags & WRITE_BYTES ? NULL : *(const char *const *)at;
+    if (text && row->flags & ROW_OPAQUE && !text_utf8(text, strlen(text)))
+        write_opaque(json, text);
+    else if (!(row->flags & WRITE_BYTES))
+        json_str(json, text);
     else if (row->flags & ROW_ANY_BYTES)
         json_bytes(json, bytes->data, bytes->len, utf8);
     else
@@ -84,7 +93,7 @@ static void write_value(struct json *json, const struct row *row, const void *at
     case ROW_TEXTS:
         json_open(json, '[');
         for (const char *const *text = *(const char *const *const *)at; text && *text; text++)
-            json_str(json, *text);
+            write_text(json, row, text, true);
         json_close(json, ']');
         break;
     case ROW_MAP:

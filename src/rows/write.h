@@ -58,4 +58,10 @@ void rows_write(struct json *json, const struct row *rows, const void *from);
 /* The members alone, into an object that is open. */
 void rows_members(struct json *json, const struct row *rows, const void *from);
 
+/* The struct back from what rows_write wrote: texts, lists of texts, bool, uint64_t, and objects of these, copied into
+ * arena. A member that is missing or null leaves the struct as it is; with ROW_REQUIRED it is an error, and so is
+ * a value of another type, and a number that is not 0 to 2^53: IO. Members that no row names are ignored. */
+struct json_t;
+int rows_read(const struct json_t *root, const struct row *rows, struct arena *arena, void *ret_to, struct err *err);
+
 #endif

@@ -1,11 +1,9 @@
 /* Notes of boxes as JSON files. Called by the provider. Invariant: a note is replaced whole, never changed in place. */
 #include "box/provider/note.h"
 
-#include <jansson.h>
-
 #include "base/base.h"
-#include "base/json.h"
 #include "box/provider/record.h"
+#include "rows/write.h"
 
 #define NOTE_FILE_BYTES (NOTE_TEXT_BYTES * 7) /* every byte of the text may need an escape */
 static const char *const note_actions[] = {[NOTE_KILL] = "kill", [NOTE_PAUSE] = "pause", [NOTE_STOP] = "stop"};
@@ -30,48 +28,34 @@ const struct note *note_copy(const struct note *note, struct arena *arena) {
     return copy;
 }
 
-static void note_path(char path[40], const char *id) {
-    snprintf(path, 40, "%.16s/note.json", id);
-}
+/* As it lies in its file. */
+struct note_file {
+    struct note note;
+    const char *action;
+};
+static const struct row note_rows[] = {OUT_INT("deadline_ms", note_file, note.deadline_ms, NULL),
+                                       OUT("action", TEXT, note_file, action, NULL),
+                                       OUT("held", BOOL, note_file, note.held, NULL),
+                                       OUT_ROW("text", TEXT, note_file, note.text, ROW_REQUIRED, NULL),
+                                       {0}};
 
 int note_write(int boxes_fd, const char *id, const struct note *note, struct err *err) {
-    char path[40];
-    autobuf text = buf_max(NOTE_FILE_BYTES);
-    struct json json;
+    const struct note_file file = {.note = *note, .action = note_actions[note->action]};
     if (strlen(note->text) > NOTE_TEXT_BYTES)
         return err_set(err, ERR_TOO_LARGE, "what is to be kept of a box has %zu bytes; %u are the most",
                        strlen(note->text), NOTE_TEXT_BYTES);
-    json_init(&json, &text);
-    json_open(&json, '{');
-    json_put_uint(&json, "deadline_ms", note->deadline_ms);
-    json_put_str(&json, "action", note_actions[note->action]);
-    json_put_bool(&json, "held", note->held);
-    json_put_str(&json, "text", note->text);
-    json_close(&json, '}');
-    note_path(path, id);
-    int r = text.failed ? -EFBIG : fd_replace_file(boxes_fd, path, text.data, text.len);
-    return r < 0 ? record_errno(err, -r, "the box's note") : 0;
+    return record_file_write(boxes_fd, text_make(40, "%.16s/note.json", id), note_rows, &file, NOTE_FILE_BYTES,
+                             "the box's note", err);
 }
 
 bool note_read(int boxes_fd, const char *id, struct arena *arena, struct note *ret_note) {
-    char path[40];
-    note_path(path, id);
-    char *data = xmalloc(NOTE_FILE_BYTES);
-    ssize_t len = fd_read_file(boxes_fd, path, data, NOTE_FILE_BYTES);
-    json_t *root = len > 0 ? json_loadb(data, (size_t)len, 0, NULL) : NULL;
-    free(data);
-    const char *text = json_string_value(json_object_get(root, "text"));
-    const char *action = json_string_value(json_object_get(root, "action"));
-    json_int_t deadline = json_integer_value(json_object_get(root, "deadline_ms"));
-    struct note note = {.deadline_ms = deadline > 0 ? (uint64_t)deadline : 0,
-                        .held = json_is_true(json_object_get(root, "held"))};
-    for (size_t i = 0; action && i < sizeof note_actions / sizeof *note_actions; i++)
-        if (strcmp(action, note_actions[i]) == 0)
-            note.action = (enum note_action)i;
-    if (text) {
-        note.text = arena_strdup(arena, text);
-        *ret_note = note;
-    }
-    json_decref(root);
-    return text != NULL;
+    struct note_file file = {.action = ""};
+    if (record_file_read(boxes_fd, text_make(40, "%.16s/note.json", id), note_rows, &file, NOTE_FILE_BYTES,
+                         "the box's note", arena, ERR_IGNORED) < 0)
+        return false;
+    for (size_t i = 0; i < sizeof note_actions / sizeof *note_actions; i++)
+        if (strcmp(file.action, note_actions[i]) == 0)
+            file.note.action = (enum note_action)i;
+    *ret_note = file.note;
+    return true;
 }

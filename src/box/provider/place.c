@@ -57,12 +57,17 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     return box;
 }
 
+struct record box_record(const struct box *box) {
+    return (struct record){.backend = box->ops->name,
+                           .spec = box->spec,
+                           .labels = box->labels,
+                           .created_ms = box->created_ms,
+                           .idle_timeout_ms = box->idle_timeout_ms,
+                           .temporary = box->temporary};
+}
+
 struct box *box_again(const struct box *box) {
-    struct record record = {.spec = box->spec,
-                            .labels = box->labels,
-                            .created_ms = box->created_ms,
-                            .idle_timeout_ms = box->idle_timeout_ms,
-                            .temporary = box->temporary};
+    struct record record = box_record(box);
     return box_make(box->ops, box->backend, &record);
 }
 

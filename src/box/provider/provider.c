@@ -197,11 +197,7 @@ int provider_id(const struct box_request *request, char id[17], struct err *err)
 static int provider_acquire_clash(const struct box *box, const struct box_request *request, const char *user,
                                   const char *thread, struct err *err) {
     const char *machine = box->spec.machine;
-    struct record record = {.backend = box->ops->name,
-                            .spec = box->spec,
-                            .labels = box->labels,
-                            .idle_timeout_ms = box->idle_timeout_ms,
-                            .temporary = box->temporary};
+    struct record record = box_record(box);
     if (!box_owned(box, user, thread))
         return err_set(err, ERR_EXISTS, "the id of this user and thread, %s, is already another box's", box->id);
     if (!request->machine || (machine && strcmp(machine, request->machine) == 0))

@@ -18,12 +18,22 @@ struct record {
     const struct note *note; /* of a box that is to be made; NULL: none. Kept apart from the record (note.h) */
 };
 
+struct row;
+/* A struct as a file by its rows (rows/write.h), whole or not at all, of at most max bytes. `what` names it in
+ * errors. */
+int record_file_write(int dirfd, const char *path, const struct row *rows, const void *from, size_t max,
+                      const char *what, struct err *err);
+/* Back into *ret_to, zeroed by the caller. NOT_FOUND: no such file; IO: it is damaged. */
+int record_file_read(int dirfd, const char *path, const struct row *rows, void *ret_to, size_t max, const char *what,
+                     struct arena *arena, struct err *err);
+/* Whether there are at most so many, and each can be a part of a path (text_id). NULL-terminated, or NULL. */
+bool record_ids(const char *const *names, size_t most);
 /* As err_errno, for files of the state directory: a full disk is named. */
 int record_errno(struct err *err, int number, const char *what);
 /* Whole or not at all (renamed into place); surely on the disk after record_sync, which may take long. */
 int record_write(int boxes_fd, const struct box *box, struct err *err);
 int record_sync(int boxes_fd, const char *id, struct err *err);
-/* NOT_FOUND if it does not exist; INVALID if it is not a record. Strings are arena's. */
+/* NOT_FOUND if it does not exist; IO if it is not a record. Strings are arena's. */
 int record_read(int boxes_fd, const char *id, struct arena *arena, struct record *ret_record, struct err *err);
 bool record_exists(int boxes_fd, const char *id);
 bool record_unfinished(int boxes_fd, const char *id); /* a directory whose box was never recorded */

@@ -529,12 +529,9 @@ int snapshot_fork(struct provider *provider, const char *user, const char *id, c
     if (r < 0)
         return r;
     struct box *made = forking.ret_box;
-    struct record record = {.backend = made->ops->name,
-                            .spec = made->spec,
-                            .labels = made->labels,
-                            .created_ms = made->created_ms,
-                            .idle_timeout_ms = made->idle_timeout_ms,
-                            .note = request->note};
+    struct record record = box_record(made);
+    record.note = request->note;
+    record.temporary = false;
     r = provider_make(provider, &record, ret_box, err);
     if (r == 0)
         snapshot_fork_hold_again(provider, made->spec.layers, forking.id);

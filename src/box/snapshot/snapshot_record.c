@@ -1,11 +1,9 @@
 /* Snapshots' records as JSON. Called by snapshot.c and layer.c. Invariant: values read here become parts of paths:
  * names and layers are checked. */
-#include <jansson.h>
-
 #include "base/base.h"
-#include "base/json.h"
 #include "box/provider/record.h"
 #include "box/snapshot/snapshot.h"
+#include "rows/write.h"
 
 enum { RECORD_BYTES = 8192 };
 
@@ -26,33 +24,21 @@ bool snapshot_name_ok(const char *name) {
            strcmp(name, "..") != 0;
 }
 
-/* ---- writing ---- */
+/* ---- files ---- */
+
+static const struct row snapshot_rows[] = {OUT_ROW("method", TEXT, snapshot, method, ROW_REQUIRED, NULL),
+                                           OUT_ROW("created_ms", INT, snapshot, created_ms, ROW_REQUIRED, NULL),
+                                           OUT_ROW("pause_us", INT, snapshot, pause_us, ROW_REQUIRED, NULL),
+                                           OUT_ROW("bytes", INT, snapshot, bytes, ROW_REQUIRED, NULL),
+                                           OUT("stopped", BOOL, snapshot, stopped, NULL),
+                                           OUT_ROW("layers", TEXTS, snapshot, layers, ROW_REQUIRED, NULL),
+                                           {0}};
 
 int snapshot_write(int boxes_fd, const char *id, const struct snapshot *snapshot, struct err *err) {
-    const struct snapshot_path dir = snapshot_path(id, "", ""), from = snapshot_path(id, "", ".new"),
-                               to = snapshot_path(id, snapshot->name, ".json");
-    autobuf text = buf_max(RECORD_BYTES);
-    struct json json;
-    json_init(&json, &text);
-    json_open(&json, '{');
-    json_put_str(&json, "name", snapshot->name);
-    json_put_str(&json, "method", snapshot->method);
-    json_put_uint(&json, "created_ms", snapshot->created_ms);
-    json_put_uint(&json, "pause_us", snapshot->pause_us);
-    json_put_uint(&json, "bytes", snapshot->bytes);
-    json_put_bool(&json, "stopped", snapshot->stopped);
-    json_put_open(&json, "layers", '[');
-    for (size_t i = 0; snapshot->layers[i]; i++)
-        json_str(&json, snapshot->layers[i]);
-    json_close(&json, ']');
-    json_close(&json, '}');
-    if (mkdirat(boxes_fd, dir.text, 0700) < 0 && errno != EEXIST)
+    if (mkdirat(boxes_fd, snapshot_path(id, "", "").text, 0700) < 0 && errno != EEXIST)
         return record_errno(err, errno, "the box's snapshots");
-    autofd fd = openat(boxes_fd, from.text, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
-    if (r == 0 && renameat2(boxes_fd, from.text, boxes_fd, to.text, RENAME_NOREPLACE) < 0)
-        r = -errno;
-    return r < 0 ? record_errno(err, -r, "the snapshot's record") : 0;
+    return record_file_write(boxes_fd, snapshot_path(id, snapshot->name, ".json").text, snapshot_rows, snapshot,
+                             RECORD_BYTES, "the snapshot's record", err);
 }
 
 int snapshot_unlink(int boxes_fd, const char *id, const char *name, struct err *err) {
@@ -61,53 +47,21 @@ int snapshot_unlink(int boxes_fd, const char *id, const char *name, struct err *
                : 0;
 }
 
-/* ---- reading ---- */
-
-static bool snapshot_number(const json_t *root, const char *key, uint64_t *ret_number) {
-    const json_t *value = json_object_get(root, key);
-    json_int_t number = json_integer_value(value);
-    *ret_number = (uint64_t)number;
-    return json_is_integer(value) && number >= 0 && number <= (json_int_t)1 << 53;
-}
-
-static bool snapshot_parse(const json_t *root, const char *name, struct arena *arena, struct snapshot *snapshot) {
-    const char *method = json_string_value(json_object_get(root, "method"));
-    const json_t *layers = json_object_get(root, "layers");
-    size_t count = json_array_size(layers);
-    bool good = method && json_is_array(layers) && count <= LIMIT_LAYERS &&
-                snapshot_number(root, "created_ms", &snapshot->created_ms) &&
-                snapshot_number(root, "pause_us", &snapshot->pause_us) &&
-                snapshot_number(root, "bytes", &snapshot->bytes);
-    if (!good)
-        return false;
-    snprintf(snapshot->name, sizeof snapshot->name, "%s", name);
-    snapshot->method = arena_strdup(arena, method);
-    snapshot->stopped = json_is_true(json_object_get(root, "stopped"));
-    snapshot->layers = arena_alloc(arena, (count + 1) * sizeof *snapshot->layers);
-    for (size_t i = 0; i < count; i++) {
-        const char *layer = json_string_value(json_array_get(layers, i));
-        if (!layer || !text_id(layer))
-            return false;
-        snapshot->layers[i] = arena_strdup(arena, layer);
-    }
-    return true;
-}
-
 int snapshot_read(int boxes_fd, const char *id, const char *name, struct arena *arena, struct snapshot *ret_snapshot,
                   struct err *err) {
-    const struct snapshot_path path = snapshot_path(id, name, ".json");
-    char text[RECORD_BYTES];
-    ssize_t n = snapshot_name_ok(name) ? fd_read_file(boxes_fd, path.text, text, sizeof text) : -ENOENT;
-    if (n == -ENOENT)
-        return err_set(err, ERR_NOT_FOUND, "box %s has no snapshot '%.64s'", id, name);
-    json_t *root = n < 0 ? NULL : json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
+    const char *what = text_make(160, "the record of snapshot '%.64s' of box %.16s", name, id);
     struct snapshot snapshot = {0};
-    bool good = root && snapshot_parse(root, name, arena, &snapshot);
-    json_decref(root);
-    if (!good)
-        return err_set(err, ERR_IO, "the record of snapshot '%s' of box %s is damaged", name, id);
-    *ret_snapshot = snapshot;
-    return 0;
+    int r = snapshot_name_ok(name) ? record_file_read(boxes_fd, snapshot_path(id, name, ".json").text, snapshot_rows,
+                                                      &snapshot, RECORD_BYTES, what, arena, err)
+                                   : -ERR_NOT_FOUND;
+    if (r == -ERR_NOT_FOUND)
+        return err_set(err, ERR_NOT_FOUND, "box %s has no snapshot '%.64s'", id, name);
+    if (r == 0 && !record_ids(snapshot.layers, LIMIT_LAYERS))
+        r = err_set(err, ERR_IO, "%s is damaged: its member 'layers' is not valid", what);
+    snprintf(snapshot.name, sizeof snapshot.name, "%s", name);
+    if (r == 0)
+        *ret_snapshot = snapshot;
+    return r;
 }
 
 /* The name in an entry of the directory; false: it is not a snapshot's. */
