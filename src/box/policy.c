@@ -317,15 +317,11 @@ int policy_spec(const struct policy *policy, const struct box_request *request, 
         spec.thread = arena_copy(arena, request->thread, request->thread_len);
     }
     if (request->agent) {
-        r = policy_agent(request->agent, err);
-        if (r < 0)
-            return r;
+        TRY(policy_agent(request->agent, err));
         spec.agent = arena_strdup(arena, request->agent);
     }
     if (request->machine) {
-        r = policy_machine(request->machine, err);
-        if (r < 0)
-            return r;
+        TRY(policy_machine(request->machine, err));
         spec.machine = arena_strdup(arena, request->machine);
     }
     const struct share *share = policy_for(policy, user);

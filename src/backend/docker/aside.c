@@ -78,13 +78,9 @@ static int aside_back(struct backend *backend, const char *id, const json_t *ins
     struct docker_record record = {.container = "-"};
     docker_name(backend, name, id);
     aside_name(backend, id, aside);
-    int r = docker_remove(backend, id, err);
-    if (r == 0)
-        r = aside_rename(backend, aside, name, err);
-    if (r < 0)
-        return r;
+    TRY(docker_remove(backend, id, err) ?: aside_rename(backend, aside, name, err));
     snprintf(record.container, sizeof record.container, "%s", engine_text(inspection, "Id"));
-    r = docker_record_write(backend, id, &record, err);
+    int r = docker_record_write(backend, id, &record, err);
     aside_unmark(backend, id);
     return r;
 }
@@ -93,10 +89,7 @@ int docker_aside_end(struct backend *backend, const char *id, bool runs, struct 
     json_auto_t *inspection = NULL;
     if (runs || !docker_exists(backend->boxes_fd, id, "aside"))
         return docker_aside_drop(backend, id, err);
-    int r = aside_inspect(backend, id, &inspection, err);
-    if (r == 0)
-        r = aside_back(backend, id, inspection, err);
-    return r;
+    return aside_inspect(backend, id, &inspection, err) ?: aside_back(backend, id, inspection, err);
 }
 
 int docker_aside_settle(struct backend *backend, const char *id, const char *from, struct err *err) {

@@ -132,9 +132,7 @@ int docker_changes(struct backend *backend, const struct spec *spec, uint64_t *l
     autoarena arena = ARENA_EMPTY;
     json_t *inspection = NULL;
     char path[DOCKER_PATH_BYTES];
-    int r = docker_inspect(backend, spec->id, &inspection, err);
-    if (r < 0)
-        return r;
+    TRY(docker_inspect(backend, spec->id, &inspection, err));
     struct err own = {0};
     struct container_changes changes = {.working_dir = engine_text(inspection, "Config", "WorkingDir"),
                                         .mounts = changes_mounts(spec, inspection, &arena),
@@ -148,7 +146,7 @@ int docker_changes(struct backend *backend, const struct spec *spec, uint64_t *l
                              .write_body = changes_write,
                              .user = &changes,
                              .timeout_ms = IDLE_MS};
-    r = engine_call(backend->engine, &call, "asking what changed in the container", NULL, err);
+    int r = engine_call(backend->engine, &call, "asking what changed in the container", NULL, err);
     if (r == 0)
         changes_give_held(&changes);
     if (changes.truncated) {

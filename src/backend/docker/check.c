@@ -79,9 +79,8 @@ int docker_facts(struct backend *backend, struct docker_facts *ret_facts, struct
     pthread_mutex_unlock(&backend->lock);
     if (known)
         return 0;
-    int r = engine_json(backend->engine, "GET", "/version", NULL, "asking its version", &version, err);
-    if (r == 0)
-        r = engine_json(backend->engine, "GET", "/info", NULL, "asking what it can do", &info, err);
+    int r = engine_json(backend->engine, "GET", "/version", NULL, "asking its version", &version, err)
+                ?: engine_json(backend->engine, "GET", "/info", NULL, "asking what it can do", &info, err);
     if (r == 0) {
         struct docker_facts facts = {0};
         check_read(info, version, &facts);

@@ -183,9 +183,7 @@ int docker_inspect_within(struct backend *backend, const char *id, unsigned time
     snprintf(doing, sizeof doing, "inspecting container '%s'", name);
     const struct http_call call = {
         .method = "GET", .path = docker_path(backend, id, "/json", path), .timeout_ms = timeout_ms};
-    int r = engine_call(backend->engine, &call, doing, &inspection, err);
-    if (r < 0)
-        return r;
+    TRY(engine_call(backend->engine, &call, doing, &inspection, err));
     if (!known ||
         !docker_ours(backend, engine_value(inspection, "Config", "Labels"), id, engine_text(inspection, "Name"))) {
         json_decref(inspection);
@@ -327,9 +325,7 @@ static int docker_again(struct docker_start *start, struct docker_record *record
     json_t *inspection = NULL, *mount;
     size_t i;
     docker_spec_from(backend, start->spec, from);
-    int r = docker_aside_settle(backend, id, from, err);
-    if (r == 0)
-        r = docker_inspect(backend, id, &inspection, err);
+    int r = docker_aside_settle(backend, id, from, err) ?: docker_inspect(backend, id, &inspection, err);
     if (r < 0)
         return r == -ERR_NOT_FOUND ? 1 : r;
     const char *image = engine_text(inspection, "Image");
@@ -364,14 +360,12 @@ static int docker_run(struct docker_start *start, struct wire **ret_wire, int *r
     start->near = engine_near(backend->engine) && !atomic_load(&backend->far);
     start->dial_dir = arena_printf(start->arena, "%s/boxes/%s/dial", state_dir, id);
     start->workspace_dir = start->near ? arena_printf(start->arena, "%s/boxes/%s/workspace", state_dir, id) : NULL;
-    int r = docker_record_write(backend, id, &record, err);
-    if (r < 0)
-        return r;
+    TRY(docker_record_write(backend, id, &record, err));
     if (mkdirat(start->box_fd, "dial", 0755) < 0 && errno != EEXIST)
         return err_errno(err, errno, "'%s'", start->dial_dir);
     if (fchmodat(start->box_fd, "dial", 0755, 0) < 0) /* whatever our umask: the box's user passes through it */
         return err_errno(err, errno, "'%s'", start->dial_dir);
-    r = docker_layer_lay(backend, start->spec, start->box_fd, err);
+    int r = docker_layer_lay(backend, start->spec, start->box_fd, err);
     if (r == 0)
         r = start->fresh ? 1 : docker_again(start, &record, err);
     if (r == 1)
@@ -408,18 +402,14 @@ static int docker_start(struct backend *backend, const struct spec *spec, struct
     start->spec = spec;
     start->arena = &arena;
     start->dial_dir_fd = start->dial_fd = start->listener_fd = start->stream_fd = -1;
-    int r = docker_settle(backend, err);
-    if (r == 0)
-        r = docker_facts(backend, &start->facts, err);
-    if (r < 0)
-        return r;
+    TRY(docker_settle(backend, err) ?: docker_facts(backend, &start->facts, err));
     start->fresh = mkdirat(backend->boxes_fd, spec->id, BACKEND_UNFINISHED_MODE) == 0;
     autofd box = openat(backend->boxes_fd, spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (box < 0)
         return err_errno(err, errno, "the box's directory");
     start->box_fd = box;
     docker_still_end(backend, spec->id);
-    r = docker_run(start, ret_wire, ret_pidfd, err);
+    int r = docker_run(start, ret_wire, ret_pidfd, err);
     struct err ignored;
     if (r < 0)
         docker_undo(start);

@@ -217,9 +217,7 @@ static int export_check(struct backend *backend, const char *name, const struct 
     autoarena arena = ARENA_EMPTY;
     json_auto_t *inspection = NULL;
     struct docker_image image = {.reference = name};
-    int r = docker_image_inspect(backend, name, &inspection, err);
-    if (r < 0)
-        return r;
+    TRY(docker_image_inspect(backend, name, &inspection, err));
     const char *wrong = NULL;
     if (!docker_image_settings(json_object_get(inspection, "Config"), &arena, &image))
         wrong = "everything";
@@ -242,11 +240,9 @@ int docker_flatten(struct backend *backend, const struct spec *spec, const char 
     char name[DOCKER_LAYER_BYTES];
     autobuf path = buf_max(4 * CHANGES_BYTES);
     docker_layer_image(backend, layer, name);
-    int r = export_path(backend, spec, layer, image, &path, err);
-    if (r == 0)
-        r = export_flow_run(&flow, buf_cstr(&path), err);
-    if (r == 0)
-        r = export_check(backend, name, image, err);
+    int r = export_path(backend, spec, layer, image, &path, err)
+        ?: export_flow_run(&flow, buf_cstr(&path), err)
+        ?: export_check(backend, name, image, err);
     if (r == 0)
         *ret_bytes = flow.done;
     return r;
@@ -273,15 +269,11 @@ static int export_paused(struct backend *backend, const struct spec *spec, const
     int r = docker_changes(backend, spec, &left, export_changed, &exported->changed, &more, err);
     if (r < 0 || !exported->changed)
         return r;
-    r = docker_layer_settings(backend, spec, layer, inspection, &arena, &image, &depth, err);
-    if (r < 0)
-        return r;
+    TRY(docker_layer_settings(backend, spec, layer, inspection, &arena, &image, &depth, err));
     docker_ask(backend, spec->id, "GET", "/json?size=1", NULL, "measuring", &sized, &ignored);
     json_int_t size = json_integer_value(json_object_get(sized, "SizeRootFs"));
     json_decref(sized);
-    r = docker_flatten(backend, spec, layer, &image, size > 0 ? (uint64_t)size : 0, &exported->bytes, err);
-    if (r < 0)
-        return r;
+    TRY(docker_flatten(backend, spec, layer, &image, size > 0 ? (uint64_t)size : 0, &exported->bytes, err));
     char path[32];
     snprintf(path, sizeof path, "%.16s/fs", layer); /* from now on it counts; its workspace is the box's */
     return mkdirat(backend->layers_fd, path, 0755) < 0 ? err_errno(err, errno, "the layer %.16s", layer) : 0;

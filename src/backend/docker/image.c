@@ -105,9 +105,7 @@ int docker_image_get(struct backend *backend, const struct spec *spec, struct ar
         return docker_layer_get(backend, layer, arena, ret_image, err);
     if (!reference_parse(name, arena, &reference))
         return err_set(err, ERR_INVALID, "'%.100s' is not the name of an image", name);
-    int r = image_find(backend, spec, &reference, &inspection, err);
-    if (r == 0)
-        r = image_check(backend, spec, inspection, err);
+    int r = image_find(backend, spec, &reference, &inspection, err) ?: image_check(backend, spec, inspection, err);
     const char *id = engine_text(inspection, "Id");
     size_t len = strlen(id);
     if (r == 0 && (len < 12 || len >= sizeof image.id || strspn(id, DOCKER_ID_CHARS) != len ||

@@ -88,9 +88,7 @@ int docker_layer_get(struct backend *backend, const char *layer, struct arena *a
     struct docker_image image;
     json_auto_t *inspection = NULL;
     docker_layer_image(backend, layer, name);
-    int r = layer_read(backend, layer, arena, &image, err);
-    if (r == 0)
-        r = docker_image_inspect(backend, name, &inspection, err);
+    int r = layer_read(backend, layer, arena, &image, err) ?: docker_image_inspect(backend, name, &inspection, err);
     if (r == -ERR_NOT_FOUND)
         return err_set(err, ERR_GONE,
                        "the files of this box were kept as image %s, which the engine at %.200s no longer has: it was "
@@ -189,11 +187,7 @@ static int layer_commit(struct backend *backend, const struct spec *spec, const 
 static int layer_tag(struct backend *backend, const struct spec *spec, const char *layer, struct arena *arena,
                      struct err *err) {
     struct docker_image image;
-    int r = docker_image_get(backend, spec, arena, &image, err);
-    if (r == 0)
-        r = layer_note(backend, layer, &image, err);
-    if (r < 0)
-        return r;
+    TRY(docker_image_get(backend, spec, arena, &image, err) ?: layer_note(backend, layer, &image, err));
     const char *path = arena_printf(arena, "/images/%s/tag?repo=" DOCKER_REPOSITORY "%.8s/layer&tag=%.16s", image.id,
                                     backend->home, layer);
     return engine_json(backend->engine, "POST", path, NULL, "keeping the box's image", NULL, err);
@@ -216,9 +210,7 @@ static int layer_copy(struct backend *backend, const char *id, int layer_dir, ui
         if (from < 0 || mkdirat(part, layer_own[i].dir, 0700) < 0)
             return err_errno(err, errno, "the box's files");
         autofd to = layer_open(part, layer_own[i].dir, "the layer's", err);
-        int r = to < 0 ? to : copytree(from, to, &copied, err);
-        if (r < 0)
-            return r;
+        TRY(to < 0 ? to : copytree(from, to, &copied, err));
         *ret_bytes += copied.bytes;
     }
     return renameat2(layer_dir, "part", layer_dir, "fs", RENAME_NOREPLACE) < 0 ? err_errno(err, errno, "the layer") : 0;
@@ -240,11 +232,9 @@ int docker_keep(struct backend *backend, const struct spec *spec, const char *la
     int r = docker_inspect(backend, spec->id, &inspection, err);
     bool runs = r == 0 && docker_running(inspection);
     if (r == 0) {
-        r = docker_layer_whole(inspection, err);
-        if (r == 0)
-            r = docker_layer_settings(backend, spec, layer, inspection, &arena, &image, &depth, err);
-        if (r == 0)
-            r = docker_still(backend, spec->id, inspection, err);
+        r = docker_layer_whole(inspection, err)
+        ?: docker_layer_settings(backend, spec, layer, inspection, &arena, &image, &depth, err)
+        ?: docker_still(backend, spec->id, inspection, err);
         if (r == 0) /* a deep stack becomes one layer, because an engine's stacks are limited */
             r = depth < DEPTH_MAX ? layer_commit(backend, spec, layer, &image, err)
                                   : docker_flatten(backend, spec, layer, &image, 0, &ignored, err);

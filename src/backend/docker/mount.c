@@ -88,9 +88,7 @@ int docker_mount_put(const struct docker_start *start, struct json *json, struct
     const struct spec *spec = start->spec;
     const char *workspace = mount_workspace(spec);
     char user[DOCKER_USER_BYTES];
-    int r = mount_check(backend, spec, err);
-    if (r < 0)
-        return r;
+    TRY(mount_check(backend, spec, err));
     if (!start->near) {
         mount_put(json, NULL, DOCKER_RUN, false, false); /* the runner is sent into it; it goes with the container */
         if (spec->mount_count)
@@ -211,9 +209,8 @@ static int mount_run(struct backend *backend, const struct spec *spec, const str
                      pid_t *ret_left, struct err *err) {
     autobuf message = buf_max(PLAN_MAX_BYTES);
     struct mount_ids uids = {0}, gids = {0};
-    int r = mount_ids(who->pid, "uid_map", who->uid, &uids, err);
-    if (r == 0)
-        r = mount_ids(who->pid, "gid_map", who->gid, &gids, err);
+    int r =
+        mount_ids(who->pid, "uid_map", who->uid, &uids, err) ?: mount_ids(who->pid, "gid_map", who->gid, &gids, err);
     if (r < 0)
         return r;
     box_entry_begin(&message);
@@ -273,9 +270,8 @@ int docker_mount_enter(struct backend *backend, const struct spec *spec, const s
     }
     struct docker_record record = {.pid = who->pid, .uid = who->uid, .gid = who->gid, .start = process_start(who->pid)};
     struct mount_ids ids = {0};
-    r = mount_ids(who->pid, "uid_map", who->uid, &ids, err);
-    if (r == 0)
-        r = docker_own_workspace(backend, spec->id, who->uid, who->gid, ids.inner == 0, err);
+    r = mount_ids(who->pid, "uid_map", who->uid, &ids, err)
+            ?: docker_own_workspace(backend, spec->id, who->uid, who->gid, ids.inner == 0, err);
     if (r == 0 && needed)
         r = mount_run(backend, spec, &record, false, &left, err);
     if (left)

@@ -54,11 +54,8 @@ static int pull_secret(const char *path, struct arena *arena, const char **ret_s
 static int pull_credentials(const struct docker_registry *registry, struct arena *arena, const char **ret_header,
                             struct err *err) {
     const char *password = registry->password, *token = registry->token;
-    int r = pull_secret(registry->password_file, arena, &password, err);
-    if (r == 0)
-        r = pull_secret(registry->token_file, arena, &token, err);
-    if (r < 0)
-        return r;
+    TRY(pull_secret(registry->password_file, arena, &password, err)
+            ?: pull_secret(registry->token_file, arena, &token, err));
     bool hub = strcmp(registry->host, REFERENCE_HUB) == 0;
     const char *const members[][2] = {{"username", registry->username},
                                       {"password", password},

@@ -122,15 +122,14 @@ int docker_send(struct backend *backend, const struct spec *spec, struct err *er
     autofd fd = open(backend->env->runner_path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &status) < 0)
         return err_errno(err, errno, "'%s'", backend->env->runner_path);
-    int r = docker_inspect(backend, spec->id, &inspection, err);
-    if (r < 0)
-        return r;
+    TRY(docker_inspect(backend, spec->id, &inspection, err));
     const char *begun = engine_text(inspection, "State", "StartedAt");
     bool first = !*begun || strncmp(begun, "0001-", 5) == 0;
     bool volumes =
         spec->container.read_only; /* root's, who is the user of such a container; nothing else can be made */
     struct tar_entry entry = {.type = TAR_FILE, .name = "runner", .size = (uint64_t)status.st_size, .mode = 0755};
-    r = send_entry(backend, spec->id, DOCKER_RUN, &entry, fd, 0, 0, err); /* ours may be newer than the one it had */
+    int r =
+        send_entry(backend, spec->id, DOCKER_RUN, &entry, fd, 0, 0, err); /* ours may be newer than the one it had */
     if (r == 0 && first && !volumes && docker_send_whose(backend, spec->id, inspection, &uid, &gid)) {
         const char *const paths[] = {spec->workspace ? spec->workspace : WORKSPACE_PATH,
                                      spec->agent ? SKILLS_PATH : NULL}; /* for copies of its skills */

@@ -195,9 +195,7 @@ int docker_spec_body(const struct docker_start *start, struct buf *out, struct e
     char user[DOCKER_USER_BYTES], from[65];
     struct json json;
     docker_spec_user(start, false, user);
-    int r = spec_check(start, user, err);
-    if (r < 0)
-        return r;
+    TRY(spec_check(start, user, err));
     buf_clear(out);
     json_init(&json, out);
     json_open(&json, '{');
@@ -219,7 +217,7 @@ int docker_spec_body(const struct docker_start *start, struct buf *out, struct e
     json_put_str(&json, DOCKER_LABEL_USER, spec->user ? spec->user : "");
     json_put_str(&json, DOCKER_LABEL_FROM, from);
     json_close(&json, '}');
-    r = spec_put_host(start, user, &json, err);
+    int r = spec_put_host(start, user, &json, err);
     json_close(&json, '}');
     if (r == 0 && out->failed)
         r = err_set(err, ERR_TOO_LARGE, "environment and mounts of box %s are too large for one container", spec->id);

@@ -28,9 +28,8 @@ static int wire_prepare(struct docker_start *start, struct err *err) {
     start->dial_dir_fd = openat(start->box_fd, "dial", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (start->dial_dir_fd < 0)
         return err_errno(err, errno, "the box's directory dial");
-    int r = boxsock_listen(start->box_fd, &start->listener_fd, err);
-    if (r == 0)
-        r = boxsock_listen(start->dial_dir_fd, &start->dial_fd, err);
+    int r = boxsock_listen(start->box_fd, &start->listener_fd, err)
+                ?: boxsock_listen(start->dial_dir_fd, &start->dial_fd, err);
     /* The runner may have any uid; on this side the directory above is closed to all other users. */
     if (r == 0 && fchmodat(start->dial_dir_fd, "sock", 0666, 0) < 0)
         r = err_errno(err, errno, "the box's socket");
@@ -51,9 +50,7 @@ static int wire_exec(struct backend *backend, const char *box, const char *const
     buf_byte(&body, 0);
     if (body.failed)
         return err_set(err, ERR_TOO_LARGE, "the variables of the box are too long for an exec in its container");
-    int r = docker_ask(backend, box, "POST", "/exec", (char *)body.data, "starting the runner in", &made, err);
-    if (r < 0)
-        return r;
+    TRY(docker_ask(backend, box, "POST", "/exec", (char *)body.data, "starting the runner in", &made, err));
     const char *id = engine_text(made, "Id");
     bool good = *id && strlen(id) <= EXEC_ID_BYTES && strspn(id, "0123456789abcdef") == strlen(id);
     const char *path = text_make(EXEC_ID_BYTES + 32, "/exec/%.*s/start", EXEC_ID_BYTES, id);
@@ -80,10 +77,8 @@ static int wire_peer(int fd, struct ucred *ret_peer, int *ret_pidfd, struct err 
 static int wire_admit(struct docker_start *start, const struct ucred *peer, struct err *err) {
     const struct ucred unknown = {0}, *who = peer ? peer : &unknown;
     struct docker_record record;
-    int r = docker_mount_enter(start->backend, start->spec, who, err);
-    if (r < 0)
-        return r;
-    r = docker_record_read(start->backend, start->spec->id, &record);
+    TRY(docker_mount_enter(start->backend, start->spec, who, err));
+    int r = docker_record_read(start->backend, start->spec->id, &record);
     if (r < 0)
         return err_errno(err, -r, "the record of box %s", start->spec->id);
     record.dialled = peer != NULL;
@@ -101,9 +96,7 @@ static int wire_by_socket(struct docker_start *start, struct wire **ret_wire, in
     int pair[2] = {-1, -1};
     if (fd < 0)
         return err_errno(err, errno, "the runner's connection");
-    int r = wire_peer(fd, &peer, &pidfd, err);
-    if (r == 0)
-        r = wire_admit(start, &peer, err);
+    int r = wire_peer(fd, &peer, &pidfd, err) ?: wire_admit(start, &peer, err);
     if (r == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         r = err_errno(err, errno, "a socket pair");
     autofd ours = pair[0], theirs = pair[1];
@@ -119,11 +112,8 @@ static int wire_by_socket(struct docker_start *start, struct wire **ret_wire, in
 }
 
 static int wire_by_streams(struct docker_start *start, struct wire **ret_wire, int *ret_pidfd, struct err *err) {
-    int r = wire_admit(start, NULL, err);
-    if (r == 0)
-        r = wire_new(fd_take(&start->stream_fd), WIRE_PASS_NOTHING, HELLO_MS, ret_wire, err);
-    if (r < 0)
-        return r;
+    TRY(wire_admit(start, NULL, err)
+            ?: wire_new(fd_take(&start->stream_fd), WIRE_PASS_NOTHING, HELLO_MS, ret_wire, err));
     engine_stream_leave(start->stream);
     start->stream = NULL;
     *ret_pidfd = -1;
@@ -219,11 +209,7 @@ static int wire_wait(struct docker_start *start, struct wire **ret_wire, int *re
 }
 
 int docker_wire_start(struct docker_start *start, struct wire **ret_wire, int *ret_pidfd, struct err *err) {
-    int r = wire_prepare(start, err);
-    if (r == 0)
-        r = wire_run(start, err);
-    if (r == 0)
-        r = wire_wait(start, ret_wire, ret_pidfd, err);
+    int r = wire_prepare(start, err) ?: wire_run(start, err) ?: wire_wait(start, ret_wire, ret_pidfd, err);
     if (start->dial_dir_fd >= 0)
         unlinkat(start->dial_dir_fd, "sock", 0);
     fd_close(&start->dial_fd);
@@ -279,9 +265,7 @@ int docker_wire_connect(struct backend *backend, const char *id, int *ret_fd, st
 int docker_wire_find(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd, struct err *err) {
     autofd fd = -1, pidfd = -1;
     struct engine_stream *stream = NULL;
-    int r = wire_connect(backend, id, &fd, &pidfd, &stream, err);
-    if (r < 0)
-        return r;
+    TRY(wire_connect(backend, id, &fd, &pidfd, &stream, err));
     if (wire_new(fd_take(&fd), stream ? WIRE_PASS_NOTHING : WIRE_PASS_FILES, HELLO_MS, ret_wire, err) < 0) {
         autobuf said = buf_max(4096);
         const char *text = wire_printed(stream, &said);

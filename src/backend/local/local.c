@@ -188,14 +188,10 @@ static int local_launch(struct backend *backend, const struct spec *spec, int bo
                                 .fd_count = 2,
                                 .session = true};
     pid_t pid;
-    r = spawn_start(&spawn, &pid, err);
-    if (r < 0)
-        return r;
+    TRY(spawn_start(&spawn, &pid, err));
     fd_close(&theirs);
     autofd pidfd = pidfd_open(pid, 0);
-    r = local_note(box_fd, pid, err);
-    if (r == 0)
-        r = wire_new(fd_take(&ours), WIRE_PASS_FILES, LOCAL_HELLO_MS, ret_wire, err);
+    r = local_note(box_fd, pid, err) ?: wire_new(fd_take(&ours), WIRE_PASS_FILES, LOCAL_HELLO_MS, ret_wire, err);
     if (r < 0) {
         local_end(pidfd);
         return err_wrap(err, "the runner did not start");
@@ -206,14 +202,12 @@ static int local_launch(struct backend *backend, const struct spec *spec, int bo
 
 static int local_start(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
                        struct err *err) {
-    int r = local_check(spec, err);
-    if (r < 0)
-        return r;
+    TRY(local_check(spec, err));
     bool fresh = mkdirat(backend->boxes_fd, spec->id, BACKEND_UNFINISHED_MODE) == 0;
     autofd box = openat(backend->boxes_fd, spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (box < 0 || (mkdirat(box, "workspace", 0755) < 0 && errno != EEXIST))
         return err_errno(err, errno, "the box's directory");
-    r = local_launch(backend, spec, box, ret_wire, ret_pidfd, err);
+    int r = local_launch(backend, spec, box, ret_wire, ret_pidfd, err);
     struct err ignored;
     if (r < 0 && fresh)
         trash_put(backend->trash, backend->boxes_fd, spec->id, &ignored);
@@ -242,9 +236,7 @@ static int local_connect(struct backend *backend, const char *id, int *ret_fd, s
 static int local_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
                           struct err *err) {
     autofd fd = -1, pidfd = -1;
-    int r = local_reach(backend, id, &fd, &pidfd, err);
-    if (r < 0)
-        return r;
+    TRY(local_reach(backend, id, &fd, &pidfd, err));
     if (wire_new(fd_take(&fd), WIRE_PASS_FILES, LOCAL_HELLO_MS, ret_wire, err) < 0)
         return err_set(err, ERR_GONE, "the runner of box %s does not answer", id);
     *ret_pidfd = fd_take(&pidfd);

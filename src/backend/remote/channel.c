@@ -221,9 +221,7 @@ static int channel_early(struct channels *channels, uint32_t number, struct chan
 
 static int channel_take_data(struct channels *channels, const struct link_record *record, struct err *err) {
     struct channel *channel = channel_find(channels, record->channel);
-    int r = channel ? 0 : channel_early(channels, record->channel, &channel, err);
-    if (r < 0)
-        return r;
+    TRY(channel ? 0 : channel_early(channels, record->channel, &channel, err));
     if (channel->shut_came)
         return err_set(err, ERR_PROTOCOL, "bytes on channel %u, which it has shut", record->channel);
     if (record->len > channel->receive_left)
@@ -263,9 +261,7 @@ static char *channel_why_shown(const struct link_record *record) {
 
 static int channel_take_shut(struct channels *channels, const struct link_record *record, struct err *err) {
     struct channel *channel = channel_find(channels, record->channel);
-    int r = channel || !channels->server ? 0 : channel_early(channels, record->channel, &channel, err);
-    if (r < 0)
-        return r;
+    TRY(channel || !channels->server ? 0 : channel_early(channels, record->channel, &channel, err));
     if (channel && channel->shut_came)
         return err_set(err, ERR_PROTOCOL, "channel %u is shut twice", record->channel);
     bool answer = !channel || !channel->shut_sent;

@@ -63,9 +63,8 @@ static void *endpoint_call_main(void *argument) {
     struct endpoint_call *call = argument;
     struct wire_endpoint *endpoint = call->endpoint;
     struct err err = {0};
-    int r = fields_parse(view_of(call->raw.data, call->raw.len), &call->arena, &call->args, &err);
-    if (r == 0)
-        r = endpoint->run(call, &err);
+    int r = fields_parse(view_of(call->raw.data, call->raw.len), &call->arena, &call->args, &err)
+                ?: endpoint->run(call, &err);
     if (r < 0) {
         buf_clear(&call->end);
         field_number(&call->end, FIELD_CODE, (uint64_t)err.code);

@@ -215,9 +215,7 @@ static int machine_link_usage(void *user, const char *id, struct usage *ret_usag
     json_t *answer = NULL;
     link_question(&json, &out, "usage", id);
     json_close(&json, '}');
-    int r = link_ask(link, pump_number(link->pump), &out, USAGE_MS, &answer, err);
-    if (r < 0)
-        return r;
+    TRY(link_ask(link, pump_number(link->pump), &out, USAGE_MS, &answer, err));
     const struct {
         const char *name;
         uint64_t *value;

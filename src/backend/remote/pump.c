@@ -326,9 +326,7 @@ static int pump_round(struct pump *pump, struct err *err) {
     if (link_overdue(pump->link) || pump->late > LIMIT_LINK_LATE)
         return err_set(err, ERR_PROTOCOL, "the other end does not answer or acknowledge what it gets");
     int r = pump_beat(pump, err);
-    r = r < 0 ? r : pump_send(pump, err);
-    if (r < 0)
-        return r;
+    TRY(r < 0 ? r : pump_send(pump, err));
     size_t count = pump_slots(pump);
     int timeout_ms = pump_timeout(pump);
     struct pollfd *fds = pump->fds;

@@ -101,10 +101,8 @@ static int remote_owed_pay(struct backend *backend, const char *id, struct err *
         unlinkat(backend->owed_fd, id, 0);
         return 0;
     }
-    int r = machine_session_get(backend->env->machines, note.user, note.machine, &session, err);
-    if (r < 0)
-        return r;
-    r = machine_session_ops(session)->stop(machine_session_connection(session), id, note.keep_files, err);
+    TRY(machine_session_get(backend->env->machines, note.user, note.machine, &session, err));
+    int r = machine_session_ops(session)->stop(machine_session_connection(session), id, note.keep_files, err);
     machine_session_put(session);
     if (r == 0 || r == -ERR_NOT_FOUND)
         unlinkat(backend->owed_fd, id, 0);
@@ -246,20 +244,16 @@ static int remote_start(struct backend *backend, const struct spec *spec, struct
     struct machine_session *session = NULL;
     struct remote_note note = {0};
     struct err ignored;
-    int r = remote_check(spec, err);
-    if (r == 0)
-        r = remote_reach(backend, spec, err);
-    if (r == 0)
-        r = remote_owed_settle(backend, spec->id, err);
-    if (r == 0)
-        r = machine_session_get(backend->env->machines, spec->user, spec->machine, &session, err);
-    if (r < 0)
-        return r;
+    TRY(remote_check(spec, err)
+        ?: remote_reach(backend, spec, err)
+        ?: remote_owed_settle(backend, spec->id, err)
+        ?: machine_session_get(backend->env->machines, spec->user, spec->machine, &session, err));
     snprintf(note.user, sizeof note.user, "%s", spec->user);
     snprintf(note.machine, sizeof note.machine, "%s", spec->machine);
     bool fresh = mkdirat(backend->boxes_fd, spec->id, BACKEND_UNFINISHED_MODE) == 0;
     autofd box = openat(backend->boxes_fd, spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    r = box < 0 ? err_errno(err, errno, "the box's directory") : remote_note_write(box, "remote", &note, false, err);
+    int r =
+        box < 0 ? err_errno(err, errno, "the box's directory") : remote_note_write(box, "remote", &note, false, err);
     if (r == 0)
         unlinkat(box, "paused", 0);
     if (r == 0)
@@ -294,9 +288,8 @@ static int remote_discover(struct backend *backend, const char *id, struct wire 
         return err_set(err, ERR_NOT_FOUND, "box %s is not on a machine", id);
     struct spec spec = {.user = note.user, .machine = note.machine};
     text_id_copy(spec.id, id);
-    int r = remote_owed_settle(backend, id, err);
-    if (r == 0)
-        r = machine_session_get(backend->env->machines, note.user, note.machine, &session, err);
+    int r = remote_owed_settle(backend, id, err)
+                ?: machine_session_get(backend->env->machines, note.user, note.machine, &session, err);
     if (r < 0)
         return remote_unsure(backend, &spec, r, err);
     r = machine_session_ops(session)->start(machine_session_connection(session), &spec, false, ret_wire, err);

@@ -52,9 +52,7 @@ bool provider_noted(struct provider *provider, const char *id) {
 /* Under the provider's lock: two who change one note write it in the order in which the table has it. */
 static int deadline_write_locked(struct provider *provider, struct place *place, const struct note *note,
                                  struct err *err) {
-    int r = note_write(provider->boxes_fd, place->id, note, err);
-    if (r < 0)
-        return r;
+    TRY(note_write(provider->boxes_fd, place->id, note, err));
     deadline_put_locked(place, note);
     place->due = false;
     place->unsynced = !place->box->spec.one_shot;
@@ -97,11 +95,9 @@ static int deadline_stop_run(void *argument, struct work *work, struct err *err)
 
 int provider_stop(struct provider *provider, const char *user, const char *id, struct err *err) {
     struct box *box;
-    int r = provider_look(provider, user, id, &box, err);
-    if (r < 0)
-        return r;
+    TRY(provider_look(provider, user, id, &box, err));
     provider_look_end(provider, box);
-    r = deadline_hold(provider, id, true, err);
+    int r = deadline_hold(provider, id, true, err);
     return r < 0 ? r : provider_work(provider, user, id, deadline_stop_run, NULL, err);
 }
 

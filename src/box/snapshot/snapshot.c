@@ -229,9 +229,7 @@ static void snapshot_ahead_end(struct provider *provider, struct snapshot_ahead 
 
 int snapshot_take(struct work *work, const char *owner, const char *user, const char ***ret_layers, struct err *err) {
     struct taking taking = {.owner = owner, .user = user};
-    int r = snapshot_can_keep(work->box, err);
-    if (r == 0)
-        r = snapshot_take_files(work, &taking, err);
+    int r = snapshot_can_keep(work->box, err) ?: snapshot_take_files(work, &taking, err);
     if (r == 0)
         *ret_layers = taking.layers;
     if (r == 0 && taking.kept.moved) /* it does not run now */

@@ -235,11 +235,9 @@ static int engine_ask_version(struct engine *engine, const struct http_call *lik
     if (like->timeout_ms && like->timeout_ms < ENGINE_TIMEOUT_MS)
         call.timeout_ms = like->timeout_ms;
     autobuf out = buf_max(1u << 20);
-    int code = engine_call_version(engine, &call, 0, &status, &out, err);
-    if (code == 0)
-        code = engine_answer(engine, status, &out, "asking for its version", &answer, err);
-    if (code == 0)
-        code = engine_choose(engine, answer, &minor, err);
+    int code = engine_call_version(engine, &call, 0, &status, &out, err)
+        ?: engine_answer(engine, status, &out, "asking for its version", &answer, err)
+        ?: engine_choose(engine, answer, &minor, err);
     json_decref(answer);
     if (code < 0)
         return code;

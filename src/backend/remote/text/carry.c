@@ -48,9 +48,8 @@ static int carry_ask(struct machine_text *text, const char *hash, const struct b
     if (program)
         text_base64(&coded, program->data, program->len);
     struct text_answer answer = {0};
-    int r = text_ask_exec(text, NULL, buf_cstr(&line), NULL, &coded, CARRY_S, &answer, err);
-    if (r == 0)
-        r = text_output(&answer, "stdout", &out, err);
+    int r = text_ask_exec(text, NULL, buf_cstr(&line), NULL, &coded, CARRY_S, &answer, err)
+                ?: text_output(&answer, "stdout", &out, err);
     text_answer_done(text, &answer);
     if (r < 0)
         return r;

@@ -45,9 +45,7 @@ static int few_path(struct endpoint_call *call, enum field_id id, const char **r
 
 static int few_stat(struct endpoint_call *call, const char *path, struct few_file *ret_file, struct err *err) {
     struct text_answer answer;
-    int r = few_ask(call, "stat", "file_info", path, -1, NULL, &answer, err);
-    if (r < 0)
-        return r;
+    TRY(few_ask(call, "stat", "file_info", path, -1, NULL, &answer, err));
     int64_t size = text_number(&answer, "size"), mode = text_number(&answer, "mode");
     const char *time = text_member(&answer, "mod_time", NULL);
     uint64_t wall_ms = 0;
@@ -84,9 +82,7 @@ static int few_read(struct endpoint_call *call, const char *path, const struct f
     autobuf fields = buf_max(256);
     autobuf content = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
     struct text_answer answer = {0};
-    int r = few_ask(call, "read_file", "file_content", path, -1, NULL, &answer, err);
-    if (r < 0)
-        return r;
+    TRY(few_ask(call, "read_file", "file_content", path, -1, NULL, &answer, err));
     size_t len = 0;
     const char *data = text_member(&answer, "data", &len);
     bool good = data && text_unbase64(&content, data, len);
@@ -194,9 +190,7 @@ static int few_list(struct endpoint_call *call, const char *path, struct err *er
 static int few_line(struct endpoint_call *call, uint64_t timeout_s, struct buf *line, struct err *err) {
     const struct fields *args = &call->args;
     const char *dir;
-    int r = few_path(call, FIELD_CWD, &dir, err);
-    if (r < 0)
-        return r;
+    TRY(few_path(call, FIELD_CWD, &dir, err));
     buf_puts(line, "cd -- ");
     text_quote(line, dir);
     buf_printf(line,
@@ -253,24 +247,19 @@ static int few_exec(struct endpoint_call *call, struct err *err) {
                        LIMIT_TEXT_FILE_BYTES, text->few_why);
     autobuf line = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
     autobuf pid = buf_max(64);
-    int r = few_line(call, timeout_s, &line, err);
-    if (r < 0)
-        return r;
+    TRY(few_line(call, timeout_s, &line, err));
     field_number(&pid, FIELD_PID, 1u << 30 | call->id); /* it has no number there that we know */
     endpoint_frame(call->endpoint, FRAME_STAT, call->id, 0, pid.data, pid.len);
     uint64_t begin_ms = clock_ms();
     struct text_answer answer;
-    r = text_ask_exec(text, &call->cancelled, buf_cstr(&line), few_env(call), &call->input, timeout_s + 5, &answer,
-                      err);
-    if (r < 0)
-        return r;
+    TRY(text_ask_exec(text, &call->cancelled, buf_cstr(&line), few_env(call), &call->input, timeout_s + 5, &answer,
+                      err));
     uint64_t duration_ms = clock_ms() - begin_ms;
     int64_t code = text_number(&answer, "exit_code");
     /* `timeout` dies of the signal that it sends; a runner may call it 137, -9 or -1. */
     bool killed = code < 0 || code == 137, timed_out = json_is_true(json_object_get(answer.body, "timed_out"));
-    r = few_output(call, &answer, "stdout", STREAM_STDOUT, &bytes[0], err);
-    if (r == 0)
-        r = few_output(call, &answer, "stderr", STREAM_STDERR, &bytes[1], err);
+    int r = few_output(call, &answer, "stdout", STREAM_STDOUT, &bytes[0], err)
+                ?: few_output(call, &answer, "stderr", STREAM_STDERR, &bytes[1], err);
     field_number(&call->end, killed ? FIELD_SIGNALLED : FIELD_EXIT,
                  !killed                   ? (uint64_t)code & 0xff
                  : code < -1 && code > -65 ? (uint64_t)-code
