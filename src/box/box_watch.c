@@ -123,8 +123,7 @@ int box_watch_run(struct box_watch *watch, const struct watch_sink *sink, int fd
 int box_watch(struct box *box, const struct watch_request *request, const struct watch_sink *sink, int watch,
               struct err *err) {
     struct box_watch *handle;
-    int r = box_watch_open(box, request, &handle, err);
-    return r < 0 ? r : box_watch_run(handle, sink, watch, err);
+    return box_watch_open(box, request, &handle, err) ?: box_watch_run(handle, sink, watch, err);
 }
 
 /* ---- diff ---- */

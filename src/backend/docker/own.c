@@ -34,8 +34,7 @@ static int own_give(int dir, const char *name, const struct stat *status, const 
 }
 
 static int own_give_entry(void *user, const struct tree_entry *entry, struct err *err) {
-    int r = own_give(entry->dir, entry->name, &entry->status, user, err);
-    return r < 0 ? r : TREE_DESCEND;
+    return own_give(entry->dir, entry->name, &entry->status, user, err) ?: TREE_DESCEND;
 }
 
 /* The top last: after a kill in the middle it begins again. Root inside may give files to others: from root nothing is

@@ -14,8 +14,9 @@ static struct place *deadline_place_locked(struct provider *provider, const char
 }
 
 static void deadline_put_locked(struct place *place, const struct note *note) {
-    note_free(place->note);
-    place->note = note_new(note);
+    struct note *old = place->note;
+    place->note = note_new(note); /* its text may be the old one's */
+    note_free(old);
 }
 
 void deadline_refresh(struct provider *provider, const char *id) {
@@ -31,10 +32,10 @@ void deadline_refresh(struct provider *provider, const char *id) {
 
 int provider_note(struct provider *provider, const char *id, struct arena *arena, struct note *ret_note,
                   struct err *err) {
-    if (text_id(id))
+    if (text_id(id)) {
         adoption_load(provider, id);
-    if (text_id(id))
         deadline_refresh(provider, id);
+    }
     autolock(&provider->lock);
     struct place *place = deadline_place_locked(provider, id);
     if (!place || !place->note)
@@ -80,16 +81,12 @@ static int deadline_hold(struct provider *provider, const char *id, bool held, s
     if (fresh.held == held)
         return 0;
     fresh.held = held;
-    fresh.text = xstrdup(fresh.text); /* the old one goes */
-    int r = deadline_write_locked(provider, place, &fresh, err);
-    free((char *)(uintptr_t)fresh.text);
-    return r;
+    return deadline_write_locked(provider, place, &fresh, err);
 }
 
 /* ---- stopping ---- */
 
-static int deadline_stop_run(void *argument, struct work *work, struct err *err) {
-    (void)argument;
+static int deadline_stop_run(void *, struct work *work, struct err *err) {
     return work->box->wire || work->state == BOX_PAUSED ? work_stop(work, "it was stopped", err) : 0;
 }
 
@@ -97,8 +94,7 @@ int provider_stop(struct provider *provider, const char *user, const char *id, s
     struct box *box;
     TRY(provider_look(provider, user, id, &box, err));
     provider_look_end(provider, box);
-    int r = deadline_hold(provider, id, true, err);
-    return r < 0 ? r : provider_work(provider, user, id, deadline_stop_run, NULL, err);
+    return deadline_hold(provider, id, true, err) ?: provider_work(provider, user, id, deadline_stop_run, NULL, err);
 }
 
 int deadline_release(struct provider *provider, const char *id, struct err *err) {
@@ -127,11 +123,9 @@ static void deadline_done(struct provider *provider, const char *id, uint64_t de
     if (place->note->deadline_ms != deadline_ms) /* somebody gave it another one meanwhile */
         return;
     struct note fresh = *place->note;
-    fresh.text = xstrdup(fresh.text);
     fresh.deadline_ms = again ? clock_wall_ms() + DEADLINE_RETRY_MS : 0;
     if (deadline_write_locked(provider, place, &fresh, &err) < 0)
         log_warn("box %s: %s", id, err.text);
-    free((char *)(uintptr_t)fresh.text);
 }
 
 /* Gives up the lock. */

@@ -183,8 +183,9 @@ struct work {
 };
 /* Its processes and mounts go, its files stay. Idempotent; the place notices. */
 int work_stop(struct work *work, const char *why, struct err *err);
-int work_record(struct work *work, struct err *err); /* the record is written now */
-uint64_t work_processes(const struct box *box);      /* how many a box has that runs, its runner aside */
+void work_layers(struct work *work, const char **layers); /* the record names these, NULL-terminated */
+int work_record(struct work *work, struct err *err);      /* the record is written now */
+uint64_t work_processes(const struct box *box);           /* how many a box has that runs, its runner aside */
 /* user NULL: any owner; else another user's box answers as unknown. Nothing is started. Not for one-shot boxes. If
  * the work fails, or its record cannot be written, the box continues as recorded on the disk. */
 int provider_work(struct provider *provider, const char *user, const char *id,

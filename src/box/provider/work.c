@@ -21,6 +21,12 @@ int work_stop(struct work *work, const char *why, struct err *err) {
     return r;
 }
 
+void work_layers(struct work *work, const char **layers) {
+    work->record.spec.layers = layers;
+    work->record.spec.layer_count = text_list_count(layers);
+    work->recorded = false;
+}
+
 int work_record(struct work *work, struct err *err) {
     struct box *box = box_make(work->box->ops, work->box->backend, &work->record);
     int r = record_write(work->provider->boxes_fd, box, err);

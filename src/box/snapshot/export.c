@@ -24,29 +24,17 @@ struct export {
     bool shelved;        /* it was released, or did not run */
 };
 
-static void export_layers(struct work *work, const char **layers) {
-    work->record.spec.layers = layers;
-    work->record.spec.layer_count = text_list_count(layers);
-    work->recorded = false;
-}
-
-static int can_export(const struct work *work, struct err *err) {
-    const struct box *box = work->box;
-    if (!box->ops->export)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "a box of backend '%s' has no image that it could be exported to; a snapshot keeps its files",
-                       box->ops->name);
-    if (work->state == BOX_PAUSED)
-        return place_paused(box->id, err);
-    return 0;
-}
-
 /* Steps 1 to 3. */
 static int export_work(void *argument, struct work *work, struct err *err) {
     struct export *export = argument;
     struct provider *provider = work->provider;
     struct box *box = work->box;
-    TRY(can_export(work, err) ?: layer_new(provider, box->ops, box->id, export->layer, err));
+    if (!box->ops->export)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "a box of backend '%s' has no image that it could be exported to; a snapshot keeps its files",
+                       box->ops->name);
+    TRY(work->state == BOX_PAUSED ? place_paused(box->id, err) : 0);
+    TRY(layer_new(provider, box->ops, box->id, export->layer, err));
     export->before = arena_list(export->arena, work->record.spec.layers, NULL);
     export->shelved = work->state == BOX_WARM;
     uint64_t ended = work_processes(box);
@@ -58,9 +46,9 @@ static int export_work(void *argument, struct work *work, struct err *err) {
             wire_kill(box->wire, "the box was exported");
         work->changed = true;
         record_died_clear(provider->boxes_fd, box->id);
-        export_layers(work, (const char *[]){export->layer, NULL});
+        work_layers(work, (const char *[]){export->layer, NULL});
         r = work_record(work, err);
-        export_layers(work, r == 0 ? arena_list(export->arena, work->record.spec.layers, NULL) : export->before);
+        work_layers(work, r == 0 ? arena_list(export->arena, work->record.spec.layers, NULL) : export->before);
         work->recorded = r == 0;
     }
     if (r < 0 || !changed)
@@ -71,9 +59,8 @@ static int export_work(void *argument, struct work *work, struct err *err) {
 /* Step 5; the box may have been put onto other layers. */
 static int export_done_work(void *argument, struct work *work, struct err *) {
     const struct export *export = argument;
-    for (size_t i = 0; export->before[i]; i++)
-        if (!text_list_has(work->record.spec.layers, export->before[i]))
-            layer_release(work->provider, work->box->ops, work->box->backend, export->before[i], work->box->id);
+    layer_release_but(work->provider, work->box->ops, work->box->backend, export->before, work->record.spec.layers,
+                      work->box->id);
     provider_box_event(work->provider, "box_exported", work->box, export->result.exported.image);
     return 0;
 }
@@ -83,7 +70,7 @@ static int export_undo_work(void *argument, struct work *work, struct err *err) 
     struct box *box = work->box;
     if (box->wire || !text_list_has(work->record.spec.layers, export->layer))
         return 0; /* it runs after all, or was rolled back */
-    export_layers(work, export->before);
+    work_layers(work, export->before);
     TRY(work_record(work, err));
     work->changed = true;
     layer_release(work->provider, box->ops, box->backend, export->layer, box->id);
@@ -113,11 +100,8 @@ int export_run(struct provider *provider, const char *user, const char *id, stru
     autoarena arena = ARENA_EMPTY;
     struct export export = {.arena = &arena};
     uint64_t begin_ms = clock_ms();
-    int r = provider_work_long(provider, user, id, export_work, &export, err);
-    if (r == 0 && export.result.exported.changed)
-        r = export_start(provider, user, id, &export, err);
-    if (r < 0)
-        return r;
+    TRY(provider_work_long(provider, user, id, export_work, &export, err));
+    TRY(export.result.exported.changed ? export_start(provider, user, id, &export, err) : 0);
     export.result.duration_ms = clock_ms() - begin_ms;
     *ret_result = export.result;
     return 0;

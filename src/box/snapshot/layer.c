@@ -82,16 +82,21 @@ void layer_release(struct provider *provider, const struct backend_ops *ops, str
 }
 
 int layer_hold_all(struct provider *provider, const char *const *layers, const char *owner, struct err *err) {
-    for (size_t i = 0; layers && layers[i]; i++) {
+    for (size_t i = 0; layers && layers[i]; i++)
         TRY(layer_hold(provider, layers[i], owner, err));
-    }
     return 0;
+}
+
+void layer_release_but(struct provider *provider, const struct backend_ops *ops, struct backend *backend,
+                       const char *const *layers, const char *const *kept, const char *owner) {
+    for (; layers && *layers; layers++)
+        if (!text_list_has(kept, *layers))
+            layer_release(provider, ops, backend, *layers, owner);
 }
 
 void layer_release_all(struct provider *provider, const struct backend_ops *ops, struct backend *backend,
                        const char *const *layers, const char *owner) {
-    for (size_t i = 0; layers && layers[i]; i++)
-        layer_release(provider, ops, backend, layers[i], owner);
+    layer_release_but(provider, ops, backend, layers, NULL, owner);
 }
 
 /* ---- sizes ---- */
@@ -144,16 +149,6 @@ bool layer_only_held_by(struct provider *provider, const char *layer, const char
     return only;
 }
 
-/* Whether the owner is a kept template of that user. */
-static bool layer_kept_by(struct provider *provider, const char *owner, const char *user) {
-    autoarena arena = ARENA_EMPTY;
-    struct kept_template kept;
-    struct err ignored;
-    return strncmp(owner, KEPT_PREFIX, strlen(KEPT_PREFIX)) == 0 &&
-           kept_template_read(provider, owner + strlen(KEPT_PREFIX), &arena, &kept, &ignored) == 0 &&
-           strcmp(kept.user, user) == 0;
-}
-
 struct layer_sums layer_sum(struct provider *provider, const char *user, const char *id) {
     struct layer_sums sums = {0};
     autodir *layers = fd_opendir(provider->layers_fd, ".", 0);
@@ -161,6 +156,8 @@ struct layer_sums layer_sum(struct provider *provider, const char *user, const c
         autodir *refs = text_id(layer->d_name) ? layer_refs(provider, layer->d_name) : NULL;
         bool of_user = false, of_box = false;
         for (struct dirent *entry; (entry = fd_readdir(refs));) {
+            autoarena arena = ARENA_EMPTY;
+            struct kept_template kept;
             char owner[17];
             snprintf(owner, sizeof owner, "%.16s", entry->d_name);
             of_box |= id && strcmp(owner, id) == 0;
@@ -168,7 +165,10 @@ struct layer_sums layer_sum(struct provider *provider, const char *user, const c
             const struct place *place = text_id(owner) ? place_get_locked(provider, owner) : NULL;
             of_user |= place && strcmp(place->box->user, user) == 0;
             pthread_mutex_unlock(&provider->lock);
-            of_user |= layer_kept_by(provider, entry->d_name, user);
+            of_user |=
+                strncmp(entry->d_name, KEPT_PREFIX, strlen(KEPT_PREFIX)) == 0 &&
+                kept_template_read(provider, entry->d_name + strlen(KEPT_PREFIX), &arena, &kept, ERR_IGNORED) == 0 &&
+                strcmp(kept.user, user) == 0;
         }
         uint64_t bytes = refs ? layer_bytes(provider, layer->d_name) : 0;
         sums.all += bytes;
@@ -183,25 +183,27 @@ struct layer_sums layer_sum(struct provider *provider, const char *user, const c
 /* Whether the record of the owner says that it needs the layer. One that cannot be read might. */
 static bool layer_needed(struct provider *provider, const char *owner, const char *layer) {
     autoarena arena = ARENA_EMPTY;
+    struct kept_template kept = {0};
+    struct snapshot snapshot = {0};
+    struct record record = {0};
     char id[17];
-    struct err err;
     size_t len = strcspn(owner, ":");
-    if (strncmp(owner, KEPT_PREFIX, strlen(KEPT_PREFIX)) == 0) {
-        struct kept_template kept;
-        int r = kept_template_read(provider, owner + strlen(KEPT_PREFIX), &arena, &kept, &err);
-        return r == 0 ? text_list_has(kept.layers, layer) : r != -ERR_NOT_FOUND;
-    }
+    const char *const *layers;
+    int r;
     snprintf(id, sizeof id, "%.*s", (int)(len < sizeof id ? len : sizeof id - 1), owner);
-    if (!text_id(id))
+    if (strncmp(owner, KEPT_PREFIX, strlen(KEPT_PREFIX)) == 0) {
+        r = kept_template_read(provider, owner + strlen(KEPT_PREFIX), &arena, &kept, ERR_IGNORED);
+        layers = kept.layers;
+    } else if (!text_id(id)) {
         return false;
-    if (owner[len]) {
-        struct snapshot snapshot;
-        int r = snapshot_read(provider->boxes_fd, id, owner + len + 1, &arena, &snapshot, &err);
-        return r == 0 ? text_list_has(snapshot.layers, layer) : r != -ERR_NOT_FOUND;
+    } else if (owner[len]) {
+        r = snapshot_read(provider->boxes_fd, id, owner + len + 1, &arena, &snapshot, ERR_IGNORED);
+        layers = snapshot.layers;
+    } else {
+        r = record_read(provider->boxes_fd, id, &arena, &record, ERR_IGNORED);
+        layers = record.spec.layers;
     }
-    struct record record;
-    int r = record_read(provider->boxes_fd, id, &arena, &record, &err);
-    return r == 0 ? text_list_has(record.spec.layers, layer) : record_exists(provider->boxes_fd, id);
+    return r == 0 ? text_list_has(layers, layer) : r != -ERR_NOT_FOUND;
 }
 
 void layer_sweep(struct provider *provider) {

@@ -39,6 +39,9 @@ bool layer_only_held_by(struct provider *provider, const char *layer, const char
 int layer_hold_all(struct provider *provider, const char *const *layers, const char *owner, struct err *err);
 void layer_release_all(struct provider *provider, const struct backend_ops *ops, struct backend *backend,
                        const char *const *layers, const char *owner);
+/* Those of the first list that the second does not name. */
+void layer_release_but(struct provider *provider, const struct backend_ops *ops, struct backend *backend,
+                       const char *const *layers, const char *const *kept, const char *owner);
 /* Before serving, by the only daemon: removes entries without a record, and unused layers. */
 void layer_sweep(struct provider *provider);
 

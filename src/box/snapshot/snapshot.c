@@ -36,24 +36,14 @@ struct taking {
     bool stopped;
 };
 
-static int snapshot_take_files(struct work *work, struct taking *taking, struct err *err);
-
 /* ---- helpers ---- */
 
 static int snapshot_can_keep(const struct box *box, struct err *err) {
-    return box->ops->keep
-               ? 0
-               : err_set(
-                     err, ERR_UNSUPPORTED,
-                     "the backend '%s' keeps no snapshots: its boxes have no layers; use the backend jail or docker",
-                     box->ops->name);
-}
-
-static int snapshot_check_name(const char *name, struct err *err) {
-    return snapshot_name_ok(name)
-               ? 0
-               : err_set(err, ERR_INVALID, "a snapshot's name is 1 to %u letters, digits and _.- (and not '.' or '..')",
-                         LIMIT_SNAPSHOT_NAME);
+    return box->ops->keep ? 0
+                          : err_set(err, ERR_UNSUPPORTED,
+                                    "the backend '%s' keeps no snapshots: its boxes have no layers; use the backend "
+                                    "jail or docker",
+                                    box->ops->name);
 }
 
 /* The list with `first` before it (NULL: nothing), without layers that never got files, and without those that the
@@ -69,16 +59,10 @@ static const char **snapshot_list_with(struct work *work, const char *first, con
     return list;
 }
 
-static void snapshot_set_layers(struct work *work, const char **layers) {
-    work->record.spec.layers = layers;
-    work->record.spec.layer_count = text_list_count(layers);
-    work->recorded = false;
-}
-
 /* ---- the files as they are ---- */
 
 static void snapshot_process_note(void *user, const struct process *) {
-    ++*(unsigned *)user;
+    *(bool *)user = true;
 }
 
 /* Replacing its runner would not be noticed: it is not in use, here or through another daemon, and it holds no
@@ -86,13 +70,13 @@ static void snapshot_process_note(void *user, const struct process *) {
 static bool snapshot_is_idle(struct work *work) {
     struct box *box = work->box;
     struct provider *provider = work->provider;
-    unsigned processes = 0;
+    bool some = false;
     if (!box->wire || atomic_load(&box->refs) > 1 || work->state == BOX_PAUSED)
         return false;
     if (provider_crowded(provider) &&
         record_touched_ns(provider->boxes_fd, box->id) / 1000000 + BUSY_ELSEWHERE_MS > clock_wall_ms())
         return false;
-    return box_processes(box, 0, snapshot_process_note, &processes, ERR_IGNORED) == 0 && processes == 0;
+    return box_processes(box, 0, snapshot_process_note, &some, ERR_IGNORED) == 0 && !some;
 }
 
 static int snapshot_shm_note(void *user, const struct file_stat *) {
@@ -113,18 +97,13 @@ static int snapshot_keep_room(struct work *work, bool move, const struct taking 
                               struct err *err) {
     struct box *box = work->box;
     uint64_t bytes = 0, disk_mb = work->record.spec.limits.disk_mb;
-    char id[17];
-    snprintf(id, sizeof id, "%.16s", taking->owner);
-    bool counts = box->ops->measure && (eviction_counts_layers(work->provider, taking->user, disk_mb) ||
-                                        eviction_counts_layers(work->provider, box->user, disk_mb));
-    int r = counts ? box->ops->measure(box->backend, box->id, false, &bytes, err) : 0;
-    if (r == 0 && counts)
-        r = layer_note(work->provider, layer, bytes, err);
-    if (r == 0)
-        r = eviction_for_layer(work->provider, taking->user, id, disk_mb, err);
-    if (r == 0 && move && strcmp(id, box->id) != 0)
-        r = eviction_for_layer(work->provider, box->user, box->id, disk_mb, err);
-    return r;
+    const char *id = text_make(17, "%.16s", taking->owner);
+    if (box->ops->measure && (eviction_counts_layers(work->provider, taking->user, disk_mb) ||
+                              eviction_counts_layers(work->provider, box->user, disk_mb)))
+        TRY(box->ops->measure(box->backend, box->id, false, &bytes, err)
+                ?: layer_note(work->provider, layer, bytes, err));
+    TRY(eviction_for_layer(work->provider, taking->user, id, disk_mb, err));
+    return move && strcmp(id, box->id) != 0 ? eviction_for_layer(work->provider, box->user, box->id, disk_mb, err) : 0;
 }
 
 /* Steps 1 to 3 of keeping. On failure all is as before. */
@@ -142,7 +121,7 @@ static int snapshot_keep_layer(struct work *work, bool move, struct taking *taki
         r = snapshot_keep_room(work, move, taking, layer, err);
     bool recorded = r == 0 && move;
     if (recorded) {
-        snapshot_set_layers(work, layers);
+        work_layers(work, layers);
         r = work_record(work, err);
         work->changed = true; /* it may end in the next step, whatever comes of that */
     }
@@ -155,7 +134,7 @@ static int snapshot_keep_layer(struct work *work, bool move, struct taking *taki
     if (r == 0)
         return 0;
     if (recorded) {
-        snapshot_set_layers(work, before);
+        work_layers(work, before);
         work_record(work, ERR_IGNORED);
     }
     if (move)
@@ -229,12 +208,11 @@ static void snapshot_ahead_end(struct provider *provider, struct snapshot_ahead 
 
 int snapshot_take(struct work *work, const char *owner, const char *user, const char ***ret_layers, struct err *err) {
     struct taking taking = {.owner = owner, .user = user};
-    int r = snapshot_can_keep(work->box, err) ?: snapshot_take_files(work, &taking, err);
-    if (r == 0)
-        *ret_layers = taking.layers;
-    if (r == 0 && taking.kept.moved) /* it does not run now */
+    TRY(snapshot_can_keep(work->box, err) ?: snapshot_take_files(work, &taking, err));
+    *ret_layers = taking.layers;
+    if (taking.kept.moved) /* it does not run now */
         squash_swap(work);
-    return r;
+    return 0;
 }
 
 /* ---- create ---- */
@@ -246,33 +224,27 @@ struct creating {
     struct snapshot *ret_snapshot;
 };
 
-static int snapshot_name_from_time(struct work *work, uint64_t now_ms, char name[], struct err *err) {
-    char text[CLOCK_TEXT_BYTES];
-    clock_text(now_ms, text); /* 2026-01-31T12:00:00.123Z */
-    for (unsigned turn = 0; turn <= LIMIT_SNAPSHOTS; turn++) {
-        size_t at = 0;
-        for (const char *c = text; *c; c++)
-            if (*c != '-' && *c != ':')
-                name[at++] = *c;
-        name[at] = 0;
-        if (turn)
-            snprintf(name + at, LIMIT_SNAPSHOT_NAME - at, "-%u", turn);
-        if (!snapshot_exists(work->provider->boxes_fd, work->box->id, name))
-            return 0;
-    }
-    return err_set(err, ERR_INTERNAL, "no name for the snapshot is free");
-}
-
+/* As wanted, or made from the time. */
 static int snapshot_choose_name(struct work *work, const char *wanted, struct snapshot *snapshot, struct err *err) {
-    if (wanted && snapshot_exists(work->provider->boxes_fd, work->box->id, wanted))
-        return err_set(err, ERR_EXISTS, "box %s has a snapshot '%s' already", work->box->id, wanted);
-    if (snapshot_count(work->provider->boxes_fd, work->box->id) >= LIMIT_SNAPSHOTS)
-        return err_set(err, ERR_LIMIT, "box %s has %u snapshots, which is the limit; delete some", work->box->id,
-                       LIMIT_SNAPSHOTS);
+    int boxes_fd = work->provider->boxes_fd;
+    const char *id = work->box->id;
+    char text[CLOCK_TEXT_BYTES], *name = snapshot->name;
+    if (wanted && snapshot_exists(boxes_fd, id, wanted))
+        return err_set(err, ERR_EXISTS, "box %s has a snapshot '%s' already", id, wanted);
+    if (snapshot_count(boxes_fd, id) >= LIMIT_SNAPSHOTS)
+        return err_set(err, ERR_LIMIT, "box %s has %u snapshots, which is the limit; delete some", id, LIMIT_SNAPSHOTS);
     snapshot->created_ms = clock_wall_ms();
-    if (!wanted)
-        return snapshot_name_from_time(work, snapshot->created_ms, snapshot->name, err);
-    snprintf(snapshot->name, sizeof snapshot->name, "%s", wanted);
+    snprintf(name, sizeof snapshot->name, "%s", wanted ? wanted : "");
+    if (wanted)
+        return 0;
+    clock_text(snapshot->created_ms, text); /* 2026-01-31T12:00:00.123Z */
+    size_t at = 0;
+    for (const char *c = text; *c; c++)
+        if (*c != '-' && *c != ':')
+            name[at++] = *c;
+    name[at] = 0;
+    for (unsigned turn = 1; snapshot_exists(boxes_fd, id, name); turn++)
+        snprintf(name + at, sizeof snapshot->name - at, "-%u", turn);
     return 0;
 }
 
@@ -306,13 +278,13 @@ static int snapshot_create_work(void *argument, struct work *work, struct err *e
 int snapshot_create(struct provider *provider, const char *user, const char *id, const char *name, struct arena *arena,
                     struct snapshot *ret_snapshot, struct err *err) {
     struct creating creating = {.name = name, .arena = arena, .ret_snapshot = ret_snapshot};
-    int r = name ? snapshot_check_name(name, err) : 0;
+    if (name && !snapshot_name_ok(name))
+        return err_set(err, ERR_INVALID, "a snapshot's name is 1 to %u letters, digits and _.- (and not '.' or '..')",
+                       LIMIT_SNAPSHOT_NAME);
     adoption_refresh(provider); /* quotas count what other daemons made */
-    if (r == 0) {
-        snapshot_ahead_begin(provider, user, id, &creating.ahead);
-        r = provider_work(provider, user, id, snapshot_create_work, &creating, err);
-        snapshot_ahead_end(provider, &creating.ahead);
-    }
+    snapshot_ahead_begin(provider, user, id, &creating.ahead);
+    int r = provider_work(provider, user, id, snapshot_create_work, &creating, err);
+    snapshot_ahead_end(provider, &creating.ahead);
     if (r == 0)
         squash_want(provider, id, text_list_count(ret_snapshot->layers));
     return r;
@@ -345,12 +317,11 @@ static int snapshot_remove_work(void *argument, struct work *work, struct err *e
     struct box *box = work->box;
     struct snapshot snapshot;
     char owner[LAYER_OWNER_BYTES];
-    int r = snapshot_can_keep(box, err)
+    TRY(snapshot_can_keep(box, err)
             ?: snapshot_read(work->provider->boxes_fd, box->id, name, work->arena, &snapshot, err)
-            ?: snapshot_unlink(work->provider->boxes_fd, box->id, name, err);
-    if (r == 0)
-        layer_release_all(work->provider, box->ops, box->backend, snapshot.layers, layer_owner(box->id, name, owner));
-    return r;
+            ?: snapshot_unlink(work->provider->boxes_fd, box->id, name, err));
+    layer_release_all(work->provider, box->ops, box->backend, snapshot.layers, layer_owner(box->id, name, owner));
+    return 0;
 }
 
 int snapshot_remove(struct provider *provider, const char *user, const char *id, const char *name, struct err *err) {
@@ -375,31 +346,26 @@ static int snapshot_rollback_work(void *argument, struct work *work, struct err 
     TRY(snapshot_can_keep(box, err)
             ?: snapshot_read(work->provider->boxes_fd, box->id, rolling->name, work->arena, &snapshot, err)
             ?: layer_hold_all(work->provider, snapshot.layers, box->id, err));
-    snapshot_set_layers(work, snapshot.layers);
+    work_layers(work, snapshot.layers);
     work->record.spec.discard = true;
     TRY(work_record(work, err));
     work->changed = true;
     rolling->ended = work_processes(box);
     if (box->wire)
         wire_kill(box->wire, "the box was rolled back");
-    int r = box->ops->fresh(box->backend, &work->record.spec, err);
-    if (r < 0) /* its next use continues with it */
-        return r;
+    TRY(box->ops->fresh(box->backend, &work->record.spec, err)); /* where that fails, its next use continues with it */
     work->record.spec.discard = false;
-    r = work_record(work, err);
-    for (size_t i = 0; r == 0 && before && before[i]; i++)
-        if (!text_list_has(snapshot.layers, before[i]))
-            layer_release(work->provider, box->ops, box->backend, before[i], box->id);
-    return r;
+    TRY(work_record(work, err));
+    layer_release_but(work->provider, box->ops, box->backend, before, snapshot.layers, box->id);
+    return 0;
 }
 
 int snapshot_rollback(struct provider *provider, const char *user, const char *id, const char *name,
                       uint64_t *ret_ended, struct err *err) {
     struct rolling rolling = {.name = name};
-    int r = provider_work(provider, user, id, snapshot_rollback_work, &rolling, err);
-    if (r == 0)
-        *ret_ended = rolling.ended;
-    return r;
+    TRY(provider_work(provider, user, id, snapshot_rollback_work, &rolling, err));
+    *ret_ended = rolling.ended;
+    return 0;
 }
 
 int snapshot_settle(struct provider *provider, struct record *record, struct err *err) {
@@ -407,14 +373,11 @@ int snapshot_settle(struct provider *provider, struct record *record, struct err
     struct backend *backend = NULL;
     if (!record->spec.discard)
         return 0;
-    int r = provider_backend(provider, record->backend, &ops, &backend, err);
-    if (r == 0 && ops->fresh)
-        r = ops->fresh(backend, &record->spec, err);
-    if (r < 0)
-        return r;
+    TRY(provider_backend(provider, record->backend, &ops, &backend, err));
+    TRY(ops->fresh ? ops->fresh(backend, &record->spec, err) : 0);
     record->spec.discard = false;
     struct box *box = box_make(ops, backend, record);
-    r = record_write(provider->boxes_fd, box, err);
+    int r = record_write(provider->boxes_fd, box, err);
     box_unref(box);
     return r;
 }
@@ -431,14 +394,14 @@ struct forking {
 static int snapshot_fork_layers(struct work *work, const struct forking *forking, struct taking *taking,
                                 struct err *err) {
     struct snapshot snapshot;
-    if (!forking->request->snapshot)
+    const char *name = forking->request->snapshot;
+    if (!name)
         return snapshot_take_files(work, taking, err);
-    int r =
-        snapshot_read(work->provider->boxes_fd, work->box->id, forking->request->snapshot, work->arena, &snapshot, err);
-    if (r < 0)
-        return r;
+    TRY(snapshot_read(work->provider->boxes_fd, work->box->id, name, work->arena, &snapshot, err));
     taking->layers = snapshot.layers;
-    r = layer_hold_all(work->provider, snapshot.layers, taking->owner, err)
+    int r =
+        layer_hold_all(work->provider, snapshot.layers, taking->owner, err)
+
             ?: eviction_for_layer(work->provider, taking->user, taking->owner, work->record.spec.limits.disk_mb, err);
     if (r < 0)
         layer_release_all(work->provider, work->box->ops, work->box->backend, snapshot.layers, taking->owner);
@@ -472,18 +435,14 @@ static int snapshot_fork_work(void *argument, struct work *work, struct err *err
     record.spec.thread = request->thread ? arena_copy(work->arena, request->thread, request->thread_len) : NULL;
     const char *agent = policy_thread_agent(request->thread, request->thread_len, work->arena);
     record.spec.agent = agent ? agent : record.spec.agent;
-    int r = snapshot_can_keep(work->box, err);
-    if (r == 0) { /* another user's variables and workspace are not theirs */
-        struct policy *policy = provider_policy(work->provider);
-        r = policy_fork(policy, &work->record.spec, work->arena, &record.spec, err);
-        policy_unref(policy);
-    }
-    if (r == 0)
-        snapshot_fork_env(&record.spec, request->env, work->arena);
-    if (r == 0)
-        r = snapshot_fork_layers(work, forking, &taking, err);
+    TRY(snapshot_can_keep(work->box, err));
+    struct policy *policy = provider_policy(work->provider); /* another user's variables and workspace are not theirs */
+    int r = policy_fork(policy, &work->record.spec, work->arena, &record.spec, err);
+    policy_unref(policy);
     if (r < 0)
         return r;
+    snapshot_fork_env(&record.spec, request->env, work->arena);
+    TRY(snapshot_fork_layers(work, forking, &taking, err));
     record.spec.layers = taking.layers;
     record.spec.layer_count = text_list_count(taking.layers);
     forking->ret_box = box_make(work->box->ops, work->box->backend, &record);
@@ -568,10 +527,10 @@ void snapshot_forget(struct provider *provider, const struct box *box, struct sn
     char owner[LAYER_OWNER_BYTES];
     if (!holding)
         return;
-    if (gone)
+    if (gone) {
         squash_forget(provider, box->id);
-    if (gone)
         layer_release_all(provider, box->ops, box->backend, holding->layers, box->id);
+    }
     for (size_t i = 0; gone && i < holding->count; i++)
         layer_release_all(provider, box->ops, box->backend, holding->snapshots[i].layers,
                           layer_owner(box->id, holding->snapshots[i].name, owner));

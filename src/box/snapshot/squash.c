@@ -78,6 +78,8 @@ void squash_want(struct provider *provider, const char *id, size_t depth) {
 
 static void squash_job_free(struct provider *provider, struct job *job) {
     char owner[LAYER_OWNER_BYTES];
+    if (!job)
+        return;
     layer_owner(job->id, SQUASH_OWNER, owner);
     for (size_t i = 0; i < job->count; i++)
         layer_release(provider, job->ops, job->backend, job->layers[i], owner);
@@ -86,42 +88,38 @@ static void squash_job_free(struct provider *provider, struct job *job) {
     free(job);
 }
 
+/* The one that there is; NULL: it was never wanted. */
+static struct squash *squash_there(struct provider *provider) {
+    autolock(&provider->lock);
+    return provider->squash;
+}
+
 static struct job *squash_job_take(struct squash *squash, const char *id) {
+    if (!squash)
+        return NULL;
     autolock(&squash->lock);
-    struct job **at = &squash->done, *job;
-    while (*at && strcmp((*at)->id, id) != 0)
-        at = &(*at)->next;
-    job = *at;
+    struct job *job = list_find(squash->done, done, strcmp(done->id, id) == 0);
     if (job) {
-        *at = job->next;
+        list_remove(squash->done, job);
         squash->done_count--;
     }
     return job;
 }
 
-/* Where in the record's layers the job's are; they are the last ones, or no longer there. */
-static bool squash_job_fits(const struct job *job, const struct spec *spec, size_t *ret_at) {
+/* The job's layers are the last ones of the record, or no longer there. */
+static int squash_job_swap(struct work *work, const struct job *job, struct err *err) {
+    const struct spec *spec = &work->record.spec;
     if (spec->layer_count < job->count)
-        return false;
+        return 0;
     size_t at = spec->layer_count - job->count;
     for (size_t i = 0; i < job->count; i++)
         if (strcmp(spec->layers[at + i], job->layers[i]) != 0)
-            return false;
-    *ret_at = at;
-    return true;
-}
-
-static int squash_job_swap(struct work *work, const struct job *job, struct err *err) {
-    struct spec *spec = &work->record.spec;
-    size_t at;
-    if (!squash_job_fits(job, spec, &at))
-        return 0;
+            return 0;
     TRY(layer_hold(work->provider, job->layer, job->id, err));
     const char **layers = arena_alloc(work->arena, (at + 2) * sizeof *layers);
     memcpy(layers, spec->layers, at * sizeof *layers);
     layers[at] = arena_strdup(work->arena, job->layer);
-    spec->layers = layers;
-    spec->layer_count = at + 1;
+    work_layers(work, layers);
     int r = work_record(work, err);
     work->changed = true;
     for (size_t i = 0; r == 0 && i < job->count; i++)
@@ -130,29 +128,19 @@ static int squash_job_swap(struct work *work, const struct job *job, struct err 
 }
 
 bool squash_ready(struct provider *provider, const char *id) {
-    bool ready = false;
-    pthread_mutex_lock(&provider->lock);
-    struct squash *squash = provider->squash;
-    pthread_mutex_unlock(&provider->lock);
+    struct squash *squash = squash_there(provider);
     if (!squash)
         return false;
-    pthread_mutex_lock(&squash->lock);
-    for (struct job *job = squash->done; job && !ready; job = job->next)
-        ready = strcmp(job->id, id) == 0;
-    pthread_mutex_unlock(&squash->lock);
-    return ready;
+    autolock(&squash->lock);
+    return list_find(squash->done, job, strcmp(job->id, id) == 0);
 }
 
 void squash_swap(struct work *work) {
-    pthread_mutex_lock(&work->provider->lock);
-    struct squash *squash = work->provider->squash;
-    pthread_mutex_unlock(&work->provider->lock);
-    struct job *job = squash ? squash_job_take(squash, work->box->id) : NULL;
+    struct job *job = squash_job_take(squash_there(work->provider), work->box->id);
     struct err err;
     if (job && squash_job_swap(work, job, &err) < 0)
         log_warn("box %s: %s", job->id, err.text);
-    if (job)
-        squash_job_free(work->provider, job);
+    squash_job_free(work->provider, job);
 }
 
 /* ---- the thread ---- */
@@ -196,24 +184,18 @@ static void squash_one(struct squash *squash, const char *id) {
             layers[at++] = job->layers[i];
     if (r == 0 && *job->layer)
         r = job->ops->squash(job->backend, job->layer, layers, &squash->stop, &err);
+    if (r < 0 && r != -ERR_NOT_FOUND && !atomic_load(&squash->stop))
+        log_warn("the layers of box %s stay as many as they are: %s", id, err.text);
     if (r < 0 || !*job->layer) {
-        if (r < 0 && r != -ERR_NOT_FOUND && !atomic_load(&squash->stop))
-            log_warn("the layers of box %s stay as many as they are: %s", id, err.text);
-        if (job->ops)
-            squash_job_free(provider, job);
-        else
-            free(job);
+        squash_job_free(provider, job);
         return;
     }
     pthread_mutex_lock(&squash->lock);
-    job->next = squash->done;
-    squash->done = job;
+    list_push(squash->done, job);
     squash->done_count++;
     pthread_mutex_unlock(&squash->lock);
-    r = provider_work(provider, NULL, id, squash_end_work, NULL, &err);
-    job = r == -ERR_NOT_FOUND ? squash_job_take(squash, id) : NULL;
-    if (job) /* the box is gone */
-        squash_job_free(provider, job);
+    if (provider_work(provider, NULL, id, squash_end_work, NULL, &err) == -ERR_NOT_FOUND) /* the box is gone */
+        squash_job_free(provider, squash_job_take(squash, id));
 }
 
 static void *squash_main(void *argument) {
@@ -247,21 +229,13 @@ void squash_end(struct provider *provider) {
     pthread_cond_signal(&squash->more);
     pthread_mutex_unlock(&squash->lock);
     pthread_join(squash->thread, NULL);
-    while (squash->done) { /* their boxes are as they are; the next daemon begins anew */
-        struct job *job = squash->done;
-        squash->done = job->next;
-        squash_job_free(provider, job);
-    }
+    while (squash->done) /* their boxes are as they are; the next daemon begins anew */
+        squash_job_free(provider, squash_job_take(squash, squash->done->id));
     pthread_mutex_destroy(&squash->lock);
     pthread_cond_destroy(&squash->more);
     free(squash);
 }
 
 void squash_forget(struct provider *provider, const char *id) {
-    pthread_mutex_lock(&provider->lock);
-    struct squash *squash = provider->squash;
-    pthread_mutex_unlock(&provider->lock);
-    struct job *job = squash ? squash_job_take(squash, id) : NULL;
-    if (job)
-        squash_job_free(provider, job);
+    squash_job_free(provider, squash_job_take(squash_there(provider), id));
 }

@@ -255,8 +255,8 @@ int engine_version(struct engine *engine, unsigned *ret_minor, struct err *err) 
 
 int engine_do(struct engine *engine, const struct http_call *call, int *ret_status, struct buf *out, struct err *err) {
     unsigned minor = 0;
-    int code = engine_ask_version(engine, call, &minor, err);
-    return code < 0 ? code : engine_call_version(engine, call, minor, ret_status, out, err);
+    return engine_ask_version(engine, call, &minor, err)
+               ?: engine_call_version(engine, call, minor, ret_status, out, err);
 }
 
 /* ---- answers ---- */

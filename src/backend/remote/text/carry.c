@@ -149,8 +149,8 @@ static int carry_send(struct text_wire *wire, const uint8_t *data, size_t len, s
     json_put_str(&json, "stream_id", wire->id);
     json_put_bytes(&json, "data", piece.data, piece.len, false);
     autobuf bytes = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
-    int r = text_encode(wire->text, NULL, "stdio_write", &members, &bytes, err);
-    return r < 0 ? r : pump_say(wire->text->pump, &bytes, err);
+    return text_encode(wire->text, NULL, "stdio_write", &members, &bytes, err)
+               ?: pump_say(wire->text->pump, &bytes, err);
 }
 
 /* Moves what can be moved, then waits. False: one of both sides is over. */
