@@ -17,14 +17,6 @@
 
 enum { BUCKETS = 1024, EVENT_STACK = 512 << 10, ENTER_TURNS = 4, LEAVE_AGAIN_MS = 100, WHY_BYTES = 200 };
 
-struct machine_session { /* a session */
-    atomic_uint refs;
-    char id[33];
-    const struct machine_ops *ops; /* NULL until it is first served */
-    void *connection;              /* of its kind, for ops */
-    bool ended;                    /* under machines->lock */
-};
-
 struct machine {
     struct machine *next;
     struct machine_hello hello; /* strings of its own, in one block of memory */
@@ -38,17 +30,6 @@ struct machine {
     uint64_t deadline_ms; /* clock_ms: its session ends then; 0: it does not wait */
     char why[WHY_BYTES];  /* it is offline */
     bool greeting, greet_again, again;
-};
-
-struct machine_conn {
-    struct machines *machines;
-    struct machine *machine;
-    struct machine_session *session;
-    const struct pump_socket *socket; /* while it is served */
-    uint64_t received;
-    bool resumed;
-    bool displaced; /* it is asked to go: begin fails */
-    char why[WHY_BYTES];
 };
 
 struct machines {
@@ -230,32 +211,35 @@ struct machines *machines_new(const struct machines_settings *settings) {
     return machines;
 }
 
-void machines_close(struct machines *machines, const char *why) {
+/* Its connection is asked to go; end: its session ends, too. Gives up the lock for that time. */
+static void machine_dismiss_locked(struct machines *machines, struct machine *machine, bool end, const char *why) {
+    struct machine_session *session = machine_session_ref(machine->session);
+    struct machine_session *over = end ? machine_session_take_locked(machine) : NULL;
+    bool spoken = session && session->connection;
+    if (machine->conn) {
+        machine->conn->displaced = true;
+        snprintf(machine->conn->why, sizeof machine->conn->why, "%s", why);
+    }
+    machine->pins++;
+    pthread_mutex_unlock(&machines->lock);
+    if (spoken && end)
+        session->ops->end(session->connection, why);
+    if (spoken)
+        session->ops->leave(session->connection, why);
+    machine_session_put(over);
+    machine_session_put(session);
     pthread_mutex_lock(&machines->lock);
+    machine->pins--;
+}
+
+void machines_close(struct machines *machines, const char *why) {
+    autolock(&machines->lock);
     machines->closed = true;
     snprintf(machines->closed_why, sizeof machines->closed_why, "%s", why);
     for (size_t i = 0; i < BUCKETS; i++)
-        for (struct machine *machine = machines->buckets[i]; machine;) {
-            /* It stays where it is while it is pinned, so the loop continues from it. */
-            machine->pins++;
-            struct machine_session *session = machine_session_ref(machine->session);
-            if (machine->conn)
-                machine->conn->displaced = true;
-            struct machine_session *held = machine->conn ? NULL : machine_session_take_locked(machine);
-            bool spoken = session && session->connection;
-            pthread_mutex_unlock(&machines->lock);
-            if (spoken) {
-                session->ops->end(session->connection, why);
-                session->ops->leave(session->connection, why);
-            }
-            machine_session_put(held);
-            machine_session_put(session);
-            pthread_mutex_lock(&machines->lock);
-            machine->pins--;
-            machine = machine->next;
-        }
+        for (struct machine *machine = machines->buckets[i]; machine; machine = machine->next)
+            machine_dismiss_locked(machines, machine, true, why); /* it is where it was: it was pinned */
     pthread_cond_broadcast(&machines->changed);
-    pthread_mutex_unlock(&machines->lock);
 }
 
 void machines_free(struct machines *machines) {
@@ -477,6 +461,8 @@ int machine_enter(struct machines *machines, const struct machine_hello *hello, 
     machine->deadline_ms = 0; /* it does not end while it is being taken up again */
     *conn = (struct machine_conn){.machines = machines,
                                   .machine = machine,
+                                  .hello = &machine->hello,
+                                  .runner_path = machines->settings.runner_path,
                                   .session = machine_session_ref(machine->session),
                                   .received = resumed ? received : 0,
                                   .resumed = resumed};
@@ -562,47 +548,18 @@ void machine_leave(struct machine_conn *conn) {
 }
 
 void machines_leave(struct machines *machines, const char *user, const char *name, bool end_session, const char *why) {
-    struct machine_session *session = NULL, *over = NULL;
-    pthread_mutex_lock(&machines->lock);
+    autolock(&machines->lock);
     struct machine *machine = machine_find_locked(machines, user, name);
-    if (machine) {
-        session = machine_session_ref(machine->session);
-        if (machine->conn) {
-            machine->conn->displaced = true;
-            snprintf(machine->conn->why, sizeof machine->conn->why, "%s", why);
-        }
-        if (end_session)
-            over = machine_session_take_locked(machine);
-    }
-    bool spoken = session && session->connection;
-    pthread_mutex_unlock(&machines->lock);
-    if (spoken && end_session)
-        session->ops->end(session->connection, why);
-    if (spoken)
-        session->ops->leave(session->connection, why);
-    machine_session_put(over);
-    machine_session_put(session);
+    if (machine)
+        machine_dismiss_locked(machines, machine, end_session, why);
 }
 
-const struct machine_hello *machine_conn_hello(const struct machine_conn *conn) {
-    return &conn->machine->hello;
-}
-const char *machine_conn_runner(const struct machine_conn *conn) {
-    return conn->machines->settings.runner_path;
-}
 void machine_conn_move(struct machine_conn *conn, const char *workspace) {
     autolock(&conn->machines->lock);
     struct machine_hello hello = conn->machine->hello;
     hello.workspace = workspace;
     machine_describe(conn->machine, &hello);
 }
-uint64_t machine_conn_received(const struct machine_conn *conn) {
-    return conn->received;
-}
-void *machine_conn_session(const struct machine_conn *conn) {
-    return conn->session->connection;
-}
-
 /* ---- for the backend, and for showing ---- */
 
 static int machine_offline(const struct machine *machine, const char *name, struct err *err) {
@@ -629,14 +586,6 @@ int machine_session_get(struct machines *machines, const char *user, const char 
     if (r == 0)
         *ret_session = machine_session_ref(machine->session);
     return r;
-}
-
-const struct machine_ops *machine_session_ops(const struct machine_session *session) {
-    return session->ops;
-}
-
-void *machine_session_connection(const struct machine_session *session) {
-    return session->connection;
 }
 
 static void machine_facts_locked(const struct machine *machine, struct arena *arena, struct machine_facts *ret_facts) {

@@ -13,6 +13,8 @@
 #ifndef CUBBY_BACKEND_MACHINE_H
 #define CUBBY_BACKEND_MACHINE_H
 
+#include <stdatomic.h>
+
 #include "backend/backend.h"
 #include "backend/remote/pump.h"
 #include "base/arena.h"
@@ -79,14 +81,18 @@ int machine_serve_text(struct machine_conn *conn, const struct pump_socket *sock
 
 /* ---- for the backend ---- */
 
-struct machine_session; /* a counted reference */
+struct machine_session { /* a counted reference; what is set does not change */
+    atomic_uint refs;
+    char id[33];
+    const struct machine_ops *ops; /* NULL until it is first served */
+    void *connection;              /* of its kind, for ops */
+    bool ended;                    /* under the table's lock */
+};
 /* The machine, to ask it something. BUSY: it is offline, since when, and what to do; nothing else is ever given
  * instead. */
 int machine_session_get(struct machines *machines, const char *user, const char *name,
                         struct machine_session **ret_session, struct err *err);
 void machine_session_put(struct machine_session *session); /* NULL is fine */
-const struct machine_ops *machine_session_ops(const struct machine_session *session);
-void *machine_session_connection(const struct machine_session *session); /* for the ops */
 /* Called for each machine that comes online, before settings.online, on the same thread; may wait. listen NULL: no
  * more, and no thread is in it any more. */
 void machines_listen(struct machines *machines, void (*listen)(void *context, const char *user, const char *name),

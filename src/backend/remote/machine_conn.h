@@ -4,6 +4,20 @@
 
 #include "backend/remote/machine.h"
 
+struct machine_conn {
+    struct machines *machines;
+    struct machine *machine;
+    const struct machine_hello *hello; /* the machine's */
+    const char *runner_path;           /* machines_settings.runner_path */
+    struct machine_session *session;
+    uint64_t received; /* records of ours that the machine has, of the resumed session */
+    /* Under the table's lock: */
+    const struct pump_socket *socket; /* while it is served */
+    bool resumed;
+    bool displaced; /* it is asked to go: begin fails */
+    char why[200];
+};
+
 /* The connection of a session is made by the thread that serves it first, and freed by ops->free with the last
  * reference to the session. machine_conn_begin marks the machine online, reached through ops. GONE: another
  * connection has replaced it, or the table closes; the conn must still be ended. connection NULL: a resumed session
@@ -14,12 +28,7 @@ int machine_conn_begin(struct machine_conn *conn, const struct machine_ops *ops,
  * Frees the conn; returns -why->code. */
 int machine_conn_end(struct machine_conn *conn, bool lives, const struct err *why);
 
-const struct machine_hello *machine_conn_hello(const struct machine_conn *conn);
-const char *machine_conn_runner(const struct machine_conn *conn); /* machines_settings.runner_path */
-void machine_conn_move(struct machine_conn *conn,
-                       const char *workspace);                   /* before it begins: its workspace is another */
-uint64_t machine_conn_received(const struct machine_conn *conn); /* the machine's data about the resumed session */
-void *machine_conn_session(const struct machine_conn *conn);     /* of its session; NULL: none yet */
+void machine_conn_move(struct machine_conn *conn, const char *workspace); /* before it begins: it is another */
 
 /* Sessions with a link (machine_link.c). */
 extern const struct machine_ops machine_link_ops;

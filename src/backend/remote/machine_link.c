@@ -312,14 +312,14 @@ const struct machine_ops machine_link_ops = {
 
 int machine_serve_link(struct machine_conn *conn, const struct pump_socket *socket,
                        int (*tick)(void *user, struct err *err), void *tick_user, struct err *err) {
-    struct link_session *link = machine_conn_session(conn), *made = NULL;
+    struct link_session *link = conn->session->connection, *made = NULL;
     if (!link)
-        link = made = machine_link_new(machine_conn_hello(conn)->name);
+        link = made = machine_link_new(conn->hello->name);
     link->tick = tick;
     link->tick_user = tick_user;
     int r = machine_conn_begin(conn, &machine_link_ops, made, socket, err);
     if (r == 0)
-        pump_run(link->pump, socket, machine_conn_received(conn), err);
+        pump_run(link->pump, socket, conn->received, err);
     bool goodbye = socket->closed && socket->closed(socket->user) == 1000; /* it will not come back to this session */
     /* A broken rule or a lost right ends the session; a broken connection does not. */
     bool lives = err->code == ERR_GONE || err->code == ERR_TIMEOUT || err->code == ERR_IO;

@@ -102,7 +102,7 @@ static int remote_owed_pay(struct backend *backend, const char *id, struct err *
         return 0;
     }
     TRY(machine_session_get(backend->env->machines, note.user, note.machine, &session, err));
-    int r = machine_session_ops(session)->stop(machine_session_connection(session), id, note.keep_files, err);
+    int r = session->ops->stop(session->connection, id, note.keep_files, err);
     machine_session_put(session);
     if (r == 0 || r == -ERR_NOT_FOUND)
         unlinkat(backend->owed_fd, id, 0);
@@ -257,7 +257,7 @@ static int remote_start(struct backend *backend, const struct spec *spec, struct
     if (r == 0)
         unlinkat(box, "paused", 0);
     if (r == 0)
-        r = machine_session_ops(session)->start(machine_session_connection(session), spec, true, ret_wire, err);
+        r = session->ops->start(session->connection, spec, true, ret_wire, err);
     machine_session_put(session);
     if (r == 0) {
         *ret_pidfd = -1;
@@ -292,7 +292,7 @@ static int remote_discover(struct backend *backend, const char *id, struct wire 
                 ?: machine_session_get(backend->env->machines, note.user, note.machine, &session, err);
     if (r < 0)
         return remote_unsure(backend, &spec, r, err);
-    r = machine_session_ops(session)->start(machine_session_connection(session), &spec, false, ret_wire, err);
+    r = session->ops->start(session->connection, &spec, false, ret_wire, err);
     machine_session_put(session);
     if (r < 0)
         return remote_unsure(backend, &spec, r, err);
@@ -344,11 +344,9 @@ static void remote_usage_ask(struct backend *backend, const char *id) {
     struct machine_session *session = NULL;
     struct usage usage = {0};
     struct err ignored;
-    bool answered =
-        remote_box_note(backend, id, &note) &&
-        machine_session_get(backend->env->machines, note.user, note.machine, &session, &ignored) == 0 &&
-        (!machine_session_ops(session)->usage ||
-         machine_session_ops(session)->usage(machine_session_connection(session), id, &usage, &ignored) == 0);
+    bool answered = remote_box_note(backend, id, &note) &&
+                    machine_session_get(backend->env->machines, note.user, note.machine, &session, &ignored) == 0 &&
+                    (!session->ops->usage || session->ops->usage(session->connection, id, &usage, &ignored) == 0);
     machine_session_put(session);
     autolock(&backend->lock);
     struct usage_slot *slot = remote_usage_slot(backend, id);
@@ -398,10 +396,10 @@ static int remote_pause(struct backend *backend, const char *id, bool pause, str
     autofd mark = pause ? openat(backend->boxes_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (pause && mark < 0)
         r = err_errno(err, errno, "noting that box %s is paused", id);
-    else if (!machine_session_ops(session)->pause)
+    else if (!session->ops->pause)
         r = err_set(err, ERR_UNSUPPORTED, "machine '%s' cannot pause a box", note.machine);
     else
-        r = machine_session_ops(session)->pause(machine_session_connection(session), id, pause, err);
+        r = session->ops->pause(session->connection, id, pause, err);
     machine_session_put(session);
     if (!pause && r == -ERR_NOT_FOUND) /* its machine was started again: nothing is paused there */
         r = 0;

@@ -1,8 +1,7 @@
 /* A box on a machine where our runner cannot run: commands and whole files by the runner's own eight operations, and
- * UNSUPPORTED with the reason for everything else. endpoint.h takes the calls. Called by text/text.c. Invariant: a
+ * UNSUPPORTED with the reason for everything else. endpoint.c takes the calls. Called by text/text.c. Invariant: a
  * command never runs in another directory than it was given. */
 #include "base/base.h"
-#include "backend/remote/endpoint.h"
 #include "backend/remote/text/call.h"
 #include "base/conceal.h"
 
@@ -14,12 +13,7 @@ struct few_file {
     uint32_t mode;
 };
 
-static struct machine_text *few_text(const struct endpoint_call *call) {
-    const struct text_wire *wire = call->endpoint->user;
-    return wire->text;
-}
-
-static int few_ask(struct endpoint_call *call, const char *type, const char *good, const char *path, int64_t perm,
+static int few_ask(struct text_call *call, const char *type, const char *good, const char *path, int64_t perm,
                    const struct buf *content, struct text_answer *ret_answer, struct err *err) {
     autobuf members = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
     struct json json = {.out = &members};
@@ -28,12 +22,12 @@ static int few_ask(struct endpoint_call *call, const char *type, const char *goo
         json_put_bytes(&json, "data", content->data, content->len, false);
     if (perm >= 0)
         json_put_uint(&json, "perm", (uint64_t)perm);
-    int r = text_ask(few_text(call), &call->cancelled, type, good, &members, TEXT_ASK_MS, ret_answer, err);
+    int r = text_ask(call->wire->text, &call->cancelled, type, good, &members, TEXT_ASK_MS, ret_answer, err);
     return r == -ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "no file '%s'", path) : r;
 }
 
-static int few_path(struct endpoint_call *call, enum field_id id, const char **ret_path, struct err *err) {
-    const struct machine_text *text = few_text(call);
+static int few_path(struct text_call *call, enum field_id id, const char **ret_path, struct err *err) {
+    const struct machine_text *text = call->wire->text;
     const char *given = call->args.text[id] ? call->args.text[id] : "";
     char *path = arena_alloc(&call->arena, LIMIT_PATH_BYTES + 1);
     if (!text_utf8(given, strlen(given)) || !path_join(path, LIMIT_PATH_BYTES + 1, text->workspace, given))
@@ -43,7 +37,7 @@ static int few_path(struct endpoint_call *call, enum field_id id, const char **r
     return 0;
 }
 
-static int few_stat(struct endpoint_call *call, const char *path, struct few_file *ret_file, struct err *err) {
+static int few_stat(struct text_call *call, const char *path, struct few_file *ret_file, struct err *err) {
     struct text_answer answer;
     TRY(few_ask(call, "stat", "file_info", path, -1, NULL, &answer, err));
     int64_t size = text_number(&answer, "size"), mode = text_number(&answer, "mode");
@@ -56,7 +50,7 @@ static int few_stat(struct endpoint_call *call, const char *path, struct few_fil
         ret_file->type = FILE_DIR;
     else if (mode & (1ll << 26 | 1ll << 25 | 1ll << 24 | 1ll << 21)) /* Go's bits: device, pipe, socket, terminal */
         ret_file->type = FILE_OTHER;
-    text_answer_done(few_text(call), &answer);
+    text_answer_done(call->wire->text, &answer);
     return 0;
 }
 
@@ -67,12 +61,12 @@ static void few_fields(struct buf *out, const struct few_file *file) {
     field_number(out, FIELD_MTIME_NS, file->mtime_ns);
 }
 
-static int few_large(const struct endpoint_call *call, const char *path, struct err *err) {
+static int few_large(const struct text_call *call, const char *path, struct err *err) {
     return err_set(err, ERR_TOO_LARGE, "'%s' has more than the %u bytes that the runner of machine %s can move: %s",
-                   path, LIMIT_TEXT_FILE_BYTES, few_text(call)->name, few_text(call)->few_why);
+                   path, LIMIT_TEXT_FILE_BYTES, call->wire->text->name, call->wire->text->few_why);
 }
 
-static int few_read(struct endpoint_call *call, const char *path, const struct few_file *file, struct err *err) {
+static int few_read(struct text_call *call, const char *path, const struct few_file *file, struct err *err) {
     const struct fields *args = &call->args;
     if (file->type != FILE_REGULAR)
         return err_set(err, ERR_INVALID, "'%s' is %s", path,
@@ -86,11 +80,11 @@ static int few_read(struct endpoint_call *call, const char *path, const struct f
     size_t len = 0;
     const char *data = text_member(&answer, "data", &len);
     bool good = data && text_unbase64(&content, data, len);
-    text_answer_done(few_text(call), &answer);
+    text_answer_done(call->wire->text, &answer);
     if (!good)
-        return err_set(err, ERR_PROTOCOL, "machine %s sent a content that is not base64", few_text(call)->name);
+        return err_set(err, ERR_PROTOCOL, "machine %s sent a content that is not base64", call->wire->text->name);
     few_fields(&fields, &(struct few_file){file->type, content.len, file->mtime_ns, file->mode});
-    endpoint_frame(call->endpoint, FRAME_STAT, call->id, 0, fields.data, fields.len);
+    endpoint_frame(call->wire, FRAME_STAT, call->id, 0, fields.data, fields.len);
     uint64_t skip = args->number[FIELD_OFFSET];
     uint64_t left = args->has[FIELD_LENGTH] ? args->number[FIELD_LENGTH] : UINT64_MAX;
     buf_consume(&content, skip < content.len ? (size_t)skip : content.len);
@@ -101,9 +95,9 @@ static int few_read(struct endpoint_call *call, const char *path, const struct f
 }
 
 /* file NULL: it does not exist yet. */
-static int few_write(struct endpoint_call *call, const char *path, const struct few_file *file, struct err *err) {
+static int few_write(struct text_call *call, const char *path, const struct few_file *file, struct err *err) {
     const struct fields *args = &call->args;
-    const struct machine_text *text = few_text(call);
+    const struct machine_text *text = call->wire->text;
     uint64_t flags = args->number[FIELD_FLAGS];
     struct few_file written = {0};
     size_t parent = (size_t)(strrchr(path, '/') - path);
@@ -127,7 +121,7 @@ static int few_write(struct endpoint_call *call, const char *path, const struct 
     return r;
 }
 
-static int few_mkdir(struct endpoint_call *call, const char *path, const struct few_file *file, struct err *err) {
+static int few_mkdir(struct text_call *call, const char *path, const struct few_file *file, struct err *err) {
     bool parents = call->args.number[FIELD_FLAGS] & CALL_PARENTS;
     struct few_file parent;
     int r = 0;
@@ -143,14 +137,14 @@ static int few_mkdir(struct endpoint_call *call, const char *path, const struct 
 }
 
 /* remove_all says nothing of a file that does not exist, and a link to nothing is for remove. */
-static int few_remove(struct endpoint_call *call, const char *path, const struct few_file *file, struct err *err) {
+static int few_remove(struct text_call *call, const char *path, const struct few_file *file, struct err *err) {
     bool all = file && call->args.number[FIELD_FLAGS] & CALL_RECURSIVE;
     field_number(&call->end, FIELD_FILES, 1);
     return few_ask(call, all ? "remove_all" : "remove", "ok", path, -1, NULL, NULL, err);
 }
 
-static int few_list(struct endpoint_call *call, const char *path, struct err *err) {
-    struct machine_text *text = few_text(call);
+static int few_list(struct text_call *call, const char *path, struct err *err) {
+    struct machine_text *text = call->wire->text;
     uint64_t limit = call->args.has[FIELD_LIMIT] ? call->args.number[FIELD_LIMIT] : UINT64_MAX;
     if (call->args.has[FIELD_DEPTH] && call->args.number[FIELD_DEPTH] > 1)
         return err_set(err, ERR_UNSUPPORTED, "machine %s lists one directory at a time: %s", text->name, text->few_why);
@@ -187,7 +181,7 @@ static int few_list(struct endpoint_call *call, const char *path, struct err *er
 
 /* With its directory, because runners differ in what they make of `dir`; and with an end in time for all that it
  * starts, where the machine has `timeout`, because some runners end the shell alone. */
-static int few_line(struct endpoint_call *call, uint64_t timeout_s, struct buf *line, struct err *err) {
+static int few_line(struct text_call *call, uint64_t timeout_s, struct buf *line, struct err *err) {
     const struct fields *args = &call->args;
     const char *dir;
     TRY(few_path(call, FIELD_CWD, &dir, err));
@@ -197,18 +191,17 @@ static int few_line(struct endpoint_call *call, uint64_t timeout_s, struct buf *
                " || exit 126\ncubby_timeout=$(command -v timeout) && set -- \"$cubby_timeout\" -s KILL %llu || set --\n"
                "exec \"$@\"",
                (unsigned long long)timeout_s);
-    const struct text_wire *wire = call->endpoint->user;
-    const char *shell[] = {args->text[FIELD_SHELL] ? args->text[FIELD_SHELL] : wire->shell, "-c",
+    const char *shell[] = {args->text[FIELD_SHELL] ? args->text[FIELD_SHELL] : call->wire->shell, "-c",
                            args->text[FIELD_COMMAND]};
     text_quote_all(line, shell[2] ? shell : args->argv, shell[2] ? 3 : args->argc);
     if ((!shell[2] && !args->argc) || line->failed || !text_utf8(line->data, line->len))
-        return err_set(err, ERR_INVALID, "machine %s takes a command that is UTF-8", few_text(call)->name);
+        return err_set(err, ERR_INVALID, "machine %s takes a command that is UTF-8", call->wire->text->name);
     return 0;
 }
 
-static const char *const *few_env(struct endpoint_call *call) {
+static const char *const *few_env(struct text_call *call) {
     const struct fields *args = &call->args;
-    const struct text_wire *wire = call->endpoint->user;
+    const struct text_wire *wire = call->wire;
     size_t count = wire->env_count + args->env_count + args->secret_count;
     const char **env = arena_alloc(&call->arena, (count + 1) * sizeof *env);
     memcpy(env, wire->env, wire->env_count * sizeof *env);
@@ -217,7 +210,7 @@ static const char *const *few_env(struct endpoint_call *call) {
     return env;
 }
 
-static int few_output(struct endpoint_call *call, const struct text_answer *answer, const char *key, uint8_t stream,
+static int few_output(struct text_call *call, const struct text_answer *answer, const char *key, uint8_t stream,
                       uint64_t *ret_bytes, struct err *err) {
     autobuf raw = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
     autobuf clean = buf_max(3u * LIMIT_TEXT_MESSAGE_BYTES);
@@ -232,9 +225,9 @@ static int few_output(struct endpoint_call *call, const struct text_answer *answ
     return r;
 }
 
-static int few_exec(struct endpoint_call *call, struct err *err) {
+static int few_exec(struct text_call *call, struct err *err) {
     const struct fields *args = &call->args;
-    struct machine_text *text = few_text(call);
+    struct machine_text *text = call->wire->text;
     uint64_t asked_s = (args->number[FIELD_TIMEOUT_MS] + 999) / 1000, bytes[2] = {0, 0};
     uint64_t timeout_s = asked_s == 0 || asked_s > EXEC_MAX_S - 10 ? EXEC_MAX_S - 10 : asked_s;
     bool root = args->text[FIELD_USER] && strcmp(args->text[FIELD_USER], "root") == 0;
@@ -249,7 +242,7 @@ static int few_exec(struct endpoint_call *call, struct err *err) {
     autobuf pid = buf_max(64);
     TRY(few_line(call, timeout_s, &line, err));
     field_number(&pid, FIELD_PID, 1u << 30 | call->id); /* it has no number there that we know */
-    endpoint_frame(call->endpoint, FRAME_STAT, call->id, 0, pid.data, pid.len);
+    endpoint_frame(call->wire, FRAME_STAT, call->id, 0, pid.data, pid.len);
     uint64_t begin_ms = clock_ms();
     struct text_answer answer;
     TRY(text_ask_exec(text, &call->cancelled, buf_cstr(&line), few_env(call), &call->input, timeout_s + 5, &answer,
@@ -275,8 +268,8 @@ static int few_exec(struct endpoint_call *call, struct err *err) {
 
 /* ---- calls ---- */
 
-static int few_run(struct endpoint_call *call, struct err *err) {
-    const struct machine_text *text = few_text(call);
+int text_few_run(struct text_call *call, struct err *err) {
+    const struct machine_text *text = call->wire->text;
     enum op op = (enum op)call->args.number[FIELD_OP];
     const char *path;
     struct few_file file;
@@ -311,12 +304,8 @@ static int few_run(struct endpoint_call *call, struct err *err) {
     }
 }
 
-void *text_few_main(void *argument) {
-    struct text_wire *wire = argument;
-    struct machine_text *text = wire->text;
-    struct wire_endpoint endpoint = {
-        .fd = wire->fd, .user = wire, .lock = &text->lock, .changed = &text->changed, .run = few_run};
-    endpoint_serve(&endpoint, text->workspace);
+void *text_few_main(void *wire) {
+    endpoint_serve(wire);
     text_wire_free(wire);
     return NULL;
 }

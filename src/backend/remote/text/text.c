@@ -269,8 +269,8 @@ int machine_serve_text(struct machine_conn *conn, const struct pump_socket *sock
                        const struct machine_text_options *options, int (*tick)(void *user, struct err *err),
                        void *tick_user, struct err *err) {
     struct machine_text_options own = *options;
-    own.runner_path = machine_conn_runner(conn);
-    struct machine_text *text = machine_text_new(machine_conn_hello(conn), &own);
+    own.runner_path = conn->runner_path;
+    struct machine_text *text = machine_text_new(conn->hello, &own);
     struct text_coming coming = {.text = text, .conn = conn, .socket = socket};
     pthread_t thread;
     int failed = pthread_create(&thread, NULL, text_coming_main, &coming);
