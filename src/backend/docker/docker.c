@@ -165,6 +165,16 @@ bool docker_exists(int dir, const char *id, const char *name) {
     return faccessat(dir, text_make(64, "%.16s/%s", id, name), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+int docker_mark(struct backend *backend, const char *id, const char *name, struct err *err) {
+    const char *path = text_make(64, "%.16s/%s", id, name);
+    autofd fd = openat(backend->boxes_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd < 0 ? err_errno(err, errno, "the mark '%s' of box %.16s", name, id) : 0;
+}
+
+void docker_unmark(struct backend *backend, const char *id, const char *name) {
+    unlinkat(backend->boxes_fd, text_make(64, "%.16s/%s", id, name), 0);
+}
+
 /* The owner of a container, by name and labels: an image that was made from a box has the labels, too, and so has
  * any container of another program that runs it. */
 static bool docker_ours(const struct backend *backend, const json_t *labels, const char *id, const char *named) {

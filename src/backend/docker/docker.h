@@ -84,8 +84,11 @@ int docker_inspect(struct backend *backend, const char *id, json_t **ret_inspect
 int docker_inspect_within(struct backend *backend, const char *id, unsigned timeout_ms, json_t **ret_inspection,
                           struct err *err);
 bool docker_running(const json_t *inspection);
-bool docker_is_paused(const json_t *inspection);                             /* for the engine */
-bool docker_exists(int dir, const char *id, const char *name);               /* DIR/ID/NAME */
+bool docker_is_paused(const json_t *inspection);               /* for the engine */
+bool docker_exists(int dir, const char *id, const char *name); /* DIR/ID/NAME */
+/* A mark of a box: an empty file in its directory. */
+int docker_mark(struct backend *backend, const char *id, const char *name, struct err *err);
+void docker_unmark(struct backend *backend, const char *id, const char *name);
 int docker_remove(struct backend *backend, const char *id, struct err *err); /* with its volumes; absent is fine */
 int docker_kill(struct backend *backend, const char *id, struct err *err);   /* when it returns 0, nothing runs */
 

@@ -3,6 +3,7 @@
  * or a registry that is not its own. */
 #include "base/base.h"
 #include "backend/docker/docker.h"
+#include "backend/docker/engine/client.h"
 #include "backend/reference.h"
 #include "base/json.h"
 #include "base/url.h"
@@ -105,14 +106,14 @@ static uint64_t pull_number(const json_t *message, const char *key) {
 }
 
 /* One line of the engine's stream. */
-static void pull_line(struct pull *pull) {
+static void pull_line(void *user) {
+    struct pull *pull = user;
     const char *data = (const char *)pull->line.data;
     size_t len = pull->line.len;
     while (len && (data[len - 1] == '\r' || data[len - 1] == ' '))
         len--;
-    json_t *message = len && json_measure(data, len, 8, 256) == JSON_FITS ? json_loadb(data, len, 0, NULL) : NULL;
+    json_auto_t *message = len && json_measure(data, len, 8, 256) == JSON_FITS ? json_loadb(data, len, 0, NULL) : NULL;
     pull->bad |= len && !json_is_object(message);
-    buf_clear(&pull->line);
     const char *error = engine_text(message, "error"), *status = engine_text(message, "status");
     const char *id = json_string_value(json_object_get(message, "id"));
     if (*error)
@@ -128,23 +129,11 @@ static void pull_line(struct pull *pull) {
         }
         pull_report(pull, false);
     }
-    json_decref(message);
 }
 
 static int pull_bytes(void *user, const void *data, size_t len) {
     struct pull *pull = user;
-    const char *at = data;
-    while (len && !pull->bad) {
-        const char *end = memchr(at, '\n', len);
-        size_t part = end ? (size_t)(end - at) : len;
-        buf_put(&pull->line, at, part);
-        pull->bad |= pull->line.failed;
-        if (end && !pull->bad)
-            pull_line(pull);
-        part += end != NULL;
-        at += part;
-        len -= part;
-    }
+    pull->bad |= engine_lines(&pull->line, data, len, pull_line, pull);
     return pull->bad ? -1 : 0;
 }
 

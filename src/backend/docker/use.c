@@ -152,34 +152,25 @@ static bool use_freeze(struct backend *backend, const char *id, bool freeze, boo
     return false;
 }
 
-static void use_mark(const char *id, const char *name, char path[40]) {
-    snprintf(path, 40, "%.16s/%s", id, name);
-}
-
 static int use_set_paused(struct backend *backend, const char *id, bool pause, struct err *err) {
     return docker_ask(backend, id, "POST", pause ? "/pause" : "/unpause", NULL, pause ? "pausing" : "resuming", NULL,
                       err);
 }
 
 int docker_pause(struct backend *backend, const char *id, bool pause, struct err *err) {
-    char mark[40];
-    json_t *inspection = NULL;
-    use_mark(id, "paused", mark);
+    json_auto_t *inspection = NULL;
     int r = docker_inspect(backend, id, &inspection, err);
     if (r == 0 && !docker_running(inspection))
         r = err_set(err, ERR_GONE, "the container of box %.16s does not run", id);
-    bool paused = r == 0 && docker_is_paused(inspection);
-    json_decref(inspection);
-    autofd fd = r == 0 && pause ? openat(backend->boxes_fd, mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (r == 0 && pause && fd < 0)
-        r = err_errno(err, errno, "recording that box %.16s is paused", id);
-    if (r == 0 && paused != pause)
+    if (r == 0 && pause)
+        r = docker_mark(backend, id, "paused", err);
+    if (r == 0 && docker_is_paused(inspection) != pause)
         r = use_set_paused(backend, id, pause, err);
     if (!pause && (r == -ERR_GONE || r == -ERR_NOT_FOUND)) /* it ended while it was paused */
         r = 0;
     bool unsure = r == -ERR_TIMEOUT || r == -ERR_BUSY; /* it may have been done */
     if (pause ? r < 0 && !unsure : r == 0)
-        unlinkat(backend->boxes_fd, mark, 0);
+        docker_unmark(backend, id, "paused");
     return r;
 }
 
@@ -194,13 +185,9 @@ bool docker_paused(struct backend *backend, const char *id) {
 /* ---- pauses while files are kept ---- */
 
 int docker_still(struct backend *backend, const char *id, const json_t *inspection, struct err *err) {
-    char mark[40];
-    use_mark(id, "still", mark);
     if (!docker_running(inspection) || docker_is_paused(inspection))
         return 0;
-    autofd fd = openat(backend->boxes_fd, mark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return err_errno(err, errno, "the directory of box '%.16s'", id);
+    TRY(docker_mark(backend, id, "still", err));
     int r = use_set_paused(backend, id, true, err);
     if (r < 0 && err->why == WHY_PAUSED && use_freeze(backend, id, true, false))
         return 0;
@@ -210,23 +197,19 @@ int docker_still(struct backend *backend, const char *id, const json_t *inspecti
 }
 
 void docker_still_end(struct backend *backend, const char *id) {
-    char mark[40];
-    struct err ignored;
-    json_t *inspection = NULL;
+    json_auto_t *inspection = NULL;
     if (!docker_exists(backend->boxes_fd, id, "still"))
         return;
-    int r = docker_inspect(backend, id, &inspection, &ignored);
+    int r = docker_inspect(backend, id, &inspection, ERR_IGNORED);
     bool paused = r == 0 && docker_is_paused(inspection);
     if (paused)
-        r = use_set_paused(backend, id, false, &ignored);
-    json_decref(inspection);
+        r = use_set_paused(backend, id, false, ERR_IGNORED);
     /* An engine that was killed does not know, or does not answer: then the mark stays, because it may believe that
      * the box is paused. */
     if (r < 0 || !paused)
         use_freeze(backend, id, false, r < 0);
-    use_mark(id, "still", mark);
     if (r == 0 || r == -ERR_NOT_FOUND || r == -ERR_EXISTS)
-        unlinkat(backend->boxes_fd, mark, 0);
+        docker_unmark(backend, id, "still");
 }
 
 void docker_still_kill(struct backend *backend, const char *id) {

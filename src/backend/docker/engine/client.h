@@ -2,6 +2,8 @@
 #ifndef CUBBY_BACKEND_ENGINE_CLIENT_H
 #define CUBBY_BACKEND_ENGINE_CLIENT_H
 
+#include <pthread.h>
+
 #include "backend/docker/engine/engine.h"
 
 /* Where it is. Of the engine, constant. */
@@ -19,6 +21,11 @@ void engine_place_done(struct engine_place *place);
 int engine_client(struct engine *engine, struct http_client **ret_client, struct err *err);
 /* The connection is lost: the next answer may come from another engine. */
 void engine_lost(struct engine *engine);
+/* Starts a thread that takes no signals, to be joined or detached. 0 or an errno value. */
+int engine_thread(void *(*run)(void *argument), void *argument, pthread_t *ret_thread);
+/* Bytes of a stream of lines: `each` gets every whole line, without its end, in `line` (buf_max). A line that does not
+ * fit is passed over; true: there was one. */
+bool engine_lines(struct buf *line, const char *data, size_t len, void (*each)(void *user), void *user);
 /* INVALID: a caller put something into the request that could end the line it stands in. */
 int engine_checked(const struct http_call *call, struct err *err);
 

@@ -148,6 +148,35 @@ static void engine_keep(struct engine *engine, struct http_client *client) {
     http_client_free(client);
 }
 
+int engine_thread(void *(*run)(void *argument), void *argument, pthread_t *ret_thread) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int number = pthread_create(ret_thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return number;
+}
+
+bool engine_lines(struct buf *line, const char *data, size_t len, void (*each)(void *user), void *user) {
+    bool long_one = false;
+    while (len) {
+        const char *end = memchr(data, '\n', len);
+        size_t part = end ? (size_t)(end - data) : len;
+        buf_put(line, data, part); /* nothing more once it has failed */
+        long_one |= line->failed;
+        if (end) {
+            if (!line->failed)
+                each(user);
+            buf_clear(line);
+            line->failed = false;
+        }
+        part += end != NULL;
+        data += part;
+        len -= part;
+    }
+    return long_one;
+}
+
 /* ---- one call ---- */
 
 int engine_checked(const struct http_call *call, struct err *err) {

@@ -2,11 +2,10 @@
  * backend's open and close. Invariant: events only speed things up; to act on one, ask the engine. */
 #include <inttypes.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include "base/base.h"
-#include "backend/docker/engine/engine.h"
+#include "backend/docker/engine/client.h"
 #include "base/json.h"
 #include "base/url.h"
 
@@ -25,7 +24,6 @@ struct engine_events {
     int wake_fd;
     pthread_t thread;
     struct buf line;
-    bool skipping;    /* the rest of a line that is too long */
     bool up;          /* "up" was reported */
     uint64_t last_ns; /* of the last event, by the engine's clock */
 };
@@ -38,12 +36,8 @@ struct engine_events *engine_watch(struct engine *engine, const char *label,
     *events = (struct engine_events){.engine = engine, .label = xstrdup(label), .each = each, .user = user};
     buf_init(&events->line, LINE_BYTES);
     events->wake_fd = eventfd(0, EFD_CLOEXEC);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool ok = events->wake_fd >= 0 && pthread_create(&events->thread, NULL, events_run, events) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    xensure(ok); /* as without memory: a daemon that starts without threads or descriptors is useless */
+    /* As without memory: a daemon that starts without threads or descriptors is useless. */
+    xensure(events->wake_fd >= 0 && engine_thread(events_run, events, &events->thread) == 0);
     return events;
 }
 
@@ -62,13 +56,14 @@ void engine_watch_end(struct engine_events *events) {
 /* ---- one line ---- */
 
 /* Reports one line of the stream. */
-static void events_line(struct engine_events *events) {
+static void events_line(void *user) {
     static const char *const names[][2] = {{"died", "die"}, {"remove", "destroy"}, {"rm", "destroy"}}; /* of podman */
     static const char *const keys[] = {"exitCode", "containerExitCode"};
+    struct engine_events *events = user;
     const char *data = (const char *)events->line.data;
     size_t len = events->line.len;
     bool fits = len && json_measure(data, len, LINE_DEPTH, LINE_VALUES) == JSON_FITS;
-    json_t *line = fits ? json_loadb(data, len, 0, NULL) : NULL;
+    json_auto_t *line = fits ? json_loadb(data, len, 0, NULL) : NULL;
     json_int_t ns = json_integer_value(engine_value(line, "timeNano")),
                s = json_integer_value(engine_value(line, "time"));
     uint64_t time_ns = ns > 0 ? (uint64_t)ns : s > 0 && s < INT64_MAX / 1000000000 ? (uint64_t)s * 1000000000u : 0;
@@ -82,37 +77,20 @@ static void events_line(struct engine_events *events) {
             event.exit_status = (int)status;
     }
     /* An engine repeats the events of the moment that `since` names. */
-    if (*event.action && *event.name && *event.id && strcmp(engine_text(line, "Type"), "container") == 0 &&
-        (!time_ns || time_ns > events->last_ns)) {
-        if (time_ns)
-            events->last_ns = time_ns;
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if (strcmp(event.action, names[i][0]) == 0)
-                event.action = names[i][1];
-        events->each(events->user, &event);
-    }
-    json_decref(line);
+    if (!*event.action || !*event.name || !*event.id || strcmp(engine_text(line, "Type"), "container") != 0 ||
+        (time_ns && time_ns <= events->last_ns))
+        return;
+    if (time_ns)
+        events->last_ns = time_ns;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(event.action, names[i][0]) == 0)
+            event.action = names[i][1];
+    events->each(events->user, &event);
 }
 
 static int events_part(void *user, const void *data, size_t len) {
     struct engine_events *events = user;
-    for (const char *p = data; len;) {
-        const char *end = memchr(p, '\n', len);
-        size_t part = end ? (size_t)(end - p) : len;
-        if (!events->skipping)
-            buf_put(&events->line, p, part);
-        events->skipping |= events->line.failed;
-        if (end && !events->skipping)
-            events_line(events);
-        if (end || events->skipping) {
-            buf_clear(&events->line);
-            events->line.failed = false;
-        }
-        if (end)
-            events->skipping = false;
-        p += end ? part + 1 : part;
-        len -= end ? part + 1 : part;
-    }
+    engine_lines(&events->line, data, len, events_line, events);
     return 0;
 }
 
@@ -154,7 +132,7 @@ static void *events_run(void *user) {
         autobuf out = buf_max(65536);
         events->up = false;
         buf_clear(&events->line);
-        events->line.failed = events->skipping = false;
+        events->line.failed = false;
         if (engine_do(events->engine, &call, &status, &out, &err) == 0 && status != 200)
             engine_answer(events->engine, status, &out, "watching containers", NULL, &err);
         back_off_ms = events->up                           ? BACK_OFF_MS

@@ -2,7 +2,6 @@
  * between the engine and one end of a socket pair. Called by the docker backend's wires. Invariant: the thread never
  * waits for one direction while the other could move, and holds a bounded number of bytes of each. */
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -106,11 +105,7 @@ static struct engine_stream *stream_new(struct http_client *client, struct http_
         return NULL;
     }
     stream->fd = pair[0];
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int number = pthread_create(&stream->thread, NULL, stream_run, stream);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int number = engine_thread(stream_run, stream, &stream->thread);
     if (number) {
         close(pair[1]);
         stream_done(stream);
