@@ -2,8 +2,7 @@
  * canonical name, not by its spelling, and no request can name the images made from other users' boxes. */
 #include "box/policy.h"
 
-#include <string.h>
-
+#include "base/base.h"
 #include "backend/reference.h"
 
 enum { USER_BYTES = 64, PLATFORM_BYTES = 64, RUNTIME_BYTES = 64 };
@@ -66,16 +65,15 @@ struct container container_copy(const struct container *container, struct arena 
 
 /* ---- the image ---- */
 
-static bool container_image_listed(const char *const *patterns, const struct reference *image, struct arena *arena) {
-    for (; patterns && *patterns; patterns++)
-        if (reference_fits(*patterns, image, arena))
-            return true;
-    return false;
-}
-
-static bool container_image_default(const struct share *share, const struct reference *image, struct arena *arena) {
+/* The share's own image, or one that a pattern of its list allows. */
+static bool container_image_listed(const struct share *share, const struct reference *image, struct arena *arena) {
     struct reference own;
-    return share->image && reference_parse(share->image, arena, &own) && strcmp(own.full, image->full) == 0;
+    if (share->image && reference_parse(share->image, arena, &own) && strcmp(own.full, image->full) == 0)
+        return true;
+    const char *const *pattern = share->images;
+    while (*pattern && !reference_fits(*pattern, image, arena))
+        pattern++;
+    return *pattern;
 }
 
 /* Images that snapshots and exports made are their boxes' alone; whichever registry is written before them, it is not
@@ -100,8 +98,7 @@ static int container_spec_image(const struct share *share, const struct box_requ
             name, REFERENCE_BYTES);
     if (asked && container_image_ours(&image))
         return err_set(err, ERR_DENIED, "template: '%.80s' is what a box became; fork that box instead", name);
-    if (asked && share->images && !container_image_default(share, &image, arena) &&
-        !container_image_listed(share->images, &image, arena))
+    if (asked && share->images && !container_image_listed(share, &image, arena))
         return err_set(err, ERR_DENIED, "template: image '%.80s' is not allowed by the configuration (docker_images)",
                        name);
     spec->template_name = arena_strdup(arena, name);
@@ -109,12 +106,6 @@ static int container_spec_image(const struct share *share, const struct box_requ
 }
 
 /* ---- the container ---- */
-
-static bool container_runtime_listed(const char *const *list, const char *name) {
-    while (list && *list && strcmp(*list, name) != 0 && strcmp(*list, "*") != 0)
-        list++;
-    return list && *list;
-}
 
 static int container_check_words(const struct container *asked, struct err *err) {
     const struct {
@@ -143,7 +134,7 @@ int container_spec(const struct share *share, const struct box_request *request,
         return err_set(err, ERR_DENIED, "container.pull '%s' is not allowed by the configuration (docker_pull: %s)",
                        asked->pull, pull);
     if (asked->runtime && !(runtime && strcmp(asked->runtime, runtime) == 0) &&
-        !container_runtime_listed(share->runtimes, asked->runtime))
+        !text_list_has(share->runtimes, asked->runtime) && !text_list_has(share->runtimes, "*"))
         return err_set(err, ERR_DENIED, "container.runtime '%s' is not allowed by the configuration (docker_runtimes)",
                        asked->runtime);
     struct container container = *asked;

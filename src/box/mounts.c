@@ -26,20 +26,58 @@ static int mounts_check_target(const char *target, struct err *err) {
 
 /* ---- what a request asks for ---- */
 
-/* Links are followed in the prefix, which the administrator wrote; what comes after it has none. */
-static bool mounts_source_allowed(const char *prefix, const char *source, char resolved[PATH_MAX]) {
+/* A directory that the daemon makes belongs to the owner of the directory it is in, and is closed to others. */
+static int mounts_place_make(int *dir, const char *rest) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", rest);
+    char *save = NULL;
+    for (char *name = strtok_r(path, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
+        struct stat owner;
+        bool made = false;
+        int next = path_below(*dir, name, O_PATH, false);
+        if (next == -ENOENT) {
+            made = mkdirat(*dir, name, 0700) == 0;
+            if (!made && errno != EEXIST)
+                return -errno;
+            next = path_below(*dir, name, O_PATH, false);
+        }
+        if (next < 0)
+            return next;
+        if (made && fstat(*dir, &owner) == 0 && (owner.st_uid != geteuid() || owner.st_gid != getegid()) &&
+            fchownat(next, "", owner.st_uid, owner.st_gid, AT_EMPTY_PATH) < 0) {
+            int number = errno;
+            close(next);
+            unlinkat(*dir, name, AT_REMOVEDIR);
+            return -number;
+        }
+        close(*dir);
+        *dir = next;
+    }
+    return 0;
+}
+
+/* A source below `prefix`, resolved. Links are followed in the prefix, which the administrator wrote; what comes after
+ * it has none. create: missing directories are made, below the prefix only. 0 or -errno; -EXDEV: it is not below. */
+static int mounts_below(const char *prefix, const char *source, bool create, char resolved[PATH_MAX]) {
     char real[PATH_MAX];
-    if (!realpath(prefix, real))
-        return false;
-    const char *begin = path_within(source, prefix) ? prefix : path_within(source, real) ? real : NULL;
-    if (!begin)
-        return false;
+    bool here = realpath(prefix, real);
+    int number = errno;
+    const char *begin = path_within(source, prefix) ? prefix : here && path_within(source, real) ? real : NULL;
+    if (!begin || !here)
+        return begin ? -number : -EXDEV;
     const char *rest = source + strlen(begin);
     rest += strspn(rest, "/");
     autofd dir = open(real, O_PATH | O_CLOEXEC);
-    autofd found = dir < 0 ? -1 : *rest ? path_below(dir, rest, O_PATH, false) : fd_take(&dir);
-    return found >= 0 &&
-           snprintf(resolved, PATH_MAX, "%s%s%s", real[1] ? real : "", *rest || !real[1] ? "/" : "", rest) < PATH_MAX;
+    if (dir < 0)
+        return -errno;
+    autofd found = *rest ? path_below(dir, rest, O_PATH, false) : -1; /* mostly all of it is there */
+    int r = *rest && found < 0 ? found : 0;
+    if (r == -ENOENT && create)
+        r = mounts_place_make(&dir, rest);
+    if (r < 0)
+        return r;
+    int len = snprintf(resolved, PATH_MAX, "%s%s%s", real[1] ? real : "", *rest || !real[1] ? "/" : "", rest);
+    return len < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
 static int mounts_asked_source(const struct policy *policy, const char *source, char resolved[PATH_MAX],
@@ -47,7 +85,7 @@ static int mounts_asked_source(const struct policy *policy, const char *source, 
     if (!source || source[0] != '/' || strlen(source) > LIMIT_PATH_BYTES)
         return err_set(err, ERR_INVALID, "mounts: source must be an absolute path");
     for (const char *const *prefix = policy->mount_sources; prefix && *prefix; prefix++)
-        if (path_normal(source) && mounts_source_allowed(*prefix, source, resolved))
+        if (path_normal(source) && mounts_below(*prefix, source, false, resolved) == 0)
             return 0;
     if (policy->any_mount_source)
         return realpath(source, resolved) ? 0 : err_errno(err, errno, "mounts: source '%.200s'", source);
@@ -59,40 +97,13 @@ static int mounts_asked_source(const struct policy *policy, const char *source, 
 
 /* ---- mounts that a dialect asks for ---- */
 
-static int mounts_place_make(int *dir, const char *rest);
-
-static int mounts_door_below(const char *prefix, const struct mount *mount, char resolved[PATH_MAX]) {
-    char real[PATH_MAX];
-    bool here = realpath(prefix, real);
-    int number = errno;
-    const char *begin = path_within(mount->source, prefix)         ? prefix
-                        : here && path_within(mount->source, real) ? real
-                                                                   : NULL;
-    if (!begin || !here)
-        return begin ? -number : -EXDEV;
-    const char *rest = mount->source + strlen(begin);
-    rest += strspn(rest, "/");
-    autofd dir = open(real, O_PATH | O_CLOEXEC);
-    if (dir < 0)
-        return -errno;
-    autofd found = *rest ? path_below(dir, rest, O_PATH, false) : -1; /* mostly all of it is there */
-    int r = *rest && found < 0 ? found : 0;
-    if (r == -ENOENT && mount->create)
-        r = mounts_place_make(&dir, rest);
-    if (r == 0 &&
-        snprintf(resolved, PATH_MAX, "%s%s%s", real[1] ? real : "", *rest || !real[1] ? "/" : "", rest) >= PATH_MAX)
-        r = -ENAMETOOLONG;
-    return r;
-}
-
-/* Links are followed in the prefix, as for all; directories are made only below it. */
 static int mounts_door_source(const struct policy *policy, const struct mount *mount, char resolved[PATH_MAX],
                               struct err *err) {
     int r = -EXDEV;
     bool normal = mount->source && strlen(mount->source) <= LIMIT_PATH_BYTES && path_normal(mount->source);
     for (const char *const *prefix = policy->door_sources; normal && r < 0 && prefix && *prefix; prefix++) {
-        int tried =
-            mounts_door_below(*prefix, mount, resolved); /* one may be inside another, and open what that does not */
+        /* One may be inside another, and open what that does not. */
+        int tried = mounts_below(*prefix, mount->source, mount->create, resolved);
         r = tried == -EXDEV ? r : tried;
     }
     if (r == -EXDEV)
@@ -162,58 +173,16 @@ static int mounts_place_source(const char *source, const struct spec *spec, stru
     return 0;
 }
 
-/* A directory that the daemon makes belongs to the owner of the directory it is in, and is closed to others. */
-static int mounts_place_make(int *dir, const char *rest) {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s", rest);
-    char *save = NULL;
-    for (char *name = strtok_r(path, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
-        struct stat owner;
-        bool made = false;
-        int next = path_below(*dir, name, O_PATH, false);
-        if (next == -ENOENT) {
-            made = mkdirat(*dir, name, 0700) == 0;
-            if (!made && errno != EEXIST)
-                return -errno;
-            next = path_below(*dir, name, O_PATH, false);
-        }
-        if (next < 0)
-            return next;
-        if (made && fstat(*dir, &owner) == 0 && (owner.st_uid != geteuid() || owner.st_gid != getegid()) &&
-            fchownat(next, "", owner.st_uid, owner.st_gid, AT_EMPTY_PATH) < 0) {
-            int number = errno;
-            close(next);
-            unlinkat(*dir, name, AT_REMOVEDIR);
-            return -number;
-        }
-        close(*dir);
-        *dir = next;
-    }
-    return 0;
-}
-
 static int mounts_given_source(const struct share_mount *mount, const struct spec *spec, struct arena *arena,
                                char resolved[PATH_MAX], struct err *err) {
-    char source[PATH_MAX], real[PATH_MAX];
+    char source[PATH_MAX];
     size_t fixed = 0;
     TRY(mounts_place_source(mount->source, spec, arena, source, &fixed, err));
-    const char *rest = source + fixed + 1;
-    char *base = arena_copy(arena, source, fixed);
-    autofd dir = realpath(fixed ? base : "/", real) ? open(real, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    int r = dir < 0 ? -errno : 0;
-    if (r == 0 && mount->create)
-        r = mounts_place_make(&dir, rest);
-    autofd found = r < 0 || mount->create ? -1 : path_below(dir, rest, O_PATH, false);
-    if (r == 0 && !mount->create && found < 0)
-        r = found;
+    int r = mounts_below(fixed ? arena_copy(arena, source, fixed) : "/", source, mount->create, resolved);
     /* Not NOT_FOUND: it is not the client's word that leads nowhere. */
-    if (r == -ELOOP)
-        return err_set(err, ERR_IO, "mounts: source '%.300s' of the configuration passes a link", source);
-    if (r < 0)
-        return err_set(err, ERR_IO, "mounts: source '%.300s' of the configuration: %s", source, strerror(-r));
-    if (snprintf(resolved, PATH_MAX, "%s/%s", real[1] ? real : "", rest) >= PATH_MAX)
-        return err_set(err, ERR_INVALID, "mounts: source '%.200s' is too long", source);
-    return 0;
+    return r < 0 ? err_set(err, ERR_IO, "mounts: source '%.300s' of the configuration%s%s", source,
+                           r == -ELOOP ? " passes a link" : ": ", r == -ELOOP ? "" : strerror(-r))
+                 : 0;
 }
 
 int mounts_check(const struct share_mount *mount, bool thread_alone, struct err *err) {

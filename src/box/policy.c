@@ -44,25 +44,23 @@ int policy_machine(const char *machine, struct err *err) {
     return 0;
 }
 
-const char *policy_thread_agent(const char *thread, size_t thread_len, struct arena *arena) {
-    size_t prefix = strlen(POLICY_AGENT_THREAD);
-    if (!thread || thread_len <= prefix || strncmp(thread, POLICY_AGENT_THREAD, prefix) != 0)
+/* The name after the prefix of such a thread; NULL: it is another thread, or not a name. */
+static const char *policy_thread_name(const char *thread, size_t len, const char *prefix,
+                                      int (*check)(const char *name, struct err *err), struct arena *arena) {
+    size_t begin = strlen(prefix);
+    if (!thread || len <= begin || strncmp(thread, prefix, begin) != 0)
         return NULL;
-    const char *agent = arena_copy(arena, thread + prefix, thread_len - prefix);
-    return policy_agent(agent, ERR_IGNORED) < 0 ? NULL : agent;
+    const char *name = arena_copy(arena, thread + begin, len - begin);
+    return check(name, ERR_IGNORED) < 0 ? NULL : name;
 }
 
-static const char *policy_thread_machine(const struct box_request *request, struct arena *arena) {
-    size_t prefix = strlen(POLICY_MACHINE_THREAD);
-    if (!request->thread || request->thread_len <= prefix ||
-        strncmp(request->thread, POLICY_MACHINE_THREAD, prefix) != 0)
-        return NULL;
-    const char *machine = arena_copy(arena, request->thread + prefix, request->thread_len - prefix);
-    return policy_machine(machine, ERR_IGNORED) < 0 ? NULL : machine;
+const char *policy_thread_agent(const char *thread, size_t thread_len, struct arena *arena) {
+    return policy_thread_name(thread, thread_len, POLICY_AGENT_THREAD, policy_agent, arena);
 }
 
 static int policy_pair_machine(struct box_request *request, struct arena *arena, struct err *err) {
-    const char *own = policy_thread_machine(request, arena);
+    const char *own =
+        policy_thread_name(request->thread, request->thread_len, POLICY_MACHINE_THREAD, policy_machine, arena);
     if (!request->machine)
         request->machine = own;
     bool remote = request->backend && strcmp(request->backend, "remote") == 0;
@@ -193,43 +191,52 @@ static int policy_spec_env(const struct share *share, const struct box_request *
     return 0;
 }
 
-static int policy_check_range(const char *field, double value, double min, double max, struct err *err) {
-    if (!(value >= min && value <= max)) /* NaN too */
-        return err_set(err, ERR_INVALID, "limits: %s must be %g to %.10g", field, min, max);
-    return 0;
+/* The limits that a request may name, but for cpus, which is not a whole number. */
+static const struct {
+    const char *field;
+    size_t has, value; /* in struct box_request, in struct limits */
+    uint64_t min, max;
+} policy_limits[] = {
+#define LIMIT_ROW(name, has_name, ...)                                                                                 \
+    { #name, offsetof(struct box_request, has_name), offsetof(struct limits, name), __VA_ARGS__ }
+    LIMIT_ROW(memory_mb, has_memory, 16, 1u << 20),
+    LIMIT_ROW(pids, has_pids, 8, 1u << 22),
+    LIMIT_ROW(disk_mb, has_disk, 1, 1ull << 40),
+    LIMIT_ROW(open_files, has_open_files, LIMIT_OPEN_FILES_LEAST, LIMIT_OPEN_FILES),
+    LIMIT_ROW(output_bytes, has_output, 1, LIMIT_OUTPUT_LIMIT_BYTES),
+};
+enum { POLICY_LIMITS = sizeof policy_limits / sizeof *policy_limits };
+
+static bool policy_limit_given(const struct box_request *request, size_t i) {
+    return *(const bool *)((const char *)request + policy_limits[i].has);
+}
+
+static uint64_t policy_limit(const struct limits *limits, size_t i) {
+    return *(const uint64_t *)((const char *)limits + policy_limits[i].value);
 }
 
 static int policy_spec_limits(const struct share *share, const struct box_request *request, struct spec *spec,
                               struct err *err) {
-    const struct limits *asked = &request->limits;
     struct limits limits = share->limits;
     if (request->no_limits)
         limits = (struct limits){.output_bytes = share->limits.output_bytes};
     if (request->images)
         limits.disk_mb = 0;
-    const struct {
-        const char *field;
-        bool has;
-        uint64_t *to, value, min, max;
-    } rows[] = {
-        {"memory_mb", request->has_memory, &limits.memory_mb, asked->memory_mb, 16, 1u << 20},
-        {"pids", request->has_pids, &limits.pids, asked->pids, 8, 1u << 22},
-        {"disk_mb", request->has_disk, &limits.disk_mb, asked->disk_mb, 1, 1ull << 40},
-        {"open_files", request->has_open_files, &limits.open_files, asked->open_files, LIMIT_OPEN_FILES_LEAST,
-         LIMIT_OPEN_FILES},
-        {"output_bytes", request->has_output, &limits.output_bytes, asked->output_bytes, 1, LIMIT_OUTPUT_LIMIT_BYTES},
-    };
-    int r = 0;
     if (request->has_cpus)
-        limits.cpus = asked->cpus, r = policy_check_range("cpus", asked->cpus, 0.01, 1024, err);
-    for (size_t i = 0; r == 0 && i < sizeof rows / sizeof *rows; i++) {
-        if (!rows[i].has)
+        limits.cpus = request->limits.cpus;
+    if (request->has_cpus && !(limits.cpus >= 0.01 && limits.cpus <= 1024)) /* NaN too */
+        return err_set(err, ERR_INVALID, "limits: cpus must be 0.01 to 1024");
+    for (size_t i = 0; i < POLICY_LIMITS; i++) {
+        uint64_t value = policy_limit(&request->limits, i);
+        if (!policy_limit_given(request, i))
             continue;
-        *rows[i].to = rows[i].value;
-        r = policy_check_range(rows[i].field, (double)rows[i].value, (double)rows[i].min, (double)rows[i].max, err);
+        if (value < policy_limits[i].min || value > policy_limits[i].max)
+            return err_set(err, ERR_INVALID, "limits: %s must be %llu to %llu", policy_limits[i].field,
+                           (unsigned long long)policy_limits[i].min, (unsigned long long)policy_limits[i].max);
+        *(uint64_t *)((char *)&limits + policy_limits[i].value) = value;
     }
     spec->limits = limits;
-    return r;
+    return 0;
 }
 
 bool policy_template(const char *name) {
@@ -248,10 +255,9 @@ static int policy_check_listed(const char *field, const char *const *list, const
 int policy_backend(const struct share *share, const struct box_request *request, const char *fallback,
                    const char **ret_backend, struct err *err) {
     const char *own = share->backend ? share->backend : fallback;
-    int r = policy_check_listed("backend", share->backends, own, request->backend, err);
-    if (r == 0)
-        *ret_backend = request->backend ? request->backend : own;
-    return r;
+    TRY(policy_check_listed("backend", share->backends, own, request->backend, err));
+    *ret_backend = request->backend ? request->backend : own;
+    return 0;
 }
 
 static int policy_spec_template(const struct share *share, const struct box_request *request, struct arena *arena,
@@ -304,41 +310,33 @@ static int policy_spec_words(const struct box_request *request, struct arena *ar
 
 int policy_spec(const struct policy *policy, const struct box_request *request, const char id[17], struct arena *arena,
                 struct spec *ret_spec, struct err *err) {
-    struct spec spec = {.one_shot = request->one_shot};
-    text_id_copy(spec.id, id);
     const char *user = request->user ? request->user : "default";
-    int r = text_user(user, err);
-    if (r < 0)
-        return r;
-    spec.user = arena_strdup(arena, user);
-    if (request->thread) {
-        if (request->thread_len > LIMIT_THREAD_BYTES || memchr(request->thread, 0, request->thread_len))
-            return err_set(err, ERR_INVALID, "thread must be at most %u bytes, without NUL", LIMIT_THREAD_BYTES);
-        spec.thread = arena_copy(arena, request->thread, request->thread_len);
-    }
-    if (request->agent) {
-        TRY(policy_agent(request->agent, err));
-        spec.agent = arena_strdup(arena, request->agent);
-    }
-    if (request->machine) {
-        TRY(policy_machine(request->machine, err));
-        spec.machine = arena_strdup(arena, request->machine);
-    }
+    struct spec spec = {.one_shot = request->one_shot,
+                        .user = arena_strdup(arena, user),
+                        .agent = arena_strdup_or(arena, request->agent),
+                        .machine = arena_strdup_or(arena, request->machine)};
+    text_id_copy(spec.id, id);
+    TRY(text_user(user, err));
+    if (request->thread &&
+        (request->thread_len > LIMIT_THREAD_BYTES || memchr(request->thread, 0, request->thread_len)))
+        return err_set(err, ERR_INVALID, "thread must be at most %u bytes, without NUL", LIMIT_THREAD_BYTES);
+    spec.thread = request->thread ? arena_copy(arena, request->thread, request->thread_len) : NULL;
+    TRY(spec.agent ? policy_agent(spec.agent, err) : 0);
+    TRY(spec.machine ? policy_machine(spec.machine, err) : 0);
     const struct share *share = policy_for(policy, user);
-    r = policy_spec_words(request, arena, &spec, err)
-        ?: policy_spec_template(share, request, arena, &spec, err)
-        ?: policy_spec_network(share, request, &spec, err)
-        ?: policy_spec_env(share, request, arena, &spec, err)
-        ?: policy_spec_limits(share, request, &spec, err);
-    if (r == 0 && request->machine && request->mount_count)
-        r = err_set(err, ERR_UNSUPPORTED,
-                    "mounts: a box on a machine has none of this server's; `cubby join --allow DIR` opens directories "
-                    "of the machine");
-    if (r == 0 && !request->machine)
-        r = mounts_spec(policy, share, request, arena, &spec, err); /* last: it may make directories */
-    if (r == 0)
-        *ret_spec = spec;
-    return r;
+    TRY(policy_spec_words(request, arena, &spec, err)
+            ?: policy_spec_template(share, request, arena, &spec, err)
+            ?: policy_spec_network(share, request, &spec, err)
+            ?: policy_spec_env(share, request, arena, &spec, err)
+            ?: policy_spec_limits(share, request, &spec, err));
+    if (request->machine && request->mount_count)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "mounts: a box on a machine has none of this server's; `cubby join --allow DIR` opens "
+                       "directories of the machine");
+    if (!request->machine) /* last: it may make directories */
+        TRY(mounts_spec(policy, share, request, arena, &spec, err));
+    *ret_spec = spec;
+    return 0;
 }
 
 int policy_fork(const struct policy *policy, const struct spec *from, struct arena *arena, struct spec *spec,
@@ -383,25 +381,19 @@ static void policy_differ_word(struct differences *all, const char *field, const
         policy_differ(all, "%s is %.60s, not %.60s", field, has, asked);
 }
 
+static void policy_differ_number(struct differences *all, const char *field, uint64_t has, uint64_t asked) {
+    if (has != asked)
+        policy_differ(all, "%s is %llu, not %llu", field, (unsigned long long)has, (unsigned long long)asked);
+}
+
 static void policy_differ_limits(struct differences *all, const struct box_request *request,
                                  const struct record *record) {
     const struct limits *has = &record->spec.limits, *asked = &request->limits;
-    const struct {
-        const char *field;
-        bool given;
-        uint64_t has, asked;
-    } rows[] = {
-        {"memory_mb", request->has_memory, has->memory_mb, asked->memory_mb},
-        {"pids", request->has_pids, has->pids, asked->pids},
-        {"disk_mb", request->has_disk, has->disk_mb, asked->disk_mb},
-        {"open_files", request->has_open_files, has->open_files, asked->open_files},
-        {"output_bytes", request->has_output, has->output_bytes, asked->output_bytes},
-        {"idle_timeout_ms", request->has_idle_timeout, record->idle_timeout_ms, request->idle_timeout_ms},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].given && rows[i].has != rows[i].asked)
-            policy_differ(all, "%s is %llu, not %llu", rows[i].field, (unsigned long long)rows[i].has,
-                          (unsigned long long)rows[i].asked);
+    for (size_t i = 0; i < POLICY_LIMITS; i++)
+        if (policy_limit_given(request, i))
+            policy_differ_number(all, policy_limits[i].field, policy_limit(has, i), policy_limit(asked, i));
+    if (request->has_idle_timeout)
+        policy_differ_number(all, "idle_timeout_ms", record->idle_timeout_ms, request->idle_timeout_ms);
     /* Recorded in thousandths. */
     if (request->has_cpus && (has->cpus - asked->cpus > 0.001 || asked->cpus - has->cpus > 0.001))
         policy_differ(all, "cpus is %g, not %g", has->cpus, asked->cpus);

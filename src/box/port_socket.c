@@ -188,8 +188,7 @@ int port_socket_take(struct box *box, uint16_t port) {
     return -1;
 }
 
-/* port 0: of any. */
-static void port_socket_drop(const struct box *box, uint16_t port) {
+void port_socket_clear(const struct box *box, uint16_t port) {
     autolock(&port_idles.lock);
     for (size_t i = port_idles.count; i-- > 0;)
         if (port_idles.list[i].box == box && (!port || port_idles.list[i].port == port)) {
@@ -198,13 +197,9 @@ static void port_socket_drop(const struct box *box, uint16_t port) {
         }
 }
 
-void port_socket_clear(struct box *box, uint16_t port) {
-    port_socket_drop(box, port);
-}
-
 void port_socket_end(struct box *box) {
     if (atomic_load(&box->port_used))
-        port_socket_drop(box, 0);
+        port_socket_clear(box, 0);
 }
 
 static void port_socket_begin(void) {
@@ -212,8 +207,7 @@ static void port_socket_begin(void) {
 }
 
 /* Closes what has been idle for too long; ends when nothing is. */
-static void *port_socket_keeper(void *argument) {
-    (void)argument;
+static void *port_socket_keeper(void *) {
     pthread_mutex_lock(&port_idles.lock);
     while (port_idles.count) {
         uint64_t until_ms = port_idles.list[0].until_ms;

@@ -12,8 +12,9 @@
 int port_socket_open(struct box *box, uint16_t port, int client_fd, int *ret_fd, struct err *err);
 /* An idle connection on which the server has neither ended nor sent anything; -1: none. */
 int port_socket_take(struct box *box, uint16_t port);
-/* Closes the idle connections to that port: a server that serves one connection at a time would wait for them. */
-void port_socket_clear(struct box *box, uint16_t port);
+/* Closes the idle connections to that port (0: any): a server that serves one connection at a time would wait for
+ * them. */
+void port_socket_clear(const struct box *box, uint16_t port);
 /* The connection is idle: kept where there is room, and nobody waits for an answer of a server in this box; else
  * closed. Takes fd. */
 void port_socket_keep(struct box *box, uint16_t port, int fd);

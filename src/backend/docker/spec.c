@@ -193,12 +193,10 @@ int docker_spec_body(const struct docker_start *start, struct buf *out, struct e
     const struct docker_image *image = &start->image;
     autoarena arena = ARENA_EMPTY;
     char user[DOCKER_USER_BYTES], from[65];
-    struct json json;
     docker_spec_user(start, false, user);
     TRY(spec_check(start, user, err));
     buf_clear(out);
-    json_init(&json, out);
-    json_open(&json, '{');
+    struct json json = json_begin(out);
     json_put_str(&json, "Image", image->id);
     json_put_str(&json, "User", user);
     json_raw(&json, spec_streams, sizeof spec_streams - 1);

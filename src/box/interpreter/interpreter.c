@@ -39,10 +39,9 @@ int interpreter_random_name(char *out, struct err *err) {
 
 int interpreter_new_name(const char *prefix, char ret_name[INTERPRETER_NAME_BYTES + 1], struct err *err) {
     char random[2 * TALK_ID_BYTES + 1];
-    int failed = interpreter_random_name(random, err);
-    if (!failed)
-        snprintf(ret_name, INTERPRETER_NAME_BYTES + 1, "%.16s%s", prefix, random);
-    return failed;
+    TRY(interpreter_random_name(random, err));
+    snprintf(ret_name, INTERPRETER_NAME_BYTES + 1, "%.16s%s", prefix, random);
+    return 0;
 }
 
 /* ---- sessions ---- */
@@ -190,32 +189,25 @@ int interpreter_open(struct box *box, const struct language *language, const str
     int failed = open->name ? interpreter_find(box, language, open->name, ret_session, err) : -ERR_NOT_FOUND;
     if (failed != -ERR_NOT_FOUND)
         return failed;
-    failed = interpreter_random_name(random, err);
-    if (open->name)
-        snprintf(session.name, sizeof session.name, "%s", open->name);
-    else
-        snprintf(session.name, sizeof session.name, UNNAMED_MARK "%s", random);
+    TRY(interpreter_random_name(random, err));
+    snprintf(session.name, sizeof session.name, "%s%s", open->name ? "" : UNNAMED_MARK,
+             open->name ? open->name : random);
     snprintf(session.program, sizeof session.program, "%s", open->program ? open->program : language->program);
-    if (!failed)
-        failed = interpreter_session_room(box, language, err);
-    if (!failed)
-        failed =
-            interpreter_session_start(box, language, open->cwd, open->idle_s ? open->idle_s : idle_s, &session, err);
-    if (!failed && open->name)
-        failed = interpreter_session_settle(box, language, &session, ret_created, err);
-    else
-        *ret_created = true;
-    if (!failed)
-        *ret_session = session;
-    return failed;
+    *ret_created = true;
+    TRY(interpreter_session_room(box, language, err)
+
+            ?: interpreter_session_start(box, language, open->cwd, open->idle_s ? open->idle_s : idle_s, &session,
+                                         err));
+    TRY(open->name ? interpreter_session_settle(box, language, &session, ret_created, err) : 0);
+    *ret_session = session;
+    return 0;
 }
 
 void interpreter_end(struct box *box, const struct interpreter_session *session) {
-    struct err ignored;
     if (session->shell)
         interpreter_shell_end(box, session);
     else
-        box_signal_tree(box, session->pid, SIGKILL, &ignored);
+        box_signal_tree(box, session->pid, SIGKILL, ERR_IGNORED);
 }
 
 int interpreter_end_wait(struct box *box, const struct interpreter_session *session, struct err *err) {
@@ -233,10 +225,8 @@ int interpreter_look(struct box *box, const struct interpreter_session *session,
                      struct err *err) {
     struct talk talk = {.box = box, .session = session, .caller = caller};
     autobuf body = buf_max(LIMIT_PATH_BYTES * 6 + 256);
-    struct json json;
     json_t *facts = NULL;
-    json_init(&json, &body);
-    json_open(&json, '{');
+    struct json json = json_begin(&body);
     json_put_str(&json, "cwd", cwd);
     json_put_uint(&json, "idle", idle_s);
     json_close(&json, '}');
@@ -263,9 +253,7 @@ int interpreter_look(struct box *box, const struct interpreter_session *session,
 
 /* What a driver is asked. */
 static void interpreter_request(const struct interpreter_run *run, bool created, struct buf *body) {
-    struct json json;
-    json_init(&json, body);
-    json_open(&json, '{');
+    struct json json = json_begin(body);
     json_put_strn(&json, "code", run->code, run->len);
     json_put_uint(&json, "timeout", run->timeout_s);
     if (run->cwd && !created)

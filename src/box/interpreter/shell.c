@@ -61,8 +61,7 @@ int interpreter_shell_open(struct box *box, const struct interpreter_open *open,
 
 void interpreter_shell_end(struct box *box, const struct interpreter_session *session) {
     autoarena arena = ARENA_EMPTY;
-    struct err ignored;
-    box_session_end(box, interpreter_shell_name(&arena, session->name), false, &ignored);
+    box_session_end(box, interpreter_shell_name(&arena, session->name), false, ERR_IGNORED);
 }
 
 /* ---- what is run ---- */
@@ -74,9 +73,8 @@ struct shell_output {
     uint64_t number;
 };
 
-static int interpreter_shell_started(void *user, uint64_t pid) {
+static int interpreter_shell_started(void *user, uint64_t) {
     struct shell_output *output = user;
-    (void)pid;
     return output->run->sink ? output->run->sink->begun(output->run->sink->user, (int64_t)output->number) : 0;
 }
 
@@ -92,9 +90,8 @@ static int interpreter_shell_give(struct shell_output *output, size_t len) {
     return failed;
 }
 
-static int interpreter_shell_put(void *user, int stream, const uint8_t *data, size_t len) {
+static int interpreter_shell_put(void *user, int, const uint8_t *data, size_t len) {
     struct shell_output *output = user;
-    (void)stream;
     buf_put(&output->held, data, len);
     const uint8_t *end = memrchr(output->held.data, '\n', output->held.len);
     size_t whole = end ? (size_t)(end + 1 - output->held.data) : 0;
@@ -150,11 +147,6 @@ static void interpreter_shell_counted(void *user, const struct session *session)
     *(uint64_t *)user = session->commands + 1;
 }
 
-static int interpreter_shell_silent(void *user, int stream, const uint8_t *data, size_t len) {
-    (void)user, (void)stream, (void)data, (void)len;
-    return 0;
-}
-
 int interpreter_shell_run(struct box *box, const struct interpreter_run *run, const struct interpreter_caller *caller,
                           const struct interpreter_session *session, struct interpreter_result *ret_result,
                           struct err *err) {
@@ -181,11 +173,10 @@ int interpreter_shell_run(struct box *box, const struct interpreter_run *run, co
         failed = box_session_run(box, &first, &sink, caller->watch, &result.arena, &ran, err)
                      ?: interpreter_shell_give(&output, output.held.len);
     if (restore.len && !ran.gone) {
-        const struct exec_sink silent = {.output = interpreter_shell_silent};
+        const struct exec_sink silent = {0};
         const struct session_run second = {.name = name, .command = buf_cstr(&restore), .hard_ms = SHELL_RESTORE_MS};
         struct session_result ignored;
-        struct err unheard;
-        box_session_run(box, &second, &silent, -1, &result.arena, &ignored, &unheard);
+        box_session_run(box, &second, &silent, -1, &result.arena, &ignored, ERR_IGNORED);
     }
     buf_done(&output.held);
     if (failed) {

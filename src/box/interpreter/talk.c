@@ -20,21 +20,10 @@ enum {
     LISTEN_MS = 3600000,    /* at once */
 };
 
-/* A failure does not matter: the process is gone then. */
-static void interpreter_talk_tell(struct talk *talk, const char *word) {
-    struct err ignored;
-    char line[64];
-    int n = snprintf(line, sizeof line, "%s %s\n", word, talk->id);
-    interpreter_session_say(talk->box, talk->session, line, (size_t)n, &ignored);
-}
-
-/* So much of what it wrote has been read: there is room for more. */
-static void interpreter_talk_next(struct talk *talk) {
-    struct err ignored;
-    char line[96];
-    int n = snprintf(line, sizeof line, "next %s %zu\n", talk->id, talk->taken);
-    talk->taken = 0;
-    interpreter_session_say(talk->box, talk->session, line, (size_t)n, &ignored);
+/* With a number, unless it is 0. A failure does not matter: the process is gone then. */
+static void interpreter_talk_tell(struct talk *talk, const char *word, size_t number) {
+    const char *line = text_make(96, number ? "%s %s %zu\n" : "%s %s\n", word, talk->id, number);
+    interpreter_session_say(talk->box, talk->session, line, strlen(line), ERR_IGNORED);
 }
 
 static int interpreter_talk_send(struct talk *talk, const char *last, const struct buf *body, struct err *err) {
@@ -101,8 +90,10 @@ static int interpreter_talk_line(struct talk *talk, struct err *err) {
     buf_put(&talk->answer, talk->line.data + len, talk->line.len - len);
     if (talk->answer.failed)
         return err_set(err, ERR_PROTOCOL, "the session's answer is larger than %d bytes", TALK_ANSWER_BYTES);
-    if (talk->done || talk->taken >= NEXT_BYTES)
-        interpreter_talk_next(talk);
+    if (talk->done || talk->taken >= NEXT_BYTES) { /* there is room for more */
+        interpreter_talk_tell(talk, "next", talk->taken);
+        talk->taken = 0;
+    }
     if (talk->deadline_ms != UINT64_MAX && clock_ms() + GRACE_MS > talk->deadline_ms)
         talk->deadline_ms = clock_ms() + GRACE_MS;
     int failed = talk->caller->hold(talk->caller->user, talk->answer.cap - before, err);
@@ -166,16 +157,13 @@ int interpreter_talk_ask(struct talk *talk, const char *word, const struct buf *
     talk->own_ms = own_ms;
     talk->line = buf_max(LINE_BYTES);
     talk->answer = buf_max(TALK_ANSWER_BYTES);
-    int outcome = interpreter_random_name(talk->id, err);
-    if (!outcome)
-        outcome = interpreter_talk_send(talk, word, body, err);
+    int outcome = interpreter_random_name(talk->id, err) ?: interpreter_talk_send(talk, word, body, err);
     if (outcome == -ERR_GONE || outcome == -ERR_NOT_FOUND)
         return DIED;
     return outcome ? outcome : interpreter_talk_listen(talk, err);
 }
 
-static int interpreter_talk_hold(void *user, size_t bytes, struct err *err) {
-    (void)user, (void)bytes, (void)err;
+static int interpreter_talk_hold(void *, size_t, struct err *) {
     return 0;
 }
 
@@ -187,7 +175,7 @@ void interpreter_talk_stop(struct talk *talk) {
     talk->own_ms = GRACE_MS;
     buf_clear(&talk->answer);
     buf_clear(&talk->line);
-    interpreter_talk_tell(talk, "stop");
+    interpreter_talk_tell(talk, "stop", 0);
     talk->deadline_ms = clock_ms() + STOP_MS;
     int outcome = interpreter_talk_listen(talk, &ignored);
     if (outcome != STUCK || !talk->begun) /* without a turn it is forgotten when that comes */
