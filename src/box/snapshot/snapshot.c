@@ -20,12 +20,14 @@
  * it. */
 #include "box/snapshot/snapshot.h"
 
+#include <poll.h>
+
 #include "base/base.h"
 #include "base/log.h"
 #include "box/snapshot/layer.h"
 #include "box/provider/provider_private.h"
 
-enum { BUSY_ELSEWHERE_MS = 3000 };
+enum { BUSY_ELSEWHERE_MS = 3000, LET_GO_TURNS = 100 };
 
 /* How the current files are kept. */
 struct taking {
@@ -71,7 +73,12 @@ static bool snapshot_is_idle(struct work *work) {
     struct box *box = work->box;
     struct provider *provider = work->provider;
     bool some = false;
-    if (!box->wire || atomic_load(&box->refs) > 1 || work->state == BOX_PAUSED)
+    if (!box->wire || work->state == BOX_PAUSED)
+        return false;
+    /* A request that was just answered lets go of the box a moment later. */
+    for (int turn = 0; turn < LET_GO_TURNS && atomic_load(&box->refs) > 1; turn++)
+        poll(NULL, 0, 1);
+    if (atomic_load(&box->refs) > 1)
         return false;
     if (provider_crowded(provider) &&
         record_touched_ns(provider->boxes_fd, box->id) / 1000000 + BUSY_ELSEWHERE_MS > clock_wall_ms())
