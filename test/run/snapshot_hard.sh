@@ -34,12 +34,14 @@ elif box_new '"limits":{"disk_mb":64}'; then
     rollback a
     run 'cat f; ls -d d; echo again > f; cat f'
     is 'and back' "$OUT" $'one\nd\nagain'
+    # A snapshot that had to copy, because the box was still in use, adds no layer: deep says that there were many.
+    t=0 deep=
+    keep() { snapshot "$1" && { [ "$(j .layers)" -le 16 ] || deep=1; }; }
     for i in {1..16}; do
         run "echo $i > f$i"
-        snapshot "s$i"
+        keep "s$i"
     done
-    squashed() { run "echo . >> f1" && snapshot "t$((t += 1))" && [ "$(j .layers)" -lt 10 ]; }
-    t=0
+    squashed() { run "echo . >> f1" && keep "t$((t += 1))" && [ -n "$deep" ] && [ "$(j .layers)" -lt 10 ]; }
     eventually 30 squashed && pass 'its layers become one' || fail 'its layers become one' "$BODY"
     run 'cat f1 f f16; stat -c %h f g; ls d'
     is 'that shows the same' "$(tail -4 <<< "$OUT" | xargs)" 'again 16 1 1'   # f was written since: a link no more
