@@ -50,10 +50,11 @@ int fd_write_all(int fd, const void *data, size_t len) {
     return 0;
 }
 
-ssize_t fd_read_full(int fd, void *data, size_t len) {
+ssize_t fd_read_at(int fd, void *data, size_t len, uint64_t offset) {
     size_t got = 0;
     while (got < len) {
-        ssize_t n = read(fd, (char *)data + got, len - got);
+        ssize_t n = offset == FD_HERE ? read(fd, (char *)data + got, len - got)
+                                      : pread(fd, (char *)data + got, len - got, (off_t)(offset + got));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -63,6 +64,10 @@ ssize_t fd_read_full(int fd, void *data, size_t len) {
         got += (size_t)n;
     }
     return (ssize_t)got;
+}
+
+ssize_t fd_read_full(int fd, void *data, size_t len) {
+    return fd_read_at(fd, data, len, FD_HERE);
 }
 
 ssize_t fd_read_file(int dirfd, const char *path, char *data, size_t max) {

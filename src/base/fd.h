@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 void fd_close(int *fd); /* closes if >= 0, sets to -1; keeps errno */
@@ -18,8 +19,10 @@ DIR *fd_opendir(int at, const char *name, int flags);
 void fd_closedir(DIR **dir);
 struct dirent *fd_readdir(DIR *dir); /* the next but "." and ".."; NULL at the end, and without a directory */
 
-int fd_write_all(int fd, const void *data, size_t len); /* 0 or -errno; retries EINTR, blocking fd */
-ssize_t fd_read_full(int fd, void *data, size_t len);   /* bytes until len or end, or -errno */
+int fd_write_all(int fd, const void *data, size_t len);              /* 0 or -errno; retries EINTR, blocking fd */
+ssize_t fd_read_full(int fd, void *data, size_t len);                /* bytes until len or end, or -errno */
+ssize_t fd_read_at(int fd, void *data, size_t len, uint64_t offset); /* the same from an offset on, or from: */
+#define FD_HERE UINT64_MAX
 /* One small file, whole, with a NUL after it; at most max bytes, else -EFBIG. Returns length or -errno. */
 ssize_t fd_read_file(int dirfd, const char *path, char *data, size_t max);
 int fd_write_file(int dirfd, const char *path, const char *text); /* open, write once, close; 0 or -errno */

@@ -195,6 +195,14 @@ size_t text_character(const void *data, size_t len, uint32_t *ret_character) {
     return need;
 }
 
+size_t text_fitting(const char *text, size_t len, size_t max) {
+    if (len <= max)
+        return len;
+    while (max && ((unsigned char)text[max] & 0xc0) == 0x80)
+        max--;
+    return max;
+}
+
 void text_point(struct buf *out, uint32_t point) {
     if (!point || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
         point = 0xfffd;

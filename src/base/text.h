@@ -22,6 +22,8 @@ bool text_unbase64(struct buf *out, const char *text,
 void text_hex(char *out, const uint8_t *data, size_t len); /* 2*len characters and a NUL */
 /* Bytes of the well-formed character at text (len > 0), and the character; 0: not well-formed. */
 size_t text_character(const void *text, size_t len, uint32_t *ret_character);
+/* Bytes of the text that fit into max without parting a character. */
+size_t text_fitting(const char *text, size_t len, size_t max);
 void text_point(struct buf *out, uint32_t point); /* as UTF-8; U+FFFD for invalid characters, and for 0 */
 /* Controls, also the 8-bit ones, and what turns the direction of text around or hides in it. */
 bool text_harmful(uint32_t character);

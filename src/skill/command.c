@@ -6,13 +6,14 @@
 #include <string.h>
 #include <strings.h>
 
-/* Characters that end a path, and that may stand before one: "--file=/x", "a:/x", "cat</x". */
+#include "base/text.h"
+
+/* Characters that end a path, and that may come before one: "--file=/x", "a:/x", "cat</x". */
 #define ENDS " \t\r\n\"'`,;|&<>(){}[]=:$*?"
 
 int command_check(const char *name, const char *const *allowed, struct err *err) {
-    for (const char *const *word = allowed; word && *word; word++)
-        if (!strcmp(*word, name))
-            return 0;
+    if (text_list_has(allowed, name))
+        return 0;
     return err_set(err, ERR_INVALID, "Security Error: Command '%.200s' is not allowed.", name);
 }
 

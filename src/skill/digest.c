@@ -86,17 +86,13 @@ int digest_fd(int fd, uint8_t ret_sha256[32], uint64_t *ret_size) {
     struct digest_sha sha;
     uint8_t *chunk = xmalloc(DIGEST_CHUNK_BYTES);
     ssize_t n;
-    uint64_t size = 0;
+    *ret_size = 0;
     digest_sha_begin(&sha);
-    while ((n = pread(fd, chunk, DIGEST_CHUNK_BYTES, (off_t)size)) > 0 || (n < 0 && errno == EINTR)) {
-        digest_sha_data(&sha, chunk, n > 0 ? (size_t)n : 0);
-        size += n > 0 ? (uint64_t)n : 0;
-    }
-    int number = n < 0 ? -errno : 0;
+    for (; (n = fd_read_at(fd, chunk, DIGEST_CHUNK_BYTES, *ret_size)) > 0; *ret_size += (uint64_t)n)
+        digest_sha_data(&sha, chunk, (size_t)n);
     digest_sha_end(&sha, ret_sha256);
     free(chunk);
-    *ret_size = size;
-    return number;
+    return (int)n;
 }
 
 /* ---- a tree on this machine ---- */

@@ -1,15 +1,13 @@
 /* Lists of names. Used by own, base and stage. Invariant: the list ends with NULL from the beginning. */
 #include "skill/names.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tree/dent.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 struct names names_new(void) {
     struct names names = {.arena = ARENA_EMPTY};
@@ -42,22 +40,16 @@ bool names_has(const struct names *names, const char *name) {
 }
 
 int names_dir(struct names *names, int dir, const char *what, struct err *err) {
-    autofd fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    autodir *list = fd_opendir(dir, ".", 0);
     if (!list)
         return err_errno(err, errno, "cannot read %s", what);
-    fd_take(&fd);
-    for (const struct dirent *entry; (entry = readdir(list));)
-        if (!dent_dots(entry->d_name))
-            names_add(names, entry->d_name);
-    closedir(list);
+    for (const struct dirent *entry; (entry = fd_readdir(list));)
+        names_add(names, entry->d_name);
     return 0;
 }
 
 const char *const *names_copy(struct arena *arena, const char *const *list) {
-    size_t count = 0;
-    while (list && list[count])
-        count++;
+    size_t count = text_list_count(list);
     const char **copy = list ? arena_alloc(arena, (count + 1) * sizeof *copy) : NULL;
     for (size_t i = 0; i < count; i++)
         copy[i] = arena_strdup(arena, list[i]);

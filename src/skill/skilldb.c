@@ -59,35 +59,26 @@ static void skilldb_put_aside(const struct skills *skills) {
 }
 
 /* The first to open the file records how it came to be. This also shows whether an existing file can be read at all. */
-static int skilldb_open_once(struct skills *skills, struct err *err) {
-    int r = db_open(&skilldb_kind, skills->state_dir, &skills->db, err);
-    if (r == 0 && (r = db_do(&skills->db, err, "INSERT OR IGNORE INTO made VALUES (1, ?)", "n", skills->existed)) < 0)
+static int skilldb_ready(struct skills *skills, struct err *err) {
+    int r = db_ready(&skills->db, &skilldb_kind, skills->state_dir, err);
+    if (r > 0 && (r = db_do(&skills->db, err, "INSERT OR IGNORE INTO made VALUES (1, ?)", "n", skills->existed)) < 0)
         db_close(&skills->db);
     return r;
-}
-
-int skilldb_open(struct skills *skills, struct err *err) {
-    int r = skilldb_open_once(skills, err);
-    if (r < 0 && err->why == WHY_DAMAGED) {
-        skilldb_put_aside(skills);
-        r = skilldb_open_once(skills, err);
-    }
-    skills->existed = true;
-    return r < 0 ? err_wrap(err, "%.300s/%s", skills->state_dir, skilldb_kind.name) : 0;
 }
 
 int skilldb_take(struct skills *skills, struct db **ret_db, struct err *err) {
-    int r = 0;
     pthread_mutex_lock(&skills->db_lock);
-    if (!skills->db.handle || db_replaced(&skills->db)) {
-        db_close(&skills->db);
-        r = skilldb_open(skills, err);
+    int r = skilldb_ready(skills, err);
+    if (r < 0 && err->why == WHY_DAMAGED) {
+        skilldb_put_aside(skills);
+        r = skilldb_ready(skills, err);
     }
-    if (r < 0)
-        pthread_mutex_unlock(&skills->db_lock);
-    else
-        *ret_db = &skills->db;
-    return r;
+    skills->existed = true;
+    *ret_db = &skills->db;
+    if (r == 0)
+        return 0;
+    pthread_mutex_unlock(&skills->db_lock);
+    return err_wrap(err, "%.300s/%s", skills->state_dir, skilldb_kind.name);
 }
 
 void skilldb_give(struct skills *skills) {

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,23 +96,29 @@ const char *skills_creator(const struct skills *skills) {
 
 /* ---- opening ---- */
 
+static const struct {
+    const char *name;
+    size_t fd;                                               /* in struct skills */
+} skills_dirs[] = {{"skills", offsetof(struct skills, dir)}, /* the others lie in it */
+                   {"layers", offsetof(struct skills, layers_dir)}, {"global", offsetof(struct skills, global_dir)},
+                   {"blobs", offsetof(struct skills, blobs_dir)},   {"staging", offsetof(struct skills, staging_dir)},
+                   {"agents", offsetof(struct skills, agents_dir)}, {"placed", offsetof(struct skills, placed_dir)}};
+enum { SKILLS_DIRS = sizeof skills_dirs / sizeof *skills_dirs };
+
+static int *skills_dir_fd(struct skills *skills, size_t i) {
+    return (int *)(void *)((char *)skills + skills_dirs[i].fd);
+}
+
 static int skills_open_dirs(struct skills *skills, struct err *err) {
     autofd state = open(skills->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (state < 0)
         return err_errno(err, errno, "cannot open the state directory");
     skills->existed = faccessat(state, "skills", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-    const struct {
-        const char *name;
-        int *fd;
-    } dirs[] = {{"skills", &skills->dir},
-                {"layers", &skills->layers_dir},
-                {"agents", &skills->agents_dir},
-                {"staging", &skills->staging_dir}};
-    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
-        int top = i ? skills->dir : state;
-        if ((mkdirat(top, dirs[i].name, 0700) < 0 && errno != EEXIST) ||
-            (*dirs[i].fd = skills_dir(top, dirs[i].name)) < 0)
-            return err_errno(err, errno, "cannot make the directory %s for skills", dirs[i].name);
+    for (size_t i = 0; i < SKILLS_DIRS; i++) {
+        int top = i ? skills->dir : state, *fd = skills_dir_fd(skills, i);
+        if ((mkdirat(top, skills_dirs[i].name, 0700) < 0 && errno != EEXIST) ||
+            (*fd = skills_dir(top, skills_dirs[i].name)) < 0)
+            return err_errno(err, errno, "cannot make the directory %s for skills", skills_dirs[i].name);
     }
     skills->lock_fd = openat(skills->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     return skills->lock_fd < 0 ? err_errno(err, errno, "cannot open the lock of skills") : 0;
@@ -122,14 +129,16 @@ int skills_open(const char *state_dir, const struct skill_settings *settings, st
     struct skills *skills = xcalloc(1, sizeof *skills);
     skills->state_dir = xstrdup(state_dir);
     skills->opened_ms = clock_wall_ms();
-    skills->dir = skills->layers_dir = skills->agents_dir = skills->staging_dir = skills->lock_fd = -1;
+    skills->lock_fd = -1;
+    for (size_t i = 0; i < SKILLS_DIRS; i++)
+        *skills_dir_fd(skills, i) = -1;
     pthread_mutex_init(&skills->lock, NULL);
     pthread_mutex_init(&skills->db_lock, NULL);
     pthread_mutex_init(&skills->part_lock, NULL);
     skills->cache = base_cache_new();
     atomic_store(&skills->creator, "");
     struct settings_copy *copy = skills_settings_add(skills, settings);
-    int r = skills_open_dirs(skills, err) ?: skilldb_open(skills, err);
+    int r = skills_open_dirs(skills, err);
     if (r == 0) {
         stage_sweep(skills);
         r = skills_creator_use(skills, copy, err);
@@ -177,10 +186,8 @@ void skills_close(struct skills *skills) {
         free(copy);
     }
     fd_close(&skills->lock_fd);
-    fd_close(&skills->staging_dir);
-    fd_close(&skills->agents_dir);
-    fd_close(&skills->layers_dir);
-    fd_close(&skills->dir);
+    for (size_t i = 0; i < SKILLS_DIRS; i++)
+        fd_close(skills_dir_fd(skills, i));
     free(skills->state_dir);
     free(skills);
 }

@@ -23,10 +23,11 @@ struct settings_copy;
 
 struct skills {
     char *state_dir;
-    uint64_t opened_ms;                           /* wall clock */
-    int dir, layers_dir, agents_dir, staging_dir; /* STATE/skills and below */
-    struct settings_copy *_Atomic settings;       /* the newest, linked to older ones */
-    const char *_Atomic creator;                  /* layer of skill-creator, of some settings_copy; "": none */
+    uint64_t opened_ms; /* wall clock */
+    /* STATE/skills and below: the stores of trees (stage.h) and the files about them */
+    int dir, layers_dir, global_dir, blobs_dir, staging_dir, agents_dir, placed_dir;
+    struct settings_copy *_Atomic settings; /* the newest, linked to older ones */
+    const char *_Atomic creator;            /* layer of skill-creator, of some settings_copy; "": none */
     struct provider *_Atomic provider;
     void (*later)(void *user, const char *owner, const char *machine); /* skills_later; may be NULL */
     void *later_user;
@@ -66,13 +67,12 @@ const char *skills_creator(const struct skills *skills); /* its layer, below eve
 int skills_lock(struct skills *skills, struct err *err); /* BUSY after a while */
 void skills_unlock(struct skills *skills);
 
-/* The connection to skills.db, for this thread until it gives it back; a file that was taken away is made anew. */
+/* The connection to skills.db, for this thread until it gives it back; opened at the first use. */
 int skilldb_take(struct skills *skills, struct db **ret_db, struct err *err);
 void skilldb_give(struct skills *skills);
 /* The same around a transaction; skilldb_end commits when code is 0 (db_end). */
 int skilldb_begin(struct skills *skills, struct db **ret_db, struct err *err);
 int skilldb_end(struct skills *skills, int code, struct err *err);
-int skilldb_open(struct skills *skills, struct err *err); /* by skills_open */
 
 /* The layer of skill-creator, held by *ret_fd; "" and -1 where no source is configured. */
 int base_creator(struct skills *skills, const char *source, char ret_name[17], int *ret_fd, struct err *err);

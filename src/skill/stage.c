@@ -1,5 +1,5 @@
-/* Making a tree that becomes a layer. Called by base, own and the fronts that upload. Invariant: no name reaches
- * anything outside of the stage's directory, and abandoned stages are removed.
+/* Trees: made, published, removed. Called by base, own, registry and the fronts that upload. Invariant: no name reaches
+ * anything outside of the stage's directory; no store ever holds a part of a tree, and abandoned stages are removed.
  *
  * The maker holds a flock on its stage's directory: stages without a holder are abandoned (stage_sweep). Ids and modes
  * are set as files are made: canonical ids, so that any box can copy up. */
@@ -63,13 +63,6 @@ static void stage_close(struct stage *stage) {
     fd_close(&stage->fd);
 }
 
-int stage_take(struct stage *stage, int to_dir, const char *to, struct err *err) {
-    if (renameat(stage->skills->staging_dir, stage->name, to_dir, to) < 0)
-        return err_errno(err, errno, "cannot move a new version of skills into place");
-    stage_close(stage);
-    return 0;
-}
-
 static int stage_sync_entry(void *user, const struct tree_entry *entry, struct err *err) {
     unsigned *left = user;
     if (!entry->kind || !strchr("dfx", entry->kind) || --*left == 0)
@@ -78,12 +71,30 @@ static int stage_sync_entry(void *user, const struct tree_entry *entry, struct e
     return fd < 0 || fsync(fd) < 0 ? err_errno(err, errno, "'%.200s'", entry->path) : 0;
 }
 
+static int stage_own(int fd, mode_t mode) {
+    if (geteuid() == 0 && fchown(fd, IDS_AGENT, IDS_AGENT) < 0)
+        return -1;
+    return fchmod(fd, mode);
+}
+
 /* Syncing a whole disk also waits for what all boxes write there. */
-int stage_sync(const struct stage *stage, struct err *err) {
+int stage_seal(struct stage *stage, struct err *err) {
     unsigned left = STAGE_SYNC_ENTRIES;
+    if (stage_own(stage->fd, 0755) < 0)
+        return err_errno(err, errno, "cannot set the owner of a new version of skills");
     bool each = treewalk_own(stage->fd, stage_sync_entry, &left, ERR_IGNORED) == 0;
     if ((each ? fsync(stage->fd) : syncfs(stage->fd)) < 0)
         return err_errno(err, errno, "cannot sync a new version of skills");
+    return 0;
+}
+
+int stage_publish(struct stage *stage, int store, const char *name, struct err *err) {
+    if (renameat(stage->skills->staging_dir, stage->name, store, name) == 0)
+        stage_close(stage);
+    else if (errno == EEXIST || errno == ENOTEMPTY)
+        stage_abort(stage);
+    else
+        return err_errno(err, errno, "cannot move a new version of skills into place");
     return 0;
 }
 
@@ -94,14 +105,36 @@ void stage_abort(struct stage *stage) {
     stage_close(stage);
 }
 
-void stage_sweep(struct skills *skills) {
+/* ---- the stores ---- */
+
+/* Renamed first: half of it is never found, and remains of a killed daemon are swept like any stage. */
+void skills_discard(struct skills *skills, int store, const char *name) {
+    char gone[LIMIT_NAME_BYTES + 16];
+    snprintf(gone, sizeof gone, "%s%s", store == skills->staging_dir ? "" : ".gone-", name);
+    if (store == skills->staging_dir || renameat(store, name, skills->staging_dir, gone) == 0)
+        removal_tree(skills->staging_dir, gone);
+}
+
+int skills_sweep(struct skills *skills, int store, bool (*unused)(void *user, const char *name, int *ret_held),
+                 void *user, struct err *err) {
     autonames all = names_new();
-    names_dir(&all, skills->staging_dir, "staging", ERR_IGNORED);
+    int r = names_dir(&all, store, "a store of skills", err);
     for (size_t i = 0; i < all.count; i++) {
-        autofd stage = skills_dir(skills->staging_dir, all.names[i]);
-        if (stage >= 0 && stage_hold(stage))
-            removal_tree(skills->staging_dir, all.names[i]);
+        autofd held = -1;
+        if (unused(user, all.names[i], &held))
+            skills_discard(skills, store, all.names[i]);
     }
+    return r;
+}
+
+static bool stage_unused(void *user, const char *name, int *ret_held) {
+    const struct skills *skills = user;
+    *ret_held = openat(skills->staging_dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return *ret_held >= 0 && stage_hold(*ret_held);
+}
+
+void stage_sweep(struct skills *skills) {
+    skills_sweep(skills, skills->staging_dir, stage_unused, skills, ERR_IGNORED);
 }
 
 int skills_scratch(struct skills *skills, const char *user, uint64_t most, const char *limit,
@@ -111,15 +144,6 @@ int skills_scratch(struct skills *skills, const char *user, uint64_t most, const
         return err_errno(err, errno, "cannot make a temporary file for the transfer");
     scratch_begin(ret_scratch, fd, user, most, limit);
     return 0;
-}
-
-/* Renamed first: half of it is never found, and remains of a killed daemon are swept like any stage. */
-void skills_discard(struct skills *skills, const char *part, const char *name) {
-    char from[300], gone[300];
-    snprintf(from, sizeof from, "%s/%s", part, name);
-    snprintf(gone, sizeof gone, ".gone-%s", name);
-    if (renameat(skills->dir, from, skills->staging_dir, gone) == 0)
-        removal_tree(skills->staging_dir, gone);
 }
 
 /* ---- its files ---- */
@@ -144,12 +168,6 @@ static int stage_count(struct stage *stage, uint64_t *count, const char *path, s
                        (unsigned long long)stage->entries_max);
     ++*count;
     return 0;
-}
-
-static int stage_own(int fd, mode_t mode) {
-    if (geteuid() == 0 && fchown(fd, IDS_AGENT, IDS_AGENT) < 0)
-        return -1;
-    return fchmod(fd, mode);
 }
 
 /* The directory at path, with its parents; those that are missing are made. */

@@ -121,16 +121,10 @@ static bool audit_full_locked(const struct audit *audit) {
     return audit->queue.max - audit->queue.len < AUDIT_ROW_BYTES;
 }
 
-static void audit_room_locked(struct audit *audit) {
-    uint64_t until_ms = clock_ms() + FULL_WAIT_MS;
-    while (audit_full_locked(audit) && !audit->failing && !audit->ending)
-        if (!cond_wait_until(&audit->wrote, &audit->lock, until_ms))
-            return;
-}
-
 static void audit_put_locked(struct audit *audit, const struct audit_row *row, bool wait) {
-    if (wait && audit_full_locked(audit))
-        audit_room_locked(audit);
+    uint64_t until_ms = audit_full_locked(audit) ? clock_ms() + FULL_WAIT_MS : 0;
+    while (wait && audit_full_locked(audit) && !audit->failing && !audit->ending)
+        wait = cond_wait_until(&audit->wrote, &audit->lock, until_ms);
     if (audit_full_locked(audit)) {
         audit->lost++;
         return;
@@ -151,16 +145,6 @@ void audit_put(struct audit *audit, const struct audit_row *row) {
     audit_put_locked(audit, row, true);
 }
 
-/* A row like one in the queue is added to that one. False: the queue has none. */
-static bool audit_join_locked(struct audit *audit, const struct audit_row *row, const struct buf *encoded,
-                              size_t place) {
-    size_t at = audit->reads[place].at, len = audit->reads[place].len;
-    if (!len || !audit_alike(audit->queue.data + at, len, encoded->data, encoded->len))
-        return false;
-    audit_add(audit->queue.data + at, row);
-    return true;
-}
-
 void audit_put_read(struct audit *audit, const struct audit_row *row) {
     if (!audit)
         return;
@@ -174,7 +158,10 @@ void audit_put_read(struct audit *audit, const struct audit_row *row) {
             hash = (hash ^ (uint8_t)row->texts[fields[i]].data[at]) * 1099511628211u;
     size_t place = hash % RECENT_READS;
     autolock(&audit->lock);
-    if (!audit_join_locked(audit, row, &encoded, place)) {
+    size_t at = audit->reads[place].at, len = audit->reads[place].len;
+    if (len && audit_alike(audit->queue.data + at, len, encoded.data, encoded.len)) {
+        audit_add(audit->queue.data + at, row);
+    } else {
         uint64_t put = audit->put;
         audit_put_locked(audit, row, true);
         if (audit->put > put) { /* the queue may have been emptied, but this row is in it, at its end */
@@ -344,15 +331,12 @@ static void audit_writer_shrink(struct buf *buf) {
         buf_done(buf);
 }
 
-static int audit_writer_append(struct audit *audit, struct err *err) {
-    int r = audit->db.db.handle ? 0 : audit_db_open(audit->directory, &audit->db, err);
-    return r < 0 ? r : audit_db_append(&audit->db, &audit->writing, err);
-}
-
 /* Until it is on disk; at the end a few tries only. */
 static bool audit_writer_write(struct audit *audit) {
     struct err err;
-    for (int tries = 1; audit_writer_append(audit, &err) < 0; tries++) {
+    for (int tries = 1; (audit->db.db.handle ? 0 : audit_db_open(audit->directory, &audit->db, &err)) < 0 ||
+                        audit_db_append(&audit->db, &audit->writing, &err) < 0;
+         tries++) {
         audit_writer_failing(audit, true, &err);
         uint64_t retry_ms = clock_ms() + RETRY_MS;
         pthread_mutex_lock(&audit->lock);

@@ -52,7 +52,7 @@ struct audit_counts {
 };
 void audit_count(struct audit *audit, struct audit_counts *ret_counts);
 
-/* ---- reading (audit_read.c) ---- */
+/* ---- reading (audit_db.c) ---- */
 
 struct audit_query {
     const char *box, *user, *verb; /* NULL: any */

@@ -4,7 +4,7 @@
  *
  * A log that is too large loses the oldest rows of the user with the most: no user's rows are lost because another
  * wrote many. A missing part is a row of `gap`, with the hash of its last row, so that the chain continues after it;
- * neighbouring gaps are one. If no user stands out, and for age, the log is cut at its beginning. */
+ * neighbouring gaps are one. If no user has far more rows than others, and for age, the log is cut at its beginning. */
 #include "store/audit_db.h"
 
 #include <inttypes.h>
@@ -151,18 +151,14 @@ static int db_check_end(struct audit_db *db, struct err *err) {
     return r;
 }
 
-static int db_upgrade(struct audit_db *db, struct err *err) {
-    int64_t there = 0;
-    TRY(db_begin(&db->db, err));
-    int r = db_number(&db->db, "SELECT count(*) FROM sqlite_master WHERE name = 'gap'", &there, err);
-    if (r == 0 && !there)
-        r = db_exec(&db->db, db_gaps, err);
-    return db_end(&db->db, r, err);
-}
-
 int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *err) {
     struct audit_db db = {0};
-    int r = db_open(&kind, directory, &db.db, err) ?: db_upgrade(&db, err) ?: db_check_end(&db, err);
+    int64_t there = 0;
+    int r = db_open(&kind, directory, &db.db, err) ?: db_begin(&db.db, err);
+    if (r == 0) {
+        r = db_number(&db.db, "SELECT count(*) FROM sqlite_master WHERE name = 'gap'", &there, err);
+        r = db_end(&db.db, r == 0 && !there ? db_exec(&db.db, db_gaps, err) : r, err) ?: db_check_end(&db, err);
+    }
     if (r < 0) {
         audit_db_close(&db);
         /* What an operator reads when the daemon refuses to start. */
@@ -194,7 +190,13 @@ void audit_db_close(struct audit_db *db) {
 
 /* ---- writing ---- */
 
-static void db_bind(sqlite3_stmt *insert, const struct audit_row *row) {
+static int db_insert(struct audit_db *db, const struct audit_row *row, struct err *err) {
+    autoquery query;
+    TRY(db_query(&db->db, &query, err,
+                 "INSERT INTO audit VALUES"
+                 " (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)",
+                 ""));
+    sqlite3_stmt *insert = query.row;
     sqlite3_bind_int64(insert, 1, (sqlite3_int64)row->id);
     sqlite3_bind_int64(insert, 2, (sqlite3_int64)row->at_ms);
     sqlite3_bind_int64(insert, 3, row->status);
@@ -214,16 +216,7 @@ static void db_bind(sqlite3_stmt *insert, const struct audit_row *row) {
         if (row->texts[i].data)
             sqlite3_bind_text(insert, DB_FIRST_TEXT + 1 + i, row->texts[i].data, (int)row->texts[i].len, SQLITE_STATIC);
     sqlite3_bind_blob(insert, DB_FIRST_TEXT + AUDIT_TEXTS + 1, row->hash, sizeof row->hash, SQLITE_STATIC);
-}
-
-static int db_insert(struct audit_db *db, const struct audit_row *row, struct err *err) {
-    autoquery insert;
-    TRY(db_query(&db->db, &insert, err,
-                 "INSERT INTO audit VALUES"
-                 " (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)",
-                 ""));
-    db_bind(insert.row, row);
-    return query_next(&insert, err);
+    return query_next(&query, err);
 }
 
 /* Within a transaction: rows of the batch after the newest one. */
@@ -317,15 +310,15 @@ static int db_trim_beginning(struct audit_db *db, int64_t count, struct trim *tr
 
 /* Rows [first, last] are about to go; last has that hash. Gaps that touch become one. */
 static int db_gap_put(struct audit_db *db, int64_t first, int64_t last, const void *hash, struct err *err) {
-    int64_t before = first, behind = last;
+    int64_t before = first, after = last;
     int r = db_get(&db->db, err, "SELECT first FROM gap WHERE first < ?1 AND last = ?1 - 1", "i>i", first, &before);
     if (r >= 0)
-        r = db_get(&db->db, err, "SELECT last FROM gap WHERE first = ?1", "i>i", last + 1, &behind);
+        r = db_get(&db->db, err, "SELECT last FROM gap WHERE first = ?1", "i>i", last + 1, &after);
     if (r >= 0)
         r = db_do(&db->db, err,
                   "INSERT OR REPLACE INTO gap VALUES (?1, ?2, coalesce((SELECT hash FROM gap WHERE first = ?3), ?4))",
-                  "iiih", before, behind, last + 1, hash);
-    return r < 0 || behind == last ? r : db_do(&db->db, err, "DELETE FROM gap WHERE first = ?1", "i", last + 1);
+                  "iiih", before, after, last + 1, hash);
+    return r < 0 || after == last ? r : db_do(&db->db, err, "DELETE FROM gap WHERE first = ?1", "i", last + 1);
 }
 
 /* Notes gaps for the oldest `count` rows of the user; *ret_last: the last of them. */
@@ -348,36 +341,34 @@ static int db_gaps_note(struct audit_db *db, const char *user, int64_t count, in
     return r;
 }
 
-/* The user with most rows. *ret_count 0: no user has more than a share of them. */
-static int db_largest_writer(struct audit_db *db, int64_t rows, char *user, size_t size, int64_t *ret_count,
-                             struct err *err) {
+/* The oldest rows of the user with most of them go, as far as they are more than a share. 0: no user has so many. */
+static int db_trim_writer(struct audit_db *db, struct trim *trim, bool *ret_more, struct err *err) {
+    char user[160] = "";
+    int64_t count = 0, last = 0;
     autoquery query;
     int r =
         db_query(&db->db, &query, err,
                  "SELECT user, count(*) FROM audit WHERE user IS NOT NULL GROUP BY user ORDER BY 2 DESC LIMIT 1", "");
-    *ret_count = 0;
     if (r == 0 && (r = query_next(&query, err)) > 0) {
-        snprintf(user, size, "%s", query_text(&query, 0));
-        int64_t count = query_int(&query, 1), share = rows / DB_SHARES;
-        *ret_count = count > share ? count - share : 0;
+        snprintf(user, sizeof user, "%s", query_text(&query, 0));
+        count = query_int(&query, 1) - trim->rows / DB_SHARES;
     }
-    return r < 0 ? r : 0;
-}
-
-static int db_trim_writer(struct audit_db *db, const char *user, int64_t count, struct trim *trim, bool *ret_more,
-                          struct err *err) {
-    int64_t last = 0;
+    query_end(&query);
+    if (r < 0 || count <= 0)
+        return r < 0 ? r : 0;
+    count = count < trim->surplus ? count : trim->surplus;
     count = count < DB_TRIM_ROWS ? count : DB_TRIM_ROWS;
     *ret_more = true; /* another user may have the most now */
     snprintf(trim->detail, sizeof trim->detail, "%" PRId64 " rows of user '%s', who had most, were cut", count, user);
-    int r = db_trim_tell(db, trim->detail, err) ?: db_gaps_note(db, user, count, &last, err);
-    return r < 0 ? r : db_do(&db->db, err, "DELETE FROM audit WHERE user = ?1 AND id <= ?2", "ti", user, last);
+    r = db_trim_tell(db, trim->detail, err)
+        ?: db_gaps_note(db, user, count, &last, err)
+        ?: db_do(&db->db, err, "DELETE FROM audit WHERE user = ?1 AND id <= ?2", "ti", user, last);
+    return r < 0 ? r : 1;
 }
 
 static int db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, bool *ret_more, struct err *err) {
     struct trim trim = {0};
-    char user[160] = "";
-    int64_t above = 0, pages = 0, unused = 0, size = 0;
+    int64_t pages = 0, unused = 0, size = 0;
     uint8_t hash[32];
     int r = audit_db_start(db, &trim.start, hash, err)
             ?: db_number(&db->db, "PRAGMA page_count", &pages, err)
@@ -393,13 +384,10 @@ static int db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, 
                    "SELECT coalesce((SELECT id - 1 FROM audit WHERE at_ms >= ?1 ORDER BY id LIMIT 1),"
                    " (SELECT max(id) FROM audit), 0)",
                    "i>i", before_ms, &trim.age_id);
-    if (r >= 0 && trim.surplus && trim.age_id <= (int64_t)trim.start)
-        r = db_largest_writer(db, trim.rows, user, sizeof user, &above, err);
-    if (r < 0)
-        return r;
-    if (above)
-        return db_trim_writer(db, user, above < trim.surplus ? above : trim.surplus, &trim, ret_more, err);
-    return db_trim_beginning(db, trim.surplus, &trim, ret_more, err);
+    r = r < 0 ? r : 0;
+    if (r == 0 && trim.surplus && trim.age_id <= (int64_t)trim.start)
+        r = db_trim_writer(db, &trim, ret_more, err);
+    return r < 0 ? r : r > 0 ? 0 : db_trim_beginning(db, trim.surplus, &trim, ret_more, err);
 }
 
 int audit_db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, bool *ret_more, struct err *err) {
@@ -513,44 +501,31 @@ int audit_read(struct audit *audit, const struct audit_query *query,
 
 /* ---- the chain ---- */
 
-static int db_verify_rows(struct audit_db *db, struct audit_verdict *verdict, struct err *err) {
-    autoquery rows = {0};
+int audit_verify(struct audit *audit, struct audit_verdict *ret_verdict, struct err *err) {
+    struct audit_db db = {0};
+    struct audit_verdict verdict = {0};
+    struct query rows = {0}, check = {0};
     uint64_t id = 0;
-    int r = audit_db_start(db, &id, verdict->hash, err)
-                ?: db_query(&db->db, &rows, err, "SELECT " AUDIT_DB_COLUMNS " FROM audit ORDER BY id", "");
+    TRY(audit_db_open_reading(audit_directory(audit), &db, err));
+    int r = audit_db_start(&db, &id, verdict.hash, err)
+                ?: db_query(&db.db, &rows, err, "SELECT " AUDIT_DB_COLUMNS " FROM audit ORDER BY id", "");
     while (r == 0 && (r = query_next(&rows, err)) > 0) {
         r = 0;
         struct audit_row row;
         audit_db_row(rows.row, &row);
-        struct err missing;
-        bool whole = row.id == id + 1 || audit_db_gap(db, id + 1, row.id - 1, verdict->hash, &missing) == 0;
-        if (!verdict->broken && (!whole || !audit_db_row_fits(&row, verdict->hash)))
-            verdict->broken = row.id;
-        memcpy(verdict->hash, row.hash, sizeof row.hash);
-        verdict->first = verdict->first ? verdict->first : row.id;
-        verdict->last = id = row.id;
-        verdict->rows++;
+        bool whole = row.id == id + 1 || audit_db_gap(&db, id + 1, row.id - 1, verdict.hash, ERR_IGNORED) == 0;
+        if (!verdict.broken && (!whole || !audit_db_row_fits(&row, verdict.hash)))
+            verdict.broken = row.id;
+        memcpy(verdict.hash, row.hash, sizeof row.hash);
+        verdict.first = verdict.first ? verdict.first : row.id;
+        verdict.last = id = row.id;
+        verdict.rows++;
     }
-    return r;
-}
-
-static int db_verify_file(struct audit_db *db, struct audit_verdict *verdict, struct err *err) {
-    autoquery query;
-    int r = db_query(&db->db, &query, err, "PRAGMA quick_check(1)", "");
-    if (r == 0 && sqlite3_step(query.row) == SQLITE_ROW) {
-        const char *text = query_text(&query, 0);
-        if (text && strcmp(text, "ok") != 0)
-            verdict->damage = xstrdup(text);
-    }
-    return r;
-}
-
-int audit_verify(struct audit *audit, struct audit_verdict *ret_verdict, struct err *err) {
-    struct audit_db db = {0};
-    struct audit_verdict verdict = {0};
-    int r = audit_db_open_reading(audit_directory(audit), &db, err)
-            ?: db_verify_rows(&db, &verdict, err)
-            ?: db_verify_file(&db, &verdict, err);
+    if (r == 0 && (r = db_query(&db.db, &check, err, "PRAGMA quick_check(1)", "")) == 0 &&
+        sqlite3_step(check.row) == SQLITE_ROW && strcmp(query_text(&check, 0) ?: "ok", "ok") != 0)
+        verdict.damage = xstrdup(query_text(&check, 0));
+    query_end(&rows);
+    query_end(&check);
     audit_db_close(&db);
     if (r == 0)
         *ret_verdict = verdict;

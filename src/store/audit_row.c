@@ -1,4 +1,4 @@
-/* Rows of the audit log as bytes. Called by the queue (audit.c) and the data base (audit_db.c, audit_read.c).
+/* Rows of the audit log as bytes. Called by the queue (audit.c) and the database (audit_db.c).
  * Invariant: the encoding is what hashes on disk were made of; a change makes every old chain look broken. */
 #include "store/audit_row.h"
 

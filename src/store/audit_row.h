@@ -58,7 +58,7 @@ void audit_setn(struct audit_row *row, enum audit_field field, const char *text,
 /* Everything but id and hash. */
 void audit_encode(const struct audit_row *row, struct buf *out);
 bool audit_decode(struct view *from, struct audit_row *ret_row); /* texts point into from; false: not an encoding */
-/* Whether two encodings differ in nothing but times, sizes, counts and request ids; then into may stand for both. */
+/* Whether two encodings differ in nothing but times, sizes, counts and request ids; then one row can represent both. */
 bool audit_alike(const void *one, size_t one_len, const void *other, size_t other_len);
 void audit_add(void *into, const struct audit_row *row); /* an encoding; sums up */
 void audit_hash(const uint8_t before[32], uint64_t id, const void *encoded, size_t len, uint8_t ret_hash[32]);

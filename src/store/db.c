@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 enum { DB_BUSY_MS = 5000, DB_TURN_US = 20000 };
 
@@ -42,21 +43,14 @@ static int db_fail(const struct db *db, struct err *err) {
 
 /* ---- opening ---- */
 
-/* SQLite would make it 0644 and root's, also if `cubby token` runs as root and the daemon does not. */
-static int db_file_make(const char *directory, const char *path, struct err *err) {
+/* Made here: SQLite would make it 0644 and root's, also if `cubby token` runs as root and the daemon does not. */
+static int db_file(const char *directory, struct db *db, struct err *err) {
     struct stat status;
-    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (file < 0)
-        return errno == EEXIST ? 0 : err_errno(err, errno, "it cannot be made");
-    int r = 0;
-    if (geteuid() == 0 && (stat(directory, &status) < 0 || fchown(file, status.st_uid, status.st_gid) < 0))
-        r = err_errno(err, errno, "its owner");
-    fd_close(&file);
-    return r;
-}
-
-static int db_file_check(struct db *db, struct err *err) {
-    struct stat status;
+    autofd file = open(db->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0 && errno != EEXIST)
+        return err_errno(err, errno, "it cannot be made");
+    if (file >= 0 && geteuid() == 0 && (stat(directory, &status) < 0 || fchown(file, status.st_uid, status.st_gid) < 0))
+        return err_errno(err, errno, "its owner");
     if (lstat(db->path, &status) < 0)
         return err_errno(err, errno, "it cannot be opened");
     if (!S_ISREG(status.st_mode) || (db->kind->closed && (status.st_mode & 077)))
@@ -92,23 +86,24 @@ static int db_journal(struct db *db, struct err *err) {
     return r == 0 && db->kind->pragmas ? db_exec(db, db->kind->pragmas, err) : r;
 }
 
+/* Also a write of a page, although nothing changes. */
+int db_touch(struct db *db, struct err *err) {
+    return db_exec(db,
+                   text_make(96, "PRAGMA application_id=%" PRId32 ";PRAGMA user_version=%" PRId32,
+                             db->kind->application, db->kind->version),
+                   err);
+}
+
 /* Whose file it is: ours, of a version we know, or an empty one that becomes ours. */
 static int db_identify(struct db *db, struct err *err) {
     int64_t application = 0, version = 0, tables = 0;
-    int r = db_number(db, "PRAGMA application_id", &application, err)
+    TRY(db_number(db, "PRAGMA application_id", &application, err)
             ?: db_number(db, "PRAGMA user_version", &version, err)
-            ?: db_number(db, "SELECT count(*) FROM sqlite_master", &tables, err);
-    if (r < 0)
-        return r;
-    if (!tables && !application) {
-        char pragmas[96];
-        snprintf(pragmas, sizeof pragmas, "PRAGMA application_id=%" PRId32 ";PRAGMA user_version=%" PRId32,
-                 db->kind->application, db->kind->version);
-        r = db_exec(db, db->kind->schema, err);
-        return r < 0 ? r : db_exec(db, pragmas, err);
-    }
+            ?: db_number(db, "SELECT count(*) FROM sqlite_master", &tables, err));
+    if (!tables && !application)
+        return db_exec(db, db->kind->schema, err) ?: db_touch(db, err);
     if (application != db->kind->application)
-        return err_set(err, ERR_INVALID, "this is some other program's data base; move it away");
+        return err_set(err, ERR_INVALID, "this is some other program's database; move it away");
     if (version != db->kind->version)
         return err_set(err, ERR_INVALID,
                        "it was written by another version of cubby (format %" PRId64 ", not %" PRId32 "); move it away",
@@ -116,40 +111,29 @@ static int db_identify(struct db *db, struct err *err) {
     return 0;
 }
 
-static void db_name(const struct db_kind *kind, const char *directory, struct db *ret_db) {
-    *ret_db = (struct db){.kind = kind};
-    ret_db->path = xasprintf("%s/%s", directory, kind->name);
-}
-
 int db_open(const struct db_kind *kind, const char *directory, struct db *ret_db, struct err *err) {
-    struct db db;
-    db_name(kind, directory, &db);
-    int r = db_file_make(directory, db.path, err)
-            ?: db_file_check(&db, err)
+    struct db db = {.kind = kind, .path = xasprintf("%s/%s", directory, kind->name)};
+    int r = db_file(directory, &db, err)
             ?: db_connect(&db, err)
             ?: db_journal(&db, err)
             ?: db_begin(&db, err)
             ?: db_end(&db, db_identify(&db, err), err);
-    if (r < 0) {
+    if (r < 0)
         db_close(&db);
-        return r;
-    }
-    *ret_db = db;
-    return 0;
+    else
+        *ret_db = db;
+    return r;
 }
 
 int db_open_reading(const struct db_kind *kind, const char *directory, struct db *ret_db, struct err *err) {
-    struct db db;
-    db_name(kind, directory, &db);
-    int r = db_connect(&db, err); /* for writing: a reader of a WAL may have to make its index */
-    if (r == 0)
-        r = db_exec(&db, "PRAGMA query_only=ON", err);
-    if (r < 0) {
+    struct db db = {.kind = kind, .path = xasprintf("%s/%s", directory, kind->name)};
+    /* for writing: a reader of a WAL may have to make its index */
+    int r = db_connect(&db, err) ?: db_exec(&db, "PRAGMA query_only=ON", err);
+    if (r < 0)
         db_close(&db);
-        return r;
-    }
-    *ret_db = db;
-    return 0;
+    else
+        *ret_db = db;
+    return r;
 }
 
 void db_close(struct db *db) {
@@ -160,9 +144,13 @@ void db_close(struct db *db) {
     *db = (struct db){0};
 }
 
-bool db_replaced(const struct db *db) {
+int db_ready(struct db *db, const struct db_kind *kind, const char *directory, struct err *err) {
     struct stat status;
-    return lstat(db->path, &status) < 0 || status.st_dev != db->device || status.st_ino != db->inode;
+    if (db->handle && lstat(db->path, &status) == 0 && status.st_dev == db->device && status.st_ino == db->inode)
+        return 0;
+    db_close(db);
+    int r = db_open(kind, directory, db, err);
+    return r < 0 ? r : 1;
 }
 
 /* ---- statements ---- */

@@ -36,8 +36,10 @@ struct db {
 int db_open(const struct db_kind *kind, const char *directory, struct db *ret_db, struct err *err);
 /* An existing file, read-only: it is not checked, and nothing can be changed. */
 int db_open_reading(const struct db_kind *kind, const char *directory, struct db *ret_db, struct err *err);
-void db_close(struct db *db);          /* zeroed is fine, and twice */
-bool db_replaced(const struct db *db); /* the file was removed: the connection writes to an unlinked one */
+/* Opens a zeroed one, and one whose file was removed or replaced: such a file is not written to any more. 1: it was
+ * opened now. */
+int db_ready(struct db *db, const struct db_kind *kind, const char *directory, struct err *err);
+void db_close(struct db *db); /* zeroed is fine, and twice */
 
 int db_exec(struct db *db, const char *sql, struct err *err);
 /* A statement with its parameters bound, and the row it stands at. `types` has a letter for each argument: t const
@@ -66,5 +68,6 @@ int db_number(struct db *db, const char *sql, int64_t *ret_number, struct err *e
  * otherwise, and returns the code or why the commit failed. */
 int db_begin(struct db *db, struct err *err);
 int db_end(struct db *db, int code, struct err *err);
+int db_touch(struct db *db, struct err *err); /* within a transaction: its commit writes a page in any case */
 
 #endif

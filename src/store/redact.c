@@ -23,7 +23,7 @@ void redact_env(struct redact *redact, const char *const *env) {
     }
 }
 
-/* The longest value that stands at text; NULL: none. */
+/* The longest value that begins at text; NULL: none. */
 static const struct redact_value *redact_at(const struct redact *redact, const char *text, size_t len) {
     unsigned char byte = (unsigned char)*text;
     const struct redact_value *best = NULL;
@@ -37,7 +37,7 @@ static const struct redact_value *redact_at(const struct redact *redact, const c
     return best;
 }
 
-/* How many bytes from text on are covered by values that stand there or begin inside one another. */
+/* How many bytes from text on are covered by values that begin there or inside one another. */
 static size_t redact_covered(const struct redact *redact, const char *text, size_t len, size_t covered) {
     for (size_t at = 1; at < covered && at < REDACT_SCAN_BYTES; at++) {
         const struct redact_value *value = redact_at(redact, text + at, len - at);

@@ -49,39 +49,28 @@ void token_id(const uint8_t sha256_of_it[32], char ret_id[TOKEN_ID_BYTES]) {
     text_hex(ret_id, sha256_of_it, (TOKEN_ID_BYTES - 1) / 2);
 }
 
-static int token_wish_runner(const char *name, struct err *err) {
+int token_wish(struct token *wish, bool has_scope, struct err *err) {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-    size_t len = strlen(name);
-    if (!len || len > LIMIT_RUNNER_BYTES || strspn(name, allowed) != len || name[0] == '.' || name[0] == '-')
-        return err_set(err, ERR_INVALID, "a runner's name has 1 to %u letters, digits and _.-, not '%.80s'",
-                       LIMIT_RUNNER_BYTES, name);
-    return 0;
-}
-
-static int token_wish_scope(struct token *wish, bool has_scope, struct err *err) {
+    const char *runner = wish->runner;
+    size_t len = runner ? strlen(runner) : 0;
     if (!has_scope)
-        wish->scope = wish->runner ? SCOPE_RUNNER : SCOPE_USER;
-    if (wish->runner && wish->scope != SCOPE_RUNNER)
+        wish->scope = runner ? SCOPE_RUNNER : SCOPE_USER;
+    if (runner && wish->scope != SCOPE_RUNNER)
         return err_set(err, ERR_INVALID, "a runner's token has scope runner: leave 'scope' or 'runner' out");
-    if (wish->scope == SCOPE_RUNNER && !wish->runner)
+    if (wish->scope == SCOPE_RUNNER && !runner)
         return err_set(err, ERR_INVALID, "a token of scope runner needs 'runner', the machine's name");
     if (wish->scope == SCOPE_ADMIN && wish->user)
         return err_set(err, ERR_INVALID, "a token of scope admin sees every user's boxes: leave 'user' out");
     if (wish->scope == SCOPE_USER && !wish->user)
         wish->user = "default";
+    TRY(wish->user ? text_user(wish->user, err) : 0);
+    if (runner &&
+        (!len || len > LIMIT_RUNNER_BYTES || strspn(runner, allowed) != len || runner[0] == '.' || runner[0] == '-'))
+        return err_set(err, ERR_INVALID, "a runner's name has 1 to %u letters, digits and _.-, not '%.80s'",
+                       LIMIT_RUNNER_BYTES, runner);
+    if (wish->label && (strlen(wish->label) > LIMIT_TOKEN_LABEL_BYTES || !text_utf8(wish->label, strlen(wish->label))))
+        return err_set(err, ERR_INVALID, "a label is UTF-8 of at most %u bytes", LIMIT_TOKEN_LABEL_BYTES);
     return 0;
-}
-
-int token_wish(struct token *wish, bool has_scope, struct err *err) {
-    int r = token_wish_scope(wish, has_scope, err);
-    if (r == 0 && wish->user)
-        r = text_user(wish->user, err);
-    if (r == 0 && wish->runner)
-        r = token_wish_runner(wish->runner, err);
-    if (r == 0 && wish->label &&
-        (strlen(wish->label) > LIMIT_TOKEN_LABEL_BYTES || !text_utf8(wish->label, strlen(wish->label))))
-        r = err_set(err, ERR_INVALID, "a label is UTF-8 of at most %u bytes", LIMIT_TOKEN_LABEL_BYTES);
-    return r;
 }
 
 void token_members(const struct token *token, struct json *json) {
@@ -136,9 +125,11 @@ static const struct db_kind kind = {
 
 /* ---- opening ---- */
 
-static int store_open_locked(struct token_store *store, struct err *err) {
-    store->seen = store->version = -1;
-    return db_open(&kind, store->directory, &store->db, err) < 0 ? err_wrap(err, "%.300s", store->path) : 0;
+static int store_ready_locked(struct token_store *store, struct err *err) {
+    int r = db_ready(&store->db, &kind, store->directory, err);
+    if (r > 0)
+        store->seen = store->version = -1;
+    return r < 0 ? err_wrap(err, "%.300s", store->path) : 0;
 }
 
 int token_store_open(const char *directory, struct token_store **ret_store, struct err *err) {
@@ -146,7 +137,7 @@ int token_store_open(const char *directory, struct token_store **ret_store, stru
     store->directory = xstrdup(directory);
     store->path = xasprintf("%s/%s", directory, kind.name);
     pthread_mutex_init(&store->lock, NULL);
-    int r = store_open_locked(store, err);
+    int r = store_ready_locked(store, err);
     if (r < 0) {
         token_store_close(store);
         return r;
@@ -165,32 +156,11 @@ void token_store_close(struct token_store *store) {
     free(store);
 }
 
-/* A removed or replaced file is not written to any more: the one of that name counts. */
-static int store_ready_locked(struct token_store *store, struct err *err) {
-    if (store->db.handle && !db_replaced(&store->db))
-        return 0;
-    db_close(&store->db);
-    return store_open_locked(store, err);
-}
-
 const char *token_store_path(const struct token_store *store) {
     return store->path;
 }
 
 /* ---- making and ending ---- */
-
-/* The id is a part of the digest: another token with the same one (2^-48) is simply not used. */
-static int token_secret(struct token *token, char text[TOKEN_TEXT_BYTES], struct err *err) {
-    uint8_t secret[32];
-    if (getrandom(secret, sizeof secret, 0) != sizeof secret)
-        return err_errno(err, errno, "random bytes");
-    memcpy(text, "cubby_", 6);
-    text_hex(text + 6, secret, sizeof secret);
-    explicit_bzero(secret, sizeof secret);
-    token_hash(text, token->sha256);
-    token_id(token->sha256, token->id);
-    return 0;
-}
 
 static int token_create_locked(struct token_store *store, const struct token *token, struct err *err) {
     int64_t count = 0;
@@ -211,18 +181,23 @@ static int token_create_locked(struct token_store *store, const struct token *to
                  token->runner, token->created_ms, token->expires_ms);
 }
 
+/* The id is a part of the digest: another token with the same one (2^-48) is simply not used. */
 int token_create(struct token_store *store, struct token *token, char ret_text[TOKEN_TEXT_BYTES], struct err *err) {
     struct token made = *token;
-    char text[TOKEN_TEXT_BYTES];
-    int r = token_secret(&made, text, err);
+    uint8_t secret[32];
+    char text[TOKEN_TEXT_BYTES] = "cubby_";
+    if (getrandom(secret, sizeof secret, 0) != sizeof secret)
+        return err_errno(err, errno, "random bytes");
+    text_hex(text + strlen(text), secret, sizeof secret);
+    explicit_bzero(secret, sizeof secret);
+    token_hash(text, made.sha256);
+    token_id(made.sha256, made.id);
     made.created_ms = clock_wall_ms();
     made.used_ms = made.revoked_ms = 0;
-    if (r < 0)
-        return r;
     pthread_mutex_lock(&store->lock);
-    r = store_ready_locked(store, err)
-        ?: db_begin(&store->db, err)
-        ?: db_end(&store->db, token_create_locked(store, &made, err), err);
+    int r = store_ready_locked(store, err)
+            ?: db_begin(&store->db, err)
+            ?: db_end(&store->db, token_create_locked(store, &made, err), err);
     pthread_mutex_unlock(&store->lock);
     if (r == 0) {
         *token = made;
@@ -244,20 +219,14 @@ int token_revoke(struct token_store *store, const char *id, struct err *err) {
     return r;
 }
 
-static int token_used_locked(struct token_store *store, const struct token_use *uses, size_t count, struct err *err) {
+int token_used(struct token_store *store, const struct token_use *uses, size_t count, struct err *err) {
+    autolock(&store->lock);
+    TRY(store_ready_locked(store, err) ?: db_begin(&store->db, err));
     int r = 0;
     for (size_t i = 0; i < count && r == 0; i++)
         r = db_do(&store->db, err, "UPDATE token SET used_ms = ?2 WHERE id = ?1 AND used_ms < ?2", "ti", uses[i].id,
                   uses[i].used_ms);
-    return r;
-}
-
-int token_used(struct token_store *store, const struct token_use *uses, size_t count, struct err *err) {
-    autolock(&store->lock);
-    int r = store_ready_locked(store, err) ?: db_begin(&store->db, err);
-    if (r == 0)
-        return db_end(&store->db, token_used_locked(store, uses, count, err), err);
-    return r;
+    return db_end(&store->db, r, err);
 }
 
 /* ---- looking ---- */
@@ -286,40 +255,32 @@ static bool token_row(const struct query *row, struct arena *arena, struct token
     return true;
 }
 
-static int token_list_locked(struct token_store *store, struct arena *arena, struct token **ret_tokens,
-                             size_t *ret_count, struct err *err) {
+int token_list(struct token_store *store, struct arena *arena, struct token **ret_tokens, size_t *ret_count,
+               struct err *err) {
     int64_t rows = 0, seen = 0;
+    size_t count = 0;
+    struct token *tokens = NULL;
+    autolock(&store->lock);
     autoquery query = {0};
+    /* one transaction, so that number and rows are of one moment */
+    TRY(store_ready_locked(store, err) ?: db_exec(&store->db, "BEGIN", err));
     int r = db_number(&store->db, "SELECT number FROM change", &seen, err)
             ?: db_number(&store->db, "SELECT count(*) FROM token", &rows, err)
             ?: db_query(&store->db, &query, err,
-        "SELECT id, sha256, label, user, scope, runner, created_ms, expires_ms, used_ms, revoked_ms"
-        " FROM token ORDER BY number",
-        "");
-    if (r < 0)
-        return r;
-    struct token *tokens = arena_alloc(arena, ((size_t)rows + 1) * sizeof *tokens);
-    size_t count = 0;
-    while (count < (size_t)rows && (r = query_next(&query, err)) > 0)
+                        "SELECT id, sha256, label, user, scope, runner, created_ms, expires_ms, used_ms, revoked_ms"
+                        " FROM token ORDER BY number",
+                        "");
+    if (r == 0)
+        tokens = arena_alloc(arena, ((size_t)rows + 1) * sizeof *tokens);
+    while (tokens && count < (size_t)rows && (r = query_next(&query, err)) > 0)
         count += token_row(&query, arena, &tokens[count]);
-    r = r < 0 ? r : 0;
-    if (r == 0) {
-        store->seen = seen;
-        *ret_tokens = tokens;
-        *ret_count = count;
-    }
-    return r;
-}
-
-int token_list(struct token_store *store, struct arena *arena, struct token **ret_tokens, size_t *ret_count,
-               struct err *err) {
-    autolock(&store->lock);
-    int r = store_ready_locked(store, err);
-    if (r == 0)
-        r = db_exec(&store->db, "BEGIN", err); /* so that number and rows are of one moment */
-    if (r == 0)
-        return db_end(&store->db, token_list_locked(store, arena, ret_tokens, ret_count, err), err);
-    return r;
+    query_end(&query);
+    if ((r = db_end(&store->db, r < 0 ? r : 0, err)) < 0)
+        return r;
+    store->seen = seen;
+    *ret_tokens = tokens;
+    *ret_count = count;
+    return 0;
 }
 
 int token_changed(struct token_store *store, bool *ret_changed, struct err *err) {

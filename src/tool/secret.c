@@ -22,19 +22,13 @@ static const struct row meta_fields[] = {
     {.name = NULL},
 };
 
-static bool secret_name(const char *row, size_t len) {
-    for (size_t i = 0; i < len; i++)
-        if (!(isalpha((unsigned char)row[i]) || row[i] == '_' || (i && isdigit((unsigned char)row[i]))))
-            return false;
-    return len > 0;
-}
-
 static int secret_check(const char *const *rows, struct err *err) {
     size_t total = 0, count = 0;
     for (; rows && rows[count]; count++) {
-        size_t name = strcspn(rows[count], "=");
-        total += strlen(rows[count]);
-        if (!secret_name(rows[count], name) || rows[count][name] != '=')
+        const char *row = rows[count];
+        size_t name = strspn(row, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+        total += strlen(row);
+        if (!name || isdigit((unsigned char)*row) || row[name] != '=')
             return err_set(err, ERR_INVALID, "a secret's name must be a variable's: letters, digits and _");
     }
     const char *weak = conceal_short(rows);

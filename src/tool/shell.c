@@ -92,6 +92,16 @@ int shell_run(struct tool_call *call, const struct exec_request *request, struct
     return code < 0 ? shell_failed(call, request, code, err) : 0;
 }
 
+void shell_errors(struct tool_call *call, struct spool *errors, const char *nothing) {
+    secret_settle(call);
+    if (errors->total && call->result.text.total)
+        tool_say(call, "\nStd Error:\n");
+    if (errors->total)
+        tool_take(call, errors);
+    if (call->result.text.total == 0)
+        tool_say(call, "%s", nothing);
+}
+
 int shell_failed(struct tool_call *call, const struct exec_request *request, int code, struct err *err) {
     const char *cwd;
     if (code == -ERR_GONE || memo_cwd(call, &cwd, ERR_IGNORED) < 0 || strcmp(cwd, request->cwd) != 0)

@@ -13,6 +13,8 @@ int shell_prepare(struct tool_call *call, const struct row_text *cwd, uint64_t t
 /* Runs it: its output goes into the call's text and `errors` (initialised here, freed by the caller), and progress
  * to the client. A working directory that no longer exists is reported. */
 int shell_run(struct tool_call *call, const struct exec_request *request, struct spool *errors, struct err *err);
+/* The text so far is standard output: appends standard error, and `nothing` where there is neither. */
+void shell_errors(struct tool_call *call, struct spool *errors, const char *nothing);
 /* Explains a failure of box_exec or box_spawn by a missing working directory, if that is the reason. Returns its
  * code. */
 int shell_failed(struct tool_call *call, const struct exec_request *request, int code, struct err *err);

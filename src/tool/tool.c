@@ -50,23 +50,16 @@ const struct tool *const tool_table[] = {
 
 /* ---- the table ---- */
 
-static const struct tool *tool_find(const char *name) {
-    for (const struct tool *const *tool = tool_table; *tool; tool++)
-        if (strcmp((*tool)->name, name) == 0)
-            return *tool;
-    return NULL;
-}
-
 static bool tool_offered(const struct tool *tool, const struct tool_settings *settings) {
     return settings->offload || !(tool->flags & TOOL_KEPT);
 }
 
 const struct tool *tool_find_for(const struct tool_host *host, const struct tool_settings *settings, const char *user,
                                  const char *name, struct arena *arena) {
-    const struct tool *tool = tool_find(name);
-    if (!tool)
-        return served_find(host, user, name, arena);
-    return tool_offered(tool, settings) ? tool : NULL;
+    for (const struct tool *const *tool = tool_table; *tool; tool++)
+        if (strcmp((*tool)->name, name) == 0)
+            return tool_offered(*tool, settings) ? *tool : NULL;
+    return served_find(host, user, name, arena);
 }
 
 static void tool_rows_json(struct json *json, const struct tool_settings *settings, bool mcp) {

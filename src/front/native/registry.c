@@ -173,13 +173,9 @@ static int registry_upload_base(struct skills *skills, const char *agent, struct
                                 struct own_change *ret_change, struct err *err) {
     static const char *const reserved[] = {"skill-creator", NULL};
     const char *const *names;
-    struct stage stage;
-    STEP(zip_skills(zip, reserved, &names, err) ?: stage_open(skills, &stage, err));
-    int failed = stage_zip(&stage, zip, err) ?: base_put(skills, agent, &stage, err);
-    stage_abort(&stage);
-    if (!failed)
-        *ret_change = (struct own_change){.skills = names};
-    return failed;
+    STEP(zip_skills(zip, reserved, &names, err) ?: base_put_zip(skills, agent, zip, err));
+    *ret_change = (struct own_change){.skills = names};
+    return 0;
 }
 
 int native_skill_upload(struct http_request *request, struct box *box, struct err *err) {

@@ -11,7 +11,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "backend/ids.h"
 #include "base/fd.h"
 #include "base/text.h"
 #include "skill/base/view.h"
@@ -26,7 +25,7 @@ static int archive_put(void *user, const uint8_t *data, size_t len) {
     return r < 0 ? err_errno(&ignored, -r, "writing") : 0;
 }
 
-int stage_zip(struct stage *stage, struct zip *zip, struct err *err) {
+static int archive_stage(struct stage *stage, struct zip *zip, struct err *err) {
     int r = 0;
     for (size_t i = 0; r == 0 && i < zip_count(zip); i++) {
         const struct zip_entry *entry = zip_entry(zip, i);
@@ -44,7 +43,7 @@ int stage_zip(struct stage *stage, struct zip *zip, struct err *err) {
 int base_put_zip(struct skills *skills, const char *agent, struct zip *zip, struct err *err) {
     struct stage stage;
     TRY(stage_open(skills, &stage, err));
-    int r = stage_zip(&stage, zip, err) ?: base_put(skills, agent, &stage, err);
+    int r = archive_stage(&stage, zip, err) ?: base_put(skills, agent, &stage, err);
     stage_abort(&stage);
     return r;
 }
@@ -66,7 +65,7 @@ static int archive_creator_unzip(struct stage *stage, int fd, struct err *err) {
     if (r == 0 && names[1])
         r = err_set(err, ERR_INVALID, "it holds more than one folder");
     if (r == 0)
-        r = stage_zip(stage, zip, err);
+        r = archive_stage(stage, zip, err);
     if (r == 0 && strcmp(names[0], BASE_CREATOR) != 0 && renameat(stage->fd, names[0], stage->fd, BASE_CREATOR) < 0)
         r = err_errno(err, errno, "its folder");
     zip_close(zip);
@@ -85,35 +84,31 @@ static int archive_creator_stage(struct stage *stage, const char *source, char r
     TRY(S_ISDIR(status.st_mode) ? stage_copy(stage, BASE_CREATOR, fd, err) : archive_creator_unzip(stage, fd, err));
     autofd dir = skills_dir(stage->fd, BASE_CREATOR);
     int r = dir < 0 ? err_errno(err, errno, "its folder") : digest_tree(dir, sum, &files, &bytes, err);
-    if (r == 0 && (fsetxattr(dir, SKILLS_OPAQUE, "y", 1, 0) < 0 ||
-                   (geteuid() == 0 && fchown(stage->fd, IDS_AGENT, IDS_AGENT) < 0) || fchmod(stage->fd, 0755) < 0))
+    if (r == 0 && fsetxattr(dir, SKILLS_OPAQUE, "y", 1, 0) < 0)
         r = err_errno(err, errno, "its layer");
     if (r == 0)
-        r = stage_sync(stage, err);
-    if (r == 0)
         text_hex(ret_name, sum, (LAYER_NAME_BYTES - 1) / 2);
-    return r;
+    return r < 0 ? r : stage_seal(stage, err);
 }
 
 int base_creator(struct skills *skills, const char *source, char ret_name[17], int *ret_fd, struct err *err) {
     struct stage stage;
-    char name[LAYER_NAME_BYTES] = "";
     autofd fd = -1;
+    ret_name[0] = 0;
     int r = source && *source ? stage_open(skills, &stage, err) : 0;
     if (r == 0 && source && *source) {
-        r = archive_creator_stage(&stage, source, name, err);
-        if (r == 0 && (r = skills_lock(skills, err)) == 0) {
-            stage_take(&stage, skills->layers_dir, name, ERR_IGNORED); /* a layer of that name is the same */
-            fd = skills_dir(skills->layers_dir, name);
-            if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) < 0)
+        char name[LAYER_NAME_BYTES];
+        r = archive_creator_stage(&stage, source, name, err) ?: skills_lock(skills, err);
+        if (r == 0) {
+            r = stage_publish(&stage, skills->layers_dir, name, err);
+            if (r == 0 && ((fd = skills_dir(skills->layers_dir, name)) < 0 || flock(fd, LOCK_SH | LOCK_NB) < 0))
                 r = err_errno(err, errno, "its layer");
             skills_unlock(skills);
         }
         stage_abort(&stage);
+        if (r == 0)
+            memcpy(ret_name, name, sizeof name);
     }
-    if (r < 0)
-        return err_wrap(err, "the skill " BASE_CREATOR " (%.300s)", source);
-    memcpy(ret_name, name, sizeof name);
-    *ret_fd = fd_take(&fd);
-    return 0;
+    *ret_fd = r == 0 ? fd_take(&fd) : -1;
+    return r < 0 ? err_wrap(err, "the skill " BASE_CREATOR " (%.300s)", source) : 0;
 }

@@ -18,26 +18,25 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "backend/ids.h"
 #include "base/fd.h"
 #include "skill/base/view.h"
 #include "skill/stage.h"
 
 /* ---- a stage becomes a layer ---- */
 
-/* Makes every skill of the stage opaque: nothing of lower layers is seen through it. */
-static int base_seal(struct stage *stage, const char *layer, struct arena *arena, struct base_skill **ret_versions,
-                     size_t *ret_count, struct err *err) {
+/* Makes every skill of the stage opaque, so that nothing of lower layers is seen through it, and records it. */
+static int base_seal(struct stage *stage, const char *layer, struct err *err) {
+    autoarena arena = ARENA_EMPTY;
     autonames names = names_new();
     int r = names_dir(&names, stage->fd, "a new version of skills", err);
-    struct base_skill *versions = arena_alloc(arena, (names.count + 1) * sizeof *versions);
+    struct base_skill *versions = arena_alloc(&arena, (names.count + 1) * sizeof *versions);
     for (size_t i = 0; r == 0 && i < names.count; i++) {
         const char *name = names.names[i];
         r = skill_id_check(name, err);
         if (r == 0 && strcmp(name, BASE_CREATOR) == 0)
             r = err_set(err, ERR_DENIED, "%s belongs to every agent and cannot be replaced", BASE_CREATOR);
         if (r == 0)
-            r = base_version(stage->fd, layer, name, arena, &versions[i], err);
+            r = base_version(stage->fd, layer, name, &arena, &versions[i], err);
         autofd dir = r == 0 ? skills_dir(stage->fd, name) : -1;
         if (r == 0 && (dir < 0 || fsetxattr(dir, SKILLS_OPAQUE, "y", 1, 0) < 0))
             r = err_errno(err, errno,
@@ -45,17 +44,8 @@ static int base_seal(struct stage *stage, const char *layer, struct arena *arena
     }
     if (r == 0 && names.count == 0)
         r = err_set(err, ERR_INVALID, "there is no skill in it");
-    *ret_versions = versions;
-    *ret_count = names.count;
-    return r;
-}
-
-/* On the disk, all of it: the file that names the layer may outlive a power failure, and then so must the layer. */
-static int base_seal_end(struct stage *stage, const struct base_skill *versions, size_t count, struct err *err) {
-    if ((geteuid() == 0 && fchown(stage->fd, IDS_AGENT, IDS_AGENT) < 0) || fchmod(stage->fd, 0755) < 0)
-        return err_errno(err, errno, "cannot set the owner of a new version of skills");
-    int r = stage_sync(stage, err);
-    return r < 0 || count == 0 ? r : base_versions_keep(stage->skills, versions, count, err);
+    /* The file that names the layer may outlive a power failure, and then so must the layer. */
+    return r < 0 ? r : stage_seal(stage, err) ?: base_versions_keep(stage->skills, versions, names.count, err);
 }
 
 /* ---- the change ---- */
@@ -81,9 +71,9 @@ static int base_compact_locked(struct skills *skills, const struct base_view *vi
         versions[count++].layer = stack.names[0];
     }
     if (r == 0)
-        r = base_seal_end(&stage, versions, count, err);
-    if (r == 0)
-        r = stage_take(&stage, skills->layers_dir, stack.names[0], err);
+        r = stage_seal(&stage, err)
+                ?: base_versions_keep(skills, versions, count, err)
+                ?: stage_publish(&stage, skills->layers_dir, stack.names[0], err);
     stage_abort(&stage);
     if (r == 0)
         *ret_stack = stack;
@@ -99,7 +89,7 @@ static int base_push_locked(struct skills *skills, const char *agent, const stru
     struct db *db;
     memcpy(after.names[0], layer, LAYER_NAME_BYTES);
     memcpy(after.names[1], before->names[0], before->count * LAYER_NAME_BYTES);
-    TRY(stage_take(stage, skills->layers_dir, layer, err));
+    TRY(stage_publish(stage, skills->layers_dir, layer, err));
     int r = base_view_make(skills, &after, &view, err);
     if (r == 0 && after.count > BASE_LAYERS)
         r = base_compact_locked(skills, view, &after, err); /* the same is seen through it */
@@ -110,7 +100,7 @@ static int base_push_locked(struct skills *skills, const char *agent, const stru
     }
     base_view_put(view);
     if (r < 0)
-        skills_discard(skills, "layers", layer);
+        skills_discard(skills, skills->layers_dir, layer);
     return r;
 }
 
@@ -143,14 +133,10 @@ int base_put(struct skills *skills, const char *agent, struct stage *stage, stru
 
 int base_put_instead(struct skills *skills, const char *agent, const struct base_skill *instead, struct stage *stage,
                      struct err *err) {
-    autoarena arena = ARENA_EMPTY;
     char layer[LAYER_NAME_BYTES];
-    struct base_skill *versions;
-    size_t count;
     policy_random_id(layer);
     int r = skill_agent_check(agent, err)
-            ?: base_seal(stage, layer, &arena, &versions, &count, err)
-            ?: base_seal_end(stage, versions, count, err)
+            ?: base_seal(stage, layer, err)
             ?: base_apply(skills, agent, instead, NULL, stage, layer, err);
     stage_abort(stage);
     return r;
@@ -168,9 +154,7 @@ int base_remove(struct skills *skills, const char *agent, const char *skill, str
     if (mknodat(stage.fd, skill, S_IFCHR | 0600, makedev(0, 0)) < 0)
         r = err_errno(err, errno, "cannot make the whiteout that removes '%.200s'", skill);
     if (r == 0)
-        r = base_seal_end(&stage, NULL, 0, err);
-    if (r == 0)
-        r = base_apply(skills, agent, NULL, skill, &stage, layer, err);
+        r = stage_seal(&stage, err) ?: base_apply(skills, agent, NULL, skill, &stage, layer, err);
     stage_abort(&stage);
     return r;
 }

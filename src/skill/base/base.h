@@ -29,7 +29,6 @@ int base_edit(struct skills *skills, const char *agent, const char *skill, const
               void *user, struct err *err);
 /* The same with the skills of a checked archive, which stays the caller's (base/archive.c). */
 struct zip;
-int stage_zip(struct stage *stage, struct zip *zip, struct err *err);
 int base_put_zip(struct skills *skills, const char *agent, struct zip *zip, struct err *err);
 int base_remove(struct skills *skills, const char *agent, const char *skill, struct err *err); /* NOT_FOUND */
 int base_each(struct skills *skills, const char *agent, int (*each)(void *user, const struct base_skill *skill),

@@ -16,41 +16,54 @@
 #include "skill/base/view.h"
 #include "skill/stage.h"
 
+struct collecting {
+    struct skills *skills;
+    uint64_t age_ms;
+    struct names *stacked, *boxed; /* layers that an agent's file names; that a box's record does */
+    bool asked;                    /* boxed is filled */
+    int failed;                    /* then nothing more is removed */
+    struct err *err;
+};
+
 static void collect_boxed(void *user, const char *layer) {
     names_add(user, layer);
 }
 
-/* Of `old` layers, which are in no stack, those that have been so for long enough and are not used. */
-static int collect_judge(struct skills *skills, uint64_t age_ms, const struct names *old, const struct names *boxed,
-                         struct names *gone, struct err *err) {
-    uint64_t now_ms = clock_wall_ms();
+/* Whether a layer has been in no stack and no box's record for age_ms. Boxes are asked once, and only if some layer may
+ * go. */
+static bool collect_unused(void *user, const char *layer, int *ret_held) {
+    struct collecting *collect = user;
+    struct provider *provider = atomic_load(&collect->skills->provider);
+    uint64_t now_ms = clock_wall_ms(), left_ms = now_ms;
     struct db *db;
-    int r = skilldb_begin(skills, &db, err);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; r >= 0 && i < old->count; i++) {
-        const char *layer = old->names[i];
-        uint64_t left_ms = now_ms;
-        r = db_get(db, err,
+    if (collect->failed < 0 || !text_id(layer) || names_has(collect->stacked, layer))
+        return false;
+    if (!collect->asked && provider)
+        collect->failed = provider_attached(provider, collect_boxed, collect->boxed, collect->err);
+    if (!collect->asked)
+        names_sort(collect->boxed);
+    collect->asked = true;
+    *ret_held = skills_dir(collect->skills->layers_dir, layer);
+    if (collect->failed < 0 || names_has(collect->boxed, layer) || *ret_held < 0 ||
+        flock(*ret_held, LOCK_EX | LOCK_NB) < 0 || /* a daemon serves with it */
+        (collect->failed = skilldb_take(collect->skills, &db, collect->err)) < 0)
+        return false;
+    int r = db_get(db, collect->err,
                    "INSERT INTO layer_left VALUES (?1, ?2)"
                    " ON CONFLICT (layer) DO UPDATE SET left_ms = min(left_ms, ?2) RETURNING left_ms",
                    "ti>i", layer, now_ms, &left_ms);
-        if (r < 0 || now_ms - left_ms < age_ms || names_has(boxed, layer))
-            continue;
-        autofd dir = skills_dir(skills->layers_dir, layer);
-        if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
-            continue; /* a daemon serves with it */
-        names_add(gone, layer);
-        r = db_do(db, err, "DELETE FROM layer_left WHERE layer = ?1", "t", layer)
-                ?: db_do(db, err, "DELETE FROM base_version WHERE layer = ?1", "t", layer);
-    }
-    return skilldb_end(skills, r < 0 ? r : 0, err);
+    bool goes = r > 0 && now_ms - left_ms >= collect->age_ms;
+    if (goes)
+        r = db_do(db, collect->err, "DELETE FROM layer_left WHERE layer = ?1", "t", layer)
+                ?: db_do(db, collect->err, "DELETE FROM base_version WHERE layer = ?1", "t", layer);
+    skilldb_give(collect->skills);
+    collect->failed = r < 0 ? r : 0;
+    return goes && r == 0;
 }
 
 int base_collect(struct skills *skills, uint64_t age_ms, struct err *err) {
-    autonames agents = names_new(), stacked = names_new(), layers = names_new(), old = names_new(), boxed = names_new(),
-              gone = names_new();
-    struct provider *provider = atomic_load(&skills->provider);
+    autonames agents = names_new(), stacked = names_new(), boxed = names_new();
+    struct collecting collect = {.skills = skills, .age_ms = age_ms, .stacked = &stacked, .boxed = &boxed, .err = err};
     TRY(skills_lock(skills, err));
     int r = base_agents(skills, &agents, err);
     for (size_t i = 0; r == 0 && i < agents.count; i++) { /* if one cannot be read, nothing is removed */
@@ -61,17 +74,7 @@ int base_collect(struct skills *skills, uint64_t age_ms, struct err *err) {
     }
     names_sort(&stacked);
     if (r == 0)
-        r = names_dir(&layers, skills->layers_dir, "the layers of skills", err);
-    for (size_t i = 0; i < layers.count; i++)
-        if (text_id(layers.names[i]) && !names_has(&stacked, layers.names[i]))
-            names_add(&old, layers.names[i]);
-    if (r == 0 && provider && old.count)
-        r = provider_attached(provider, collect_boxed, &boxed, err);
-    names_sort(&boxed);
-    if (r == 0 && old.count)
-        r = collect_judge(skills, age_ms, &old, &boxed, &gone, err);
-    for (size_t i = 0; r == 0 && i < gone.count; i++)
-        skills_discard(skills, "layers", gone.names[i]);
+        r = skills_sweep(skills, skills->layers_dir, collect_unused, &collect, err) ?: collect.failed;
     skills_unlock(skills);
     return r;
 }

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sync.h"
+#include "base/text.h"
 
 enum { CATALOGS_BOXES = 512, CATALOGS_KEEP_MS = 300000, CATALOGS_SETTLE_NS = 1000000000 };
 #define CATALOGS_BYTES ((size_t)64 << 20)
@@ -85,11 +86,9 @@ static const char *catalog_copy_text(struct arena *arena, const char *text, size
 }
 
 static const char *const *catalog_copy_texts(struct arena *arena, const char *const *texts, size_t *bytes) {
-    size_t count = 0;
+    size_t count = text_list_count(texts);
     if (!texts)
         return NULL;
-    while (texts[count])
-        count++;
     const char **copy = arena_alloc(arena, (count + 1) * sizeof *copy);
     *bytes += (count + 1) * sizeof *copy;
     for (size_t i = 0; i < count; i++)

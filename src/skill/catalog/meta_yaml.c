@@ -222,7 +222,7 @@ static void yaml_lenient(struct yaml *yaml, const char *key, const char *text, s
 
 /* ---- keys ---- */
 
-/* Those at the depth of the first line, until a line stands before it. */
+/* Those at the depth of the first line, until a line is indented less. */
 static void yaml_keys(struct yaml *yaml, size_t at, size_t end) {
     size_t indent = yaml->lines[at].indent, key, value = 0, next, ignored;
     for (; at < end && (yaml_skipped(&yaml->lines[at]) || yaml->lines[at].indent >= indent); at = next) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "skill/own/private.h"
 #include "skill/registry/bundle.h"
 
@@ -15,10 +16,10 @@ static void own_count_running(void *user, const struct process *process) {
     *(unsigned *)user += process->running;
 }
 
-static unsigned own_background(struct box *box) {
-    unsigned count = 0;
-    box_processes(box, 0, own_count_running, &count, ERR_IGNORED);
-    return count;
+static struct own_change own_changed(struct box *box, bool pending, const char *const *skills) {
+    struct own_change change = {.pending = pending, .skills = skills};
+    box_processes(box, 0, own_count_running, &change.background, ERR_IGNORED);
+    return change;
 }
 
 static int own_check(const struct box *box, const char *skill, struct err *err) {
@@ -57,20 +58,6 @@ static void own_origin_is_base(struct skills *skills, struct box *box, const cha
         own_origin_drop(skills, box, skill);
 }
 
-/* The files of a public skill that the archive lacks. 1: the skill is not public. */
-static int own_merge(struct skills *skills, const struct box *box, struct zip *zip, const char *skill,
-                     struct skill_bundle *ret_bundle, struct err *err) {
-    struct base_skill base;
-    autofd fd = -1;
-    autoarena arena = ARENA_EMPTY;
-    int r = base_find(skills, box->spec.agent, skill, &arena, &base, err);
-    if (r == -ERR_NOT_FOUND)
-        return 1;
-    if (r == 0 && (r = base_open(skills, &base, &fd, err)) == 0)
-        r = bundle_pack(skills, box->user, fd, skill, zip, ret_bundle, err);
-    return r;
-}
-
 int own_put(struct skills *skills, struct box *box, struct zip *zip, bool merges, struct arena *arena,
             struct own_change *ret_change, int watch, struct err *err) {
     static const char *const reserved[] = {BASE_CREATOR, NULL};
@@ -81,19 +68,24 @@ int own_put(struct skills *skills, struct box *box, struct zip *zip, bool merges
     int r = own_check(box, NULL, err) ?: zip_skills(zip, reserved, &names, err);
     if (r < 0)
         return r;
-    while (names[count])
-        count++;
+    count = text_list_count(names);
     struct change_source *sources = arena_alloc(arena, (count + 2) * sizeof *sources); /* ends with read_fn NULL */
     struct skill_bundle *bundles = arena_alloc(arena, (count + 1) * sizeof *bundles);
     struct zip_tar *tar = zip_tar_new(zip);
     sources[0] = (struct change_source){zip_tar_read, tar, skills_settings(skills)->upload_entries};
-    for (size_t i = 0; r == 0 && merges && names[i]; i++) {
-        r = own_merge(skills, box, zip, names[i], &bundles[merged], err);
-        if (r == 0) {
+    for (size_t i = 0; r == 0 && merges && names[i]; i++) { /* files of the public skill that the archive lacks */
+        struct base_skill base;
+        autofd fd = -1;
+        r = base_find(skills, box->spec.agent, names[i], arena, &base, err);
+        bool public = r == 0;
+        r = r == -ERR_NOT_FOUND ? 0 : r;
+        if (public)
+            r = base_open(skills, &base, &fd, err)
+                    ?: bundle_pack(skills, box->user, fd, names[i], zip, &bundles[merged], err);
+        if (public && r == 0) {
             sources[merged + 1] = (struct change_source){bundle_read, &bundles[merged], LIMIT_UNPACK_ENTRIES};
             merged++;
         }
-        r = r > 0 ? 0 : r;
     }
     if (r == 0)
         r = change_put(box, names, sources, watch, &change, err);
@@ -106,8 +98,7 @@ int own_put(struct skills *skills, struct box *box, struct zip *zip, bool merges
         return r;
     for (size_t i = 0; names[i]; i++)
         own_origin_is_base(skills, box, names[i], 0);
-    *ret_change =
-        (struct own_change){.pending = pending, .background = own_background(box), .skills = names_copy(arena, names)};
+    *ret_change = own_changed(box, pending, names_copy(arena, names));
     return 0;
 }
 
@@ -143,7 +134,7 @@ int own_remove(struct skills *skills, struct box *box, const char *skill, struct
         r = own_drop(skills, box, skill, true, &pending, err);
     if (r < 0)
         return r;
-    *ret_change = (struct own_change){.pending = pending, .background = own_background(box)};
+    *ret_change = own_changed(box, pending, NULL);
     return 0;
 }
 

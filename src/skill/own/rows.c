@@ -131,13 +131,13 @@ int own_origin_get(struct skills *skills, const struct box *box, const char *ski
 }
 
 /* Parameters that the statement does not name are left out. */
-static void rows_run(struct skills *skills, const char *sql, const char *types, const char *key, const char *skill,
-                     const uint8_t *sha256, uint64_t synced_ms) {
+static void rows_run(struct skills *skills, const char *sql, const char *key, const char *skill, const uint8_t *sha256,
+                     uint64_t synced_ms) {
     struct db *db;
     struct err err;
     int r = skilldb_take(skills, &db, &err);
     if (r == 0) {
-        r = db_do(db, &err, sql, types, key, skill, sha256, synced_ms);
+        r = db_do(db, &err, sql, "tthi", key, skill, sha256, synced_ms);
         skilldb_give(skills);
     }
     if (r < 0)
@@ -146,20 +146,18 @@ static void rows_run(struct skills *skills, const char *sql, const char *types, 
 
 void own_origin_set(struct skills *skills, const struct box *box, const char *skill, const uint8_t sha256[32],
                     uint64_t synced_ms) {
-    char key[ROWS_KEY_BYTES];
-    rows_run(skills, "INSERT OR REPLACE INTO own_base (box, skill, sha256, synced_ms) VALUES (?, ?, ?, ?)", "tthi",
-             rows_key(box, key), skill, sha256, synced_ms);
+    rows_run(skills, "INSERT OR REPLACE INTO own_base (box, skill, sha256, synced_ms) VALUES (?1, ?2, ?3, ?4)",
+             rows_key(box, (char[ROWS_KEY_BYTES]){0}), skill, sha256, synced_ms);
 }
 
 void own_origin_first(struct skills *skills, const struct box *box, const char *skill, const uint8_t sha256[32]) {
-    char key[ROWS_KEY_BYTES];
-    rows_run(skills, "INSERT OR IGNORE INTO own_base (box, skill, sha256, synced_ms) VALUES (?, ?, ?, ?)", "tthi",
-             rows_key(box, key), skill, sha256, 0);
+    rows_run(skills, "INSERT OR IGNORE INTO own_base (box, skill, sha256, synced_ms) VALUES (?1, ?2, ?3, 0)",
+             rows_key(box, (char[ROWS_KEY_BYTES]){0}), skill, sha256, 0);
 }
 
 void own_origin_drop(struct skills *skills, const struct box *box, const char *skill) {
-    char key[ROWS_KEY_BYTES];
-    rows_run(skills, "DELETE FROM own_base WHERE box = ? AND skill = ?", "tt", rows_key(box, key), skill, NULL, 0);
+    rows_run(skills, "DELETE FROM own_base WHERE box = ?1 AND skill = ?2", rows_key(box, (char[ROWS_KEY_BYTES]){0}),
+             skill, NULL, 0);
 }
 
 /* ---- what commands changed ---- */
@@ -281,8 +279,8 @@ void own_forgotten(struct skills *skills) {
     pthread_mutex_unlock(&gone->lock);
     for (size_t i = 0; i + 2 < texts.count; i += 3) {
         snprintf(key, sizeof key, "%.16s-*", texts.names[i]);
-        rows_run(skills, "DELETE FROM own_base WHERE box GLOB ?", "t", key, NULL, NULL, 0);
-        rows_run(skills, "DELETE FROM own_stack WHERE box GLOB ?", "t", key, NULL, NULL, 0);
+        rows_run(skills, "DELETE FROM own_base WHERE box GLOB ?1", key, NULL, NULL, 0);
+        rows_run(skills, "DELETE FROM own_stack WHERE box GLOB ?1", key, NULL, NULL, 0);
         if (base_user_rows(skills, texts.names[i + 2], texts.names[i + 1], none, &err) < 0)
             log_warn("the rows of %s for agent %s stay: %s", texts.names[i + 1], texts.names[i + 2], err.text);
     }

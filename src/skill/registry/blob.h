@@ -4,31 +4,24 @@
 #ifndef CUBBY_SKILL_BLOB_H
 #define CUBBY_SKILL_BLOB_H
 
-#include "skill/digest.h"
 #include "skill/registry/bundle.h"
+#include "skill/stage.h"
 
 struct blob {
-    struct skills *skills;
     char sha256[65];
     struct bundle_totals totals;
-    char name[48]; /* its hidden name until it is kept; "": it has none */
+    struct stage stage; /* holds the tar until it is kept */
 };
 /* Of all that lies below `tree`, a directory that does not change. */
 int blob_make(struct skills *skills, int tree, struct blob *ret_blob, struct err *err);
 int blob_keep(struct blob *blob, struct err *err); /* under its name, on disk; an existing one is the same */
 void blob_drop(struct blob *blob);                 /* discards an unkept one; safe twice, and after blob_keep */
 
-/* Reading hashes the bytes, and fails with IO at the end if the content differs. */
-struct blob_reader {
-    int fd;
-    struct digest_sha sha;
-    char sha256[65];
-};
-int blob_open(struct skills *skills, const char *sha256, struct blob_reader *ret_reader, struct err *err);
-ssize_t blob_read(void *reader, void *data, size_t size, struct err *err); /* a box_reader */
-void blob_close(struct blob_reader *reader);
+/* The tar, after its bytes were compared with its name: IO where they differ. */
+int blob_open(struct skills *skills, const char *sha256, int *ret_fd, struct err *err);
+ssize_t blob_read(void *fd, void *data, size_t size, struct err *err); /* a box_reader of an int */
 
-/* Removes blobs that `named` does not know, and unfinished ones older than an hour. */
+/* Removes blobs that `named` does not know. */
 void blob_sweep(struct skills *skills, bool (*named)(void *user, const char *sha256), void *user);
 
 #endif

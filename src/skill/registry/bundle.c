@@ -137,16 +137,10 @@ int bundle_pack(struct skills *skills, const char *user, int dirfd, const char *
 /* ---- out ---- */
 
 static int bundle_read_at(const struct skill_bundle *bundle, void *data, size_t len, uint64_t at, struct err *err) {
-    for (size_t got = 0; got < len;) {
-        ssize_t n = pread(bundle->file.fd, (char *)data + got, len - got, (off_t)(at + got));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? err_errno(err, errno, "cannot read a skill that was spooled")
-                         : err_set(err, ERR_PROTOCOL, "the box sent an archive that is cut off");
-        got += (size_t)n;
-    }
-    return 0;
+    ssize_t n = fd_read_at(bundle->file.fd, data, len, at);
+    if (n < 0)
+        return err_errno(err, (int)-n, "cannot read a skill that was spooled");
+    return (size_t)n < len ? err_set(err, ERR_PROTOCOL, "the box sent an archive that is cut off") : 0;
 }
 
 ssize_t bundle_read(void *user, void *data, size_t size, struct err *err) {

@@ -125,18 +125,14 @@ static void registry_sweep_locked(struct registry *registry) {
     db_end(&registry->db, 0, ERR_IGNORED);
 }
 
-/* Locked on success. A file that was taken away is not written to any more. */
+/* Locked on success. */
 static int registry_take(struct skills *skills, struct registry **ret_registry, struct err *err) {
     struct registry *registry = skills_part(skills, PART_REGISTRY, registry_new, registry_free);
     pthread_mutex_lock(&registry->lock);
-    int r = 0;
-    if (!registry->db.handle || db_replaced(&registry->db)) {
-        db_close(&registry->db);
-        r = db_open(&registry_db, skills->state_dir, &registry->db, err);
-        int64_t used = 0; /* a file that was just made does not know what is needed: the old one may come back */
-        if (r == 0 && db_number(&registry->db, "SELECT count(*) FROM sqlite_sequence", &used, err) == 0 && used)
-            registry_sweep_locked(registry); /* remains of a killed daemon */
-    }
+    int r = db_ready(&registry->db, &registry_db, skills->state_dir, err);
+    int64_t used = 0; /* a file that was just made does not know what is needed: the old one may come back */
+    if (r > 0 && db_number(&registry->db, "SELECT count(*) FROM sqlite_sequence", &used, err) == 0 && used)
+        registry_sweep_locked(registry); /* remains of a killed daemon */
     if (r < 0) {
         pthread_mutex_unlock(&registry->lock);
         return err_wrap(err, "the registry");
@@ -285,31 +281,31 @@ static const char *registry_find_tree(struct box *box, const struct registry_kin
     return NULL;
 }
 
-static int registry_gather_skill(struct box *box, const char *path, const char *name, struct stage *stage,
-                                 struct arena *arena, struct meta *ret_meta, int watch, struct err *err) {
-    TRY(stage_box(stage, box, path, name, watch, err));
-    autofd dir = skills_dir(stage->fd, name);
-    return base_meta(dir, name, arena, ret_meta)
-               ? 0
-               : err_set(err, ERR_INVALID, "'%s' has no SKILL.md: it is not a skill", name);
-}
-
-static int registry_gather_agent(struct box *box, const char *path, const char *name, struct stage *stage,
-                                 struct arena *arena, struct meta *ret_meta, int watch, struct err *err) {
+/* A skill is a directory with a SKILL.md, a sub-agent one file. */
+static int registry_gather_tree(const struct registry_kind *kind, struct box *box, const char *path, const char *name,
+                                struct stage *stage, struct arena *arena, struct meta *ret_meta, int watch,
+                                struct err *err) {
     autobuf text = buf_max(META_BYTES + 1);
-    autofd file = -1;
-    const char *why = "", *leaf = arena_printf(arena, "%s.md", name);
-    int r = box_read_all(box, path, META_BYTES + 1, watch, &text, err);
-    if (r == 0 && text.len > META_BYTES)
+    autofd fd = -1;
+    const char *why = "", *leaf = arena_printf(arena, "%s%s", name, kind->suffix);
+    if (registry_is_skill(kind)) {
+        TRY(stage_box(stage, box, path, name, watch, err));
+        fd = skills_dir(stage->fd, name);
+        return base_meta(fd, name, arena, ret_meta)
+                   ? 0
+                   : err_set(err, ERR_INVALID, "'%s' has no SKILL.md: it is not a skill", name);
+    }
+    TRY(box_read_all(box, path, META_BYTES + 1, watch, &text, err));
+    if (text.len > META_BYTES)
         return err_set(err, ERR_TOO_LARGE, "'%s' is larger than %d bytes, the limit of a sub-agent's file", path,
                        META_BYTES);
-    if (r == 0)
-        r = stage_file(stage, leaf, 0644, &file, err);
-    if (r == 0 && (r = fd_write_all(file, text.data, text.len)) < 0)
-        r = err_errno(err, -r, "cannot write it");
-    if (r == 0 && !meta_agent(arena, leaf, (const char *)text.data, text.len, ret_meta, &why))
-        r = err_set(err, ERR_INVALID, "'%s' is not a sub-agent's file: %s", path, why);
-    return r;
+    TRY(stage_file(stage, leaf, 0644, &fd, err));
+    int number = fd_write_all(fd, text.data, text.len);
+    if (number < 0)
+        return err_errno(err, -number, "cannot write it");
+    if (!meta_agent(arena, leaf, (const char *)text.data, text.len, ret_meta, &why))
+        return err_set(err, ERR_INVALID, "'%s' is not a sub-agent's file: %s", path, why);
+    return 0;
 }
 
 /* What the box shows under that name, as a blob that is not kept yet, and what it says of itself. */
@@ -318,34 +314,14 @@ static int registry_gather(struct skills *skills, struct box *box, const struct 
                            struct err *err) {
     struct stage stage;
     const char *path = registry_find_tree(box, kind, name, arena, err);
-    if (!path)
-        return -err->code;
-    TRY(stage_open(skills, &stage, err));
-    int r = (registry_is_skill(kind) ? registry_gather_skill(box, path, name, &stage, arena, ret_meta, watch, err)
-                                     : registry_gather_agent(box, path, name, &stage, arena, ret_meta, watch, err))
+    TRY(path ? stage_open(skills, &stage, err) : -err->code);
+    int r = registry_gather_tree(kind, box, path, name, &stage, arena, ret_meta, watch, err)
                 ?: blob_make(skills, stage.fd, ret_blob, err);
     stage_abort(&stage);
     return r;
 }
 
 /* ---- publishing ---- */
-
-/* Cut at the end of a character. */
-static const char *registry_entry_cut(struct arena *arena, const char *text, size_t max) {
-    size_t len = strlen(text);
-    if (len <= max)
-        return text;
-    for (len = max; len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80;)
-        len--;
-    return arena_copy(arena, text, len);
-}
-
-static const char *registry_entry_tags(struct arena *arena, const char *const *tags) {
-    const char *all = "";
-    for (size_t i = 0; tags && tags[i] && strlen(all) + strlen(tags[i]) + 2 < LIMIT_REGISTRY_TAGS; i++)
-        all = *all ? arena_printf(arena, "%s,%s", all, tags[i]) : tags[i];
-    return all;
-}
 
 static const char *registry_entry_first_text(const char *one, const char *two, const char *three) {
     return one ? one : two && *two ? two : three;
@@ -356,12 +332,18 @@ static int registry_entry_complete(const struct registry_asker *asker, const str
                                    const struct registry_entry *wanted, const struct meta *meta,
                                    const struct blob *blob, struct arena *arena, struct registry_entry *ret_entry,
                                    struct err *err) {
-    struct registry_entry entry = {.type = wanted->type, .name = wanted->name};
+    struct registry_entry entry = {.type = wanted->type, .name = wanted->name, .tags = wanted->tags};
     bool hidden = meta->sharing && strcmp(meta->sharing, "private") == 0;
     entry.author = wanted->author ? wanted->author : box->user;
-    entry.description = registry_entry_cut(arena, registry_entry_first_text(wanted->description, meta->description, ""),
-                                           LIMIT_REGISTRY_DESCRIPTION);
-    entry.tags = wanted->tags ? wanted->tags : registry_entry_tags(arena, meta->tags);
+    entry.description = registry_entry_first_text(wanted->description, meta->description, "");
+    entry.description =
+        arena_copy(arena, entry.description,
+                   text_fitting(entry.description, strlen(entry.description), LIMIT_REGISTRY_DESCRIPTION));
+    entry.tags = entry.tags ? entry.tags : "";
+    for (size_t i = 0; !wanted->tags && meta->tags && meta->tags[i] &&
+                       strlen(entry.tags) + strlen(meta->tags[i]) + 2 < LIMIT_REGISTRY_TAGS;
+         i++)
+        entry.tags = *entry.tags ? arena_printf(arena, "%s,%s", entry.tags, meta->tags[i]) : meta->tags[i];
     entry.sharing = wanted->sharing ? wanted->sharing : hidden ? "private" : "public";
     entry.version = registry_entry_first_text(wanted->version, meta->version, NULL);
     snprintf(entry.sha256, sizeof entry.sha256, "%s", blob->sha256);
@@ -490,30 +472,27 @@ int registry_publish(struct skills *skills, const struct registry_asker *asker, 
 
 /* ---- unpublishing ---- */
 
-static int registry_unpublish_locked(struct registry *registry, const struct registry_asker *asker, const char *type,
-                                     const struct registry_entry_name *name, const char *entry, struct arena *arena,
-                                     struct err *err) {
-    struct registry_entry found;
-    TRY(registry_entry_find(registry, asker, type, name, entry, arena, &found, err));
-    if (!asker->admin && strcmp(found.author, asker->user) != 0)
-        return err_set(err, ERR_DENIED, "%s '%s' belongs to '%s': only that user or an admin can unpublish it",
-                       found.type, found.name, found.author);
-    return name->id || name->version ? db_do(&registry->db, err, "DELETE FROM entry WHERE id = ?1", "i", found.id)
-                                     : db_do(&registry->db, err, "DELETE FROM entry WHERE " SAME_ENTRY, "ttt",
-                                             found.type, found.name, found.author);
-}
-
 int registry_unpublish(struct skills *skills, const struct registry_asker *asker, const char *type, const char *entry,
                        struct err *err) {
     struct registry *registry;
     struct registry_entry_name name;
+    struct registry_entry found;
     autoarena arena = ARENA_EMPTY;
     if (type && !registry_kind(type, err))
         return -err->code;
     TRY(registry_entry_name_parse(entry, &arena, &name, err) ?: registry_take(skills, &registry, err));
-    int r =
-        db_begin(&registry->db, err)
-            ?: db_end(&registry->db, registry_unpublish_locked(registry, asker, type, &name, entry, &arena, err), err);
+    int r = db_begin(&registry->db, err);
+    if (r == 0) {
+        r = registry_entry_find(registry, asker, type, &name, entry, &arena, &found, err);
+        if (r == 0 && !asker->admin && strcmp(found.author, asker->user) != 0)
+            r = err_set(err, ERR_DENIED, "%s '%s' belongs to '%s': only that user or an admin can unpublish it",
+                        found.type, found.name, found.author);
+        if (r == 0)
+            r = name.id || name.version ? db_do(&registry->db, err, "DELETE FROM entry WHERE id = ?1", "i", found.id)
+                                        : db_do(&registry->db, err, "DELETE FROM entry WHERE " SAME_ENTRY, "ttt",
+                                                found.type, found.name, found.author);
+        r = db_end(&registry->db, r, err);
+    }
     if (r == 0)
         registry_sweep_locked(registry);
     pthread_mutex_unlock(&registry->lock);
@@ -571,17 +550,6 @@ int registry_search(struct skills *skills, const struct registry_asker *asker, c
 
 /* In a box a name is either the old tree or the new one, never a part of either. */
 
-static int registry_unpack(struct skills *skills, struct box *box, const char *sha256, const char *to, int watch,
-                           struct err *err) {
-    struct blob_reader reader;
-    struct unpack_result result;
-    struct unpack_request request = {.path = to, .max_entries = LIMIT_UNPACK_ENTRIES};
-    TRY(blob_open(skills, sha256, &reader, err));
-    int r = box_mkdir(box, to, 0755, true, err) ?: box_tar_in(box, &request, blob_read, &reader, watch, &result, err);
-    blob_close(&reader);
-    return r;
-}
-
 /* The old tree goes to `old`, and comes back where the new one cannot take its place. */
 static int registry_swap(struct skills *skills, struct box *box, const char *fresh, const char *path, const char *old,
                          struct err *err) {
@@ -602,7 +570,9 @@ int registry_install(struct skills *skills, struct box *box, const struct regist
                      struct arena *arena, const char **ret_path, int watch, struct err *err) {
     const struct registry_kind *kind = registry_kind(entry->type, err);
     struct file_stat stat;
+    struct unpack_result result;
     char hex[17];
+    autofd fd = -1;
     if (!kind)
         return -err->code;
     /* A user's skills for an agent are those of /skills, wherever else that is seen. */
@@ -614,7 +584,9 @@ int registry_install(struct skills *skills, struct box *box, const struct regist
     if (!replace && box_stat(box, path, arena, &stat, ERR_IGNORED) == 0)
         return err_set(err, ERR_EXISTS, "%s '%s' is already installed (replace takes its place)", entry->type,
                        entry->name);
-    int r = registry_unpack(skills, box, entry->sha256, hidden, watch, err);
+    const struct unpack_request request = {.path = hidden, .max_entries = LIMIT_UNPACK_ENTRIES};
+    TRY(blob_open(skills, entry->sha256, &fd, err));
+    int r = box_mkdir(box, hidden, 0755, true, err) ?: box_tar_in(box, &request, blob_read, &fd, watch, &result, err);
     if (r == 0) {
         if (own)
             own_touched(skills, box, entry->name);

@@ -187,10 +187,8 @@ static int sync_pass_run(struct sync_pass *pass, const struct skill_settings *se
     for (int part = 0; r == 0 && part < 2; part++) {
         const char *const *sources = part ? settings->global_agents : settings->global_skills;
         const char *name = part ? "agents" : "skills";
-        size_t count = 0;
+        size_t count = text_list_count(sources);
         pass->agents = part;
-        while (sources && sources[count])
-            count++;
         while (count-- > 0 && r == 0) {
             autofd dir = open(sources[count], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
             pass->source = sources[count];
@@ -209,24 +207,17 @@ static int sync_make_tree(struct skills *skills, const struct skill_settings *se
     struct stage stage;
     uint8_t digest[32];
     uint64_t files, bytes;
-    char to[64];
     TRY(stage_open(skills, &stage, err));
     struct sync_pass pass = {.stage = &stage, .skill_fd = -1};
-    int r = stage_dir(&stage, "skills", err) ?: stage_dir(&stage, "agents", err) ?: sync_pass_run(&pass, settings, err);
+    int r = stage_dir(&stage, "skills", err)
+            ?: stage_dir(&stage, "agents", err)
+            ?: sync_pass_run(&pass, settings, err)
+            ?: digest_tree(stage.fd, digest, &files, &bytes, err);
     memcpy(parts, pass.parts, sizeof pass.parts);
-    if (r == 0)
-        r = digest_tree(stage.fd, digest, &files, &bytes, err);
     if (r == 0) {
         text_hex(ret_version, digest, 8);
-        snprintf(to, sizeof to, "global/%s", ret_version);
-        if (mkdirat(skills->dir, "global", 0700) < 0 && errno != EEXIST)
-            r = err_errno(err, errno, "'skills/global'");
-        else if (faccessat(skills->dir, to, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
-            r = fchmod(stage.fd, 0755) < 0 ? err_errno(err, errno, "'%s'", to) : stage_sync(&stage, err);
-            if (r == 0 && renameat(skills->staging_dir, stage.name, skills->dir, to) < 0 && errno != EEXIST &&
-                errno != ENOTEMPTY)
-                r = err_errno(err, errno, "'%s'", to);
-        }
+        if (faccessat(skills->global_dir, ret_version, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+            r = stage_seal(&stage, err) ?: stage_publish(&stage, skills->global_dir, ret_version, err);
     }
     stage_abort(&stage);
     return r;
@@ -234,32 +225,26 @@ static int sync_make_tree(struct skills *skills, const struct skill_settings *se
 
 /* placed/BOX says which tree a box has mounted, or what was copied into it (sync_copy.c). */
 static void sync_place(struct skills *skills, const char *id, const char *version) {
-    char name[40];
-    snprintf(name, sizeof name, "placed/%.16s", id);
-    if (mkdirat(skills->dir, "placed", 0700) < 0 && errno != EEXIST)
-        return;
-    autofd fd = openat(skills->dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    autofd fd = openat(skills->placed_dir, id, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || fd_write_all(fd, version, strlen(version)) < 0)
-        log_warn("skills/%s: %s", name, strerror(errno));
+        log_warn("skills/placed/%s: %s", id, strerror(errno));
+}
+
+static bool sync_unused(void *user, const char *name, int *) {
+    return !names_has(user, name);
 }
 
 /* Removes trees that are neither the newest nor mounted in a box. */
 static void sync_drop_old(struct skills *skills, const char *version) {
     char text[32];
-    autofd placed = skills_dir(skills->dir, "placed"), global = skills_dir(skills->dir, "global");
-    autonames boxes = names_new(), trees = names_new(), used = names_new();
+    autonames boxes = names_new(), used = names_new();
     names_add(&used, version);
-    if (placed >= 0)
-        names_dir(&boxes, placed, "placed", ERR_IGNORED);
+    names_dir(&boxes, skills->placed_dir, "placed", ERR_IGNORED);
     for (size_t i = 0; i < boxes.count; i++)
-        if (fd_read_file(placed, boxes.names[i], text, sizeof text) == 16)
+        if (fd_read_file(skills->placed_dir, boxes.names[i], text, sizeof text) == 16)
             names_add(&used, text);
     names_sort(&used);
-    if (global >= 0)
-        names_dir(&trees, global, "global", ERR_IGNORED);
-    for (size_t i = 0; i < trees.count; i++)
-        if (!names_has(&used, trees.names[i]))
-            skills_discard(skills, "global", trees.names[i]);
+    skills_sweep(skills, skills->global_dir, sync_unused, &used, ERR_IGNORED);
 }
 
 static bool sync_has_sources(const struct skill_settings *settings) {
@@ -443,11 +428,6 @@ int sync_box(struct skills *skills, struct box *box, struct sync_report *ret_rep
     return r;
 }
 
-static bool sync_is_current(const struct sync_note *note, const char *version, uint64_t generation, bool failed) {
-    return note && strcmp(note->report.version, version) == 0 && note->base == generation &&
-           !note->report.error[0] == !failed;
-}
-
 /* No caller waits for copies to a joined machine: its own box gets them, by skills_later. */
 int sync_update(struct skills *skills, struct box *box, struct err *err) {
     struct sync_report report;
@@ -463,7 +443,8 @@ int sync_update(struct skills *skills, struct box *box, struct err *err) {
         sync_machine_box(box, id);
     pthread_mutex_lock(&sync->lock);
     const struct sync_note *note = *sync_note_locked(sync, far ? id : box->id);
-    bool done = sync_is_current(note, version, generation, !far && failed.code);
+    bool done = note && strcmp(note->report.version, version) == 0 && note->base == generation &&
+                !note->report.error[0] == !(!far && failed.code);
     if (far && note && note->report.error[0] && clock_wall_ms() - note->report.at_ms < SYNC_RETRY_MS)
         done = true;
     pthread_mutex_unlock(&sync->lock);

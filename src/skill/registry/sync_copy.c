@@ -64,18 +64,19 @@ static int copy_placed_order(const void *a, const void *b) {
     return strcmp(((const struct copy_placed *)a)->path, ((const struct copy_placed *)b)->path);
 }
 
-static int copy_note_load(struct copy *copy, const char *name, struct err *err) {
-    autofd fd = openat(copy->skills->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+static int copy_note_load(struct copy *copy, struct err *err) {
+    const char *name = copy->box->id;
+    autofd fd = openat(copy->skills->placed_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     struct stat status;
     size_t cap = 0;
     if (fd < 0)
-        return errno == ENOENT ? 0 : err_errno(err, errno, "'skills/%s'", name);
+        return errno == ENOENT ? 0 : err_errno(err, errno, "'skills/placed/%s'", name);
     if (fstat(fd, &status) < 0 || status.st_size > COPY_NOTE_BYTES)
-        return err_set(err, ERR_TOO_LARGE, "'skills/%s' is too large", name);
+        return err_set(err, ERR_TOO_LARGE, "'skills/placed/%s' is too large", name);
     char *text = arena_alloc(&copy->arena, (size_t)status.st_size + 1);
     ssize_t n = fd_read_full(fd, text, (size_t)status.st_size);
     if (n < 0)
-        return err_errno(err, (int)-n, "'skills/%s'", name);
+        return err_errno(err, (int)-n, "'skills/placed/%s'", name);
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = 0;
         unsigned long long size, mtime_ns;
@@ -91,35 +92,26 @@ static int copy_note_load(struct copy *copy, const char *name, struct err *err) 
     return 0;
 }
 
-static void copy_note_name(char name[64], const char *id) {
-    snprintf(name, 64, "placed/%.16s", id);
-}
-
 void sync_copy_forget(struct skills *skills, const char *box_id) {
-    char name[64];
-    copy_note_name(name, box_id);
-    unlinkat(skills->dir, name, 0);
+    unlinkat(skills->placed_dir, box_id, 0);
 }
 
 /* ---- one file ---- */
 
 /* Limits the rate: the user's own traffic over the same line comes first. */
-static void copy_pace(struct copy *copy, size_t len) {
-    copy->sent_bytes += len;
+static ssize_t copy_read(void *user, void *data, size_t size, struct err *err) {
+    struct copy *copy = user;
+    ssize_t n = read(copy->fd, data, size);
+    if (n < 0)
+        return err_errno(err, errno, "reading a skill");
+    copy->sent_bytes += (size_t)n;
     uint64_t due_ms = copy->rate_bytes ? copy->sent_bytes * 1000 / copy->rate_bytes : 0;
     uint64_t gone_ms = clock_ms() - copy->begun_ms;
     if (due_ms > gone_ms)
         nanosleep(&(struct timespec){.tv_sec = (time_t)((due_ms - gone_ms) / 1000),
                                      .tv_nsec = (long)((due_ms - gone_ms) % 1000) * 1000000},
                   NULL);
-}
-
-static ssize_t copy_read(void *user, void *data, size_t size, struct err *err) {
-    struct copy *copy = user;
-    ssize_t n = read(copy->fd, data, size);
-    if (n > 0)
-        copy_pace(copy, (size_t)n);
-    return n < 0 ? err_errno(err, errno, "reading a skill") : n;
+    return n;
 }
 
 /* ---- what a box has ---- */
@@ -154,33 +146,27 @@ static int copy_list(struct copy *copy, const char *top, struct err *err) {
     return r;
 }
 
-/* The hash of what the box has; empty: nothing. */
-static int copy_hash(struct copy *copy, const char *path, char ret_text[65], struct err *err) {
+/* The hash of what the box has; empty: nothing. placed: on a remote machine a listed file with that size and time is
+ * not hashed again. */
+static int copy_hash(struct copy *copy, const char *path, const struct copy_placed *placed, bool listed, char have[65],
+                     struct err *err) {
+    const struct copy_listed key = {.path = path}, *found = NULL;
     uint8_t digest[32];
     uint64_t size;
-    ret_text[0] = 0;
+    have[0] = 0;
+    if (listed && copy->listed_count)
+        found = bsearch(&key, copy->listed, copy->listed_count, sizeof key, copy_listed_order);
+    if (listed && !found)
+        return 0;
+    if (found && found->file && placed && placed->mtime_ns && found->size == placed->size &&
+        found->mtime_ns == placed->mtime_ns) {
+        memcpy(have, placed->hash, sizeof placed->hash);
+        return 0;
+    }
     int r = box_hash(copy->box, path, -1, digest, &size, err);
     if (r == 0)
-        text_hex(ret_text, digest, sizeof digest);
+        text_hex(have, digest, sizeof digest);
     return r == -ERR_NOT_FOUND ? 0 : r;
-}
-
-/* The same; on a remote machine without a request where the listing shows it. */
-static int copy_has(struct copy *copy, const char *path, const struct copy_placed *placed, char have[65],
-                    struct err *err) {
-    const struct copy_listed key = {.path = path}, *found = NULL;
-    if (!copy->far)
-        return copy_hash(copy, path, have, err);
-    if (copy->listed_count)
-        found = bsearch(&key, copy->listed, copy->listed_count, sizeof key, copy_listed_order);
-    have[0] = 0;
-    if (!found)
-        return 0;
-    if (!found->file || !placed || !placed->mtime_ns || found->size != placed->size ||
-        found->mtime_ns != placed->mtime_ns)
-        return copy_hash(copy, path, have, err);
-    memcpy(have, placed->hash, sizeof placed->hash);
-    return 0;
 }
 
 static void copy_note(struct copy *copy, const char *hash, const char *path, uint64_t size, uint64_t mtime_ns) {
@@ -198,7 +184,7 @@ static int copy_file(struct copy *copy, int fd, uint32_t mode, const char *path,
     text_hex(want, digest, sizeof digest);
     if (copy->placed_count && (placed = bsearch(&key, copy->placed, copy->placed_count, sizeof key, copy_placed_order)))
         placed->wanted = true;
-    r = copy_has(copy, path, placed, have, err);
+    r = copy_hash(copy, path, placed, copy->far, have, err);
     if (r < 0 && !copy->users && r != -ERR_GONE && box_remove(copy->box, path, true, -1, err) == 0)
         r = have[0] = 0; /* something other than a file was in the way */
     if (r < 0 && (r == -ERR_GONE || !copy->users))
@@ -241,18 +227,14 @@ static int copy_entry(void *user, const struct tree_entry *entry, struct err *er
                   : copy_file(copy, fd, entry->kind == 'x' ? 0755 : 0644, path, err);
 }
 
-static int copy_tree(struct copy *copy, int dir, const char *to, struct err *err) {
-    copy->to = to;
-    return treewalk_own(dir, copy_entry, copy, err);
-}
-
 static int copy_global(struct copy *copy, const char *part, struct err *err) {
     char path[64], to[LIMIT_PATH_BYTES + 1];
-    snprintf(path, sizeof path, "global/%s/%s", copy->report->version, part);
+    snprintf(path, sizeof path, "%s/%s", copy->report->version, part);
     snprintf(to, sizeof to, "%s/.%s", box_workspace(copy->box), part);
-    autofd dir = skills_dir(copy->skills->dir, path);
-    int r = dir < 0 ? err_errno(err, errno, "'skills/%s'", path) : copy_list(copy, to, err);
-    return r < 0 ? r : copy_tree(copy, dir, to, err);
+    autofd dir = skills_dir(copy->skills->global_dir, path);
+    int r = dir < 0 ? err_errno(err, errno, "'skills/global/%s'", path) : copy_list(copy, to, err);
+    copy->to = to;
+    return r < 0 ? r : treewalk_own(dir, copy_entry, copy, err);
 }
 
 static int copy_skill(void *user, const struct base_skill *skill) {
@@ -261,7 +243,8 @@ static int copy_skill(void *user, const struct base_skill *skill) {
     autofd fd = -1;
     int r = base_open(copy->skills, skill, &fd, copy->err);
     snprintf(to, sizeof to, SKILL_PATH "/%s", skill->skill);
-    return r < 0 ? r : copy_tree(copy, fd, to, copy->err);
+    copy->to = to;
+    return r < 0 ? r : treewalk_own(fd, copy_entry, copy, copy->err);
 }
 
 /* Removes what is not wanted any more, unless its user changed it. */
@@ -273,7 +256,7 @@ static int copy_remove(struct copy *copy, struct err *err) {
         bool users = strncmp(placed->path, SKILL_PATH "/", strlen(SKILL_PATH) + 1) == 0;
         if (placed->wanted)
             continue;
-        if (copy_hash(copy, placed->path, have, ERR_IGNORED) < 0 || !have[0])
+        if (copy_hash(copy, placed->path, NULL, false, have, ERR_IGNORED) < 0 || !have[0])
             continue;
         if (users && strcmp(have, placed->hash) != 0) {
             copy->report->kept++;
@@ -298,12 +281,9 @@ int sync_copy(struct skills *skills, struct box *box, struct sync_report *report
                         .far = box->ops->reach != NULL,
                         .begun_ms = clock_ms(),
                         .rate_bytes = box->ops->reach ? skills_settings(skills)->far_rate_bytes : 0};
-    char name[64];
-    copy_note_name(name, box->id);
     arena_init(&copy.arena);
     buf_init(&copy.note, COPY_NOTE_BYTES);
-    int r = (mkdirat(skills->dir, "placed", 0700) < 0 && errno != EEXIST ? err_errno(err, errno, "'skills/placed'") : 0)
-                ?: copy_note_load(&copy, name, err);
+    int r = copy_note_load(&copy, err);
     if (r == 0 && report->version[0])
         r = copy_global(&copy, "skills", err);
     if (r == 0 && report->version[0])
@@ -316,10 +296,10 @@ int sync_copy(struct skills *skills, struct box *box, struct sync_report *report
     if (r == 0)
         r = copy_remove(&copy, err);
     if (r == 0 && copy.note.failed)
-        r = err_set(err, ERR_TOO_LARGE, "too many files to note in 'skills/%s'", name);
-    int number = r == 0 ? fd_replace_file(skills->dir, name, copy.note.data, copy.note.len) : 0;
+        r = err_set(err, ERR_TOO_LARGE, "too many files to note in 'skills/placed/%s'", box->id);
+    int number = r == 0 ? fd_replace_file(skills->placed_dir, box->id, copy.note.data, copy.note.len) : 0;
     if (number < 0)
-        r = err_errno(err, -number, "'skills/%s'", name);
+        r = err_errno(err, -number, "'skills/placed/%s'", box->id);
     buf_done(&copy.note);
     arena_done(&copy.arena);
     return r;

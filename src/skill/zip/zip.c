@@ -8,6 +8,7 @@
 
 #include "skill/skill.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "skill/zip/zip_dir.h"
 
 enum { ZIP_RATIO_BYTES = 1 << 20 /* below it a ratio means nothing */, ZIP_DEPTH = 32, ZIP_RATIO = 200 };
@@ -92,20 +93,10 @@ static int zip_place_order(const void *a, const void *b) {
     return one->head < two->head ? -1 : one->head > two->head;
 }
 
-/* Entries that share bytes: how a small archive becomes a large tree without any single entry being suspicious. */
-static int zip_check_overlap(struct zip *zip, struct err *err) {
+/* Their sizes together, and entries that share bytes: how a small archive becomes a large tree without any single entry
+ * being suspicious. */
+static int zip_check_sizes(struct zip *zip, const struct zip_limits *limits, uint64_t file_bytes, struct err *err) {
     const struct zip_raw **raws = arena_alloc(&zip->arena, (zip->dir.count + 1) * sizeof *raws);
-    for (size_t i = 0; i < zip->dir.count; i++)
-        raws[i] = &zip->dir.raws[i];
-    qsort(raws, zip->dir.count, sizeof *raws, zip_place_order);
-    for (size_t i = 1; i < zip->dir.count; i++)
-        if (raws[i]->head < raws[i - 1]->content + raws[i - 1]->packed)
-            return zip_refuse(raws[i], ERR_INVALID, err, "it shares bytes with another entry");
-    return 0;
-}
-
-static int zip_check_total(const struct zip *zip, const struct zip_limits *limits, uint64_t file_bytes,
-                           struct err *err) {
     uint64_t total = 0;
     for (size_t i = 0; i < zip->dir.count; i++) {
         total += zip->dir.raws[i].size; /* no overflow: each is below the limit, and so was the sum before it */
@@ -115,6 +106,12 @@ static int zip_check_total(const struct zip *zip, const struct zip_limits *limit
     }
     if (total > ZIP_RATIO_BYTES && total / (limits->ratio ? limits->ratio : ZIP_RATIO) > file_bytes)
         return err_set(err, ERR_TOO_LARGE, "the archive unpacks to far more than it is: this looks like a bomb");
+    for (size_t i = 0; i < zip->dir.count; i++)
+        raws[i] = &zip->dir.raws[i];
+    qsort(raws, zip->dir.count, sizeof *raws, zip_place_order);
+    for (size_t i = 1; i < zip->dir.count; i++)
+        if (raws[i]->head < raws[i - 1]->content + raws[i - 1]->packed)
+            return zip_refuse(raws[i], ERR_INVALID, err, "it shares bytes with another entry");
     return 0;
 }
 
@@ -129,9 +126,9 @@ static int zip_item_order(const void *a, const void *b) {
 }
 
 static int zip_conflict(const char *path, const char *why, const char *other, struct err *err) {
-    char shown[ZIP_SHOWN_BYTES], beside[ZIP_SHOWN_BYTES];
+    char shown[ZIP_SHOWN_BYTES], next[ZIP_SHOWN_BYTES];
     return err_set(err, ERR_INVALID, "entry '%s' %s '%s'", zip_shown(shown, path, strlen(path)), why,
-                   zip_shown(beside, other, strlen(other)));
+                   zip_shown(next, other, strlen(other)));
 }
 
 /* Puts directories without an entry of their own before what they hold; finds names that occur twice. Items are
@@ -252,7 +249,7 @@ static int zip_check(struct zip *zip, const struct zip_limits *limits, uint64_t 
         if (*item.entry.path && !zip_name_ignored(item.entry.path))
             zip->items[zip->count++] = item;
     }
-    TRY(zip_check_total(zip, limits, file_bytes, err) ?: zip_check_overlap(zip, err));
+    TRY(zip_check_sizes(zip, limits, file_bytes, err));
     qsort(zip->items, zip->count, sizeof *zip->items, zip_item_order);
     r = zip_add_parents(zip, limits->entries, err) ?: zip_check_folded(zip, err);
     if (r == 0)
@@ -305,10 +302,9 @@ int zip_skills(struct zip *zip, const char *const *reserved, const char *const *
         int r = skill_id_check(zip->skills[i], err);
         if (r < 0)
             return err_wrap(err, "entry '%s'", zip->skills[i]);
-        for (size_t k = 0; reserved && reserved[k]; k++)
-            if (strcmp(zip->skills[i], reserved[k]) == 0)
-                return err_set(err, ERR_INVALID, "Skill name '%s' is reserved for system tools and cannot be uploaded.",
-                               reserved[k]);
+        if (text_list_has(reserved, zip->skills[i]))
+            return err_set(err, ERR_INVALID, "Skill name '%s' is reserved for system tools and cannot be uploaded.",
+                           zip->skills[i]);
     }
     *ret_names = (const char *const *)zip->skills;
     return 0;

@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "base/buf.h"
+#include "base/fd.h"
 #include "skill/zip/zip_dir.h"
 
 enum {
@@ -27,17 +28,10 @@ enum {
 #define MAX32 0xffffffffu
 
 static int zip_read_at(int fd, void *data, size_t len, uint64_t offset, struct err *err) {
-    for (size_t at = 0; at < len;) {
-        ssize_t n = pread(fd, (char *)data + at, len - at, (off_t)(offset + at));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, errno, "the archive cannot be read");
-        if (n == 0)
-            return err_set(err, ERR_INVALID, "the archive is cut off");
-        at += (size_t)n;
-    }
-    return 0;
+    ssize_t n = fd_read_at(fd, data, len, offset);
+    if (n < 0)
+        return err_errno(err, (int)-n, "the archive cannot be read");
+    return (size_t)n < len ? err_set(err, ERR_INVALID, "the archive is cut off") : 0;
 }
 
 static uint32_t zip_peek(const uint8_t *at) {

@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "skill/zip/zip_dir.h"
 
-enum { NAME_BYTES = 3072 /* leaves room for where the tree will lie */ };
+enum { NAME_BYTES = 3072 /* leaves space for the path of the tree */ };
 
 const char *zip_shown(char out[ZIP_SHOWN_BYTES], const char *name, size_t len) {
     size_t at = 0, used = 0;

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "tree/tarfmt.h"
+#include "base/fd.h"
 #include "base/mem.h"
 #include "skill/zip/zip_dir.h"
 
@@ -54,12 +55,9 @@ static void zip_stream_begin(struct zip_stream *stream, const struct zip_raw *ra
 static ssize_t zip_stream_fetch(struct zip_stream *stream, void *data, size_t size, struct err *err) {
     if (size > stream->left)
         size = (size_t)stream->left;
-    ssize_t n;
-    do
-        n = size ? pread(stream->zip->fd, data, size, (off_t)stream->at) : 0;
-    while (n < 0 && errno == EINTR);
+    ssize_t n = fd_read_at(stream->zip->fd, data, size, stream->at);
     if (n < 0)
-        return err_errno(err, errno, "the archive cannot be read");
+        return err_errno(err, (int)-n, "the archive cannot be read");
     if (n == 0 && size)
         return zip_refuse(stream->raw, ERR_INVALID, err, "the archive was truncated while it was read");
     stream->at += (uint64_t)n;

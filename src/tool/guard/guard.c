@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/conceal.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "tool/guard/guard_view.h"
 #include "tool/truncate.h"
@@ -58,13 +59,6 @@ static const char *const free_words[] = {
     "continue", "wait",    "set",     "umask", "let",   "read",   "times",   "jobs",    "getopts", "exec",
     "type",     "builtin", "command", "eval",  "trap",  "ulimit", NULL};
 
-static bool guard_is_function(const struct guard *guard, const char *name) {
-    for (const struct word *word = guard->functions; word; word = word->next)
-        if (!strcmp(word->text, name))
-            return true;
-    return false;
-}
-
 /* Variables that decide what a command is, or that the shell runs. */
 static bool guard_decides(const char *text) {
     static const char *const names[] = {"PATH",     "ENV", "BASH_ENV",  "BASH_CMDS", "BASH_ALIASES", "PROMPT_COMMAND",
@@ -74,7 +68,7 @@ static bool guard_decides(const char *text) {
     size_t len = strcspn(text, "=+[");
     if (len < sizeof name && text[len])
         memcpy(name, text, len);
-    return view_one_of(name, names);
+    return text_list_has(names, name);
 }
 
 /* A substitution in the index of an array is run when the text is counted with, quoted or not; ${x@P} runs what is
@@ -179,11 +173,11 @@ static void guard_walk_view(struct guard *guard, const struct guard_view *view) 
     if (guard->policy->allow) {
         if (view->hidden)
             guard_find(guard, GUARD_REFUSE, "'%s' hides which command is run", guard_shown(text));
-        else if (view_one_of(text, free_words) || !strcmp(text, "env"))
+        else if (text_list_has(free_words, text) || !strcmp(text, "env"))
             for (const struct word *word = view->words->next; word; word = word->next)
                 guard_allow_word(guard, word, true);
-        if (!view->hidden && !view_one_of(text, free_words) && !view_one_of(text, guard->policy->allow) &&
-            !guard_is_function(guard, text))
+        if (!view->hidden && !text_list_has(free_words, text) && !text_list_has(guard->policy->allow, text) &&
+            !list_find(guard->functions, word, !strcmp(word->text, text)))
             guard_broken(guard, GUARD_RULE_ALLOW, text);
     }
     risk_view(guard, view);

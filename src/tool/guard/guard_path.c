@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "tool/guard/guard_view.h"
 
 const char *path_folded(struct arena *arena, const char *path) {
@@ -112,10 +113,10 @@ static bool path_takes_program(const char *option) {
 }
 
 static void path_judge_arguments(struct guard *guard, const struct guard_view *view, const struct word *stop) {
-    bool program = view_one_of(view->name, programs), given = false, find = !strcmp(view->name, "find"),
-         parts = view_one_of(view->name, parters);
+    bool program = text_list_has(programs, view->name), given = false, find = !strcmp(view->name, "find"),
+         parts = text_list_has(parters, view->name);
     path_judge_word(guard, view->words, false);
-    if (view_one_of(view->name, texts))
+    if (text_list_has(texts, view->name))
         return;
     for (const struct word *word = view->words->next; word && word != stop; word = word->next) {
         bool option = word->text[0] == '-' && word->text[1];
@@ -124,7 +125,7 @@ static void path_judge_arguments(struct guard *guard, const struct guard_view *v
             word = word->next;
         } else if (program && !option && !given) {
             given = true;
-        } else if (find && view_one_of(word->text, find_patterns) && word->next) {
+        } else if (find && text_list_has(find_patterns, word->text) && word->next) {
             word = word->next;
         } else
             path_judge_word(guard, word, parts);

@@ -2,13 +2,14 @@
  * words and redirections, never at the text of a command, so that a name in a text is not taken for a command. */
 #include <string.h>
 
+#include "base/text.h"
 #include "tool/guard/guard_view.h"
 
 /* ---- what a substitution runs ---- */
 
 static bool risk_is_risky(const char *name) {
     static const char *const names[] = {"curl", "wget", "bash", "sh", "ruby", "perl", "base64", NULL};
-    return view_one_of(name, names) || (view_is_interpreter(name) && !strncmp(name, "python", 6));
+    return text_list_has(names, name) || (view_is_interpreter(name) && !strncmp(name, "python", 6));
 }
 
 /* The first program in it whose output must not be run; NULL: none. */
@@ -82,7 +83,7 @@ static bool risk_is_everything(struct guard *guard, const struct word *word) {
     static const char *const places[] = {"/",     "/*",      "/.*",   "~",       "~/",       "~/*", "~/.*",
                                          "/home", "/home/*", "/root", "/root/*", "/root/.*", NULL};
     const char *place = risk_place_of(guard, word);
-    return view_one_of(place, places) && (!strchr(place, '*') || word->flags & WORD_GLOBS);
+    return text_list_has(places, place) && (!strchr(place, '*') || word->flags & WORD_GLOBS);
 }
 
 static bool risk_begins(const char *text, const char *with) {
@@ -93,7 +94,7 @@ static bool risk_is_start_file(const char *place) {
     static const char *const names[] = {".bashrc",   ".profile",    ".zshrc",  ".bash_profile",
                                         ".zprofile", ".bash_login", ".zshenv", NULL};
     const char *slash = strrchr(place, '/');
-    if (!slash || !view_one_of(slash + 1, names))
+    if (!slash || !text_list_has(names, slash + 1))
         return false;
     size_t len = (size_t)(slash - place);
     return (len == 1 && *place == '~') || (len == 5 && risk_begins(place, "/root")) ||
@@ -193,7 +194,7 @@ static void risk_find(struct guard *guard, const struct guard_view *view) {
         all = all ? all : risk_is_everything(guard, word) ? word : NULL;
     for (; word; word = word->next) {
         deletes = deletes || !strcmp(word->text, "-delete");
-        chooses = chooses || !view_one_of(word->text, plain);
+        chooses = chooses || !text_list_has(plain, word->text);
     }
     if (all && deletes && !chooses)
         guard_find(guard, GUARD_BLOCK, "recursive removal of '%s'", all->text);
@@ -234,7 +235,7 @@ static void risk_sudo(struct guard *guard, const struct guard_view *view) {
 static void risk_chmod(struct guard *guard, const struct guard_view *view) {
     static const char *const modes[] = {"777", "0777", "a+rwx", "ugo+rwx", "a=rwx", "+rwx", NULL};
     for (const struct word *word = view->words->next; word; word = word->next)
-        if (view_one_of(word->text, modes))
+        if (text_list_has(modes, word->text))
             guard_find(guard, GUARD_WARN, "chmod %s", word->text);
 }
 
@@ -291,7 +292,7 @@ void risk_view(struct guard *guard, const struct guard_view *view) {
         guard_find(guard, GUARD_BLOCK, "running what %.40s prints", name);
     if (!strcmp(view->name, "mkfs") || risk_begins(view->name, "mkfs."))
         guard_find(guard, GUARD_BLOCK, "making a file system with %.40s", view->name);
-    for (const struct word *word = view->words->next; word && !view_one_of(view->name, quiet); word = word->next)
+    for (const struct word *word = view->words->next; word && !text_list_has(quiet, view->name); word = word->next)
         risk_read_of(guard, word);
     for (size_t i = 0; i < sizeof risks / sizeof *risks; i++)
         if (rows_choice(risks[i].names, view->name))

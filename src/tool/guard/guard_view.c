@@ -1,16 +1,10 @@
 /* The command that a line really runs. Called by guard.c. Invariant: every command that runs another one through its
  * arguments is a row of `wrappers`, so that a rule about a command also applies to the wrapped command. */
+#include "base/text.h"
 #include "tool/guard/guard_view.h"
 
 #include <ctype.h>
 #include <string.h>
-
-bool view_one_of(const char *name, const char *const *names) {
-    for (; *names; names++)
-        if (!strcmp(name, *names))
-            return true;
-    return false;
-}
 
 void view_init(struct guard_view *view, const struct command *command, const struct word *words) {
     const char *slash = strrchr(words->text, '/');
@@ -112,7 +106,7 @@ bool view_found(struct guard *guard, const struct guard_view *view, const struct
                 struct guard_view *ret_inner) {
     static const char *const actions[] = {"-exec", "-execdir", "-ok", "-okdir", NULL};
     const struct word *word = *at, *first = NULL, **last = &first;
-    while (word && !view_one_of(word->text, actions))
+    while (word && !text_list_has(actions, word->text))
         word = word->next;
     if (!word || strcmp(view->name, "find") != 0)
         return false;
@@ -135,7 +129,7 @@ bool view_found(struct guard *guard, const struct guard_view *view, const struct
 
 bool view_is_shell(const char *name) {
     static const char *const shells[] = {"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", NULL};
-    return view_one_of(name, shells);
+    return text_list_has(shells, name);
 }
 
 static bool view_stdin_name(const char *text) {
@@ -156,7 +150,7 @@ enum view_source view_shell(const struct guard_view *view, const struct word **r
             text = text || strchr(word->text, 'c');
             input = input || strchr(word->text, 's');
         }
-        if (view_one_of(word->text, values) && word->next)
+        if (text_list_has(values, word->text) && word->next)
             word = word->next;
     }
     *ret_word = word;
@@ -177,7 +171,7 @@ bool view_is_interpreter(const char *name) {
         len--;
     if (len < sizeof base)
         memcpy(base, name, len);
-    return view_one_of(base, names);
+    return text_list_has(names, base);
 }
 
 enum view_source view_program(const struct guard_view *view) {
@@ -230,7 +224,7 @@ const char *view_text(struct guard *guard, const struct guard_view *view, bool *
         value = word && word->text[0] != '-' ? word : NULL;
     else if (!strcmp(view->name, "env"))
         value = option_value(word, 'S', "--split-string");
-    else if (view_one_of(view->name, users))
+    else if (text_list_has(users, view->name))
         value = option_value(word, 'c', "--command");
     else if (!strcmp(view->name, "watch") || !strcmp(view->name, "parallel"))
         return NULL;

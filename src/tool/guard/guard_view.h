@@ -53,7 +53,6 @@ bool view_is_interpreter(const char *name);
 enum view_source view_program(const struct guard_view *view);
 /* Text that is run again: eval, trap, env -S, su -c. NULL: none. Words are joined by blanks. */
 const char *view_text(struct guard *guard, const struct guard_view *view, bool *ret_hidden);
-bool view_one_of(const char *name, const char *const *names); /* NULL-terminated */
 
 /* ---- guard_path.c ---- */
 

@@ -191,14 +191,6 @@ void mcp_message_done(struct mcp_message *message) {
 
 /* ---- writing ---- */
 
-static void mcp_put_token(struct json *json, json_t *token) {
-    char text[sizeof((struct mcp_message *)0)->id];
-    if (mcp_read_token(token, text, sizeof text))
-        json_raw(json, text, strlen(text));
-    else
-        json_nil(json);
-}
-
 static void mcp_put_head(struct json *json, const char *id) {
     json_open(json, '{');
     json_put_str(json, "jsonrpc", "2.0");
@@ -389,8 +381,9 @@ static void mcp_call_progress(void *user, const char *text, size_t len) {
     mcp_put_head(&json, NULL);
     json_put_str(&json, "method", "notifications/progress");
     json_put_open(&json, "params", '{');
-    json_key(&json, "progressToken");
-    mcp_put_token(&json, exchange->message->progress);
+    char token[sizeof exchange->message->id]; /* mcp_read_object has seen that it is one */
+    mcp_read_token(exchange->message->progress, token, sizeof token);
+    json_put_raw(&json, "progressToken", token, strlen(token));
     json_put_uint(&json, "progress", ++exchange->progress);
     if (len)
         json_put_strn(&json, "message", len > TEXT_BYTES ? text + len - TEXT_BYTES : text,

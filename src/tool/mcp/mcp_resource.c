@@ -45,15 +45,7 @@ static int resource_listing_each(void *user, const struct file_stat *stat) {
     size_t root = strlen(listing->root);
     if (stat->type != FILE_REGULAR || strncmp(stat->path, listing->root, root) != 0 || stat->path[root] != '/')
         return 0;
-    if (listing->count == listing->room) {
-        size_t room = listing->room ? 2 * listing->room : 256;
-        struct resource_entry *entries = arena_alloc(listing->arena, room * sizeof *entries);
-        if (listing->count)
-            memcpy(entries, listing->entries, listing->count * sizeof *entries);
-        listing->entries = entries;
-        listing->room = room;
-    }
-    listing->entries[listing->count++] = (struct resource_entry){
+    arena_add(listing->arena, listing->entries, listing->count, listing->room) = (struct resource_entry){
         .name = arena_strdup(listing->arena, stat->path + root + 1), .size = stat->size, .mtime_ns = stat->mtime_ns};
     return 0;
 }
@@ -140,20 +132,15 @@ void mcp_resources_templates(struct mcp_answer *answer) {
     json_close(json, ']');
 }
 
-/* "file:///workspace/a%20b" to "/workspace/a b"; NULL: not such a thing. */
-static const char *resource_uri_path(struct arena *arena, const char *uri) {
+/* "file:///workspace/a%20b": its path in the box, below the workspace. NULL: not there. */
+static const char *resource_path(struct tool_call *call, const char *uri) {
     if (strncmp(uri, SCHEME "/", sizeof SCHEME) != 0 || strlen(uri) > 3 * LIMIT_PATH_BYTES)
         return NULL;
-    char *path = arena_strdup(arena, uri + sizeof SCHEME - 1);
-    return url_decode(path, false) == (ssize_t)strlen(path) ? path : NULL; /* an encoded NUL is refused */
-}
-
-/* Its path in the box: below the workspace. NULL: not there. */
-static const char *resource_path(struct tool_call *call, const char *uri) {
-    const char *path = resource_uri_path(call->arena, uri);
+    char *path = arena_strdup(call->arena, uri + sizeof SCHEME - 1);
     const char *root = box_workspace(call->box);
     size_t len = strlen(root);
-    if (!path || strlen(path) > LIMIT_PATH_BYTES || strncmp(path, root, len) != 0 || path[len] != '/')
+    if (url_decode(path, false) != (ssize_t)strlen(path) || /* an encoded NUL is refused */
+        strlen(path) > LIMIT_PATH_BYTES || strncmp(path, root, len) != 0 || path[len] != '/')
         return NULL;
     for (const char *at = path; (at = strstr(at, "/..")); at += 3)
         if (!at[3] || at[3] == '/')

@@ -241,16 +241,6 @@ static struct mcp_running **session_running_find_locked(struct mcp_session *sess
     return at;
 }
 
-static bool session_running_early_locked(struct mcp_session *session, const char *id) {
-    uint64_t hash = session_hash(id);
-    for (unsigned i = 0; i < SESSION_EARLY; i++)
-        if (session->early[i] == hash) {
-            session->early[i] = 0;
-            return true;
-        }
-    return false;
-}
-
 /* False: no descriptor is left. */
 static bool session_pipe_take(struct mcp *mcp, int ret_pipe[2]) {
     pthread_mutex_lock(&mcp->lock);
@@ -286,8 +276,15 @@ void mcp_running_enter(struct mcp_exchange *exchange, struct mcp_message *messag
     if (twice) {
         session_pipe_give_locked(mcp, running->hang_up);
     } else {
-        if (session->ended || session_running_early_locked(session, message->id))
+        if (session->ended)
             session_running_cancel_locked(running);
+        uint64_t hash = session_hash(message->id);
+        for (unsigned i = 0; i < SESSION_EARLY; i++)
+            if (session->early[i] == hash) {
+                session->early[i] = 0;
+                session_running_cancel_locked(running);
+                break;
+            }
         *at = running;
         exchange->running = running;
     }

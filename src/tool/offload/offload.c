@@ -102,14 +102,6 @@ static bool offload_word_in(const char *list, const uint8_t *text, size_t len) {
     return false;
 }
 
-static const struct language *language_of(const char *path) {
-    const char *ending = strrchr(path, '.');
-    for (size_t i = 0; ending && !strchr(ending, '/') && i < sizeof languages / sizeof *languages; i++)
-        if (offload_word_in(languages[i].endings, (const uint8_t *)ending, strlen(ending)))
-            return &languages[i];
-    return NULL;
-}
-
 static size_t offload_name_len(const uint8_t *at, const uint8_t *end) {
     size_t len = 0;
     while (at + len < end && (at[len] == '_' || at[len] == '$' || (at[len] >= '0' && at[len] <= '9') ||
@@ -150,64 +142,50 @@ static int offload_found_order(const void *left, const void *right) {
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-typedef void summary_put(struct buf *out, const struct tool_call *call, const uint8_t *text, size_t len,
-                         uint64_t lines);
-
-static void offload_put_file(struct buf *out, const struct tool_call *call, const uint8_t *text, size_t len,
-                             uint64_t lines) {
-    if (!call->source)
+/* Names that a source file defines; nothing for other files. */
+static void offload_definitions(struct buf *out, const char *path, const uint8_t *text, size_t len) {
+    const struct language *language = languages, *last = languages + sizeof languages / sizeof *languages;
+    const char *ending = strrchr(path, '.');
+    struct found found[FOUND_MAX] = {0};
+    size_t count = 0, shown = 0;
+    if (!ending || strchr(ending, '/'))
         return;
-    const struct language *language = language_of(call->source);
-    buf_printf(out, "File: %.400s, %" PRIu64 " lines\n", call->source, lines);
-    if (language) {
-        struct found found[FOUND_MAX] = {0};
-        size_t count = 0, told = 0;
-        const uint8_t *end = text + (len < SCAN_BYTES ? len : SCAN_BYTES), *next;
-        for (const uint8_t *line = text; line < end && count < FOUND_MAX; line = next + 1) {
-            next = memchr(line, '\n', (size_t)(end - line));
-            next = next ? next : end;
-            found[count] = offload_line_name(language, line, next);
-            count += found[count].len > 0 && found[count].len <= NAME_BYTES;
-        }
-        qsort(found, count, sizeof *found, offload_found_order);
-        for (size_t i = 0; i < count && told < NAMES; i++) {
-            if (i && offload_found_order(&found[i - 1], &found[i]) == 0)
-                continue;
-            buf_puts(out, told++ ? ", " : "Key definitions: ");
-            buf_put(out, found[i].name, found[i].len);
-        }
-        if (told)
-            buf_puts(out, "\n");
+    while (language < last && !offload_word_in(language->endings, (const uint8_t *)ending, strlen(ending)))
+        language++;
+    const uint8_t *end = language == last ? text : text + (len < SCAN_BYTES ? len : SCAN_BYTES), *next;
+    for (const uint8_t *line = text; line < end && count < FOUND_MAX; line = next + 1) {
+        next = memchr(line, '\n', (size_t)(end - line));
+        next = next ? next : end;
+        found[count] = offload_line_name(language, line, next);
+        count += found[count].len > 0 && found[count].len <= NAME_BYTES;
     }
+    qsort(found, count, sizeof *found, offload_found_order);
+    for (size_t i = 0; i < count && shown < NAMES; i++) {
+        if (i && offload_found_order(&found[i - 1], &found[i]) == 0)
+            continue;
+        buf_puts(out, shown++ ? ", " : "Key definitions: ");
+        buf_put(out, found[i].name, found[i].len);
+    }
+    buf_puts(out, shown ? "\n" : "");
 }
-
-static void offload_put_exit(struct buf *out, const struct tool_call *call, const uint8_t *, size_t, uint64_t) {
-    const struct exec_result *exec = &call->exec;
-    if (!call->has_exec)
-        return;
-    if (exec->exited)
-        buf_printf(out, "Exit code: %d", exec->exit_code);
-    else
-        buf_printf(out, "Killed by signal %d", exec->signal);
-    buf_printf(out, "%s%s\n", exec->timed_out ? ", out of time" : "", exec->oom_killed ? ", out of memory" : "");
-}
-
-static void offload_put_entries(struct buf *out, const struct tool_call *, const uint8_t *, size_t, uint64_t lines) {
-    buf_printf(out, "Entries: %" PRIu64 "\n", lines);
-}
-
-static const struct {
-    const char *tool;
-    summary_put *put;
-} summaries[] = {{"read_file", offload_put_file}, {"bash", offload_put_exit}, {"ls", offload_put_entries}};
 
 /* Facts about a kept result, for the model, a line each. Short whatever the text is; at most SCAN_BYTES of it are
  * read. */
 static void offload_summary(struct buf *out, const struct tool_call *call, const uint8_t *text, size_t len,
                             uint64_t lines) {
-    for (size_t i = 0; i < sizeof summaries / sizeof *summaries; i++)
-        if (strcmp(summaries[i].tool, call->tool->name) == 0)
-            summaries[i].put(out, call, text, len, lines);
+    const struct exec_result *exec = &call->exec;
+    if (call->tool == &tool_read_file && call->source) {
+        buf_printf(out, "File: %.400s, %" PRIu64 " lines\n", call->source, lines);
+        offload_definitions(out, call->source, text, len);
+    } else if (call->tool == &tool_bash && call->has_exec) {
+        if (exec->exited)
+            buf_printf(out, "Exit code: %d", exec->exit_code);
+        else
+            buf_printf(out, "Killed by signal %d", exec->signal);
+        buf_printf(out, "%s%s\n", exec->timed_out ? ", out of time" : "", exec->oom_killed ? ", out of memory" : "");
+    } else if (call->tool == &tool_ls) {
+        buf_printf(out, "Entries: %" PRIu64 "\n", lines);
+    }
 }
 
 /* ---- keeping ---- */
@@ -260,18 +238,13 @@ static void offload_text_kept(struct buf *out, struct tool_call *call, const voi
     buf_put(out, text + len - tail, tail);
 }
 
-/* How many characters are too many; 0: any number is fine. */
-static uint64_t offload_limit(const struct tool_call *call) {
+bool offload_result(struct tool_call *call, const void *args) {
     const struct tool_settings *settings = call->settings;
     const struct tool_result *result = &call->result;
     if (!settings->offload || !call->host->store || !call->box || result->whole || result->ranged ||
         result->image.len || call->tool->cut == TOOL_WHOLE)
-        return 0;
-    return settings->offload_chars ? settings->offload_chars : truncate_limit(call);
-}
-
-bool offload_result(struct tool_call *call, const void *args) {
-    uint64_t limit = offload_limit(call);
+        return false;
+    uint64_t limit = settings->offload_chars ? settings->offload_chars : truncate_limit(call); /* 0: any length */
     size_t len;
     const uint8_t *text = limit ? spool_view(&call->result.text, &len) : NULL;
     if (!text || len <= limit)
@@ -287,18 +260,16 @@ bool offload_result(struct tool_call *call, const void *args) {
         return false;
     if (row.path)
         offload_source_hash(call, row.sha256);
-    if (offload_add(call->host->store, &row, &call->result.text, call->settings->offload_max_mb << 20, &err) < 0) {
+    if (offload_add(call->host->store, &row, &call->result.text, settings->offload_max_mb << 20, &err) < 0) {
         log_warn("a result of %s was cut instead of kept: %s", call->tool->name, err.text);
         return false;
     }
-    struct buf out;
-    buf_init(&out, TEXT_BYTES);
+    autobuf out = buf_max(TEXT_BYTES);
     text = spool_view(&call->result.text, &len); /* keeping it may have moved it into a file */
     offload_text_kept(&out, call, args, &row, text, len, limit);
     spool_clear(&call->result.text);
     tool_put(call, out.data, out.len); /* the arguments may hold a secret */
     secret_settle(call);
-    buf_done(&out);
     return true;
 }
 

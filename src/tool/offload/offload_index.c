@@ -3,9 +3,9 @@
 #include "tool/offload/offload_index.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/fd.h"
 
 enum { STRIDE = 256 };
 
@@ -85,15 +85,11 @@ static size_t index_step_of(const struct offload_index *index, int which, uint64
 static int index_step_read(const struct offload_index *index, int fd, size_t step, uint8_t *data, size_t *ret_len,
                            struct err *err) {
     uint64_t at = (uint64_t)step * INDEX_STEP;
-    size_t len = index->bytes - at < INDEX_STEP ? (size_t)(index->bytes - at) : INDEX_STEP, done = 0;
-    while (done < len) {
-        ssize_t n = pread(fd, data + done, len - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return err_set(err, ERR_IO, "the kept result cannot be read: %s", n ? strerror(errno) : "it is shorter");
-        done += (size_t)n;
-    }
+    size_t len = index->bytes - at < INDEX_STEP ? (size_t)(index->bytes - at) : INDEX_STEP;
+    ssize_t n = fd_read_at(fd, data, len, at);
+    if (n < 0 || (size_t)n < len)
+        return err_set(err, ERR_IO, "the kept result cannot be read: %s",
+                       n < 0 ? strerror((int)-n) : "its file is shorter");
     *ret_len = len;
     return 0;
 }

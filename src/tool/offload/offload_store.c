@@ -1,13 +1,14 @@
 /* Rows and files of kept results. Called by offload, recall and upkeep, from any thread. Invariants:
- * 1. A file gets its name in the transaction that adds its row, and the sweep, which removes files without a row, is
+ * 1. A file gets its name in the transaction that adds its row, and the sweep, which looks for files without a row, is
  *    a transaction too. SQLite allows one writer at a time across all daemons, so a file without a row is unused.
- * 2. A row is removed before its file. A daemon killed in between leaves a file to the sweep, never a row without a
- *    file. */
+ * 2. A file is removed after the transaction that has no row for it. A daemon killed in between leaves a file to the
+ *    sweep, never a row without a file. */
 #include "tool/offload/offload_store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -25,23 +26,24 @@ bool offload_id(const char *text, size_t len) {
     return len == OFFLOAD_ID_BYTES - 1 && strncmp(text, "ol_", 3) == 0 && strspn(text + 3, "0123456789abcdef") == 16;
 }
 
+/* Files to be removed when the transaction that found or made them rowless has been committed. */
 struct doomed {
-    char (*ids)[OFFLOAD_ID_BYTES];
+    char (*names)[NAME_MAX + 1];
     size_t count, cap;
 };
 
-static void store_doomed_add(struct doomed *doomed, const char *id) {
-    if (!offload_id(id, strlen(id)))
+static void store_doomed_add(struct doomed *doomed, const char *name) {
+    if (strchr(name, '/')) /* of a row that no version of ours wrote */
         return;
-    vec_reserve(doomed->ids, doomed->count, doomed->cap, 1);
-    memcpy(doomed->ids[doomed->count++], id, OFFLOAD_ID_BYTES);
+    vec_reserve(doomed->names, doomed->count, doomed->cap, 1);
+    snprintf(doomed->names[doomed->count++], sizeof *doomed->names, "%s", name);
 }
 
 /* kept: the transaction was taken back. */
 static void store_doomed_end(struct doomed *doomed, int dir, bool kept) {
     for (size_t i = 0; i < doomed->count && !kept; i++)
-        unlinkat(dir, doomed->ids[i], 0);
-    free(doomed->ids);
+        unlinkat(dir, doomed->names[i], 0);
+    free(doomed->names);
 }
 
 /* Removes the oldest results of the user until `bytes` more fit. */
@@ -211,17 +213,19 @@ int offload_forget(struct tool_store *store, const char *box, uint64_t until_ms,
 /* ---- sweeping ---- */
 
 /* Files without a row, also the nameless ones of a daemon killed before it could take their names away. */
-static int store_sweep_files(int dir, struct db *db, DIR *names, struct err *err) {
-    int r = 0;
-    const struct dirent *entry;
-    while (r >= 0 && (entry = readdir(names))) {
+static int store_sweep_files(int dir, struct db *db, struct doomed *doomed, struct err *err) {
+    autodir *names = fd_opendir(dir, ".", 0);
+    int r = names ? 0 : err_errno(err, errno, "kept results");
+    for (const struct dirent *entry; r == 0 && (entry = fd_readdir(names));)
         if (entry->d_name[0] == '.')
             continue;
-        r = db_get(db, err, "SELECT 1 FROM offload WHERE id = ?", "t>", entry->d_name);
-        if (r == 0)
-            unlinkat(dir, entry->d_name, 0);
-    }
-    return r < 0 ? r : 0;
+        else if ((r = db_get(db, err, "SELECT 1 FROM offload WHERE id = ?", "t>", entry->d_name)) == 0)
+            store_doomed_add(doomed, entry->d_name);
+        else
+            r = r < 0 ? r : 0;
+    /* A daemon killed within its COMMIT may have written all of it without announcing it. The row is not seen now, but
+     * comes back when the last connection has closed, unless a commit of ours, which changes a page, overwrites it. */
+    return r == 0 && doomed->count ? db_touch(db, err) : r;
 }
 
 static int store_sweep_rows(int dir, struct db *db, struct err *err) {
@@ -234,31 +238,23 @@ static int store_sweep_rows(int dir, struct db *db, struct err *err) {
             store_doomed_add(&lost, id);
     }
     for (size_t i = 0; i < lost.count && r == 0; i++)
-        r = db_do(db, err, "DELETE FROM offload WHERE id = ?", "t", lost.ids[i]);
+        r = db_do(db, err, "DELETE FROM offload WHERE id = ?", "t", lost.names[i]);
     store_doomed_end(&lost, -1, true);
     return r;
 }
 
 int offload_sweep(struct tool_store *store, uint64_t since_ms, struct err *err) {
-    int dir = openat(tool_store_dir(store), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *names = dir < 0 ? NULL : fdopendir(dir);
-    if (!names) {
-        int number = errno;
-        fd_close(&dir);
-        return err_errno(err, number, "kept results");
-    }
+    struct doomed doomed = {0};
+    int dir = tool_store_dir(store);
     struct db *db = tool_store_lock(store);
-    int r = db_begin(db, err); /* what is too old goes first and alone: its files may only go when that is certain */
+    int r = db_begin(db, err);
     if (r == 0)
-        r = db_end(db, db_do(db, err, "DELETE FROM offload WHERE made_ms < ?", "i", since_ms), err);
-    if (r == 0)
-        r = db_begin(db, err);
-    if (r == 0) {
-        r = store_sweep_files(tool_store_dir(store), db, names, err)
-                ?: store_sweep_rows(tool_store_dir(store), db, err);
-        r = db_end(db, r, err);
-    }
+        r = db_end(db,
+                   db_do(db, err, "DELETE FROM offload WHERE made_ms < ?", "i", since_ms)
+                       ?: store_sweep_files(dir, db, &doomed, err)
+                       ?: store_sweep_rows(dir, db, err),
+                   err);
     tool_store_unlock(store);
-    closedir(names);
+    store_doomed_end(&doomed, dir, r < 0);
     return r;
 }

@@ -26,16 +26,10 @@ struct served_box {
 
 /* ---- where ---- */
 
-/* A fixed place: the machine's box, or another thread's. */
-static const char *served_place_thread(struct tool_call *call, const struct server_spec *spec) {
-    if (spec->machine)
-        return arena_printf(call->arena, POLICY_MACHINE_THREAD "%s", spec->machine);
-    return spec->thread;
-}
-
 static int served_place_box(struct tool_call *call, const struct server_spec *spec, struct served_box *ret_box,
                             struct err *err) {
-    const char *thread = served_place_thread(call, spec);
+    const char *thread = spec->machine ? arena_printf(call->arena, POLICY_MACHINE_THREAD "%s", spec->machine)
+                                       : spec->thread; /* NULL: the call's own box */
     *ret_box = (struct served_box){0};
     if (thread && call->host->only && spec->machine)
         return err_set(err, ERR_UNSUPPORTED, "machines need a daemon");
@@ -74,16 +68,6 @@ struct listed {
     struct server *server;
 };
 
-/* Started all at once, waited for one after the other: together they take as long as the slowest. */
-static int served_list_start(struct tool_call *call, const struct server_spec *spec, struct listed *listed) {
-    const struct server_wait wait = {.watch = call->watch, .deadline_ms = clock_ms()};
-    struct err err;
-    int code = served_place_box(call, spec, &listed->box, &err)
-                   ?: servers_get(call->host->servers, listed->box.box, spec, call->settings->env_prefixes, &wait,
-                                  &listed->server, &err);
-    return code == -ERR_GONE ? code : 0;
-}
-
 static int served_list_finish(struct tool_call *call, const struct server_spec *spec, struct listed *listed,
                               struct json *json, bool mcp, struct err *err) {
     const struct server_wait wait = {.watch = call->watch, .deadline_ms = clock_ms() + spec->start_timeout_ms};
@@ -120,9 +104,15 @@ int served_list_json(struct tool_call *call, struct json *json, bool mcp, struct
     if (code < 0)
         return code;
     struct listed *listed = arena_alloc(call->arena, (count + 1) * sizeof *listed);
-    for (size_t i = 0; i < count && code == 0; i++)
+    /* Started all at once, waited for one after the other: together they take as long as the slowest. */
+    const struct server_wait wait = {.watch = call->watch, .deadline_ms = clock_ms()};
+    for (size_t i = 0; i < count && code == 0; i++) {
         if (!specs[i].disabled)
-            code = served_list_start(call, &specs[i], &listed[i]);
+            code = served_place_box(call, &specs[i], &listed[i].box, err)
+                       ?: servers_get(call->host->servers, listed[i].box.box, &specs[i], call->settings->env_prefixes,
+                                      &wait, &listed[i].server, err);
+        code = code == -ERR_GONE ? code : 0; /* one that fails is missing in the list */
+    }
     for (size_t i = 0; i < count; i++) {
         if (code == 0)
             code = served_list_finish(call, &specs[i], &listed[i], json, mcp, err);

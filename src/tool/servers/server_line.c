@@ -65,11 +65,8 @@ static void line_progress(struct server *server, const json_t *params) {
     autolock(&server->lock);
     struct ask *ask = line_ask_find_locked(server, json_object_get(params, "progressToken"));
     if (ask) {
-        size_t len = strlen(text);
-        while (len > sizeof ask->news || (len < strlen(text) && ((unsigned char)text[len] & 0xc0) == 0x80))
-            len--;
-        memcpy(ask->news, text, len);
-        ask->news_len = len;
+        ask->news_len = text_fitting(text, strlen(text), sizeof ask->news);
+        memcpy(ask->news, text, ask->news_len);
         ask->told = true;
         ask_wake(ask);
     }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sync.h"
+#include "base/text.h"
 #include "tool/mcp/mcp.h"
 #include "tool/servers/server_core.h"
 
@@ -45,39 +46,27 @@ static int talk_refused(const char *method, json_t *answer, struct err *err) {
 
 /* ---- the first words ---- */
 
-/* Whether a server that refused initialize may be of the newer era, which has no initialize. */
-static bool talk_hello_is_modern(const json_t *answer) {
-    json_int_t code = json_integer_value(json_object_get(json_object_get(answer, "error"), "code"));
-    return code == MCP_METHOD || code == MCP_VERSION;
-}
-
-static int talk_hello_check(struct server *server, json_t *answer, bool *ret_tools, struct err *err) {
-    const json_t *result = json_object_get(answer, "result");
-    const char *version = json_string_value(json_object_get(result, "protocolVersion"));
-    if (!result && talk_hello_is_modern(answer)) {
-        pthread_mutex_lock(&server->lock);
-        server->modern = true;
-        pthread_mutex_unlock(&server->lock);
-        *ret_tools = true;
-        return 0;
-    }
-    if (!result)
-        return talk_refused("initialize", answer, err);
-    if (!version || !mcp_is_legacy(version))
-        return err_set(err, ERR_IO, "it was stopped: it speaks version '%.40s' of the protocol, which is not supported",
-                       version ? version : "");
-    *ret_tools = json_is_object(json_object_get(json_object_get(result, "capabilities"), "tools"));
-    pthread_mutex_lock(&server->lock);
-    server_put_locked(server, json_pack("{s:s}", "method", "notifications/initialized"));
-    pthread_mutex_unlock(&server->lock);
-    return 0;
-}
-
 static int talk_hello(struct server *server, uint64_t deadline_ms, bool *ret_tools, struct err *err) {
     json_t *answer = NULL, *params = json_pack("{s:s,s:{},s:o}", "protocolVersion", MCP_LEGACY, "capabilities",
                                                "clientInfo", talk_client());
-    int code = talk_ask(server, "initialize", params, deadline_ms, &answer, err)
-                   ?: talk_hello_check(server, answer, ret_tools, err);
+    int code = talk_ask(server, "initialize", params, deadline_ms, &answer, err);
+    const json_t *result = json_object_get(answer, "result");
+    const char *version = json_string_value(json_object_get(result, "protocolVersion"));
+    json_int_t refused = json_integer_value(json_object_get(json_object_get(answer, "error"), "code"));
+    /* The newer era has no initialize. */
+    bool modern = code == 0 && !result && (refused == MCP_METHOD || refused == MCP_VERSION);
+    if (code == 0 && !result && !modern)
+        code = talk_refused("initialize", answer, err);
+    else if (code == 0 && !modern && (!version || !mcp_is_legacy(version)))
+        code = err_set(err, ERR_IO, "it was stopped: it speaks version '%.40s' of the protocol, which is not supported",
+                       version ? version : "");
+    if (code == 0) {
+        *ret_tools = modern || json_is_object(json_object_get(json_object_get(result, "capabilities"), "tools"));
+        autolock(&server->lock);
+        server->modern = modern;
+        if (!modern)
+            server_put_locked(server, json_pack("{s:s}", "method", "notifications/initialized"));
+    }
     json_decref(answer);
     return code;
 }
@@ -86,13 +75,7 @@ static int talk_hello(struct server *server, uint64_t deadline_ms, bool *ret_too
 
 static const char *tool_text(struct arena *arena, const json_t *object, const char *key, size_t max) {
     const char *text = json_string_value(json_object_get(object, key));
-    size_t len = text ? strlen(text) : 0;
-    if (!text)
-        return NULL;
-    if (len > max)
-        for (len = max; len && ((unsigned char)text[len] & 0xc0) == 0x80;)
-            len--;
-    return arena_copy(arena, text, len);
+    return text ? arena_copy(arena, text, text_fitting(text, strlen(text), max)) : NULL;
 }
 
 /* A schema as text; NULL: invalid, or too long. */
@@ -123,17 +106,13 @@ static const char *tool_annotations(struct arena *arena, const json_t *given) {
     return copy;
 }
 
-static bool tool_name_good(const struct server *server, const char *name) {
-    static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-    return name && *name && strspn(name, good) == strlen(name) &&
-           strlen(server->name) + 2 + strlen(name) <= LIMIT_TOOL_NAME_BYTES;
-}
-
 static bool tool_add(const struct server *server, struct server_tools *tools, const json_t *row) {
+    static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
     const char *name = json_string_value(json_object_get(row, "name"));
     const json_t *output = json_object_get(row, "outputSchema");
     struct arena *arena = &tools->arena;
-    if (!tool_name_good(server, name) || tools->count == LIMIT_SERVER_TOOLS)
+    if (!name || !*name || strspn(name, good) != strlen(name) ||
+        strlen(server->name) + 2 + strlen(name) > LIMIT_TOOL_NAME_BYTES || tools->count == LIMIT_SERVER_TOOLS)
         return false;
     for (size_t i = 0; i < tools->count; i++)
         if (strcmp(tools->items[i].name, name) == 0)

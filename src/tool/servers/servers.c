@@ -59,12 +59,10 @@ static const struct db_kind servers_kind = {
 
 /* 1: there is no file, and none is created. */
 static int servers_file_ready_locked(struct servers_file *file, bool make, struct err *err) {
-    if (file->db.handle && !db_replaced(&file->db))
-        return 0;
-    db_close(&file->db);
     if (!make && access(file->path, F_OK) < 0)
         return 1;
-    return db_open(&servers_kind, file->directory, &file->db, err);
+    int code = db_ready(&file->db, &servers_kind, file->directory, err);
+    return code < 0 ? code : 0;
 }
 
 static int servers_rows_read_locked(struct servers_file *file, const char *user, const char *name, struct arena *arena,
@@ -82,21 +80,6 @@ static int servers_rows_read_locked(struct servers_file *file, const char *user,
         };
     *ret_count = count;
     return code < 0 ? code : 0;
-}
-
-static int servers_file_rows(struct servers_file *file, const char *user, const char *name, struct arena *arena,
-                             struct servers_row **ret_rows, size_t *ret_count, struct err *err) {
-    struct servers_row *rows = arena_alloc(arena, LIMIT_SERVERS_PER_USER * sizeof *rows);
-    size_t count = 0;
-    pthread_mutex_lock(&file->lock);
-    int code = servers_file_ready_locked(file, false, err)
-                   ?: servers_rows_read_locked(file, user, name, arena, rows, &count, err);
-    pthread_mutex_unlock(&file->lock);
-    if (code < 0)
-        return code;
-    *ret_rows = rows;
-    *ret_count = count;
-    return 0;
 }
 
 static int servers_file_put(struct servers_file *file, const char *user, const char *name, const char *text,
@@ -125,19 +108,6 @@ static int servers_file_put(struct servers_file *file, const char *user, const c
     return code;
 }
 
-static int servers_file_remove(struct servers_file *file, const char *user, const char *name, struct err *err) {
-    pthread_mutex_lock(&file->lock);
-    int code = servers_file_ready_locked(file, false, err), changed = 0;
-    if (code == 0)
-        code = db_do(&file->db, err, "DELETE FROM server WHERE user = ? AND name = ?", "tt", user, name);
-    if (code == 0)
-        changed = sqlite3_changes(file->db.handle);
-    pthread_mutex_unlock(&file->lock);
-    if (code >= 0 && !changed)
-        return err_set(err, ERR_NOT_FOUND, "no MCP server '%.64s'", name);
-    return code;
-}
-
 /* ---- all servers ---- */
 
 struct servers {
@@ -145,6 +115,7 @@ struct servers {
     pthread_mutex_t lock;
     struct servers_place *places;
     unsigned count;
+    struct arena arena;       /* of rows */
     struct servers_row *rows; /* of the configuration */
     size_t row_count;
 };
@@ -162,32 +133,19 @@ struct servers *servers_new(const char *directory) {
 
 /* ---- what is configured ---- */
 
-static char *servers_row_copy(const char *text) {
-    return text ? xstrdup(text) : NULL;
-}
-
-static void servers_rows_free(struct servers_row *rows, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        free((char *)rows[i].user);
-        free((char *)rows[i].name);
-        free((char *)rows[i].text);
-    }
-    free(rows);
-}
-
 void servers_configure(struct servers *servers, const struct servers_row *rows, size_t count) {
-    struct servers_row *copy = xcalloc(count + 1, sizeof *copy);
+    autoarena arena = ARENA_EMPTY; /* of the rows before, at the end */
+    struct servers_row *copy = arena_alloc(&arena, (count + 1) * sizeof *copy);
     for (size_t i = 0; i < count; i++)
-        copy[i] = (struct servers_row){.user = servers_row_copy(rows[i].user),
-                                       .name = servers_row_copy(rows[i].name),
-                                       .text = servers_row_copy(rows[i].text)};
-    pthread_mutex_lock(&servers->lock);
-    struct servers_row *before = servers->rows;
-    size_t before_count = servers->row_count;
+        copy[i] = (struct servers_row){.user = rows[i].user ? arena_strdup(&arena, rows[i].user) : NULL,
+                                       .name = rows[i].name ? arena_strdup(&arena, rows[i].name) : NULL,
+                                       .text = rows[i].text ? arena_strdup(&arena, rows[i].text) : NULL};
+    autolock(&servers->lock);
+    struct arena before = servers->arena;
+    servers->arena = arena;
+    arena = before;
     servers->rows = copy;
     servers->row_count = count;
-    pthread_mutex_unlock(&servers->lock);
-    servers_rows_free(before, before_count);
 }
 
 static int servers_spec_parse(const struct servers_row *row, bool configured, struct arena *arena,
@@ -231,8 +189,14 @@ static int servers_specs_find(struct servers *servers, const char *user, const c
                               struct server_spec **ret_specs, size_t *ret_count, struct err *err) {
     struct servers_row *configured, *stored = NULL;
     size_t configured_count = servers_rows_configured(servers, user, arena, &configured), stored_count = 0, count = 0;
-    int code =
-        servers->file.path ? servers_file_rows(&servers->file, user, name, arena, &stored, &stored_count, err) : 0;
+    int code = 0;
+    if (servers->file.path) {
+        stored = arena_alloc(arena, LIMIT_SERVERS_PER_USER * sizeof *stored);
+        autolock(&servers->file.lock);
+        code = servers_file_ready_locked(&servers->file, false, err)
+                   ?: servers_rows_read_locked(&servers->file, user, name, arena, stored, &stored_count, err);
+        code = code < 0 ? code : 0;
+    }
     struct server_spec *specs = arena_alloc(arena, (configured_count + stored_count + 1) * sizeof *specs);
     for (size_t i = 0; i < configured_count && code == 0; i++)
         if (!name || strcmp(configured[i].name, name) == 0)
@@ -340,9 +304,16 @@ static void servers_places_drop(struct servers *servers, struct servers_place *t
 int servers_remove(struct servers *servers, const char *user, const char *name, struct err *err) {
     if (servers_is_configured(servers, user, name))
         return err_set(err, ERR_DENIED, "the MCP server '%.64s' is in the configuration; remove it there", name);
-    if (!servers->file.path)
+    int code = 1, changed = 0;
+    if (servers->file.path) {
+        autolock(&servers->file.lock);
+        struct db *db = &servers->file.db;
+        code = servers_file_ready_locked(&servers->file, false, err)
+                   ?: db_do(db, err, "DELETE FROM server WHERE user = ? AND name = ?", "tt", user, name);
+        changed = code == 0 ? sqlite3_changes(db->handle) : 0;
+    }
+    if (code >= 0 && !changed)
         return err_set(err, ERR_NOT_FOUND, "no MCP server '%.64s'", name);
-    int code = servers_file_remove(&servers->file, user, name, err);
     if (code == 0)
         servers_places_drop(servers, servers_places_take(servers, NULL, user, name), "it was removed");
     return code;
@@ -362,21 +333,13 @@ void servers_free(struct servers *servers) {
     if (!servers)
         return;
     servers_stop(servers);
-    servers_rows_free(servers->rows, servers->row_count);
+    arena_done(&servers->arena);
     db_close(&servers->file.db);
     pthread_mutex_destroy(&servers->file.lock);
     free(servers->file.path);
     free(servers->file.directory);
     pthread_mutex_destroy(&servers->lock);
     free(servers);
-}
-
-static struct servers_place *servers_place_find_locked(struct servers *servers, const struct box *box,
-                                                       const char *name) {
-    for (struct servers_place *place = servers->places; place; place = place->next)
-        if (strcmp(place->box, box->id) == 0 && strcmp(place->name, name) == 0)
-            return place;
-    return NULL;
 }
 
 /* With a reference. */
@@ -405,7 +368,8 @@ static int servers_place_take(struct servers *servers, const struct box *box, co
         servers_places_drop(servers, dead, "its box ended");
     }
     pthread_mutex_lock(&servers->lock);
-    struct servers_place *place = servers_place_find_locked(servers, box, name);
+    struct servers_place *place =
+        list_find(servers->places, at, strcmp(at->box, box->id) == 0 && strcmp(at->name, name) == 0);
     if (!place && servers->count < LIMIT_SERVERS_RUNNING) {
         place = xcalloc(1, sizeof *place);
         place->user = xstrdup(box->user);
@@ -470,7 +434,7 @@ static int servers_place_start(struct servers *servers, struct servers_place *pl
                                const struct server_spec *spec, const char *const *drops, struct server **ret_server,
                                struct err *err) {
     struct server *server = NULL;
-    char *text = servers_row_copy(spec->text);
+    char *text = xstrdup(spec->text);
     int code = server_start(box, spec, drops, &server, err);
     pthread_mutex_lock(&servers->lock);
     if (code == 0) {

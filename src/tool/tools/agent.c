@@ -70,12 +70,6 @@ static void agent_say_list(struct tool_call *call, const char *label, const char
     tool_say(call, "%s\n", texts[0] ? "" : " none");
 }
 
-static int agent_unknown(struct tool_call *call, const struct catalog *catalog, const char *name) {
-    if (!catalog->count)
-        return tool_fail(call, "unknown role: %s; no roles are available", name);
-    return tool_fail(call, "unknown role: %s; available: %s", name, catalog_names(catalog, call->arena));
-}
-
 static int agent_one(struct tool_call *call, const struct catalog_entry *entry, struct err *err) {
     struct json *json = &call->result.json;
     const char *text, *why = NULL;
@@ -139,7 +133,10 @@ static int agent_run(struct tool_call *call, const void *user, struct err *err) 
         return 0;
     }
     const struct catalog_entry *entry = catalog_find(&catalog, args->name.data);
-    return entry ? agent_one(call, entry, err) : agent_unknown(call, &catalog, args->name.data);
+    if (entry)
+        return agent_one(call, entry, err);
+    return tool_fail(call, "unknown role: %s; %s%s", args->name.data,
+                     catalog.count ? "available: " : "no roles are available", catalog_names(&catalog, call->arena));
 }
 
 const struct tool tool_agent = {

@@ -35,12 +35,6 @@ static const struct row bash_answer[] = {
     {.name = NULL},
 };
 
-/* Whether the command line begins with cd, which has no effect on later calls. */
-static bool bash_begins_with_cd(const char *command) {
-    command += strspn(command, " \t\n");
-    return strncmp(command, "cd", 2) == 0 && strchr(" \t\n;&|", command[2]);
-}
-
 /* How it exited, if that is worth a line. */
 static void bash_end(struct tool_call *call, uint64_t timeout_ms) {
     const struct exec_result *result = &call->exec;
@@ -85,14 +79,10 @@ static int bash_run(struct tool_call *call, const void *user, struct err *err) {
     request.command = args->command.data;
     int code = shell_run(call, &request, &errors, err);
     if (code == 0) {
-        if (errors.total && call->result.text.total)
-            tool_say(call, "\nStd Error:\n");
-        if (errors.total)
-            tool_take(call, &errors);
-        if (call->result.text.total == 0)
-            tool_say(call, "(no output)");
+        shell_errors(call, &errors, "(no output)");
         bash_end(call, timeout_ms);
-        if (bash_begins_with_cd(request.command))
+        const char *first = request.command + strspn(request.command, " \t\n");
+        if (strncmp(first, "cd", 2) == 0 && strchr(" \t\n;&|", first[2]))
             tool_say(call, "\nTip: cd affects this command only; use the cd tool to change the working directory.");
         struct json *json = &call->result.json;
         json_open(json, '{');

@@ -9,7 +9,6 @@
 #include "base/limits.h"
 #include "box/signame.h"
 #include "tool/guard/guard.h"
-#include "tool/secret.h"
 #include "tool/memo.h"
 #include "tool/shell.h"
 
@@ -245,14 +244,7 @@ static int bash_output_run(struct tool_call *call, const void *user, struct err 
     int code = background_output_gather(&output, err)
                    ?: memo_look(call, args->pid.value, output.one.process.started_ms, output.offsets, err);
     if (code == 0) {
-        secret_settle(call);
-        bool any = call->result.text.total, both = any && output.errors.total;
-        if (both)
-            tool_say(call, "\nStd Error:\n");
-        if (output.errors.total)
-            tool_take(call, &output.errors);
-        else if (!any)
-            tool_say(call, "(no new output)");
+        shell_errors(call, &output.errors, "(no new output)");
         if (output.lost)
             tool_say(call, "\n[%" PRIu64 " bytes before this were dropped: only the last 1 MB of a stream is kept]",
                      output.lost);

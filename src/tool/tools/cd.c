@@ -74,9 +74,19 @@ static const struct cd_marker {
 enum { CD_KINDS = sizeof cd_markers / sizeof *cd_markers };
 
 /* Dot files that are worth a line; all others are hidden. */
-static const char *const cd_dots[] = {".github",       ".gitignore",    ".gitlab-ci.yml", ".gitmodules",
-                                      ".dockerignore", ".editorconfig", ".env.example",   ".eslintrc.json",
-                                      ".npmrc",        ".nvmrc",        ".prettierrc",    ".python-version"};
+static const char *const cd_dots[] = {".github",
+                                      ".gitignore",
+                                      ".gitlab-ci.yml",
+                                      ".gitmodules",
+                                      ".dockerignore",
+                                      ".editorconfig",
+                                      ".env.example",
+                                      ".eslintrc.json",
+                                      ".npmrc",
+                                      ".nvmrc",
+                                      ".prettierrc",
+                                      ".python-version",
+                                      NULL};
 
 struct cd_entry {
     const char *name;
@@ -105,13 +115,6 @@ static bool cd_matches(const char *patterns, const char *name) {
     return false;
 }
 
-static bool cd_hidden(const char *name) {
-    for (size_t i = 0; i < sizeof cd_dots / sizeof *cd_dots; i++)
-        if (strcmp(cd_dots[i], name) == 0)
-            return false;
-    return name[0] == '.';
-}
-
 static int cd_each(void *user, const struct file_stat *stat) {
     struct cd_scan *scan = user;
     bool found = false;
@@ -123,7 +126,7 @@ static int cd_each(void *user, const struct file_stat *stat) {
             scan->markers[scan->marker_count] = arena_strdup(scan->call->arena, stat->name);
         scan->marker_count++;
     }
-    if (cd_hidden(stat->name))
+    if (stat->name[0] == '.' && !text_list_has(cd_dots, stat->name))
         return 0;
     bool dir = stat->type == FILE_DIR;
     size_t at = dir ? scan->dir_count++ : scan->file_count++;
@@ -142,18 +145,7 @@ static void cd_name(struct tool_call *call, const char *name) {
     tool_put(call, shown.data, shown.len);
 }
 
-/* Each kind once, in the table's order. */
-static size_t cd_each_kind(const struct cd_scan *scan, const char *ret_kinds[CD_KINDS]) {
-    size_t count = 0;
-    for (size_t i = 0; i < CD_KINDS; i++)
-        if (scan->kinds[i] && cd_markers[i].kind)
-            ret_kinds[count++] = cd_markers[i].kind;
-    return count;
-}
-
-static void cd_project(struct tool_call *call, const struct cd_scan *scan) {
-    const char *kinds[CD_KINDS] = {0};
-    size_t count = cd_each_kind(scan, kinds);
+static void cd_project(struct tool_call *call, const struct cd_scan *scan, const char *const *kinds, size_t count) {
     if (!scan->marker_count)
         return;
     tool_say(call, "\xf0\x9f\x93\x81 Project context:\n");
@@ -231,12 +223,15 @@ static int cd_run(struct tool_call *call, const void *user, struct err *err) {
         code = memo_cd(call, path, err);
     if (code < 0)
         return code;
+    const char *kinds[CD_KINDS] = {0}; /* each once, in the table's order */
+    size_t count = 0;
+    for (size_t i = 0; i < CD_KINDS; i++)
+        if (scan->kinds[i] && cd_markers[i].kind)
+            kinds[count++] = cd_markers[i].kind;
     tool_say(call, "Changed directory to %s\n\n", path);
-    cd_project(call, scan);
+    cd_project(call, scan, kinds, count);
     cd_tree(call, scan, path, truncated);
     struct json *json = &call->result.json;
-    const char *kinds[CD_KINDS] = {0};
-    size_t count = cd_each_kind(scan, kinds);
     json_open(json, '{');
     json_put_str(json, "cwd", path);
     json_put_open(json, "project", '[');

@@ -11,16 +11,6 @@
 /* Not a valid ETag: a version that no thread has seen. */
 #define NEVER_SEEN "-"
 
-/* Sets edit.path from an argument, which must not name a directory. 1: an error was reported to the model. */
-static int change_path(struct tool_call *call, const struct row_text *path, struct change *change, struct err *err) {
-    int code = tool_path(call, path, &change->edit.path, err);
-    if (code == 0 && path->len && path->data[path->len - 1] == '/') {
-        tool_fail(call, "Path is a directory, not a file: %s", change->edit.path);
-        return 1;
-    }
-    return code;
-}
-
 static uint64_t change_author(const struct tool_call *call) {
     uint8_t digest[32];
     uint64_t author = 1; /* never 0 */
@@ -89,10 +79,15 @@ static int change_told(struct tool_call *call, const struct change *change, bool
     return tool_fail(call, "%s '%s': %s", change->failed, path, err->text);
 }
 
-static int change_make(struct tool_call *call, struct change *change, struct err *err) {
+int change_run(struct tool_call *call, const struct row_text *path, struct change *change, struct err *err) {
     struct edit_request *edit = &change->edit;
     struct seen_version version;
     char etag[ETAG_BYTES];
+    TRY(tool_path(call, path, &edit->path, err));
+    if (path->len && path->data[path->len - 1] == '/') {
+        tool_fail(call, "Path is a directory, not a file: %s", edit->path);
+        return 1;
+    }
     bool guarded = call->settings->read_before_write && !change->fresh;
     bool seen = guarded && seen_last(call, edit->path, &version);
     edit->author = change->fresh ? 0 : change_author(call);
@@ -114,11 +109,6 @@ static int change_make(struct tool_call *call, struct change *change, struct err
         return code;
     change_told(call, change, seen, err);
     return 1;
-}
-
-int change_run(struct tool_call *call, const struct row_text *path, struct change *change, struct err *err) {
-    int code = change_path(call, path, change, err);
-    return code == 0 ? change_make(call, change, err) : code;
 }
 
 void change_answer(struct tool_call *call, const struct change *change) {

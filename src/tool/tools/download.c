@@ -56,13 +56,6 @@ static const char download_script[] =
     "fi\n"
     "exit 127\n";
 
-static bool download_url_fine(const char *url) {
-    for (const char *c = url; *c; c++)
-        if ((unsigned char)*c <= ' ' || *c == 127)
-            return false;
-    return strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "https://", 8) == 0;
-}
-
 /* The last name in the URL's path, if it is one that a file may have. */
 static const char *download_name(struct tool_call *call, const char *url) {
     const char *path = strstr(url, "://") + 3;
@@ -90,14 +83,6 @@ static int download_target(struct tool_call *call, const struct download_args *a
                                    download_name(call, args->url.data))
                     : path;
     return 0;
-}
-
-static int download_parents(struct tool_call *call, const char *path, struct err *err) {
-    const char *slash = strrchr(path, '/');
-    if (slash == path)
-        return 0;
-    int code = box_mkdir(call->box, arena_printf(call->arena, "%.*s", (int)(slash - path), path), 0, true, err);
-    return code == -ERR_EXISTS ? 0 : code;
 }
 
 struct download {
@@ -183,17 +168,23 @@ static int download_run(struct tool_call *call, const void *user, struct err *er
                                 .max_bytes = args->max_bytes.value,
                                 .timeout_ms =
                                     args->timeout_ms.has ? args->timeout_ms.value : call->settings->bash_timeout_ms};
-    if (!download_url_fine(args->url.data))
+    const char *url = args->url.data, *at = url;
+    while ((unsigned char)*at > ' ' && *at != 127)
+        at++;
+    if (*at || (strncasecmp(url, "http://", 7) != 0 && strncasecmp(url, "https://", 8) != 0))
         return tool_fail(call, "'url' must begin with http:// or https:// and contain no blanks");
-    TRY(download_target(call, args, &download.path, err) ?: download_parents(call, download.path, err));
+    TRY(download_target(call, args, &download.path, err));
+    int dir = (int)(strrchr(download.path, '/') - download.path);
+    int code = dir ? box_mkdir(call->box, arena_printf(call->arena, "%.*s", dir, download.path), 0, true, err) : 0;
+    if (code < 0 && code != -ERR_EXISTS)
+        return code;
     /* In the same directory, so that replacing the file is one rename; searches skip such names. */
     uint64_t number = 0;
     (void)!getrandom(&number, sizeof number, 0);
     download.part =
-        arena_printf(call->arena, "%.*s.upload-%016llx.part", (int)(strrchr(download.path, '/') + 1 - download.path),
-                     download.path, (unsigned long long)number);
+        arena_printf(call->arena, "%.*s.upload-%016llx.part", dir + 1, download.path, (unsigned long long)number);
     spool_init(&download.errors, -1);
-    int code = download_fetch(&download, err);
+    code = download_fetch(&download, err);
     /* What the client wrote to its output is the type, not the answer. */
     size_t len;
     const uint8_t *text = spool_view(&call->result.text, &len);

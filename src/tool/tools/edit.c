@@ -1,4 +1,4 @@
-/* edit: several ways to change a file, selected by mode. A row of tool_table; the modes are a table below. */
+/* edit: several ways to change a file, selected by mode. A row of tool_table. */
 #include <string.h>
 
 #include "base/limits.h"
@@ -49,119 +49,73 @@ static const struct row edit_answer[] = {
     {.name = NULL},
 };
 
-static uint64_t edit_count_lines(const struct row_text *text) {
-    uint64_t count = text->len && text->data[text->len - 1] != '\n';
-    for (size_t i = 0; i < text->len; i++)
-        count += text->data[i] == '\n';
-    return count;
-}
-
-static int edit_refuse(struct tool_call *call, const char *text) {
-    tool_fail(call, "%s", text);
-    return 1;
-}
-
-static int edit_create(struct tool_call *call, const struct edit_args *args, struct change *change) {
-    if (!args->content.data)
-        return edit_refuse(call, "mode create needs content");
-    change->edit.kind = EDIT_WHOLE;
-    change->edit.parents = true;
-    change->edit.new_text = args->content.data;
-    change->edit.new_len = args->content.len;
-    change->fresh = !args->overwrite;
-    return 0;
-}
-
-static int edit_replace(struct tool_call *call, const struct edit_args *args, struct change *change) {
-    if (!args->new_str.data)
-        return edit_refuse(call, "mode replace needs new_str");
-    if (args->old_str.len) {
-        change->edit.kind = EDIT_STRING;
-        change->edit.old = args->old_str.data;
-        change->edit.old_len = args->old_str.len;
-    } else if (args->start_line.value) {
-        change->edit.kind = EDIT_LINES;
-        change->edit.last = args->end_line.value ? args->end_line.value : args->start_line.value;
-    } else {
-        return edit_refuse(call, "mode replace needs old_str, or start_line");
-    }
-    return 0;
-}
-
-static int edit_insert(struct tool_call *call, const struct edit_args *args, struct change *change) {
-    if (!args->content.len)
-        return edit_refuse(call, "mode insert needs content");
-    if (memchr(args->content.data, 0, args->content.len))
-        return edit_refuse(call, "content must not contain the character NUL");
-    change->edit.kind = EDIT_LINES;
-    change->edit.first = args->line.value;
-    change->edit.last = args->line.value ? args->line.value - 1 : 0;
-    change->edit.new_text = args->content.data;
-    change->edit.new_len = args->content.len;
-    return 0;
-}
-
-static int edit_delete(struct tool_call *call, const struct edit_args *args, struct change *change) {
-    if (!args->start_line.value)
-        return edit_refuse(call, "mode delete_lines needs start_line");
-    change->edit.kind = EDIT_LINES;
-    change->edit.last = args->end_line.value ? args->end_line.value : args->start_line.value;
-    change->edit.new_len = 0;
-    return 0;
-}
-
-static int edit_regex(struct tool_call *call, const struct edit_args *args, struct change *change) {
+/* The request by its mode. Returns what the arguments lack; NULL: nothing. */
+static const char *edit_fill(const struct edit_args *args, struct change *change) {
     const struct row_text *pattern = args->pattern.len ? &args->pattern : &args->old_str;
-    if (!pattern->len)
-        return edit_refuse(call, "mode regex needs pattern");
-    if (!args->new_str.data)
-        return edit_refuse(call, "mode regex needs new_str");
-    change->edit.kind = EDIT_REGEX;
-    change->edit.old = pattern->data;
-    change->edit.old_len = pattern->len;
-    return 0;
+    struct edit_request *edit = &change->edit;
+    const char *mode = args->mode.data;
+    bool creates = strcmp(mode, "create") == 0, inserts = strcmp(mode, "insert") == 0;
+    if (creates || inserts) {
+        edit->kind = creates ? EDIT_WHOLE : EDIT_LINES;
+        edit->parents = creates;
+        edit->new_text = args->content.data;
+        edit->new_len = args->content.len;
+        edit->first = args->line.value;
+        edit->last = args->line.value ? args->line.value - 1 : 0;
+        change->fresh = creates && !args->overwrite;
+        if (creates)
+            return args->content.data ? NULL : "mode create needs content";
+        if (!args->content.len)
+            return "mode insert needs content";
+        return memchr(args->content.data, 0, args->content.len) ? "content must not contain the character NUL" : NULL;
+    }
+    if (strcmp(mode, "regex") == 0) {
+        edit->kind = EDIT_REGEX;
+        edit->old = pattern->data;
+        edit->old_len = pattern->len;
+        return !pattern->len ? "mode regex needs pattern" : args->new_str.data ? NULL : "mode regex needs new_str";
+    }
+    bool deletes = strcmp(mode, "delete_lines") == 0;
+    if (!deletes && !args->new_str.data)
+        return "mode replace needs new_str";
+    if (!deletes && args->old_str.len) {
+        edit->kind = EDIT_STRING;
+        edit->old = args->old_str.data;
+        edit->old_len = args->old_str.len;
+        return NULL;
+    }
+    edit->kind = EDIT_LINES;
+    edit->last = args->end_line.value ? args->end_line.value : args->start_line.value;
+    edit->new_len = deletes ? 0 : edit->new_len;
+    if (args->start_line.value)
+        return NULL;
+    return deletes ? "mode delete_lines needs start_line" : "mode replace needs old_str, or start_line";
 }
 
-static void edit_say_created(struct tool_call *call, const struct edit_args *, const struct change *change) {
-    tool_say(call, "File created successfully: %s", change->edit.path);
-}
-
-static void edit_say_replaced(struct tool_call *call, const struct edit_args *, const struct change *change) {
+static void edit_say(struct tool_call *call, const struct edit_args *args, const struct change *change) {
     const struct edit_request *edit = &change->edit;
-    if (edit->kind == EDIT_LINES)
-        tool_say(call, "Successfully replaced lines %llu-%llu in %s", (unsigned long long)edit->first,
-                 (unsigned long long)edit->last, edit->path);
-    else
-        tool_say(call, "Successfully replaced %llu %s in %s", (unsigned long long)change->result.count,
+    const char *mode = args->mode.data, *content = args->content.data;
+    unsigned long long first = edit->first, last = edit->last, count = change->result.count;
+    if (edit->kind == EDIT_WHOLE) {
+        tool_say(call, "File created successfully: %s", edit->path);
+    } else if (strcmp(mode, "insert") == 0) {
+        uint64_t lines = content[args->content.len - 1] != '\n';
+        for (size_t i = 0; i < args->content.len; i++)
+            lines += content[i] == '\n';
+        tool_say(call, "Successfully inserted %llu line(s) at line %llu in %s", (unsigned long long)lines,
+                 (unsigned long long)change->result.line, edit->path);
+    } else if (strcmp(mode, "delete_lines") == 0) {
+        tool_say(call, "Successfully deleted %llu line(s) from %s", last - first + 1, edit->path);
+    } else if (edit->kind == EDIT_LINES) {
+        tool_say(call, "Successfully replaced lines %llu-%llu in %s", first, last, edit->path);
+    } else {
+        tool_say(call, "Successfully replaced %llu %s in %s", count,
                  edit->kind == EDIT_REGEX ? "match(es)" : "occurrence(s)", edit->path);
+    }
 }
-
-static void edit_say_inserted(struct tool_call *call, const struct edit_args *args, const struct change *change) {
-    tool_say(call, "Successfully inserted %llu line(s) at line %llu in %s",
-             (unsigned long long)edit_count_lines(&args->content), (unsigned long long)change->result.line,
-             change->edit.path);
-}
-
-static void edit_say_deleted(struct tool_call *call, const struct edit_args *, const struct change *change) {
-    tool_say(call, "Successfully deleted %llu line(s) from %s",
-             (unsigned long long)(change->edit.last - change->edit.first + 1), change->edit.path);
-}
-
-static const struct edit_mode {
-    const char *name;
-    int (*fill)(struct tool_call *call, const struct edit_args *args, struct change *change);
-    void (*say)(struct tool_call *call, const struct edit_args *args, const struct change *change);
-} edit_modes[] = {{"create", edit_create, edit_say_created},
-                  {"replace", edit_replace, edit_say_replaced},
-                  {"insert", edit_insert, edit_say_inserted},
-                  {"delete_lines", edit_delete, edit_say_deleted},
-                  {"regex", edit_regex, edit_say_replaced}};
 
 static int edit_run(struct tool_call *call, const void *user, struct err *err) {
     const struct edit_args *args = user;
-    const struct edit_mode *mode = edit_modes;
-    while (strcmp(mode->name, args->mode.data) != 0)
-        mode++;
     struct change change = {.denied = "accessing file",
                             .failed = "Failed to edit file",
                             .edit = {.all = args->replace_all,
@@ -170,10 +124,13 @@ static int edit_run(struct tool_call *call, const void *user, struct err *err) {
                                      .last = args->end_line.value,
                                      .new_text = args->new_str.data,
                                      .new_len = args->new_str.len}};
-    int code = mode->fill(call, args, &change) ?: change_run(call, &args->path, &change, err);
+    const char *lacks = edit_fill(args, &change);
+    if (lacks)
+        return tool_fail(call, "%s", lacks);
+    int code = change_run(call, &args->path, &change, err);
     if (code != 0)
         return code < 0 ? code : 0;
-    mode->say(call, args, &change);
+    edit_say(call, args, &change);
     change_answer(call, &change);
     struct json *json = &call->result.json;
     json_put_bool(json, "created", change.result.created);

@@ -85,14 +85,7 @@ static int glob_run(struct tool_call *call, const void *user, struct err *err) {
     json_close(json, '}');
     if (code == 0) {
         bool cut = result.truncated || result.timed_out;
-        unsigned long long count = found.count;
-        if (count == 0)
-            tool_say(call, "No files matched under %s", path);
-        else
-            tool_say(call, "Found %llu paths under %s", count, path);
-        if (count && cut)
-            tool_say(call, " (showing first %llu)", count);
-        tool_put(call, found.lines.data, found.lines.len);
+        search_found(call, path, "No files matched", "paths", found.count, cut, &found.lines);
         if (result.timed_out)
             tool_say(call, "\nThe search was stopped by its time limit. Narrow the path.");
         else if (cut)

@@ -112,15 +112,6 @@ static int grep_each(void *user, const struct grep_match *match) {
     return 0;
 }
 
-static int grep_failed(struct tool_call *call, const char *path, int code, struct err *err) {
-    static const char prefix[] = "the pattern "; /* said already */
-    if (err->why == WHY_PATTERN) {
-        bool prefixed = strncmp(err->text, prefix, sizeof prefix - 1) == 0;
-        return tool_fail(call, "Invalid regex pattern: %s", err->text + (prefixed ? sizeof prefix - 1 : 0));
-    }
-    return search_failed(call, path, code, err);
-}
-
 static int grep_run(struct tool_call *call, const void *user, struct err *err) {
     const struct grep_args *args = user;
     const char *path;
@@ -148,14 +139,8 @@ static int grep_run(struct tool_call *call, const void *user, struct err *err) {
     json_put_bool(json, "truncated", result.truncated || result.timed_out || result.gave_up);
     json_close(json, '}');
     if (code == 0) {
-        unsigned long long count = found.count;
-        if (count == 0)
-            tool_say(call, "No matches found under %s", path);
-        else
-            tool_say(call, "Found %llu matches under %s", count, path);
-        if (count && (result.truncated || result.timed_out))
-            tool_say(call, " (showing first %llu)", count);
-        tool_put(call, found.lines.data, found.lines.len);
+        search_found(call, path, "No matches found", "matches", found.count, result.truncated || result.timed_out,
+                     &found.lines);
         if (result.timed_out)
             tool_say(call, "\nThe search was stopped by its time limit. Narrow the path or simplify the pattern.");
         else if (result.truncated)
@@ -163,8 +148,12 @@ static int grep_run(struct tool_call *call, const void *user, struct err *err) {
         if (result.gave_up)
             tool_say(call, "\nThe pattern was too expensive for %llu lines, which may or may not match. Simplify it.",
                      (unsigned long long)result.gave_up);
+    } else if (err->why == WHY_PATTERN) {
+        static const char prefix[] = "the pattern "; /* said already */
+        bool prefixed = strncmp(err->text, prefix, sizeof prefix - 1) == 0;
+        code = tool_fail(call, "Invalid regex pattern: %s", err->text + (prefixed ? sizeof prefix - 1 : 0));
     } else
-        code = grep_failed(call, path, code, err);
+        code = search_failed(call, path, code, err);
     buf_done(&found.lines);
     buf_done(&found.path);
     return code;

@@ -96,19 +96,14 @@ static int file_reading_fetch(struct tool_reading *reading, uint64_t offset, siz
     return 0;
 }
 
-static bool file_reading_same(const struct stat *a, const struct stat *b) {
-    return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
-           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
 static bool file_reading_changed(struct tool_reading *reading) {
     struct file_stat now;
-    struct stat after;
-    struct err err;
+    struct stat after, *before = &reading->before;
     if (reading->fd >= 0)
-        return fstat(reading->fd, &after) < 0 || !file_reading_same(&reading->before, &after);
-    return box_stat(reading->call->box, reading->path, reading->call->arena, &now, &err) < 0 ||
+        return fstat(reading->fd, &after) < 0 || before->st_size != after.st_size ||
+               memcmp(&before->st_mtim, &after.st_mtim, sizeof after.st_mtim) != 0 ||
+               memcmp(&before->st_ctim, &after.st_ctim, sizeof after.st_ctim) != 0;
+    return box_stat(reading->call->box, reading->path, reading->call->arena, &now, ERR_IGNORED) < 0 ||
            (now.type == FILE_REGULAR && (now.size != reading->stat.size || now.mtime_ns != reading->stat.mtime_ns));
 }
 

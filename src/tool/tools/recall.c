@@ -73,7 +73,7 @@ static int recall_part_put(const struct recall *recall, const struct part *part,
     char data[16384];
     for (uint64_t at = part->from; at < part->to;) {
         size_t len = part->to - at < sizeof data ? (size_t)(part->to - at) : sizeof data;
-        ssize_t n = pread(recall->fd, data, len, (off_t)at);
+        ssize_t n = fd_read_at(recall->fd, data, len, at);
         if (n <= 0)
             return err_set(err, ERR_IO, "the kept result cannot be read");
         tool_put(recall->call, data, (size_t)n);

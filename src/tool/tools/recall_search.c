@@ -56,6 +56,8 @@ struct seeker {
     uint64_t shown;                         /* the last line shown; 0: none */
     unsigned after;                         /* lines still to be shown after the last match */
     bool over;
+    struct err *err;
+    int result;
 };
 
 static int search_seeker_compile(struct seeker *seeker, struct err *err) {
@@ -282,64 +284,53 @@ static int search_seeker_long(struct seeker *seeker, struct search_line *line, u
 
 /* ---- its thread ---- */
 
-struct searching {
-    struct seeker *seeker;
-    struct err *err;
-    int result;
-};
-
-static void *search_searching_main(void *user) {
-    struct searching *searching = user;
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_NICE); /* of this thread alone */
-    searching->seeker->end_ms = clock_ms() + SEARCH_MS;
-    const struct recall_search *search = searching->seeker->search;
+static void *search_main(void *user) {
+    struct seeker *seeker = user;
+    const struct recall_search *search = seeker->search;
     struct search_line line = {.number = search->first_line};
     uint64_t end = 0;
-    int r = offload_index_line(search->index, search->fd, search->first_line, &line.from, searching->err)
-                ?: offload_index_line(search->index, search->fd, search->last_line + 1, &end, searching->err);
-    if (r == 0) {
-        uint8_t *data = xmalloc(WINDOW_BYTES);
-        r = 0;
-        while (line.from < end && r == 0 && !searching->seeker->over) {
-            size_t used = 0;
-            ssize_t n = search_window_read(searching->seeker, data, line.from, end, searching->err);
-            r = n < 0 ? (int)n : search_seeker_turn(searching->seeker, &line, searching->err);
-            if (r == 0 && !searching->seeker->over)
-                r = search_seeker_window(searching->seeker, &line, data, (size_t)n, line.from + (uint64_t)n == end,
-                                         &used, searching->err);
-            if (r == 0 && !searching->seeker->over && used == 0)
-                r = search_seeker_long(searching->seeker, &line, data, end, searching->err);
-        }
-
-        free(data);
+    uint8_t *data = xmalloc(WINDOW_BYTES);
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_NICE); /* of this thread alone */
+    seeker->end_ms = clock_ms() + SEARCH_MS;
+    int r = offload_index_line(search->index, search->fd, search->first_line, &line.from, seeker->err)
+                ?: offload_index_line(search->index, search->fd, search->last_line + 1, &end, seeker->err);
+    while (line.from < end && r == 0 && !seeker->over) {
+        size_t used = 0;
+        ssize_t n = search_window_read(seeker, data, line.from, end, seeker->err);
+        r = n < 0 ? (int)n : search_seeker_turn(seeker, &line, seeker->err);
+        if (r == 0 && !seeker->over)
+            r = search_seeker_window(seeker, &line, data, (size_t)n, line.from + (uint64_t)n == end, &used,
+                                     seeker->err);
+        if (r == 0 && !seeker->over && used == 0)
+            r = search_seeker_long(seeker, &line, data, end, seeker->err);
     }
-    searching->result = r;
+    free(data);
+    seeker->result = r;
     return NULL;
 }
 
 /* A thread of its own, because a priority once lowered cannot be raised again by an ordinary user. */
-static int search_searching_run(struct seeker *seeker, struct err *err) {
-    struct searching searching = {.seeker = seeker, .err = err};
+static int search_run(struct seeker *seeker) {
     pthread_t thread;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    int number = pthread_create(&thread, &attributes, search_searching_main, &searching);
+    int number = pthread_create(&thread, &attributes, search_main, seeker);
     pthread_attr_destroy(&attributes);
     if (number)
-        return err_errno(err, number, "a thread for the search");
+        return err_errno(seeker->err, number, "a thread for the search");
     pthread_join(thread, NULL);
-    return searching.result;
+    return seeker->result;
 }
 
 int recall_search(const struct recall_search *search, struct buf *out, struct recall_found *ret_found,
                   struct err *err) {
-    struct seeker seeker = {.search = search, .out = out};
+    struct seeker seeker = {.search = search, .out = out, .err = err};
     seeker.found.last_line = search->first_line;
     int r = search_seeker_compile(&seeker, err)
                 ?: counted_wait(COUNTED_SEARCHES, search->user, 1, TURN_MS, search->watch, err);
     if (r == 0) {
-        r = search_searching_run(&seeker, err);
+        r = search_run(&seeker);
         counted_give(COUNTED_SEARCHES, search->user, 1);
     }
     pcre2_code_free(seeker.code);

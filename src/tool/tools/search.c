@@ -25,6 +25,18 @@ uint64_t search_limit(const struct row_number *asked, uint64_t usual, uint64_t m
     return limit && limit < most ? limit : most;
 }
 
+void search_found(struct tool_call *call, const char *path, const char *none, const char *what, uint64_t count,
+                  bool cut, const struct buf *lines) {
+    unsigned long long shown = count;
+    if (!count)
+        tool_say(call, "%s under %s", none, path);
+    else
+        tool_say(call, "Found %llu %s under %s", shown, what, path);
+    if (count && cut)
+        tool_say(call, " (showing first %llu)", shown);
+    tool_put(call, lines->data, lines->len);
+}
+
 void search_show(struct buf *out, const char *path) {
     text_shown(out, path, strlen(path));
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/text.h"
 #include "skill/catalog/catalog.h"
 #include "tool/tools/search.h"
 
@@ -51,9 +52,7 @@ static int skill_lines(struct tool_call *call, const char *path, const char *tex
             cut = shown == SKILL_LINES || (shown && bytes + n > SKILL_SHOWN_BYTES);
             if (cut)
                 break;
-            size_t put = n;
-            while (put > SKILL_SHOWN_BYTES || (put < n && ((unsigned char)text[put] & 0xc0) == 0x80))
-                put = put > SKILL_SHOWN_BYTES ? SKILL_SHOWN_BYTES : put - 1;
+            size_t put = text_fitting(text, n, SKILL_SHOWN_BYTES);
             tool_put(call, text, put);
             if (put < n)
                 tool_say(call, "\n[the rest of line %" PRIu64 " is omitted]\n", line);
@@ -105,16 +104,6 @@ static const char *skill_below(struct tool_call *call, const struct catalog_entr
     return arena_printf(call->arena, "%s/%s", entry->path, file);
 }
 
-static int skill_read(struct tool_call *call, const struct catalog_entry *entry, const struct skill_args *args,
-                      struct err *err) {
-    if (!args->file.data)
-        return tool_fail(call, "action read needs file: the name of a file in %s", entry->path);
-    const char *path = skill_below(call, entry, args->file.data);
-    if (!path)
-        return tool_fail(call, "'%s' is not a name below %s", args->file.data, entry->path);
-    return skill_show(call, path, args->start_line.value, err);
-}
-
 struct skill_found {
     struct arena *arena;
     const char *paths[SKILL_LISTED];
@@ -157,15 +146,6 @@ static int skill_files(struct tool_call *call, const struct catalog_entry *entry
     return 0;
 }
 
-static int skill_load(struct tool_call *call, const struct catalog_entry *entry, const struct skill_args *args,
-                      struct err *err) {
-    tool_say(call, "Skill: %s\nFolder: %s\n\n", entry->meta.name, entry->path);
-    if (entry->file)
-        return skill_show(call, entry->file, args->start_line.value, err);
-    tool_say(call, "It has no SKILL.md. Its files:\n");
-    return skill_files(call, entry, err);
-}
-
 static int skill_act(struct tool_call *call, const struct skill_args *args, struct err *err) {
     struct catalog catalog;
     const char *action = args->action.data ? args->action.data : args->file.data ? "read" : "load";
@@ -187,14 +167,24 @@ static int skill_act(struct tool_call *call, const struct skill_args *args, stru
     if (!args->name.len)
         return tool_fail(call, "action %s needs name: which skill", action);
     const struct catalog_entry *entry = catalog_find(&catalog, args->name.data);
-    if (!entry) {
-        if (!catalog.count)
-            return tool_fail(call, "no skill '%s'; no skills are available", args->name.data);
-        return tool_fail(call, "no skill '%s'; available: %s", args->name.data, catalog_names(&catalog, call->arena));
-    }
+    if (!entry)
+        return tool_fail(call, "no skill '%s'; %s%s", args->name.data,
+                         catalog.count ? "available: " : "no skills are available",
+                         catalog_names(&catalog, call->arena));
     if (strcmp(action, "list_files") == 0)
         return skill_files(call, entry, err);
-    return strcmp(action, "read") == 0 ? skill_read(call, entry, args, err) : skill_load(call, entry, args, err);
+    if (strcmp(action, "read") == 0) {
+        if (!args->file.data)
+            return tool_fail(call, "action read needs file: the name of a file in %s", entry->path);
+        const char *path = skill_below(call, entry, args->file.data);
+        return path ? skill_show(call, path, args->start_line.value, err)
+                    : tool_fail(call, "'%s' is not a name below %s", args->file.data, entry->path);
+    }
+    tool_say(call, "Skill: %s\nFolder: %s\n\n", entry->meta.name, entry->path);
+    if (entry->file)
+        return skill_show(call, entry->file, args->start_line.value, err);
+    tool_say(call, "It has no SKILL.md. Its files:\n");
+    return skill_files(call, entry, err);
 }
 
 static int skill_run(struct tool_call *call, const void *user, struct err *err) {
