@@ -7,18 +7,12 @@
  *    BATCH_MS for more. So a request never waits for the disk, and a thousand requests are one transaction.
  * 3. A row leaves the queue when it is on disk. While the disk refuses, rows stay; those that find the queue full are
  *    counted, and the count is the first row written afterwards. */
-#include "store/audit.h"
-
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
+#include "base/base.h"
+#include "store/audit.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sync.h"
 #include "store/audit_db.h"
 

@@ -5,17 +5,10 @@
  * A log that is too large loses the oldest rows of the user with the most: no user's rows are lost because another
  * wrote many. A missing part is a row of `gap`, with the hash of its last row, so that the chain continues after it;
  * neighbouring gaps are one. If no user has far more rows than others, and for age, the log is cut at its beginning. */
-#include "store/audit_db.h"
-
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "store/audit_db.h"
 
 enum {
     DB_TRIM_ROWS = 20000, /* cut at once: the writer's queue waits for it */
@@ -300,9 +293,8 @@ static int db_trim_beginning(struct audit_db *db, int64_t count, struct trim *tr
         r = db_do(&db->db, err,
                   "UPDATE cut SET id = ?1, hash = coalesce((SELECT hash FROM audit WHERE id = ?1),"
                   " (SELECT hash FROM gap WHERE last = ?1))",
-                  "i", id);
-    if (r == 0)
-        r = db_do(&db->db, err, "DELETE FROM audit WHERE id <= ?1", "i", id);
+                  "i", id)
+                ?: db_do(&db->db, err, "DELETE FROM audit WHERE id <= ?1", "i", id);
     return r < 0 ? r : db_do(&db->db, err, "DELETE FROM gap WHERE last <= ?1", "i", id);
 }
 

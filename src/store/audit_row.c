@@ -1,12 +1,10 @@
 /* Rows of the audit log as bytes. Called by the queue (audit.c) and the database (audit_db.c).
  * Invariant: the encoding is what hashes on disk were made of; a change makes every old chain look broken. */
-#include "store/audit_row.h"
-
 #include <assert.h>
 #include <openssl/sha.h>
-#include <string.h>
 
-#include "base/buf.h"
+#include "base/base.h"
+#include "store/audit_row.h"
 
 #define NO_TEXT 0xffffu
 

@@ -1,23 +1,12 @@
 /* Opening and using an SQLite file of ours. Called by token_db, audit_db and tool/store. Invariant: an existing file
  * is never opened and closed outside SQLite (closing it would drop the locks that SQLite has on it), and whether a
  * file is ours is decided within one write transaction, so that two daemons do not both fill an empty one. */
-#include "store/db.h"
-
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "store/db.h"
 
 enum { DB_BUSY_MS = 5000, DB_TURN_US = 20000 };
 

@@ -1,10 +1,7 @@
 /* Replaces values of secrets. Called by the dialects for texts in the audit log. Invariant: a value is searched for
  * in the whole text, never in a cut one: half a secret is a secret. */
+#include "base/base.h"
 #include "store/redact.h"
-
-#include <string.h>
-
-#include "base/buf.h"
 
 void redact_add(struct redact *redact, const char *name, size_t name_len, const char *value, size_t len) {
     if (len < REDACT_MIN_BYTES)

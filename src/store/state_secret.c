@@ -1,20 +1,11 @@
 /* A secret of the daemon in a file of STATE. Called by dialects at start. Invariant: the secret is never replaced while
  * it can be read, and several daemons that make it at once end up with one. */
-#include "store/state_secret.h"
-
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
+#include "store/state_secret.h"
 #include "base/sha256.h"
-#include "base/text.h"
 
 enum { SECRET_BYTES = 32, SECRET_TEXT = 2 * SECRET_BYTES, LIMIT_DERIVED = 256 };
 

@@ -5,22 +5,14 @@
  * 2. A token that was answered is on disk, and so is a revocation (synchronous=FULL). The file has no write-ahead
  *    log: writes are rare, and a single file is easier to watch, to copy and to close to others.
  * 3. `change` counts what matters to daemons that keep tokens in memory; the use of a token does not count. */
-#include "store/token.h"
-
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
+#include "store/token.h"
 #include "base/sha256.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "store/db.h"
 
 static const char *const scopes[] = {"admin", "user", "read", "runner"};

@@ -1,11 +1,8 @@
 /* Decoding of files. Called by read_file. Invariant: the result is UTF-8, and nothing is replaced silently: text
  * that cannot be decoded is refused with its position. */
+#include "base/base.h"
 #include "tool/decode.h"
-
-#include <string.h>
-
 #include "base/headtail.h"
-#include "base/text.h"
 
 enum { DECODE_PIECE_BYTES = 1 << 20 }; /* the largest piece; Latin-1 doubles it, UTF-16 makes it half as long again */
 

@@ -1,14 +1,11 @@
 /* Secrets of a call. Called by tool.c. Invariant: secrets are checked before anything that could name one, and all
  * text goes through secret_put. */
-#include "tool/secret.h"
-
 #include <ctype.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <string.h>
 
+#include "base/base.h"
+#include "tool/secret.h"
 #include "base/conceal.h"
-#include "base/limits.h"
 
 enum { SECRET_PIECE_BYTES = 65536, SECRET_OUT_BYTES = 8 << 20 };
 

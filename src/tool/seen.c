@@ -5,15 +5,10 @@
  * 2. Waiting notes are written by one thread in batches: a note never waits for a disk. Notes that do not fit are
  *    lost to the next daemon, which then asks for the file to be read again.
  * 3. Of two notes of one file the later one counts, whichever daemon took it. */
-#include "tool/seen.h"
-
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
+#include "tool/seen.h"
 #include "base/sha256.h"
 #include "base/sync.h"
 #include "tool/store.h"
@@ -110,12 +105,11 @@ static void *seen_writer(void *user) {
         if (table->written >= PRUNE_EVERY) {
             table->written = 0;
             if (r == 0)
-                r = db_do(db, &err, "DELETE FROM seen WHERE at < ?", "i", clock_wall_ms() - DAYS_MAX * 86400000ull);
-            if (r == 0)
-                r = db_do(db, &err,
-                          "DELETE FROM seen WHERE (box, key) IN"
-                          " (SELECT box, key FROM seen ORDER BY at DESC LIMIT -1 OFFSET ?)",
-                          "n", ROWS_MAX);
+                r = db_do(db, &err, "DELETE FROM seen WHERE at < ?", "i", clock_wall_ms() - DAYS_MAX * 86400000ull)
+                        ?: db_do(db, &err,
+                                 "DELETE FROM seen WHERE (box, key) IN"
+                                 " (SELECT box, key FROM seen ORDER BY at DESC LIMIT -1 OFFSET ?)",
+                                 "n", ROWS_MAX);
         }
         db_end(db, 0, &err); /* what was written counts, also where something was not */
         tool_store_unlock(table->store);

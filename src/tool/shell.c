@@ -1,11 +1,7 @@
 /* Commands of tools. Called by bash, background and download. Invariant: output goes to a spool as it comes, so that
  * memory stays bounded, and a hang-up of the client kills the command and everything it started. */
+#include "base/base.h"
 #include "tool/shell.h"
-
-#include <stdio.h>
-#include <string.h>
-
-#include "base/clock.h"
 #include "box/signame.h"
 #include "tool/secret.h"
 #include "tool/memo.h"

@@ -5,19 +5,10 @@
  * call, and a rollback journal would wait for the disk twice each time. A killed daemon loses nothing; a machine
  * that loses power may lose the last calls' directories, readings and results, and the sweep removes files without a
  * row. */
-#include "tool/store.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
+#include "tool/store.h"
 #include "tool/seen.h"
 
 struct tool_store {

@@ -1,14 +1,11 @@
 /* The table of tools, and the steps of every call. Called by the endpoints: native/tool, mcp. Invariant: every
  * answer leaves here without the call's secrets, as UTF-8, and within its limits. */
-#include "tool/tool.h"
-
 #include <jansson.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
+#include "base/base.h"
+#include "tool/tool.h"
 #include "base/conceal.h"
-#include "base/limits.h"
 #include "rows/schema.h"
 #include "tool/offload/offload.h"
 #include "tool/guard/guard.h"

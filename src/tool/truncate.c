@@ -1,11 +1,7 @@
 /* Truncates and repairs texts of tools. Called by tool.c and read_file. Invariant: a truncated text has at most the
  * allowed number of characters, including its marker, and is UTF-8 if the text was. */
+#include "base/base.h"
 #include "tool/truncate.h"
-
-#include <stdio.h>
-#include <string.h>
-
-#include "base/text.h"
 #include "tool/secret.h"
 
 #define TRUNCATE_HEAD "\n... [truncated: showing first %llu of %llu chars. %s] ..."

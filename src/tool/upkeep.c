@@ -1,15 +1,11 @@
 /* The thread that forgets. Started by the daemon; the provider's events report deleted boxes. Invariant: reporting
  * never waits, because events come from within the provider. Missed ones (another daemon died between deleting a box
  * and forgetting it) are found by checking all boxes: at the start and once an hour. */
-#include "tool/upkeep.h"
-
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
+#include "base/base.h"
+#include "tool/upkeep.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sync.h"
 #include "tool/offload/offload_store.h"
 #include "tool/seen.h"

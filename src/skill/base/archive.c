@@ -2,17 +2,10 @@
  * the fronts that take uploads, at the start and when the configuration is read again. Invariant: until base_put
  * everything is in a stage, so that an archive that turns out bad in the middle has changed nothing. A daemon holds a
  * flock on the layer of its skill-creator, so that no daemon with another one collects it (base/collect.c). */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "skill/base/view.h"
 #include "skill/digest.h"
 #include "skill/zip/zip.h"

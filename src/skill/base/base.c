@@ -7,18 +7,11 @@
  * 2. A change happens under the change lock; the long work (hashing, syncing) is done before.
  * 3. The rows of skills.db change in one transaction around that rename. It ends with the rename undone, or the next
  *    read makes the rows again (base_known records their source). */
-#include "skill/base/base.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
+#include "skill/base/base.h"
 #include "skill/base/view.h"
 #include "skill/stage.h"
 

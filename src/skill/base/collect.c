@@ -1,18 +1,11 @@
 /* Unused layers. Run now and then by a thread of the daemon, and by tests. Invariant: a layer is removed only when
  * no agent's file names it, no box's record does, no daemon serves with it as skill-creator's, and all that has been
  * so for a while: a process that read agents/AGENT a moment ago may be about to mount it. */
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "skill/base/view.h"
 #include "skill/stage.h"
 

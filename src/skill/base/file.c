@@ -1,18 +1,9 @@
 /* Files of an agent's public skills: read from their layers, as a user without a box sees them below /skills, and
  * changed. Called by the dialect's front. Invariant: reading makes nothing; a path never leads out of its skill; a
  * concurrent version is never undone, the change is made again on top of it. */
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/buf.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "skill/base/base.h"
 #include "tree/treewalk.h"

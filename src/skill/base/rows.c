@@ -1,11 +1,8 @@
 /* The table agent_skill_registry: which skills an agent has, public ones and its users' own. Called by base within its
  * changes, by own, and for lists. Invariant: public rows follow agents/AGENT; base_known holds what that file said
  * when they were made. Where the two differ (a daemon died in between, the database was lost) they are made anew. */
-#include <string.h>
-
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "skill/base/view.h"
 #include "skill/own/own.h"
 
@@ -145,9 +142,8 @@ int base_user_rows(struct skills *skills, const char *agent, const char *user, c
     for (size_t i = 0; r == 0 && skill_ids[i]; i++)
         r = rows_add(db, agent, skill_ids[i], user, clock_wall_ms(), err);
     if (r == 0)
-        r = rows_drop_others(db, agent, user, err);
-    if (r == 0)
-        r = db_do(db, err, "INSERT OR IGNORE INTO own_known VALUES (?1, ?2)", "tt", agent, user);
+        r = rows_drop_others(db, agent, user, err)
+                ?: db_do(db, err, "INSERT OR IGNORE INTO own_known VALUES (?1, ?2)", "tt", agent, user);
     return skilldb_end(skills, r, err);
 }
 

@@ -3,20 +3,8 @@
  * facts of a layer are kept in skills.db, and a view is valid for as long as agents/AGENT is the same.
  *
  * cache->lock guards the array of the cache; views are counted and never change. */
+#include "base/base.h"
 #include "skill/base/view.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "skill/catalog/meta.h"
 #include "skill/digest.h"
 
@@ -127,9 +115,8 @@ int base_version(int layer_dir, const char *layer, const char *skill, struct are
 
 int base_versions_keep(struct skills *skills, const struct base_skill *versions, size_t count, struct err *err) {
     struct db *db;
-    int r = skilldb_begin(skills, &db, err);
-    if (r < 0)
-        return r;
+    int r = 0;
+    TRY(skilldb_begin(skills, &db, err));
     for (size_t i = 0; r == 0 && i < count; i++) {
         const struct base_skill *version = &versions[i];
         r = db_do(db, err, "INSERT OR REPLACE INTO base_version VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)", "tttthiii",
@@ -333,9 +320,8 @@ int base_view_get(struct skills *skills, const char *agent, struct base_view **r
 int base_each(struct skills *skills, const char *agent, int (*each)(void *user, const struct base_skill *skill),
               void *user, struct err *err) {
     struct base_view *view;
-    int r = base_view_get(skills, agent, &view, err);
-    if (r < 0)
-        return r;
+    int r = 0;
+    TRY(base_view_get(skills, agent, &view, err));
     for (size_t i = 0; r >= 0 && i < view->count; i++)
         r = each(user, &view->skills[i]);
     base_view_put(view);

@@ -1,14 +1,8 @@
 /* Which skills and sub-agents there are in a box. Called by the tools `skill` and `agent` and by the native API.
  * Invariant: whatever lies in those directories, what can be read is offered, and what cannot is named with the
  * reason. */
+#include "base/base.h"
 #include "skill/catalog/catalog.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/text.h"
 #include "skill/catalog/catalog_cache.h"
 
 enum {

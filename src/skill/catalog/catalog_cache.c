@@ -3,17 +3,11 @@
  * Invariants: 1. `lock` guards the records; nothing is read from a box under it. 2. A record is replaced whole,
  * never changed: a call gets a copy of it. 3. A file read within a second of its last change is not cached: a second
  * change in the same tick of the clock would not show. 4. The least recently used records are dropped first. */
-#include "skill/catalog/catalog_cache.h"
-
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include "base/base.h"
+#include "skill/catalog/catalog_cache.h"
 #include "base/sync.h"
-#include "base/text.h"
 
 enum { CATALOGS_BOXES = 512, CATALOGS_KEEP_MS = 300000, CATALOGS_SETTLE_NS = 1000000000 };
 #define CATALOGS_BYTES ((size_t)64 << 20)

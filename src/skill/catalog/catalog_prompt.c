@@ -1,8 +1,6 @@
 /* A catalogue as a block for a system prompt. Called by the native API. Invariant: names and descriptions
  * are untrusted; nothing of them leaves its element. */
-#include <string.h>
-
-#include "base/text.h"
+#include "base/base.h"
 #include "skill/catalog/catalog.h"
 
 /* One line, without anything that could be taken for the block's own marks. */

@@ -1,13 +1,9 @@
 /* The metadata of a skill or a sub-agent. Called by base, catalog, own and registry with the first bytes of
  * untrusted files. Invariant: whatever the bytes are, the resulting texts are UTF-8 within bounds. */
-#include "skill/catalog/meta.h"
-
-#include <stdint.h>
-#include <string.h>
 #include <strings.h>
 
-#include "base/buf.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "skill/catalog/meta.h"
 #include "skill/catalog/meta_yaml.h"
 
 enum {

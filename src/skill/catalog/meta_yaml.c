@@ -2,14 +2,10 @@
  * that YAML refuses does not spoil the others; that one is read as plain lines. Invariant: it never fails; other
  * input is a plain text or is left out. libyaml takes quadratic time for some texts: it gets YAML_TRIES of at most
  * YAML_BYTES and YAML_DEPTH. */
-#include "skill/catalog/meta_yaml.h"
-
-#include <stdlib.h>
-#include <string.h>
 #include <yaml.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
+#include "base/base.h"
+#include "skill/catalog/meta_yaml.h"
 
 enum { YAML_TRIES = 200, YAML_BYTES = 8 << 10, YAML_DEPTH = 16 }; /* BYTES: of one key and its value */
 

@@ -2,12 +2,9 @@
  * removed only when the new one is complete next to it, in the same file system, so that moving it is one rename. */
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "skill/own/private.h"
 
 #define CHANGE_WHOLE SKILL_PATH "/" SKILLS_CHANGES "/whole"
@@ -61,9 +58,8 @@ int change_put(struct box *box, const char *const *skills, const struct change_s
     struct skill_change change;
     char path[LIMIT_NAME_BYTES + 96];
     struct unpack_result result;
-    int r = change_begin(box, "put", &change, err);
-    if (r < 0)
-        return r;
+    TRY(change_begin(box, "put", &change, err));
+    int r = 0;
     snprintf(path, sizeof path, "%s/put", change.path);
     for (const struct change_source *source = sources; r == 0 && source->read_fn; source++) {
         const struct unpack_request request = {.path = path, .max_entries = source->max_entries};

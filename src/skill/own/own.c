@@ -1,14 +1,7 @@
 /* A user's skills. Called by the fronts. Invariant: the replacement of a skill is complete in the box before the box
  * is locked, and a change that was answered as pending is applied, whatever ends before. */
+#include "base/base.h"
 #include "skill/own/own.h"
-
-#include <stdio.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/text.h"
 #include "skill/own/private.h"
 #include "skill/registry/bundle.h"
 

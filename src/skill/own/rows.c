@@ -2,13 +2,9 @@
  * own.c and update.c. Invariant: a wrong row never changes the files of a box; every value read here is compared
  * with files. */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/limits.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sync.h"
 #include "skill/base/view.h"
 #include "skill/own/private.h"

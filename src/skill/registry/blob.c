@@ -1,17 +1,9 @@
 /* Trees as tars by content. Called by registry.c. Invariant: the bytes depend on names, contents and the x bit alone;
  * and a blob is on the disk, with its name, before a row can be. */
-#include "skill/registry/blob.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "skill/registry/blob.h"
 #include "skill/digest.h"
 #include "skill/skills.h"
 

@@ -1,17 +1,7 @@
 /* Trees as tar streams. Called by own, base and registry. Invariant: input from a box is bounded before it is
  * written, and no link of a layer is followed. */
+#include "base/base.h"
 #include "skill/registry/bundle.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
 #include "skill/base/base.h"
 #include "skill/digest.h"
 #include "skill/skills.h"
@@ -202,9 +192,7 @@ int bundle_each(const struct skill_bundle *bundle,
         r = bundle_read_at(bundle, block, sizeof block, reading.at, err);
         reading.at += sizeof block;
         if (r == 0)
-            r = tar_in_feed(&in, block, sizeof block, err);
-        if (r == 0)
-            r = tar_in_skip(&in, &skipped, err);
+            r = tar_in_feed(&in, block, sizeof block, err) ?: tar_in_skip(&in, &skipped, err);
         if (r == 0)
             reading.at += skipped;
     }

@@ -4,18 +4,10 @@
  *    Blobs get and lose their names within such a transaction: a row never names one that does not exist.
  * 2. Who may see an entry is part of every query, never a check afterwards.
  * 3. The content of a published version never changes. */
-#include "skill/registry/registry.h"
-
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "skill/registry/registry.h"
 #include "store/db.h"
 #include "skill/base/view.h"
 #include "skill/catalog/meta.h"

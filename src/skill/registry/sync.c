@@ -1,25 +1,13 @@
 /* The global tree and what a starting box gets of it. Called by the provider through box_hooks.contribute, and before a
  * box is used (sync_update). Invariant: a tree that has a name never changes. Sources belong to the administrator;
  * still no link in them leads out of its skill. sync_copy.c makes copies in boxes. */
-#include "skill/registry/sync.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
+#include "skill/registry/sync.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "box/policy.h"
 #include "skill/digest.h"
 #include "skill/names.h"

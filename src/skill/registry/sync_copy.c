@@ -6,19 +6,9 @@
  * On a remote machine every request costs a round trip. One listing of a tree shows missing files and those that
  * still have the size and time they were placed with; only the rest is hashed there. The settings bound the rate of
  * copies. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "skill/digest.h"
 #include "skill/registry/sync.h"
 #include "skill/skills.h"

@@ -1,14 +1,8 @@
 /* A ZIP archive, checked whole before it is used: names, kinds, sizes, overlaps, conflicts. Called by uploads and
  * for a ZIP of the configuration. Invariant: nothing of an archive is used that one of these checks has not seen,
  * and the unpacked size of an entry is bounded by the sum computed here (zip_read.c stops at it). */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-
+#include "base/base.h"
 #include "skill/skill.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "skill/zip/zip_dir.h"
 
 enum { ZIP_RATIO_BYTES = 1 << 20 /* below it a ratio means nothing */, ZIP_DEPTH = 32, ZIP_RATIO = 200 };
@@ -234,27 +228,22 @@ static void zip_find_skills(struct zip *zip) {
 }
 
 static int zip_check(struct zip *zip, const struct zip_limits *limits, uint64_t file_bytes, struct err *err) {
-    int r = zip_dir_read(zip->fd, file_bytes, limits->entries, &zip->arena, &zip->dir, err);
-    if (r < 0)
-        return r;
+    TRY(zip_dir_read(zip->fd, file_bytes, limits->entries, &zip->arena, &zip->dir, err));
     if (zip->dir.count == 0)
         return err_set(err, ERR_INVALID, "the archive is empty");
     zip->gbk = zip_names_gbk(&zip->dir);
     zip->items = arena_alloc(&zip->arena, zip->dir.count * sizeof *zip->items);
     for (size_t i = 0; i < zip->dir.count; i++) {
         struct zip_item item;
-        r = zip_check_entry(zip, &zip->dir.raws[i], limits, &item, err);
-        if (r < 0)
-            return r;
+        TRY(zip_check_entry(zip, &zip->dir.raws[i], limits, &item, err));
         if (*item.entry.path && !zip_name_ignored(item.entry.path))
             zip->items[zip->count++] = item;
     }
     TRY(zip_check_sizes(zip, limits, file_bytes, err));
     qsort(zip->items, zip->count, sizeof *zip->items, zip_item_order);
-    r = zip_add_parents(zip, limits->entries, err) ?: zip_check_folded(zip, err);
-    if (r == 0)
-        zip_find_skills(zip);
-    return r;
+    TRY(zip_add_parents(zip, limits->entries, err) ?: zip_check_folded(zip, err));
+    zip_find_skills(zip);
+    return 0;
 }
 
 int zip_open(int fd, const struct zip_limits *limits, struct zip **ret_zip, struct err *err) {

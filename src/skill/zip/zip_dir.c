@@ -1,14 +1,9 @@
 /* The bytes of a ZIP archive: its end record, central directory and local heads. Called by zip.c. Invariant: every
  * number is foreign; the central directory ends where the end record begins, a local head that says something else than
  * its row is refused, so that no other reader sees other files in an archive than we do. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
-#include "base/buf.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "skill/zip/zip_dir.h"
 
 enum {
@@ -80,11 +75,8 @@ static int zip_end_parse(int fd, const uint8_t *tail, size_t at, uint64_t tail_o
     end.start = view_u32(&view);
     if ((disk && disk != MAX16) || (first_disk && first_disk != MAX16) || here != count)
         return err_set(err, ERR_INVALID, "the archive is one of several volumes");
-    int r = 0;
     if (at >= LOCATOR_BYTES && zip_peek(tail + at - LOCATOR_BYTES) == SIGN_LOCATOR)
-        r = zip_end64(fd, tail + at - LOCATOR_BYTES, end.offset - LOCATOR_BYTES, &end, err);
-    if (r < 0)
-        return r;
+        TRY(zip_end64(fd, tail + at - LOCATOR_BYTES, end.offset - LOCATOR_BYTES, &end, err));
     if (end.start > end.offset || end.size != end.offset - end.start)
         return err_set(err, ERR_INVALID, "the archive's directory does not lie where its end says");
     *ret_end = end;

@@ -2,17 +2,13 @@
  * by zip.c. Invariant: a name is decoded first and checked then (a GBK character may hold the byte of a backslash),
  * and the checked name is the one that is used. */
 #include <ctype.h>
-#include <errno.h>
 #include <iconv.h>
 #include <locale.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <wchar.h>
 #include <wctype.h>
 
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "skill/zip/zip_dir.h"
 
 enum { NAME_BYTES = 3072 /* leaves space for the path of the tree */ };

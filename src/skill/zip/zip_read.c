@@ -1,16 +1,11 @@
 /* Contents of a checked archive: inflated piece by piece, compared with what its entry says. Called by uploads.
  * Invariant: an entry yields exactly as many bytes as were added up when the archive was checked, whatever its content
  * does. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 #include <zlib.h>
 
+#include "base/base.h"
 #include "tree/tarfmt.h"
-#include "base/fd.h"
-#include "base/mem.h"
 #include "skill/zip/zip_dir.h"
 
 enum { READ_BYTES = 64 << 10 };

@@ -1,14 +1,9 @@
 /* Writes a ZIP archive as a stream: contents deflated, sizes after them, a central directory at the end. Called by
  * downloads and by the command line. Invariant: the same entries and contents give the same bytes, and zip.c reads what
  * this writes. */
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <zlib.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "skill/zip/zip.h"
 
 enum {

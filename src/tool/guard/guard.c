@@ -1,15 +1,11 @@
 /* The guard: visits every command of a text, including those inside substitutions and those that another command
  * runs, and keeps the worst finding. Called by the tools that run commands. Invariant: a text that cannot be parsed
  * is never taken for harmless, and the work is bounded whatever the text is. */
-#include "tool/guard/guard.h"
-
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
+#include "base/base.h"
+#include "tool/guard/guard.h"
 #include "base/conceal.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "tool/guard/guard_view.h"
 #include "tool/truncate.h"
 #include "wire/spec.h"

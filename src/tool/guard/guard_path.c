@@ -2,9 +2,8 @@
  * such rules. Invariant: a word that is a pattern, a program or a text is not a path; people who are refused without
  * a reason learn to evade the rule. */
 #include <ctype.h>
-#include <string.h>
 
-#include "base/text.h"
+#include "base/base.h"
 #include "tool/guard/guard_view.h"
 
 const char *path_folded(struct arena *arena, const char *path) {

@@ -1,8 +1,6 @@
 /* Which commands are a high or a medium risk. Called by guard.c for every command it finds. Invariant: rules look at
  * words and redirections, never at the text of a command, so that a name in a text is not taken for a command. */
-#include <string.h>
-
-#include "base/text.h"
+#include "base/base.h"
 #include "tool/guard/guard_view.h"
 
 /* ---- what a substitution runs ---- */

@@ -1,10 +1,9 @@
 /* The command that a line really runs. Called by guard.c. Invariant: every command that runs another one through its
  * arguments is a row of `wrappers`, so that a rule about a command also applies to the wrapped command. */
-#include "base/text.h"
-#include "tool/guard/guard_view.h"
-
 #include <ctype.h>
-#include <string.h>
+
+#include "base/base.h"
+#include "tool/guard/guard_view.h"
 
 void view_init(struct guard_view *view, const struct command *command, const struct word *words) {
     const char *slash = strrchr(words->text, '/');

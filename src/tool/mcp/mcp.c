@@ -1,15 +1,11 @@
 /* The protocol: reading a message, the table of methods, writing the response. Called by front/mcp and cli/mcp.
  * Invariant: a call gets exactly one response with its own id (none when it was cancelled), a notification none. */
-#include "tool/mcp/mcp.h"
-
 #include <jansson.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
+#include "base/base.h"
+#include "tool/mcp/mcp.h"
 #include "tool/mcp/mcp_core.h"
 
 #define META "io.modelcontextprotocol/"

@@ -2,11 +2,8 @@
  * percent-encoded bytes. Called through the methods of mcp.c. Invariant: looking does not create a box, and lists
  * and files are limited in size. */
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "base/url.h"
 #include "skill/catalog/catalog.h"
 #include "tool/mcp/mcp_core.h"

@@ -1,19 +1,10 @@
 /* Sessions of the era that has them, and the requests that run in them. Called by mcp.c and by the transports.
  * Invariant: a session is found by its owner only, their number is bounded, and a cancelled request learns of it
  * through a descriptor that hangs up, so that whatever it waits for ends. */
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "tool/mcp/mcp_core.h"
 
 enum { SESSION_BUCKETS = 512, SESSION_EARLY = 16, SPARE_PIPES = 16 };

@@ -1,17 +1,11 @@
 /* Results too long for a model are kept, and replaced by a text of bounded length. Called at the end of a call
  * (offload_result), by read_file (offload_source) and by the route that asks for stale results. Invariants: the kept
  * text is the one that the model may see, without secrets; a kept sha256 is that of the version that the text shows. */
-#include "tool/offload/offload.h"
-
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
+#include "tool/offload/offload.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "box/policy.h"
 #include "tool/offload/offload_store.h"
 #include "tool/secret.h"

@@ -1,11 +1,9 @@
 /* Finding characters and lines in a long text. Called by offload (build) and recall (find). Invariant: no more than one
  * step of the file is read, whatever is asked for. */
-#include "tool/offload/offload_index.h"
-
 #include <assert.h>
-#include <string.h>
 
-#include "base/fd.h"
+#include "base/base.h"
+#include "tool/offload/offload_index.h"
 
 enum { STRIDE = 256 };
 

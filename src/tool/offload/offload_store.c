@@ -3,22 +3,11 @@
  *    a transaction too. SQLite allows one writer at a time across all daemons, so a file without a row is unused.
  * 2. A file is removed after the transaction that has no row for it. A daemon killed in between leaves a file to the
  *    sweep, never a row without a file. */
-#include "tool/offload/offload_store.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "tool/offload/offload_store.h"
 
 enum { SOURCES_MAX = 1000 }; /* checked by one refresh, the newest: each costs a hash in the box */
 

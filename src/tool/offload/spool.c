@@ -1,17 +1,10 @@
 /* Texts of tools while they grow. Called by tools and tool.c. Invariant: memory stays near SPOOL_MEMORY_BYTES, and a
  * full disk costs the end of a text, never the call. */
-#include "tool/offload/spool.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/base.h"
+#include "tool/offload/spool.h"
 
 void spool_init(struct spool *spool, int dir) {
     *spool = (struct spool){.dir = dir, .fd = -1};

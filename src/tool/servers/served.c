@@ -1,14 +1,10 @@
 /* From a call of a tool to an MCP server in a box, and back. Called through tool_find_for and the lists. Invariant:
  * a server that does not answer, sends nonsense or dies causes a text for the model and is missing in the list; it
  * never affects others. */
-#include "tool/servers/served.h"
-
 #include <jansson.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
+#include "base/base.h"
+#include "tool/servers/served.h"
 #include "box/policy.h"
 #include "tool/servers/servers.h"
 

@@ -7,22 +7,13 @@
  *    sends it.
  * 3. Dead is final: the reason is set once, and all waiting and later callers get it.
  * 4. Whatever a server sends, the worst effect is that it is stopped. */
-#include "tool/servers/server.h"
-
-#include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/mem.h"
+#include "base/base.h"
+#include "tool/servers/server.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "tool/servers/server_core.h"
 
 enum { LOOK_TURNS = 64 };

@@ -1,11 +1,7 @@
 /* Output of an MCP server, line by line: untrusted. Called by the leader (server.c). Invariant: a line is bounded
  * before it is kept, a message before it is parsed, and an answer counts only for a waiting request. */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "tool/servers/server_core.h"
 
 /* An unsolicited message. messages: how many it counts as. */

@@ -3,10 +3,9 @@
  * never shown. */
 #include <ctype.h>
 #include <jansson.h>
-#include <string.h>
 
+#include "base/base.h"
 #include "base/json.h"
-#include "base/limits.h"
 #include "tool/servers/server.h"
 
 struct spec_args {

@@ -1,12 +1,7 @@
 /* Requests to an MCP server: initialize, its list of tools, a call. Called by servers.c and served.c. Invariant:
  * everything of a tool that is offered to others was checked here: its name, the size and the shape of its schemas. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/mem.h"
+#include "base/base.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "tool/mcp/mcp.h"
 #include "tool/servers/server_core.h"
 

@@ -6,19 +6,12 @@
  * 2. `lock` guards the places and everything in them; it is never held while a box works. `turn` of a place is
  *    held while its process is checked or started, by a thread with a reference to the place.
  * 3. A process runs the configuration that it was started with: if that has changed, it is stopped. */
-#include "tool/servers/servers.h"
-
 #include <jansson.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
+#include "base/base.h"
+#include "tool/servers/servers.h"
 #include "base/json.h"
-#include "base/limits.h"
-#include "base/mem.h"
 #include "base/sync.h"
 #include "store/db.h"
 

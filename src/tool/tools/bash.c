@@ -1,10 +1,7 @@
 /* bash: runs a command in the box until it exits. A row of tool_table. Invariant: an exit code other than 0 is a
  * result, not an error: the command ran, and its output is the answer. A command that was killed or timed out is an
  * error. */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/limits.h"
+#include "base/base.h"
 #include "box/signame.h"
 #include "tool/guard/guard.h"
 #include "tool/shell.h"

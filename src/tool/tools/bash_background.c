@@ -1,12 +1,8 @@
 /* bash_background, bash_output, bash_kill: commands that outlive the call that started them. Rows of tool_table. The
  * box's runner keeps them and the end of their output, so a restarted daemon and other threads of the box find them. */
 #include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "box/signame.h"
 #include "tool/guard/guard.h"
 #include "tool/memo.h"
@@ -216,9 +212,8 @@ static int background_output_gather(struct output *output, struct err *err) {
         if (code == 0) /* before reading its output: an exited command writes no more */
             code = background_find(output->call, output->args->pid.value, &output->one, err);
         if (code == 0)
-            code = background_output_take(output, STREAM_STDOUT, err);
-        if (code == 0)
-            code = background_output_take(output, STREAM_STDERR, err);
+            code = background_output_take(output, STREAM_STDOUT, err)
+                       ?: background_output_take(output, STREAM_STDERR, err);
         if (code < 0 || !output->one.process.running || !output->args->until_exit || clock_ms() >= output->end_ms)
             return code;
     }

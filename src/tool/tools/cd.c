@@ -1,9 +1,6 @@
 /* cd: changes the working directory of the thread for all its later calls. A row of tool_table. Shows the kind of
  * project and the content of the directory, which is the first question after every change. */
-#include <string.h>
-
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "tool/memo.h"
 
 enum {
@@ -219,10 +216,7 @@ static int cd_run(struct tool_call *call, const void *user, struct err *err) {
         return tool_fail(call, "directory not found: %s", path);
     if (code == -ERR_INVALID)
         return tool_fail(call, "not a directory: %s", path);
-    if (code == 0)
-        code = memo_cd(call, path, err);
-    if (code < 0)
-        return code;
+    TRY(code ?: memo_cd(call, path, err));
     const char *kinds[CD_KINDS] = {0}; /* each once, in the table's order */
     size_t count = 0;
     for (size_t i = 0; i < CD_KINDS; i++)

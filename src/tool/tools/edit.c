@@ -1,7 +1,5 @@
 /* edit: several ways to change a file, selected by mode. A row of tool_table. */
-#include <string.h>
-
-#include "base/limits.h"
+#include "base/base.h"
 #include "tool/tools/change.h"
 
 struct edit_args {

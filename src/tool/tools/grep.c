@@ -1,8 +1,6 @@
 /* grep: finds matching lines in files. A row of tool_table. Invariant: one bounded line per match, whatever is in
  * the files. */
-#include <string.h>
-
-#include "base/limits.h"
+#include "base/base.h"
 #include "tool/tools/search.h"
 #include "tool/truncate.h"
 

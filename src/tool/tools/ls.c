@@ -1,8 +1,6 @@
 /* ls: lists two levels of a directory, one absolute path per line. A row of tool_table. Invariant: nothing is hidden;
  * generated directories are listed but not entered. */
-#include <stdlib.h>
-#include <string.h>
-
+#include "base/base.h"
 #include "tool/tools/search.h"
 #include "tool/truncate.h"
 

@@ -3,14 +3,9 @@
  * Invariants: 1. The shown text is exactly the content of the file, or the file is refused with the reason. 2. A
  * file is read once, in pieces, no further than needed to show its lines and count its characters; its size is never
  * trusted. 3. A file that changes while it is read is read again, and refused if it keeps changing. */
-#include <errno.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "tool/decode.h"
 #include "tool/offload/offload.h"
 #include "tool/secret.h"

@@ -2,11 +2,8 @@
  * does not start a box, reads only the needed part of the file, and answers alike for unknown, expired and other
  * users' results. */
 #include <inttypes.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "tool/offload/offload.h"
 #include "tool/offload/offload_store.h"
 #include "tool/tools/recall_search.h"

@@ -4,23 +4,17 @@
  * a thread of the lowest priority, and few run at once (COUNTED_SEARCHES): everything else that the daemon does goes
  * first. */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "tool/tools/recall_search.h"
-
-#include <errno.h>
 #include <inttypes.h>
 #include <pcre2.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
+#include "base/base.h"
+#include "tool/tools/recall_search.h"
 #include "base/counted.h"
-#include "base/mem.h"
 #include "tool/truncate.h"
 
 enum {

@@ -1,10 +1,6 @@
 /* Helpers of the searching tools: ls, glob, grep. */
+#include "base/base.h"
 #include "tool/tools/search.h"
-
-#include <errno.h>
-#include <string.h>
-
-#include "base/text.h"
 
 const char search_ignored[] =
     "{.git,.svn,.hg,.bzr,node_modules,__pycache__,.venv,venv,.env,env,.tox,.nox,.eggs,*.egg-info,site-packages,dist,"

@@ -2,11 +2,8 @@
  * by its id or name in the catalogue, never by a path from the model; instructions are shown in full, never kept for
  * recall. */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "skill/catalog/catalog.h"
 #include "tool/tools/search.h"
 

@@ -459,6 +459,48 @@ static void test_killed(void) {
     ok(some, "and there were some");
 }
 
+/* A daemon that is killed within its COMMIT may have written all of it to the log, but not to the index of the log that
+ * the others read. Its row is not seen until the last of them has closed, and then it comes back. Here the index is set
+ * back, as if it had died before that. */
+static void test_unannounced(void) {
+    enum { INDEX_HEAD = 96 }; /* both copies of it */
+    char path[64], head[INDEX_HEAD], byte;
+    int go[2], done[2];
+    struct err err;
+    must(pipe(go) == 0 && pipe(done) == 0, "pipes");
+    fflush(stdout);
+    pid_t pid = fork(); /* before a connection is there: SQLite's must not be inherited */
+    if (pid == 0) {
+        if (read(go[0], &byte, 1) != 1)
+            _exit(1);
+        add(store_open(), "ann", "box1", 1000, 0, NULL);
+        (void)!write(done[1], "x", 1);
+        pause();
+    }
+    struct tool_store *store = store_open();
+    add(store, "ann", "box1", 1000, 0, NULL);
+    size_t before = rows(store);
+    snprintf(path, sizeof path, "%s/tools.db-shm", directory);
+    int index = open(path, O_RDWR | O_CLOEXEC);
+    must(pread(index, head, sizeof head, 0) == sizeof head, "the index of the log");
+    must(write(go[1], "x", 1) == 1 && read(done[0], &byte, 1) == 1, "another daemon keeps a result");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    must(pwrite(index, head, sizeof head, 0) == sizeof head, "and dies before it has announced that");
+    close(index);
+    ok(rows(store) == before && files(store) == before + 1, "its file is there, its row is not seen");
+    ok(offload_sweep(store, 0, &err) == 0 && files(store) == before, "the sweep removes the file");
+    tool_store_close(store);
+    store = store_open();
+    ok(rows(store) == before && files(store) == before, "and the row does not come back without it");
+    offload_forget(store, "box1", INT64_MAX, &err);
+    tool_store_close(store);
+    for (int i = 0; i < 2; i++) {
+        close(go[i]);
+        close(done[i]);
+    }
+}
+
 static void clean(const char *below) {
     char path[64];
     snprintf(path, sizeof path, "%s/%s", directory, below);
@@ -481,6 +523,7 @@ int main(void) {
     test_stale(store);
     tool_store_close(store);
     test_killed();
+    test_unannounced();
     clean("offload");
     clean(".");
     rmdir(directory);
