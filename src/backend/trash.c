@@ -7,9 +7,8 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 
+#include "base/background.h"
 #include "base/base.h"
 #include "backend/quota/quota.h"
 #include "tree/removal.h"
@@ -28,6 +27,7 @@ struct trash {
     unsigned queued;
     bool stop;
     atomic_bool hurry; /* no pauses: a thread waits, or will */
+    atomic_bool large; /* it removes more than a jail that wrote nothing holds */
 };
 
 /* A jail that wrote nothing holds only these: its directories need not be read. false: there is more. */
@@ -58,13 +58,16 @@ static bool trash_remove_plain(int top, const char *name) {
  * one. */
 static void trash_empty(struct trash *trash) {
     autodir *dir = fd_opendir(trash->dir, ".", 0);
-    for (struct dirent *entry; (entry = fd_readdir(dir));)
-        if (!trash_remove_plain(trash->dir, entry->d_name))
-            removal_tree_gently(trash->dir, entry->d_name, &trash->hurry);
+    for (struct dirent *entry; (entry = fd_readdir(dir));) {
+        if (trash_remove_plain(trash->dir, entry->d_name))
+            continue;
+        atomic_store(&trash->large, true);
+        removal_tree_gently(trash->dir, entry->d_name, &trash->hurry);
+        atomic_store(&trash->large, false);
+    }
 }
 
 static void *trash_main(void *arg) {
-    enum { WHO_THREAD = 1, CLASS_IDLE = 3 << 13 }; /* of ioprio_set, which has no header */
     struct trash *trash = arg;
     pthread_mutex_lock(&trash->lock);
     for (;;) {
@@ -78,8 +81,7 @@ static void *trash_main(void *arg) {
         pthread_cond_broadcast(&trash->less);
         pthread_mutex_unlock(&trash->lock);
         /* Requests go first, at the processor and at the disk, unless so much waits here that it must be done. */
-        setpriority(PRIO_PROCESS, (id_t)gettid(), hurry ? 0 : 19);
-        syscall(SYS_ioprio_set, WHO_THREAD, 0, CLASS_IDLE);
+        background_become(hurry);
         trash_empty(trash);
         pthread_mutex_lock(&trash->lock);
     }
@@ -117,6 +119,10 @@ void trash_free(struct trash *trash) {
 static void trash_start_locked(struct trash *trash) {
     if (!trash->threaded)
         trash->threaded = pthread_create(&trash->thread, NULL, trash_main, trash) == 0;
+}
+
+bool trash_is_large(const struct trash *trash) {
+    return atomic_load(&trash->large) && !atomic_load(&trash->hurry);
 }
 
 bool trash_wake(struct trash *trash) {

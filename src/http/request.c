@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "base/background.h"
 #include "base/base.h"
 #include "http/internal.h"
 
@@ -261,8 +262,10 @@ void request_serve(struct worker *worker, struct conn *conn, size_t head_start, 
     request->head_end = request->in_at = head_start + head_len;
     request->in_end = worker->have;
     request->bytes_in = worker->have - head_start;
+    background_hold(request->start_us);
     request_run(request, worker->scratch + head_start, head_len);
     request_finish(request);
+    background_let_go();
 }
 
 static const char *request_sentence(int status) {

@@ -9,15 +9,14 @@
  *    that could not be removed ends the work, so reading again always makes progress. */
 #include <dirent.h>
 #include <sys/syscall.h>
-#include <time.h>
 
+#include "base/background.h"
 #include "base/base.h"
 #include "tree/removal.h"
 #include "tree/dent.h"
 
-/* Small trees delay no one. For large ones neither nice nor the idle class keeps a non-preemptible kernel and a
- * discarding disk from delaying others for each removed file: so much work, then a pause. */
-enum { SMALL_ENTRIES = 1000, STEP_US = 1000, PAUSE_US = 2000 };
+/* While requests follow each other without a gap: so much work, then a pause. */
+enum { STEP_US = 1000, PAUSE_MS = 20 };
 enum { FDS_KEPT = 64, BATCH_BYTES = 4096, DENTS_BYTES = 128 << 10, RETRIES_MAX = 100 };
 
 struct removal_level {
@@ -38,7 +37,7 @@ struct removal {
     bool ours;                /* no other process writes */
     dev_t device;             /* ours: what is on another is mounted there */
     const atomic_bool *hurry; /* NULL: no pauses */
-    uint64_t step_us;         /* when this step began */
+    uint64_t until_us;        /* until then it works beside requests */
     unsigned retries;         /* directories found filled again, since the last removal */
 };
 
@@ -88,7 +87,7 @@ int removal_tree(int dirfd, const char *name) {
 }
 
 int removal_tree_gently(int dirfd, const char *name, const atomic_bool *hurry) {
-    struct removal removal = {.shown = name, .ours = true, .hurry = hurry, .step_us = clock_us()};
+    struct removal removal = {.shown = name, .ours = true, .hurry = hurry};
     struct err err = {0};
     int r = removal_all(&removal, dirfd, name, &err);
     return r == 0 ? 0 : -(err.number ? err.number : EBUSY);
@@ -96,11 +95,10 @@ int removal_tree_gently(int dirfd, const char *name, const atomic_bool *hurry) {
 
 /* One more was removed. */
 static void removal_count(struct removal *removal) {
-    if (++removal->count < SMALL_ENTRIES || !removal->hurry ||
-        atomic_load_explicit(removal->hurry, memory_order_relaxed) || clock_us() - removal->step_us < STEP_US)
-        return;
-    nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000}, NULL);
-    removal->step_us = clock_us();
+    removal->count++;
+    if (removal->hurry && !atomic_load_explicit(removal->hurry, memory_order_relaxed) &&
+        (!removal->until_us || clock_us() >= removal->until_us))
+        removal->until_us = background_yield(PAUSE_MS) ? 0 : clock_us() + STEP_US;
 }
 
 static void removal_levels_drop(struct removal *removal) {

@@ -10,8 +10,10 @@ extern int port, nginx_port;
 extern const char *cubby, *tree; /* tree: a host directory with grep/ and list/, mounted at /mnt/tree in boxes */
 
 enum bar { AT_MOST, AT_LEAST };
-void row(const char *name, const char *unit, double ours, const char *peer_name, double peer, enum bar bar,
-         double limit);
+/* One line of the table: the ratio of both figures, its spread, and whether the bar is met. */
+void row(const char *name, const char *unit, struct figure ours, const char *peer_name, struct figure peer,
+         enum bar bar, double limit);
+unsigned turns(unsigned usual); /* how many rounds a part makes: fewer with BENCH_QUICK */
 void note(const char *text);
 double meminfo_kb(const char *key);
 void exec_samples(struct client *client, const char *id, double *us, size_t count);

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Measures the figures, each beside its peer in the same run, and prints one table. usage: bench.sh BUILD [PART]
 # Parts: exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete
-# burst ports mcp recall edits snapshot skills deerflow remote docker; and peers, only when named. Everything lives
-# below BENCH_DIR (default: a fresh directory below /var/tmp), so that ours and the peers use the same file system.
+# burst ports mcp recall edits snapshot skills deerflow remote docker; and peers, only when named; quick: the ten that
+# matter most, in three minutes. Everything lives below BENCH_DIR (default: a fresh directory below /var/tmp), so that
+# ours and the peers use the same file system.
 # Exit status 0 when every part ran; a missed bar is marked NO in the table, and counted in the last line.
 set -u
 exec < /dev/null # nothing here may read from, or be stopped by, the terminal it was begun on
@@ -12,6 +13,8 @@ WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/cubby-bench.XXXXXX")
 BENCH=$BUILD/bench/bench
 PARTS='exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete '\
 'burst ports mcp recall edits snapshot skills deerflow remote docker peers'
+QUICK='exec create cycle get4k quota bombs delete ports snapshot throughput'
+PART_SECONDS=300 # then a part has failed: every run ends
 DAEMON_PID='' NGINX_PID='' failed=0 missed=0
 ulimit -n 65536 2> /dev/null || ulimit -n "$(ulimit -Hn)"
 
@@ -95,11 +98,18 @@ END
     wait_for "$NGINX_PORT" /small || { cat "$WORK/nginx/out" "$WORK/nginx/error.log" >&2; exit 1; }
 }
 
+wanted() { # wanted NAME...: is one of these parts to be run?
+    local name
+    [ -n "$PART" ] || return 0
+    for name; do [[ " $PART " = *" $name "* ]] && return 0; done
+    return 1
+}
+
 part() { # part NAME [COMMAND PREFIX of the bench itself...]
     local name=$1 status
     shift
-    [ -z "$PART" ] || [ "$PART" = "$name" ] || return 0
-    "$@" "$BENCH" "$name" "$PORT" "$NGINX_PORT" "$BUILD/cubby" "$WORK/tree"
+    wanted "$name" || return 0
+    timeout -k 5 "$PART_SECONDS" "$@" "$BENCH" "$name" "$PORT" "$NGINX_PORT" "$BUILD/cubby" "$WORK/tree"
     status=$?
     case $status in
         0) ;;
@@ -108,16 +118,20 @@ part() { # part NAME [COMMAND PREFIX of the bench itself...]
     esac
 }
 
-[ -z "$PART" ] || [[ " $PARTS " = *" $PART "* ]] || { echo "bench: no part '$PART'; there are: $PARTS" >&2; exit 2; }
+[ "$PART" != quick ] || { PART=$QUICK && export BENCH_QUICK=1; }
+for name in $PART; do
+    [[ " $PARTS " = *" $name "* ]] || { echo "bench: no part '$name'; there are: quick $PARTS" >&2; exit 2; }
+done
 [ "$(nproc)" -gt 1 ] && PIN=(taskset -c 1) CLIENT=(taskset -c 0) || PIN=() CLIENT=()
 mkdir -p "$WORK/tree" "$WORK/deer-flow"
 start_nginx
-printf '| %-44s | %12s | %-38s | %5s | %-7s | %-3s |\n' figure ours 'peer or floor, same run' ratio bar met
+printf '| %-44s | %12s | %-38s | %5s | %-11s | %-7s | %-3s |\n' figure ours 'peer or floor, same run' ratio spread \
+    bar met
 printf '|%s|\n' '----------------------------------------------|--------------|'\
-'----------------------------------------|-------|---------|-----'
+'----------------------------------------|-------|-------------|---------|-----'
 start_daemon
 for name in exec acquire pool create run cycle throughput search; do part "$name"; done
-if [ -z "$PART" ] || [[ $PART = get4k || $PART = large ]]; then
+if wanted get4k large; then
     stop_daemon
     start_daemon "${PIN[@]}" # servers on core 1, clients on core 0, one after the other
     part get4k
@@ -125,7 +139,7 @@ if [ -z "$PART" ] || [[ $PART = get4k || $PART = large ]]; then
     stop_daemon
     start_daemon
 fi
-if [ -z "$PART" ] || [ "$PART" = audit ]; then
+if wanted audit; then
     with=("$PORT" "$DAEMON_PID" "$NGINX_PORT")
     WITHOUT_AUDIT=1 start_daemon # a second one, in nginx's place
     NGINX_PORT=$PORT PORT=${with[0]}
@@ -135,7 +149,7 @@ if [ -z "$PART" ] || [ "$PART" = audit ]; then
 fi
 part idle
 part quota
-if [ -z "$PART" ] || [[ $PART = quota || $PART = store ]]; then
+if wanted quota store && [ -z "${BENCH_QUICK-}" ]; then
     stop_daemon
     STORE=btrfs start_daemon
     PART='' part store
@@ -154,11 +168,11 @@ part skills
 part deerflow
 part ports
 stop_daemon
-if [ -z "$PART" ] || [ "$PART" = remote ]; then
+if wanted remote; then
     . test/bench/remote.sh
     remote_parts
 fi
-if [ -z "$PART" ] || [ "$PART" = docker ]; then
+if wanted docker; then
     . test/bench/docker.sh
     docker_part
 fi
@@ -171,5 +185,5 @@ if [ "$PART" = peers ]; then
     DOCKER_HOST=$engine BENCH_PORT=$PORT python3 test/bench/peers.py "$BUILD" "$WORK" docs || failed=$((failed + 1))
     stop_daemon
 fi
-printf '%d parts with a missed bar, %d failed\n' "$missed" "$failed"
+printf '%d parts with a missed bar, %d failed, %d seconds\n' "$missed" "$failed" "$SECONDS"
 [ "$failed" = 0 ]

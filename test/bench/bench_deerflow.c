@@ -67,8 +67,8 @@ static void cold_start(struct client *client) {
         for (unsigned i = 0; i < DEER_BURST; i++)
             box_delete(client, ids[i]);
     }
-    row("DeerFlow: provision, ready, first shell exec", "ms", median(ours, DEER_ROUNDS * DEER_BURST),
-        "our create + first exec", median(peer, DEER_ROUNDS * DEER_BURST), AT_MOST, 3);
+    row("DeerFlow: provision, ready, first shell exec", "ms", middle(ours, DEER_ROUNDS * DEER_BURST),
+        "our create + first exec", middle(peer, DEER_ROUNDS * DEER_BURST), AT_MOST, 2.5);
 }
 
 static void live_shell(struct client *client) {
@@ -89,8 +89,8 @@ static void live_shell(struct client *client) {
             peer[k] = peer_output(bash, NULL, 0) * 1e6;
         idle_ms(20);
     }
-    row("AIO shell exec 'echo x' in a live session, p50", "us", median(ours, DEER_EXECS), "posix_spawn of bash -c",
-        median(peer, DEER_EXECS), AT_MOST, 0.5);
+    row("AIO shell exec 'echo x' in a live session, p50", "us", middle(ours, DEER_EXECS), "posix_spawn of bash -c",
+        middle(peer, DEER_EXECS), AT_MOST, 0.5);
     sandbox_delete(client, id);
 }
 
@@ -119,8 +119,8 @@ void bench_deerflow(void) {
     cold_start(&client);
     live_shell(&client);
     /* The first of them: later ones find memory that the kernel has not taken back, and seem smaller than they are. */
-    row("an idle sandbox of DeerFlow with its shell, memory", "KB", idle_kb(&client, true), "bar of a jail", 1024,
-        AT_MOST, 1);
+    row("an idle sandbox of DeerFlow with its shell, memory", "KB", exactly(idle_kb(&client, true)), "bar of a jail",
+        exactly(1024), AT_MOST, 1);
     idle_ms(2000);
     snprintf(text, sizeof text, "  the same once more: %.0f KB; no command run: %.0f KB", idle_kb(&client, true),
              idle_kb(&client, false));

@@ -52,9 +52,9 @@ static void exec_row(struct client *client, const char *id, const char *name) {
         peer[round] = peer_time(argv) * 1e6;
         idle_ms(20);
     }
-    double own = median(ours, EXECS * EXECS_OURS), theirs = median(peer, EXECS);
+    struct figure own = middle(ours, EXECS * EXECS_OURS), theirs = middle(peer, EXECS);
     row("docker: exec in a live container box, p50", "us", own, "docker exec ... true", theirs, AT_MOST, 1.0 / 15);
-    snprintf(text, sizeof text, "  that is %.0f times faster; the bar is 15", theirs / own);
+    snprintf(text, sizeof text, "  that is %.0f times faster; the bar is 15", theirs.mid / own.mid);
     note(text);
 }
 
@@ -86,7 +86,7 @@ static void create_row(struct client *client) {
         if (round >= 0)
             ours[round] = own, peer[round] = theirs;
     }
-    row("docker: create + first exec, p50", "ms", median(ours, CREATES), "docker run ... true", median(peer, CREATES),
+    row("docker: create + first exec, p50", "ms", middle(ours, CREATES), "docker run ... true", middle(peer, CREATES),
         AT_MOST, 1.15);
 }
 
@@ -113,10 +113,11 @@ static void shelf_row(struct client *client) {
             peer[i] = peer_time(peer_true) * 1e6;
         idle_ms(20);
     }
-    double spawned = median(peer, SHELVES * SHELF_BURST), alone = median(live, SHELVES * SHELF_BURST);
-    row("docker: from the warm shelf + exec, p50", "us", median(ours, SHELVES * SHELF_BURST), "posix_spawn + wait",
+    struct figure spawned = middle(peer, SHELVES * SHELF_BURST);
+    double alone = median(live, SHELVES * SHELF_BURST);
+    row("docker: from the warm shelf + exec, p50", "us", middle(ours, SHELVES * SHELF_BURST), "posix_spawn + wait",
         spawned, AT_MOST, 1.5 * 1.2);
-    snprintf(text, sizeof text, "  an exec alone %.0f us, %.2f of posix_spawn", alone, alone / spawned);
+    snprintf(text, sizeof text, "  an exec alone %.0f us, %.2f of posix_spawn", alone, alone / spawned.mid);
     note(text);
     box_delete(client, id);
 }
@@ -142,8 +143,8 @@ static void copy_rows(const char *id, const char *name) {
         idle_ms(300);
     }
     unlink(outside);
-    row("docker: 200 MB into a box", "MB/s", median(put, COPIES), "docker cp", median(put_peer, COPIES), AT_LEAST, 3);
-    row("docker: 200 MB out of a box", "MB/s", median(get, COPIES), "docker cp", median(get_peer, COPIES), AT_LEAST, 3);
+    row("docker: 200 MB into a box", "MB/s", middle(put, COPIES), "docker cp", middle(put_peer, COPIES), AT_LEAST, 3);
+    row("docker: 200 MB out of a box", "MB/s", middle(get, COPIES), "docker cp", middle(get_peer, COPIES), AT_LEAST, 3);
 }
 
 void bench_docker(void) {

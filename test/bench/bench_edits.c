@@ -74,12 +74,12 @@ void bench_edits(void) {
         in_turn[round < 0 ? 0 : round] = (double)(now_ns() - start) / 1e6;
         applied += edit_count(id);
     }
-    row("str_replace on one file, 64 at once: applied", "", applied, "all of them", 2.0 * EDITS * (EDIT_ROUNDS + 1),
-        AT_LEAST, 1.0);
+    row("str_replace on one file, 64 at once: applied", "", exactly(applied), "all of them",
+        exactly(2.0 * EDITS * (EDIT_ROUNDS + 1)), AT_LEAST, 1.0);
     if (answered != applied)
         die("%d edits were answered OK, %d are in the file", answered, applied);
-    row("str_replace on one file, 64 at once", "ms", median(at_once, EDIT_ROUNDS), "one after another",
-        median(in_turn, EDIT_ROUNDS), AT_MOST, 1.5);
+    row("str_replace on one file, 64 at once", "ms", middle(at_once, EDIT_ROUNDS), "one after another",
+        middle(in_turn, EDIT_ROUNDS), AT_MOST, 1.5);
     box_delete(&clients[0], id);
     for (int i = 0; i < EDITS; i++)
         client_close(&clients[i]);

@@ -82,10 +82,10 @@ void bench_mcp(void) {
             if (round >= 0)
                 times[i][round] = us;
         }
-    double plain = median(times[0], MCP_ROUNDS);
-    row("read_file of 4 KB over MCP, 2025-11-25", "us", median(times[1], MCP_ROUNDS), "GET of the file", plain, AT_MOST,
+    struct figure plain = middle(times[0], MCP_ROUNDS);
+    row("read_file of 4 KB over MCP, 2025-11-25", "us", middle(times[1], MCP_ROUNDS), "GET of the file", plain, AT_MOST,
         1.5);
-    row("read_file of 4 KB over MCP, 2026-07-28", "us", median(times[2], MCP_ROUNDS), "GET of the file", plain, AT_MOST,
+    row("read_file of 4 KB over MCP, 2026-07-28", "us", middle(times[2], MCP_ROUNDS), "GET of the file", plain, AT_MOST,
         1.5);
     for (int i = 0; i < 3; i++)
         free(requests[i]);

@@ -35,8 +35,8 @@ void bench_pool(void) {
         idle_ms(POOL_REFILL_MS);
         exec_samples(&client, id, live + round, 1);
     }
-    row("acquire from the pool + first exec, p50", "us", median(taken, POOL_ROUNDS), "exec in a live box",
-        median(live, POOL_ROUNDS), AT_MOST, 1.4);
+    row("acquire from the pool + first exec, p50", "us", middle(taken, POOL_ROUNDS), "exec in a live box",
+        middle(live, POOL_ROUNDS), AT_MOST, 1.4);
     snprintf(text, sizeof text, "  of it the acquire %.0f us, the first exec %.0f us", median(acquired, POOL_ROUNDS),
              median(first, POOL_ROUNDS));
     note(text);
@@ -134,7 +134,7 @@ static void burst_row(const char *name, const char *state, int pooled) {
         idle_ms(1000);
         peer[round] = spawns() * 1e3;
     }
-    row(name, "ms", median(ours, BURST_ROUNDS), "100 posix_spawn", median(peer, BURST_ROUNDS), AT_MOST, 5);
+    row(name, "ms", middle(ours, BURST_ROUNDS), "100 posix_spawn", middle(peer, BURST_ROUNDS), AT_MOST, 5);
     for (int i = 0; i < BURST_CLIENTS; i++)
         client_close(&clients[i]);
     kill(pid, SIGTERM);

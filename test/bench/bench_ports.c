@@ -103,17 +103,15 @@ void bench_ports(void) {
         ours[i] = 1e6 * transfer_get(port, small, PORTS_SMALL);
         peer[i] = 1e6 * transfer_get(outside, path, PORTS_SMALL);
     }
-    double a = median(ours, PORTS_ROUNDS), b = median(peer, PORTS_ROUNDS);
-    snprintf(text, sizeof text, "4 KB from a server in a box %.0f us, the same directly %.0f us: %.2f", a, b, a / b);
-    note(text);
+    row("preview of 4 KB from a server in a box, p50", "us", middle(ours, PORTS_ROUNDS), "the same directly",
+        middle(peer, PORTS_ROUNDS), AT_MOST, 2.0);
     for (int i = 0; i < PORTS_LARGE_ROUNDS; i++) {
         snprintf(path, sizeof path, "/%d", PORTS_LARGE);
         ours[i] = PORTS_LARGE / 1e6 / transfer_get(port, large, PORTS_LARGE);
         peer[i] = PORTS_LARGE / 1e6 / transfer_get(outside, path, PORTS_LARGE);
     }
-    a = median(ours, PORTS_LARGE_ROUNDS), b = median(peer, PORTS_LARGE_ROUNDS);
-    snprintf(text, sizeof text, "64 MB from it %.0f MB/s, the same directly %.0f MB/s: %.2f", a, b, a / b);
-    note(text);
+    row("preview of 64 MB from it", "MB/s", middle(ours, PORTS_LARGE_ROUNDS), "the same directly",
+        middle(peer, PORTS_LARGE_ROUNDS), AT_LEAST, 0.8);
     kill(child, SIGKILL);
     box_delete(&client, id);
     client_close(&client);

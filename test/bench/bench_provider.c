@@ -36,10 +36,11 @@ void bench_acquire(void) {
         samples(&client, empty, none + round * ACQUIRE_BURST);
         idle_ms(10);
     }
-    double with = median(ours, ACQUIRE_ROUNDS * ACQUIRE_BURST), without = median(none, ACQUIRE_ROUNDS * ACQUIRE_BURST);
-    row("acquire of a live box over an empty request", "us", with - without, "the bar, in us", ACQUIRE_MOST_US, AT_MOST,
-        1);
-    snprintf(text, sizeof text, "  acquire %.1f us, GET /healthz %.1f us", with, without);
+    struct figure with = middle(ours, ACQUIRE_ROUNDS * ACQUIRE_BURST),
+                  without = middle(none, ACQUIRE_ROUNDS * ACQUIRE_BURST);
+    row("acquire of a live box over an empty request", "us", differing(&with, &without), "the bar, in us",
+        exactly(ACQUIRE_MOST_US), AT_MOST, 1);
+    snprintf(text, sizeof text, "  acquire %.1f us, GET /healthz %.1f us", with.mid, without.mid);
     note(text);
     box_delete(&client, id);
     client_close(&client);

@@ -79,10 +79,10 @@ void bench_recall(void) {
         for (int i = 0; i < 3 && round >= 0; i++)
             times[i][round] = us[i];
     }
-    double plain = median(times[0], RECALL_ROUNDS);
-    row("recall of 8,000 characters out of 100 MB", "us", median(times[1], RECALL_ROUNDS), "GET of a 4 KB file", plain,
+    struct figure plain = middle(times[0], RECALL_ROUNDS);
+    row("recall of 8,000 characters out of 100 MB", "us", middle(times[1], RECALL_ROUNDS), "GET of a 4 KB file", plain,
         AT_MOST, 5);
-    row("recall of 20 lines out of 100 MB", "us", median(times[2], RECALL_ROUNDS), "GET of a 4 KB file", plain, AT_MOST,
+    row("recall of 20 lines out of 100 MB", "us", middle(times[2], RECALL_ROUNDS), "GET of a 4 KB file", plain, AT_MOST,
         5);
     for (int i = 0; i < RECALL_RANGES; i++) {
         free((char *)ranges[i]);

@@ -86,7 +86,7 @@ static void exec_row(const char *label, const char *id) {
     }
     double jail = median(near, COUNT), trip = round_trip_us();
     snprintf(name, sizeof name, "remote exec /bin/true, %s, p50", label);
-    row(name, "us", median(far, COUNT), "1.25 x jail + round trip", 1.25 * jail + trip, AT_MOST, 1.0);
+    row(name, "us", middle(far, COUNT), "1.25 x jail + round trip", exactly(1.25 * jail + trip), AT_MOST, 1.0);
     snprintf(name, sizeof name, "  (jail %.0f us, round trip %.0f us)", jail, trip);
     note(name);
     box_delete(&client, local);
@@ -107,7 +107,7 @@ static void read_row(const char *label, const char *id) {
         us[i] = (double)(now_ns() - start) / 1e3;
     }
     snprintf(name, sizeof name, "remote read of a small file, %s, p50", label);
-    row(name, "us", median(us, COUNT), "one round trip", round_trip_us(), AT_MOST, 1.25);
+    row(name, "us", middle(us, COUNT), "one round trip", exactly(round_trip_us()), AT_MOST, 1.25);
     client_close(&client);
 }
 
@@ -140,10 +140,10 @@ static void transfer_rows(const char *label, const char *id, int rounds) {
         idle_ms(100);
     }
     snprintf(name, sizeof name, "remote upload of 200 MB, %s", label);
-    row(name, "MB/s", median(up, (size_t)rounds), "curl from nginx, TLS", median(up_peer, (size_t)rounds), AT_LEAST,
+    row(name, "MB/s", middle(up, (size_t)rounds), "curl from nginx, TLS", middle(up_peer, (size_t)rounds), AT_LEAST,
         0.6);
     snprintf(name, sizeof name, "remote download of 200 MB, %s", label);
-    row(name, "MB/s", median(down, (size_t)rounds), "curl to nginx, TLS", median(down_peer, (size_t)rounds), AT_LEAST,
+    row(name, "MB/s", middle(down, (size_t)rounds), "curl to nginx, TLS", middle(down_peer, (size_t)rounds), AT_LEAST,
         0.6);
 }
 
@@ -251,13 +251,13 @@ void bench_machines(void) {
         idle_ms(100);
     }
     idle_ms(15000); /* what it does when they come (skills, buffers) is over */
-    row("memory of the daemon, a machine of 200", "KB", (daemon_kb() - before) / (MACHINES - 20), "100 KB", 100,
-        AT_MOST, 1.0);
+    row("memory of the daemon, a machine of 200", "KB", exactly((daemon_kb() - before) / (MACHINES - 20)), "100 KB",
+        exactly(100), AT_MOST, 1.0);
     double ticks = daemon_ticks();
     uint64_t start = now_ns();
     idle_ms(20000);
     double percent = (daemon_ticks() - ticks) * 100 / (double)sysconf(_SC_CLK_TCK) / ((double)(now_ns() - start) / 1e9);
-    row("processor of the daemon, 200 idle machines", "%", percent, "1 %", 1, AT_MOST, 1.0);
+    row("processor of the daemon, 200 idle machines", "%", exactly(percent), "1 %", exactly(1), AT_MOST, 1.0);
     for (int i = 0; i < MACHINES; i++)
         kill(pids[i], SIGINT);
     for (int i = 0; i < MACHINES; i++)

@@ -121,10 +121,10 @@ static void upload_rows(struct client *client) {
         base[i] = mb / upload(client, name, "?scope=baseline");
         idle_ms(100);
     }
-    double floor = median(peer + 1, ZIPS - 1); /* the first ones warm up: the box starts */
-    row("upload a ZIP, 1,000 files, 10 MB, to a user", "MB/s", median(fresh + 1, ZIPS - 1), "unzip", floor, AT_LEAST,
+    struct figure floor = middle(peer + 1, ZIPS - 1); /* the first ones warm up: the box starts */
+    row("upload a ZIP, 1,000 files, 10 MB, to a user", "MB/s", middle(fresh + 1, ZIPS - 1), "unzip", floor, AT_LEAST,
         0.7);
-    row("the same to an agent's baseline", "MB/s", median(base + 1, ZIPS - 1), "unzip", floor, AT_LEAST, 0.7);
+    row("the same to an agent's baseline", "MB/s", middle(base + 1, ZIPS - 1), "unzip", floor, AT_LEAST, 0.7);
 }
 
 static void list_row(struct client *client) {
@@ -147,8 +147,8 @@ static void list_row(struct client *client) {
         peer[i < 0 ? 0 : i] = peer_output(argv, text, sizeof text - 1) * 1e3;
         idle_ms(2);
     }
-    row("list 1,000 skills merged, HTTP, p50", "ms", median(ours, LIST_ROUNDS), "ls of two directories",
-        median(peer, LIST_ROUNDS), AT_MOST, 3);
+    row("list 1,000 skills merged, HTTP, p50", "ms", middle(ours, LIST_ROUNDS), "ls of two directories",
+        middle(peer, LIST_ROUNDS), AT_MOST, 3);
 }
 
 static void execute_row(struct client *client) {
@@ -164,8 +164,8 @@ static void execute_row(struct client *client) {
         peer[i < 0 ? 0 : i] = peer_output(argv, text, sizeof text - 1) * 1e6;
         idle_ms(1);
     }
-    row("execute echo on a skill, HTTP, p50", "us", median(ours, EXECUTES), "posix_spawn + wait",
-        median(peer, EXECUTES), AT_MOST, 1.5);
+    row("execute echo on a skill, HTTP, p50", "us", middle(ours, EXECUTES), "posix_spawn + wait",
+        middle(peer, EXECUTES), AT_MOST, 1.5);
 }
 
 /* A box with all that was made public above, some 500 skills in a dozen layers, and one without: taken from a full pool. */
@@ -180,9 +180,10 @@ static void create_row(struct client *client) {
         (skills ? with : without)[i < 0 ? 0 : i / 2] = (double)(now_ns() - start) / 1e6;
         box_delete(client, id);
     }
-    double plain = median(without, CREATES), dressed = median(with, CREATES);
-    row("500 layered skills at a box's creation add, p50", "ms", dressed - plain, "what may be added", 2, AT_MOST, 1);
-    snprintf(text, sizeof text, "  %.2f ms with, %.2f ms without", dressed, plain);
+    struct figure plain = middle(without, CREATES), dressed = middle(with, CREATES);
+    row("500 layered skills at a box's creation add, p50", "ms", differing(&dressed, &plain), "what may be added",
+        exactly(2), AT_MOST, 1);
+    snprintf(text, sizeof text, "  %.2f ms with, %.2f ms without", dressed.mid, plain.mid);
     note(text);
 }
 

@@ -23,20 +23,20 @@ extern char **environ;
 static char *const small_environment[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", NULL};
 
 /* Daemons that are still there when a part ends, however it ends: they would hold its output open for ever. */
-static pid_t ends[64];
-static size_t end_count;
+static pid_t daemons[64];
+static size_t daemon_count;
 
 static void end_all(void) {
-    for (size_t i = 0; i < end_count; i++)
-        if (waitpid(ends[i], NULL, WNOHANG) == 0)
-            kill(ends[i], SIGKILL);
+    for (size_t i = 0; i < daemon_count; i++)
+        if (waitpid(daemons[i], NULL, WNOHANG) == 0)
+            kill(daemons[i], SIGKILL);
 }
 
 void end_with_me(pid_t pid) {
-    if (!end_count)
+    if (!daemon_count)
         atexit(end_all);
-    if (end_count < sizeof ends / sizeof *ends)
-        ends[end_count++] = pid;
+    if (daemon_count < sizeof daemons / sizeof *daemons)
+        daemons[daemon_count++] = pid;
 }
 
 void die(const char *format, ...) {
@@ -68,6 +68,45 @@ static int compare(const void *a, const void *b) {
 double median(double *values, size_t count) {
     qsort(values, count, sizeof *values, compare);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static double percentile(const double *values, size_t count, unsigned percent) {
+    double *sorted = malloc(count * sizeof *sorted);
+    memcpy(sorted, values, count * sizeof *sorted);
+    double value = median(sorted, count);
+    if (percent != 50)
+        value = sorted[count * percent / 100];
+    free(sorted);
+    return value;
+}
+
+static struct figure figure_at(const double *values, size_t count, unsigned percent) {
+    struct figure figure = {.mid = percentile(values, count, percent),
+                            .count = count < FIGURE_PARTS ? (unsigned)count : FIGURE_PARTS};
+    for (unsigned i = 0; i < figure.count; i++) {
+        size_t from = i * count / figure.count, to = (i + 1) * count / figure.count;
+        figure.parts[i] = percentile(values + from, to - from, percent);
+    }
+    return figure;
+}
+
+struct figure middle(const double *values, size_t count) {
+    return figure_at(values, count, 50);
+}
+
+struct figure rarest(const double *values, size_t count) {
+    return figure_at(values, count, 99);
+}
+
+struct figure exactly(double value) {
+    return (struct figure){.mid = value, .parts = {value}, .count = 1};
+}
+
+struct figure differing(const struct figure *more, const struct figure *less) {
+    struct figure figure = {.mid = more->mid - less->mid, .count = more->count};
+    for (unsigned i = 0; i < figure.count; i++)
+        figure.parts[i] = more->parts[i] - less->parts[i];
+    return figure;
 }
 
 /* ---- HTTP ---- */

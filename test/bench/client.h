@@ -21,6 +21,17 @@ void end_with_me(pid_t pid);                 /* killed when this part ends, if i
 void idle_ms(unsigned ms);                   /* a gap in which the machine comes to rest */
 double median(double *values, size_t count); /* sorts them */
 
+/* The middle of samples, and that of each of a few parts of them, in the order in which they were taken. */
+#define FIGURE_PARTS 5
+struct figure {
+    double mid, parts[FIGURE_PARTS];
+    unsigned count; /* of the parts; 1: measured once */
+};
+struct figure middle(const double *values, size_t count);
+struct figure rarest(const double *values, size_t count); /* the 99th percentile instead */
+struct figure exactly(double value);
+struct figure differing(const struct figure *more, const struct figure *less);
+
 void client_open(struct client *client, int port);
 void client_close(struct client *client);
 void client_send(struct client *client, const char *text, size_t len);

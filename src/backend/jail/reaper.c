@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/background.h"
 #include "base/base.h"
 #include "backend/ids.h"
 #include "backend/jail/jail.h"
@@ -24,6 +25,11 @@
 /* Several at a time, one right after the other: the first one's writes to the disk spare the next ones theirs. */
 #define TOGETHER 8
 #define GATHER_MS 30 /* how long the first waits for company */
+/* Files that are gone need not be written to the disk: mounts wait for their removal, while few boxes wait. */
+#define FILES_MS 10000
+#define FILES_LOOK_MS 20
+#define WAITING_MAX 16
+#define YIELD_MS 20 /* how long requests hold up a box that is taken apart */
 #define LATE_MAX 64
 #define LATE_MS 1000 /* how often is looked after those */
 
@@ -114,6 +120,14 @@ static void reaper_second(struct reaper_job *job) {
         ids_release(job->slot);
 }
 
+static void reaper_await_files(struct reaper *reaper) {
+    uint64_t until_ms = clock_ms() + FILES_MS;
+    autolock(&reaper->lock);
+    while (trash_is_large(reaper->backend->trash) && reaper->count < WAITING_MAX && !reaper->stop &&
+           clock_ms() < until_ms)
+        cond_wait_until(&reaper->more, &reaper->lock, clock_ms() + FILES_LOOK_MS);
+}
+
 static void reaper_batch_locked(struct reaper *reaper) {
     struct reaper_job batch[TOGETHER];
     bool gone[TOGETHER];
@@ -130,8 +144,12 @@ static void reaper_batch_locked(struct reaper *reaper) {
     pthread_mutex_unlock(&reaper->lock);
     for (unsigned i = 0; i < count; i++)
         gone[i] = reaper_first(reaper->backend, &batch[i]);
-    for (unsigned i = 0; i < count; i++)
+    reaper_await_files(reaper);
+    for (unsigned i = 0; i < count; i++) {
+        if (count < TOGETHER) /* else boxes end faster than this thread works */
+            background_yield(YIELD_MS);
         reaper_second(&batch[i]);
+    }
     pthread_mutex_lock(&reaper->lock);
     for (unsigned i = 0; i < count && reaper->late_count < LATE_MAX; i++)
         if (!gone[i])

@@ -14,6 +14,7 @@
 
 #include "tree/removal.h"
 #include "base/arena.h"
+#include "base/background.h"
 #include "base/buf.h"
 #include "base/counted.h"
 #include "base/clock.h"
@@ -376,10 +377,26 @@ static void test_removal(void) {
     struct rusage before, after;
     atomic_bool hurry = false;
     must(getrusage(RUSAGE_THREAD, &before) == 0, "getrusage");
-    ok(removal_tree_gently(top, "tree", &hurry) == 0 && faccessat(top, "tree", F_OK, 0) < 0, "gently goes all as well");
+    background_hold(clock_us());
+    ok(removal_tree_gently(top, "tree", &hurry) == 0 && faccessat(top, "tree", F_OK, 0) < 0,
+       "gently goes all as well, beside a request that does not end");
+    background_let_go();
     must(getrusage(RUSAGE_THREAD, &after) == 0, "getrusage");
     ok(after.ru_nvcsw > before.ru_nvcsw, "with pauses");
     removal_tree(AT_FDCWD, base);
+}
+
+static void test_background(void) {
+    ok(background_yield(1000), "background work goes on while there is no request");
+    background_hold(clock_us());
+    uint64_t begin_us = clock_us();
+    ok(!background_yield(10) && clock_us() - begin_us >= 10000, "beside a request it waits as long as it is told to");
+    ok(background_yield(60000), "and a request that takes long does not hold it");
+    background_hold(clock_us());
+    ok(!background_yield(1), "until there is the next one");
+    background_let_go();
+    background_let_go();
+    ok(background_yield(1000), "whose end lets it go on");
 }
 
 static void test_fd(void) {
@@ -464,6 +481,7 @@ int main(void) {
     test_json_escapes();
     test_path();
     test_removal();
+    test_background();
     test_fd();
     test_err();
     test_arena();
