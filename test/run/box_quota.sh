@@ -80,6 +80,27 @@ fi
 api DELETE "$B"
 is 'and deleted' "$STATUS" 204
 
+# ---- prepared ----
+
+# Disks of the size that was asked for last wait on a shelf, prepared while nothing else is to be done.
+on_shelf() { find "$STATE/blank" -name "ready-*-$1-*" -printf '%i\n' | sort; }
+stocked() { [ "$(on_shelf 24 | wc -l)" -ge 4 ]; }
+if [ "$(method)" = loop ] && [ "${POOL_SIZE:-1}" != 0 ]; then
+    box_new '"limits":{"disk_mb":24}'
+    if eventually 20 stocked; then pass 'disks are prepared in idle time'; else fail 'disks are prepared in idle time' \
+        "$(ls "$STATE/blank")"; fi
+    before=$(on_shelf 24)
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do box_new '"limits":{"disk_mb":24}'; done
+    taken=$(stat -c %i "$STATE"/boxes/*/fs | sort)
+    is 'each box has a disk of its own' "$(uniq -d <<< "$taken")" ''
+    unlike 'boxes got disks that were prepared' "$(comm -12 <(echo "$before") <(echo "$taken"))" '^$'
+    is 'and such a disk is on the shelf no more' "$(comm -12 <(on_shelf 24) <(echo "$taken"))" ''
+    run 'head -c 100000000 /dev/zero > over; stat -c %s over; rm over; ls'
+    between 'its limit holds' "${OUT%%$'\n'*}" 20000000 $((24 << 20))
+    is 'and it was empty' "${OUT#*$'\n'}" "$OUT"
+    delete_boxes
+fi
+
 # ---- refused ----
 
 second() { # second CONFIG PROGRAM...: a second daemon with a box of 32 MiB

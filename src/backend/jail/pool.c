@@ -3,8 +3,8 @@
  *
  * Rules: 1. All but `backend` and `size` is used under `lock`. 2. The thread makes and drops slots without the lock. 3.
  * After a failure it waits for the next take, to spare a machine at its limit. 4. Requests go first: refilling waits
- * for a lull, or until the pool is nearly empty; once begun it continues until the pool is full. 5. A slot that leaves
- * `ready` belongs to a box or is stale, and never comes back. */
+ * for a lull, or until the pool is nearly empty; once begun it continues until the pool is full. Only then are files of
+ * later boxes prepared. 5. A slot that leaves `ready` belongs to a box or is stale, and never comes back. */
 #include <time.h>
 
 #include "base/base.h"
@@ -35,6 +35,7 @@ struct pool {
     char net_user[LIMIT_USER_BYTES + 1]; /* and belong to the same user, if it has a network; "": it has none */
     uint64_t taken_ms;                   /* when the last one was */
     bool stop, failed, filling;
+    bool unstocked; /* files for boxes after those that are ready can be prepared */
 };
 
 static bool pool_short_locked(const struct pool *pool) {
@@ -44,17 +45,20 @@ static bool pool_short_locked(const struct pool *pool) {
 /* Until there is something to make or to drop, and it is the time for it. */
 static void pool_wait_locked(struct pool *pool) {
     while (!pool->stop) {
-        if (!pool_short_locked(pool) && pool->stale.count == 0) {
+        bool needed = pool_short_locked(pool) || pool->stale.count > 0;
+        if (!needed)
             pool->filling = false;
+        if (!needed && !pool->unstocked) {
             pthread_cond_wait(&pool->wanted, &pool->lock);
             continue;
         }
         uint64_t at_ms = pool->taken_ms + POOL_LULL_MS;
-        if (pool->filling || pool->ready.count <= pool->size / 4 || clock_ms() >= at_ms)
-            break;
+        if ((needed && (pool->filling || pool->ready.count <= pool->size / 4)) || clock_ms() >= at_ms) {
+            pool->filling = needed;
+            return;
+        }
         cond_wait_until(&pool->wanted, &pool->lock, at_ms);
     }
-    pool->filling = true;
 }
 
 /* The likely next box: what the pool knows of the last one. */
@@ -136,6 +140,15 @@ static void pool_drop(struct pool *pool, struct slot *slot) {
     free(slot);
 }
 
+static void pool_stock_locked(struct pool *pool) {
+    uint64_t disk_mb = pool->limits.disk_mb;
+    pool->unstocked = false; /* until the next box is asked for */
+    pthread_mutex_unlock(&pool->lock);
+    bool more = quota_stock(&pool->backend->quota, disk_mb);
+    pthread_mutex_lock(&pool->lock);
+    pool->unstocked |= more;
+}
+
 static void *pool_main(void *arg) {
     struct pool *pool = arg;
     pthread_mutex_lock(&pool->lock);
@@ -145,6 +158,10 @@ static void *pool_main(void *arg) {
             break;
         if (pool_short_locked(pool)) {
             pool_fill_locked(pool);
+            continue;
+        }
+        if (pool->stale.count == 0) {
+            pool_stock_locked(pool);
             continue;
         }
         struct slot *stale = pool_pop(&pool->stale, 0);
@@ -241,6 +258,7 @@ bool pool_take(struct pool *pool, const struct template *template, const struct 
     }
     pool->taken_ms = clock_ms();
     pool->failed = false;
+    pool->unstocked = spec->limits.disk_mb != 0;
     pthread_cond_signal(&pool->wanted);
     pthread_mutex_unlock(&pool->lock);
     if (slot)

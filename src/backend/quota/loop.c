@@ -3,6 +3,7 @@
  * its lock, which the loop device holds as long as the image is mounted anywhere.
  *
  * Blank images are formatted once a size and kept in state/blank; a box gets a copy of the few blocks that are written.
+ * Some copies are prepared in idle time, and are on the disk already: attaching a loop device waits until its image is.
  * There is no journal: it would take 4 MB of every box and write everything twice. Instead, what a crash of the machine
  * left open is checked before it is mounted again. */
 #include <dirent.h>
@@ -18,10 +19,11 @@
 #include "backend/spawn.h"
 #include "base/loop.h"
 
-#define FORMAT 1                /* raise when what format() makes changes */
-#define MB_MAX (1u << 20)       /* 1 TiB: formatting takes 0.3 s there, and the host's ext4 ends at 16 */
-#define INODE_BYTES 256u        /* its table is not taken from what the box may use */
-#define SHELF_MAX 8             /* sizes kept formatted */
+#define FORMAT 1          /* raise when what format() makes changes */
+#define MB_MAX (1u << 20) /* 1 TiB: formatting takes 0.3 s there, and the host's ext4 ends at 16 */
+#define INODE_BYTES 256u  /* its table is not taken from what the box may use */
+#define SHELF_MAX 8       /* sizes kept formatted */
+#define READY_MAX 32      /* copies of one size that are prepared: more than a burst empties before it is refilled */
 #define SPACE_MIN (16ull << 20) /* of the disk below, for a new box */
 #define LOCK_WAIT_MS 10000u     /* the kernel takes the mounts of a box apart some time after its last process */
 #define LOOPS_LOOKED_AT 4096
@@ -153,6 +155,46 @@ static int loop_copy(int from, int to, struct err *err) {
     return errno == ENXIO ? 0 : err_errno(err, errno, "the box's disk");
 }
 
+struct loop_name {
+    char text[48];
+};
+
+static struct loop_name loop_ready(const struct quota_size *size, unsigned i) {
+    struct loop_name name;
+    snprintf(name.text, sizeof name.text, "ready-%d-%llu-%u", FORMAT, (unsigned long long)size->mb, i);
+    return name;
+}
+
+/* A prepared copy becomes `fs`. It leaves the shelf by a rename, so that it is one box's, and once. */
+static bool loop_take_ready(const struct backend_env *env, int box_dir, const struct quota_size *size) {
+    struct err ignored;
+    autofd dir = loop_shelf(env, &ignored);
+    bool taken = false;
+    for (unsigned i = 0; dir >= 0 && !taken && i < READY_MAX; i++)
+        taken = renameat2(dir, loop_ready(size, i).text, box_dir, "fs", RENAME_NOREPLACE) == 0;
+    return taken;
+}
+
+static bool loop_stock(const struct backend_env *env, const struct quota_size *size) {
+    struct err ignored;
+    struct stat shelf, boxes;
+    autofd dir = loop_shelf(env, &ignored), from = -1, place = quota_place(env);
+    unsigned i = 0;
+    if (dir < 0 || place < 0 || fstat(dir, &shelf) < 0 || fstat(place, &boxes) < 0 || shelf.st_dev != boxes.st_dev)
+        return false; /* it could not be renamed */
+    while (i < READY_MAX && faccessat(dir, loop_ready(size, i).text, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        i++;
+    if (i == READY_MAX || loop_blank(env, size, &from, &ignored) < 0)
+        return false;
+    const char *staged = text_make(64, ".new-%d-%llu", getpid(), (unsigned long long)clock_us());
+    autofd to = openat(dir, staged, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool made = to >= 0 && loop_copy(from, to, &ignored) == 0 && fsync(to) == 0 &&
+                renameat2(dir, staged, dir, loop_ready(size, i).text, RENAME_NOREPLACE) == 0;
+    if (!made && to >= 0)
+        unlinkat(dir, staged, 0);
+    return made;
+}
+
 static int loop_make(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
     struct statvfs space;
     struct stat status;
@@ -161,10 +203,10 @@ static int loop_make(const struct backend_env *env, int box_dir, const struct qu
     if (fstatvfs(box_dir, &space) == 0 && (uint64_t)space.f_bavail * space.f_frsize < SPACE_MIN)
         return err_set(err, ERR_LIMIT, "the disk of '%s' is full; free some of it", env->state_dir);
     autofd from = -1, image = -1;
-    int r = loop_blank(env, size, &from, err);
+    int r = loop_take_ready(env, box_dir, size) ? 0 : loop_blank(env, size, &from, err);
     if (r == -ERR_LIMIT) { /* one more size would not be kept */
         r = loop_format(env, box_dir, "fs", size, err);
-    } else if (r == 0) {
+    } else if (r == 0 && from >= 0) {
         autofd to = openat(box_dir, "fs", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         r = to < 0 ? err_errno(err, errno, "the box's disk") : loop_copy(from, to, err);
     }
@@ -243,5 +285,6 @@ const struct quota_method quota_loop = {
     .form = QUOTA_IMAGE,
     .probe = loop_probe,
     .make = loop_make,
+    .stock = loop_stock,
     .again = loop_again,
 };

@@ -125,6 +125,14 @@ int quota_make(struct quota *quota, int box_dir, uint64_t disk_mb, bool one_shot
     return r;
 }
 
+bool quota_stock(struct quota *quota, uint64_t disk_mb) {
+    const struct quota_method *method = NULL;
+    const struct quota_size size = quota_size(disk_mb);
+    struct err ignored; /* the next box says it */
+    return disk_mb && quota_find(quota, false, &method, &ignored) == 0 && method->stock &&
+           method->stock(quota->env, &size);
+}
+
 /* Remains of a daemon that was killed in quota_whole: they were never used. */
 static void quota_drop_half(int box_dir) {
     autofd half = openat(box_dir, HALF, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

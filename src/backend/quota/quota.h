@@ -24,6 +24,9 @@ struct quota_method {
     int (*probe)(const struct backend_env *env, struct err *err);
     /* `fs` in a box's directory, which is new. */
     int (*make)(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err);
+    /* Prepares files of that size for a later `make`, in idle time. false: enough are prepared, or it failed. NULL:
+     * there is nothing to prepare. */
+    bool (*stock)(const struct backend_env *env, const struct quota_size *size);
     /* Prepares an existing `fs` for use again, with its bound. NOT_FOUND: it does not belong to this method. */
     int (*again)(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err);
     /* The size of the files now; NULL: statfs of the box's root. */
@@ -52,6 +55,7 @@ const struct quota_method *quota_probe(const struct backend_env *env, struct err
 /* Makes the files of a new box, or prepares existing ones, with that bound (0: none). */
 int quota_make(struct quota *quota, int box_dir, uint64_t disk_mb, bool one_shot, enum quota_form *ret_form,
                struct err *err);
+bool quota_stock(struct quota *quota, uint64_t disk_mb); /* as the method's */
 /* The same for a recorded box: `fs` exists with all that belongs to it, or not at all, even if a process is killed. */
 int quota_whole(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_form *ret_form, struct err *err);
 int quota_again(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_form *ret_form, struct err *err);
