@@ -212,6 +212,7 @@ static double exec_rate(struct client *clients, char requests[][512], const size
 
 static void bench_throughput(void) {
     enum { ROUNDS = 5 };
+    const unsigned rounds = turns(ROUNDS);
     struct client clients[CLIENTS];
     char ids[CLIENTS][ID_BYTES], many[CLIENTS][512], one[CLIENTS][512];
     size_t many_len[CLIENTS], one_len[CLIENTS];
@@ -223,7 +224,7 @@ static void bench_throughput(void) {
         one_len[i] = box_exec_request(one[i], sizeof one[i], ids[0]);
     }
     exec_rate(clients, many, many_len, 0.3);
-    for (int round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < rounds; round++) {
         spread[round] = exec_rate(clients, many, many_len, 2);
         idle_ms(100);
         peer[round] = peer_rate(2, 2);
@@ -231,10 +232,10 @@ static void bench_throughput(void) {
         single[round] = exec_rate(clients, one, one_len, 2);
         idle_ms(100);
     }
-    struct figure floor = middle(peer, ROUNDS);
-    row("exec throughput, 16 clients in 16 boxes", "/s", middle(spread, ROUNDS), "two posix_spawn loops", floor,
+    struct figure floor = middle(peer, rounds);
+    row("exec throughput, 16 clients in 16 boxes", "/s", middle(spread, rounds), "two posix_spawn loops", floor,
         AT_LEAST, 0.8);
-    row("exec throughput, 16 clients in one box", "/s", middle(single, ROUNDS), "two posix_spawn loops", floor,
+    row("exec throughput, 16 clients in one box", "/s", middle(single, rounds), "two posix_spawn loops", floor,
         AT_LEAST, 0.5);
     for (int i = 0; i < CLIENTS; i++) {
         box_delete(&clients[i], ids[i]);
