@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/background.h"
 #include "base/base.h"
 #include "backend/quota/quota.h"
 #include "tree/removal.h"

@@ -10,7 +10,7 @@ struct trash;
 
 /* dir: made if missing. Remains of an earlier process in it are removed too. */
 struct trash *trash_new(const char *dir);
-void trash_free(struct trash *trash); /* waits until everything is removed */
+void trash_free(struct trash *trash);           /* waits until everything is removed */
 bool trash_is_large(const struct trash *trash); /* it is removing files that a box made, gently */
 /* Starts removing the remains of an earlier process. false: nothing to remove. */
 bool trash_wake(struct trash *trash);

@@ -7,8 +7,8 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "base/background.h"
 #include "base/base.h"
+#include "base/sync.h"
 #include "http/internal.h"
 
 static void request_reset(struct worker *worker, struct conn *conn) {

@@ -10,8 +10,8 @@
 #include <dirent.h>
 #include <sys/syscall.h>
 
-#include "base/background.h"
 #include "base/base.h"
+#include "base/sync.h"
 #include "tree/removal.h"
 #include "tree/dent.h"
 

@@ -14,7 +14,7 @@ int removal_shared(int dirfd, const char *name, const char *shown, uint64_t *cou
 /* A tree that no process writes to any more: modes that prevent it are changed, and mounts are not entered (-EBUSY).
  * 0 or -errno; a missing tree is 0. */
 int removal_tree(int dirfd, const char *name);
-/* The same for a background thread: it stops while requests are served (base/background.h), until *hurry. */
+/* The same for a background thread: it stops while requests are served (base/sync.h), until *hurry. */
 int removal_tree_gently(int dirfd, const char *name, const atomic_bool *hurry);
 
 #endif

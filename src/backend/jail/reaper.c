@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "base/background.h"
 #include "base/base.h"
 #include "backend/ids.h"
 #include "backend/jail/jail.h"

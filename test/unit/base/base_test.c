@@ -14,7 +14,6 @@
 
 #include "tree/removal.h"
 #include "base/arena.h"
-#include "base/background.h"
 #include "base/buf.h"
 #include "base/counted.h"
 #include "base/clock.h"
@@ -22,6 +21,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/path.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "base/url.h"
 #include "tap.h"
