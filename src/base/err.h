@@ -44,6 +44,7 @@ enum err_why {
     WHY_PAUSED = 6,     /* the container is paused already */
     WHY_UNSEEN = 7,     /* the container engine does not see a directory of this machine */
     WHY_UNREACHED = 8,  /* BUSY: nothing was sent, because no process answers there */
+    WHY_LEFT = 9,       /* GONE: the machine left for good */
     WHY_COUNT
 };
 

@@ -29,6 +29,7 @@ struct machine {
     uint64_t since_ms;    /* wall clock */
     uint64_t deadline_ms; /* clock_ms: its session ends then; 0: it does not wait */
     char why[WHY_BYTES];  /* it is offline */
+    bool left;            /* for good, and said so */
     bool greeting, greet_again, again;
 };
 
@@ -517,8 +518,10 @@ int machine_conn_end(struct machine_conn *conn, bool lives, const struct err *wh
     snprintf(name, sizeof name, "%s", machine->hello.name);
     machine->online = false;
     machines->counts.online -= was_online;
-    if (was_online || !machine->why[0])
+    if (was_online || !machine->why[0]) {
         snprintf(machine->why, sizeof machine->why, "%.*s", WHY_BYTES - 1, why->text);
+        machine->left = why->why == WHY_LEFT;
+    }
     if (was_online)
         machine->since_ms = clock_wall_ms();
     if (machine->session == session && (!lives || session->ended || !session->connection || machines->closed))
@@ -569,13 +572,11 @@ static int machine_offline(const struct machine *machine, const char *name, stru
                        "machine '%s' is offline: it has not connected since this server started; start `cubby join` "
                        "on it",
                        name);
-    bool stopped = strstr(machine->why, "ended by its user");
-    return err_set(
-        err, ERR_BUSY, "machine '%s' is offline since %s (%s); %s", name, clock_text(machine->since_ms, since),
-        stopped           ? "`cubby join` was stopped there"
-        : machine->why[0] ? machine->why
-                          : "it is connecting",
-        stopped ? "start `cubby join` on it again" : "check its network and that `cubby join` runs there, or wait");
+    return err_set(err, ERR_BUSY, "machine '%s' is offline since %s (%s%s); %s", name,
+                   clock_text(machine->since_ms, since), machine->left ? "`cubby join` was stopped there: " : "",
+                   machine->why[0] ? machine->why : "it is connecting",
+                   machine->left ? "start `cubby join` on it again"
+                                 : "check its network and that `cubby join` runs there, or wait");
 }
 
 int machine_session_get(struct machines *machines, const char *user, const char *name,

@@ -321,6 +321,8 @@ int machine_serve_link(struct machine_conn *conn, const struct pump_socket *sock
     if (r == 0)
         pump_run(link->pump, socket, conn->received, err);
     bool goodbye = socket->closed && socket->closed(socket->user) == 1000; /* it will not come back to this session */
+    if (goodbye)
+        err->why = WHY_LEFT;
     /* A broken rule or a lost right ends the session; a broken connection does not. */
     bool lives = err->code == ERR_GONE || err->code == ERR_TIMEOUT || err->code == ERR_IO;
     return machine_conn_end(conn, lives && !goodbye, err);
