@@ -41,13 +41,6 @@ static int init_turn_timeout_ms(struct runner *runner, uint64_t now_ms) {
     return at_ms - now_ms > 3600000 ? 3600000 : (int)(at_ms - now_ms);
 }
 
-/* In a jail our death ends every process; elsewhere the trees are ended first. */
-static _Noreturn void init_end(struct runner *runner) {
-    if (!runner->config->jail)
-        process_end_all(runner);
-    _exit(0);
-}
-
 _Noreturn void init_main(struct runner_config *config) {
     /* Attributes that commands inherit are set here once instead of in every child: dispositions, umask, no core
      * files. */
@@ -106,7 +99,9 @@ _Noreturn void init_main(struct runner_config *config) {
             free(runner.graves[i]);
         runner.grave_count = 0;
     }
-    init_end(&runner);
+    if (!config->jail) /* there our death ends every process */
+        process_end_all(&runner);
+    _exit(0);
 }
 
 void runner_close_others(int *keep, size_t count) {
@@ -143,6 +138,16 @@ void source_set(struct runner *runner, struct source *source, uint32_t events) {
         return;
     }
     source->events = events;
+}
+
+void source_close(struct runner *runner, struct source *source) {
+    if (source->fd >= 0)
+        source_set(runner, source, 0);
+    fd_close(&source->fd);
+}
+
+uint64_t timer_after(uint64_t wait_ms) {
+    return clock_ms() + (wait_ms < LIMIT_EXEC_TIMEOUT_MS ? wait_ms : LIMIT_EXEC_TIMEOUT_MS);
 }
 
 void timer_set(struct runner *runner, struct timer *timer, uint64_t at_ms) {

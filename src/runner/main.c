@@ -22,7 +22,8 @@ static int main_usage(void) {
 
 static int main_print_ops(void) {
     for (const struct op_def *const *row = op_table; *row; row++)
-        printf("%u\t%s\t%s\n", (unsigned)(*row)->op, op_name((*row)->op), (*row)->work ? "worker" : "loop");
+        printf("%u\t%s\t%s\n", (unsigned)(*row)->op, op_name((*row)->op),
+               (*row)->begin || (*row)->quick ? "loop" : "worker");
     return 0;
 }
 

@@ -82,7 +82,9 @@ struct timer { /* embed; at_ms 0: not armed */
 };
 struct runner;
 void source_set(struct runner *runner, struct source *source, uint32_t events); /* adds, changes or removes */
-void timer_set(struct runner *runner, struct timer *timer, uint64_t at_ms);     /* 0 disarms */
+void source_close(struct runner *runner, struct source *source); /* no longer watched, and closed; -1 is fine */
+void timer_set(struct runner *runner, struct timer *timer, uint64_t at_ms); /* 0 disarms */
+uint64_t timer_after(uint64_t wait_ms); /* when a wait that a client asked for ends: at most LIMIT_EXEC_TIMEOUT_MS */
 void later_free(struct runner *runner, void *memory); /* free at the end of this turn: events of it may be under way */
 
 struct runner {
@@ -114,6 +116,8 @@ struct rcall {
     bool input_eof;                       /* EOF came */
     void *state;                          /* the op's */
     void (*writable)(struct rcall *call); /* called when credit or socket room came back; NULL: none wanted */
+    bool worker;                          /* a worker does it ... */
+    bool as_root;                         /* ... with the rights of the box's root */
     bool gone;                            /* in cancel: the wire is gone, nothing can be answered */
     bool later;                           /* set by cancel: the op answers itself, soon (never when gone) */
     struct rcall *next;
@@ -146,25 +150,27 @@ struct worker;
 struct op_def {
     enum op op;
     bool looks; /* it changes nothing in the box */
-    /* Exactly one of begin and work.
-     * begin: on the loop. Must end in reply_end / reply_fail now or later; a negative return is answered with FAIL. */
+    /* begin: on the loop. Must end in reply_end / reply_fail now or later; a negative return is answered with FAIL. */
     int (*begin)(struct rcall *call, const struct fields *args, struct err *err);
     int (*input)(struct rcall *call, const uint8_t *data, size_t len,
                  struct err *err);                      /* each DATA; NULL: none taken */
     int (*finish)(struct rcall *call, struct err *err); /* EOF */
     void (*cancel)(struct rcall *call); /* CANCEL, or the wire is gone: release state. Then serve answers FAIL itself
                                            unless the op has called reply_* */
-    /* work: in a forked worker with the agent's rights, blocking code, killed on cancel. Input comes from
-     * worker_read. */
+    /* quick: on the loop, instead of begin: the answer is what it puts into out. */
+    int (*quick)(const struct runner_config *config, const struct fields *args, struct buf *out, struct err *err);
+    /* work: in a forked worker with the agent's rights, blocking code, killed on cancel. Input comes from worker_read.
+     * Of an op without begin and quick; of others when they hand over (op_to_worker), or with the rights of root. */
     int (*work)(struct worker *worker, const struct fields *args, struct err *err);
-    bool layers;  /* work: with the layers' descriptors, and the rights of the box's root where there is one: it
-                    reports files of any owner */
-    bool as_root; /* work: with the rights of the box's root */
+    bool layers; /* work: with the layers' descriptors, and the rights of the box's root where there is one: it reports
+                  * files of any owner */
     bool
         lasts; /* work: until it is cancelled: such workers keep nobody else waiting, and LIMIT is how many there are */
-    bool turns;                /* work: those of one file go one after another (runner/ops/turn.h) */
-    const struct op_def *root; /* instead of this one when the call has CALL_ROOT; NULL: it may not */
+    bool turns;  /* work: those of one file go one after another (runner/ops/turn.h) */
     bool cleans; /* work: instead of being killed its input ends early, which it must take for a failure, and tidy up */
+    /* With CALL_ROOT: the op that a worker with the rights of the box's root does instead, usually itself; NULL: it may
+     * not. */
+    const struct op_def *root;
 };
 extern const struct op_def *const op_table[]; /* ends with NULL */
 const struct op_def *op_find(unsigned op);
@@ -188,12 +194,12 @@ int worker_stat(struct worker *worker, const struct buf *fields, struct err *err
 int worker_data(struct worker *worker, const void *data, size_t len, struct err *err);
 ssize_t worker_read(struct worker *worker, void *data, size_t len, struct err *err); /* input; 0 at its end */
 void worker_end(struct worker *worker, const struct buf *fields);
-/* the same, seen from the loop; used by serve when op_def.work is set */
-int worker_start(struct rcall *call, const struct op_def *def, const struct buf *payload, struct err *err);
+/* the same, seen from the loop; used by serve */
+int worker_start(struct rcall *call, const struct buf *payload, struct err *err);
 void worker_table_open(struct runner *runner);
 bool worker_reap(struct runner *runner, pid_t pid, int status); /* false: not a worker */
 bool worker_is_child(const struct runner *runner, pid_t pid);
-/* The call's input, its end and its cancellation, for every op that has work() */
+/* The call's input, its end and its cancellation, when a worker does it */
 int worker_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err);
 int worker_finish(struct rcall *call, struct err *err);
 void worker_cancel(struct rcall *call);

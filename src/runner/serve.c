@@ -208,10 +208,10 @@ static void serve_call_drop(struct rcall *call) {
 static void serve_call_cancel(struct rcall *call, bool gone) {
     struct scall *own = (struct scall *)call;
     call->gone = gone;
-    if (call->def && call->def->cancel) /* none: its arguments were never whole */
-        call->def->cancel(call);
-    else if (call->def && call->def->work)
+    if (call->worker)
         worker_cancel(call);
+    else if (call->def && call->def->cancel) /* none: its arguments were never whole */
+        call->def->cancel(call);
     if (gone && !own->ended)
         serve_call_drop(call);
 }
@@ -266,12 +266,29 @@ static int serve_frame_hello(struct rwire *wire, const struct frame *frame, stru
     return 0;
 }
 
-/* The op with the rights of the box's root, where the call asks for them. */
-static int serve_call_as_root(struct rcall *call, struct err *err) {
-    if (!call->def->root)
-        return err_set(err, ERR_INVALID, "op %d is not available with the rights of root", (int)call->def->op);
-    call->def = call->def->root;
-    return confine_may_root(call->runner->config, err);
+static int serve_call_run(struct rcall *call, const struct fields *fields, const struct buf *payload, struct err *err) {
+    unsigned long long op = fields->number[FIELD_OP];
+    const struct op_def *def = call->def = op <= 255 ? op_find((unsigned)op) : NULL;
+    if (!def)
+        return err_set(err, ERR_UNSUPPORTED, "this runner has no op %llu", op);
+    call->runner->changes += !def->looks;
+    if (call->runner->config->blank && def->op != OP_BIND)
+        return err_set(err, ERR_BUSY, "this box has no owner yet: send BIND first");
+    if (fields->number[FIELD_FLAGS] & CALL_ROOT) {
+        if (!def->root)
+            return err_set(err, ERR_INVALID, "op %d is not available with the rights of root", (int)def->op);
+        call->def = def->root;
+        call->as_root = true;
+        return confine_may_root(call->runner->config, err) ?: worker_start(call, payload, err);
+    }
+    if (def->begin)
+        return def->begin(call, fields, err);
+    if (!def->quick)
+        return worker_start(call, payload, err);
+    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    TRY(def->quick(call->runner->config, fields, &out, err));
+    reply_end(call, &out);
+    return 0;
 }
 
 /* All arguments are there: find the op and begin it. */
@@ -280,26 +297,10 @@ static int serve_call_begin(struct rcall *call, const uint8_t *payload, size_t l
     autoarena arena;
     arena_init_in(&arena, memory, sizeof memory);
     struct fields fields;
-    int r = fields_parse(view_of(payload, len), &arena, &fields, err);
-    if (r < 0)
-        return r;
     struct err failure;
-    call->def = fields.number[FIELD_OP] <= 255 ? op_find((unsigned)fields.number[FIELD_OP]) : NULL;
-    call->runner->changes += call->def && !call->def->looks;
-    if (!call->def) {
-        err_set(&failure, ERR_UNSUPPORTED, "this runner has no op %llu", (unsigned long long)fields.number[FIELD_OP]);
-        r = -1;
-    } else if (call->runner->config->blank && call->def->op != OP_BIND) {
-        r = err_set(&failure, ERR_BUSY, "this box has no owner yet: send BIND first");
-    } else if ((fields.number[FIELD_FLAGS] & CALL_ROOT) && serve_call_as_root(call, &failure) < 0) {
-        r = -1;
-    } else if (call->def->work) {
-        struct buf whole = {.data = (uint8_t *)(uintptr_t)payload, .len = len, .cap = len, .max = len};
-        r = worker_start(call, call->def, &whole, &failure);
-    } else {
-        r = call->def->begin(call, &fields, &failure);
-    }
-    if (r < 0)
+    TRY(fields_parse(view_of(payload, len), &arena, &fields, err));
+    struct buf whole = {.data = (uint8_t *)(uintptr_t)payload, .len = len, .cap = len, .max = len};
+    if (serve_call_run(call, &fields, &whole, &failure) < 0)
         reply_fail(call, &failure);
     return 0;
 }
@@ -347,7 +348,7 @@ static int serve_frame_data(struct rcall *call, const struct frame *frame, struc
     call->credit_in -= frame->len;
     struct err failure;
     int r;
-    if (call->def->work)
+    if (call->worker)
         r = worker_input(call, frame->payload, frame->len, &failure);
     else if (call->def->input)
         r = call->def->input(call, frame->payload, frame->len, &failure);
@@ -367,7 +368,7 @@ static int serve_frame_eof(struct rcall *call) {
     call->input_eof = true;
     struct err failure;
     int r = 0;
-    if (call->def->work)
+    if (call->worker)
         r = worker_finish(call, &failure);
     else if (call->def->finish)
         r = call->def->finish(call, &failure);

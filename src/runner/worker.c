@@ -160,9 +160,10 @@ static void worker_close_others_but_dirs(int a, int b, int c) {
             close(fd);
 }
 
-static _Noreturn void worker_main(const struct runner_config *config, const struct op_def *def,
-                                  const struct buf *payload, const struct turn_version *version, int out_fd,
-                                  int in_fd) {
+static _Noreturn void worker_main(const struct rcall *call, const struct buf *payload,
+                                  const struct turn_version *version, int out_fd, int in_fd) {
+    const struct runner_config *config = call->runner->config;
+    const struct op_def *def = call->def;
     if (config->maps)
         worker_close_others_but_dirs(config->root_fd, out_fd, in_fd);
     else {
@@ -170,7 +171,7 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
         size_t count = 3;
         if (def->layers && config->layers)
             count += stack_roots_fds(config->layers, keep + count);
-        if ((def->layers || def->as_root) && config->landlock_fd >= 0)
+        if ((def->layers || call->as_root) && config->landlock_fd >= 0)
             keep[count++] = config->landlock_fd;
         runner_close_others(keep, count);
     }
@@ -185,7 +186,7 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
     struct fields fields;
     struct arena arena;
     arena_init(&arena);
-    bool root = def->as_root || (def->layers && config->can_root);
+    bool root = call->as_root || (def->layers && config->can_root);
     int r = confine(config, root ? CONFINE_ROOT_WORKER : CONFINE_WORKER, &err);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* after confine: a change of ids clears it */
     if (def->cleans)
@@ -195,12 +196,13 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (r >= 0)
         r = fields_parse(view_of(payload->data, payload->len), &arena, &fields, &err);
+    struct buf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     if (r >= 0)
-        r = def->work(&worker, &fields, &err);
+        r = def->work ? def->work(&worker, &fields, &err) : def->quick(config, &fields, &out, &err);
     if (r < 0 && !worker.ended)
         worker_fail(&worker, &err);
     else if (!worker.ended)
-        worker_end(&worker, NULL);
+        worker_end(&worker, &out);
     _exit(0);
 }
 
@@ -214,22 +216,16 @@ void worker_table_open(struct runner *runner) {
     runner->workers = xcalloc(1, sizeof *runner->workers);
 }
 
-static int worker_work_turn(struct runner *runner, const struct buf *payload, struct turn *ret_turn, struct err *err) {
-    autoarena arena = ARENA_EMPTY;
-    struct fields fields;
-    int r = fields_parse(view_of(payload->data, payload->len), &arena, &fields, err);
-    if (r == 0)
-        turn_of(runner->config, &fields, ret_turn);
-    return r;
-}
-
-int worker_start(struct rcall *call, const struct op_def *def, const struct buf *payload, struct err *err) {
+int worker_start(struct rcall *call, const struct buf *payload, struct err *err) {
     struct runner *runner = call->runner;
-    assert(def == call->def);
+    const struct op_def *def = call->def;
     struct turn turn = {0};
-    int r = def->turns ? worker_work_turn(runner, payload, &turn, err) : 0;
-    if (r < 0)
-        return r;
+    if (def->turns) {
+        autoarena arena = ARENA_EMPTY;
+        struct fields fields;
+        TRY(fields_parse(view_of(payload->data, payload->len), &arena, &fields, err));
+        turn_of(runner->config, &fields, &turn);
+    }
     if (def->lasts && runner->workers->lasting >= WORKERS_MAX)
         return err_set(err, ERR_LIMIT, "%u watches are under way in this box: end one first", WORKERS_MAX);
     bool queue = (!def->lasts && runner->workers->running >= WORKERS_MAX) || turn.keyed;
@@ -242,13 +238,11 @@ int worker_start(struct rcall *call, const struct op_def *def, const struct buf 
     buf_init(&work->input, 2 * LIMIT_CREDIT_MOST_BYTES); /* consumed bytes are dropped from it now and then */
     if (queue) {
         buf_put(&work->args, payload->data, payload->len);
-    } else {
-        r = worker_work_launch(work, payload, err);
-        if (r < 0) {
-            free(work);
-            return r;
-        }
+    } else if (worker_work_launch(work, payload, err) < 0) {
+        free(work);
+        return -err->code;
     }
+    call->worker = true;
     call->state = work;
     list_append(runner->workers->all, work);
     return 0;
@@ -297,8 +291,7 @@ static int worker_work_launch(struct work *work, const struct buf *payload, stru
     pid_t pid = fork();
     int number = errno;
     if (pid == 0)
-        worker_main(runner->config, work->call->def, payload, turn_last(runner->workers->turns, &work->turn), out[1],
-                    in[0]);
+        worker_main(work->call, payload, turn_last(runner->workers->turns, &work->turn), out[1], in[0]);
     process_oom_score(runner, false);
     errno = number;
     if (pid < 0)
@@ -380,12 +373,8 @@ static void worker_work_settle(struct work *work) {
         return;
     if (!list_remove(runner->workers->all, work))
         return; /* let go already in this turn */
-    if (work->out.fd >= 0)
-        source_set(runner, &work->out, 0);
-    if (work->in.fd >= 0)
-        source_set(runner, &work->in, 0);
-    fd_close(&work->out.fd);
-    fd_close(&work->in.fd);
+    source_close(runner, &work->out);
+    source_close(runner, &work->in);
     buf_done(&work->args);
     buf_done(&work->frames);
     buf_done(&work->input);
@@ -444,8 +433,7 @@ void worker_cancel(struct rcall *call) {
     if (work->pid > 0 && !work->reaped) {
         if (call->def->cleans && work->in.fd >= 0) {
             kill(work->pid, SIGUSR1);
-            source_set(work->runner, &work->in, 0);
-            fd_close(&work->in.fd);
+            source_close(work->runner, &work->in);
         } else if (!call->def->cleans) {
             kill(work->pid, SIGKILL);
         }

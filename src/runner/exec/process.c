@@ -187,9 +187,7 @@ void process_drop(struct process *process) {
     timer_set(runner, &process->timer, 0);
     timer_set(runner, &process->soon, 0);
     timer_set(runner, &process->wait, 0);
-    if (process->ready.fd >= 0)
-        source_set(runner, &process->ready, 0);
-    fd_close(&process->ready.fd);
+    source_close(runner, &process->ready);
     input_close(process);
     feeder_drop(&process->own);
     for (int i = 0; i < 2; i++)
@@ -344,8 +342,7 @@ void process_started(struct process *process) {
         }
     }
     timer_set(runner, &process->soon, 0);
-    source_set(runner, &process->ready, 0);
-    fd_close(&process->ready.fd);
+    source_close(runner, &process->ready);
     for (int i = 0; i < 2; i++) /* not before: STAT goes first */
         if (process->streams[i].source.fd >= 0 && !process->reaped)
             source_set(runner, &process->streams[i].source, EPOLLIN);
@@ -394,10 +391,8 @@ static void process_timer_timeout(struct timer *timer) {
 void process_timeout_ms(struct process *process, uint64_t timeout_ms) {
     if (timeout_ms == 0 || process->phase > PHASE_RUNNING)
         return;
-    if (timeout_ms > LIMIT_EXEC_TIMEOUT_MS)
-        timeout_ms = LIMIT_EXEC_TIMEOUT_MS;
     process->timer.fire = process_timer_timeout;
-    timer_set(process->runner, &process->timer, clock_ms() + timeout_ms);
+    timer_set(process->runner, &process->timer, timer_after(timeout_ms));
 }
 
 /* Killed, and still there: it hangs in the kernel. The answer does not wait for it. */
@@ -476,8 +471,7 @@ void process_wait_ms(struct process *process, uint64_t wait_ms) {
     if (!wait_ms)
         return;
     process->wait.fire = process_timer_wait;
-    timer_set(process->runner, &process->wait,
-              clock_ms() + (wait_ms < LIMIT_EXEC_TIMEOUT_MS ? wait_ms : LIMIT_EXEC_TIMEOUT_MS));
+    timer_set(process->runner, &process->wait, timer_after(wait_ms));
 }
 
 /* ---- the end ---- */

@@ -305,9 +305,7 @@ void shell_free(struct session *session) {
     struct runner *runner = session->runner;
     timer_set(runner, &session->hard, 0);
     timer_set(runner, &session->poll, 0);
-    if (session->report.fd >= 0)
-        source_set(runner, &session->report, 0);
-    fd_close(&session->report.fd);
+    source_close(runner, &session->report);
     fd_close(&session->command_fd);
     fd_close(&session->text_fd);
     buf_done(&session->told);

@@ -22,16 +22,11 @@ enum {
 static void stream_take(struct stream *stream, const uint8_t *data, size_t len);
 static void stream_input_ready(struct source *source, uint32_t events);
 
-static void stream_shut(struct stream *stream) {
-    source_set(stream->process->runner, &stream->source, 0);
-    fd_close(&stream->source.fd);
-}
-
 static void stream_ready(struct source *source, uint32_t) {
     struct stream *stream = (struct stream *)source;
     process_started(stream->process);
     if (stream->over) /* its process is not done yet: not to spin on a hang-up */
-        stream_shut(stream);
+        source_close(stream->process->runner, &stream->source);
     stream_pump(stream);
     process_done(stream->process);
 }
@@ -198,7 +193,7 @@ static void stream_unfilter(struct stream *stream) {
 static void stream_close(struct stream *stream) {
     stream->over = true;
     if (stream->process->background || stream->process->keep || stream->process->phase != PHASE_DRAINING)
-        stream_shut(stream);
+        source_close(stream->process->runner, &stream->source);
     if (stream->mask || stream->conceal)
         stream_filter(stream, NULL, 0, true);
     stream_unfilter(stream);
@@ -318,9 +313,7 @@ bool stdio_done(const struct stream *stream) {
 }
 
 void stream_free(struct stream *stream) {
-    if (stream->source.fd >= 0)
-        source_set(stream->process->runner, &stream->source, 0);
-    fd_close(&stream->source.fd);
+    source_close(stream->process->runner, &stream->source);
     stream_unfilter(stream);
     buf_done(&stream->held);
     if (stream->ring)
@@ -400,9 +393,7 @@ static void stream_feeder_finished(struct feeder *feeder, bool broken) {
 }
 
 void input_close(struct process *process) {
-    if (process->input.fd >= 0)
-        source_set(process->runner, &process->input, 0);
-    fd_close(&process->input.fd);
+    source_close(process->runner, &process->input);
     while (process->feeders)
         stream_feeder_finished(process->feeders, true);
 }

@@ -30,9 +30,7 @@ static void connect_dial_free(struct dial *dial) {
     struct runner *runner = dial->call->runner;
     dial_count--;
     timer_set(runner, &dial->timer, 0);
-    if (dial->source.fd >= 0)
-        source_set(runner, &dial->source, 0);
-    fd_close(&dial->source.fd);
+    source_close(runner, &dial->source);
     buf_done(&dial->out);
     later_free(runner, dial);
 }
@@ -41,12 +39,6 @@ static void connect_dial_fail(struct dial *dial, const struct err *err) {
     struct rcall *call = dial->call;
     connect_dial_free(dial);
     reply_fail(call, err);
-}
-
-static void connect_dial_end(struct dial *dial) {
-    struct rcall *call = dial->call;
-    connect_dial_free(dial);
-    reply_end(call, NULL);
 }
 
 /* ---- connecting ---- */
@@ -72,9 +64,7 @@ static int connect_dial_begin(struct dial *dial) {
 
 /* No server was there: the other address, then a sentence. Negative: err is the answer. */
 static int connect_dial_again(struct dial *dial, int number, struct err *err) {
-    if (dial->source.fd >= 0)
-        source_set(dial->call->runner, &dial->source, 0);
-    fd_close(&dial->source.fd);
+    source_close(dial->call->runner, &dial->source);
     bool absent = number == ECONNREFUSED || number == EADDRNOTAVAIL || number == EAFNOSUPPORT || number == ENETUNREACH;
     if (absent && !dial->second) {
         dial->second = true;
@@ -136,13 +126,15 @@ static bool connect_dial_read(struct dial *dial) {
         ssize_t n = recv(dial->source.fd, scratch, room, 0);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return true;
-        if (n <= 0) {
+        if (n == 0) {
+            connect_dial_free(dial);
+            reply_end(call, NULL);
+            return false;
+        }
+        if (n < 0) {
             struct err err;
             err_set(&err, ERR_GONE, "the server on port %u broke the connection", dial->port);
-            if (n < 0)
-                connect_dial_fail(dial, &err);
-            else
-                connect_dial_end(dial);
+            connect_dial_fail(dial, &err);
             return false;
         }
         reply_data(call, STREAM_STDOUT, scratch, (size_t)n);
@@ -215,8 +207,7 @@ static int connect_begin(struct rcall *call, const struct fields *args, struct e
         return r;
     }
     if (timeout_ms)
-        timer_set(call->runner, &dial->timer,
-                  clock_ms() + (timeout_ms < LIMIT_EXEC_TIMEOUT_MS ? timeout_ms : LIMIT_EXEC_TIMEOUT_MS));
+        timer_set(call->runner, &dial->timer, timer_after(timeout_ms));
     return 0;
 }
 

@@ -381,5 +381,4 @@ static int edit_work(struct worker *worker, const struct fields *args, struct er
     return r;
 }
 
-const struct op_def op_edit_root = {.op = OP_EDIT, .work = edit_work, .turns = true, .cleans = true, .as_root = true};
-const struct op_def op_edit = {.op = OP_EDIT, .work = edit_work, .turns = true, .cleans = true, .root = &op_edit_root};
+const struct op_def op_edit = {.op = OP_EDIT, .work = edit_work, .turns = true, .cleans = true, .root = &op_edit};

@@ -167,7 +167,7 @@ int op_to_worker(struct rcall *call, const struct op_def *def, const struct fiel
         if (args->has[texts[i]])
             field_text(&payload, texts[i], args->text[texts[i]]);
     call->def = def; /* from now on the call is the worker's: input, end and cancel */
-    return worker_start(call, def, &payload, err);
+    return worker_start(call, &payload, err);
 }
 
 /* ---- read ---- */
@@ -176,8 +176,6 @@ struct reading {
     size_t at, len;
     uint8_t data[];
 };
-
-static const struct op_def op_read_stream;
 
 /* Sends what credit allows; the rest when `writable` comes. */
 static void file_read_send(struct rcall *call) {
@@ -224,7 +222,7 @@ static int file_read_begin(struct rcall *call, const struct fields *args, struct
     TRY(file_read_open(call->runner->config, args, &fd, &status, &len, err));
     bool want_fd = args->number[FIELD_FLAGS] & CALL_WANT_FD;
     if (!want_fd && len > READ_INLINE_BYTES)
-        return op_to_worker(call, &op_read_stream, args, err);
+        return op_to_worker(call, &op_read, args, err);
     if (!want_fd) {
         struct reading *reading = xmalloc(sizeof *reading + len);
         ssize_t n = pread(fd, reading->data, len, (off_t)args->number[FIELD_OFFSET]);
@@ -278,10 +276,12 @@ static int file_read_work(struct worker *worker, const struct fields *args, stru
     return 0;
 }
 
-static const struct op_def op_read_stream = {.op = OP_READ, .looks = true, .work = file_read_work};
-static const struct op_def op_read_root = {.op = OP_READ, .looks = true, .work = file_read_work, .as_root = true};
-const struct op_def op_read = {
-    .op = OP_READ, .looks = true, .begin = file_read_begin, .cancel = file_read_cancel, .root = &op_read_root};
+const struct op_def op_read = {.op = OP_READ,
+                               .looks = true,
+                               .begin = file_read_begin,
+                               .cancel = file_read_cancel,
+                               .work = file_read_work,
+                               .root = &op_read};
 
 /* ---- write ---- */
 
@@ -381,11 +381,10 @@ const struct op_def op_write = {.op = OP_WRITE,
                                 .input = file_write_input,
                                 .finish = file_write_finish,
                                 .cancel = file_write_free,
-                                .root = &op_edit_root};
+                                .root = &op_edit};
 
 /* ---- stat ---- */
 
-/* The answer into out. */
 static int file_stat(const struct runner_config *config, const struct fields *args, struct buf *out, struct err *err) {
     struct place at;
     int follow = args->number[FIELD_FLAGS] & CALL_FOLLOW ? 0 : O_NOFOLLOW;
@@ -416,24 +415,7 @@ static int file_stat(const struct runner_config *config, const struct fields *ar
     return 0;
 }
 
-static int file_stat_begin(struct rcall *call, const struct fields *args, struct err *err) {
-    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    int r = file_stat(call->runner->config, args, &out, err);
-    if (r == 0)
-        reply_end(call, &out);
-    return r;
-}
-
-static int file_stat_work(struct worker *worker, const struct fields *args, struct err *err) {
-    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
-    int r = file_stat(worker->config, args, &out, err);
-    if (r == 0)
-        worker_end(worker, &out);
-    return r;
-}
-
-static const struct op_def op_stat_root = {.op = OP_STAT, .looks = true, .work = file_stat_work, .as_root = true};
-const struct op_def op_stat = {.op = OP_STAT, .looks = true, .begin = file_stat_begin, .root = &op_stat_root};
+const struct op_def op_stat = {.op = OP_STAT, .looks = true, .quick = file_stat, .root = &op_stat};
 
 /* ---- mkdir ---- */
 
@@ -466,24 +448,7 @@ static int file_mkdir(const struct runner_config *config, const struct fields *a
     return 0;
 }
 
-static int file_mkdir_begin(struct rcall *call, const struct fields *args, struct err *err) {
-    autobuf out = buf_max(64);
-    int r = file_mkdir(call->runner->config, args, &out, err);
-    if (r == 0)
-        reply_end(call, &out);
-    return r;
-}
-
-static int file_mkdir_work(struct worker *worker, const struct fields *args, struct err *err) {
-    autobuf out = buf_max(64);
-    int r = file_mkdir(worker->config, args, &out, err);
-    if (r == 0)
-        worker_end(worker, &out);
-    return r;
-}
-
-static const struct op_def op_mkdir_root = {.op = OP_MKDIR, .work = file_mkdir_work, .as_root = true};
-const struct op_def op_mkdir = {.op = OP_MKDIR, .begin = file_mkdir_begin, .root = &op_mkdir_root};
+const struct op_def op_mkdir = {.op = OP_MKDIR, .quick = file_mkdir, .root = &op_mkdir};
 
 /* ---- hash: in a worker. The size in the answer counts the bytes read, not those that stat reported. ---- */
 

@@ -191,7 +191,7 @@ static int glob_work(struct worker *worker, const struct fields *args, struct er
     static struct search search;
     search.worker = worker;
     uint64_t timeout_ms = args->has[FIELD_TIMEOUT_MS] ? args->number[FIELD_TIMEOUT_MS] : DEFAULT_WALK_TIMEOUT_MS;
-    uint64_t deadline_ms = clock_ms() + (timeout_ms < LIMIT_EXEC_TIMEOUT_MS ? timeout_ms : LIMIT_EXEC_TIMEOUT_MS);
+    uint64_t deadline_ms = timer_after(timeout_ms);
     autofd fd = -1;
     TRY(glob_prepare(&search, args, err) ?: glob_open(&search, args, &fd, err));
     search.walk.globs[WALK_ONLY] = &search.glob;

@@ -285,7 +285,7 @@ static uint64_t grep_number_or(const struct fields *args, enum field_id id, uint
 static int grep_bounds(struct grep *grep, const struct fields *args, struct err *err) {
     uint64_t timeout_ms = grep_number_or(args, FIELD_TIMEOUT_MS, DEFAULT_GREP_TIMEOUT_MS);
     uint64_t before = args->number[FIELD_CONTEXT], after = grep_number_or(args, FIELD_CONTEXT_AFTER, before);
-    grep->deadline_ms = clock_ms() + (timeout_ms < LIMIT_EXEC_TIMEOUT_MS ? timeout_ms : LIMIT_EXEC_TIMEOUT_MS);
+    grep->deadline_ms = timer_after(timeout_ms);
     grep->limit = grep_number_or(args, FIELD_LIMIT, DEFAULT_GREP_LIMIT);
     grep->offset = args->number[FIELD_OFFSET];
     if (grep->limit > LIMIT_GREP_LIMIT || before > LIMIT_GREP_CONTEXT || after > LIMIT_GREP_CONTEXT)
@@ -417,5 +417,4 @@ static int grep_work(struct worker *worker, const struct fields *args, struct er
     return 0;
 }
 
-static const struct op_def op_grep_root = {.op = OP_GREP, .looks = true, .work = grep_work, .as_root = true};
-const struct op_def op_grep = {.op = OP_GREP, .looks = true, .work = grep_work, .root = &op_grep_root};
+const struct op_def op_grep = {.op = OP_GREP, .looks = true, .work = grep_work, .root = &op_grep};

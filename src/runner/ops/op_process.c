@@ -155,8 +155,7 @@ static int process_output_begin(struct rcall *call, const struct fields *args, s
     if (process_output_news(output) || wait_ms == 0)
         process_output_answer(output);
     else
-        timer_set(call->runner, &output->timer,
-                  clock_ms() + (wait_ms < LIMIT_EXEC_TIMEOUT_MS ? wait_ms : LIMIT_EXEC_TIMEOUT_MS));
+        timer_set(call->runner, &output->timer, timer_after(wait_ms));
     return 0;
 }
 
@@ -275,16 +274,6 @@ static void process_signal_timer(struct timer *timer) {
     process_signal_answer(container_of(timer, struct signal_wait, timer));
 }
 
-static void process_signal_await(struct rcall *call, struct process *process, uint64_t wait_ms) {
-    struct signal_wait *wait = xcalloc(1, sizeof *wait);
-    *wait = (struct signal_wait){
-        .watcher.changed = process_signal_changed, .timer.fire = process_signal_timer, .call = call};
-    call->state = wait;
-    watcher_add(process, &wait->watcher);
-    timer_set(call->runner, &wait->timer,
-              clock_ms() + (wait_ms < LIMIT_EXEC_TIMEOUT_MS ? wait_ms : LIMIT_EXEC_TIMEOUT_MS));
-}
-
 static int process_signal_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *process;
     TRY(process_lookup(call->runner, args->number[FIELD_PID], &process, err));
@@ -299,10 +288,16 @@ static int process_signal_begin(struct rcall *call, const struct fields *args, s
         process_signal(process, (int)number);
     else if (kill(-process->pid, (int)number) < 0)
         return err_errno(err, errno, "cannot signal process %d", process->pid);
-    if (args->number[FIELD_WAIT_MS] && process->phase <= PHASE_RUNNING)
-        process_signal_await(call, process, args->number[FIELD_WAIT_MS]);
-    else
+    if (!args->number[FIELD_WAIT_MS] || process->phase > PHASE_RUNNING) {
         reply_end(call, NULL);
+        return 0;
+    }
+    struct signal_wait *wait = xcalloc(1, sizeof *wait);
+    *wait = (struct signal_wait){
+        .watcher.changed = process_signal_changed, .timer.fire = process_signal_timer, .call = call};
+    call->state = wait;
+    watcher_add(process, &wait->watcher);
+    timer_set(call->runner, &wait->timer, timer_after(args->number[FIELD_WAIT_MS]));
     return 0;
 }
 

@@ -88,10 +88,6 @@ unsigned session_waits(const struct session *session) {
     return count;
 }
 
-static uint64_t session_until_ms(uint64_t wait_ms) {
-    return clock_ms() + (wait_ms < LIMIT_EXEC_TIMEOUT_MS ? wait_ms : LIMIT_EXEC_TIMEOUT_MS);
-}
-
 /* ---- SESSION ---- */
 
 static void session_open_answer(struct session_call *own, const struct session *session, bool created) {
@@ -398,14 +394,14 @@ static int session_run_begin(struct rcall *call, const struct fields *args, stru
     own->cwd = args->has[FIELD_CWD] ? xstrdup(args->text[FIELD_CWD]) : NULL;
     own->background = background;
     own->attended = args->number[FIELD_FLAGS] & CALL_ATTENDED;
-    own->hard_until_ms = args->number[FIELD_TIMEOUT_MS] ? session_until_ms(args->number[FIELD_TIMEOUT_MS]) : 0;
+    own->hard_until_ms = args->number[FIELD_TIMEOUT_MS] ? timer_after(args->number[FIELD_TIMEOUT_MS]) : 0;
     own->quiet_ms = args->number[FIELD_QUIET_MS];
     if (own->quiet_ms == SESSION_QUIET_OWN)
         own->quiet_ms = session->quiet_ms;
     if (own->quiet_ms > LIMIT_EXEC_TIMEOUT_MS)
         own->quiet_ms = LIMIT_EXEC_TIMEOUT_MS;
     if (args->number[FIELD_WAIT_MS])
-        timer_set(call->runner, &own->timer, session_until_ms(args->number[FIELD_WAIT_MS]));
+        timer_set(call->runner, &own->timer, timer_after(args->number[FIELD_WAIT_MS]));
     /* While it waits for its turn, its time without output and its time altogether run already. */
     uint64_t until = own->quiet_ms ? clock_ms() + own->quiet_ms : 0;
     if (own->hard_until_ms && (!until || own->hard_until_ms < until))
@@ -449,7 +445,7 @@ static int session_list_begin(struct rcall *call, const struct fields *args, str
         return 0;
     }
     struct session_call *own = session_call_new(call, session, WANT_IDLE);
-    timer_set(call->runner, &own->timer, session_until_ms(args->number[FIELD_WAIT_MS]));
+    timer_set(call->runner, &own->timer, timer_after(args->number[FIELD_WAIT_MS]));
     list_append(session->others, own);
     return 0;
 }

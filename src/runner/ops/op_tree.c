@@ -96,17 +96,9 @@ static int tree_list_work(struct worker *worker, const struct fields *args, stru
     return 0;
 }
 
-static const struct op_def op_list_root = {.op = OP_LIST, .looks = true, .work = tree_list_work, .as_root = true};
-const struct op_def op_list = {.op = OP_LIST, .looks = true, .work = tree_list_work, .root = &op_list_root};
+const struct op_def op_list = {.op = OP_LIST, .looks = true, .work = tree_list_work, .root = &op_list};
 
 /* ---- remove ---- */
-
-static const struct op_def op_remove_tree;
-
-static void tree_put_files(struct buf *out, uint64_t files) {
-    buf_init(out, 64);
-    field_number(out, FIELD_FILES, files);
-}
 
 static int tree_remove_open(const struct runner_config *config, const struct fields *args, int *ret_dirfd,
                             char name[256], struct err *err) {
@@ -141,9 +133,9 @@ static int tree_remove_one(const struct runner_config *config, const struct fiel
 static int tree_remove_begin(struct rcall *call, const struct fields *args, struct err *err) {
     int r = tree_remove_one(call->runner->config, args, err);
     if (r <= 0)
-        return r < 0 ? r : op_to_worker(call, &op_remove_tree, args, err);
-    autobuf out;
-    tree_put_files(&out, 1);
+        return r < 0 ? r : op_to_worker(call, &op_remove, args, err);
+    autobuf out = buf_max(64);
+    field_number(&out, FIELD_FILES, 1);
     reply_end(call, &out);
     return 0;
 }
@@ -161,15 +153,14 @@ static int tree_remove_work(struct worker *worker, const struct fields *args, st
         r = removal_shared(dirfd, name, args->text[FIELD_PATH], &files, err);
     if (r < 0)
         return r;
-    autobuf out;
-    tree_put_files(&out, files);
+    autobuf out = buf_max(64);
+    field_number(&out, FIELD_FILES, files);
     worker_end(worker, &out);
     return 0;
 }
 
-static const struct op_def op_remove_tree = {.op = OP_REMOVE, .work = tree_remove_work};
-static const struct op_def op_remove_root = {.op = OP_REMOVE, .work = tree_remove_work, .as_root = true};
-const struct op_def op_remove = {.op = OP_REMOVE, .begin = tree_remove_begin, .root = &op_remove_root};
+const struct op_def op_remove = {
+    .op = OP_REMOVE, .begin = tree_remove_begin, .work = tree_remove_work, .root = &op_remove};
 
 /* ---- move ----
  *
@@ -234,8 +225,6 @@ static int tree_move_error(const struct move *move, int number, struct err *err)
     return err_errno(err, number, "moving '%s' to '%s'", move->shown_from, move->shown_to);
 }
 
-static const struct op_def op_move_copy;
-
 static int tree_move_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct move move;
     int r = tree_move_open(&move, call->runner->config, args, err);
@@ -243,7 +232,7 @@ static int tree_move_begin(struct rcall *call, const struct fields *args, struct
         int moved = tree_rename_to(&move, move.from_dirfd, move.from);
         if (moved == -EXDEV) {
             tree_move_close(&move);
-            return op_to_worker(call, &op_move_copy, args, err);
+            return op_to_worker(call, &op_move, args, err);
         }
         if (moved < 0)
             r = tree_move_error(&move, -moved, err);
@@ -306,6 +295,4 @@ static int tree_move_work(struct worker *worker, const struct fields *args, stru
     return r;
 }
 
-static const struct op_def op_move_copy = {.op = OP_MOVE, .work = tree_move_work};
-static const struct op_def op_move_root = {.op = OP_MOVE, .work = tree_move_work, .as_root = true};
-const struct op_def op_move = {.op = OP_MOVE, .begin = tree_move_begin, .root = &op_move_root};
+const struct op_def op_move = {.op = OP_MOVE, .begin = tree_move_begin, .work = tree_move_work, .root = &op_move};

@@ -468,17 +468,10 @@ static int watch_work(struct worker *worker, const struct fields *args, struct e
     watch.nodes = xcalloc(LIMIT_WATCHES, sizeof *watch.nodes);
     for (size_t i = 0; i < LIMIT_WATCHES; i++)
         watch.nodes[i].wd = -1;
-    int r = watch_open(&watch, args, err);
-    if (r >= 0)
-        r = worker_stat(worker, NULL, err);
-    while (r >= 0 && !watch.over)
-        r = watch_events(&watch, err);
-    if (r >= 0)
-        worker_end(worker, NULL);
-    return r;
+    TRY(watch_open(&watch, args, err) ?: worker_stat(worker, NULL, err));
+    while (!watch.over)
+        TRY(watch_events(&watch, err));
+    return 0;
 }
 
-static const struct op_def op_watch_root = {
-    .op = OP_WATCH, .looks = true, .lasts = true, .work = watch_work, .as_root = true};
-const struct op_def op_watch = {
-    .op = OP_WATCH, .looks = true, .lasts = true, .work = watch_work, .root = &op_watch_root};
+const struct op_def op_watch = {.op = OP_WATCH, .looks = true, .lasts = true, .work = watch_work, .root = &op_watch};

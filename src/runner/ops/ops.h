@@ -16,6 +16,5 @@ extern const struct op_def op_connect;
 /* files: op_file.c, op_tree.c, op_glob.c, op_grep.c, op_watch.c, op_tar.c, op_diff.c */
 extern const struct op_def op_read, op_write, op_stat, op_list, op_mkdir, op_remove, op_move, op_glob, op_grep, op_hash,
     op_watch, op_tar_out, op_tar_in, op_edit, op_diff;
-extern const struct op_def op_edit_root; /* and WRITE with the rights of the box's root */
 
 #endif
