@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "runner/container.h"
+#include "runner/exec/process.h"
 #include "wire/dial.h"
 #include "wire/piece.h"
 
@@ -303,14 +304,6 @@ static int container_dial_wire(struct runner_config *config, const char *path, s
 
 /* ---- what the container has ---- */
 
-static bool container_env_has(const char *const *rows, size_t count, const char *row) {
-    size_t len = strcspn(row, "=") + 1;
-    for (size_t i = 0; i < count; i++)
-        if (strncmp(rows[i], row, len) == 0)
-            return true;
-    return false;
-}
-
 const char *const *container_env(const char *const *rows) {
     static const char *const defaults[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                                            "HOME=/", "LANG=C.UTF-8"};
@@ -324,7 +317,7 @@ const char *const *container_env(const char *const *rows) {
         if (strchr(environ[i], '=') > environ[i])
             list[count++] = environ[i];
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
-        if (!container_env_has(list, count, defaults[i]))
+        if (!spawn_env_has(list, defaults[i]))
             list[count++] = defaults[i];
     memcpy(list + count, rows, given * sizeof *list); /* a later one replaces an earlier one: prepare_env */
     return list;

@@ -193,7 +193,7 @@ int worker_flush(struct worker *worker, struct err *err);    /* records so far g
 int worker_stat(struct worker *worker, const struct buf *fields, struct err *err);
 int worker_data(struct worker *worker, const void *data, size_t len, struct err *err);
 ssize_t worker_read(struct worker *worker, void *data, size_t len, struct err *err); /* input; 0 at its end */
-void worker_end(struct worker *worker, const struct buf *fields);
+void worker_end(struct worker *worker, const struct buf *fields); /* not called: END without fields */
 /* the same, seen from the loop; used by serve */
 int worker_start(struct rcall *call, const struct buf *payload, struct err *err);
 void worker_table_open(struct runner *runner);

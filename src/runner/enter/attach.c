@@ -39,9 +39,7 @@ static struct attach_state *attach_of(struct enter *enter) {
 }
 
 static int attach_make_map(struct enter *enter, struct err *err) {
-    if (enter->uid_map)
-        enter->map_fd = enter_map(enter->uid_map, enter->gid_map, err);
-    return enter->uid_map && enter->map_fd < 0 ? enter->map_fd : 0;
+    return enter->uid_map && (enter->map_fd = enter_map(enter->uid_map, enter->gid_map, err)) < 0 ? enter->map_fd : 0;
 }
 
 static int enter_user(struct enter *enter, struct err *err) {
@@ -92,20 +90,14 @@ int attach_open(struct enter *enter, struct err *err) {
 }
 
 static int attach_open_all(struct enter *enter, struct err *err) {
-    int r = enter_mounts(enter, err) ?: enter_lowers(enter, err);
-    if (r == 0 && enter->layers_dir)
-        r = enter_layer(enter, enter->layers_dir, 0, &attach_of(enter)->own_fd, err);
-    return r == 0 ? attach_open(enter, err) : r;
-}
-
-static int attach_outer_open(struct enter *enter, struct err *err) {
-    return enter->ranged ? attach_open_all(enter, err) : 0;
+    TRY(enter_mounts(enter, err) ?: enter_lowers(enter, err));
+    if (enter->layers_dir)
+        TRY(enter_layer(enter, enter->layers_dir, 0, &attach_of(enter)->own_fd, err));
+    return attach_open(enter, err);
 }
 
 /* An ordinary user may do so only among their own mounts. */
 static int attach_inner_open(struct enter *enter, struct err *err) {
-    if (enter->ranged)
-        return 0;
     return unshare(CLONE_NEWNS) < 0 ? err_errno(err, errno, "unshare") : attach_open_all(enter, err);
 }
 
@@ -348,18 +340,22 @@ static int attach_swap(struct enter *enter, struct err *err) {
 /* ---- the steps: of containers and boxes, then of boxes with skills alone ---- */
 
 static const struct enter_step steps[] = {
-    {"read what is to be attached", read_attach},           {"make the map of ids", attach_make_map},
-    {"open what is to be mounted", attach_outer_open},      {"enter the box's user namespace", enter_user},
-    {"open what is to be mounted", attach_inner_open},      {"enter the box's mounts", enter_mount_space},
-    {"mount what the box was promised", attach_put_mounts}, {NULL, NULL},
+    {"read what is to be attached", read_attach, ENTER_ALWAYS},
+    {"make the map of ids", attach_make_map, ENTER_ALWAYS},
+    {"open what is to be mounted", attach_open_all, ENTER_RANGED},
+    {"enter the box's user namespace", enter_user, ENTER_ALWAYS},
+    {"open what is to be mounted", attach_inner_open, ENTER_USER},
+    {"enter the box's mounts", enter_mount_space, ENTER_ALWAYS},
+    {"mount what the box was promised", attach_put_mounts, ENTER_ALWAYS},
+    {0},
 };
 
 static const struct enter_step skill_steps[] = {
-    {"copy the box's mounts", attach_copy_mounts},
-    {"find the box's own files", attach_find_own},
-    {"mount the stage", attach_make_stage},
-    {"attach the skills", attach_swap},
-    {NULL, NULL},
+    {"copy the box's mounts", attach_copy_mounts, ENTER_ALWAYS},
+    {"find the box's own files", attach_find_own, ENTER_ALWAYS},
+    {"mount the stage", attach_make_stage, ENTER_ALWAYS},
+    {"attach the skills", attach_swap, ENTER_ALWAYS},
+    {0},
 };
 
 _Noreturn void attach_main(void) {

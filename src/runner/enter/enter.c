@@ -31,8 +31,6 @@ static int enter_read_slot(struct enter *enter, struct err *err) {
 /* As root the network namespace is the host's, not the box's: no process inside can configure it, whatever
  * capabilities it has in its user namespace. So low ports are opened to all of the box here. */
 static int enter_make_network(struct enter *enter, struct err *err) {
-    if (!enter->ranged)
-        return 0; /* made with the others, by the clone */
     if (unshare(CLONE_NEWNET) < 0)
         return err_errno(err, errno, "unshare");
     fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
@@ -98,18 +96,11 @@ static int enter_listen_socket(struct enter *enter, struct err *err) {
     return 0;
 }
 
-/* An ordinary user has no rights out here: the inner half opens its layers and mounts itself. */
-static int enter_outer_layers(struct enter *enter, struct err *err) {
-    return enter->ranged ? enter_layers(enter, err) : 0;
-}
-
-static int enter_outer_mounts(struct enter *enter, struct err *err) {
-    return enter->ranged ? enter_mounts(enter, err) : 0;
-}
-
 int enter_run(struct enter *enter, const struct enter_step *steps) {
     for (; steps->name; steps++) {
         struct err err = {0};
+        if (steps->when && (steps->when == ENTER_RANGED) != enter->ranged)
+            continue;
         int r = steps->run(enter, &err);
         if (r >= 0)
             continue;
@@ -308,27 +299,29 @@ static int enter_write_maps(struct enter *enter, struct err *err) {
 
 /* ---- the steps of the outer half ---- */
 
+/* An ordinary user has no rights out here: the inner half opens layers and mounts itself, and its network namespace is
+ * made with the others, by the clone. */
 static const struct enter_step outer_steps[] = {
     /* these need no slot: done while the daemon makes it */
-    {"make the box's devices", enter_dev_make},
-    {"filter system calls", confine_early},
-    {"make the box's socket", enter_make_socket},
-    {"make the network namespace", enter_make_network},
-    {"read the slot", enter_read_slot},
-    {"give the box its devices", enter_dev_own},
-    {"join the cgroups", enter_join_cgroups},
-    {"make the namespaces", enter_make_namespaces},
-    {"write the id maps", enter_write_maps},
-    {"open the layers", enter_outer_layers},
-    {"listen on the box's socket", enter_listen_socket},
-    {"report the pid", enter_report_pid}, /* first: PID 1's first message comes over the same socket */
-    {"wake PID 1", enter_wake_inside},
-    {"wait for the plan", enter_wait_inside},
+    {"make the box's devices", enter_dev_make, ENTER_RANGED},
+    {"filter system calls", confine_early, ENTER_ALWAYS},
+    {"make the box's socket", enter_make_socket, ENTER_ALWAYS},
+    {"make the network namespace", enter_make_network, ENTER_RANGED},
+    {"read the slot", enter_read_slot, ENTER_ALWAYS},
+    {"give the box its devices", enter_dev_own, ENTER_ALWAYS},
+    {"join the cgroups", enter_join_cgroups, ENTER_ALWAYS},
+    {"make the namespaces", enter_make_namespaces, ENTER_ALWAYS},
+    {"write the id maps", enter_write_maps, ENTER_ALWAYS},
+    {"open the layers", enter_layers, ENTER_RANGED},
+    {"listen on the box's socket", enter_listen_socket, ENTER_ALWAYS},
+    {"report the pid", enter_report_pid, ENTER_ALWAYS}, /* first: PID 1's first message comes over the same socket */
+    {"wake PID 1", enter_wake_inside, ENTER_ALWAYS},
+    {"wait for the plan", enter_wait_inside, ENTER_ALWAYS},
     /* only boxes with mounts or a network wait for these */
-    {"open the mounts", enter_outer_mounts},
-    {"set up the network", enter_network},
-    {"wake PID 1", enter_wake_inside},
-    {NULL, NULL},
+    {"open the mounts", enter_mounts, ENTER_RANGED},
+    {"set up the network", enter_network, ENTER_ALWAYS},
+    {"wake PID 1", enter_wake_inside, ENTER_ALWAYS},
+    {0},
 };
 
 _Noreturn void enter_main(int plan_fd) {

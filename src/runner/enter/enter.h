@@ -93,6 +93,7 @@ struct enter {
 struct enter_step {
     const char *name; /* completes "cannot ..." */
     int (*run)(struct enter *enter, struct err *err);
+    enum { ENTER_ALWAYS, ENTER_RANGED, ENTER_USER } when; /* USER: only in an ordinary user's box */
 };
 /* Runs to the first failure, which it reports through errors_fd and returns. Ends at a row without a name. */
 int enter_run(struct enter *enter, const struct enter_step *steps);

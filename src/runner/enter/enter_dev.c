@@ -34,8 +34,6 @@ static int dev_fill(int dev, struct err *err) {
 /* ---- by the host's root ---- */
 
 int enter_dev_make(struct enter *enter, struct err *err) {
-    if (!enter->ranged)
-        return 0;
     autofd context = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
     if (context < 0 || syscall(SYS_fsconfig, context, FSCONFIG_SET_STRING, "mode", "0755", 0) < 0 ||
         syscall(SYS_fsconfig, context, FSCONFIG_SET_STRING, "size", "1m", 0) < 0 ||

@@ -48,10 +48,8 @@ static int root_read_plan(struct enter *enter, struct err *err) {
     return r == 0 && outside ? root_wait_outside(enter, err) : r;
 }
 
-static int become_root(struct enter *enter, struct err *err) {
-    umask(0);
-    if (!enter->ranged) /* one id, already `agent`; its capabilities came with the namespace */
-        return 0;
+/* An ordinary user has one id, already `agent`; its capabilities came with the namespace. */
+static int become_root(struct enter *, struct err *err) {
     if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return err_errno(err, errno, "setresuid");
     return 0;
@@ -64,14 +62,6 @@ static int root_own_names(struct enter *, struct err *err) {
     if (unshare(CLONE_NEWCGROUP) < 0)
         return err_errno(err, errno, "unshare");
     return 0;
-}
-
-static int root_own_loopback(struct enter *enter, struct err *err) {
-    return enter->ranged ? 0 : enter_loopback(enter, err);
-}
-
-static int root_inner_layers(struct enter *enter, struct err *err) {
-    return enter->ranged ? 0 : enter_layers(enter, err);
 }
 
 static int root_make_stage(struct enter *, struct err *err) {
@@ -192,16 +182,12 @@ static int root_make_proc(struct enter *enter, struct err *err) {
 /* ---- the root ---- */
 
 /* Everything but the box's root goes. */
-static int root_pivot(struct err *err) {
+static int root_pivot(struct enter *, struct err *err) {
     if (chdir("root") < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
         return err_errno(err, errno, "pivot_root");
     if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         return err_errno(err, errno, "umount of the old root");
     return 0;
-}
-
-static int root_leave_host_early(struct enter *enter, struct err *err) {
-    return enter->ranged ? root_pivot(err) : 0;
 }
 
 /* Of an ordinary user's box, which cannot be entered later: they become mounts like others. */
@@ -218,12 +204,10 @@ static int root_mount_skills(struct enter *enter, struct err *err) {
 
 /* An ordinary user's mounts are opened from in here, so it stays until it knows them. */
 static int root_leave_host_late(struct enter *enter, struct err *err) {
-    if (enter->ranged)
-        return 0;
-    int r = enter_mounts(enter, err);
-    if (r == 0 && enter->skills.path_count)
-        r = root_mount_skills(enter, err);
-    return r < 0 ? r : root_pivot(err);
+    TRY(enter_mounts(enter, err));
+    if (enter->skills.path_count)
+        TRY(root_mount_skills(enter, err));
+    return root_pivot(enter, err);
 }
 
 /* The descriptor stays: the runner looks into layers through them (op_diff.c). */
@@ -232,22 +216,18 @@ static int root_attach(int tree_fd, const char *to, struct err *err) {
     return r < 0 ? err_errno(err, -r, "'%s'", to) : 0;
 }
 
-static int root_attach_own(struct enter *enter, struct err *err) {
+static int root_attach_layers(struct enter *enter, struct err *err) {
+    TRY(root_attach(enter->lower_fd, "lower", err));
+    for (size_t i = 0; i < enter->lower_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "l%zu", i);
+        TRY(mkdir(name, 0755) < 0 ? err_errno(err, errno, "'%s'", name) : root_attach(enter->lower_fds[i], name, err));
+    }
     if (!enter->tmpfs_bytes)
         return root_attach(enter->upper_fd, "upper", err);
     TRY(enter_tmpfs(enter, "upper", err));
     enter->upper_fd = open("upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return enter->upper_fd < 0 ? err_errno(err, errno, "'upper'") : 0;
-}
-
-static int root_attach_layers(struct enter *enter, struct err *err) {
-    int r = root_attach(enter->lower_fd, "lower", err);
-    for (size_t i = 0; r == 0 && i < enter->lower_count; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "l%zu", i);
-        r = mkdir(name, 0755) < 0 ? err_errno(err, errno, "'%s'", name) : root_attach(enter->lower_fds[i], name, err);
-    }
-    return r == 0 ? root_attach_own(enter, err) : r;
 }
 
 /* Of an agent's box: its own file system, which has no other name, stays in the namespace for the process that mounts
@@ -369,30 +349,31 @@ static int start_runner(struct enter *enter, struct err *err) {
 
 static const struct enter_step inner_steps[] = {
     /* these need no ids: done while the outer half writes the maps */
-    {"set the host name", root_own_names},
-    {"drop capabilities", confine_bounding},
-    {"bring up the loopback", root_own_loopback},
-    {"wait for the id maps", root_wait_outside},
-    {"become the box's root", become_root},
-    {"open the layers", root_inner_layers},
-    {"mount the stage", root_make_stage},
-    {"attach the layers", root_attach_layers},
-    {"mount the root", mount_root},
-    {"mount the system directories", root_mount_system},
-    {"make /dev", root_make_dev},
-    {"make /proc", root_make_proc},
-    {"leave the host", root_leave_host_early},
-    {"read the plan", root_read_plan},
+    {"set the host name", root_own_names, ENTER_ALWAYS},
+    {"drop capabilities", confine_bounding, ENTER_ALWAYS},
+    {"bring up the loopback", enter_loopback, ENTER_USER},
+    {"wait for the id maps", root_wait_outside, ENTER_ALWAYS},
+    {"become the box's root", become_root, ENTER_RANGED},
+    {"open the layers", enter_layers, ENTER_USER},
+    {"mount the stage", root_make_stage, ENTER_ALWAYS},
+    {"attach the layers", root_attach_layers, ENTER_ALWAYS},
+    {"mount the root", mount_root, ENTER_ALWAYS},
+    {"mount the system directories", root_mount_system, ENTER_ALWAYS},
+    {"make /dev", root_make_dev, ENTER_ALWAYS},
+    {"make /proc", root_make_proc, ENTER_ALWAYS},
+    {"leave the host", root_pivot, ENTER_RANGED},
+    {"read the plan", root_read_plan, ENTER_ALWAYS},
     /* from here on it is one box and not any */
-    {"leave the host", root_leave_host_late},
-    {"bound what outlives processes", enter_bounds},
-    {"attach the mounts", root_attach_mounts},
-    {"write resolv.conf", enter_resolv},
-    {"start the runner", start_runner},
-    {NULL, NULL},
+    {"leave the host", root_leave_host_late, ENTER_USER},
+    {"bound what outlives processes", enter_bounds, ENTER_ALWAYS},
+    {"attach the mounts", root_attach_mounts, ENTER_ALWAYS},
+    {"write resolv.conf", enter_resolv, ENTER_ALWAYS},
+    {"start the runner", start_runner, ENTER_ALWAYS},
+    {0},
 };
 
 _Noreturn void enter_inside(struct enter *enter) {
+    umask(0);
     enter_run(enter, inner_steps);
     _exit(125);
 }

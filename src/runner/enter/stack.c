@@ -47,6 +47,12 @@ void stack_init(struct stack *stack) {
         stack->fds[i] = -1;
 }
 
+void stack_add_root(struct stack *stack, int layer, const char *name) {
+    int fd = openat(layer, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0)
+        stack->roots[stack->count++] = fd;
+}
+
 static void stack_leave(struct stack *stack) {
     for (size_t i = 0; i < stack->count; i++)
         fd_close(&stack->fds[i]);
@@ -79,6 +85,8 @@ void stack_done(struct stack *stack) {
     uint64_t mask;
     bool hidden;
     stack_leave(stack);
+    for (size_t i = 0; i < stack->count; i++)
+        fd_close(&stack->roots[i]);
     while (stack_pop(stack, &mask, &hidden))
         ;
     free(stack->entries);

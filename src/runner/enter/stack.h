@@ -64,6 +64,8 @@ struct stack {
 };
 
 void stack_init(struct stack *stack); /* then the caller fills roots */
+/* The directory `name` of a layer is the next one down; a layer that does not have it adds nothing. */
+void stack_add_root(struct stack *stack, int layer, const char *name);
 void stack_done(struct stack *stack);
 /* The next directory: 1; 0 at the end, or when it took too long. Every directory is visited before its entries. */
 int stack_next(struct stack *stack);

@@ -64,6 +64,8 @@ struct spawn {
 /* Fills argv, env, cwd from the call's arguments; memory is the arena's. */
 int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const struct fields *args,
                   struct arena *arena, struct err *err);
+bool spawn_env_has(const char *const *rows,
+                   const char *row); /* another row of that name; rows: NULL-terminated, or NULL */
 /* leaf NULL: below a keeper. The child's pid (the keeper's then) or -errno. */
 pid_t spawn_start(struct spawn *spawn, struct leaf *leaf);
 _Noreturn void spawn_child(struct spawn *spawn);             /* in the child; also called by the keeper's */

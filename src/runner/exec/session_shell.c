@@ -136,14 +136,6 @@ static const char *find_shell(const struct session *session, const struct fields
     return config->shell;
 }
 
-static bool shell_has_variable(const char *const *rows, const char *row) {
-    size_t len = strcspn(row, "=") + 1;
-    for (; rows && *rows; rows++)
-        if (strncmp(*rows, row, len) == 0)
-            return true;
-    return false;
-}
-
 static int shell_prepare(struct session *session, const struct fields *call_args, struct err *err) {
     struct process *process = session->process;
     const char *path = find_shell(session, call_args), *name = strrchr(path, '/');
@@ -162,7 +154,7 @@ static int shell_prepare(struct session *session, const struct fields *call_args
     size_t count = 0;
     const char **env = arena_alloc(&process->start, (args.env_count + 7) * sizeof *env);
     for (size_t i = 0; i < 3; i++)
-        if (!shell_has_variable(session->runner->config->env, defaults[i]))
+        if (!spawn_env_has(session->runner->config->env, defaults[i]))
             env[count++] = defaults[i];
     for (size_t i = 0; i < args.env_count; i++)
         env[count++] = args.env[i];

@@ -23,9 +23,12 @@
 
 /* ---- in the runner ---- */
 
-static bool spawn_same_key(const char *a, const char *b) {
-    size_t n = strcspn(a, "=");
-    return strncmp(a, b, n + 1) == 0;
+bool spawn_env_has(const char *const *rows, const char *row) {
+    size_t len = strcspn(row, "=") + 1;
+    for (; rows && *rows; rows++)
+        if (strncmp(*rows, row, len) == 0)
+            return true;
+    return false;
 }
 
 static bool spawn_dropped(const struct fields *args, const char *row) {
@@ -40,8 +43,8 @@ static int spawn_env_put(struct spawn *spawn, size_t *count, const char *row, st
     const char *equals = strchr(row, '=');
     if (!equals || equals == row)
         return err_set(err, ERR_INVALID, "variable '%.100s' is not NAME=VALUE", row);
-    size_t at = 0;
-    while (at < *count && !spawn_same_key(row, spawn->env[at]))
+    size_t at = 0, name = (size_t)(equals - row) + 1;
+    while (at < *count && strncmp(row, spawn->env[at], name) != 0)
         at++;
     spawn->env[at] = (char *)(uintptr_t)row;
     *count += at == *count;

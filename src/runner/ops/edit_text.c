@@ -1,15 +1,11 @@
 /* Changing a text: strings and lines. Called by op_edit. Invariant: every byte outside of the requested change stays
  * as it is, byte order marks, line ends and a missing last newline included. */
-#include "runner/ops/edit_text.h"
-
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/limits.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "runner/ops/edit_text.h"
+#include "runner/search/grep_scan.h"
 
 /* ---- the lines that are most like a text that was not found ----
  *
@@ -180,13 +176,10 @@ static int text_regex_place(pcre2_substitute_callout_block *block, void *user) {
 }
 
 static int text_regex_compile(const struct edit_text *edit, bool utf, pcre2_code **ret_code, struct err *err) {
-    pcre2_compile_context *context = xchecked(pcre2_compile_context_create(NULL));
-    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     uint32_t options = PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | (utf ? PCRE2_UTF | PCRE2_NO_UTF_CHECK : 0);
     int number;
     size_t offset;
-    *ret_code = pcre2_compile(edit->old, edit->old_len, options, &number, &offset, context);
-    pcre2_compile_context_free(context);
+    *ret_code = pattern_regex(edit->old, edit->old_len, options, &number, &offset);
     if (*ret_code)
         return 0;
     PCRE2_UCHAR why[200];

@@ -87,17 +87,13 @@ static int diff_entry(struct diff *diff, const struct stack_entry *entry, int be
 
 /* Of a directory that hides the template's: what that one has and this one has not. As diff_tell. */
 static int diff_hidden(struct diff *diff, int below, struct err *err) {
-    int fd = openat(below, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 1;
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *entry; r == 1 && dir && (entry = readdir(dir));) {
+    int r = 1;
+    autodir *dir = fd_opendir(below, ".", 0);
+    for (struct dirent *entry; r == 1 && (entry = fd_readdir(dir));) {
         struct stat was;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            stack_find(&diff->stack, entry->d_name) || fstatat(below, entry->d_name, &was, AT_SYMLINK_NOFOLLOW) < 0)
-            continue;
-        r = diff_tell(diff, WATCH_REMOVED, entry->d_name, &was, err);
+        if (!stack_find(&diff->stack, entry->d_name) && fstatat(below, entry->d_name, &was, AT_SYMLINK_NOFOLLOW) == 0)
+            r = diff_tell(diff, WATCH_REMOVED, entry->d_name, &was, err);
     }
-    if (dir)
-        closedir(dir);
     return r;
 }
 
@@ -116,24 +112,16 @@ static int diff_stack(struct diff *diff, struct err *err) {
     return r;
 }
 
-static void diff_add_root(struct stack *stack, int layer, const char *name) {
-    int fd = openat(layer, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0)
-        stack->roots[stack->count++] = fd;
-}
-
 /* name: the directory of each layer that counts. As diff_tell. */
 static int diff_part(struct diff *diff, const struct stack_roots *roots, const char *name, uint64_t deadline_ms,
                      struct err *err) {
     struct stack *stack = &diff->stack;
     stack_init(stack);
     stack->deadline_ms = deadline_ms;
-    diff_add_root(stack, roots->own, name);
+    stack_add_root(stack, roots->own, name);
     for (size_t i = 0; i < roots->kept_count; i++)
-        diff_add_root(stack, roots->kept[i], name);
+        stack_add_root(stack, roots->kept[i], name);
     int r = diff_stack(diff, err);
-    for (size_t i = 0; i < stack->count; i++)
-        close(stack->roots[i]);
     stack_done(stack);
     return r;
 }

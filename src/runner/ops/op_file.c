@@ -257,8 +257,8 @@ static int file_read_work(struct worker *worker, const struct fields *args, stru
     TRY(file_read_open(worker->config, args, &fd, &status, &len, err));
     autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     runner_put_file(&out, fd, "", &status);
-    int r = worker_stat(worker, &out, err);
-    while (r >= 0 && len > 0) {
+    TRY(worker_stat(worker, &out, err));
+    while (len > 0) {
         ssize_t n = pread(fd, data, len < sizeof data ? (size_t)len : sizeof data, (off_t)offset);
         if (n < 0 && errno == EINTR)
             continue;
@@ -266,13 +266,10 @@ static int file_read_work(struct worker *worker, const struct fields *args, stru
             return err_errno(err, errno, "reading");
         if (n == 0) /* the file has shrunk: the answer is the rest */
             break;
-        r = worker_data(worker, data, (size_t)n, err);
+        TRY(worker_data(worker, data, (size_t)n, err));
         offset += (uint64_t)n;
         len -= (uint64_t)n;
     }
-    if (r < 0)
-        return r;
-    worker_end(worker, NULL);
     return 0;
 }
 

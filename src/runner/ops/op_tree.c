@@ -290,8 +290,6 @@ static int tree_move_work(struct worker *worker, const struct fields *args, stru
     if (r == 0 && moved < 0)
         r = moved == -EXDEV ? tree_move_copy(&move, err) : tree_move_error(&move, -moved, err);
     tree_move_close(&move);
-    if (r == 0)
-        worker_end(worker, NULL);
     return r;
 }
 

@@ -58,13 +58,9 @@ static int squash_merge_all(struct squash *squash, struct err *err) {
         if (dir < 0)
             return squash_failed(squash, "", err);
         squash->dir = dir;
-        int r = 0;
-        for (size_t i = 0; r == 0 && i < stack->count_entries; i++)
-            r = squash_merge_entry(squash, &stack->entries[i], err);
-        if (r == 0)
-            r = squash_finish_directory(squash, err);
-        if (r < 0)
-            return r;
+        for (size_t i = 0; i < stack->count_entries; i++)
+            TRY(squash_merge_entry(squash, &stack->entries[i], err));
+        TRY(squash_finish_directory(squash, err));
     }
     if (stack->too_deep || stack->timed_out)
         return err_set(err, ERR_TOO_LARGE, "the tree is deeper than the longest path");
@@ -84,19 +80,14 @@ int squash_merge(struct stack *stack, int target, struct err *err) {
 static int squash_part(const int *layers, size_t count, const char *name, int target, struct err *err) {
     struct stack stack;
     stack_init(&stack);
-    for (size_t i = 0; i < count; i++) {
-        int fd = openat(layers[i], name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0)
-            stack.roots[stack.count++] = fd;
-    }
+    for (size_t i = 0; i < count; i++)
+        stack_add_root(&stack, layers[i], name);
     int r = 0;
     if (stack.count > 0 && mkdirat(target, name, 0755) < 0)
         r = err_errno(err, errno, "'%s'", name);
     autofd dir = r == 0 && stack.count > 0 ? openat(target, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (dir >= 0)
         r = squash_merge(&stack, dir, err);
-    for (size_t i = 0; i < stack.count; i++)
-        close(stack.roots[i]);
     stack_done(&stack);
     return r;
 }

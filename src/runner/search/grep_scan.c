@@ -4,20 +4,12 @@
  *
  * Two ways through a buffer: where no match can cross a newline (a literal, or a regex without anything that takes one)
  * the whole buffer is searched at once; else line by line. */
-#include "runner/search/grep_scan.h"
-
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <ctype.h>
-#include <errno.h>
 #include <pcre2.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "runner/search/grep_scan.h"
 
 /* ---- a regex that stays in its line ----
  *
@@ -184,7 +176,7 @@ static bool scan_unicode_escapes(const char *text, size_t len, struct buf *out) 
     return found && !out->failed;
 }
 
-static pcre2_code *scan_regex_new(const void *text, size_t len, uint32_t options, int *ret_number, size_t *ret_offset) {
+pcre2_code *pattern_regex(const void *text, size_t len, uint32_t options, int *ret_number, size_t *ret_offset) {
     pcre2_compile_context *context = xchecked(pcre2_compile_context_create(NULL));
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_code *code = pcre2_compile(text, len, options, ret_number, ret_offset, context);
@@ -218,7 +210,7 @@ int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsig
         options |= PCRE2_DOTALL;
     int number;
     size_t offset;
-    pattern->code = scan_regex_new(text, len, options, &number, &offset);
+    pattern->code = pattern_regex(text, len, options, &number, &offset);
     if (!pattern->code) {
         PCRE2_UCHAR why[200];
         pcre2_get_error_message(number, why, sizeof why);
@@ -228,7 +220,7 @@ int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsig
     autobuf in_line = buf_max(8 * LIMIT_PATTERN_BYTES);
     pcre2_code *code = NULL;
     if (!pattern->whole && !pattern->multiline && pattern_in_line(text, len, &in_line))
-        code = scan_regex_new(in_line.data, in_line.len, options, &number, &offset);
+        code = pattern_regex(in_line.data, in_line.len, options, &number, &offset);
     if (code) {
         pcre2_code_free(pattern->code);
         pattern->code = code;

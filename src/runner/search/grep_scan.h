@@ -26,6 +26,9 @@ struct pattern {
 /* INVALID with pcre2's own words and the place for a bad regex. text must outlive the pattern. */
 int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsigned flags, struct err *err);
 
+/* A regex whose lines end with LF; NULL: pcre2's error number, and where. */
+struct pcre2_real_code_8 *pattern_regex(const void *text, size_t len, uint32_t options, int *ret_number,
+                                        size_t *ret_offset);
 /* Writes the regex so that nothing in it matches a newline; false when that is not known how. */
 struct buf;
 bool pattern_in_line(const char *text, size_t len, struct buf *out);

@@ -119,8 +119,6 @@ static int merge(int target, struct err *err) {
     for (; stack.count < 3; stack.count++)
         stack.roots[stack.count] = open(at("%zu", stack.count), O_PATH | O_DIRECTORY | O_CLOEXEC);
     int r = squash_merge(&stack, target, err);
-    for (size_t i = 0; i < stack.count; i++)
-        close(stack.roots[i]);
     stack_done(&stack);
     return r;
 }
