@@ -85,9 +85,7 @@ char *arena_strdup_or(struct arena *arena, const char *text) {
 }
 
 const char **arena_list(struct arena *arena, const char *const *list, size_t *ret_count) {
-    size_t count = 0;
-    while (list && list[count])
-        count++;
+    size_t count = text_list_count(list);
     const char **copy = arena_alloc(arena, (count + 1) * sizeof *copy);
     for (size_t i = 0; i < count; i++)
         copy[i] = arena_strdup(arena, list[i]);

@@ -54,9 +54,7 @@ static void conceal_add(struct conceal *conceal, const void *bytes, size_t len) 
 }
 
 struct conceal *conceal_new(const char *const *rows) {
-    size_t count = 0;
-    while (rows && rows[count])
-        count++;
+    size_t count = text_list_count(rows);
     if (count == 0)
         return NULL;
     struct conceal *conceal = xcalloc(1, sizeof *conceal);

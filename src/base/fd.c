@@ -125,7 +125,7 @@ ssize_t fd_send(int socket, const void *data, size_t len, int pass, int flags) {
 ssize_t fd_recv(int socket, void *data, size_t len, int *ret_pass, int flags) {
     struct iovec part = {.iov_base = data, .iov_len = len};
     union {
-        char space[CMSG_SPACE(8 * sizeof(int))];
+        char space[CMSG_SPACE(2 * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct msghdr message = {
@@ -137,18 +137,16 @@ ssize_t fd_recv(int socket, void *data, size_t len, int *ret_pass, int flags) {
     *ret_pass = -1;
     if (n < 0)
         return -errno;
+    bool several = message.msg_flags & MSG_CTRUNC;
     for (struct cmsghdr *h = CMSG_FIRSTHDR(&message); h; h = CMSG_NXTHDR(&message, h)) {
-        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
-            continue;
         size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int got;
-            memcpy(&got, CMSG_DATA(h) + i * sizeof(int), sizeof got);
-            if (*ret_pass < 0)
-                *ret_pass = got;
-            else
-                close(got);
+        for (size_t i = 0; h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS && i < count; i++) {
+            several |= *ret_pass >= 0;
+            fd_close(ret_pass);
+            memcpy(ret_pass, CMSG_DATA(h) + i * sizeof(int), sizeof *ret_pass);
         }
     }
-    return n;
+    if (several)
+        fd_close(ret_pass);
+    return several ? -EBADMSG : n;
 }

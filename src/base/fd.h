@@ -31,8 +31,8 @@ int fd_replace_file(int dirfd, const char *path, const void *data, size_t len);
 
 /* sendmsg of data with at most one descriptor (pass -1 for none). Bytes sent or -errno. */
 ssize_t fd_send(int socket, const void *data, size_t len, int pass, int flags);
-/* recvmsg; takes at most one descriptor (close-on-exec), closes any further ones. *ret_pass is -1 when none came.
- * Bytes, 0 at end of stream, or -errno. */
+/* recvmsg; takes one descriptor (close-on-exec) or none, then *ret_pass is -1. Bytes, 0 at end of stream, or -errno;
+ * -EBADMSG when several came, which are closed. */
 ssize_t fd_recv(int socket, void *data, size_t len, int *ret_pass, int flags);
 
 #endif

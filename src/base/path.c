@@ -165,14 +165,14 @@ int path_walk(int root, const char *path, int flags, mode_t mode) {
     return r;
 }
 
-static const char *path_type(mode_t mode) {
+const char *path_kind(mode_t mode) {
     return S_ISDIR(mode)    ? "a directory"
            : S_ISFIFO(mode) ? "a FIFO"
            : S_ISSOCK(mode) ? "a socket"
            : S_ISCHR(mode)  ? "a character device"
            : S_ISBLK(mode)  ? "a block device"
            : S_ISLNK(mode)  ? "a symbolic link"
-                            : "not a file";
+                            : "a file";
 }
 
 int path_open_file(int root, const char *above, const char *path, int flags, mode_t mode, int *ret_fd,
@@ -197,7 +197,7 @@ int path_open_stat(int root, const char *above, const char *path, int flags, mod
         return err_errno(err, errno, "'%s%s'", above, path);
     if (!S_ISREG(status.st_mode))
         return err_told(err, S_ISDIR(status.st_mode) ? EISDIR : EINVAL, "'%s%s' is %s, not a regular file", above, path,
-                        path_type(status.st_mode));
+                        path_kind(status.st_mode));
     struct statfs system; /* files of procfs have no size; some of them block */
     if (status.st_size == 0 && fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC)
         return err_set(err, ERR_INVALID, "'%s%s' is on procfs; read it with a command", above, path);

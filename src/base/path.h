@@ -29,6 +29,7 @@ int path_open_stat(int root, const char *above, const char *path, int flags, mod
                    struct stat *ret_stat, struct err *err); /* the same, and the file's stat */
 /* The parent directory (O_PATH) and the last component. "/" and paths ending in "." or ".." are INVALID. */
 int path_open_parent(int root, const char *above, const char *path, int *ret_dirfd, char name[256], struct err *err);
+const char *path_kind(mode_t mode); /* "a directory", "a FIFO", ... */
 /* Absolute, below /, without empty names, "." or "..", every name of a length that file systems take. */
 bool path_normal(const char *path);
 /* It is `top` or lies below it, by their names alone: both normal, top may end in '/'. */

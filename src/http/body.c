@@ -109,7 +109,7 @@ int64_t http_body_length(const struct http_request *request) {
     return request->body_length;
 }
 
-bool body_done(const struct http_request *request) {
+bool http_body_done(const struct http_request *request) {
     return request->body_kind == BODY_NONE || (request->body_kind == BODY_LENGTH && !request->body_left) ||
            (request->body_kind == BODY_CHUNKED && chunk_done(&request->chunk));
 }
@@ -119,7 +119,7 @@ static int body_fail(struct http_request *request, enum err_code code, const cha
     return err_set(err, code, "%s", text);
 }
 
-static int body_continue(struct http_request *request, struct err *err) {
+int http_body_invite(struct http_request *request, struct err *err) {
     static char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
     if (!request->expect || request->status)
         return 0;
@@ -136,16 +136,8 @@ static int body_late(struct http_request *request, struct err *err) {
     return body_fail(request, ERR_TIMEOUT, "the client stopped in the middle of its body, or sends it too slowly", err);
 }
 
-bool http_body_done(const struct http_request *request) {
-    return body_done(request);
-}
-
 bool http_body_ready(const struct http_request *request) {
     return request->in_at < request->in_end || (request->conn->tls && tls_pending(request->conn->tls));
-}
-
-int http_body_invite(struct http_request *request, struct err *err) {
-    return body_continue(request, err);
 }
 
 void http_body_live(struct http_request *request) {
@@ -222,9 +214,9 @@ static ssize_t body_read_chunked(struct http_request *request, char *data, size_
 ssize_t http_body_read(struct http_request *request, void *data, size_t len, struct err *err) {
     if (request->body_failed)
         return body_fail(request, ERR_GONE, "the body was broken before", err);
-    if (body_done(request) || !len)
+    if (http_body_done(request) || !len)
         return 0;
-    TRY(body_continue(request, err));
+    TRY(http_body_invite(request, err));
     return request->body_kind == BODY_LENGTH ? body_read_length(request, data, len, err)
                                              : body_read_chunked(request, data, len, err);
 }
@@ -253,9 +245,8 @@ int http_body_all(struct http_request *request, size_t max, char **ret_data, siz
     enum { STEP_BYTES = 16384 };
     if (request->body_kind == BODY_LENGTH)
         return request->body_left > max ? body_too_large(max, err) : body_all_length(request, ret_data, ret_len, err);
-    autobuf data = {0};
-    buf_init(&data, max + STEP_BYTES);
-    while (!body_done(request)) {
+    autobuf data = buf_max(max + STEP_BYTES);
+    while (!http_body_done(request)) {
         ssize_t n = http_body_read(request, buf_reserve(&data, STEP_BYTES), STEP_BYTES, err);
         if (n < 0)
             return (int)n;
@@ -357,7 +348,7 @@ ssize_t http_body_splice(struct http_request *request, int fd, size_t len, struc
         request->expect = false;
         moved = n;
     }
-    if (moved == len || body_done(request))
+    if (moved == len || http_body_done(request))
         return (ssize_t)moved;
     uint64_t rest = request->body_left < len - moved ? request->body_left : len - moved;
     bool pipes = request->body_kind == BODY_LENGTH && !request->conn->tls && rest >= SPLICE_BYTES &&
@@ -366,7 +357,7 @@ ssize_t http_body_splice(struct http_request *request, int fd, size_t len, struc
     ssize_t n;
     if (pipes && pipe2(ends, O_CLOEXEC) == 0) {
         fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES);
-        int result = body_continue(request, err);
+        int result = http_body_invite(request, err);
         n = result < 0 ? result : body_pipe(request, ends, fd, (size_t)rest, err);
         fd_close(&ends[0]);
         fd_close(&ends[1]);
@@ -377,7 +368,7 @@ ssize_t http_body_splice(struct http_request *request, int fd, size_t len, struc
 }
 
 bool body_drain(struct http_request *request) {
-    if (body_done(request))
+    if (http_body_done(request))
         return true;
     if (request->expect || request->body_failed)
         return false;
@@ -387,7 +378,7 @@ bool body_drain(struct http_request *request) {
     struct err err;
     uint64_t end_ms = clock_ms() + DRAIN_MS;
     size_t total = 0;
-    while (!body_done(request) && total <= HTTP_DRAIN_BYTES) {
+    while (!http_body_done(request) && total <= HTTP_DRAIN_BYTES) {
         if (request->in_at == request->in_end) { /* only what comes soon is worth waiting for */
             uint64_t now_ms = clock_ms();
             if (now_ms >= end_ms ||
@@ -400,5 +391,5 @@ bool body_drain(struct http_request *request) {
             return false;
         total += (size_t)n;
     }
-    return body_done(request);
+    return http_body_done(request);
 }

@@ -212,7 +212,7 @@ void conn_event(struct worker *worker, struct conn *conn) {
         memset(&conn->scan, 0, sizeof conn->scan);
         if (request->aborted || request->close) {
             conn->reset = request->aborted;
-            bool all_read = request->aborted || body_done(request);
+            bool all_read = request->aborted || http_body_done(request);
             int unread = 0;
             if (all_read && (conn->reset || ioctl(conn->fd, FIONREAD, &unread) < 0 || !unread))
                 conn_close(server, conn);

@@ -138,44 +138,43 @@ int head_scan(struct head_scan *scan, const char *data, size_t len) {
 
 /* ---- llhttp ---- */
 
-struct span {
-    char *at;
-    size_t len;
-};
-
-struct parse {
+struct head_parse {
     llhttp_t parser; /* first: callbacks get its address */
-    struct span target;
-    struct span names[LIMIT_HEADERS], values[LIMIT_HEADERS];
-    size_t count;
+    struct head_words *words;
+    size_t target_len, name_len[LIMIT_HEADERS], value_len[LIMIT_HEADERS];
     bool complete;
 };
 
 static int head_on_url(llhttp_t *parser, const char *at, size_t len) {
-    struct parse *parse = (struct parse *)parser;
-    parse->target = (struct span){(char *)at, len};
+    struct head_parse *parse = (struct head_parse *)parser;
+    parse->words->target = len ? (char *)(uintptr_t)at : NULL;
+    parse->target_len = len;
     return 0;
 }
 
 static int head_on_name(llhttp_t *parser, const char *at, size_t len) {
-    struct parse *parse = (struct parse *)parser;
-    if (parse->count >= LIMIT_HEADERS)
+    struct head_parse *parse = (struct head_parse *)parser;
+    struct head_words *words = parse->words;
+    if (words->count >= LIMIT_HEADERS)
         return HPE_USER;
-    parse->names[parse->count] = (struct span){(char *)at, len};
-    parse->values[parse->count++] = (struct span){NULL, 0};
+    words->fields[words->count] = (struct http_field){at, ""};
+    parse->value_len[words->count] = 0;
+    parse->name_len[words->count++] = len;
     return 0;
 }
 
 static int head_on_value(llhttp_t *parser, const char *at, size_t len) {
-    struct parse *parse = (struct parse *)parser;
-    if (!parse->count)
+    struct head_parse *parse = (struct head_parse *)parser;
+    struct head_words *words = parse->words;
+    if (!words->count)
         return HPE_USER;
-    parse->values[parse->count - 1] = (struct span){(char *)at, len};
+    words->fields[words->count - 1].value = len ? at : "";
+    parse->value_len[words->count - 1] = len;
     return 0;
 }
 
 static int head_on_complete(llhttp_t *parser) {
-    ((struct parse *)parser)->complete = true;
+    ((struct head_parse *)parser)->complete = true;
     return HPE_PAUSED;
 }
 
@@ -185,6 +184,38 @@ static const llhttp_settings_t head_settings = {
     .on_header_value = head_on_value,
     .on_headers_complete = head_on_complete,
 };
+
+/* Every span ends with a NUL, over the colon, space or CR that follows it. */
+void head_words(bool answer, char *data, size_t len, struct head_words *words) {
+    struct head_parse parse;
+    parse.words = words;
+    parse.complete = false;
+    words->target = NULL;
+    words->count = 0;
+    llhttp_init(&parse.parser, answer ? HTTP_RESPONSE : HTTP_REQUEST, &head_settings);
+    words->error = (int)llhttp_execute(&parse.parser, data, len);
+    const char *reason = llhttp_get_error_reason(&parse.parser);
+    words->reason = parse.complete && (answer || words->target) ? NULL : reason ? reason : "incomplete";
+    words->method = llhttp_get_method(&parse.parser);
+    words->minor = llhttp_get_http_minor(&parse.parser);
+    words->status = llhttp_get_status_code(&parse.parser);
+    if (words->reason)
+        return;
+    if (words->target)
+        words->target[parse.target_len] = 0;
+    for (size_t i = 0; i < words->count; i++) {
+        char *name = (char *)(uintptr_t)words->fields[i].name, *value = (char *)(uintptr_t)words->fields[i].value;
+        size_t end = parse.value_len[i];
+        for (size_t k = 0; k < parse.name_len[i]; k++)
+            if (name[k] >= 'A' && name[k] <= 'Z')
+                name[k] = (char)(name[k] | 0x20);
+        name[parse.name_len[i]] = 0;
+        while (end && (value[end - 1] == ' ' || value[end - 1] == '\t'))
+            end--;
+        if (parse.value_len[i])
+            value[end] = 0;
+    }
+}
 
 static int head_meaning(struct http_request *request, struct err *err);
 
@@ -255,14 +286,12 @@ static int head_target_query(struct http_request *request, char *query, struct e
         ssize_t len = value ? url_decode(value, true) : 0;
         if (name_len < 0 || len < 0 || memchr(piece, 0, (size_t)name_len))
             return head_refuse(err, 400, ERR_INVALID, "the query has a bad percent escape");
-
         for (size_t i = 0; i < request->query_count; i++) {
             if (strcmp(request->queries[i].name, piece) == 0)
                 return head_refuse(err, 400, ERR_INVALID, "query parameter '%.100s' is given twice", piece);
         }
         if (request->query_count == HTTP_QUERIES)
             return head_refuse(err, 400, ERR_INVALID, "more than %d query parameters", HTTP_QUERIES);
-
         request->queries[request->query_count++] = (struct request_query){piece, value ? value : "", (size_t)len};
     }
     return 0;
@@ -275,7 +304,6 @@ static int head_target(struct http_request *request, char *target, struct err *e
     }
     if (strchr(target, '#'))
         return head_refuse(err, 400, ERR_INVALID, "a fragment ('#') has no place in a request");
-
     if (target[0] != '/') {
         target = head_target_absolute(request, target, err);
         if (!target)
@@ -303,44 +331,21 @@ static int head_target(struct http_request *request, char *target, struct err *e
 }
 
 int head_parse(struct http_request *request, char *data, size_t len, struct err *err) {
-    struct parse parse;
-    parse.count = 0;
-    parse.complete = false;
-    parse.target = (struct span){NULL, 0};
-    llhttp_init(&parse.parser, HTTP_REQUEST, &head_settings);
-    llhttp_errno_t result = llhttp_execute(&parse.parser, data, len);
-    if (result == HPE_INVALID_METHOD)
+    struct head_words words = {.fields = request->headers};
+    head_words(false, data, len, &words);
+    if (words.error == HPE_INVALID_METHOD)
         return head_refuse(err, 501, ERR_UNSUPPORTED, "this server does not know the request's method");
-
-    if (result == HPE_INVALID_TRANSFER_ENCODING)
+    if (words.error == HPE_INVALID_TRANSFER_ENCODING)
         return head_refuse(err, 501, ERR_UNSUPPORTED, "Transfer-Encoding may only be 'chunked'");
-
-    if (!parse.complete || !parse.target.len) {
-        const char *reason = llhttp_get_error_reason(&parse.parser);
-        return head_refuse(err, 400, ERR_INVALID, "malformed request head: %s", reason ? reason : "incomplete");
-    }
-    request->method = llhttp_method_name((llhttp_method_t)llhttp_get_method(&parse.parser));
-    request->is_head = llhttp_get_method(&parse.parser) == HTTP_HEAD;
-    request->http10 = llhttp_get_http_minor(&parse.parser) == 0;
-    /* Ends every span with a NUL, over the colon, space or CR that follows it. */
-    parse.target.at[parse.target.len] = 0;
-    request->target = parse.target.at;
-    for (size_t i = 0; i < parse.count; i++) {
-        struct span name = parse.names[i], value = parse.values[i];
-        for (size_t k = 0; k < name.len; k++)
-            if (name.at[k] >= 'A' && name.at[k] <= 'Z')
-                name.at[k] = (char)(name.at[k] | 0x20);
-        name.at[name.len] = 0;
-        while (value.len && (value.at[value.len - 1] == ' ' || value.at[value.len - 1] == '\t'))
-            value.len--;
-        if (value.at)
-            value.at[value.len] = 0;
-        request->headers[i] = (struct header){name.at, value.at ? value.at : ""};
-    }
-    request->header_count = parse.count;
-    if (llhttp_get_method(&parse.parser) == HTTP_CONNECT)
+    if (words.reason)
+        return head_refuse(err, 400, ERR_INVALID, "malformed request head: %s", words.reason);
+    request->method = llhttp_method_name((llhttp_method_t)words.method);
+    request->is_head = words.method == HTTP_HEAD;
+    request->http10 = words.minor == 0;
+    request->target = words.target;
+    request->header_count = words.count;
+    if (words.method == HTTP_CONNECT)
         return head_refuse(err, 501, ERR_UNSUPPORTED, "this server is not a proxy: CONNECT is not supported");
-
     int status = head_meaning(request, err);
     return status ? status : head_target(request, request->target, err);
 }
@@ -389,7 +394,6 @@ static int head_value(struct http_request *request, unsigned bit, const char *va
     case SEEN_LENGTH:
         if (!text_u64(value, INT64_MAX, &length))
             return head_refuse(err, 400, ERR_INVALID, "Content-Length is not a number");
-
         request->body_kind = length ? BODY_LENGTH : BODY_NONE;
         request->body_left = length;
         request->body_length = (int64_t)length;
@@ -397,17 +401,14 @@ static int head_value(struct http_request *request, unsigned bit, const char *va
     case SEEN_CODING:
         if (strcasecmp(value, "chunked") != 0)
             return head_refuse(err, 501, ERR_UNSUPPORTED, "Transfer-Encoding may only be 'chunked'");
-
         if (request->http10)
             return head_refuse(err, 400, ERR_INVALID, "HTTP/1.0 has no Transfer-Encoding");
-
         request->body_kind = BODY_CHUNKED;
         request->body_length = -1;
         return 0;
     case SEEN_EXPECT:
         if (strcasecmp(value, "100-continue") != 0)
             return head_refuse(err, 417, ERR_INVALID, "Expect may only be '100-continue'");
-
         request->expect = !request->http10;
         return 0;
     case SEEN_CONNECTION:
@@ -430,7 +431,6 @@ static int head_meaning(struct http_request *request, struct err *err) {
                 continue;
             if ((seen & head_known[k].bit) && !head_known[k].many)
                 return head_refuse(err, 400, ERR_INVALID, "header '%s' is given twice", head_known[k].name);
-
             seen |= head_known[k].bit;
             int status = head_value(request, head_known[k].bit, request->headers[i].value, err);
             if (status)
@@ -440,9 +440,7 @@ static int head_meaning(struct http_request *request, struct err *err) {
     }
     if ((seen & SEEN_LENGTH) && (seen & SEEN_CODING))
         return head_refuse(err, 400, ERR_INVALID, "Content-Length and Transfer-Encoding exclude each other");
-
     if (!(seen & SEEN_HOST) && !request->http10)
         return head_refuse(err, 400, ERR_INVALID, "a request of HTTP/1.1 needs a Host header");
-
     return 0;
 }

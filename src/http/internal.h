@@ -18,6 +18,7 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
+#include "http/response.h"
 #include "http/server.h"
 #include "http/websocket.h"
 
@@ -55,6 +56,16 @@ struct head_scan { /* how far the byte check of one head has come */
  * with that status. */
 int head_scan(struct head_scan *scan, const char *data, size_t len);
 void head_scan_answer(struct head_scan *scan); /* the input begins with a status line */
+/* A whole head that passed head_scan, taken apart by llhttp in place (data is changed: strings end in NUL). */
+struct head_words {
+    int error;          /* llhttp's */
+    const char *reason; /* why the head is refused; NULL: it is whole */
+    int method, minor, status;
+    char *target;              /* of a request; NULL: none */
+    struct http_field *fields; /* the caller's, LIMIT_HEADERS */
+    size_t count;
+};
+void head_words(bool answer, char *data, size_t len, struct head_words *words);
 /* A whole head that passed head_scan, in place (data is changed: strings end in NUL). 0, or the status of a refusal
  * with its sentence. */
 int head_parse(struct http_request *request, char *data, size_t len, struct err *err);
@@ -72,7 +83,6 @@ struct chunk { /* a strict decoder of chunked coding */
  * or -1 for bad coding. */
 ssize_t chunk_take(struct chunk *chunk, const char *in, size_t len, const char **ret_data, size_t *ret_len);
 bool chunk_done(const struct chunk *chunk);
-bool body_done(const struct http_request *request);
 bool body_drain(struct http_request *request); /* reads and drops the rest; false: close instead */
 
 /* ---- peer.c ---- */
@@ -179,9 +189,6 @@ int conn_arm(struct http_server *server, void *source, int fd, int operation);
 
 /* ---- the request ---- */
 
-struct header {
-    const char *name, *value; /* name in lower case */
-};
 struct request_query {
     const char *name, *value;
     size_t len;
@@ -225,7 +232,7 @@ struct http_request {
 
     size_t header_count, query_count;
     char id[HTTP_ID_BYTES + 1];
-    struct header headers[LIMIT_HEADERS]; /* not cleared between requests: the counts above are the valid part */
+    struct http_field headers[LIMIT_HEADERS]; /* not cleared between requests: the counts above are the valid part */
     struct request_query queries[HTTP_QUERIES];
 };
 

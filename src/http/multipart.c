@@ -108,8 +108,7 @@ static bool multipart_unpercent(char *text) {
 }
 
 static int multipart_disposition(struct multipart_head *head, const char *value, struct err *err) {
-    autobuf name = buf_max(HEAD_BYTES);
-    autobuf text = buf_max(HEAD_BYTES);
+    autobuf name = buf_max(HEAD_BYTES), text = buf_max(HEAD_BYTES);
     if (head->disposition || strncasecmp(value, "form-data", 9) != 0)
         return multipart_malformed(err, "a part is not form-data, or says so twice");
     head->disposition = true;
@@ -199,10 +198,8 @@ static int multipart_head_parse(struct multipart *multipart, char *text, size_t 
 int multipart_new(const char *content_type, const struct multipart_sink *sink, struct multipart **ret_multipart,
                   struct err *err) {
     static const char type[] = "multipart/form-data";
-    autobuf name, value;
+    autobuf name = buf_max(HEAD_BYTES), value = buf_max(HEAD_BYTES);
     char *boundary = NULL;
-    buf_init(&name, HEAD_BYTES);
-    buf_init(&value, HEAD_BYTES);
     if (!content_type || strncasecmp(content_type, type, sizeof type - 1) != 0 ||
         multipart_is_token(content_type[sizeof type - 1]))
         return err_set(err, ERR_INVALID, "the body must be multipart/form-data");
@@ -345,10 +342,6 @@ struct reader {
     bool in_file;
 };
 
-static const char *multipart_copied(struct arena *arena, const char *text) {
-    return text ? arena_strdup(arena, text) : NULL;
-}
-
 static void multipart_value_end(struct reader *reader) {
     if (reader->in_file || !reader->form.field_count)
         return;
@@ -368,9 +361,9 @@ static int multipart_form_part(void *user, const struct multipart_part *part, st
         twice |= strcmp(reader->fields[i].part.name, part->name) == 0;
     if (twice)
         return multipart_malformed(err, "two parts have the same name");
-    struct multipart_part kept = {.name = multipart_copied(reader->arena, part->name),
-                                  .file_name = multipart_copied(reader->arena, part->file_name),
-                                  .type = multipart_copied(reader->arena, part->type)};
+    struct multipart_part kept = {.name = arena_strdup_or(reader->arena, part->name),
+                                  .file_name = arena_strdup_or(reader->arena, part->file_name),
+                                  .type = arena_strdup_or(reader->arena, part->type)};
     reader->in_file = strcmp(part->name, reader->file_part) == 0;
     if (reader->in_file) {
         form->has_file = true;
@@ -400,9 +393,8 @@ int multipart_form(struct http_request *request, const char *file_part, struct s
     struct multipart_sink sink = {.part = multipart_form_part, .data = multipart_form_data, .user = &reader};
     struct multipart *multipart;
     int64_t length = http_body_length(request);
-    int r = multipart_new(http_header(request, "content-type"), &sink, &multipart, err);
-    if (r < 0)
-        return r;
+    TRY(multipart_new(http_header(request, "content-type"), &sink, &multipart, err));
+    int r = 0;
     reader.fields = arena_alloc(arena, PARTS * sizeof *reader.fields);
     buf_init(&reader.value, VALUE_BYTES);
     /* If the length is known, before a byte is read. Parts other than the file have their own limits. */

@@ -107,7 +107,7 @@ static bool reply_status_has_body(int status) {
 
 /* Whether the connection is kept must be known before the head is sent. */
 static bool reply_must_close(const struct http_request *request) {
-    bool unread = !body_done(request);
+    bool unread = !http_body_done(request);
     return request->close || !request->keep_alive || http_server_stopping(request->server) || request->body_failed ||
            (unread &&
             (request->expect || (request->body_kind == BODY_LENGTH && request->body_left > HTTP_DRAIN_BYTES)));
@@ -350,8 +350,7 @@ int reply_refusal(struct http_request *request, int status, const char *code, co
             http_reply_abort(request);
         return -ERR_INTERNAL;
     }
-    autobuf body = {0};
-    buf_init(&body, ERROR_BYTES);
+    autobuf body = buf_max(ERROR_BYTES);
     struct json json;
     int (*refuse)(struct http_request *, int, const char *, const char *, struct buf *) =
         request->server->config.refuse;
@@ -408,8 +407,7 @@ int http_reply_events(struct http_request *request) {
 int http_reply_event(struct http_request *request, const char *event, const void *data, size_t len) {
     if (len > EVENT_BYTES)
         return -ERR_TOO_LARGE;
-    autobuf text = {0};
-    buf_init(&text, len * 7 + 1024); /* at worst every byte is a line end and becomes "\ndata: " */
+    autobuf text = buf_max(len * 7 + 1024); /* at worst every byte is a line end and becomes "\ndata: " */
     if (event) {
         buf_puts(&text, "event: ");
         buf_puts(&text, event);

@@ -182,8 +182,7 @@ static void request_route(struct http_request *request) {
         reply_refusal(request, 404, "NOT_FOUND", text);
         return;
     }
-    autobuf allow = {0};
-    buf_init(&allow, 1024);
+    autobuf allow = buf_max(1024);
     route_allow(found.node, &allow);
     http_reply_header(request, "Allow", buf_cstr(&allow));
     snprintf(text, sizeof text, "%s is not served at this path; allowed: %s", request->method, buf_cstr(&allow));
@@ -212,27 +211,14 @@ static void request_run(struct http_request *request, char *head, size_t len) {
         reply_refusal(request, 415, "INVALID", "Content-Encoding is not supported: send the body as it is");
         return;
     }
-    if (request_check_site(request, &err) < 0) {
+    const struct http_config *config = &request->server->config;
+    int r = request_check_site(request, &err) ?: (config->admit ? config->admit(request, &err) : 0);
+    if (r >= 0 && !(request->route->flags & ROUTE_QUICK) && !worker_relieve_wait(request->worker))
+        r = err_set(&err, ERR_BUSY, "all %u threads are busy; try again later", config->max_threads);
+    if (r < 0)
         http_reply_error(request, &err);
-        return;
-    }
-    if (request->server->config.admit && request->server->config.admit(request, &err) < 0) {
-        http_reply_error(request, &err);
-        return;
-    }
-    if (!(request->route->flags & ROUTE_QUICK) && !worker_relieve_wait(request->worker)) {
-        err_set(&err, ERR_BUSY, "all %u threads are busy; try again later", request->server->config.max_threads);
-        http_reply_error(request, &err);
-        return;
-    }
-    request->route->handle(request);
-}
-
-/* What it was charged for memory goes back. */
-static void request_release(struct http_request *request) {
-    if (request->charged_bytes)
-        atomic_fetch_sub(&request->server->held_bytes, request->charged_bytes);
-    request->charged_bytes = 0;
+    else
+        request->route->handle(request);
 }
 
 static void request_finish(struct http_request *request) {
@@ -253,7 +239,9 @@ static void request_finish(struct http_request *request) {
     atomic_store(&request->conn->owner, NULL);
     splice_end(request);
     arena_done(&request->arena);
-    request_release(request);
+    if (request->charged_bytes)
+        atomic_fetch_sub(&request->server->held_bytes, request->charged_bytes);
+    request->charged_bytes = 0;
 }
 
 void request_serve(struct worker *worker, struct conn *conn, size_t head_start, size_t head_len) {

@@ -2,7 +2,6 @@
  * stricter than either. Called by the port proxy and by the fuzzer. Invariant: the end of a body is known, or the
  * answer is refused. An answer that can be read in two ways (length and chunks, two lengths, a coding that we do not
  * undo) is refused. */
-#include <llhttp.h>
 #include <strings.h>
 
 #include "base/base.h"
@@ -39,43 +38,6 @@ void response_free(struct response *response) {
     free(response);
 }
 
-struct answer_parse {
-    llhttp_t parser; /* first: callbacks get its address */
-    struct response *response;
-    size_t name_len[LIMIT_HEADERS], value_len[LIMIT_HEADERS];
-    bool complete;
-};
-
-static int response_on_name(llhttp_t *parser, const char *at, size_t len) {
-    struct answer_parse *parse = (struct answer_parse *)parser;
-    struct response *response = parse->response;
-    if (response->count >= LIMIT_HEADERS)
-        return HPE_USER;
-    response->fields[response->count] = (struct response_field){at, ""};
-    parse->value_len[response->count] = 0;
-    parse->name_len[response->count++] = len;
-    return 0;
-}
-
-static int response_on_value(llhttp_t *parser, const char *at, size_t len) {
-    struct answer_parse *parse = (struct answer_parse *)parser;
-    struct response *response = parse->response;
-    if (!response->count)
-        return HPE_USER;
-    response->fields[response->count - 1].value = at;
-    parse->value_len[response->count - 1] = len;
-    return 0;
-}
-
-static int response_on_complete(llhttp_t *parser) {
-    ((struct answer_parse *)parser)->complete = true;
-    return HPE_PAUSED;
-}
-
-static const llhttp_settings_t answer_settings = {.on_header_field = response_on_name,
-                                                  .on_header_value = response_on_value,
-                                                  .on_headers_complete = response_on_complete};
-
 /* "HTTP/1.1 200" and then a space or the line's end. */
 static int response_status(const char *head, struct err *err) {
     bool fine = memcmp(head, "HTTP/1.", 7) == 0 && (head[7] == '1' || head[7] == '0') && head[8] == ' ';
@@ -86,32 +48,13 @@ static int response_status(const char *head, struct err *err) {
     return 0;
 }
 
-/* Ends every span with a NUL, over the colon or CR that follows it. */
-static void response_strings(struct answer_parse *parse) {
-    struct response *response = parse->response;
-    for (size_t i = 0; i < response->count; i++) {
-        char *name = (char *)(uintptr_t)response->fields[i].name, *value = (char *)(uintptr_t)response->fields[i].value;
-        size_t len = parse->value_len[i];
-        for (size_t k = 0; k < parse->name_len[i]; k++)
-            if (name[k] >= 'A' && name[k] <= 'Z')
-                name[k] = (char)(name[k] | 0x20);
-        name[parse->name_len[i]] = 0;
-        while (len && (value[len - 1] == ' ' || value[len - 1] == '\t'))
-            len--;
-        if (parse->value_len[i])
-            value[len] = 0;
-        else
-            response->fields[i].value = "";
-    }
-}
-
 static int response_framing(struct response *response, bool old, bool is_head, struct err *err) {
     struct response_state *state = response->state;
     uint64_t length = 0;
     unsigned lengths = 0, codings = 0;
     response->last = old;
     for (size_t i = 0; i < response->count; i++) {
-        const struct response_field *field = &response->fields[i];
+        const struct http_field *field = &response->fields[i];
         if (strcmp(field->name, "content-length") == 0) {
             lengths++;
             if (!text_u64(field->value, INT64_MAX, &length))
@@ -139,23 +82,16 @@ static int response_framing(struct response *response, bool old, bool is_head, s
 
 static int response_parse(struct response *response, bool is_head, struct err *err) {
     struct response_state *state = response->state;
-    struct answer_parse parse;
-    parse.response = response;
-    parse.complete = false;
-    response->count = 0;
+    struct head_words words = {.fields = response->fields};
     char *head = (char *)state->head.data;
     TRY(state->head.len > 13 ? response_status(head, err)
                              : err_set(err, ERR_PROTOCOL, "the server in the box does not answer with HTTP"));
     bool old = head[7] == '0';
-    llhttp_init(&parse.parser, HTTP_RESPONSE, &answer_settings);
-    llhttp_execute(&parse.parser, head, state->head.len);
-    if (!parse.complete) {
-        const char *reason = llhttp_get_error_reason(&parse.parser);
-        return err_set(err, ERR_PROTOCOL, "the server in the box sent a malformed answer: %s",
-                       reason ? reason : "incomplete");
-    }
-    response->status = llhttp_get_status_code(&parse.parser);
-    response_strings(&parse);
+    head_words(true, head, state->head.len, &words);
+    if (words.reason)
+        return err_set(err, ERR_PROTOCOL, "the server in the box sent a malformed answer: %s", words.reason);
+    response->count = words.count;
+    response->status = words.status;
     int result = response_framing(response, old, is_head, err);
     if (result == 0 && response->status < 200 && response->status != 101 && ++state->interim > INTERIM_MOST)
         result = err_set(err, ERR_PROTOCOL, "the server in the box sent more than %d interim answers", INTERIM_MOST);

@@ -10,12 +10,14 @@
 #include "base/err.h"
 #include "base/limits.h"
 
+struct http_field {
+    const char *name, *value; /* name in lower case; no line break in either */
+};
+
 struct response_state;
 struct response {
     int status;
-    struct response_field {
-        const char *name, *value; /* name in lower case; no line break in either */
-    } fields[LIMIT_HEADERS];
+    struct http_field fields[LIMIT_HEADERS];
     size_t count;
     int64_t length; /* of the body; -1: not known in advance */
     bool last;      /* the server closes the connection after this answer */

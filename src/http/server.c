@@ -298,9 +298,7 @@ void http_server_count(struct http_server *server, struct http_counts *ret_count
 
 static struct host_list *server_host_list_new(const char *const *names, struct host_list *before) {
     struct host_list *list = xcalloc(1, sizeof *list);
-    size_t count = 0;
-    while (names && names[count])
-        count++;
+    size_t count = text_list_count(names);
     list->names = xcalloc(count + 1, sizeof *list->names);
     for (size_t i = 0; i < count; i++)
         list->names[i] = xstrdup(names[i]);
@@ -324,9 +322,8 @@ const char *const *hosts_allowed(const struct http_server *server) {
 int http_server_configure(struct http_server *server, const char *tls_cert, const char *tls_key,
                           const char *const *allowed_hosts, struct err *err) {
     struct ssl_ctx_st *fresh = NULL;
-    if (tls_cert && server->tls) {
+    if (tls_cert && server->tls)
         TRY(tls_context_new(tls_cert, tls_key, &fresh, err));
-    }
     if (fresh) {
         pthread_mutex_lock(&server->lock);
         struct ssl_ctx_st *old = server->tls;

@@ -563,6 +563,18 @@ int websocket_send(void *user, bool text, const void *data, size_t len, struct e
     return 1;
 }
 
+int websocket_send_all(struct websocket *websocket, bool text, const void *data, size_t len,
+                       int (*wait)(void *user, struct err *err), void *user, struct err *err) {
+    int taken;
+    while ((taken = websocket_send(websocket, text, data, len, err)) == 0)
+        TRY(wait(user, err));
+    while (taken > 0 && (taken = websocket_flush(websocket, err)) == 0) {
+        TRY(wait(user, err));
+        taken = 1;
+    }
+    return taken < 0 ? taken : 0;
+}
+
 int websocket_ping(void *user, struct err *err) {
     struct websocket *websocket = user;
     if (websocket->failure.code)

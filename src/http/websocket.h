@@ -45,6 +45,9 @@ bool websocket_pending(void *websocket); /* recv may have something even if poll
 int websocket_send(void *websocket, bool text, const void *data, size_t len, struct err *err);
 int websocket_flush(void *websocket,
                     struct err *err); /* 1: nothing is left unsent; 0: wait for POLLOUT; negative: gone */
+/* A message to its last byte; wait: until more may be written, 0 or negative. */
+int websocket_send_all(struct websocket *websocket, bool text, const void *data, size_t len,
+                       int (*wait)(void *user, struct err *err), void *user, struct err *err);
 int websocket_ping(void *websocket, struct err *err);
 uint64_t websocket_heard_ms(void *websocket);   /* clock_ms of the last byte that came; at first: when it was made */
 uint64_t websocket_latency_us(void *websocket); /* of the last ping that was answered; 0: none yet */

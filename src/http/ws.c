@@ -21,7 +21,7 @@ static int ws_switch(struct http_request *request, struct err *err) {
 }
 
 int http_tunnel(struct http_request *request, struct err *err) {
-    if (strcmp(request->method, "GET") != 0 || request->http10 || !request->upgrade || !body_done(request))
+    if (strcmp(request->method, "GET") != 0 || request->http10 || !request->upgrade || !http_body_done(request))
         return err_set(err, ERR_INVALID, "an upgrade is a GET of HTTP/1.1 without a body, with Connection: Upgrade");
     return ws_switch(request, err);
 }
@@ -74,7 +74,6 @@ static ssize_t ws_write(void *user, const struct iovec *parts, int count, struct
 }
 
 int ws_accept(struct http_request *request, size_t max_message, struct ws **ret_ws, struct err *err) {
-
     const char *upgrade = http_header(request, "upgrade"), *key = http_header(request, "sec-websocket-key");
     const char *version = http_header(request, "sec-websocket-version");
     if (strcmp(request->method, "GET") != 0 || request->http10 || !request->upgrade || !upgrade ||
@@ -82,11 +81,10 @@ int ws_accept(struct http_request *request, size_t max_message, struct ws **ret_
         return err_set(err, ERR_INVALID, "this path wants a WebSocket: GET with Upgrade: websocket");
     if (!version || strcmp(version, "13") != 0)
         return err_set(err, ERR_INVALID, "Sec-WebSocket-Version must be 13");
-    autobuf nonce = {0};
-    buf_init(&nonce, 64);
+    autobuf nonce = buf_max(64);
     if (!key || strlen(key) != KEY_BYTES || !text_unbase64(&nonce, key, KEY_BYTES) || nonce.len != 16)
         return err_set(err, ERR_INVALID, "Sec-WebSocket-Key must be 16 bytes in base64");
-    if (!body_done(request))
+    if (!http_body_done(request))
         return err_set(err, ERR_INVALID, "a WebSocket request has no body");
     char answer[32];
     websocket_accept(key, answer);
@@ -110,7 +108,8 @@ void ws_limit(struct ws *ws, size_t max_message) {
     websocket_limit(ws->websocket, max_message);
 }
 
-static int ws_wait(struct ws *ws, struct err *err) {
+static int ws_wait(void *user, struct err *err) {
+    struct ws *ws = user;
     struct http_request *request = ws->request;
     int ready = conn_wait_paced(request->worker, request->conn, ws->events, &request->pace_out);
     if (ready > 0)
@@ -128,14 +127,7 @@ int ws_recv(struct ws *ws, enum ws_kind *ret_kind, const uint8_t **ret_data, siz
 }
 
 int ws_send(struct ws *ws, enum ws_kind kind, const void *data, size_t len, struct err *err) {
-    int taken, result = 0;
-    while ((taken = websocket_send(ws->websocket, kind == WS_TEXT, data, len, err)) == 0 && result == 0)
-        result = ws_wait(ws, err);
-    while (taken > 0 && result == 0 && (taken = websocket_flush(ws->websocket, err)) == 0) {
-        result = ws_wait(ws, err);
-        taken = 1;
-    }
-    return taken < 0 ? taken : result;
+    return websocket_send_all(ws->websocket, kind == WS_TEXT, data, len, ws_wait, ws, err);
 }
 
 int ws_ping(struct ws *ws, struct err *err) {

@@ -179,11 +179,7 @@ static int copytree_level_push(struct copytree *tree, int from, int to, struct e
     }
     level.to_device = to_status.st_dev;
     level.to_inode = to_status.st_ino;
-    if (tree->depth == tree->cap) {
-        tree->cap = tree->cap ? tree->cap * 2 : 64;
-        tree->levels = xrealloc(tree->levels, tree->cap * sizeof *tree->levels);
-    }
-    tree->levels[tree->depth++] = level;
+    vec_add(tree->levels, tree->depth, tree->cap) = level;
     if (tree->depth > LEVELS_OPEN)
         copytree_level_close(&tree->levels[tree->depth - 1 - LEVELS_OPEN]);
     tree->copied.files++;

@@ -45,7 +45,6 @@ static int removal_level_push(struct removal *removal, int dirfd, const char *na
 static int removal_level_fill(struct removal *removal, struct removal_level *level, struct err *err);
 static int removal_level_up(struct removal *removal, struct err *err);
 static int removal_run(struct removal *removal, struct err *err);
-static void removal_levels_drop(struct removal *removal);
 
 static int removal_all(struct removal *removal, int dirfd, const char *name, struct err *err) {
     if (unlinkat(dirfd, name, 0) == 0) {
@@ -63,7 +62,11 @@ static int removal_all(struct removal *removal, int dirfd, const char *name, str
         r = removal_level_push(removal, dirfd, name, err);
         if (r > 0)
             r = removal_run(removal, err);
-        removal_levels_drop(removal);
+        while (removal->depth > 0) {
+            struct removal_level *level = &removal->levels[--removal->depth];
+            fd_close(&level->fd);
+            free(level->batch);
+        }
         if (r == 0 && unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
             r = -errno;
     } while ((r == -ENOTEMPTY || r == -EEXIST) && ++removal->retries < RETRIES_MAX && !err->code);
@@ -101,23 +104,12 @@ static void removal_count(struct removal *removal) {
         removal->until_us = background_yield(PAUSE_MS) ? 0 : clock_us() + STEP_US;
 }
 
-static void removal_levels_drop(struct removal *removal) {
-    while (removal->depth > 0) {
-        struct removal_level *level = &removal->levels[--removal->depth];
-        fd_close(&level->fd);
-        free(level->batch);
-    }
-}
-
 /* Empties the directory of the first level. */
 static int removal_run(struct removal *removal, struct err *err) {
     for (;;) {
         struct removal_level *level = &removal->levels[removal->depth - 1];
-        if (!level->batch) {
-            int r = removal_level_fill(removal, level, err);
-            if (r < 0)
-                return r;
-        }
+        if (!level->batch)
+            TRY(removal_level_fill(removal, level, err));
         if (level->at < level->batch_len) {
             const char *name = level->batch + level->at;
             int r = removal_level_push(removal, level->fd, name, err);
@@ -188,11 +180,7 @@ static int removal_level_push(struct removal *removal, int dirfd, const char *na
         fd_close(&fd);
         return err_errno(err, -r, "'%s' below '%s'", name, removal->shown);
     }
-    if (removal->depth == removal->cap) {
-        removal->cap = removal->cap ? removal->cap * 2 : 64;
-        removal->levels = xrealloc(removal->levels, removal->cap * sizeof *removal->levels);
-    }
-    removal->levels[removal->depth++] =
+    vec_add(removal->levels, removal->depth, removal->cap) =
         (struct removal_level){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
     if (removal->depth > FDS_KEPT)
         fd_close(&removal->levels[removal->depth - 1 - FDS_KEPT].fd);

@@ -69,12 +69,9 @@ static const char *treewalk_name_sorted(struct treewalk_walk *walk, int *ret_r, 
     struct treewalk_level *here = &walk->here;
     *ret_r = 0;
     if (!here->names) {
-        here->names = xcalloc(here->cap = 16, sizeof *here->names);
-        for (const char *name; (name = treewalk_name_read(walk, ret_r, err));) {
-            if (here->count == here->cap)
-                here->names = xrealloc(here->names, (here->cap *= 2) * sizeof *here->names);
-            here->names[here->count++] = xstrdup(name);
-        }
+        vec_reserve(here->names, here->count, here->cap, 1);
+        for (const char *name; (name = treewalk_name_read(walk, ret_r, err));)
+            vec_add(here->names, here->count, here->cap) = xstrdup(name);
         qsort(here->names, here->count, sizeof *here->names, treewalk_by_bytes);
     }
     return *ret_r < 0 || here->at == here->count ? NULL : here->names[here->at++];
@@ -97,13 +94,9 @@ static int treewalk_go_down(struct treewalk_walk *walk, const char *name, const 
         return err_errno(err, errno, "a directory '%.100s'", name);
     if (opened.st_ino != status->st_ino || opened.st_dev != status->st_dev)
         return treewalk_moved(err);
-    if (walk->depth == walk->cap) {
-        walk->cap = walk->cap ? 2 * walk->cap : 32;
-        walk->levels = xrealloc(walk->levels, walk->cap * sizeof *walk->levels);
-    }
     walk->here.device = here.st_dev;
     walk->here.inode = here.st_ino;
-    walk->levels[walk->depth++] = walk->here;
+    vec_add(walk->levels, walk->depth, walk->cap) = walk->here;
     size_t len = strlen(name), at = walk->here.path_len;
     if (at + len < LIMIT_PATH_BYTES) {
         memcpy(walk->path + at, name, len);

@@ -128,69 +128,27 @@ static int wire_timeout_until(uint64_t deadline_ms) {
     return deadline_ms <= now ? 0 : deadline_ms - now > 60000 ? 60000 : (int)(deadline_ms - now);
 }
 
-/* recvmsg that takes exactly one descriptor or none; -EBADMSG when the runner sent more. */
-static ssize_t wire_recv(int fd, void *data, size_t size, int *ret_pass) {
-    struct iovec part = {.iov_base = data, .iov_len = size};
-    union {
-        char space[CMSG_SPACE(2 * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
-    ssize_t n;
-    do
-        n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    *ret_pass = -1;
-    if (n < 0)
-        return -errno;
-    bool bad = message.msg_flags & MSG_CTRUNC;
-    for (struct cmsghdr *h = CMSG_FIRSTHDR(&message); h; h = CMSG_NXTHDR(&message, h)) {
-        size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS && i < count; i++) {
-            int got;
-            memcpy(&got, CMSG_DATA(h) + i * sizeof(int), sizeof got);
-            bad |= *ret_pass >= 0;
-            fd_close(ret_pass);
-            *ret_pass = got;
-        }
-    }
-    if (bad)
-        fd_close(ret_pass);
-    return bad ? -EBADMSG : n;
-}
-
-/* The leader's part with the lock let go: what was read, or an errno, 0 at the end of the stream. */
-struct intake {
-    ssize_t n;
-    int pass_fd;
-};
-
-static struct intake wire_read(struct wire *wire) {
-    size_t room;
-    struct intake intake = {.pass_fd = -1};
-    uint8_t *at = demux_room(&wire->demux, &room);
-    intake.n = wire_recv(wire->fd, at, room, &intake.pass_fd);
-    return intake;
-}
-
+/* Reads with the lock let go. True: one of the caller's descriptors has an event. */
 static bool wire_lead_locked(struct wire *wire, struct pollfd fds[WAIT_FDS], int timeout_ms) {
     wire->leading = true;
     pthread_mutex_unlock(&wire->lock);
-    int ready = poll(fds, WAIT_FDS, timeout_ms);
-    struct intake intake = {.n = -EAGAIN, .pass_fd = -1};
-    if (ready > 0 && (fds[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)))
-        intake = wire_read(wire);
+    int ready = poll(fds, WAIT_FDS, timeout_ms), pass_fd = -1;
+    ssize_t n = -EAGAIN;
+    if (ready > 0 && (fds[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL))) {
+        size_t room;
+        uint8_t *at = demux_room(&wire->demux, &room);
+        n = fd_recv(wire->fd, at, room, &pass_fd, MSG_DONTWAIT);
+    }
     pthread_mutex_lock(&wire->lock);
     struct err err;
     if (wire->dead) {
-        fd_close(&intake.pass_fd);
-    } else if (intake.n > 0) {
-        if (demux_feed(&wire->demux, (size_t)intake.n, intake.pass_fd, &err) < 0)
+        fd_close(&pass_fd);
+    } else if (n > 0) {
+        if (demux_feed(&wire->demux, (size_t)n, pass_fd, &err) < 0)
             wire_die_locked(wire, ERR_PROTOCOL, err.text);
-    } else if (intake.n == -EBADMSG) {
+    } else if (n == -EBADMSG) {
         wire_die_locked(wire, ERR_PROTOCOL, "the runner passed several descriptors at once");
-    } else if (intake.n != -EAGAIN) {
+    } else if (n != -EAGAIN) {
         wire_die_locked(wire, ERR_GONE, "the runner hung up");
     }
     wire->leading = false;
@@ -317,21 +275,15 @@ static int wire_greet(struct wire *wire, unsigned timeout_ms, struct err *err) {
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
     field_number(&hello, FIELD_FEATURES, wire->demux.pass ? FEATURE_PASS_FD : FEATURE_FAR);
     frame_end(&hello, begin);
-    int r = wire_send(wire, hello.data, hello.len, err);
-    if (r < 0)
-        return r;
+    TRY(wire_send(wire, hello.data, hello.len, err));
     short revents;
     struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + timeout_ms};
     autolock(&wire->lock);
     while (!wire->demux.greeted && !wire->dead && clock_ms() < wait.deadline_ms)
         wire_wait_locked(wire, NULL, &wait, &revents);
-    if (wire->demux.greeted && !wire->dead)
-        r = 0;
-    else if (wire->dead)
-        r = err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text);
-    else
-        r = err_set(err, ERR_TIMEOUT, "the runner did not answer within %u ms", timeout_ms);
-    return r;
+    if (wire->dead)
+        return err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text);
+    return wire->demux.greeted ? 0 : err_set(err, ERR_TIMEOUT, "the runner did not answer within %u ms", timeout_ms);
 }
 
 int wire_new(int fd, enum wire_pass pass, unsigned timeout_ms, struct wire **ret_wire, struct err *err) {

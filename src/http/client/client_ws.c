@@ -111,7 +111,7 @@ int http_socket_recv(struct http_socket *socket, bool *ret_text, const uint8_t *
 }
 
 /* While the server does not take our bytes, its own are read, or two full pipes would wait for each other. */
-static int ws_socket_wait_writable(struct http_socket *socket, int timeout_ms, struct err *err) {
+static int ws_socket_wait_until(struct http_socket *socket, int timeout_ms, struct err *err) {
     struct pollfd wait = {.fd = socket->fd, .events = POLLOUT | POLLIN};
     int code = websocket_ahead(socket->websocket, err);
     if (code != 0)
@@ -121,15 +121,12 @@ static int ws_socket_wait_writable(struct http_socket *socket, int timeout_ms, s
     return 0;
 }
 
+static int ws_socket_wait(void *socket, struct err *err) {
+    return ws_socket_wait_until(socket, -1, err);
+}
+
 int http_socket_send(struct http_socket *socket, bool text, const void *data, size_t len, struct err *err) {
-    int taken, code = 0;
-    while ((taken = websocket_send(socket->websocket, text, data, len, err)) == 0 && code == 0)
-        code = ws_socket_wait_writable(socket, -1, err);
-    while (taken > 0 && code == 0 && (taken = websocket_flush(socket->websocket, err)) == 0) {
-        code = ws_socket_wait_writable(socket, -1, err);
-        taken = 1;
-    }
-    return taken < 0 ? taken : code;
+    return websocket_send_all(socket->websocket, text, data, len, ws_socket_wait, socket, err);
 }
 
 void http_socket_end(struct http_socket *socket, unsigned code, const char *reason) {
@@ -138,7 +135,7 @@ void http_socket_end(struct http_socket *socket, unsigned code, const char *reas
     uint64_t end_ms = clock_ms() + CLOSE_TIMEOUT_MS, now_ms;
     websocket_close(socket->websocket, code, reason);
     while (websocket_flush(socket->websocket, ERR_IGNORED) == 0 && (now_ms = clock_ms()) < end_ms &&
-           ws_socket_wait_writable(socket, (int)(end_ms - now_ms), ERR_IGNORED) == 0)
+           ws_socket_wait_until(socket, (int)(end_ms - now_ms), ERR_IGNORED) == 0)
         ;
     websocket_free(socket->websocket);
     http_raw_close(socket->raw);

@@ -192,7 +192,7 @@ static int edit_read_target(struct edit *edit, struct stat *ret_read, struct err
         return err_errno(err, errno, "'%s'", edit->shown);
     if (!S_ISREG(ret_read->st_mode))
         return err_told(err, S_ISDIR(ret_read->st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file",
-                        edit->shown, file_kind_text(ret_read->st_mode));
+                        edit->shown, path_kind(ret_read->st_mode));
     return edit_read_file(edit, fd, err);
 }
 

@@ -58,7 +58,7 @@ static int replace_check_old(struct replace *replace, const char *shown, const c
     replace->existed = true;
     if (!S_ISREG(old->st_mode))
         return err_told(err, S_ISDIR(old->st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file", shown,
-                        file_kind_text(old->st_mode));
+                        path_kind(old->st_mode));
     /* The rename needs no right on the file itself: ask for it, or a read-only file would be written. The raw call,
      * since it is the file-system ids that count here. */
     if (syscall(SYS_faccessat2, replace->dirfd, replace->name, W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0 &&
@@ -293,15 +293,6 @@ void etag_text(const struct stat *status, char text[ETAG_TEXT_BYTES]) {
         (unsigned long long)status->st_mtim.tv_sec * 1000000000ull + (unsigned long long)status->st_mtim.tv_nsec;
     snprintf(text, ETAG_TEXT_BYTES, "\"%llx-%llx-%llx\"", (unsigned long long)status->st_ino,
              (unsigned long long)status->st_size, mtime_ns);
-}
-
-const char *file_kind_text(mode_t mode) {
-    return S_ISDIR(mode)    ? "a directory"
-           : S_ISLNK(mode)  ? "a symbolic link"
-           : S_ISFIFO(mode) ? "a FIFO"
-           : S_ISSOCK(mode) ? "a socket"
-           : S_ISREG(mode)  ? "a file"
-                            : "a device";
 }
 
 void temp_name(char name[REPLACE_NAME_BYTES], bool existed) {

@@ -62,7 +62,6 @@ int replace_mkdirs(const struct place *at, const char *shown, mode_t mode, bool 
 #define ETAG_TEXT_BYTES 64
 /* The same text as file_etag of the daemon. */
 void etag_text(const struct stat *status, char text[ETAG_TEXT_BYTES]);
-const char *file_kind_text(mode_t mode); /* "a directory", "a FIFO" ... */
 void temp_name(char name[REPLACE_NAME_BYTES], bool existed);
 bool temp_name_is(const char *name); /* one of ours */
 
