@@ -2,10 +2,7 @@
 #ifndef CUBBY_HTTP_GUNZIP_H
 #define CUBBY_HTTP_GUNZIP_H
 
-#include <stddef.h>
-#include <sys/types.h>
-
-#include "base/err.h"
+#include "base/base.h"
 
 struct gunzip;
 /* The next packed bytes; 0 at the end; negative: the code is returned. */

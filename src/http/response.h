@@ -2,13 +2,7 @@
 #ifndef CUBBY_HTTP_RESPONSE_H
 #define CUBBY_HTTP_RESPONSE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "base/err.h"
-#include "base/limits.h"
+#include "base/base.h"
 
 struct http_field {
     const char *name, *value; /* name in lower case; no line break in either */

@@ -7,13 +7,7 @@
 #ifndef CUBBY_HTTP_SERVER_H
 #define CUBBY_HTTP_SERVER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "base/arena.h"
-#include "base/err.h"
+#include "base/base.h"
 
 struct http_server;
 struct http_request;

@@ -12,14 +12,9 @@
 #ifndef CUBBY_HTTP_WEBSOCKET_H
 #define CUBBY_HTTP_WEBSOCKET_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 #include <sys/uio.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/base.h"
 
 struct websocket;
 

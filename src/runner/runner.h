@@ -9,14 +9,7 @@
 #ifndef CUBBY_RUNNER_RUNNER_H
 #define CUBBY_RUNNER_RUNNER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/base.h"
 #include "wire/frame.h"
 
 /* The arguments from enter (jail) or main (local, container) to init_main. All descriptors are close-on-exec. */

@@ -564,10 +564,7 @@ void reply_end(struct rcall *call, const struct buf *fields) {
 
 void reply_fail(struct rcall *call, const struct err *err) {
     size_t begin = frame_begin(&call->wire->out, FRAME_FAIL, call->id, 0);
-    field_number(&call->wire->out, FIELD_CODE, (uint64_t)err->code);
-    field_text(&call->wire->out, FIELD_MESSAGE, err->text);
-    if (err_wire_number(err))
-        field_number(&call->wire->out, FIELD_ERRNO, err_wire_number(err));
+    field_failure(&call->wire->out, err);
     frame_end(&call->wire->out, begin);
     call->wire->urgent = true;
     serve_call_drop(call);

@@ -128,22 +128,17 @@ ssize_t worker_read(struct worker *worker, void *data, size_t len, struct err *e
 }
 
 void worker_end(struct worker *worker, const struct buf *fields) {
-    struct err err;
     assert(!worker->ended);
     worker->ended = true;
-    (void)worker_frame(worker, FRAME_END, 0, fields ? fields->data : NULL, fields ? fields->len : 0, &err);
+    (void)worker_frame(worker, FRAME_END, 0, fields ? fields->data : NULL, fields ? fields->len : 0, ERR_IGNORED);
 }
 
 static void worker_fail(struct worker *worker, const struct err *failure) {
-    struct err err;
     autobuf fields = buf_max(2048);
-    field_number(&fields, FIELD_CODE, (uint64_t)failure->code);
-    field_text(&fields, FIELD_MESSAGE, failure->text);
-    if (err_wire_number(failure))
-        field_number(&fields, FIELD_ERRNO, err_wire_number(failure));
+    field_failure(&fields, failure);
     worker->item_frame = SIZE_MAX; /* the last record may be incomplete */
     buf_clear(&worker->out);
-    (void)worker_frame(worker, FRAME_FAIL, 0, fields.data, fields.len, &err);
+    (void)worker_frame(worker, FRAME_FAIL, 0, fields.data, fields.len, ERR_IGNORED);
 }
 
 /* Where paths are mapped, the mapped directories' descriptors are needed: all that is not a directory goes. */

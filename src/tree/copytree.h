@@ -3,11 +3,7 @@
 #ifndef CUBBY_TREE_COPYTREE_H
 #define CUBBY_TREE_COPYTREE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/stat.h>
-
-#include "base/err.h"
+#include "base/base.h"
 
 struct copied {
     const char *method; /* "reflink": no byte was copied; "copy" */

@@ -3,9 +3,7 @@
 #ifndef CUBBY_TREE_DENT_H
 #define CUBBY_TREE_DENT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
+#include "base/base.h"
 
 struct dent {
     uint64_t inode;

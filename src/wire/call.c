@@ -86,10 +86,9 @@ int call_tell(struct wire *wire, enum op op, const struct buf *args, struct err 
 }
 
 static void call_send_frame(struct call *call, uint8_t type, const void *payload, size_t len) {
-    struct err ignored; /* a wire that cannot send is dead: the next call_next says so */
     autobuf frame = buf_max(64);
     frame_put(&frame, type, call->id, 0, payload, len);
-    wire_send(call->wire, frame.data, frame.len, &ignored);
+    wire_send(call->wire, frame.data, frame.len, ERR_IGNORED); /* a wire that cannot send is dead: call_next says so */
 }
 
 /* The caller is done with the event it got last: gives credit back in steps of half a window. Of one that has grown,
@@ -138,8 +137,7 @@ static int call_take(struct call *call, struct event *ret_event, struct err *err
         struct view fields = view_of(event.data, event.len);
         struct field field;
         err_set(err, (enum err_code)call->fail_code, "the runner failed");
-        struct err ignored;
-        while (field_next(&fields, &field, &ignored) > 0)
+        while (field_next(&fields, &field, ERR_IGNORED) > 0)
             if (field.id == FIELD_MESSAGE)
                 err_set(err, (enum err_code)call->fail_code, "%.*s", (int)field.len, (const char *)field.data);
             else if (field.id == FIELD_ERRNO) /* it follows MESSAGE */

@@ -102,6 +102,13 @@ void field_number(struct buf *out, enum field_id id, uint64_t value) {
     out->len += 13;
 }
 
+void field_failure(struct buf *out, const struct err *err) {
+    field_number(out, FIELD_CODE, (uint64_t)err->code);
+    field_text(out, FIELD_MESSAGE, err->text);
+    if (err_wire_number(err))
+        field_number(out, FIELD_ERRNO, err_wire_number(err));
+}
+
 char field_kind(uint8_t id) {
     static const char kinds[FIELD_IDS] = {
 #define X(name, number, kind) [number] = #kind[0],

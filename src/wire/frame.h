@@ -2,13 +2,7 @@
 #ifndef CUBBY_WIRE_FRAME_H
 #define CUBBY_WIRE_FRAME_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "wire/proto.h"
 
 struct frame {
@@ -40,6 +34,7 @@ struct field {
 void field_number(struct buf *out, enum field_id id, uint64_t value);
 void field_text(struct buf *out, enum field_id id, const char *text);
 void field_bytes(struct buf *out, enum field_id id, const void *data, size_t len);
+void field_failure(struct buf *out, const struct err *err); /* the fields of FAIL */
 /* 1 and the next field, 0 at the end, -ERR_PROTOCOL when malformed: unknown id, cut off, a number not 8 bytes long,
  * a NUL inside text. */
 int field_next(struct view *view, struct field *ret_field, struct err *err);

@@ -6,10 +6,7 @@
 #ifndef CUBBY_WIRE_PIECE_H
 #define CUBBY_WIRE_PIECE_H
 
-#include <stdbool.h>
-
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/base.h"
 
 #define PIECE_HEAD_BYTES 20u /* little endian: u64 place, u64 bytes of the other stream that arrived, u32 length */
 #define PIECE_BYTES (96u << 10)

@@ -3,9 +3,7 @@
 #ifndef CUBBY_WIRE_SPEC_H
 #define CUBBY_WIRE_SPEC_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 enum network { NETWORK_NONE, NETWORK_OPEN };
 

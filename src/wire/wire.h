@@ -9,12 +9,8 @@
 #define CUBBY_WIRE_WIRE_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/base.h"
 #include "wire/proto.h"
 
 struct wire;

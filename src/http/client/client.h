@@ -4,13 +4,8 @@
 #define CUBBY_HTTP_CLIENT_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/base.h"
 
 struct websocket;
 struct http_client; /* one server, connections kept alive */

@@ -218,8 +218,7 @@ static int attach_make_new(struct enter *enter, struct err *err) {
         if (attach->new_fds[i] < 0)
             r = err_errno(err, -attach->new_fds[i], "overlay");
     }
-    struct err own;
-    return enter_space(attach->box_fd, r == 0 ? err : &own) < 0 && r == 0 ? -err->code : r;
+    return enter_space(attach->box_fd, r == 0 ? err : ERR_IGNORED) < 0 && r == 0 ? -err->code : r;
 }
 
 /* ---- one for the other ---- */
@@ -324,14 +323,13 @@ static int attach_swap(struct enter *enter, struct err *err) {
         attach->come[i] = r == 0;
     }
     if (r < 0) {
-        struct err ignored;
         char name[256];
-        for (size_t i = 0; i < attach->enter.skills.path_count; i++) {
-            const char *path = attach->enter.skills.paths[i];
-            if (attach->come[i] && attach_go_to(attach, path, name, &ignored) == 0)
+        for (size_t i = 0; i < count; i++) {
+            const char *path = enter->skills.paths[i];
+            if (attach->come[i] && attach_go_to(attach, path, name, ERR_IGNORED) == 0)
                 umount2(name, MNT_DETACH | UMOUNT_NOFOLLOW);
             if (attach->gone[i])
-                attach_put_at(attach, &attach->old_fds[i], path, &ignored);
+                attach_put_at(attach, &attach->old_fds[i], path, ERR_IGNORED);
         }
     }
     return r;

@@ -9,12 +9,7 @@
 #ifndef CUBBY_RUNNER_ENTER_H
 #define CUBBY_RUNNER_ENTER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "base/err.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "wire/plan.h"
 
 #define ENTER_RANGE 65536u   /* ids of a box */

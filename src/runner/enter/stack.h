@@ -3,11 +3,7 @@
 #ifndef CUBBY_RUNNER_STACK_H
 #define CUBBY_RUNNER_STACK_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/limits.h"
+#include "base/base.h"
 
 #define STACK_MAX (LIMIT_LAYERS + 1) /* with the box's own */
 #define STACK_SYSTEM_MAX 8

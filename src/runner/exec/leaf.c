@@ -55,8 +55,7 @@ struct leaf_pool *leaf_pool_new(struct runner *runner) {
         return NULL;
     struct leaf_pool *pool = xcalloc(1, sizeof *pool);
     pool->runner = runner;
-    struct err err;
-    struct leaf *leaf = leaf_make(pool, &err);
+    struct leaf *leaf = leaf_make(pool, ERR_IGNORED);
     /* Required by clone3: the right to write into the list of the common ancestor and of the leaf. */
     if (leaf && (faccessat(runner->config->cgroup_fd, "cgroup.procs", W_OK, AT_EACCESS) < 0 ||
                  faccessat(leaf->dir_fd, "cgroup.procs", W_OK, AT_EACCESS) < 0)) {

@@ -246,8 +246,7 @@ static void process_ready_event(struct source *source, uint32_t) {
 /* The command itself, or its keeper. A kernel or a policy that does not let us clone into a leaf makes it keepers. */
 static pid_t process_start_below(struct process *process) {
     struct process_table *table = process->runner->processes;
-    struct err ignored;
-    process->leaf = table->leaves_work ? leaf_take(table->leaves, &ignored) : NULL;
+    process->leaf = table->leaves_work ? leaf_take(table->leaves, ERR_IGNORED) : NULL;
     process->spawn.stack = table->rooms + (size_t)(process->slot - table->slots) * ROOM_BYTES + START_BYTES;
     pid_t pid = process->leaf ? spawn_start(&process->spawn, process->leaf) : -ENOSYS;
     if (pid >= 0 || pid == -EAGAIN || pid == -ENOMEM)

@@ -3,12 +3,7 @@
 #ifndef CUBBY_RUNNER_EDIT_TEXT_H
 #define CUBBY_RUNNER_EDIT_TEXT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/base.h"
 
 #define EDIT_NEAR_MAX 12         /* lines that are shown with a failure */
 #define EDIT_NEAR_TEXT_BYTES 400 /* of each */

@@ -68,10 +68,9 @@ static int edit_open(const struct edit *edit, int flags, mode_t mode, int *ret_f
 /* Whether the current content has this hash; file: it was read already. */
 static bool edit_hash_is(struct edit *edit, bool file, const uint8_t *wanted) {
     uint8_t digest[32];
-    struct err err;
     if (!file) {
         autofd fd = -1;
-        if (edit_open(edit, O_RDONLY, 0, &fd, &err) < 0 || edit_read_file(edit, fd, &err) < 0)
+        if (edit_open(edit, O_RDONLY, 0, &fd, ERR_IGNORED) < 0 || edit_read_file(edit, fd, ERR_IGNORED) < 0)
             return false;
     }
     edit_hash_of(edit->file.data, edit->file.len, digest);
@@ -326,18 +325,17 @@ static int edit_append_run(struct edit *edit, struct err *err) {
 static void edit_tell_near(const struct edit *edit) {
     const struct edit_text *text = &edit->text;
     struct worker *worker = edit->worker;
-    struct err err;
     struct buf *out = worker_item(worker);
     field_number(out, FIELD_FILES, text->count);
     field_number(out, FIELD_STATE, text->how);
-    int r = worker_item_end(worker, &err);
+    int r = worker_item_end(worker, ERR_IGNORED);
     for (size_t i = 0; i < text->near_count && r == 0; i++) {
         out = worker_item(worker);
         field_number(out, FIELD_LINE, text->near[i].line);
         field_bytes(out, FIELD_TEXT, text->near[i].text, text->near[i].len);
-        r = worker_item_end(worker, &err);
+        r = worker_item_end(worker, ERR_IGNORED);
     }
-    (void)worker_flush(worker, &err);
+    (void)worker_flush(worker, ERR_IGNORED);
 }
 
 static int edit_given(struct edit *edit, struct err *err) {

@@ -34,7 +34,7 @@ static char **exec_about_list(struct process *process, struct conceal *conceal, 
                               size_t *left) {
     enum { FIELD_COST = 16 };
     char **kept = arena_alloc(&process->about, (count + 1) * sizeof *kept);
-    for (size_t i = 0; i<count && * left> FIELD_COST; i++) {
+    for (size_t i = 0; i < count && FIELD_COST < *left; i++) {
         *left -= FIELD_COST;
         kept[i] = exec_about_text(process, conceal, list[i], left);
     }

@@ -114,8 +114,6 @@ const struct op_def op_tar_out = {.op = OP_TAR_OUT, .looks = true, .work = tar_o
  * 3. Devices, FIFOs, set-user-ID bits and a second file of one name are left out and reported: honest archives have
  *    them. A name that leads outside is not an honest mistake: the archive is refused. */
 
-static uint8_t tar_data[LIMIT_FRAME_PAYLOAD_BYTES];
-
 struct untar {
     struct worker *worker;
     int top;                             /* the destination */
@@ -295,9 +293,7 @@ static int tar_in_make_dir(struct untar *in, const char *name, struct err *err) 
 
 static int tar_in_begin(void *user, struct tar_entry *entry, struct err *err) {
     struct untar *in = user;
-    /* Why an entry is not allowed in a box; NULL: it is. */
-    const char *why, *base = NULL,
-                     *unwanted = entry->type == '3' || entry->type == '4' ? "devices are not made"
+    const char *why, *unwanted = entry->type == '3' || entry->type == '4' ? "devices are not made"
                                  : entry->type == TAR_FIFO                ? "FIFOs are not made"
                                                                           : NULL;
     if (!unwanted && !strchr("0125", entry->type))
@@ -314,15 +310,9 @@ static int tar_in_begin(void *user, struct tar_entry *entry, struct err *err) {
         return tar_in_make_dir(in, entry->name, err);
     if (!*entry->name)
         return tar_in_invalid(in, "it has no name", err);
-    /* Splits a safe name, opens its directory; *ret_base is the last part. */
-    const char **ret_base = &base;
-    char dir[TAR_NAME_BYTES];
-    char *slash = strrchr(entry->name, '/');
-    size_t len = slash ? (size_t)(slash - entry->name) : 0;
-    memcpy(dir, entry->name, len);
-    dir[len] = 0;
-    *ret_base = slash ? slash + 1 : entry->name;
-    TRY(tar_in_directory(in, dir, err));
+    const char *slash = strrchr(entry->name, '/'), *base = slash ? slash + 1 : entry->name;
+    TRY(tar_in_directory(in, text_make(TAR_NAME_BYTES, "%.*s", slash ? (int)(slash - entry->name) : 0, entry->name),
+                         err));
     return entry->type == TAR_FILE      ? tar_in_file(in, base, err)
            : entry->type == TAR_SYMLINK ? tar_in_symlink(in, base, err)
                                         : tar_in_hard_link(in, base, err);
@@ -377,13 +367,12 @@ static int tar_merge_check(const struct walk *walk, const struct walk_entry *ent
 static int tar_merge_copy(const struct walk *walk, const char *name, int into, struct err *err) {
     char temp[REPLACE_NAME_BYTES];
     uint64_t removed = 0;
-    struct err ignored;
     temp_name(temp, false);
     int r = copytree_shared(walk->dirfd, name, into, temp, name, err);
     if (r == 0 && renameat(into, temp, into, name) < 0)
         r = tar_merge_errno(walk, name, errno, err);
     if (r < 0)
-        removal_shared(into, temp, name, &removed, &ignored);
+        removal_shared(into, temp, name, &removed, ERR_IGNORED);
     return r;
 }
 
@@ -473,11 +462,10 @@ static int tar_in_work(struct worker *worker, const struct fields *args, struct 
     if (r == 0)
         r = tar_merge_pass(&in, true, err);
     uint64_t removed = 0;
-    struct err ignored;
     fd_close(&in.dir_fd);
     fd_close(&in.stage);
     if (in.stage_name[0])
-        removal_shared(in.stage_parent, in.stage_name, in.stage_name, &removed, &ignored);
+        removal_shared(in.stage_parent, in.stage_name, in.stage_name, &removed, ERR_IGNORED);
     fd_close(&in.stage_parent);
     if (r == 0)
         r = tar_send_skipped(&in, err);

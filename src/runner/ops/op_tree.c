@@ -250,7 +250,6 @@ static int tree_move_over(const struct move *move, struct err *err) {
         return tree_move_error(move, EEXIST, err);
     char temp[REPLACE_NAME_BYTES];
     uint64_t removed = 0;
-    struct err ignored;
     temp_name(temp, false);
     int r = copytree_shared(move->from_dirfd, move->from, move->to_dirfd, temp, move->shown_from, err);
     if (r == 0) {
@@ -259,7 +258,7 @@ static int tree_move_over(const struct move *move, struct err *err) {
             r = tree_move_error(move, -moved, err);
     }
     if (r < 0)
-        removal_shared(move->to_dirfd, temp, move->shown_to, &removed, &ignored);
+        removal_shared(move->to_dirfd, temp, move->shown_to, &removed, ERR_IGNORED);
     return r;
 }
 

@@ -3,10 +3,7 @@
 #ifndef CUBBY_RUNNER_REPLACE_H
 #define CUBBY_RUNNER_REPLACE_H
 
-#include <stdbool.h>
-#include <sys/stat.h>
-
-#include "base/err.h"
+#include "base/base.h"
 #include "runner/ops/attrs.h"
 #include "runner/runner.h"
 

@@ -7,10 +7,7 @@
 #ifndef CUBBY_RUNNER_TURN_H
 #define CUBBY_RUNNER_TURN_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/stat.h>
-
+#include "base/base.h"
 #include "wire/frame.h"
 
 struct runner_config;

@@ -3,12 +3,8 @@
 #define CUBBY_RUNNER_GREP_SCAN_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include "base/err.h"
-#include "base/limits.h"
+#include "base/base.h"
 #include "runner/search/scan.h"
 
 #define GREP_CONTEXT_BYTES (16u << 10) /* of the lines before a match, and of those after it */

@@ -4,11 +4,7 @@
 #ifndef CUBBY_RUNNER_WALK_H
 #define CUBBY_RUNNER_WALK_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/limits.h"
+#include "base/base.h"
 #include "runner/ops/globmatch.h"
 
 struct walk_entry {
