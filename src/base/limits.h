@@ -24,8 +24,6 @@
 #define DEFAULT_EXEC_TIMEOUT_MS 300000u
 #define DEFAULT_OUTPUT_LIMIT_BYTES (1u << 20)
 #define LIMIT_OUTPUT_LIMIT_BYTES (64u << 20)
-#define DEFAULT_OUTPUT_BYTES (16u << 20) /* largest output_limit_bytes of a box, unless it or the configuration says */
-#define DEFAULT_OPEN_FILES 4096u         /* descriptors of one process; most programs never reach it */
 #define LIMIT_OPEN_FILES_LEAST 16u       /* below it no shell starts */
 #define LIMIT_OPEN_FILES (1u << 20)      /* the kernel's own default for fs.nr_open */
 #define LIMIT_STDIN_BYTES (16u << 20)    /* stdin carried in a JSON body */
@@ -101,7 +99,6 @@
 #define LIMIT_MACHINE_TEXT 256u          /* bytes of each thing a machine says of itself, but for paths */
 #define LIMIT_TEXT_MESSAGE_BYTES (8u << 20) /* one of the text form: 4 MB in base64, and its envelope */
 #define LIMIT_TEXT_FILE_BYTES (4u << 20)    /* a file inside one */
-#define DEFAULT_GRACE_MS 60000u             /* how long calls survive a lost connection */
 
 /* resources that users share: for the machine, and for one user (base/counted.h) */
 #define LIMIT_TERMINALS 3072u /* of all boxes; the kernel's own default. Set from kernel.pty.max */

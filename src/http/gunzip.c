@@ -56,8 +56,7 @@ ssize_t gunzip_read(void *user, void *data, size_t size, struct err *err) {
     stream->avail_out = (uInt)most;
     while (stream->avail_out == most) {
         int r = gunzip_fill(gunzip, err);
-        if (r < 0)
-            return r;
+        TRY(r);
         if (r == 0)
             return gunzip->whole ? 0 : gunzip_malformed(gunzip, "it ends early", err);
         if (gunzip->whole && inflateReset(stream) != Z_OK)

@@ -297,8 +297,7 @@ static int multipart_step(struct multipart *multipart, struct err *err) {
         int r = strlen(text) == len - 2 ? multipart_head_parse(multipart, text, len - 2, err)
                                         : multipart_malformed(err, "a NUL in a part's head");
         free(text);
-        if (r < 0)
-            return r;
+        TRY(r);
         buf_consume(window, len);
         multipart->state = CONTENT;
         return 1;
@@ -319,8 +318,7 @@ int multipart_feed(struct multipart *multipart, const void *data, size_t len, st
         int r;
         while ((r = multipart_step(multipart, err)) > 0)
             continue;
-        if (r < 0)
-            return r;
+        TRY(r);
     }
     return 0;
 }

@@ -259,8 +259,7 @@ int container_wire(struct runner_config *config, const char *path, bool stdio, b
         r = relay_wire(config, err);
     if (r < 0 && pieces)
         r = carry_wire(config, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     /* These are not read for long, and a full pipe must never stop PID 1. */
     autofd null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; null > 2 && fd <= 2; fd++)

@@ -161,8 +161,7 @@ static int tree_run(struct copytree *tree, struct err *err) {
             if (!dent_dots(name))
                 r = copytree_copy_entry(tree, &(struct spot){level->from, level->to, name, name, {0}}, err);
         }
-        if (r < 0)
-            return r;
+        TRY(r);
     }
     return 0;
 }

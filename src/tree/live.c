@@ -375,8 +375,7 @@ static int live_file(struct live *live, struct live_node *dir, struct live_node 
     struct stat status = {.st_ino = found->inode, .st_mode = found->mode};
     bool hot = false;
     int r = copytree_live(live->copy, from, to, name, there, &status, &hot, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     if (!node && (r == 0 || there))
         node = live_node_new(live, dir, name, found);
     int64_t changed = status.st_ctim.tv_sec * 1000000000ll + status.st_ctim.tv_nsec;

@@ -113,8 +113,7 @@ static int removal_run(struct removal *removal, struct err *err) {
         if (level->at < level->batch_len) {
             const char *name = level->batch + level->at;
             int r = removal_level_push(removal, level->fd, name, err);
-            if (r < 0)
-                return r;
+            TRY(r);
             if (r == 0) /* gone by now */
                 level->at += strlen(name) + 1;
             continue;
@@ -256,8 +255,7 @@ static int removal_level_fill(struct removal *removal, struct removal_level *lev
                 continue;
             int r = removal_remove_entry(removal, level, dent, err);
             size_t size = strlen(dent->name) + 1;
-            if (r < 0)
-                return r;
+            TRY(r);
             if (r == 0 && level->batch_len + size > BATCH_BYTES) {
                 removal_level_keep(level, names);
                 return 0;

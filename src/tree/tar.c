@@ -78,8 +78,7 @@ int tar_in_feed(struct tar_in *in, const uint8_t *data, size_t len, struct err *
         }
         if (r == 0 && in->inside && in->left == 0 && in->padding == 0)
             r = tree_tar_in_end(in, err);
-        if (r < 0)
-            return r;
+        TRY(r);
     }
     return 0;
 }

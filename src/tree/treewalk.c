@@ -162,8 +162,7 @@ static int treewalk_walk_run(struct treewalk_walk *walk, struct err *err) {
         } else if (r == 0) {
             r = treewalk_go_up(walk, err);
         }
-        if (r < 0)
-            return r;
+        TRY(r);
     }
 }
 

@@ -216,8 +216,7 @@ int call_next(struct call *call, const struct call_wait *wait, struct event *ret
     }
     wire_leave_locked(wire);
     pthread_mutex_unlock(&wire->lock);
-    if (r < 0)
-        return r;
+    TRY(r);
     if (event.kind == EVENT_STAT) /* not set: the event is in out */
         return call_take(call, ret_event, err);
     *ret_event = event;

@@ -145,8 +145,7 @@ int demux_feed(struct demux *demux, size_t n, int pass_fd, struct err *err) {
         int r = frame_parse(demux->data + at, demux->len - at, &frame, err);
         if (r > 0)
             r = demux_frame(demux, &frame, err) < 0 ? -ERR_PROTOCOL : 1;
-        if (r < 0)
-            return r;
+        TRY(r);
         if (r == 0)
             break;
         at += FRAME_HEAD_BYTES + frame.len;
@@ -221,8 +220,7 @@ static int demux_hello(struct demux *demux, const struct frame *frame, struct er
         memcpy(demux->workspace, field.data, field.len);
         demux->workspace[field.len] = 0;
     }
-    if (r < 0)
-        return r;
+    TRY(r);
     if (version != PROTO_VERSION)
         return err_set(err, ERR_PROTOCOL, "the runner speaks version %llu of the wire, this program version %d",
                        (unsigned long long)version, PROTO_VERSION);
@@ -272,8 +270,7 @@ static int demux_end(struct demux *demux, struct call *call, const struct frame 
     while ((r = field_next(&view, &field, err)) > 0)
         if (code && field.id == FIELD_CODE)
             code = err_from_wire(field.number > 255 ? 0 : (unsigned)field.number);
-    if (r < 0)
-        return r;
+    TRY(r);
     demux_remove(demux, call);
     call->ended = true;
     if (call->closed) {

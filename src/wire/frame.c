@@ -213,8 +213,7 @@ int fields_parse(struct view view, struct arena *arena, struct fields *ret_field
     struct fields *fields = ret_fields;
     memset(fields, 0, sizeof *fields);
     int r = frame_fields_count(view, fields, arena, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     struct field field;
     while ((r = field_next(&view, &field, err)) > 0) {
         const char *copy = field_kind(field.id) == 'N' ? NULL : arena_copy(arena, field.data, field.len);

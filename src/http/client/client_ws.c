@@ -46,8 +46,7 @@ static int ws_socket_handshake(const struct http_client *client, struct http_raw
     if (code > 0)
         return err_set(err, ERR_GONE, "%s hung up instead of answering%s", base,
                        strncmp(base, "https", 5) != 0 ? ": does it want https:// or wss://?" : "");
-    if (code < 0)
-        return code;
+    TRY(code);
     if (status != 101)
         return ws_socket_refused(raw, status, end_ms, err);
     char accept[32];

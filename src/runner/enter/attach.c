@@ -253,8 +253,7 @@ static int attach_put_at(struct attach_state *attach, int *tree_fd, const char *
     char name[256];
     int r = attach_go_to(attach, path, name, err);
     autofd target = r < 0 ? -1 : open(name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (r < 0)
-        return r;
+    TRY(r);
     r = target < 0 ? -errno : sys_move_mount(*tree_fd, target, "");
     if (r == 0)
         fd_close(tree_fd);

@@ -112,8 +112,7 @@ int confine_runner(bool ranged, bool no_set_id, int *ret_landlock_fd, struct err
     int r = abi >= 6 || (abi >= 2 && shared) ? confine_landlock_scope(abi, shared, err) : 0;
     if (r == 0 && abi >= 2 && !shared)
         landlock = r = confine_landlock_commands(err);
-    if (r < 0)
-        return r;
+    TRY(r);
     if (no_set_id && (r = INSTALL(seccomp_set_id, err)) < 0)
         return r;
     TRY(ranged ? confine_set_caps(confine_root_cap_set(), confine_root_cap_set(), err)

@@ -193,8 +193,7 @@ static int shell_streams(struct session *session, const struct fields *args, str
     for (int i = 0; i < 2; i++)
         process->streams[i].conceal = conceal_new(args->secrets);
     int r = process_stdio(process, false, args, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     int terminal = spawn->stdio[0], null = process_null(session->runner), commands[2] = {-1, -1}, report[2] = {-1, -1};
     shell_terminal_calm(terminal);
     fd_close(&spawn->stdio[1]);

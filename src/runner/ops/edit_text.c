@@ -403,8 +403,7 @@ static int edit_body(struct edit_text *edit, const uint8_t *data, size_t len, co
                      struct err *err) {
     struct edit_span span = {.data = data, .len = len};
     int r = text_find_span(edit, &span, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     if (!edit->lines && edit->old_len == 0)
         return err_set(err, ERR_INVALID, "the text to replace is empty");
     size_t start = out->len;

@@ -152,8 +152,7 @@ static int diff_work(struct worker *worker, const struct fields *args, struct er
     diff.below = -1;
     if (r == 1)
         r = diff_part(&diff, roots, "skills", deadline_ms, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     autobuf out = buf_max(64);
     field_number(&out, FIELD_TRUNCATED, diff.truncated);
     worker_end(worker, &out);

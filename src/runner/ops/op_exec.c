@@ -83,8 +83,7 @@ static int exec_launch(struct process *process, const struct fields *args, struc
         conceal_text(conceal, text.data, text.len, &concealed);
     int r = process->background ? exec_about(process, args, conceal, err) : 0;
     conceal_free(conceal);
-    if (r < 0)
-        return r;
+    TRY(r);
     process->command = process_command_text(shown->data ? (char *)shown->data : "", shown->len);
     for (int i = 0; i < 2; i++)
         process->streams[i].conceal = conceal_new(args->secrets);
@@ -117,8 +116,7 @@ static int exec_begin(struct rcall *call, const struct fields *call_args, struct
     }
     if (r >= 0)
         r = process_new(call->runner, &process, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     process->call = call;
     call->state = process;
     call->writable = exec_writable;

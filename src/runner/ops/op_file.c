@@ -364,8 +364,7 @@ static int file_write_finish(struct rcall *call, struct err *err) {
     int r = replace_commit(&writing->replace, writing->shown, writing->mode, writing->if_match, &status, err);
     bool created = writing->created;
     file_write_free(call);
-    if (r < 0)
-        return r;
+    TRY(r);
     autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     runner_put_file(&out, -1, "", &status);
     field_number(&out, FIELD_CREATED, created);

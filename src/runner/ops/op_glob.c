@@ -205,8 +205,7 @@ static int glob_work(struct worker *worker, const struct fields *args, struct er
     int r = walk_each(&search.walk, search.sort ? glob_sorted_entry : glob_entry, &search, err);
     if (r >= 0 && search.sort)
         r = glob_sorted_send(&search, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     bool timed_out = search.walk.timed_out;
     autobuf out = buf_max(64);
     field_number(&out, FIELD_TRUNCATED, search.truncated || search.walk.too_long || search.walk.dropped || timed_out);

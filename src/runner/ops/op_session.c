@@ -369,8 +369,7 @@ void session_gone(struct session *session) {
 static int session_run_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct session *session;
     int r = session_lookup(call->runner, args->text[FIELD_NAME], &session, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     bool background = args->number[FIELD_FLAGS] & CALL_BACKGROUND;
     if (session->plain)
         return err_set(err, ERR_INVALID, "session '%s' has no shell", session->name);

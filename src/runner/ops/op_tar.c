@@ -94,8 +94,7 @@ static int tar_out_work(struct worker *worker, const struct fields *args, struct
     }
     if (r >= 0)
         r = tar_out_end(&out.tar, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     autobuf end = buf_max(64);
     field_number(&end, FIELD_FILES, out.files);
     worker_end(worker, &end);
@@ -469,8 +468,7 @@ static int tar_in_work(struct worker *worker, const struct fields *args, struct 
     fd_close(&in.stage_parent);
     if (r == 0)
         r = tar_send_skipped(&in, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     autobuf end = buf_max(64);
     field_number(&end, FIELD_FILES, in.files);
     field_number(&end, FIELD_SIZE, in.size);

@@ -88,8 +88,7 @@ static int tree_list_work(struct worker *worker, const struct fields *args, stru
     int r = op_ignore(args, &list.ignore, &list.walk, err) ?: walk_each(&list.walk, tree_list_entry, &list, err);
     bool truncated = list.truncated || list.walk.too_long || list.walk.dropped || list.walk.timed_out;
     walk_done(&list.walk);
-    if (r < 0)
-        return r;
+    TRY(r);
     autobuf out = buf_max(64);
     field_number(&out, FIELD_TRUNCATED, truncated);
     worker_end(worker, &out);
@@ -151,8 +150,7 @@ static int tree_remove_work(struct worker *worker, const struct fields *args, st
     }
     if (r == 0)
         r = removal_shared(dirfd, name, args->text[FIELD_PATH], &files, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     autobuf out = buf_max(64);
     field_number(&out, FIELD_FILES, files);
     worker_end(worker, &out);

@@ -363,8 +363,7 @@ static int watch_handle(struct watch *watch, const struct inotify_event *event, 
         return 0;
     if (!(event->mask & IN_MOVED_TO) || event->cookie != watch->moved.cookie) {
         int r = watch_moved_alone(watch, err);
-        if (r < 0)
-            return r;
+        TRY(r);
     }
     watch->dir = event->mask & IN_ISDIR;
     if (event->mask & IN_IGNORED && node > 0)
@@ -407,8 +406,7 @@ static int watch_events(struct watch *watch, struct err *err) {
         int r = watch_moved_alone(watch, err);
         if (r >= 0)
             r = worker_flush(watch->worker, err);
-        if (r < 0)
-            return r;
+        TRY(r);
     }
     ssize_t n = read(watch->fd, events.bytes, sizeof events.bytes);
     if (n < 0)

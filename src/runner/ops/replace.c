@@ -144,8 +144,7 @@ int replace_commit(struct replace *replace, const char *shown, mode_t mode, cons
     }
     if (r == 0)
         r = replace_dress(replace, shown, mode, err);
-    if (r < 0)
-        return r;
+    TRY(r);
     if (renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name) < 0)
         return err_errno(err, errno, "'%s'", shown);
     replace->temp[0] = 0;
