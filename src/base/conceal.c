@@ -16,7 +16,7 @@ struct conceal_value {
 
 struct conceal_range {
     uint64_t begin, end; /* positions in the stream */
-    bool told;           /* its mark is written */
+    bool written;        /* its mark is */
 };
 
 struct conceal {
@@ -117,7 +117,7 @@ static void conceal_match(struct conceal *conceal, size_t len) {
     while (conceal->range_count && conceal->ranges[conceal->range_count - 1].end > range.begin) {
         const struct conceal_range *last = &conceal->ranges[--conceal->range_count];
         range.begin = last->begin < range.begin ? last->begin : range.begin;
-        range.told = range.told || last->told;
+        range.written = range.written || last->written;
     }
     vec_add(conceal->ranges, conceal->range_count, conceal->range_cap) = range;
 }
@@ -147,9 +147,9 @@ static void conceal_emit(struct conceal *conceal, uint64_t decided, struct buf *
         struct conceal_range *range = &conceal->ranges[done];
         if (range->begin > at)
             buf_put(out, conceal->held.data + (at - conceal->base), (size_t)(range->begin - at));
-        if (!range->told)
+        if (!range->written)
             buf_puts(out, CONCEAL_TEXT);
-        range->told = true;
+        range->written = true;
         at = range->end < decided ? range->end : decided;
         if (range->end > decided)
             break;

@@ -36,11 +36,11 @@ size_t pieces_room(const struct pieces *pieces) {
 
 void pieces_put(struct pieces *pieces, struct buf *out, const void *data, size_t len) {
     buf_u64(out, pieces->sent);
-    pieces->told = pieces->got - pieces->ready.len;
-    buf_u64(out, pieces->told);
+    pieces->acked = pieces->got - pieces->ready.len;
+    buf_u64(out, pieces->acked);
     buf_u32(out, (uint32_t)len);
     if (pieces->ready.len == 0)
-        pieces->untold = 0;
+        pieces->unacked = 0;
     if (len == 0)
         return;
     buf_put(out, data, len);
@@ -49,8 +49,8 @@ void pieces_put(struct pieces *pieces, struct buf *out, const void *data, size_t
 }
 
 bool pieces_due(const struct pieces *pieces) {
-    return pieces->got - pieces->ready.len - pieces->told >= PIECES_WINDOW_BYTES / 4 ||
-           (pieces->untold >= PIECES_MOST / 4 && pieces->ready.len == 0);
+    return pieces->got - pieces->ready.len - pieces->acked >= PIECES_WINDOW_BYTES / 4 ||
+           (pieces->unacked >= PIECES_MOST / 4 && pieces->ready.len == 0);
 }
 
 /* ---- in ---- */
@@ -71,7 +71,7 @@ static int pieces_add(struct pieces *pieces, uint64_t at, const uint8_t *data, s
     uint64_t taken = pieces->got - pieces->ready.len;
     if (at < pieces->got || at - taken > PIECES_WINDOW_BYTES - len)
         return err_set(err, ERR_PROTOCOL, "a piece lies outside of the window");
-    pieces->untold++;
+    pieces->unacked++;
     if (at > pieces->got) {
         struct piece **link = &pieces->held;
         while (*link && (*link)->at < at)

@@ -18,8 +18,8 @@ struct pieces {
     uint64_t sent, arrived;     /* bytes that were sent, and of them those that arrived */
     uint64_t ends[PIECES_MOST]; /* of the pieces that are under way: a ring */
     unsigned first, count;      /* of it */
-    uint64_t got, told;         /* bytes that came in order; how many the other side knows of */
-    unsigned untold;            /* pieces since then */
+    uint64_t got, acked;        /* bytes that came in order; how many the other side knows of */
+    unsigned unacked;           /* pieces since then */
     struct piece *held;         /* by place */
     unsigned held_count;
     struct buf raw, ready; /* not yet a whole piece; in order, for the caller to consume */

@@ -14,18 +14,18 @@ static const char mark[] = "0123456789abcdef0123456789abcdef";
 
 /* What is found in a text that comes in pieces. */
 static bool feed(const struct buf *text, unsigned cut, unsigned *ret_status, char cwd[LIMIT_PATH_BYTES + 1]) {
-    autobuf told;
+    autobuf reports;
     bool found = false;
-    buf_init(&told, SESSION_TOLD_BYTES);
+    buf_init(&reports, SESSION_REPORTS_BYTES);
     for (size_t at = 0, n; at < text->len && !found; at += n) {
         cut = cut * 1103515245u + 12345u;
-        n = 1 + (cut >> 16) % (cut & 0x100 ? SESSION_TOLD_READ_BYTES : 7);
+        n = 1 + (cut >> 16) % (cut & 0x100 ? SESSION_REPORTS_READ_BYTES : 7);
         n = n < text->len - at ? n : text->len - at;
-        uint8_t *room = buf_reserve(&told, SESSION_TOLD_READ_BYTES);
+        uint8_t *room = buf_reserve(&reports, SESSION_REPORTS_READ_BYTES);
         assert(room);
         memcpy(room, text->data + at, n);
-        told.len += n;
-        found = told_find(&told, mark, ret_status, cwd);
+        reports.len += n;
+        found = report_find(&reports, mark, ret_status, cwd);
     }
     return found;
 }

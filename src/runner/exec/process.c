@@ -486,7 +486,7 @@ static void process_main_ended(struct process *process, int status) {
     process->duration_ms = clock_ms() - process->started_ms;
     process->phase = PHASE_ENDING;
     timer_set(process->runner, &process->timer, 0);
-    watchers_tell(process); /* some wait for no more than this */
+    watchers_notify(process); /* some wait for no more than this */
     struct leaf *leaf = process->leaf;
     if (!leaf || !leaf_populated(leaf)) {
         process_tree_gone(process, true);
@@ -596,7 +596,7 @@ void process_done(struct process *process) {
         process->runner->processes->tidy = process;
         return;
     }
-    watchers_tell(process);
+    watchers_notify(process);
     process_ended_drop_oldest(process->runner, LIMIT_PROCESSES_ENDED);
 }
 

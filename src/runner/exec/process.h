@@ -220,7 +220,7 @@ uint64_t stream_first(const struct stream *stream); /* oldest byte in the ring *
 /* Kept output from *offset to end, within credit; output that the ring lost is skipped. True: all of it was sent. */
 bool stream_send(struct rcall *call, const struct stream *stream, uint64_t *offset, uint64_t end);
 size_t stream_copy(const struct stream *stream, uint64_t from, uint8_t *data, size_t len);
-void watchers_tell(struct process *process);
+void watchers_notify(struct process *process);
 void input_close(struct process *process); /* feeders hear of it */
 void feeder_add(struct process *process, struct feeder *feeder, struct rcall *call);
 int feeder_put(struct feeder *feeder, const uint8_t *data, size_t len, struct err *err);

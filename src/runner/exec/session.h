@@ -32,8 +32,8 @@ struct kept {
 
 struct session_call;
 #define SESSION_MARK_BYTES 32
-#define SESSION_TOLD_BYTES (16u << 10) /* of reports: a directory, and forged data */
-#define SESSION_TOLD_READ_BYTES (4u << 10)
+#define SESSION_REPORTS_BYTES (16u << 10) /* of reports: a directory, and forged data */
+#define SESSION_REPORTS_READ_BYTES (4u << 10)
 
 struct session {
     struct runner *runner;
@@ -57,7 +57,7 @@ struct session {
     int command_fd;       /* where it reads what to do */
     int text_fd;          /* the command's text */
     struct source report; /* where it reports the end of it */
-    struct buf told;
+    struct buf reports;
     char mark[SESSION_MARK_BYTES + 1]; /* known to the shell's next lines alone */
     struct timer hard, poll;           /* the command's time-out; everything that is looked at again soon */
     size_t report_len;                 /* of the line after the one that runs the command */
@@ -107,10 +107,10 @@ void shell_ask(struct session *session);    /* for the report once more */
 bool shell_forget(struct session *session);
 void shell_free(struct session *session);
 
-/* The report with that mark in the bytes read so far; false: it is incomplete, and told has space for
- * SESSION_TOLD_READ_BYTES more. *ret_cwd: "" if it is longer than a path can be. */
-bool told_find(struct buf *told, const char mark[SESSION_MARK_BYTES], unsigned *ret_status,
-               char ret_cwd[LIMIT_PATH_BYTES + 1]);
+/* The report with that mark in the bytes read so far; false: it is incomplete, and reports has space for
+ * SESSION_REPORTS_READ_BYTES more. *ret_cwd: "" if it is longer than a path can be. */
+bool report_find(struct buf *reports, const char mark[SESSION_MARK_BYTES], unsigned *ret_status,
+                 char ret_cwd[LIMIT_PATH_BYTES + 1]);
 
 /* ---- session_stop.c ---- */
 void stop_begin(struct session *session, enum session_state why);

@@ -30,7 +30,7 @@
 enum { STATUS_BYTES = 16 };
 
 /* "MARK\0STATUS\0DIRECTORY\0" at text: 1; 0: the rest is not there yet; -1: it is not a report. */
-static int shell_told_report(const char *text, size_t len, unsigned *ret_status, char ret_cwd[LIMIT_PATH_BYTES + 1]) {
+static int shell_report_parse(const char *text, size_t len, unsigned *ret_status, char ret_cwd[LIMIT_PATH_BYTES + 1]) {
     if (len <= SESSION_MARK_BYTES)
         return 0;
     if (text[SESSION_MARK_BYTES])
@@ -52,19 +52,19 @@ static int shell_told_report(const char *text, size_t len, unsigned *ret_status,
     return 1;
 }
 
-bool told_find(struct buf *told, const char mark[SESSION_MARK_BYTES], unsigned *ret_status,
-               char ret_cwd[LIMIT_PATH_BYTES + 1]) {
+bool report_find(struct buf *reports, const char mark[SESSION_MARK_BYTES], unsigned *ret_status,
+                 char ret_cwd[LIMIT_PATH_BYTES + 1]) {
     for (;;) {
-        const uint8_t *at = told->len ? memmem(told->data, told->len, mark, SESSION_MARK_BYTES) : NULL;
-        size_t before = at ? (size_t)(at - told->data)
-                        : told->len >= SESSION_MARK_BYTES
-                            ? told->len - SESSION_MARK_BYTES + 1 /* half of it may be here */
+        const uint8_t *at = reports->len ? memmem(reports->data, reports->len, mark, SESSION_MARK_BYTES) : NULL;
+        size_t before = at ? (size_t)(at - reports->data)
+                        : reports->len >= SESSION_MARK_BYTES
+                            ? reports->len - SESSION_MARK_BYTES + 1 /* half of it may be here */
                             : 0;
-        buf_consume(told, before);
-        int r = at ? shell_told_report((const char *)told->data, told->len, ret_status, ret_cwd) : 0;
+        buf_consume(reports, before);
+        int r = at ? shell_report_parse((const char *)reports->data, reports->len, ret_status, ret_cwd) : 0;
         if (r >= 0)
             return r;
-        buf_consume(told, 1);
+        buf_consume(reports, 1);
     }
 }
 
@@ -252,7 +252,7 @@ int shell_start(struct session *session, const struct fields *args, struct err *
     TRY(process_new(session->runner, &session->process, err));
     struct process *process = session->process;
     process->command = xasprintf("session %s", session->name);
-    buf_init(&session->told, SESSION_TOLD_BYTES);
+    buf_init(&session->reports, SESSION_REPORTS_BYTES);
     session->hard.fire = shell_hard_fire;
     session->poll.fire = shell_poll_fire;
     int r = shell_prepare(session, args, err);
@@ -299,7 +299,7 @@ void shell_free(struct session *session) {
     source_close(runner, &session->report);
     fd_close(&session->command_fd);
     fd_close(&session->text_fd);
-    buf_done(&session->told);
+    buf_done(&session->reports);
     free(session->command_text);
     free(session->kept);
     free(session->termed);
@@ -312,7 +312,7 @@ static void shell_mark(struct session *session) {
     xrandom(bytes, sizeof bytes);
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(session->mark + 2 * i, 3, "%02x", bytes[i]);
-    buf_clear(&session->told);
+    buf_clear(&session->reports);
 }
 
 static void shell_put_report(const struct session *session, struct buf *line) {
@@ -451,7 +451,7 @@ void shell_settle(struct session *session) {
     session_idle(session);
 }
 
-static void shell_told(struct session *session, unsigned status, const char *cwd) {
+static void shell_reported(struct session *session, unsigned status, const char *cwd) {
     struct err err;
     if (cwd[0] == '/' && strlen(cwd) <= LIMIT_PATH_BYTES)
         session_set_cwd(session, cwd);
@@ -477,8 +477,8 @@ static void shell_told(struct session *session, unsigned status, const char *cwd
 
 static void shell_report_ready(struct source *source, uint32_t) {
     struct session *session = container_of(source, struct session, report);
-    uint8_t *at = buf_reserve(&session->told, SESSION_TOLD_READ_BYTES);
-    ssize_t n = at ? read(source->fd, at, SESSION_TOLD_READ_BYTES) : 0;
+    uint8_t *at = buf_reserve(&session->reports, SESSION_REPORTS_READ_BYTES);
+    ssize_t n = at ? read(source->fd, at, SESSION_REPORTS_READ_BYTES) : 0;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) { /* closed by all who had it: the shell is exiting, or can no longer report */
@@ -487,13 +487,13 @@ static void shell_report_ready(struct source *source, uint32_t) {
             process_kill(session->process);
         return;
     }
-    session->told.len += (size_t)n;
+    session->reports.len += (size_t)n;
     if (session->phase == SHELL_STARTING) {
         /* The first that comes over the pipe of reports: nothing of a client has run yet. */
         session->phase = SHELL_IDLE;
         session->oom_before = process_oom_count(session->runner);
         timer_set(session->runner, &session->poll, 0);
-        buf_clear(&session->told);
+        buf_clear(&session->reports);
         session_set_cwd(session, session->cwd);
         session_started(session, NULL);
         session_idle(session);
@@ -502,9 +502,9 @@ static void shell_report_ready(struct source *source, uint32_t) {
     unsigned status;
     char cwd[LIMIT_PATH_BYTES + 1];
     bool wanted = session->phase == SHELL_RUNNING || session->phase == SHELL_MOVING;
-    if (wanted && !told_find(&session->told, session->mark, &status, cwd))
+    if (wanted && !report_find(&session->reports, session->mark, &status, cwd))
         return;
-    buf_clear(&session->told);
+    buf_clear(&session->reports);
     if (wanted)
-        shell_told(session, status, cwd);
+        shell_reported(session, status, cwd);
 }

@@ -198,7 +198,7 @@ static void stream_close(struct stream *stream) {
         stream_filter(stream, NULL, 0, true);
     stream_unfilter(stream);
     if (stream->process->background || stream->process->keep)
-        watchers_tell(stream->process);
+        watchers_notify(stream->process);
 }
 
 enum stream_step stream_step(struct stream *stream) {
@@ -300,7 +300,7 @@ static void stream_take(struct stream *stream, const uint8_t *data, size_t len) 
         stream_ring_put(stream, data, len);
     stream->total += len;
     if (process->background || process->keep)
-        watchers_tell(process);
+        watchers_notify(process);
     if (!process->background && process->call && !process->discard) {
         size_t sent = stream->held.len ? 0 : reply_data(process->call, stream->id, data, len);
         if (sent < len)
@@ -375,7 +375,7 @@ void watcher_drop(struct watcher *watcher) {
     watcher->process = NULL;
 }
 
-void watchers_tell(struct process *process) {
+void watchers_notify(struct process *process) {
     for (struct watcher *watcher = process->watchers, *next; watcher; watcher = next) {
         next = watcher->next;
         watcher->changed(watcher);

@@ -20,8 +20,8 @@ struct diff {
 };
 
 /* 1: continue. 0: the limit is reached. */
-static int diff_tell(struct diff *diff, enum watch_event event, const char *name, const struct stat *status,
-                     struct err *err) {
+static int diff_report(struct diff *diff, enum watch_event event, const char *name, const struct stat *status,
+                       struct err *err) {
     char path[2 * LIMIT_PATH_BYTES];
     int len = snprintf(path, sizeof path, "%s%s%s", diff->prefix, diff->stack.path, name);
     bool fits = len > 0 && (unsigned)len <= LIMIT_PATH_BYTES;
@@ -60,39 +60,39 @@ static int diff_skill(struct diff *diff, const struct stack_entry *entry, struct
         (stack->path_len == 0 && strcmp(name, SKILLS_CHANGES) == 0))
         return 1;                      /* an unfinished write does not count */
     if (entry->kind == STACK_WHITEOUT) /* there would be none if there were nothing to hide */
-        return diff_tell(diff, WATCH_REMOVED, name, &is, err);
+        return diff_report(diff, WATCH_REMOVED, name, &is, err);
     if (fstatat(stack->fds[entry->layer], name, &is, AT_SYMLINK_NOFOLLOW) < 0)
         return 1; /* gone by now */
     bool copy = diff_is_copy(stack->fds[entry->layer], name, &is);
     if (copy && S_ISDIR(is.st_mode))
         return 1;
-    return diff_tell(diff, copy ? WATCH_MODIFIED : WATCH_CREATED, name, &is, err);
+    return diff_report(diff, copy ? WATCH_MODIFIED : WATCH_CREATED, name, &is, err);
 }
 
-/* below: the same directory of the template, or -1. As diff_tell. */
+/* below: the same directory of the template, or -1. As diff_report. */
 static int diff_entry(struct diff *diff, const struct stack_entry *entry, int below, struct err *err) {
     struct stack *stack = &diff->stack;
     const char *name = stack_name(stack, entry);
     struct stat was = {0}, is = {0};
     bool had = below >= 0 && fstatat(below, name, &was, AT_SYMLINK_NOFOLLOW) == 0;
     if (entry->kind == STACK_WHITEOUT)
-        return had ? diff_tell(diff, WATCH_REMOVED, name, &was, err) : 1;
+        return had ? diff_report(diff, WATCH_REMOVED, name, &was, err) : 1;
     if (fstatat(stack->fds[entry->layer], name, &is, AT_SYMLINK_NOFOLLOW) < 0)
         return 1; /* gone by now */
     if (had && S_ISDIR(was.st_mode) && S_ISDIR(is.st_mode) && was.st_mode == is.st_mode && was.st_uid == is.st_uid &&
         was.st_gid == is.st_gid)
         return 1;
-    return diff_tell(diff, had ? WATCH_MODIFIED : WATCH_CREATED, name, &is, err);
+    return diff_report(diff, had ? WATCH_MODIFIED : WATCH_CREATED, name, &is, err);
 }
 
-/* Of a directory that hides the template's: what that one has and this one has not. As diff_tell. */
+/* Of a directory that hides the template's: what that one has and this one has not. As diff_report. */
 static int diff_hidden(struct diff *diff, int below, struct err *err) {
     int r = 1;
     autodir *dir = fd_opendir(below, ".", 0);
     for (struct dirent *entry; r == 1 && (entry = fd_readdir(dir));) {
         struct stat was;
         if (!stack_find(&diff->stack, entry->d_name) && fstatat(below, entry->d_name, &was, AT_SYMLINK_NOFOLLOW) == 0)
-            r = diff_tell(diff, WATCH_REMOVED, entry->d_name, &was, err);
+            r = diff_report(diff, WATCH_REMOVED, entry->d_name, &was, err);
     }
     return r;
 }
@@ -112,7 +112,7 @@ static int diff_stack(struct diff *diff, struct err *err) {
     return r;
 }
 
-/* name: the directory of each layer that counts. As diff_tell. */
+/* name: the directory of each layer that counts. As diff_report. */
 static int diff_part(struct diff *diff, const struct stack_roots *roots, const char *name, uint64_t deadline_ms,
                      struct err *err) {
     struct stack *stack = &diff->stack;

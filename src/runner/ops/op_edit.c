@@ -322,7 +322,7 @@ static int edit_append_run(struct edit *edit, struct err *err) {
 /* ---- the call ---- */
 
 /* The nearest text is sent before the failure. */
-static void edit_tell_near(const struct edit *edit) {
+static void edit_send_near(const struct edit *edit) {
     const struct edit_text *text = &edit->text;
     struct worker *worker = edit->worker;
     struct buf *out = worker_item(worker);
@@ -375,7 +375,7 @@ static int edit_work(struct worker *worker, const struct fields *args, struct er
             field_bytes(&out, FIELD_SHA256, edit->sha256, sizeof edit->sha256);
         worker_end(edit->worker, &out);
     } else if (edit->text.judged)
-        edit_tell_near(edit);
+        edit_send_near(edit);
     return r;
 }
 

@@ -134,15 +134,15 @@ static bool watch_only_event(const struct watch *watch, enum watch_event *event,
     return from_it || to_it;
 }
 
-static int watch_tell(struct watch *watch, enum watch_event event, int node, const char *name, int to_node,
-                      const char *to, struct err *err) {
+static int watch_report(struct watch *watch, enum watch_event event, int node, const char *name, int to_node,
+                        const char *to, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1], target[LIMIT_PATH_BYTES + 1];
     if (watch->only[0] && !watch_only_event(watch, &event, name, &to))
         return 0;
     if (!watch_node_wanted(watch, node, name)) {
         if (!to || !watch_node_wanted(watch, to_node, to))
             return 0;
-        return watch_tell(watch, WATCH_CREATED, to_node, to, 0, NULL, err); /* it came from an excluded place */
+        return watch_report(watch, WATCH_CREATED, to_node, to, 0, NULL, err); /* it came from an excluded place */
     }
     if (to && !watch_node_wanted(watch, to_node, to)) {
         event = WATCH_REMOVED;
@@ -236,9 +236,9 @@ static int watch_node_add(struct watch *watch, int fd, int parent, const char *n
     return node;
 }
 
-/* Watches everything below a watched directory; tell_all: report what is there already, because it came with the
+/* Watches everything below a watched directory; report_all: report what is there already, because it came with the
  * directory. */
-static int watch_tree(struct watch *watch, int node, bool tell_all, struct err *err) {
+static int watch_tree(struct watch *watch, int node, bool report_all, struct err *err) {
     char path[LIMIT_PATH_BYTES + 2];
     if (watch_node_path(watch, node, path) < 0)
         return 0;
@@ -270,8 +270,8 @@ static int watch_tree(struct watch *watch, int node, bool tell_all, struct err *
             const char *name = walk_name(&walk, &walk.entries[i]);
             if (walk.entries[i].descend && !watch_node_entered(watch, here, name))
                 walk.entries[i].descend = false;
-            if (tell_all && !temp_name_is(name))
-                r = watch_tell(watch, WATCH_CREATED, here, name, 0, NULL, err);
+            if (report_all && !temp_name_is(name))
+                r = watch_report(watch, WATCH_CREATED, here, name, 0, NULL, err);
         }
     }
     walk_done(&walk);
@@ -308,7 +308,7 @@ static int watch_moved_alone(struct watch *watch, struct err *err) {
         watch_node_drop(watch, child);
     watch->dir = moved->dir;
     watch->out = true;
-    int r = temp_name_is(moved->name) ? 0 : watch_tell(watch, WATCH_REMOVED, moved->node, moved->name, 0, NULL, err);
+    int r = temp_name_is(moved->name) ? 0 : watch_report(watch, WATCH_REMOVED, moved->node, moved->name, 0, NULL, err);
     watch->out = false;
     return r;
 }
@@ -322,16 +322,16 @@ static int watch_moved_to(struct watch *watch, int node, const struct inotify_ev
         return 0;
     }
     if (!moved->set || moved->cookie != event->cookie) {
-        int r = watch_tell(watch, WATCH_CREATED, node, event->name, 0, NULL, err);
+        int r = watch_report(watch, WATCH_CREATED, node, event->name, 0, NULL, err);
         return r < 0 || !dir ? r : watch_dir_arrived(watch, node, event->name, err);
     }
     moved->set = false;
     if (temp_name_is(moved->name)) {
         bool fresh = moved->name[sizeof REPLACE_PREFIX - 1] == 'n';
-        int r = watch_tell(watch, fresh ? WATCH_CREATED : WATCH_MODIFIED, node, event->name, 0, NULL, err);
+        int r = watch_report(watch, fresh ? WATCH_CREATED : WATCH_MODIFIED, node, event->name, 0, NULL, err);
         return r < 0 || !dir ? r : watch_dir_arrived(watch, node, event->name, err);
     }
-    int r = watch_tell(watch, WATCH_MOVED, moved->node, moved->name, node, event->name, err);
+    int r = watch_report(watch, WATCH_MOVED, moved->node, moved->name, node, event->name, err);
     int child = dir ? watch_node_child(watch, moved->node, moved->name) : -1;
     if (r >= 0 && dir && child < 0) /* it was not watched where it was */
         return watch_dir_arrived(watch, node, event->name, err);
@@ -347,7 +347,7 @@ static int watch_moved_to(struct watch *watch, int node, const struct inotify_ev
 
 static int watch_handle(struct watch *watch, const struct inotify_event *event, struct err *err) {
     if (event->mask & IN_Q_OVERFLOW) /* events were lost: the client must look for itself */
-        return watch_tell(watch, watch->all ? WATCH_OVERFLOW : WATCH_MODIFIED, 0, "", 0, NULL, err);
+        return watch_report(watch, watch->all ? WATCH_OVERFLOW : WATCH_MODIFIED, 0, "", 0, NULL, err);
     const char *name = event->len ? event->name : "";
     watch->dir = true;
     if (event->wd == watch->parent_wd) {
@@ -356,7 +356,7 @@ static int watch_handle(struct watch *watch, const struct inotify_event *event, 
         if (!(event->mask & (IN_DELETE | IN_MOVED_FROM)) || strcmp(name, watch->name) != 0)
             return 0;
         watch->over = true;
-        return watch_tell(watch, WATCH_REMOVED, 0, "", 0, NULL, err);
+        return watch_report(watch, WATCH_REMOVED, 0, "", 0, NULL, err);
     }
     int node = watch_node_find(watch, event->wd);
     if (node < 0)
@@ -385,13 +385,13 @@ static int watch_handle(struct watch *watch, const struct inotify_event *event, 
         int child = event->mask & IN_ISDIR ? watch_node_child(watch, node, event->name) : -1;
         if (child > 0)
             watch_node_drop(watch, child);
-        return watch_tell(watch, WATCH_REMOVED, node, event->name, 0, NULL, err);
+        return watch_report(watch, WATCH_REMOVED, node, event->name, 0, NULL, err);
     }
     if (event->mask & IN_MODIFY)
-        return event->mask & IN_ISDIR ? 0 : watch_tell(watch, WATCH_MODIFIED, node, name, 0, NULL, err);
+        return event->mask & IN_ISDIR ? 0 : watch_report(watch, WATCH_MODIFIED, node, name, 0, NULL, err);
     if (event->mask & IN_ATTRIB)
-        return watch_tell(watch, WATCH_ATTRIBUTES, node, name, 0, NULL, err);
-    int r = watch_tell(watch, WATCH_CREATED, node, name, 0, NULL, err);
+        return watch_report(watch, WATCH_ATTRIBUTES, node, name, 0, NULL, err);
+    int r = watch_report(watch, WATCH_CREATED, node, name, 0, NULL, err);
     return r < 0 || !(event->mask & IN_ISDIR) ? r : watch_dir_arrived(watch, node, name, err);
 }
 

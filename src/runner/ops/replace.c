@@ -115,7 +115,7 @@ static int replace_give(int fd, const struct owner *owner) {
 
 /* Owner and mode before the file is visible. The owner if the rights allow it, before the mode: chown clears bits.
  * New content never runs with another user's rights: the bits for that are not copied. */
-static int replace_dress(struct replace *replace, const char *shown, mode_t mode, struct err *err) {
+static int replace_attributes(struct replace *replace, const char *shown, mode_t mode, struct err *err) {
     if (replace->owner.given) {
         if (replace_give(replace->fd, &replace->owner) < 0)
             return err_errno(err, errno, "the owner of '%s'", shown);
@@ -143,7 +143,7 @@ int replace_commit(struct replace *replace, const char *shown, mode_t mode, cons
         return r == 1 ? err_set(err, ERR_EXISTS, "'%s' has changed since it was read", shown) : r;
     }
     if (r == 0)
-        r = replace_dress(replace, shown, mode, err);
+        r = replace_attributes(replace, shown, mode, err);
     TRY(r);
     if (renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name) < 0)
         return err_errno(err, errno, "'%s'", shown);
@@ -156,7 +156,7 @@ int replace_look(struct replace *replace, const char *shown, struct err *err) {
 }
 
 int replace_create(struct replace *replace, const char *shown, mode_t mode, struct stat *ret_status, struct err *err) {
-    TRY(replace_dress(replace, shown, mode, err));
+    TRY(replace_attributes(replace, shown, mode, err));
     int r = (int)syscall(SYS_renameat2, replace->dirfd, replace->temp, replace->dirfd, replace->name, RENAME_NOREPLACE);
     if (r < 0 && (errno == EINVAL || errno == ENOSYS)) /* a file system that cannot: we have just looked */
         r = renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name);
@@ -201,7 +201,7 @@ int replace_exchange(struct replace *replace, const char *shown, mode_t mode, co
         return err_errno(err, errno, "'%s'", shown);
     if (!replace_same_version(&now, read))
         return 1;
-    TRY(replace_dress(replace, shown, mode, err));
+    TRY(replace_attributes(replace, shown, mode, err));
     int r = replace_swap_names(replace, &now);
     if (r == -EINVAL || r == -ENOSYS) { /* a file system that cannot: what is left is to have looked just now */
         r = renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name) < 0 ? -errno : 0;

@@ -314,7 +314,7 @@ static size_t scan_without_newline(const uint8_t *data, size_t begin, size_t end
     return end > begin && data[end - 1] == '\n' ? end - begin - 1 : end - begin;
 }
 
-bool scanner_tell(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line) {
+bool scanner_report(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line) {
     const uint8_t *data = scanner->buffer;
     struct grep_hit found = {.line = line, .text = data + begin, .text_len = scan_without_newline(data, begin, end)};
     size_t most = scanner->pattern->multiline ? LIMIT_GREP_BLOCK_BYTES : LIMIT_GREP_LINE_BYTES;
@@ -350,7 +350,7 @@ static bool scan_report(struct scanner *scanner, struct scan_pass *pass, size_t 
     pass->counted = begin;
     pass->skip_line = !newline && !pass->eof;
     *ret_end = end;
-    return scanner_tell(scanner, begin, end, pass->len, pass->line);
+    return scanner_report(scanner, begin, end, pass->len, pass->line);
 }
 
 /* Reports the matching lines that begin in [from, safe). False: enough. */
@@ -506,7 +506,7 @@ bool scanner_block(struct scanner *scanner, int fd) {
         size_t end = newline ? (size_t)(newline - data) + 1 : len;
         line += scan_count(data + counted, data + begin, '\n');
         counted = begin;
-        if (!scanner_tell(scanner, begin, end, len, line))
+        if (!scanner_report(scanner, begin, end, len, line))
             break;
         at = end;
     }

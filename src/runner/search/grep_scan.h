@@ -59,6 +59,6 @@ bool scanner_file(struct scanner *scanner, int fd); /* false: binary, too large 
 bool scanner_block(struct scanner *scanner, int fd);
 bool scanner_binary(const struct scanner *scanner, size_t len);
 /* Reports the lines that begin at `begin` and end before `end` of len bytes; `line` is the number of the first. */
-bool scanner_tell(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line);
+bool scanner_report(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line);
 
 #endif

@@ -208,7 +208,7 @@ static void test_streams(void) {
     peer_close(&peer);
 }
 
-/* A daemon that is gone before it said HELLO told nobody of the box. */
+/* A daemon that is gone before it said HELLO has no record of the box. */
 static void test_alone(void) {
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
