@@ -68,8 +68,8 @@ int loop_find(int image, char path[LOOP_PATH_BYTES], struct err *err) {
     if (fstat(image, &status) < 0)
         return err_errno(err, errno, "an image");
     int device = -1;
-    DIR *dir = opendir("/sys/block");
-    for (struct dirent *entry; dir && device < 0 && (entry = readdir(dir));) {
+    autodir *dir = fd_opendir(AT_FDCWD, "/sys/block", 0);
+    for (struct dirent *entry; device < 0 && (entry = fd_readdir(dir));) {
         char backing[300];
         if (strncmp(entry->d_name, "loop", 4) != 0)
             continue;
@@ -77,7 +77,5 @@ int loop_find(int image, char path[LOOP_PATH_BYTES], struct err *err) {
         if (faccessat(dirfd(dir), backing, F_OK, 0) == 0) /* it has one */
             device = loop_open_if(entry->d_name, &status, path);
     }
-    if (dir)
-        closedir(dir);
     return device < 0 ? -ERR_NOT_FOUND : device;
 }

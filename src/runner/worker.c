@@ -144,11 +144,9 @@ static void worker_fail(struct worker *worker, const struct err *failure) {
 /* Where paths are mapped, the mapped directories' descriptors are needed: all that is not a directory goes. */
 static void worker_close_others_but_dirs(int a, int b, int c) {
     int max = 1023;
-    DIR *dir = opendir("/proc/self/fd");
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
+    autodir *dir = fd_opendir(AT_FDCWD, "/proc/self/fd", 0);
+    for (struct dirent *entry; (entry = fd_readdir(dir));)
         max = (int)strtol(entry->d_name, NULL, 10) > max ? (int)strtol(entry->d_name, NULL, 10) : max;
-    if (dir)
-        closedir(dir);
     struct stat status;
     for (int fd = 3; fd <= max; fd++)
         if (fd != a && fd != b && fd != c && fstat(fd, &status) == 0 && !S_ISDIR(status.st_mode))

@@ -600,13 +600,12 @@ static void live_look(void *copy, const char *process) {
     struct live *live = copy;
     char path[PATH_MAX + 256];
     snprintf(path, sizeof path, "%s/fd", process);
-    DIR *list = opendir(path);
-    for (struct dirent *entry; list && (entry = readdir(list));) {
+    autodir *list = fd_opendir(AT_FDCWD, path, 0);
+    for (struct dirent *entry; (entry = fd_readdir(list));) {
         struct stat link;
         struct statx file;
         int fd = dirfd(list);
-        if (entry->d_name[0] == '.' || fstatat(fd, entry->d_name, &link, AT_SYMLINK_NOFOLLOW) < 0 ||
-            !(link.st_mode & S_IWUSR) ||
+        if (fstatat(fd, entry->d_name, &link, AT_SYMLINK_NOFOLLOW) < 0 || !(link.st_mode & S_IWUSR) ||
             statx(fd, entry->d_name, 0, STATX_TYPE | STATX_MNT_ID | STATX_NLINK, &file) < 0)
             continue;
         ssize_t n = readlinkat(fd, entry->d_name, path, sizeof path - 1);
@@ -615,8 +614,6 @@ static void live_look(void *copy, const char *process) {
             if (file.stx_mnt_id == live->mounts[i])
                 live_path(live, path, file.stx_nlink > 0);
     }
-    if (list)
-        closedir(list);
     snprintf(path, sizeof path, "%s/maps", process);
     FILE *maps = fopen(path, "re");
     while (maps && fgets(path, sizeof path, maps)) {

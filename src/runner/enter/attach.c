@@ -251,10 +251,9 @@ static int attach_make_target(struct attach_state *attach, const char *path, str
 /* Then the descriptor goes, which would be a use of it until we end. */
 static int attach_put_at(struct attach_state *attach, int *tree_fd, const char *path, struct err *err) {
     char name[256];
-    int r = attach_go_to(attach, path, name, err);
-    autofd target = r < 0 ? -1 : open(name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    TRY(r);
-    r = target < 0 ? -errno : sys_move_mount(*tree_fd, target, "");
+    TRY(attach_go_to(attach, path, name, err));
+    autofd target = open(name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r = target < 0 ? -errno : sys_move_mount(*tree_fd, target, "");
     if (r == 0)
         fd_close(tree_fd);
     return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;

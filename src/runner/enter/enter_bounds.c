@@ -83,24 +83,15 @@ static int bounds_mount_device(int device, bool sparse, bool read_only, struct e
 
 /* The lock belongs to the open file, which the loop device holds: it goes when the last mount of the image goes.
  * Many may read one image: a kept layer. */
-static int bounds_lock_image(const char *path, bool read_only, struct err *err) {
+int enter_disk(const char *path, bool read_only, struct err *err) {
+    struct stat status;
+    char name[LOOP_PATH_BYTES];
     autofd image = open(path, (read_only ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_CLOEXEC);
-    if (image < 0)
+    if (image < 0 || fstat(image, &status) < 0)
         return err_errno(err, errno, "'%s'", path);
     if (flock(image, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0)
         return err_set(err, ERR_BUSY, "'%s' is still in use; try again", path);
-    return fd_take(&image);
-}
-
-int enter_disk(const char *path, bool read_only, struct err *err) {
-    autofd image = bounds_lock_image(path, read_only, err), device = -1;
-    if (image < 0)
-        return image;
-    struct stat status;
-    char name[LOOP_PATH_BYTES];
-    if (fstat(image, &status) < 0)
-        return err_errno(err, errno, "the box's disk");
-    device = loop_attach(image, read_only ? LO_FLAGS_READ_ONLY : 0, name, err);
+    autofd device = loop_attach(image, read_only ? LO_FLAGS_READ_ONLY : 0, name, err);
     return device < 0 ? device : bounds_mount_device(device, status.st_blocks * 512 < status.st_size, read_only, err);
 }
 

@@ -221,13 +221,15 @@ static bool maps_begins_here(const char *text, const char *at) {
 }
 
 char *maps_command(const struct runner_config *config, const char *command) {
+    if (!config->maps)
+        return xstrdup(command);
     struct buf out;
     buf_init(&out, LIMIT_CALL_ARGS_BYTES * 4);
     const char *end = command + strlen(command);
     for (const char *at = command; at < end;) {
         size_t len = 0;
         const struct map *found = NULL;
-        for (size_t i = 0; config->maps && *at == '/' && !found && i < config->maps->count; i++) {
+        for (size_t i = 0; *at == '/' && !found && i < config->maps->count; i++) {
             const struct map *map = &config->maps->rows[i];
             len = strlen(map->virtual_path);
             if (!map->own && (size_t)(end - at) >= len && memcmp(at, map->virtual_path, len) == 0 &&

@@ -108,16 +108,13 @@ static pid_t keeper_parent_of(int proc_fd, const char *name) {
 static size_t keeper_relations_read(struct relation **ret_list) {
     struct relation *list = NULL;
     size_t count = 0, cap = 0;
-    DIR *dir = opendir("/proc");
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+    autodir *dir = fd_opendir(AT_FDCWD, "/proc", 0);
+    for (struct dirent *entry; (entry = fd_readdir(dir));) {
         pid_t pid = (int)strtol(entry->d_name, NULL, 10);
-        if (pid <= 0)
-            continue;
-        vec_add(list, count, cap) =
-            (struct relation){.pid = pid, .parent = keeper_parent_of(dirfd(dir), entry->d_name)};
+        if (pid > 0)
+            vec_add(list, count, cap) =
+                (struct relation){.pid = pid, .parent = keeper_parent_of(dirfd(dir), entry->d_name)};
     }
-    if (dir)
-        closedir(dir);
     *ret_list = list;
     return count;
 }

@@ -255,11 +255,7 @@ int shell_start(struct session *session, const struct fields *args, struct err *
     buf_init(&session->reports, SESSION_REPORTS_BYTES);
     session->hard.fire = shell_hard_fire;
     session->poll.fire = shell_poll_fire;
-    int r = shell_prepare(session, args, err);
-    if (r >= 0)
-        r = shell_streams(session, args, err);
-    if (r >= 0)
-        r = process_launch(process, err);
+    int r = shell_prepare(session, args, err) ?: shell_streams(session, args, err) ?: process_launch(process, err);
     shell_streams_given(session);
     if (r < 0) {
         process_drop(process);
@@ -337,14 +333,6 @@ void shell_ask(struct session *session) {
 
 /* ---- a command ---- */
 
-static char *shell_real_text(const struct session *session, char *text) {
-    if (!session->runner->config->maps)
-        return text;
-    char *real = maps_command(session->runner->config, text);
-    free(text);
-    return real;
-}
-
 static void shell_begin(struct session *session) {
     int at = shell_fds_at(session);
     session->phase = SHELL_RUNNING;
@@ -371,7 +359,8 @@ static void shell_begin(struct session *session) {
 
 void session_shell_run(struct session *session, char *text, const char *cwd, uint64_t hard_until_ms) {
     struct stream *stream = &session->process->streams[0];
-    session->command_text = shell_real_text(session, text);
+    session->command_text = maps_command(session->runner->config, text);
+    free(text);
     if (session->kept_stale)
         stop_remember(session);
     enum stream_step step = STREAM_TOOK;

@@ -108,19 +108,16 @@ static int exec_begin(struct rcall *call, const struct fields *call_args, struct
     struct session *session = NULL;
     struct fields with_session;
     const struct fields *args = call_args;
-    int r = 0;
     if (call_args->has[FIELD_SESSION]) {
         with_session = *call_args;
         args = &with_session;
-        r = session_exec(call->runner, &with_session, &session, err);
+        TRY(session_exec(call->runner, &with_session, &session, err));
     }
-    if (r >= 0)
-        r = process_new(call->runner, &process, err);
-    TRY(r);
+    TRY(process_new(call->runner, &process, err));
     process->call = call;
     call->state = process;
     call->writable = exec_writable;
-    r = exec_launch(process, args, err);
+    int r = exec_launch(process, args, err);
     if (r < 0) {
         process->call = NULL;
         process_drop(process);

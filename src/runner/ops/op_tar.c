@@ -235,10 +235,8 @@ static int tar_in_end(void *user, struct err *err) {
 static int tar_in_symlink(struct untar *in, const char *base, struct err *err) {
     if (!in->tar.entry.link[0])
         return tar_in_invalid(in, "a link to nothing", err);
-    int r = tar_in_make_room(in, base, err);
-    if (r == 0 && symlinkat(in->tar.entry.link, in->dir_fd, base) < 0)
-        r = tar_in_errno(in, errno, err);
-    return r;
+    TRY(tar_in_make_room(in, base, err));
+    return symlinkat(in->tar.entry.link, in->dir_fd, base) < 0 ? tar_in_errno(in, errno, err) : 0;
 }
 
 /* The file a hard link names: of the archive, or one that is in the destination already. */
@@ -276,18 +274,15 @@ static int tar_in_hard_link(struct untar *in, const char *base, struct err *err)
         fstatat(in->dir_fd, base, &now, AT_SYMLINK_NOFOLLOW) == 0 && old.st_ino == now.st_ino &&
         old.st_dev == now.st_dev)
         return 0; /* to itself, or said twice */
-    r = tar_in_make_room(in, base, err);
-    if (r == 0 && linkat(from, source, in->dir_fd, base, 0) < 0)
-        r = tar_in_errno(in, errno, err);
-    return r;
+    TRY(tar_in_make_room(in, base, err));
+    return linkat(from, source, in->dir_fd, base, 0) < 0 ? tar_in_errno(in, errno, err) : 0;
 }
 
 /* Never less than the owner's rights: the entries below still have to come. */
 static int tar_in_make_dir(struct untar *in, const char *name, struct err *err) {
-    int r = tar_in_directory(in, name, err);
-    if (r == 0 && *name && fchmod(in->dir_fd, (in->tar.entry.mode & 01777) | 0700) < 0 && errno != EPERM)
-        r = tar_in_errno(in, errno, err);
-    return r;
+    TRY(tar_in_directory(in, name, err));
+    bool kept = !*name || fchmod(in->dir_fd, (in->tar.entry.mode & 01777) | 0700) == 0 || errno == EPERM;
+    return kept ? 0 : tar_in_errno(in, errno, err);
 }
 
 static int tar_in_begin(void *user, struct tar_entry *entry, struct err *err) {
@@ -457,9 +452,7 @@ static int tar_in_work(struct worker *worker, const struct fields *args, struct 
     int r = tar_stage_open(&in, worker->config, args->text[FIELD_PATH], err) ?: tar_in_run(&in, err);
     fd_close(&in.dir_fd);
     if (r == 0)
-        r = tar_merge_pass(&in, false, err);
-    if (r == 0)
-        r = tar_merge_pass(&in, true, err);
+        r = tar_merge_pass(&in, false, err) ?: tar_merge_pass(&in, true, err);
     uint64_t removed = 0;
     fd_close(&in.dir_fd);
     fd_close(&in.stage);

@@ -142,15 +142,13 @@ static int tree_remove_begin(struct rcall *call, const struct fields *args, stru
 static int tree_remove_work(struct worker *worker, const struct fields *args, struct err *err) {
     autofd dirfd = -1;
     char name[256];
-    uint64_t files = 1;
-    int r = args->number[FIELD_FLAGS] & CALL_ROOT ? tree_remove_one(worker->config, args, err) : 0;
-    if (r == 0) {
-        files = 0;
-        r = tree_remove_open(worker->config, args, &dirfd, name, err);
+    int removed = args->number[FIELD_FLAGS] & CALL_ROOT ? tree_remove_one(worker->config, args, err) : 0;
+    TRY(removed);
+    uint64_t files = (uint64_t)removed;
+    if (!removed) {
+        TRY(tree_remove_open(worker->config, args, &dirfd, name, err));
+        TRY(removal_shared(dirfd, name, args->text[FIELD_PATH], &files, err));
     }
-    if (r == 0)
-        r = removal_shared(dirfd, name, args->text[FIELD_PATH], &files, err);
-    TRY(r);
     autobuf out = buf_max(64);
     field_number(&out, FIELD_FILES, files);
     worker_end(worker, &out);
@@ -173,6 +171,12 @@ struct move {
     bool overwrite;
     struct owner owner;
 };
+#define automove __attribute__((cleanup(tree_move_close))) struct move
+
+static void tree_move_close(struct move *move) {
+    fd_close(&move->from_dirfd);
+    fd_close(&move->to_dirfd);
+}
 
 static int tree_move_open(struct move *move, const struct runner_config *config, const struct fields *args,
                           struct err *err) {
@@ -193,11 +197,6 @@ static int tree_move_open(struct move *move, const struct runner_config *config,
     if (parents)
         TRY(replace_mkdirs(&at, move->shown_to, 0755, true, &move->owner, err));
     return path_open_parent(at.root, at.above, at.path, &move->to_dirfd, move->to, err);
-}
-
-static void tree_move_close(struct move *move) {
-    fd_close(&move->from_dirfd);
-    fd_close(&move->to_dirfd);
 }
 
 /* 0 or -errno. */
@@ -224,21 +223,15 @@ static int tree_move_error(const struct move *move, int number, struct err *err)
 }
 
 static int tree_move_begin(struct rcall *call, const struct fields *args, struct err *err) {
-    struct move move;
-    int r = tree_move_open(&move, call->runner->config, args, err);
-    if (r == 0) {
-        int moved = tree_rename_to(&move, move.from_dirfd, move.from);
-        if (moved == -EXDEV) {
-            tree_move_close(&move);
-            return op_to_worker(call, &op_move, args, err);
-        }
-        if (moved < 0)
-            r = tree_move_error(&move, -moved, err);
-    }
-    tree_move_close(&move);
-    if (r == 0)
-        reply_end(call, NULL);
-    return r;
+    automove move;
+    TRY(tree_move_open(&move, call->runner->config, args, err));
+    int moved = tree_rename_to(&move, move.from_dirfd, move.from);
+    if (moved == -EXDEV)
+        return op_to_worker(call, &op_move, args, err);
+    if (moved < 0)
+        return tree_move_error(&move, -moved, err);
+    reply_end(call, NULL);
+    return 0;
 }
 
 /* A copy of the source takes the target's name. */
@@ -280,14 +273,13 @@ static int tree_move_copy(const struct move *move, struct err *err) {
 }
 
 static int tree_move_work(struct worker *worker, const struct fields *args, struct err *err) {
-    struct move move;
-    int r = tree_move_open(&move, worker->config, args, err);
-    int moved =
-        r == 0 && (args->number[FIELD_FLAGS] & CALL_ROOT) ? tree_rename_to(&move, move.from_dirfd, move.from) : -EXDEV;
-    if (r == 0 && moved < 0)
-        r = moved == -EXDEV ? tree_move_copy(&move, err) : tree_move_error(&move, -moved, err);
-    tree_move_close(&move);
-    return r;
+    automove move;
+    TRY(tree_move_open(&move, worker->config, args, err));
+    bool root = args->number[FIELD_FLAGS] & CALL_ROOT;
+    int moved = root ? tree_rename_to(&move, move.from_dirfd, move.from) : -EXDEV;
+    if (moved == -EXDEV)
+        return tree_move_copy(&move, err);
+    return moved < 0 ? tree_move_error(&move, -moved, err) : 0;
 }
 
 const struct op_def op_move = {.op = OP_MOVE, .begin = tree_move_begin, .work = tree_move_work, .root = &op_move};
