@@ -70,11 +70,9 @@ int loop_find(int image, char path[LOOP_PATH_BYTES], struct err *err) {
     int device = -1;
     autodir *dir = fd_opendir(AT_FDCWD, "/sys/block", 0);
     for (struct dirent *entry; device < 0 && (entry = fd_readdir(dir));) {
-        char backing[300];
         if (strncmp(entry->d_name, "loop", 4) != 0)
             continue;
-        snprintf(backing, sizeof backing, "%s/loop/backing_file", entry->d_name);
-        if (faccessat(dirfd(dir), backing, F_OK, 0) == 0) /* it has one */
+        if (faccessat(dirfd(dir), text_make(300, "%s/loop/backing_file", entry->d_name), F_OK, 0) == 0) /* it has one */
             device = loop_open_if(entry->d_name, &status, path);
     }
     return device < 0 ? -ERR_NOT_FOUND : device;

@@ -81,11 +81,10 @@ static socklen_t container_abstract_address(struct sockaddr_un *address) {
 bool relay_peer(int fd) {
     struct ucred peer;
     socklen_t size = sizeof peer;
-    char path[64], text[8192];
+    char text[8192];
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid <= 1)
         return false;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)peer.pid);
-    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
+    if (fd_read_file(AT_FDCWD, text_make(64, "/proc/%d/status", (int)peer.pid), text, sizeof text) < 0)
         return false;
     const char *parent = strstr(text, "\nPPid:\t");
     return parent && strncmp(parent + 7, "0\n", 2) == 0;

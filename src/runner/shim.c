@@ -4,8 +4,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/mem.h"
 
 void *__memcpy_chk(void *to, const void *from, size_t len, size_t room);
 void *__memmove_chk(void *to, const void *from, size_t len, size_t room);
@@ -13,20 +14,17 @@ void *__memset_chk(void *to, int byte, size_t len, size_t room);
 int __fprintf_chk(FILE *file, int flag, const char *format, ...);
 
 void *__memcpy_chk(void *to, const void *from, size_t len, size_t room) {
-    if (len > room)
-        abort();
+    xensure(len <= room);
     return memcpy(to, from, len);
 }
 
 void *__memmove_chk(void *to, const void *from, size_t len, size_t room) {
-    if (len > room)
-        abort();
+    xensure(len <= room);
     return memmove(to, from, len);
 }
 
 void *__memset_chk(void *to, int byte, size_t len, size_t room) {
-    if (len > room)
-        abort();
+    xensure(len <= room);
     return memset(to, byte, len);
 }
 

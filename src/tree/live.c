@@ -537,14 +537,13 @@ static void live_path(struct live *live, char *path, bool linked) {
 }
 
 static void live_write_event(struct live *live, const struct fanotify_event_metadata *event) {
-    char link[40], path[PATH_MAX + 16];
+    char path[PATH_MAX + 16];
     struct stat status;
     if (event->fd < 0) { /* too many events, or the file cannot be opened */
         live->lost = true;
         return;
     }
-    snprintf(link, sizeof link, "/proc/self/fd/%d", event->fd);
-    ssize_t n = readlink(link, path, sizeof path - 1);
+    ssize_t n = readlink(text_make(40, "/proc/self/fd/%d", event->fd), path, sizeof path - 1);
     bool linked = fstat(event->fd, &status) < 0 || status.st_nlink > 0;
     close(event->fd);
     path[n > 0 ? n : 0] = 0;

@@ -145,10 +145,8 @@ static int removal_open_or_unlink(int dirfd, const char *name) {
 
 /* Entries of a directory without r, w or x could not be read or removed; root needs no such thing. */
 static int removal_open_forced(int dirfd, const char *name) {
-    char path[64];
     autofd closed = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", closed);
-    if (closed < 0 || chmod(path, 0700) < 0)
+    if (closed < 0 || chmod(text_make(64, "/proc/self/fd/%d", closed), 0700) < 0)
         return -errno;
     int fd = openat(closed, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;

@@ -80,13 +80,11 @@ static int read_attach(struct enter *enter, struct err *err) {
 
 int attach_open(struct enter *enter, struct err *err) {
     struct enter_skills *skills = &enter->skills;
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < skills->count; i++) {
-        char path[LIMIT_PATH_BYTES + 32];
-        snprintf(path, sizeof path, "%s/%s", skills->store, skills->names[i]);
-        r = enter_layer(enter, path, MOUNT_ATTR_RDONLY, &skills->fds[i], err);
+    for (size_t i = 0; i < skills->count; i++) {
+        const char *path = text_make(LIMIT_PATH_BYTES + 32, "%s/%s", skills->store, skills->names[i]);
+        TRY(enter_layer(enter, path, MOUNT_ATTR_RDONLY, &skills->fds[i], err));
     }
-    return r;
+    return 0;
 }
 
 static int attach_open_all(struct enter *enter, struct err *err) {
@@ -153,13 +151,10 @@ static int attach_make_stage(struct enter *enter, struct err *err) {
     attach->stage_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (attach->stage_fd < 0)
         return err_errno(err, errno, "the stage");
-    int r = attach_put(attach->own_fd, "own", err);
-    for (size_t i = 0; r == 0 && i < enter->lower_count; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "l%zu", i);
-        r = attach_put(enter->lower_fds[i], name, err);
-    }
-    return r == 0 ? attach_stage(enter, "own", err) : r;
+    TRY(attach_put(attach->own_fd, "own", err));
+    for (size_t i = 0; i < enter->lower_count; i++)
+        TRY(attach_put(enter->lower_fds[i], text_make(32, "l%zu", i), err));
+    return attach_stage(enter, "own", err);
 }
 
 static int attach_make_upper(const struct enter *enter, const char *own, struct err *err) {
@@ -188,13 +183,10 @@ static int attach_make_lowest(const struct enter *enter) {
 int attach_stage(struct enter *enter, const char *own, struct err *err) {
     if (mkdir("merged", 0755) < 0 || attach_make_lowest(enter) < 0)
         return err_errno(err, errno, "the stage");
-    int r = attach_make_upper(enter, own, err);
-    for (size_t i = 0; r == 0 && i < enter->skills.count; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "s%zu", i);
-        r = attach_put(enter->skills.fds[i], name, err);
-    }
-    return r;
+    TRY(attach_make_upper(enter, own, err));
+    for (size_t i = 0; i < enter->skills.count; i++)
+        TRY(attach_put(enter->skills.fds[i], text_make(32, "s%zu", i), err));
+    return 0;
 }
 
 int attach_overlay(struct enter *enter, const char *own, struct err *err) {

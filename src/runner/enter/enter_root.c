@@ -219,8 +219,7 @@ static int root_attach(int tree_fd, const char *to, struct err *err) {
 static int root_attach_layers(struct enter *enter, struct err *err) {
     TRY(root_attach(enter->lower_fd, "lower", err));
     for (size_t i = 0; i < enter->lower_count; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "l%zu", i);
+        const char *name = text_make(32, "l%zu", i);
         TRY(mkdir(name, 0755) < 0 ? err_errno(err, errno, "'%s'", name) : root_attach(enter->lower_fds[i], name, err));
     }
     if (!enter->tmpfs_bytes)
@@ -249,10 +248,8 @@ static int mount_root(struct enter *enter, struct err *err) {
 /* fs/upper.N and fs/upper.N.work belong to the N-th system directory. */
 static int root_mount_system(struct enter *enter, struct err *err) {
     for (size_t i = 0; i < enter->system_count; i++) {
-        char name[32], upper[32], target[LIMIT_PATH_BYTES + 8];
-        snprintf(name, sizeof name, "system%zu", i);
-        snprintf(upper, sizeof upper, "upper.%zu", i);
-        snprintf(target, sizeof target, "root%s", enter->system[i].source);
+        const char *name = text_make(32, "system%zu", i), *upper = text_make(32, "upper.%zu", i);
+        const char *target = text_make(LIMIT_PATH_BYTES + 8, "root%s", enter->system[i].source);
         if (mkdir(name, 0755) < 0)
             return err_errno(err, errno, "'%s'", name);
         TRY(root_check_target(target, err));

@@ -55,13 +55,11 @@ int enter_layers(struct enter *enter, struct err *err) {
 
 /* Just the owner's ids are mapped, to those of the box's user. */
 static int tree_owner_namespace(struct enter *enter, struct owner_map *map, const struct stat *owner, struct err *err) {
-    char uids[64], gids[64];
     if (map->userns >= 0 && map->uid == owner->st_uid && map->gid == owner->st_gid)
         return 0;
     fd_close(&map->userns);
-    snprintf(uids, sizeof uids, "%u %u 1\n", owner->st_uid, enter->owner_uid);
-    snprintf(gids, sizeof gids, "%u %u 1\n", owner->st_gid, enter->owner_gid);
-    int userns = enter_map(uids, gids, err);
+    int userns = enter_map(text_make(64, "%u %u 1\n", owner->st_uid, enter->owner_uid),
+                           text_make(64, "%u %u 1\n", owner->st_gid, enter->owner_gid), err);
     if (userns < 0)
         return userns;
     *map = (struct owner_map){.uid = owner->st_uid, .gid = owner->st_gid, .userns = userns};

@@ -96,9 +96,8 @@ static void keeper_fork(struct spawn *spawn) {
 /* ---- the tree, from /proc ---- */
 
 static pid_t keeper_parent_of(int proc_fd, const char *name) {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "%.32s/stat", name);
-    ssize_t n = fd_read_file(proc_fd, path, text, sizeof text);
+    char text[512];
+    ssize_t n = fd_read_file(proc_fd, text_make(64, "%.32s/stat", name), text, sizeof text);
     char *end = n > 0 ? strrchr(text, ')') : NULL; /* the name before it may hold anything */
     int parent = 0;
     char state;

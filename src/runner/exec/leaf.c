@@ -16,12 +16,10 @@ struct leaf_pool {
 };
 
 static void leaf_free(struct leaf_pool *pool, struct leaf *leaf) {
-    char name[32];
-    snprintf(name, sizeof name, "leaf%u", leaf->number);
     fd_close(&leaf->dir_fd);
     fd_close(&leaf->kill_fd);
     fd_close(&leaf->events.fd);
-    unlinkat(pool->runner->config->cgroup_fd, name, AT_REMOVEDIR);
+    unlinkat(pool->runner->config->cgroup_fd, text_make(32, "leaf%u", leaf->number), AT_REMOVEDIR);
     later_free(pool->runner, leaf);
 }
 

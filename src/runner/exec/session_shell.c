@@ -283,9 +283,7 @@ static void shell_started(struct process *process) {
     if (session->bash)
         shell_send(session, "set +m +o history\n");
     shell_send(session, "trap '\\command trap - INT; \\command kill -INT $$' 64\n"); /* even if it is ignored */
-    char ready[64];
-    snprintf(ready, sizeof ready, "\\command printf r >&%d\n", shell_fds_at(session) + 2);
-    shell_send(session, ready);
+    shell_send(session, text_make(64, "\\command printf r >&%d\n", shell_fds_at(session) + 2));
 }
 
 void shell_free(struct session *session) {

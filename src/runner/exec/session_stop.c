@@ -21,8 +21,7 @@ struct relative {
 
 /* The beginning of /proc/PID/NAME. False: it has ended. */
 static bool stop_proc_read(const struct session *session, pid_t pid, const char *name, char *text, size_t size) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    const char *path = text_make(64, "/proc/%d/%s", pid, name);
     autofd fd = path_open(session->runner->config->root_fd, path, O_RDONLY, 0);
     ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
     text[n > 0 ? n : 0] = 0;

@@ -141,12 +141,9 @@ static int diff_work(struct worker *worker, const struct fields *args, struct er
     diff.below = roots->template;
     int r = diff_part(&diff, roots, "upper", deadline_ms, err);
     for (size_t i = 0; r == 1 && i < roots->system_count; i++) {
-        char name[32], prefix[LIMIT_PATH_BYTES + 2];
-        snprintf(name, sizeof name, "upper.%zu", i);
-        snprintf(prefix, sizeof prefix, "%s/", roots->system[i].path);
-        diff.prefix = prefix;
+        diff.prefix = text_make(LIMIT_PATH_BYTES + 2, "%s/", roots->system[i].path);
         diff.below = roots->system[i].fd;
-        r = diff_part(&diff, roots, name, deadline_ms, err);
+        r = diff_part(&diff, roots, text_make(32, "upper.%zu", i), deadline_ms, err);
     }
     diff.prefix = SKILLS_PATH "/";
     diff.below = -1;

@@ -40,15 +40,14 @@ void runner_put_file(struct buf *out, int dirfd, const char *name, const struct 
 /* Where it leads to inside of the box. Not in `local`, where that is a path of the machine. */
 static void op_put_resolved(const struct runner_config *config, struct buf *out, const char *path) {
     struct place at;
-    char link[64], target[LIMIT_PATH_BYTES + 1];
+    char target[LIMIT_PATH_BYTES + 1];
     struct stat status;
     if (config->maps || runner_path(config, path, PATH_READ, &at, ERR_IGNORED) < 0)
         return;
     autofd fd = path_open(at.root, at.path, O_PATH, 0);
     if (fd < 0 || fstat(fd, &status) < 0)
         return;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t len = readlink(link, target, sizeof target - 1);
+    ssize_t len = readlink(text_make(64, "/proc/self/fd/%d", fd), target, sizeof target - 1);
     if (len <= 0 || len >= (ssize_t)sizeof target - 1 || target[0] != '/')
         return;
     field_bytes(out, FIELD_RESOLVED, target, (size_t)len);
@@ -57,14 +56,12 @@ static void op_put_resolved(const struct runner_config *config, struct buf *out,
 
 void op_put_details(const struct runner_config *config, struct buf *out, int dirfd, const char *name, const char *path,
                     bool link, const char *prefix) {
-    char at[64];
     if (link)
         op_put_resolved(config, out, path);
     if (link || !prefix)
         return;
     autofd fd = *name ? openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
-    snprintf(at, sizeof at, "/proc/self/fd/%d", *name ? fd : dirfd);
-    attrs_put(out, at, prefix);
+    attrs_put(out, text_make(64, "/proc/self/fd/%d", *name ? fd : dirfd), prefix);
 }
 
 int op_path(const struct runner_config *config, const struct fields *args, enum field_id id, unsigned how,

@@ -224,9 +224,8 @@ static void session_run_pass_waiting(struct session *session) {
 
 /* Where the shell is now: its own report comes only when the command has ended. */
 static void session_run_look(struct session *session) {
-    char link[32], path[LIMIT_PATH_BYTES + 1];
-    snprintf(link, sizeof link, "/proc/%d/cwd", session->process->pid);
-    ssize_t len = readlink(link, path, sizeof path - 1);
+    char path[LIMIT_PATH_BYTES + 1];
+    ssize_t len = readlink(text_make(32, "/proc/%d/cwd", session->process->pid), path, sizeof path - 1);
     if (len <= 0 || path[0] != '/' || (size_t)len == sizeof path - 1)
         return;
     path[len] = 0;

@@ -242,8 +242,7 @@ static int tar_in_symlink(struct untar *in, const char *base, struct err *err) {
 /* The file a hard link names: of the archive, or one that is in the destination already. */
 static int tar_in_link_source(int top, const char *link, int *ret_dirfd) {
     const char *slash = strrchr(link, '/');
-    char dir[TAR_NAME_BYTES];
-    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - link) : 1, slash ? link : ".");
+    const char *dir = text_make(TAR_NAME_BYTES, "%.*s", slash ? (int)(slash - link) : 1, slash ? link : ".");
     autofd from = path_below(top, dir, O_PATH | O_DIRECTORY, false);
     struct stat status;
     if (from < 0 || fstatat(from, slash ? slash + 1 : link, &status, AT_SYMLINK_NOFOLLOW) < 0)
