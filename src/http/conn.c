@@ -203,9 +203,8 @@ void conn_event(struct worker *worker, struct conn *conn) {
         if (!end)
             return;
         if (conn->list != LIST_ACTIVE) {
-            pthread_mutex_lock(&server->lock);
+            autolock(&server->lock);
             conn_list_move_locked(server, conn, LIST_ACTIVE);
-            pthread_mutex_unlock(&server->lock);
         }
         struct http_request *request = &worker->request;
         request_serve(worker, conn, conn->scan.start, (size_t)end - conn->scan.start);

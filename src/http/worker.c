@@ -61,10 +61,9 @@ static void worker_loop(struct worker *worker) {
         }
         atomic_fetch_add(&server->waiting, 1);
         if (atomic_load(&server->starved_since_ms)) {
-            pthread_mutex_lock(&server->lock);
+            autolock(&server->lock);
             atomic_store(&server->starved_since_ms, 0);
             pthread_cond_broadcast(&server->changed);
-            pthread_mutex_unlock(&server->lock);
         }
     }
 }
@@ -133,10 +132,9 @@ bool worker_relieve(struct worker *worker) {
     }
     worker->relieved = true;
     if (atomic_load(&server->waiting) <= 0) {
-        pthread_mutex_lock(&server->lock);
+        autolock(&server->lock);
         if (atomic_load(&server->waiting) <= 0)
             worker->relieved = worker_start_locked(server) == 0;
-        pthread_mutex_unlock(&server->lock);
     }
     return worker->relieved;
 }
@@ -151,9 +149,8 @@ bool worker_relieve_wait(struct worker *worker) {
     if (!atomic_load(&server->starved_since_ms))
         atomic_store(&server->starved_since_ms, clock_ms());
     uint64_t end_ms = atomic_load(&server->starved_since_ms) + HTTP_STARVED_MS;
-    while (atomic_load(&server->waiting) <= 0 && clock_ms() < end_ms) {
+    while (atomic_load(&server->waiting) <= 0 && clock_ms() < end_ms)
         cond_wait_until(&server->changed, &server->lock, end_ms);
-    }
     worker->relieved = atomic_load(&server->waiting) > 0;
     return worker->relieved;
 }

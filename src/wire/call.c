@@ -30,22 +30,18 @@ static int call_put_args(struct buf *out, uint32_t id, enum op op, const struct 
     return 0;
 }
 
-static int call_dead_locked(const struct wire *wire, struct err *err) {
-    return err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text);
-}
-
 static struct call *call_new(struct wire *wire, size_t input_len, struct err *err) {
     struct call *call = NULL;
     autolock(&wire->lock);
     wire_quiet_locked(wire);
-    if (wire->dead)
-        call_dead_locked(wire, err);
-    else if (!(call = demux_add(&wire->demux)))
+    if (wire_death_locked(wire, err) < 0)
+        return NULL;
+    if (!(call = demux_add(&wire->demux))) {
         err_set(err, ERR_BUSY, "the box has %u calls open, which is the limit", LIMIT_CALLS_PER_WIRE);
-    if (call) {
-        call->wire = wire_ref(wire);
-        call->credit -= (uint32_t)input_len;
+        return NULL;
     }
+    call->wire = wire_ref(wire);
+    call->credit -= (uint32_t)input_len;
     return call;
 }
 
@@ -164,8 +160,7 @@ static int call_look_locked(struct call *call, struct event *ret_event, struct e
         call->taken = 0;
         return 1;
     }
-    if (call->wire->dead)
-        return call_dead_locked(call->wire, err);
+    TRY(wire_death_locked(call->wire, err));
     if (call->ended)
         return err_set(err, ERR_INTERNAL, "the call has ended");
     return 0;
@@ -228,13 +223,11 @@ ssize_t call_send(struct call *call, const void *data, size_t len, struct err *e
     size_t left = len;
     while (left > 0) {
         pthread_mutex_lock(&call->wire->lock);
-        bool dead = call->wire->dead, ended = call->ended;
+        bool dead = wire_death_locked(call->wire, err) < 0, ended = call->ended;
         size_t take = call->credit < left ? call->credit : left;
         take = take < LIMIT_FRAME_PAYLOAD_BYTES ? take : LIMIT_FRAME_PAYLOAD_BYTES;
         call->credit -= (uint32_t)take;
         call->input_wanted = take == 0;
-        if (dead)
-            call_dead_locked(call->wire, err);
         pthread_mutex_unlock(&call->wire->lock);
         if (dead)
             return -err->code;

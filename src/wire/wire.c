@@ -111,10 +111,9 @@ static void wire_die_locked(struct wire *wire, int code, const char *reason) {
     wire->dead = true;
     err_set(&wire->death, (enum err_code)code, "%s", reason);
     if (wire->reason && code == ERR_GONE) {
-        pthread_mutex_lock(&wire->reason->lock);
+        autolock(&wire->reason->lock);
         if (wire->reason->text[0])
             err_set(&wire->death, ERR_GONE, "%s", wire->reason->text);
-        pthread_mutex_unlock(&wire->reason->lock);
     }
     for (struct waiter *w = wire->followers; w; w = w->next)
         wire_waiter_wake(w);
@@ -220,9 +219,13 @@ void wire_quiet_locked(struct wire *wire) {
 
 /* ---- sending ---- */
 
+int wire_death_locked(const struct wire *wire, struct err *err) {
+    return wire->dead ? err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text) : 0;
+}
+
 int wire_error(struct wire *wire, struct err *err) {
     autolock(&wire->lock);
-    return wire->dead ? err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text) : 0;
+    return wire_death_locked(wire, err);
 }
 
 int wire_send(struct wire *wire, const void *data, size_t len, struct err *err) {
@@ -258,11 +261,8 @@ int wire_send(struct wire *wire, const void *data, size_t len, struct err *err) 
             reason = "the runner hung up";
         }
     }
-    if (reason) {
-        pthread_mutex_lock(&wire->lock);
-        wire_die_locked(wire, ERR_GONE, reason);
-        pthread_mutex_unlock(&wire->lock);
-    }
+    if (reason)
+        wire_kill(wire, reason);
     pthread_mutex_unlock(&wire->send_lock);
     return reason ? wire_error(wire, err) : 0;
 }
@@ -281,8 +281,7 @@ static int wire_greet(struct wire *wire, unsigned timeout_ms, struct err *err) {
     autolock(&wire->lock);
     while (!wire->demux.greeted && !wire->dead && clock_ms() < wait.deadline_ms)
         wire_wait_locked(wire, NULL, &wait, &revents);
-    if (wire->dead)
-        return err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text);
+    TRY(wire_death_locked(wire, err));
     return wire->demux.greeted ? 0 : err_set(err, ERR_TIMEOUT, "the runner did not answer within %u ms", timeout_ms);
 }
 
@@ -326,11 +325,8 @@ void wire_kill(struct wire *wire, const char *reason) {
 }
 
 bool wire_alive(struct wire *wire) {
-    pthread_mutex_lock(&wire->lock);
-    bool dead = wire->dead;
-    pthread_mutex_unlock(&wire->lock);
     struct pollfd look = {.fd = wire->fd, .events = POLLRDHUP};
-    return !dead && poll(&look, 1, 0) == 0;
+    return wire_error(wire, ERR_IGNORED) == 0 && poll(&look, 1, 0) == 0;
 }
 
 int wire_root(const struct wire *wire) {

@@ -30,6 +30,8 @@ struct wire {
     struct wire_reason *reason; /* NULL: none knows better */
 };
 
+/* 0, or why it died as every call on it hears it. With the lock held. */
+int wire_death_locked(const struct wire *wire, struct err *err);
 /* Sends whole frames; waits while the socket is full, and demultiplexes input in the meantime. GONE when the wire is
  * dead. */
 int wire_send(struct wire *wire, const void *data, size_t len, struct err *err);
