@@ -132,6 +132,15 @@ bool text_unbase64(struct buf *out, const char *text, size_t len) {
     return !out->failed;
 }
 
+size_t text_cut(const void *text, size_t len, size_t max) {
+    if (len <= max)
+        return len;
+    size_t cut = max;
+    while (cut && max - cut < 4 && (((const uint8_t *)text)[cut] & 0xc0) == 0x80)
+        cut--;
+    return cut;
+}
+
 void text_hex(char *out, const uint8_t *data, size_t len) {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < len; i++) {

@@ -131,6 +131,10 @@ int http_body_invite(struct http_request *request, struct err *err) {
     return result < 0 ? body_fail(request, (enum err_code) - result, "the client went away before its body", err) : 0;
 }
 
+static int body_gone(struct http_request *request, struct err *err) {
+    return body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
+}
+
 static int body_late(struct http_request *request, struct err *err) {
     request->body_late = true;
     return body_fail(request, ERR_TIMEOUT, "the client stopped in the middle of its body, or sends it too slowly", err);
@@ -155,17 +159,15 @@ static ssize_t body_recv(struct http_request *request, void *data, size_t len, s
             return n;
         }
         if (n != -EAGAIN)
-            return body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
+            return body_gone(request, err);
         /* A client that sends its body apart from the head, and does not turn Nagle's algorithm off, waits for our
          * kernel's acknowledgement, which waits 40 ms for an answer to travel with. */
         int on = 1;
         setsockopt(request->conn->fd, IPPROTO_TCP, TCP_QUICKACK, &on,
                    sizeof on); /* fails on a unix socket, as it may */
         int ready = conn_wait_paced(request->worker, request->conn, events, &request->pace_in);
-        if (ready == 0)
-            return body_late(request, err);
-        if (ready < 0)
-            return body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
+        if (ready <= 0)
+            return ready == 0 ? body_late(request, err) : body_gone(request, err);
     }
 }
 
@@ -319,11 +321,10 @@ static ssize_t body_pipe(struct http_request *request, const int ends[2], int fd
             int ready = conn_wait_paced(request->worker, request->conn, POLLIN, &request->pace_in);
             if (ready > 0)
                 continue;
-            return ready == 0 ? body_late(request, err)
-                              : body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
+            return ready == 0 ? body_late(request, err) : body_gone(request, err);
         }
         if (n <= 0)
-            return body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
+            return body_gone(request, err);
         request->bytes_in += (uint64_t)n;
         pace_moved(&request->pace_in, (uint64_t)n);
         request->body_left -= (uint64_t)n;

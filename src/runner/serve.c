@@ -236,10 +236,7 @@ static void serve_wire_bury(struct rwire *wire) {
 /* ---- bytes in ---- */
 
 static struct rcall *serve_call_find(struct rwire *wire, uint32_t id) {
-    struct rcall *call = wire->calls[id % BUCKETS];
-    while (call && call->id != id)
-        call = call->next;
-    return call;
+    return list_find(wire->calls[id % BUCKETS], call, call->id == id);
 }
 
 static int serve_frame_hello(struct rwire *wire, const struct frame *frame, struct err *err) {

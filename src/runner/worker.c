@@ -298,10 +298,7 @@ static int worker_work_launch(struct work *work, const struct buf *payload, stru
     work->in = (struct source){.fd = in[1], .ready = worker_work_in_ready};
     work->call->writable = worker_work_writable;
     source_set(runner, &work->out, EPOLLIN);
-    if (work->lasts)
-        runner->workers->lasting++;
-    else
-        runner->workers->running++;
+    *(work->lasts ? &runner->workers->lasting : &runner->workers->running) += 1;
     worker_work_feed(work);
     return 0;
 failed:
@@ -435,19 +432,15 @@ void worker_cancel(struct rcall *call) {
 }
 
 bool worker_reap(struct runner *runner, pid_t pid, int status) {
-    for (struct work *work = runner->workers->all; work; work = work->next)
-        if (work->pid == pid && !work->reaped) {
-            work->reaped = true;
-            work->status = status;
-            if (work->lasts)
-                runner->workers->lasting--;
-            else
-                runner->workers->running--;
-            worker_work_pump(work);
-            worker_work_settle(work);
-            return true;
-        }
-    return false;
+    struct work *work = list_find(runner->workers->all, item, item->pid == pid && !item->reaped);
+    if (!work)
+        return false;
+    work->reaped = true;
+    work->status = status;
+    *(work->lasts ? &runner->workers->lasting : &runner->workers->running) -= 1;
+    worker_work_pump(work);
+    worker_work_settle(work);
+    return true;
 }
 
 bool worker_any(const struct runner *runner) {
@@ -455,10 +448,7 @@ bool worker_any(const struct runner *runner) {
 }
 
 bool worker_is_child(const struct runner *runner, pid_t pid) {
-    for (const struct work *work = runner->workers->all; work; work = work->next)
-        if (work->pid == pid && !work->reaped)
-            return true;
-    return false;
+    return list_find(runner->workers->all, work, work->pid == pid && !work->reaped);
 }
 
 /* A call takes its turn when its input is there: a slow client does not keep others waiting. */

@@ -43,12 +43,7 @@ struct process_table {
 static void process_tree_gone(struct process *process, bool empty);
 
 char *process_command_text(const char *text, size_t len) {
-    if (len > PROCESS_COMMAND_BYTES) {
-        len = PROCESS_COMMAND_BYTES;
-        while (len > PROCESS_COMMAND_BYTES - 4 && ((uint8_t)text[len] & 0xc0) == 0x80)
-            len--;
-    }
-    return xstrndup(text, len);
+    return xstrndup(text, text_cut(text, len, PROCESS_COMMAND_BYTES));
 }
 
 /* ---- the table ---- */
@@ -94,25 +89,17 @@ struct process *process_first(struct runner *runner) {
 }
 
 bool process_is_child(const struct runner *runner, pid_t pid) {
-    for (const struct process *p = runner->processes->first; p; p = p->next)
-        if (p->child == pid)
-            return true;
-    return false;
+    return list_find(runner->processes->first, process, process->child == pid);
 }
 
-struct process *process_find(struct runner *runner, uint64_t pid) {
+int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_process, struct err *err) {
     struct process *found = NULL;
     for (struct process *p = runner->processes->first; p; p = p->next)
         if (p->phase != PHASE_STARTING && (uint64_t)p->pid == pid)
             found = p;
-    return found;
-}
-
-int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_process, struct err *err) {
-    struct process *process = process_find(runner, pid);
-    if (!process)
+    if (!found)
         return err_set(err, ERR_NOT_FOUND, "no process %llu", (unsigned long long)pid);
-    *ret_process = process;
+    *ret_process = found;
     return 0;
 }
 
@@ -508,9 +495,7 @@ static void process_main_ended(struct process *process, int status) {
 }
 
 bool process_reap(struct runner *runner, pid_t pid, int status) {
-    struct process *process = runner->processes->first;
-    while (process && process->child != pid)
-        process = process->next;
+    struct process *process = list_find(runner->processes->first, item, item->child == pid);
     if (!process)
         return false;
     process->reaped = true;

@@ -184,9 +184,9 @@ void process_tidy(struct runner *runner); /* after the answers went out: bury, a
 int process_pipe(struct runner *runner, int pair[2]);
 int process_null(const struct runner *runner); /* /dev/null, the table's; -errno when the box has none */
 struct process *process_first(struct runner *runner);
-struct process *process_find(struct runner *runner, uint64_t pid); /* the newest with it; NULL */
 /* The sentence for a process that could not be made, to do `what`: LIMIT, naming the box's limit, when that is why. */
 int process_fork_error(const struct runner_config *config, int number, const char *what, struct err *err);
+/* The newest with this pid. */
 int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_process, struct err *err);
 
 /* A free place in the table (ended ones make room), with its slot. */

@@ -18,10 +18,7 @@ struct session *session_first(struct runner *runner) {
 }
 
 struct session *session_find(struct runner *runner, const char *name) {
-    struct session *session = runner->sessions->first;
-    while (session && (session->ending || strcmp(session->name, name) != 0))
-        session = session->next;
-    return session;
+    return list_find(runner->sessions->first, session, !session->ending && strcmp(session->name, name) == 0);
 }
 
 int session_lookup(struct runner *runner, const char *name, struct session **ret_session, struct err *err) {
@@ -32,15 +29,14 @@ int session_lookup(struct runner *runner, const char *name, struct session **ret
     return 0;
 }
 
-static bool session_plain_busy(const struct session *session) {
-    for (const struct process *p = process_first(session->runner); p; p = p->next)
-        if (p->session && p->phase != PHASE_ENDED && strcmp(p->session, session->name) == 0)
-            return true;
-    return false;
+/* Of a plain session: a command that was started in it and runs. */
+static bool session_runs(const struct session *session, const struct process *process) {
+    return process->session && process->phase != PHASE_ENDED && strcmp(process->session, session->name) == 0;
 }
 
 bool session_busy(const struct session *session) {
-    return session->plain ? session_plain_busy(session) : session->phase != SHELL_IDLE || session_waits(session);
+    return session->plain ? list_find(process_first(session->runner), process, session_runs(session, process)) != NULL
+                          : session->phase != SHELL_IDLE || session_waits(session);
 }
 
 /* The least recently used idle one is ended. */
@@ -116,7 +112,7 @@ void session_end(struct session *session, bool leave) {
     }
     for (struct process *p = process_first(session->runner), *next; p; p = next) {
         next = p->next;
-        if (p->session && p->phase != PHASE_ENDED && strcmp(p->session, session->name) == 0)
+        if (session_runs(session, p))
             process_kill(p);
     }
     session->phase = SHELL_ENDED;

@@ -68,12 +68,10 @@ static int stream_stdio_terminal(struct process *process, const struct fields *a
                                  : err_errno(err, -master, "the box has no terminals: /dev/ptmx");
     int unlocked = 0;
     uint64_t cols = args->number[FIELD_COLS], rows = args->number[FIELD_ROWS];
-    struct winsize size = {.ws_col = (unsigned short)(cols > LIMIT_COLS ? LIMIT_COLS
-                                                      : cols            ? cols
-                                                                        : DEFAULT_COLS),
-                           .ws_row = (unsigned short)(rows > LIMIT_COLS ? LIMIT_COLS
-                                                      : rows            ? rows
-                                                                        : DEFAULT_ROWS)};
+    cols = cols ? cols : DEFAULT_COLS;
+    rows = rows ? rows : DEFAULT_ROWS;
+    struct winsize size = {.ws_col = (unsigned short)(cols < LIMIT_COLS ? cols : LIMIT_COLS),
+                           .ws_row = (unsigned short)(rows < LIMIT_COLS ? rows : LIMIT_COLS)};
     int peer = -1;
     if (ioctl(master, TIOCSPTLCK, &unlocked) < 0 || ioctl(master, TIOCSWINSZ, &size) < 0 ||
         (peer = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0)

@@ -133,10 +133,7 @@ static bool text_best_by_pairs(const struct near_old *old, const uint8_t *data, 
 void edit_near_put(struct edit_text *edit, uint64_t line, const uint8_t *text, size_t len) {
     if (edit->near_count == EDIT_NEAR_MAX)
         return;
-    if (len > EDIT_NEAR_TEXT_BYTES)
-        for (len = EDIT_NEAR_TEXT_BYTES; len > EDIT_NEAR_TEXT_BYTES - 4 && (text[len] & 0xc0) == 0x80;)
-            len--;
-    edit->near[edit->near_count++] = (struct edit_near){line, text, len};
+    edit->near[edit->near_count++] = (struct edit_near){line, text, text_cut(text, len, EDIT_NEAR_TEXT_BYTES)};
 }
 
 void edit_near_find(struct edit_text *edit, const uint8_t *data, size_t len) {

@@ -21,11 +21,7 @@ static char *exec_about_text(struct process *process, struct conceal *conceal, c
         text = concealed.len ? (const char *)concealed.data : "";
         len = concealed.len;
     }
-    if (len > *left) {
-        len = *left;
-        while (len && ((uint8_t)text[len] & 0xc0) == 0x80)
-            len--;
-    }
+    len = text_cut(text, len, *left);
     *left -= len;
     return arena_copy(&process->about, text, len);
 }

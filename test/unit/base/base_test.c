@@ -88,6 +88,8 @@ static void test_text(void) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         all &= !text_utf8(bad[i], strlen(bad[i]));
     ok(all, "overlong forms, surrogates, stray and missing bytes are not");
+    ok_all("a text is cut between characters", text_cut("abc", 3, 3) == 3, text_cut("abc", 3, 2) == 2,
+           text_cut("a\303\244b", 4, 2) == 1, text_cut("a\303\244b", 4, 3) == 3, text_cut("\303\244", 2, 0) == 0);
     uint64_t value = 7;
     ok(text_u64("18446744073709551615", UINT64_MAX, &value) && value == UINT64_MAX, "the largest number");
     value = 7;
@@ -413,6 +415,20 @@ static void test_fd(void) {
     ok_all("a descriptor passes, close-on-exec", fd_send(pair[0], "x", 1, dir, 0) == 1,
            fd_recv(pair[1], text, 6, &pass, 0) == 1, pass >= 0, (fcntl(pass, F_GETFD) & FD_CLOEXEC));
     fd_close(&pass);
+    int two[2] = {dir, dir};
+    union {
+        char space[CMSG_SPACE(sizeof two)];
+        struct cmsghdr align;
+    } control = {0};
+    struct msghdr message = {.msg_iov = &(struct iovec){.iov_base = text, .iov_len = 1},
+                             .msg_iovlen = 1,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof control.space};
+    *CMSG_FIRSTHDR(&message) =
+        (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof two), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), two, sizeof two);
+    ok_all("several at once are refused, and closed", sendmsg(pair[0], &message, 0) == 1,
+           fd_recv(pair[1], text, 6, &pass, 0) == -EBADMSG, pass == -1);
     close(pair[0]);
     ok(fd_recv(pair[1], text, 6, &pass, 0) == 0 && pass == -1, "then the end");
     close(pair[1]);
