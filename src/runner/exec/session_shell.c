@@ -192,16 +192,15 @@ static int shell_streams(struct session *session, const struct fields *args, str
     process->pty = process->background = process->leave = true;
     for (int i = 0; i < 2; i++)
         process->streams[i].conceal = conceal_new(args->secrets);
-    int r = process_stdio(process, false, args, err);
-    TRY(r);
+    TRY(process_stdio(process, false, args, err));
     int terminal = spawn->stdio[0], null = process_null(session->runner), commands[2] = {-1, -1}, report[2] = {-1, -1};
     shell_terminal_calm(terminal);
     fd_close(&spawn->stdio[1]);
     fd_close(&spawn->stdio[2]);
     spawn->stdio[0] = spawn->stdio[1] = spawn->stdio[2] = null;
     session->text_fd = memfd_create("command", MFD_CLOEXEC);
-    if (null < 0 || session->text_fd < 0 || pipe2(commands, O_CLOEXEC) < 0 || pipe2(report, O_CLOEXEC) < 0)
-        r = err_errno(err, errno, "cannot make a session in the box");
+    bool good = null >= 0 && session->text_fd >= 0 && pipe2(commands, O_CLOEXEC) == 0 && pipe2(report, O_CLOEXEC) == 0;
+    int r = good ? 0 : err_errno(err, errno, "cannot make a session in the box");
     session->command_fd = commands[1];
     session->report = (struct source){.fd = report[0], .ready = shell_report_ready};
     fcntl(commands[1], F_SETFL, O_NONBLOCK);

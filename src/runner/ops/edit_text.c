@@ -7,6 +7,12 @@
 #include "runner/ops/edit_text.h"
 #include "runner/search/grep_scan.h"
 
+struct edit_span {
+    const uint8_t *data;  /* of the whole body */
+    size_t len, from, to; /* the part that may be changed */
+    uint64_t first;       /* its first line */
+};
+
 /* ---- the lines that are most like a text that was not found ----
  *
  * A model needs to see them to try again. First by whole lines, without the white space around them: the place where
@@ -130,13 +136,15 @@ static bool text_best_by_pairs(const struct near_old *old, const uint8_t *data, 
     return best >= ALIKE_PERCENT;
 }
 
-void edit_near_put(struct edit_text *edit, uint64_t line, const uint8_t *text, size_t len) {
+/* One line, cut. */
+static void edit_near_put(struct edit_text *edit, uint64_t line, const uint8_t *text, size_t len) {
     if (edit->near_count == EDIT_NEAR_MAX)
         return;
     edit->near[edit->near_count++] = (struct edit_near){line, text, text_cut(text, len, EDIT_NEAR_TEXT_BYTES)};
 }
 
-void edit_near_find(struct edit_text *edit, const uint8_t *data, size_t len) {
+/* Fills near with the lines of the body that are most like the old text. */
+static void edit_near_find(struct edit_text *edit, const uint8_t *data, size_t len) {
     struct near_old old;
     size_t start = 0;
     text_read_old(&old, edit->old, edit->old_len);
@@ -149,6 +157,26 @@ void edit_near_find(struct edit_text *edit, const uint8_t *data, size_t len) {
     for (size_t i = 0; i < start + old.count && text_next_line(&at, data + len, &line, &begin, &stop); i++)
         if (i >= start)
             edit_near_put(edit, i + 1, begin, (size_t)(stop - begin));
+}
+
+/* Another place was found at `at`: counts it and remembers its line. */
+static void edit_text_place(struct edit_text *edit, const struct edit_span *span, size_t at) {
+    if (edit->count++ == 0)
+        edit->line = 0;
+    bool shows = !edit->all && edit->count <= EDIT_NEAR_MAX;
+    if (edit->line && !shows)
+        return;
+    uint64_t line = 1;
+    for (const uint8_t *p = span->data; (p = memchr(p, '\n', (size_t)(span->data + at - p))); p++)
+        line++;
+    if (edit->line == 0)
+        edit->line = line;
+    if (!shows || (edit->near_count && edit->near[edit->near_count - 1].line == line))
+        return;
+    const uint8_t *begin = memrchr(span->data, '\n', at), *end = memchr(span->data + at, '\n', span->len - at);
+    begin = begin ? begin + 1 : span->data;
+    end = end ? end : span->data + span->len;
+    edit_near_put(edit, line, begin, (size_t)(end - begin));
 }
 
 /* ---- regular expressions ----
@@ -224,7 +252,8 @@ static int text_regex_run(struct substitution *substitution, pcre2_code *code, b
     return 0;
 }
 
-int edit_regex(struct edit_text *edit, const struct edit_span *span, const char *, struct buf *out, struct err *err) {
+/* Appends the changed part, [from, to) alone, to out. */
+static int edit_regex(struct edit_text *edit, const struct edit_span *span, struct buf *out, struct err *err) {
     if (edit->old_len > LIMIT_PATTERN_BYTES)
         return err_set(err, ERR_INVALID, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
     bool utf = text_utf8(edit->old, edit->old_len) && text_utf8(edit->new_text, edit->new_len) &&
@@ -325,25 +354,6 @@ static int text_find_span(const struct edit_text *edit, struct edit_span *span, 
 
 /* ---- the change ---- */
 
-void edit_text_place(struct edit_text *edit, const struct edit_span *span, size_t at) {
-    if (edit->count++ == 0)
-        edit->line = 0;
-    bool shows = !edit->all && edit->count <= EDIT_NEAR_MAX;
-    if (edit->line && !shows)
-        return;
-    uint64_t line = 1;
-    for (const uint8_t *p = span->data; (p = memchr(p, '\n', (size_t)(span->data + at - p))); p++)
-        line++;
-    if (edit->line == 0)
-        edit->line = line;
-    if (!shows || (edit->near_count && edit->near[edit->near_count - 1].line == line))
-        return;
-    const uint8_t *begin = memrchr(span->data, '\n', at), *end = memchr(span->data + at, '\n', span->len - at);
-    begin = begin ? begin + 1 : span->data;
-    end = end ? end : span->data + span->len;
-    edit_near_put(edit, line, begin, (size_t)(end - begin));
-}
-
 static void edit_look_around(struct edit_text *edit, const struct edit_span *span) {
     const uint8_t *hit = memmem(span->data, span->len, edit->old, edit->old_len);
     if (!hit) {
@@ -371,7 +381,7 @@ static int edit_judge(struct edit_text *edit, const struct edit_span *span, cons
     return err_set(err, ERR_NOT_FOUND, "the %s is not in '%s'", what, shown);
 }
 
-static int edit_string(struct edit_text *edit, const struct edit_span *span, struct buf *out) {
+static void edit_string(struct edit_text *edit, const struct edit_span *span, struct buf *out) {
     const uint8_t *at = span->data + span->from, *end = span->data + span->to, *hit;
     while (at < end && (hit = memmem(at, (size_t)(end - at), edit->old, edit->old_len))) {
         edit_text_place(edit, span, (size_t)(hit - span->data));
@@ -380,7 +390,6 @@ static int edit_string(struct edit_text *edit, const struct edit_span *span, str
         at = hit + edit->old_len;
     }
     buf_put(out, at, (size_t)(end - at));
-    return 0;
 }
 
 /* Given lines need not end with a newline: they get one, but for the last of a file whose last line has none. */
@@ -399,22 +408,25 @@ static void edit_lines(const struct edit_text *edit, const struct edit_span *spa
 static int edit_body(struct edit_text *edit, const uint8_t *data, size_t len, const char *shown, struct buf *out,
                      struct err *err) {
     struct edit_span span = {.data = data, .len = len};
-    int r = text_find_span(edit, &span, err);
-    TRY(r);
+    TRY(text_find_span(edit, &span, err));
     if (!edit->lines && edit->old_len == 0)
         return err_set(err, ERR_INVALID, "the text to replace is empty");
     size_t start = out->len;
     buf_put(out, data, span.from);
-    if (edit->lines)
-        edit_lines(edit, &span, out), edit->count = 1, edit->line = span.first;
-    else
-        r = edit->regex ? edit_regex(edit, &span, shown, out, err) : edit_string(edit, &span, out);
+    if (edit->lines) {
+        edit_lines(edit, &span, out);
+        edit->count = 1;
+        edit->line = span.first;
+    } else if (edit->regex) {
+        TRY(edit_regex(edit, &span, out, err));
+    } else {
+        edit_string(edit, &span, out);
+    }
     buf_put(out, data + span.to, len - span.to);
-    if (r == 0 && !edit->lines)
-        r = edit_judge(edit, &span, shown, err);
-    if (r == 0 && !out->failed)
+    TRY(edit->lines ? 0 : edit_judge(edit, &span, shown, err));
+    if (!out->failed)
         edit->total = out->len > start ? text_count_lines(out->data + start, out->len - start) : 0;
-    return r;
+    return 0;
 }
 
 /* The given text, with the file's line ends. */

@@ -47,20 +47,4 @@ int edit_text_apply(struct edit_text *edit, const uint8_t *data, size_t len, con
                     struct err *err);
 void edit_text_done(struct edit_text *edit);
 
-/* ---- between its files ---- */
-
-struct edit_span {
-    const uint8_t *data;  /* of the whole body */
-    size_t len, from, to; /* the part that may be changed */
-    uint64_t first;       /* its first line */
-};
-/* Appends the changed part, [from, to) alone, to out. */
-int edit_regex(struct edit_text *edit, const struct edit_span *span, const char *shown, struct buf *out,
-               struct err *err);
-/* Another place was found at `at`: counts it and remembers its line. */
-void edit_text_place(struct edit_text *edit, const struct edit_span *span, size_t at);
-/* Fills near with the lines of the body that are most like the old text. */
-void edit_near_find(struct edit_text *edit, const uint8_t *data, size_t len);
-void edit_near_put(struct edit_text *edit, uint64_t line, const uint8_t *text, size_t len); /* one line, cut */
-
 #endif

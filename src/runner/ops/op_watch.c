@@ -361,10 +361,8 @@ static int watch_handle(struct watch *watch, const struct inotify_event *event, 
     int node = watch_node_find(watch, event->wd);
     if (node < 0)
         return 0;
-    if (!(event->mask & IN_MOVED_TO) || event->cookie != watch->moved.cookie) {
-        int r = watch_moved_alone(watch, err);
-        TRY(r);
-    }
+    if (!(event->mask & IN_MOVED_TO) || event->cookie != watch->moved.cookie)
+        TRY(watch_moved_alone(watch, err));
     watch->dir = event->mask & IN_ISDIR;
     if (event->mask & IN_IGNORED && node > 0)
         watch_node_free(watch, node);
@@ -403,10 +401,8 @@ static int watch_events(struct watch *watch, struct err *err) {
     } events;
     struct pollfd ready = {.fd = watch->fd, .events = POLLIN};
     if (watch->moved.set && poll(&ready, 1, PAIR_WAIT_MS) == 0) {
-        int r = watch_moved_alone(watch, err);
-        if (r >= 0)
-            r = worker_flush(watch->worker, err);
-        TRY(r);
+        TRY(watch_moved_alone(watch, err));
+        TRY(worker_flush(watch->worker, err));
     }
     ssize_t n = read(watch->fd, events.bytes, sizeof events.bytes);
     if (n < 0)

@@ -109,7 +109,8 @@ static bool grep_scan_group(struct reader *reader) {
     return false;
 }
 
-bool pattern_in_line(const char *text, size_t len, struct buf *out) {
+/* Writes the regex so that nothing in it matches a newline; false when that is not known how. */
+static bool pattern_in_line(const char *text, size_t len, struct buf *out) {
     struct reader reader = {.text = text, .len = len, .out = out};
     while (reader.at < len) {
         char c = text[reader.at];
@@ -314,7 +315,8 @@ static size_t scan_without_newline(const uint8_t *data, size_t begin, size_t end
     return end > begin && data[end - 1] == '\n' ? end - begin - 1 : end - begin;
 }
 
-bool scanner_report(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line) {
+/* Reports the lines that begin at `begin` and end before `end` of len bytes; `line` is the number of the first. */
+static bool scanner_report(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line) {
     const uint8_t *data = scanner->buffer;
     struct grep_hit found = {.line = line, .text = data + begin, .text_len = scan_without_newline(data, begin, end)};
     size_t most = scanner->pattern->multiline ? LIMIT_GREP_BLOCK_BYTES : LIMIT_GREP_LINE_BYTES;
@@ -395,54 +397,14 @@ static bool scan_fill(struct scanner *scanner, struct scan_pass *pass, int fd) {
     return true;
 }
 
-bool scanner_binary(const struct scanner *scanner, size_t len) {
+static bool scanner_binary(const struct scanner *scanner, size_t len) {
     return scan_byte(scanner->buffer, scanner->buffer + (len < BINARY_BYTES ? len : BINARY_BYTES), 0);
-}
-
-bool scanner_file(struct scanner *scanner, int fd) {
-    struct scan_pass pass = {.line = 1};
-    struct stat status;
-    if (scanner->max_bytes && (fstat(fd, &status) < 0 || (uint64_t)status.st_size > scanner->max_bytes))
-        return false;
-    if (scanner->pattern->multiline)
-        return scanner_block(scanner, fd);
-    if (!scan_fill(scanner, &pass, fd) || scanner_binary(scanner, pass.len))
-        return false;
-    for (;;) {
-        if (pass.skip_line) {
-            /* The rest of a long line that was already reported. */
-            const uint8_t *data = scanner->buffer;
-            const uint8_t *newline = scan_byte(data + pass.from, data + pass.len, '\n');
-            pass.skip_line = !newline;
-            pass.from = newline ? (size_t)(newline - data) + 1 : pass.len;
-        }
-        size_t safe = scan_safe_end(scanner, &pass);
-        if (!search(scanner, &pass, safe) || pass.eof)
-            return true;
-        /* Makes space for the next read: keeps the bytes after `safe` and the context before it. */
-        uint8_t *data = scanner->buffer;
-        bool piece = safe == pass.len && (safe == 0 || data[safe - 1] != '\n');
-        if (pass.counted < safe)
-            pass.line += scan_count(data + pass.counted, data + safe, '\n');
-        size_t from = safe;
-        if (piece && !pass.skip_line && safe > PIECE_OVERLAP_BYTES)
-            from = safe - PIECE_OVERLAP_BYTES;
-        size_t keep = piece ? from : scan_lines_back(data, safe, scanner->before);
-        memmove(data, data + keep, pass.len - keep);
-        pass.len -= keep;
-        pass.from = from - keep;
-        pass.counted = (piece ? safe : from) - keep;
-        if (!scan_fill(scanner, &pass, fd))
-            return true;
-    }
 }
 
 /* ---- matches that cross lines: a whole file in one buffer ----
  *
  * Invariant: the buffer never grows beyond its limit, whatever size a file reports. Each step of the search begins
  * after the previous match, so that a file of n lines has at most n steps. */
-
-#pragma GCC optimize("O2")
 
 /* All of it. False: it cannot be read, or is larger than the limit. */
 static bool scan_block_read(struct scanner *scanner, int fd, size_t *ret_len) {
@@ -491,7 +453,7 @@ static bool scan_block_find(struct scanner *scanner, size_t at, size_t len, size
     return true;
 }
 
-bool scanner_block(struct scanner *scanner, int fd) {
+static bool scanner_block(struct scanner *scanner, int fd) {
     size_t len, first, last, counted = 0;
     uint64_t line = 1;
     if (!scan_block_read(scanner, fd, &len) || scanner_binary(scanner, len))
@@ -511,4 +473,44 @@ bool scanner_block(struct scanner *scanner, int fd) {
         at = end;
     }
     return true;
+}
+
+/* ---- line by line ---- */
+
+bool scanner_file(struct scanner *scanner, int fd) {
+    struct scan_pass pass = {.line = 1};
+    struct stat status;
+    if (scanner->max_bytes && (fstat(fd, &status) < 0 || (uint64_t)status.st_size > scanner->max_bytes))
+        return false;
+    if (scanner->pattern->multiline)
+        return scanner_block(scanner, fd);
+    if (!scan_fill(scanner, &pass, fd) || scanner_binary(scanner, pass.len))
+        return false;
+    for (;;) {
+        if (pass.skip_line) {
+            /* The rest of a long line that was already reported. */
+            const uint8_t *data = scanner->buffer;
+            const uint8_t *newline = scan_byte(data + pass.from, data + pass.len, '\n');
+            pass.skip_line = !newline;
+            pass.from = newline ? (size_t)(newline - data) + 1 : pass.len;
+        }
+        size_t safe = scan_safe_end(scanner, &pass);
+        if (!search(scanner, &pass, safe) || pass.eof)
+            return true;
+        /* Makes space for the next read: keeps the bytes after `safe` and the context before it. */
+        uint8_t *data = scanner->buffer;
+        bool piece = safe == pass.len && (safe == 0 || data[safe - 1] != '\n');
+        if (pass.counted < safe)
+            pass.line += scan_count(data + pass.counted, data + safe, '\n');
+        size_t from = safe;
+        if (piece && !pass.skip_line && safe > PIECE_OVERLAP_BYTES)
+            from = safe - PIECE_OVERLAP_BYTES;
+        size_t keep = piece ? from : scan_lines_back(data, safe, scanner->before);
+        memmove(data, data + keep, pass.len - keep);
+        pass.len -= keep;
+        pass.from = from - keep;
+        pass.counted = (piece ? safe : from) - keep;
+        if (!scan_fill(scanner, &pass, fd))
+            return true;
+    }
 }

@@ -25,10 +25,6 @@ int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsig
 /* A regex whose lines end with LF; NULL: pcre2's error number, and where. */
 struct pcre2_real_code_8 *pattern_regex(const void *text, size_t len, uint32_t options, int *ret_number,
                                         size_t *ret_offset);
-/* Writes the regex so that nothing in it matches a newline; false when that is not known how. */
-struct buf;
-bool pattern_in_line(const char *text, size_t len, struct buf *out);
-
 struct grep_hit {
     uint64_t line;
     const uint8_t *text, *before, *after; /* cut to their limits; no newline at the end. NULL: no such lines */
@@ -54,11 +50,5 @@ struct scanner {
 void scanner_init(struct scanner *scanner, const struct pattern *pattern);
 void scanner_done(struct scanner *scanner);
 bool scanner_file(struct scanner *scanner, int fd); /* false: binary, too large or unreadable, not searched */
-
-/* A whole file in the buffer, matches over several lines */
-bool scanner_block(struct scanner *scanner, int fd);
-bool scanner_binary(const struct scanner *scanner, size_t len);
-/* Reports the lines that begin at `begin` and end before `end` of len bytes; `line` is the number of the first. */
-bool scanner_report(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line);
 
 #endif
