@@ -341,8 +341,7 @@ ssize_t http_body_splice(struct http_request *request, int fd, size_t len, struc
     if (request->body_kind == BODY_LENGTH && have && !request->body_failed) {
         size_t n = have < request->body_left ? have : (size_t)request->body_left;
         n = n < len ? n : len;
-        int result = body_write(request, fd, request->worker->scratch + request->in_at, n, err);
-        TRY(result);
+        TRY(body_write(request, fd, request->worker->scratch + request->in_at, n, err));
         request->in_at += n;
         request->body_left -= n;
         request->expect = false;

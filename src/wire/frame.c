@@ -212,9 +212,9 @@ static int frame_fields_count(struct view view, struct fields *fields, struct ar
 int fields_parse(struct view view, struct arena *arena, struct fields *ret_fields, struct err *err) {
     struct fields *fields = ret_fields;
     memset(fields, 0, sizeof *fields);
-    int r = frame_fields_count(view, fields, arena, err);
-    TRY(r);
+    TRY(frame_fields_count(view, fields, arena, err));
     struct field field;
+    int r;
     while ((r = field_next(&view, &field, err)) > 0) {
         const char *copy = field_kind(field.id) == 'N' ? NULL : arena_copy(arena, field.data, field.len);
         const struct fields_list *list = fields_list(field.id);

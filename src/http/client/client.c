@@ -123,9 +123,8 @@ int http_client_ca(struct http_client *client, const char *path, struct err *err
 }
 
 static int client_certificates(struct http_client *client, const char *dir, struct err *err) {
-    int code = client_file(&client->authority, xasprintf("%s/ca.pem", dir), err);
+    TRY(client_file(&client->authority, xasprintf("%s/ca.pem", dir), err));
     struct err of_certificate, of_key;
-    TRY(code);
     int certificate = client_file(&client->certificate, xasprintf("%s/cert.pem", dir), &of_certificate);
     int key = client_file(&client->key, xasprintf("%s/key.pem", dir), &of_key);
     if (certificate == 0 && key == 0)
@@ -141,14 +140,14 @@ static int client_certificates(struct http_client *client, const char *dir, stru
 }
 
 int http_client_foreign(const struct http_foreign *server, struct http_client **ret_client, struct err *err) {
-    int code = http_client_new(server->url, NULL, ret_client, err);
-    TRY(code);
+    TRY(http_client_new(server->url, NULL, ret_client, err));
     struct http_client *client = *ret_client;
     client->foreign = true;
     client->failures = server->failures;
     free(client->where);
     client->where = xstrdup(server->where);
-    if (server->cert_dir && (code = client_certificates(client, server->cert_dir, err)) < 0)
+    int code = server->cert_dir ? client_certificates(client, server->cert_dir, err) : 0;
+    if (code < 0)
         http_client_free(client);
     return code;
 }

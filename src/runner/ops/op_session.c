@@ -367,15 +367,14 @@ void session_gone(struct session *session) {
 
 static int session_run_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct session *session;
-    int r = session_lookup(call->runner, args->text[FIELD_NAME], &session, err);
-    TRY(r);
+    TRY(session_lookup(call->runner, args->text[FIELD_NAME], &session, err));
     bool background = args->number[FIELD_FLAGS] & CALL_BACKGROUND;
     if (session->plain)
         return err_set(err, ERR_INVALID, "session '%s' has no shell", session->name);
     if (!args->has[FIELD_COMMAND])
         return err_set(err, ERR_INVALID, "the command is missing");
-    if (args->has[FIELD_CWD] && (r = path_check(args->text[FIELD_CWD], args->len[FIELD_CWD], err)) < 0)
-        return r;
+    if (args->has[FIELD_CWD])
+        TRY(path_check(args->text[FIELD_CWD], args->len[FIELD_CWD], err));
     bool starting = session->phase == SHELL_STARTING && !session->waiting;
     /* A command runs that no call waits for, and none stops. */
     if (args->number[FIELD_FLAGS] & CALL_ATTENDED &&

@@ -137,14 +137,12 @@ static int replace_status(struct replace *replace, const char *shown, struct sta
 
 int replace_commit(struct replace *replace, const char *shown, mode_t mode, const char *if_match,
                    struct stat *ret_status, struct err *err) {
-    int r = replace_check_old(replace, shown, if_match, err); /* once more: the content may have taken long to come */
-    if (r == 0 && if_match && strcmp(if_match, "*") != 0) {
-        r = replace_exchange(replace, shown, mode, &replace->old, ret_status, err);
+    TRY(replace_check_old(replace, shown, if_match, err)); /* once more: the content may have taken long to come */
+    if (if_match && strcmp(if_match, "*") != 0) {
+        int r = replace_exchange(replace, shown, mode, &replace->old, ret_status, err);
         return r == 1 ? err_set(err, ERR_EXISTS, "'%s' has changed since it was read", shown) : r;
     }
-    if (r == 0)
-        r = replace_attributes(replace, shown, mode, err);
-    TRY(r);
+    TRY(replace_attributes(replace, shown, mode, err));
     if (renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name) < 0)
         return err_errno(err, errno, "'%s'", shown);
     replace->temp[0] = 0;
