@@ -101,7 +101,8 @@ static _Noreturn void container_relay_child(int socket_fd) {
     _exit(0);
 }
 
-int relay_wire(struct runner_config *config, struct err *err) {
+/* The first wire over 0 and 1, carried by a process of its own; further ones by relay_main. */
+static int container_relay_wire(struct runner_config *config, struct err *err) {
     struct sockaddr_un address;
     socklen_t size = container_abstract_address(&address);
     autofd listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -230,7 +231,8 @@ static _Noreturn void container_carrier_main(int socket_fd, pid_t runner) {
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-int carry_wire(struct runner_config *config, struct err *err) {
+/* The only wire. Returns in a child, which is the runner. */
+static int container_carry_wire(struct runner_config *config, struct err *err) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return err_errno(err, errno, "a socket pair");
@@ -255,9 +257,9 @@ static int container_dial_wire(struct runner_config *config, const char *path, s
 int container_wire(struct runner_config *config, const char *path, bool stdio, bool pieces, struct err *err) {
     int r = path ? container_dial_wire(config, path, err) : -1;
     if (r < 0 && stdio)
-        r = relay_wire(config, err);
+        r = container_relay_wire(config, err);
     if (r < 0 && pieces)
-        r = carry_wire(config, err);
+        r = container_carry_wire(config, err);
     TRY(r);
     /* These are not read for long, and a full pipe must never stop PID 1. */
     autofd null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -13,12 +13,7 @@ int container_wire(struct runner_config *config, const char *path, bool stdio, b
 const char *const *container_env(const char *const *rows);
 int container_oom(int root_fd); /* the file that counts the container's oom kills; -1: not visible here */
 
-/* The first wire over 0 and 1, carried by a process of its own; further ones by relay_main. */
-int relay_wire(struct runner_config *config, struct err *err);
 bool relay_peer(int fd); /* the process that connected to the runner is a relay */
 int relay_main(void);    /* carries 0 and 1 to the runner of this container; the exit status */
-
-/* The only wire in pieces over 0 and 1. Returns in a child, which is the runner. */
-int carry_wire(struct runner_config *config, struct err *err);
 
 #endif

@@ -109,7 +109,8 @@ void field_failure(struct buf *out, const struct err *err) {
         field_number(out, FIELD_ERRNO, err_wire_number(err));
 }
 
-char field_kind(uint8_t id) {
+/* 'S', 'N', 'B', 'L', or 0 when unknown */
+static char field_kind(uint8_t id) {
     static const char kinds[FIELD_IDS] = {
 #define X(name, number, kind) [number] = #kind[0],
         FIELD_LIST(X)

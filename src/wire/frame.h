@@ -38,7 +38,6 @@ void field_failure(struct buf *out, const struct err *err); /* the fields of FAI
 /* 1 and the next field, 0 at the end, -ERR_PROTOCOL when malformed: unknown id, cut off, a number not 8 bytes long,
  * a NUL inside text. */
 int field_next(struct view *view, struct field *ret_field, struct err *err);
-char field_kind(uint8_t id); /* 'S', 'N', 'B', 'L', or 0 when unknown */
 
 /* ITEM frames: begin/end one record inside the frame being written. */
 size_t item_begin(struct buf *out);

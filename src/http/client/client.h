@@ -75,7 +75,6 @@ struct buf *http_raw_input(struct http_raw *raw); /* bytes after the head; http_
  * the same length. */
 ssize_t http_raw_recv(struct http_raw *raw, void *data, size_t len, struct err *err);
 ssize_t http_raw_send(struct http_raw *raw, const void *data, size_t len, struct err *err);
-int http_raw_wait(struct http_raw *raw, short events, uint64_t end_ms, struct err *err); /* TIMEOUT */
 void http_raw_close(struct http_raw *raw);
 
 /* Opens a WebSocket; the socket and its TLS stay curl's: use the functions below. */

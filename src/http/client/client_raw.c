@@ -33,6 +33,14 @@ static int raw_unreached(struct http_raw *raw, CURLcode result, struct err *err)
     return client_failed(client, raw->easy, result, err);
 }
 
+static int raw_wait(struct http_raw *raw, short events, uint64_t end_ms, struct err *err) {
+    struct pollfd wait = {.fd = raw->fd, .events = events};
+    uint64_t now_ms = clock_ms();
+    if (now_ms >= end_ms || poll(&wait, 1, (int)(end_ms - now_ms)) == 0)
+        return err_set(err, ERR_TIMEOUT, "%s does not answer in time", raw->client->where);
+    return 0;
+}
+
 static int raw_ask(struct http_raw *raw, const struct http_call *call, uint64_t end_ms, struct err *err) {
     const struct http_client *client = raw->client;
     const char *host = strstr(client->base, "://") + 3, *prefix = strchrnul(host, '/');
@@ -53,7 +61,7 @@ static int raw_ask(struct http_raw *raw, const struct http_call *call, uint64_t 
         return err_set(err, ERR_TOO_LARGE, "the request is too long");
     for (size_t at = 0; at < request.len;) {
         ssize_t sent = http_raw_send(raw, request.data + at, request.len - at, err);
-        TRY(sent < 0 ? (int)sent : sent ? 0 : http_raw_wait(raw, POLLOUT, end_ms, err));
+        TRY(sent < 0 ? (int)sent : sent ? 0 : raw_wait(raw, POLLOUT, end_ms, err));
         at += (size_t)sent;
     }
     return 0;
@@ -128,14 +136,6 @@ ssize_t http_raw_send(struct http_raw *raw, const void *data, size_t len, struct
     return result == CURLE_OK ? (ssize_t)sent : client_failed(raw->client, raw->easy, result, err);
 }
 
-int http_raw_wait(struct http_raw *raw, short events, uint64_t end_ms, struct err *err) {
-    struct pollfd wait = {.fd = raw->fd, .events = events};
-    uint64_t now_ms = clock_ms();
-    if (now_ms >= end_ms || poll(&wait, 1, (int)(end_ms - now_ms)) == 0)
-        return err_set(err, ERR_TIMEOUT, "%s does not answer in time", raw->client->where);
-    return 0;
-}
-
 int http_raw_head(struct http_raw *raw, uint64_t end_ms, int *ret_status, struct err *err) {
     struct buf *input = &raw->input;
     const uint8_t *end;
@@ -146,7 +146,7 @@ int http_raw_head(struct http_raw *raw, uint64_t end_ms, int *ret_status, struct
         CURLcode result = curl_api.easy_recv(raw->easy, buf_reserve(input, READ_BYTES), READ_BYTES, &got);
         if (!input->len && (result == CURLE_OK ? !got : result != CURLE_AGAIN && !raw->client->foreign))
             return 1;
-        TRY(result == CURLE_AGAIN ? http_raw_wait(raw, POLLIN, end_ms, err)
+        TRY(result == CURLE_AGAIN ? raw_wait(raw, POLLIN, end_ms, err)
             : result != CURLE_OK  ? client_failed(raw->client, raw->easy, result, err)
             : got                 ? 0
                                   : err_set(err, ERR_GONE, "%s hung up in its answer's head", raw->client->where));
@@ -179,7 +179,7 @@ void http_raw_body(struct http_raw *raw, uint64_t end_ms, struct buf *out) {
     size_t length = value ? strtoul(value, NULL, 10) : SIZE_MAX;
     while (out->len < length && buf_reserve(out, READ_BYTES)) {
         ssize_t got = http_raw_recv(raw, out->data + out->len, READ_BYTES, ERR_IGNORED);
-        if (got < 0 || (got == 0 && http_raw_wait(raw, POLLIN, end_ms, ERR_IGNORED) < 0))
+        if (got < 0 || (got == 0 && raw_wait(raw, POLLIN, end_ms, ERR_IGNORED) < 0))
             break;
         out->len += (size_t)got;
         if (!value && out->len > 5 && memcmp(out->data + out->len - 5, "0\r\n\r\n", 5) == 0)

@@ -191,7 +191,7 @@ static void file_read_send(struct rcall *call) {
     reply_end(call, NULL);
 }
 
-int op_open_file(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err) {
+static int op_open_file(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err) {
     struct place at;
     TRY(op_path(config, args, FIELD_PATH, PATH_READ, &at, err));
     return path_open_file(at.root, at.above, at.path, O_RDONLY, 0, ret_fd, err);

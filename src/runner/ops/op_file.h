@@ -12,9 +12,6 @@ int op_path(const struct runner_config *config, const struct fields *args, enum 
 int op_path_or_workspace(const struct runner_config *config, const struct fields *args, struct place *ret_place,
                          struct err *err);
 
-/* The file in field PATH, for reading: a regular file, or the error that says why not. */
-int op_open_file(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err);
-
 /* A directory to traverse: opened for reading, below the root. A NULL path field means the workspace. */
 int op_open_dir(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err);
 
