@@ -110,7 +110,7 @@ void field_failure(struct buf *out, const struct err *err) {
 }
 
 /* 'S', 'N', 'B', 'L', or 0 when unknown */
-static char field_kind(uint8_t id) {
+static char frame_field_kind(uint8_t id) {
     static const char kinds[FIELD_IDS] = {
 #define X(name, number, kind) [number] = #kind[0],
         FIELD_LIST(X)
@@ -127,7 +127,7 @@ int field_next(struct view *view, struct field *ret_field, struct err *err) {
     field.data = view_take(view, field.len);
     if (view->bad)
         return err_set(err, ERR_PROTOCOL, "a field is cut off");
-    char kind = field_kind(field.id);
+    char kind = frame_field_kind(field.id);
     if (!kind)
         return err_set(err, ERR_PROTOCOL, "unknown field %u", field.id);
     if (kind == 'N') {
@@ -179,7 +179,7 @@ static const struct fields_list {
 enum { FIELDS_LISTS = sizeof fields_lists / sizeof *fields_lists };
 
 static const struct fields_list *fields_list(uint8_t id) {
-    for (size_t i = 0; field_kind(id) == 'L' && i < FIELDS_LISTS; i++)
+    for (size_t i = 0; frame_field_kind(id) == 'L' && i < FIELDS_LISTS; i++)
         if (fields_lists[i].id == id)
             return &fields_lists[i];
     return NULL;
@@ -217,7 +217,7 @@ int fields_parse(struct view view, struct arena *arena, struct fields *ret_field
     struct field field;
     int r;
     while ((r = field_next(&view, &field, err)) > 0) {
-        const char *copy = field_kind(field.id) == 'N' ? NULL : arena_copy(arena, field.data, field.len);
+        const char *copy = frame_field_kind(field.id) == 'N' ? NULL : arena_copy(arena, field.data, field.len);
         const struct fields_list *list = fields_list(field.id);
         if (list) {
             (*frame_fields_rows(fields, list))[(*frame_fields_rows_count(fields, list))++] = copy;

@@ -110,7 +110,7 @@ static bool grep_scan_group(struct reader *reader) {
 }
 
 /* Writes the regex so that nothing in it matches a newline; false when that is not known how. */
-static bool pattern_in_line(const char *text, size_t len, struct buf *out) {
+static bool scan_in_line(const char *text, size_t len, struct buf *out) {
     struct reader reader = {.text = text, .len = len, .out = out};
     while (reader.at < len) {
         char c = text[reader.at];
@@ -220,7 +220,7 @@ int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsig
     pattern->whole = options & PCRE2_LITERAL;
     autobuf in_line = buf_max(8 * LIMIT_PATTERN_BYTES);
     pcre2_code *code = NULL;
-    if (!pattern->whole && !pattern->multiline && pattern_in_line(text, len, &in_line))
+    if (!pattern->whole && !pattern->multiline && scan_in_line(text, len, &in_line))
         code = pattern_regex(in_line.data, in_line.len, options, &number, &offset);
     if (code) {
         pcre2_code_free(pattern->code);
@@ -316,7 +316,7 @@ static size_t scan_without_newline(const uint8_t *data, size_t begin, size_t end
 }
 
 /* Reports the lines that begin at `begin` and end before `end` of len bytes; `line` is the number of the first. */
-static bool scanner_report(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line) {
+static bool scan_report_lines(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line) {
     const uint8_t *data = scanner->buffer;
     struct grep_hit found = {.line = line, .text = data + begin, .text_len = scan_without_newline(data, begin, end)};
     size_t most = scanner->pattern->multiline ? LIMIT_GREP_BLOCK_BYTES : LIMIT_GREP_LINE_BYTES;
@@ -352,7 +352,7 @@ static bool scan_report(struct scanner *scanner, struct scan_pass *pass, size_t 
     pass->counted = begin;
     pass->skip_line = !newline && !pass->eof;
     *ret_end = end;
-    return scanner_report(scanner, begin, end, pass->len, pass->line);
+    return scan_report_lines(scanner, begin, end, pass->len, pass->line);
 }
 
 /* Reports the matching lines that begin in [from, safe). False: enough. */
@@ -397,7 +397,7 @@ static bool scan_fill(struct scanner *scanner, struct scan_pass *pass, int fd) {
     return true;
 }
 
-static bool scanner_binary(const struct scanner *scanner, size_t len) {
+static bool scan_binary(const struct scanner *scanner, size_t len) {
     return scan_byte(scanner->buffer, scanner->buffer + (len < BINARY_BYTES ? len : BINARY_BYTES), 0);
 }
 
@@ -453,10 +453,10 @@ static bool scan_block_find(struct scanner *scanner, size_t at, size_t len, size
     return true;
 }
 
-static bool scanner_block(struct scanner *scanner, int fd) {
+static bool scan_block(struct scanner *scanner, int fd) {
     size_t len, first, last, counted = 0;
     uint64_t line = 1;
-    if (!scan_block_read(scanner, fd, &len) || scanner_binary(scanner, len))
+    if (!scan_block_read(scanner, fd, &len) || scan_binary(scanner, len))
         return false;
     const uint8_t *data = scanner->buffer;
     for (size_t at = 0; at < len && !atomic_load_explicit(scanner->stop, memory_order_relaxed);) {
@@ -468,7 +468,7 @@ static bool scanner_block(struct scanner *scanner, int fd) {
         size_t end = newline ? (size_t)(newline - data) + 1 : len;
         line += scan_count(data + counted, data + begin, '\n');
         counted = begin;
-        if (!scanner_report(scanner, begin, end, len, line))
+        if (!scan_report_lines(scanner, begin, end, len, line))
             break;
         at = end;
     }
@@ -483,8 +483,8 @@ bool scanner_file(struct scanner *scanner, int fd) {
     if (scanner->max_bytes && (fstat(fd, &status) < 0 || (uint64_t)status.st_size > scanner->max_bytes))
         return false;
     if (scanner->pattern->multiline)
-        return scanner_block(scanner, fd);
-    if (!scan_fill(scanner, &pass, fd) || scanner_binary(scanner, pass.len))
+        return scan_block(scanner, fd);
+    if (!scan_fill(scanner, &pass, fd) || scan_binary(scanner, pass.len))
         return false;
     for (;;) {
         if (pass.skip_line) {
