@@ -7,11 +7,11 @@
  * 4. devices, FIFOs and set-user-ID bits are taken out before the tree is moved to its name (archive_clean). */
 #include "cli/archive.h"
 
-#include <ftw.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
 #include "base/base.h"
+#include "tree/treewalk.h"
 
 extern char **environ;
 
@@ -67,36 +67,26 @@ int archive_end(struct archive *archive, struct err *err) {
                    WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 }
 
-/* nftw has no argument for its callback; one thread, one walk. */
-static unsigned archive_removed;
-
-static int archive_clean_one(const char *path, const struct stat *status, int kind, struct FTW *where) {
-    (void)kind;
-    (void)where;
-    if (!S_ISREG(status->st_mode) && !S_ISDIR(status->st_mode) && !S_ISLNK(status->st_mode)) {
-        archive_removed++;
-        return unlink(path);
+static int archive_clean_entry(void *user, const struct tree_entry *entry, struct err *err) {
+    mode_t mode = entry->status.st_mode;
+    unsigned *removed = user;
+    int r = 0;
+    if (entry->kind == 0) {
+        ++*removed;
+        r = unlinkat(entry->dir, entry->name, 0);
+    } else if (entry->kind != 'l' && (mode & (S_ISUID | S_ISGID))) {
+        r = fchmodat(entry->dir, entry->name, mode & 01777, 0);
     }
-    if (!S_ISLNK(status->st_mode) && (status->st_mode & (S_ISUID | S_ISGID)))
-        return chmod(path, status->st_mode & 01777);
-    return 0;
+    return r < 0 ? err_errno(err, errno, "%.300s", entry->name) : TREE_DESCEND;
 }
 
 int archive_clean(const char *dir, unsigned *ret_removed, struct err *err) {
-    archive_removed = 0;
-    if (nftw(dir, archive_clean_one, 64, FTW_PHYS) < 0)
-        return err_errno(err, errno, "looking through what was copied");
-    *ret_removed = archive_removed;
-    return 0;
-}
-
-void archive_remove(const char *dir) {
     struct stat status;
-    if (lstat(dir, &status) < 0)
-        return;
-    const char *argv[] = {"rm", "-rf", "--", dir, NULL};
-    pid_t pid;
-    if (posix_spawnp(&pid, "rm", NULL, NULL, (char *const *)argv, environ) == 0)
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+    unsigned removed = 0;
+    autofd top = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (top < 0 || fstat(top, &status) < 0 || fchmod(top, status.st_mode & 01777) < 0)
+        return err_errno(err, errno, "%.300s", dir);
+    TRY(treewalk(top, archive_clean_entry, &removed, err));
+    *ret_removed = removed;
+    return 0;
 }

@@ -20,7 +20,4 @@ int archive_end(struct archive *archive, struct err *err);
  * set-user-ID and set-group-ID bits. The tree must lie where no other user can reach it yet. */
 int archive_clean(const char *dir, unsigned *ret_removed, struct err *err);
 
-/* Removes a tree (rm -rf); nothing there is fine. */
-void archive_remove(const char *dir);
-
 #endif

@@ -6,27 +6,33 @@
 
 const struct row box_rows[] = {
     OPTION("backend", 0, TEXT, struct box_options, backend, "jail|docker|local", "how the box is made"),
-    OPTION("template", 0, TEXT, struct box_options, template_name, "NAME", "its root: host, one imported, or an image"),
-    OPTION("memory", 'm', INT, struct box_options, memory_mb, "MB", "limit of memory"),
-    OPTION("cpus", 0, REAL, struct box_options, cpus, "N", "limit of processor time, in processors (0.5: half of one)"),
+    OPTION("template", 0, TEXT, struct box_options, template_name, "NAME",
+           "root file system: host, an imported template, or an image"),
+    OPTION("memory", 'm', INT, struct box_options, memory_mb, "MB", "memory limit"),
+    OPTION("cpus", 0, REAL, struct box_options, cpus, "N", "processor limit (0.5: half of one)"),
     OPTION("pids", 0, INT, struct box_options, pids, "N", "limit of processes and threads"),
-    OPTION("disk", 0, INT, struct box_options, disk_mb, "MB", "limit of disk space"),
-    OPTION("open-files", 0, INT, struct box_options, open_files, "N", "limit of descriptors of a process"),
-    OPTION("output", 0, INT, struct box_options, output_bytes, "BYTES", "limit of kept output of a command"),
-    OPTION("net", 0, TEXT, struct box_options, net, "none|open", "network; none by default"),
-    OPTION("mount", 0, TEXTS, struct box_options, mounts, "SRC:DST[:ro]", "a directory of the host in the box"),
-    OPTION("env", 'e', TEXTS, struct box_options, env, "K=V", "an environment variable (K alone: from here)"),
-    OPTION("container-user", 0, TEXT, struct box_options, container_user, "NAME[:GROUP]", "docker: user of commands"),
-    OPTION("runtime", 0, TEXT, struct box_options, runtime, "NAME", "docker: the engine's runtime, e.g. runsc"),
-    OPTION("platform", 0, TEXT, struct box_options, platform, "OS/ARCH", "docker: of the image, e.g. linux/arm64"),
-    OPTION("pull", 0, TEXT, struct box_options, pull, "missing|always|never", "docker: whether the image is pulled"),
-    OPTION("read-only", 0, BOOL, struct box_options, read_only, NULL, "docker: the image's files cannot be changed"),
-    OPTION("image-init", 0, BOOL, struct box_options, image_init, NULL, "docker: the image's own entry point runs"),
-    OPTION("shell", 0, TEXT, struct box_options, shell, "PATH", "the box's shell"),
+    OPTION("disk", 0, INT, struct box_options, disk_mb, "MB", "disk space limit"),
+    OPTION("open-files", 0, INT, struct box_options, open_files, "N", "limit of open files of a process"),
+    OPTION("output", 0, INT, struct box_options, output_bytes, "BYTES", "limit of output kept of a command"),
+    OPTION("net", 0, TEXT, struct box_options, net, "none|open", "network access (default: none)"),
+    OPTION("mount", 0, TEXTS, struct box_options, mounts, "SRC:DST[:ro]",
+           "mount a directory of this machine in the box"),
+    OPTION("env", 'e', TEXTS, struct box_options, env, "K=V",
+           "set an environment variable (K alone: to its value here)"),
+    OPTION("container-user", 0, TEXT, struct box_options, container_user, "NAME[:GROUP]",
+           "docker: run commands as this user"),
+    OPTION("runtime", 0, TEXT, struct box_options, runtime, "NAME",
+           "docker: use this runtime of the engine, e.g. runsc"),
+    OPTION("platform", 0, TEXT, struct box_options, platform, "OS/ARCH",
+           "docker: platform of the image, e.g. linux/arm64"),
+    OPTION("pull", 0, TEXT, struct box_options, pull, "missing|always|never", "docker: when to pull the image"),
+    OPTION("read-only", 0, BOOL, struct box_options, read_only, NULL, "docker: make the image's files read-only"),
+    OPTION("image-init", 0, BOOL, struct box_options, image_init, NULL, "docker: run the image's own entry point"),
+    OPTION("shell", 0, TEXT, struct box_options, shell, "PATH", "shell of the box"),
     {.name = NULL},
 };
 
-static struct mount boxopt_box_options_mount(struct cli *cli, const char *text) {
+static struct mount boxopt_mount(struct cli *cli, const char *text) {
     char *copy = arena_strdup(&cli->arena, text), *target = strchr(copy, ':');
     if (!target || target == copy)
         option_fail(cli, "--mount must be SRC:DST[:ro], not '%s'", text);
@@ -54,7 +60,7 @@ const struct mount *box_options_mounts(struct cli *cli, const struct row_texts *
         option_fail(cli, "at most %u mounts", LIMIT_MOUNTS);
     struct mount *mounts = arena_alloc(&cli->arena, (list->count + 1) * sizeof *mounts);
     for (size_t i = 0; i < list->count; i++)
-        mounts[i] = boxopt_box_options_mount(cli, list->items[i]);
+        mounts[i] = boxopt_mount(cli, list->items[i]);
     return mounts;
 }
 
@@ -140,20 +146,7 @@ void box_options_request(struct cli *cli, const struct box_options *options, str
     };
 }
 
-static void boxopt_box_options_mounts_json(struct cli *cli, const struct box_options *options, struct json *json) {
-    const struct mount *mounts = box_options_mounts(cli, &options->mounts);
-    json_put_open(json, "mounts", '[');
-    for (size_t i = 0; i < options->mounts.count; i++) {
-        json_open(json, '{');
-        json_put_str(json, "source", mounts[i].source);
-        json_put_str(json, "target", mounts[i].target);
-        json_put_bool(json, "read_only", mounts[i].read_only);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
-}
-
-static void boxopt_box_options_container(const struct box_options *options, struct json *json) {
+static void boxopt_container(const struct box_options *options, struct json *json) {
     if (!options->container_user && !options->runtime && !options->platform && !options->pull && !options->read_only &&
         !options->image_init)
         return;
@@ -198,8 +191,18 @@ void box_options_json(struct cli *cli, const struct box_options *options, struct
     if (options->cpus > 0)
         json_put_double(json, "cpus", options->cpus);
     json_close(json, '}');
-    boxopt_box_options_container(options, json);
+    boxopt_container(options, json);
+    const struct mount *mounts = box_options_mounts(cli, &options->mounts);
     if (options->mounts.count)
-        boxopt_box_options_mounts_json(cli, options, json);
+        json_put_open(json, "mounts", '[');
+    for (size_t i = 0; i < options->mounts.count; i++) {
+        json_open(json, '{');
+        json_put_str(json, "source", mounts[i].source);
+        json_put_str(json, "target", mounts[i].target);
+        json_put_bool(json, "read_only", mounts[i].read_only);
+        json_close(json, '}');
+    }
+    if (options->mounts.count)
+        json_close(json, ']');
     box_options_env_json(cli, &options->env, json);
 }

@@ -8,14 +8,6 @@ static int cat_write(void *user, const void *data, size_t len) {
     return fd_write_all(STDOUT_FILENO, data, len) < 0 ? -1 : 0;
 }
 
-static int cat_one(struct cli *cli, const char *id, const char *path, struct err *err) {
-    const struct http_call call = {.method = "GET",
-                                   .path = remote_path(cli, id, "/files", path),
-                                   .write_body = cat_write,
-                                   .header = remote_header};
-    return remote_send(cli, &call, NULL, err);
-}
-
 int command_cat(struct cli *cli, int argc, char **argv) {
     argc = option_parse(cli, argc, argv, NULL);
     if (argc == 0)
@@ -26,7 +18,11 @@ int command_cat(struct cli *cli, int argc, char **argv) {
         struct err err = {0};
         if (!remote_split(cli, argv[i], &id, &path) || !*path)
             option_fail(cli, "'%s' is not ID:PATH", argv[i]);
-        if (cat_one(cli, id, path, &err) < 0)
+        const struct http_call call = {.method = "GET",
+                                       .path = remote_path(cli, id, "/files", path),
+                                       .write_body = cat_write,
+                                       .header = remote_header};
+        if (remote_send(cli, &call, NULL, &err) < 0)
             result = cli_fail(&err);
     }
     return result;

@@ -126,22 +126,6 @@ static void completion_paths(struct completion *completion) {
 
 /* ---- the table ---- */
 
-/* The usage line is "SUBCOMMAND WORD… | SUBCOMMAND WORD…" or words without a subcommand. This is the alternative after
- * `at` and its length; NULL at the end. */
-static const char *completion_next(const char *at, size_t *ret_len) {
-    if (!*at)
-        return NULL;
-    const char *stop = strstr(at, " | ");
-    *ret_len = stop ? (size_t)(stop - at) : strlen(at);
-    return at;
-}
-
-/* The subcommands of an alternative: "list", or "upload|list|…"; 0 bytes when it begins with something else. */
-static size_t completion_verb(const char *at, size_t len) {
-    size_t word = strspn(at, "abcdefghijklmnopqrstuvwxyz|");
-    return word <= len && (word == len || at[word] == ' ') ? word : 0;
-}
-
 static bool completion_has(const char *at, size_t len, const char *word) {
     const char *found = memmem(at, len, word, strlen(word));
     return found && (found == at || strchr(" [|", found[-1]));
@@ -161,10 +145,15 @@ static void completion_word(struct completion *completion, const char *at, size_
         completion_remote(completion, "/v1/boxes", "boxes", "id", path || cp ? ":" : "");
 }
 
+/* The usage line is "SUBCOMMAND WORD… | SUBCOMMAND WORD…", or words without a subcommand. An alternative may have
+ * several subcommands: "upload|list|…". */
 static void completion_alternatives(struct completion *completion, const char *verb) {
-    size_t len = 0;
-    for (const char *at = completion->command->usage; (at = completion_next(at, &len)); at += at[len] ? len + 3 : len) {
-        size_t word = completion_verb(at, len);
+    size_t len;
+    for (const char *at = completion->command->usage; *at; at += at[len] ? len + 3 : len) {
+        const char *stop = strstr(at, " | ");
+        size_t word = strspn(at, "abcdefghijklmnopqrstuvwxyz|");
+        len = stop ? (size_t)(stop - at) : strlen(at);
+        word = word <= len && (word == len || at[word] == ' ') ? word : 0;
         if (!verb && word)
             completion_choices(completion, at, word);
         else if (!word || (verb && word == strlen(verb) && strncmp(at, verb, word) == 0))

@@ -11,14 +11,15 @@
 #include "cli/progress.h"
 #include "cli/terminal.h"
 #include "cli/upload.h"
+#include "tree/removal.h"
 
 struct cp_values {
     bool quiet, force;
 };
 
 const struct row cp_options[] = {
-    OPTION("quiet", 'q', BOOL, struct cp_values, quiet, NULL, "no progress"),
-    OPTION("force", 'f', BOOL, struct cp_values, force, NULL, "replace a local directory of that name"),
+    OPTION("quiet", 'q', BOOL, struct cp_values, quiet, NULL, "show no progress"),
+    OPTION("force", 'f', BOOL, struct cp_values, force, NULL, "replace an existing local directory"),
     {.name = NULL},
 };
 
@@ -217,17 +218,6 @@ static int cp_down_file(struct cp *cp, const char *target, struct err *err) {
     return code;
 }
 
-/* The unpacked tree gets its name; one that is there already is exchanged and then removed when forced. */
-static int cp_place(struct cp *cp, const char *temporary, const char *target, struct err *err) {
-    if (renameat2(AT_FDCWD, temporary, AT_FDCWD, target, RENAME_NOREPLACE) == 0)
-        return 0;
-    if (errno == EEXIST && !cp->values.force)
-        return err_set(err, ERR_EXISTS, "%s exists: remove it, or replace it with --force", target);
-    if (errno != EEXIST || renameat2(AT_FDCWD, temporary, AT_FDCWD, target, RENAME_EXCHANGE) < 0)
-        return err_errno(err, errno, "%s", target);
-    return 0;
-}
-
 static int cp_unpack(struct cp *cp, const char *temporary, struct err *err) {
     struct archive archive;
     struct err ended;
@@ -261,9 +251,14 @@ static int cp_down_tree(struct cp *cp, const char *target, struct err *err) {
     int code = cp_unpack(cp, temporary, err);
     if (code == 0 && chmod(temporary, 0777 & ~mask) < 0)
         code = err_errno(err, errno, "%s", temporary);
-    if (code == 0)
-        code = cp_place(cp, temporary, target, err);
-    archive_remove(temporary);
+    /* It gets its name; a tree that is there already is exchanged and then removed when forced. */
+    if (code == 0 && renameat2(AT_FDCWD, temporary, AT_FDCWD, target, RENAME_NOREPLACE) < 0) {
+        if (errno == EEXIST && !cp->values.force)
+            code = err_set(err, ERR_EXISTS, "%s exists: remove it, or replace it with --force", target);
+        else if (errno != EEXIST || renameat2(AT_FDCWD, temporary, AT_FDCWD, target, RENAME_EXCHANGE) < 0)
+            code = err_errno(err, errno, "%s", target);
+    }
+    removal_tree(AT_FDCWD, temporary);
     return code;
 }
 

@@ -19,8 +19,9 @@ struct exec_values {
 };
 
 const struct row exec_options[] = {
-    OPTION("command", 'c', TEXT, struct exec_values, line, "STRING", "a line for the box's shell"),
-    OPTION("env", 'e', TEXTS, struct exec_values, env, "K=V", "an environment variable (K alone: from here)"),
+    OPTION("command", 'c', TEXT, struct exec_values, line, "STRING", "run this line in the shell of the box"),
+    OPTION("env", 'e', TEXTS, struct exec_values, env, "K=V",
+           "set an environment variable (K alone: to its value here)"),
     OPTION("user", 'u', TEXT, struct exec_values, user, "agent|root", "run it as this user (default: agent)"),
     OPTION("workdir", 'w', TEXT, struct exec_values, workdir, "DIR", "run it in DIR (default: the workspace)"),
     OPTION("session", 's', TEXT, struct exec_values, session, "NAME",
@@ -191,27 +192,22 @@ static void *exec_feed(void *user) {
 
 /* ---- events ---- */
 
-static int exec_output(struct exec *exec, int fd, const char *data, size_t len) {
-    autobuf bytes = buf_max(len + 1);
-    if (!event_data(data, len, &bytes)) {
-        json_t *json = json_loadb(data, len, JSON_ALLOW_NUL, NULL);
-        buf_clear(&bytes);
-        bool good = remote_bytes(json, "data", &bytes);
-        json_decref(json);
-        if (!good)
-            return -1;
-    }
-    int code = fd_write_all(fd, bytes.data, bytes.len);
-    exec->number = code < 0 ? -code : 0;
-    return code;
-}
-
 static int exec_event(void *user, const char *name, const char *data, size_t len) {
     struct exec *exec = user;
-    if (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0)
-        return exec_output(exec, name[3] == 'o' ? STDOUT_FILENO : STDERR_FILENO, data, len);
-    json_auto_t *json = json_loadb(data, len, 0, NULL);
     int code = 0;
+    bool output = strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0;
+    autobuf bytes = buf_max(len + 1);
+    bool plain = output && event_data(data, len, &bytes);
+    json_auto_t *json = plain ? NULL : json_loadb(data, len, JSON_ALLOW_NUL, NULL);
+    if (output) {
+        if (!plain)
+            buf_clear(&bytes);
+        if (!plain && !remote_bytes(json, "data", &bytes))
+            return -1;
+        code = fd_write_all(name[3] == 'o' ? STDOUT_FILENO : STDERR_FILENO, bytes.data, bytes.len);
+        exec->number = code < 0 ? -code : 0;
+        return code;
+    }
     if (strcmp(name, "started") == 0) {
         exec->pid = (uint64_t)json_integer_value(json_object_get(json, "pid"));
         if (exec->feed && !exec->fed)

@@ -10,7 +10,7 @@ struct ls_values {
 };
 
 const struct row ls_options[] = {
-    OPTION("long", 'l', BOOL, struct ls_values, detail, NULL, "mode, owner, size and time too"),
+    OPTION("long", 'l', BOOL, struct ls_values, detail, NULL, "show mode, owner, size and time too"),
     OPTION("json", 0, BOOL, struct ls_values, json, NULL, "print the answer as JSON"),
     {.name = NULL},
 };

@@ -42,11 +42,11 @@ struct stdio_values {
 
 const struct row mcp_options[] = {
     OPTION("workspace", 'w', TEXT, struct stdio_values, workspace, "DIR",
-           "what is /workspace in the box; the current directory by default"),
+           "directory that is /workspace in the box (default: the current one)"),
     OPTION("servers", 0, TEXT, struct stdio_values, servers, "FILE",
            "MCP servers to start in the box: JSON with mcpServers"),
     OPTION_OF("allow-weaker", 0, TEXTS, struct stdio_values, allow_weaker, "landlock",
-              "do without this wall where the machine lacks it"),
+              "accept a box without it where the kernel lacks it"),
     BOX_OPTIONS,
 };
 
@@ -274,19 +274,6 @@ static void *mcp_stdio_thread(void *user) {
     return NULL;
 }
 
-/* A thread more, if there may be one. */
-static bool mcp_stdio_spawn(struct stdio *stdio, struct stdio_request *request) {
-    pthread_mutex_lock(&stdio->lock);
-    stdio->requests++;
-    pthread_mutex_unlock(&stdio->lock);
-    if (thread_detached(mcp_stdio_thread, request, STDIO_STACK) == 0)
-        return true;
-    pthread_mutex_lock(&stdio->lock);
-    stdio->requests--;
-    pthread_mutex_unlock(&stdio->lock);
-    return false;
-}
-
 static void mcp_stdio_message(struct stdio *stdio, const char *data, size_t len, bool too_long) {
     struct stdio_request *request = xcalloc(1, sizeof *request);
     request->stdio = stdio;
@@ -312,8 +299,14 @@ static void mcp_stdio_message(struct stdio *stdio, const char *data, size_t len,
                    "%u requests are under way, which is the limit; wait for one to end", LIMIT_MCP_REQUESTS);
     mcp_enter(&request->exchange, &request->message);
     if (request->message.kind == MCP_CALL && request->message.slow) {
-        if (mcp_stdio_spawn(stdio, request))
+        pthread_mutex_lock(&stdio->lock);
+        stdio->requests++;
+        pthread_mutex_unlock(&stdio->lock);
+        if (thread_detached(mcp_stdio_thread, request, STDIO_STACK) == 0)
             return;
+        pthread_mutex_lock(&stdio->lock);
+        stdio->requests--;
+        pthread_mutex_unlock(&stdio->lock);
         mcp_refuse(&request->message, MCP_INTERNAL, 0, "no thread is available for the request");
     }
     mcp_stdio_serve(request);

@@ -25,7 +25,7 @@ const struct row run_options[] = {
     OPTION("workdir", 'w', TEXT, struct run_values, workdir, "DIR", "run it in DIR (default: /workspace)"),
     OPTION("terminal", 't', BOOL, struct run_values, terminal, NULL, "give the command a terminal"),
     OPTION_OF("allow-weaker", 0, TEXTS, struct run_values, allow_weaker, "landlock",
-              "do without this wall where the machine lacks it"),
+              "accept a box without it where the kernel lacks it"),
     OPTION("timeout", 0, REAL, struct run_values, timeout_s, "S", "end the command after S seconds"),
     BOX_OPTIONS,
 };
@@ -40,15 +40,6 @@ struct run {
     struct exec_result result;
 };
 
-/* A pipe or file is passed on. /dev/null is not worth a stream. A terminal is passed on only as a terminal. */
-static void run_streams(struct run *run) {
-    struct stat status;
-    bool in = isatty(STDIN_FILENO);
-    run->terminal = run->values.terminal || (in && isatty(STDOUT_FILENO));
-    bool null = fstat(STDIN_FILENO, &status) < 0 || (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
-    run->input = run->terminal || (!in && !null);
-}
-
 static int run_open(struct run *run, struct err *err) {
     struct box_request request;
     box_options_request(run->cli, &run->values.box, &request);
@@ -56,10 +47,9 @@ static int run_open(struct run *run, struct err *err) {
         engine_plan(&run->engine, &request, (const char *const *)run->values.allow_weaker.items, &run->cli->arena, err);
     if (code == -ERR_INVALID)
         option_fail(run->cli, "%s", err->text);
-    /* From here on a signal must not end us before the box is gone. */
-    if (code == 0)
-        code = run->signal_fd = terminal_signals(err);
-    return code < 0 ? code : engine_start(&run->engine, err);
+    TRY(code);
+    TRY(run->signal_fd = terminal_signals(err)); /* from here on a signal must not end us before the box is gone */
+    return engine_start(&run->engine, err);
 }
 
 static int run_exec(struct run *run, struct err *err) {
@@ -116,22 +106,17 @@ static void run_leave(struct run *run, int status) {
     }
 }
 
-/* A command that could not be started was not found or may not be executed, if not its directory is what failed. */
-static bool run_has_workdir(struct run *run) {
-    struct file_stat stat;
-    struct err ignored;
-    if (!run->values.workdir)
-        return true;
-    const char *inside = arena_printf(&run->cli->arena, "%s/.", run->values.workdir);
-    return box_stat(&run->engine.box, inside, &run->cli->arena, &stat, &ignored) == 0;
-}
-
 static int run_status(struct run *run, int code, bool started, const struct err *err) {
     if (run->ended_by)
         return 128 + run->ended_by;
     if (code < 0) {
         cli_fail(err);
-        started = started && (code == -ERR_NOT_FOUND || code == -ERR_DENIED) && run_has_workdir(run);
+        /* A command that could not be started was not found or may not be executed, if not its directory failed. */
+        const char *inside = arena_printf(&run->cli->arena, "%s/.", run->values.workdir ?: "");
+        struct file_stat stat;
+        started =
+            started && (code == -ERR_NOT_FOUND || code == -ERR_DENIED) &&
+            (!run->values.workdir || box_stat(&run->engine.box, inside, &run->cli->arena, &stat, ERR_IGNORED) == 0);
         return !started ? EXIT_OURS : code == -ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
     }
     const struct exec_result *result = &run->result;
@@ -156,13 +141,18 @@ int command_run(struct cli *cli, int argc, char **argv) {
     if (run.values.timeout_s * 1000 > LIMIT_EXEC_TIMEOUT_MS)
         option_fail(cli, "--timeout is at most %u seconds", LIMIT_EXEC_TIMEOUT_MS / 1000);
     run.argv = argv;
-    run_streams(&run);
+    /* A pipe or file is passed on. /dev/null is not worth a stream. A terminal is passed on only as a terminal. */
+    struct stat status;
+    bool in = isatty(STDIN_FILENO);
+    bool null = fstat(STDIN_FILENO, &status) < 0 || (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
+    run.terminal = run.values.terminal || (in && isatty(STDOUT_FILENO));
+    run.input = run.terminal || (!in && !null);
     int code = run_open(&run, &err);
     bool started = code == 0;
     if (started)
         code = run_exec(&run, &err);
     terminal_restore();
-    int status = run_status(&run, code, started, &err);
-    run_leave(&run, status);
-    return status;
+    int result = run_status(&run, code, started, &err);
+    run_leave(&run, result);
+    return result;
 }

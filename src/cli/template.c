@@ -93,18 +93,6 @@ static int template_show(struct cli *cli, const struct backend_env *env, bool as
     return 0;
 }
 
-static int template_rm(struct cli *cli, const struct backend_env *env, int argc, char **argv) {
-    int status = 0;
-    for (int i = 0; i < argc; i++) {
-        struct err err = {0};
-        int code = env->state_dir ? template_remove(env, argv[i], &err)
-                                  : remote_call(cli, "DELETE", template_path(cli, argv[i]), NULL, NULL, &err);
-        if (code < 0)
-            status = cli_fail(&err);
-    }
-    return status;
-}
-
 int command_template(struct cli *cli, int argc, char **argv) {
     struct template_values values = {0};
     struct err err = {0};
@@ -117,8 +105,14 @@ int command_template(struct cli *cli, int argc, char **argv) {
     if (values.state && values.state[0] != '/')
         option_fail(cli, "--state must be an absolute path, not '%s'", values.state);
     struct backend_env env = {.state_dir = values.state};
+    int status = 0;
+    for (int i = 1; rm && i < argc; i++) {
+        int code = env.state_dir ? template_remove(&env, argv[i], &err)
+                                 : remote_call(cli, "DELETE", template_path(cli, argv[i]), NULL, NULL, &err);
+        status = code < 0 ? cli_fail(&err) : status;
+    }
     if (rm)
-        return template_rm(cli, &env, argc - 1, argv + 1);
+        return status;
     int code = list           ? template_show(cli, &env, values.json, &err)
                : values.state ? template_import(&env, argv[1], argv[2], &err)
                               : template_upload(cli, argv[1], argv[2], &err);

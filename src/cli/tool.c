@@ -17,8 +17,8 @@ struct tool_values {
 
 const struct row tool_options[] = {
     OPTION("thread", 't', TEXT, struct tool_values, thread, "TEXT",
-           "in this thread's box, made if need be; " TOOL_THREAD " by default"),
-    OPTION("box", 'b', TEXT, struct tool_values, box, "ID", "in this box instead"),
+           "use the box of this thread, made if needed (default: " TOOL_THREAD ")"),
+    OPTION("box", 'b', TEXT, struct tool_values, box, "ID", "use this box instead"),
     OPTION("json", 0, BOOL, struct tool_values, json, NULL, "print the answer as JSON"),
     {.name = NULL},
 };
@@ -146,20 +146,16 @@ static const char *tool_path(struct cli *cli, const struct tool_values *values, 
     return arena_printf(&cli->arena, "/v1/threads/%s%s", remote_encoded(cli, thread), path);
 }
 
-static const json_t *tool_schema(const json_t *tools, const char *name) {
-    size_t at;
-    json_t *tool;
-    json_array_foreach(tools, at, tool) {
-        const char *known = json_string_value(json_object_get(tool, "name"));
-        if (known && strcmp(known, name) == 0)
-            return json_object_get(tool, "input_schema");
-    }
-    return NULL;
-}
-
 static int tool_run(struct cli *cli, const struct tool_values *values, const json_t *tools, int argc, char **argv) {
     autobuf body = buf_max(LIMIT_JSON_BYTES);
-    const json_t *schema = tool_schema(tools, argv[0]);
+    const json_t *schema = NULL;
+    json_t *tool;
+    size_t at;
+    json_array_foreach(tools, at, tool) {
+        const char *known = rest_text(tool, "name");
+        if (known && strcmp(known, argv[0]) == 0)
+            schema = json_object_get(tool, "input_schema");
+    }
     if (!schema)
         option_fail(cli, "unknown tool '%s'; `cubby tool` lists them", argv[0]);
     json_t *arguments = tool_arguments(cli, schema, argc - 1, argv + 1);

@@ -115,36 +115,29 @@ int daemon_socket(const struct conf *conf, struct http_config *config, struct er
 
 /* ---- what boxes get ---- */
 
-/* A limit of boxes that this machine cannot enforce: refused, or left out where that is allowed and this limit was
- * not requested. */
-static int prepare_default_limit(bool given, const struct backend_env *env, const struct check *check, uint64_t *limit,
-                                 struct err *err) {
-    if (check->ok || !*limit)
-        return 0;
-    if (!given && backend_allows_weaker(env, check->weaker)) {
-        *limit = 0;
-        return 0;
-    }
-    return err_set(err, ERR_UNSUPPORTED, "boxes would have no %s here (%s). Either: %s; or accept it: %s", check->name,
-                   check->detail, check->fix,
-                   given ? "take the limit out of the configuration" : "cubbyd --allow-weaker limits");
-}
-
-/* user NULL: of all users. */
+/* Limits of boxes that this machine cannot enforce: refused, or left out where that is allowed and the limit was not
+ * requested. user NULL: of all users. */
 static int prepare_share_walls(const struct conf *conf, const struct conf_user *user, const struct backend_env *env,
                                const struct check *checks, size_t count, struct share *share, struct err *err) {
-    static const struct {
+    const struct {
         const char *check, *option;
-        size_t offset;
-    } rows[] = {{"memory limits", "memory_mb", offsetof(struct limits, memory_mb)},
-                {"process limits", "pids", offsetof(struct limits, pids)}};
-    int failed = 0;
-    for (size_t i = 0; i < count && !failed; i++)
-        for (size_t j = 0; j < sizeof rows / sizeof *rows && !failed; j++)
-            if (strcmp(checks[i].name, rows[j].check) == 0)
-                failed = prepare_default_limit(conf_given(conf, user, rows[j].option), env, &checks[i],
-                                               (uint64_t *)(void *)((char *)&share->limits + rows[j].offset), err);
-    return failed && strcmp(share->backend, "jail") == 0 ? failed : 0;
+        uint64_t *limit;
+    } rows[] = {{"memory limits", "memory_mb", &share->limits.memory_mb},
+                {"process limits", "pids", &share->limits.pids}};
+    for (size_t i = 0; i < 2 * count; i++) {
+        const struct check *check = &checks[i / 2];
+        uint64_t *limit = rows[i % 2].limit;
+        bool given = conf_given(conf, user, rows[i % 2].option);
+        if (strcmp(check->name, rows[i % 2].check) != 0 || check->ok || !*limit)
+            continue;
+        if (!given && backend_allows_weaker(env, check->weaker))
+            *limit = 0;
+        else if (strcmp(share->backend, "jail") == 0)
+            return err_set(err, ERR_UNSUPPORTED, "boxes would have no %s here (%s). Either: %s; or accept it: %s",
+                           check->name, check->detail, check->fix,
+                           given ? "take the limit out of the configuration" : "cubbyd --allow-weaker limits");
+    }
+    return 0;
 }
 
 /* Boxes of backend local have no walls: a requested jail is refused later, with the same words. */
@@ -184,14 +177,14 @@ static int prepare_template_default(const struct conf *conf, const struct conf_s
     const char *missing = share->default_template;
     for (size_t i = 0; i < conf->import_count; i++)
         prepare_template_there(&missing, conf->imports[i].name);
-    int failed = missing ? template_list(env, prepare_template_there, &missing, err) : 0;
-    if (!failed && missing)
-        failed =
-            err_set(err, ERR_NOT_FOUND,
-                    "default_template: no template '%.64s' in %s; import it (cubby template --state %s import %.64s "
-                    "FILE), or name it with its path in templates",
-                    missing, env->state_dir, env->state_dir, missing);
-    return failed;
+    if (missing)
+        TRY(template_list(env, prepare_template_there, &missing, err));
+    if (missing)
+        return err_set(err, ERR_NOT_FOUND,
+                       "default_template: no template '%.64s' in %s; import it (cubby template --state %s import %.64s "
+                       "FILE), or name it with its path in templates",
+                       missing, env->state_dir, env->state_dir, missing);
+    return 0;
 }
 
 static int prepare_templates_default(const struct conf *conf, const struct backend_env *env, struct err *err) {

@@ -83,16 +83,6 @@ static int daemon_tokens(struct daemon *daemon, struct err *err) {
     return 0;
 }
 
-static int daemon_audit(struct daemon *daemon, struct err *err) {
-    const struct conf *conf = daemon->conf;
-    const struct audit_options options = {
-        .directory = daemon->state, .days = conf->audit_days, .max_bytes = conf->audit_max_mb << 20};
-    int failed = conf->audit ? audit_open(&options, &daemon->front.audit, err) : 0;
-    if (!failed)
-        audit_event(daemon->front.audit, "daemon_started", NULL, NULL, "cubbyd " CUBBY_VERSION);
-    return failed;
-}
-
 /* An event of a box. */
 static void daemon_event(void *user, const struct box_event *event) {
     const struct daemon *daemon = user;
@@ -128,32 +118,22 @@ static void daemon_progress(void *user, const struct spec *spec, const char *wha
     events_put(daemon->front.events, &event);
 }
 
-/* Where boxes lie comes before whatever opens them. */
-static int daemon_store(const struct backend_env *env, struct store **ret_store, struct err *err) {
+static int daemon_provider(struct daemon *daemon, struct store **ret_store, struct err *err) {
+    struct policy *policy = NULL;
     char text[4400];
-    int failed = store_open(env, ret_store, err);
+    TRY(daemon_policy(daemon->conf, &daemon->env, false, &policy, err));
+    policy->event = daemon_event;
+    policy->event_user = daemon;
+    policy->hooks = own_hooks(daemon->front.skills);
+    daemon->env.limits = policy->share.limits;
+    int failed = store_open(&daemon->env, ret_store, err); /* where boxes lie comes before whatever opens them */
     if (!failed && *ret_store) {
         store_serve(*ret_store);
         store_describe(*ret_store, text, sizeof text);
         log_info("%s", text);
     }
-    return failed;
-}
-
-static int daemon_provider(struct daemon *daemon, struct store **ret_store, struct err *err) {
-    struct policy *policy = NULL;
-    int failed = daemon_policy(daemon->conf, &daemon->env, false, &policy, err);
-    if (failed)
-        return failed;
-    policy->event = daemon_event;
-    policy->event_user = daemon;
-    policy->hooks = own_hooks(daemon->front.skills);
-    daemon->env.limits = policy->share.limits;
-    failed = daemon_store(&daemon->env, ret_store, err);
-    if (!failed)
-        failed = daemon_templates(daemon->conf, &daemon->env, err);
-    if (!failed)
-        failed = provider_new(&daemon->env, policy, daemon->conf->share.backend, &daemon->front.provider, err);
+    failed = failed ?: daemon_templates(daemon->conf, &daemon->env, err)
+                 ?: provider_new(&daemon->env, policy, daemon->conf->share.backend, &daemon->front.provider, err);
     policy_unref(policy);
     return failed;
 }
@@ -193,8 +173,8 @@ static int daemon_http(const struct conf *conf, struct front *front, struct err 
         .finished = front_finished,
         .refuse = routes_refuse,
     };
-    int failed = daemon_socket(conf, &config, err);
-    return failed ? failed : http_server_new(conf->listen, &config, &front->server, err);
+    TRY(daemon_socket(conf, &config, err));
+    return http_server_new(conf->listen, &config, &front->server, err);
 }
 
 static void daemon_ready(const struct conf *conf, const struct front *front) {
@@ -216,20 +196,6 @@ static bool daemon_has_box(void *user, const char *id) {
         return false;
     provider_look_end(provider, box);
     return true;
-}
-
-static int daemon_upkeep(struct daemon *daemon, struct err *err) {
-    const struct upkeep_options options = {.store = daemon->front.tools.store,
-                                           .days = daemon->conf->tools.offload_days,
-                                           .alive = daemon_has_box,
-                                           .user = daemon->front.provider};
-    struct upkeep *upkeep;
-    int failed = upkeep_start(&options, &upkeep, err);
-    if (failed)
-        provider_free(daemon->front.provider, false);
-    else
-        daemon->upkeep = upkeep;
-    return failed;
 }
 
 /* ---- all ---- */
@@ -280,30 +246,27 @@ static void daemon_env(struct daemon *daemon) {
 }
 
 static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct err *err) {
-    int failed = daemon_runner(daemon->conf, daemon->runner, err);
-    if (!failed)
-        failed = daemon_state(daemon->conf->state, daemon->state, err);
-    daemon_env(daemon);
-    if (!failed)
-        reserve_begin(daemon->state);
-    if (!failed)
-        failed = daemon_tokens(daemon, err);
-    if (!failed)
-        failed = front_open(&daemon->front, daemon->state, err);
-    if (!failed)
-        failed = daemon_audit(daemon, err);
-    daemon->front.tools = toolbox_functions;
-    daemon->front.tools.servers = servers_new(daemon->state);
-    conf_servers(daemon->conf, daemon->front.tools.servers);
-    if (!failed)
-        failed = tool_store_open(daemon->state, &daemon->front.tools.store, err);
-    if (!failed)
-        failed = skills_open(daemon->state, &daemon->conf->skills, &daemon->front.skills, err);
-    daemon->front.tools.catalogs = catalogs_new();
-    catalogs_public(daemon->front.tools.catalogs, native_skill_base, daemon->front.skills);
-    catalogs_keep(daemon->front.tools.catalogs, daemon->conf->skills.cache_ms);
-    /* Before the provider, whose backend `remote` finds them. */
     const struct conf *conf = daemon->first;
+    struct front *front = &daemon->front;
+    TRY(daemon_runner(conf, daemon->runner, err));
+    TRY(daemon_state(conf->state, daemon->state, err));
+    daemon_env(daemon);
+    reserve_begin(daemon->state);
+    TRY(daemon_tokens(daemon, err));
+    TRY(front_open(front, daemon->state, err));
+    const struct audit_options audit = {
+        .directory = daemon->state, .days = conf->audit_days, .max_bytes = conf->audit_max_mb << 20};
+    if (conf->audit)
+        TRY(audit_open(&audit, &front->audit, err));
+    audit_event(front->audit, "daemon_started", NULL, NULL, "cubbyd " CUBBY_VERSION);
+    front->tools = toolbox_functions;
+    front->tools.servers = servers_new(daemon->state);
+    conf_servers(daemon->conf, front->tools.servers);
+    TRY(tool_store_open(daemon->state, &front->tools.store, err));
+    TRY(skills_open(daemon->state, &daemon->conf->skills, &front->skills, err));
+    front->tools.catalogs = catalogs_new();
+    catalogs_public(front->tools.catalogs, native_skill_base, front->skills);
+    catalogs_keep(front->tools.catalogs, daemon->conf->skills.cache_ms);
     const struct machines_settings settings = {.grace_ms = conf->remote_grace_s * 1000,
                                                .max = (unsigned)conf->max_machines,
                                                .max_per_user = (unsigned)conf->max_machines_per_user,
@@ -311,18 +274,22 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
                                                .online = daemon_machine_online,
                                                .offline = daemon_machine_offline,
                                                .context = daemon};
-    daemon->welcome = welcome_new(&daemon->front);
-    daemon->env.machines = machines_new(&settings);
-    if (!failed)
-        failed = daemon_provider(daemon, ret_store, err);
-    if (failed)
-        return failed;
-    failed = daemon_upkeep(daemon, err);
-    if (!failed) {
-        skills_provider(daemon->front.skills, daemon->front.provider);
-        skills_later(daemon->front.skills, welcome_machine, daemon->welcome);
+    daemon->welcome = welcome_new(front);
+    daemon->env.machines = machines_new(&settings); /* before the provider, whose backend `remote` finds them */
+    TRY(daemon_provider(daemon, ret_store, err));
+    const struct upkeep_options upkeep = {.store = front->tools.store,
+                                          .days = daemon->conf->tools.offload_days,
+                                          .alive = daemon_has_box,
+                                          .user = front->provider};
+    struct upkeep *started;
+    if (upkeep_start(&upkeep, &started, err) < 0) {
+        provider_free(front->provider, false);
+        return -err->code;
     }
-    return failed;
+    daemon->upkeep = started;
+    skills_provider(front->skills, front->provider);
+    skills_later(front->skills, welcome_machine, daemon->welcome);
+    return 0;
 }
 
 int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {

@@ -55,16 +55,6 @@ static struct guest *welcome_guest_next_locked(const struct welcome *welcome) {
     return guest;
 }
 
-static void welcome_guest_done_locked(struct welcome *welcome, struct guest *guest) {
-    guest->busy = false;
-    if (guest->again && !welcome->stopping) {
-        guest->again = false;
-        return;
-    }
-    list_remove(welcome->first, guest);
-    free(guest);
-}
-
 static void *welcome_thread(void *user) {
     struct welcome *welcome = user;
     struct guest *guest;
@@ -76,22 +66,18 @@ static void *welcome_thread(void *user) {
         if (welcome_guest_serve(welcome->front, guest, &err) < 0)
             log_warn("machine %s of %s: %s", guest->machine, guest->user, err.text);
         pthread_mutex_lock(&welcome->lock);
-        welcome_guest_done_locked(welcome, guest);
+        guest->busy = false;
+        if (!guest->again || welcome->stopping) {
+            list_remove(welcome->first, guest);
+            free(guest);
+        } else {
+            guest->again = false;
+        }
     }
     welcome->threads--;
     pthread_cond_broadcast(&welcome->ended);
     pthread_mutex_unlock(&welcome->lock);
     return NULL;
-}
-
-static void welcome_thread_locked(struct welcome *welcome) {
-    if (welcome->threads >= WELCOME_THREADS || !welcome_guest_next_locked(welcome))
-        return;
-    if (thread_detached(welcome_thread, welcome, 0) != 0) {
-        log_warn("no thread to serve machines that join; the next one that joins tries again");
-        return;
-    }
-    welcome->threads++;
 }
 
 void welcome_machine(void *welcome_of, const char *owner, const char *machine) {
@@ -107,8 +93,12 @@ void welcome_machine(void *welcome_of, const char *owner, const char *machine) {
         snprintf((*at)->user, sizeof(*at)->user, "%s", owner);
         snprintf((*at)->machine, sizeof(*at)->machine, "%s", machine);
     }
-    if (!welcome->stopping)
-        welcome_thread_locked(welcome);
+    if (welcome->stopping || welcome->threads >= WELCOME_THREADS || !welcome_guest_next_locked(welcome))
+        return;
+    if (thread_detached(welcome_thread, welcome, 0) == 0)
+        welcome->threads++;
+    else
+        log_warn("no thread to serve machines that join; the next one that joins tries again");
 }
 
 struct welcome *welcome_new(struct front *front) {

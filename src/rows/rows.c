@@ -45,13 +45,9 @@ int rows_bind(json_t *root, const struct row *fields, struct arena *arena, void 
 
 int rows_parse(const char *data, size_t len, const struct row *fields, struct arena *arena, void *ret_args,
                struct err *err) {
-    json_t *root;
-    int failed = rows_load(data, len, &root, err);
-    if (failed)
-        return failed;
-    failed = rows_bind(root, fields, arena, ret_args, err);
-    json_decref(root);
-    return failed;
+    json_auto_t *root = NULL;
+    TRY(rows_load(data, len, &root, err));
+    return rows_bind(root, fields, arena, ret_args, err);
 }
 
 /* ---- one value ---- */
@@ -129,9 +125,7 @@ static int rows_texts(const struct row *field, const char *where, json_t *value,
     if (!json_is_array(value))
         return rows_wrong(field, where, "an array of strings", value, err);
     size_t count = json_array_size(value);
-    int failed = rows_count(field, where, count, err);
-    if (failed)
-        return failed;
+    TRY(rows_count(field, where, count, err));
     const char **texts = arena_alloc(arena, (count + 1) * sizeof *texts);
     for (size_t i = 0; i < count; i++) {
         json_t *item = json_array_get(value, i);
@@ -150,9 +144,7 @@ static int rows_map(const struct row *field, const char *where, json_t *value, s
                     struct err *err) {
     if (!json_is_object(value))
         return rows_wrong(field, where, "an object of strings", value, err);
-    int failed = rows_count(field, where, json_object_size(value), err);
-    if (failed)
-        return failed;
+    TRY(rows_count(field, where, json_object_size(value), err));
     const char **pairs = arena_alloc(arena, (json_object_size(value) + 1) * sizeof *pairs);
     const char *key;
     json_t *item;
@@ -187,9 +179,7 @@ static int rows_objects(const struct row *field, const char *where, json_t *valu
         const char *inner = arena_printf(arena, "%s%s[%zu].", where, field->name, i);
         if (!json_is_object(item))
             return rows_wrong(field, where, "an array of objects", item, err);
-        failed = rows_object(item, field->fields, inner, arena, (char *)list.items + i * field->item_size, err);
-        if (failed)
-            return failed;
+        TRY(rows_object(item, field->fields, inner, arena, (char *)list.items + i * field->item_size, err));
     }
     *(struct row_list *)((char *)args + field->offset) = list;
     return 0;
@@ -284,13 +274,10 @@ static int rows_object(json_t *object, const struct row *fields, const char *whe
         if (!value && field->flags & ROW_REQUIRED)
             return err_set(err, ERR_INVALID, "'%s%s' is missing: %s", where, field->name, field->text);
         rows_fallback(field, args);
-        int failed = 0;
         if (value && base64 && field->flags & ROW_ANY_BYTES)
-            failed = rows_base64(field, where, value, arena, args, err);
+            TRY(rows_base64(field, where, value, arena, args, err));
         else if (value)
-            failed = rows_value(field, where, value, arena, args, err);
-        if (failed)
-            return failed;
+            TRY(rows_value(field, where, value, arena, args, err));
     }
     return 0;
 }
@@ -320,13 +307,10 @@ static int rows_query_value(const struct row *field, const char *data, size_t le
     if (strlen(data) != len)
         return err_set(err, ERR_INVALID, "'%s' may not hold a NUL", field->name);
     if (field->type == ROW_MAP) {
-        json_t *map;
-        int failed = rows_load(data, len, &map, err);
-        if (failed)
+        json_auto_t *map = NULL;
+        if (rows_load(data, len, &map, err))
             return err_wrap(err, "%s", field->name);
-        failed = rows_map(field, "", map, arena, args, err);
-        json_decref(map);
-        return failed;
+        return rows_map(field, "", map, arena, args, err);
     }
     if (field->type == ROW_MODE)
         return rows_put_mode(field, "", data, args, err);
@@ -361,9 +345,8 @@ int rows_query(const struct row *fields, rows_get get, void *user, struct arena 
         if (!data && field->flags & ROW_REQUIRED)
             return err_set(err, ERR_INVALID, "'%s' is missing from the query: %s", field->name, field->text);
         rows_fallback(field, ret_args);
-        int failed = data ? rows_query_value(field, data, len, arena, ret_args, err) : 0;
-        if (failed)
-            return failed;
+        if (data)
+            TRY(rows_query_value(field, data, len, arena, ret_args, err));
     }
     return 0;
 }

@@ -22,40 +22,31 @@ enum {
 };
 
 const struct row join_options[] = {
-    OPTION("server", 's', TEXT, struct join_values, server, "URL", "the server: wss://HOST[/…]; CUBBY_URL by default"),
+    OPTION("server", 's', TEXT, struct join_values, server, "URL",
+           "server to join: wss://HOST[/…] (default: CUBBY_URL)"),
     OPTION("token-file", 0, TEXT, struct join_values, token_file, "FILE",
-           "the runner's token, the first line of a file"),
-    OPTION("token", 0, TEXT, struct join_values, token, "TOKEN",
-           "the same on the command line; CUBBY_TOKEN by default"),
+           "file whose first line is the token of this machine"),
+    OPTION("token", 0, TEXT, struct join_values, token, "TOKEN", "the token itself (default: CUBBY_TOKEN)"),
     OPTION("workspace", 'w', TEXT, struct join_values, workspace, "DIR",
-           "the directory that agents work in; the current one by default"),
-    OPTION("name", 0, TEXT, struct join_values, name, "NAME", "of this machine; the token's by default"),
+           "directory that agents work in (default: the current one)"),
+    OPTION("name", 0, TEXT, struct join_values, name, "NAME", "name of this machine (default: the token's)"),
     OPTION_OF("isolation", 0, TEXT, struct join_values, isolation, "jail|none",
-              "jail, the default: agents reach nothing else of this machine; none: they have all your rights"),
+              "jail (default): agents reach nothing else of this machine; none: they have all your rights"),
     OPTION("allow", 0, TEXTS, struct join_values, allow, "DIR[:ro]",
-           "one more directory that agents may use, at its own path"),
+           "let agents use one more directory, at its own path"),
     OPTION("env", 'e', TEXTS, struct join_values, env, "K=V",
-           "an environment variable of every box (K alone: from here)"),
-    OPTION("shell", 0, TEXT, struct join_values, shell, "PATH", "the boxes' shell"),
-    OPTION("ca", 0, TEXT, struct join_values, authority, "FILE", "believe certificates signed by those in this file"),
+           "set an environment variable of every box (K alone: to its value here)"),
+    OPTION("shell", 0, TEXT, struct join_values, shell, "PATH", "shell of the boxes"),
+    OPTION("ca", 0, TEXT, struct join_values, authority, "FILE", "trust the certificate authorities in this file"),
     OPTION("text", 0, BOOL, struct join_values, text, NULL,
-           "for proxies that pass text messages alone; found out by itself otherwise"),
+           "send text messages alone, for proxies that drop others (default: if needed)"),
     OPTION_OF("allow-weaker", 0, TEXTS, struct join_values, allow_weaker, "landlock",
-              "do without this wall where the machine lacks it"),
-    OPTION("state", 0, TEXT, struct join_values, state, "DIR", "where boxes keep what is theirs"),
+              "accept a box without it where the kernel lacks it"),
+    OPTION("state", 0, TEXT, struct join_values, state, "DIR", "directory for the state of its boxes"),
     {.name = NULL},
 };
 
 /* ---- options ---- */
-
-/* All users of this machine may read the arguments of a program. */
-static void join_hide_secrets(struct cli *cli, struct join_values *values) {
-    if (!values->token)
-        return;
-    char *given = (char *)values->token; /* it lies in argv */
-    values->token = arena_strdup(&cli->arena, given);
-    memset(given, '*', strlen(given));
-}
 
 static void join_plan_server(struct join *join) {
     const struct join_values *values = &join->values;
@@ -258,14 +249,9 @@ static void join_show_line(struct join *join, struct join_view *view) {
     view->line = true;
 }
 
-static bool join_workspace_there(const struct join *join, const struct stat *first) {
-    struct stat status;
-    return stat(join->workspace, &status) == 0 && status.st_ino == first->st_ino && status.st_dev == first->st_dev;
-}
-
 /* Until there is a reason to end. 0: a signal; else the error. */
 static int join_watch(struct join *join, struct join_view *view, int signal_fd, struct err *err) {
-    struct stat first;
+    struct stat first, now;
     if (stat(join->workspace, &first) < 0)
         return err_errno(err, errno, "the workspace '%s'", join->workspace);
     for (;;) {
@@ -297,7 +283,7 @@ static int join_watch(struct join *join, struct join_view *view, int signal_fd, 
         pthread_mutex_unlock(&join->lock);
         if (over)
             return -err->code;
-        if (!join_workspace_there(join, &first))
+        if (stat(join->workspace, &now) < 0 || now.st_ino != first.st_ino || now.st_dev != first.st_dev)
             return err_set(err, ERR_NOT_FOUND, "the workspace %s was removed or moved away", join->workspace);
     }
 }
@@ -324,50 +310,37 @@ static void join_wait_line(struct join *join, struct join_view *view, int signal
     }
 }
 
-/* From here on the boxes end, which may take a while: the next Ctrl-C is the kernel's to answer. Not SIGHUP: a
- * terminal that goes may send it twice. */
-static void join_let_go(void) {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGQUIT);
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
-}
-
-static void join_warn_none(struct join_view *view) {
+static int join_run(struct join *join, struct err *err) {
+    struct join_view view = {.terminal = isatty(STDERR_FILENO), .state = JOIN_CONNECTING};
     const struct passwd *who = getpwuid(geteuid());
-    join_say(view,
-             "WARNING: --isolation none: agents of the server run commands here as %s, with all your rights.\n"
-             "cubby: Nothing keeps a command from your other files, your keys or your network; only file calls "
-             "are kept inside\n"
-             "cubby: the workspace and the allowed directories.",
-             who ? who->pw_name : "you");
-}
-
-static int join_threads(struct join *join, struct err *err) {
+    int signal_fd = terminal_signals(err);
+    if (signal_fd < 0)
+        return signal_fd;
+    if (!join->isolated)
+        join_say(&view,
+                 "WARNING: --isolation none: agents of the server run commands here as %s, with all your rights.\n"
+                 "cubby: Nothing keeps a command from your other files, your keys or your network; only file calls "
+                 "are kept inside\n"
+                 "cubby: the workspace and the allowed directories.",
+                 who ? who->pw_name : "you");
     join->wake_line = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     join->wake_main = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (join->wake_line < 0 || join->wake_main < 0)
         return err_errno(err, errno, "eventfd");
     int number = thread_detached(join_line, join, LINE_STACK);
-    return number ? err_errno(err, number, "a thread") : 0;
-}
-
-static int join_run(struct join *join, struct err *err) {
-    struct join_view view = {.terminal = isatty(STDERR_FILENO), .state = JOIN_CONNECTING};
-    int signal_fd = terminal_signals(err);
-    if (signal_fd < 0)
-        return signal_fd;
-    if (!join->isolated)
-        join_warn_none(&view);
-    int code = join_threads(join, err);
-    if (code < 0)
-        return code;
-    code = join_watch(join, &view, signal_fd, err);
+    if (number)
+        return err_errno(err, number, "a thread");
+    int code = join_watch(join, &view, signal_fd, err);
     join_line_leave(join, code < 0 ? err->text : "ended by its user");
     join_wait_line(join, &view, signal_fd);
     join_say(&view, code < 0 ? "leaving" : "leaving: stopping its boxes");
-    join_let_go();
+    /* From here on the boxes end, which may take a while: the next Ctrl-C is the kernel's to answer. Not SIGHUP: a
+     * terminal that goes may send it twice. */
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGQUIT);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
     return code;
 }
 
@@ -378,7 +351,11 @@ int command_join(struct cli *cli, int argc, char **argv) {
     pthread_mutex_init(&join->lock, NULL);
     pthread_cond_init(&join->changed, NULL);
     int words = option_parse(cli, argc, argv, &join->values);
-    join_hide_secrets(cli, &join->values);
+    if (join->values.token) { /* all users of this machine may read the arguments of a program */
+        char *given = (char *)join->values.token;
+        join->values.token = arena_strdup(&cli->arena, given);
+        memset(given, '*', strlen(given));
+    }
     if (words > 0)
         option_fail(cli, "unexpected argument '%s'", argv[0]);
     join_plan(join);

@@ -200,9 +200,7 @@ static int box_ask_stop(struct join *join, struct box_ask *ask, struct json *out
 
 static int box_ask_usage(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
     struct usage usage;
-    int code = join->ops->usage(join->backend, ask->id, &usage, err);
-    if (code < 0)
-        return code;
+    TRY(join->ops->usage(join->backend, ask->id, &usage, err));
     const struct {
         const char *key;
         bool has;

@@ -17,17 +17,17 @@ struct audit_values {
 };
 
 const struct row audit_options[] = {
-    OPTION("box", 'b', TEXT, struct audit_values, box, "ID", "only about this box, which may be gone"),
-    OPTION("user", 'u', TEXT, struct audit_values, user, "NAME", "only about this user's boxes"),
-    OPTION("verb", 0, TEXT, struct audit_values, verb, "NAME", "only this, e.g. exec or box_died"),
+    OPTION("box", 'b', TEXT, struct audit_values, box, "ID", "only rows about this box, which may be gone"),
+    OPTION("user", 'u', TEXT, struct audit_values, user, "NAME", "only rows about this user's boxes"),
+    OPTION("verb", 0, TEXT, struct audit_values, verb, "NAME", "only rows with this verb, e.g. exec or box_died"),
     OPTION("outcome", 0, TEXT, struct audit_values, outcome, "CODE",
-           "ok, failed, or an error's code such as NOT_FOUND"),
+           "only rows that ended so: ok, failed, or an error code such as NOT_FOUND"),
     OPTION("since", 0, TEXT, struct audit_values, since, "TIME",
-           "all from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 90s, 10m, 2h, 3d ago"),
-    OPTION("until", 0, TEXT, struct audit_values, until, "TIME", "only before that"),
-    OPTION("lines", 'n', INT, struct audit_values, lines, "N", "the newest N rows; 50 by default"),
+           "all rows from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 90s, 10m, 2h, 3d ago"),
+    OPTION("until", 0, TEXT, struct audit_values, until, "TIME", "only rows before that"),
+    OPTION("lines", 'n', INT, struct audit_values, lines, "N", "show the newest N rows (default: 50)"),
     OPTION("follow", 'f', BOOL, struct audit_values, follow, NULL, "continue with new rows"),
-    OPTION("json", 0, BOOL, struct audit_values, json, NULL, "a JSON object a row"),
+    OPTION("json", 0, BOOL, struct audit_values, json, NULL, "print a JSON object for each row"),
     OPTION("verify", 0, BOOL, struct audit_values, verify, NULL, "check that no row was changed or removed"),
     {.name = NULL},
 };

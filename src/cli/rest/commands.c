@@ -36,7 +36,7 @@ const struct row fork_options[] = {
     {.name = NULL},
 };
 const struct row diff_options[] = {
-    OPTION("limit", 'n', INT, struct rest_values, limit, "N", "changes shown; 1000 by default"),
+    OPTION("limit", 'n', INT, struct rest_values, limit, "N", "show at most N changes (default: 1000)"),
     JSON_ROW,
     {.name = NULL},
 };

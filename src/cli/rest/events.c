@@ -15,12 +15,12 @@ struct events_values {
 };
 
 const struct row events_options[] = {
-    OPTION("box", 'b', TEXT, struct events_values, box, "ID", "only of this box"),
-    OPTION("user", 'u', TEXT, struct events_values, user, "NAME", "only of this user's boxes"),
-    OPTION("type", 0, TEXT, struct events_values, type, "TYPE,…", "only these, e.g. died,evicted"),
+    OPTION("box", 'b', TEXT, struct events_values, box, "ID", "only events of this box"),
+    OPTION("user", 'u', TEXT, struct events_values, user, "NAME", "only events of this user's boxes"),
+    OPTION("type", 0, TEXT, struct events_values, type, "TYPE,…", "only events of these types, e.g. died,evicted"),
     OPTION("after", 0, TEXT, struct events_values, after, "ID",
-           "first what came after the event of this id; 0: all that the daemon still has"),
-    OPTION("json", 0, BOOL, struct events_values, json, NULL, "a JSON object a line"),
+           "begin after the event with this id; 0: with the oldest that the daemon has"),
+    OPTION("json", 0, BOOL, struct events_values, json, NULL, "print a JSON object for each event"),
     {.name = NULL},
 };
 

@@ -17,7 +17,7 @@ const struct row mcp_server_options[] = {
     OPTION("user", 'u', TEXT, struct mcp_server_values, user, "NAME",
            "owner of the server (default: the token's user)"),
     OPTION("env", 'e', TEXTS, struct mcp_server_values, env, "K=V",
-           "a variable of its environment (K alone: from here)"),
+           "set a variable of its environment (K alone: to its value here)"),
     OPTION("cwd", 0, TEXT, struct mcp_server_values, cwd, "DIR", "run it in DIR (default: the workspace)"),
     OPTION("machine", 0, TEXT, struct mcp_server_values, machine, "NAME", "run it on this machine for all callers"),
     OPTION("thread", 0, TEXT, struct mcp_server_values, thread, "T",

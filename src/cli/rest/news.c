@@ -26,10 +26,8 @@ static bool shown; /* there is a line; the lock's, or the only thread's */
 /* ---- the line ---- */
 
 static void rest_news_show(const char *work, uint64_t done, uint64_t total, const char *detail) {
-    autoarena arena;
-    autobuf text;
-    arena_init(&arena);
-    buf_init(&text, 1024);
+    autoarena arena = ARENA_EMPTY;
+    autobuf text = buf_max(1024);
     size_t len = strlen(detail);
     text_shown(&text, detail, len < NEWS_DETAIL_BYTES ? len : NEWS_DETAIL_BYTES);
     fprintf(stderr, "\r%.16s %s", work, text.len ? buf_cstr(&text) : "");
@@ -81,16 +79,6 @@ static int news_body(void *user, const void *data, size_t len) {
     return event_feed(user, data, len);
 }
 
-/* Most boxes are there before anybody would read a line. */
-static bool news_patient(struct news *news) {
-    uint64_t until_ms = clock_ms() + NEWS_FIRST_MS;
-    autolock(&news->lock);
-    while (!news->over && cond_wait_until(&news->ended, &news->lock, until_ms))
-        ;
-    bool over = news->over;
-    return !over;
-}
-
 static void *news_thread(void *user) {
     struct news *news = user;
     struct http_client *client = NULL;
@@ -98,7 +86,14 @@ static void *news_thread(void *user) {
     struct err ignored;
     const char *token = getenv("CUBBY_TOKEN");
     autobuf refusal = buf_max(64 << 10);
-    if (!news_patient(news) || http_client_new(remote_url(), token && *token ? token : NULL, &client, &ignored) < 0)
+    /* Most boxes are there before anybody would read a line. */
+    uint64_t until_ms = clock_ms() + NEWS_FIRST_MS;
+    pthread_mutex_lock(&news->lock);
+    while (!news->over && cond_wait_until(&news->ended, &news->lock, until_ms))
+        ;
+    bool over = news->over;
+    pthread_mutex_unlock(&news->lock);
+    if (over || http_client_new(remote_url(), token && *token ? token : NULL, &client, &ignored) < 0)
         return NULL;
     event_init(&reader, news_each, news);
     const struct http_call call = {.method = "GET", .path = news->path, .write_body = news_body, .user = &reader};

@@ -161,15 +161,12 @@ static _Noreturn void port_serve(struct cli *cli, int fd, const char *id, const 
     struct err err = {0};
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     cli->client = NULL; /* the parent's */
-    int code = remote_client(cli, &client, &err);
-    if (code == 0 && port_direct(cli, client, fd, path))
+    if (remote_client(cli, &client, &err) < 0)
+        _exit(cli_fail(&err));
+    if (port_direct(cli, client, fd, path))
         _exit(0);
-    if (code == 0)
-        code = http_client_ws(client, path, &socket, &err);
-    if (code < 0) {
-        cli_fail(&err);
-        _exit(EXIT_OURS);
-    }
+    if (http_client_ws(client, path, &socket, &err) < 0)
+        _exit(cli_fail(&err));
     port_pump(socket, fd, &err);
     shutdown(fd, SHUT_WR);
     http_socket_close(socket);
@@ -178,11 +175,9 @@ static _Noreturn void port_serve(struct cli *cli, int fd, const char *id, const 
 
 static int port_forward(struct cli *cli, const char *listen, const char *id, const char *port) {
     struct err err = {0};
-    if (remote_call(cli, "GET", remote_path(cli, id, "", NULL), NULL, NULL, &err) < 0)
-        return cli_fail(&err);
+    cli_must(remote_call(cli, "GET", remote_path(cli, id, "", NULL), NULL, NULL, &err), &err);
     autofd fd = port_listen(cli, listen, &err);
-    if (fd < 0)
-        return cli_fail(&err);
+    cli_must(fd, &err);
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
     char host[64] = "?", service[16] = "?";
@@ -194,10 +189,8 @@ static int port_forward(struct cli *cli, const char *listen, const char *id, con
     fflush(stdout);
     for (unsigned running = 0;;) {
         int connection = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-        if (connection < 0 && errno != EINTR && errno != ECONNABORTED) {
-            err_errno(&err, errno, "accept");
-            return cli_fail(&err);
-        }
+        if (connection < 0 && errno != EINTR && errno != ECONNABORTED)
+            cli_must(err_errno(&err, errno, "accept"), &err);
         while (running && waitpid(-1, NULL, running < CONNECTIONS ? WNOHANG : 0) > 0)
             running--;
         pid_t pid = connection < 0 ? -1 : fork();

@@ -40,28 +40,23 @@ int remote_code(const char *name) {
 int remote_status(int status, const struct buf *body, struct err *err) {
     if (status >= 200 && status < 300)
         return 0;
-    json_t *json = body ? json_loadb((const char *)body->data, body->len, 0, NULL) : NULL;
+    json_auto_t *json = body ? json_loadb((const char *)body->data, body->len, 0, NULL) : NULL;
     const json_t *error = json_object_get(json, "error");
     const char *name = json_string_value(json_object_get(error, "code"));
     const char *message = json_string_value(json_object_get(error, "message"));
-    int code;
-    if (name && message) {
-        code = err_set(err, (enum err_code)remote_code(name), "%s", message);
-        if (code == -ERR_UNAUTHORIZED) {
-            const char *token = getenv("CUBBY_TOKEN");
-            err_set(err, ERR_UNAUTHORIZED, "%s CUBBY_TOKEN (an administrator makes one with `cubby token create`)",
-                    token && *token ? "unknown or revoked token; check" : "the daemon demands a token; set");
-        }
-    } else if (status >= 500) {
-        code =
-            err_set(err, ERR_PROTOCOL, "%s answered %d without a reason: is the cubby daemon at that address running?",
-                    remote_url(), status);
-    } else {
-        code = err_set(err, ERR_PROTOCOL, "%s is not a cubby daemon (it answered %d); check CUBBY_URL", remote_url(),
-                       status);
+    if (name && message && remote_code(name) == ERR_UNAUTHORIZED) {
+        const char *token = getenv("CUBBY_TOKEN");
+        return err_set(err, ERR_UNAUTHORIZED, "%s CUBBY_TOKEN (an administrator makes one with `cubby token create`)",
+                       token && *token ? "unknown or revoked token; check" : "the daemon demands a token; set");
     }
-    json_decref(json);
-    return code;
+    if (name && message)
+        return err_set(err, (enum err_code)remote_code(name), "%s", message);
+    if (status >= 500)
+        return err_set(err, ERR_PROTOCOL,
+                       "%s answered %d without a reason: is the cubby daemon at that address running?", remote_url(),
+                       status);
+    return err_set(err, ERR_PROTOCOL, "%s is not a cubby daemon (it answered %d); check CUBBY_URL", remote_url(),
+                   status);
 }
 
 void remote_header(void *user, const char *name, const char *value) {
@@ -99,9 +94,7 @@ int remote_call(struct cli *cli, const char *method, const char *path, const str
 int remote_json(struct cli *cli, const char *method, const char *path, const struct buf *body, json_t **ret_json,
                 struct err *err) {
     autobuf answer = buf_max(ANSWER_BYTES);
-    int code = remote_call(cli, method, path, body, &answer, err);
-    if (code < 0)
-        return code;
+    TRY(remote_call(cli, method, path, body, &answer, err));
     json_t *json = json_loadb((const char *)answer.data, answer.len, JSON_ALLOW_NUL, NULL);
     if (!json)
         return err_set(err, ERR_PROTOCOL, "%s is not a cubby daemon (its answer is not JSON); check CUBBY_URL",

@@ -23,26 +23,28 @@ struct skill_values {
 
 const struct row skill_options[] = {
     OPTION("agent", 'a', TEXT, struct skill_values, agent, "NAME",
-           "the agent whose skills: in the box of --user for it"),
-    OPTION("user", 'u', TEXT, struct skill_values, user, "NAME", "with --agent: the token's, else 'default'"),
-    OPTION("box", 0, TEXT, struct skill_values, box, "ID", "this box instead"),
+           "agent whose skills are meant, in its box of --user"),
+    OPTION("user", 'u', TEXT, struct skill_values, user, "NAME",
+           "with --agent: owner of the box (default: the token's user)"),
+    OPTION("box", 0, TEXT, struct skill_values, box, "ID", "use this box instead"),
     OPTION("base", 0, BOOL, struct skill_values, base, NULL,
            "upload, rm: the agent's own skills, which all of its users see"),
     OPTION("from-base", 0, BOOL, struct skill_values, from_base, NULL,
            "sync: overwrite the user's copy with the agent's version"),
     OPTION("to-base", 0, BOOL, struct skill_values, to_base, NULL,
            "sync: overwrite the agent's version with the user's copy"),
-    OPTION("old", 0, TEXT, struct skill_values, old_text, "TEXT", "edit: what is replaced, once in the file"),
-    OPTION("new", 0, TEXT, struct skill_values, new_text, "TEXT", "edit: by what"),
-    OPTION_OF("type", 0, TEXT, struct skill_values, type, "skill|agent", "of what is shared; skill by default"),
-    OPTION("version", 0, TEXT, struct skill_values, version, "TEXT", "publish: default the next number"),
+    OPTION("old", 0, TEXT, struct skill_values, old_text, "TEXT",
+           "edit: text to replace, which must be in the file once"),
+    OPTION("new", 0, TEXT, struct skill_values, new_text, "TEXT", "edit: its replacement"),
+    OPTION_OF("type", 0, TEXT, struct skill_values, type, "skill|agent", "kind of what is meant (default: skill)"),
+    OPTION("version", 0, TEXT, struct skill_values, version, "TEXT", "publish: its version (default: the next number)"),
     OPTION("description", 0, TEXT, struct skill_values, description, "TEXT", "publish: instead of its own"),
     OPTION("tags", 0, TEXT, struct skill_values, tags, "A,B", "publish: instead of its own"),
-    OPTION("private", 0, BOOL, struct skill_values, private_entry, NULL, "publish: for oneself"),
-    OPTION("replace", 0, BOOL, struct skill_values, replace, NULL, "install: over what is there"),
-    OPTION("mine", 0, BOOL, struct skill_values, mine, NULL, "search: one's own, private ones too"),
-    OPTION("versions", 0, BOOL, struct skill_values, versions, NULL, "search: older ones too"),
-    OPTION("limit", 0, INT, struct skill_values, limit, "N", "search: rows; 100 by default"),
+    OPTION("private", 0, BOOL, struct skill_values, private_entry, NULL, "publish: only for yourself"),
+    OPTION("replace", 0, BOOL, struct skill_values, replace, NULL, "install: replace what is there"),
+    OPTION("mine", 0, BOOL, struct skill_values, mine, NULL, "search: only your own, private ones too"),
+    OPTION("versions", 0, BOOL, struct skill_values, versions, NULL, "search: older versions too"),
+    OPTION("limit", 0, INT, struct skill_values, limit, "N", "search: show at most N (default: 100)"),
     OPTION("json", 0, BOOL, struct skill_values, json, NULL, "print the answer as JSON"),
     {.name = NULL},
 };
@@ -273,13 +275,12 @@ static int skill_edit_interactive(struct cli *cli, const struct skill_box *box, 
     char etag[128] = "", name[] = "/tmp/cubby-edit.XXXXXX";
     autobuf text = buf_max(LIMIT_EDIT_BYTES);
     autobuf after = buf_max(LIMIT_EDIT_BYTES);
-    int code = skill_edit_get(cli, box, path, etag, &text, err);
-    if (code < 0)
-        return code;
+    TRY(skill_edit_get(cli, box, path, etag, &text, err));
     autofd fd = mkostemp(name, O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, errno, "%s", name);
-    code = fd_write_all(fd, text.data, text.len) < 0 ? err_errno(err, EIO, "%s", name) : skill_editor_run(name, err);
+    int code =
+        fd_write_all(fd, text.data, text.len) < 0 ? err_errno(err, EIO, "%s", name) : skill_editor_run(name, err);
     if (code == 0) {
         autofd edited = open(name, O_RDONLY | O_CLOEXEC); /* editors put a new file in its place */
         code = edited < 0 ? err_errno(err, errno, "%s", name) : skill_text_read(edited, &after, err);

@@ -25,7 +25,7 @@ const struct row token_options[] = {
     OPTION("runner", 0, TEXT, struct token_values, runner, "NAME",
            "make it for the machine of this name, for `cubby join`"),
     OPTION("expires", 0, INT, struct token_values, expires_days, "DAYS", "expire it after DAYS"),
-    OPTION("label", 0, TEXT, struct token_values, label, "TEXT", "what it is for"),
+    OPTION("label", 0, TEXT, struct token_values, label, "TEXT", "note about its purpose"),
     OPTION("state", 0, TEXT, struct token_values, state, "DIR",
            "work on the files of the daemon with this state directory instead of asking it"),
     OPTION("json", 0, BOOL, struct token_values, json, NULL, "print the answer as JSON"),

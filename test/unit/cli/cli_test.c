@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/rest/event.h"
 #include "tap.h"
+#include "tree/removal.h"
 
 static void shown_is(const char *text, size_t len, const char *expected, const char *name) {
     autobuf out = buf_max(1024);
@@ -188,7 +189,7 @@ static void test_archive(void) {
     ok(!is_there(outside, "through", &status), "nothing went through a link of the archive");
     ok(!is_there(outside, "absolute", &status), "nothing went to an absolute name");
     ok(!is_there(base, "up", &status), "nothing went up");
-    archive_remove(base);
+    removal_tree(AT_FDCWD, base);
     ok(!is_there(base, "", &status), "a tree is removed");
     close(null);
     close(real);
