@@ -34,10 +34,6 @@ void digest_sha_data(struct digest_sha *sha, const void *data, size_t len) {
 
 void digest_sha_end(struct digest_sha *sha, uint8_t ret_sha256[32]) {
     EVP_DigestFinal_ex(sha->context, ret_sha256, NULL);
-    digest_sha_drop(sha);
-}
-
-void digest_sha_drop(struct digest_sha *sha) {
     EVP_MD_CTX_free(sha->context);
     sha->context = NULL;
 }

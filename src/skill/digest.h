@@ -15,8 +15,7 @@ struct digest_sha {
 };
 void digest_sha_begin(struct digest_sha *sha);
 void digest_sha_data(struct digest_sha *sha, const void *data, size_t len);
-void digest_sha_end(struct digest_sha *sha, uint8_t ret_sha256[32]); /* and frees; fine to skip with digest_sha_drop */
-void digest_sha_drop(struct digest_sha *sha);
+void digest_sha_end(struct digest_sha *sha, uint8_t ret_sha256[32]); /* and frees */
 
 enum digest_kind { DIGEST_FILE = '-', DIGEST_PROGRAM = 'x', DIGEST_LINK = 'l' };
 

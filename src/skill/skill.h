@@ -49,10 +49,8 @@ void skills_configure(struct skills *skills, const struct skill_settings *settin
 void skills_close(struct skills *skills);
 const struct skill_settings *skills_settings(const struct skills *skills);
 
-/* The grammars. Checked before a path is built; INVALID names the error. */
-/* One folder name: UTF-8, no control characters, / \ :, no leading dot. */
+/* The grammar of skills' names (of agents': policy_agent), checked before a path is built: one folder name, UTF-8, no
+ * control characters, none of / \ : and no leading dot. INVALID says what is wrong. */
 int skill_id_check(const char *skill, struct err *err);
-/* [A-Za-z0-9_.@-]{1,128}, no leading dot, not "skill-creator" */
-int skill_agent_check(const char *agent, struct err *err);
 
 #endif

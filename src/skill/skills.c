@@ -237,7 +237,3 @@ int skill_id_check(const char *skill, struct err *err) {
             return err_set(err, ERR_INVALID, "a skill's name must not contain control characters or any of / \\ :");
     return 0;
 }
-
-int skill_agent_check(const char *agent, struct err *err) {
-    return policy_agent(agent, err);
-}

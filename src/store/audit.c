@@ -95,7 +95,7 @@ void audit_close(struct audit *audit) {
     pthread_cond_signal(&audit->work);
     pthread_mutex_unlock(&audit->lock);
     pthread_join(audit->writer, NULL);
-    audit_db_close(&audit->db);
+    db_close(&audit->db.db);
     buf_done(&audit->queue);
     buf_done(&audit->writing);
     pthread_mutex_destroy(&audit->lock);

@@ -153,7 +153,7 @@ int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *er
         r = db_end(&db.db, r == 0 && !there ? db_exec(&db.db, db_gaps, err) : r, err) ?: db_check_end(&db, err);
     }
     if (r < 0) {
-        audit_db_close(&db);
+        db_close(&db.db);
         /* What an operator reads when the daemon refuses to start. */
         char why[sizeof err->text];
         memcpy(why, err->text, sizeof why);
@@ -167,18 +167,6 @@ int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *er
     }
     *ret_db = db;
     return 0;
-}
-
-static int audit_db_open_reading(const char *directory, struct audit_db *ret_db, struct err *err) {
-    struct audit_db db = {0};
-    int r = db_open_reading(&kind, directory, &db.db, err);
-    if (r == 0)
-        *ret_db = db;
-    return r;
-}
-
-void audit_db_close(struct audit_db *db) {
-    db_close(&db->db);
 }
 
 /* ---- writing ---- */
@@ -483,11 +471,11 @@ int audit_read(struct audit *audit, const struct audit_query *query,
                struct err *err) {
     struct audit_db db = {0};
     uint64_t end_ms = clock_ms() + READ_MS;
-    TRY(audit_db_open_reading(audit_directory(audit), &db, err));
+    TRY(db_open_reading(&kind, audit_directory(audit), &db.db, err));
     sqlite3_progress_handler(db.db.handle, READ_STEPS, db_read_late, &end_ms);
     /* one snapshot for the newest id and the rows: `next` skips nothing */
     int r = db_exec(&db.db, "BEGIN", err) ?: db_read_rows(&db, query, each, user, ret_page, err);
-    audit_db_close(&db);
+    db_close(&db.db);
     return r;
 }
 
@@ -498,7 +486,7 @@ int audit_verify(struct audit *audit, struct audit_verdict *ret_verdict, struct 
     struct audit_verdict verdict = {0};
     struct query rows = {0}, check = {0};
     uint64_t id = 0;
-    TRY(audit_db_open_reading(audit_directory(audit), &db, err));
+    TRY(db_open_reading(&kind, audit_directory(audit), &db.db, err));
     int r = audit_db_start(&db, &id, verdict.hash, err)
                 ?: db_query(&db.db, &rows, err, "SELECT " AUDIT_DB_COLUMNS " FROM audit ORDER BY id", "");
     while (r == 0 && (r = query_next(&rows, err)) > 0) {
@@ -518,7 +506,7 @@ int audit_verify(struct audit *audit, struct audit_verdict *ret_verdict, struct 
         verdict.damage = xstrdup(query_text(&check, 0));
     query_end(&rows);
     query_end(&check);
-    audit_db_close(&db);
+    db_close(&db.db);
     if (r == 0)
         *ret_verdict = verdict;
     return r;

@@ -13,7 +13,6 @@ struct audit_db {
 
 /* Makes the file if it does not exist, else checks it. A connection belongs to one thread. */
 int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *err);
-void audit_db_close(struct audit_db *db); /* zeroed is fine */
 /* All rows of a batch (encodings one after the other) in one transaction, or none. */
 int audit_db_append(struct audit_db *db, const struct buf *batch, struct err *err);
 /* Cuts rows that are older than before_ms, and, when there are too many for max_bytes, the oldest of the user with

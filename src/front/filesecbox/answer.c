@@ -127,7 +127,7 @@ static int answer_begin(struct filesecbox *call, struct err *err) {
         return err_set(err, ERR_INVALID, "'%s' cannot be a user: it is a word of this API", call->user);
     if (*call->user == '.')
         return err_set(err, ERR_INVALID, "a user's name must not begin with a dot");
-    STEP(text_user(call->user, err) ?: skill_agent_check(call->agent, err)
+    STEP(text_user(call->user, err) ?: policy_agent(call->agent, err)
                      ?: (call->skill ? skill_id_check(call->skill, err) : 0));
     if (!call->admin && who->user && strcmp(who->user, call->user) != 0)
         return err_set(err, ERR_DENIED, "this token is user %s's, and cannot act for %s", who->user, call->user);

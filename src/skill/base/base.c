@@ -128,7 +128,7 @@ int base_put_instead(struct skills *skills, const char *agent, const struct base
                      struct err *err) {
     char layer[LAYER_NAME_BYTES];
     policy_random_id(layer);
-    int r = skill_agent_check(agent, err)
+    int r = policy_agent(agent, err)
             ?: base_seal(stage, layer, err)
             ?: base_apply(skills, agent, instead, NULL, stage, layer, err);
     stage_abort(stage);
@@ -139,7 +139,7 @@ int base_remove(struct skills *skills, const char *agent, const char *skill, str
     struct stage stage;
     char layer[LAYER_NAME_BYTES];
     policy_random_id(layer);
-    int r = skill_agent_check(agent, err) ?: skill_id_check(skill, err);
+    int r = policy_agent(agent, err) ?: skill_id_check(skill, err);
     if (r == 0 && strcmp(skill, BASE_CREATOR) == 0)
         r = err_set(err, ERR_DENIED, "%s belongs to every agent and cannot be removed", BASE_CREATOR);
     if (r < 0 || (r = stage_open(skills, &stage, err)) < 0)

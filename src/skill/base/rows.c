@@ -84,7 +84,7 @@ int base_agents(struct skills *skills, struct names *ret_agents, struct err *err
     autonames all = names_new();
     int r = names_dir(&all, skills->agents_dir, "the agents", err);
     for (size_t i = 0; r == 0 && i < all.count; i++)
-        if (skill_agent_check(all.names[i], ERR_IGNORED) == 0)
+        if (policy_agent(all.names[i], ERR_IGNORED) == 0)
             names_add(ret_agents, all.names[i]);
     return r;
 }
@@ -137,7 +137,7 @@ int base_rows(struct skills *skills, const char *agent, const char *user,
 int base_user_rows(struct skills *skills, const char *agent, const char *user, const char *const *skill_ids,
                    struct err *err) {
     struct db *db;
-    TRY(skill_agent_check(agent, err) ?: text_user(user, err) ?: skilldb_begin(skills, &db, err));
+    TRY(policy_agent(agent, err) ?: text_user(user, err) ?: skilldb_begin(skills, &db, err));
     int r = rows_begin(db, err);
     for (size_t i = 0; r == 0 && skill_ids[i]; i++)
         r = rows_add(db, agent, skill_ids[i], user, clock_wall_ms(), err);

@@ -35,7 +35,7 @@ bool base_stack_parse(const char *text, struct base_stack *ret_stack) {
 
 int base_stack_read(struct skills *skills, const char *agent, struct base_stack *ret_stack, struct err *err) {
     char text[STACK_BYTES + 1];
-    TRY(skill_agent_check(agent, err));
+    TRY(policy_agent(agent, err));
     ssize_t n = fd_read_file(skills->agents_dir, agent, text, sizeof text - 1);
     if (n == -ENOENT) {
         *ret_stack = (struct base_stack){0};

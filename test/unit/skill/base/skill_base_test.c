@@ -153,14 +153,14 @@ static void test_names(void) {
     char longest[300];
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         ok((skill_id_check(table[i].name, &err) == 0) == table[i].skill &&
-               (skill_agent_check(table[i].name, &err) == 0) == table[i].agent,
+               (policy_agent(table[i].name, &err) == 0) == table[i].agent,
            "names: row %zu", i);
     memset(longest, 'a', sizeof longest);
     longest[256] = 0;
     ok(skill_id_check(longest, &err) == -ERR_INVALID, "names: 256 bytes are too many for a folder");
     longest[255] = 0;
     ok(skill_id_check(longest, &err) == 0, "names: 255 are not");
-    ok(skill_agent_check(longest, &err) == -ERR_INVALID, "names: but for an agent");
+    ok(policy_agent(longest, &err) == -ERR_INVALID, "names: but for an agent");
 }
 
 /* ---- what a stack shows ---- */
