@@ -10,6 +10,7 @@ RANDOM=$SEED
 diag "seed $SEED: FAULT_SEED=$SEED repeats the order of faults"
 # the moment of a fault is random: nothing to wait for
 pause_ms() { read -r -t "0.$(printf %03d "$1")" -u "$LIB_NEVER" || :; }
+dead() { local stat; read -r stat < "/proc/$1/stat" || return 0; [[ $stat = *') '[ZX]' '* ]]; }
 pid1_of() { cut -d' ' -f1 "$STATE/boxes/$1/jail" 2> /dev/null; }
 
 boxes=() pids=() killed=()
@@ -50,7 +51,9 @@ for ((round = 0; round < ROUNDS; round++)); do
     pause_ms $((50 + RANDOM % 400))
     victim=$((RANDOM % BOXES)) what=$((RANDOM % 3))
     if [ "$what" != 0 ]; then
-        kill -KILL "$(pid1_of "${boxes[victim]}")" 2> /dev/null && killed[victim]=1
+        runner=$(pid1_of "${boxes[victim]}")
+        kill -KILL "$runner" 2> /dev/null && killed[victim]=1
+        eventually 10 dead "$runner" # until then whoever has the pair is given what is about to die
     fi
     if [ "$what" != 1 ]; then
         kill -KILL "$DAEMON_PID"
@@ -84,16 +87,18 @@ for ((i = 0; i < BOXES; i++)); do
 done
 is 'every box is there' "$missing" 0
 is 'and what ran in those whose runner lived runs on' "$stopped" 0
-lost=0 torn=0
+lost=0 torn=0 unread=0
 while read -r id name value; do
     box_use "$id"
     get "$name"
+    [ "$STATUS" = 200 ] || { unread=$((unread + 1)); diag "$id/$name: $STATUS '${BODY:0:200}'"; continue; }
     [[ $BODY =~ ^begin:([0-9]+):end$ ]] || { torn=$((torn + 1)); diag "$id/$name: $STATUS '${BODY:0:60}'"; continue; }
     [ "${BASH_REMATCH[1]}" -ge "$value" ] || { lost=$((lost + 1)); diag "$id/$name: $BODY, promised $value"; }
 done < <(sort -k1,2 -k3,3n "$WORK/ledger" | awk '{ last[$1 " " $2] = $3 } END { for (i in last) print i, last[i] }')
 isnt 'writes were promised' "$(wc -l < "$WORK/ledger")" 0
 is 'no promised write is lost' "$lost" 0
 is 'no file is torn' "$torn" 0
+is 'and each can be read' "$unread" 0
 working() { local before; get n; before=$BODY; get n; [[ $BODY =~ ^[0-9]+$ && $BODY -gt $before ]]; }
 for ((i = 0; i < BOXES; i++)); do [ -n "${killed[i]}" ] || { box_use "${boxes[i]}"; break; }; done
 ok 'the work goes on' eventually 10 working
