@@ -252,7 +252,8 @@ int docker_remove(struct backend *backend, const char *id, struct err *err) {
     }
 }
 
-int docker_kill(struct backend *backend, const char *id, struct err *err) {
+/* When it returns 0, nothing runs. */
+static int docker_kill(struct backend *backend, const char *id, struct err *err) {
     json_t *inspection;
     int r = docker_inspect_ours(backend, id, &inspection, err);
     bool running = r == 0 && docker_running(inspection);

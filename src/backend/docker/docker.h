@@ -90,7 +90,6 @@ bool docker_exists(int dir, const char *id, const char *name); /* DIR/ID/NAME */
 int docker_mark(struct backend *backend, const char *id, const char *name, struct err *err);
 void docker_unmark(struct backend *backend, const char *id, const char *name);
 int docker_remove(struct backend *backend, const char *id, struct err *err); /* with its volumes; absent is fine */
-int docker_kill(struct backend *backend, const char *id, struct err *err);   /* when it returns 0, nothing runs */
 
 /* STATE/boxes/ID/docker: written before the container is made, and again when its runner has spoken. */
 struct docker_record {

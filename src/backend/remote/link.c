@@ -129,21 +129,18 @@ bool link_overdue(const struct link *link) {
     return link->held_bytes >= 2u * LIMIT_LINK_HELD_BYTES;
 }
 
-static void link_offer_ack(struct link *link) {
-    link_put_head(link->ack, LINK_ACK, 0);
-    link_put_u32(link->ack + LINK_HEAD_BYTES, (uint32_t)link->received);
-    link_put_u32(link->ack + LINK_HEAD_BYTES + 4, (uint32_t)(link->received >> 32));
-    link->told = link->received;
-    link->owed_bytes = 0;
-    link->ack_due = false;
-    link->offer = OFFER_ACK;
-}
-
 bool link_out(struct link *link, const uint8_t **ret_data, size_t *ret_len) {
-    if (link->offer == OFFER_NONE && link->ack_due)
-        link_offer_ack(link);
-    else if (link->offer == OFFER_NONE && link->next)
+    if (link->offer == OFFER_NONE && link->ack_due) {
+        link_put_head(link->ack, LINK_ACK, 0);
+        link_put_u32(link->ack + LINK_HEAD_BYTES, (uint32_t)link->received);
+        link_put_u32(link->ack + LINK_HEAD_BYTES + 4, (uint32_t)(link->received >> 32));
+        link->told = link->received;
+        link->owed_bytes = 0;
+        link->ack_due = false;
+        link->offer = OFFER_ACK;
+    } else if (link->offer == OFFER_NONE && link->next) {
         link->offer = OFFER_RECORD;
+    }
     if (link->offer == OFFER_NONE)
         return false;
     bool ack = link->offer == OFFER_ACK;

@@ -110,10 +110,6 @@ static struct machine *machine_find_locked(struct machines *machines, const char
                      strcmp(machine->hello.user, user) == 0 && strcmp(machine->hello.name, name) == 0);
 }
 
-static bool machine_free_to_forget(const struct machine *machine) {
-    return !machine->conn && !machine->session && !machine->pins && !machine->greeting;
-}
-
 static void machine_forget_locked(struct machines *machines, struct machine *machine) {
     list_remove(machines->buckets[machine_bucket(machine->hello.user, machine->hello.name)], machine);
     machines->counts.known--;
@@ -129,7 +125,7 @@ static int machine_make_place_locked(struct machines *machines, const char *user
         for (struct machine *m = machines->buckets[i]; m; m = m->next) {
             bool same = strcmp(m->hello.user, user) == 0;
             of_user += same;
-            if (!machine_free_to_forget(m))
+            if (m->conn || m->session || m->pins || m->greeting)
                 continue;
             if (!oldest || m->since_ms < oldest->since_ms)
                 oldest = m;

@@ -19,7 +19,8 @@ static void deadline_put_locked(struct place *place, const struct note *note) {
     note_free(old);
 }
 
-void deadline_refresh(struct provider *provider, const char *id) {
+/* The note on the disk is the one to go by, where another daemon may have written it. Without the lock. */
+static void deadline_refresh(struct provider *provider, const char *id) {
     autoarena arena = ARENA_EMPTY;
     struct note note;
     if (!provider_crowded(provider) || !note_read(provider->boxes_fd, id, &arena, &note))

@@ -207,8 +207,6 @@ bool place_is_machine(const struct place *place);
 void deadline_changed_locked(struct provider *provider);
 int deadline_release(struct provider *provider, const char *id, struct err *err); /* it may start again */
 void deadline_end(struct provider *provider); /* provider->ending is set; without the lock */
-/* The note on the disk is the one to go by, where another daemon may have written it. Without the lock. */
-void deadline_refresh(struct provider *provider, const char *id);
 
 /* ---- eviction.c ---- */
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "base/sync.h"
 
 /* Bytes of the file; a lock may lie beyond its end. Its content is one number, the visits. */
 enum { AT_SERVE = 0, AT_REAPER = 1, AT_VISITS = 2, AT_BOXES = 16 };
@@ -66,28 +67,29 @@ static off_t box_at(const char *id) {
     return (off_t)(strtoull(id, NULL, 16) >> 2) + AT_BOXES;
 }
 
-static bool statelock_hold(struct statelock *lock, off_t at) {
+/* Where in the list the position is; held_count: nowhere. */
+static size_t statelock_find_locked(const struct statelock *lock, off_t at) {
     size_t i = 0;
-    pthread_mutex_lock(&lock->held_lock);
     while (i < lock->held_count && lock->held[i] != at)
         i++;
-    bool ours = i == lock->held_count;
+    return i;
+}
+
+static bool statelock_hold(struct statelock *lock, off_t at) {
+    autolock(&lock->held_lock);
+    bool ours = statelock_find_locked(lock, at) == lock->held_count;
     if (ours)
         vec_add(lock->held, lock->held_count, lock->held_max) = at;
-    pthread_mutex_unlock(&lock->held_lock);
     errno = EAGAIN;
     return ours;
 }
 
 static void statelock_let_go(struct statelock *lock, off_t at) {
     int number = errno;
-    size_t i = 0;
-    pthread_mutex_lock(&lock->held_lock);
-    while (i < lock->held_count && lock->held[i] != at)
-        i++;
+    autolock(&lock->held_lock);
+    size_t i = statelock_find_locked(lock, at);
     assert(i < lock->held_count);
     lock->held[i] = lock->held[--lock->held_count];
-    pthread_mutex_unlock(&lock->held_lock);
     errno = number;
 }
 
