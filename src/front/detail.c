@@ -7,8 +7,6 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "front/trail.h"
-
 #define WIDEST_EXACT 9007199254740992.0 /* 2^53: up to here a number with a fraction is exact */
 
 /* ---- leniency ---- */

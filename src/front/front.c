@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/sync.h"
 #include "front/routes.h"
-#include "front/trail.h"
 
 struct front *front_of(const struct http_request *request) {
     return http_context(request);

@@ -8,10 +8,10 @@
 #include "base/base.h"
 #include "store/audit.h"
 #include "box/provider/provider.h"
+#include "front/answer.h"
 #include "front/auth.h"
-#include "rows/rows.h"
 #include "front/metrics.h"
-#include "http/server.h"
+#include "front/trail.h"
 #include "tool/tool.h"
 
 struct dialect;

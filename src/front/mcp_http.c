@@ -13,7 +13,6 @@
 
 #include "base/sync.h"
 #include "front/toolbox.h"
-#include "front/trail.h"
 #include "tool/mcp/mcp.h"
 
 #define KEEPER_MS 1000u

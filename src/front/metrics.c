@@ -3,7 +3,6 @@
 #include "front/metrics.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 
 #include "front/routes.h"
 #include "store/audit.h"

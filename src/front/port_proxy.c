@@ -11,7 +11,6 @@
 #include "box/duplex.h"
 #include "box/port_socket.h"
 #include "front/front.h"
-#include "front/trail.h"
 
 enum {
     PIECE_BYTES = 64 << 10,

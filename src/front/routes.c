@@ -3,8 +3,6 @@
  * and never changes. */
 #include "front/routes.h"
 
-#include <pthread.h>
-
 extern const struct dialect native_dialect, mcp_dialect, join_dialect, filesecbox_dialect, aio_dialect,
     deerflow_dialect, e2b_dialect;
 

@@ -2,8 +2,6 @@
  * user of the token, and created only when a tool needs one. */
 #include "front/toolbox.h"
 
-#include "front/trail.h"
-
 /* The key of a box gives access to that box only, not to another box of the same user in which an MCP server runs. */
 static int toolbox_bound(struct http_request *request, const char *id, const char *thread, struct err *err) {
     const char *bound = trail_of(request)->bound;

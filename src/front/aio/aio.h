@@ -11,10 +11,8 @@
 #ifndef CUBBY_FRONT_AIO_H
 #define CUBBY_FRONT_AIO_H
 
-#include "front/answer.h"
 #include "front/detail.h"
 #include "front/front.h"
-#include "front/trail.h"
 
 extern const struct dialect aio_dialect;
 extern const struct route aio_routes[], aio_mcp_routes[], aio_shell_routes[], aio_bash_routes[], aio_file_routes[],

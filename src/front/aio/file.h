@@ -5,7 +5,6 @@
 #define CUBBY_FRONT_AIO_FILE_H
 
 #include "base/scratch.h"
-#include "box/box.h"
 #include "front/aio/aio.h"
 #include "front/send.h"
 

@@ -1,7 +1,5 @@
 /* Editing files: every occurrence of a text replaced, and the editor's commands. Called through aio_file_routes.
  * Invariant: an edit applies to the version that was read, or begins again; no change in between is lost. */
-#include <pthread.h>
-
 #include "base/counted.h"
 #include "base/sha256.h"
 #include "base/sync.h"

@@ -9,11 +9,8 @@
 #include <openssl/sha.h>
 
 #include "base/log.h"
-#include "front/answer.h"
 #include "front/detail.h"
 #include "front/routes.h"
-#include "front/trail.h"
-#include "rows/write.h"
 
 enum { CONTRACT = 2, THREAD_BYTES = 64, EXTRA_MOST = 1000, PLACES_MS = 10000 };
 

@@ -6,7 +6,6 @@
 
 #include "box/boxlock.h"
 #include "front/filesecbox/filesecbox.h"
-#include "front/trail.h"
 
 enum { SECOND_WAIT_MS = 5000 }; /* of the second family, for its share */
 

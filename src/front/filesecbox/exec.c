@@ -2,7 +2,6 @@
  * LANG, LC_ALL, HOME, USER and PWD; its input is empty, and its whole process tree ends with it. */
 #include "front/stream.h"
 #include "front/filesecbox/filesecbox.h"
-#include "front/trail.h"
 
 /* The result, or the error of a timeout with the output until then. Clients know three members of a result; two more
  * are added where something is missing. */

@@ -8,7 +8,6 @@
 #define CUBBY_FRONT_FILESECBOX_H
 
 #include "base/scratch.h"
-#include "front/answer.h"
 #include "front/front.h"
 #include "skill/skill.h"
 

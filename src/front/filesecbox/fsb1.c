@@ -4,7 +4,6 @@
 
 #include <jansson.h>
 
-#include "front/trail.h"
 #include "skill/command.h"
 #include "skill/lines.h"
 #include "skill/own/own.h"

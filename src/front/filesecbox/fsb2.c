@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "base/url.h"
-#include "front/trail.h"
 #include "skill/own/own.h"
 
 #define SKILLS "/v1/skills/{user}/{agent}"

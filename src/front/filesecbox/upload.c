@@ -3,7 +3,6 @@
 #include <strings.h>
 
 #include "front/filesecbox/filesecbox.h"
-#include "front/trail.h"
 #include "http/multipart.h"
 #include "skill/own/own.h"
 

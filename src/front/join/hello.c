@@ -3,7 +3,6 @@
 #include <jansson.h>
 
 #include "front/join/join.h"
-#include "rows/rows.h"
 #include "wire/spec.h"
 
 enum hello_word { USER, TOKEN, NAME, WORKSPACE, SHELL, VERSION, ISOLATION, PLATFORM, CAN, SESSION, HELLO_WORDS };

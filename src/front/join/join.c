@@ -11,13 +11,11 @@
 #include "front/join/join.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include "base/log.h"
 #include "base/sync.h"
 #include "front/events.h"
-#include "front/trail.h"
 #include "http/websocket.h"
 
 #define LINK_MESSAGE_BYTES (LIMIT_LINK_TALK_BYTES / 3 * 4 + 256) /* the largest record, in base64 and an object */

@@ -3,10 +3,7 @@
 #include <inttypes.h>
 
 #include "box/policy.h"
-#include "front/answer.h"
 #include "front/join/join.h"
-#include "front/trail.h"
-#include "rows/write.h"
 
 struct machines_args {
     struct row_text user;

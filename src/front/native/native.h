@@ -2,10 +2,8 @@
 #ifndef CUBBY_FRONT_NATIVE_H
 #define CUBBY_FRONT_NATIVE_H
 
-#include "front/answer.h"
 #include "front/native/args.h"
 #include "front/send.h"
-#include "front/trail.h"
 #include "store/state_secret.h"
 
 extern const struct dialect native_dialect;

@@ -1,7 +1,5 @@
 /* Templates over HTTP: the roots that boxes are made from. Called through native_routes, for admins. Invariant: one
  * upload at a time; its bytes go to tar as they come and are kept nowhere else. */
-#include <pthread.h>
-
 #include "backend/template.h"
 #include "front/native/native.h"
 
