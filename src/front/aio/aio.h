@@ -52,12 +52,24 @@ int aio_sandbox(struct http_request *request, struct box *box, struct err *err);
 
 /* ---- requests: front/detail.h ---- */
 
-#define AIO_ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
-#define AIO_PATH_ROW(label, args, member, meaning)                                                                     \
-    {                                                                                                                  \
-        AIO_ROW(label, TEXT, args, member), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,    \
-                                            .text = (meaning)                                                          \
-    }
+struct aio_args { /* of all routes; members that the rows of one do not name stay empty */
+    struct row_text id, session_id, command_id, command, exec_dir, input, signal, snapshot_path, protocol; /* shells */
+    struct row_text path, file, content, encoding, change_policy, old_str, new_str, file_text, replace_mode; /* files */
+    struct row_text pattern, regex, glob, type, max_file_size, sort_by;
+    struct row_text language, code, kernel_name, cwd, version;
+    const char **env, **files, **file_types, **view_range, **include, **exclude, **include_patterns, **event_types;
+    bool async_mode, strict, preserve_symlinks, truncate, press_enter, wait, stateful, sudo, append, recursive;
+    bool show_hidden, include_hidden, include_size, include_permissions, include_metadata, files_only, sort_desc;
+    bool leading_newline, trailing_newline, case_insensitive, fixed_strings, multiline;
+    struct row_real timeout, hard_timeout, no_change_timeout, wait_timeout, seconds, max_wait_seconds;
+    struct row_number timeout_s, max_idle_time, max_output_length, offset, stderr_offset, start_line, end_line, cols,
+        rows;
+    struct row_number insert_line, max_depth, context_before, context_after, max_results, debounce, cursor, limit;
+};
+#define AIO_ROW(label, kind, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct aio_args, member)
+#define AIO_IN(member, kind) AIO_ROW(#member, kind, member)
+#define AIO_PATH_ROW(member, meaning)                                                                                  \
+    { AIO_IN(member, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES, .text = (meaning) }
 
 /* INVALID, naming the member: no such directory. path may be NULL. */
 int aio_directory(struct http_request *request, struct box *box, const char *member, const char *path, struct err *err);

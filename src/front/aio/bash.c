@@ -15,61 +15,52 @@
 #define LIMIT_WAIT_MS 600000u
 #define LINGER_MS 100u /* a command that printed something has so long to end before its output is answered */
 
-struct aio_bash_args { /* of all routes; what the rows of one do not name stays empty */
-    struct row_text session_id, command, exec_dir, command_id, input, signal, snapshot_path;
-    const char **env;
-    bool async_mode, wait;
-    struct row_real timeout, hard_timeout, wait_timeout;
-    struct row_number max_output_length, offset, stderr_offset;
-};
-#define ROW(member, kind) AIO_ROW(#member, kind, aio_bash_args, member)
-
 #define SESSION                                                                                                        \
-    { ROW(session_id, TEXT), .flags = ROW_REQUIRED, .max = NAME_BYTES, .text = "which session" }
+    { AIO_IN(session_id, TEXT), .flags = ROW_REQUIRED, .max = NAME_BYTES, .text = "which session" }
 #define COMMAND_ID                                                                                                     \
-    { ROW(command_id, TEXT), .max = 24, .text = "which of its commands; default the latest" }
+    { AIO_IN(command_id, TEXT), .max = 24, .text = "which of its commands; default the latest" }
 #define SECONDS(member, meaning)                                                                                       \
-    { ROW(member, REAL), .max = INT32_MAX, .text = (meaning) }
+    { AIO_IN(member, REAL), .max = INT32_MAX, .text = (meaning) }
 
 static const struct row exec_fields[] = {
-    {ROW(session_id, TEXT), .max = NAME_BYTES, .text = "its session, made if it does not exist; default a new one"},
-    {ROW(command, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES, .text = "given to bash"},
-    {ROW(exec_dir, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {AIO_IN(session_id, TEXT), .max = NAME_BYTES, .text = "its session, made if it does not exist; default a new one"},
+    {AIO_IN(command, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES, .text = "given to bash"},
+    {AIO_IN(exec_dir, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "where it runs, and the session's next commands; default where that is, first the workspace"},
-    {ROW(env, MAP), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT, .text = "variables of this command alone"},
-    {ROW(async_mode, BOOL), .text = "do not wait for it"},
+    {AIO_IN(env, MAP), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT, .text = "variables of this command alone"},
+    {AIO_IN(async_mode, BOOL), .text = "do not wait for it"},
     SECONDS(timeout, "how long the answer waits for its end; then it runs on"),
     SECONDS(hard_timeout, "how long it may run; then it is killed with all it started"),
-    {ROW(max_output_length, INT), .max = LIMIT_OUTPUT_LIMIT_BYTES, .fallback = DEFAULT_OUTPUT_CHARACTERS,
+    {AIO_IN(max_output_length, INT), .max = LIMIT_OUTPUT_LIMIT_BYTES, .fallback = DEFAULT_OUTPUT_CHARACTERS,
      .text = "characters of each stream in the answer, default 50000: the middle of more is left out; 0: all"},
     {.name = NULL},
 };
 static const struct row output_fields[] = {
     SESSION,
     COMMAND_ID,
-    {ROW(offset, INT), .max = INT64_MAX, .text = "of stdout, in bytes: what was answered before"},
-    {ROW(stderr_offset, INT), .max = INT64_MAX, .text = "the same of stderr"},
-    {ROW(wait, BOOL), .text = "until there is more, or it has ended"},
+    {AIO_IN(offset, INT), .max = INT64_MAX, .text = "of stdout, in bytes: what was answered before"},
+    {AIO_IN(stderr_offset, INT), .max = INT64_MAX, .text = "the same of stderr"},
+    {AIO_IN(wait, BOOL), .text = "until there is more, or it has ended"},
     SECONDS(wait_timeout, "how long that may take, default 30"),
     {.name = NULL},
 };
 static const struct row write_fields[] = {
     SESSION,
     COMMAND_ID,
-    {ROW(input, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
+    {AIO_IN(input, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
      .text = "for the command's standard input, which stays open"},
     {.name = NULL},
 };
 static const struct row kill_fields[] = {
     SESSION,
-    {ROW(signal, TEXT), .choices = "SIGTERM|SIGKILL|SIGINT", .text = "default SIGTERM"},
+    {AIO_IN(signal, TEXT), .choices = "SIGTERM|SIGKILL|SIGINT", .text = "default SIGTERM"},
     {.name = NULL},
 };
 static const struct row create_fields[] = {
-    {ROW(session_id, TEXT), .max = NAME_BYTES, .text = "its name; default a random one"},
-    {ROW(exec_dir, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {AIO_IN(session_id, TEXT), .max = NAME_BYTES, .text = "its name; default a random one"},
+    {AIO_IN(exec_dir, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "its directory; default the workspace"},
-    {ROW(snapshot_path, TEXT), .flags = ROW_AUDITED, .max = LIMIT_SESSION_NOTE_BYTES,
+    {AIO_IN(snapshot_path, TEXT), .flags = ROW_AUDITED, .max = LIMIT_SESSION_NOTE_BYTES,
      .text = "a script that each of its commands begins with, read by bash"},
     {.name = NULL},
 };
@@ -189,7 +180,7 @@ static const char *bash_command_id(struct http_request *request, uint64_t pid) {
 #define EXIT_CODE_MEMBER(result)                                                                                       \
     AIO_INT_IF(!(result)->running, "exit_code", (result)->exited ? (result)->exit_code : 128 + (result)->signal)
 
-static int bash_exec_prepare(struct http_request *request, struct box *box, const struct aio_bash_args *args,
+static int bash_exec_prepare(struct http_request *request, struct box *box, const struct aio_args *args,
                              const char *name, struct exec_request *exec, struct err *err) {
     struct session session = {0};
     int failed = detail_seconds(&args->timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "timeout", &exec->wait_ms, err)
@@ -214,7 +205,7 @@ static int bash_exec_prepare(struct http_request *request, struct box *box, cons
     return 0;
 }
 
-static int bash_exec_run(struct http_request *request, struct box *box, const struct aio_bash_args *args,
+static int bash_exec_run(struct http_request *request, struct box *box, const struct aio_args *args,
                          struct aio_output *output, struct err *err) {
     const char *name = args->session_id.data ? args->session_id.data : bash_session_random(request);
     const struct exec_sink sink = {.started = aio_output_started, .output = aio_output_put, .user = output};
@@ -251,7 +242,7 @@ static int bash_exec_run(struct http_request *request, struct box *box, const st
 }
 
 static int bash_exec(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_bash_args args = {0};
+    struct aio_args args = {0};
     struct aio_output output;
     STEP(detail_body(request, &args, err)
              ?: aio_output_init(&output, request, box, (size_t)args.max_output_length.value, err));
@@ -276,7 +267,7 @@ static int bash_output_stream(struct http_request *request, struct box *box, uin
     return http_hold(request, out->len, err);
 }
 
-static int bash_output_answer(struct http_request *request, const struct aio_bash_args *args,
+static int bash_output_answer(struct http_request *request, const struct aio_args *args,
                               const struct bash_command *command, const struct buf out[2], const uint64_t offsets[2],
                               struct err *err) {
     autoanswer answer;
@@ -301,7 +292,7 @@ static int bash_output_answer(struct http_request *request, const struct aio_bas
 }
 
 static int bash_output(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_bash_args args = {0};
+    struct aio_args args = {0};
     struct bash_command command = {0};
     uint64_t wait_ms = 0;
     bool running = false;
@@ -338,7 +329,7 @@ static int bash_output(struct http_request *request, struct box *box, struct err
 /* ---- write, kill ---- */
 
 static int bash_write(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_bash_args args = {0};
+    struct aio_args args = {0};
     struct bash_command command = {.running = true};
     STEP(detail_body(request, &args, err)
              ?: bash_command_find(request, box, args.session_id.data, args.command_id.data, &command, err));
@@ -352,7 +343,7 @@ static int bash_write(struct http_request *request, struct box *box, struct err 
 }
 
 static int bash_kill(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_bash_args args = {0};
+    struct aio_args args = {0};
     struct bash_command command = {.running = true};
     STEP(detail_body(request, &args, err)
              ?: bash_command_find(request, box, args.session_id.data, NULL, &command, err));
@@ -412,7 +403,7 @@ static int bash_sessions(struct http_request *request, struct box *box, struct e
 }
 
 static int bash_create(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_bash_args args = {0};
+    struct aio_args args = {0};
     struct session session;
     STEP(detail_body(request, &args, err)
              ?: (bash_session_open(request, box,

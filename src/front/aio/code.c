@@ -16,36 +16,27 @@ static const struct {
     {&language_javascript, "JavaScript by Node.js in a session, or as a program of its own"},
 };
 
-struct code_args {
-    struct row_text language, code, kernel_name, session_id, cwd, input, version;
-    struct row_number timeout, max_idle_time;
-    const char **files;
-    bool stateful;
-};
-#define ROW(label, kind, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct code_args, member)
 #define CODE_ROW                                                                                                       \
-    { ROW("code", TEXT, code), .flags = ROW_REQUIRED | ROW_AUDITED, .max = CODE_BYTES, .text = "what is run" }
+    { AIO_IN(code, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .max = CODE_BYTES, .text = "what is run" }
 #define TIMEOUT_ROW(more)                                                                                              \
     {                                                                                                                  \
-        ROW("timeout", INT, timeout), .min = 1, .max = LIMIT_INTERPRETER_TIMEOUT_S, .fallback = INTERPRETER_TIMEOUT_S, \
-                                      .text = "seconds it may run, default 30" more                                    \
+        AIO_ROW("timeout", INT, timeout_s), .min = 1, .max = LIMIT_INTERPRETER_TIMEOUT_S,                              \
+                                            .fallback = INTERPRETER_TIMEOUT_S,                                         \
+                                            .text = "seconds it may run, default 30" more                              \
     }
 #define SESSION_ROW                                                                                                    \
     {                                                                                                                  \
-        ROW("session_id", TEXT, session_id), .max = INTERPRETER_NAME_BYTES,                                            \
-                                             .text = "which session; made if it does not exist; default a new one"     \
+        AIO_IN(session_id, TEXT), .max = INTERPRETER_NAME_BYTES,                                                       \
+                                  .text = "which session; made if it does not exist; default a new one"                \
     }
 #define CWD_ROW                                                                                                        \
-    { ROW("cwd", TEXT, cwd), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "where; default the workspace" }
+    { AIO_IN(cwd, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "where; default the workspace" }
 #define KERNEL_ROW                                                                                                     \
-    { ROW("kernel_name", TEXT, kernel_name), .max = 31, .text = "python3, or another one of those that info lists" }
+    { AIO_IN(kernel_name, TEXT), .max = 31, .text = "python3, or another one of those that info lists" }
 #define IDLE_ROW                                                                                                       \
-    {                                                                                                                  \
-        ROW("max_idle_time", INT, max_idle_time), .min = 60, .max = NODE_IDLE_S,                                       \
-                                                  .text = "seconds until it ends unused, default a day"                \
-    }
+    { AIO_IN(max_idle_time, INT), .min = 60, .max = NODE_IDLE_S, .text = "seconds until it ends unused, default a day" }
 #define STATEFUL_ROW                                                                                                   \
-    { ROW("stateful", BOOL, stateful), .text = "in a session, which has what was run in it before" }
+    { AIO_IN(stateful, BOOL), .text = "in a session, which has what was run in it before" }
 
 static const struct row jupyter_execute_fields[] = {
     CODE_ROW, TIMEOUT_ROW("; then it is interrupted"), KERNEL_ROW, SESSION_ROW, CWD_ROW, {.name = NULL},
@@ -54,23 +45,23 @@ static const struct row jupyter_create_fields[] = {KERNEL_ROW, SESSION_ROW, CWD_
 static const struct row nodejs_execute_fields[] = {
     CODE_ROW,
     TIMEOUT_ROW(""),
-    {ROW("stdin", TEXT, input), .flags = ROW_NUL, .max = LIMIT_STDIN_BYTES, .text = "its input; not in sessions"},
-    {ROW("files", MAP, files), .max = NODE_FILES, .text = "files that are written first: path, below cwd, and content"},
+    {AIO_ROW("stdin", TEXT, input), .flags = ROW_NUL, .max = LIMIT_STDIN_BYTES, .text = "its input; not in sessions"},
+    {AIO_IN(files, MAP), .max = NODE_FILES, .text = "files that are written first: path, below cwd, and content"},
     STATEFUL_ROW,
     SESSION_ROW,
     CWD_ROW,
-    {ROW("version", TEXT, version), .max = 32, .text = "of Node.js: another one than the box's is refused"},
+    {AIO_IN(version, TEXT), .max = 32, .text = "of Node.js: another one than the box's is refused"},
     {.name = NULL},
 };
 static const struct row nodejs_create_fields[] = {SESSION_ROW, CWD_ROW, IDLE_ROW, {.name = NULL}};
 static const struct row nodejs_update_fields[] = {CWD_ROW, IDLE_ROW, {.name = NULL}};
 static const struct row code_execute_fields[] = {
-    {ROW("language", TEXT, language), .flags = ROW_REQUIRED, .choices = "python|javascript", .text = "of the code"},
+    {AIO_IN(language, TEXT), .flags = ROW_REQUIRED, .choices = "python|javascript", .text = "of the code"},
     CODE_ROW,
     TIMEOUT_ROW(""),
     CWD_ROW,
     STATEFUL_ROW,
-    {ROW("session_id", TEXT, session_id), .max = INTERPRETER_NAME_BYTES, .text = "of that session; default a new one"},
+    {AIO_IN(session_id, TEXT), .max = INTERPRETER_NAME_BYTES, .text = "of that session; default a new one"},
     {.name = NULL},
 };
 
@@ -97,7 +88,7 @@ int aio_directory(struct http_request *request, struct box *box, const char *mem
 }
 
 /* The body, with what its rows cannot judge. */
-static int code_body(struct http_request *request, struct box *box, struct code_args *args, struct err *err) {
+static int code_body(struct http_request *request, struct box *box, struct aio_args *args, struct err *err) {
     int failed = detail_body(request, args, err);
     const char *kernel = args->kernel_name.data;
     if (failed)
@@ -119,7 +110,7 @@ static struct interpreter_caller code_caller(struct http_request *request) {
 }
 
 static int code_run(struct http_request *request, struct box *box, const struct language *language,
-                    const struct code_args *args, bool once, struct interpreter_session *ret_session,
+                    const struct aio_args *args, bool once, struct interpreter_session *ret_session,
                     struct interpreter_result *ret_result, struct err *err) {
     const struct interpreter_caller caller = code_caller(request);
     const struct interpreter_run run = {.code = args->code.data,
@@ -127,7 +118,7 @@ static int code_run(struct http_request *request, struct box *box, const struct 
                                         .cwd = args->cwd.data,
                                         .name = args->session_id.data,
                                         .program = args->kernel_name.data,
-                                        .timeout_s = args->timeout.value,
+                                        .timeout_s = args->timeout_s.value,
                                         .once = once,
                                         .input = args->input.data,
                                         .input_len = args->input.len};
@@ -194,7 +185,7 @@ static int exit_code(const struct interpreter_result *result) {
 /* ---- running ---- */
 
 static int code_jupyter_execute(struct http_request *request, struct box *box, struct err *err) {
-    struct code_args args = {0};
+    struct aio_args args = {0};
     struct interpreter_session session;
     autoresult result = {0};
     STEP(code_body(request, box, &args, err)
@@ -210,7 +201,7 @@ static int code_jupyter_execute(struct http_request *request, struct box *box, s
     return aio_close(&answer, '}', 0, err);
 }
 
-static int code_node_files(struct http_request *request, struct box *box, const struct code_args *args,
+static int code_node_files(struct http_request *request, struct box *box, const struct aio_args *args,
                            struct err *err) {
     for (const char **row = args->files; row && *row; row++) {
         const char *content = strchr(*row, '=') + 1,
@@ -246,7 +237,7 @@ static int code_node_version(struct http_request *request, struct box *box, cons
 
 /* Of nodejs, and of code, which names the language and has no stdin, files and version. */
 static int code_execute(struct http_request *request, struct box *box, struct err *err) {
-    struct code_args args = {0};
+    struct aio_args args = {0};
     struct interpreter_session session;
     autoresult result = {0};
     STEP(code_body(request, box, &args, err));
@@ -290,7 +281,7 @@ static uint64_t code_session_age_s(const struct interpreter_session *session) {
 /* Node.js says more of a session, and may be asked to change it (cwd, idle_s); one that is too busy to answer is
  * busy. */
 static int code_session_json(struct answer *answer, struct box *box, const struct language *language,
-                             const struct interpreter_session *session, const struct code_args *args, struct err *err) {
+                             const struct interpreter_session *session, const struct aio_args *args, struct err *err) {
     if (language == &language_python) {
         aio_object(answer,
                    AIO_MEMBERS(AIO_STR("kernel_name", session->program), AIO_TIME("created_at", session->created_ms),
@@ -322,7 +313,7 @@ static int code_sessions(struct http_request *request, struct box *box, struct e
     json_put_open(&answer.json, "sessions", '{');
     for (size_t i = 0; !failed && i < all.count; i++) {
         json_key(&answer.json, all.items[i].name);
-        failed = code_session_json(&answer, box, language, &all.items[i], &(struct code_args){0}, err);
+        failed = code_session_json(&answer, box, language, &all.items[i], &(struct aio_args){0}, err);
         if (failed == -ERR_NOT_FOUND || failed == -ERR_GONE) { /* it has ended */
             json_nil(&answer.json);
             failed = 0;
@@ -334,7 +325,7 @@ static int code_sessions(struct http_request *request, struct box *box, struct e
 
 /* {..., "session":{...}} */
 static int code_session_answer(struct http_request *request, struct box *box, const struct interpreter_session *session,
-                               const struct aio_member *members, const struct code_args *args, struct err *err) {
+                               const struct aio_member *members, const struct aio_args *args, struct err *err) {
     autoanswer answer;
     aio_open(&answer, request, NULL, '{');
     aio_put(&answer, members);
@@ -346,7 +337,7 @@ static int code_session_answer(struct http_request *request, struct box *box, co
 static int code_create(struct http_request *request, struct box *box, struct err *err) {
     const struct language *language = code_language(request);
     bool python = language == &language_python, created;
-    struct code_args args = {0};
+    struct aio_args args = {0};
     struct interpreter_session session;
     STEP(code_body(request, box, &args, err));
     const struct interpreter_open open = {.name = args.session_id.data,
@@ -365,18 +356,18 @@ static int code_create(struct http_request *request, struct box *box, struct err
     return code_session_answer(
         request, box, &session,
         AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_BOOL("created", created), AIO_STR("message", message)),
-        &(struct code_args){0}, err);
+        &(struct aio_args){0}, err);
 }
 
 static int code_nodejs_session(struct http_request *request, struct box *box, struct err *err) {
     struct interpreter_session session;
     int failed = interpreter_find(box, &language_javascript, http_param(request, "session_id"), &session, err);
     const struct aio_member none[] = {{.key = NULL}};
-    return failed ?: code_session_answer(request, box, &session, none, &(struct code_args){0}, err);
+    return failed ?: code_session_answer(request, box, &session, none, &(struct aio_args){0}, err);
 }
 
 static int code_nodejs_update(struct http_request *request, struct box *box, struct err *err) {
-    struct code_args args = {0};
+    struct aio_args args = {0};
     struct interpreter_session session;
     int failed = detail_body(request, &args, err)
                      ?: interpreter_find(box, &language_javascript, http_param(request, "session_id"), &session, err)

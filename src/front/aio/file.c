@@ -105,25 +105,16 @@ int aio_load_text(struct http_request *request, struct box *box, struct front_lo
                     at < text->len ? text->data[at] : 0, at);
 }
 
-struct aio_file_args { /* of all routes; what the rows of one do not name stays empty */
-    struct row_text file, path, change_policy, sort_by, content, encoding;
-    struct row_number start_line, end_line, max_depth;
-    bool sudo, recursive, show_hidden, include_size, include_permissions, sort_desc, append, leading_newline;
-    bool trailing_newline;
-    const char *const *file_types;
-};
-#define ROW(member, kind) AIO_ROW(#member, kind, aio_file_args, member)
-
 static const struct row read_fields[] = {
-    AIO_PATH_ROW("file", aio_file_args, file, "absolute path"),
-    {ROW(start_line, INT), .max = INT64_MAX, .text = "first line, counted from 0"},
-    {ROW(end_line, INT), .max = INT64_MAX, .text = "the line after the last one"},
-    {ROW(sudo, BOOL), .text = "with the rights of the box's root"},
+    AIO_PATH_ROW(file, "absolute path"),
+    {AIO_IN(start_line, INT), .max = INT64_MAX, .text = "first line, counted from 0"},
+    {AIO_IN(end_line, INT), .max = INT64_MAX, .text = "the line after the last one"},
+    {AIO_IN(sudo, BOOL), .text = "with the rights of the box's root"},
     {0},
 };
 
 static int file_read(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_file_args args = {0};
+    struct aio_args args = {0};
     STEP(detail_body(request, &args, err));
     autobuf text = buf_max(AIO_TEXT_BYTES);
     struct front_load load = {.root = args.sudo,
@@ -140,8 +131,8 @@ static int file_read(struct http_request *request, struct box *box, struct err *
 /* ---- bytes ---- */
 
 static const struct row download_query[] = {
-    AIO_PATH_ROW("path", aio_file_args, path, "absolute path"),
-    {ROW(change_policy, TEXT), .choices = "ignore|abort",
+    AIO_PATH_ROW(path, "absolute path"),
+    {AIO_IN(change_policy, TEXT), .choices = "ignore|abort",
      .text = "abort: a file that changes during the read is 409, or a connection cut off; default ignore"},
     {0},
 };
@@ -197,7 +188,7 @@ static int file_download_pinned(struct http_request *request, struct box *box, c
 }
 
 static int file_download(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_file_args args = {0};
+    struct aio_args args = {0};
     STEP(detail_query(request, &args, err));
     bool pinned = args.change_policy.data && !strcmp(args.change_policy.data, "abort");
     const char *path;
@@ -215,15 +206,15 @@ static int file_download(struct http_request *request, struct box *box, struct e
 /* ---- list ---- */
 
 static const struct row list_fields[] = {
-    AIO_PATH_ROW("path", aio_file_args, path, "absolute path of a directory"),
-    {ROW(recursive, BOOL), .text = "with all that is below"},
-    {ROW(show_hidden, BOOL), .text = "names that begin with a dot, too; default true"},
-    {ROW(file_types, TEXTS), .max = 256, .text = "of files only those with one of these extensions, e.g. .py"},
-    {ROW(max_depth, INT), .min = 1, .max = LIMIT_LIST_DEPTH, .text = "how deep recursive goes; default: to the end"},
-    {ROW(include_size, BOOL), .text = "sizes of files; default true"},
-    {ROW(include_permissions, BOOL), .text = "as in rwxr-xr-x"},
-    {ROW(sort_by, TEXT), .choices = "name|size|modified|type", .text = "default name"},
-    {ROW(sort_desc, BOOL), .text = "the other way round"},
+    AIO_PATH_ROW(path, "absolute path of a directory"),
+    {AIO_IN(recursive, BOOL), .text = "with all that is below"},
+    {AIO_IN(show_hidden, BOOL), .text = "names that begin with a dot, too; default true"},
+    {AIO_IN(file_types, TEXTS), .max = 256, .text = "of files only those with one of these extensions, e.g. .py"},
+    {AIO_IN(max_depth, INT), .min = 1, .max = LIMIT_LIST_DEPTH, .text = "how deep recursive goes; default: to the end"},
+    {AIO_IN(include_size, BOOL), .text = "sizes of files; default true"},
+    {AIO_IN(include_permissions, BOOL), .text = "as in rwxr-xr-x"},
+    {AIO_IN(sort_by, TEXT), .choices = "name|size|modified|type", .text = "default name"},
+    {AIO_IN(sort_desc, BOOL), .text = "the other way round"},
     {0},
 };
 
@@ -235,7 +226,7 @@ struct list_entry {
 };
 
 struct list {
-    const struct aio_file_args *args;
+    const struct aio_args *args;
     struct http_request *request;
     struct list_entry *entries;
     size_t count, room;
@@ -280,7 +271,7 @@ static int file_list_three_way(uint64_t a, uint64_t b) {
 }
 
 static int file_list_compare(const void *left, const void *right, void *user) {
-    const struct aio_file_args *args = user;
+    const struct aio_args *args = user;
     const struct list_entry *a = left, *b = right;
     const char *by = args->sort_by.data ? args->sort_by.data : "name";
     int order = 0;
@@ -296,7 +287,7 @@ static int file_list_compare(const void *left, const void *right, void *user) {
 }
 
 static int file_list_answer(struct list *list, struct err *err) {
-    const struct aio_file_args *args = list->args;
+    const struct aio_args *args = list->args;
     size_t dirs = 0;
     autoanswer answer;
     aio_open(&answer, list->request,
@@ -324,7 +315,7 @@ static int file_list_answer(struct list *list, struct err *err) {
 }
 
 static int file_list(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_file_args args = {.show_hidden = true, .include_size = true};
+    struct aio_args args = {.show_hidden = true, .include_size = true};
     struct list list = {.args = &args, .request = request, .err = err};
     bool truncated = false;
     STEP(detail_body(request, &args, err));
@@ -351,20 +342,20 @@ static int file_list(struct http_request *request, struct box *box, struct err *
 /* ---- write ---- */
 
 static const struct row write_fields[] = {
-    AIO_PATH_ROW("file", aio_file_args, file, "absolute path; directories on the way are made"),
-    {ROW(content, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_JSON_BYTES,
+    AIO_PATH_ROW(file, "absolute path; directories on the way are made"),
+    {AIO_IN(content, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_JSON_BYTES,
      .text = "what is written, of any length that an upload may have"},
-    {ROW(encoding, TEXT), .choices = "utf-8|base64|raw",
+    {AIO_IN(encoding, TEXT), .choices = "utf-8|base64|raw",
      .text = "what content is: text, base64, or a character for each byte; default utf-8"},
-    {ROW(append, BOOL), .text = "after what is there"},
-    {ROW(leading_newline, BOOL), .text = "utf-8: a newline before it"},
-    {ROW(trailing_newline, BOOL), .text = "utf-8: a newline after it"},
-    {ROW(sudo, BOOL), .text = "with the rights of the box's root"},
+    {AIO_IN(append, BOOL), .text = "after what is there"},
+    {AIO_IN(leading_newline, BOOL), .text = "utf-8: a newline before it"},
+    {AIO_IN(trailing_newline, BOOL), .text = "utf-8: a newline after it"},
+    {AIO_IN(sudo, BOOL), .text = "with the rights of the box's root"},
     {0},
 };
 
 static int file_write(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_file_args args = {0};
+    struct aio_args args = {0};
     struct file_stat stat = {0};
     bool created;
     __attribute__((cleanup(aio_content_done))) struct aio_content content = {.file.fd = -1};

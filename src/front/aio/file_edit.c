@@ -12,25 +12,17 @@
 
 /* ---- replace ---- */
 
-struct aio_edit_args { /* of all routes; what the rows of one do not name stays empty */
-    struct row_text file, old_str, new_str, command, path, file_text, replace_mode;
-    bool sudo;
-    struct row_number insert_line;
-    const char *const *view_range;
-};
-#define ROW(member, kind) AIO_ROW(#member, kind, aio_edit_args, member)
-
 static const struct row replace_fields[] = {
-    AIO_PATH_ROW("file", aio_edit_args, file, "absolute path"),
-    {ROW(old_str, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .min = 1, .max = LIMIT_EDIT_BYTES,
+    AIO_PATH_ROW(file, "absolute path"),
+    {AIO_IN(old_str, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .min = 1, .max = LIMIT_EDIT_BYTES,
      .text = "what is replaced, wherever it is"},
-    {ROW(new_str, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_EDIT_BYTES, .text = "what takes its place"},
-    {ROW(sudo, BOOL), .text = "with the rights of the box's root"},
+    {AIO_IN(new_str, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_EDIT_BYTES, .text = "what takes its place"},
+    {AIO_IN(sudo, BOOL), .text = "with the rights of the box's root"},
     {0},
 };
 
 static int file_replace(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_edit_args args = {0};
+    struct aio_args args = {0};
     struct edit_result result = {0};
     STEP(detail_body(request, &args, err));
     struct edit_request edit = {.kind = EDIT_STRING,
@@ -180,16 +172,16 @@ static bool edit_undo_take(struct aio_history *history, const struct box *box, c
 /* ---- the editor ---- */
 
 static const struct row editor_fields[] = {
-    {ROW(command, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .choices = "view|create|str_replace|insert|undo_edit",
+    {AIO_IN(command, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .choices = "view|create|str_replace|insert|undo_edit",
      .text = "what to do"},
-    AIO_PATH_ROW("path", aio_edit_args, path, "absolute path of a file; to view, of a directory as well"),
-    {ROW(file_text, TEXT), .flags = ROW_NUL, .max = AIO_TEXT_BYTES, .text = "create: the content"},
-    {ROW(old_str, TEXT), .flags = ROW_NUL, .max = AIO_TEXT_BYTES, .text = "str_replace: what is replaced"},
-    {ROW(new_str, TEXT), .flags = ROW_NUL, .max = AIO_TEXT_BYTES,
+    AIO_PATH_ROW(path, "absolute path of a file; to view, of a directory as well"),
+    {AIO_IN(file_text, TEXT), .flags = ROW_NUL, .max = AIO_TEXT_BYTES, .text = "create: the content"},
+    {AIO_IN(old_str, TEXT), .flags = ROW_NUL, .max = AIO_TEXT_BYTES, .text = "str_replace: what is replaced"},
+    {AIO_IN(new_str, TEXT), .flags = ROW_NUL, .max = AIO_TEXT_BYTES,
      .text = "str_replace: what takes its place; insert: the new lines"},
-    {ROW(insert_line, INT), .max = INT64_MAX, .text = "insert: after this line; 0: before the first"},
-    {ROW(view_range, TEXTS), .max = 2, .text = "view: first and last line, counted from 1; -1: to the end"},
-    {ROW(replace_mode, TEXT), .choices = "ALL|FIRST|LAST",
+    {AIO_IN(insert_line, INT), .max = INT64_MAX, .text = "insert: after this line; 0: before the first"},
+    {AIO_IN(view_range, TEXTS), .max = 2, .text = "view: first and last line, counted from 1; -1: to the end"},
+    {AIO_IN(replace_mode, TEXT), .choices = "ALL|FIRST|LAST",
      .text = "str_replace: which of several places; without it there may be only one"},
     {0},
 };
@@ -197,7 +189,7 @@ static const struct row editor_fields[] = {
 struct editor {
     struct http_request *request;
     struct box *box;
-    const struct aio_edit_args *args;
+    const struct aio_args *args;
     const char *path;
     struct buf old, new_text, output; /* the file before and after; the text for a model */
     struct file_stat stat;
@@ -344,7 +336,7 @@ static int edit_editor_store(struct editor *editor, const char *etag, const stru
 
 /* Which of the places count: the text anew. Positive: answered. */
 static int edit_replaced(struct editor *editor, size_t *ret_at) {
-    const struct aio_edit_args *args = editor->args;
+    const struct aio_args *args = editor->args;
     const char *mode = args->replace_mode.data;
     const uint8_t *from = editor->old.data, *end = from + editor->old.len, *first = NULL, *last = NULL;
     size_t len = args->old_str.len, count = 0;
@@ -508,7 +500,7 @@ static const struct {
 };
 
 static int file_editor(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_edit_args args = {0};
+    struct aio_args args = {0};
     struct editor editor = {.request = request, .box = box, .args = &args};
     size_t i = 0;
     STEP(detail_body(request, &args, err));

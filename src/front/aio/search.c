@@ -46,36 +46,28 @@ static int search_close(struct search *search, int failed, const struct aio_memb
 
 /* ---- grep ---- */
 
-struct aio_search_args { /* of all routes; what the rows of one do not name stays empty */
-    struct row_text path, pattern, max_file_size, type, sort_by, glob, file, regex;
-    const char **include, **exclude;
-    bool case_insensitive, fixed_strings, multiline, recursive, include_hidden, files_only, include_metadata;
-    bool sort_desc, sudo;
-    struct row_number context_before, context_after, max_results, offset;
-};
-#define ROW(member, kind) AIO_ROW(#member, kind, aio_search_args, member)
 #define PATH_AND_PATTERN(args)                                                                                         \
     AIO_MEMBERS(AIO_TEXT("path", (args)->path.data, (args)->path.len),                                                 \
                 AIO_TEXT("pattern", (args)->pattern.data, (args)->pattern.len))
 
 static const struct row grep_body[] = {
-    AIO_PATH_ROW("path", aio_search_args, path, "The directory to search, or one file."),
-    {ROW(pattern, TEXT), .flags = ROW_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
+    AIO_PATH_ROW(path, "The directory to search, or one file."),
+    {AIO_IN(pattern, TEXT), .flags = ROW_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "A regular expression, Perl-compatible."},
-    {ROW(include, TEXTS), .max = LIMIT_GLOBS, .text = "Globs: only such files."},
-    {ROW(exclude, TEXTS), .max = LIMIT_GLOBS, .text = "Globs: not such files, nor what lies in such directories."},
-    {ROW(case_insensitive, BOOL), .text = "Upper and lower case are the same."},
-    {ROW(fixed_strings, BOOL), .text = "The pattern is a text, no expression."},
-    {ROW(context_before, INT), .max = LIMIT_GREP_CONTEXT, .text = "Lines before each match."},
-    {ROW(context_after, INT), .max = LIMIT_GREP_CONTEXT, .text = "Lines after each match."},
-    {ROW(max_results, INT), .min = 1, .max = MOST_MATCHES, .fallback = DEFAULT_MATCHES,
+    {AIO_IN(include, TEXTS), .max = LIMIT_GLOBS, .text = "Globs: only such files."},
+    {AIO_IN(exclude, TEXTS), .max = LIMIT_GLOBS, .text = "Globs: not such files, nor what lies in such directories."},
+    {AIO_IN(case_insensitive, BOOL), .text = "Upper and lower case are the same."},
+    {AIO_IN(fixed_strings, BOOL), .text = "The pattern is a text, no expression."},
+    {AIO_IN(context_before, INT), .max = LIMIT_GREP_CONTEXT, .text = "Lines before each match."},
+    {AIO_IN(context_after, INT), .max = LIMIT_GREP_CONTEXT, .text = "Lines after each match."},
+    {AIO_IN(max_results, INT), .min = 1, .max = MOST_MATCHES, .fallback = DEFAULT_MATCHES,
      .text = "The most matches to answer with."},
-    {ROW(max_file_size, TEXT), .max = 32,
+    {AIO_IN(max_file_size, TEXT), .max = 32,
      .text = "Larger files are not searched: bytes, or with K, M or G; 1M unless given."},
-    {ROW(multiline, BOOL), .text = "A match may go over several lines, and a dot takes a newline."},
-    {ROW(offset, INT), .max = INT64_MAX, .text = "That many matches are left out before the first."},
-    {ROW(type, TEXT), .max = 32, .text = "A kind of files: py, js, md and so on."},
-    {ROW(recursive, BOOL), .text = "Also below the directory; true unless given."},
+    {AIO_IN(multiline, BOOL), .text = "A match may go over several lines, and a dot takes a newline."},
+    {AIO_IN(offset, INT), .max = INT64_MAX, .text = "That many matches are left out before the first."},
+    {AIO_IN(type, TEXT), .max = 32, .text = "A kind of files: py, js, md and so on."},
+    {AIO_IN(recursive, BOOL), .text = "Also below the directory; true unless given."},
     {0},
 };
 
@@ -173,7 +165,7 @@ static int search_grep_each(void *user, const struct grep_match *match) {
 }
 
 static int aio_grep(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_search_args args = {.recursive = true};
+    struct aio_args args = {.recursive = true};
     struct grep_result result = {0};
     STEP(detail_body(request, &args, err));
     struct grep_request grep = {.pattern = args.pattern.data,
@@ -208,17 +200,17 @@ static int aio_grep(struct http_request *request, struct box *box, struct err *e
 /* ---- glob ---- */
 
 static const struct row glob_body[] = {
-    AIO_PATH_ROW("path", aio_search_args, path, "The directory that the pattern is about."),
-    {ROW(pattern, TEXT), .flags = ROW_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
+    AIO_PATH_ROW(path, "The directory that the pattern is about."),
+    {AIO_IN(pattern, TEXT), .flags = ROW_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "A glob of paths below it; ** crosses directories."},
-    {ROW(exclude, TEXTS), .max = LIMIT_GLOBS, .text = "Globs: not such files, nor what lies in such directories."},
-    {ROW(include_hidden, BOOL), .text = "Stars take a name's leading dot, too."},
-    {ROW(files_only, BOOL), .text = "No directories; true unless given."},
-    {ROW(include_metadata, BOOL), .text = "Sizes and times; true unless given."},
-    {ROW(max_results, INT), .min = 1, .max = MOST_FILES, .fallback = DEFAULT_FILES,
+    {AIO_IN(exclude, TEXTS), .max = LIMIT_GLOBS, .text = "Globs: not such files, nor what lies in such directories."},
+    {AIO_IN(include_hidden, BOOL), .text = "Stars take a name's leading dot, too."},
+    {AIO_IN(files_only, BOOL), .text = "No directories; true unless given."},
+    {AIO_IN(include_metadata, BOOL), .text = "Sizes and times; true unless given."},
+    {AIO_IN(max_results, INT), .min = 1, .max = MOST_FILES, .fallback = DEFAULT_FILES,
      .text = "The most paths to answer with, the first by the order."},
-    {ROW(sort_by, TEXT), .choices = "path|name|size|modified", .text = "The order; path unless given."},
-    {ROW(sort_desc, BOOL), .text = "The other way round."},
+    {AIO_IN(sort_by, TEXT), .choices = "path|name|size|modified", .text = "The order; path unless given."},
+    {AIO_IN(sort_desc, BOOL), .text = "The other way round."},
     {0},
 };
 
@@ -234,7 +226,7 @@ static int search_glob_each(void *user, const struct file_stat *stat) {
 }
 
 static int aio_glob(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_search_args args = {.files_only = true, .include_metadata = true};
+    struct aio_args args = {.files_only = true, .include_metadata = true};
     struct glob_result result = {0};
     STEP(detail_body(request, &args, err));
     struct glob_request glob = {.pattern = args.pattern.data,
@@ -262,8 +254,8 @@ static int aio_glob(struct http_request *request, struct box *box, struct err *e
 /* ---- find ---- */
 
 static const struct row find_fields[] = {
-    AIO_PATH_ROW("path", aio_search_args, path, "absolute path of a directory"),
-    {ROW(glob, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATTERN_BYTES,
+    AIO_PATH_ROW(path, "absolute path of a directory"),
+    {AIO_IN(glob, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "of names below it; ** crosses directories"},
     {0},
 };
@@ -275,7 +267,7 @@ static int search_find_each(void *user, const char *path, size_t len) {
 }
 
 static int search_find(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_search_args args = {0};
+    struct aio_args args = {0};
     struct glob_result result = {0};
     STEP(detail_body(request, &args, err));
     bool name = !strchr(args.glob.data, '/'); /* a pattern of names alone is true of them wherever they are */
@@ -292,10 +284,10 @@ static int search_find(struct http_request *request, struct box *box, struct err
 /* ---- search ---- */
 
 static const struct row search_fields[] = {
-    AIO_PATH_ROW("file", aio_search_args, file, "absolute path"),
-    {ROW(regex, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATTERN_BYTES,
+    AIO_PATH_ROW(file, "absolute path"),
+    {AIO_IN(regex, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "a Perl-compatible expression, looked for in each line"},
-    {ROW(sudo, BOOL), .text = "with the rights of the box's root"},
+    {AIO_IN(sudo, BOOL), .text = "with the rights of the box's root"},
     {0},
 };
 
@@ -311,7 +303,7 @@ static int search_nobody(void *, const uint8_t *, size_t) {
 }
 
 static int search_lines(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_search_args args = {0};
+    struct aio_args args = {0};
     struct grep_result result = {0};
     STEP(detail_body(request, &args, err));
     struct search search = {.request = request,

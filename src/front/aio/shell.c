@@ -12,50 +12,42 @@
 #define PS1 "$ "
 #define ACTIVE_MS 300000u /* used since then: active */
 
-struct aio_shell_args { /* of all routes; what the rows of one do not name stays empty */
-    struct row_text id, exec_dir, command, input;
-    const char **env;
-    bool async_mode, strict, preserve_symlinks, truncate, press_enter;
-    struct row_real timeout, hard_timeout, no_change_timeout, seconds, max_wait_seconds;
-};
-#define ROW(member, kind) AIO_ROW(#member, kind, aio_shell_args, member)
-
 #define ID_ROW(want, meaning)                                                                                          \
-    { ROW(id, TEXT), .flags = ROW_AUDITED | (want), .max = LIMIT_PATH_BYTES, .text = (meaning) }
+    { AIO_IN(id, TEXT), .flags = ROW_AUDITED | (want), .max = LIMIT_PATH_BYTES, .text = (meaning) }
 
 static const struct row shell_exec_fields[] = {
     ID_ROW(0, "the session; default: one that all such calls share, made when it is not there; never one whose command "
               "runs on after its answer"),
-    {ROW(command, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES / 2,
+    {AIO_IN(command, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES / 2,
      .text = "given to the session's shell"},
-    {ROW(exec_dir, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {AIO_IN(exec_dir, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "the shell goes there first, and stays there"},
-    {ROW(env, MAP), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT, .text = "of this command alone"},
-    {ROW(async_mode, BOOL), .text = "do not wait for it; 409 when another one runs"},
-    {ROW(timeout, REAL), .max = INT32_MAX, .text = "seconds; then the answer says running, and it runs on"},
-    {ROW(strict, BOOL), .text = "an exec_dir that is not there is an error, not ignored"},
-    {ROW(no_change_timeout, REAL), .max = INT32_MAX,
+    {AIO_IN(env, MAP), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT, .text = "of this command alone"},
+    {AIO_IN(async_mode, BOOL), .text = "do not wait for it; 409 when another one runs"},
+    {AIO_IN(timeout, REAL), .max = INT32_MAX, .text = "seconds; then the answer says running, and it runs on"},
+    {AIO_IN(strict, BOOL), .text = "an exec_dir that is not there is an error, not ignored"},
+    {AIO_IN(no_change_timeout, REAL), .max = INT32_MAX,
      .text = "seconds without output; then the answer says no_change_timeout, "
              "and it runs on; 429 where its turn has not come by then. Default: the session's"},
-    {ROW(hard_timeout, REAL), .max = INT32_MAX,
+    {AIO_IN(hard_timeout, REAL), .max = INT32_MAX,
      .text = "seconds from the call on; then it is killed with all it started, "
              "and the session stays; 429 where its turn has not come by then"},
-    {ROW(preserve_symlinks, BOOL), .text = "exec_dir keeps the links in its name"},
-    {ROW(truncate, BOOL), .text = "default true: of more than 30000 characters the middle goes"},
+    {AIO_IN(preserve_symlinks, BOOL), .text = "exec_dir keeps the links in its name"},
+    {AIO_IN(truncate, BOOL), .text = "default true: of more than 30000 characters the middle goes"},
     {.name = NULL},
 };
 static const struct row shell_id_fields[] = {ID_ROW(ROW_REQUIRED, "the session"), {.name = NULL}};
 static const struct row shell_wait_fields[] = {
     ID_ROW(ROW_REQUIRED, "the session"),
-    {ROW(seconds, REAL), .max = INT32_MAX, .text = "how long; default 60"},
-    {ROW(max_wait_seconds, REAL), .max = INT32_MAX, .text = "not longer than that"},
+    {AIO_IN(seconds, REAL), .max = INT32_MAX, .text = "how long; default 60"},
+    {AIO_IN(max_wait_seconds, REAL), .max = INT32_MAX, .text = "not longer than that"},
     {.name = NULL},
 };
 static const struct row shell_write_fields[] = {
     ID_ROW(ROW_REQUIRED, "the session"),
-    {ROW(input, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
+    {AIO_IN(input, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
      .text = "typed to the command that runs; where none does, lines are commands"},
-    {ROW(press_enter, BOOL), .flags = ROW_REQUIRED, .text = "a line end after it"},
+    {AIO_IN(press_enter, BOOL), .flags = ROW_REQUIRED, .text = "a line end after it"},
     {.name = NULL},
 };
 
@@ -148,7 +140,7 @@ static const char *shell_with_env(struct http_request *request, const char *comm
     return out.failed ? NULL : arena_copy(http_arena(request), out.data, out.len);
 }
 
-static int shell_run_of(struct http_request *request, const struct aio_shell_args *args, struct session_run *ret_run,
+static int shell_run_of(struct http_request *request, const struct aio_args *args, struct session_run *ret_run,
                         struct err *err) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
     struct session_run run = {
@@ -178,7 +170,7 @@ static int shell_run_of(struct http_request *request, const struct aio_shell_arg
 }
 
 /* What is not there: the session (then `default` is made, and the command may be tried again: 0), or the directory. */
-static int shell_missing(struct http_request *request, struct box *box, const struct aio_shell_args *args,
+static int shell_missing(struct http_request *request, struct box *box, const struct aio_args *args,
                          struct session_run *run, struct err *err) {
     struct session session;
     bool created = false;
@@ -259,7 +251,7 @@ static int shell_successor(struct http_request *request, struct box *box, const 
 }
 
 /* *ret_name: of the session that it ran in. */
-static int shell_run(struct http_request *request, struct box *box, const struct aio_shell_args *args,
+static int shell_run(struct http_request *request, struct box *box, const struct aio_args *args,
                      const struct exec_sink *sink, const char **ret_name, struct session_result *ret_result,
                      struct err *err) {
     struct session_run run;
@@ -321,15 +313,14 @@ static int shell_texts(struct http_request *request, const char *message, const 
     return aio_close(&answer, '}', 0, err);
 }
 
-static struct shell_out shell_ran(const char *name, const struct aio_shell_args *args,
-                                  const struct session_result *result) {
+static struct shell_out shell_ran(const char *name, const struct aio_args *args, const struct session_result *result) {
     return (struct shell_out){.name = name,
                               .command = args->command.data,
                               .status = shell_status(result->state),
                               .exit_code = {result->exited, (uint64_t)result->exit_code}};
 }
 
-static int shell_exec_whole(struct http_request *request, struct box *box, const struct aio_shell_args *args,
+static int shell_exec_whole(struct http_request *request, struct box *box, const struct aio_args *args,
                             struct err *err) {
     struct aio_output output;
     struct session_result result;
@@ -353,7 +344,7 @@ static void shell_stream_init(struct stream *stream, struct http_request *reques
     stream->text = true;
 }
 
-static int shell_exec_stream(struct http_request *request, struct box *box, const struct aio_shell_args *args,
+static int shell_exec_stream(struct http_request *request, struct box *box, const struct aio_args *args,
                              struct err *err) {
     struct stream stream;
     struct session_result result = {0};
@@ -367,7 +358,7 @@ static int shell_exec_stream(struct http_request *request, struct box *box, cons
 }
 
 static int shell_exec(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_shell_args args = {.truncate = true};
+    struct aio_args args = {.truncate = true};
     return detail_body(request, &args, err)
                ?: (stream_wanted(request) ? shell_exec_stream(request, box, &args, err)
                                           : shell_exec_whole(request, box, &args, err));
@@ -438,7 +429,7 @@ static int shell_view_stream(struct http_request *request, struct box *box, stru
 
 /* The session that a body of one id names. */
 static int shell_of_body(struct http_request *request, struct box *box, struct session *ret_session, struct err *err) {
-    struct aio_shell_args args = {0};
+    struct aio_args args = {0};
     return detail_body(request, &args, err) ?: aio_shell_find(request, box, args.id.data, 0, ret_session, err);
 }
 
@@ -456,7 +447,7 @@ static int shell_status_answer(struct http_request *request, const char *status,
 }
 
 static int shell_wait(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_shell_args args = {0};
+    struct aio_args args = {0};
     struct session session;
     uint64_t wait_ms = 0, most_ms = 0;
     int failed = detail_body(request, &args, err)
@@ -471,7 +462,7 @@ static int shell_wait(struct http_request *request, struct box *box, struct err 
 /* Nothing runs: a line is a command, as in any terminal. Anything else would
  * lie in the terminal until the next command reads it as its own input. */
 static int shell_typed_run(struct http_request *request, struct box *box, const struct session *session,
-                           const struct aio_shell_args *args, struct err *err) {
+                           const struct aio_args *args, struct err *err) {
     struct session_result result = {.state = session->state};
     size_t len = args->input.len;
     bool enter = args->press_enter || (len && args->input.data[len - 1] == '\n');
@@ -489,7 +480,7 @@ static int shell_typed_run(struct http_request *request, struct box *box, const 
 }
 
 static int shell_write(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_shell_args args = {0};
+    struct aio_args args = {0};
     struct session session;
     STEP(detail_body(request, &args, err) ?: aio_shell_find(request, box, args.id.data, 0, &session, err));
     if (!aio_shell_busy(&session))
@@ -518,25 +509,25 @@ static int shell_kill(struct http_request *request, struct box *box, struct err 
 /* ---- sessions ---- */
 
 #define QUIET_ROW(meaning)                                                                                             \
-    { ROW(no_change_timeout, REAL), .max = INT32_MAX, .text = (meaning) }
+    { AIO_IN(no_change_timeout, REAL), .max = INT32_MAX, .text = (meaning) }
 
 static const struct row shell_create_fields[] = {
-    {ROW(id, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {AIO_IN(id, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "letters, digits and _.:@-; default: a random one. One that is there is the answer as it is"},
-    {ROW(exec_dir, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {AIO_IN(exec_dir, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "where its shell begins; default: the workspace"},
     QUIET_ROW("seconds without output after which exec answers; default 120"),
-    {ROW(preserve_symlinks, BOOL), .text = "exec_dir keeps the links in its name"},
+    {AIO_IN(preserve_symlinks, BOOL), .text = "exec_dir keeps the links in its name"},
     {.name = NULL},
 };
 static const struct row shell_update_fields[] = {
-    {ROW(id, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "the session"},
+    {AIO_IN(id, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "the session"},
     QUIET_ROW("seconds without output after which exec answers; more than 0"),
     {.name = NULL},
 };
 
 static int shell_create(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_shell_args args = {0};
+    struct aio_args args = {0};
     struct session_request wanted = {0};
     struct session session;
     bool created;
@@ -551,7 +542,7 @@ static int shell_create(struct http_request *request, struct box *box, struct er
 }
 
 static int shell_update(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_shell_args args = {0};
+    struct aio_args args = {0};
     struct session_request wanted = {0};
     struct session session;
     bool created;

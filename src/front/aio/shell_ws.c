@@ -15,18 +15,11 @@
 #define LONG_TICK_MS 250u   /* of a command that runs for longer than that many ticks */
 #define TYPED_AHEAD_MS 200u /* a line that comes this early is the next command, unless this one still runs then */
 
-struct ws_args {
-    struct row_text session_id, protocol;
-    struct row_number cols, rows;
-};
-
 const struct row aio_shell_ws_query[] = {
-    {AIO_ROW("session_id", TEXT, ws_args, session_id), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
-     .text = "default: a new one"},
-    {AIO_ROW("protocol", TEXT, ws_args, protocol), .max = 64,
-     .text = "binary: what is typed and printed goes in binary messages"},
-    {AIO_ROW("cols", INT, ws_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "of the terminal"},
-    {AIO_ROW("rows", INT, ws_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "of the terminal"},
+    {AIO_IN(session_id, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "default: a new one"},
+    {AIO_IN(protocol, TEXT), .max = 64, .text = "binary: what is typed and printed goes in binary messages"},
+    {AIO_IN(cols, INT), .min = 1, .max = 4096, .fallback = 80, .text = "of the terminal"},
+    {AIO_IN(rows, INT), .min = 1, .max = 4096, .fallback = 24, .text = "of the terminal"},
     {.name = NULL},
 };
 
@@ -386,7 +379,7 @@ static const struct ws_pump_hooks terminal_hooks = {
 
 /* ---- the beginning ---- */
 
-static int ws_terminal_begin(struct terminal *terminal, const struct ws_args *args, struct err *err) {
+static int ws_terminal_begin(struct terminal *terminal, const struct aio_args *args, struct err *err) {
     const struct session_request wanted = {
         .quiet_ms = AIO_SHELL_QUIET_MS, .cols = (unsigned)args->cols.value, .rows = (unsigned)args->rows.value};
     struct session session;
@@ -420,7 +413,7 @@ static int ws_terminal_begin(struct terminal *terminal, const struct ws_args *ar
 }
 
 int aio_shell_ws(struct http_request *request, struct box *box, struct err *err) {
-    struct ws_args args = {0};
+    struct aio_args args = {0};
     STEP(detail_query(request, &args, err) ?: ws_pump_wanted(request, err));
     struct terminal terminal = {.box = box, .name = args.session_id.data, .at_start = true};
     terminal.binary = args.protocol.data && !strcmp(args.protocol.data, "binary");

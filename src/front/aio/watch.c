@@ -47,22 +47,14 @@ static void watch_change_json(struct json *json, const char *root, const struct 
 
 /* ---- create, list, delete ---- */
 
-struct aio_watch_args { /* of all routes; what the rows of one do not name stays empty */
-    struct row_text path;
-    bool recursive;
-    const char **exclude, **include_patterns, **event_types;
-    struct row_number debounce, cursor, limit, timeout;
-};
-#define ROW(member, kind) AIO_ROW(#member, kind, aio_watch_args, member)
-
 static const struct row watch_body[] = {
-    AIO_PATH_ROW("path", aio_watch_args, path, "A directory or a file."),
-    {ROW(recursive, BOOL), .text = "What lies below a directory, too; true unless given."},
-    {ROW(exclude, TEXTS), .max = LIMIT_GLOBS,
+    AIO_PATH_ROW(path, "A directory or a file."),
+    {AIO_IN(recursive, BOOL), .text = "What lies below a directory, too; true unless given."},
+    {AIO_IN(exclude, TEXTS), .max = LIMIT_GLOBS,
      .text = "Globs: such names are not watched, nor what lies below; caches and leftovers unless given."},
-    {ROW(debounce, INT), .min = 50, .max = 5000, .fallback = 300,
+    {AIO_IN(debounce, INT), .min = 50, .max = 5000, .fallback = 300,
      .text = "Milliseconds in which the same change is reported once."},
-    {ROW(include_patterns, TEXTS), .max = LIMIT_GLOBS, .text = "Globs: only such paths are reported; none: all."},
+    {AIO_IN(include_patterns, TEXTS), .max = LIMIT_GLOBS, .text = "Globs: only such paths are reported; none: all."},
     {0},
 };
 
@@ -74,7 +66,7 @@ static const struct row watch_body[] = {
 static int watch_create(struct http_request *request, struct box *box, struct err *err) {
     static const char *const usual[] = {".git",  "node_modules", "__pycache__", ".venv", "*.pyc",
                                         "*.pyo", ".DS_Store",    "*.swp",       "*.swo", NULL};
-    struct aio_watch_args args = {.recursive = true};
+    struct aio_args args = {.recursive = true};
     struct watcher_info info;
     bool reused;
     const char *path;
@@ -117,9 +109,9 @@ static int watch_delete(struct http_request *request, struct box *box, struct er
 /* ---- poll ---- */
 
 static const struct row poll_body[] = {
-    {ROW(cursor, INT), .max = INT64_MAX, .text = "The cursor of the last answer; 0: all that is kept."},
-    {ROW(limit, INT), .min = 1, .max = 1000, .fallback = 100, .text = "The most events to answer with."},
-    {ROW(timeout, INT), .max = 60, .text = "Seconds to wait for the first one."},
+    {AIO_IN(cursor, INT), .max = INT64_MAX, .text = "The cursor of the last answer; 0: all that is kept."},
+    {AIO_IN(limit, INT), .min = 1, .max = 1000, .fallback = 100, .text = "The most events to answer with."},
+    {AIO_ROW("timeout", INT, timeout_s), .max = 60, .text = "Seconds to wait for the first one."},
     {0},
 };
 
@@ -139,7 +131,7 @@ static int watch_poll_each(void *user, const struct watched_change *change) {
 }
 
 static int watch_poll(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_watch_args args = {0};
+    struct aio_args args = {0};
     struct watcher *watcher;
     struct watcher_info info;
     STEP(detail_body(request, &args, err)
@@ -148,7 +140,7 @@ static int watch_poll(struct http_request *request, struct box *box, struct err 
     autoanswer answer;
     struct poll_answer poll = {.answer = &answer, .root = info.path};
     struct watcher_slice slice = {.cursor = args.cursor.value};
-    uint64_t until_ms = clock_ms() + args.timeout.value * 1000;
+    uint64_t until_ms = clock_ms() + args.timeout_s.value * 1000;
     bool lost = false;
     int failed;
     aio_open(&answer, request, NULL, '{');
@@ -237,9 +229,9 @@ static int watch_events(struct http_request *request, struct box *box, struct er
 /* ---- wait ---- */
 
 static const struct row wait_body[] = {
-    AIO_PATH_ROW("path", aio_watch_args, path, "What may change; it need not be there yet."),
-    {ROW(timeout, INT), .min = 1, .max = 300, .fallback = 30, .text = "Seconds to wait."},
-    {ROW(event_types, TEXTS), .max = CHANGE_TYPES,
+    AIO_PATH_ROW(path, "What may change; it need not be there yet."),
+    {AIO_ROW("timeout", INT, timeout_s), .min = 1, .max = 300, .fallback = 30, .text = "Seconds to wait."},
+    {AIO_IN(event_types, TEXTS), .max = CHANGE_TYPES,
      .text = "Which changes: create, write, remove, rename, chmod; all unless given."},
     {0},
 };
@@ -308,8 +300,7 @@ static int watch_waiting_idle(void *user) {
     return 0;
 }
 
-static int watch_waiting_types(struct http_request *request, const struct aio_watch_args *args,
-                               struct waiting *waiting) {
+static int watch_waiting_types(struct http_request *request, const struct aio_args *args, struct waiting *waiting) {
     for (size_t i = 0; i < CHANGE_TYPES; i++)
         waiting->wanted[i] = !args->event_types;
     for (size_t i = 0; args->event_types && args->event_types[i]; i++) {
@@ -325,12 +316,12 @@ static int watch_waiting_types(struct http_request *request, const struct aio_wa
 }
 
 static int watch_wait(struct http_request *request, struct box *box, struct err *err) {
-    struct aio_watch_args args = {0};
+    struct aio_args args = {0};
     autobuf found = buf_max(EVENT_BYTES);
     struct waiting waiting = {.request = request, .box = box, .found = &found};
     STEP(detail_body(request, &args, err) ?: watch_waiting_types(request, &args, &waiting)
                      ?: front_path(request, box, &args.path, true, &waiting.path, err));
-    waiting.until_ms = clock_ms() + args.timeout.value * 1000;
+    waiting.until_ms = clock_ms() + args.timeout_s.value * 1000;
     struct watched_change there;
     waiting.directory = watch_waiting_look(&waiting, &there) && there.dir;
     /* A file is watched in its directory, so that its creation and a new name are seen too. */
