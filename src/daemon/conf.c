@@ -224,6 +224,8 @@ const struct row conf_options[] = {
      .text = "network of its sandboxes; default: open where that is possible, else as of all others"},
     {ROW("e2b_images", LIST, e2b_images, CONF_AT_ONCE), .value = "IMAGE=TEMPLATE",
      .text = "what its template builds use for an image; others come from the container engine"},
+    {ROW("e2b_webhook_hosts", LIST, e2b_webhook_hosts, CONF_AT_ONCE), .value = "HOST",
+     .text = "hosts that its webhooks may be sent to, HOST[:PORT] or *.NAME; default: none"},
     {ROW("global_skills", LIST, global_skills, CONF_AT_ONCE | CONF_HOST), .value = "DIR",
      .text = "directories of the host with skills that every box finds in WORKSPACE/.skills; later ones win"},
     {ROW("global_agents", LIST, global_agents, CONF_AT_ONCE | CONF_HOST), .value = "DIR",

@@ -423,6 +423,7 @@ int provider_new(const struct backend_env *env, struct policy *policy, const cha
     cond_init(&provider->changed);
     cond_init(&provider->work);
     cond_init(&provider->due);
+    cond_init(&provider->measure);
     int r = (provider->epoll_fd < 0 || provider->wake_fd < 0 ? err_errno(err, errno, "epoll") : 0)
                 ?: housekeeping_open_state(provider, err);
     const struct backend_ops *ops;
@@ -444,6 +445,7 @@ int provider_new(const struct backend_env *env, struct policy *policy, const cha
         adoption_begin(provider);
         provider->watcher = thread_joined(housekeeping_watcher_main, provider, PROVIDER_STACK_BYTES);
         provider->keeper = thread_joined(housekeeping_keeper_main, provider, PROVIDER_STACK_BYTES);
+        usage_begin(provider);
         provider->threads = true;
         adoption_wait(provider);
     }
@@ -478,6 +480,7 @@ void provider_free(struct provider *provider, bool end_boxes) {
     if (threads && write(provider->wake_fd, &one, sizeof one) == sizeof one) {
         pthread_join(provider->watcher, NULL);
         pthread_join(provider->keeper, NULL);
+        usage_end(provider);
     }
     deadline_end(provider);
     pthread_mutex_lock(&provider->lock);
@@ -498,6 +501,7 @@ void provider_free(struct provider *provider, bool end_boxes) {
                 end_box(provider, place->box);
             box_unref(place->box);
             note_free(place->note);
+            free(place->usage);
             free(place);
         }
     }
@@ -517,5 +521,6 @@ void provider_free(struct provider *provider, bool end_boxes) {
     pthread_cond_destroy(&provider->changed);
     pthread_cond_destroy(&provider->work);
     pthread_cond_destroy(&provider->due);
+    pthread_cond_destroy(&provider->measure);
     free(provider);
 }

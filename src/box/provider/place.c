@@ -202,6 +202,7 @@ void place_remove_locked(struct provider *provider, struct place *place) {
     place_uncount_locked(provider, place);
     box_unref(place->box);
     note_free(place->note);
+    free(place->usage);
     free(place);
     pthread_cond_broadcast(&provider->changed);
 }

@@ -64,7 +64,7 @@ void provider_put(struct provider *, struct box *box) {
     box_unref(box);
 }
 
-static struct box *provider_look_locked(struct box *box) {
+struct box *provider_look_locked(struct box *box) {
     atomic_fetch_add(&box->refs, 1);
     box->looks++;
     return box;

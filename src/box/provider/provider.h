@@ -53,6 +53,17 @@ bool provider_noted(struct provider *provider, const char *id); /* it has one; c
  * it. */
 int provider_note_set(struct provider *provider, const char *id, const struct note *note, struct err *err);
 
+/* ---- usage.c: what a box used over time ---- */
+
+struct usage_sample {
+    uint64_t at_ms; /* wall clock */
+    struct usage usage;
+};
+/* What was measured while it ran, every few seconds or, of one that has run for long, less often; the oldest first, in
+ * arena. At most a few hundred; of this daemon's time alone. NOT_FOUND: no such box. */
+int provider_usage(struct provider *provider, const char *id, uint64_t since_ms, uint64_t until_ms, struct arena *arena,
+                   struct usage_sample **ret_samples, size_t *ret_count, struct err *err);
+
 /* Attaches the current trees of box_hooks.contribute to the box (backend_ops.attach), and records it. Has the box
  * alone (boxlock.h), for which it waits wait_ms; its caller may have it already. BUSY: commands, or background
  * processes, use the attached trees. Nothing happens if they are unchanged; INVALID: it has no agent; UNSUPPORTED:

@@ -48,13 +48,14 @@ struct place {
     uint64_t terminals;       /* the same: COUNTED_TERMINALS */
     bool unsynced;            /* its record was written by us and is not surely on the disk yet */
     /* clock_ms, as every time in the table: the wall clock may jump, and decides nothing. */
-    uint64_t written_ms;   /* when that was */
-    uint64_t later_ms;     /* housekeeping failed here: not again before this */
-    uint64_t touched_ns;   /* the time of its record when last seen: it changes when another daemon uses the box */
-    uint64_t elsewhere_ms; /* when that was last noticed */
-    struct note *note;     /* what a dialect keeps of it; NULL: nothing */
-    bool due;              /* its deadline has come, and somebody sees to it */
-    uint64_t busy_ms;      /* when something was last seen to run in the background; counts after used_ms */
+    uint64_t written_ms;      /* when that was */
+    uint64_t later_ms;        /* housekeeping failed here: not again before this */
+    uint64_t touched_ns;      /* the time of its record when last seen: it changes when another daemon uses the box */
+    uint64_t elsewhere_ms;    /* when that was last noticed */
+    struct note *note;        /* what a dialect keeps of it; NULL: nothing */
+    struct usage_ring *usage; /* what it used (usage.c); NULL: nothing was measured */
+    bool due;                 /* its deadline has come, and somebody sees to it */
+    uint64_t busy_ms;         /* when something was last seen to run in the background; counts after used_ms */
 };
 
 struct provider {
@@ -93,6 +94,8 @@ struct provider {
     pthread_cond_t changed; /* a box's state */
     pthread_cond_t work;    /* for the housekeeper */
     pthread_cond_t due;     /* for those who see to deadlines */
+    pthread_cond_t measure; /* ends the measurer's waiting */
+    pthread_t measurer;
     pthread_t timekeepers[TIMEKEEPERS];
     unsigned timekeeper_count; /* started with the first deadline */
     struct place *buckets[PLACE_BUCKETS];
@@ -206,6 +209,9 @@ bool place_is_machine(const struct place *place);
 /* A place has a note with a deadline, or another one than before. */
 void deadline_changed_locked(struct provider *provider);
 int deadline_release(struct provider *provider, const char *id, struct err *err); /* it may start again */
+struct box *provider_look_locked(struct box *box); /* a reference for looking: provider_look_end */
+void usage_begin(struct provider *provider);
+void usage_end(struct provider *provider);    /* provider->ending is set; without the lock */
 void deadline_end(struct provider *provider); /* provider->ending is set; without the lock */
 
 /* ---- eviction.c ---- */

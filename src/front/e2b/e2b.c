@@ -361,6 +361,7 @@ static const struct route *const e2b_tables[] = {
     e2b_build_routes,
     e2b_volume_routes,
     e2b_content_routes,
+    e2b_webhook_routes,
     e2b_secret_routes,
     e2b_process_routes,
     e2b_file_routes,

@@ -30,10 +30,11 @@ extern const struct dialect e2b_dialect;
 extern const struct route e2b_sandbox_routes[], e2b_snapshot_routes[], e2b_misc_routes[], e2b_process_routes[],
     e2b_filesystem_routes[], e2b_file_routes[], e2b_interpreter_routes[], e2b_preview_routes[];
 
-struct e2b_settings {          /* of the configuration */
-    const char *domain;        /* below which sandboxes have hosts; NULL: they have none */
-    const char *network;       /* of sandboxes that do not say: "none" or "open" */
-    const char *const *images; /* "IMAGE=TEMPLATE", for builds; NULL-terminated, may be NULL */
+struct e2b_settings {                 /* of the configuration */
+    const char *domain;               /* below which sandboxes have hosts; NULL: they have none */
+    const char *network;              /* of sandboxes that do not say: "none" or "open" */
+    const char *const *images;        /* "IMAGE=TEMPLATE", for builds; NULL-terminated, may be NULL */
+    const char *const *webhook_hosts; /* that events may be sent to; the same */
 };
 
 struct e2b { /* what is kept between requests */

@@ -17,27 +17,31 @@ struct history_reading {
     struct e2b_history *history;
 };
 
-static const char *history_text(struct http_request *request, const struct audit_row *row, enum audit_field field) {
+static const char *history_text(struct arena *arena, const struct audit_row *row, enum audit_field field) {
     const struct audit_text *text = &row->texts[field];
-    return text->data ? arena_copy(http_arena(request), text->data, text->len) : "";
+    return text->data ? arena_copy(arena, text->data, text->len) : "";
+}
+
+struct e2b_happened e2b_happened(const struct audit_row *row, struct arena *arena) {
+    const char *verb = history_text(arena, row, AUDIT_VERB), *detail = history_text(arena, row, AUDIT_DETAIL);
+    const char *outcome = history_text(arena, row, AUDIT_OUTCOME);
+    return (struct e2b_happened){
+        .number = row->id,
+        .at_ms = row->at_ms,
+        .verb = verb,
+        .box = history_text(arena, row, AUDIT_BOX),
+        .user = history_text(arena, row, AUDIT_USER),
+        .message = arena_printf(arena, "%s%s%s", verb, *detail ? ": " : "", detail),
+        .status = row->status,
+        .failed = *outcome && strcmp(outcome, "ok") != 0 && strcmp(outcome, "running") != 0,
+    };
 }
 
 static void history_each(void *user, const struct audit_row *row) {
     struct history_reading *reading = user;
     struct e2b_history *history = reading->history;
     struct arena *arena = http_arena(reading->request);
-    const char *verb = history_text(reading->request, row, AUDIT_VERB);
-    const char *detail = history_text(reading->request, row, AUDIT_DETAIL);
-    const char *outcome = history_text(reading->request, row, AUDIT_OUTCOME);
-    arena_add(arena, history->items, history->count, history->cap) = (struct e2b_happened){
-        .number = row->id,
-        .at_ms = row->at_ms,
-        .verb = verb,
-        .box = history_text(reading->request, row, AUDIT_BOX),
-        .message = arena_printf(arena, "%s%s%s", verb, *detail ? ": " : "", detail),
-        .status = row->status,
-        .failed = *outcome && strcmp(outcome, "ok") != 0 && strcmp(outcome, "running") != 0,
-    };
+    arena_add(arena, history->items, history->count, history->cap) = e2b_happened(row, arena);
 }
 
 int e2b_history_read(struct http_request *request, struct e2b_history *history, struct err *err) {
@@ -58,8 +62,7 @@ int e2b_history_read(struct http_request *request, struct e2b_history *history, 
 
 /* ---- events ---- */
 
-/* What a row means to E2B; NULL: nothing. */
-static const char *history_kind(const struct e2b_happened *happened) {
+const char *e2b_event_kind(const struct e2b_happened *happened) {
     static const struct {
         const char *verb, *kind;
         unsigned status; /* 0: any success */
@@ -76,12 +79,11 @@ static const char *history_kind(const struct e2b_happened *happened) {
     return NULL;
 }
 
-static void history_put(struct http_request *request, struct json *json, const struct e2b_happened *happened,
-                        const char *kind) {
+void e2b_event_put(struct provider *provider, struct arena *arena, struct json *json,
+                   const struct e2b_happened *happened, const char *team) {
     struct e2b_record record = {0};
-    struct err ignored;
-    bool held, known = e2b_record_read(request, happened->box, &record, &held, &ignored) == 0;
-    const char *team = front_who(request)->user ? front_who(request)->user : "default";
+    bool held, known = e2b_record_of(provider, happened->box, arena, &record, &held, ERR_IGNORED) == 0;
+    const char *kind = e2b_event_kind(happened);
     char text[80];
     json_open(json, '{');
     snprintf(text, sizeof text, "00000000-0000-4000-8000-%012llx", (unsigned long long)happened->number);
@@ -134,6 +136,7 @@ static int history_page(struct http_request *request, struct history_page *page,
 
 static int history_events(struct http_request *request, struct box *box, struct err *err) {
     const char *id = e2b_id(request);
+    const char *team = front_who(request)->user ? front_who(request)->user : "default";
     struct history_page page = {0};
     struct e2b_history history = {.box = id, .limit = HISTORY_ROWS, .backward = true};
     struct json json;
@@ -149,14 +152,14 @@ static int history_events(struct http_request *request, struct box *box, struct 
     json_open(&json, '[');
     for (size_t i = 0; i < history.count && page.limit; i++) {
         const struct e2b_happened *item = &history.items[page.ascending ? i : history.count - 1 - i];
-        const char *kind = history_kind(item);
+        const char *kind = e2b_event_kind(item);
         if (!text_id(item->box) || !history_wanted(&page, kind))
             continue;
         if (page.offset) {
             page.offset--;
             continue;
         }
-        history_put(request, &json, item, kind);
+        e2b_event_put(front_of(request)->provider, http_arena(request), &json, item, team);
         page.limit--;
     }
     json_close(&json, ']');

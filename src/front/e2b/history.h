@@ -6,7 +6,7 @@
 
 struct e2b_happened {
     uint64_t number, at_ms;
-    const char *verb, *message, *box;
+    const char *verb, *message, *box, *user;
     unsigned status; /* of the answer; 0: not a request */
     bool failed;
 };
@@ -21,6 +21,12 @@ struct e2b_history {
 };
 
 int e2b_history_read(struct http_request *request, struct e2b_history *history, struct err *err);
+struct e2b_happened e2b_happened(const struct audit_row *row, struct arena *arena);
+/* "created" and so on: what a row means to E2B; NULL: nothing. */
+const char *e2b_event_kind(const struct e2b_happened *happened);
+/* One that means something, as an object. team: whose it is. */
+void e2b_event_put(struct provider *provider, struct arena *arena, struct json *json,
+                   const struct e2b_happened *happened, const char *team);
 extern const struct route e2b_event_routes[];
 
 #endif

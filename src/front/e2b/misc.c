@@ -12,53 +12,63 @@
 
 /* ---- metrics ---- */
 
-/* Of its processors, since it was started: 100 is one whole processor. */
-static double misc_cpu(const struct e2b_sandbox *sandbox, const struct usage *usage, uint64_t now_us) {
-    uint64_t lived_us = now_us - sandbox->box->created_ms * 1000;
-    return usage->has_cpu && lived_us ? (double)usage->cpu_ms * 100000 / (double)lived_us : 0;
+/* 100 is one whole processor. From `before` to `sample`; before NULL: since the box was made. */
+static double misc_cpu(const struct box *box, const struct usage_sample *before, const struct usage_sample *sample) {
+    uint64_t from_ms = before ? before->at_ms : box->created_ms, cpu_ms = before ? before->usage.cpu_ms : 0;
+    if (!sample->usage.has_cpu || sample->at_ms <= from_ms || sample->usage.cpu_ms < cpu_ms)
+        return 0;
+    return (double)(sample->usage.cpu_ms - cpu_ms) * 100 / (double)(sample->at_ms - from_ms);
 }
 
-static void misc_metric(struct http_request *request, const struct e2b_sandbox *sandbox, struct json *json) {
-    struct usage usage = {0};
-    struct err ignored;
-    uint64_t now_us = e2b_now_us();
-    if (box_usage(sandbox->box, &usage, &ignored) < 0)
-        usage = (struct usage){0};
+static void misc_metric(struct http_request *request, const struct box *box, const struct usage_sample *before,
+                        const struct usage_sample *sample, struct json *json) {
     json_open(json, '{');
-    e2b_put_time(json, "timestamp", now_us);
-    json_put_uint(json, "timestampUnix", now_us / 1000000);
-    json_put_uint(json, "cpuCount", e2b_cpus(sandbox->box));
-    json_put_double(json, "cpuUsedPct", misc_cpu(sandbox, &usage, now_us));
-    json_put_uint(json, "memUsed", usage.memory_bytes);
-    json_put_uint(json, "memTotal", e2b_memory_mb(sandbox->box) << 20);
+    e2b_put_time(json, "timestamp", sample->at_ms * 1000);
+    json_put_uint(json, "timestampUnix", sample->at_ms / 1000);
+    json_put_uint(json, "cpuCount", e2b_cpus(box));
+    json_put_double(json, "cpuUsedPct", misc_cpu(box, before, sample));
+    json_put_uint(json, "memUsed", sample->usage.memory_bytes);
+    json_put_uint(json, "memTotal", e2b_memory_mb(box) << 20);
     json_put_uint(json, "memCache", 0);
-    json_put_uint(json, "diskUsed", usage.disk_bytes);
-    json_put_uint(json, "diskTotal", e2b_disk_mb(request, sandbox->box) << 20);
+    json_put_uint(json, "diskUsed", sample->usage.disk_bytes);
+    json_put_uint(json, "diskTotal", e2b_disk_mb(request, box) << 20);
     json_close(json, '}');
 }
 
-/* start and end are seconds since the epoch; what is measured is measured now. */
+static struct usage_sample misc_now(struct box *box) {
+    struct usage_sample now = {.at_ms = clock_wall_ms()};
+    if (box_usage(box, &now.usage, ERR_IGNORED) < 0)
+        now.usage = (struct usage){0};
+    return now;
+}
+
+/* start and end are seconds since the epoch. What was measured while it ran, and of one that runs also now. */
 static int misc_metrics(struct http_request *request, struct box *box, struct err *err) {
     const char *start = http_query(request, "start", NULL), *end = http_query(request, "end", NULL);
-    uint64_t from = 0, to = UINT64_MAX, now = clock_wall_ms() / 1000;
+    uint64_t from = 0, to = INT64_MAX / 1000;
     struct e2b_sandbox sandbox;
+    struct usage_sample *samples;
     struct json json;
-    autobuf out = buf_max(8192);
+    size_t count;
+    autobuf out = buf_max(1 << 20);
     (void)box;
-    if ((start && !text_u64(start, INT64_MAX, &from)) || (end && !text_u64(end, INT64_MAX, &to)))
+    if ((start && !text_u64(start, INT64_MAX / 1000, &from)) || (end && !text_u64(end, INT64_MAX / 1000, &to)))
         return err_set(err, ERR_INVALID, "start and end are seconds since 1970");
     if (start && end && from > to)
         return err_set(err, ERR_INVALID, "start must not be after end");
-    int failed = e2b_sandbox_open(request, &sandbox, err);
-    if (failed)
-        return failed;
+    STEP(e2b_sandbox_open(request, &sandbox, err));
+    int failed = provider_usage(front_of(request)->provider, sandbox.box->id, 0, UINT64_MAX, http_arena(request),
+                                &samples, &count, err);
+    if (!failed && !sandbox.paused)
+        samples[count++] = misc_now(sandbox.box);
     json_init(&json, &out);
     json_open(&json, '[');
-    if (!sandbox.paused && now >= from && now <= to)
-        misc_metric(request, &sandbox, &json);
+    for (size_t i = 0; !failed && i < count; i++)
+        if (samples[i].at_ms >= from * 1000 && samples[i].at_ms / 1000 <= to)
+            misc_metric(request, sandbox.box, i ? &samples[i - 1] : NULL, &samples[i], &json);
     json_close(&json, ']');
     e2b_sandbox_close(request, &sandbox);
-    return e2b_json(request, 200, &out, err);
+    return failed ? failed : e2b_json(request, 200, &out, err);
 }
 
 static int misc_metrics_all(struct http_request *request, struct box *box, struct err *err) {
@@ -81,8 +91,9 @@ static int misc_metrics_all(struct http_request *request, struct box *box, struc
         if (provider_look(provider, front_who(request)->user, id, &found, &ignored) < 0)
             continue;
         if (e2b_sandbox_put(request, found, &sandbox, &ignored) == 0) {
+            const struct usage_sample now = misc_now(found);
             json_key(&json, found->id);
-            misc_metric(request, &sandbox, &json);
+            misc_metric(request, found, NULL, &now, &json);
         }
         provider_look_end(provider, found);
     }

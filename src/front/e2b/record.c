@@ -90,9 +90,13 @@ static bool record_bool(const json_t *root, const char *key) {
 
 int e2b_record_read(struct http_request *request, const char *id, struct e2b_record *ret_record, bool *ret_held,
                     struct err *err) {
-    struct arena *arena = http_arena(request);
+    return e2b_record_of(front_of(request)->provider, id, http_arena(request), ret_record, ret_held, err);
+}
+
+int e2b_record_of(struct provider *provider, const char *id, struct arena *arena, struct e2b_record *ret_record,
+                  bool *ret_held, struct err *err) {
     struct note note;
-    int failed = provider_note(front_of(request)->provider, id, arena, &note, err);
+    int failed = provider_note(provider, id, arena, &note, err);
     if (failed)
         return failed;
     json_t *root = json_loads(note.text, 0, NULL);

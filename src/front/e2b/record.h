@@ -23,6 +23,8 @@ bool e2b_record_has(struct http_request *request, const struct box *box);
 /* In the request's arena. NOT_FOUND (WHY_NO_BOX): the box is not a sandbox. held: it is paused without memory. */
 int e2b_record_read(struct http_request *request, const char *id, struct e2b_record *ret_record, bool *ret_held,
                     struct err *err);
+int e2b_record_of(struct provider *provider, const char *id, struct arena *arena, struct e2b_record *ret_record,
+                  bool *ret_held, struct err *err);
 /* The note that holds it. end: the deadline counts (the sandbox runs). */
 int e2b_record_note(const struct e2b_record *record, bool end, struct arena *arena, struct note *ret_note,
                     struct err *err);

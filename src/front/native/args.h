@@ -78,6 +78,13 @@ struct container_out {
 struct usage_out {
     struct row_number memory_bytes, cpu_ms, pids, disk_bytes;
 };
+struct usage_args {
+    struct row_text since, until;
+};
+struct usage_at_out {
+    uint64_t at_ms;
+    struct usage_out usage;
+};
 struct remote_out {
     bool online;
     uint64_t since_ms;
@@ -99,7 +106,7 @@ struct ended_out {
 };
 extern const struct row events_query[];
 extern const struct row acquire_fields[], boxes_query[], boxes_end_query[];
-extern const struct row box_answer[], boxes_answer[], ended_answer[];
+extern const struct row box_answer[], boxes_answer[], ended_answer[], usage_query[], usages_answer[];
 
 /* ---- snapshots ---- */
 

@@ -1,5 +1,6 @@
 /* Boxes over HTTP: acquire, list, look, release, pause, resume, destroy. Called through native_routes.
  * Invariant: a token bound to a user neither makes, sees nor ends anybody else's box. */
+#include "base/clock.h"
 #include "front/routes.h"
 #include "front/native/native.h"
 
@@ -88,6 +89,13 @@ static const char *native_some(const char *text) {
     return text && *text ? text : NULL;
 }
 
+static struct usage_out native_usage_out(const struct usage *usage) {
+    return (struct usage_out){.memory_bytes = {usage->has_memory, usage->memory_bytes},
+                              .cpu_ms = {usage->has_cpu, usage->cpu_ms},
+                              .pids = {usage->has_pids, usage->pids},
+                              .disk_bytes = {usage->has_disk, usage->disk_bytes}};
+}
+
 void native_box_json(struct json *json, struct box *box) {
     const struct container *container = &box->spec.container;
     const struct container_out shown = {.container = *container,
@@ -127,14 +135,36 @@ void native_box_json(struct json *json, struct box *box) {
         .created_ms = box->created_ms,
         .used_ms = box_last_used_ms(box),
         .limits = box->spec.limits,
-        .usage = {.memory_bytes = {usage.has_memory, usage.memory_bytes},
-                  .cpu_ms = {usage.has_cpu, usage.cpu_ms},
-                  .pids = {usage.has_pids, usage.pids},
-                  .disk_bytes = {usage.has_disk, usage.disk_bytes}},
+        .usage = native_usage_out(&usage),
         .remote = far ? &remote : NULL,
         .labels = (const char *const *)box->labels,
     };
     rows_write(json, box_answer, &out);
+}
+
+static int native_usage_time(const struct row_text *text, uint64_t *ret_ms, struct err *err) {
+    if (text->data && !clock_parse(text->data, ret_ms))
+        return err_set(err, ERR_INVALID, "'%.40s' is not a time as in RFC 3339", text->data);
+    return 0;
+}
+
+int native_usage(struct http_request *request, struct box *box, struct err *err) {
+    struct usage_args args = {0};
+    uint64_t since_ms = 0, until_ms = UINT64_MAX, now_ms = clock_wall_ms();
+    struct usage_sample *samples, now = {.at_ms = now_ms};
+    size_t count;
+    STEP(front_query(request, &args, err));
+    STEP(native_usage_time(&args.since, &since_ms, err) ?: native_usage_time(&args.until, &until_ms, err));
+    STEP(provider_usage(front_of(request)->provider, box->id, since_ms, until_ms, http_arena(request), &samples, &count,
+                        err));
+    if (box->wire && now_ms >= since_ms && now_ms <= until_ms && box_usage(box, &now.usage, ERR_IGNORED) == 0)
+        samples[count++] = now;
+    autoanswer answer;
+    answer_list(&answer, request, usages_answer);
+    int failed = 0;
+    for (size_t i = 0; i < count && !failed; i++)
+        failed = answer_item(&answer, &(struct usage_at_out){samples[i].at_ms, native_usage_out(&samples[i].usage)});
+    return answer_list_end(&answer, NULL, failed, err);
 }
 
 int native_box(struct http_request *request, struct box *box, struct err *err) {

@@ -137,14 +137,17 @@ void plane_build(struct plane *plane) {
 /* ---- start, stop ---- */
 
 void plane_start(struct plane *plane, struct front *front) {
-    int64_t builds = 0;
+    int64_t builds = 0, webhooks = 0;
     plane->front = front;
     archive_sweep(plane);
     pthread_mutex_lock(&plane->lock);
     db_number(&plane->db, "SELECT count(*) FROM build WHERE status='building'", &builds, ERR_IGNORED);
+    db_number(&plane->db, "SELECT count(*) FROM webhook", &webhooks, ERR_IGNORED);
     pthread_mutex_unlock(&plane->lock);
     if (builds)
         plane_build(plane);
+    if (webhooks)
+        webhook_send(plane);
 }
 
 void plane_stop(struct plane *plane) {
@@ -156,4 +159,7 @@ void plane_stop(struct plane *plane) {
     for (unsigned i = 0; i < plane->builder_count; i++)
         pthread_join(plane->builders[i], NULL);
     plane->builder_count = 0;
+    if (plane->courier_runs)
+        pthread_join(plane->courier, NULL);
+    plane->courier_runs = false;
 }

@@ -81,6 +81,10 @@ int archive_put(struct http_request *request, struct box *box, struct err *err);
 /* The body into fd, at most max_upload_bytes. */
 int plane_receive(struct http_request *request, int fd, struct err *err);
 
+/* ---- webhooks ---- */
+
+void webhook_send(struct plane *plane); /* starts the thread that sends, unless it runs */
+
 /* ---- volumes ---- */
 
 /* volumeMounts of a request to make a sandbox, as mounts. INVALID. */
