@@ -135,8 +135,9 @@ static int agent_run(struct tool_call *call, const void *user, struct err *err) 
     const struct catalog_entry *entry = catalog_find(&catalog, args->name.data);
     if (entry)
         return agent_one(call, entry, err);
-    return tool_fail(call, "unknown role: %s; %s%s", args->name.data,
-                     catalog.count ? "available: " : "no roles are available", catalog_names(&catalog, call->arena));
+    return tool_fail(call, "unknown role: %s%s%s", args->name.data,
+                     catalog.count ? "; available: " : "; no roles are available",
+                     catalog_names(&catalog, call->arena));
 }
 
 const struct tool tool_agent = {

@@ -85,7 +85,7 @@ static int glob_run(struct tool_call *call, const void *user, struct err *err) {
     json_close(json, '}');
     if (code == 0) {
         bool cut = result.truncated || result.timed_out;
-        search_found(call, path, "No files matched", "paths", found.count, cut, &found.lines);
+        search_found(call, path, "No files matched under", "paths under", found.count, cut, &found.lines);
         if (result.timed_out)
             tool_say(call, "\nThe search was stopped by its time limit. Narrow the path.");
         else if (cut)

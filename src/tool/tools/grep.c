@@ -137,8 +137,8 @@ static int grep_run(struct tool_call *call, const void *user, struct err *err) {
     json_put_bool(json, "truncated", result.truncated || result.timed_out || result.gave_up);
     json_close(json, '}');
     if (code == 0) {
-        search_found(call, path, "No matches found", "matches", found.count, result.truncated || result.timed_out,
-                     &found.lines);
+        search_found(call, path, "No matches found under", "matches under", found.count,
+                     result.truncated || result.timed_out, &found.lines);
         if (result.timed_out)
             tool_say(call, "\nThe search was stopped by its time limit. Narrow the path or simplify the pattern.");
         else if (result.truncated)

@@ -25,9 +25,9 @@ void search_found(struct tool_call *call, const char *path, const char *none, co
                   bool cut, const struct buf *lines) {
     unsigned long long shown = count;
     if (!count)
-        tool_say(call, "%s under %s", none, path);
+        tool_say(call, "%s %s", none, path);
     else
-        tool_say(call, "Found %llu %s under %s", shown, what, path);
+        tool_say(call, "Found %llu %s %s", shown, what, path);
     if (count && cut)
         tool_say(call, " (showing first %llu)", shown);
     tool_put(call, lines->data, lines->len);

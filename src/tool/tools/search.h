@@ -12,7 +12,7 @@ extern const char search_ignored[];
 int search_failed(struct tool_call *call, const char *path, int code, struct err *err);
 /* How many results: as requested, at most `most`; 0 or nothing: `usual`. */
 uint64_t search_limit(const struct row_number *asked, uint64_t usual, uint64_t most);
-/* "Found 3 matches under PATH (showing first 3)" and the lines; `none` without any. */
+/* "Found 3 matches under PATH (showing first 3)" and the lines, what: "matches under"; `none` without any. */
 void search_found(struct tool_call *call, const char *path, const char *none, const char *what, uint64_t count,
                   bool cut, const struct buf *lines);
 /* A name on one line: controls and bytes that are no UTF-8 are escaped. */
