@@ -139,7 +139,7 @@ bool jail_alone(pid_t pid);                 /* PID 1 of a box in which nothing e
 int jail_record_read(struct backend *backend, const char *id, struct jail_record *ret_record); /* 0 or -errno */
 struct cgroup jail_record_cgroup(const struct jail_record *record);
 
-/* reaper.c: takes ended boxes apart in the background, with two threads. */
+/* reaper.c: takes ended boxes apart in the background, with two threads, or four in a storm. */
 struct reaper_job {   /* a box whose processes are gone, or only the outer process of one that has just started */
     int mounts_fd;    /* its mount namespace, held so that no exiting process had to take it apart; -1: none */
     bool mounts_sent; /* set by the reaper: it is on its way to a thread */

@@ -20,7 +20,9 @@
 
 #define QUEUE_MAX 64
 #define DEVICES_KEPT 16 /* free loop devices, for the next boxes */
-#define THREADS 2       /* one waits for the disk while the other works */
+/* One waits for the disk while the other works. Where others write to it, a box takes 12 ms: then there are more. */
+#define THREADS 2
+#define THREADS_MAX 4
 /* Several at a time, one right after the other: the first one's writes to the disk spare the next ones theirs. */
 #define TOGETHER 8
 #define GATHER_MS 30 /* how long the first waits for company */
@@ -34,7 +36,7 @@
 
 struct reaper {
     struct backend *backend;
-    pthread_t threads[THREADS];
+    pthread_t threads[THREADS_MAX];
     unsigned thread_count;
     bool stop, untidy;
     pthread_mutex_t lock;
@@ -182,7 +184,7 @@ void reaper_run(struct backend *backend, struct reaper_job *job) {
 void reaper_put(struct reaper *reaper, const struct reaper_job *given) {
     struct reaper_job job = *given;
     pthread_mutex_lock(&reaper->lock);
-    while (reaper->thread_count < THREADS &&
+    while (reaper->thread_count < (reaper->count < QUEUE_MAX / 2 ? THREADS : THREADS_MAX) &&
            pthread_create(&reaper->threads[reaper->thread_count], NULL, reaper_main, reaper) == 0)
         reaper->thread_count++;
     while (reaper->thread_count > 0 && reaper->count == QUEUE_MAX)
