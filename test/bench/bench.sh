@@ -15,10 +15,11 @@ PARTS='exec acquire pool create run cycle throughput get4k large audit search id
 'burst ports mcp recall edits snapshot skills deerflow remote docker peers'
 QUICK='exec create cycle get4k quota bombs delete ports snapshot throughput'
 PART_SECONDS=300 # then a part has failed: every run ends
-DAEMON_PID='' NGINX_PID='' failed=0 missed=0
+DAEMON_PID='' NGINX_PID='' PART_PID='' failed=0 missed=0
 ulimit -n 65536 2> /dev/null || ulimit -n "$(ulimit -Hn)"
 
 stop() {
+    [ -z "$PART_PID" ] || { kill "$PART_PID" 2> /dev/null; wait "$PART_PID" 2> /dev/null; }
     [ -z "$DAEMON_PID" ] || { kill "$DAEMON_PID" 2> /dev/null; wait "$DAEMON_PID" 2> /dev/null; }
     [ -z "$NGINX_PID" ] || { kill "$NGINX_PID" 2> /dev/null; wait "$NGINX_PID" 2> /dev/null; }
     [ ! -d "$WORK/engine" ] || BUILD=$BUILD test/lib/docker.sh end "$WORK/engine" > /dev/null 2>&1
@@ -109,8 +110,10 @@ part() { # part NAME [COMMAND PREFIX of the bench itself...]
     local name=$1 status
     shift
     wanted "$name" || return 0
-    timeout -k 5 "$PART_SECONDS" "$@" "$BENCH" "$name" "$PORT" "$NGINX_PORT" "$BUILD/cubby" "$WORK/tree"
+    timeout -k 5 "$PART_SECONDS" "$@" "$BENCH" "$name" "$PORT" "$NGINX_PORT" "$BUILD/cubby" "$WORK/tree" & PART_PID=$!
+    wait "$PART_PID" # not in the foreground: whoever ends this script ends the part at once
     status=$?
+    PART_PID=
     case $status in
         0) ;;
         3) missed=$((missed + 1)) ;;
