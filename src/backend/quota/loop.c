@@ -186,13 +186,10 @@ static bool loop_stock(const struct backend_env *env, const struct quota_size *s
         i++;
     if (i == READY_MAX || loop_blank(env, size, &from, &ignored) < 0)
         return false;
-    const char *staged = text_make(64, ".new-%d-%llu", getpid(), (unsigned long long)clock_us());
-    autofd to = openat(dir, staged, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    bool made = to >= 0 && loop_copy(from, to, &ignored) == 0 && fsync(to) == 0 &&
-                renameat2(dir, staged, dir, loop_ready(size, i).text, RENAME_NOREPLACE) == 0;
-    if (!made && to >= 0)
-        unlinkat(dir, staged, 0);
-    return made;
+    autofd to =
+        openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); /* without a name, a killed daemon leaves none */
+    return to >= 0 && loop_copy(from, to, &ignored) == 0 && fsync(to) == 0 &&
+           linkat(to, "", dir, loop_ready(size, i).text, AT_EMPTY_PATH) == 0;
 }
 
 static int loop_make(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
