@@ -2,11 +2,10 @@
  * work may take long. Invariant: layers are only read, and the result together with the layers below it shows
  * exactly the same files: whiteouts and opaque directories stay wherever something could still show through. */
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 
 #include "base/base.h"
+#include "base/sync.h"
 #include "runner/ops/squash.h"
 #include "runner/enter/enter.h"
 #include "tree/copytree.h"
@@ -121,14 +120,12 @@ static int squash_paths(int count, char **paths, struct err *err) {
 }
 
 int squash_main(int count, char **paths) {
-    enum { WHO_PROCESS = 1, CLASS_IDLE = 3 << 13 }; /* of ioprio_set, which has no header */
     struct err err = {0};
     if (count < 2 || (size_t)count - 1 > STACK_MAX)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     umask(0);
-    setpriority(PRIO_PROCESS, 0, 19); /* requests come first */
-    syscall(SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE);
+    background_become(false);
     if (squash_paths(count, paths, &err) == 0)
         return 0;
     fprintf(stderr, "%s\n", err.text);
