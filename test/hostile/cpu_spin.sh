@@ -22,6 +22,15 @@ spent() {
 
 run 'cut -d" " -f19 /proc/1/stat /proc/self/stat'
 is 'PID 1 goes before its commands, which are as any program' "$OUT" $'-20\n0'
+# Kernels before 6.12 have no turns of a length of one's own.
+run 'turn() { sed -n "s/^se.slice *: *//p" "/proc/$1/sched"; }; turn 1; turn $$; (turn "$BASHPID"); :'
+mapfile -t turns <<< "$OUT"
+if [ "${turns[0]}" = 100000 ]; then
+    is 'a command has short turns, as PID 1 has' "${turns[1]}" 100000
+    unlike 'what it starts does not' "${turns[2]}" '^100000$'
+else
+    skip 'turns of commands' 'this kernel has none'
+fi
 for user in agent root; do
     run 'nice -n -5 true 2>&1; chrt -f 1 true 2>&1; renice -n 19 -p 1 2>&1; cut -d" " -f19 /proc/1/stat' \
         "\"user\":\"$user\""
