@@ -36,6 +36,9 @@ async function steps() {
   is('files of its steps, each as its user in its directory', await out(made, 'cat /app/made /opt/by-root'),
     'red user /app\none\nroot');
   is('variables are those of every command', await out(made, 'echo $TWICE'), 'red-red');
+  is('commands start in its directory', await out(made, 'pwd'), '/app');
+  is('files that say which one it is', await out(made, 'cd /run/e2b; cat .E2B_SANDBOX .E2B_SANDBOX_ID .E2B_TEMPLATE_ID'),
+    `true${made.sandboxId}${first.templateId}`);
   is('its template', (await made.getInfo()).templateId, first.templateId);
   ok('it exists', await Template.exists(first.name));
 
@@ -97,6 +100,18 @@ async function failures() {
   }
 }
 
+async function users() {
+  const { name } = await build(Template().fromBaseImage().setUser('root').runCmd('whoami > /opt/who'), 'users');
+  const made = await sandbox(name);
+  is('the user of a template is that of its commands', await out(made, 'cat /opt/who; whoami'), 'root\nroot');
+  is('unless they name one', await out(made, 'whoami', { user: 'user' }), 'user');
+  if (!made.fork) return;
+  const [fork] = await made.fork({ count: 1, timeoutMs: 60_000 });
+  started.push(fork.sandbox ?? fork);
+  is('a fork has its own id in its files', await out(fork.sandbox ?? fork, 'cat /run/e2b/.E2B_SANDBOX_ID'),
+    (fork.sandbox ?? fork).sandboxId);
+}
+
 async function starts() {
   const template = Template().fromBaseImage().setWorkdir('/srv/www')
     .setStartCmd('echo $$ > /tmp/pid; echo up > /tmp/started; exec sleep 1000', waitForFile('/tmp/started'));
@@ -130,6 +145,7 @@ await main(async () => {
     await steps();
     await copies();
     await failures();
+    await users();
     await starts();
     await tags();
   } finally {

@@ -147,7 +147,8 @@ static int connect_take_times(struct connect *connect, struct err *err) {
 }
 
 static int connect_take_user(struct connect *connect, struct err *err) {
-    return e2b_user(e2b_basic(connect->request), &connect->root, err);
+    const char *name = e2b_basic(connect->request);
+    return e2b_user(name ? name : e2b_default(connect->box, E2B_USER), &connect->root, err);
 }
 
 int connect_take_head(struct connect *connect, struct err *err) {

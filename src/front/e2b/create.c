@@ -68,7 +68,7 @@ int e2b_create_env(struct http_request *request, const char *id, const char *tem
     struct arena *arena = http_arena(request);
     if (own && !json_is_object(own))
         return err_set(err, ERR_INVALID, "envVars must be an object of strings");
-    const char **env = arena_alloc(arena, (json_object_size(own) + text_list_count(setup->env) + 8) * sizeof *env);
+    const char **env = arena_alloc(arena, (json_object_size(own) + text_list_count(setup->env) + 10) * sizeof *env);
     size_t count = 0;
     env[count++] = "HOME=" E2B_HOME;
     env[count++] = "USER=user";
@@ -76,6 +76,10 @@ int e2b_create_env(struct http_request *request, const char *id, const char *tem
     env[count++] = "E2B_SANDBOX=true";
     env[count++] = arena_printf(arena, "E2B_SANDBOX_ID=%s", id);
     env[count++] = arena_printf(arena, "E2B_TEMPLATE_ID=%s", template_id);
+    if (setup->workdir)
+        env[count++] = arena_printf(arena, E2B_WORKDIR "%s", setup->workdir);
+    if (setup->root)
+        env[count++] = E2B_USER "root";
     for (const char **entry = setup->env; entry && *entry; entry++)
         if (!json_object_getn(own, *entry, strcspn(*entry, "=")))
             env[count++] = *entry;
@@ -203,6 +207,7 @@ static int create_record(struct http_request *request, const json_t *root, const
     record->network = e2b_member(request, root, "network");
     if (json_array_size(json_object_get(root, "volumeMounts")))
         record->volumes = e2b_member(request, root, "volumeMounts");
+    record->fresh = true;
     record->timeout_ms = seconds * 1000;
     record->started_us = e2b_now_us();
     record->end_ms = record->started_us / 1000 + record->timeout_ms;

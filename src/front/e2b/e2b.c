@@ -253,6 +253,13 @@ int e2b_user(const char *name, bool *ret_root, struct err *err) {
     return err_set(err, ERR_UNAUTHORIZED, "invalid username: '%.100s'", name);
 }
 
+const char *e2b_default(const struct box *box, const char *name) {
+    for (size_t i = 0; i < box->spec.env_count; i++)
+        if (!strncmp(box->spec.env[i], name, strlen(name)))
+            return box->spec.env[i] + strlen(name);
+    return NULL;
+}
+
 const char *e2b_basic(struct http_request *request) {
     const char *header = http_header(request, "authorization");
     if (!header || strncasecmp(header, "Basic ", 6) != 0)
@@ -324,6 +331,8 @@ static int e2b_admit_box(struct http_request *request, unsigned needs, const str
         failed = e2b_sandbox_wake(request, box, true,
                                   sandbox.record.timeout_ms > E2B_WAKE_MS ? sandbox.record.timeout_ms : E2B_WAKE_MS,
                                   &sandbox.record, err);
+    if (!failed && sandbox.record.fresh)
+        failed = e2b_sandbox_introduce(request, &sandbox, err);
     if (!failed) {
         memcpy(trail_of(request)->bound, box->id, sizeof trail_of(request)->bound);
         failed = auth_admit_user(front_of(request)->auth, request, box->user, needs, ret_who, err);

@@ -23,6 +23,9 @@
 #define E2B_PORT "/_e2b/{id}/port/{port}/{rest...}"
 #define E2B_ENVD_VERSION "0.6.13"
 #define E2B_HOME "/home/user"
+/* Variables of a sandbox whose template has another directory or user for commands that name none. */
+#define E2B_WORKDIR "E2B_WORKDIR="
+#define E2B_USER "E2B_USER="
 #define E2B_TOKEN_BYTES 65 /* 64 hex digits */
 
 extern const struct dialect e2b_dialect;
@@ -54,6 +57,7 @@ const char *e2b_id(struct http_request *request);     /* of {id}, without the su
 void e2b_token(const struct e2b *e2b, const struct box *box, bool traffic, char ret_token[E2B_TOKEN_BYTES]);
 /* Who a process or a file is to belong to. name NULL or "": the default. UNAUTHORIZED: there is no such user. */
 int e2b_user(const char *name, bool *ret_root, struct err *err);
+const char *e2b_default(const struct box *box, const char *name); /* of those two; NULL: it has none */
 /* The name in Authorization: Basic, which RPCs have; NULL: none was sent. In the request's arena. */
 const char *e2b_basic(struct http_request *request);
 

@@ -371,7 +371,10 @@ static int process_start_once(struct connect *connect, struct process_start *sta
     process_stream_init(&stream, connect);
     stream.pty = exec.pty;
     stream.owner = true;
-    int failed = connect_path(http_arena(connect->request), connect->root, start->process.cwd.data, &exec.cwd, err)
+    const char *cwd = start->process.cwd.data;
+    if (!cwd || !*cwd)
+        cwd = e2b_default(connect->box, E2B_WORKDIR);
+    int failed = connect_path(http_arena(connect->request), connect->root, cwd, &exec.cwd, err)
                      ?: process_argv(connect, &start->process, shell, &exec.argv, err)
                      ?: box_exec_open(connect->box, &exec, start->input, &stream.duplex, err)
                      ?: process_stream_run(&stream, err);

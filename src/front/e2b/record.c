@@ -39,6 +39,7 @@ int e2b_record_note(const struct e2b_record *record, bool end, struct arena *are
     json_put_uint(&json, "started_us", record->started_us);
     json_put_uint(&json, "end_ms", record->end_ms);
     json_put_uint(&json, "timeout_ms", record->timeout_ms);
+    json_put_bool(&json, "fresh", record->fresh);
     json_put_bool(&json, "auto_pause", record->auto_pause);
     json_put_bool(&json, "keep_memory", record->keep_memory);
     json_put_bool(&json, "auto_resume", record->auto_resume);
@@ -112,6 +113,7 @@ int e2b_record_of(struct provider *provider, const char *id, struct arena *arena
         .started_us = record_number(root, "started_us"),
         .end_ms = record_number(root, "end_ms"),
         .timeout_ms = record_number(root, "timeout_ms"),
+        .fresh = record_bool(root, "fresh"),
         .auto_pause = record_bool(root, "auto_pause"),
         .keep_memory = record_bool(root, "keep_memory"),
         .auto_resume = record_bool(root, "auto_resume"),

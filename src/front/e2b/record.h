@@ -14,6 +14,7 @@ struct e2b_record {
     const char *setup;               /* of its template (setup.h); NULL: none */
     uint64_t started_us, end_ms;     /* wall clock */
     uint64_t timeout_ms;             /* as asked for at create */
+    bool fresh;                      /* the files in it that name it were not written yet */
     bool auto_pause, keep_memory, auto_resume, private_traffic;
     enum { E2B_INTERNET_UNSAID, E2B_INTERNET_ON, E2B_INTERNET_OFF } internet;
 };

@@ -239,6 +239,35 @@ static void sandbox_same(struct e2b_record *record, uint64_t value) {
     (void)value;
 }
 
+static void sandbox_introduced(struct e2b_record *record, uint64_t value) {
+    (void)value;
+    record->fresh = false;
+}
+
+int e2b_sandbox_introduce(struct http_request *request, const struct e2b_sandbox *sandbox, struct err *err) {
+    static const struct file_rights rights = {.root = true};
+    struct provider *provider = front_of(request)->provider;
+    const char *const values[][2] = {{"/run/e2b/.E2B_SANDBOX", "true"},
+                                     {"/run/e2b/.E2B_SANDBOX_ID", sandbox->box->id},
+                                     {"/run/e2b/.E2B_TEMPLATE_ID", sandbox->record.template_id}};
+    struct e2b_record record;
+    struct file_stat stat;
+    struct box *box;
+    bool created;
+    STEP(provider_get(provider, NULL, sandbox->box->id, &box, err));
+    int failed = 0;
+    for (size_t i = 0; !failed && box_has_root(box) && i < sizeof values / sizeof *values; i++) {
+        struct view text = view_of(values[i][1], strlen(values[i][1]));
+        const struct write_request file = {
+            .path = values[i][0], .mode = 0644, .parents = true, .rights = &rights, .size = -1, .max = 4096};
+        failed = box_write(box, &file, box_read_view, &text, -1, &created, &stat, err);
+    }
+    if (!failed)
+        failed = sandbox_change(request, box->id, true, sandbox_introduced, 0, &record, err);
+    provider_put(provider, box);
+    return failed;
+}
+
 struct time_args {
     struct row_number timeout, duration;
     bool auto_pause, memory;

@@ -33,6 +33,9 @@ void e2b_put_time(struct json *json, const char *key, uint64_t wall_us); /* RFC 
 int e2b_sandbox_wake(struct http_request *request, const struct box *box, bool memory, uint64_t timeout_ms,
                      struct e2b_record *ret_record, struct err *err);
 
+/* Before the first use of its inside: the files /run/e2b/.E2B_* that name it. */
+int e2b_sandbox_introduce(struct http_request *request, const struct e2b_sandbox *sandbox, struct err *err);
+
 /* The whole body as an object (nothing at all: an empty one), to be given back with json_decref; its rows bound to
  * args. Members that no row names are ignored. */
 int e2b_body(struct http_request *request, void *ret_args, json_t **ret_root, struct err *err);

@@ -169,6 +169,7 @@ static int snapshot_fork_one(struct http_request *request, const struct e2b_sand
     struct e2b_sandbox fork = {.record = from->record};
     fork.record.started_us = e2b_now_us();
     fork.record.timeout_ms = timeout_ms;
+    fork.record.fresh = true;
     fork.record.end_ms = fork.record.started_us / 1000 + timeout_ms;
     policy_random_id(id);
     const char *env[] = {arena_printf(http_arena(request), "E2B_SANDBOX_ID=%s", id), NULL};
