@@ -44,7 +44,7 @@ unit-programs: $(UNIT_PROGRAMS)
 fuzz-programs: $(FUZZ_PROGRAMS)
 # The runner has no sanitizers, so the one that was built is theirs too.
 test-asan: $(BUILD)/cubby-runner
-	@mkdir -p $(BUILD)/asan && cp -u $(BUILD)/cubby-runner $(BUILD)/asan/cubby-runner
+	@mkdir -p $(BUILD)/asan && cp -u --remove-destination $(BUILD)/cubby-runner $(BUILD)/asan/cubby-runner
 	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 asan-programs
 asan-programs: $(BUILD)/cubbyd $(BUILD)/cubby unit-programs fuzz-programs
 test-helpers: $(HELPERS) $(CARRIED) $(BUILD)/test/pick $(BUILD)/test/ask

@@ -139,7 +139,7 @@ int e2b_setup_start(struct box *box, const struct e2b_setup *setup, const struct
             return err_set(err, ERR_TIMEOUT, "the ready command '%.200s' did not succeed within %llu s", setup->ready,
                            (unsigned long long)(wait->wait_ms / 1000));
         if (!setup_pause(wait))
-            return err_set(err, ERR_GONE, "nobody waits for it any more");
+            return err_set(err, ERR_GONE, "the client hung up before the ready command succeeded");
     }
     return failed;
 }
