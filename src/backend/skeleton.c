@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "tree/removal.h"
 
-#define FORMAT 1 /* raise when the result changes */
+#define FORMAT 2 /* raise when the result changes */
 #define COPY_DEPTH 6
 
 /* Patterns of names directly below /etc, or of paths below a directory of it. */
@@ -143,12 +143,31 @@ static int skeleton_home(int root, struct err *err) {
     return 0;
 }
 
-static int skeleton_make(int root, bool user, struct err *err) {
+/* /usr/local/bin/sudo: the runner under another name, which asks the box's own runner (src/runner/sudo_main.c). It lies
+ * over the host's /usr. */
+static int skeleton_sudo(int root, const char *runner, struct err *err) {
+    static const char *const above[] = {"usr/local", "usr/local/bin"};
+    for (size_t i = 0; i < sizeof above / sizeof *above; i++)
+        if (mkdirat(root, above[i], 0755) < 0 || fchmodat(root, above[i], 0755, 0) < 0)
+            return err_errno(err, errno, "'/%s' of the template", above[i]);
+    autofd in = open(runner, O_RDONLY | O_CLOEXEC);
+    autofd out = openat(root, "usr/local/bin/sudo", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+    ssize_t moved = in < 0 || out < 0 ? -1 : 1;
+    while (moved > 0)
+        moved = sendfile(out, in, NULL, 1 << 20);
+    if (moved < 0 || fchmod(out, 0755) < 0)
+        return err_errno(err, errno, "'/usr/local/bin/sudo' of the template");
+    return 0;
+}
+
+/* sudo: the program that is `sudo` in `base`; NULL: it is `host`. */
+static int skeleton_make(int root, const char *sudo, struct err *err) {
+    const bool user = sudo;
     if (fchmod(root, 0755) < 0)
         return err_errno(err, errno, "the template");
     int r = skeleton_dirs(root, err);
     if (r == 0 && user)
-        r = skeleton_home(root, err);
+        r = skeleton_home(root, err) ?: skeleton_sudo(root, sudo, err);
     if (r < 0)
         return r;
     for (size_t i = 1; i < sizeof skeleton_system / sizeof *skeleton_system; i++) {
@@ -177,7 +196,7 @@ static int skeleton_make(int root, bool user, struct err *err) {
 }
 
 /* In a directory of its own first: another process may be making it too, and the faster one's counts. */
-static int skeleton_make_at(const char *state_dir, const char *path, bool user, struct err *err) {
+static int skeleton_make_at(const char *state_dir, const char *path, const char *sudo, struct err *err) {
     char templates[4096], staged[64];
     snprintf(templates, sizeof templates, "%s/templates", state_dir);
     mkdir(state_dir, 0700);
@@ -186,7 +205,7 @@ static int skeleton_make_at(const char *state_dir, const char *path, bool user, 
         return dir;
     snprintf(staged, sizeof staged, ".new-%d-%llu", getpid(), (unsigned long long)clock_us());
     autofd root = mkdirat(dir, staged, 0755) < 0 ? -1 : openat(dir, staged, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = root < 0 ? err_errno(err, errno, "'%s/%s'", templates, staged) : skeleton_make(root, user, err);
+    int r = root < 0 ? err_errno(err, errno, "'%s/%s'", templates, staged) : skeleton_make(root, sudo, err);
     if (r == 0 && renameat2(dir, staged, AT_FDCWD, path, RENAME_NOREPLACE) < 0 && errno != EEXIST)
         r = err_errno(err, errno, "'%s'", path);
     removal_tree(dir, staged); /* where another process was faster, or something failed */
@@ -194,11 +213,11 @@ static int skeleton_make_at(const char *state_dir, const char *path, bool user, 
 }
 
 /* Changes when the sources of the skeleton change. Cheap: computed at every start of a box. */
-static uint64_t skeleton_version(void) {
-    static const char *const sources[] = {"/etc", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs",
-                                          "/usr/lib/os-release"};
+static uint64_t skeleton_version(const char *sudo) {
+    const char *const sources[] = {"/etc",           "/etc/alternatives",   "/etc/ld.so.cache",
+                                   "/etc/ssl/certs", "/usr/lib/os-release", sudo};
     uint64_t version = 14695981039346656037ull ^ FORMAT;
-    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+    for (size_t i = 0; i < sizeof sources / sizeof *sources && sources[i]; i++) {
         struct stat status = {0};
         stat(sources[i], &status);
         version = (version ^ (uint64_t)status.st_mtim.tv_sec) * 1099511628211ull;
@@ -210,6 +229,7 @@ static uint64_t skeleton_version(void) {
 int skeleton_find(const struct backend_env *env, bool user, struct template *ret_template, struct err *err) {
     static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* by one thread: it is a thousand files */
     struct template found = {0};
+    const char *sudo = user ? env->runner_path : NULL;
     size_t count = 0;
     for (size_t i = 0; i < sizeof skeleton_system / sizeof *skeleton_system; i++) {
         struct stat status;
@@ -219,11 +239,11 @@ int skeleton_find(const struct backend_env *env, bool user, struct template *ret
     if (strlen(env->state_dir) > 3900 || strncmp(env->state_dir, "/usr/", 5) == 0)
         return err_set(err, ERR_INVALID, "the state directory '%.200s' is too long or below /usr", env->state_dir);
     snprintf(found.path, sizeof found.path, "%s/templates/.host-%016llx%s", env->state_dir,
-             (unsigned long long)skeleton_version(), user ? "-user" : "");
+             (unsigned long long)skeleton_version(sudo), user ? "-user" : "");
     int r = 0;
     if (access(found.path, F_OK) < 0) {
         pthread_mutex_lock(&making);
-        r = access(found.path, F_OK) == 0 ? 0 : skeleton_make_at(env->state_dir, found.path, user, err);
+        r = access(found.path, F_OK) == 0 ? 0 : skeleton_make_at(env->state_dir, found.path, sudo, err);
         pthread_mutex_unlock(&making);
     }
     if (r == 0)

@@ -93,6 +93,7 @@ struct exec_request {
     bool keep;        /* box_exec: it stays in the list of processes when it has ended, with its output: box_output */
     bool leave;       /* its background processes keep running after it ended by itself (only in boxes with cgroups) */
     bool detach;      /* box_exec_open: it outlives the stream; nothing is lost while somebody reads (duplex.h) */
+    bool sudo;        /* commands of the box may start some as its root, from now on */
     const char *tag;  /* detach, box_spawn: a name that lists have, at most LIMIT_PROCESS_TAG_BYTES; NULL: none */
     uint64_t wait_ms; /* keep: then it is left running as box_spawn would; 0: until it ends */
 };

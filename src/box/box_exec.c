@@ -14,7 +14,7 @@ int verb_exec_args(const struct exec_request *request, uint64_t flags, struct bu
     if (request->tag && strlen(request->tag) > LIMIT_PROCESS_TAG_BYTES)
         return err_set(err, ERR_INVALID, "the tag of a command has at most %u bytes", LIMIT_PROCESS_TAG_BYTES);
     flags |= (request->detach ? CALL_DETACH : 0) | (request->keep ? CALL_KEEP : 0) | (request->leave ? CALL_LEAVE : 0) |
-             (request->pty ? CALL_PTY : 0);
+             (request->pty ? CALL_PTY : 0) | (request->sudo ? CALL_SUDO : 0);
     unsigned cols = request->cols ? request->cols : 80, rows = request->rows ? request->rows : 24;
     TRY(verb_put(args, err, F_LIST(ARGV, request->command ? NULL : request->argv, LIMIT_ARGV_COUNT, "arguments"),
                  F_LIST(ENV, request->env, LIMIT_ENV_COUNT, "variables"),

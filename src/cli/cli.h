@@ -173,6 +173,7 @@ int command_port(struct cli *cli, int argc, char **argv);
 int command_tool(struct cli *cli, int argc, char **argv);
 int command_skill(struct cli *cli, int argc, char **argv);
 int command_doctor(struct cli *cli, int argc, char **argv);
+int command_tls(struct cli *cli, int argc, char **argv);
 int command_template(struct cli *cli, int argc, char **argv);
 int command_version(struct cli *cli, int argc, char **argv);
 int command_completion(struct cli *cli, int argc, char **argv);
@@ -181,6 +182,6 @@ int command_help_command(struct cli *cli, int argc, char **argv);
 extern const struct row run_options[], mcp_options[], mcp_server_options[], exec_options[], json_options[],
     create_options[], ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[],
     audit_options[], template_options[], events_options[], port_options[], tool_options[], fork_options[],
-    diff_options[], skill_options[], join_options[], help_options[];
+    diff_options[], skill_options[], join_options[], help_options[], tls_options[];
 
 #endif

@@ -128,6 +128,11 @@ const struct cli_command command_table[] = {
      "  search [TEXT]            find shared skills\n"
      "An ENTRY is a number, NAME or AUTHOR/NAME, perhaps with @VERSION.",
      command_skill, skill_options, ANYWHERE},
+    {"tls", "[--domain NAME] [--days N] DIR", "make a local authority and a certificate for hosts of sandboxes",
+     "For tests and laptops: writes ca.pem, ca.key, cert.pem and key.pem into DIR, and prints the lines for cubby.yaml\n"
+     "and for clients. The certificate is for NAME, all hosts below it and this machine. An authority that is in\n"
+     "DIR already signs again. Needs the program openssl.",
+     command_tls, tls_options, ANYWHERE},
     {"doctor", "[--json]", "check what this machine lacks for boxes, and how to fix it",
      "The exit status is 1 when something is missing without which no jail can be made.", command_doctor, json_options,
      ANYWHERE},

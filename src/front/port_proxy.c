@@ -11,6 +11,7 @@
 #include "box/duplex.h"
 #include "box/port_socket.h"
 #include "front/front.h"
+#include "http/tls_peer.h"
 
 enum {
     PIECE_BYTES = 64 << 10,
@@ -247,6 +248,14 @@ static int port_proxy_tick(void *user, struct err *err) {
 
 /* ---- one request ---- */
 
+static int port_proxy_secure(struct port_proxy *proxy, struct err *err) {
+    if (!proxy->path->tls)
+        return 0;
+    if (!box_duplex_direct(&proxy->duplex))
+        return err_set(err, ERR_UNSUPPORTED, "this daemon cannot enter the network of the box: no TLS to its servers");
+    return tls_peer_begin(&proxy->duplex.socket, err);
+}
+
 /* A server that comes up late is waited for. */
 static int port_proxy_open(struct port_proxy *proxy, uint64_t until_ms, struct err *err) {
     for (;;) {
@@ -254,7 +263,7 @@ static int port_proxy_open(struct port_proxy *proxy, uint64_t until_ms, struct e
         if (result == -ERR_IO)
             return port_proxy_fault(err);
         if (result != -ERR_NOT_FOUND || clock_ms() >= until_ms)
-            return result;
+            return result ?: port_proxy_secure(proxy, err);
         struct pollfd client = {.fd = http_fd(proxy->request), .events = POLLRDHUP};
         if (poll(&client, 1, AGAIN_MS) > 0)
             return port_proxy_hangup(proxy, err);
@@ -287,7 +296,7 @@ static int port_proxy_talk(struct port_proxy *proxy, struct err *err) {
 static int port_proxy_idle(struct port_proxy *proxy, struct err *err) {
     const char *method = http_method(proxy->request);
     bool safe = !strcmp(method, "GET") || !strcmp(method, "HEAD") || !strcmp(method, "OPTIONS");
-    if (!safe || proxy->uploading || proxy->websocket ||
+    if (!safe || proxy->uploading || proxy->websocket || proxy->path->tls ||
         !box_connect_idle(proxy->box, proxy->path->port, &proxy->duplex))
         return 1;
     int result = port_proxy_talk(proxy, err);
@@ -300,7 +309,7 @@ static int port_proxy_idle(struct port_proxy *proxy, struct err *err) {
 /* After a long answer the kernel's queues of the connection are long, which makes the next one slower than a new
  * connection does. */
 static void port_proxy_close(struct port_proxy *proxy, int result) {
-    bool clean = result >= 0 && proxy->whole && !proxy->uploading && proxy->phase == PORT_BODY;
+    bool clean = result >= 0 && proxy->whole && !proxy->uploading && proxy->phase == PORT_BODY && !proxy->path->tls;
     if (clean && !proxy->response->last && proxy->response->length < KEPT_ANSWER_BYTES)
         box_duplex_keep(&proxy->duplex);
     else

@@ -1,4 +1,4 @@
-/* TLS by OpenSSL 3, over non-blocking sockets. Called by conn.c and server.c; no other file knows of TLS.
+/* TLS by OpenSSL 3, over non-blocking sockets. Called by conn.c and server.c; TLS to servers is tls_peer.c.
  *
  * The handshake happens during the first reads. Invariant: buffers are released between records
  * (SSL_MODE_RELEASE_BUFFERS), or idle connections would cost 34 KB more each. */

@@ -8,6 +8,7 @@
 #include "runner/container.h"
 #include "runner/runner.h"
 #include "runner/ops/squash.h"
+#include "runner/sudo.h"
 
 static int main_usage(void) {
     fprintf(
@@ -134,6 +135,9 @@ static int main_serve(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    const char *slash = argc ? strrchr(argv[0], '/') : NULL;
+    if (argc && !strcmp(slash ? slash + 1 : argv[0], "sudo"))
+        return sudo_main(argc, argv);
     prctl(PR_SET_NAME, "cubby-runner", 0, 0, 0);
     uint64_t fd;
     if (argc == 3 && strcmp(argv[1], "enter") == 0 && text_u64(argv[2], 1u << 20, &fd))

@@ -88,7 +88,8 @@ struct runner {
     struct process_table *processes;
     struct session_table *sessions;
     struct worker_table *workers;
-    void **graves; /* later_free */
+    struct sudo_table *sudo; /* NULL: nobody may become root by asking */
+    void **graves;           /* later_free */
     size_t grave_count, grave_cap;
     struct source children, listener; /* SIGCHLD; further wires */
     struct timer lonely;              /* container: no HELLO follows */

@@ -109,6 +109,7 @@ enum field_id {
     0x4000000u /* EXEC: its output goes to the call as in the foreground; after the call it stays in the background */
 #define CALL_UNREAD 0x8000000u   /* ATTACH: from the first byte of each stream that no reader was sent */
 #define CALL_DETAILS 0x10000000u /* STAT, LIST: where links lead in the end, and attributes (PATTERN) */
+#define CALL_SUDO 0x20000000u    /* EXEC: from now on commands of the box may start some as its root (sudo) */
 #define CALL_ROOT 0x400000u      /* file ops (WRITE with OVERWRITE or APPEND): with the rights of the box's root */
 
 /* values */

@@ -15,6 +15,7 @@ program 'Connect' python3 test/lib/connect.py "$URL"
 e2b_clients_or_skip
 program 'e2b 2.51' "$NODE" test/clients/e2b_process.mjs e2b
 program 'e2b 2.45' "$NODE" test/clients/e2b_process.mjs e2b-2.45
+program 'sudo' "$NODE" test/clients/e2b_sudo.mjs
 
 # ---- another daemon ----
 program 'before' "$NODE" test/clients/e2b_restart.mjs begin "$WORK/pid"

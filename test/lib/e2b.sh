@@ -29,6 +29,6 @@ e2b_run() { # the daemon, on the state that is there; the port stays the same
     DAEMON_PID=$!
     eventually 20 daemon_answers && [ -d "/proc/$DAEMON_PID" ] || return
     E2B_ADDRESS=$(sed -n 's/.* ready on \(127[0-9.:]*\).*/\1/p' "$WORK/daemon.log" | tail -1)
-    URL=http://$E2B_ADDRESS
+    URL=${E2B_SCHEME:-http}://$E2B_ADDRESS
     export E2B_API_URL=$URL E2B_SANDBOX_URL=$URL
 }

@@ -10,6 +10,8 @@
 #include "front/e2b/template.h"
 #include "front/trail.h"
 
+#define CREATE_HTTPS_PORTS 64u
+
 struct create_args {
     struct row_text template_id;
     struct row_number timeout;
@@ -107,9 +109,21 @@ static bool create_everything(const json_t *list) {
     return false;
 }
 
+static int create_https_ports(const json_t *ports, struct err *err) {
+    size_t i;
+    json_t *item;
+    if (ports && !json_is_null(ports) && (!json_is_array(ports) || json_array_size(ports) > CREATE_HTTPS_PORTS))
+        return err_set(err, ERR_INVALID, "network.httpsPorts must be a list of at most %u ports", CREATE_HTTPS_PORTS);
+    json_array_foreach((json_t *)(uintptr_t)ports, i, item) {
+        if (!json_is_integer(item) || json_integer_value(item) < 1 || json_integer_value(item) > 65535)
+            return err_set(err, ERR_INVALID, "network.httpsPorts: a port is a number from 1 to 65535");
+    }
+    return 0;
+}
+
 /* What this daemon can do about traffic out of a box is all or nothing. *ret_off: nothing. */
 static int create_network(const json_t *network, bool *ret_off, struct err *err) {
-    static const char *const unknown[] = {"rules", "egressProxy", "httpsPorts"};
+    static const char *const unknown[] = {"rules", "egressProxy"};
     if (!network || json_is_null(network))
         return 0;
     if (!json_is_object(network))
@@ -119,6 +133,9 @@ static int create_network(const json_t *network, bool *ret_off, struct err *err)
         if (value && !json_is_null(value) && json_object_size(value) + json_array_size(value) > 0)
             return err_set(err, ERR_INVALID, "network.%s is not supported by this server", unknown[i]);
     }
+    int failed = create_https_ports(json_object_get(network, "httpsPorts"), err);
+    if (failed)
+        return failed;
     const json_t *deny = json_object_get(network, "denyOut"), *allow = json_object_get(network, "allowOut");
     if ((deny && !json_is_null(deny) && !json_is_array(deny)) ||
         (allow && !json_is_null(allow) && !json_is_array(allow)))

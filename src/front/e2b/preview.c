@@ -22,6 +22,17 @@ static const char *preview_masked(struct http_request *request, const json_t *ne
     return arena_printf(http_arena(request), "%.*s%u%s", (int)(place - mask), mask, port, place + strlen("${PORT}"));
 }
 
+/* httpsPorts: the servers there speak TLS. */
+static bool preview_tls(const json_t *network, unsigned port) {
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(network, "httpsPorts"), i, item) {
+        if (json_integer_value(item) == (json_int_t)port)
+            return true;
+    }
+    return false;
+}
+
 static int preview_path(struct http_request *request, const struct box *box, struct port_path *ret_path,
                         struct err *err) {
     struct e2b_record record;
@@ -35,6 +46,7 @@ static int preview_path(struct http_request *request, const struct box *box, str
     json_t *network = record.network ? json_loads(record.network, 0, NULL) : NULL;
     port_path_origin(ret_path, box->id, (uint16_t)port);
     ret_path->host = preview_masked(request, network, (unsigned)port);
+    ret_path->tls = preview_tls(network, (unsigned)port);
     ret_path->drops = "e2b-traffic-access-token|e2b-sandbox-id|e2b-sandbox-port|x-access-token";
     json_decref(network);
     return 0;

@@ -365,6 +365,7 @@ static int process_start_once(struct connect *connect, struct process_start *sta
         .timeout_ms = connect->timeout_ms ? connect->timeout_ms + PROCESS_OVERTIME_MS : 0,
         .leave = true,
         .detach = true,
+        .sudo = true,
         .tag = start->tag.data,
     };
     struct process_stream stream;

@@ -184,8 +184,10 @@ static int template_own(struct http_request *request, const char *name, struct e
     const struct backend_env *env = front_of(request)->env;
     struct template found;
     struct err own;
-    /* The code interpreter's own template: what it needs is part of the dialect, not of an image. */
-    const char *base = strcmp(name, "code-interpreter-v1") == 0 ? "base" : name;
+    /* Templates that clients choose by themselves: what the code interpreter needs is part of the dialect, not of an
+     * image, and a gateway is a program that the client starts. */
+    bool own_choice = !strcmp(name, "code-interpreter-v1") || !strcmp(name, "mcp-gateway");
+    const char *base = own_choice ? "base" : name;
     if (!env || template_find(env, base, &found, &own) < 0)
         return err_set(err, ERR_NOT_FOUND, "template '%.200s' not found", name);
     *ret_template = (struct e2b_template){.id = name, .alias = name, .base = base};

@@ -254,7 +254,11 @@ static int root_mount_system(struct enter *enter, struct err *err) {
             return err_errno(err, errno, "'%s'", name);
         TRY(root_check_target(target, err));
         TRY(root_attach(enter->system[i].tree_fd, name, err));
-        TRY(enter_overlay(enter, "upper", upper, name, target, err));
+        /* What the template has of its own below it lies over the host's. */
+        const char *source = enter->system[i].source;
+        bool own = access(text_make(LIMIT_PATH_BYTES + 16, "lower%s/local", source), F_OK) == 0;
+        const char *both = text_make(LIMIT_PATH_BYTES + 64, "lower%s:%s", source, name);
+        TRY(enter_overlay(enter, "upper", upper, own ? both : name, target, err));
     }
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "base/conceal.h"
 #include "runner/ops/ops.h"
 #include "runner/exec/session.h"
+#include "runner/sudo.h"
 
 static void exec_attend(struct process *process, struct rcall *call) {
     call->def = &op_attach;
@@ -59,6 +60,8 @@ static int exec_launch(struct process *process, const struct fields *args, struc
     spawn->program = process->program;
     spawn->cwd = process->cwd;
     process->pty = flags & CALL_PTY;
+    if (flags & CALL_SUDO)
+        sudo_open(process->runner);
     process->background = flags & (CALL_BACKGROUND | CALL_DETACH);
     process->attend = flags & CALL_DETACH ? exec_attend : NULL;
     process->keep = !process->background && flags & CALL_KEEP;
