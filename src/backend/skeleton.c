@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "tree/removal.h"
 
-#define FORMAT 2 /* raise when the result changes */
+#define FORMAT 3 /* raise when the result changes */
 #define COPY_DEPTH 6
 
 /* Patterns of names directly below /etc, or of paths below a directory of it. */
@@ -48,6 +48,11 @@ static const struct {
     const char *path, *text;
     const char *user; /* of `base`; NULL: the same */
 } skeleton_files[] = {
+    /* Where every command is a login shell, the host's profile would start a process or two in each. */
+    {"etc/profile", NULL,
+     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nexport PATH\n"
+     "if [ \"${PS1-}\" ] && [ \"${BASH-}\" ] && [ -f /etc/bash.bashrc ]; then . /etc/bash.bashrc; fi\n"
+     "for i in /etc/profile.d/*.sh; do if [ -r \"$i\" ]; then . \"$i\"; fi; done\nunset i\n"},
     {"etc/passwd", SKELETON_PASSWD "agent:x:1000:1000:agent:/workspace:/bin/bash\n",
      SKELETON_PASSWD "user:x:1000:1000:user:/home/user:/bin/bash\n"},
     {"etc/group", SKELETON_GROUP "agent:x:1000:\n", SKELETON_GROUP "user:x:1000:\n"},
@@ -134,29 +139,30 @@ static void skeleton_copy_etc(int root) {
     }
 }
 
+/* /usr/local/bin/sudo: the runner under another name, which asks the box's own runner (src/runner/sudo_main.c). A root
+ * that has one of its own, or no such directory, stays as it is. */
+static int skeleton_sudo(int root, const char *runner, struct err *err) {
+    autofd dir = path_open(root, "usr/local/bin", O_PATH | O_DIRECTORY, 0);
+    autofd in = dir < 0 || !runner ? -1 : open(runner, O_RDONLY | O_CLOEXEC);
+    autofd out = in < 0 ? -1 : openat(dir, "sudo", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
+    ssize_t moved = out < 0 ? 0 : 1;
+    while (moved > 0)
+        moved = sendfile(out, in, NULL, 1 << 20);
+    if (moved < 0 || (out >= 0 && fchmod(out, 0755) < 0))
+        return err_errno(err, errno, "'/usr/local/bin/sudo' of the template");
+    return 0;
+}
+
 /* The home of `user`, instead of /workspace. */
 static int skeleton_home(int root, struct err *err) {
     unlinkat(root, "workspace", AT_REMOVEDIR);
     if (mkdirat(root, "home/user", 0755) < 0 || fchmodat(root, "home/user", 0755, 0) < 0 ||
         (geteuid() == 0 && fchownat(root, "home/user", 1000, 1000, AT_SYMLINK_NOFOLLOW) < 0))
         return err_errno(err, errno, "'/home/user' of the template");
-    return 0;
-}
-
-/* /usr/local/bin/sudo: the runner under another name, which asks the box's own runner (src/runner/sudo_main.c). It lies
- * over the host's /usr. */
-static int skeleton_sudo(int root, const char *runner, struct err *err) {
-    static const char *const above[] = {"usr/local", "usr/local/bin"};
+    static const char *const above[] = {"usr/local", "usr/local/bin"}; /* over the host's /usr */
     for (size_t i = 0; i < sizeof above / sizeof *above; i++)
         if (mkdirat(root, above[i], 0755) < 0 || fchmodat(root, above[i], 0755, 0) < 0)
             return err_errno(err, errno, "'/%s' of the template", above[i]);
-    autofd in = open(runner, O_RDONLY | O_CLOEXEC);
-    autofd out = openat(root, "usr/local/bin/sudo", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
-    ssize_t moved = in < 0 || out < 0 ? -1 : 1;
-    while (moved > 0)
-        moved = sendfile(out, in, NULL, 1 << 20);
-    if (moved < 0 || fchmod(out, 0755) < 0)
-        return err_errno(err, errno, "'/usr/local/bin/sudo' of the template");
     return 0;
 }
 
@@ -185,6 +191,8 @@ static int skeleton_make(int root, const char *sudo, struct err *err) {
         const char *path = skeleton_files[i].path, *text = skeleton_files[i].text;
         if (user && skeleton_files[i].user)
             text = skeleton_files[i].user;
+        if (!text)
+            continue;
         autofd fd = openat(root, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
         int written = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
         if (written < 0 || fchmod(fd, 0644) < 0)
@@ -262,8 +270,8 @@ static int skeleton_open_list(int root, const char *path, struct err *err) {
     return fd < 0 ? err_errno(err, -fd, "'/%s' of the template", path) : fd;
 }
 
-int skeleton_complete(int dir, struct err *err) {
-    int r = skeleton_dirs(dir, err);
+int skeleton_complete(int dir, const char *runner, struct err *err) {
+    int r = skeleton_dirs(dir, err) ?: skeleton_sudo(dir, runner, err);
     static const char *const lists[][2] = {{"etc/passwd", "agent:x:1000:1000:agent:/workspace:/bin/sh\n"},
                                            {"etc/group", "agent:x:1000:\n"}};
     for (size_t i = 0; r == 0 && i < 2; i++) {

@@ -7,7 +7,8 @@
 /* The current one, made when missing: `host`, or (user) `base`, whose uid 1000 is called `user` and has the home
  * /home/user. Safe between processes: made beside, renamed, the loser's is thrown away. */
 int skeleton_find(const struct backend_env *env, bool user, struct template *ret_template, struct err *err);
-/* Mount points, agent's home and agent's lines in passwd and group, where an imported tree lacks them. */
-int skeleton_complete(int dir, struct err *err);
+/* Mount points, agent's home, agent's lines in passwd and group, and sudo (a copy of the runner; NULL: none), where an
+ * imported tree lacks them. */
+int skeleton_complete(int dir, const char *runner, struct err *err);
 
 #endif

@@ -90,7 +90,7 @@ static int template_make(const struct backend_env *env, const char *name, const 
     int r = stream ? template_unpack(stream, full, err) : template_copy(path, full, err);
     autofd root = r < 0 ? -1 : openat(dir, staged, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (r == 0)
-        r = skeleton_complete(root, err);
+        r = skeleton_complete(root, env->runner_path, err);
     if (r == 0 && renameat2(dir, staged, dir, name, RENAME_NOREPLACE) < 0)
         r = errno == EEXIST ? err_set(err, ERR_EXISTS, "there is a template '%s' already", name)
                             : err_errno(err, errno, "template '%s'", name);

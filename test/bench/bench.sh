@@ -1,9 +1,9 @@
 #!/bin/bash
 # Measures the figures, each beside its peer in the same run, and prints one table. usage: bench.sh BUILD [PART]
 # Parts: exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete
-# burst ports mcp recall edits snapshot skills deerflow remote docker; and peers, only when named; quick: the ten that
-# matter most, in three minutes. Everything lives below BENCH_DIR (default: a fresh directory below /var/tmp), so that
-# ours and the peers use the same file system.
+# burst ports mcp recall edits snapshot skills deerflow e2b remote docker; and peers, only when named; quick: the ten
+# that matter most, in three minutes. Everything lives below BENCH_DIR (default: a fresh directory below /var/tmp), so
+# that ours and the peers use the same file system.
 # Exit status 0 when every part ran; a missed bar is marked NO in the table, and counted in the last line.
 set -u
 exec < /dev/null # nothing here may read from, or be stopped by, the terminal it was begun on
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.." || exit 1
 WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/cubby-bench.XXXXXX")
 BENCH=$BUILD/bench/bench
 PARTS='exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete '\
-'burst ports mcp recall edits snapshot skills deerflow remote docker peers'
+'burst ports mcp recall edits snapshot skills deerflow e2b remote docker peers'
 QUICK='exec create cycle get4k quota bombs delete ports snapshot throughput'
 PART_SECONDS=300 # then a part has failed: every run ends
 DAEMON_PID='' NGINX_PID='' PART_PID='' failed=0 missed=0
@@ -47,8 +47,8 @@ free_port() {
 
 start_daemon() { # start_daemon [COMMAND PREFIX...]
     PORT=$(free_port)
-    printf 'mount_sources:\n  - %s\nmax_boxes_per_user: 0\nend_boxes: true\ndeerflow_home: %s\n' "$WORK/tree" \
-        "$WORK/deer-flow" > "$WORK/config.yaml"
+    printf '%s\n' 'mount_sources:' "  - $WORK/tree" 'max_boxes_per_user: 0' 'end_boxes: true' \
+        "deerflow_home: $WORK/deer-flow" 'e2b_domain: sbx.localhost' > "$WORK/config.yaml"
     # Without a line a request, as nginx here.
     "$@" "$BUILD/cubbyd" --listen "127.0.0.1:$PORT" --state "$WORK/state${WITHOUT_AUDIT:+-without}${STORE:+-store}" \
         --config "$WORK/config.yaml" --log-level warn \
@@ -169,6 +169,8 @@ part edits
 part snapshot
 part skills
 part deerflow
+[ "$PART" != e2b ] || tools/setup npm
+if [ -d test/clients/node_modules/e2b ] || [ "$PART" = e2b ]; then BENCH=test/bench/bench_e2b.mjs part e2b; fi
 part ports
 stop_daemon
 if wanted remote; then

@@ -385,11 +385,127 @@ def killed(daemon, box):
           (502, {"sandboxId": box.id, "message": "The sandbox was not found", "code": 502}))
 
 
+def raw(daemon, method, path, headers):
+    """A request as it is; its status."""
+    sock = socket.create_connection(daemon.address, timeout=30)
+    lines = [f"{method} {path} HTTP/1.1"] + [f"{k}: {v}" for k, v in headers.items()]
+    sock.sendall("\r\n".join(lines).encode() + b"\r\nContent-Length: 0\r\n\r\n")
+    status = Reply(sock).status
+    sock.close()
+    return status
+
+
+def others(daemon, box):
+    """What belongs to another sandbox, and names that lead nowhere."""
+    other = Sandbox(daemon)
+    equal("the token of another sandbox", box.unary("List", {}, {"X-Access-Token": other.token})[0], 401)
+    equal("one that is too long", box.unary("List", {}, {"X-Access-Token": box.token + "0"})[0], 401)
+    equal("one that is cut", box.unary("List", {}, {"X-Access-Token": box.token[:-1]})[0], 401)
+    signed = hashlib.sha256(f"/etc/passwd:read::{other.token}".encode()).digest()
+    value = urllib.parse.quote("v1_" + base64.b64encode(signed).decode().rstrip("="), safe="")
+    head = {"Host": "localhost", "E2b-Sandbox-Id": box.id, "E2b-Sandbox-Port": "49983"}
+    equal("a signature of another sandbox", raw(daemon, "GET", f"/files?path=/etc/passwd&signature={value}", head), 401)
+    equal("a signature that nobody made", raw(daemon, "GET", "/files?path=/etc/passwd&signature=v1_00", head), 401)
+    key = {"Host": "localhost", "X-API-KEY": os.environ["E2B_API_KEY"]}
+    for name, path in ("a slash in an id", box.id + "%2Fx"), ("dots", "%2e%2e"), ("no id", "-x"), ("a long one", "a" * 300):
+        status = raw(daemon, "GET", "/sandboxes/" + path, key)
+        ok(f"{name} is refused", status in (400, 404), status)
+    for name, lines in (
+        ("an id with a slash", {"E2b-Sandbox-Id": box.id + "/x", "E2b-Sandbox-Port": "49983"}),
+        ("a port that is none", {"E2b-Sandbox-Id": box.id, "E2b-Sandbox-Port": "70000"}),
+        ("an id alone", {"E2b-Sandbox-Id": box.id}),
+        ("a port alone", {"E2b-Sandbox-Port": "49983"}),
+    ):
+        equal(f"headers: {name}", raw(daemon, "GET", "/health", {"Host": "localhost", **lines}), 400)
+    daemon.control("DELETE", "/sandboxes/" + other.id)
+
+
+def crowd(daemon, box):
+    """Many streams at once, all silent: within bounds, and gone when their clients are."""
+    first = box.start("sleep 1000")
+    pid = pid_of(first)
+    body = envelope({"process": {"pid": pid}})
+    headers = {"Keepalive-Ping-Interval": "50"}
+    socks = [box.send("Connect", body, "application/connect+json", headers) for _ in range(1000)]
+    kinds = {}
+    for sock in socks:
+        reply = Reply(sock)
+        frame = reply.frame() if reply.status == 200 else None
+        kind = reply.status if not frame else "open" if not frame[0] & 2 else frame[1]["error"]["code"]
+        kinds[kind] = kinds.get(kind, 0) + 1
+    ok("as many as there may be are open", kinds.get("open", 0) >= 100, kinds)
+    ok("the others are told to wait", set(kinds) <= {"open", "resource_exhausted", 429, 503, "unavailable"}, kinds)
+    for sock in socks:
+        sock.close()
+    for _ in range(600):
+        last = box.stream("Connect", {"process": {"pid": pid}})
+        frame = last.frame() if last.status == 200 else None
+        last.close()
+        if frame and not frame[0] & 2:
+            break
+        threading.Event().wait(0.05)
+    ok("when they hang up there is room again", frame and not frame[0] & 2, frame)
+    first.close()
+    box.unary("SendSignal", {"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"})
+
+
+def life(daemon):
+    """A sandbox that is paused, resumed or killed while somebody uses it."""
+    box = Sandbox(daemon)
+    reply = box.start("while sleep 0.05; do echo beat; done")
+    pid = pid_of(reply)
+    reply.frame()
+    daemon.control("POST", f"/sandboxes/{box.id}/pause", {})
+    answers = []
+
+    def connect():
+        made = daemon.control("POST", f"/v2/sandboxes/{box.id}/connect", {})
+        answers.append(made["envdAccessToken"])
+
+    threads = [threading.Thread(target=connect) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    equal("four clients resume one sandbox at once", answers, [box.token] * 4)
+    again = box.stream("Connect", {"process": {"pid": pid}})
+    equal("what ran before goes on", again.frame()[1], {"event": {"start": {"pid": pid}}})
+    ok("and is heard", again.frame()[1]["event"].get("data"))
+    again.close()
+    reply.close()
+
+    def use(command):
+        try:
+            command()
+        except (OSError, ValueError, AttributeError, TypeError, IndexError):
+            pass  # cut off: that is what is tried
+
+    uses = [
+        lambda: box.start("sleep 1000").frames(),
+        lambda: box.unary("List", {}),
+        lambda: box.unary("SendInput", {"process": {"pid": pid}, "input": {"stdin": text(b"x" * 100000)}}),
+        lambda: box.stream("Connect", {"process": {"pid": pid}}).frames(),
+        lambda: box.start("cat /dev/zero").frames(),
+        lambda: [box.start("true").frames() for _ in range(20)],
+    ]
+    threads = [threading.Thread(target=use, args=(command,)) for command in uses]
+    for thread in threads:
+        thread.start()
+    daemon.control("DELETE", "/sandboxes/" + box.id)
+    for thread in threads:
+        thread.join(30)
+    ok("killed in the middle of every call, none is left waiting", not any(thread.is_alive() for thread in threads))
+    equal("and it is gone", Reply(box.send("List", b"{}", "application/json")).status, 502)
+
+
 def main():
     daemon = Daemon(sys.argv[1])
     box = Sandbox(daemon)
     for part in rules, protojson, times, hostile, inputs, behind:
         part(box)
+    others(daemon, box)
+    crowd(daemon, box)
+    life(daemon)
     killed(daemon, box)
     sys.exit(FAILED > 0)
 

@@ -162,8 +162,8 @@ static int snapshot_fork_started(struct http_request *request, const struct e2b_
     return failed;
 }
 
-static int snapshot_fork_one(struct http_request *request, const struct e2b_sandbox *from, uint64_t timeout_ms,
-                             struct e2b_sandbox *ret_fork, struct err *err) {
+static int snapshot_fork_one(struct http_request *request, const struct e2b_sandbox *from, const char *snapshot,
+                             uint64_t timeout_ms, struct e2b_sandbox *ret_fork, struct err *err) {
     char id[17];
     struct note note;
     struct e2b_sandbox fork = {.record = from->record};
@@ -173,7 +173,7 @@ static int snapshot_fork_one(struct http_request *request, const struct e2b_sand
     fork.record.end_ms = fork.record.started_us / 1000 + timeout_ms;
     policy_random_id(id);
     const char *env[] = {arena_printf(http_arena(request), "E2B_SANDBOX_ID=%s", id), NULL};
-    const struct fork_request wanted = {.id = id, .env = env, .note = &note};
+    const struct fork_request wanted = {.snapshot = snapshot, .id = id, .env = env, .note = &note};
     int failed = e2b_record_note(&fork.record, true, http_arena(request), &note, err) ?: front_make(request, err)
                      ?: snapshot_fork(front_of(request)->provider, front_who(request)->user, from->box->id, &wanted,
                                       &fork.box, err)
@@ -183,8 +183,18 @@ static int snapshot_fork_one(struct http_request *request, const struct e2b_sand
     return failed;
 }
 
+/* Several have the files of one moment, which are copied once. */
 static int snapshot_fork_all(struct http_request *request, const struct e2b_sandbox *from, uint64_t timeout_ms,
                              uint64_t count, struct err *err) {
+    struct provider *provider = front_of(request)->provider;
+    const char *user = front_who(request)->user, *name = NULL;
+    struct snapshot taken;
+    char random[17];
+    policy_random_id(random);
+    if (count > 1) {
+        name = arena_printf(http_arena(request), "fork-%s", random);
+        TRY(snapshot_create(provider, user, from->box->id, name, http_arena(request), &taken, err));
+    }
     struct json json;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
     json_init(&json, &out);
@@ -193,10 +203,10 @@ static int snapshot_fork_all(struct http_request *request, const struct e2b_sand
         struct e2b_sandbox fork;
         struct err own = {0};
         json_open(&json, '{');
-        if (snapshot_fork_one(request, from, timeout_ms, &fork, &own) == 0) {
+        if (snapshot_fork_one(request, from, name, timeout_ms, &fork, &own) == 0) {
             json_key(&json, "sandbox");
             e2b_sandbox_members(request, &fork, &json);
-            provider_put(front_of(request)->provider, fork.box);
+            provider_put(provider, fork.box);
         } else {
             json_put_open(&json, "error", '{');
             json_put_int(&json, "code", err_http_status(own.code));
@@ -206,6 +216,8 @@ static int snapshot_fork_all(struct http_request *request, const struct e2b_sand
         json_close(&json, '}');
     }
     json_close(&json, ']');
+    if (name) /* the forks hold its layers */
+        snapshot_remove(provider, user, from->box->id, name, ERR_IGNORED);
     return e2b_json(request, 201, &out, err);
 }
 
