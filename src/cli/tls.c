@@ -20,8 +20,8 @@ struct tls_values {
 };
 
 const struct row tls_options[] = {
-    OPTION("domain", 0, TEXT, struct tls_values, domain, "NAME", "hosts below it have the certificate; " TLS_DOMAIN),
-    OPTION("days", 0, INT, struct tls_values, days, "N", "how long the certificate is valid; 397"),
+    OPTION("domain", 0, TEXT, struct tls_values, domain, "NAME", "the domain of the hosts (default: " TLS_DOMAIN ")"),
+    OPTION("days", 0, INT, struct tls_values, days, "N", "how long the certificate is valid (default: 397)"),
     {.name = NULL},
 };
 
