@@ -234,6 +234,10 @@ static int create_record(struct http_request *request, const json_t *root, const
 
 /* ---- the box ---- */
 
+const char *e2b_container_user(const char *backend) {
+    return backend && !strcmp(backend, "docker") ? "root" : NULL;
+}
+
 int e2b_acquire(struct provider *provider, struct box_request *wanted, const char *configured, bool off,
                 struct box **ret_box, struct err *err) {
     bool created;
@@ -261,6 +265,7 @@ static int create_box(struct http_request *request, const json_t *root, const st
                                  .template_name = template->base,
                                  .workspace = E2B_HOME,
                                  .layers = template->layers,
+                                 .container = {.user = e2b_container_user(template->backend)},
                                  .has_idle_timeout = true,
                                  .has_cpus = setup.cpus > 0,
                                  .has_memory = setup.memory_mb > 0,

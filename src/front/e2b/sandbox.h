@@ -45,6 +45,8 @@ const char *e2b_member(struct http_request *request, const json_t *root, const c
 int e2b_create(struct http_request *request, struct box *box, struct err *err); /* create.c */
 int e2b_network(struct http_request *request, struct box *box, struct err *err);
 extern const struct row e2b_create_body[];
+/* Who commands in containers run as: all are root's, because a container has one user. NULL: not in one. */
+const char *e2b_container_user(const char *backend);
 /* With the network that is configured (NULL: none is), or open where it can be; off: without. */
 int e2b_acquire(struct provider *provider, struct box_request *wanted, const char *configured, bool off,
                 struct box **ret_box, struct err *err);

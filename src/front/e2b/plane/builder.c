@@ -131,6 +131,7 @@ static int builder_acquire(struct builder *builder, struct err *err) {
                                  .workspace = E2B_HOME,
                                  .layers = layers ? (const char *const *)builder->from.layers : NULL,
                                  .env = env,
+                                 .container = {.user = e2b_container_user(builder->from.backend)},
                                  .temporary = true,
                                  .has_idle_timeout = true,
                                  .idle_timeout_ms = BUILDER_IDLE_MS};
