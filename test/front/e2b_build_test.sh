@@ -86,6 +86,8 @@ refused 'not a hash' 400
 key GET "/templates/$TEMPLATE/files/$HASH"
 is 'files that are not there' "$STATUS $(j .present)" '201 false'
 LINK=$(j .url)
+api GET "/templates/$TEMPLATE/files/$HASH" '' -H 'X-API-KEY: eye-token-0123456789abcdef00'
+is 'a key that may only read gets no link' "$STATUS $(j 'has("url")')" '201 false'
 LINK=$URL/${LINK#http://*/}
 curl -sS -o "$WORK/body" -w '%{http_code}' -T /dev/null "${LINK%????}0000" > "$WORK/code"
 is 'a forged link' "$(cat "$WORK/code")" 403

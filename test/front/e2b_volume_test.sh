@@ -34,6 +34,8 @@ key POST /volumes '{"name":"mine"}'
 refused 'twice' 409
 api GET "/volumes/$ID" '' -H 'X-API-KEY: bob-token-0123456789abcdef00'
 refused "somebody else's" 404
+api GET "/volumes/$ID" '' -H 'X-API-KEY: eye-token-0123456789abcdef00'
+is 'a key that may only read does not get its token' "$STATUS $(j 'has("token")')" '200 false'
 as bob POST /volumes '{"name":"mine"}'
 is 'names are each user'"'s own" "$STATUS" 201
 OTHER=$(j .token)

@@ -92,6 +92,8 @@ denied() { # denied NAME: 403, in the shape of the route's door
     aio_*) is "$1" "$STATUS $(j .success)" '403 false' ;;
     deerflow_health) is "$1: it is open" "$STATUS" 200 ;;
     deerflow_*) like "$1" "$STATUS $(j .detail)" '^403 .*token' ;;
+    e2b_volume_stat | e2b_volume_change | e2b_volume_remove | e2b_volume_list | e2b_volume_mkdir | e2b_volume_read | \
+        e2b_volume_write) like "$1: only the token of a volume opens it" "$STATUS $(j .code)" '^401 unauthorized$' ;;
     e2b_*) like "$1" "$STATUS $(j .code)" '^403 403$' ;;
     *) is_error "$1" 403 DENIED ;;
     esac

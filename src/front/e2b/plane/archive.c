@@ -77,10 +77,11 @@ int archive_link(struct http_request *request, struct box *box, struct err *err)
     json_init(&json, &out);
     json_open(&json, '{');
     json_put_bool(&json, "present", faccessat(plane_of(request)->uploads_fd, name, F_OK, 0) == 0);
-    json_put_str(&json, "url",
-                 arena_printf(http_arena(request), "http%s://%s/templates/%.64s/files/%s/%s-%llu-%s",
-                              http_is_tls(request) ? "s" : "", http_host(request), template_id, hash, key,
-                              (unsigned long long)until_s, token));
+    if (plane_writes(request)) /* the link is a right to write */
+        json_put_str(&json, "url",
+                     arena_printf(http_arena(request), "http%s://%s/templates/%.64s/files/%s/%s-%llu-%s",
+                                  http_is_tls(request) ? "s" : "", http_host(request), template_id, hash, key,
+                                  (unsigned long long)until_s, token));
     json_close(&json, '}');
     return e2b_json(request, 201, &out, err);
 }
@@ -175,8 +176,8 @@ int archive_put(struct http_request *request, struct box *box, struct err *err) 
     char key[ARCHIVE_KEY], name[ARCHIVE_NAME], temporary[ARCHIVE_NAME], random[17];
     const char *hash;
     (void)box;
+    STEP(archive_judge(request, http_param(request, "hash"), key, err));
     STEP(archive_hash(request, &hash, err));
-    STEP(archive_judge(request, hash, key, err));
     STEP(provider_room(front_of(request)->provider, err));
     archive_name(key, hash, name);
     policy_random_id(random);

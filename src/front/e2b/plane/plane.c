@@ -44,6 +44,10 @@ struct plane *plane_of(const struct http_request *request) {
     return e2b_state(request)->plane;
 }
 
+bool plane_writes(const struct http_request *request) {
+    return front_who(request)->scope != SCOPE_READ;
+}
+
 const char *plane_user(struct http_request *request) {
     const char *user = front_who(request)->user;
     return user ? user : "default";

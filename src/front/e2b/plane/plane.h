@@ -35,7 +35,8 @@ void plane_stop(struct plane *plane);                       /* it stays as it is
 /* ---- for the files of this directory ---- */
 
 struct plane *plane_of(const struct http_request *request);
-const char *plane_user(struct http_request *request); /* whose what is made is */
+bool plane_writes(const struct http_request *request); /* its token is not one for reading alone */
+const char *plane_user(struct http_request *request);  /* whose what is made is */
 
 /* ---- builds ---- */
 

@@ -149,7 +149,7 @@ static int volume_look(struct http_request *request, struct box *box, struct err
     (void)box;
     STEP(volume_named(request, &id, &name, err));
     json_init(&json, &out);
-    volume_put(request, &json, id, name, true);
+    volume_put(request, &json, id, name, plane_writes(request));
     return e2b_json(request, 200, &out, err);
 }
 
