@@ -120,8 +120,8 @@ DAEMON_PID=
 
 # ---- the texts ----
 section() { awk -v head="## $1" '$0 == head { on = 1; next } /^## / { on = 0 } on' $GUIDE; }
-strings=$(find src/front src/box src/store src/daemon src/http src/runner src/base src/wire -name "*.[ch]" -exec cat \
-    {} + | tr '\n' ' ' | sed -e 's/" *"//g' -e 's/\\"/"/g')
+strings=$(find src/front src/box src/store src/daemon src/rows src/http src/runner src/base src/wire -name "*.[ch]" \
+    -exec cat {} + | tr '\n' ' ' | sed -e 's/" *"//g' -e 's/\\"/"/g')
 while IFS= read -r text; do
     case $text in
     'No such file or directory' | 'Permission denied' | 'Read-only file system') continue ;;      # the kernel's
