@@ -1,7 +1,7 @@
 /* How boxes are made, found again and ended. A backend only yields wires; everything inside a box is the runner's.
  *
  * Functions may be called from many threads at once, for different ids; the provider never calls two of them for the
- * same id at the same time. Anything asked for that cannot be had is an error that names the missing thing and its
+ * same id at the same time. Anything requested that is not available is an error that names the missing thing and its
  * fix (UNSUPPORTED), never a weaker box. */
 #ifndef CUBBY_BACKEND_BACKEND_H
 #define CUBBY_BACKEND_BACKEND_H
@@ -65,7 +65,7 @@ struct usage {
 
 /* What could be happening to a box's files now. */
 enum backend_files {
-    FILES_UNCHANGED, /* there are none of its own: it is what lies below it */
+    FILES_UNCHANGED, /* no files of its own: it equals the layers below it */
     FILES_STILL,     /* nothing runs */
     FILES_QUIET,     /* only its runner runs: it can be ended and started again unnoticed */
     FILES_ALONE,     /* the same, unless files lie in the box's /dev/shm, which this daemon may not look into */
@@ -122,7 +122,7 @@ struct backend_ops {
     /* The machine cannot do it at all: -ERR_UNSUPPORTED with the reason and the fix. Cheap; probes are cached. */
     int (*open)(const struct backend_env *env, struct backend **ret_backend, struct err *err);
     void (*close)(struct backend *backend); /* boxes live on */
-    /* A new box. On failure nothing remains. ret_pidfd: of the runner seen from here, or -1. */
+    /* A new box. On failure nothing is left. ret_pidfd: of the runner seen from here, or -1. */
     int (*start)(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
                  struct err *err);
     /* A box that outlived its daemon. NOT_FOUND: none runs, and nothing of one is left. GONE or another: its runner
@@ -142,7 +142,7 @@ struct backend_ops {
     int (*stop)(struct backend *backend, const char *id, bool keep_files, struct err *err);
     /* Ids of this backend that have anything on this machine. */
     int (*list)(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err);
-    /* Removes the remains of dead daemons, of this state directory and of the machine; each thing is named. May be
+    /* Removes leftovers of dead daemons, of this state directory and of the machine; each thing is named. May be
      * NULL. Other daemons may be serving; their things stay. */
     void (*clean)(struct backend *backend, void (*each)(void *user, const char *what), void *user);
     int (*usage)(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err);
@@ -218,7 +218,7 @@ struct check {
     bool ok;
     bool partly;      /* ok, and yet less than newer kernels give */
     bool required;    /* without it no jail at all; with a weaker word: unless that word is given */
-    bool wall;        /* stands between boxes, or between a box and the host */
+    bool wall;        /* separates boxes, or a box and the host */
     char detail[160]; /* the finding */
     char fix[240];    /* how to get it; empty when there is nothing to get */
 };

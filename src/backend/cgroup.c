@@ -313,7 +313,7 @@ void cgroup_favour(const struct cgroup_host *host, const struct cgroup *cgroup, 
     sched_prompt_set(pid, cgroup->v1[CGROUP_CPU] || (*host->v2 && host->v2_has[CGROUP_CPU]), false);
 }
 
-/* ---- remains ---- */
+/* ---- leftovers ---- */
 
 void cgroup_each(const struct cgroup_host *host, void (*each)(void *user, const char *name), void *user) {
     cgroup_each_in(host->v2, each, user);

@@ -5,7 +5,7 @@
 #include "backend/template.h"
 
 /* The current one, made when missing: `host`, or (user) `base`, whose uid 1000 is called `user` and has the home
- * /home/user. Safe between processes: made beside, renamed, the loser's is thrown away. */
+ * /home/user. Safe between processes: made under another name and renamed; a second one is removed. */
 int skeleton_find(const struct backend_env *env, bool user, struct template *ret_template, struct err *err);
 /* Mount points, agent's home, agent's lines in passwd and group, and sudo (a copy of the runner; NULL: none), where an
  * imported tree lacks them. */

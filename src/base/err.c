@@ -62,7 +62,7 @@ int err_errno(struct err *err, int number, const char *format, ...) {
     return -err->code;
 }
 
-int err_told(struct err *err, int number, const char *format, ...) {
+int err_text(struct err *err, int number, const char *format, ...) {
     va_list args;
     va_start(args, format);
     err_say(err, err_from_errno(number), number, format, args);

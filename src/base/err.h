@@ -73,8 +73,8 @@ int err_set_why(struct err *err, enum err_code code, enum err_why why, const cha
     __attribute__((format(printf, 4, 5)));
 /* The same from an errno: the code is chosen by err_from_errno, ": strerror" is added to the sentence. */
 int err_errno(struct err *err, int number, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The same with the sentence as it is. */
-int err_told(struct err *err, int number, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same, and the sentence is used as it is. */
+int err_text(struct err *err, int number, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Puts "context: " before the sentence; returns -err->code. */
 int err_wrap(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

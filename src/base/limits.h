@@ -1,5 +1,5 @@
 /* Every number that bounds something from outside. One place, so that a reader can judge them together and a test can
- * name them. Units stand last in each name. */
+ * name them. Each name ends with its unit. */
 #ifndef CUBBY_BASE_LIMITS_H
 #define CUBBY_BASE_LIMITS_H
 
@@ -31,7 +31,7 @@
 #define LIMIT_PROCESSES 256u             /* commands of one box the runner keeps, running and ended */
 #define LIMIT_PROCESSES_ENDED 64u        /* ended ones kept for a later look; the oldest goes first */
 #define LIMIT_PROCESS_TAG_BYTES 128u     /* the name that a client gave a command */
-#define LIMIT_PROCESS_ABOUT_BYTES 49152u /* arguments and variables of a command, kept for whoever lists it */
+#define LIMIT_PROCESS_ABOUT_BYTES 49152u /* arguments and variables of a command, kept for lists of processes */
 #define LIMIT_SESSIONS 64u               /* of one box */
 #define LIMIT_SESSION_WAITING 64u        /* calls that wait for their turn in one session */
 #define LIMIT_SESSION_NAME_BYTES 128u

@@ -1,4 +1,4 @@
-/* Paths from clients. Called by the runner's file ops and by the daemon's read path (box_read). Invariant: no path
+/* Paths from clients. Called by the runner's file ops and by the daemon's read path (box_read_open). Invariant: no path
  * is ever opened other than through path_open. */
 #include <linux/magic.h>
 #include <linux/openat2.h>
@@ -185,18 +185,18 @@ int path_open_stat(int root, const char *above, const char *path, int flags, mod
                    struct stat *ret_stat, struct err *err) {
     autofd fd = path_open(root, path, flags, mode);
     if (fd == -ENXIO)
-        return err_told(err, ENXIO, "'%s%s' is not a regular file", above, path);
+        return err_text(err, ENXIO, "'%s%s' is not a regular file", above, path);
     if (fd == -EISDIR)
-        return err_told(err, EISDIR, "'%s%s' is a directory", above, path);
+        return err_text(err, EISDIR, "'%s%s' is a directory", above, path);
     if (fd == -ENOENT)
-        return err_told(err, ENOENT, "no file '%s%s'", above, path);
+        return err_text(err, ENOENT, "no file '%s%s'", above, path);
     if (fd < 0)
         return err_errno(err, -fd, "'%s%s'", above, path);
     struct stat status;
     if (fstat(fd, &status) < 0)
         return err_errno(err, errno, "'%s%s'", above, path);
     if (!S_ISREG(status.st_mode))
-        return err_told(err, S_ISDIR(status.st_mode) ? EISDIR : EINVAL, "'%s%s' is %s, not a regular file", above, path,
+        return err_text(err, S_ISDIR(status.st_mode) ? EISDIR : EINVAL, "'%s%s' is %s, not a regular file", above, path,
                         path_kind(status.st_mode));
     struct statfs system; /* files of procfs have no size; some of them block */
     if (status.st_size == 0 && fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC)
@@ -219,14 +219,14 @@ int path_open_parent(int root, const char *above, const char *path, int *ret_dir
         (name_len == 2 && path[start] == '.' && path[start + 1] == '.'))
         return err_set(err, ERR_INVALID, "'%s%s' does not name something in a directory", above, path);
     if (name_len > LIMIT_NAME_BYTES)
-        return err_told(err, ENAMETOOLONG, "a name in the path is longer than %u bytes", LIMIT_NAME_BYTES);
+        return err_text(err, ENAMETOOLONG, "a name in the path is longer than %u bytes", LIMIT_NAME_BYTES);
     memcpy(name, path + start, name_len);
     name[name_len] = 0;
     memcpy(parent, path, start);
     parent[start] = 0;
     int fd = path_open(root, start ? parent : ".", O_PATH | O_DIRECTORY, 0);
     if (fd == -ENOENT)
-        return err_told(err, ENOENT, "no directory '%s%s' (parents=1 makes it)", above, parent);
+        return err_text(err, ENOENT, "no directory '%s%s' (parents=1 makes it)", above, parent);
     if (fd < 0)
         return err_errno(err, -fd, "'%s%s'", above, start ? parent : ".");
     *ret_dirfd = fd;

@@ -266,7 +266,7 @@ int box_session_end(struct box *box, const char *name, bool leave, struct err *e
 
 /* ---- files ---- */
 
-/* For dialects whose file calls act as root, whoever asks, and give what they make to that user. NULL wherever it is
+/* For dialects whose file calls act as root for every user, and give what they make to that user. NULL wherever it is
  * taken: the agent's rights, nothing given. UNSUPPORTED: the runner is too old, or (root) the box has no root user. */
 struct file_rights {
     bool root;              /* with the rights of the box's root */

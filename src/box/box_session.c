@@ -98,7 +98,7 @@ int box_session_open(struct box *box, const struct session_request *request, str
 void box_session_begin(struct box *box, const struct session_request *request) {
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     if (wire_features(box->wire) & FEATURE_SESSION && session_open_args(request, &args, ERR_IGNORED) == 0)
-        (void)call_tell(box->wire, OP_SESSION, &args, ERR_IGNORED);
+        (void)call_post(box->wire, OP_SESSION, &args, ERR_IGNORED);
 }
 
 /* ---- run ---- */

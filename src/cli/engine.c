@@ -1,5 +1,5 @@
 /* A box without a daemon, its state, and the runner's place. Invariant: a box is claimed before it is made and
- * unclaimed after it is gone, so that remains of a killed `cubby run` are found by the next one; a directory that
+ * unclaimed after it is gone, so that leftovers of a killed `cubby run` are found by the next one; a directory that
  * another user can write is never used. */
 #include "cli/engine.h"
 

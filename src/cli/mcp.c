@@ -165,8 +165,9 @@ static int mcp_stdio_servers(struct stdio *stdio, const char *path, struct err *
     return 0;
 }
 
-static int mcp_stdio_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
-static void mcp_stdio_release(void *door, struct box *box);
+static int mcp_stdio_acquire(void *endpoint, const char *user, const char *thread, struct box **ret_box,
+                             struct err *err);
+static void mcp_stdio_release(void *endpoint, struct box *box);
 
 static int mcp_stdio_open(struct stdio *stdio, struct err *err) {
     stdio->out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -196,8 +197,9 @@ static int mcp_stdio_open(struct stdio *stdio, struct err *err) {
 
 /* ---- the box, and what tools keep ---- */
 
-static int mcp_stdio_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
-    struct stdio *stdio = door;
+static int mcp_stdio_acquire(void *endpoint, const char *user, const char *thread, struct box **ret_box,
+                             struct err *err) {
+    struct stdio *stdio = endpoint;
     struct box *box = &stdio->engine.box;
     int code = 0;
     (void)user, (void)thread; /* all have the one box */
@@ -217,8 +219,8 @@ static int mcp_stdio_acquire(void *door, const char *user, const char *thread, s
     return code;
 }
 
-static void mcp_stdio_release(void *door, struct box *box) {
-    struct stdio *stdio = door;
+static void mcp_stdio_release(void *endpoint, struct box *box) {
+    struct stdio *stdio = endpoint;
     (void)box;
     autolock(&stdio->lock);
     stdio->users--;
@@ -240,7 +242,7 @@ static int mcp_stdio_store(struct stdio *stdio, struct err *err) {
 /* ---- one message ---- */
 
 static int mcp_stdio_send(struct mcp_exchange *exchange, const char *text, size_t len, bool last) {
-    struct stdio *stdio = exchange->door;
+    struct stdio *stdio = exchange->endpoint;
     (void)last;
     autolock(&stdio->out_lock);
     int code = terminal_write(stdio->out, stdio->signal_fd, text, len);
@@ -250,7 +252,7 @@ static int mcp_stdio_send(struct mcp_exchange *exchange, const char *text, size_
 }
 
 static void mcp_stdio_begin(struct mcp_exchange *exchange, struct tool_call *call) {
-    call->door = exchange->door;
+    call->endpoint = exchange->endpoint;
 }
 
 static void mcp_stdio_serve(struct stdio_request *request) {
@@ -282,7 +284,7 @@ static void mcp_stdio_message(struct stdio *stdio, const char *data, size_t len,
     request->exchange = (struct mcp_exchange){.mcp = stdio->mcp,
                                               .send = mcp_stdio_send,
                                               .begin = mcp_stdio_begin,
-                                              .door = stdio,
+                                              .endpoint = stdio,
                                               .arena = &request->arena,
                                               .host = &stdio->host,
                                               .settings = &tool_defaults,

@@ -17,7 +17,7 @@ struct daemon {
     char state[PATH_MAX], runner[PATH_MAX];
     struct backend_env env;
     struct front front;
-    struct upkeep *_Atomic upkeep; /* of what tools remember; the provider's threads tell it of boxes */
+    struct upkeep *_Atomic upkeep; /* of what tools remember; the provider's threads report boxes to it */
     struct welcome *welcome;       /* of machines that join */
     sigset_t signals;
 };

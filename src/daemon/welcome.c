@@ -1,6 +1,6 @@
 /* A queue of machines that joined, and a few threads that serve it: the box of the machine is made, so that it is
  * visible, and the skills of all boxes are copied into it. Called by the table of machines (online) and by
- * skill/sync (later). Invariant: copies go to the machine that the entry names and no other; a slow machine has one
+ * skill/registry/sync (later). Invariant: copies go to the machine that the entry names and no other; a slow machine has one
  * thread, not all. */
 #include "daemon/welcome.h"
 

@@ -14,7 +14,7 @@
 enum {
     WATCH_MS = 1000, /* where inotify is not available, and for what only time changes */
     PATIENCE_MS = 10000,
-    TELL_MS = 60000, /* how often last_used_at is written */
+    USED_MS = 60000, /* how often last_used_at is written */
 };
 
 /* ---- rows into grants ---- */
@@ -29,7 +29,7 @@ static struct grant *store_grant(struct auth *auth, const struct token *token) {
     struct grant *grant = grant_new(auth, token->user, token->runner, token->scope);
     grant->stored = true;
     grant->expires_ms = token->expires_ms;
-    grant->told_ms = token->used_ms;
+    grant->stored_ms = token->used_ms;
     atomic_init(&grant->used_ms, token->used_ms);
     memcpy(grant->sha256, token->sha256, sizeof grant->sha256);
     memcpy(grant->who.token, token->id, sizeof grant->who.token);
@@ -89,16 +89,16 @@ static void store_expire_locked(struct auth *auth) {
     }
 }
 
-static void store_tell_locked(struct auth *auth) {
+static void store_used_locked(struct auth *auth) {
     struct token_use *uses = xcalloc(auth->stored.count + 1, sizeof *uses);
     size_t count = 0;
     struct err err;
     for (size_t i = 0; i < auth->stored.count; i++) {
         struct grant *grant = auth->stored.items[i];
         uint64_t used_ms = atomic_load(&grant->used_ms);
-        if (used_ms <= grant->told_ms)
+        if (used_ms <= grant->stored_ms)
             continue;
-        grant->told_ms = used_ms;
+        grant->stored_ms = used_ms;
         uses[count++] = (struct token_use){.id = grant->who.token, .used_ms = used_ms};
     }
     if (count && token_used(auth->store, uses, count, &err) < 0)
@@ -110,7 +110,7 @@ static void *store_watcher_main(void *argument) {
     struct auth *auth = argument;
     char events[4096];
     struct pollfd look[] = {{.fd = auth->stop_event, .events = POLLIN}, {.fd = auth->inotify, .events = POLLIN}};
-    for (uint64_t tell_ms = clock_ms() + TELL_MS;;) {
+    for (uint64_t next_ms = clock_ms() + USED_MS;;) {
         /* The file itself is watched; one that takes its place is found by token_changed, and watched then. */
         while (auth->inotify >= 0 && read(auth->inotify, events, sizeof events) > 0)
             continue;
@@ -121,9 +121,9 @@ static void *store_watcher_main(void *argument) {
         store_look_locked(auth);
         store_expire_locked(auth);
         bool stop = look[0].revents;
-        if (stop || clock_ms() >= tell_ms) {
-            store_tell_locked(auth);
-            tell_ms = clock_ms() + TELL_MS;
+        if (stop || clock_ms() >= next_ms) {
+            store_used_locked(auth);
+            next_ms = clock_ms() + USED_MS;
         }
         pthread_mutex_unlock(&auth->change);
         if (stop)

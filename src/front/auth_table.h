@@ -1,7 +1,7 @@
 /* The inside of auth: grants, and the table that finds them. For auth.c and auth_store.c alone.
  *
  * Rules
- * 1. A grant is what a token or a local uid stands for. It is counted: every list it is in and every request that was
+ * 1. A grant is what a token or a local uid permits. It is counted: every list it is in and every request that was
  *    admitted by it hold one reference. Its identity does not change.
  * 2. auth->change serialises those who replace lists and table; they may read them without auth->lock, which they take
  *    only to swap. Requests read under auth->lock.
@@ -25,7 +25,7 @@ struct grant {
     uint64_t expires_ms; /* 0: never */
     atomic_uint_fast64_t used_ms;
     /* auth->change: */
-    uint64_t told_ms;    /* the value of used_ms in the store */
+    uint64_t stored_ms;  /* the value of used_ms in the store */
     uint64_t generation; /* the last swap that kept it */
     bool expiry_cut;     /* its connections were cut when it expired */
 };

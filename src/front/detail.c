@@ -139,7 +139,7 @@ static const struct {
     [ROW_TIME] = {0, "string_type", "Input should be a valid string"},
 };
 
-/* Why a value of the right type does not fit. Of words the rows tell the wrong one: here it is left out. */
+/* Why a value of the right type does not fit. For words the rows' text names the wrong one: here it is left out. */
 static const char *detail_unfit_text(const struct row *field, const struct err *err, struct arena *arena) {
     return field->choices ? arena_printf(arena, "Input should be one of %s", field->choices) : err->text;
 }

@@ -1,5 +1,5 @@
 /* Servers in a box: HTTP and WebSocket by proxy. Called by the dialects that show ports. Invariants: a connection to
- * the server is used again only after an answer that ended where its head said, with nothing behind it; a request that
+ * the server is used again only after an answer that ended where its head said, with nothing after it; a request that
  * may not be sent twice never goes over one that was idle; no body is held whole; a client that hangs up is noticed. */
 #include "front/port_proxy.h"
 
@@ -345,7 +345,7 @@ int port_proxy(struct http_request *request, struct box *box, const struct port_
     return result;
 }
 
-/* A client that has sent its end cannot be told from one that is gone: the kernel asks it from time to time. */
+/* A client that has sent its end cannot be distinguished from one that is gone: the kernel asks it from time to time. */
 static void port_proxy_alive(int fd) {
     int on = 1, idle_s = 15, step_s = 5, probes = 3;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);

@@ -12,8 +12,8 @@ static int toolbox_bound(struct http_request *request, const char *id, const cha
                    bound, thread);
 }
 
-static void toolbox_release(void *door, struct box *box) {
-    struct http_request *request = door;
+static void toolbox_release(void *endpoint, struct box *box) {
+    struct http_request *request = endpoint;
     front_leave(box);
     trail_box(request, NULL);
     provider_put(front_of(request)->provider, box);
@@ -29,8 +29,9 @@ static int toolbox_admit(struct http_request *request, struct box *box, struct b
     return code;
 }
 
-static int toolbox_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
-    struct http_request *request = door;
+static int toolbox_acquire(void *endpoint, const char *user, const char *thread, struct box **ret_box,
+                           struct err *err) {
+    struct http_request *request = endpoint;
     const struct box_request wanted = {.user = user, .thread = thread, .thread_len = strlen(thread)};
     struct box *box = NULL;
     char id[17];
@@ -40,8 +41,8 @@ static int toolbox_acquire(void *door, const char *user, const char *thread, str
                ?: toolbox_admit(request, box, ret_box, err);
 }
 
-static int toolbox_find(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
-    struct http_request *request = door;
+static int toolbox_find(void *endpoint, const char *user, const char *thread, struct box **ret_box, struct err *err) {
+    struct http_request *request = endpoint;
     struct box *box = NULL;
     char id[17];
     policy_id(user, thread, strlen(thread), id);
@@ -55,13 +56,13 @@ static int toolbox_find(void *door, const char *user, const char *thread, struct
 
 /* Writes the name, what the guard found, and the arguments. */
 static void toolbox_record(struct tool_call *call) {
-    struct http_request *request = call->door;
+    struct http_request *request = call->endpoint;
     struct trail *trail = trail_of(request);
     trail->reads = call->tool->flags & TOOL_READS;
     trail->secrets = call->secrets;
     trail->detail = NULL;
     if (call->args)
-        trail_told(request, call->tool->fields, call->args);
+        trail_args(request, call->tool->fields, call->args);
     const char *args = trail->detail;
     trail->detail = NULL;
     trail_note(request, call->tool->name);
@@ -74,7 +75,7 @@ static void toolbox_record(struct tool_call *call) {
 /* Before anything is done in the box, so that the log shows what a killed daemon was about to do. */
 static void toolbox_begins(struct tool_call *call) {
     toolbox_record(call);
-    trail_running(call->door);
+    trail_running(call->endpoint);
 }
 
 /* The record of toolbox_begins is still valid unless the guard, which comes later, found something. */
@@ -82,7 +83,7 @@ static void toolbox_ends(struct tool_call *call) {
     if (!call->begun || call->verdict)
         toolbox_record(call);
     if (call->has_exec)
-        trail_result(call->door, &call->exec);
+        trail_result(call->endpoint, &call->exec);
 }
 
 const struct tool_host toolbox_functions = {.acquire = toolbox_acquire,
@@ -94,7 +95,7 @@ const struct tool_host toolbox_functions = {.acquire = toolbox_acquire,
 void toolbox_door(struct http_request *request, struct box *box, struct tool_call *call) {
     const struct who *who = front_who(request);
     const char *thread = http_header(request, "cubby-thread");
-    call->door = request;
+    call->endpoint = request;
     call->box = box;
     call->user = box ? box->user : who->user ? who->user : "default";
     call->thread = thread ? thread : call->thread;

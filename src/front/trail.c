@@ -160,8 +160,8 @@ static void trail_cut(struct buf *out) {
     buf_puts(out, mark);
 }
 
-/* The first audited row stands bare, the others with their names. */
-void trail_told(struct http_request *request, const struct row *fields, const void *args) {
+/* The first audited row is written without its name, the others with theirs. */
+void trail_args(struct http_request *request, const struct row *fields, const void *args) {
     struct trail *trail = trail_of(request);
     struct trail_text text = {.secrets = {.arena = http_arena(request)}};
     bool first = true;
@@ -195,7 +195,7 @@ void trail_running(struct http_request *request) {
 }
 
 void trail_fields(struct http_request *request, const struct row *fields, const void *args) {
-    trail_told(request, fields, args);
+    trail_args(request, fields, args);
     trail_running(request);
 }
 

@@ -40,7 +40,7 @@ void trail_code(struct http_request *request, int code);
 void trail_result(struct http_request *request, const struct exec_result *result);
 void trail_session(struct http_request *request, const struct session_result *result); /* unless it runs on */
 /* The rows with ROW_AUDITED become the detail, without the values of ROW_SECRET rows and of all environments. */
-void trail_told(struct http_request *request, const struct row *fields, const void *args);
+void trail_args(struct http_request *request, const struct row *fields, const void *args);
 /* From here on it is running: a daemon that dies now leaves a row that says so. Requests that only read leave none. */
 void trail_running(struct http_request *request);
 void trail_fields(struct http_request *request, const struct row *fields, const void *args); /* both */

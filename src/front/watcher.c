@@ -395,7 +395,7 @@ static int watcher_await_locked(struct watcher *watcher, int watch, struct err *
     return -err->code;
 }
 
-static void watcher_tell_locked(const struct watcher *watcher, struct watcher_info *ret_info) {
+static void watcher_report_locked(const struct watcher *watcher, struct watcher_info *ret_info) {
     *ret_info = (struct watcher_info){.path = watcher->path,
                                       .recursive = watcher->recursive,
                                       .running = !watcher->ended,
@@ -453,7 +453,7 @@ int watchers_add(struct watchers *watchers, struct box *box, const struct watche
     r = watcher_await_locked(watcher, watch, err);
     if (r == 0) {
         *ret_reused = reused;
-        watcher_tell_locked(watcher, ret_info);
+        watcher_report_locked(watcher, ret_info);
         ret_info->path = request->path;
     } else if (--watcher->leases == 0) {
         watcher_leave_locked(watcher);
@@ -483,7 +483,7 @@ void watchers_each(struct watchers *watchers, const char *box_id,
         struct watcher_info info;
         if (strcmp(at->box_id, box_id) != 0 || !at->leases)
             continue;
-        watcher_tell_locked(at, &info);
+        watcher_report_locked(at, &info);
         each(user, &info);
     }
 }
@@ -509,9 +509,9 @@ void watcher_put(struct watcher *watcher) {
     watcher_unref_locked(watcher);
 }
 
-void watcher_tell(struct watcher *watcher, struct watcher_info *ret_info) {
+void watcher_report(struct watcher *watcher, struct watcher_info *ret_info) {
     autolock(&watcher->table->lock);
-    watcher_tell_locked(watcher, ret_info);
+    watcher_report_locked(watcher, ret_info);
 }
 
 int watcher_read(struct watcher *watcher, uint64_t cursor, unsigned limit, uint64_t wait_ms,

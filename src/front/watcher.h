@@ -48,7 +48,7 @@ void watchers_each(struct watchers *watchers, const char *box_id,
 int watchers_hold(struct watchers *watchers, const char *box_id, const char *id, struct watcher **ret_watcher,
                   struct err *err);
 void watcher_put(struct watcher *watcher);
-void watcher_tell(struct watcher *watcher, struct watcher_info *ret_info);
+void watcher_report(struct watcher *watcher, struct watcher_info *ret_info);
 
 enum change_type { CHANGE_CREATE, CHANGE_WRITE, CHANGE_REMOVE, CHANGE_RENAME, CHANGE_CHMOD, CHANGE_LOST };
 #define CHANGE_TYPES CHANGE_LOST

@@ -85,7 +85,7 @@ bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopbac
     pthread_mutex_lock(&server->lock);
     bool refuse = atomic_load(&server->stopping) || (tls && !conn->tls);
     server->connections++;
-    server->list_counts[LIST_IDLE]++; /* as if it were there already: list_move_locked counts it out again */
+    server->list_counts[LIST_IDLE]++; /* as if it were there already: conn_list_move_locked takes it off again */
     conn_list_move_locked(server, conn, LIST_IDLE);
     pthread_mutex_unlock(&server->lock);
     if (!refuse && conn_arm(server, conn, fd, EPOLL_CTL_ADD) == 0)

@@ -34,7 +34,7 @@ static int gunzip_malformed(struct gunzip *gunzip, const char *why, struct err *
     return err_set(err, ERR_INVALID, "the body is not valid gzip: %s", why);
 }
 
-/* 1: there are packed bytes; 0: there are none any more. */
+/* 1: there are packed bytes; 0: all were read. */
 static int gunzip_fill(struct gunzip *gunzip, struct err *err) {
     if (gunzip->stream.avail_in)
         return 1;

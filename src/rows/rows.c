@@ -270,7 +270,7 @@ static int rows_object(json_t *object, const struct row *fields, const char *whe
     for (const struct row *field = fields; field->name; field++) {
         value = json_object_get(object, field->name);
         if (json_is_null(value) && !(field->flags & ROW_REQUIRED))
-            value = NULL; /* as answers say that there is none */
+            value = NULL; /* in answers null means absent */
         if (!value && field->flags & ROW_REQUIRED)
             return err_set(err, ERR_INVALID, "'%s%s' is missing: %s", where, field->name, field->text);
         rows_fallback(field, args);

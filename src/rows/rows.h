@@ -50,8 +50,8 @@ struct row_list {
 #define ROW_NUL 0x2u        /* the text may hold NUL: it never becomes a C string */
 #define ROW_NULLABLE 0x4u   /* answers only: may be null */
 #define ROW_MAYBE 0x40u     /* answers only: not always there; all other members are */
-#define ROW_AUDITED 0x8u    /* stands in the audit log: texts and lists of them, also inside lists of objects */
-#define ROW_SECRET 0x10u    /* maps: no value may stand anywhere in it */
+#define ROW_AUDITED 0x8u    /* is shown in the audit log: texts and lists of them, also inside lists of objects */
+#define ROW_SECRET 0x10u    /* maps: their values are removed from the audit log */
 #define ROW_ANY_BYTES 0x20u /* texts: any bytes, as base64 where the object's row ROW_ENCODING says so */
 #define ROW_SIGNED 0x400u   /* answers, and queries: the integer has a sign, and an empty one counts as absent */
 #define ROW_OR_ZERO 0x100u  /* options: a number may be 0, too */

@@ -319,7 +319,7 @@ const char *const *container_env(const char *const *rows) {
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
         if (!spawn_env_has(list, defaults[i]))
             list[count++] = defaults[i];
-    memcpy(list + count, rows, given * sizeof *list); /* a later one replaces an earlier one: prepare_env */
+    memcpy(list + count, rows, given * sizeof *list); /* a later one replaces an earlier one: spawn_env */
     return list;
 }
 

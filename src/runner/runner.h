@@ -92,7 +92,7 @@ struct runner {
     void **graves;           /* later_free */
     size_t grave_count, grave_cap;
     struct source children, listener; /* SIGCHLD; further wires */
-    struct timer lonely;              /* container: no HELLO follows */
+    struct timer no_hello;            /* container: no HELLO follows */
     bool greeted;     /* a daemon has said HELLO. Without that no daemon has a record of us: we exit with our wire */
     uint64_t changes; /* grows with whatever may have changed a file of the box; begins anew with each runner */
     bool ending;      /* local: no wire and no listener is left, or SIGTERM came */

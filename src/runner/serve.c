@@ -22,7 +22,7 @@ enum {
     OUT_HIGH_BYTES = 256 << 10, /* above it DATA and ITEM wait */
     OUT_MAX_BYTES = 16 << 20,   /* answers to a daemon that reads nothing; above it the wire goes */
     ARGS_BYTES = 2 << 10,       /* of a usual call, decoded */
-    LONELY_MS = 60000,          /* a container that another program started, or whose daemon was killed */
+    NO_HELLO_MS = 60000,        /* a container that another program started, or whose daemon was killed */
     KEEP_BYTES = 64 << 10,      /* an empty buffer larger than this is given back */
 };
 
@@ -61,8 +61,8 @@ static void serve_wire_bury(struct rwire *wire);
 
 /* ---- open, flush, bury ---- */
 
-static void serve_lonely_fire(struct timer *timer) {
-    struct runner *runner = container_of(timer, struct runner, lonely);
+static void serve_no_hello(struct timer *timer) {
+    struct runner *runner = container_of(timer, struct runner, no_hello);
     runner->ending |= !runner->greeted;
 }
 
@@ -152,9 +152,9 @@ static void serve_listener_ready(struct source *source, uint32_t) {
 
 void serve_open(struct runner *runner) {
     const struct runner_config *config = runner->config;
-    runner->lonely.fire = serve_lonely_fire;
+    runner->no_hello.fire = serve_no_hello;
     if (config->container)
-        timer_set(runner, &runner->lonely, clock_ms() + LONELY_MS);
+        timer_set(runner, &runner->no_hello, clock_ms() + NO_HELLO_MS);
     if (config->wire_fd >= 0)
         serve_wire_open(runner, config->wire_fd, true);
     if (config->listen_fd < 0)

@@ -107,7 +107,7 @@ void stage_abort(struct stage *stage) {
 
 /* ---- the stores ---- */
 
-/* Renamed first: half of it is never found, and remains of a killed daemon are swept like any stage. */
+/* Renamed first: half of it is never found, and leftovers of a killed daemon are swept like any stage. */
 void skills_discard(struct skills *skills, int store, const char *name) {
     char gone[LIMIT_NAME_BYTES + 16];
     snprintf(gone, sizeof gone, "%s%s", store == skills->staging_dir ? "" : ".gone-", name);

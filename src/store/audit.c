@@ -32,7 +32,7 @@ enum {
 struct audit_running {
     struct audit_running *prev, *next;
     uint64_t since_ms;
-    bool told;
+    bool written; /* as running */
     size_t len;
     uint8_t row[]; /* encoded */
 };
@@ -54,7 +54,7 @@ struct audit {
     struct audit_running *running; /* the newest first */
     uint64_t put, done;            /* rows ever put, and those of them that are on disk */
     uint64_t writes;               /* transactions */
-    uint64_t lost, lost_told, strangers, strangers_told;
+    uint64_t lost, lost_written, strangers, strangers_written;
     uint64_t stranger_second, stranger_count;
     bool hurry, failing, ending;
 };
@@ -260,7 +260,7 @@ void audit_count(struct audit *audit, struct audit_counts *ret_counts) {
 /* ---- the writer ---- */
 
 /* A row that reports what has no rows, before those that follow. */
-static void audit_writer_tell(struct audit *audit, const char *verb, uint64_t count, const char *what) {
+static void audit_writer_note(struct audit *audit, const char *verb, uint64_t count, const char *what) {
     char detail[128];
     struct audit_row row = {.at_ms = clock_wall_ms()};
     snprintf(detail, sizeof detail, "%" PRIu64 " %s", count, what);
@@ -276,12 +276,12 @@ static bool audit_writer_take_locked(struct audit *audit, uint64_t *ret_rows) {
     for (struct audit_running *running = audit->running; running; running = running->next) {
         struct view view = view_of(running->row, running->len);
         struct audit_row row;
-        if (running->told || now_ms < running->since_ms + LONG_MS || !audit_decode(&view, &row))
+        if (running->written || now_ms < running->since_ms + LONG_MS || !audit_decode(&view, &row))
             continue;
-        running->told = true;
+        running->written = true;
         audit_put_locked(audit, &row, false);
     }
-    while (!audit->queue.len && audit->lost == audit->lost_told && audit->strangers == audit->strangers_told &&
+    while (!audit->queue.len && audit->lost == audit->lost_written && audit->strangers == audit->strangers_written &&
            !audit->ending)
         if (!cond_wait_until(&audit->work, &audit->lock, turn_ms))
             return false;
@@ -291,14 +291,14 @@ static bool audit_writer_take_locked(struct audit *audit, uint64_t *ret_rows) {
             break;
     audit->hurry = false;
     buf_clear(&audit->writing);
-    if (audit->lost > audit->lost_told)
-        audit_writer_tell(audit, "audit_gap", audit->lost - audit->lost_told,
+    if (audit->lost > audit->lost_written)
+        audit_writer_note(audit, "audit_gap", audit->lost - audit->lost_written,
                           "rows were lost: the log could not be written");
-    if (audit->strangers > audit->strangers_told)
-        audit_writer_tell(audit, "audit_strangers", audit->strangers - audit->strangers_told,
+    if (audit->strangers > audit->strangers_written)
+        audit_writer_note(audit, "audit_strangers", audit->strangers - audit->strangers_written,
                           "more requests without a known token were refused");
-    audit->lost_told = audit->lost;
-    audit->strangers_told = audit->strangers;
+    audit->lost_written = audit->lost;
+    audit->strangers_written = audit->strangers;
     buf_put(&audit->writing, audit->queue.data, audit->queue.len);
     buf_clear(&audit->queue);
     memset(audit->reads, 0, sizeof audit->reads);

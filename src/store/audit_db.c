@@ -243,7 +243,7 @@ struct trim {
 };
 
 /* Before rows go: the newest may be among them. */
-static int db_trim_tell(struct audit_db *db, const char *detail, struct err *err) {
+static int db_trim_note(struct audit_db *db, const char *detail, struct err *err) {
     struct audit_row row = {.at_ms = clock_wall_ms()};
     uint64_t last;
     autobuf batch = buf_max(AUDIT_ROW_BYTES);
@@ -276,7 +276,7 @@ static int db_trim_beginning(struct audit_db *db, int64_t count, struct trim *tr
                "SELECT coalesce((SELECT last FROM gap WHERE first <= ?1 AND last >= ?1), ?1)", "i>i", id, &id);
     snprintf(trim->detail, sizeof trim->detail, "rows %" PRIu64 " to %" PRId64 " were cut", trim->start + 1, id);
     if (r >= 0)
-        r = db_trim_tell(db, trim->detail, err);
+        r = db_trim_note(db, trim->detail, err);
     if (r == 0)
         r = db_do(&db->db, err,
                   "UPDATE cut SET id = ?1, hash = coalesce((SELECT hash FROM audit WHERE id = ?1),"
@@ -340,7 +340,7 @@ static int db_trim_writer(struct audit_db *db, struct trim *trim, bool *ret_more
     count = count < DB_TRIM_ROWS ? count : DB_TRIM_ROWS;
     *ret_more = true; /* another user may have the most now */
     snprintf(trim->detail, sizeof trim->detail, "%" PRId64 " rows of user '%s', who had most, were cut", count, user);
-    r = db_trim_tell(db, trim->detail, err)
+    r = db_trim_note(db, trim->detail, err)
         ?: db_gaps_note(db, user, count, &last, err)
         ?: db_do(&db->db, err, "DELETE FROM audit WHERE user = ?1 AND id <= ?2", "ti", user, last);
     return r < 0 ? r : 1;

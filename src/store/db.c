@@ -1,4 +1,4 @@
-/* Opening and using an SQLite file of ours. Called by token_db, audit_db and tool/store. Invariant: an existing file
+/* Opening and using an SQLite file of ours. Called by token, audit_db, tool/store and others. Invariant: an existing file
  * is never opened and closed outside SQLite (closing it would drop the locks that SQLite has on it), and whether a
  * file is ours is decided within one write transaction, so that two daemons do not both fill an empty one. */
 #include <assert.h>
@@ -16,7 +16,7 @@ static int db_fail(const struct db *db, struct err *err) {
     int code = sqlite3_errcode(db->handle) & 0xff, number = sqlite3_system_errno(db->handle);
     bool touched = code == SQLITE_IOERR || code == SQLITE_CANTOPEN; /* then that number is of this failure */
     if (code == SQLITE_FULL || (touched && (number == ENOSPC || number == EDQUOT)))
-        return err_told(err, ENOSPC, "no space left on the disk of the state directory; free some");
+        return err_text(err, ENOSPC, "no space left on the disk of the state directory; free some");
     switch (code) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:

@@ -1,5 +1,5 @@
 /* An SQLite file of ours below the state directory: made inaccessible to others, identified by its application
- * number and version, opened in the same way everywhere. Its content belongs to its owner: token_db, audit_db,
+ * number and version, opened in the same way everywhere. Its content belongs to its owner: token, audit_db,
  * tool/store. */
 #ifndef CUBBY_BOX_DB_H
 #define CUBBY_BOX_DB_H
@@ -42,7 +42,7 @@ int db_ready(struct db *db, const struct db_kind *kind, const char *directory, s
 void db_close(struct db *db); /* zeroed is fine, and twice */
 
 int db_exec(struct db *db, const char *sql, struct err *err);
-/* A statement with its parameters bound, and the row it stands at. `types` has a letter for each argument: t const
+/* A statement with its parameters bound, and its current row. `types` has a letter for each argument: t const
  * char *, i int64_t or uint64_t, n int or bool, h 32 bytes, b const void * and size_t; NULL binds NULL. Nothing is
  * copied: the arguments stay as they are until the query has ended; those that the statement does not name are left
  * out. Statements are kept by their text. */

@@ -7,7 +7,7 @@
 #include "tool/memo.h"
 
 enum {
-    SHELL_TELL_MS = 200,   /* at most once, while it talks */
+    SHELL_SEND_MS = 200,   /* at most once, while it talks */
     SHELL_IDLE_MS = 10000, /* and while it does not: clients give up on what is silent for a minute */
     SHELL_LAST_BYTES = 256,
 };
@@ -17,7 +17,7 @@ struct shell_watch {
     struct spool *errors;
     char last[SHELL_LAST_BYTES]; /* the end of its output */
     size_t len;
-    uint64_t begun_ms, told_ms;
+    uint64_t begun_ms, sent_ms;
 };
 
 int shell_prepare(struct tool_call *call, const struct row_text *cwd, uint64_t timeout_ms,
@@ -30,10 +30,10 @@ int shell_prepare(struct tool_call *call, const struct row_text *cwd, uint64_t t
 }
 
 /* Reports the last line that is not empty, or how long it has been running. */
-static void shell_tell(struct shell_watch *watch) {
+static void shell_report(struct shell_watch *watch) {
     const char *text = watch->last;
     size_t end = watch->len, begin;
-    watch->told_ms = clock_ms();
+    watch->sent_ms = clock_ms();
     while (end && strchr(" \t\r\n", text[end - 1]))
         end--;
     for (begin = end; begin && text[begin - 1] != '\n' && text[begin - 1] != '\r';)
@@ -42,7 +42,7 @@ static void shell_tell(struct shell_watch *watch) {
         begin++;
     char line[64];
     int n = snprintf(line, sizeof line, "running for %llu s",
-                     (unsigned long long)(watch->told_ms - watch->begun_ms) / 1000);
+                     (unsigned long long)(watch->sent_ms - watch->begun_ms) / 1000);
     if (begin < end)
         watch->call->progress(watch->call->progress_user, text + begin, end - begin);
     else
@@ -65,15 +65,15 @@ static int shell_output(void *user, int stream, const uint8_t *data, size_t len)
     }
     memcpy(watch->last + watch->len, data + (len - n), n);
     watch->len += n;
-    if (clock_ms() - watch->told_ms >= SHELL_TELL_MS)
-        shell_tell(watch);
+    if (clock_ms() - watch->sent_ms >= SHELL_SEND_MS)
+        shell_report(watch);
     return 0;
 }
 
 static int shell_idle(void *user) {
     struct shell_watch *watch = user;
     watch->len = 0; /* its last line was reported already */
-    shell_tell(watch);
+    shell_report(watch);
     return 0;
 }
 

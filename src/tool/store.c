@@ -59,7 +59,7 @@ int tool_store_open(const char *directory, struct tool_store **ret_store, struct
         char why[sizeof err->text];
         memcpy(why, err->text, sizeof why);
         if (err->code == ERR_FULL)
-            return err_told(err, ENOSPC, "no space left on the disk of %.300s; free some and start again", directory);
+            return err_text(err, ENOSPC, "no space left on the disk of %.300s; free some and start again", directory);
         return err_set(
             err, (enum err_code)err->code,
             "%.200s/%s: %.200s; it can be moved away: working directories and kept results are forgotten then",

@@ -138,7 +138,7 @@ int tool_call_names(const struct tool_call *call, struct err *err) {
 
 void tool_call_done(struct tool_call *call) {
     if (call->acquired)
-        call->host->release(call->door, call->box);
+        call->host->release(call->endpoint, call->box);
     call->acquired = false;
     call->box = NULL;
     conceal_free(call->conceal);
@@ -164,7 +164,7 @@ static int tool_finish(struct tool_call *call, const void *checked, int failed, 
         secret_hide(call, err);
     else {
         struct tool_result *result = &call->result;
-        guard_tell(call);
+        guard_warn(call);
         secret_settle(call);
         secret_hide(call, NULL);
         if (result->text.total == 0 && result->image.len == 0 && result->content.len == 0)
@@ -209,7 +209,7 @@ void tool_begin(struct tool_call *call) {
 int tool_box(struct tool_call *call, struct err *err) {
     if (!call->box) {
         const char *thread = call->parent ? call->parent : call->thread;
-        int code = call->host->acquire(call->door, call->user, thread, &call->box, err);
+        int code = call->host->acquire(call->endpoint, call->user, thread, &call->box, err);
         call->acquired = code == 0;
         if (code < 0)
             return code;
@@ -224,7 +224,7 @@ int tool_box_found(struct tool_call *call, struct err *err) {
         return 0;
     if (!call->host->find)
         return tool_box(call, err);
-    int code = call->host->find(call->door, call->user, thread, &call->box, err);
+    int code = call->host->find(call->endpoint, call->user, thread, &call->box, err);
     call->acquired = code == 0 && call->box;
     return code;
 }

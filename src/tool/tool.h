@@ -41,11 +41,11 @@ struct tool_host {
     struct servers *servers;   /* MCP servers of users; NULL: none */
     struct tool_store *store;  /* state that outlives a call: directories, files read, kept results */
     /* The box of (user, thread), created if necessary; given back by release. At most once per call, when a tool
-     * first needs a box. door: the call's. */
-    int (*acquire)(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
-    void (*release)(void *door, struct box *box);
+     * first needs a box. endpoint: the call's. */
+    int (*acquire)(void *endpoint, const char *user, const char *thread, struct box **ret_box, struct err *err);
+    void (*release)(void *endpoint, struct box *box);
     /* The same without creating or starting a box: then *ret_box is NULL. May be NULL: like acquire. */
-    int (*find)(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
+    int (*find)(void *endpoint, const char *user, const char *thread, struct box **ret_box, struct err *err);
     const struct box *only; /* the box of every call, running or not; NULL: each (user, thread) has its own */
     /* For the audit log; both may be NULL. begins: the arguments are valid, the box is there, and nothing was done
      * yet; at most once. ends: the result or error is there; once per tool_run. */
@@ -70,7 +70,7 @@ struct tool_result {
 struct tool_call {
     /* set by the endpoint */
     const struct tool_host *host;
-    void *door; /* the endpoint's own, for the host's functions */
+    void *endpoint; /* of its own, for the host's functions */
     const struct tool_settings *settings;
     const char *user;
     const char *thread; /* without NUL bytes; "" if the endpoint names a box and no thread */

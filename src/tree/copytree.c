@@ -44,8 +44,8 @@ struct spot {
 struct copytree {
     struct copytree_level *levels;
     size_t depth, cap;
-    bool live;           /* the programs that own the files may write: what shrinks or goes is no failure */
-    bool shared;         /* others may write: no owners, attributes, hard links or set-id bits */
+    bool live;   /* the programs that own the files may write: a file that shrinks or disappears is not a failure */
+    bool shared; /* others may write: no owners, attributes, hard links or set-id bits */
     const char *without; /* beginning of attributes that are left out; NULL: none */
     int to;              /* the top, the caller's */
     int links;           /* the copy's directory of hard links; -1: none yet */

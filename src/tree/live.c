@@ -50,7 +50,7 @@ struct live_node {
     char *name;
     uint64_t inode;
     int64_t changed; /* its change time when it was copied; 0: compares as different */
-    int64_t born;    /* tells a reused inode */
+    int64_t born;    /* distinguishes a reused inode */
     mode_t type;     /* S_IFMT */
     bool dirty;      /* in live->dirty: a directory in which names have to be compared: */
     bool all, seen;  /* all of them */

@@ -37,7 +37,7 @@ struct removal {
     bool ours;                /* no other process writes */
     dev_t device;             /* ours: what is on another is mounted there */
     const atomic_bool *hurry; /* NULL: no pauses */
-    uint64_t until_us;        /* until then it works beside requests */
+    uint64_t until_us;        /* until then it also works while requests are served */
     unsigned retries;         /* directories found filled again, since the last removal */
 };
 

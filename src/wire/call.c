@@ -73,7 +73,7 @@ int call_open(struct wire *wire, enum op op, const struct buf *args, const void 
     return r;
 }
 
-int call_tell(struct wire *wire, enum op op, const struct buf *args, struct err *err) {
+int call_post(struct wire *wire, enum op op, const struct buf *args, struct err *err) {
     struct call *call;
     TRY(call_open(wire, op, args, NULL, 0, false, &call, err));
     call->cancelled = true; /* it is not taken back: its END may come whenever a thread reads */

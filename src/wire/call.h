@@ -40,7 +40,7 @@ struct event {
 int call_open(struct wire *wire, enum op op, const struct buf *args, const void *input, size_t input_len, bool eof,
               struct call **ret_call, struct err *err);
 /* A call whose result is not awaited: done before anything that is sent after it. */
-int call_tell(struct wire *wire, enum op op, const struct buf *args, struct err *err);
+int call_post(struct wire *wire, enum op op, const struct buf *args, struct err *err);
 /* The next event. 0 and *ret_event; the runner's FAIL comes back as -its code and its sentence; -ERR_TIMEOUT at the
  * deadline (the call lives on); -ERR_GONE / -ERR_PROTOCOL when the wire died. Consuming returns credit. */
 int call_next(struct call *call, const struct call_wait *wait, struct event *ret_event, struct err *err);

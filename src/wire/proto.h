@@ -94,7 +94,7 @@ enum field_id {
 #define CALL_ALL                                                                                                       \
     0x2000u /* EDIT: every place; READ: no bytes unless LENGTH is enough; WATCH: attributes; PS: all about it */
 #define CALL_REGEX 0x4000u        /* EDIT: old is a regular expression */
-#define CALL_LINES 0x8000u        /* EDIT: new replaces lines FIRST to LAST; there is no old */
+#define CALL_LINES 0x8000u        /* EDIT: new replaces lines FIRST to LAST; without an old text */
 #define CALL_TEXT 0x10000u        /* EDIT: only text; CRLF and a byte order mark are kept */
 #define CALL_CREATE 0x20000u      /* EDIT: where nothing is, IF_MATCH does not count */
 #define CALL_PLAIN 0x40000u       /* SESSION: without a shell */

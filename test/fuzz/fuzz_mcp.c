@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static unsigned fuzz_sent;
 
 static int fuzz_send(struct mcp_exchange *exchange, const char *text, size_t len, bool last) {
-    const struct mcp_message *message = exchange->door;
+    const struct mcp_message *message = exchange->endpoint;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     json_t *id = json_object_get(root, "id"), *want = json_loads(message->id, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     if (!json_is_object(root) || !last || memchr(text, '\n', len) || !want || !json_equal(id, want))
@@ -27,8 +27,8 @@ static int fuzz_send(struct mcp_exchange *exchange, const char *text, size_t len
 }
 
 /* There is no box to be had here. */
-static int fuzz_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
-    (void)door, (void)user;
+static int fuzz_acquire(void *endpoint, const char *user, const char *thread, struct box **ret_box, struct err *err) {
+    (void)endpoint, (void)user;
     if (strlen(thread) > LIMIT_THREAD_BYTES)
         abort();
     *ret_box = NULL;
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct mcp_exchange exchange = {.mcp = mcp,
                                         .send = fuzz_send,
                                         .begin = fuzz_begin,
-                                        .door = &message,
+                                        .endpoint = &message,
                                         .arena = &arena,
                                         .host = &host,
                                         .settings = &tool_defaults,

@@ -1,7 +1,7 @@
 /* Files of a container box kept as a layer: an image at the engine, cubby-HOME8/layer:LAYER, with the container's
  * files, and STATE/layers/LAYER/{fs/workspace, fs/skills, image} with those of this machine. Called by box/ through
  * the backend's verbs, and by a start. Invariants: a layer counts once it has `fs`, which is made last; the box is
- * paused during the copy; the directory is made before the image and removed after it, so that nothing remains
+ * paused during the copy; the directory is made before the image and removed after it, so that nothing is left
  * unfound.
  *
  * A layer is complete, because an engine's images include their parents. So a box never lies on more than one, and

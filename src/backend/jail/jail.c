@@ -113,7 +113,7 @@ static int jail_start_once(struct backend *backend, const struct spec *spec, con
     if (slot->wire) {
         r = slot_bind(backend, slot, spec, err);
     } else {
-        r = slot_tell(backend, slot, spec, err);
+        r = slot_plan(backend, slot, spec, err);
         if (r == 0)
             r = slot_greet(backend, slot, spec->id, err);
         if (r == 0)

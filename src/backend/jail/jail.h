@@ -87,12 +87,12 @@ int slot_error(struct slot *slot, const char *otherwise, struct err *err);
 int attach_first(struct backend *backend, const struct spec *spec, const struct slot *slot, struct err *err);
 int attach_again(struct backend *backend, const struct spec *spec, struct err *err);
 
-/* slot_plan.c: from a half to a whole: sends the plan, then waits for HELLO and sets slot->wire. */
-int slot_tell(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err);
+/* From a half to a whole: sends the plan, then waits for HELLO and sets slot->wire. */
+int slot_plan(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err);
 int slot_greet(struct backend *backend, struct slot *slot, const char *name, struct err *err);
 void slot_part(struct backend *backend, struct slot *slot, bool later); /* then: waits for the end of its stage one */
 /* The same for no box yet, with the limits it was made with ... */
-int slot_tell_blank(struct backend *backend, struct slot *slot, struct err *err);
+int slot_plan_blank(struct backend *backend, struct slot *slot, struct err *err);
 bool slot_plain(const struct spec *spec); /* ... which can become any such box of the same limits */
 int slot_bind(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err);
 

@@ -78,7 +78,7 @@ static struct slot *pool_begin(struct backend *backend, const struct pool_likely
         r = slot_make(backend, &want, slot, &err);
     memcpy(slot->workspace, likely->workspace, sizeof slot->workspace);
     memcpy(slot->net_user, likely->net_user, sizeof slot->net_user);
-    if (r == 0 && likely->blank && (r = slot_tell_blank(backend, slot, &err)) < 0)
+    if (r == 0 && likely->blank && (r = slot_plan_blank(backend, slot, &err)) < 0)
         slot_drop(backend, slot);
     if (r == 0)
         return slot;

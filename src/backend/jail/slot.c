@@ -287,7 +287,7 @@ static int slot_take(struct backend *backend, struct slot *slot, const struct sp
     return r;
 }
 
-int slot_tell(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err) {
+int slot_plan(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err) {
     struct net_plan net = {0};
     int r = slot_take(backend, slot, spec, err);
     if (r == 0 && spec->network == NETWORK_OPEN) {
@@ -355,12 +355,12 @@ void slot_part(struct backend *backend, struct slot *slot, bool later) {
     slot->outer_pid = 0;
 }
 
-int slot_tell_blank(struct backend *backend, struct slot *slot, struct err *err) {
+int slot_plan_blank(struct backend *backend, struct slot *slot, struct err *err) {
     struct spec nobody = {.limits = slot->limits,
                           .workspace = *slot->workspace ? slot->workspace : NULL,
                           .user = slot->net_user,
                           .network = *slot->net_user ? NETWORK_OPEN : NETWORK_NONE};
-    return slot_tell(backend, slot, &nobody, err);
+    return slot_plan(backend, slot, &nobody, err);
 }
 
 bool slot_plain(const struct spec *spec) {
@@ -378,5 +378,5 @@ int slot_bind(struct backend *backend, struct slot *slot, const struct spec *spe
         field_text(&args, FIELD_SHELL, spec->shell);
     field_number(&args, FIELD_LIMIT, spec->limits.pids);
     field_number(&args, FIELD_FILES, spec->limits.open_files);
-    return call_tell(slot->wire, OP_BIND, &args, err);
+    return call_post(slot->wire, OP_BIND, &args, err);
 }

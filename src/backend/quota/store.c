@@ -1,4 +1,4 @@
-/* The btrfs store. Called by daemon/main and box/cleanup; layer.c takes snapshots. Invariant: one image is mounted
+/* The btrfs store. Called by the daemon and box/provider/cleanup; jail/layer.c takes snapshots. Invariant: one image is mounted
  * from one loop device, whichever daemon mounts it; and the image is never larger than the space the disk has
  * allocated for it, because a btrfs that meets a full disk stops all writing.
  *

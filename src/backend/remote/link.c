@@ -25,7 +25,7 @@ struct link {
     uint64_t acked, sent;            /* of ours: the other end has, this connection was given */
     uint64_t most_sent;              /* the same over all connections */
     size_t held_bytes, unsent_bytes;
-    uint64_t received, told; /* of theirs: here, and said to be */
+    uint64_t received, confirmed; /* of theirs: here, and said to be */
     size_t owed_bytes;
     bool ack_due;
     enum offer offer; /* what link_out showed last */
@@ -134,7 +134,7 @@ bool link_out(struct link *link, const uint8_t **ret_data, size_t *ret_len) {
         link_put_head(link->ack, LINK_ACK, 0);
         link_put_u32(link->ack + LINK_HEAD_BYTES, (uint32_t)link->received);
         link_put_u32(link->ack + LINK_HEAD_BYTES + 4, (uint32_t)(link->received >> 32));
-        link->told = link->received;
+        link->confirmed = link->received;
         link->owed_bytes = 0;
         link->ack_due = false;
         link->offer = OFFER_ACK;
@@ -198,14 +198,14 @@ int link_in(struct link *link, const void *data, size_t len, struct link_record 
         return link_acknowledged(link, view_u64(&view), err);
     link->received++;
     link->owed_bytes += len;
-    link->ack_due |= link->received - link->told >= ACK_RECORDS || link->owed_bytes >= ACK_BYTES;
+    link->ack_due |= link->received - link->confirmed >= ACK_RECORDS || link->owed_bytes >= ACK_BYTES;
     *ret_record =
         (struct link_record){.kind = (enum link_kind)kind, .channel = channel, .data = view.data, .len = view.len};
     return 1;
 }
 
 bool link_owes(const struct link *link) {
-    return link->received != link->told;
+    return link->received != link->confirmed;
 }
 
 void link_idle(struct link *link) {
@@ -226,7 +226,7 @@ int link_resume(struct link *link, uint64_t received, struct err *err) {
     link->sent = received;
     link->next = link->first;
     link->unsent_bytes = link->held_bytes;
-    link->told = link->received; /* register and its answer say it */
+    link->confirmed = link->received; /* register and its answer say it */
     link->owed_bytes = 0;
     link->ack_due = false;
     link->offer = OFFER_NONE;

@@ -357,7 +357,7 @@ static int pump_round(struct pump *pump, struct err *err) {
 }
 
 int pump_run(struct pump *pump, const struct pump_socket *socket, uint64_t resume, struct err *err) {
-    /* Bytes wait here, where channels take turns, rather than in the kernel, where they stand in one line. */
+    /* Bytes wait here, where channels take turns, rather than in the kernel, which has one queue for all. */
     int most = LIMIT_LINK_UNSENT_BYTES;
     setsockopt(socket->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
     autolock(&pump->lock);

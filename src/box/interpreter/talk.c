@@ -16,12 +16,12 @@ enum {
     NEXT_BYTES = 128 << 10, /* read, until the driver hears of it: a third of what it lets be unread */
     READ_BYTES = 256 << 10, /* of the ring at once */
     GRACE_MS = 3000,        /* beyond its own time, until it is killed; between two pieces of its answer */
-    STOP_MS = 500,          /* of a driver that is told to stop, until it gets a signal */
+    STOP_MS = 500,          /* of a driver that was asked to stop, until it gets a signal */
     LISTEN_MS = 3600000,    /* at once */
 };
 
 /* With a number, unless it is 0. A failure does not matter: the process is gone then. */
-static void interpreter_talk_tell(struct talk *talk, const char *word, size_t number) {
+static void interpreter_talk_note(struct talk *talk, const char *word, size_t number) {
     const char *line = text_make(96, number ? "%s %s %zu\n" : "%s %s\n", word, talk->id, number);
     interpreter_session_say(talk->box, talk->session, line, strlen(line), ERR_IGNORED);
 }
@@ -91,7 +91,7 @@ static int interpreter_talk_line(struct talk *talk, struct err *err) {
     if (talk->answer.failed)
         return err_set(err, ERR_PROTOCOL, "the session's answer is larger than %d bytes", TALK_ANSWER_BYTES);
     if (talk->done || talk->taken >= NEXT_BYTES) { /* there is room for more */
-        interpreter_talk_tell(talk, "next", talk->taken);
+        interpreter_talk_note(talk, "next", talk->taken);
         talk->taken = 0;
     }
     if (talk->deadline_ms != UINT64_MAX && clock_ms() + GRACE_MS > talk->deadline_ms)
@@ -175,7 +175,7 @@ void interpreter_talk_stop(struct talk *talk) {
     talk->own_ms = GRACE_MS;
     buf_clear(&talk->answer);
     buf_clear(&talk->line);
-    interpreter_talk_tell(talk, "stop", 0);
+    interpreter_talk_note(talk, "stop", 0);
     talk->deadline_ms = clock_ms() + STOP_MS;
     int outcome = interpreter_talk_listen(talk, &ignored);
     if (outcome != STUCK || !talk->begun) /* without a turn it is forgotten when that comes */

@@ -1,5 +1,5 @@
 /* Boxes that are on the disk and not in the table: of an earlier daemon, or of another one on the same state
- * directory; and remains of dead daemons. Called by the provider. Invariant: files are removed only if it is certain
+ * directory; and leftovers of dead daemons. Called by the provider. Invariant: files are removed only if it is certain
  * that no client was ever given their box's id (record.h); a runner that hangs delays only its own box. */
 #include "base/base.h"
 #include "base/log.h"

@@ -1,6 +1,6 @@
 /* Deadlines of boxes, and the notes that hold them. Called by dialects, and by threads of its own, which start with the
  * first deadline. Invariant: what happens at a deadline happens once; a note on the disk is never older than what a
- * caller was told. */
+ * caller got as its answer. */
 #include "base/base.h"
 #include "base/log.h"
 #include "box/provider/provider_private.h"

@@ -1,4 +1,4 @@
-/* What a dialect keeps of a box, beside its record: a text of its own, and a deadline. STATE/boxes/ID/note.json; it
+/* What a dialect keeps of a box in addition to its record: a text of its own, and a deadline. STATE/boxes/ID/note.json; it
  * goes with the box. Box and dialect agree on nothing but its size. */
 #ifndef CUBBY_BOX_NOTE_H
 #define CUBBY_BOX_NOTE_H

@@ -289,7 +289,7 @@ bool adoption_refresh(struct provider *provider);
 void adoption_begin(struct provider *provider); /* of all on the disk, by threads */
 void adoption_wait(struct provider *provider);  /* until they are through, or it takes too long */
 void adoption_end(struct provider *provider);
-/* For the reaper: removes remains of dead daemons and unfinished boxes. first: files without a record are logged. */
+/* For the reaper: removes leftovers of dead daemons and unfinished boxes. first: files without a record are logged. */
 void adoption_clean(struct provider *provider, bool first);
 
 #endif

@@ -85,7 +85,7 @@ static const struct row record_rows[] = {
 
 int record_errno(struct err *err, int number, const char *what) {
     return number == ENOSPC || number == EDQUOT
-               ? err_told(err, number, "the disk of the state directory is full; delete boxes or snapshots")
+               ? err_text(err, number, "the disk of the state directory is full; delete boxes or snapshots")
                : err_errno(err, number, "%s", what);
 }
 

@@ -83,7 +83,7 @@ const char *join_address(struct arena *arena, const char *server);
 
 /* join_box.c */
 int join_boxes_open(struct join *join, struct err *err);
-void join_boxes_close(struct join *join);                                 /* every box ends; what remains is reported */
+void join_boxes_close(struct join *join); /* every box ends; whatever could not be ended is reported */
 void join_ask(void *user, uint32_t number, const void *json, size_t len); /* ends all boxes, reports the rest */
 void join_session_unref(struct join_session *session);
 

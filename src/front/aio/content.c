@@ -245,7 +245,7 @@ static ssize_t content_piece_base64(struct aio_content *content, size_t len, str
     autobuf out = buf_max(PIECE_BYTES);
     if ((last && groups != kept) || (groups && content->ended) ||
         !text_unbase64(&out, (const char *)content->piece, groups))
-        return err_told(err, EILSEQ, "the content is not base64, which its encoding says it is");
+        return err_text(err, EILSEQ, "the content is not base64, which its encoding says it is");
     content->ended |= groups && content->piece[groups - 1] == '='; /* nothing may follow padding */
     uint8_t tail[4];
     memcpy(tail, content->piece + groups, kept - groups);
@@ -262,7 +262,7 @@ static ssize_t content_piece_raw(struct aio_content *content, size_t len, struct
     uint32_t character;
     for (; at < len && (n = text_character(content->piece + at, len - at, &character)) > 0; at += n) {
         if (character > 255)
-            return err_told(err, EILSEQ, "'latin-1' codec can't encode character U+%04X: encoding raw has none",
+            return err_text(err, EILSEQ, "'latin-1' codec can't encode character U+%04X: encoding raw has none",
                             character);
         content->piece[to++] = (uint8_t)character;
     }

@@ -100,7 +100,7 @@ int aio_load_text(struct http_request *request, struct box *box, struct front_lo
         return failed;
     while (at < text->len && (n = text_character(text->data + at, text->len - at, &character)) > 0)
         at += n;
-    return err_told(err, EILSEQ,
+    return err_text(err, EILSEQ,
                     "'utf-8' codec can't decode byte 0x%02x in position %zu: it is not a text; download it",
                     at < text->len ? text->data[at] : 0, at);
 }

@@ -321,7 +321,7 @@ static int search_lines(struct http_request *request, struct box *box, struct er
     if (!failed)
         failed = box_grep(box, &grep, http_fd(request), search_each, &search, &result, err);
     if (!failed && !result.files_searched && !result.timed_out)
-        failed = err_told(err, EILSEQ, "it is not a text");
+        failed = err_text(err, EILSEQ, "it is not a text");
     struct view numbers = view_of(search.numbers.data, search.numbers.len);
     json_close(&search.answer.json, ']');
     json_put_open(&search.answer.json, "line_numbers", '[');

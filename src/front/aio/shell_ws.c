@@ -200,7 +200,7 @@ static bool ws_line_escape(struct terminal *terminal, uint8_t byte) {
     return before || terminal->escape;
 }
 
-/* Keys that change the line do not show it at once: of many that come together each would tell a line that is as
+/* Keys that change the line do not show it at once: of many that come together each would show a line that is as
  * long. */
 static int ws_line_control(struct terminal *terminal, uint8_t byte, struct err *err) {
     switch (byte) {

@@ -136,7 +136,7 @@ static int watch_poll(struct http_request *request, struct box *box, struct err 
     struct watcher_info info;
     STEP(detail_body(request, &args, err)
              ?: watchers_hold(aio_state(request)->watchers, box->id, http_param(request, "watcher_id"), &watcher, err));
-    watcher_tell(watcher, &info);
+    watcher_report(watcher, &info);
     autoanswer answer;
     struct poll_answer poll = {.answer = &answer, .root = info.path};
     struct watcher_slice slice = {.cursor = args.cursor.value};
@@ -201,7 +201,7 @@ static int watch_events(struct http_request *request, struct box *box, struct er
     struct watcher *watcher;
     struct watcher_info info;
     STEP(watchers_hold(aio_state(request)->watchers, box->id, http_param(request, "watcher_id"), &watcher, err));
-    watcher_tell(watcher, &info);
+    watcher_report(watcher, &info);
     struct watch_stream stream = {.request = request, .info = &info};
     struct watcher_slice slice = {.cursor = info.latest_seq};
     /* A stream continues after the last event its client has seen; else from now on. */

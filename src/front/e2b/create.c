@@ -141,7 +141,7 @@ static int create_network(const json_t *network, bool *ret_off, struct err *err)
         (allow && !json_is_null(allow) && !json_is_array(allow)))
         return err_set(err, ERR_INVALID, "network.allowOut and network.denyOut must be lists");
     if (json_array_size(deny) == 0)
-        return 0; /* what is allowed besides everything changes nothing */
+        return 0; /* everything is allowed already */
     if (!create_everything(deny) || json_array_size(allow) > 0)
         return err_set(err, ERR_INVALID,
                        "network: this server can deny all traffic (denyOut [\"0.0.0.0/0\"] without allowOut) or none");

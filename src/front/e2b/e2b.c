@@ -1,6 +1,6 @@
 /* The core of the E2B dialect: where a request goes, who may, and how it is refused. Called by front.c around every
  * handler and by the server before routing. Invariants: an access token or a signature opens its own sandbox alone, and
- * both are compared in constant time; whoever may not see a sandbox gets the very answer of one that does not exist. */
+ * both are compared in constant time; a caller who may not see a sandbox gets the same answer as for one that does not exist. */
 #include "front/e2b/e2b.h"
 
 #include <openssl/crypto.h>
@@ -362,7 +362,7 @@ static const struct route e2b_routes[] = {
 
 /* clang-format off */
 static const struct route *const e2b_tables[] = {
-    e2b_routes, /* one line each, whoever adds one */
+    e2b_routes, /* one line each */
     e2b_sandbox_routes,
     e2b_snapshot_routes,
     e2b_misc_routes,

@@ -379,7 +379,7 @@ static void e2b_interpreter_replace(struct e2b_lines *lines, struct box *box, st
     e2b_interpreter_open(box, context, &ignored);
 }
 
-/* What remains to be said at the end: how the context died, if it did. Then it is replaced. */
+/* Reported at the end: how the context died, if it did. Then it is replaced. */
 static int e2b_interpreter_finish(struct e2b_lines *lines, struct box *box, struct e2b_context *context,
                                   const char *cwd, const struct interpreter_result *result) {
     int failed = 0;

@@ -1,4 +1,4 @@
-/* What is kept of a sandbox beside its box: template, metadata, times. JSON in the box's note (box/provider/note.h). */
+/* What is kept of a sandbox in addition to its box: template, metadata, times. JSON in the box's note (box/provider/note.h). */
 #ifndef CUBBY_FRONT_E2B_RECORD_H
 #define CUBBY_FRONT_E2B_RECORD_H
 

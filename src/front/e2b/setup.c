@@ -111,7 +111,7 @@ static int setup_ready(struct box *box, const struct e2b_setup *setup, const str
     return failed;
 }
 
-static bool setup_pause(const struct e2b_setup_wait *wait) { /* false: whoever waits has gone */
+static bool setup_pause(const struct e2b_setup_wait *wait) { /* false: the waiting client has gone */
     struct pollfd look = {.fd = wait->watch, .events = POLLRDHUP};
     return poll(&look, 1, (int)wait->pause_ms) <= 0;
 }

@@ -1,4 +1,4 @@
-/* What a built template gives its sandboxes besides files: variables, directory, user, size, and a start command. Kept
+/* What a built template gives its sandboxes in addition to files: variables, directory, user, size, and a start command. Kept
  * as JSON with the build, and with each sandbox made from it. */
 #ifndef CUBBY_FRONT_E2B_SETUP_H
 #define CUBBY_FRONT_E2B_SETUP_H

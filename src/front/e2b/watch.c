@@ -205,7 +205,7 @@ int e2b_watch_create(struct http_request *request, struct box *box, struct err *
 
 static int watch_take(struct connect *connect, struct watcher *watcher, struct err *err) {
     struct watcher_info info;
-    watcher_tell(watcher, &info);
+    watcher_report(watcher, &info);
     struct e2b_watch watch = {.connect = connect, .path = info.path, .entries = info.entries, .err = err};
     watch.json = connect_open(connect);
     entry_names_init(&watch.names, connect->box);

@@ -105,7 +105,7 @@ int filesecbox_form(struct filesecbox *call, int code, struct err *err) {
 /* ---- who asks, for whom ---- */
 
 bool filesecbox_reserved(const char *user, size_t len) {
-    /* words of our own that stand where the second family has a user's name */
+    /* words of our own in places where the second family has a user's name */
     static const char *const words[] = {"boxes", "tools",  "threads", "skills", "sandbox", "files",    "file",  "shell",
                                         "bash",  "events", "audit",   "info",   "tokens",  "registry", "agents"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -211,7 +211,7 @@ static int answer_body(struct filesecbox *call, const struct row *rows, struct e
     if (code == 0)
         code = rows_bind(root, rows, http_arena(call->request), &call->args, err);
     if (code == 0)
-        trail_told(call->request, rows, &call->args);
+        trail_args(call->request, rows, &call->args);
     json_decref(root);
     return code;
 }
@@ -224,7 +224,7 @@ static int answer_arguments(struct filesecbox *call, struct err *err) {
         return err_set(err, ERR_INVALID, "Security Error: Path cannot be null.");
     int code = query ? rows_query(query, front_get, request, http_arena(request), &call->args, err) : 0;
     if (!code)
-        trail_told(request, query, &call->args);
+        trail_args(request, query, &call->args);
     code = filesecbox_form(call, code, err);
     return code || !endpoint->body ? code : answer_body(call, endpoint->body, err);
 }

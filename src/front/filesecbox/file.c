@@ -393,7 +393,7 @@ static const char *file_skill_synced(struct arena *arena, const char *skill, uin
     return arena_strdup(arena, text);
 }
 
-/* The second family leaves out what has no SKILL.md. Its own route says how each skill stands against the public one; a
+/* The second family leaves out what has no SKILL.md. Its own route says how each skill differs from the public one; a
  * user without a box has the public versions. */
 int filesecbox_list(struct filesecbox *call, struct err *err) {
     static const char *const names[] = {"UNCHANGED", "MODIFIED", "LOCAL_ONLY", "OUT_OF_SYNC"};

@@ -132,7 +132,7 @@ int filesecbox_stat(struct filesecbox *call, const char *path, struct file_stat 
  * skip: names directly below root that are left out, NULL-terminated. NOT_FOUND: no root. */
 int filesecbox_files(struct filesecbox *call, const char *root, const char *from, const char *const *skip,
                      const char ***ret_paths, size_t *ret_count, struct err *err);
-/* Such paths as the answer; before: what stands before each, with a slash. NULL: nothing. */
+/* Such paths as the answer; before: a prefix for each, with a slash. NULL: nothing. */
 int filesecbox_paths(struct filesecbox *call, const char *before, const char *const *paths, size_t count,
                      struct err *err);
 

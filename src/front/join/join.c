@@ -350,7 +350,7 @@ static int runner_join(struct runner *runner, struct err *err) {
     pthread_mutex_unlock(&table->lock);
     http_lasting(runner->request, join_runner_cut, runner);
     if (http_is_cut(runner->request) || http_server_stopping(runner->front->server))
-        join_runner_cut(runner); /* it happened before runner_cut was registered */
+        join_runner_cut(runner); /* it happened before join_runner_cut was registered */
     int failed = join_runner_welcome(runner, session, resumed, received, err);
     if (failed)
         machine_leave(conn);

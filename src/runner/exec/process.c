@@ -1,6 +1,7 @@
 /* Commands of a box from start to end. Called by op_exec and op_process (begin), by the loop (reaping, timers).
  *
- * 1. Every change of phase goes through one function below: process_started, main_ended, tree_gone, process_done.
+ * 1. Every change of phase goes through one function below: process_started, process_main_ended,
+ *    process_tree_gone, process_done.
  * 2. A command's answer comes when its main process has ended, and its tree and its pipes are empty: END is last.
  * 3. Waiting for a tree to die is bounded (STUCK_MS): a process that hangs in the kernel does not delay the answer.
  * 4. Frees go through later_free: events of the same iteration may still name a process. */

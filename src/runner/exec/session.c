@@ -49,7 +49,7 @@ static int session_room(struct runner *runner, struct err *err) {
         if (!s->ending && !session_busy(s) && (!oldest || s->used < oldest->used))
             oldest = s;
     if (!oldest)
-        return err_told(err, EUSERS, "%u sessions are in use in this box, which is its limit", LIMIT_SESSIONS);
+        return err_text(err, EUSERS, "%u sessions are in use in this box, which is its limit", LIMIT_SESSIONS);
     session_end(oldest, true);
     return 0;
 }

@@ -75,7 +75,7 @@ static void text_read_old(struct near_old *old, const uint8_t *text, size_t len)
     }
 }
 
-/* How many lines of the old text stand where they should if it began at a line: the best such line, from 0. */
+/* How many lines of the old text are where they should be if it began at a line: the best such line, from 0. */
 static size_t text_best_by_lines(const struct near_old *old, const uint8_t *data, size_t len, size_t *ret_start) {
     size_t total = 1, index = 0, best = 0;
     for (const uint8_t *at = data, *end = data + len; at < end && (at = memchr(at, '\n', (size_t)(end - at))); at++)

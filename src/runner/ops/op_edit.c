@@ -186,11 +186,11 @@ static int edit_read_target(struct edit *edit, struct stat *ret_read, struct err
     const struct replace *replace = &edit->replace;
     autofd fd = openat(replace->dirfd, replace->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
-        return err_told(err, ENOENT, "no file '%s'", edit->shown);
+        return err_text(err, ENOENT, "no file '%s'", edit->shown);
     if (fd < 0 || fstat(fd, ret_read) < 0)
         return err_errno(err, errno, "'%s'", edit->shown);
     if (!S_ISREG(ret_read->st_mode))
-        return err_told(err, S_ISDIR(ret_read->st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file",
+        return err_text(err, S_ISDIR(ret_read->st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file",
                         edit->shown, path_kind(ret_read->st_mode));
     return edit_read_file(edit, fd, err);
 }

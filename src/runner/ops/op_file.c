@@ -96,9 +96,9 @@ int op_open_dir(const struct runner_config *config, const struct fields *args, i
     TRY(op_path_or_workspace(config, args, &at, err));
     int fd = path_open(at.root, at.path, O_RDONLY | O_DIRECTORY, 0);
     if (fd == -ENOENT)
-        return err_told(err, ENOENT, "no directory '%s'", shown);
+        return err_text(err, ENOENT, "no directory '%s'", shown);
     if (fd == -ENOTDIR)
-        return err_told(err, ENOTDIR, "'%s' is not a directory", shown);
+        return err_text(err, ENOTDIR, "'%s' is not a directory", shown);
     if (fd < 0)
         return err_errno(err, -fd, "'%s'", shown);
     *ret_fd = fd;
@@ -387,7 +387,7 @@ static int file_stat(const struct runner_config *config, const struct fields *ar
     autofd fd = path_open(at.root, at.path, O_PATH | follow, 0);
     struct stat status;
     if (fd == -ENOENT)
-        return err_told(err, ENOENT, "no file '%s'", args->text[FIELD_PATH]);
+        return err_text(err, ENOENT, "no file '%s'", args->text[FIELD_PATH]);
     if (fd < 0)
         return err_errno(err, -fd, "'%s'", args->text[FIELD_PATH]);
     if (fstat(fd, &status) < 0)

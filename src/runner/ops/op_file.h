@@ -20,7 +20,7 @@ struct glob_names;
 struct walk;
 int op_ignore(const struct fields *args, struct glob_names *ignore, struct walk *walk, struct err *err);
 
-/* A list of patterns (INCLUDE, EXCLUDE) as one glob; *ret_use is it, or NULL where there are none. `what` names it. */
+/* A list of patterns (INCLUDE, EXCLUDE) as one glob; *ret_use is that glob, or NULL for an empty list. `what` names it. */
 struct glob;
 int op_globs(const char *const *patterns, size_t count, const char *what, struct glob *glob,
              const struct glob **ret_use, struct err *err);

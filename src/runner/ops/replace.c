@@ -18,7 +18,7 @@ enum {
 static int replace_follow_last(struct place *at, struct replace *replace, struct err *err) {
     fd_close(&replace->dirfd);
     if (at->path[strlen(at->path) - 1] == '/')
-        return err_told(err, EISDIR, "'%s%s' names a directory", at->above, at->path);
+        return err_text(err, EISDIR, "'%s%s' names a directory", at->above, at->path);
     TRY(path_open_parent(at->root, at->above, at->path, &replace->dirfd, replace->name, err));
     char link[LIMIT_PATH_BYTES + 1];
     ssize_t len = readlinkat(replace->dirfd, replace->name, link, sizeof link - 1);
@@ -57,7 +57,7 @@ static int replace_check_old(struct replace *replace, const char *shown, const c
     }
     replace->existed = true;
     if (!S_ISREG(old->st_mode))
-        return err_told(err, S_ISDIR(old->st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file", shown,
+        return err_text(err, S_ISDIR(old->st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file", shown,
                         path_kind(old->st_mode));
     /* The rename needs no right on the file itself: ask for it, or a read-only file would be written. The raw call,
      * since it is the file-system ids that count here. */
@@ -107,7 +107,7 @@ int owner_args(const struct fields *args, struct owner *ret_owner, struct err *e
     return 0;
 }
 
-/* A mount with one owner knows no other ids: there the file is that owner's, whoever was asked for. */
+/* A mount with one owner knows no other ids: there the file is that owner's, whatever owner was asked for. */
 static int replace_give(int fd, const struct owner *owner) {
     int r = fchown(fd, owner->uid, owner->gid);
     return r < 0 && (errno == EOVERFLOW || errno == EINVAL) ? 0 : r;

@@ -1,7 +1,7 @@
 /* Public skills from a checked ZIP, and skill-creator from a directory or a ZIP that the configuration names. Called by
  * the fronts that take uploads, at the start and when the configuration is read again. Invariant: until base_put
  * everything is in a stage, so that an archive that turns out bad in the middle has changed nothing. A daemon holds a
- * flock on the layer of its skill-creator, so that no daemon with another one collects it (base/collect.c). */
+ * flock on the layer of its skill-creator, so that no daemon with another one collects it (skill/base/collect.c). */
 #include <sys/file.h>
 #include <sys/xattr.h>
 

@@ -27,7 +27,7 @@ int base_put_instead(struct skills *skills, const char *agent, const struct base
 typedef int (*base_change)(void *user, const char *text, size_t len, struct buf *out, struct err *err);
 int base_edit(struct skills *skills, const char *agent, const char *skill, const char *path, base_change change,
               void *user, struct err *err);
-/* The same with the skills of a checked archive, which stays the caller's (base/archive.c). */
+/* The same with the skills of a checked archive, which stays the caller's (skill/base/archive.c). */
 struct zip;
 int base_put_zip(struct skills *skills, const char *agent, struct zip *zip, struct err *err);
 int base_remove(struct skills *skills, const char *agent, const char *skill, struct err *err); /* NOT_FOUND */

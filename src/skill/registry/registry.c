@@ -124,7 +124,7 @@ static int registry_take(struct skills *skills, struct registry **ret_registry, 
     int r = db_ready(&registry->db, &registry_db, skills->state_dir, err);
     int64_t used = 0; /* a file that was just made does not know what is needed: the old one may come back */
     if (r > 0 && db_number(&registry->db, "SELECT count(*) FROM sqlite_sequence", &used, err) == 0 && used)
-        registry_sweep_locked(registry); /* remains of a killed daemon */
+        registry_sweep_locked(registry); /* leftovers of a killed daemon */
     if (r < 0) {
         pthread_mutex_unlock(&registry->lock);
         return err_wrap(err, "the registry");

@@ -277,7 +277,7 @@ bool guard_admits(struct tool_call *call, const char *command) {
     return !blocked;
 }
 
-void guard_tell(struct tool_call *call) {
+void guard_warn(struct tool_call *call) {
     if (call->warning)
         tool_put(call, call->warning, strlen(call->warning));
     call->warning = NULL;

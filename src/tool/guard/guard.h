@@ -44,7 +44,7 @@ void guard_judge(const struct guard_policy *policy, struct arena *arena, const c
 /* For tools, before they run a command: findings go into call->verdict for the audit log and, depending on the mode,
  * into the answer. False: it must not be run, and the answer is written. Needs call->box. */
 bool guard_admits(struct tool_call *call, const char *command);
-/* Appends the warning of guard_admits to the text of a command that was run. Called by tool_run for every tool. */
-void guard_tell(struct tool_call *call);
+/* Appends the warning of guard_admits to the text of a command that was run. Called by tool_finish for every tool. */
+void guard_warn(struct tool_call *call);
 
 #endif

@@ -398,7 +398,7 @@ static void words_scan_command(struct scan *scan) {
             struct word word;
             scan_take(scan, "((");
             scan_arithmetic(scan, &word);
-            size_t len = strcspn(word.text, ")"); /* for is_constant: only the expression inside */
+            size_t len = strcspn(word.text, ")"); /* for words_is_constant: only the expression inside */
             if (len < word.len && word.text[len + 1] == ')' && !word.text[len + 2])
                 word.text = arena_copy(scan->arena, word.text, len), word.len = len;
             word_add(scan, &words, &word);

@@ -71,11 +71,11 @@ struct mcp_exchange {
     /* Sends one message: one line of JSON without its newline. last: the response to this message; earlier ones are
      * notifications about it. Negative: the client is gone. */
     int (*send)(struct mcp_exchange *exchange, const char *text, size_t len, bool last);
-    /* Fills in what only the transport knows of a new call: door, user, and its own names of thread and parent. The
+    /* Fills in what only the transport knows of a new call: its endpoint and user, and its own names of thread and parent. The
      * caller sets what the message names, and watch. */
     void (*begin)(struct mcp_exchange *exchange, struct tool_call *call);
     struct mcp *mcp;
-    void *door; /* the transport's own */
+    void *endpoint; /* of the transport */
     struct arena *arena;
     const struct tool_host *host;
     const struct tool_settings *settings;

@@ -33,8 +33,8 @@ static int served_place_box(struct tool_call *call, const struct server_spec *sp
         const struct tool_host *host = call->host;
         bool found_only =
             spec->machine && host->find; /* a machine's box is there when it has joined, and is never made */
-        int code = found_only ? host->find(call->door, call->user, thread, &ret_box->box, err)
-                              : host->acquire(call->door, call->user, thread, &ret_box->box, err);
+        int code = found_only ? host->find(call->endpoint, call->user, thread, &ret_box->box, err)
+                              : host->acquire(call->endpoint, call->user, thread, &ret_box->box, err);
         if (code == 0 && !ret_box->box)
             return err_set(err, ERR_NOT_FOUND, "the machine '%s' has not joined", spec->machine);
         ret_box->lent = code == 0;
@@ -47,7 +47,7 @@ static int served_place_box(struct tool_call *call, const struct server_spec *sp
 
 static void served_place_done(struct tool_call *call, struct served_box *box) {
     if (box->lent)
-        call->host->release(call->door, box->box);
+        call->host->release(call->endpoint, box->box);
     *box = (struct served_box){0};
 }
 

@@ -207,11 +207,11 @@ static bool server_hung_up(int watch) {
 int ask_wait_locked(struct server *server, struct ask *ask, const struct server_wait *wait, struct err *err) {
     int code = 0;
     while (code == 0) {
-        if (ask->told) {
+        if (ask->news_due) {
             char news[sizeof ask->news];
             size_t len = ask->news_len;
             memcpy(news, ask->news, len);
-            ask->told = false;
+            ask->news_due = false;
             pthread_mutex_unlock(&server->lock);
             if (wait->progress)
                 wait->progress(wait->user, news, len);

@@ -15,7 +15,7 @@ struct ask {
     int wake;    /* an eventfd, once it waits while another one leads; -1 */
     bool done;
     json_t *answer;
-    bool told; /* there is progress to report */
+    bool news_due; /* news has not been reported yet */
     char news[LIMIT_SERVER_NEWS_BYTES];
     size_t news_len;
 };

@@ -63,7 +63,7 @@ static void line_progress(struct server *server, const json_t *params) {
     if (ask) {
         ask->news_len = text_fitting(text, strlen(text), sizeof ask->news);
         memcpy(ask->news, text, ask->news_len);
-        ask->told = true;
+        ask->news_due = true;
         ask_wake(ask);
     }
 }

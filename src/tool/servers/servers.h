@@ -1,5 +1,5 @@
 /* The MCP servers of users: their configuration (STATE/servers.db, and the configuration file), and their processes,
- * one per box and name. Called by served.c, front/native_servers and the daemon. */
+ * one per box and name. Called by served.c, front/native/servers and the daemon. */
 #ifndef CUBBY_TOOL_SERVERS_H
 #define CUBBY_TOOL_SERVERS_H
 

@@ -49,7 +49,7 @@ static int change_judged(struct tool_call *call, const struct change *change) {
     return 0;
 }
 
-static int change_told(struct tool_call *call, const struct change *change, bool seen, const struct err *err) {
+static int change_fail(struct tool_call *call, const struct change *change, bool seen, const struct err *err) {
     const char *path = change->edit.path;
     struct file_stat stat;
     if (err->code == ERR_EXISTS) {
@@ -104,7 +104,7 @@ int change_run(struct tool_call *call, const struct row_text *path, struct chang
     }
     if (code == -ERR_GONE || code == -ERR_PROTOCOL)
         return code;
-    change_told(call, change, seen, err);
+    change_fail(call, change, seen, err);
     return 1;
 }
 

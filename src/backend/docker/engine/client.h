@@ -26,7 +26,7 @@ int engine_thread(void *(*run)(void *argument), void *argument, pthread_t *ret_t
 /* Bytes of a stream of lines: `each` gets every whole line, without its end, in `line` (buf_max). A line that does not
  * fit is passed over; true: there was one. */
 bool engine_lines(struct buf *line, const char *data, size_t len, void (*each)(void *user), void *user);
-/* INVALID: a caller put something into the request that could end the line it stands in. */
+/* INVALID: a caller put something into the request that could end its line. */
 int engine_checked(const struct http_call *call, struct err *err);
 
 /* ---- engine/stream.c ---- */

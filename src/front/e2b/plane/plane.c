@@ -1,5 +1,5 @@
 /* The database of the control plane, and its threads. Called by the dialect when the daemon opens, starts, stops and
- * closes. Invariant: what a client was told stays true after a restart: all state is in the database. */
+ * closes. Invariant: what was answered to a client stays true after a restart: all state is in the database. */
 #include "front/e2b/plane/plane.h"
 
 #include <errno.h>

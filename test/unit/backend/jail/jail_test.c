@@ -320,7 +320,7 @@ static bool make_blank(struct jail *jail, struct slot *slot) {
     if (r == 0)
         r = slot_make(jail->backend, &want, slot, &err);
     if (r == 0)
-        r = slot_tell_blank(jail->backend, slot, &err);
+        r = slot_plan_blank(jail->backend, slot, &err);
     if (r == 0)
         r = slot_greet(jail->backend, slot, slot->dir, &err);
     if (r == 0)
