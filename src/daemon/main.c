@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
     case CONF_SERVE:
         failed = daemon_serve(conf, argc, argv, &err);
         if (failed && err.code == ERR_FULL) /* whichever file of the state directory met it first */
-            err_told(&err, ENOSPC, "no space left on the disk of %.300s; free some and start again", conf->state);
+            err_text(&err, ENOSPC, "no space left on the disk of %.300s; free some and start again", conf->state);
         break;
     }
     if (failed)
