@@ -47,6 +47,8 @@ is 'what is optional and absent is left out' \
     "$(j -c '[has("network"), has("domain"), has("allowInternetAccess"), has("volumeMounts"), .lifecycle]')" \
     '[false,false,false,false,{"onTimeout":"kill","autoResume":false}]'
 like 'times have milliseconds at least' "$(j .startedAt)" '^20[0-9-]+T[0-9:]+\.[0-9]{3,}Z$'
+api GET "/sandboxes/$ID" '' -H 'X-API-KEY: eye-token-0123456789abcdef00'
+is 'a key that may only read gets no token' "$STATUS $(j -c '[.sandboxID,.envdAccessToken]')" "200 [\"$ID\",null]"
 key GET "/sandboxes/$ID-abcd1234"
 is 'the suffix of old clients' "$STATUS $(j .sandboxID)" "200 $ID"
 for body in '{' '[]' '{}' '{"templateID":7}' '{"templateID":""}' '{"templateID":"base","timeout":0}' \

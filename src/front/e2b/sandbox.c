@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/sync.h"
+#include "front/e2b/plane/plane.h"
 #include "front/e2b/setup.h"
 #include "front/trail.h"
 
@@ -173,8 +174,10 @@ static int sandbox_info(struct http_request *request, struct box *box, struct er
     json_init(&json, &out);
     json_open(&json, '{');
     e2b_sandbox_listed(request, &sandbox, &json);
-    e2b_token(e2b_state(request), sandbox.box, false, token);
-    json_put_str(&json, "envdAccessToken", token);
+    if (plane_writes(request)) { /* it opens more than reading */
+        e2b_token(e2b_state(request), sandbox.box, false, token);
+        json_put_str(&json, "envdAccessToken", token);
+    }
     if (sandbox_domain(request))
         json_put_str(&json, "domain", sandbox_domain(request));
     if (record->internet)
