@@ -88,6 +88,14 @@ key POST "/sandboxes/$BOX/pause" '{"memory":false}'
 key POST "/sandboxes/$BOX/connect" '{"timeout":60}'
 is 'a sandbox starts again with its volume' "$STATUS" 201
 key DELETE "/sandboxes/$BOX"
+mkdir "$STATE/e2b/volumes/$ID/held"
+if mount -t tmpfs held "$STATE/e2b/volumes/$ID/held" 2> /dev/null; then
+    key DELETE "/volumes/$ID"
+    like 'a removal that is cut off' "$STATUS" '^[45]'
+    umount "$STATE/e2b/volumes/$ID/held"
+    key POST /v2/sandboxes '{"templateID":"base","volumeMounts":[{"name":"mine","path":"/data"}]}'
+    is 'is not mounted any more' "$STATUS" 400
+fi
 key DELETE "/volumes/$ID"
 is 'it goes' "$STATUS $(ls "$STATE/e2b/volumes" | wc -l)" '204 1'
 content GET dir path=/

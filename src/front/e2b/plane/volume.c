@@ -177,9 +177,16 @@ static int volume_destroy(struct http_request *request, struct box *box, struct 
         return err_set(err, ERR_EXISTS, "volume '%s' is mounted in sandbox %s: kill that first", name, use.box);
     {
         autolock(&plane->lock);
+        STEP(db_do(&plane->db, err, "UPDATE volume SET name='.'||id WHERE id=?1", "t", id));
+    }
+    /* From here on nobody finds it by its name. Its row goes last: a removal that was cut off can be repeated. */
+    int failed = volume_remove(plane->volumes_fd, id, err);
+    if (failed && failed != -ERR_NOT_FOUND)
+        return failed;
+    {
+        autolock(&plane->lock);
         STEP(db_do(&plane->db, err, "DELETE FROM volume WHERE id=?1", "t", id));
     }
-    STEP(volume_remove(plane->volumes_fd, id, err));
     return front_empty(request, 204);
 }
 
