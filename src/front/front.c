@@ -15,12 +15,12 @@ struct front *front_of(const struct http_request *request) {
 
 /* ---- settings ---- */
 
-static void front_settings_unref(struct front_settings *settings) {
+void front_settings_unref(struct front_settings *settings) {
     if (settings && atomic_fetch_sub(&settings->refs, 1) == 1)
         settings->released(settings);
 }
 
-static struct front_settings *front_settings_take(struct front *front) {
+struct front_settings *front_settings_take(struct front *front) {
     autolock(&front->lock);
     atomic_fetch_add(&front->settings->refs, 1);
     return front->settings;
@@ -80,7 +80,7 @@ void *front_state(const struct front *front, const struct dialect *dialect) {
     return NULL;
 }
 
-static const void *front_own_in(const struct front_settings *settings, const struct dialect *dialect) {
+const void *front_own_in(const struct front_settings *settings, const struct dialect *dialect) {
     for (size_t i = 0; i < FRONT_DIALECTS && settings->own[i].dialect; i++)
         if (settings->own[i].dialect == dialect)
             return settings->own[i].settings;

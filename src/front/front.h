@@ -146,6 +146,10 @@ void front_handle(struct http_request *request); /* route.handle of everything w
 struct front *front_of(const struct http_request *request);
 const struct who *front_who(const struct http_request *request);
 const struct front_settings *front_settings(const struct http_request *request); /* until the request ends */
+/* The same outside of a request, until front_settings_unref; and those of one dialect, NULL: none. */
+struct front_settings *front_settings_take(struct front *front);
+void front_settings_unref(struct front_settings *settings);
+const void *front_own_in(const struct front_settings *settings, const struct dialect *dialect);
 /* Arguments by the route's own rows; *ret_args zeroed by the caller. */
 int front_query(struct http_request *request, void *ret_args, struct err *err);
 const char *front_get(void *request, const char *name, size_t *ret_len); /* rows_get */

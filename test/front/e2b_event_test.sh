@@ -117,7 +117,19 @@ api GET "/events/webhooks/$HOOK" '' -H 'X-API-KEY: bob-token-0123456789abcdef00'
 refused "somebody else's webhook" 404
 key PATCH "/events/webhooks/$HOOK" '{"url":"http://127.0.0.1:1/"}'
 refused 'a change to a host that is not named' 403
+deliveries() { python3 -c 'import sqlite3, sys
+print(*sqlite3.connect(sys.argv[1]).execute("SELECT count(*), max(tries) FROM delivery").fetchone())' "$STATE/e2b-plane.db"; }
+none_wait() { [ "$(deliveries)" = '0 None' ]; }
+eventually 20 none_wait
+sed -i 's/^e2b_webhook_hosts.*/e2b_webhook_hosts: ["*.example.com"]/' "$CONFIG"
+kill -HUP "$DAEMON_PID"
+eventually 10 grep -q 'read again' "$WORK/daemon.log"
+create
+tried() { [[ $(deliveries) == '1 '[1-4] ]]; }
+ok 'an event for a host that the configuration does not name any more' eventually 10 tried
+is 'is not sent' "$(grep -c "$ID" "$WORK/sent")" 0
 key PATCH "/events/webhooks/$HOOK" '{"enabled":false}'
+is 'nothing waits for a webhook that is off' "$(deliveries)" '0 None'
 is 'switched off' "$STATUS $(j -c '[.enabled,.name]')" '200 [false,"all"]'
 key GET /events/webhooks
 is 'the list' "$(j -c '[.[].id]')" "[\"$HOOK\"]"

@@ -52,8 +52,7 @@ static bool webhook_host(const char *url, const char *const *hosts) {
     return false;
 }
 
-static int webhook_allowed(struct http_request *request, const char *url, struct err *err) {
-    const struct e2b_settings *settings = front_own(request, &e2b_dialect);
+static int webhook_allowed(const struct e2b_settings *settings, const char *url, struct err *err) {
     if (!webhook_origin(url))
         return err_set(err, ERR_INVALID, "url must be http://HOST[:PORT]/... or https://...");
     for (const char *c = url; *c; c++)
@@ -184,7 +183,8 @@ static int webhook_create(struct http_request *request, struct box *box, struct 
         return err_set(err, ERR_INVALID, "a webhook has a url and events");
     if (!front_of(request)->audit)
         return err_set(err, ERR_UNSUPPORTED, "webhooks need the audit log, which is switched off (audit)");
-    STEP(webhook_allowed(request, args.url.data, err) ?: webhook_events(request, args.events, &events, err));
+    STEP(webhook_allowed(front_own(request, &e2b_dialect), args.url.data, err)
+             ?: webhook_events(request, args.events, &events, err));
     policy_random_id(id);
     STEP(webhook_insert(request, &args, enabled, id, events, err));
     webhook_send(plane_of(request));
@@ -202,7 +202,7 @@ static int webhook_change(struct http_request *request, struct box *box, struct 
     int enabled = json_is_boolean(wish) ? json_is_true(wish) : -1;
     json_decref(root);
     if (args.url.data)
-        STEP(webhook_allowed(request, args.url.data, err));
+        STEP(webhook_allowed(front_own(request, &e2b_dialect), args.url.data, err));
     if (args.events)
         STEP(webhook_events(request, args.events, &events, err));
     {
@@ -211,8 +211,9 @@ static int webhook_change(struct http_request *request, struct box *box, struct 
                    "UPDATE webhook SET name=ifnull(?3, name), url=ifnull(?4, url), events=ifnull(?5, events), "
                    "secret=ifnull(?6, secret), enabled=CASE ?7 WHEN -1 THEN enabled ELSE ?7 END "
                    "WHERE user=?1 AND id=?2",
-                   "ttttttn", plane_user(request), id, args.name.data, args.url.data, events, args.secret.data,
-                   enabled));
+                   "ttttttn", plane_user(request), id, args.name.data, args.url.data, events, args.secret.data, enabled)
+                 ?: db_do(&plane->db, err,
+                          "DELETE FROM delivery WHERE webhook IN (SELECT id FROM webhook WHERE NOT enabled)", ""));
     }
     return webhook_answer(request, 200, id, err);
 }
@@ -325,6 +326,14 @@ static int webhook_claim(struct plane *plane, struct arena *arena, struct webhoo
     return row < 0 ? row : sqlite3_changes(plane->db.handle);
 }
 
+/* The configuration may have changed since the webhook was made. */
+static int webhook_still_allowed(struct plane *plane, const char *url, struct err *err) {
+    struct front_settings *settings = front_settings_take(plane->front);
+    int refused = webhook_allowed(front_own_in(settings, &e2b_dialect), url, err);
+    front_settings_unref(settings);
+    return refused;
+}
+
 static int webhook_post(struct plane *plane, const struct webhook_delivery *delivery, struct arena *arena,
                         struct err *err) {
     size_t origin = webhook_origin(delivery->url), len = strlen(delivery->event);
@@ -334,6 +343,7 @@ static int webhook_post(struct plane *plane, const struct webhook_delivery *deli
     int status = 0;
     struct http_client *client;
     autobuf coded = buf_max(128), answer = buf_max(65536);
+    STEP(webhook_still_allowed(plane, delivery->url, err));
     const char *both = arena_printf(arena, "%s%s", delivery->secret, delivery->event);
     SHA256((const uint8_t *)both, strlen(both), digest);
     text_base64(&coded, digest, sizeof digest);
