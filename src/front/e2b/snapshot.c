@@ -176,11 +176,17 @@ static int snapshot_fork_one(struct http_request *request, const struct e2b_sand
     const struct fork_request wanted = {.snapshot = snapshot, .id = id, .env = env, .note = &note};
     int failed = e2b_record_note(&fork.record, true, http_arena(request), &note, err) ?: front_make(request, err)
                      ?: snapshot_fork(front_of(request)->provider, front_who(request)->user, from->box->id, &wanted,
-                                      &fork.box, err)
-                     ?: snapshot_fork_started(request, &fork, err);
-    if (!failed)
-        *ret_fork = fork;
-    return failed;
+                                      &fork.box, err);
+    if (failed)
+        return failed;
+    failed = snapshot_fork_started(request, &fork, err);
+    if (failed) { /* its client never learns of it */
+        provider_put(front_of(request)->provider, fork.box);
+        provider_destroy(front_of(request)->provider, NULL, id, ERR_IGNORED);
+        return failed;
+    }
+    *ret_fork = fork;
+    return 0;
 }
 
 /* Several have the files of one moment, which are copied once. */
