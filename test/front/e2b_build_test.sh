@@ -48,7 +48,9 @@ for body in '{"steps":{}}' '{"steps":[{}]}' '{"steps":[{"type":"EXEC","args":["a
     '{"steps":[{"type":"RUN","args":["a\u0000b"]}]}' '{"steps":[{"type":"ENV","args":["a"]}]}' \
     '{"steps":[{"type":"COPY","args":["a","b","",""]}]}' \
     '{"steps":[{"type":"COPY","args":["a","b","",""],"filesHash":"../../x"}]}' '{"startCmd":7}' '{"fromImage":[]}' \
-    "{\"steps\":[$(printf '{"type":"RUN","args":["a"]},%.0s' {1..501}){}]}"; do
+    "{\"steps\":[$(printf '{"type":"RUN","args":["a"]},%.0s' {1..501}){}]}" \
+    "{\"steps\":[{\"type\":\"ENV\",\"args\":[$(printf '"a","",%.0s' {1..999})\"b\",\"\"]},
+        {\"type\":\"env\",\"args\":[\"c\",\"\"]}]}"; do
     start "$body"
     refused "not steps: ${body:0:60}" 400
 done
@@ -78,6 +80,13 @@ request deb
 start '{"fromImage":"debian:11"}'
 eventually 10 status_is error
 is 'another tag than the configuration has' "$(j .reason.step)" base
+request nobase
+start '{"fromTemplate":"nobody-has-it","steps":[{"type":"RUN","args":["echo ran"]}]}'
+is 'a build without a base has ended at once' "$STATUS $(status_is error; j -c '[.status,.reason.step]')" \
+    '202 ["error","base"]'
+is 'and nothing of it ran' "$(j '.logEntries|length')" 1
+start '{"fromTemplate":"base"}'
+refused 'it does not begin again' 400 'not waiting'
 
 # ---- uploads ----
 HASH=$(printf '%064d' 7)
@@ -127,6 +136,17 @@ ok 'a build that prints much' eventually 60 status_is ready
 key GET "/templates/$TEMPLATE/builds/$ID/status?logsOffset=9999"
 is 'has its logs cut' "$(j '.logEntries|length') $(j .logEntries[1].message)" '2 more lines are not kept'
 
+request wide
+start '{"steps":[{"type":"RUN","args":["head -c 6000000 /dev/zero | tr \"\\\\0\" a | fold -w 4000"]}]}'
+ok 'a build that prints long lines' eventually 60 status_is ready
+key GET "/templates/$TEMPLATE/builds/$ID/logs?direction=backward&limit=2"
+is 'has its bytes cut' "$(j -c '[.logs[].message]')" '["Build finished","more output is not kept"]'
+request vars
+start "{\"steps\":[{\"type\":\"ENV\",\"args\":[$(printf '"V%d","x",' {1..400})\"V1\",\"one\",\"V2\",\"\${V1}two\"]},
+    {\"type\":\"RUN\",\"args\":[\"echo \$V1 \$V2 \$V400\"]}]}"
+ok 'many variables' eventually 30 status_is ready
+ok 'have their last values' logged 'one onetwo x'
+
 # ---- another daemon ----
 request over
 start '{"steps":[{"type":"RUN","args":["date +%N > ~/first"]},{"type":"RUN","args":["echo waits; sleep 3"]},
@@ -153,6 +173,28 @@ key DELETE "/templates/$TEMPLATE"
 is 'a template that is being built is deleted' "$STATUS" 204
 no_boxes() { as admin GET /v1/boxes && [ "$(j '.boxes|length')" = 0 ]; }
 ok 'and its build ends' eventually 10 no_boxes
+request unready
+start '{"readyCmd":"echo asked >> /tmp/asked; false"}'
+one_box() { as admin GET /v1/boxes && [ "$(j '.boxes|length')" = 1 ]; }
+ok 'a build that waits to be ready' eventually 20 one_box
+key DELETE "/templates/$TEMPLATE"
+ok 'ends when its template is deleted' eventually 20 no_boxes
+is 'logs go with their builds' "$(python3 -c 'import sqlite3, sys
+print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM log WHERE build NOT IN (SELECT id FROM build)")
+    .fetchone()[0])' "$STATE/e2b-plane.db")" 0
+
+# ---- forks ----
+request starts
+start '{"startCmd":"true","steps":[{"type":"WORKDIR","args":["/home/user/w"]}]}'
+ok 'a template with a start command' eventually 30 status_is ready
+key POST /v2/sandboxes '{"templateID":"starts"}'
+FROM=$(j .sandboxID)
+api POST "/v1/boxes/$FROM/exec" '{"command":"rm -r /home/user/w"}' -H "Authorization: Bearer cubby_$E2B_SECRET"
+key POST "/sandboxes/$FROM/fork" '{"count":2}'
+is 'forks that cannot start it' "$STATUS $(j -c '[.[]|has("error")]')" '201 [true,true]'
+as admin GET /v1/boxes
+is 'are not left behind' "$(j -c '[.boxes[].id]')" "[\"$FROM\"]"
+key DELETE "/sandboxes/$FROM"
 
 # ---- its own clients ----
 e2b_clients_or_skip

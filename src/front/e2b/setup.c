@@ -20,12 +20,15 @@ enum {
 
 void e2b_setup_put(struct e2b_setup *setup, struct arena *arena, const char *name, const char *value) {
     size_t count = text_list_count(setup->env), len = strlen(name), at = 0;
-    const char **env = arena_alloc(arena, (count + 2) * sizeof *env);
-    for (size_t i = 0; i < count; i++)
-        if (strncmp(setup->env[i], name, len) != 0 || setup->env[i][len] != '=')
-            env[at++] = setup->env[i];
-    env[at] = arena_printf(arena, "%s=%s", name, value);
-    setup->env = env;
+    while (at < count && (strncmp(setup->env[at], name, len) != 0 || setup->env[at][len] != '='))
+        at++;
+    if (at == count && !(count & (count + 1))) { /* full at 0, 1, 3, 7 ... with a NULL at the end */
+        const char **env = arena_alloc(arena, (count + 1) * 2 * sizeof *env);
+        if (count)
+            memcpy(env, setup->env, count * sizeof *env);
+        setup->env = env;
+    }
+    setup->env[at] = arena_printf(arena, "%s=%s", name, value);
 }
 
 const char *e2b_setup_get(const struct e2b_setup *setup, const char *name, size_t len) {

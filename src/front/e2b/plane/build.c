@@ -17,6 +17,7 @@ enum {
     BUILDS_KEPT = 200,  /* of a user, with their logs */
     BUILDS_QUEUED = 16, /* of a user, not ended yet */
     BUILD_STEPS = 500,
+    BUILD_VARIABLES = 1000, /* that ENV steps set */
     BUILD_LINES = 10000,
     BUILD_LINE_BYTES = 4096,
     BUILD_PAGE = 100,
@@ -125,12 +126,16 @@ bool build_ended(struct plane *plane, const struct build *build, const char *rea
     return there;
 }
 
+#define BUILDS_OLD                                                                                                     \
+    "FROM build WHERE user=?1 AND status!='building' AND number NOT IN "                                               \
+    "(SELECT number FROM build WHERE user=?1 ORDER BY number DESC LIMIT ?2)"
+#define BUILDS_NAMED "FROM build WHERE (template=?1 OR name=?1) AND (?2 IS NULL OR user=?2)"
+
+/* Logs first: those of a build that is gone would stay for good. */
 static void build_prune_locked(struct plane *plane, const char *user) {
-    db_do(&plane->db, ERR_IGNORED,
-          "DELETE FROM build WHERE user=?1 AND status!='building' AND number NOT IN "
-          "(SELECT number FROM build WHERE user=?1 ORDER BY number DESC LIMIT ?2)",
-          "ti", user, (int64_t)BUILDS_KEPT);
-    db_do(&plane->db, ERR_IGNORED, "DELETE FROM log WHERE build NOT IN (SELECT id FROM build)", "");
+    const int64_t kept = BUILDS_KEPT;
+    db_do(&plane->db, ERR_IGNORED, "DELETE FROM log WHERE build IN (SELECT id " BUILDS_OLD ")", "ti", user, kept);
+    db_do(&plane->db, ERR_IGNORED, "DELETE " BUILDS_OLD, "ti", user, kept);
 }
 
 /* The build of {template} and {build}; positive: there is none, which has been answered. */
@@ -311,7 +316,7 @@ static int build_step_check(const json_t *step, size_t number, struct err *err) 
 static int build_steps_check(const json_t *root, struct err *err) {
     static const char *const texts[] = {"startCmd", "readyCmd", "fromImage", "fromTemplate"};
     const json_t *steps = json_object_get(root, "steps");
-    size_t count = json_array_size(steps);
+    size_t count = json_array_size(steps), variables = 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const json_t *value = json_object_get(root, texts[i]);
         if (value && !json_is_null(value) && !json_is_string(value))
@@ -321,9 +326,15 @@ static int build_steps_check(const json_t *root, struct err *err) {
         return err_set(err, ERR_INVALID, "steps must be a list");
     if (count > BUILD_STEPS)
         return err_set(err, ERR_INVALID, "steps: at most %d", BUILD_STEPS);
-    for (size_t i = 0; i < count; i++)
-        STEP(build_step_check(json_array_get(steps, i), i + 1, err));
-    return 0;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *step = json_array_get(steps, i);
+        STEP(build_step_check(step, i + 1, err));
+        if (!strcasecmp(json_string_value(json_object_get(step, "type")), "ENV"))
+            variables += json_array_size(json_object_get(step, "args")) / 2;
+    }
+    return variables > BUILD_VARIABLES
+               ? err_set(err, ERR_INVALID, "steps: ENV sets at most %d variables", BUILD_VARIABLES)
+               : 0;
 }
 
 /* The template that an image stands for, by e2b_images or because it is E2B's own; NULL: none. */
@@ -371,6 +382,8 @@ static int build_begin(struct http_request *request, const struct build *build, 
         autolock(&plane->lock);
         failed = db_do(&plane->db, err, "UPDATE build SET status='building', plan=?2 WHERE id=?1 AND status='waiting'",
                        "tt", build->id, text);
+        if (!failed && sqlite3_changes(plane->db.handle) != 1)
+            failed = err_set(err, ERR_INVALID, "the build is not waiting any more");
     }
     free(text);
     return failed;
@@ -396,8 +409,8 @@ static int build_start(struct http_request *request, struct box *box, struct err
         json_object_set_new(plan, "network", json_string(settings->network));
     if (!failed)
         build_base(request, root, plan, &base);
-    if (!failed)
-        failed = build_begin(request, &build, plan, err);
+    if (!failed && !base.code) /* without a base it must not begin: a builder might be faster than its end */
+        failed = front_make(request, err) ?: build_begin(request, &build, plan, err);
     json_decref(plan);
     json_decref(root);
     if (failed)
@@ -526,9 +539,10 @@ static int build_logs(struct http_request *request, struct box *box, struct err 
 
 bool build_forget(struct http_request *request, const char *name) {
     struct plane *plane = plane_of(request);
+    const char *user = front_who(request)->user;
     autolock(&plane->lock);
-    db_do(&plane->db, ERR_IGNORED, "DELETE FROM build WHERE (template=?1 OR name=?1) AND (?2 IS NULL OR user=?2)", "tt",
-          name, front_who(request)->user);
+    db_do(&plane->db, ERR_IGNORED, "DELETE FROM log WHERE build IN (SELECT id " BUILDS_NAMED ")", "tt", name, user);
+    db_do(&plane->db, ERR_IGNORED, "DELETE " BUILDS_NAMED, "tt", name, user);
     return sqlite3_changes(plane->db.handle) > 0;
 }
 

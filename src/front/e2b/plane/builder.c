@@ -18,6 +18,7 @@ enum {
     BUILDER_READY_MS = 600000,
     BUILDER_READY_PAUSE_MS = 2000,
     BUILDER_LAYERS = 200, /* of steps, of a user; the oldest go */
+    BUILDER_LOG_BYTES = 4 << 20,
 };
 
 #define BUILDER_STEP "{\"dialect\":\"e2b\",\"step\":" /* begins the text of a step's layer */
@@ -164,9 +165,15 @@ struct builder_output {
 };
 
 static void builder_line_locked(struct builder_output *output, int which) {
+    static const char cut[] = "more output is not kept";
+    struct builder *builder = output->builder;
     struct buf *line = &output->lines[which];
-    build_log_locked(output->builder->plane, output->builder->build, which ? "warn" : "info", output->builder->step,
-                     (const char *)line->data, line->len);
+    bool kept = builder->logged < BUILDER_LOG_BYTES;
+    builder->logged += line->len + 1;
+    bool fits = builder->logged < BUILDER_LOG_BYTES;
+    if (kept)
+        build_log_locked(builder->plane, builder->build, which ? "warn" : "info", builder->step,
+                         fits ? (const char *)line->data : cut, fits ? line->len : sizeof cut - 1);
     buf_clear(line);
 }
 
@@ -193,9 +200,15 @@ static int builder_data(void *user, int stream, const uint8_t *data, size_t len)
     return 0;
 }
 
+/* GONE: its template was deleted. */
+static int builder_wanted(void *user, struct err *err) {
+    const struct builder *builder = user;
+    return build_there(builder->plane, builder->build) ? 0 : err_set(err, ERR_GONE, "the build was deleted");
+}
+
 static int builder_idle(void *user) {
     struct builder_output *output = user;
-    return build_there(output->builder->plane, output->builder->build) ? 0 : -ERR_GONE;
+    return builder_wanted(output->builder, ERR_IGNORED);
 }
 
 int builder_exec(struct builder *builder, const struct exec_request *request, struct buf *taken,
@@ -206,7 +219,7 @@ int builder_exec(struct builder *builder, const struct exec_request *request, st
     struct exec_request exec = *request;
     struct box *box;
     exec.timeout_ms = BUILDER_STEP_MS;
-    int failed = builder_enter(builder, &box, err);
+    int failed = builder_wanted(builder, err) ?: builder_enter(builder, &box, err);
     if (failed)
         return failed;
     failed = box_exec(box, &exec, &sink, builder->plane->stop[0], ret_result, err);
@@ -226,8 +239,11 @@ int builder_exec(struct builder *builder, const struct exec_request *request, st
 static int builder_ready(struct builder *builder, struct err *err) {
     struct box *box;
     uint64_t pid;
-    const struct e2b_setup_wait wait = {
-        .wait_ms = BUILDER_READY_MS, .pause_ms = BUILDER_READY_PAUSE_MS, .watch = builder->plane->stop[0]};
+    const struct e2b_setup_wait wait = {.wait_ms = BUILDER_READY_MS,
+                                        .pause_ms = BUILDER_READY_PAUSE_MS,
+                                        .watch = builder->plane->stop[0],
+                                        .tick = builder_wanted,
+                                        .user = builder};
     builder_log(builder, "info", "[finalize] start command: %.1000s", builder->setup.start ? builder->setup.start : "");
     STEP(builder_enter(builder, &box, err));
     int failed = e2b_setup_start(box, &builder->setup, &wait, &pid, err);
@@ -268,9 +284,7 @@ static int builder_publish(struct builder *builder, struct err *err) {
     builder->setup.cpus = build->cpus;
     builder->setup.memory_mb = build->memory_mb;
     made.setup = e2b_setup_text(&builder->setup, &builder->arena);
-    if (!build_there(builder->plane, build))
-        return err_set(err, ERR_GONE, "the build was deleted");
-    int failed = e2b_build_text(owner, &made, &text, err)
+    int failed = builder_wanted(builder, err) ?: e2b_build_text(owner, &made, &text, err)
                      ?: kept_template_copy(builder->provider, &builder->from, text, &builder->arena, &made.kept, err);
     for (size_t i = 0; !failed && i < count; i++)
         failed = e2b_build_tag(owner, &made, made.tags[i], true, err);
@@ -327,8 +341,7 @@ static int builder_steps(struct builder *builder, const json_t *plan, struct err
     size_t count = json_array_size(steps);
     STEP(builder_base(builder, plan, err));
     for (size_t i = 0; i < count; i++) {
-        if (!build_there(builder->plane, builder->build))
-            return err_set(err, ERR_GONE, "the build was deleted");
+        STEP(builder_wanted(builder, err));
         STEP(builder_step(builder, json_array_get(steps, i), i + 1, count, err));
     }
     return builder_finalize(builder, err) ?: builder_publish(builder, err);

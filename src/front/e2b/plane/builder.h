@@ -19,6 +19,7 @@ struct builder {
     uint8_t key[32];           /* of the step and all before it */
     const char *step;          /* as reasons name it */
     char box_id[17];           /* empty: no box yet */
+    size_t logged;             /* bytes of output in the log */
     bool fresh;                /* steps known from before do not count any more */
 };
 

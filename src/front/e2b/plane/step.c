@@ -178,12 +178,15 @@ static int step_expand(struct builder *builder, const char *text, struct buf *ou
 static int step_env(struct builder *builder, const json_t *args, struct err *err) {
     for (size_t i = 0; i + 1 < json_array_size(args); i += 2) {
         const char *name = step_arg(args, i);
-        autobuf value = buf_max(32 << 10);
-        STEP(step_expand(builder, step_arg(args, i + 1), &value, err));
-        const char *text = arena_copy(&builder->arena, value.data, value.len);
-        if (policy_env(arena_printf(&builder->arena, "%s=%s", name, text), err) < 0)
-            return -err->code;
-        e2b_setup_put(&builder->setup, &builder->arena, name, text);
+        autobuf entry = buf_max(32 << 10);
+        buf_puts(&entry, name);
+        buf_byte(&entry, '=');
+        STEP(step_expand(builder, step_arg(args, i + 1), &entry, err));
+        buf_byte(&entry, 0);
+        if (entry.failed)
+            return err_set(err, ERR_INVALID, "a variable has more than %zu bytes", entry.max);
+        STEP(policy_env((const char *)entry.data, err));
+        e2b_setup_put(&builder->setup, &builder->arena, name, (const char *)entry.data + strlen(name) + 1);
     }
     return 0;
 }
