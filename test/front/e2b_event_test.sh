@@ -118,7 +118,8 @@ refused "somebody else's webhook" 404
 key PATCH "/events/webhooks/$HOOK" '{"url":"http://127.0.0.1:1/"}'
 refused 'a change to a host that is not named' 403
 deliveries() { python3 -c 'import sqlite3, sys
-print(*sqlite3.connect(sys.argv[1]).execute("SELECT count(*), max(tries) FROM delivery").fetchone())' "$STATE/e2b-plane.db"; }
+print(*sqlite3.connect(sys.argv[1]).execute("SELECT count(*), max(tries) FROM delivery").fetchone())' \
+    "$STATE/e2b-plane.db"; }
 none_wait() { [ "$(deliveries)" = '0 None' ]; }
 eventually 20 none_wait
 sed -i 's/^e2b_webhook_hosts.*/e2b_webhook_hosts: ["*.example.com"]/' "$CONFIG"
