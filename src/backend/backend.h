@@ -160,7 +160,7 @@ struct backend_ops {
      * backend cannot. */
     int (*keep)(struct backend *backend, const struct spec *spec, const char *layer, bool move, struct kept *ret_kept,
                 struct err *err);
-    /* Begins to copy the files of a box whose processes run, before keep without move: they go on, and so do other
+    /* Begins to copy the files of a box whose processes run, before keep without move: they continue, and so do other
      * calls. UNSUPPORTED: keep does all of it. Ended by keep_ahead_end, whether keep used it or not. NULL: cannot. */
     int (*keep_ahead)(struct backend *backend, const char *id, struct kept_ahead **ret_ahead, struct err *err);
     void (*keep_ahead_end)(struct backend *backend, struct kept_ahead *ahead);

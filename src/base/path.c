@@ -136,7 +136,7 @@ int path_walk(int root, const char *path, int flags, mode_t mode) {
         return -ENAMETOOLONG;
     snprintf(walk.rest, sizeof walk.rest, "%s", path);
     int r = *path ? 0 : -ENOENT;
-    bool link = true; /* there is more to walk */
+    bool link = true; /* there is more to resolve */
     while (r >= 0 && link) {
         char *at = walk.rest + strspn(walk.rest, "/");
         size_t len = strcspn(at, "/");

@@ -56,7 +56,7 @@ int thread_detached(void *(*run)(void *argument), void *argument, size_t stack_b
 /* ---- background: called by http/ around each request, and by threads that remove files and take boxes apart ----
  *
  * Nice and I/O class do not keep a kernel that is not preemptible from delaying others by each step: such a thread has
- * to stop by itself. Invariant: its work always goes on, if slowly: no request, however long, holds it for ever. */
+ * to stop by itself. Invariant: its work always continues, if slowly: no request, however long, holds it for ever. */
 
 enum { YOUNG_US = 50000, LOOK_US = 250 };
 

@@ -64,8 +64,8 @@ const char *box_backend(const struct box *box); /* "jail" */
 bool box_alive(const struct box *box);          /* its runner is connected */
 bool box_started(const struct box *box);        /* it has processes; else they are started when it is used */
 bool box_contained(const struct box *box);      /* it is a container: spec.container counts */
-bool box_direct(const struct box *box);         /* the daemon itself opens its files: reading them waits for nobody */
-bool box_offline(struct box *box);              /* it is on a machine that is not connected */
+bool box_direct(const struct box *box); /* the daemon itself opens its files: reading them never waits for the runner */
+bool box_offline(struct box *box);      /* it is on a machine that is not connected */
 /* The state of the machine that it is on, in arena; *ret_facts is empty where nothing is known of that machine. False:
  * it is not on another machine. */
 bool box_machine(struct box *box, struct arena *arena, struct machine_facts *ret_facts);
@@ -155,7 +155,7 @@ struct running {
 int box_running(struct box *box, uint64_t timeout_ms, struct running *ret_running, struct err *err);
 
 struct output_slice {
-    uint64_t first, next; /* oldest byte still held; where to go on */
+    uint64_t first, next; /* oldest byte still held; where to continue */
     bool running;
 };
 /* Appends at most out->max bytes; waits up to wait_ms for the first new one. */
@@ -398,7 +398,7 @@ struct grep_request {
     unsigned before, after; /* lines of context */
     uint64_t limit, timeout_ms;
     uint64_t offset;            /* that many matches are skipped before the first one reported */
-    uint64_t max_file_bytes;    /* larger files are not searched (runners of old do it all the same); 0: any */
+    uint64_t max_file_bytes;    /* larger files are not searched (older runners search them anyway); 0: any */
     const char *ignore;         /* as in glob_request */
     const char *const *exclude; /* the same */
     const char *const *include; /* only files that one of these matches, in addition to glob; may be NULL */

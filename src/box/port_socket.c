@@ -2,7 +2,7 @@
  * dialects and at the end of a box. Invariants:
  *
  * 1. A thread is in a box's namespace only while it makes a socket; where it cannot come back the program ends.
- * 2. Nobody but 127.0.0.1 and ::1 is ever connected to, and the socket is made here: its options are ours, not the
+ * 2. Only 127.0.0.1 and ::1 are ever connected to, and the socket is made here: its options are ours, not the
  *    box's.
  * 3. An idle connection belongs to one box and one port, is never used after an error, and ends with its box. */
 #include "box/port_socket.h"

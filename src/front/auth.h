@@ -33,7 +33,7 @@ void auth_add(struct auth *auth, const uint8_t sha256[32], const char *user, enu
 /* "UID" or "NAME": an admin; "UID=USER" or "NAME=USER": acts as USER with scope user. */
 int auth_add_peer(struct auth *auth, const char *text, struct err *err);
 /* Mode, tokens and peers of fresh instead of those that were configured; fresh is freed. Requests of those that are
- * gone are cut off, all others go on. From any thread. */
+ * gone are cut off, all others continue. From any thread. */
 void auth_replace(struct auth *auth, struct auth *fresh);
 void auth_hash(const char *token, uint8_t ret_sha256[32]);
 bool auth_scope(const char *name, enum scope *ret_scope); /* "admin", "user", "read": those of configured tokens */

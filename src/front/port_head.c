@@ -41,7 +41,7 @@ static const char request_kept_out[] =
     "x-aio-api-key|x-forwarded-for|x-forwarded-host|x-forwarded-prefix|x-forwarded-proto|x-real-ip|"
     "x-request-id";
 
-/* What a port with an origin of its own gets all the same: Authorization; Origin and Referer where it hears its real
+/* What a port with an origin of its own gets nevertheless: Authorization; Origin and Referer where it gets its real
  * name. */
 static bool head_request_passes(const struct port_path *path, const char *name) {
     if (rows_choice(path->drops, name))

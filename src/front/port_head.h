@@ -14,7 +14,7 @@ struct port_path { /* one port of one box, as clients name it */
     uint16_t port;
     char prefix[64];  /* "/v1/boxes/ID/ports/PORT"; "": it has a host name of its own, and so an origin */
     char cookies[48]; /* what the names of its cookies begin with outside; "": they keep their names */
-    const char *host; /* as the server hears it; NULL: "localhost:PORT" */
+    const char *host; /* as the server gets it; NULL: "localhost:PORT" */
     bool tls;         /* the server speaks TLS */
     /* Of a port with an origin: */
     const char *own_cookie; /* proves to the daemon who looks: it goes neither in nor out; NULL: none does */

@@ -43,7 +43,7 @@ struct port_proxy {
     bool bytes;     /* a tunnel from the beginning, of any protocol: either side may end before the other */
 };
 
-/* A query may hold what is nobody's business. */
+/* A query may hold secrets. */
 void port_proxy_audit(struct http_request *request, uint16_t port, const char *tail) {
     static const struct row rows[] = {{.name = "what", .type = ROW_TEXT, .flags = ROW_AUDITED}, {.name = NULL}};
     char *text =

@@ -62,7 +62,7 @@ struct watcher {
     int stop_fd; /* the thread's pipe: closed, it ends */
     struct queue kept;
     uint64_t latest_seq, lost_seq; /* lost_seq: the last one that is kept no more */
-    uint64_t taken_seq;            /* watcher_take goes on after it */
+    uint64_t taken_seq;            /* watcher_take continues after it */
 };
 
 struct watchers {

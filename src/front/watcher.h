@@ -65,7 +65,7 @@ struct watched_change {
 void change_from(const struct watch_change *from, struct watched_change *ret_change);
 
 struct watcher_slice {
-    uint64_t cursor; /* where to go on */
+    uint64_t cursor; /* where to continue */
     bool lost;       /* there was more than could be kept: look for yourself */
     bool ended;      /* nothing will come any more */
 };

@@ -16,7 +16,7 @@ struct ws_pump {
     void *user;
 };
 
-/* Each returns 0: go on, 1: over, negative: failed. NULL: as noted. */
+/* Each returns 0: continue, 1: over, negative: failed. NULL: as noted. */
 struct ws_pump_hooks {
     int (*message)(void *user, enum ws_kind kind, const uint8_t *data, size_t len, struct err *err);
     int (*data)(void *user, const uint8_t *data, size_t len, struct err *err); /* NULL: sent as a binary message */

@@ -147,7 +147,7 @@ static int websocket_end(struct websocket *websocket, struct err *err) {
     return -err->code;
 }
 
-/* Rule 2: the other end hears why. */
+/* Rule 2: the reason is sent to the other end. */
 static int websocket_refuse(struct websocket *websocket, enum err_code code, enum close_code number, const char *what,
                             struct err *err) {
     websocket_close(websocket, number, what);

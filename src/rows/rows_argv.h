@@ -20,7 +20,7 @@ void rows_texts_add(struct arena *arena, struct row_texts *list, const char *val
         .min = ROW_##kind == ROW_INT, .max = INT64_MAX, .value = (shown), .text = (meaning)                            \
     }
 
-/* The end of a table that goes on with another one, which has a heading in usage texts. */
+/* The end of a table that is continued by another one, which has a heading in usage texts. */
 #define OPTIONS_MORE(table, heading)                                                                                   \
     { .name = NULL, .fields = (table), .text = (heading) }
 

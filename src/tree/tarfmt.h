@@ -1,7 +1,7 @@
 /* The tar format as bytes: heads of 512-byte blocks, pax records, GNU long names. No I/O; depends on libc alone, so
  * that it is unit-tested and fuzzed on the host. */
-#ifndef CUBBY_BASE_TARFMT_H
-#define CUBBY_BASE_TARFMT_H
+#ifndef CUBBY_TREE_TARFMT_H
+#define CUBBY_TREE_TARFMT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -47,7 +47,7 @@ int call_next(struct call *call, const struct call_wait *wait, struct event *ret
 /* Input: how many bytes were taken now (0: no credit, EVENT_INPUT will come), or a negative code. */
 ssize_t call_send(struct call *call, const void *data, size_t len, struct err *err);
 int call_send_eof(struct call *call, struct err *err);
-/* Ends a call early without freeing it: the runner is asked to stop; go on with call_next until END or an error. */
+/* Ends a call early without freeing it: the runner is asked to stop; continue with call_next until END or an error. */
 void call_cancel(struct call *call);
 void call_close(struct call *call); /* frees; cancels first when not ended. NULL is fine */
 

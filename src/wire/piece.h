@@ -30,7 +30,7 @@ void pieces_done(struct pieces *pieces);
 size_t pieces_room(const struct pieces *pieces); /* the most that the next piece may hold; 0: wait for the other side */
 /* One piece, appended to out. len at most pieces_room; 0: it only says what arrived. */
 void pieces_put(struct pieces *pieces, struct buf *out, const void *data, size_t len);
-bool pieces_due(const struct pieces *pieces); /* the other side waits to hear what arrived */
+bool pieces_due(const struct pieces *pieces); /* the other side waits for an acknowledgement */
 /* Bytes from the carrier. Bytes in order are in pieces->ready; pieces_take drops the first n of them. */
 int pieces_feed(struct pieces *pieces, const void *data, size_t len, struct err *err);
 void pieces_take(struct pieces *pieces, size_t n);

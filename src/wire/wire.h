@@ -33,7 +33,7 @@ bool wire_reason_shared(struct wire_reason *reason);                 /* another 
 void wire_reason_unref(struct wire_reason *reason);                  /* NULL is fine */
 void wire_set_reason(struct wire *wire, struct wire_reason *reason); /* right after wire_new */
 bool wire_alive(struct wire *wire);                                  /* also notices an unread hang-up */
-int wire_error(struct wire *wire, struct err *err); /* 0, or why it died as every call on it hears it */
+int wire_error(struct wire *wire, struct err *err); /* 0, or why it died, as every call on it reports it */
 int wire_root(const struct wire *wire);             /* the box's root (O_PATH), or -1; the wire's, do not close */
 uint64_t wire_features(const struct wire *wire);
 const char *wire_workspace(const struct wire *wire); /* as HELLO said; "/workspace" in a jail */

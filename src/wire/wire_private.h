@@ -30,7 +30,7 @@ struct wire {
     struct wire_reason *reason; /* NULL: none knows better */
 };
 
-/* 0, or why it died as every call on it hears it. With the lock held. */
+/* 0, or why it died, as every call on it reports it. With the lock held. */
 int wire_death_locked(const struct wire *wire, struct err *err);
 /* Sends whole frames; waits while the socket is full, and demultiplexes input in the meantime. GONE when the wire is
  * dead. */

@@ -372,7 +372,7 @@ static int jail_usage(struct backend *backend, const char *id, struct usage *ret
         return err_set(err, ERR_NOT_FOUND, "no jail '%s'", id);
     struct cgroup cgroup = jail_record_cgroup(&record);
     cgroup_usage(&backend->cgroups, &cgroup, &usage);
-    /* Where the files of a box are limited, they are also counted. Others would have to be walked through. */
+    /* Where the files of a box are limited, they are also counted. Others would have to be traversed. */
     autofd pidfd = record.disk ? process_pidfd(record.pid, record.start) : -1;
     autofd root = pidfd < 0 ? -1 : open(text_make(64, "/proc/%d/root", record.pid), O_PATH | O_DIRECTORY | O_CLOEXEC);
     autofd dir = root < 0 ? -1 : openat(backend->boxes_dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -266,7 +266,7 @@ static int channel_take_shut(struct channels *channels, const struct link_record
         return err_set(err, ERR_PROTOCOL, "channel %u is shut twice", record->channel);
     bool answer = !channel || !channel->shut_sent;
     bool opened = channel && channel->opened, here = channels->server || opened;
-    if (answer && here && !opened) { /* channels_open hears of it */
+    if (answer && here && !opened) { /* channels_open reports it */
         channel->shut_came = true;
         channel->why = channel_why_shown(record);
         return 0;

@@ -25,7 +25,7 @@ struct link {
     uint64_t acked, sent;            /* of ours: the other end has, this connection was given */
     uint64_t most_sent;              /* the same over all connections */
     size_t held_bytes, unsent_bytes;
-    uint64_t received, confirmed; /* of theirs: here, and said to be */
+    uint64_t received, confirmed; /* of theirs: arrived, and acknowledged */
     size_t owed_bytes;
     bool ack_due;
     enum offer offer; /* what link_out showed last */

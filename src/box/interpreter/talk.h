@@ -35,7 +35,7 @@ int interpreter_session_say(struct box *box, const struct interpreter_session *s
                             struct err *err);
 int interpreter_missing(const struct language *language, const char *program, struct err *err);
 
-/* Says the word with the body and hears the answer: enum outcome, or negative. wait_ms until it begins. Followed by
+/* Sends the word with the body and reads the answer: enum outcome, or negative. wait_ms until it begins. Followed by
  * interpreter_talk_done either way. */
 int interpreter_talk_ask(struct talk *talk, const char *word, const struct buf *body, uint64_t wait_ms, uint64_t own_ms,
                          struct err *err);

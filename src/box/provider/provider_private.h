@@ -54,7 +54,7 @@ struct place {
     uint64_t elsewhere_ms;    /* when that was last noticed */
     struct note *note;        /* what a dialect keeps of it; NULL: nothing */
     struct usage_ring *usage; /* what it used (usage.c); NULL: nothing was measured */
-    bool due;                 /* its deadline has come, and somebody sees to it */
+    bool due;                 /* its deadline has come, and a thread handles it */
     uint64_t busy_ms;         /* when something was last seen to run in the background; counts after used_ms */
 };
 

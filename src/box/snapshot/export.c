@@ -6,7 +6,7 @@
  *   2. the backend makes the image, and what runs has ended  the same; the box starts again from its container
  *   3. the box's record names that layer                     its next start is from the image
  *   4. the box is started                                    fails: the record names what it named before, and the old
- *                                                            container, which had stepped aside, goes on
+ *                                                            container, which had stepped aside, continues
  *   5. the layers it lay on before are let go of             killed before: they are swept
  * Where there is no room to start it now (BUSY, LIMIT) it is left at 3. */
 #include "box/snapshot/export.h"

@@ -268,7 +268,7 @@ static void *box_ask_thread(void *user) {
     struct join *join = ask->session->join;
     arena_init(&ask->arena);
     size_t place = box_ask_enter(join, ask);
-    /* The channel first: when the server hears the answer its bytes may come. */
+    /* The channel first: once the server has the answer its bytes may come. */
     struct err err;
     autobuf out = buf_max(16384);
     struct json json = json_begin(&out);

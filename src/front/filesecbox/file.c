@@ -48,7 +48,7 @@ int filesecbox_stat(struct filesecbox *call, const char *path, struct file_stat 
 
 /* ---- paths ---- */
 
-/* Part by part: what was walked has no links in it; what comes after the first part that is missing need not exist. */
+/* Part by part: the parts resolved so far have no links in them; what comes after the first part that is missing need not exist. */
 int filesecbox_path(struct filesecbox *call, const char *root, const char *path, const char **ret_path,
                     struct err *err) {
     struct arena *arena = http_arena(call->request);

@@ -364,7 +364,7 @@ static const struct enter_step inner_steps[] = {
     {"make /proc", root_make_proc, ENTER_ALWAYS},
     {"leave the host", root_pivot, ENTER_RANGED},
     {"read the plan", root_read_plan, ENTER_ALWAYS},
-    /* from here on it is one box and not any */
+    /* from here on it is a particular box */
     {"leave the host", root_leave_host_late, ENTER_USER},
     {"bound what outlives processes", enter_bounds, ENTER_ALWAYS},
     {"attach the mounts", root_attach_mounts, ENTER_ALWAYS},

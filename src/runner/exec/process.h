@@ -112,7 +112,7 @@ struct feeder {              /* a call whose input goes to a command; embedded i
 
 struct watcher { /* called when a background command has new output or has ended */
     void (*changed)(struct watcher *watcher);
-    /* Next byte it has not sent: of a terminal one, of pipes one for each stream. NULL: the ring may go on without
+    /* Next byte it has not sent: of a terminal one, of pipes one for each stream. NULL: the ring may continue without
      * it. */
     const uint64_t *offset;
     struct process *process;
@@ -221,7 +221,7 @@ uint64_t stream_first(const struct stream *stream); /* oldest byte in the ring *
 bool stream_send(struct rcall *call, const struct stream *stream, uint64_t *offset, uint64_t end);
 size_t stream_copy(const struct stream *stream, uint64_t from, uint8_t *data, size_t len);
 void watchers_notify(struct process *process);
-void input_close(struct process *process); /* feeders hear of it */
+void input_close(struct process *process); /* feeders are notified */
 void feeder_add(struct process *process, struct feeder *feeder, struct rcall *call);
 int feeder_put(struct feeder *feeder, const uint8_t *data, size_t len, struct err *err);
 void feeder_eof(struct feeder *feeder);

@@ -119,8 +119,8 @@ void process_stdio_free(struct process *process) {
 
 /* ---- output ---- */
 
-/* A background command waits for its slowest reader; without one the ring goes on. When a command with a terminal has
- * ended, or one was killed, nothing waits any more: room is left for what the kernel usually holds then. */
+/* A background command waits for its slowest reader; without one the ring continues. When a command with a terminal has
+ * ended, or one was killed, nothing waits any longer: space is left for what the kernel usually holds then. */
 static size_t stream_reader_room(const struct stream *stream) {
     const struct process *process = stream->process;
     size_t i = (size_t)(stream - process->streams);

@@ -52,7 +52,7 @@ static void sudo_answer(struct sudo *sudo, const char *text) {
 }
 
 static void sudo_started(struct process *process) {
-    process_stdio_free(process); /* it has its own now: what reads from it hears of its end */
+    process_stdio_free(process); /* it has its own now: a reader of it sees its end */
 }
 
 static void sudo_ended(struct process *process) {

@@ -330,7 +330,7 @@ static int process_attach_begin(struct rcall *call, const struct fields *args, s
     TRY(process_lookup(call->runner, args->number[FIELD_PID], &process, err));
     if (!process->background)
         return err_set(err, ERR_INVALID, "process %d is not in the background", process->pid);
-    /* An offset is one of the output; errors go on live unless NEXT says from where. */
+    /* An offset is one of the output; errors continue live unless NEXT says from where. */
     uint64_t offset[2] = {args->number[FIELD_OFFSET], args->number[FIELD_OFFSET] ? UINT64_MAX : 0};
     if (args->has[FIELD_NEXT])
         offset[1] = args->number[FIELD_NEXT];

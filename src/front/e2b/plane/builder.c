@@ -359,7 +359,7 @@ void builder_run(struct plane *plane, const struct build *build) {
     pthread_mutex_lock(&plane->lock);
     bool ending = plane->ending;
     pthread_mutex_unlock(&plane->lock);
-    if (failed && !ending) /* else the next daemon goes on with it */
+    if (failed && !ending) /* else the next daemon continues it */
         builder_log(&builder, "error", "%s", err.text);
     if (!failed)
         builder_log(&builder, "info", "Build finished");

@@ -1,4 +1,4 @@
-/* The part of the control plane that goes on between requests: template builds, volumes and webhooks. One database,
+/* The part of the control plane that works between requests: template builds, volumes and webhooks. One database,
  * STATE/e2b-plane.db, and below STATE/e2b the archives that clients uploaded for builds, and volumes. */
 #ifndef CUBBY_FRONT_E2B_PLANE_H
 #define CUBBY_FRONT_E2B_PLANE_H
@@ -29,7 +29,7 @@ struct plane {
 
 int plane_open(const char *directory, struct plane **ret_plane, struct err *err);
 void plane_close(struct plane *plane);                      /* NULL is fine */
-void plane_start(struct plane *plane, struct front *front); /* boxes can be used: unfinished work goes on */
+void plane_start(struct plane *plane, struct front *front); /* boxes can be used: unfinished work continues */
 void plane_stop(struct plane *plane);                       /* it stays as it is, for the next daemon */
 
 /* ---- for the files of this directory ---- */
