@@ -46,6 +46,27 @@ static void doctor_print(struct cli *cli, const struct doctor *doctor, bool as_j
             printf("  %s: %s\n", check->name, check->fix);
 }
 
+/* What a daemon reports of itself. */
+static void doctor_asked(struct cli *cli, struct doctor *doctor) {
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
+    if (remote_call(cli, "GET", "/v1/info", NULL, &out, ERR_IGNORED) < 0)
+        return;
+    json_auto_t *info = json_loadb((const char *)out.data, out.len, 0, NULL);
+    size_t index;
+    json_t *row;
+    json_array_foreach(json_object_get(info, "checks"), index, row) {
+        const char *name, *detail, *fix = json_string_value(json_object_get(row, "fix"));
+        int ok;
+        if (doctor->count == DOCTOR_CHECKS ||
+            json_unpack(row, "{s:s, s:b, s:s}", "name", &name, "ok", &ok, "detail", &detail) < 0)
+            continue;
+        struct check *check = &doctor->checks[doctor->count++];
+        *check = (struct check){.name = arena_strdup(&cli->arena, name), .ok = ok};
+        snprintf(check->detail, sizeof check->detail, "%s", detail);
+        snprintf(check->fix, sizeof check->fix, "%s", fix ? fix : "");
+    }
+}
+
 int command_doctor(struct cli *cli, int argc, char **argv) {
     bool as_json = false; /* json_options */
     struct doctor *doctor = arena_alloc(&cli->arena, sizeof *doctor);
@@ -66,6 +87,8 @@ int command_doctor(struct cli *cli, int argc, char **argv) {
     snprintf(daemon->detail, sizeof daemon->detail, daemon->ok ? "answers at %.120s" : "none at %.120s", remote_url());
     if (!daemon->ok)
         snprintf(daemon->fix, sizeof daemon->fix, "start cubbyd, or set CUBBY_URL; `cubby run` needs none");
+    else
+        doctor_asked(cli, doctor);
     doctor_print(cli, doctor, as_json);
     for (size_t i = 0; i < doctor->count; i++)
         if (doctor->checks[i].required && !doctor->checks[i].ok)

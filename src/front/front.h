@@ -80,7 +80,8 @@ struct dialect {
     /* The URL of a box in this dialect, for handlers that give boxes to its clients; in the request's arena. */
     const char *(*url)(struct http_request *request, const struct box *box);
     void (*prepare)(struct box *box); /* a client will come at once: starts the things it will use, and does not wait */
-    void (*measure)(const struct front *front, struct buf *out); /* its part of /metrics */
+    void (*measure)(const struct front *front, struct buf *out);                /* its part of /metrics */
+    void (*check)(const struct http_request *request, struct check *ret_check); /* its row in `cubby doctor` */
 };
 
 void front_init(struct front *front, const struct route *routes);

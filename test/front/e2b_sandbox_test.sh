@@ -36,6 +36,11 @@ is 'both spellings of a key are one secret' "$STATUS $(j -c .)" '200 []'
 api POST /v2/sandboxes '{"templateID":"base"}' -H 'X-API-KEY: eye-token-0123456789abcdef00'
 refused 'a key that may only read makes nothing' 403
 
+use_cubby
+CUBBY_TOKEN=cubby_$E2B_SECRET c doctor
+like 'cubby doctor says what works and what is missing' "$(grep '^E2B clients' <<< "$OUT")" \
+    'ok +served; getHost\(\) needs e2b_domain'
+
 # ---- create ----
 create '"timeout":60,"metadata":{"k":"v"},"secure":true,"unknown":{"a":[1]},"autoPause":null'
 is 'a sandbox' "$STATUS $(j -c 'del(.sandboxID,.envdAccessToken)')" \

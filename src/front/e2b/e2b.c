@@ -381,6 +381,16 @@ static const struct route *const e2b_tables[] = {
 };
 /* clang-format on */
 
+static void e2b_check(const struct http_request *request, struct check *ret_check) {
+    const struct e2b_settings *settings = front_own(request, &e2b_dialect);
+    const char *domain = settings ? settings->domain : NULL;
+    *ret_check = (struct check){.name = "E2B clients", .ok = true};
+    snprintf(ret_check->detail, sizeof ret_check->detail,
+             domain ? "served; sandboxes have hosts below %.100s"
+                    : "served; getHost() needs e2b_domain and a certificate (`cubby tls`)",
+             domain);
+}
+
 const struct dialect e2b_dialect = {
     .routes = e2b_tables,
     .title = "the E2B dialect",
@@ -394,4 +404,5 @@ const struct dialect e2b_dialect = {
     .claims = e2b_claims,
     .refuse = e2b_refuse,
     .mask = archive_mask,
+    .check = e2b_check,
 };

@@ -14,11 +14,19 @@ static const struct row health_answer[] = {
     {.name = "audit", .type = ROW_TEXT, .choices = "ok|failing|off", .text = "failing: rows wait in memory"},
     ROW_NAMED("Health"),
 };
+static const struct row info_check[] = {
+    {.name = "name", .type = ROW_TEXT, .text = "whose clients"},
+    {.name = "ok", .type = ROW_BOOL, .text = "whether all of them works"},
+    {.name = "detail", .type = ROW_TEXT, .text = "what works"},
+    {.name = "fix", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "how to get the rest"},
+    ROW_NAMED("Check"),
+};
 static const struct row info_answer[] = {
     {.name = "version", .type = ROW_TEXT, .text = "of cubby"},
     {.name = "default_backend", .type = ROW_TEXT, .text = "used when a request names none"},
     {.name = "started_at", .type = ROW_TIME, .text = "when the daemon came up"},
     {.name = "backends", .type = ROW_OBJECTS, .text = "what each can and cannot do here"},
+    {.name = "checks", .type = ROW_OBJECTS, .fields = info_check, .text = "what clients of other products find here"},
     ROW_NAMED("Info"),
 };
 
@@ -372,6 +380,19 @@ int native_root(struct http_request *request, struct box *, struct err *) {
     return http_reply(request, 200, "text/plain; charset=utf-8", body, sizeof body - 1);
 }
 
+static void native_info_check(const struct http_request *request, const struct dialect *dialect, struct json *json) {
+    struct check check = {0};
+    if (!dialect->check)
+        return;
+    dialect->check(request, &check);
+    json_open(json, '{');
+    json_put_str(json, "name", check.name);
+    json_put_bool(json, "ok", check.ok);
+    json_put_str(json, "detail", check.detail);
+    json_put_str(json, "fix", check.fix[0] ? check.fix : NULL);
+    json_close(json, '}');
+}
+
 int native_info(struct http_request *request, struct box *, struct err *err) {
     struct front *front = front_of(request);
     autoanswer answer;
@@ -382,6 +403,10 @@ int native_info(struct http_request *request, struct box *, struct err *err) {
     json_put_time(&answer.json, "started_at", front->started_ms);
     json_key(&answer.json, "backends");
     provider_info(front->provider, &answer.json);
+    json_put_open(&answer.json, "checks", '[');
+    for (const struct dialect *const *dialect = dialects; *dialect; dialect++)
+        native_info_check(request, *dialect, &answer.json);
+    json_close(&answer.json, ']');
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }
