@@ -165,8 +165,8 @@ static int skill_act(struct tool_call *call, const struct skill_args *args, stru
         return tool_fail(call, "action %s needs name: which skill", action);
     const struct catalog_entry *entry = catalog_find(&catalog, args->name.data);
     if (!entry)
-        return tool_fail(call, "no skill '%s'%s%s", args->name.data,
-                         catalog.count ? "; available: " : "; no skills are available",
+        return tool_fail(call, "no skill '%s%s%s", args->name.data,
+                         catalog.count ? "'; available: " : "'; no skills are available",
                          catalog_names(&catalog, call->arena));
     if (strcmp(action, "list_files") == 0)
         return skill_files(call, entry, err);
