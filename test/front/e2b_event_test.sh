@@ -58,6 +58,7 @@ PY
 # ---- what is not a webhook ----
 EVENTS='"events":["sandbox.lifecycle.created"]'
 for body in '{}' "{$EVENTS}" '{"url":"http://a.example.com/"}' "{\"url\":\"file:///etc/passwd\",$EVENTS}" \
+    "{\"url\":\"HTTP://a.example.com/\",$EVENTS}" \
     "{\"url\":\"http://u:p@a.example.com/\",$EVENTS}" "{\"url\":\"http://a.example.com/\\r\\nX: y\",$EVENTS}" \
     '{"url":"http://a.example.com/","events":["sandbox.other"]}' '{"url":"http://a.example.com/","events":"x"}'; do
     key POST /events/webhooks "$body"

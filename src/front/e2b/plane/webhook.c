@@ -31,7 +31,7 @@ enum {
 
 /* "http://host[:port]" of a URL, and its length; 0: it is not one. */
 static size_t webhook_origin(const char *url) {
-    size_t scheme = !strncasecmp(url, "http://", 7) ? 7 : !strncasecmp(url, "https://", 8) ? 8 : 0;
+    size_t scheme = !strncmp(url, "http://", 7) ? 7 : !strncmp(url, "https://", 8) ? 8 : 0;
     size_t host =
         scheme ? strspn(url + scheme, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]") : 0;
     const char *end = url + scheme + host;
