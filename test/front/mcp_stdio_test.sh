@@ -132,7 +132,8 @@ like 'nothing else of the host is there' "$TEXT" 'No such file or directory.*Exi
 send "$(call_text 1010 bash '{"command":"until [ -e go ]; do sleep 0.02; done; echo went"}')"
 call bash '{"command":"touch go"}'
 is 'a call does not wait for another' "$IS_ERROR" false
-answer 1010
+ANSWER=$(jq -c 'select(.id == 1010)' <<< "$NOTES") # either may be answered first
+[ -n "$ANSWER" ] || answer 1010
 is 'which then ends' "$(of '.result.content[0].text')" 'went'
 tag_new
 send "$(call_text 20 bash "{\"command\":\"touch started; sleep $TAG; echo late\"}")"

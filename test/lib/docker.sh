@@ -75,7 +75,8 @@ podman_launch() {
     command -v podman > /dev/null || { ENGINE_WHY='no podman on this machine (tools/setup test)'; return 1; }
     mkdir -p "$ENGINE_DIR"
     printf '%s\n' '[containers]' 'default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]' 'log_driver = "k8s-file"' \
-        '[engine]' 'cgroup_manager = "cgroupfs"' 'events_logger = "file"' > "$ENGINE_DIR/containers.conf"
+        '[engine]' 'cgroup_manager = "cgroupfs"' 'events_logger = "file"' \
+        "$(! command -v runc > /dev/null || echo 'runtime = "runc"')" > "$ENGINE_DIR/containers.conf"
     rm -f "$ENGINE_SOCKET"
     (
         for fd in /proc/self/fd/*; do
