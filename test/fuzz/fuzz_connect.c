@@ -171,7 +171,7 @@ static void fuzz_stream(bool client) {
     autoconnect connect;
     struct err err = {0};
     struct fuzz_args args = {0};
-    connect_init(&connect, NULL, &(struct box){0}, CONNECT_STREAM);
+    connect_init(&connect, NULL, NULL, CONNECT_STREAM);
     int failed = client ? connect_take_head(&connect, &err) : connect_take(&connect, fuzz_rows, &args, &err);
     while (client && !failed && (failed = connect_next(&connect, fuzz_rows, &arena, &args, &err)) == 1) {
         failed = 0;
@@ -187,7 +187,7 @@ static void fuzz_unary(void) {
     autoconnect connect;
     struct err err = {0};
     struct fuzz_args args = {0};
-    connect_init(&connect, NULL, &(struct box){0}, CONNECT_UNARY);
+    connect_init(&connect, NULL, NULL, CONNECT_UNARY);
     int failed = connect_bind((const char *)body.data, body.len, fuzz_rows, &arena, &args, &err);
     if (!failed && args.input.stdin_text.data) {
         autobuf out = buf_max(1 << 20);

@@ -254,7 +254,7 @@ int e2b_user(const char *name, bool *ret_root, struct err *err) {
 }
 
 const char *e2b_default(const struct box *box, const char *name) {
-    for (size_t i = 0; i < box->spec.env_count; i++)
+    for (size_t i = 0; box && i < box->spec.env_count; i++)
         if (!strncmp(box->spec.env[i], name, strlen(name)))
             return box->spec.env[i] + strlen(name);
     return NULL;

@@ -57,7 +57,8 @@ const char *e2b_id(struct http_request *request);     /* of {id}, without the su
 void e2b_token(const struct e2b *e2b, const struct box *box, bool traffic, char ret_token[E2B_TOKEN_BYTES]);
 /* Who a process or a file is to belong to. name NULL or "": the default. UNAUTHORIZED: there is no such user. */
 int e2b_user(const char *name, bool *ret_root, struct err *err);
-const char *e2b_default(const struct box *box, const char *name); /* of those two; NULL: it has none */
+/* Of those two, what the box's template says; NULL: nothing, or there is no box. */
+const char *e2b_default(const struct box *box, const char *name);
 /* The name in Authorization: Basic, which RPCs have; NULL: none was sent. In the request's arena. */
 const char *e2b_basic(struct http_request *request);
 
