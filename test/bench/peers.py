@@ -180,7 +180,8 @@ class Engine(Contender):
 
     def imported(self):
         tar = subprocess.Popen(["tar", "-C", ROOT, "-c", "."], stdout=subprocess.PIPE)
-        if subprocess.run([*self.engine, "import", "-", "cubby-peer"], stdin=tar.stdout, capture_output=True).returncode:
+        made = subprocess.run([*self.engine, "import", "-", "cubby-peer"], stdin=tar.stdout, capture_output=True)
+        if made.returncode:
             raise Skip("it cannot import an image here")
 
 
@@ -328,7 +329,8 @@ def table_row(row):
     name, version, cold, live, burst, many = row
     return (("%s %s" % (name, version)).strip(), figure(cold, lambda v: "%s ± %s" % (number(v[0]), number(v[1]))),
             figure(live, lambda v: "%s ± %s" % (number(v[0]), number(v[1]))), figure(burst, lambda v: "%.2f" % v),
-            figure(many, lambda v: "%d, %s ms each" % (v[0], number(v[1]))), figure(many, lambda v: "%.0f" % v[2] if v[0] >= 100 and v[2] > 0 else "–"))
+            figure(many, lambda v: "%d, %s ms each" % (v[0], number(v[1]))),
+            figure(many, lambda v: "%.0f" % v[2] if v[0] >= 100 and v[2] > 0 else "–"))
 
 
 def svg(width, height, body):
@@ -392,14 +394,14 @@ def write(rows, points):
             plot.write(bars(title + " (logarithmic)", values, "ms"))
         text += ["", "![%s](benchmarks-%s.svg)" % (title, name)]
     if len(points) > 1:
-        text += ["", "## One more box, beside so many", "", "| boxes | create and first command: ms | command: ms | KB "
+        text += ["", "## How the cost of one more box grows", "", "| boxes | create and first command: ms | command: ms | KB "
                  "a box |", "|---|---|---|---|"]
         text += ["| %d | %s | %s | %s |" % (n, number(a), number(b), "%.0f" % kb if n >= 100 and kb > 0 else "–")
                  for n, a, b, kb in points]
         with open(DOCS + "/benchmarks-growth.svg", "w", encoding="utf-8") as plot:
-            plot.write(lines("Cost beside open boxes: ms (logarithmic)", [point[0] for point in points], [
+            plot.write(lines("Cost with that many open boxes: ms (logarithmic)", [point[0] for point in points], [
                 ("create + command", [point[1] for point in points]), ("command", [point[2] for point in points])]))
-        text += ["", "![Cost beside open boxes](benchmarks-growth.svg)"]
+        text += ["", "![Cost with that many open boxes](benchmarks-growth.svg)"]
     with open(DOCS + "/benchmarks.md", "w", encoding="utf-8") as page:
         page.write("\n".join(text) + "\n")
 
