@@ -39,7 +39,7 @@ int e2b_body(struct http_request *request, void *ret_args, json_t **ret_root, st
     json_t *root = NULL;
     int failed = http_body_all(request, LIMIT_JSON_BYTES, &data, &len, err) ?: rows_load(data, len, &root, err)
                      ?: rows_bind(root, endpoint->body, http_arena(request), ret_args, err);
-    if (failed)
+    if (failed || !ret_root)
         json_decref(root);
     else
         *ret_root = root;
@@ -322,12 +322,10 @@ static int sandbox_time(struct http_request *request, void (*change)(struct e2b_
 
 static int sandbox_timeout(struct http_request *request, struct box *box, struct err *err) {
     struct time_args args = {0};
-    json_t *root;
     (void)box;
-    int failed = e2b_body(request, &args, &root, err);
+    int failed = e2b_body(request, &args, NULL, err);
     if (failed)
         return failed;
-    json_decref(root);
     if (!args.timeout.has)
         return err_set(err, ERR_INVALID, "timeout is missing");
     return sandbox_time(request, sandbox_end_at, args.timeout.value, err);
@@ -335,12 +333,10 @@ static int sandbox_timeout(struct http_request *request, struct box *box, struct
 
 static int sandbox_refresh(struct http_request *request, struct box *box, struct err *err) {
     struct time_args args = {0};
-    json_t *root;
     (void)box;
-    int failed = e2b_body(request, &args, &root, err);
+    int failed = e2b_body(request, &args, NULL, err);
     if (failed)
         return failed;
-    json_decref(root);
     return sandbox_time(request, sandbox_extend, args.duration.value, err);
 }
 

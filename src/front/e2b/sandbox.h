@@ -36,8 +36,8 @@ int e2b_sandbox_wake(struct http_request *request, const struct box *box, bool m
 /* Before the first use of its inside: the files /run/e2b/.E2B_* that name it. */
 int e2b_sandbox_introduce(struct http_request *request, const struct e2b_sandbox *sandbox, struct err *err);
 
-/* The whole body as an object (nothing at all: an empty one), to be given back with json_decref; its rows bound to
- * args. Members that no row names are ignored. */
+/* The whole body as an object (nothing at all: an empty one), its rows bound to args. Members that no row names are
+ * ignored. ret_root: the object, to be given back with json_decref; NULL: not needed. */
 int e2b_body(struct http_request *request, void *ret_args, json_t **ret_root, struct err *err);
 /* The text of a member of any type, in the request's arena; NULL: it is absent or null. */
 const char *e2b_member(struct http_request *request, const json_t *root, const char *key);

@@ -90,12 +90,10 @@ static int snapshot_make(struct http_request *request, const struct e2b_sandbox 
 static int e2b_snapshot(struct http_request *request, struct box *box, struct err *err) {
     struct e2b_snapshot_args args = {0};
     struct e2b_sandbox sandbox;
-    json_t *root;
     (void)box;
-    int failed = e2b_body(request, &args, &root, err);
+    int failed = e2b_body(request, &args, NULL, err);
     if (failed)
         return failed;
-    json_decref(root);
     failed = e2b_sandbox_open(request, &sandbox, err);
     if (failed)
         return failed;
@@ -230,12 +228,10 @@ static int snapshot_fork_all(struct http_request *request, const struct e2b_sand
 static int e2b_fork(struct http_request *request, struct box *box, struct err *err) {
     struct e2b_snapshot_args args = {0};
     struct e2b_sandbox from;
-    json_t *root;
     (void)box;
-    int failed = e2b_body(request, &args, &root, err);
+    int failed = e2b_body(request, &args, NULL, err);
     if (failed)
         return failed;
-    json_decref(root);
     uint64_t count = args.count.has ? args.count.value : 1, seconds = args.timeout.has ? args.timeout.value : 15;
     if (count < 1 || count > FORKS_MOST)
         return err_set(err, ERR_INVALID, "count must be 1 to %d", FORKS_MOST);
@@ -410,13 +406,11 @@ static int e2b_template_publish(struct http_request *request, struct box *box, s
     struct e2b_snapshot_args args = {0};
     struct e2b_build *build;
     struct json json;
-    json_t *root;
     autobuf out = buf_max(4096);
     (void)box;
-    int failed = e2b_body(request, &args, &root, err);
+    int failed = e2b_body(request, &args, NULL, err);
     if (failed)
         return failed;
-    json_decref(root);
     failed = snapshot_build(request, text, true, &build, err);
     if (failed)
         return failed;
@@ -453,15 +447,13 @@ static int e2b_tag(struct http_request *request, struct box *box, struct err *er
     struct e2b_snapshot_args args = {0};
     struct e2b_build *build = NULL;
     struct json json;
-    json_t *root;
     char uuid[E2B_UUID_BYTES];
     const char *tag;
     autobuf out = buf_max(65536);
     (void)box;
-    int failed = e2b_body(request, &args, &root, err);
+    int failed = e2b_body(request, &args, NULL, err);
     if (failed)
         return failed;
-    json_decref(root);
     failed = snapshot_build(request, args.target.data, false, &build, err);
     if (failed)
         return failed;
@@ -487,13 +479,11 @@ static int e2b_untag(struct http_request *request, struct box *box, struct err *
     struct e2b_snapshot_args args = {0};
     struct e2b_build *builds;
     size_t count;
-    json_t *root;
     const char *name, *unused, *tag;
     (void)box;
-    int failed = e2b_body(request, &args, &root, err);
+    int failed = e2b_body(request, &args, NULL, err);
     if (failed)
         return failed;
-    json_decref(root);
     failed = e2b_template_name(request, args.name.data, &name, &unused, err)
                  ?: e2b_builds(e2b_owner(request), &builds, &count, err);
     for (const char **item = args.tags; !failed && *item; item++) {

@@ -249,10 +249,8 @@ static int build_request(struct http_request *request, struct box *box, struct e
     struct build_args args = {0};
     char id[17], template_id[17], uuid[E2B_UUID_BYTES];
     const char *name, *tag, **tags;
-    json_t *root;
     (void)box;
-    STEP(e2b_body(request, &args, &root, err));
-    json_decref(root);
+    STEP(e2b_body(request, &args, NULL, err));
     const char *wanted = args.name.data ? args.name.data : args.alias.data;
     if (!wanted)
         return err_set(err, ERR_INVALID, "name is missing");

@@ -114,10 +114,8 @@ static int content_stat(struct http_request *request, struct box *box, struct er
 static int content_patch(struct http_request *request, struct box *box, struct err *err) {
     struct content_args args = {0}, body = {0};
     autofd top = -1;
-    json_t *root;
     (void)box;
-    STEP(e2b_body(request, &body, &root, err));
-    json_decref(root);
+    STEP(e2b_body(request, &body, NULL, err));
     STEP(content_open(request, &args, &top, err));
     const struct volume_owner owner = content_owner(&body);
     return volume_change(top, args.path.data, &owner, err) ?: content_answer(request, top, args.path.data, 200, err);

@@ -96,12 +96,10 @@ static int volume_insert_locked(struct http_request *request, const char *id, co
 static int volume_create(struct http_request *request, struct box *box, struct err *err) {
     struct volume_args args = {0};
     char id[17];
-    json_t *root;
     struct json json;
     autobuf out = buf_max(4096);
     (void)box;
-    STEP(e2b_body(request, &args, &root, err));
-    json_decref(root);
+    STEP(e2b_body(request, &args, NULL, err));
     if (strspn(args.name.data, VOLUME_LETTERS) != args.name.len)
         return err_set(err, ERR_INVALID, "a volume's name is 1 to 128 letters, digits, _ and -");
     policy_random_id(id);
