@@ -117,6 +117,27 @@
 #define LIMIT_UNDO_BYTES_PER_USER (32u << 20)
 #define LIMIT_FLOWS 262144u /* in the host's table of connections; set from nf_conntrack_max */
 #define LIMIT_FLOWS_PER_USER 4096u
+
+/* boxes with a network policy, at the gate: of one box, where its policy says nothing else */
+#define LIMIT_GATE_CONNECTIONS 256u
+#define LIMIT_GATE_CONNECTIONS_MOST 4096u
+#define LIMIT_GATE_PER_SECOND 50u
+#define LIMIT_GATE_BURST 200u
+#define LIMIT_GATE_HELD 32u       /* connections that wait for the answer to a question */
+#define LIMIT_GATE_LOOKUPS 32u    /* names being resolved */
+#define LIMIT_GATE_PINS 1024u     /* addresses that were handed out for names */
+#define LIMIT_GATE_NEW_NAMES 100u /* below stars at once; then one a second */
+#define LIMIT_GATE_ROWS 20u       /* of the audit log a second */
+#define LIMIT_GATE_UDP 64u        /* associations */
+#define LIMIT_GATE_HELLO_BYTES 16384u
+#define LIMIT_GATE_PEEK_MS 10000u /* until a ClientHello or a head is whole */
+#define LIMIT_GATE_DIAL_MS 30000u
+#define LIMIT_GATE_DIAL_ONE_MS 10000u
+#define LIMIT_GATE_DIAL_NEXT_MS 300u
+#define LIMIT_GATE_IDLE_MS 3600000u
+#define LIMIT_GATE_UDP_IDLE_MS 30000u
+#define LIMIT_GATE_ACK_MS 2000u /* until the gate has taken a policy; else it is killed */
+#define LIMIT_GATE_ASK_MS 60000u
 #define LIMIT_REGISTRY_ENTRIES 1000u      /* versions that one author may have published */
 #define LIMIT_REGISTRY_BYTES (1ull << 30) /* the same, all together */
 #define LIMIT_REGISTRY_VERSION 64u        /* bytes of a version's name */

@@ -301,21 +301,6 @@ int http_hold(struct http_request *request, size_t bytes, struct err *err) {
     return 0;
 }
 
-bool http_list_has(const char *list, const char *token) {
-    size_t want = strlen(token);
-    while (*list) {
-        list += strspn(list, " \t,");
-        size_t len = strcspn(list, ",");
-        size_t word = len;
-        while (word && (list[word - 1] == ' ' || list[word - 1] == '\t'))
-            word--;
-        if (word == want && strncasecmp(list, token, want) == 0)
-            return true;
-        list += len;
-    }
-    return false;
-}
-
 /* ---- what a handler may ask ---- */
 
 void *http_context(const struct http_request *request) {

@@ -8,6 +8,7 @@
 #define CUBBY_HTTP_SERVER_H
 
 #include "base/base.h"
+#include "http/framing.h"
 
 struct http_server;
 struct http_request;
@@ -109,7 +110,6 @@ const char *http_query_name(const struct http_request *request, size_t i);
 const char *http_header(const struct http_request *request, const char *lower_case_name); /* NULL when absent */
 /* All of them in order, i from 0, names in lower case; false at the end. */
 bool http_header_at(const struct http_request *request, size_t i, const char **ret_name, const char **ret_value);
-bool http_list_has(const char *list, const char *token);   /* "a, b" has "B" */
 const char *http_host(const struct http_request *request); /* as the client named us; "" when it did not */
 /* For http_config.locate: the host is a name of ours that is a site of its own, not the server's. Requests of other
  * sites to it are the business of its handler. */

@@ -1,0 +1,482 @@
+/* The daemon's side of the gate (gate.h). A thread reads what the gate sends and starts a new one when it ends; callers
+ * send under the lock and wait for the answer. Invariants: a box is in the list from gate_box_put on, whether or not
+ * the gate took it, so that a new gate gets the newest policy; a gate that says what no gate says is killed. */
+#include "backend/gate/gate.h"
+
+#include <jansson.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "backend/ids.h"
+#include "backend/places.h"
+#include "backend/spawn.h"
+#include "base/base.h"
+#include "base/log.h"
+#include "base/sync.h"
+
+enum { GATE_BACK_OFF_MS = 100, GATE_BACK_OFF_MOST_MS = 5000, GATE_STEADY_MS = 10000 };
+
+struct gate_box {
+    struct gate_box *next;
+    char id[17];
+    uint64_t generation, acked;
+    bool keep, refused;
+    unsigned cut;
+    char *json;
+    struct gate_sockets sockets;
+};
+
+struct gate {
+    char program[PATH_MAX], root[PATH_MAX];
+    char *hello; /* JSON */
+    uid_t uid;
+    unsigned slot; /* whose ids the gate has; valid with claimed */
+    bool claimed;
+    struct gate_hooks hooks;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool started, ready, closing;
+    int socket; /* -1: no gate runs */
+    pid_t pid;
+    uint64_t restarts, counted; /* counted: answers to GATE_COUNT so far */
+    struct gate_count count;
+    struct gate_box *boxes;
+    pthread_mutex_t counting; /* one GATE_COUNT at a time */
+};
+
+/* ---- sending ---- */
+
+static int gate_memfd(const char *json) {
+    autofd fd = memfd_create("policy", MFD_CLOEXEC);
+    return fd >= 0 && fd_write_all(fd, json, strlen(json)) == 0 ? fd_take(&fd) : -1;
+}
+
+/* false: the gate is gone or does not read. Locked. */
+static bool gate_send(struct gate *gate, const struct gate_message *message, const int *fds, size_t count) {
+    char control[CMSG_SPACE(sizeof(int) * GATE_FDS)] = {0};
+    struct iovec part = {(void *)(uintptr_t)message, sizeof *message};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+    if (count) {
+        header.msg_control = control;
+        header.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(sizeof(int) * count);
+        memcpy(CMSG_DATA(rights), fds, sizeof(int) * count);
+    }
+    return gate->socket >= 0 && sendmsg(gate->socket, &header, MSG_NOSIGNAL) == (ssize_t)sizeof *message;
+}
+
+static struct gate_message gate_message(enum gate_kind kind, const char *id) {
+    struct gate_message message = {.version = GATE_WIRE_VERSION, .kind = (uint16_t)kind};
+    snprintf(message.id, sizeof message.id, "%s", id ? id : "");
+    return message;
+}
+
+static bool gate_send_box(struct gate *gate, const struct gate_box *box, bool sockets) {
+    struct gate_message message = gate_message(GATE_BOX, box->id);
+    int fds[GATE_FDS];
+    size_t count = 0;
+    autofd memfd = gate_memfd(box->json);
+    const struct gate_sockets *own = &box->sockets;
+    const int four[] = {own->tcp, own->dns_udp, own->dns_tcp, own->diag};
+    message.generation = box->generation;
+    message.keep = box->keep;
+    fds[count++] = memfd;
+    for (size_t i = 0; sockets && i < 4; i++) {
+        message.value |= four[i] >= 0 ? 1u << i : 0;
+        if (four[i] >= 0)
+            fds[count++] = four[i];
+    }
+    for (size_t i = 0; sockets && i < own->udp_count; i++)
+        fds[count++] = own->udp[i];
+    return memfd >= 0 && gate_send(gate, &message, fds, count);
+}
+
+/* ---- a gate's life ---- */
+
+static int gate_spawn(struct gate *gate, struct err *err) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, errno, "cannot make the gate's socket");
+    const char *argv[] = {"cubby-gate", NULL};
+    struct spawn spawn = {
+        .program = gate->program, .argv = argv, .in = -1, .out = -1, .errors = 2, .fds = {pair[1]}, .fd_count = 1};
+    int result = spawn_start(&spawn, &gate->pid, err);
+    close(pair[1]);
+    if (result < 0) {
+        close(pair[0]);
+        return result;
+    }
+    gate->socket = pair[0];
+    autofd memfd = gate_memfd(gate->hello);
+    struct gate_message hello = gate_message(GATE_HELLO, NULL);
+    if (memfd < 0 || !gate_send(gate, &hello, &memfd, 1))
+        return err_set(err, ERR_BUSY, "cubby-gate ended at once");
+    return 0;
+}
+
+static void gate_kill(struct gate *gate) {
+    if (gate->pid > 0)
+        kill(gate->pid, SIGKILL); /* reaped by the thread alone: the number is still this process's */
+}
+
+static struct gate_box *gate_find(struct gate *gate, const char *id) {
+    return list_find(gate->boxes, box, strcmp(box->id, id) == 0);
+}
+
+static bool gate_texts_end(const struct gate_row *row) {
+    return memchr(row->id, 0, sizeof row->id) && memchr(row->name, 0, sizeof row->name) &&
+           memchr(row->address, 0, sizeof row->address) && memchr(row->why, 0, sizeof row->why) &&
+           memchr(row->method, 0, sizeof row->method) && row->kind <= GATE_ROW_LOST && row->protocol <= GATE_HTTP;
+}
+
+/* A seal is made on a thread of its own: that may take a while, and other boxes go on. */
+struct gate_want {
+    struct gate *gate;
+    char id[17], name[GATE_NAME_BYTES + 1];
+};
+
+static void *gate_seal_thread(void *argument) {
+    struct gate_want *want = argument;
+    struct gate *gate = want->gate;
+    autofd seal = gate->hooks.seal ? gate->hooks.seal(gate->hooks.user, want->id, want->name) : -1;
+    struct gate_message message = gate_message(GATE_SEAL, want->id);
+    autolock(&gate->lock);
+    gate_send(gate, &message, &seal, seal >= 0);
+    free(want);
+    return NULL;
+}
+
+/* false: not what a gate says. */
+static bool gate_take(struct gate *gate, const struct gate_message *message, const uint8_t *rest, size_t len) {
+    if (message->version != GATE_WIRE_VERSION || !memchr(message->id, 0, sizeof message->id) ||
+        !memchr(message->name, 0, sizeof message->name))
+        return false;
+    if (message->kind == GATE_ROWS) {
+        const struct gate_row *rows = (const struct gate_row *)(const void *)rest;
+        if (message->value > len / sizeof *rows || message->value * sizeof *rows != len)
+            return false;
+        for (size_t i = 0; i < message->value; i++) {
+            if (!gate_texts_end(&rows[i]))
+                return false;
+            if (gate->hooks.event)
+                gate->hooks.event(gate->hooks.user, &rows[i]);
+        }
+        return true;
+    }
+    autolock(&gate->lock);
+    struct gate_box *box = gate_find(gate, message->id);
+    switch (message->kind) {
+    case GATE_READY:
+        gate->ready = true;
+        break;
+    case GATE_ACK: /* of a box that was dropped meanwhile: nobody waits */
+        if (box && message->generation > box->generation)
+            return false;
+        if (box && message->generation == box->generation) {
+            box->acked = message->generation;
+            box->refused = !message->allow;
+            box->cut = (unsigned)message->value;
+        }
+        break;
+    case GATE_COUNTED:
+        if (len != sizeof gate->count)
+            return false;
+        memcpy(&gate->count, rest, len);
+        gate->counted++;
+        break;
+    case GATE_WANT_SEAL: {
+        struct gate_want *want = xcalloc(1, sizeof *want);
+        want->gate = gate;
+        memcpy(want->id, message->id, sizeof want->id);
+        memcpy(want->name, message->name, sizeof want->name);
+        if (!box || thread_detached(gate_seal_thread, want, 256 << 10) != 0)
+            free(want);
+        break;
+    }
+    default:
+        return false;
+    }
+    pthread_cond_broadcast(&gate->changed);
+    return true;
+}
+
+/* Reads until the gate ends. */
+static void gate_listen(struct gate *gate, int socket) {
+    static _Alignas(16) uint8_t bytes[GATE_MESSAGE_BYTES]; /* of the one thread */
+    for (;;) {
+        ssize_t n = recv(socket, bytes, sizeof bytes, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return;
+        struct gate_message message;
+        size_t head = sizeof message;
+        if ((size_t)n >= head)
+            memcpy(&message, bytes, head);
+        if ((size_t)n < head || !gate_take(gate, &message, bytes + head, (size_t)n - head)) {
+            log_error("cubby-gate sent what it never sends: killed");
+            return;
+        }
+    }
+}
+
+static size_t gate_hand_over(struct gate *gate) {
+    size_t count = 0;
+    for (struct gate_box *box = gate->boxes; box; box = box->next)
+        count += gate_send_box(gate, box, true);
+    return count;
+}
+
+static void *gate_thread(void *argument) {
+    struct gate *gate = argument;
+    uint64_t down_ms = 0, wait_ms = GATE_BACK_OFF_MS;
+    pthread_mutex_lock(&gate->lock);
+    while (!gate->closing) {
+        struct err err = {0};
+        uint64_t begun_ms = clock_ms();
+        if (gate_spawn(gate, &err) < 0)
+            log_error("%s", err.text);
+        size_t boxes = gate_hand_over(gate);
+        int socket = gate->socket;
+        pid_t pid = gate->pid;
+        pthread_mutex_unlock(&gate->lock);
+        if (down_ms) {
+            log_warn("cubby-gate runs again after %llu ms", (unsigned long long)(clock_ms() - down_ms));
+            if (gate->hooks.restarted)
+                gate->hooks.restarted(gate->hooks.user, clock_ms() - down_ms, boxes);
+        }
+        if (socket >= 0)
+            gate_listen(gate, socket);
+        down_ms = clock_ms();
+        pthread_mutex_lock(&gate->lock);
+        gate_kill(gate);
+        gate->ready = false;
+        gate->pid = -1;
+        fd_close(&gate->socket);
+        pthread_cond_broadcast(&gate->changed);
+        pthread_mutex_unlock(&gate->lock);
+        if (pid > 0)
+            spawn_wait(pid);
+        pthread_mutex_lock(&gate->lock);
+        wait_ms = clock_ms() - begun_ms > GATE_STEADY_MS ? GATE_BACK_OFF_MS : wait_ms;
+        if (!gate->closing && clock_ms() - begun_ms < GATE_STEADY_MS) {
+            uint64_t until = clock_ms() + wait_ms;
+            while (!gate->closing && cond_wait_until(&gate->changed, &gate->lock, until))
+                ;
+            wait_ms = wait_ms * 2 < GATE_BACK_OFF_MOST_MS ? wait_ms * 2 : GATE_BACK_OFF_MOST_MS;
+        }
+        gate->restarts += !gate->closing;
+    }
+    pthread_mutex_unlock(&gate->lock);
+    return NULL;
+}
+
+/* ---- open, close ---- */
+
+static json_t *gate_texts(const char *const *list) {
+    json_t *array = json_array();
+    for (; list && *list; list++)
+        json_array_append_new(array, json_string(*list));
+    return array;
+}
+
+/* The host's own, loopback ones included: the gate stands in the host's namespace. */
+static json_t *gate_resolvers(const char *const *chosen) {
+    char text[8192], word[64];
+    if (chosen && *chosen)
+        return gate_texts(chosen);
+    json_t *array = json_array();
+    if (fd_read_file(AT_FDCWD, "/etc/resolv.conf", text, sizeof text) < 0)
+        text[0] = 0;
+    char *rest = text;
+    for (char *line; (line = strsep(&rest, "\n"));)
+        if (sscanf(line, "nameserver %63s", word) == 1 && json_array_size(array) < 8)
+            json_array_append_new(array, json_string(word));
+    return array;
+}
+
+static int gate_place(struct gate *gate, const struct gate_settings *settings, struct err *err) {
+    const char *slash = strrchr(settings->runner_path, '/');
+    snprintf(gate->program, sizeof gate->program, "%.*scubby-gate",
+             slash ? (int)(slash - settings->runner_path + 1) : 0, settings->runner_path);
+    if (access(gate->program, X_OK) < 0)
+        return err_set(err, ERR_UNSUPPORTED, "a network policy needs cubby-gate beside the runner: %s is missing",
+                       gate->program);
+    snprintf(gate->root, sizeof gate->root, "%.4000s/gate/root", settings->state_dir);
+    return places_make(gate->root, 0700, err);
+}
+
+int gate_open(const struct gate_settings *settings, const struct gate_hooks *hooks, struct gate **ret_gate,
+              struct err *err) {
+    struct gate *gate = xcalloc(1, sizeof *gate);
+    int result = gate_place(gate, settings, err);
+    if (result == 0 && geteuid() == 0) { /* a user of its own, from the numbers that no other program has */
+        result = ids_claim(gate->root, &gate->slot, err);
+        gate->claimed = result == 0;
+        gate->uid = IDS_FIRST + gate->slot * IDS_PER_BOX;
+    }
+    if (result < 0) {
+        free(gate);
+        return result;
+    }
+    json_t *hello =
+        json_pack("{so,so,so,sI,ss}", "resolvers", gate_resolvers(settings->resolvers), "open_networks",
+                  gate_texts(settings->open_networks), "host_ports", gate_texts(settings->host_ports), "uid",
+                  (json_int_t)(gate->claimed ? gate->uid : 0), "root", gate->claimed ? gate->root : "");
+    gate->hello = xchecked(json_dumps(hello, JSON_COMPACT));
+    json_decref(hello);
+    gate->hooks = *hooks;
+    gate->socket = gate->pid = -1;
+    pthread_mutex_init(&gate->lock, NULL);
+    pthread_mutex_init(&gate->counting, NULL);
+    cond_init(&gate->changed);
+    *ret_gate = gate;
+    return 0;
+}
+
+static void gate_box_free(struct gate_box *box) {
+    struct gate_sockets *own = &box->sockets;
+    int *const four[] = {&own->tcp, &own->dns_udp, &own->dns_tcp, &own->diag};
+    for (size_t i = 0; i < 4; i++)
+        fd_close(four[i]);
+    for (size_t i = 0; i < own->udp_count; i++)
+        fd_close(&own->udp[i]);
+    free(box->json);
+    free(box);
+}
+
+void gate_close(struct gate *gate) {
+    if (!gate)
+        return;
+    pthread_mutex_lock(&gate->lock);
+    gate->closing = true;
+    gate_kill(gate);
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->lock);
+    if (gate->started)
+        pthread_join(gate->thread, NULL);
+    while (gate->boxes) {
+        struct gate_box *box = gate->boxes;
+        gate->boxes = box->next;
+        gate_box_free(box);
+    }
+    if (gate->claimed)
+        ids_release(gate->slot);
+    free(gate->hello);
+    free(gate);
+}
+
+/* ---- boxes ---- */
+
+static void gate_sockets_copy(struct gate_sockets *to, const struct gate_sockets *from) {
+    const int four[] = {from->tcp, from->dns_udp, from->dns_tcp, from->diag};
+    int *const into[] = {&to->tcp, &to->dns_udp, &to->dns_tcp, &to->diag};
+    for (size_t i = 0; i < 4; i++) {
+        fd_close(into[i]);
+        *into[i] = four[i] >= 0 ? fcntl(four[i], F_DUPFD_CLOEXEC, 3) : -1;
+    }
+    for (size_t i = 0; i < to->udp_count; i++)
+        fd_close(&to->udp[i]);
+    to->udp_count = from->udp_count < GATE_UDP_PORTS ? from->udp_count : GATE_UDP_PORTS;
+    for (size_t i = 0; i < to->udp_count; i++)
+        to->udp[i] = fcntl(from->udp[i], F_DUPFD_CLOEXEC, 3);
+}
+
+int gate_box_put(struct gate *gate, const char *id, uint64_t generation, const char *levels, const char *inspect,
+                 const struct gate_sockets *sockets, bool keep, unsigned *ret_cut, struct err *err) {
+    char *json = xasprintf("{\"levels\":%s,\"inspect\":%s}", levels, inspect ? inspect : "[]");
+    if (strlen(json) > GATE_JSON_BYTES) {
+        free(json);
+        return err_set(err, ERR_TOO_LARGE, "the policies of a box have more than %d bytes", GATE_JSON_BYTES);
+    }
+    autolock(&gate->lock);
+    struct gate_box *box = gate_find(gate, id);
+    if (!box) {
+        box = xcalloc(1, sizeof *box);
+        box->sockets = (struct gate_sockets){.tcp = -1, .dns_udp = -1, .dns_tcp = -1, .diag = -1};
+        snprintf(box->id, sizeof box->id, "%s", id);
+        list_push(gate->boxes, box);
+    }
+    free(box->json);
+    box->json = json;
+    box->generation = generation;
+    box->acked = generation - 1;
+    box->keep = keep;
+    if (sockets)
+        gate_sockets_copy(&box->sockets, sockets);
+    if (!gate->started) {
+        gate->started = true;
+        gate->thread = thread_joined(gate_thread, gate, 512 << 10); /* hands the box over, as all that are there */
+    } else if (gate->socket >= 0 && !gate_send_box(gate, box, sockets)) {
+        gate_kill(gate);
+    }
+    uint64_t until = clock_ms() + LIMIT_GATE_ACK_MS;
+    while ((box = gate_find(gate, id)) && box->acked != generation) {
+        if (cond_wait_until(&gate->changed, &gate->lock, until))
+            continue;
+        gate_kill(gate);
+        return err_set(
+            err, ERR_BUSY,
+            "the gate did not take the policy within %u ms and was ended; the box has no network until a new "
+            "one has it",
+            LIMIT_GATE_ACK_MS);
+    }
+    if (!box)
+        return err_set(err, ERR_GONE, "the box was removed");
+    if (box->refused)
+        return err_set(err, ERR_INTERNAL, "the gate refused the policy or the sockets of the box");
+    if (ret_cut)
+        *ret_cut = box->cut;
+    return 0;
+}
+
+void gate_box_drop(struct gate *gate, const char *id) {
+    struct gate_message message = gate_message(GATE_DROP, id);
+    autolock(&gate->lock);
+    struct gate_box *box = gate_find(gate, id);
+    if (!box)
+        return;
+    list_remove(gate->boxes, box);
+    gate_box_free(box);
+    if (gate->socket >= 0 && !gate_send(gate, &message, NULL, 0))
+        gate_kill(gate);
+    pthread_cond_broadcast(&gate->changed);
+}
+
+int gate_answer(struct gate *gate, const char *id, uint64_t question, bool allow, uint64_t for_ms, struct err *err) {
+    struct gate_message message = gate_message(GATE_ANSWER, id);
+    message.value = question;
+    message.allow = allow;
+    message.generation = for_ms;
+    autolock(&gate->lock);
+    return gate_send(gate, &message, NULL, 0) ? 0 : err_set(err, ERR_BUSY, "the gate is not running; ask again");
+}
+
+void gate_seal_gone(struct gate *gate, const char *id) {
+    struct gate_message message = gate_message(GATE_SEAL, id);
+    autolock(&gate->lock);
+    gate_send(gate, &message, NULL, 0);
+}
+
+bool gate_counts(struct gate *gate, const char *id, struct gate_count *ret_count) {
+    struct gate_message message = gate_message(GATE_COUNT, id);
+    autolock(&gate->counting);
+    pthread_mutex_lock(&gate->lock);
+    uint64_t before = gate->counted, until = clock_ms() + LIMIT_GATE_ACK_MS;
+    bool fine = gate->ready && gate_send(gate, &message, NULL, 0);
+    while (fine && gate->counted == before)
+        fine = gate->ready && cond_wait_until(&gate->changed, &gate->lock, until);
+    if (fine && ret_count)
+        *ret_count = gate->count;
+    pthread_mutex_unlock(&gate->lock);
+    return fine;
+}
+
+uint64_t gate_restarts(struct gate *gate) {
+    autolock(&gate->lock);
+    return gate->restarts;
+}
