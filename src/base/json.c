@@ -18,6 +18,12 @@ void json_put_texts(struct json *json, const char *key, const char *const *list)
     json_close(json, ']');
 }
 
+struct json json_list(struct buf *out) {
+    struct json json = {.out = out};
+    json_open(&json, '[');
+    return json;
+}
+
 struct json json_begin(struct buf *out) {
     struct json json = {.out = out};
     json_open(&json, '{');

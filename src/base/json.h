@@ -19,6 +19,7 @@ struct json {
 
 void json_init(struct json *json, struct buf *out);
 struct json json_begin(struct buf *out);          /* with an object open */
+struct json json_list(struct buf *out);           /* with a list open */
 void json_open(struct json *json, char bracket);  /* '{' or '[' */
 void json_close(struct json *json, char bracket); /* '}' or ']' */
 void json_key(struct json *json, const char *key);

@@ -25,10 +25,13 @@ enum {
 };
 
 void connect_init(struct connect *connect, struct http_request *request, struct box *box, enum connect_kind kind) {
-    *connect = (struct connect){
-        .request = request, .box = box, .kind = kind, .alive_ms = CONNECT_DEFAULT_ALIVE_MS, .sent_ms = clock_ms()};
-    buf_init(&connect->in, LIMIT_JSON_BYTES);
-    buf_init(&connect->out, CONNECT_OUT_BYTES);
+    *connect = (struct connect){.request = request,
+                                .box = box,
+                                .kind = kind,
+                                .alive_ms = CONNECT_DEFAULT_ALIVE_MS,
+                                .sent_ms = clock_ms(),
+                                .in = buf_max(LIMIT_JSON_BYTES),
+                                .out = buf_max(CONNECT_OUT_BYTES)};
 }
 
 void connect_done(struct connect *connect) {
@@ -226,12 +229,10 @@ static void connect_relax(json_t *object, const struct row *fields) {
 int connect_bind(const char *data, size_t len, const struct row *fields, struct arena *arena, void *ret_args,
                  struct err *err) {
     json_t *root;
-    int failed = rows_load(data, len, &root, err);
-    if (failed)
-        return failed;
+    STEP(rows_load(data, len, &root, err));
     if (json_is_object(root))
         connect_relax(root, fields);
-    failed = rows_bind(root, fields, arena, ret_args, err);
+    int failed = rows_bind(root, fields, arena, ret_args, err);
     json_decref(root);
     return failed;
 }
@@ -311,9 +312,7 @@ static int connect_take_only(struct connect *connect, const struct row *fields, 
 int connect_take(struct connect *connect, const struct row *fields, void *ret_args, struct err *err) {
     char *data;
     size_t len;
-    int failed = connect_take_head(connect, err);
-    if (failed)
-        return failed;
+    STEP(connect_take_head(connect, err));
     if (connect->kind == CONNECT_STREAM)
         return connect_take_only(connect, fields, ret_args, err);
     return http_body_all(connect->request, LIMIT_JSON_BYTES, &data, &len, err)
@@ -364,16 +363,11 @@ int connect_path(struct arena *arena, bool root, const char *path, const char **
 
 /* ---- the answer ---- */
 
-static void connect_frame(struct connect *connect) {
+struct json *connect_open(struct connect *connect) {
     buf_clear(&connect->out);
     if (connect->kind == CONNECT_STREAM)
         buf_put(&connect->out, "\0\0\0\0\0", CONNECT_HEAD_BYTES);
-    json_init(&connect->json, &connect->out);
-    json_open(&connect->json, '{');
-}
-
-struct json *connect_open(struct connect *connect) {
-    connect_frame(connect);
+    connect->json = json_begin(&connect->out);
     return &connect->json;
 }
 
@@ -421,7 +415,7 @@ static void connect_put_error(struct connect *connect, const char *code, const c
 static int connect_end_unary(struct connect *connect, int failed, struct err *err) {
     if (!failed && connect->begun)
         return 0;
-    connect_frame(connect);
+    connect_open(connect);
     if (!failed)
         return connect_send(connect);
     if (connect->begun)
@@ -434,7 +428,7 @@ static int connect_end_unary(struct connect *connect, int failed, struct err *er
 }
 
 static int connect_end_stream(struct connect *connect, int failed, struct err *err) {
-    connect_frame(connect);
+    connect_open(connect);
     if (failed) {
         json_put_open(&connect->json, "error", '{');
         connect_put_error(connect, connect->code ? connect->code : connect_code(-failed), err->text);
@@ -456,6 +450,15 @@ int connect_end(struct connect *connect, int failed, struct err *err) {
         err_set(err, ERR_TOO_LARGE, "the answer is larger than %u bytes", (unsigned)CONNECT_OUT_BYTES);
     return connect->kind == CONNECT_STREAM ? connect_end_stream(connect, failed, err)
                                            : connect_end_unary(connect, failed, err);
+}
+
+int connect_handle(struct http_request *request, struct box *box, struct err *err) {
+    const struct connect_rpc *rpc = http_route(request)->extra; /* its first member is the endpoint */
+    void *args = rpc->args ? arena_alloc(http_arena(request), rpc->args) : NULL;
+    autoconnect connect;
+    connect_init(&connect, request, box, rpc->kind);
+    int failed = args ? connect_take(&connect, rpc->endpoint.body, args, err) : 0;
+    return connect_end(&connect, failed ?: rpc->call(&connect, args, err), err);
 }
 
 /* ---- waiting ---- */

@@ -1,17 +1,13 @@
 /* Connect (connectrpc.com) over HTTP/1.1 with the JSON codec: unary calls, server streams and client streams.
  *
- *   autoconnect connect;
- *   connect_init(&connect, request, box, CONNECT_UNARY);
- *   int failed = connect_take(&connect, rows, &args, err) ?: work(&connect, &args, err);
- *   if (!failed) {
- *       json_put_str(connect_open(&connect), "watcherId", id);
- *       failed = connect_send(&connect);
- *   }
- *   return connect_end(&connect, failed, err);
+ * A call gets its message bound by rows and answers it:
  *
- * A stream is the same with any number of connect_open and connect_send. connect_end answers a failure as the protocol
- * wants it: a status and {"code","message"}, or the last frame of a stream. It cuts the connection without a last frame
- * when the box itself has ended: that is how clients learn it. */
+ *   json_put_str(connect_open(connect), "watcherId", id);
+ *   return connect_send(connect);
+ *
+ * A stream is the same with any number of connect_open and connect_send; a unary call that sends nothing answers {}.
+ * A failure is answered as the protocol wants it: a status and {"code","message"}, or the last frame of a stream. The
+ * connection is cut without a last frame when the box itself has ended: that is how clients learn it. */
 #ifndef CUBBY_FRONT_E2B_CONNECT_H
 #define CUBBY_FRONT_E2B_CONNECT_H
 
@@ -49,10 +45,30 @@ void connect_init(struct connect *connect, struct http_request *request, struct 
 void connect_done(struct connect *connect);
 #define autoconnect __attribute__((cleanup(connect_done))) struct connect
 
+/* One call of a service: what its route has as the endpoint (CONNECT_RPC). */
+struct connect_rpc {
+    struct endpoint endpoint;
+    enum connect_kind kind;
+    size_t args; /* the size of what endpoint.body fills; 0: the call takes its messages by itself */
+    /* args: NULL, or the message, in the request's arena. Negative: the code in err. Positive: answered already. */
+    int (*call)(struct connect *connect, void *args, struct err *err);
+};
+int connect_handle(struct http_request *request, struct box *box, struct err *err); /* endpoint.run of these */
+#define CONNECT_RPC(path, name, summary, bits, rows, ...)                                                              \
+    {                                                                                                                  \
+        "POST", E2B_ENVD path, front_handle, 0, (name), (summary),                                                     \
+            &(const struct connect_rpc){.endpoint = {.run = connect_handle,                                            \
+                                                     .flags = ENDPOINT_LENIENT | (bits),                               \
+                                                     .body = (rows),                                                   \
+                                                     .status = 200},                                                   \
+                                        __VA_ARGS__}                                                                   \
+                 .endpoint                                                                                             \
+    }
+
 /* ---- the request ---- */
 
 /* Headers and the one message of a unary call or a server stream, by rows (connect_bind). Positive: answered already
- * (415); pass it to connect_end like any other result. */
+ * (415); pass it on like any other result. */
 int connect_take(struct connect *connect, const struct row *fields, void *ret_args, struct err *err);
 /* A client stream: the headers, then one message after the other. connect_next: 1 a message, 0 the end. Texts of a
  * message live in `arena`, which may be emptied between two. */

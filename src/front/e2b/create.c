@@ -22,33 +22,19 @@ struct create_args {
 };
 
 static const struct row create_resume_rows[] = {
-    {.name = "enabled", .type = ROW_BOOL, .offset = offsetof(struct create_resume, enabled), .text = "Use wakes it."},
-    {.name = NULL, .flags = ROW_LENIENT},
+    E2B_ROW("enabled", BOOL, create_resume, enabled, .text = "Use wakes it."),
+    E2B_ROWS_END,
 };
 
 const struct row e2b_create_body[] = {
-    {.name = "templateID",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED | ROW_AUDITED,
-     .min = 1,
-     .max = 256,
-     .offset = offsetof(struct create_args, template_id),
-     .text = "A template: name, name:tag or id."},
-    {.name = "timeout",
-     .type = ROW_INT,
-     .max = 31536000,
-     .offset = offsetof(struct create_args, timeout),
-     .text = "Seconds until its end; 300, on the old path 15."},
-    {.name = "autoPause",
-     .type = ROW_BOOL,
-     .offset = offsetof(struct create_args, auto_pause),
-     .text = "At its end it is paused, not killed."},
-    {.name = "autoResume",
-     .type = ROW_OBJECT,
-     .offset = offsetof(struct create_args, resume),
-     .fields = create_resume_rows,
-     .text = "Whether use wakes a paused one."},
-    {.name = NULL, .flags = ROW_LENIENT},
+    E2B_ROW("templateID", TEXT, create_args, template_id, .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 256,
+            .text = "A template: name, name:tag or id."),
+    E2B_ROW("timeout", INT, create_args, timeout, .max = 31536000,
+            .text = "Seconds until its end; 300, on the old path 15."),
+    E2B_ROW("autoPause", BOOL, create_args, auto_pause, .text = "At its end it is paused, not killed."),
+    E2B_ROW("autoResume", OBJECT, create_args, resume, .fields = create_resume_rows,
+            .text = "Whether use wakes a paused one."),
+    E2B_ROWS_END,
 };
 
 /* ---- the environment ---- */
@@ -71,10 +57,8 @@ int e2b_create_env(struct http_request *request, const char *id, const char *tem
     if (own && !json_is_object(own))
         return err_set(err, ERR_INVALID, "envVars must be an object of strings");
     const char **env = arena_alloc(arena, (json_object_size(own) + text_list_count(setup->env) + 10) * sizeof *env);
-    size_t count = 0;
-    env[count++] = "HOME=" E2B_HOME;
-    env[count++] = "USER=user";
-    env[count++] = "LOGNAME=user";
+    size_t count = E2B_OWN_ENV;
+    memcpy(env, e2b_own_env[0], sizeof e2b_own_env[0]);
     env[count++] = "E2B_SANDBOX=true";
     env[count++] = arena_printf(arena, "E2B_SANDBOX_ID=%s", id);
     env[count++] = arena_printf(arena, "E2B_TEMPLATE_ID=%s", template_id);
@@ -133,9 +117,7 @@ static int create_network(const json_t *network, bool *ret_off, struct err *err)
         if (value && !json_is_null(value) && json_object_size(value) + json_array_size(value) > 0)
             return err_set(err, ERR_INVALID, "network.%s is not supported by this server", unknown[i]);
     }
-    int failed = create_https_ports(json_object_get(network, "httpsPorts"), err);
-    if (failed)
-        return failed;
+    STEP(create_https_ports(json_object_get(network, "httpsPorts"), err));
     const json_t *deny = json_object_get(network, "denyOut"), *allow = json_object_get(network, "allowOut");
     if ((deny && !json_is_null(deny) && !json_is_array(deny)) ||
         (allow && !json_is_null(allow) && !json_is_array(allow)))
@@ -162,24 +144,16 @@ static int create_internet(const json_t *root, struct e2b_record *record, bool *
 }
 
 /* PUT /sandboxes/{id}/network: what a box has, it was made with. The same again is fine. */
-int e2b_network(struct http_request *request, struct box *box, struct err *err) {
-    struct e2b_sandbox sandbox;
+int e2b_network(struct http_request *request, struct box *, struct err *err) {
+    autosandbox sandbox = {0};
     json_t *root;
     bool off = false;
-    (void)box;
-    int failed = e2b_body(request, NULL, &root, err);
-    if (failed)
-        return failed;
-    failed = create_network(root, &off, err);
+    STEP(e2b_body(request, NULL, &root, err));
+    int failed = create_network(root, &off, err);
     off |= json_is_false(json_object_get(root, "allow_internet_access"));
     json_decref(root);
-    if (!failed)
-        failed = e2b_sandbox_open(request, &sandbox, err);
-    if (failed)
-        return failed;
-    bool same = off == (sandbox.box->spec.network == NETWORK_NONE);
-    e2b_sandbox_close(request, &sandbox);
-    if (same)
+    STEP(failed ?: e2b_sandbox_open(request, &sandbox, err));
+    if (off == (sandbox.box->spec.network == NETWORK_NONE))
         return front_empty(request, 204);
     return err_set(err, ERR_INVALID, "network: this server cannot change whether a sandbox that runs has a network");
 }
@@ -272,14 +246,12 @@ static int create_box(struct http_request *request, const json_t *root, const st
                                  .limits = {.cpus = (double)setup.cpus, .memory_mb = setup.memory_mb},
                                  .note = &note};
     const json_t *env = json_object_get(root, "envVars");
-    int failed = e2b_volume_mounts(request, json_object_get(root, "volumeMounts"), &wanted.mounts, &wanted.mount_count,
+    STEP(e2b_volume_mounts(request, json_object_get(root, "volumeMounts"), &wanted.mounts, &wanted.mount_count,
                                    err)
                      ?: e2b_create_env(request, id, template->id, &setup, json_is_null(env) ? NULL : env, &wanted.env, err)
                      ?: e2b_record_note(record, true, http_arena(request), &note, err) ?: front_make(request, err)
-                     ?: e2b_template_hold(request, template, id, err);
-    if (failed)
-        return failed;
-    failed = e2b_acquire(provider, &wanted, settings ? settings->network : NULL, off, ret_box, err);
+                     ?: e2b_template_hold(request, template, id, err));
+    int failed = e2b_acquire(provider, &wanted, settings ? settings->network : NULL, off, ret_box, err);
     if (failed) {
         e2b_template_let_go(request, template, id);
         return failed;
@@ -292,13 +264,12 @@ static int create_box(struct http_request *request, const json_t *root, const st
     return failed;
 }
 
-int e2b_create(struct http_request *request, struct box *box, struct err *err) {
+int e2b_create(struct http_request *request, struct box *, struct err *err) {
     struct create_args args = {0};
     struct e2b_template template = {0};
     struct e2b_sandbox sandbox = {0};
     json_t *root = NULL;
     bool off = false;
-    (void)box;
     int failed = e2b_body(request, &args, &root, err)
                      ?: e2b_template_find(request, args.template_id.data, &template, err)
                      ?: create_record(request, root, &args, &sandbox.record, &off, err);

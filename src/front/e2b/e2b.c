@@ -31,6 +31,9 @@
     "Sandbox is secured with traffic access token. Token header 'e2b-traffic-access-token' is missing"
 #define E2B_NO_TOKEN "unauthorized access, please provide a valid access token or method signing if supported"
 
+const char *const e2b_own_env[2][E2B_OWN_ENV] = {{"HOME=" E2B_HOME, "USER=user", "LOGNAME=user"},
+                                                 {"HOME=/root", "USER=root", "LOGNAME=root"}};
+
 /* ---- kept state ---- */
 
 static void e2b_close(void *state) {
@@ -71,13 +74,20 @@ struct e2b *e2b_state(const struct http_request *request) {
     return front_state(front_of(request), &e2b_dialect);
 }
 
-void e2b_token(const struct e2b *e2b, const struct box *box, bool traffic, char ret_token[E2B_TOKEN_BYTES]) {
-    char text[80];
+void e2b_derive(const struct e2b *e2b, char ret_token[E2B_TOKEN_BYTES], const char *format, ...) {
+    char text[160];
     uint8_t digest[32];
-    snprintf(text, sizeof text, "%s %s %llu", traffic ? "traffic" : "envd", box->id,
-             (unsigned long long)box->created_ms);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     state_secret_derive(&e2b->secret, text, digest);
     text_hex(ret_token, digest, sizeof digest);
+}
+
+void e2b_token(const struct e2b *e2b, const struct box *box, bool traffic, char ret_token[E2B_TOKEN_BYTES]) {
+    e2b_derive(e2b, ret_token, "%s %s %llu", traffic ? "traffic" : "envd", box->id,
+               (unsigned long long)box->created_ms);
 }
 
 /* ---- where a request goes ---- */
@@ -170,18 +180,14 @@ int e2b_json(struct http_request *request, int status, struct buf *out, struct e
 }
 
 static void e2b_failure(struct buf *out, int status, const char *text) {
-    struct json json;
-    json_init(&json, out);
-    json_open(&json, '{');
+    struct json json = json_begin(out);
     json_put_int(&json, "code", status);
     json_put_str(&json, "message", text);
     json_close(&json, '}');
 }
 
 static void e2b_failure_gone(struct buf *out, const char *id, unsigned port) {
-    struct json json;
-    json_init(&json, out);
-    json_open(&json, '{');
+    struct json json = json_begin(out);
     json_put_str(&json, "sandboxId", id);
     json_put_str(&json, "message", port ? "The sandbox is running but port is not open" : "The sandbox was not found");
     if (port)
@@ -319,10 +325,8 @@ static int e2b_admit_box(struct http_request *request, unsigned needs, const str
     const char *id = e2b_id(request);
     struct e2b_sandbox sandbox = {0};
     struct box *box = NULL;
-    int failed = provider_look(provider, NULL, id, &box, err);
-    if (failed)
-        return failed;
-    failed = e2b_sandbox_put(request, box, &sandbox, err);
+    STEP(provider_look(provider, NULL, id, &box, err));
+    int failed = e2b_sandbox_put(request, box, &sandbox, err);
     if (!failed && sandbox.paused && !e2b_wakes(&sandbox))
         failed = err_set(err, ERR_PAUSED, "the sandbox is paused");
     if (!failed)
@@ -348,9 +352,7 @@ static int e2b_admit(struct http_request *request, unsigned needs, const struct 
                                 : e2b_admit_key(request, needs, ret_who, err);
 }
 
-static int e2b_health(struct http_request *request, struct box *box, struct err *err) {
-    (void)box;
-    (void)err;
+static int e2b_health(struct http_request *request, struct box *, struct err *) {
     return front_empty(request, 204);
 }
 

@@ -27,6 +27,8 @@
 #define E2B_WORKDIR "E2B_WORKDIR="
 #define E2B_USER "E2B_USER="
 #define E2B_TOKEN_BYTES 65 /* 64 hex digits */
+#define E2B_OWN_ENV 3
+extern const char *const e2b_own_env[2][E2B_OWN_ENV]; /* HOME and so on, of the default user and of root */
 
 extern const struct dialect e2b_dialect;
 /* Each ends with method NULL; e2b.c lists them. */
@@ -49,10 +51,30 @@ struct e2b { /* what is kept between requests */
 };
 struct e2b *e2b_state(const struct http_request *request);
 
+/* ---- tables ---- */
+
+/* A row of struct `args`. Members that no row names are ignored. */
+#define E2B_ROW(label, kind, args, member, ...)                                                                        \
+    { .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member), __VA_ARGS__ }
+#define E2B_ROWS_END                                                                                                   \
+    { .name = NULL, .flags = ROW_LENIENT }
+/* A parameter that its handler takes by http_query. */
+#define E2B_QUERY(label, most, meaning)                                                                                \
+    { .name = (label), .type = ROW_TEXT, .max = (most), .text = (meaning) }
+/* Of the control plane. more: of ENDPOINT_*, in addition. */
+#define E2B_ROUTE(method, path, more, name, summary, ...)                                                              \
+    {                                                                                                                  \
+        (method), (path), front_handle, 0, (name), "E2B: " summary,                                                    \
+            ENDPOINT(.flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX | (more), __VA_ARGS__)                                \
+    }
+
 /* ---- where and who ---- */
 
 bool e2b_is_data(const struct http_request *request); /* it is about the inside of a sandbox */
 const char *e2b_id(struct http_request *request);     /* of {id}, without the suffix of old clients; in its arena */
+/* A secret of this daemon that only the text of the format gives. */
+void e2b_derive(const struct e2b *e2b, char ret_token[E2B_TOKEN_BYTES], const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* envdAccessToken, or (traffic) trafficAccessToken, of a box. */
 void e2b_token(const struct e2b *e2b, const struct box *box, bool traffic, char ret_token[E2B_TOKEN_BYTES]);
 /* Who a process or a file is to belong to. name NULL or "": the default. UNAUTHORIZED: there is no such user. */

@@ -13,38 +13,8 @@ enum { ENTRY_NAMES_BYTES = 256 << 10, ENTRY_AGENT = 1000 };
 
 /* ---- paths ---- */
 
-/* In place, as Go's filepath.Clean has it of an absolute path. */
-static void entry_clean(char *path) {
-    char *to = path;
-    for (const char *from = path; *from;) {
-        size_t len = strcspn(from + 1, "/") + 1; /* "/name" */
-        if (len == 3 && !strncmp(from, "/..", 3)) {
-            while (to > path && *--to != '/')
-                continue;
-        } else if (len > 1 && !(len == 2 && from[1] == '.')) {
-            memmove(to, from, len);
-            to += len;
-        }
-        from += len;
-    }
-    if (to == path)
-        *to++ = '/';
-    *to = 0;
-}
-
 int entry_path(struct arena *arena, const char *given, bool root, const char **ret_path, struct err *err) {
-    const char *home = root ? "/root" : E2B_HOME;
-    if (strlen(given) > LIMIT_PATH_BYTES - sizeof E2B_HOME)
-        return err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
-    if (given[0] == '~' && given[1] && given[1] != '/')
-        return err_set(err, ERR_INVALID, "path '%.200s': the home directory of another user is not known here", given);
-    char *path = !*given         ? arena_strdup(arena, E2B_HOME)
-                 : *given == '~' ? arena_printf(arena, "%s%s", home, given + 1)
-                 : *given == '/' ? arena_strdup(arena, given)
-                                 : arena_printf(arena, "%s/%s", home, given);
-    entry_clean(path);
-    *ret_path = path;
-    return 0;
+    return connect_path(arena, root && *given, given, ret_path, err); /* "" is the default user's home for root, too */
 }
 
 struct file_rights entry_rights(const struct box *box, bool root) {

@@ -7,8 +7,7 @@
 
 #define ENTRY_ATTRIBUTES "user.e2b."
 
-/* A path of a client: "" is the home of `user`, "~" and "~/x" are below the user's own, what does not begin with '/' is
- * below it, too; normalized. INVALID. */
+/* A path of a client by connect_path, but "" is the home of `user`. INVALID. */
 int entry_path(struct arena *arena, const char *given, bool root, const char **ret_path, struct err *err);
 /* As the box's root, and what is made belongs to the user; a box without a root user has the agent's rights alone. */
 struct file_rights entry_rights(const struct box *box, bool root);

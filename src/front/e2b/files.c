@@ -80,14 +80,12 @@ static int files_get(struct http_request *request, struct box *box, struct err *
     struct files_query query = {0};
     const char *path;
     bool root;
-    int failed = front_query(request, &query, err) ?: e2b_user(query.username.data, &root, err)
-                 ?: entry_path(http_arena(request), query.path.data ? query.path.data : "", root, &path, err);
-    if (failed)
-        return failed;
+    STEP(front_query(request, &query, err) ?: e2b_user(query.username.data, &root, err)
+                 ?: entry_path(http_arena(request), query.path.data ? query.path.data : "", root, &path, err));
     trail_quote(request, path);
     files_allow_pages(request);
     files_disposition(request, path);
-    failed = front_send(request, box, path, err);
+    int failed = front_send(request, box, path, err);
     if (failed == -ERR_DENIED && box_has_root(box) && !http_replied(request))
         failed = files_send_root(request, box, path, err);
     if (failed == -ERR_NOT_FOUND)
@@ -228,15 +226,13 @@ static int files_post(struct http_request *request, struct box *box, struct err 
     struct files_query query = {0};
     bool root;
     struct upload_body *body = NULL;
-    int failed = front_query(request, &query, err) ?: e2b_user(query.username.data, &root, err);
-    if (failed)
-        return failed;
+    STEP(front_query(request, &query, err) ?: e2b_user(query.username.data, &root, err));
     files_allow_pages(request);
     __attribute__((cleanup(files_upload_done))) struct files_upload upload;
     files_upload_init(&upload, request, box, root);
     upload.path = query.path.data;
-    failed = files_metadata(request, &upload.metadata, err)
-                 ?: upload_open(request, front_settings(request)->max_upload_bytes, &body, err);
+    int failed = files_metadata(request, &upload.metadata, err)
+                     ?: upload_open(request, front_settings(request)->max_upload_bytes, &body, err);
     if (!failed) {
         json_open(&upload.json, '[');
         failed = files_each(&upload, body, err);
@@ -261,7 +257,7 @@ static const struct row files_compose_rows[] = {
     {FILES_COMPOSE_ROW("destination", TEXT, destination), .max = LIMIT_PATH_BYTES, .flags = ROW_REQUIRED | ROW_AUDITED,
      .text = "the one"},
     {FILES_COMPOSE_ROW("username", TEXT, username), .max = 256, .text = "whose it is"},
-    {.name = NULL, .flags = ROW_LENIENT},
+    E2B_ROWS_END,
 };
 
 struct files_sources {
@@ -304,9 +300,7 @@ static int files_sources_fill(struct files_sources *sources, struct err *err) {
 
 static ssize_t files_sources_read(void *user, void *data, size_t size, struct err *err) {
     struct files_sources *sources = user;
-    int failed = sources->at == sources->len ? files_sources_fill(sources, err) : 0;
-    if (failed)
-        return failed;
+    STEP(sources->at == sources->len ? files_sources_fill(sources, err) : 0);
     size_t held = sources->len - sources->at, n = held < size ? held : size;
     memcpy(data, sources->piece + sources->at, n);
     sources->at += n;
@@ -336,12 +330,10 @@ static int files_compose_paths(struct files_upload *upload, const char **given, 
 
 static int files_compose_do(struct files_upload *upload, const struct files_compose *args, struct err *err) {
     const char *destination, **paths = NULL;
-    int failed = entry_path(http_arena(upload->request), args->destination.data, upload->root, &destination, err)
-                     ?: files_compose_paths(upload, args->source_paths, destination, &paths, err);
-    if (failed)
-        return failed;
+    STEP(entry_path(http_arena(upload->request), args->destination.data, upload->root, &destination, err)
+             ?: files_compose_paths(upload, args->source_paths, destination, &paths, err));
     struct files_sources sources = {.upload = upload, .paths = paths, .piece = xmalloc(FILES_PIECE_BYTES)};
-    failed = files_write(upload, destination, files_sources_read, &sources, -1, err);
+    int failed = files_write(upload, destination, files_sources_read, &sources, -1, err);
     free(sources.piece);
     for (size_t i = 0; !failed && paths[i]; i++) {
         failed = box_remove_as(upload->box, paths[i], &upload->rights, -1, err);
@@ -355,9 +347,7 @@ static int files_compose_do(struct files_upload *upload, const struct files_comp
 static int files_compose(struct http_request *request, struct box *box, struct err *err) {
     struct files_compose args = {0};
     bool root;
-    int failed = front_body(request, &args, err) ?: e2b_user(args.username.data, &root, err);
-    if (failed)
-        return failed;
+    STEP(front_body(request, &args, err) ?: e2b_user(args.username.data, &root, err));
     __attribute__((cleanup(files_upload_done))) struct files_upload upload;
     files_upload_init(&upload, request, box, root);
     return files_compose_do(&upload, &args, err) ?: e2b_json(request, 200, &upload.answer, err);
@@ -375,15 +365,11 @@ static int files_envs(struct http_request *request, struct box *box, struct err 
 
 static int files_metrics(struct http_request *request, struct box *box, struct err *err) {
     struct usage usage = {0};
-    int failed = box_usage(box, &usage, err);
-    if (failed)
-        return failed;
+    STEP(box_usage(box, &usage, err));
     uint64_t memory_mb = e2b_memory_mb(box);
     uint64_t up_ms = clock_wall_ms() - box->created_ms;
     autobuf out = buf_max(4096);
-    struct json json;
-    json_init(&json, &out);
-    json_open(&json, '{');
+    struct json json = json_begin(&out);
     json_put_uint(&json, "ts", clock_wall_ms() / 1000);
     json_put_uint(&json, "cpu_count", e2b_cpus(box));
     json_put_double(&json, "cpu_used_pct", up_ms ? 100.0 * (double)usage.cpu_ms / (double)up_ms : 0);

@@ -37,23 +37,16 @@ static const struct row filesystem_move_rows[] = {
     {0},
 };
 
-static const char *filesystem_text(const struct row_text *text) {
-    return text->data ? text->data : "";
-}
-
 static int filesystem_path(struct connect *connect, const struct row_text *given, const char **ret_path,
                            struct err *err) {
-    int failed = entry_path(http_arena(connect->request), filesystem_text(given), connect->root, ret_path, err);
-    if (!failed)
-        trail_quote(connect->request, *ret_path);
-    return failed;
+    STEP(entry_path(http_arena(connect->request), given->data ? given->data : "", connect->root, ret_path, err));
+    trail_quote(connect->request, *ret_path);
+    return 0;
 }
 
 static int filesystem_put(struct connect *connect, const char *path, struct err *err) {
     struct file_stat stat;
-    int failed = entry_stat(connect->box, path, http_arena(connect->request), &stat, err);
-    if (failed)
-        return failed;
+    STEP(entry_stat(connect->box, path, http_arena(connect->request), &stat, err));
     autonames names;
     entry_names_init(&names, connect->box);
     struct json *json = connect_open(connect);
@@ -64,55 +57,42 @@ static int filesystem_put(struct connect *connect, const char *path, struct err 
 
 /* ---- stat, mkdir, move, remove ---- */
 
-static int filesystem_stat_do(struct connect *connect, struct err *err) {
-    struct filesystem_args args = {0};
+static int filesystem_stat(struct connect *connect, void *message, struct err *err) {
+    const struct filesystem_args *args = message;
     const char *path;
-    int failed =
-        connect_take(connect, filesystem_path_rows, &args, err) ?: filesystem_path(connect, &args.path, &path, err);
-    if (failed)
-        return failed;
-    failed = filesystem_put(connect, path, err);
+    STEP(filesystem_path(connect, &args->path, &path, err));
+    int failed = filesystem_put(connect, path, err);
     if (failed < 0 && err->number == ENOTDIR) /* a file lies on the way: `exists` of the clients is false then */
         failed = err_set(err, ERR_NOT_FOUND, "file not found: '%.400s'", path);
     return failed;
 }
 
-static int filesystem_mkdir_do(struct connect *connect, struct err *err) {
-    struct filesystem_args args = {0};
+static int filesystem_mkdir(struct connect *connect, void *message, struct err *err) {
+    const struct filesystem_args *args = message;
     const char *path;
     bool created = false;
-    const struct file_rights none = {0};
-    int failed =
-        connect_take(connect, filesystem_path_rows, &args, err) ?: filesystem_path(connect, &args.path, &path, err);
-    const struct file_rights rights = failed ? none : entry_rights(connect->box, connect->root);
-    failed = failed ?: box_mkdir_as(connect->box, path, 0755, &rights, &created, err);
-    if (!failed && !created)
-        failed = err_set(err, ERR_EXISTS, "directory already exists: %.400s", path);
-    return failed ?: filesystem_put(connect, path, err);
+    STEP(filesystem_path(connect, &args->path, &path, err));
+    const struct file_rights rights = entry_rights(connect->box, connect->root);
+    STEP(box_mkdir_as(connect->box, path, 0755, &rights, &created, err));
+    return created ? filesystem_put(connect, path, err)
+                   : err_set(err, ERR_EXISTS, "directory already exists: %.400s", path);
 }
 
-static int filesystem_move_do(struct connect *connect, struct err *err) {
-    struct filesystem_args args = {0};
+static int filesystem_move(struct connect *connect, void *message, struct err *err) {
+    const struct filesystem_args *args = message;
     const char *from, *to;
-    int failed = connect_take(connect, filesystem_move_rows, &args, err)
-                     ?: filesystem_path(connect, &args.source, &from, err)
-                     ?: filesystem_path(connect, &args.destination, &to, err);
-    if (failed)
-        return failed;
+    STEP(filesystem_path(connect, &args->source, &from, err) ?: filesystem_path(connect, &args->destination, &to, err));
     const struct file_rights rights = entry_rights(connect->box, connect->root);
     return box_move_as(connect->box, from, to, &rights, err) ?: filesystem_put(connect, to, err);
 }
 
-static int filesystem_remove_do(struct connect *connect, struct err *err) {
-    struct filesystem_args args = {0};
+static int filesystem_remove(struct connect *connect, void *message, struct err *err) {
+    const struct filesystem_args *args = message;
     const char *path;
-    int failed =
-        connect_take(connect, filesystem_path_rows, &args, err) ?: filesystem_path(connect, &args.path, &path, err);
-    if (failed)
-        return failed;
+    STEP(filesystem_path(connect, &args->path, &path, err));
     const struct file_rights rights = entry_rights(connect->box, connect->root);
-    failed = box_remove_as(connect->box, path, &rights, http_fd(connect->request), err);
-    return failed == -ERR_NOT_FOUND ? 0 : failed; /* connect_end answers {} */
+    int failed = box_remove_as(connect->box, path, &rights, http_fd(connect->request), err);
+    return failed == -ERR_NOT_FOUND ? 0 : failed; /* the answer is {} */
 }
 
 /* ---- list ---- */
@@ -142,9 +122,7 @@ static int filesystem_each(void *user, const struct file_stat *stat) {
     struct arena *arena = http_arena(list->connect->request);
     size_t texts = 2 * strlen(stat->path) + strlen(stat->name) + stat->attributes_len +
                    (stat->resolved ? strlen(stat->resolved) : 0) + 8;
-    int failed = http_hold(list->connect->request, 3 * sizeof *list->entries + 2 * texts, list->err);
-    if (failed)
-        return failed;
+    STEP(http_hold(list->connect->request, 3 * sizeof *list->entries + 2 * texts, list->err));
     if (list->count == list->room) {
         list->room = list->room ? 2 * list->room : 256;
         list->entries = xrealloc(list->entries, list->room * sizeof *list->entries);
@@ -177,21 +155,18 @@ static int filesystem_list_send(struct filesystem_list *list) {
     return connect_send(list->connect);
 }
 
-static int filesystem_list_do(struct connect *connect, struct err *err) {
-    struct filesystem_args args = {0};
+static int filesystem_list(struct connect *connect, void *message, struct err *err) {
+    const struct filesystem_args *args = message;
     struct list_request request = {.limit = FILESYSTEM_LIST_MOST};
     struct filesystem_list list = {.connect = connect, .err = err};
     bool truncated = false;
-    int failed = connect_take(connect, filesystem_list_rows, &args, err)
-                     ?: filesystem_path(connect, &args.path, &request.path, err);
-    if (failed)
-        return failed;
+    STEP(filesystem_path(connect, &args->path, &request.path, err));
     const struct file_rights rights = entry_rights(connect->box, connect->root);
     request.rights = &rights;
-    request.depth = args.depth.value > LIMIT_LIST_DEPTH ? LIMIT_LIST_DEPTH
-                    : args.depth.value                  ? (unsigned)args.depth.value
-                                                        : 1;
-    failed = box_list(connect->box, &request, http_fd(connect->request), filesystem_each, &list, &truncated, err);
+    request.depth = args->depth.value > LIMIT_LIST_DEPTH ? LIMIT_LIST_DEPTH
+                    : args->depth.value                  ? (unsigned)args->depth.value
+                                                         : 1;
+    int failed = box_list(connect->box, &request, http_fd(connect->request), filesystem_each, &list, &truncated, err);
     if (failed && err->number == ELOOP)
         connect->code = "failed_precondition";
     if (!failed && truncated) {
@@ -207,36 +182,25 @@ static int filesystem_list_do(struct connect *connect, struct err *err) {
 
 /* ---- routes ---- */
 
-#define FILESYSTEM_CALL(name)                                                                                          \
-    static int filesystem_##name(struct http_request *request, struct box *box, struct err *err) {                     \
-        autoconnect connect;                                                                                           \
-        connect_init(&connect, request, box, CONNECT_UNARY);                                                           \
-        return connect_end(&connect, filesystem_##name##_do(&connect, err), err);                                      \
-    }
-FILESYSTEM_CALL(stat)
-FILESYSTEM_CALL(mkdir)
-FILESYSTEM_CALL(move)
-FILESYSTEM_CALL(remove)
-FILESYSTEM_CALL(list)
-
-#define FILESYSTEM_ROUTE(method, handler, rows, label, sentence)                                                       \
-    {                                                                                                                  \
-        "POST", E2B_ENVD "/filesystem.Filesystem/" method, front_handle, 0, label, "E2B: " sentence,                   \
-            ENDPOINT(.run = handler, .flags = ENDPOINT_LENIENT, .body = rows, .status = 200)                           \
-    }
+#define FILESYSTEM_RPC(path, label, summary, function, rows)                                                           \
+    CONNECT_RPC("/filesystem.Filesystem/" path, label, "E2B: " summary, 0, rows, .call = (function),                   \
+                .args = sizeof(struct filesystem_args))
+#define WATCH_RPC(path, label, summary, function, rows, ...)                                                           \
+    CONNECT_RPC("/filesystem.Filesystem/" path, label, "E2B: " summary, 0, rows, .call = (function),                   \
+                .args = sizeof(struct e2b_watch_args), __VA_ARGS__)
 
 const struct route e2b_filesystem_routes[] = {
-    FILESYSTEM_ROUTE("Stat", filesystem_stat, filesystem_path_rows, "e2b_stat", "what a file is"),
-    FILESYSTEM_ROUTE("MakeDir", filesystem_mkdir, filesystem_path_rows, "e2b_make_dir", "makes a directory"),
-    FILESYSTEM_ROUTE("Move", filesystem_move, filesystem_move_rows, "e2b_move", "renames a file"),
-    FILESYSTEM_ROUTE("ListDir", filesystem_list, filesystem_list_rows, "e2b_list_dir", "lists a directory"),
-    FILESYSTEM_ROUTE("Remove", filesystem_remove, filesystem_path_rows, "e2b_remove", "removes a file or a tree"),
-    FILESYSTEM_ROUTE("WatchDir", e2b_watch_dir, e2b_watch_rows, "e2b_watch_dir",
-                     "changes below a directory, as they come"),
-    FILESYSTEM_ROUTE("CreateWatcher", e2b_watch_create, e2b_watch_rows, "e2b_create_watcher",
-                     "keeps changes below a directory"),
-    FILESYSTEM_ROUTE("GetWatcherEvents", e2b_watch_events, e2b_watcher_rows, "e2b_watcher_events",
-                     "takes the changes that were kept"),
-    FILESYSTEM_ROUTE("RemoveWatcher", e2b_watch_remove, e2b_watcher_rows, "e2b_remove_watcher", "ends a watcher"),
+    FILESYSTEM_RPC("Stat", "e2b_stat", "what a file is", filesystem_stat, filesystem_path_rows),
+    FILESYSTEM_RPC("MakeDir", "e2b_make_dir", "makes a directory", filesystem_mkdir, filesystem_path_rows),
+    FILESYSTEM_RPC("Move", "e2b_move", "renames a file", filesystem_move, filesystem_move_rows),
+    FILESYSTEM_RPC("ListDir", "e2b_list_dir", "lists a directory", filesystem_list, filesystem_list_rows),
+    FILESYSTEM_RPC("Remove", "e2b_remove", "removes a file or a tree", filesystem_remove, filesystem_path_rows),
+    WATCH_RPC("WatchDir", "e2b_watch_dir", "changes below a directory, as they come", e2b_watch_dir, e2b_watch_rows,
+              .kind = CONNECT_STREAM),
+    WATCH_RPC("CreateWatcher", "e2b_create_watcher", "keeps changes below a directory", e2b_watch_create,
+              e2b_watch_rows),
+    WATCH_RPC("GetWatcherEvents", "e2b_watcher_events", "takes the changes that were kept", e2b_watch_events,
+              e2b_watcher_rows),
+    WATCH_RPC("RemoveWatcher", "e2b_remove_watcher", "ends a watcher", e2b_watch_remove, e2b_watcher_rows),
     {0},
 };

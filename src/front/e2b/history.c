@@ -134,22 +134,17 @@ static int history_page(struct http_request *request, struct history_page *page,
     return 0;
 }
 
-static int history_events(struct http_request *request, struct box *box, struct err *err) {
+static int history_events(struct http_request *request, struct box *, struct err *err) {
     const char *id = e2b_id(request);
     const char *team = front_who(request)->user ? front_who(request)->user : "default";
     struct history_page page = {0};
     struct e2b_history history = {.box = id, .limit = HISTORY_ROWS, .backward = true};
-    struct json json;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
-    (void)box;
     history.since_ms = e2b_now_us() / 1000 - HISTORY_DAYS * 86400000ull;
     if (id && !text_id(id))
         return err_set(err, ERR_INVALID, "Invalid sandbox ID");
-    int failed = history_page(request, &page, err) ?: e2b_history_read(request, &history, err);
-    if (failed)
-        return failed;
-    json_init(&json, &out);
-    json_open(&json, '[');
+    STEP(history_page(request, &page, err) ?: e2b_history_read(request, &history, err));
+    struct json json = json_list(&out);
     for (size_t i = 0; i < history.count && page.limit; i++) {
         const struct e2b_happened *item = &history.items[page.ascending ? i : history.count - 1 - i];
         const char *kind = e2b_event_kind(item);
@@ -166,20 +161,16 @@ static int history_events(struct http_request *request, struct box *box, struct 
     return e2b_json(request, 200, &out, err);
 }
 
-#define HISTORY_QUERY(label, meaning)                                                                                  \
-    { .name = (label), .type = ROW_TEXT, .max = 512, .text = (meaning) }
-static const struct row history_query[] = {HISTORY_QUERY("offset", "How many to leave out."),
-                                           HISTORY_QUERY("limit", "1 to 100; 10."),
-                                           HISTORY_QUERY("orderAsc", "true: the oldest first."),
-                                           HISTORY_QUERY("types", "Types, with commas; all."),
+static const struct row history_query[] = {E2B_QUERY("offset", 512, "How many to leave out."),
+                                           E2B_QUERY("limit", 512, "1 to 100; 10."),
+                                           E2B_QUERY("orderAsc", 512, "true: the oldest first."),
+                                           E2B_QUERY("types", 512, "Types, with commas; all."),
                                            {0}};
 
 const struct route e2b_event_routes[] = {
-    {"GET", "/events/sandboxes", front_handle, 0, "e2b_events", "E2B: what happened to sandboxes, 7 days back",
-     ENDPOINT(.run = history_events, .flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX | ENDPOINT_QUIET, .status = 200,
-              .query = history_query)},
-    {"GET", "/events/sandboxes/{id}", front_handle, 0, "e2b_sandbox_events", "E2B: what happened to a sandbox",
-     ENDPOINT(.run = history_events, .flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX | ENDPOINT_QUIET, .status = 200,
-              .query = history_query)},
+    E2B_ROUTE("GET", "/events/sandboxes", ENDPOINT_QUIET, "e2b_events", "what happened to sandboxes, 7 days back",
+              .run = history_events, .status = 200, .query = history_query),
+    E2B_ROUTE("GET", "/events/sandboxes/{id}", ENDPOINT_QUIET, "e2b_sandbox_events", "what happened to a sandbox",
+              .run = history_events, .status = 200, .query = history_query),
     {0},
 };

@@ -136,30 +136,22 @@ static int e2b_interpreter_create(struct http_request *request, struct box *box,
     struct e2b_code_args args = {0};
     struct file_stat stat = {0};
     struct e2b_context context = {0};
-    int failed = detail_body(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(detail_body(request, &args, err));
     const char *cwd = args.cwd.data ? args.cwd.data : E2B_HOME;
     context.language = args.language.data ? e2b_interpreter_language(args.language.data) : 0;
     if (context.language == LANGUAGE_NONE)
         return e2b_interpreter_refused(request, args.language.data);
-    failed = box_stat(box, arena_printf(http_arena(request), "%s/.", cwd), http_arena(request), &stat, err);
+    int failed = box_stat(box, arena_printf(http_arena(request), "%s/.", cwd), http_arena(request), &stat, err);
     if (*cwd != '/' || failed == -ERR_NOT_FOUND || failed == -ERR_INVALID || (!failed && stat.type != FILE_DIR))
         return e2b_interpreter_text(
             request, 400, ERR_INVALID,
             arena_printf(http_arena(request), "cwd: '%s' is not the absolute path of a directory", cwd));
     char name[INTERPRETER_NAME_BYTES + 1];
-    failed =
-        failed ?: interpreter_new_name(interpreter_languages[context.language].typed ? CONTEXT_TYPED : "", name, err);
-    if (failed)
-        return failed;
+    STEP(failed ?: interpreter_new_name(interpreter_languages[context.language].typed ? CONTEXT_TYPED : "", name, err));
     e2b_interpreter_name(&context, name, cwd);
-    failed = e2b_interpreter_open(box, &context, err);
-    if (failed)
-        return failed;
+    STEP(e2b_interpreter_open(box, &context, err));
     autobuf out = buf_max(8192);
-    struct json json;
-    json_init(&json, &out);
+    struct json json = {.out = &out};
     e2b_interpreter_context_json(&json, &context);
     return e2b_json(request, 200, &out, err);
 }
@@ -194,15 +186,11 @@ static int e2b_interpreter_list(struct http_request *request, struct box *box, s
         all[i] = (struct e2b_context){.language = i};
         e2b_interpreter_name(&all[i], interpreter_languages[i].context, E2B_HOME);
     }
-    int failed = e2b_interpreter_gather(box, 0, all, &count, err) ?: e2b_interpreter_gather(box, 1, all, &count, err)
-                     ?: e2b_interpreter_gather(box, 3, all, &count, err);
-    if (failed)
-        return failed;
+    STEP(e2b_interpreter_gather(box, 0, all, &count, err) ?: e2b_interpreter_gather(box, 1, all, &count, err)
+                     ?: e2b_interpreter_gather(box, 3, all, &count, err));
     qsort(all + FIRST, count - FIRST, sizeof *all, e2b_interpreter_by_age);
     autobuf out = buf_max(1 << 20);
-    struct json json;
-    json_init(&json, &out);
-    json_open(&json, '[');
+    struct json json = json_list(&out);
     for (size_t i = 0; i < count; i++)
         e2b_interpreter_context_json(&json, &all[i]);
     json_close(&json, ']');
@@ -442,9 +430,7 @@ static bool e2b_interpreter_variables(const char **rows) {
 static int e2b_interpreter_execute(struct http_request *request, struct box *box, struct err *err) {
     struct e2b_code_args args = {0};
     struct e2b_context context = {0};
-    int failed = detail_body(request, &args, err);
-    if (failed)
-        return failed;
+    STEP(detail_body(request, &args, err));
     if (args.context_id.data && args.language.data)
         return e2b_interpreter_text(request, 400, ERR_INVALID,
                                     "Only one of context_id or language can be provided: a context has its language");
@@ -455,16 +441,14 @@ static int e2b_interpreter_execute(struct http_request *request, struct box *box
     if (language == LANGUAGE_NONE)
         return e2b_interpreter_refused(request, args.language.data);
     const char *id = args.context_id.data ? args.context_id.data : interpreter_languages[language].context;
-    failed = e2b_interpreter_find(request, box, id, &context, err);
+    int failed = e2b_interpreter_find(request, box, id, &context, err);
     if (!failed && !context.started)
         failed = e2b_interpreter_open(box, &context, err);
     bool typed = interpreter_languages[args.context_id.data ? context.language : language].typed;
     return failed ?: e2b_interpreter_run(request, box, &args, &context, typed, err);
 }
 
-static int e2b_interpreter_health(struct http_request *request, struct box *box, struct err *err) {
-    (void)box;
-    (void)err;
+static int e2b_interpreter_health(struct http_request *request, struct box *, struct err *) {
     return http_reply(request, 200, "application/json", "\"OK\"", 4);
 }
 

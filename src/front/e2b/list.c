@@ -236,33 +236,29 @@ static int list_answer(struct http_request *request, const struct list_filter *f
     return answer_end(&answer, failed, err);
 }
 
-int e2b_list(struct http_request *request, struct box *box, struct err *err) {
+int e2b_list(struct http_request *request, struct box *, struct err *err) {
     struct list_filter filter = {0};
     struct e2b_page page;
     const char *order = http_query(request, "order", NULL);
-    (void)box;
     if (order && strcmp(order, "asc") != 0 && strcmp(order, "desc") != 0)
         return err_set(err, ERR_INVALID, "order must be asc or desc");
     return list_filter(request, &filter, err) ?: e2b_page(request, order && *order == 'a', &page, err)
                ?: list_answer(request, &filter, &page, err);
 }
 
-int e2b_list_old(struct http_request *request, struct box *box, struct err *err) {
+int e2b_list_old(struct http_request *request, struct box *, struct err *err) {
     struct list_filter filter = {.running = true};
     struct e2b_page page = {.limit = SIZE_MAX};
-    (void)box;
     return list_metadata(request, &filter, err) ?: list_answer(request, &filter, &page, err);
 }
 
-#define LIST_ROW(label, meaning)                                                                                       \
-    { .name = (label), .type = ROW_TEXT, .max = 8192, .text = (meaning) }
 const struct row e2b_list_query[] = {
-    LIST_ROW("metadata", "k=v&k2=v2, each part encoded once more."),
-    LIST_ROW("state", "running, paused, or both with a comma; both."),
-    LIST_ROW("order", "asc or desc by startedAt; desc."),
-    LIST_ROW("startedAfter", "RFC 3339, inclusive."),
-    LIST_ROW("template", "An id or alias."),
-    LIST_ROW("limit", "1 to 100; 100."),
-    LIST_ROW("nextToken", "X-Next-Token of the page before."),
+    E2B_QUERY("metadata", 8192, "k=v&k2=v2, each part encoded once more."),
+    E2B_QUERY("state", 8192, "running, paused, or both with a comma; both."),
+    E2B_QUERY("order", 8192, "asc or desc by startedAt; desc."),
+    E2B_QUERY("startedAfter", 8192, "RFC 3339, inclusive."),
+    E2B_QUERY("template", 8192, "An id or alias."),
+    E2B_QUERY("limit", 8192, "1 to 100; 100."),
+    E2B_QUERY("nextToken", 8192, "X-Next-Token of the page before."),
     {0},
 };

@@ -43,43 +43,37 @@ static struct usage_sample misc_now(struct box *box) {
 }
 
 /* start and end are seconds since the epoch. What was measured while it ran, and of one that runs also now. */
-static int misc_metrics(struct http_request *request, struct box *box, struct err *err) {
+static int misc_metrics(struct http_request *request, struct box *, struct err *err) {
     const char *start = http_query(request, "start", NULL), *end = http_query(request, "end", NULL);
     uint64_t from = 0, to = INT64_MAX / 1000;
-    struct e2b_sandbox sandbox;
+    autosandbox sandbox = {0};
     struct usage_sample *samples;
-    struct json json;
     size_t count;
     autobuf out = buf_max(1 << 20);
-    (void)box;
     if ((start && !text_u64(start, INT64_MAX / 1000, &from)) || (end && !text_u64(end, INT64_MAX / 1000, &to)))
         return err_set(err, ERR_INVALID, "start and end are seconds since 1970");
     if (start && end && from > to)
         return err_set(err, ERR_INVALID, "start must not be after end");
     STEP(e2b_sandbox_open(request, &sandbox, err));
-    int failed = provider_usage(front_of(request)->provider, sandbox.box->id, 0, UINT64_MAX, http_arena(request),
-                                &samples, &count, err);
-    if (!failed && !sandbox.paused)
+    STEP(provider_usage(front_of(request)->provider, sandbox.box->id, 0, UINT64_MAX, http_arena(request), &samples,
+                        &count, err));
+    if (!sandbox.paused)
         samples[count++] = misc_now(sandbox.box);
-    json_init(&json, &out);
-    json_open(&json, '[');
-    for (size_t i = 0; !failed && i < count; i++)
+    struct json json = json_list(&out);
+    for (size_t i = 0; i < count; i++)
         if (samples[i].at_ms >= from * 1000 && samples[i].at_ms / 1000 <= to)
             misc_metric(request, sandbox.box, i ? &samples[i - 1] : NULL, &samples[i], &json);
     json_close(&json, ']');
-    e2b_sandbox_close(request, &sandbox);
-    return failed ? failed : e2b_json(request, 200, &out, err);
+    return e2b_json(request, 200, &out, err);
 }
 
-static int misc_metrics_all(struct http_request *request, struct box *box, struct err *err) {
+static int misc_metrics_all(struct http_request *request, struct box *, struct err *err) {
     struct provider *provider = front_of(request)->provider;
     const char *ids = http_query(request, "sandbox_ids", NULL);
-    struct json json;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
     unsigned count = 0;
-    (void)box;
-    json_init(&json, &out);
-    json_open(&json, '{');
+
+    struct json json = json_begin(&out);
     json_put_open(&json, "sandboxes", '{');
     for (char *id, *rest = ids ? arena_strdup(http_arena(request), ids) : NULL; (id = strsep(&rest, ","));) {
         struct e2b_sandbox sandbox;
@@ -116,10 +110,8 @@ static void misc_log_entry(struct json *json, const struct e2b_happened *happene
 }
 
 static void misc_log_line(struct json *json, const struct e2b_happened *happened) {
-    struct json inner;
     autobuf line = buf_max(16384);
-    json_init(&inner, &line);
-    json_open(&inner, '{');
+    struct json inner = json_begin(&line);
     json_put_str(&inner, "message", happened->message);
     json_put_str(&inner, "level", happened->failed ? "error" : "info");
     json_put_str(&inner, "logger", happened->verb);
@@ -131,31 +123,23 @@ static void misc_log_line(struct json *json, const struct e2b_happened *happened
 }
 
 static int misc_logs_list(struct http_request *request, struct e2b_history *history, struct err *err) {
-    struct e2b_sandbox sandbox;
+    autosandbox sandbox = {0};
     const char *limit = http_query(request, "limit", NULL);
     if (limit && (!text_u64(limit, 1000, &history->limit) || !history->limit))
         return err_set(err, ERR_INVALID, "limit must be 1 to 1000");
-    int failed = e2b_sandbox_open(request, &sandbox, err);
-    if (failed)
-        return failed;
+    STEP(e2b_sandbox_open(request, &sandbox, err));
     history->box = arena_strdup(http_arena(request), sandbox.box->id);
-    e2b_sandbox_close(request, &sandbox);
     return e2b_history_read(request, history, err);
 }
 
-static int misc_logs_old(struct http_request *request, struct box *box, struct err *err) {
+static int misc_logs_old(struct http_request *request, struct box *, struct err *err) {
     const char *start = http_query(request, "start", NULL);
     struct e2b_history history = {.limit = 1000};
-    struct json json;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
-    (void)box;
     if (start && !text_u64(start, INT64_MAX, &history.since_ms))
         return err_set(err, ERR_INVALID, "start must be milliseconds since 1970");
-    int failed = misc_logs_list(request, &history, err);
-    if (failed)
-        return failed;
-    json_init(&json, &out);
-    json_open(&json, '{');
+    STEP(misc_logs_list(request, &history, err));
+    struct json json = json_begin(&out);
     json_put_open(&json, "logs", '[');
     for (size_t i = 0; i < history.count; i++)
         misc_log_line(&json, &history.items[i]);
@@ -168,25 +152,20 @@ static int misc_logs_old(struct http_request *request, struct box *box, struct e
     return e2b_json(request, 200, &out, err);
 }
 
-static int misc_logs(struct http_request *request, struct box *box, struct err *err) {
+static int misc_logs(struct http_request *request, struct box *, struct err *err) {
     const char *cursor = http_query(request, "cursor", NULL), *direction = http_query(request, "direction", NULL);
     const char *level = http_query(request, "level", NULL), *search = http_query(request, "search", NULL);
     struct e2b_history history = {.limit = 1000};
-    struct json json;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
     uint64_t at_ms = 0;
-    (void)box;
     if (direction && strcmp(direction, "forward") != 0 && strcmp(direction, "backward") != 0)
         return err_set(err, ERR_INVALID, "direction must be forward or backward");
     if (cursor && *cursor && !text_u64(cursor, INT64_MAX, &at_ms))
         return err_set(err, ERR_INVALID, "cursor must be milliseconds since 1970");
     history.backward = direction && *direction == 'b';
     *(history.backward ? &history.until_ms : &history.since_ms) = at_ms;
-    int failed = misc_logs_list(request, &history, err);
-    if (failed)
-        return failed;
-    json_init(&json, &out);
-    json_open(&json, '{');
+    STEP(misc_logs_list(request, &history, err));
+    struct json json = json_begin(&out);
     json_put_open(&json, "logs", '[');
     for (size_t i = 0; i < history.count; i++) {
         const struct e2b_happened *item = &history.items[history.backward ? history.count - 1 - i : i];
@@ -206,12 +185,9 @@ static const char *misc_team(struct http_request *request) {
     return user ? user : "default";
 }
 
-static int misc_teams(struct http_request *request, struct box *box, struct err *err) {
-    struct json json;
+static int misc_teams(struct http_request *request, struct box *, struct err *err) {
     autobuf out = buf_max(4096);
-    (void)box;
-    json_init(&json, &out);
-    json_open(&json, '[');
+    struct json json = json_list(&out);
     json_open(&json, '{');
     json_put_str(&json, "teamID", misc_team(request));
     json_put_str(&json, "name", misc_team(request));
@@ -235,17 +211,15 @@ static int misc_count_one(void *user, struct box *box) {
     return 0;
 }
 
-static int misc_team_metrics(struct http_request *request, struct box *box, struct err *err) {
+static int misc_team_metrics(struct http_request *request, struct box *, struct err *err) {
     struct misc_count count = {.request = request};
     bool max = strstr(http_path(request), "/max") != NULL;
-    struct json json;
     autobuf out = buf_max(4096);
     uint64_t now_us = e2b_now_us();
-    (void)box;
     if (strcmp(http_param(request, "team"), misc_team(request)) != 0)
         return e2b_fail(request, 404, ERR_NOT_FOUND, "no team '%.100s'", http_param(request, "team"));
     provider_each(front_of(request)->provider, misc_count_one, &count);
-    json_init(&json, &out);
+    struct json json = {.out = &out};
     if (!max)
         json_open(&json, '[');
     json_open(&json, '{');
@@ -260,36 +234,29 @@ static int misc_team_metrics(struct http_request *request, struct box *box, stru
     return e2b_json(request, 200, &out, err);
 }
 
-#define MISC_QUERY(label, meaning)                                                                                     \
-    { .name = (label), .type = ROW_TEXT, .max = 8192, .text = (meaning) }
 static const struct row metrics_query[] = {
-    MISC_QUERY("start", "Seconds since 1970."), MISC_QUERY("end", "Seconds since 1970."), {0}};
-static const struct row metrics_all_query[] = {MISC_QUERY("sandbox_ids", "Ids, with commas."), {0}};
+    E2B_QUERY("start", 8192, "Seconds since 1970."), E2B_QUERY("end", 8192, "Seconds since 1970."), {0}};
+static const struct row metrics_all_query[] = {E2B_QUERY("sandbox_ids", 8192, "Ids, with commas."), {0}};
 static const struct row logs_query[] = {
-    MISC_QUERY("start", "Milliseconds since 1970."), MISC_QUERY("limit", "1 to 1000; 1000."), {0}};
+    E2B_QUERY("start", 8192, "Milliseconds since 1970."), E2B_QUERY("limit", 8192, "1 to 1000; 1000."), {0}};
 static const struct row logs_newer_query[] = {
-    MISC_QUERY("cursor", "Milliseconds since 1970."),         MISC_QUERY("limit", "1 to 1000; 1000."),
-    MISC_QUERY("direction", "forward or backward; forward."), MISC_QUERY("level", "info or error."),
-    MISC_QUERY("search", "A part of the message."),           {0}};
+    E2B_QUERY("cursor", 8192, "Milliseconds since 1970."),         E2B_QUERY("limit", 8192, "1 to 1000; 1000."),
+    E2B_QUERY("direction", 8192, "forward or backward; forward."), E2B_QUERY("level", 8192, "info or error."),
+    E2B_QUERY("search", 8192, "A part of the message."),           {0}};
 
-#define MISC_ROUTE(method, path, name, summary, ...)                                                                   \
-    {                                                                                                                  \
-        (method), (path), front_handle, 0, (name), (summary),                                                          \
-            ENDPOINT(.flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX | ENDPOINT_QUIET, .status = 200, __VA_ARGS__)         \
-    }
 const struct route e2b_misc_routes[] = {
-    MISC_ROUTE("GET", "/sandboxes/{id}/metrics", "e2b_metrics", "E2B: what a sandbox uses", .run = misc_metrics,
-               .query = metrics_query),
-    MISC_ROUTE("GET", "/sandboxes/metrics", "e2b_metrics_all", "E2B: what several sandboxes use",
-               .run = misc_metrics_all, .query = metrics_all_query),
-    MISC_ROUTE("GET", "/sandboxes/{id}/logs", "e2b_logs_v1", "E2B: what was done in a sandbox (older clients)",
-               .run = misc_logs_old, .query = logs_query),
-    MISC_ROUTE("GET", "/v2/sandboxes/{id}/logs", "e2b_logs", "E2B: what was done in a sandbox", .run = misc_logs,
-               .query = logs_newer_query),
-    MISC_ROUTE("GET", "/teams", "e2b_teams", "E2B: the caller's team", .run = misc_teams),
-    MISC_ROUTE("GET", "/teams/{team}/metrics", "e2b_team_metrics", "E2B: sandboxes of a team",
-               .run = misc_team_metrics),
-    MISC_ROUTE("GET", "/teams/{team}/metrics/max", "e2b_team_metrics_max", "E2B: most sandboxes of a team",
-               .run = misc_team_metrics),
+    E2B_ROUTE("GET", "/sandboxes/{id}/metrics", ENDPOINT_QUIET, "e2b_metrics", "what a sandbox uses",
+              .run = misc_metrics, .status = 200, .query = metrics_query),
+    E2B_ROUTE("GET", "/sandboxes/metrics", ENDPOINT_QUIET, "e2b_metrics_all", "what several sandboxes use",
+              .run = misc_metrics_all, .status = 200, .query = metrics_all_query),
+    E2B_ROUTE("GET", "/sandboxes/{id}/logs", ENDPOINT_QUIET, "e2b_logs_v1",
+              "what was done in a sandbox (older clients)", .run = misc_logs_old, .status = 200, .query = logs_query),
+    E2B_ROUTE("GET", "/v2/sandboxes/{id}/logs", ENDPOINT_QUIET, "e2b_logs", "what was done in a sandbox",
+              .run = misc_logs, .status = 200, .query = logs_newer_query),
+    E2B_ROUTE("GET", "/teams", ENDPOINT_QUIET, "e2b_teams", "the caller's team", .run = misc_teams, .status = 200),
+    E2B_ROUTE("GET", "/teams/{team}/metrics", ENDPOINT_QUIET, "e2b_team_metrics", "sandboxes of a team",
+              .run = misc_team_metrics, .status = 200),
+    E2B_ROUTE("GET", "/teams/{team}/metrics/max", ENDPOINT_QUIET, "e2b_team_metrics_max", "most sandboxes of a team",
+              .run = misc_team_metrics, .status = 200),
     {0},
 };

@@ -40,9 +40,7 @@ static int preview_path(struct http_request *request, const struct box *box, str
     bool held;
     if (!text_u64(http_param(request, "port"), 65535, &port) || !port)
         return err_set(err, ERR_INVALID, "a port is a number from 1 to 65535");
-    int failed = e2b_record_read(request, box->id, &record, &held, err);
-    if (failed)
-        return failed;
+    STEP(e2b_record_read(request, box->id, &record, &held, err));
     json_t *network = record.network ? json_loads(record.network, 0, NULL) : NULL;
     port_path_origin(ret_path, box->id, (uint16_t)port);
     ret_path->host = preview_masked(request, network, (unsigned)port);

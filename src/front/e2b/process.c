@@ -23,7 +23,6 @@ enum {
     PROCESS_OVERTIME_MS = 1000,    /* after its deadline the runner ends a command that nobody reads any more */
     PROCESS_ARG_BYTES = 128 << 10, /* of one argument: MAX_ARG_STRLEN */
     PROCESS_PTY_MOST = 4096,
-    PROCESS_OWN_ENV = 3,
 };
 
 /* ---- requests ---- */
@@ -190,19 +189,17 @@ static int process_send_start(struct process_stream *stream) {
     return connect_send(stream->connect);
 }
 
-static int process_started(void *user, uint64_t pid, struct err *err) {
+static int process_started(void *user, uint64_t pid, struct err *) {
     struct process_stream *stream = user;
-    (void)err;
     stream->pid = pid;
     return process_send_start(stream);
 }
 
-static int process_data(void *user, int number, const uint8_t *data, size_t len, struct err *err) {
+static int process_data(void *user, int number, const uint8_t *data, size_t len, struct err *) {
     struct process_stream *stream = user;
     size_t most = stream->pty ? PROCESS_PTY_PIECE_BYTES : PROCESS_PIECE_BYTES;
     const char *name = stream->pty ? "pty" : number == STREAM_STDERR ? "stderr" : "stdout";
     int failed = 0;
-    (void)err;
     while (!failed && len) {
         size_t n = len < most ? len : most;
         struct json *json = connect_open(stream->connect);
@@ -311,16 +308,14 @@ static int process_stream_run(struct process_stream *stream, struct err *err) {
 
 /* The user's own variables, those of the sandbox, those of the request; a later one replaces an earlier one. */
 static size_t process_env_base(const struct connect *connect, const char **env) {
-    static const char *const own[2][PROCESS_OWN_ENV] = {{"HOME=" E2B_HOME, "USER=user", "LOGNAME=user"},
-                                                        {"HOME=/root", "USER=root", "LOGNAME=root"}};
     const struct spec *spec = &connect->box->spec;
     size_t n = 0;
-    for (size_t i = 0; i < PROCESS_OWN_ENV; i++)
-        env[n++] = own[connect->root][i];
+    for (size_t i = 0; i < E2B_OWN_ENV; i++)
+        env[n++] = e2b_own_env[connect->root][i];
     for (size_t i = 0; i < spec->env_count; i++) {
         bool default_user = false;
-        for (size_t k = 0; k < PROCESS_OWN_ENV; k++)
-            default_user = default_user || !strcmp(spec->env[i], own[0][k]);
+        for (size_t k = 0; k < E2B_OWN_ENV; k++)
+            default_user = default_user || !strcmp(spec->env[i], e2b_own_env[0][k]);
         if (!default_user)
             env[n++] = spec->env[i];
     }
@@ -328,7 +323,7 @@ static size_t process_env_base(const struct connect *connect, const char **env) 
 }
 
 static const char *const *process_env(const struct connect *connect, const char *const *envs) {
-    size_t more = text_list_count(envs), most = PROCESS_OWN_ENV + connect->box->spec.env_count + more + 1;
+    size_t more = text_list_count(envs), most = E2B_OWN_ENV + connect->box->spec.env_count + more + 1;
     const char **env = arena_alloc(http_arena(connect->request), most * sizeof *env);
     size_t n = process_env_base(connect, env);
     if (more)
@@ -388,42 +383,29 @@ static int process_start_once(struct connect *connect, struct process_start *sta
     return failed;
 }
 
-static int process_rpc_start(struct http_request *request, struct box *box, struct err *err) {
-    autoconnect connect;
+static int process_start(struct connect *connect, void *, struct err *err) {
     struct process_start start = {.input = true};
-    connect_init(&connect, request, box, CONNECT_STREAM);
-    int failed = connect_take(&connect, process_start_rows, &start, err);
-    if (!failed) {
-        trail_fields(request, process_start_rows, &start);
-        failed = process_start_once(&connect, &start, false, err);
-        if (failed == -ERR_NOT_FOUND && err->why == WHY_NO_COMMAND && !connect.begun)
-            failed = process_start_once(&connect, &start, true, err);
-    }
-    return connect_end(&connect, failed, err);
+    STEP(connect_take(connect, process_start_rows, &start, err));
+    trail_fields(connect->request, process_start_rows, &start);
+    int failed = process_start_once(connect, &start, false, err);
+    if (failed == -ERR_NOT_FOUND && err->why == WHY_NO_COMMAND && !connect->begun)
+        failed = process_start_once(connect, &start, true, err);
+    return failed;
 }
 
 /* ---- Connect ---- */
 
-static int process_connect(struct connect *connect, const struct process_selector *wanted, struct err *err) {
+static int process_connect(struct connect *connect, void *args, struct err *err) {
+    const struct process_call *call = args;
     struct process_find find;
     struct process_stream stream;
-    int failed = process_find(connect->box, wanted, true, &find, err);
-    if (failed)
-        return failed;
+    STEP(process_find(connect->box, &call->process, true, &find, err));
     process_stream_init(&stream, connect);
     stream.pid = find.pid;
     stream.pty = find.pty;
     return box_attach_from(connect->box, find.pid, NULL, &stream.duplex, err)
                ?: process_send_start(&stream)
                ?: process_stream_run(&stream, err);
-}
-
-static int process_rpc_connect(struct http_request *request, struct box *box, struct err *err) {
-    autoconnect connect;
-    struct process_call call = {0};
-    connect_init(&connect, request, box, CONNECT_STREAM);
-    int failed = connect_take(&connect, process_one_rows, &call, err) ?: process_connect(&connect, &call.process, err);
-    return connect_end(&connect, failed, err);
 }
 
 /* ---- List ---- */
@@ -474,23 +456,20 @@ static void process_show_each(void *user, const struct process *process) {
         json_str(json, argv[i]);
     json_close(json, ']');
     process_show_env(show, process->env);
-    if (process->cwd)
-        json_put_str(json, "cwd", process->cwd);
+    json_put_some(json, "cwd", process->cwd);
     json_close(json, '}');
     json_put_uint(json, "pid", process->pid);
-    if (process->tag)
-        json_put_str(json, "tag", process->tag);
+    json_put_some(json, "tag", process->tag);
     json_close(json, '}');
 }
 
-static int process_list(struct connect *connect, struct err *err) {
+static int process_list(struct connect *connect, void *, struct err *err) {
     struct process_pids all = {.count = 0};
     struct process_show show = {.base = process_env(connect, NULL)};
-    int failed = box_processes(connect->box, 0, process_pids_each, &all, err);
-    if (failed)
-        return failed;
+    STEP(box_processes(connect->box, 0, process_pids_each, &all, err));
     show.json = connect_open(connect);
     json_put_open(show.json, "processes", '[');
+    int failed = 0;
     for (unsigned i = 0; !failed && i < all.count; i++) {
         failed = box_processes(connect->box, all.pids[i], process_show_each, &show, err);
         if (failed == -ERR_NOT_FOUND) /* it ended meanwhile */
@@ -498,14 +477,6 @@ static int process_list(struct connect *connect, struct err *err) {
     }
     json_close(show.json, ']');
     return failed ?: connect_send(connect);
-}
-
-static int process_rpc_list(struct http_request *request, struct box *box, struct err *err) {
-    autoconnect connect;
-    struct process_call call = {0};
-    connect_init(&connect, request, box, CONNECT_UNARY);
-    int failed = connect_take(&connect, process_list_rows, &call, err) ?: process_list(&connect, err);
-    return connect_end(&connect, failed, err);
 }
 
 /* ---- input ---- */
@@ -530,26 +501,27 @@ static int process_feed(struct connect *connect, const struct process_find *find
     return failed;
 }
 
-static int process_rpc_input(struct http_request *request, struct box *box, struct err *err) {
-    autoconnect connect;
-    struct process_call call = {0};
+static int process_input(struct connect *connect, void *args, struct err *err) {
+    const struct process_call *call = args;
     struct process_find find;
-    connect_init(&connect, request, box, CONNECT_UNARY);
-    int failed = connect_take(&connect, process_input_rows, &call, err)
-                     ?: process_find(box, &call.process, false, &find, err)
-                     ?: process_feed(&connect, &find, &call.input, err);
-    return connect_end(&connect, failed, err);
+    return process_find(connect->box, &call->process, false, &find, err)
+               ?: process_feed(connect, &find, &call->input, err);
 }
 
-static int process_stream_input(struct connect *connect, struct err *err) {
+static int process_stream_input(struct connect *connect, void *, struct err *err) {
     struct process_find find = {0};
+    STEP(connect_take_head(connect, err));
     http_body_live(connect->request); /* it may be typed */
     for (;;) {
         autoarena arena = ARENA_EMPTY;
         struct process_piece piece = {0};
         int r = connect_next(connect, process_piece_rows, &arena, &piece, err);
-        if (r <= 0)
+        if (r < 0)
             return r;
+        if (r == 0) {
+            connect_open(connect);
+            return connect_send(connect);
+        }
         const struct process_selector *wanted = &piece.start.process;
         bool names = wanted->pid.has || wanted->tag.data;
         if (names == find.found)
@@ -561,43 +533,25 @@ static int process_stream_input(struct connect *connect, struct err *err) {
     }
 }
 
-static int process_rpc_stream_input(struct http_request *request, struct box *box, struct err *err) {
-    autoconnect connect;
-    connect_init(&connect, request, box, CONNECT_STREAM);
-    int failed = connect_take_head(&connect, err) ?: process_stream_input(&connect, err);
-    if (!failed) {
-        connect_open(&connect);
-        failed = connect_send(&connect);
-    }
-    return connect_end(&connect, failed, err);
-}
-
-static int process_close(struct connect *connect, const struct process_find *find, struct err *err) {
-    if (find->pty) {
+static int process_close(struct connect *connect, void *args, struct err *err) {
+    const struct process_call *call = args;
+    struct process_find find;
+    STEP(process_find(connect->box, &call->process, false, &find, err));
+    if (find.pty) {
         connect->code = "unknown";
         return err_set(err, ERR_INVALID, "cannot close stdin for PTY process");
     }
-    if (!find->input)
+    if (!find.input)
         return 0;
     struct view nothing = view_of(NULL, 0);
-    int failed = box_input(connect->box, find->pid, true, box_read_view, &nothing, http_fd(connect->request), err);
+    int failed = box_input(connect->box, find.pid, true, box_read_view, &nothing, http_fd(connect->request), err);
     return failed == -ERR_GONE && box_alive(connect->box) ? 0 : failed; /* closed meanwhile */
-}
-
-static int process_rpc_close(struct http_request *request, struct box *box, struct err *err) {
-    autoconnect connect;
-    struct process_call call = {0};
-    struct process_find find;
-    connect_init(&connect, request, box, CONNECT_UNARY);
-    int failed = connect_take(&connect, process_one_rows, &call, err)
-                     ?: process_find(box, &call.process, false, &find, err)
-                     ?: process_close(&connect, &find, err);
-    return connect_end(&connect, failed, err);
 }
 
 /* ---- signals, size ---- */
 
-static int process_signal(struct connect *connect, const struct process_call *call, struct err *err) {
+static int process_signal(struct connect *connect, void *args, struct err *err) {
+    const struct process_call *call = args;
     static const char prefix[] = "SIGNAL_";
     struct process_find find;
     const char *name = call->signal.data;
@@ -611,47 +565,33 @@ static int process_signal(struct connect *connect, const struct process_call *ca
     return failed;
 }
 
-static int process_rpc_signal(struct http_request *request, struct box *box, struct err *err) {
-    autoconnect connect;
-    struct process_call call = {0};
-    connect_init(&connect, request, box, CONNECT_UNARY);
-    int failed = connect_take(&connect, process_signal_rows, &call, err) ?: process_signal(&connect, &call, err);
-    return connect_end(&connect, failed, err);
-}
-
-static int process_rpc_update(struct http_request *request, struct box *box, struct err *err) {
-    autoconnect connect;
-    struct process_call call = {0};
+static int process_update(struct connect *connect, void *args, struct err *err) {
+    const struct process_call *call = args;
+    const struct process_size *size = &call->pty.size;
     struct process_find find;
-    const struct process_size *size = &call.pty.size;
-    connect_init(&connect, request, box, CONNECT_UNARY);
-    int failed =
-        connect_take(&connect, process_update_rows, &call, err) ?: process_find(box, &call.process, false, &find, err);
-    if (!failed && (size->cols.has || size->rows.has))
-        failed = box_resize(box, find.pid, (unsigned)size->cols.value, (unsigned)size->rows.value, err);
-    return connect_end(&connect, failed, err);
+    STEP(process_find(connect->box, &call->process, false, &find, err));
+    return size->cols.has || size->rows.has
+               ? box_resize(connect->box, find.pid, (unsigned)size->cols.value, (unsigned)size->rows.value, err)
+               : 0;
 }
 
-#define PROCESS_RPC(path, label, summary, function, rows)                                                              \
-    {                                                                                                                  \
-        "POST", E2B_ENVD "/process.Process/" path, front_handle, 0, (label), (summary),                                \
-            ENDPOINT(.run = (function), .flags = ENDPOINT_LENIENT | ENDPOINT_WRITES, .body = (rows), .status = 200)    \
-    }
+#define PROCESS_RPC(path, label, summary, function, rows, ...)                                                         \
+    CONNECT_RPC("/process.Process/" path, label, "E2B: " summary, ENDPOINT_WRITES, rows, .call = (function),           \
+                __VA_ARGS__)
+#define PROCESS_CALL(path, label, summary, function, rows, ...)                                                        \
+    PROCESS_RPC(path, label, summary, function, rows, .args = sizeof(struct process_call), __VA_ARGS__)
 
 const struct route e2b_process_routes[] = {
-    PROCESS_RPC("Start", "e2b_process_start", "E2B: start a process and stream its output", process_rpc_start,
-                process_start_rows),
-    PROCESS_RPC("Connect", "e2b_process_connect", "E2B: stream the output of a running process", process_rpc_connect,
-                process_one_rows),
-    PROCESS_RPC("List", "e2b_process_list", "E2B: the processes that run", process_rpc_list, process_list_rows),
-    PROCESS_RPC("SendInput", "e2b_process_input", "E2B: write to a process's input", process_rpc_input,
-                process_input_rows),
-    PROCESS_RPC("StreamInput", "e2b_process_stream_input", "E2B: write to a process's input, piece by piece",
-                process_rpc_stream_input, process_piece_rows),
-    PROCESS_RPC("CloseStdin", "e2b_process_close_stdin", "E2B: close a process's input", process_rpc_close,
-                process_one_rows),
-    PROCESS_RPC("SendSignal", "e2b_process_signal", "E2B: end a process", process_rpc_signal, process_signal_rows),
-    PROCESS_RPC("Update", "e2b_process_update", "E2B: change the size of a terminal", process_rpc_update,
-                process_update_rows),
+    PROCESS_RPC("Start", "e2b_process_start", "start a process and stream its output", process_start,
+                process_start_rows, .kind = CONNECT_STREAM),
+    PROCESS_CALL("Connect", "e2b_process_connect", "stream the output of a running process", process_connect,
+                 process_one_rows, .kind = CONNECT_STREAM),
+    PROCESS_CALL("List", "e2b_process_list", "the processes that run", process_list, process_list_rows),
+    PROCESS_CALL("SendInput", "e2b_process_input", "write to a process's input", process_input, process_input_rows),
+    PROCESS_RPC("StreamInput", "e2b_process_stream_input", "write to a process's input, piece by piece",
+                process_stream_input, process_piece_rows, .kind = CONNECT_STREAM),
+    PROCESS_CALL("CloseStdin", "e2b_process_close_stdin", "close a process's input", process_close, process_one_rows),
+    PROCESS_CALL("SendSignal", "e2b_process_signal", "end a process", process_signal, process_signal_rows),
+    PROCESS_CALL("Update", "e2b_process_update", "change the size of a terminal", process_update, process_update_rows),
     {0},
 };

@@ -4,6 +4,8 @@
 
 #include "front/e2b/e2b.h"
 
+enum e2b_internet { E2B_INTERNET_UNSAID, E2B_INTERNET_ON, E2B_INTERNET_OFF };
+
 struct e2b_record {
     const char *template_id, *alias; /* alias NULL: none */
     const char *build_id;            /* of a template made of layers; NULL: none */
@@ -16,7 +18,7 @@ struct e2b_record {
     uint64_t timeout_ms;             /* as asked for at create */
     bool fresh;                      /* the files in it that name it were not written yet */
     bool auto_pause, keep_memory, auto_resume, private_traffic;
-    enum { E2B_INTERNET_UNSAID, E2B_INTERNET_ON, E2B_INTERNET_OFF } internet;
+    uint64_t internet; /* enum e2b_internet */
 };
 
 /* Whether the box is a sandbox, made by this dialect. */

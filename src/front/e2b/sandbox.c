@@ -69,21 +69,23 @@ int e2b_sandbox_open(struct http_request *request, struct e2b_sandbox *ret_sandb
     struct box *box;
     if (!*id || strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789") != strlen(id))
         return err_set(err, ERR_INVALID, "Invalid sandbox ID");
-    int failed = provider_look(provider, front_who(request)->user, id, &box, err);
-    if (failed)
-        return failed;
-    failed = e2b_sandbox_put(request, box, ret_sandbox, err);
-    if (failed)
+    STEP(provider_look(provider, front_who(request)->user, id, &box, err));
+    int failed = e2b_sandbox_put(request, box, ret_sandbox, err);
+    if (failed) {
         provider_look_end(provider, box);
-    else
-        trail_box(request, box);
-    return failed;
+        return failed;
+    }
+    ret_sandbox->opened = request;
+    trail_box(request, box);
+    return 0;
 }
 
-void e2b_sandbox_close(struct http_request *request, struct e2b_sandbox *sandbox) {
-    trail_box(request, NULL);
-    provider_look_end(front_of(request)->provider, sandbox->box);
-    sandbox->box = NULL;
+void e2b_sandbox_close(struct e2b_sandbox *sandbox) {
+    if (!sandbox->opened)
+        return;
+    trail_box(sandbox->opened, NULL);
+    provider_look_end(front_of(sandbox->opened)->provider, sandbox->box);
+    *sandbox = (struct e2b_sandbox){0};
 }
 
 /* ---- answers ---- */
@@ -118,14 +120,12 @@ void e2b_sandbox_members(struct http_request *request, const struct e2b_sandbox 
     json_open(json, '{');
     json_put_str(json, "sandboxID", sandbox->box->id);
     json_put_str(json, "templateID", record->template_id);
-    if (record->alias)
-        json_put_str(json, "alias", record->alias);
+    json_put_some(json, "alias", record->alias);
     json_put_str(json, "clientID", "cubby");
     json_put_str(json, "envdVersion", E2B_ENVD_VERSION);
     e2b_token(e2b_state(request), sandbox->box, false, token);
     json_put_str(json, "envdAccessToken", token);
-    if (sandbox_domain(request))
-        json_put_str(json, "domain", sandbox_domain(request));
+    json_put_some(json, "domain", sandbox_domain(request));
     if (record->private_traffic) {
         e2b_token(e2b_state(request), sandbox->box, true, token);
         json_put_str(json, "trafficAccessToken", token);
@@ -135,8 +135,7 @@ void e2b_sandbox_members(struct http_request *request, const struct e2b_sandbox 
 
 int e2b_sandbox_answer(struct http_request *request, int status, const struct e2b_sandbox *sandbox, struct err *err) {
     autobuf out = buf_max(LIMIT_JSON_BYTES);
-    struct json json;
-    json_init(&json, &out);
+    struct json json = {.out = &out};
     e2b_sandbox_members(request, sandbox, &json);
     return e2b_json(request, status, &out, err);
 }
@@ -145,8 +144,7 @@ void e2b_sandbox_listed(struct http_request *request, const struct e2b_sandbox *
     const struct e2b_record *record = &sandbox->record;
     json_put_str(json, "sandboxID", sandbox->box->id);
     json_put_str(json, "templateID", record->template_id);
-    if (record->alias)
-        json_put_str(json, "alias", record->alias);
+    json_put_some(json, "alias", record->alias);
     json_put_str(json, "clientID", "cubby");
     e2b_put_time(json, "startedAt", record->started_us);
     e2b_put_time(json, "endAt", record->end_ms * 1000);
@@ -161,25 +159,19 @@ void e2b_sandbox_listed(struct http_request *request, const struct e2b_sandbox *
         json_put_raw(json, "volumeMounts", record->volumes, strlen(record->volumes));
 }
 
-static int sandbox_info(struct http_request *request, struct box *box, struct err *err) {
-    struct e2b_sandbox sandbox;
+static int sandbox_info(struct http_request *request, struct box *, struct err *err) {
+    autosandbox sandbox = {0};
     char token[E2B_TOKEN_BYTES];
-    (void)box;
-    int failed = e2b_sandbox_open(request, &sandbox, err);
-    if (failed)
-        return failed;
+    STEP(e2b_sandbox_open(request, &sandbox, err));
     const struct e2b_record *record = &sandbox.record;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
-    struct json json;
-    json_init(&json, &out);
-    json_open(&json, '{');
+    struct json json = json_begin(&out);
     e2b_sandbox_listed(request, &sandbox, &json);
     if (plane_writes(request)) { /* it opens more than reading */
         e2b_token(e2b_state(request), sandbox.box, false, token);
         json_put_str(&json, "envdAccessToken", token);
     }
-    if (sandbox_domain(request))
-        json_put_str(&json, "domain", sandbox_domain(request));
+    json_put_some(&json, "domain", sandbox_domain(request));
     if (record->internet)
         json_put_bool(&json, "allowInternetAccess", record->internet == E2B_INTERNET_ON);
     if (record->network)
@@ -189,62 +181,42 @@ static int sandbox_info(struct http_request *request, struct box *box, struct er
     json_put_bool(&json, "autoResume", record->auto_resume);
     json_close(&json, '}');
     json_close(&json, '}');
-    e2b_sandbox_close(request, &sandbox);
     return e2b_json(request, 200, &out, err);
 }
 
 /* ---- kill ---- */
 
-static int sandbox_kill(struct http_request *request, struct box *box, struct err *err) {
-    struct e2b_sandbox sandbox;
+static int sandbox_kill(struct http_request *request, struct box *, struct err *err) {
+    autosandbox sandbox = {0};
     char id[17];
-    (void)box;
-    int failed = e2b_sandbox_open(request, &sandbox, err);
-    if (failed)
-        return failed;
+    STEP(e2b_sandbox_open(request, &sandbox, err));
     memcpy(id, sandbox.box->id, sizeof id);
-    e2b_sandbox_close(request, &sandbox);
+    e2b_sandbox_close(&sandbox);
     return provider_destroy(front_of(request)->provider, front_who(request)->user, id, err)
                ?: front_empty(request, 204);
 }
 
 /* ---- time ---- */
 
-/* change: of the record as it is now; what it returns, other than 0, is the result, and nothing is written. */
-static int sandbox_change(struct http_request *request, const char *id, bool end,
-                          void (*change)(struct e2b_record *record, uint64_t value), uint64_t value,
+struct sandbox_change {
+    uint64_t end_ms;                 /* when it ends; 0: as before */
+    bool later;                      /* end_ms counts only if it is later than before */
+    bool started, introduced, pause; /* it starts now; e2b_sandbox_introduce is done; it has no deadline from now on */
+};
+
+/* Of the record as it is now. */
+static int sandbox_change(struct http_request *request, const char *id, const struct sandbox_change *change,
                           struct e2b_record *ret_record, struct err *err) {
     bool held;
     autolock(&e2b_state(request)->lock);
-    int failed = e2b_record_read(request, id, ret_record, &held, err);
-    if (failed)
-        return failed;
-    change(ret_record, value);
-    return e2b_record_write(request, id, ret_record, end, err);
-}
-
-static void sandbox_end_at(struct e2b_record *record, uint64_t end_ms) {
-    record->end_ms = end_ms;
-}
-
-static void sandbox_extend(struct e2b_record *record, uint64_t end_ms) {
-    if (end_ms > record->end_ms)
-        record->end_ms = end_ms;
-}
-
-static void sandbox_started(struct e2b_record *record, uint64_t end_ms) {
-    record->started_us = e2b_now_us();
-    record->end_ms = end_ms;
-}
-
-static void sandbox_same(struct e2b_record *record, uint64_t value) {
-    (void)record;
-    (void)value;
-}
-
-static void sandbox_introduced(struct e2b_record *record, uint64_t value) {
-    (void)value;
-    record->fresh = false;
+    STEP(e2b_record_read(request, id, ret_record, &held, err));
+    if (change->end_ms && (!change->later || change->end_ms > ret_record->end_ms))
+        ret_record->end_ms = change->end_ms;
+    if (change->started)
+        ret_record->started_us = e2b_now_us();
+    if (change->introduced)
+        ret_record->fresh = false;
+    return e2b_record_write(request, id, ret_record, !change->pause, err);
 }
 
 int e2b_sandbox_introduce(struct http_request *request, const struct e2b_sandbox *sandbox, struct err *err) {
@@ -266,7 +238,7 @@ int e2b_sandbox_introduce(struct http_request *request, const struct e2b_sandbox
         failed = box_write(box, &file, box_read_view, &text, -1, &created, &stat, err);
     }
     if (!failed)
-        failed = sandbox_change(request, box->id, true, sandbox_introduced, 0, &record, err);
+        failed = sandbox_change(request, box->id, &(struct sandbox_change){.introduced = true}, &record, err);
     provider_put(provider, box);
     return failed;
 }
@@ -276,95 +248,58 @@ struct time_args {
     bool auto_pause, memory;
 };
 
-#define TIME_ROW(label, member, most, meaning)                                                                         \
-    { .name = (label), .type = ROW_INT, .max = (most), .offset = offsetof(struct time_args, member), .text = (meaning) }
-static const struct row timeout_body[] = {TIME_ROW("timeout", timeout, 31536000, "Seconds from now."),
-                                          {.name = NULL, .flags = ROW_LENIENT}};
-static const struct row refresh_body[] = {TIME_ROW("duration", duration, 3600, "Seconds from now, at least."),
-                                          {.name = NULL, .flags = ROW_LENIENT}};
+static const struct row timeout_body[] = {
+    E2B_ROW("timeout", INT, time_args, timeout, .max = 31536000, .text = "Seconds from now."), E2B_ROWS_END};
+static const struct row refresh_body[] = {
+    E2B_ROW("duration", INT, time_args, duration, .max = 3600, .text = "Seconds from now, at least."), E2B_ROWS_END};
 static const struct row connect_body[] = {
-    TIME_ROW("timeout", timeout, 31536000, "Seconds from now, at least."),
-    {.name = "memory",
-     .type = ROW_BOOL,
-     .offset = offsetof(struct time_args, memory),
-     .text = "false: a paused one starts over with its files."},
-    {.name = "autoPause", .type = ROW_BOOL, .offset = offsetof(struct time_args, auto_pause), .text = "As at create."},
-    {.name = NULL, .flags = ROW_LENIENT},
+    E2B_ROW("timeout", INT, time_args, timeout, .max = 31536000, .text = "Seconds from now, at least."),
+    E2B_ROW("memory", BOOL, time_args, memory, .text = "false: a paused one starts over with its files."),
+    E2B_ROW("autoPause", BOOL, time_args, auto_pause, .text = "As at create."),
+    E2B_ROWS_END,
 };
 static const struct row pause_body[] = {
-    {.name = "memory",
-     .type = ROW_BOOL,
-     .offset = offsetof(struct time_args, memory),
-     .text = "false: its processes end, its files stay."},
-    {.name = NULL, .flags = ROW_LENIENT},
+    E2B_ROW("memory", BOOL, time_args, memory, .text = "false: its processes end, its files stay."),
+    E2B_ROWS_END,
 };
 
-static int sandbox_gone(struct http_request *request, const char *id) {
-    return e2b_fail(request, 404, ERR_NOT_FOUND, "Sandbox \"%s\" doesn't exist or you don't have access to it", id);
-}
-
 /* setTimeout and refreshes: of a sandbox that runs. */
-static int sandbox_time(struct http_request *request, void (*change)(struct e2b_record *record, uint64_t value),
-                        uint64_t seconds, struct err *err) {
-    struct e2b_sandbox sandbox;
-    int failed = e2b_sandbox_open(request, &sandbox, err);
-    if (failed)
-        return failed;
+static int sandbox_time(struct http_request *request, uint64_t seconds, bool later, struct err *err) {
+    autosandbox sandbox = {0};
+    STEP(e2b_sandbox_open(request, &sandbox, err));
+    const struct sandbox_change change = {.end_ms = clock_wall_ms() + seconds * 1000, .later = later};
     if (sandbox.paused)
-        failed = sandbox_gone(request, sandbox.box->id);
-    else
-        failed = sandbox_change(request, sandbox.box->id, true, change, clock_wall_ms() + seconds * 1000,
-                                &sandbox.record, err)
-                     ?: front_empty(request, 204);
-    e2b_sandbox_close(request, &sandbox);
-    return failed;
+        return e2b_fail(request, 404, ERR_NOT_FOUND, "Sandbox \"%s\" doesn't exist or you don't have access to it",
+                        sandbox.box->id);
+    return sandbox_change(request, sandbox.box->id, &change, &sandbox.record, err) ?: front_empty(request, 204);
 }
 
-static int sandbox_timeout(struct http_request *request, struct box *box, struct err *err) {
+static int sandbox_timeout(struct http_request *request, struct box *, struct err *err) {
     struct time_args args = {0};
-    (void)box;
-    int failed = e2b_body(request, &args, NULL, err);
-    if (failed)
-        return failed;
+    STEP(e2b_body(request, &args, NULL, err));
     if (!args.timeout.has)
         return err_set(err, ERR_INVALID, "timeout is missing");
-    return sandbox_time(request, sandbox_end_at, args.timeout.value, err);
+    return sandbox_time(request, args.timeout.value, false, err);
 }
 
-static int sandbox_refresh(struct http_request *request, struct box *box, struct err *err) {
+static int sandbox_refresh(struct http_request *request, struct box *, struct err *err) {
     struct time_args args = {0};
-    (void)box;
-    int failed = e2b_body(request, &args, NULL, err);
-    if (failed)
-        return failed;
-    return sandbox_time(request, sandbox_extend, args.duration.value, err);
+    return e2b_body(request, &args, NULL, err) ?: sandbox_time(request, args.duration.value, true, err);
 }
 
 /* ---- pause, resume, connect ---- */
 
-static int sandbox_pause(struct http_request *request, struct box *box, struct err *err) {
+static int sandbox_pause(struct http_request *request, struct box *, struct err *err) {
     struct provider *provider = front_of(request)->provider;
-    struct e2b_sandbox sandbox;
-    struct time_args args = {0};
-    json_t *root;
-    (void)box;
-    int failed = e2b_body(request, &args, &root, err);
-    if (failed)
-        return failed;
-    bool files_only = json_is_false(json_object_get(root, "memory"));
-    json_decref(root);
-    failed = e2b_sandbox_open(request, &sandbox, err);
-    if (failed)
-        return failed;
+    autosandbox sandbox = {0};
+    struct time_args args = {.memory = true};
+    STEP(e2b_body(request, &args, NULL, err) ?: e2b_sandbox_open(request, &sandbox, err));
     const char *id = sandbox.box->id, *user = front_who(request)->user;
     if (sandbox.paused)
-        failed = e2b_fail(request, 409, ERR_PAUSED, "Sandbox \"%s\" is already paused", id);
-    else
-        failed = (files_only ? provider_stop(provider, user, id, err) : provider_pause(provider, user, id, err))
-                     ?: sandbox_change(request, id, false, sandbox_same, 0, &sandbox.record, err)
-                     ?: front_empty(request, 204);
-    e2b_sandbox_close(request, &sandbox);
-    return failed;
+        return e2b_fail(request, 409, ERR_PAUSED, "Sandbox \"%s\" is already paused", id);
+    return (args.memory ? provider_pause(provider, user, id, err) : provider_stop(provider, user, id, err))
+               ?: sandbox_change(request, id, &(struct sandbox_change){.pause = true}, &sandbox.record, err)
+               ?: front_empty(request, 204);
 }
 
 int e2b_sandbox_wake(struct http_request *request, const struct box *box, bool memory, uint64_t timeout_ms,
@@ -374,65 +309,44 @@ int e2b_sandbox_wake(struct http_request *request, const struct box *box, bool m
     char id[17];
     bool held = false;
     memcpy(id, box->id, sizeof id);
-    int failed = memory ? 0 : provider_stop(provider, NULL, id, err);
-    if (!failed)
-        failed = e2b_record_read(request, id, ret_record, &held, err);
-    if (!failed)
-        failed = provider_resume(provider, NULL, id, err) ?: provider_get(provider, NULL, id, &running, err);
+    int failed = (memory ? 0 : provider_stop(provider, NULL, id, err))
+                     ?: e2b_record_read(request, id, ret_record, &held, err)
+                     ?: provider_resume(provider, NULL, id, err)
+                     ?: provider_get(provider, NULL, id, &running, err);
     if (!failed && held) /* nothing of it ran any more */
         failed = e2b_setup_sandbox(request, running, ret_record->setup, err);
+    const struct sandbox_change change = {.end_ms = clock_wall_ms() + timeout_ms, .started = true};
     if (!failed)
-        failed = sandbox_change(request, id, true, sandbox_started, clock_wall_ms() + timeout_ms, ret_record, err);
+        failed = sandbox_change(request, id, &change, ret_record, err);
     provider_put(provider, running);
     return failed;
 }
 
 static int sandbox_connect_to(struct http_request *request, const struct time_args *args, uint64_t fallback_s,
-                              bool memory, bool only_paused, struct err *err) {
-    struct e2b_sandbox sandbox;
+                              bool only_paused, struct err *err) {
+    autosandbox sandbox = {0};
     uint64_t timeout_ms = (args->timeout.has ? args->timeout.value : fallback_s) * 1000;
-    int failed = e2b_sandbox_open(request, &sandbox, err);
-    if (failed)
-        return failed;
+    STEP(e2b_sandbox_open(request, &sandbox, err));
+    const struct sandbox_change change = {.end_ms = clock_wall_ms() + timeout_ms, .later = true};
     int status = sandbox.paused ? 201 : 200;
-    if (sandbox.paused)
-        failed = e2b_sandbox_wake(request, sandbox.box, memory, timeout_ms, &sandbox.record, err);
-    else if (only_paused)
-        failed = e2b_fail(request, 409, ERR_EXISTS, "Sandbox \"%s\" is already running", sandbox.box->id);
-    else
-        failed = sandbox_change(request, sandbox.box->id, true, sandbox_extend, clock_wall_ms() + timeout_ms,
-                                &sandbox.record, err);
-    if (!failed)
-        failed = e2b_sandbox_answer(request, status, &sandbox, err);
-    e2b_sandbox_close(request, &sandbox);
-    return failed;
+    if (!sandbox.paused && only_paused)
+        return e2b_fail(request, 409, ERR_EXISTS, "Sandbox \"%s\" is already running", sandbox.box->id);
+    STEP(sandbox.paused ? e2b_sandbox_wake(request, sandbox.box, args->memory, timeout_ms, &sandbox.record, err)
+                        : sandbox_change(request, sandbox.box->id, &change, &sandbox.record, err));
+    return e2b_sandbox_answer(request, status, &sandbox, err);
 }
 
-static int sandbox_connect(struct http_request *request, struct box *box, struct err *err) {
-    struct time_args args = {0};
-    json_t *root;
-    bool newer = !strncmp(http_path(request), "/v2/", 4);
-    (void)box;
-    int failed = e2b_body(request, &args, &root, err);
-    if (failed)
-        return failed;
-    bool memory = !json_is_false(json_object_get(root, "memory"));
-    json_decref(root);
-    if (!newer && !args.timeout.has)
+static int sandbox_connect(struct http_request *request, struct box *, struct err *err) {
+    struct time_args args = {.memory = true};
+    STEP(e2b_body(request, &args, NULL, err));
+    if (!args.timeout.has && strncmp(http_path(request), "/v2/", 4) != 0)
         return err_set(err, ERR_INVALID, "timeout is missing");
-    return sandbox_connect_to(request, &args, 300, memory, false, err);
+    return sandbox_connect_to(request, &args, 300, false, err);
 }
 
-static int sandbox_resume(struct http_request *request, struct box *box, struct err *err) {
-    struct time_args args = {0};
-    json_t *root;
-    (void)box;
-    int failed = e2b_body(request, &args, &root, err);
-    if (failed)
-        return failed;
-    bool memory = !json_is_false(json_object_get(root, "memory"));
-    json_decref(root);
-    return sandbox_connect_to(request, &args, 15, memory, true, err);
+static int sandbox_resume(struct http_request *request, struct box *, struct err *err) {
+    struct time_args args = {.memory = true};
+    return e2b_body(request, &args, NULL, err) ?: sandbox_connect_to(request, &args, 15, true, err);
 }
 
 /* ---- the table ---- */
@@ -447,37 +361,33 @@ static const struct row sandbox_answer_rows[] = {
     {0},
 };
 
-static const struct row network_body[] = {{.name = NULL, .flags = ROW_LENIENT}};
+static const struct row network_body[] = {E2B_ROWS_END};
 
-#define SANDBOX(...) ENDPOINT(.flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX, __VA_ARGS__)
-#define SANDBOX_ROUTE(method, path, name, summary, ...)                                                                \
-    { (method), (path), front_handle, 0, (name), (summary), SANDBOX(__VA_ARGS__) }
 const struct route e2b_sandbox_routes[] = {
-    SANDBOX_ROUTE("POST", "/v2/sandboxes", "e2b_create", "E2B: make a sandbox", .run = e2b_create,
-                  .body = e2b_create_body, .status = 201, .answer = sandbox_answer_rows),
-    SANDBOX_ROUTE("POST", "/sandboxes", "e2b_create_v1", "E2B: make a sandbox (older clients)", .run = e2b_create,
-                  .body = e2b_create_body, .status = 201, .answer = sandbox_answer_rows),
-    SANDBOX_ROUTE("GET", "/v2/sandboxes", "e2b_list", "E2B: sandboxes, by pages", .run = e2b_list,
-                  .query = e2b_list_query, .status = 200),
-    SANDBOX_ROUTE("GET", "/sandboxes", "e2b_list_v1", "E2B: sandboxes that run", .run = e2b_list_old,
-                  .query = e2b_list_query, .status = 200),
-    SANDBOX_ROUTE("GET", "/sandboxes/{id}", "e2b_info", "E2B: one sandbox", .run = sandbox_info, .status = 200),
-    SANDBOX_ROUTE("DELETE", "/sandboxes/{id}", "e2b_kill", "E2B: end a sandbox", .run = sandbox_kill, .status = 204),
-    SANDBOX_ROUTE("POST", "/sandboxes/{id}/timeout", "e2b_timeout", "E2B: set when a sandbox ends",
-                  .run = sandbox_timeout, .body = timeout_body, .status = 204),
-    SANDBOX_ROUTE("POST", "/sandboxes/{id}/refreshes", "e2b_refresh", "E2B: let a sandbox end later",
-                  .run = sandbox_refresh, .body = refresh_body, .status = 204),
-    SANDBOX_ROUTE("POST", "/sandboxes/{id}/pause", "e2b_pause", "E2B: pause a sandbox", .run = sandbox_pause,
-                  .body = pause_body, .status = 204),
-    SANDBOX_ROUTE("POST", "/sandboxes/{id}/resume", "e2b_resume", "E2B: resume a paused sandbox", .run = sandbox_resume,
-                  .body = connect_body, .status = 201, .answer = sandbox_answer_rows),
-    SANDBOX_ROUTE("POST", "/sandboxes/{id}/connect", "e2b_connect_v1", "E2B: connect (older clients)",
-                  .run = sandbox_connect, .body = connect_body, .status = 200, .other_status = 201,
-                  .answer = sandbox_answer_rows),
-    SANDBOX_ROUTE("POST", "/v2/sandboxes/{id}/connect", "e2b_connect", "E2B: connect to a sandbox, paused or not",
-                  .run = sandbox_connect, .body = connect_body, .status = 200, .other_status = 201,
-                  .answer = sandbox_answer_rows),
-    SANDBOX_ROUTE("PUT", "/sandboxes/{id}/network", "e2b_network", "E2B: the traffic of a sandbox", .run = e2b_network,
-                  .body = network_body, .status = 204),
+    E2B_ROUTE("POST", "/v2/sandboxes", 0, "e2b_create", "make a sandbox", .run = e2b_create, .body = e2b_create_body,
+              .status = 201, .answer = sandbox_answer_rows),
+    E2B_ROUTE("POST", "/sandboxes", 0, "e2b_create_v1", "make a sandbox (older clients)", .run = e2b_create,
+              .body = e2b_create_body, .status = 201, .answer = sandbox_answer_rows),
+    E2B_ROUTE("GET", "/v2/sandboxes", 0, "e2b_list", "sandboxes, by pages", .run = e2b_list, .query = e2b_list_query,
+              .status = 200),
+    E2B_ROUTE("GET", "/sandboxes", 0, "e2b_list_v1", "sandboxes that run", .run = e2b_list_old, .query = e2b_list_query,
+              .status = 200),
+    E2B_ROUTE("GET", "/sandboxes/{id}", 0, "e2b_info", "one sandbox", .run = sandbox_info, .status = 200),
+    E2B_ROUTE("DELETE", "/sandboxes/{id}", 0, "e2b_kill", "end a sandbox", .run = sandbox_kill, .status = 204),
+    E2B_ROUTE("POST", "/sandboxes/{id}/timeout", 0, "e2b_timeout", "set when a sandbox ends", .run = sandbox_timeout,
+              .body = timeout_body, .status = 204),
+    E2B_ROUTE("POST", "/sandboxes/{id}/refreshes", 0, "e2b_refresh", "let a sandbox end later", .run = sandbox_refresh,
+              .body = refresh_body, .status = 204),
+    E2B_ROUTE("POST", "/sandboxes/{id}/pause", 0, "e2b_pause", "pause a sandbox", .run = sandbox_pause,
+              .body = pause_body, .status = 204),
+    E2B_ROUTE("POST", "/sandboxes/{id}/resume", 0, "e2b_resume", "resume a paused sandbox", .run = sandbox_resume,
+              .body = connect_body, .status = 201, .answer = sandbox_answer_rows),
+    E2B_ROUTE("POST", "/sandboxes/{id}/connect", 0, "e2b_connect_v1", "connect (older clients)", .run = sandbox_connect,
+              .body = connect_body, .status = 200, .other_status = 201, .answer = sandbox_answer_rows),
+    E2B_ROUTE("POST", "/v2/sandboxes/{id}/connect", 0, "e2b_connect", "connect to a sandbox, paused or not",
+              .run = sandbox_connect, .body = connect_body, .status = 200, .other_status = 201,
+              .answer = sandbox_answer_rows),
+    E2B_ROUTE("PUT", "/sandboxes/{id}/network", 0, "e2b_network", "the traffic of a sandbox", .run = e2b_network,
+              .body = network_body, .status = 204),
     {0},
 };

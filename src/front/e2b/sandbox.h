@@ -10,11 +10,13 @@
 struct e2b_sandbox {
     struct box *box;
     struct e2b_record record;
-    bool held, paused; /* paused: with memory or without (held) */
+    bool held, paused;           /* paused: with memory or without (held) */
+    struct http_request *opened; /* by which request; NULL: there is nothing to close */
 };
 /* That of {id}. INVALID: it cannot be an id; NOT_FOUND: no sandbox of this user. */
 int e2b_sandbox_open(struct http_request *request, struct e2b_sandbox *ret_sandbox, struct err *err);
-void e2b_sandbox_close(struct http_request *request, struct e2b_sandbox *sandbox);
+void e2b_sandbox_close(struct e2b_sandbox *sandbox);
+#define autosandbox __attribute__((cleanup(e2b_sandbox_close))) struct e2b_sandbox
 int e2b_sandbox_put(struct http_request *request, struct box *box, struct e2b_sandbox *ret_sandbox,
                     struct err *err); /* that of a box at hand */
 

@@ -38,17 +38,23 @@ const char *e2b_setup_get(const struct e2b_setup *setup, const char *name, size_
     return NULL;
 }
 
+static const struct row setup_rows[] = {
+    OUT("env", MAP, e2b_setup, env, ""), /* the first: it is read by itself */
+    OUT_NULL("workdir", TEXT, e2b_setup, workdir, ""),
+    OUT("root", BOOL, e2b_setup, root, ""),
+    OUT_NULL("start", TEXT, e2b_setup, start, ""),
+    OUT_NULL("ready", TEXT, e2b_setup, ready, ""),
+    OUT_INT("cpus", e2b_setup, cpus, ""),
+    OUT_INT("memory_mb", e2b_setup, memory_mb, ""),
+    {0},
+};
+
 void e2b_setup_read(const char *text, struct arena *arena, struct e2b_setup *ret_setup) {
     json_t *root = text ? json_loads(text, 0, NULL) : NULL, *value;
     const char *key;
-    *ret_setup = (struct e2b_setup){
-        .workdir = arena_strdup_or(arena, json_string_value(json_object_get(root, "workdir"))),
-        .root = json_is_true(json_object_get(root, "root")),
-        .start = arena_strdup_or(arena, json_string_value(json_object_get(root, "start"))),
-        .ready = arena_strdup_or(arena, json_string_value(json_object_get(root, "ready"))),
-        .cpus = (uint64_t)json_integer_value(json_object_get(root, "cpus")),
-        .memory_mb = (uint64_t)json_integer_value(json_object_get(root, "memory_mb")),
-    };
+    *ret_setup = (struct e2b_setup){0};
+    if (root)
+        rows_read(root, setup_rows + 1, arena, ret_setup, ERR_IGNORED);
     json_object_foreach(json_object_get(root, "env"), key, value) {
         if (json_is_string(value))
             e2b_setup_put(ret_setup, arena, key, json_string_value(value));
@@ -58,26 +64,11 @@ void e2b_setup_read(const char *text, struct arena *arena, struct e2b_setup *ret
 
 const char *e2b_setup_text(const struct e2b_setup *setup, struct arena *arena) {
     autobuf out = buf_max(LIMIT_JSON_BYTES);
-    struct json json;
+    struct json json = {.out = &out};
     if (!setup->env && !setup->workdir && !setup->root && !setup->start && !setup->ready && !setup->cpus &&
         !setup->memory_mb)
         return NULL;
-    json_init(&json, &out);
-    json_open(&json, '{');
-    json_put_open(&json, "env", '{');
-    for (const char **entry = setup->env; entry && *entry; entry++) {
-        size_t len = strcspn(*entry, "=");
-        json_keyn(&json, *entry, len);
-        json_str(&json, *entry + len + 1);
-    }
-    json_close(&json, '}');
-    json_put_str(&json, "workdir", setup->workdir);
-    json_put_bool(&json, "root", setup->root);
-    json_put_str(&json, "start", setup->start);
-    json_put_str(&json, "ready", setup->ready);
-    json_put_uint(&json, "cpus", setup->cpus);
-    json_put_uint(&json, "memory_mb", setup->memory_mb);
-    json_close(&json, '}');
+    rows_write(&json, setup_rows, setup);
     return arena_copy(arena, out.data, out.len);
 }
 
@@ -85,14 +76,12 @@ const char *e2b_setup_text(const struct e2b_setup *setup, struct arena *arena) {
 
 void e2b_setup_exec(const struct e2b_setup *setup, const char *command, bool root, struct arena *arena,
                     struct exec_request *ret_exec) {
-    static const char *const own[2][3] = {{"HOME=" E2B_HOME, "USER=user", "LOGNAME=user"},
-                                          {"HOME=/root", "USER=root", "LOGNAME=root"}};
     size_t count = text_list_count(setup->env);
-    const char **env = arena_alloc(arena, (count + 4) * sizeof *env);
+    const char **env = arena_alloc(arena, (E2B_OWN_ENV + count + 1) * sizeof *env);
     const char **argv = arena_alloc(arena, 5 * sizeof *argv);
-    memcpy(env, own[root], sizeof own[root]);
+    memcpy(env, e2b_own_env[root], sizeof e2b_own_env[root]);
     if (count)
-        memcpy(env + 3, setup->env, count * sizeof *env);
+        memcpy(env + E2B_OWN_ENV, setup->env, count * sizeof *env);
     argv[0] = "/bin/bash";
     argv[1] = "-l";
     argv[2] = "-c";

@@ -20,16 +20,12 @@ struct e2b_snapshot_args {
     const char **tags;
     bool open;
 };
-#define SNAPSHOT_ROW(label, kind, member, ...)                                                                         \
-    { .name = (label), .type = ROW_##kind, .offset = offsetof(struct e2b_snapshot_args, member), __VA_ARGS__ }
-#define SNAPSHOT_END                                                                                                   \
-    { .name = NULL, .flags = ROW_LENIENT }
 
 /* ---- snapshots ---- */
 
 static const struct row snapshot_body[] = {
-    SNAPSHOT_ROW("name", TEXT, name, .max = 256, .text = "alias[:tag] of the template that it becomes."),
-    SNAPSHOT_END,
+    E2B_ROW("name", TEXT, e2b_snapshot_args, name, .max = 256, .text = "alias[:tag] of the template that it becomes."),
+    E2B_ROWS_END,
 };
 
 static void snapshot_put(struct json *json, const struct e2b_build *build, const char *tag) {
@@ -37,10 +33,7 @@ static void snapshot_put(struct json *json, const struct e2b_build *build, const
     snprintf(id, sizeof id, "%s:%s", build->template_id, tag);
     json_open(json, '{');
     json_put_str(json, "snapshotID", id);
-    json_put_open(json, "names", '[');
-    if (build->name)
-        json_str(json, build->name);
-    json_close(json, ']');
+    json_put_texts(json, "names", (const char *const[]){build->name, NULL});
     json_close(json, '}');
 }
 
@@ -74,41 +67,29 @@ static int snapshot_make(struct http_request *request, const struct e2b_sandbox 
     struct e2b_build build = {
         .original = sandbox->record.template_id, .alias = sandbox->record.alias, .sandbox = sandbox->box->id};
     const char *tag, *text;
-    struct json json;
     autobuf out = buf_max(8192);
-    int failed = snapshot_place(request, name, &build, &tag, err) ?: e2b_build_text(e2b_owner(request), &build, &text, err)
+    STEP(snapshot_place(request, name, &build, &tag, err) ?: e2b_build_text(e2b_owner(request), &build, &text, err)
                      ?: kept_template_create(front_of(request)->provider, front_who(request)->user, sandbox->box->id,
                                              text, http_arena(request), &build.kept, err)
-                     ?: e2b_build_tag(e2b_owner(request), &build, tag, true, err);
-    if (failed)
-        return failed;
-    json_init(&json, &out);
+                     ?: e2b_build_tag(e2b_owner(request), &build, tag, true, err));
+    struct json json = {.out = &out};
     snapshot_put(&json, &build, tag);
     return e2b_json(request, 201, &out, err);
 }
 
-static int e2b_snapshot(struct http_request *request, struct box *box, struct err *err) {
+static int e2b_snapshot(struct http_request *request, struct box *, struct err *err) {
     struct e2b_snapshot_args args = {0};
-    struct e2b_sandbox sandbox;
-    (void)box;
-    int failed = e2b_body(request, &args, NULL, err);
-    if (failed)
-        return failed;
-    failed = e2b_sandbox_open(request, &sandbox, err);
-    if (failed)
-        return failed;
-    failed = snapshot_make(request, &sandbox, args.name.data, err);
-    e2b_sandbox_close(request, &sandbox);
-    return failed;
+    autosandbox sandbox = {0};
+    return e2b_body(request, &args, NULL, err) ?: e2b_sandbox_open(request, &sandbox, err)
+               ?: snapshot_make(request, &sandbox, args.name.data, err);
 }
 
-static int e2b_snapshots(struct http_request *request, struct box *box, struct err *err) {
+static int e2b_snapshots(struct http_request *request, struct box *, struct err *err) {
     const char *sandbox = http_query(request, "sandboxID", NULL), *wanted = http_query(request, "name", NULL);
     const char *name = NULL, *tag = NULL;
     struct e2b_build *builds;
     struct e2b_page page;
     size_t count;
-    (void)box;
     int failed = e2b_page(request, false, &page, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err);
     if (!failed && wanted && *wanted)
         failed = e2b_template_name(request, wanted, &name, &tag, err);
@@ -116,12 +97,10 @@ static int e2b_snapshots(struct http_request *request, struct box *box, struct e
         return failed;
     if (wanted && !strchr(wanted, ':'))
         tag = NULL;
-    struct json json;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
     const struct e2b_build *last = NULL;
     uint64_t written = 0;
-    json_init(&json, &out);
-    json_open(&json, '[');
+    struct json json = json_list(&out);
     for (size_t i = 0; i < count; i++) {
         const struct e2b_build *build = &builds[i];
         if ((sandbox && *sandbox && (!build->sandbox || strcmp(build->sandbox, sandbox) != 0)) ||
@@ -143,9 +122,9 @@ static int e2b_snapshots(struct http_request *request, struct box *box, struct e
 /* ---- forks ---- */
 
 static const struct row fork_body[] = {
-    SNAPSHOT_ROW("timeout", INT, timeout, .max = 31536000, .text = "Seconds until their end; 15."),
-    SNAPSHOT_ROW("count", INT, count, .max = 1u << 30, .text = "How many, 1 to 100; 1."),
-    SNAPSHOT_END,
+    E2B_ROW("timeout", INT, e2b_snapshot_args, timeout, .max = 31536000, .text = "Seconds until their end; 15."),
+    E2B_ROW("count", INT, e2b_snapshot_args, count, .max = 1u << 30, .text = "How many, 1 to 100; 1."),
+    E2B_ROWS_END,
 };
 
 /* A fork has no processes: what its template starts is started in it. */
@@ -172,12 +151,10 @@ static int snapshot_fork_one(struct http_request *request, const struct e2b_sand
     policy_random_id(id);
     const char *env[] = {arena_printf(http_arena(request), "E2B_SANDBOX_ID=%s", id), NULL};
     const struct fork_request wanted = {.snapshot = snapshot, .id = id, .env = env, .note = &note};
-    int failed = e2b_record_note(&fork.record, true, http_arena(request), &note, err) ?: front_make(request, err)
+    STEP(e2b_record_note(&fork.record, true, http_arena(request), &note, err) ?: front_make(request, err)
                      ?: snapshot_fork(front_of(request)->provider, front_who(request)->user, from->box->id, &wanted,
-                                      &fork.box, err);
-    if (failed)
-        return failed;
-    failed = snapshot_fork_started(request, &fork, err);
+                                      &fork.box, err));
+    int failed = snapshot_fork_started(request, &fork, err);
     if (failed) { /* its client never learns of it */
         provider_put(front_of(request)->provider, fork.box);
         provider_destroy(front_of(request)->provider, NULL, id, ERR_IGNORED);
@@ -199,10 +176,8 @@ static int snapshot_fork_all(struct http_request *request, const struct e2b_sand
         name = arena_printf(http_arena(request), "fork-%s", random);
         TRY(snapshot_create(provider, user, from->box->id, name, http_arena(request), &taken, err));
     }
-    struct json json;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
-    json_init(&json, &out);
-    json_open(&json, '[');
+    struct json json = json_list(&out);
     for (uint64_t i = 0; i < count; i++) {
         struct e2b_sandbox fork;
         struct err own = {0};
@@ -225,25 +200,18 @@ static int snapshot_fork_all(struct http_request *request, const struct e2b_sand
     return e2b_json(request, 201, &out, err);
 }
 
-static int e2b_fork(struct http_request *request, struct box *box, struct err *err) {
+static int e2b_fork(struct http_request *request, struct box *, struct err *err) {
     struct e2b_snapshot_args args = {0};
-    struct e2b_sandbox from;
-    (void)box;
-    int failed = e2b_body(request, &args, NULL, err);
-    if (failed)
-        return failed;
+    autosandbox from = {0};
+    STEP(e2b_body(request, &args, NULL, err));
     uint64_t count = args.count.has ? args.count.value : 1, seconds = args.timeout.has ? args.timeout.value : 15;
     if (count < 1 || count > FORKS_MOST)
         return err_set(err, ERR_INVALID, "count must be 1 to %d", FORKS_MOST);
     if (!seconds)
         return err_set(err, ERR_INVALID, "Timeout must be greater than 0");
-    failed = e2b_sandbox_open(request, &from, err);
-    if (failed)
-        return failed;
-    failed = from.paused ? e2b_fail(request, 409, ERR_PAUSED, "Sandbox \"%s\" is paused", from.box->id)
-                         : snapshot_fork_all(request, &from, seconds * 1000, count, err);
-    e2b_sandbox_close(request, &from);
-    return failed;
+    STEP(e2b_sandbox_open(request, &from, err));
+    return from.paused ? e2b_fail(request, 409, ERR_PAUSED, "Sandbox \"%s\" is paused", from.box->id)
+                       : snapshot_fork_all(request, &from, seconds * 1000, count, err);
 }
 
 /* ---- templates ---- */
@@ -265,17 +233,12 @@ static int snapshot_build(struct http_request *request, const char *text, bool a
     return failed;
 }
 
-static int e2b_template_exists(struct http_request *request, struct box *box, struct err *err) {
+static int e2b_template_exists(struct http_request *request, struct box *, struct err *err) {
     struct e2b_template template;
-    struct json json;
     autobuf out = buf_max(4096);
     const char *alias = http_param(request, "alias");
-    (void)box;
-    int failed = e2b_template_find(request, alias, &template, err);
-    if (failed)
-        return failed;
-    json_init(&json, &out);
-    json_open(&json, '{');
+    STEP(e2b_template_find(request, alias, &template, err));
+    struct json json = json_begin(&out);
     json_put_str(&json, "templateID", template.id);
     json_put_bool(&json, "public", !template.build);
     json_close(&json, '}');
@@ -283,12 +246,11 @@ static int e2b_template_exists(struct http_request *request, struct box *box, st
 }
 
 /* DELETE /templates/{id}, or of one tag: /templates/{id:tag}. */
-static int e2b_template_delete(struct http_request *request, struct box *box, struct err *err) {
+static int e2b_template_delete(struct http_request *request, struct box *, struct err *err) {
     const char *text = http_param(request, "template"), *name, *tag;
     struct e2b_build *builds;
     size_t count;
     bool found = false;
-    (void)box;
     int failed =
         e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err);
     for (size_t i = 0; !failed && i < count; i++) {
@@ -319,13 +281,8 @@ static void snapshot_put_template(struct http_request *request, struct json *jso
     json_put_uint(json, "memoryMB", 2048);
     json_put_uint(json, "diskSizeMB", 0);
     json_put_bool(json, "public", !build || build->open);
-    static const char *const lists[] = {"aliases", "names"};
-    for (size_t i = 0; i < 2; i++) {
-        json_put_open(json, lists[i], '[');
-        if (name)
-            json_str(json, name);
-        json_close(json, ']');
-    }
+    json_put_texts(json, "aliases", (const char *const[]){name, NULL});
+    json_put_texts(json, "names", (const char *const[]){name, NULL});
     e2b_put_time(json, "createdAt", created_ms * 1000);
     e2b_put_time(json, "updatedAt", created_ms * 1000);
     json_put_nil(json, "createdBy");
@@ -350,13 +307,12 @@ static void snapshot_put_own(void *user, const char *name) {
     json_close(list->json, '}');
 }
 
-static int e2b_templates(struct http_request *request, struct box *box, struct err *err) {
+static int e2b_templates(struct http_request *request, struct box *, struct err *err) {
     struct e2b_build *builds;
     size_t count;
     struct json json;
     struct template_list list = {.request = request, .json = &json};
     autobuf out = buf_max(LIMIT_JSON_BYTES);
-    (void)box;
     json_init(&json, &out);
     json_open(&json, '[');
     int failed = e2b_builds(e2b_owner(request), &builds, &count, err);
@@ -376,20 +332,17 @@ static int e2b_templates(struct http_request *request, struct box *box, struct e
     return e2b_json(request, 200, &out, err);
 }
 
-static int e2b_template_look(struct http_request *request, struct box *box, struct err *err) {
+static int e2b_template_look(struct http_request *request, struct box *, struct err *err) {
     const char *text = http_param(request, "template");
     struct e2b_template template;
     struct e2b_build *build;
-    struct json json;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
-    (void)box;
     int failed = snapshot_build(request, text, true, &build, err);
     if (!failed && !build)
         failed = e2b_template_find(request, text, &template, err);
     if (failed)
         return failed;
-    json_init(&json, &out);
-    json_open(&json, '{');
+    struct json json = json_begin(&out);
     snapshot_put_template(request, &json, build ? build->template_id : template.id,
                           build ? build->name : template.alias, build);
     json_put_open(&json, "builds", '[');
@@ -399,33 +352,22 @@ static int e2b_template_look(struct http_request *request, struct box *box, stru
 }
 
 static const struct row publish_body[] = {
-    SNAPSHOT_ROW("public", BOOL, open, .text = "Noted; templates are their owner's alone here."), SNAPSHOT_END};
+    E2B_ROW("public", BOOL, e2b_snapshot_args, open, .text = "Noted; templates are their owner's alone here."),
+    E2B_ROWS_END};
 
-static int e2b_template_publish(struct http_request *request, struct box *box, struct err *err) {
+static int e2b_template_publish(struct http_request *request, struct box *, struct err *err) {
     const char *text = http_param(request, "template");
     struct e2b_snapshot_args args = {0};
     struct e2b_build *build;
-    struct json json;
     autobuf out = buf_max(4096);
-    (void)box;
-    int failed = e2b_body(request, &args, NULL, err);
-    if (failed)
-        return failed;
-    failed = snapshot_build(request, text, true, &build, err);
-    if (failed)
-        return failed;
+    STEP(e2b_body(request, &args, NULL, err));
+    STEP(snapshot_build(request, text, true, &build, err));
     if (!build)
         return snapshot_no_template(request, text);
     build->open = args.open;
-    failed = e2b_build_write(e2b_owner(request), build, err);
-    if (failed)
-        return failed;
-    json_init(&json, &out);
-    json_open(&json, '{');
-    json_put_open(&json, "names", '[');
-    if (build->name)
-        json_str(&json, build->name);
-    json_close(&json, ']');
+    STEP(e2b_build_write(e2b_owner(request), build, err));
+    struct json json = json_begin(&out);
+    json_put_texts(&json, "names", (const char *const[]){build->name, NULL});
     json_close(&json, '}');
     return e2b_json(request, 200, &out, err);
 }
@@ -433,37 +375,31 @@ static int e2b_template_publish(struct http_request *request, struct box *box, s
 /* ---- tags ---- */
 
 static const struct row tag_body[] = {
-    SNAPSHOT_ROW("target", TEXT, target, .flags = ROW_REQUIRED, .max = 256, .text = "name[:tag]"),
-    SNAPSHOT_ROW("tags", TEXTS, tags, .flags = ROW_REQUIRED, .max = 64, .text = "That it gets."),
-    SNAPSHOT_END,
+    E2B_ROW("target", TEXT, e2b_snapshot_args, target, .flags = ROW_REQUIRED, .max = 256, .text = "name[:tag]"),
+    E2B_ROW("tags", TEXTS, e2b_snapshot_args, tags, .flags = ROW_REQUIRED, .max = 64, .text = "That it gets."),
+    E2B_ROWS_END,
 };
 static const struct row untag_body[] = {
-    SNAPSHOT_ROW("name", TEXT, name, .flags = ROW_REQUIRED, .max = 256, .text = "A template."),
-    SNAPSHOT_ROW("tags", TEXTS, tags, .flags = ROW_REQUIRED, .max = 64, .text = "That go."),
-    SNAPSHOT_END,
+    E2B_ROW("name", TEXT, e2b_snapshot_args, name, .flags = ROW_REQUIRED, .max = 256, .text = "A template."),
+    E2B_ROW("tags", TEXTS, e2b_snapshot_args, tags, .flags = ROW_REQUIRED, .max = 64, .text = "That go."),
+    E2B_ROWS_END,
 };
 
-static int e2b_tag(struct http_request *request, struct box *box, struct err *err) {
+static int e2b_tag(struct http_request *request, struct box *, struct err *err) {
     struct e2b_snapshot_args args = {0};
     struct e2b_build *build = NULL;
-    struct json json;
     char uuid[E2B_UUID_BYTES];
     const char *tag;
     autobuf out = buf_max(65536);
-    (void)box;
-    int failed = e2b_body(request, &args, NULL, err);
-    if (failed)
-        return failed;
-    failed = snapshot_build(request, args.target.data, false, &build, err);
-    if (failed)
-        return failed;
+    STEP(e2b_body(request, &args, NULL, err));
+    STEP(snapshot_build(request, args.target.data, false, &build, err));
     if (!build)
         return snapshot_no_template(request, args.target.data);
     e2b_build_uuid(build, uuid);
-    json_init(&json, &out);
-    json_open(&json, '{');
+    struct json json = json_begin(&out);
     json_put_str(&json, "buildID", uuid);
     json_put_open(&json, "tags", '[');
+    int failed = 0;
     for (const char **item = args.tags; !failed && *item; item++) {
         failed =
             e2b_template_tag(request, *item, &tag, err) ?: e2b_build_tag(e2b_owner(request), build, tag, true, err);
@@ -475,17 +411,14 @@ static int e2b_tag(struct http_request *request, struct box *box, struct err *er
     return failed ? failed : e2b_json(request, 201, &out, err);
 }
 
-static int e2b_untag(struct http_request *request, struct box *box, struct err *err) {
+static int e2b_untag(struct http_request *request, struct box *, struct err *err) {
     struct e2b_snapshot_args args = {0};
     struct e2b_build *builds;
     size_t count;
     const char *name, *unused, *tag;
-    (void)box;
-    int failed = e2b_body(request, &args, NULL, err);
-    if (failed)
-        return failed;
-    failed = e2b_template_name(request, args.name.data, &name, &unused, err)
-                 ?: e2b_builds(e2b_owner(request), &builds, &count, err);
+    STEP(e2b_body(request, &args, NULL, err));
+    int failed = e2b_template_name(request, args.name.data, &name, &unused, err)
+                     ?: e2b_builds(e2b_owner(request), &builds, &count, err);
     for (const char **item = args.tags; !failed && *item; item++) {
         failed = e2b_template_tag(request, *item, &tag, err);
         struct e2b_build *build = failed ? NULL : e2b_build_find(builds, count, name, tag);
@@ -497,20 +430,14 @@ static int e2b_untag(struct http_request *request, struct box *box, struct err *
     return failed ? failed : front_empty(request, 204);
 }
 
-static int e2b_tags(struct http_request *request, struct box *box, struct err *err) {
+static int e2b_tags(struct http_request *request, struct box *, struct err *err) {
     const char *text = http_param(request, "template"), *name, *unused;
     struct e2b_build *builds;
     size_t count;
-    struct json json;
     bool found = false;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
-    (void)box;
-    int failed =
-        e2b_template_name(request, text, &name, &unused, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err);
-    if (failed)
-        return failed;
-    json_init(&json, &out);
-    json_open(&json, '[');
+    STEP(e2b_template_name(request, text, &name, &unused, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err));
+    struct json json = json_list(&out);
     for (size_t i = 0; i < count; i++) {
         char uuid[E2B_UUID_BYTES];
         if (!e2b_build_find(&builds[i], 1, name, NULL))
@@ -529,41 +456,32 @@ static int e2b_tags(struct http_request *request, struct box *box, struct err *e
     return found ? e2b_json(request, 200, &out, err) : snapshot_no_template(request, text);
 }
 
-#define SNAPSHOT_QUERY(label, meaning)                                                                                 \
-    { .name = (label), .type = ROW_TEXT, .max = 512, .text = (meaning) }
-static const struct row snapshots_query[] = {SNAPSHOT_QUERY("sandboxID", "Only those of this sandbox."),
-                                             SNAPSHOT_QUERY("name", "Only those of this name."),
-                                             SNAPSHOT_QUERY("limit", "1 to 100; 100."),
-                                             SNAPSHOT_QUERY("nextToken", "X-Next-Token of the page before."),
+static const struct row snapshots_query[] = {E2B_QUERY("sandboxID", 512, "Only those of this sandbox."),
+                                             E2B_QUERY("name", 512, "Only those of this name."),
+                                             E2B_QUERY("limit", 512, "1 to 100; 100."),
+                                             E2B_QUERY("nextToken", 512, "X-Next-Token of the page before."),
                                              {0}};
 
-#define SNAPSHOT_ROUTE(method, path, name, summary, ...)                                                               \
-    {                                                                                                                  \
-        (method), (path), front_handle, 0, (name), (summary),                                                          \
-            ENDPOINT(.flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX, __VA_ARGS__)                                         \
-    }
 const struct route e2b_snapshot_routes[] = {
-    SNAPSHOT_ROUTE("POST", "/sandboxes/{id}/snapshots", "e2b_snapshot", "E2B: keep a sandbox's files as a template",
-                   .run = e2b_snapshot, .body = snapshot_body, .status = 201),
-    SNAPSHOT_ROUTE("GET", "/snapshots", "e2b_snapshots", "E2B: snapshots, by pages", .run = e2b_snapshots,
-                   .query = snapshots_query, .status = 200),
-    SNAPSHOT_ROUTE("POST", "/sandboxes/{id}/fork", "e2b_fork", "E2B: sandboxes with the same files", .run = e2b_fork,
-                   .body = fork_body, .status = 201),
-    SNAPSHOT_ROUTE("GET", "/templates/aliases/{alias}", "e2b_template_exists", "E2B: whether there is a template",
-                   .run = e2b_template_exists, .status = 200),
-    SNAPSHOT_ROUTE("GET", "/templates", "e2b_templates_v1", "E2B: templates", .run = e2b_templates, .status = 200),
-    SNAPSHOT_ROUTE("GET", "/v2/templates", "e2b_templates", "E2B: templates", .run = e2b_templates, .status = 200),
-    SNAPSHOT_ROUTE("GET", "/templates/{template}", "e2b_template", "E2B: one template", .run = e2b_template_look,
-                   .status = 200),
-    SNAPSHOT_ROUTE("DELETE", "/templates/{template}", "e2b_template_delete", "E2B: remove a template or snapshot",
-                   .run = e2b_template_delete, .status = 204),
-    SNAPSHOT_ROUTE("PATCH", "/v2/templates/{template}", "e2b_template_publish", "E2B: note that a template is public",
-                   .run = e2b_template_publish, .body = publish_body, .status = 200),
-    SNAPSHOT_ROUTE("POST", "/templates/tags", "e2b_tag", "E2B: tag a build", .run = e2b_tag, .body = tag_body,
-                   .status = 201),
-    SNAPSHOT_ROUTE("DELETE", "/templates/tags", "e2b_untag", "E2B: take tags away", .run = e2b_untag,
-                   .body = untag_body, .status = 204),
-    SNAPSHOT_ROUTE("GET", "/templates/{template}/tags", "e2b_tags", "E2B: tags of a template", .run = e2b_tags,
-                   .status = 200),
+    E2B_ROUTE("POST", "/sandboxes/{id}/snapshots", 0, "e2b_snapshot", "keep a sandbox's files as a template",
+              .run = e2b_snapshot, .body = snapshot_body, .status = 201),
+    E2B_ROUTE("GET", "/snapshots", 0, "e2b_snapshots", "snapshots, by pages", .run = e2b_snapshots,
+              .query = snapshots_query, .status = 200),
+    E2B_ROUTE("POST", "/sandboxes/{id}/fork", 0, "e2b_fork", "sandboxes with the same files", .run = e2b_fork,
+              .body = fork_body, .status = 201),
+    E2B_ROUTE("GET", "/templates/aliases/{alias}", 0, "e2b_template_exists", "whether there is a template",
+              .run = e2b_template_exists, .status = 200),
+    E2B_ROUTE("GET", "/templates", 0, "e2b_templates_v1", "templates", .run = e2b_templates, .status = 200),
+    E2B_ROUTE("GET", "/v2/templates", 0, "e2b_templates", "templates", .run = e2b_templates, .status = 200),
+    E2B_ROUTE("GET", "/templates/{template}", 0, "e2b_template", "one template", .run = e2b_template_look,
+              .status = 200),
+    E2B_ROUTE("DELETE", "/templates/{template}", 0, "e2b_template_delete", "remove a template or snapshot",
+              .run = e2b_template_delete, .status = 204),
+    E2B_ROUTE("PATCH", "/v2/templates/{template}", 0, "e2b_template_publish", "note that a template is public",
+              .run = e2b_template_publish, .body = publish_body, .status = 200),
+    E2B_ROUTE("POST", "/templates/tags", 0, "e2b_tag", "tag a build", .run = e2b_tag, .body = tag_body, .status = 201),
+    E2B_ROUTE("DELETE", "/templates/tags", 0, "e2b_untag", "take tags away", .run = e2b_untag, .body = untag_body,
+              .status = 204),
+    E2B_ROUTE("GET", "/templates/{template}/tags", 0, "e2b_tags", "tags of a template", .run = e2b_tags, .status = 200),
     {0},
 };

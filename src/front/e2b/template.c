@@ -63,39 +63,26 @@ struct e2b_owner e2b_owner(struct http_request *request) {
     return (struct e2b_owner){front_of(request)->provider, front_who(request)->user, http_arena(request)};
 }
 
-static const char **template_tags(struct arena *arena, const json_t *list) {
-    size_t count = json_array_size(list), at = 0;
-    const char **tags = arena_alloc(arena, (count + 2) * sizeof *tags); /* room for one more */
-    for (size_t i = 0; i < count; i++)
-        if (json_is_string(json_array_get(list, i)))
-            tags[at++] = arena_strdup(arena, json_string_value(json_array_get(list, i)));
-    return tags;
-}
+static const struct row template_rows[] = {
+    OUT("template", TEXT, e2b_build, template_id, ""), OUT_MAYBE("build", TEXT, e2b_build, build_id, ""),
+    OUT_MAYBE("setup", TEXT, e2b_build, setup, ""),    OUT_NULL("name", TEXT, e2b_build, name, ""),
+    OUT("tags", TEXTS, e2b_build, tags, ""),           OUT_NULL("original", TEXT, e2b_build, original, ""),
+    OUT_NULL("alias", TEXT, e2b_build, alias, ""),     OUT_NULL("sandbox", TEXT, e2b_build, sandbox, ""),
+    OUT("public", BOOL, e2b_build, open, ""),          {0},
+};
 
 static bool template_build(struct arena *arena, const struct kept_template *kept, struct e2b_build *build) {
     json_t *root = json_loads(kept->text, 0, NULL);
-    *build = (struct e2b_build){
-        .kept = *kept,
-        .template_id = arena_strdup_or(arena, json_string_value(json_object_get(root, "template"))),
-        .build_id = arena_strdup_or(arena, json_string_value(json_object_get(root, "build"))),
-        .setup = arena_strdup_or(arena, json_string_value(json_object_get(root, "setup"))),
-        .name = arena_strdup_or(arena, json_string_value(json_object_get(root, "name"))),
-        .tags = template_tags(arena, json_object_get(root, "tags")),
-        .original = arena_strdup_or(arena, json_string_value(json_object_get(root, "original"))),
-        .alias = arena_strdup_or(arena, json_string_value(json_object_get(root, "alias"))),
-        .sandbox = arena_strdup_or(arena, json_string_value(json_object_get(root, "sandbox"))),
-        .open = json_is_true(json_object_get(root, "public")),
-    };
+    *build = (struct e2b_build){.kept = *kept, .tags = arena_alloc(arena, sizeof *build->tags)};
+    int failed = rows_read(root, template_rows, arena, build, ERR_IGNORED);
     json_decref(root);
-    return build->template_id && build->original && (!build->build_id || text_id(build->build_id));
+    return !failed && build->template_id && build->original && (!build->build_id || text_id(build->build_id));
 }
 
 int e2b_builds(struct e2b_owner owner, struct e2b_build **ret_builds, size_t *ret_count, struct err *err) {
     struct kept_template *all;
     size_t count, at = 0;
-    int failed = kept_template_list(owner.provider, owner.user, owner.arena, &all, &count, err);
-    if (failed)
-        return failed;
+    STEP(kept_template_list(owner.provider, owner.user, owner.arena, &all, &count, err));
     struct e2b_build *builds = arena_alloc(owner.arena, (count + 1) * sizeof *builds);
     for (size_t i = 0; i < count; i++)
         at += template_build(owner.arena, &all[i], &builds[at]);
@@ -106,24 +93,9 @@ int e2b_builds(struct e2b_owner owner, struct e2b_build **ret_builds, size_t *re
 
 int e2b_build_text(struct e2b_owner owner, const struct e2b_build *build, const char **ret_text, struct err *err) {
     autobuf out = buf_max(KEPT_TEXT_BYTES);
-    struct json json;
-    json_init(&json, &out);
-    json_open(&json, '{');
+    struct json json = json_begin(&out);
     json_put_str(&json, "dialect", "e2b");
-    json_put_str(&json, "template", build->template_id);
-    if (build->build_id)
-        json_put_str(&json, "build", build->build_id);
-    if (build->setup)
-        json_put_str(&json, "setup", build->setup);
-    json_put_str(&json, "name", build->name);
-    json_put_open(&json, "tags", '[');
-    for (const char **tag = build->tags; tag && *tag; tag++)
-        json_str(&json, *tag);
-    json_close(&json, ']');
-    json_put_str(&json, "original", build->original);
-    json_put_str(&json, "alias", build->alias);
-    json_put_str(&json, "sandbox", build->sandbox);
-    json_put_bool(&json, "public", build->open);
+    rows_members(&json, template_rows, build);
     json_close(&json, '}');
     if (out.failed)
         return err_set(err, ERR_INVALID, "tags and variables of a build have at most %u bytes together",
@@ -199,10 +171,7 @@ int e2b_template_find(struct http_request *request, const char *text, struct e2b
     const char *name, *tag;
     struct e2b_build *builds;
     size_t count;
-    int failed =
-        e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err);
-    if (failed)
-        return failed;
+    STEP(e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err));
     const struct e2b_build *build = e2b_build_find(builds, count, name, tag);
     if (!build && strcmp(tag, "default") != 0)
         return err_set(err, ERR_NOT_FOUND, "template '%.200s' not found", text);

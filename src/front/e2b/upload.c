@@ -70,9 +70,7 @@ static int upload_part(void *user, const struct multipart_part *part, struct err
     struct upload_body *body = user;
     struct arena *arena = http_arena(body->request);
     struct upload_part *next = arena_alloc(arena, sizeof *next);
-    int failed = http_hold(body->request, sizeof *next + (part->file_name ? strlen(part->file_name) : 0), err);
-    if (failed)
-        return failed;
+    STEP(http_hold(body->request, sizeof *next + (part->file_name ? strlen(part->file_name) : 0), err));
     *next = (struct upload_part){
         .at = body->piece.len, .file = !strcmp(part->name, "file"), .name = upload_name(arena, part->file_name)};
     *body->last = next;

@@ -13,11 +13,6 @@
 
 enum { E2B_WATCH_EVENTS_MOST = 10000 };
 
-struct e2b_watch_args {
-    struct row_text path, watcher_id;
-    bool recursive, include_entry;
-};
-
 #define E2B_WATCH_ROW(label, kind, member)                                                                             \
     .name = (label), .type = ROW_##kind, .offset = offsetof(struct e2b_watch_args, member)
 
@@ -37,11 +32,9 @@ static int watch_path(struct connect *connect, const struct e2b_watch_args *args
                       struct err *err) {
     struct arena *arena = http_arena(connect->request);
     struct file_stat stat;
-    int failed = entry_path(arena, args->path.data ? args->path.data : "", connect->root, ret_path, err);
-    if (failed)
-        return failed;
+    STEP(entry_path(arena, args->path.data ? args->path.data : "", connect->root, ret_path, err));
     trail_quote(connect->request, *ret_path);
-    failed = entry_stat(connect->box, *ret_path, arena, &stat, err);
+    int failed = entry_stat(connect->box, *ret_path, arena, &stat, err);
     if (!failed && stat.type != FILE_DIR && !(stat.type == FILE_SYMLINK && S_ISDIR(stat.resolved_mode)))
         failed = err_set(err, ERR_INVALID, "path '%.400s' is not a directory", *ret_path);
     return failed;
@@ -151,56 +144,38 @@ static int watch_stream_idle(void *user) {
     return failed;
 }
 
-static int watch_stream(struct connect *connect, struct err *err) {
-    struct e2b_watch_args args = {0};
+int e2b_watch_dir(struct connect *connect, void *message, struct err *err) {
+    const struct e2b_watch_args *args = message;
     struct e2b_watch watch = {.connect = connect, .err = err};
-    int failed = connect_take(connect, e2b_watch_rows, &args, err) ?: watch_path(connect, &args, &watch.path, err);
-    if (failed)
-        return failed;
+    STEP(watch_path(connect, args, &watch.path, err));
     const struct file_rights rights = watch_rights(connect);
     const struct watch_request request = {
-        .path = watch.path, .recursive = args.recursive, .all = true, .rights = &rights};
-    watch.entries = args.include_entry;
+        .path = watch.path, .recursive = args->recursive, .all = true, .rights = &rights};
+    watch.entries = args->include_entry;
     watch.sink = (struct watch_sink){
         .each = watch_stream_each, .idle = watch_stream_idle, .idle_ms = connect_wait_ms(connect), .user = &watch};
     entry_names_init(&watch.names, connect->box);
-    failed = box_watch(connect->box, &request, &watch.sink, http_fd(connect->request), err);
+    int failed = box_watch(connect->box, &request, &watch.sink, http_fd(connect->request), err);
     entry_names_done(&watch.names);
     return failed;
 }
 
-int e2b_watch_dir(struct http_request *request, struct box *box, struct err *err) {
-    autoconnect connect;
-    connect_init(&connect, request, box, CONNECT_STREAM);
-    return connect_end(&connect, watch_stream(&connect, err), err);
-}
-
 /* ---- watchers ---- */
 
-static int watch_create(struct connect *connect, struct err *err) {
-    struct e2b_watch_args args = {0};
+int e2b_watch_create(struct connect *connect, void *message, struct err *err) {
+    const struct e2b_watch_args *args = message;
     struct watcher_info info;
     const char *path;
     bool reused;
-    int failed = connect_take(connect, e2b_watch_rows, &args, err) ?: watch_path(connect, &args, &path, err);
-    if (failed)
-        return failed;
+    STEP(watch_path(connect, args, &path, err));
     const struct file_rights rights = watch_rights(connect);
     const struct watcher_request request = {
-        .path = path, .recursive = args.recursive, .own = true, .entries = args.include_entry, .rights = &rights};
-    failed = watchers_add(e2b_state(connect->request)->watchers, connect->box, &request, http_fd(connect->request),
-                          &info, &reused, err);
-    if (failed)
-        return failed;
+        .path = path, .recursive = args->recursive, .own = true, .entries = args->include_entry, .rights = &rights};
+    STEP(watchers_add(e2b_state(connect->request)->watchers, connect->box, &request, http_fd(connect->request), &info,
+                      &reused, err));
     struct json *json = connect_open(connect);
     json_put_str(json, "watcherId", info.id);
     return connect_send(connect);
-}
-
-int e2b_watch_create(struct http_request *request, struct box *box, struct err *err) {
-    autoconnect connect;
-    connect_init(&connect, request, box, CONNECT_UNARY);
-    return connect_end(&connect, watch_create(&connect, err), err);
 }
 
 static int watch_take(struct connect *connect, struct watcher *watcher, struct err *err) {
@@ -216,40 +191,22 @@ static int watch_take(struct connect *connect, struct watcher *watcher, struct e
     return failed < 0 ? err_set(err, ERR_INTERNAL, "the changes could not be reported") : connect_send(connect);
 }
 
-static int watch_events(struct connect *connect, struct err *err) {
-    struct e2b_watch_args args = {0};
+int e2b_watch_events(struct connect *connect, void *message, struct err *err) {
+    const struct e2b_watch_args *args = message;
     struct watcher *watcher;
-    int failed = connect_take(connect, e2b_watcher_rows, &args, err);
-    if (failed)
-        return failed;
-    const char *id = args.watcher_id.data ? args.watcher_id.data : "";
+    const char *id = args->watcher_id.data ? args->watcher_id.data : "";
     if (watchers_hold(e2b_state(connect->request)->watchers, connect->box->id, id, &watcher, err) < 0)
         return err_set(err, ERR_NOT_FOUND, "watcher with id %.64s not found", id);
-    failed = watch_take(connect, watcher, err);
+    int failed = watch_take(connect, watcher, err);
     watcher_put(watcher);
     return failed;
 }
 
-int e2b_watch_events(struct http_request *request, struct box *box, struct err *err) {
-    autoconnect connect;
-    connect_init(&connect, request, box, CONNECT_UNARY);
-    return connect_end(&connect, watch_events(&connect, err), err);
-}
-
-static int watch_remove(struct connect *connect, struct err *err) {
-    struct e2b_watch_args args = {0};
+int e2b_watch_remove(struct connect *connect, void *message, struct err *err) {
+    const struct e2b_watch_args *args = message;
     bool running;
-    int failed = connect_take(connect, e2b_watcher_rows, &args, err);
-    if (failed)
-        return failed;
-    const char *id = args.watcher_id.data ? args.watcher_id.data : "";
+    const char *id = args->watcher_id.data ? args->watcher_id.data : "";
     if (watchers_remove(e2b_state(connect->request)->watchers, connect->box->id, id, &running, err) < 0)
         return err_set(err, ERR_NOT_FOUND, "watcher with id %.64s not found", id);
     return 0;
-}
-
-int e2b_watch_remove(struct http_request *request, struct box *box, struct err *err) {
-    autoconnect connect;
-    connect_init(&connect, request, box, CONNECT_UNARY);
-    return connect_end(&connect, watch_remove(&connect, err), err);
 }

@@ -56,26 +56,19 @@ int archive_open(struct plane *plane, const char *user, const char *hash, struct
 
 static void archive_token(const struct e2b *e2b, const char *key, const char *hash, uint64_t until_s,
                           char ret_token[65]) {
-    char text[160];
-    uint8_t digest[32];
-    snprintf(text, sizeof text, "upload %.16s %.64s %llu", key, hash, (unsigned long long)until_s);
-    state_secret_derive(&e2b->secret, text, digest);
-    text_hex(ret_token, digest, sizeof digest);
+    e2b_derive(e2b, ret_token, "upload %.16s %.64s %llu", key, hash, (unsigned long long)until_s);
 }
 
-int archive_link(struct http_request *request, struct box *box, struct err *err) {
+int archive_link(struct http_request *request, struct box *, struct err *err) {
     char key[ARCHIVE_KEY], name[ARCHIVE_NAME], token[65];
     const char *hash, *template_id = http_param(request, "template");
     uint64_t until_s = clock_wall_ms() / 1000 + ARCHIVE_LINK_S;
-    struct json json;
     autobuf out = buf_max(4096);
-    (void)box;
     STEP(archive_hash(request, &hash, err));
     archive_key(plane_user(request), key);
     archive_name(key, hash, name);
     archive_token(e2b_state(request), key, hash, until_s, token);
-    json_init(&json, &out);
-    json_open(&json, '{');
+    struct json json = json_begin(&out);
     json_put_bool(&json, "present", faccessat(plane_of(request)->uploads_fd, name, F_OK, 0) == 0);
     if (plane_writes(request)) /* the link is a right to write */
         json_put_str(&json, "url",
@@ -170,12 +163,11 @@ int plane_receive(struct http_request *request, int fd, struct err *err) {
     return err_set(err, ERR_TOO_LARGE, "an upload has at most %llu bytes (max_upload_bytes)", (unsigned long long)most);
 }
 
-int archive_put(struct http_request *request, struct box *box, struct err *err) {
+int archive_put(struct http_request *request, struct box *, struct err *err) {
     struct plane *plane = plane_of(request);
     uint64_t most = front_settings(request)->max_upload_bytes;
     char key[ARCHIVE_KEY], name[ARCHIVE_NAME], temporary[ARCHIVE_NAME], random[17];
     const char *hash;
-    (void)box;
     STEP(archive_judge(request, http_param(request, "hash"), key, err));
     STEP(archive_hash(request, &hash, err));
     STEP(provider_room(front_of(request)->provider, err));

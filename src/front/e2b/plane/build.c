@@ -167,15 +167,13 @@ struct build_args {
     const char **tags;
     struct row_number cpus, memory_mb;
 };
-#define BUILD_ROW(label, kind, member, ...)                                                                            \
-    { .name = (label), .type = ROW_##kind, .offset = offsetof(struct build_args, member), __VA_ARGS__ }
 static const struct row request_body[] = {
-    BUILD_ROW("name", TEXT, name, .flags = ROW_AUDITED, .max = 256, .text = "alias[:tag] of the template."),
-    BUILD_ROW("alias", TEXT, alias, .max = 256, .text = "The same, of older clients."),
-    BUILD_ROW("tags", TEXTS, tags, .max = 64, .text = "More tags."),
-    BUILD_ROW("cpuCount", INT, cpus, .min = 1, .max = 1024, .text = "Processors of its sandboxes."),
-    BUILD_ROW("memoryMB", INT, memory_mb, .min = 128, .max = 1u << 24, .text = "Memory of its sandboxes."),
-    {.name = NULL, .flags = ROW_LENIENT},
+    E2B_ROW("name", TEXT, build_args, name, .flags = ROW_AUDITED, .max = 256, .text = "alias[:tag] of the template."),
+    E2B_ROW("alias", TEXT, build_args, alias, .max = 256, .text = "The same, of older clients."),
+    E2B_ROW("tags", TEXTS, build_args, tags, .max = 64, .text = "More tags."),
+    E2B_ROW("cpuCount", INT, build_args, cpus, .min = 1, .max = 1024, .text = "Processors of its sandboxes."),
+    E2B_ROW("memoryMB", INT, build_args, memory_mb, .min = 128, .max = 1u << 24, .text = "Memory of its sandboxes."),
+    E2B_ROWS_END,
 };
 
 /* Those of the name and of the list, each once. */
@@ -245,11 +243,10 @@ static int build_insert(struct http_request *request, const char *id, const char
                  clock_wall_ms());
 }
 
-static int build_request(struct http_request *request, struct box *box, struct err *err) {
+static int build_request(struct http_request *request, struct box *, struct err *err) {
     struct build_args args = {0};
     char id[17], template_id[17], uuid[E2B_UUID_BYTES];
     const char *name, *tag, **tags;
-    (void)box;
     STEP(e2b_body(request, &args, NULL, err));
     const char *wanted = args.name.data ? args.name.data : args.alias.data;
     if (!wanted)
@@ -387,13 +384,12 @@ static int build_begin(struct http_request *request, const struct build *build, 
     return failed;
 }
 
-static int build_start(struct http_request *request, struct box *box, struct err *err) {
+static int build_start(struct http_request *request, struct box *, struct err *err) {
     static const char *const kept[] = {"steps", "force", "startCmd", "readyCmd"};
     const struct e2b_settings *settings = front_own(request, &e2b_dialect);
     struct build build;
     struct err base = {0};
     json_t *root;
-    (void)box;
     STEP(build_find(request, &build, err));
     STEP(e2b_body(request, NULL, &root, err));
     int failed = build_steps_check(root, err);
@@ -490,18 +486,15 @@ static int build_put_logs(struct http_request *request, const struct build *buil
     return row;
 }
 
-static int build_status(struct http_request *request, struct box *box, struct err *err) {
+static int build_status(struct http_request *request, struct box *, struct err *err) {
     struct build build;
     struct build_page page = {.key = "logEntries"};
-    struct json json;
     char uuid[E2B_UUID_BYTES];
     autobuf out = buf_max(4 << 20);
-    (void)box;
     STEP(build_find(request, &build, err));
     STEP(build_page(request, "logsOffset", &page, err));
     page.backward = false;
-    json_init(&json, &out);
-    json_open(&json, '{');
+    struct json json = json_begin(&out);
     json_put_str(&json, "templateID", build.template_id);
     e2b_uuid(build.id, uuid);
     json_put_str(&json, "buildID", uuid);
@@ -512,24 +505,20 @@ static int build_status(struct http_request *request, struct box *box, struct er
     if (build.reason) {
         json_put_open(&json, "reason", '{');
         json_put_str(&json, "message", build.reason);
-        if (build.step)
-            json_put_str(&json, "step", build.step);
+        json_put_some(&json, "step", build.step);
         json_close(&json, '}');
     }
     json_close(&json, '}');
     return e2b_json(request, 200, &out, err);
 }
 
-static int build_logs(struct http_request *request, struct box *box, struct err *err) {
+static int build_logs(struct http_request *request, struct box *, struct err *err) {
     struct build build;
     struct build_page page = {.key = "logs"};
-    struct json json;
     autobuf out = buf_max(4 << 20);
-    (void)box;
     STEP(build_find(request, &build, err));
     STEP(build_page(request, "cursor", &page, err));
-    json_init(&json, &out);
-    json_open(&json, '{');
+    struct json json = json_begin(&out);
     STEP(build_put_logs(request, &build, &page, true, &json, err));
     json_close(&json, '}');
     return e2b_json(request, 200, &out, err);
@@ -546,37 +535,30 @@ bool build_forget(struct http_request *request, const char *name) {
 
 /* ---- the table ---- */
 
-#define BUILD_QUERY(label, meaning)                                                                                    \
-    { .name = (label), .type = ROW_TEXT, .max = 64, .text = (meaning) }
-static const struct row start_body[] = {{.name = NULL, .flags = ROW_LENIENT}};
-static const struct row status_query[] = {BUILD_QUERY("logsOffset", "How many entries to leave out."),
-                                          BUILD_QUERY("limit", "0 to 100; 100."),
-                                          BUILD_QUERY("level", "debug, info, warn or error; debug."),
+static const struct row start_body[] = {E2B_ROWS_END};
+static const struct row status_query[] = {E2B_QUERY("logsOffset", 64, "How many entries to leave out."),
+                                          E2B_QUERY("limit", 64, "0 to 100; 100."),
+                                          E2B_QUERY("level", 64, "debug, info, warn or error; debug."),
                                           {0}};
-static const struct row build_logs_query[] = {BUILD_QUERY("cursor", "Milliseconds since 1970."),
-                                              BUILD_QUERY("limit", "0 to 100; 100."),
-                                              BUILD_QUERY("direction", "forward or backward; forward."),
-                                              BUILD_QUERY("level", "debug, info, warn or error; debug."),
-                                              BUILD_QUERY("source", "Ignored: there is one."),
+static const struct row build_logs_query[] = {E2B_QUERY("cursor", 64, "Milliseconds since 1970."),
+                                              E2B_QUERY("limit", 64, "0 to 100; 100."),
+                                              E2B_QUERY("direction", 64, "forward or backward; forward."),
+                                              E2B_QUERY("level", 64, "debug, info, warn or error; debug."),
+                                              E2B_QUERY("source", 64, "Ignored: there is one."),
                                               {0}};
 
-#define BUILD_ROUTE(method, path, more, name, summary, ...)                                                            \
-    {                                                                                                                  \
-        (method), (path), front_handle, 0, (name), (summary),                                                          \
-            ENDPOINT(.flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX | (more), __VA_ARGS__)                                \
-    }
 const struct route e2b_build_routes[] = {
-    BUILD_ROUTE("POST", "/v3/templates", 0, "e2b_build", "E2B: ask for the build of a template", .run = build_request,
-                .body = request_body, .status = 202),
-    BUILD_ROUTE("POST", "/v2/templates/{template}/builds/{build}", 0, "e2b_build_start", "E2B: start a build",
-                .run = build_start, .body = start_body, .status = 202),
-    BUILD_ROUTE("GET", "/templates/{template}/builds/{build}/status", ENDPOINT_QUIET, "e2b_build_status",
-                "E2B: how far a build is", .run = build_status, .query = status_query, .status = 200),
-    BUILD_ROUTE("GET", "/templates/{template}/builds/{build}/logs", ENDPOINT_QUIET, "e2b_build_logs",
-                "E2B: what a build printed", .run = build_logs, .query = build_logs_query, .status = 200),
-    BUILD_ROUTE("GET", "/templates/{template}/files/{hash}", 0, "e2b_build_files", "E2B: where files for a build go",
-                .run = archive_link, .status = 201),
-    BUILD_ROUTE("PUT", "/templates/{template}/files/{hash}/{token}", ENDPOINT_OPEN, "e2b_build_upload",
-                "E2B: files for a build", .run = archive_put, .body_media = "application/octet-stream", .status = 201),
+    E2B_ROUTE("POST", "/v3/templates", 0, "e2b_build", "ask for the build of a template", .run = build_request,
+              .body = request_body, .status = 202),
+    E2B_ROUTE("POST", "/v2/templates/{template}/builds/{build}", 0, "e2b_build_start", "start a build",
+              .run = build_start, .body = start_body, .status = 202),
+    E2B_ROUTE("GET", "/templates/{template}/builds/{build}/status", ENDPOINT_QUIET, "e2b_build_status",
+              "how far a build is", .run = build_status, .query = status_query, .status = 200),
+    E2B_ROUTE("GET", "/templates/{template}/builds/{build}/logs", ENDPOINT_QUIET, "e2b_build_logs",
+              "what a build printed", .run = build_logs, .query = build_logs_query, .status = 200),
+    E2B_ROUTE("GET", "/templates/{template}/files/{hash}", 0, "e2b_build_files", "where files for a build go",
+              .run = archive_link, .status = 201),
+    E2B_ROUTE("PUT", "/templates/{template}/files/{hash}/{token}", ENDPOINT_OPEN, "e2b_build_upload",
+              "files for a build", .run = archive_put, .body_media = "application/octet-stream", .status = 201),
     {0},
 };

@@ -136,11 +136,9 @@ static int builder_acquire(struct builder *builder, struct err *err) {
                                  .temporary = true,
                                  .has_idle_timeout = true,
                                  .idle_timeout_ms = BUILDER_IDLE_MS};
-    int failed = layers ? kept_template_hold(builder->provider, builder->from.id, id, err) : 0;
-    if (failed)
-        return failed;
-    failed = build_in(builder->plane, builder->build, id, err)
-                 ?: e2b_acquire(builder->provider, &wanted, builder->network, false, &box, err);
+    STEP(layers ? kept_template_hold(builder->provider, builder->from.id, id, err) : 0);
+    int failed = build_in(builder->plane, builder->build, id, err)
+                     ?: e2b_acquire(builder->provider, &wanted, builder->network, false, &box, err);
     if (failed) {
         if (layers)
             kept_template_let_go(builder->provider, builder->from.id, id);
@@ -219,10 +217,8 @@ int builder_exec(struct builder *builder, const struct exec_request *request, st
     struct exec_request exec = *request;
     struct box *box;
     exec.timeout_ms = BUILDER_STEP_MS;
-    int failed = builder_wanted(builder, err) ?: builder_enter(builder, &box, err);
-    if (failed)
-        return failed;
-    failed = box_exec(box, &exec, &sink, builder->plane->stop[0], ret_result, err);
+    STEP(builder_wanted(builder, err) ?: builder_enter(builder, &box, err));
+    int failed = box_exec(box, &exec, &sink, builder->plane->stop[0], ret_result, err);
     if (failed == -ERR_GONE)
         failed = err_set(err, ERR_GONE, "the build was ended");
     for (int i = 0; i < 2; i++) {

@@ -14,17 +14,13 @@
 enum { CONTENT_DEPTH = 64 };
 
 /* Errors of these routes have a text as their code. */
-static int content_refuse(struct http_request *request, int status, const char *code, const char *text,
-                          struct buf *out) {
-    struct json json;
+static int content_refuse(struct http_request *, int status, const char *code, const char *text, struct buf *out) {
     char lower[32];
     size_t i = 0;
-    (void)request;
     for (; code[i] && i + 1 < sizeof lower; i++)
         lower[i] = (char)tolower((unsigned char)code[i]);
     lower[i] = 0;
-    json_init(&json, out);
-    json_open(&json, '{');
+    struct json json = json_begin(out);
     json_put_str(&json, "code", lower);
     json_put_str(&json, "message", text);
     json_close(&json, '}');
@@ -49,7 +45,7 @@ static const struct row content_list[] = {
     CONTENT_PATH, CONTENT_ROW("depth", INT, depth, .min = 1, .max = CONTENT_DEPTH, .text = "1 to 64; 1."), {0}};
 static const struct row content_make[] = {
     CONTENT_PATH, CONTENT_OWNER, CONTENT_ROW("force", BOOL, force, .text = "Parents are made."), {0}};
-static const struct row content_change[] = {CONTENT_OWNER, {.name = NULL, .flags = ROW_LENIENT}};
+static const struct row content_change[] = {CONTENT_OWNER, E2B_ROWS_END};
 
 /* Arguments, and the volume's top. */
 static int content_open(struct http_request *request, struct content_args *args, int *ret_top, struct err *err) {
@@ -88,53 +84,47 @@ static void content_put(struct json *json, const struct volume_entry *entry) {
     json_put_uint(json, "gid", status->st_gid);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         e2b_put_time(json, times[i].key, (uint64_t)times[i].at.tv_sec * 1000000 + (uint64_t)times[i].at.tv_nsec / 1000);
-    if (entry->target)
-        json_put_str(json, "target", entry->target);
+    json_put_some(json, "target", entry->target);
     json_close(json, '}');
 }
 
 static int content_answer(struct http_request *request, int top, const char *path, int status, struct err *err) {
     struct volume_entry entry;
-    struct json json;
     autobuf out = buf_max(65536);
     STEP(volume_stat(top, path, http_arena(request), &entry, err));
-    json_init(&json, &out);
+    struct json json = {.out = &out};
     content_put(&json, &entry);
     return e2b_json(request, status, &out, err);
 }
 
-static int content_stat(struct http_request *request, struct box *box, struct err *err) {
+static int content_stat(struct http_request *request, struct box *, struct err *err) {
     struct content_args args = {0};
     autofd top = -1;
-    (void)box;
     STEP(content_open(request, &args, &top, err));
     return content_answer(request, top, args.path.data, 200, err);
 }
 
-static int content_patch(struct http_request *request, struct box *box, struct err *err) {
+static int content_patch(struct http_request *request, struct box *, struct err *err) {
     struct content_args args = {0}, body = {0};
     autofd top = -1;
-    (void)box;
     STEP(e2b_body(request, &body, NULL, err));
     STEP(content_open(request, &args, &top, err));
     const struct volume_owner owner = content_owner(&body);
     return volume_change(top, args.path.data, &owner, err) ?: content_answer(request, top, args.path.data, 200, err);
 }
 
-static int content_remove(struct http_request *request, struct box *box, struct err *err) {
+static int content_remove(struct http_request *request, struct box *, struct err *err) {
     struct content_args args = {0};
     autofd top = -1;
-    (void)box;
     STEP(content_open(request, &args, &top, err));
     return volume_delete(top, args.path.data, err) ?: front_empty(request, 204);
 }
 
-static int content_entries(struct http_request *request, struct box *box, struct err *err) {
+static int content_entries(struct http_request *request, struct box *, struct err *err) {
     struct content_args args = {0};
     struct volume_entry *entries;
     size_t count;
     autofd top = -1;
-    (void)box;
     STEP(content_open(request, &args, &top, err));
     STEP(volume_list(top, args.path.data, args.depth.has ? (unsigned)args.depth.value : 1, http_arena(request),
                      &entries, &count, err));
@@ -150,32 +140,29 @@ static int content_entries(struct http_request *request, struct box *box, struct
     return answer_end(&answer, failed, err);
 }
 
-static int content_mkdir(struct http_request *request, struct box *box, struct err *err) {
+static int content_mkdir(struct http_request *request, struct box *, struct err *err) {
     struct content_args args = {0};
     autofd top = -1;
-    (void)box;
     STEP(content_open(request, &args, &top, err));
     const struct volume_owner owner = content_owner(&args);
     return volume_mkdir(top, args.path.data, args.force, &owner, err)
                ?: content_answer(request, top, args.path.data, 201, err);
 }
 
-static int content_read(struct http_request *request, struct box *box, struct err *err) {
+static int content_read(struct http_request *request, struct box *, struct err *err) {
     struct content_args args = {0};
     struct stat status;
     autofd top = -1, fd = -1;
-    (void)box;
     STEP(content_open(request, &args, &top, err));
     STEP(path_open_stat(top, "", args.path.data, O_RDONLY, 0, &fd, &status, err));
     return http_reply_begin(request, 200, "application/octet-stream", status.st_size)
                ?: http_reply_file(request, fd, 0, (uint64_t)status.st_size) ?: http_reply_end(request);
 }
 
-static int content_write(struct http_request *request, struct box *box, struct err *err) {
+static int content_write(struct http_request *request, struct box *, struct err *err) {
     struct content_args args = {0};
     struct volume_write write;
     autofd top = -1;
-    (void)box;
     STEP(content_open(request, &args, &top, err));
     STEP(provider_room(front_of(request)->provider, err));
     const struct volume_owner owner = content_owner(&args);

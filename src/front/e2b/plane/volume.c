@@ -17,14 +17,6 @@ enum { VOLUMES_MOST = 100, VOLUME_MOUNTS = 16 };
 
 /* ---- rows ---- */
 
-static void volume_token(const struct e2b *e2b, const char *id, char ret_token[65]) {
-    char text[64];
-    uint8_t digest[32];
-    snprintf(text, sizeof text, "volume %.16s", id);
-    state_secret_derive(&e2b->secret, text, digest);
-    text_hex(ret_token, digest, sizeof digest);
-}
-
 /* By id (name NULL) or name. 1: found. user NULL: anybody's. */
 static int volume_find(struct plane *plane, const char *user, const char *id, const char *name, struct arena *arena,
                        const char **ret_id, const char **ret_name, const char **ret_user, struct err *err) {
@@ -46,14 +38,9 @@ struct volume_args {
     struct row_text name;
 };
 static const struct row volume_body[] = {
-    {.name = "name",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED | ROW_AUDITED,
-     .min = 1,
-     .max = 128,
-     .offset = offsetof(struct volume_args, name),
-     .text = "Letters, digits, _ and -."},
-    {.name = NULL, .flags = ROW_LENIENT},
+    E2B_ROW("name", TEXT, volume_args, name, .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 128,
+            .text = "Letters, digits, _ and -."),
+    E2B_ROWS_END,
 };
 
 static void volume_put(struct http_request *request, struct json *json, const char *id, const char *name, bool token) {
@@ -62,7 +49,7 @@ static void volume_put(struct http_request *request, struct json *json, const ch
     json_put_str(json, "volumeID", id);
     json_put_str(json, "name", name);
     if (token) {
-        volume_token(e2b_state(request), id, text);
+        e2b_derive(e2b_state(request), text, "volume %.16s", id);
         json_put_str(json, "token", text);
     }
     const struct e2b_settings *settings = front_own(request, &e2b_dialect);
@@ -93,12 +80,10 @@ static int volume_insert_locked(struct http_request *request, const char *id, co
     return failed;
 }
 
-static int volume_create(struct http_request *request, struct box *box, struct err *err) {
+static int volume_create(struct http_request *request, struct box *, struct err *err) {
     struct volume_args args = {0};
     char id[17];
-    struct json json;
     autobuf out = buf_max(4096);
-    (void)box;
     STEP(e2b_body(request, &args, NULL, err));
     if (strspn(args.name.data, VOLUME_LETTERS) != args.name.len)
         return err_set(err, ERR_INVALID, "a volume's name is 1 to 128 letters, digits, _ and -");
@@ -107,23 +92,20 @@ static int volume_create(struct http_request *request, struct box *box, struct e
         autolock(&plane_of(request)->lock);
         STEP(volume_insert_locked(request, id, args.name.data, err));
     }
-    json_init(&json, &out);
+    struct json json = {.out = &out};
     volume_put(request, &json, id, args.name.data, true);
     return e2b_json(request, 201, &out, err);
 }
 
-static int volume_all(struct http_request *request, struct box *box, struct err *err) {
+static int volume_all(struct http_request *request, struct box *, struct err *err) {
     struct plane *plane = plane_of(request);
-    struct json json;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
-    (void)box;
     autolock(&plane->lock);
     autoquery query = {0};
     int row = db_query(&plane->db, &query, err,
                        "SELECT id, name FROM volume WHERE ?1 IS NULL OR user=?1 ORDER BY created_us, id", "t",
                        front_who(request)->user);
-    json_init(&json, &out);
-    json_open(&json, '[');
+    struct json json = json_list(&out);
     while (!row && (row = query_next(&query, err)) == 1) {
         volume_put(request, &json, query_text(&query, 0), query_text(&query, 1), false);
         row = 0;
@@ -140,13 +122,11 @@ static int volume_named(struct http_request *request, const char **ret_id, const
     return row < 0 ? row : row ? 0 : e2b_fail(request, 404, ERR_NOT_FOUND, "volume '%.60s' not found", id);
 }
 
-static int volume_look(struct http_request *request, struct box *box, struct err *err) {
+static int volume_look(struct http_request *request, struct box *, struct err *err) {
     const char *id, *name;
-    struct json json;
     autobuf out = buf_max(4096);
-    (void)box;
     STEP(volume_named(request, &id, &name, err));
-    json_init(&json, &out);
+    struct json json = {.out = &out};
     volume_put(request, &json, id, name, plane_writes(request));
     return e2b_json(request, 200, &out, err);
 }
@@ -164,10 +144,9 @@ static int volume_used(void *user, struct box *box) {
     return 0;
 }
 
-static int volume_destroy(struct http_request *request, struct box *box, struct err *err) {
+static int volume_destroy(struct http_request *request, struct box *, struct err *err) {
     struct plane *plane = plane_of(request);
     const char *id, *name;
-    (void)box;
     STEP(volume_named(request, &id, &name, err));
     struct volume_use use = {.source = arena_printf(http_arena(request), "%s/%s", plane->volumes, id)};
     provider_each(front_of(request)->provider, volume_used, &use);
@@ -234,7 +213,7 @@ int e2b_volume_admit(struct http_request *request, unsigned needs, const struct 
     const char *header = http_header(request, "authorization"), *id = http_param(request, "volume"), *found, *name,
                *user;
     char token[65];
-    volume_token(e2b_state(request), id, token);
+    e2b_derive(e2b_state(request), token, "volume %.16s", id);
     if (!header || strncasecmp(header, "Bearer ", 7) != 0 || strlen(header + 7) != 64 ||
         CRYPTO_memcmp(header + 7, token, 64) != 0)
         return err_set(err, ERR_UNAUTHORIZED, "this is not the token of the volume");
@@ -246,18 +225,12 @@ int e2b_volume_admit(struct http_request *request, unsigned needs, const struct 
 
 /* ---- the table ---- */
 
-#define VOLUME_ROUTE(method, path, name, summary, ...)                                                                 \
-    {                                                                                                                  \
-        (method), (path), front_handle, 0, (name), (summary),                                                          \
-            ENDPOINT(.flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX, __VA_ARGS__)                                         \
-    }
 const struct route e2b_volume_routes[] = {
-    VOLUME_ROUTE("POST", "/volumes", "e2b_volume_create", "E2B: make a volume", .run = volume_create,
-                 .body = volume_body, .status = 201),
-    VOLUME_ROUTE("GET", "/volumes", "e2b_volumes", "E2B: volumes", .run = volume_all, .status = 200),
-    VOLUME_ROUTE("GET", "/volumes/{volume}", "e2b_volume", "E2B: a volume and its token", .run = volume_look,
-                 .status = 200),
-    VOLUME_ROUTE("DELETE", "/volumes/{volume}", "e2b_volume_delete", "E2B: remove a volume", .run = volume_destroy,
-                 .status = 204),
+    E2B_ROUTE("POST", "/volumes", 0, "e2b_volume_create", "make a volume", .run = volume_create, .body = volume_body,
+              .status = 201),
+    E2B_ROUTE("GET", "/volumes", 0, "e2b_volumes", "volumes", .run = volume_all, .status = 200),
+    E2B_ROUTE("GET", "/volumes/{volume}", 0, "e2b_volume", "a volume and its token", .run = volume_look, .status = 200),
+    E2B_ROUTE("DELETE", "/volumes/{volume}", 0, "e2b_volume_delete", "remove a volume", .run = volume_destroy,
+              .status = 204),
     {0},
 };

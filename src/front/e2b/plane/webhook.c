@@ -69,22 +69,20 @@ struct webhook_args {
     struct row_text name, url, secret;
     const char **events;
 };
-#define WEBHOOK_ROW(label, kind, member, ...)                                                                          \
-    { .name = (label), .type = ROW_##kind, .offset = offsetof(struct webhook_args, member), __VA_ARGS__ }
 static const struct row webhook_body[] = {
-    WEBHOOK_ROW("name", TEXT, name, .min = 1, .max = 128, .text = "Any text."),
-    WEBHOOK_ROW("url", TEXT, url, .flags = ROW_AUDITED, .min = 1, .max = 2048, .text = "Where events are sent."),
-    WEBHOOK_ROW("events", TEXTS, events, .max = 16, .text = "Types of events, sandbox.lifecycle.created and so on."),
-    WEBHOOK_ROW("signatureSecret", TEXT, secret, .max = 256, .text = "Signs what is sent."),
-    {.name = NULL, .flags = ROW_LENIENT},
+    E2B_ROW("name", TEXT, webhook_args, name, .min = 1, .max = 128, .text = "Any text."),
+    E2B_ROW("url", TEXT, webhook_args, url, .flags = ROW_AUDITED, .min = 1, .max = 2048,
+            .text = "Where events are sent."),
+    E2B_ROW("events", TEXTS, webhook_args, events, .max = 16,
+            .text = "Types of events, sandbox.lifecycle.created and so on."),
+    E2B_ROW("signatureSecret", TEXT, webhook_args, secret, .max = 256, .text = "Signs what is sent."),
+    E2B_ROWS_END,
 };
 
 static int webhook_events(struct http_request *request, const char **events, const char **ret_text, struct err *err) {
     static const char *const kinds[] = {"created", "updated", "paused", "resumed", "killed", "checkpointed", NULL};
-    struct json json;
     autobuf out = buf_max(4096);
-    json_init(&json, &out);
-    json_open(&json, '[');
+    struct json json = json_list(&out);
     for (; events && *events; events++) {
         const char *kind = strncmp(*events, "sandbox.lifecycle.", 18) ? "" : *events + 18;
         if (!text_list_has(kinds, kind))
@@ -114,10 +112,9 @@ static void webhook_put(struct json *json, const struct query *query, const char
 /* One (id) or all (NULL), of the caller. */
 static int webhook_answer(struct http_request *request, int status, const char *id, struct err *err) {
     struct plane *plane = plane_of(request);
-    struct json json;
     size_t count = 0;
     autobuf out = buf_max(1 << 20);
-    json_init(&json, &out);
+    struct json json = {.out = &out};
     if (!id)
         json_open(&json, '[');
     {
@@ -170,12 +167,11 @@ static int webhook_insert(struct http_request *request, const struct webhook_arg
                  args->secret.data ? args->secret.data : "", e2b_now_us());
 }
 
-static int webhook_create(struct http_request *request, struct box *box, struct err *err) {
+static int webhook_create(struct http_request *request, struct box *, struct err *err) {
     struct webhook_args args = {0};
     char id[17];
     const char *events;
     json_t *root;
-    (void)box;
     STEP(e2b_body(request, &args, &root, err));
     bool enabled = !json_is_false(json_object_get(root, "enabled"));
     json_decref(root);
@@ -191,12 +187,11 @@ static int webhook_create(struct http_request *request, struct box *box, struct 
     return webhook_answer(request, 201, id, err);
 }
 
-static int webhook_change(struct http_request *request, struct box *box, struct err *err) {
+static int webhook_change(struct http_request *request, struct box *, struct err *err) {
     struct plane *plane = plane_of(request);
     struct webhook_args args = {0};
     const char *events = NULL, *id = http_param(request, "webhook");
     json_t *root;
-    (void)box;
     STEP(e2b_body(request, &args, &root, err));
     const json_t *wish = json_object_get(root, "enabled");
     int enabled = json_is_boolean(wish) ? json_is_true(wish) : -1;
@@ -218,16 +213,14 @@ static int webhook_change(struct http_request *request, struct box *box, struct 
     return webhook_answer(request, 200, id, err);
 }
 
-static int webhook_look(struct http_request *request, struct box *box, struct err *err) {
-    (void)box;
+static int webhook_look(struct http_request *request, struct box *, struct err *err) {
     return webhook_answer(request, 200, http_param(request, "webhook"), err);
 }
 
-static int webhook_delete(struct http_request *request, struct box *box, struct err *err) {
+static int webhook_delete(struct http_request *request, struct box *, struct err *err) {
     struct plane *plane = plane_of(request);
     const char *id = http_param(request, "webhook");
     bool found;
-    (void)box;
     {
         autolock(&plane->lock);
         STEP(db_do(&plane->db, err, "DELETE FROM webhook WHERE user=?1 AND id=?2", "tt", plane_user(request), id));
@@ -255,10 +248,9 @@ static void webhook_row(void *user, const struct audit_row *row) {
 
 static int webhook_queue_locked(struct webhook_rows *rows, const struct e2b_happened *happened, struct err *err) {
     struct plane *plane = rows->plane;
-    struct json json;
     char type[64];
     autobuf out = buf_max(256 << 10);
-    json_init(&json, &out);
+    struct json json = {.out = &out};
     e2b_event_put(plane->front->provider, &rows->arena, &json, happened, happened->user);
     snprintf(type, sizeof type, "\"sandbox.lifecycle.%s\"", e2b_event_kind(happened));
     return db_do(&plane->db, err,
@@ -428,24 +420,19 @@ void webhook_send(struct plane *plane) {
 
 /* ---- the table ---- */
 
-static int webhook_list(struct http_request *request, struct box *box, struct err *err) {
-    (void)box;
+static int webhook_list(struct http_request *request, struct box *, struct err *err) {
     return webhook_answer(request, 200, NULL, err);
 }
 
-#define WEBHOOK_ROUTE(method, path, name, summary, ...)                                                                \
-    {                                                                                                                  \
-        (method), "/events/webhooks" path, front_handle, 0, (name), (summary),                                         \
-            ENDPOINT(.flags = ENDPOINT_LENIENT | ENDPOINT_NO_BOX, __VA_ARGS__)                                         \
-    }
 const struct route e2b_webhook_routes[] = {
-    WEBHOOK_ROUTE("POST", "", "e2b_webhook_create", "E2B: have events sent", .run = webhook_create,
-                  .body = webhook_body, .status = 201),
-    WEBHOOK_ROUTE("GET", "", "e2b_webhooks", "E2B: where events are sent", .run = webhook_list, .status = 200),
-    WEBHOOK_ROUTE("GET", "/{webhook}", "e2b_webhook", "E2B: one webhook", .run = webhook_look, .status = 200),
-    WEBHOOK_ROUTE("PATCH", "/{webhook}", "e2b_webhook_change", "E2B: change a webhook", .run = webhook_change,
-                  .body = webhook_body, .status = 200),
-    WEBHOOK_ROUTE("DELETE", "/{webhook}", "e2b_webhook_delete", "E2B: send no more events", .run = webhook_delete,
-                  .status = 204),
+    E2B_ROUTE("POST", "/events/webhooks", 0, "e2b_webhook_create", "have events sent", .run = webhook_create,
+              .body = webhook_body, .status = 201),
+    E2B_ROUTE("GET", "/events/webhooks", 0, "e2b_webhooks", "where events are sent", .run = webhook_list,
+              .status = 200),
+    E2B_ROUTE("GET", "/events/webhooks/{webhook}", 0, "e2b_webhook", "one webhook", .run = webhook_look, .status = 200),
+    E2B_ROUTE("PATCH", "/events/webhooks/{webhook}", 0, "e2b_webhook_change", "change a webhook", .run = webhook_change,
+              .body = webhook_body, .status = 200),
+    E2B_ROUTE("DELETE", "/events/webhooks/{webhook}", 0, "e2b_webhook_delete", "send no more events",
+              .run = webhook_delete, .status = 204),
     {0},
 };
