@@ -59,6 +59,7 @@ HTTP_CLIENT := $(wildcard src/http/client/*.c)
 HTTP_BOTH := $(wildcard src/http/websocket*.c)
 DAEMON := $(ENGINE) $(SKILLS) $(TOOLS) $(call package,http) $(call package,front) $(call package,daemon)
 CLI := $(filter-out $(wildcard src/store/audit*.c src/box/interpreter/*.c),$(ENGINE)) $(SKILLS_SEEN) src/skill/zip/zip_writer.c $(TOOLS) $(HTTP_CLIENT) $(HTTP_BOTH) $(call package,cli)
+GATE := $(call package,gate) $(BASE) $(addprefix src/http/,head_text.c chunk.c response.c)
 LLHTTP := api.c http.c llhttp.c
 
 host_objects = $(patsubst src/%.c,$(BUILD)/host/%.o,$(1))
@@ -68,13 +69,13 @@ DAEMON_LIBS := -lz -ljansson -lsqlite3 -lpcre2-8 -lssl -lcrypto -lyaml -lm
 CLI_LIBS := $(LIBDIR)/libz.a $(LIBDIR)/libyaml.a $(LIBDIR)/libjansson.a $(LIBDIR)/libsqlite3.a $(LIBDIR)/libpcre2-8.a -ldl -lm
 
 # A fresh machine lacks these: say so before the compiler does.
-NEEDED := $(addprefix $(SYSTEM_INCLUDE)/,pcre2.h jansson.h seccomp.h sqlite3.h yaml.h zlib.h openssl/ssl.h nettle/sha2.h)
+NEEDED := $(addprefix $(SYSTEM_INCLUDE)/,pcre2.h jansson.h seccomp.h sqlite3.h yaml.h zlib.h openssl/ssl.h nettle/sha2.h ares.h)
 MISSING := $(filter-out $(wildcard $(NEEDED)),$(NEEDED))
 ifneq ($(and $(MISSING),$(filter all install,$(or $(MAKECMDGOALS),all))),)
 $(error $(MISSING) missing: run `make setup` first, which installs the Debian packages that building needs)
 endif
 
-all: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-runner ## build the three programs
+all: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-runner $(BUILD)/cubby-gate ## build the programs
 
 $(BUILD)/cubbyd: $(call host_objects,$(DAEMON)) $(LLHTTP_OBJECTS)
 	$(call say,link,$@)
@@ -82,6 +83,9 @@ $(BUILD)/cubbyd: $(call host_objects,$(DAEMON)) $(LLHTTP_OBJECTS)
 $(BUILD)/cubby: $(call host_objects,$(CLI))
 	$(call say,link,$@)
 	$(Q)$(CC) $(CFLAGS_HOST) $(LINK_HARDEN) -o $@ $^ $(CLI_LIBS)
+$(BUILD)/cubby-gate: $(call host_objects,$(GATE)) $(LLHTTP_OBJECTS)
+	$(call say,link,$@)
+	$(Q)$(CC) $(CFLAGS_HOST) $(LINK_HARDEN) -o $@ $^ -ljansson -lcares
 $(BUILD)/cubby-runner: $(call runner_objects,$(RUNNER))
 	$(call say,link,$@)
 	$(Q)$(MUSL_CC) $(LDFLAGS_RUNNER) -o $@.debug $^ $(RUNNER_LIBS)
@@ -154,7 +158,7 @@ install: all ## install below DESTDIR and PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/systemd/user $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	install -m 755 $(BUILD)/cubby $(BUILD)/cubbyd $(INSTALL_BIN)/
-	install -m 755 $(BUILD)/cubby-runner $(DESTDIR)$(PREFIX)/libexec/cubby/
+	install -m 755 $(BUILD)/cubby-runner $(BUILD)/cubby-gate $(DESTDIR)$(PREFIX)/libexec/cubby/
 	for page in man/*.[1578]; do install -m 644 $$page $(INSTALL_MAN)/man$${page##*.}/; done
 	sed 's|@PREFIX@|$(PREFIX)|g' packaging/cubbyd.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/cubbyd.service
 	sed 's|@PREFIX@|$(PREFIX)|g' packaging/cubby-join.service >$(DESTDIR)$(PREFIX)/lib/systemd/user/cubby-join.service

@@ -5,7 +5,7 @@
 
 # Every object but the programs' main.c files, in an archive: a test program links what it names and nothing else.
 TESTED := $(filter-out %/main.c src/runner/shim.c,$(ENGINE) $(SKILLS) $(TOOLS) $(call package,http) $(call package,front) $(call package,daemon) \
-	$(call package,cli) $(call package,runner))
+	$(call package,cli) $(call package,runner) src/gate/dns.c src/gate/hello.c)
 TESTED_OBJECTS := $(call host_objects,$(TESTED)) $(LLHTTP_OBJECTS)
 TEST_LIBS := $(DAEMON_LIBS) $(LIBDIR)/libpcre2-8.a $(LIBDIR)/libnettle.a -ldl
 UNIT_PROGRAMS := $(patsubst test/unit/%.c,$(BUILD)/unit/%,$(shell find test/unit -name "*_test.c"))
@@ -46,7 +46,7 @@ fuzz-programs: $(FUZZ_PROGRAMS)
 test-asan: $(BUILD)/cubby-runner
 	@mkdir -p $(BUILD)/asan && cp -u --remove-destination $(BUILD)/cubby-runner $(BUILD)/asan/cubby-runner
 	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 asan-programs
-asan-programs: $(BUILD)/cubbyd $(BUILD)/cubby unit-programs fuzz-programs
+asan-programs: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-gate unit-programs fuzz-programs
 test-helpers: $(HELPERS) $(CARRIED) $(BUILD)/test/pick $(BUILD)/test/ask
 test-build: all test-helpers test-asan
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Names, for tools/lint.   names.py statics: a static function carries a word of its file's or its directories' names.
-names.py structs: within one program (cubbyd, cubby, cubby-runner) a struct name is defined once; needs `make -n`'s lists from the Makefile.
+names.py structs: within one program (cubbyd, cubby, cubby-runner, cubby-gate) a struct name is defined once; needs `make -n`'s lists from the Makefile.
 """
 import os
 import re
@@ -61,7 +61,7 @@ def sources(variable):
 
 def structs():
     told = set()
-    for program, variable in (("cubbyd", "DAEMON"), ("cubby", "CLI"), ("cubby-runner", "RUNNER")):
+    for program, variable in (("cubbyd", "DAEMON"), ("cubby", "CLI"), ("cubby-runner", "RUNNER"), ("cubby-gate", "GATE")):
         where = {}
         for path in sources(variable):
             for name in STRUCT.findall(code(path)):

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 #include "http/response.h"
-#include "http/internal.h"
+#include "http/framing.h"
 
 enum response_kind { KIND_NONE, KIND_LENGTH, KIND_CHUNKED, KIND_CLOSE };
 enum { INTERIM_MOST = 16 };
