@@ -58,7 +58,7 @@ SKILLS_SEEN := $(wildcard src/skill/catalog/*.c) # what tools need of them where
 HTTP_CLIENT := $(wildcard src/http/client/*.c)
 HTTP_BOTH := $(wildcard src/http/websocket*.c)
 DAEMON := $(ENGINE) $(SKILLS) $(TOOLS) $(call package,http) $(call package,front) $(call package,daemon)
-CLI := $(filter-out $(wildcard src/store/audit*.c src/box/interpreter/*.c),$(ENGINE)) $(SKILLS_SEEN) src/skill/zip/zip_writer.c $(TOOLS) $(HTTP_CLIENT) $(HTTP_BOTH) $(call package,cli)
+CLI := $(filter-out $(wildcard src/store/audit*.c src/box/interpreter/*.c) src/store/secret_store.c src/box/secret/secret.c,$(ENGINE)) $(SKILLS_SEEN) src/skill/zip/zip_writer.c $(TOOLS) $(HTTP_CLIENT) $(HTTP_BOTH) $(call package,cli)
 GATE := $(call package,gate) $(BASE) $(addprefix src/http/,head_text.c chunk.c response.c)
 LLHTTP := api.c http.c llhttp.c
 

@@ -17,8 +17,12 @@ uint64_t clock_ms(void) {
     return clock_us() / 1000;
 }
 
+uint64_t clock_wall_us(void) {
+    return clock_read_us(CLOCK_REALTIME);
+}
+
 uint64_t clock_wall_ms(void) {
-    return clock_read_us(CLOCK_REALTIME) / 1000;
+    return clock_wall_us() / 1000;
 }
 
 const char *clock_text(uint64_t wall_ms, char text[CLOCK_TEXT_BYTES]) {

@@ -9,6 +9,7 @@
 uint64_t clock_ms(void); /* CLOCK_MONOTONIC */
 uint64_t clock_us(void);
 uint64_t clock_wall_ms(void); /* since the epoch */
+uint64_t clock_wall_us(void);
 #define CLOCK_TEXT_BYTES 32
 /* "2026-01-31T12:00:00.123Z" */
 const char *clock_text(uint64_t wall_ms, char text[CLOCK_TEXT_BYTES]);

@@ -218,4 +218,15 @@
 #define LIMIT_TOKEN_DAYS 36500u /* until one expires */
 #define LIMIT_RUNNER_BYTES 64u
 
+/* secrets that stay outside of boxes (box/secret) */
+#define LIMIT_STORED_SECRETS 1000u            /* of one user */
+#define LIMIT_STORED_SECRET_BYTES (64u << 10) /* as E2B's clients may store them */
+#define LIMIT_SECRET_VALUE_BYTES 8192u        /* of one that is swapped into a header */
+#define LIMIT_SECRET_VALUE_LEAST 8u           /* shorter ones occur in any answer by chance */
+#define LIMIT_SECRET_NAME_BYTES 128u
+#define LIMIT_SECRET_HOSTS 32u    /* and slots, methods, paths */
+#define LIMIT_BINDINGS 64u        /* secrets of one box */
+#define LIMIT_SECRET_TTL_S 86400u /* how long what a command printed may count */
+#define SECRET_COMMAND_MS 10000u  /* how long such a command may take */
+
 #endif

@@ -1,12 +1,15 @@
 /* The verbs of commands: run, spawn, look, feed, signal. Called by the dialects. Invariant: box_exec sends input and
  * takes output in one loop, so a command that talks before it listens cannot stop the two against each other. */
 #include "base/base.h"
+#include "box/secret/binding.h"
 #include "box/verb.h"
 
 /* How much longer than the command's own time-out a runner may take to say so. */
 enum { EXEC_SLACK_MS = KILL_GRACE_MS + 30000 };
 
-int verb_exec_args(const struct exec_request *request, uint64_t flags, struct buf *args, struct err *err) {
+int verb_exec_args(const struct box *box, const struct exec_request *request, uint64_t flags, struct buf *args,
+                   struct err *err) {
+    autoarena arena = ARENA_EMPTY;
     if (!request->command && (!request->argv || !request->argv[0]))
         return err_set(err, ERR_INVALID, "there is no command");
     if (verb_put(args, err, F_PATH(CWD, request->cwd)) < 0)
@@ -16,7 +19,9 @@ int verb_exec_args(const struct exec_request *request, uint64_t flags, struct bu
     flags |= (request->detach ? CALL_DETACH : 0) | (request->keep ? CALL_KEEP : 0) | (request->leave ? CALL_LEAVE : 0) |
              (request->pty ? CALL_PTY : 0) | (request->sudo ? CALL_SUDO : 0);
     unsigned cols = request->cols ? request->cols : 80, rows = request->rows ? request->rows : 24;
-    TRY(verb_put(args, err, F_LIST(ARGV, request->command ? NULL : request->argv, LIMIT_ARGV_COUNT, "arguments"),
+    const char *const *bound = (const char *const *)bindings_env(box, &arena); /* before the call's own, which win */
+    TRY(verb_put(args, err, F_LIST(ENV, bound, LIMIT_BINDINGS, "secrets"),
+                 F_LIST(ARGV, request->command ? NULL : request->argv, LIMIT_ARGV_COUNT, "arguments"),
                  F_LIST(ENV, request->env, LIMIT_ENV_COUNT, "variables"),
                  F_LIST(SECRET, request->secrets, LIMIT_SECRETS, "secrets"),
                  F_LIST(ENV_DROP, request->drops, LIMIT_ENV_DROPS, "prefixes of variables"),
@@ -104,7 +109,7 @@ int box_output_limit(const struct box *box, bool asked, uint64_t wanted, uint64_
 int box_exec(struct box *box, const struct exec_request *request, const struct exec_sink *sink, int watch,
              struct exec_result *ret_result, struct err *err) {
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    TRY(verb_exec_args(request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err)
+    TRY(verb_exec_args(box, request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err)
             ?: box_share(box, SHARE_WAIT_MS, err));
     bool small = request->input_len <= LIMIT_FRAME_PAYLOAD_BYTES; /* then stdin travels with the call itself */
     struct view input = view_of(request->input, request->input_len);
@@ -135,7 +140,7 @@ int box_spawn(struct box *box, const struct exec_request *request, uint64_t *ret
     struct fields end;
     /* Its stdin stays open for box_input; the request's input is fed first. The box is shared while it starts: what it
      * does in the background is its own. */
-    TRY(verb_exec_args(request, CALL_BACKGROUND | CALL_STDIN, &args, err) ?: box_share(box, SHARE_WAIT_MS, err));
+    TRY(verb_exec_args(box, request, CALL_BACKGROUND | CALL_STDIN, &args, err) ?: box_share(box, SHARE_WAIT_MS, err));
     int r = verb_numbers(box, &verb, &end, err);
     if (r == 0 && request->input) {
         struct view input = view_of(request->input, request->input_len);

@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "store/redact.h"
+#include "box/secret/binding.h"
 #include "box/verb.h"
 
 /* How much longer than the times of a call a runner may take to answer it: killing takes time. */
@@ -62,7 +63,10 @@ static int session_name(struct buf *args, const char *name, struct err *err) {
 
 /* ---- open ---- */
 
-static int session_open_args(const struct session_request *request, struct buf *args, struct err *err) {
+static int session_open_args(const struct box *box, const struct session_request *request, struct buf *args,
+                             struct err *err) {
+    autoarena arena = ARENA_EMPTY;
+    const char *const *bound = (const char *const *)bindings_env(box, &arena);
     uint8_t bytes[16];
     char random[2 * sizeof bytes + 1];
     if (!request->name && getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
@@ -70,7 +74,8 @@ static int session_open_args(const struct session_request *request, struct buf *
     if (!request->name)
         text_hex(random, bytes, sizeof bytes);
     TRY(session_name(args, request->name ? request->name : random, err)
-            ?: verb_put(args, err, F_LIST(ENV, request->env, LIMIT_ENV_COUNT - 8, "variables"),
+            ?: verb_put(args, err, F_LIST(ENV, bound, LIMIT_BINDINGS, "secrets"),
+                        F_LIST(ENV, request->env, LIMIT_ENV_COUNT - 8, "variables"),
                         F_LIST(SECRET, request->secrets, LIMIT_SECRETS, "secrets"), F_PATH(CWD, request->cwd),
                         F_TEXT(SHELL, request->shell), F_TEXT(USER, request->root ? "root" : "agent"),
                         F_NUM(COLS, request->cols), F_NUM(ROWS, request->rows), F_TEXT(NOTE, request->note),
@@ -85,7 +90,7 @@ int box_session_open(struct box *box, const struct session_request *request, str
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     const struct verb verb = {.op = OP_SESSION, .args = &args, .watch = -1, .timeout_ms = VERB_SHORT_MS};
     struct fields end;
-    TRY(session_open_args(request, &args, err) ?: box_share(box, SHARE_WAIT_MS, err));
+    TRY(session_open_args(box, request, &args, err) ?: box_share(box, SHARE_WAIT_MS, err));
     int r = verb_run(box, &verb, arena, &end, err);
     box_share_end(box);
     if (r < 0)
@@ -97,7 +102,7 @@ int box_session_open(struct box *box, const struct session_request *request, str
 
 void box_session_begin(struct box *box, const struct session_request *request) {
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
-    if (wire_features(box->wire) & FEATURE_SESSION && session_open_args(request, &args, ERR_IGNORED) == 0)
+    if (wire_features(box->wire) & FEATURE_SESSION && session_open_args(box, request, &args, ERR_IGNORED) == 0)
         (void)call_post(box->wire, OP_SESSION, &args, ERR_IGNORED);
 }
 

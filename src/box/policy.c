@@ -314,6 +314,7 @@ int policy_spec(const struct policy *policy, const struct box_request *request, 
     struct spec spec = {.one_shot = request->one_shot,
                         .user = arena_strdup(arena, user),
                         .agent = arena_strdup_or(arena, request->agent),
+                        .bindings = arena_list(arena, request->bindings, NULL),
                         .machine = arena_strdup_or(arena, request->machine)};
     text_id_copy(spec.id, id);
     TRY(text_user(user, err));
@@ -439,6 +440,15 @@ int policy_same(const struct box_request *request, const struct record *record, 
     if (request->temporary && !record->temporary)
         policy_differ(&all, "it is not temporary");
     policy_differ_maps(&all, request, record);
+    for (const char *const *wanted = request->bindings; wanted && *wanted; wanted++) {
+        const char *const *has_one = (const char *const *)spec->bindings;
+        size_t name = strcspn(*wanted, "=") + 1; /* of "NAME=VARIABLE=PLACEHOLDER" the placeholder is always another */
+        name += strcspn(*wanted + name, "=") + 1;
+        while (has_one && *has_one && strncmp(*has_one, *wanted, name) != 0)
+            has_one++;
+        if (!has_one || !*has_one)
+            policy_differ(&all, "it has no secret %.*s", (int)name - 1, *wanted);
+    }
     return all.count == 0
                ? 0
                : err_set(err, ERR_EXISTS,

@@ -118,7 +118,8 @@ struct box_request {
     size_t mount_count;
     bool has_memory, has_cpus, has_pids, has_disk, has_open_files, has_output;
     struct limits limits;
-    const char *network; /* NULL: the share's */
+    const char *const *bindings; /* spec.bindings; NULL: none */
+    const char *network;         /* NULL: the share's */
     bool has_idle_timeout;
     uint64_t idle_timeout_ms;
     bool temporary;

@@ -98,7 +98,8 @@ int verb_finish(struct box *box, struct call *call, const struct verb *verb, str
 int verb_processes(struct box *box, uint64_t pid, uint64_t timeout_ms,
                    void (*each)(void *user, const struct process *process), void *user, struct err *err);
 /* The fields of a command, checked; flags: of the call. */
-int verb_exec_args(const struct exec_request *request, uint64_t flags, struct buf *args, struct err *err);
+int verb_exec_args(const struct box *box, const struct exec_request *request, uint64_t flags, struct buf *args,
+                   struct err *err);
 /* Events of a command into the struct exec_sink that is the verb's user. */
 extern const struct verb_sink verb_exec_sink;
 void verb_exec_idle(struct verb *verb, const struct exec_sink *sink); /* the verb's idle call, where the sink has one */

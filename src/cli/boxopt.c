@@ -19,6 +19,8 @@ const struct row box_rows[] = {
            "mount a directory of this machine in the box"),
     OPTION("env", 'e', TEXTS, struct box_options, env, "K=V",
            "set an environment variable (K alone: to its value here)"),
+    OPTION("secret", 0, TEXTS, struct box_options, secrets, "NAME[=VAR]",
+           "let it use a secret of the daemon, whose placeholder is in VAR"),
     OPTION("container-user", 0, TEXT, struct box_options, container_user, "NAME[:GROUP]",
            "docker: run commands as this user"),
     OPTION("runtime", 0, TEXT, struct box_options, runtime, "NAME",
@@ -116,6 +118,8 @@ void box_options_env_json(struct cli *cli, const struct row_texts *list, struct 
 }
 
 void box_options_request(struct cli *cli, const struct box_options *options, struct box_request *ret_request) {
+    if (options->secrets.count)
+        option_fail(cli, "--secret needs the daemon, which keeps secrets: `cubby create --secret` makes a box there");
     *ret_request = (struct box_request){
         .backend = options->backend,
         .template_name = options->template_name,
@@ -205,4 +209,10 @@ void box_options_json(struct cli *cli, const struct box_options *options, struct
     if (options->mounts.count)
         json_close(json, ']');
     box_options_env_json(cli, &options->env, json);
+    if (!options->secrets.count)
+        return;
+    json_put_open(json, "secrets", '[');
+    for (size_t i = 0; i < options->secrets.count; i++)
+        json_str(json, options->secrets.items[i]);
+    json_close(json, ']');
 }

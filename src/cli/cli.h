@@ -67,7 +67,7 @@ struct box_options {
     const char *backend, *template_name, *net, *shell;
     uint64_t memory_mb, pids, disk_mb, open_files, output_bytes;
     double cpus;
-    struct row_texts mounts, env;
+    struct row_texts mounts, env, secrets;
     const char *agent, *machine; /* of create */
     const char *container_user, *runtime, *platform, *pull;
     bool read_only, image_init;
@@ -167,6 +167,7 @@ int command_cp(struct cli *cli, int argc, char **argv);
 int command_cat(struct cli *cli, int argc, char **argv);
 int command_ls(struct cli *cli, int argc, char **argv);
 int command_token(struct cli *cli, int argc, char **argv);
+int command_secret(struct cli *cli, int argc, char **argv);
 int command_audit(struct cli *cli, int argc, char **argv);
 int command_events(struct cli *cli, int argc, char **argv);
 int command_port(struct cli *cli, int argc, char **argv);
@@ -180,7 +181,7 @@ int command_completion(struct cli *cli, int argc, char **argv);
 int command_help_command(struct cli *cli, int argc, char **argv);
 
 extern const struct row run_options[], mcp_options[], mcp_server_options[], exec_options[], json_options[],
-    create_options[], ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[],
+    create_options[], ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[], secret_options[],
     audit_options[], template_options[], events_options[], port_options[], tool_options[], fork_options[],
     diff_options[], skill_options[], join_options[], help_options[], tls_options[];
 

@@ -90,6 +90,12 @@ const struct cli_command command_table[] = {
      "ends one at once, with what it has open. --state works on the daemon's files, as its user or root: for the\n"
      "first token of a daemon that demands tokens.",
      command_token, token_options, ANYWHERE},
+    {"secret", "create|set|rotate NAME [OPTION…] | list [BOX] | rm NAME | bind|unbind BOX NAME[=VARIABLE]",
+     "manage secrets that boxes use and never have",
+     "A box finds a placeholder in a variable; requests to the hosts that the secret is for carry the value instead.\n"
+     "The value comes by standard input. create refuses a name that is taken; set defines it anew; rotate changes the\n"
+     "value alone, and boxes go on with the placeholders that they have.",
+     command_secret, secret_options, ANYWHERE},
     {"audit", "[OPTION…] | --verify", "show who did what to which box, when, and how it ended",
      "The newest rows of the daemon's audit log, also of boxes that are gone; --since shows all from a time on,\n"
      "--follow continues with new ones. A user's token sees that user's rows. With --verify the exit status is 1\n"

@@ -120,6 +120,11 @@ const struct row conf_options[] = {
     {ROW("tls_cert", TEXT, tls_cert, CONF_AT_ONCE), .value = "FILE",
      .text = "PEM certificate chain; with tls_key: HTTPS"},
     {ROW("tls_key", TEXT, tls_key, CONF_AT_ONCE), .value = "FILE", .text = "PEM key"},
+    {ROW("secret_key_file", TEXT, secret_key_file, 0), .value = "FILE",
+     .text = "key that stored secrets are sealed with, 32 bytes or more; default: the systemd credential cubby.key, "
+             "else STATE/secrets.key"},
+    {ROW("secret_commands", LIST, secret_commands, CONF_AT_ONCE | CONF_HOST), .value = "COMMAND",
+     .text = "commands of the daemon's user that print a secret's value (from.command)"},
     {ROW("max_upload_bytes", INT, max_upload_bytes, CONF_AT_ONCE), .min = 1, .max = 1ull << 44, .initial = "524288000",
      .text = "largest file or archive a client may send"},
     {ROW("max_unpack_entries", INT, max_unpack_entries, CONF_AT_ONCE), .min = 1, .max = 1ull << 32,

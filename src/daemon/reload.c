@@ -3,6 +3,7 @@
  * and stay. */
 #include "base/base.h"
 #include "base/log.h"
+#include "box/secret/secret.h"
 #include "daemon/daemon.h"
 #include "skill/catalog/catalog.h"
 #include "skill/skill.h"
@@ -68,6 +69,7 @@ void daemon_reload(struct daemon *daemon) {
     provider_configure(daemon->front.provider, policy);
     policy_unref(policy);
     front_configure(&daemon->front, daemon_settings(fresh));
+    secrets_configure(daemon->front.secrets, (const char *const *)fresh->secret_commands.items);
     upkeep_configure(daemon->upkeep, fresh->tools.offload_days);
     skills_configure(daemon->front.skills, &fresh->skills);
     conf_servers(fresh, daemon->front.tools.servers);

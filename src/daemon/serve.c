@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/sched_latency.h"
 #include "box/reserve.h"
+#include "box/secret/secret.h"
 #include "daemon/daemon.h"
 #include "daemon/welcome.h"
 #include "front/events.h"
@@ -253,6 +254,10 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
     daemon_env(daemon);
     reserve_begin(daemon->state);
     TRY(daemon_tokens(daemon, err));
+    const struct secrets_config secrets = {.state_dir = daemon->state,
+                                           .key_file = conf->secret_key_file,
+                                           .commands = (const char *const *)conf->secret_commands.items};
+    TRY(secrets_open(&secrets, &front->secrets, err));
     TRY(front_open(front, daemon->state, err));
     const struct audit_options audit = {
         .directory = daemon->state, .days = conf->audit_days, .max_bytes = conf->audit_max_mb << 20};
@@ -340,6 +345,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     events_free(front->events);
     auth_free(front->auth);
     front_done(front);
+    secrets_close(front->secrets);
     conf_unref(daemon->conf);
     conf_unref(daemon->first);
     free(daemon);

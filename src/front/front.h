@@ -42,6 +42,7 @@ struct front { /* http_context */
     struct audit *audit;           /* NULL: nothing is recorded */
     struct events *events;         /* events of boxes */
     struct tool_host tools;        /* where tools run */
+    struct secrets *secrets;       /* that stay outside of boxes; NULL: there are none (tests) */
     struct skills *skills;         /* NULL: there are none (tests) */
     struct http_server *server;    /* set before the first request */
     const struct backend_env *env; /* of templates and machines; NULL: none are kept (tests) */

@@ -63,8 +63,11 @@ struct spec {
     const char *agent;        /* the agent whose public skills its /skills begins with; NULL: none, and there is no
                                * /skills */
     struct attached attached; /* what that is */
-    const char *machine;      /* remote: the joined machine of its user that it is on; NULL elsewhere */
-    const char *workspace;    /* where its workspace is, absolute; NULL: WORKSPACE_PATH */
+    /* Secrets that it may use and never has, each "NAME=VARIABLE=PLACEHOLDER", NULL-terminated; may be NULL. A running
+     * box's are read by box_bindings: they change. */
+    const char **bindings;
+    const char *machine;   /* remote: the joined machine of its user that it is on; NULL elsewhere */
+    const char *workspace; /* where its workspace is, absolute; NULL: WORKSPACE_PATH */
     struct container container;
     struct limits limits;
     enum network network;

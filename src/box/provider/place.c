@@ -10,6 +10,7 @@
 #include "box/policy.h"
 #include "box/snapshot/snapshot.h"
 #include "box/port_socket.h"
+#include "box/secret/binding.h"
 #include "box/provider/provider_private.h"
 
 /* A daemon that is slower than that with one box hangs; the caller is asked to try again. */
@@ -29,6 +30,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     spec.env = arena_list(arena, from->env, &spec.env_count);
     spec.layers = arena_list(arena, from->layers, &spec.layer_count);
     spec.agent = arena_strdup_or(arena, from->agent);
+    spec.bindings = NULL;
     spec.machine = arena_strdup_or(arena, from->machine);
     spec.workspace = arena_strdup_or(arena, from->workspace);
     spec.container = container_copy(&from->container, arena);
@@ -41,6 +43,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     spec.mounts = mounts;
     box->spec = spec;
     attached_take(box, from);
+    bindings_take(box, from->bindings);
     memcpy(box->id, from->id, sizeof box->id);
     box->ops = ops;
     box->backend = backend;
@@ -67,7 +70,9 @@ struct record box_record(const struct box *box) {
 }
 
 struct box *box_again(const struct box *box) {
+    autoarena arena = ARENA_EMPTY;
     struct record record = box_record(box);
+    record.spec.bindings = box_bindings(box, &arena);
     return box_make(box->ops, box->backend, &record);
 }
 
@@ -112,6 +117,7 @@ void box_unref(struct box *box) {
     if (box->attached_arena)
         arena_done(box->attached_arena);
     free(box->attached_arena);
+    bindings_done(box);
     free(box->guest);
     free(box);
 }

@@ -53,6 +53,7 @@
 #include "box/policy.h"
 #include "box/snapshot/snapshot.h"
 #include "box/provider/provider_private.h"
+#include "box/secret/binding.h"
 
 /* Another daemon may delete a box between two looks, not for ever. */
 enum { ACQUIRE_TURNS = 5, DESTROY_LOCK_MS = 30000 };
@@ -197,7 +198,9 @@ int provider_id(const struct box_request *request, char id[17], struct err *err)
 static int provider_acquire_clash(const struct box *box, const struct box_request *request, const char *user,
                                   const char *thread, struct err *err) {
     const char *machine = box->spec.machine;
+    autoarena arena = ARENA_EMPTY;
     struct record record = box_record(box);
+    record.spec.bindings = box_bindings(box, &arena);
     if (!box_owned(box, user, thread))
         return err_set(err, ERR_EXISTS, "the id of this user and thread, %s, is already another box's", box->id);
     if (!request->machine || (machine && strcmp(machine, request->machine) == 0))

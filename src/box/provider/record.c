@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "box/policy.h"
 #include "box/provider/provider_private.h"
+#include "box/secret/binding.h"
 #include "rows/write.h"
 
 struct record_path {
@@ -60,6 +61,7 @@ static const struct row record_rows[] = {
     LIST_ROW("env", record.spec.env),
     LIST_ROW("labels", record.labels),
     LIST_ROW("layers", record.spec.layers),
+    LIST_ROW("secrets", record.spec.bindings),
     TEXT_ROW("agent", record_file, record.spec.agent),
     TEXT_ROW("machine", record_file, record.spec.machine),
     TEXT_ROW("workspace", record_file, record.spec.workspace),
@@ -123,11 +125,13 @@ int record_file_read(int dirfd, const char *path, const struct row *rows, void *
 
 int record_write(int boxes_fd, const struct box *box, struct err *err) {
     const struct spec *spec = &box->spec;
+    autoarena arena = ARENA_EMPTY;
     struct record_file file = {.record = box_record(box),
                                .id = box->id,
                                .network = spec->network == NETWORK_OPEN ? "open" : "none",
                                .milli_cpus = (uint64_t)(spec->limits.cpus * 1000 + 0.5),
                                .mounts = {(void *)(uintptr_t)spec->mounts, spec->mount_count}};
+    file.record.spec.bindings = box_bindings(box, &arena);
     TRY(record_file_write(boxes_fd, record_path(box->id, "box.json").text, record_rows, &file, LIMIT_JSON_BYTES,
                           "the box's record", err));
     return fchmodat(boxes_fd, box->id, 0700, 0) < 0 /* finished: see the head of record.h */

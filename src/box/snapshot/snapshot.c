@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "box/snapshot/layer.h"
 #include "box/provider/provider_private.h"
+#include "box/secret/binding.h"
 
 enum { BUSY_ELSEWHERE_MS = 3000, LET_GO_TURNS = 100 };
 
@@ -449,6 +450,7 @@ static int snapshot_fork_work(void *argument, struct work *work, struct err *err
     if (r < 0)
         return r;
     snapshot_fork_env(&record.spec, request->env, work->arena);
+    record.spec.bindings = bindings_again((const char *const *)work->record.spec.bindings, work->arena);
     TRY(snapshot_fork_layers(work, forking, &taking, err));
     record.spec.layers = taking.layers;
     record.spec.layer_count = text_list_count(taking.layers);
@@ -494,7 +496,9 @@ int snapshot_fork(struct provider *provider, const char *user, const char *id, c
         return r;
     struct box *made = forking.ret_box;
     struct record record = box_record(made);
+    autoarena arena = ARENA_EMPTY;
     record.note = request->note;
+    record.spec.bindings = box_bindings(made, &arena);
     record.temporary = false;
     r = provider_make(provider, &record, ret_box, err);
     if (r == 0)

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/url.h"
+#include "box/secret/secret.h"
 #include "front/e2b/history.h"
 #include "front/e2b/plane/plane.h"
 #include "front/e2b/sandbox.h"
@@ -41,7 +42,6 @@ static void e2b_close(void *state) {
     if (!e2b)
         return;
     watchers_free(e2b->watchers);
-    e2b_secrets_close(e2b->secrets);
     plane_close(e2b->plane);
     state_secret_done(&e2b->secret);
     pthread_mutex_destroy(&e2b->lock);
@@ -53,8 +53,7 @@ static int e2b_open(const char *directory, void **ret_state, struct err *err) {
     e2b->watchers = watchers_new();
     pthread_mutex_init(&e2b->lock, NULL);
     int failed =
-        state_secret_open(directory, "e2b-key", &e2b->secret, err) ?: e2b_secrets_open(directory, &e2b->secrets, err)
-        ?: plane_open(directory, &e2b->plane, err);
+        state_secret_open(directory, "e2b-key", &e2b->secret, err) ?: plane_open(directory, &e2b->plane, err);
     if (failed)
         e2b_close(e2b);
     else
@@ -63,6 +62,8 @@ static int e2b_open(const char *directory, void **ret_state, struct err *err) {
 }
 
 static void e2b_start(struct front *front, void *state) {
+    if (front->secrets)
+        e2b_secrets_begin(secrets_state_dir(front->secrets), front->secrets);
     plane_start(((struct e2b *)state)->plane, front);
 }
 

@@ -1,53 +1,43 @@
-/* Secrets: stored for whatever will use them at the edge, never given out. Called through e2b_secret_routes. Invariant:
- * no answer and no log holds a value. */
+/* Secrets of E2B's clients: the same store as cubby's own, with metadata instead of hosts. Called through
+ * e2b_secret_routes. Invariant: no answer and no log holds a value. */
 #include <ctype.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "base/sync.h"
-#include "base/text.h"
+#include "base/base.h"
+#include "base/log.h"
+#include "box/secret/secret.h"
 #include "front/e2b/sandbox.h"
 #include "front/e2b/secret.h"
 #include "store/db.h"
 
-enum { SECRETS_MOST = 1000, SECRET_VALUE_BYTES = 64 << 10, SECRET_METADATA_BYTES = 16 << 10 };
+enum { SECRET_VALUE_BYTES = LIMIT_STORED_SECRET_BYTES, SECRET_METADATA_BYTES = 16 << 10 };
 
+/* Values of before secrets were sealed lie in a file of their own: each is taken over once, and the file goes. */
 static const struct db_kind secret_kind = {
-    .name = "e2b.db",
-    .what = "secrets",
-    .application = 0x63756265, /* "cube" */
-    .version = 1,
-    .schema =
-        "CREATE TABLE secret(user TEXT NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL UNIQUE, value TEXT NOT NULL,"
-        "version INTEGER NOT NULL, metadata TEXT NOT NULL, created_us INTEGER NOT NULL, updated_us INTEGER NOT NULL,"
-        "PRIMARY KEY(user, name))",
-    .pragmas = "PRAGMA synchronous=FULL;PRAGMA secure_delete=ON",
-    .closed = true,
-};
+    .name = "e2b.db", .what = "secrets", .application = 0x63756265, .version = 1};
 
-struct e2b_secrets {
-    struct db db;
-    pthread_mutex_t lock; /* of the connection */
-};
-
-int e2b_secrets_open(const char *directory, struct e2b_secrets **ret_secrets, struct err *err) {
-    struct e2b_secrets *secrets = xcalloc(1, sizeof *secrets);
-    int failed = db_open(&secret_kind, directory, &secrets->db, err);
-    if (failed) {
-        free(secrets);
-        return err_wrap(err, "STATE/e2b.db");
-    }
-    pthread_mutex_init(&secrets->lock, NULL);
-    *ret_secrets = secrets;
-    return 0;
-}
-
-void e2b_secrets_close(struct e2b_secrets *secrets) {
-    if (!secrets)
+void e2b_secrets_begin(const char *directory, struct secrets *secrets) {
+    struct db db = {0};
+    struct err err = {0};
+    const char *path = text_make(LIMIT_PATH_BYTES, "%s/e2b.db", directory);
+    if (!secrets || access(path, F_OK) < 0)
         return;
-    db_close(&secrets->db);
-    pthread_mutex_destroy(&secrets->lock);
-    free(secrets);
+    autoquery query = {0};
+    int row = db_open_reading(&secret_kind, directory, &db, &err)
+                  ?: db_query(&db, &query, &err, "SELECT user, name, value, metadata FROM secret", "");
+    while (row >= 0 && (row = query_next(&query, &err)) > 0) {
+        const struct secret_use use = {.metadata = query_text(&query, 3)};
+        const char *value = query_text(&query, 2);
+        row = secret_save(secrets, query_text(&query, 0), query_text(&query, 1), SECRET_NEW, &use, value, strlen(value),
+                          &err);
+        row = row == -ERR_EXISTS ? 0 : row;
+    }
+    query_end(&query);
+    db_close(&db);
+    if (row < 0)
+        log_warn("STATE/e2b.db: %s", err.text);
+    else
+        unlink(path);
 }
 
 /* ---- requests ---- */
@@ -113,156 +103,118 @@ static int secret_metadata(struct http_request *request, const json_t *root, con
     return 0;
 }
 
-#define SECRET_COLUMNS "SELECT id, name, version, metadata, created_us, updated_us FROM secret "
-
-static void secret_put(struct json *json, const struct query *query) {
-    const char *metadata = query_text(query, 3);
+static void secret_put_json(struct json *json, const struct secret *secret) {
+    const char *metadata = secret->use.metadata ? secret->use.metadata : "{}";
     json_open(json, '{');
-    json_put_str(json, "secretID", query_text(query, 0));
-    json_put_str(json, "name", query_text(query, 1));
-    json_put_int(json, "currentVersion", query_int(query, 2));
+    json_put_str(json, "secretID", secret->row.id);
+    json_put_str(json, "name", secret->row.name);
+    json_put_uint(json, "currentVersion", secret->row.version);
     json_key(json, "metadata");
     json_raw(json, metadata, strlen(metadata));
-    e2b_put_time(json, "createdAt", (uint64_t)query_int(query, 4));
-    e2b_put_time(json, "updatedAt", (uint64_t)query_int(query, 5));
+    e2b_put_time(json, "createdAt", secret->row.created_us);
+    e2b_put_time(json, "updatedAt", secret->row.updated_us);
     json_close(json, '}');
 }
 
-static int secret_none(struct http_request *request, const char *name) {
-    return e2b_fail(request, 404, ERR_NOT_FOUND, "secret '%.130s' not found", name);
+/* The one by id or name; positive: it is not there, which has been answered. */
+static int secret_look_up(struct http_request *request, const char *name, struct secret *ret_secret, struct err *err) {
+    struct secrets *secrets = front_of(request)->secrets;
+    if (!secrets)
+        return err_set(err, ERR_UNSUPPORTED, "this daemon keeps no secrets");
+    int failed = secret_get(secrets, secret_user(request), name, http_arena(request), ret_secret, err);
+    return failed == -ERR_NOT_FOUND ? e2b_fail(request, 404, ERR_NOT_FOUND, "secret '%.130s' not found", name) : failed;
 }
 
-/* The one by id or name into out; positive: it is not there, which has been answered. Under the lock. */
-static int secret_look_locked(struct http_request *request, const char *name, struct buf *out, struct err *err) {
-    autoquery query = {0};
+static int secret_answer_one(struct http_request *request, int status, const char *name, struct err *err) {
+    autobuf out = buf_max(65536);
+    struct secret secret;
     struct json json;
-    int failed = db_query(&e2b_state(request)->secrets->db, &query, err,
-                          SECRET_COLUMNS "WHERE user=?1 AND (id=?2 OR name=?2)", "tt", secret_user(request), name);
-    int row = failed ? failed : query_next(&query, err);
-    if (row < 0)
-        return row;
-    if (row == 0)
-        return secret_none(request, name);
-    json_init(&json, out);
-    secret_put(&json, &query);
-    return 0;
+    STEP(secret_look_up(request, name, &secret, err));
+    json_init(&json, &out);
+    secret_put_json(&json, &secret);
+    return e2b_json(request, status, &out, err);
 }
 
-static int secret_insert_locked(struct http_request *request, const char *name, const char *value, const char *metadata,
-                                struct err *err) {
-    struct db *db = &e2b_state(request)->secrets->db;
-    autoquery query = {0};
-    char id[17];
-    uint64_t now_us = e2b_now_us();
-    int failed = db_query(db, &query, err, "SELECT count(*), sum(name=?2) FROM secret WHERE user=?1", "tt",
-                          secret_user(request), name);
-    int row = failed ? failed : query_next(&query, err);
-    if (row < 0)
-        return row;
-    int64_t all = query_int(&query, 0), same = query_int(&query, 1);
-    query_end(&query);
-    if (same)
-        return err_set(err, ERR_EXISTS, "there is a secret '%s' already", name);
-    if (all >= SECRETS_MOST)
-        return err_set(err, ERR_LIMIT, "a user has at most %d secrets; delete some", SECRETS_MOST);
-    policy_random_id(id);
-    return db_do(db, err, "INSERT INTO secret VALUES(?1, ?2, ?3, ?4, 1, ?5, ?6, ?6)", "ttttti", secret_user(request),
-                 name, id, value, metadata ? metadata : "{}", now_us);
-}
-
-static int secret_create(struct http_request *request, struct box *box, struct err *err) {
+static int secret_create(struct http_request *request, struct box *, struct err *err) {
     struct secret_args args = {0};
     json_t *root;
     const char *name = NULL, *metadata = NULL;
-    autobuf out = buf_max(65536);
-    (void)box;
     int failed = e2b_body(request, &args, &root, err);
     if (failed)
         return failed;
     failed = secret_name(request, args.name.data, &name, err) ?: secret_metadata(request, root, &metadata, err);
     json_decref(root);
-    if (failed)
-        return failed;
-    autolock(&e2b_state(request)->secrets->lock);
-    failed = secret_insert_locked(request, name, args.value.data, metadata, err)
-                 ?: secret_look_locked(request, name, &out, err);
-    return failed ? failed : e2b_json(request, 201, &out, err);
+    if (!failed && !front_of(request)->secrets)
+        failed = err_set(err, ERR_UNSUPPORTED, "this daemon keeps no secrets");
+    const struct secret_use use = {.metadata = metadata};
+    if (!failed)
+        failed = secret_save(front_of(request)->secrets, secret_user(request), name, SECRET_NEW, &use, args.value.data,
+                             args.value.len, err);
+    return failed ? failed : secret_answer_one(request, 201, name, err);
 }
 
-static int secret_change(struct http_request *request, struct box *box, struct err *err) {
+/* What the secret is for stays, whoever said so. */
+static int secret_change(struct http_request *request, struct box *, struct err *err) {
     struct secret_args args = {0};
+    struct secret secret;
     json_t *root;
-    const char *name = http_param(request, "secret"), *metadata;
-    autobuf out = buf_max(65536);
-    (void)box;
+    const char *name = http_param(request, "secret"), *metadata = NULL;
     int failed = e2b_body(request, &args, &root, err);
     if (failed)
         return failed;
     failed = secret_metadata(request, root, &metadata, err);
     json_decref(root);
-    if (failed)
-        return failed;
-    autolock(&e2b_state(request)->secrets->lock);
-    failed = db_do(&e2b_state(request)->secrets->db, err,
-                   "UPDATE secret SET value=?3, version=version+1, metadata=ifnull(?4, metadata), updated_us=?5 "
-                   "WHERE user=?1 AND (id=?2 OR name=?2)",
-                   "tttti", secret_user(request), name, args.value.data, metadata, e2b_now_us())
-                 ?: secret_look_locked(request, name, &out, err);
-    return failed ? failed : e2b_json(request, 200, &out, err);
+    STEP(failed ?: secret_look_up(request, name, &secret, err));
+    secret.use.metadata = metadata ? metadata : secret.use.metadata;
+    STEP(secret_save(front_of(request)->secrets, secret_user(request), secret.row.name, SECRET_OLD, &secret.use,
+                     args.value.data, args.value.len, err));
+    return secret_answer_one(request, 200, name, err);
 }
 
-static int secret_look(struct http_request *request, struct box *box, struct err *err) {
-    autobuf out = buf_max(65536);
-    (void)box;
-    autolock(&e2b_state(request)->secrets->lock);
-    int failed = secret_look_locked(request, http_param(request, "secret"), &out, err);
-    return failed ? failed : e2b_json(request, 200, &out, err);
+static int secret_look(struct http_request *request, struct box *, struct err *err) {
+    return secret_answer_one(request, 200, http_param(request, "secret"), err);
 }
 
-static int secret_delete(struct http_request *request, struct box *box, struct err *err) {
+static int secret_delete(struct http_request *request, struct box *, struct err *err) {
     const char *name = http_param(request, "secret");
-    autobuf out = buf_max(65536);
-    (void)box;
-    autolock(&e2b_state(request)->secrets->lock);
-    int failed = secret_look_locked(request, name, &out, err);
-    if (failed)
-        return failed;
-    return db_do(&e2b_state(request)->secrets->db, err, "DELETE FROM secret WHERE user=?1 AND (id=?2 OR name=?2)", "tt",
-                 secret_user(request), name)
-               ?: front_empty(request, 204);
+    struct secret secret;
+    STEP(secret_look_up(request, name, &secret, err));
+    return secret_remove(front_of(request)->secrets, secret_user(request), name, err) ?: front_empty(request, 204);
 }
 
-static int secret_list(struct http_request *request, struct box *box, struct err *err) {
+/* The newest first. */
+static int secret_newer(const void *left, const void *right) {
+    const struct secret *a = left, *b = right;
+    if (a->row.created_us != b->row.created_us)
+        return a->row.created_us < b->row.created_us ? 1 : -1;
+    return strcmp(b->row.id, a->row.id);
+}
+
+static int secret_list_all(struct http_request *request, struct box *, struct err *err) {
     struct e2b_page page;
     struct json json;
+    struct secret *list = NULL;
+    size_t count = 0;
+    uint64_t written = 0;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
-    (void)box;
-    int failed = e2b_page(request, false, &page, err);
-    if (failed)
-        return failed;
-    autolock(&e2b_state(request)->secrets->lock);
-    autoquery query = {0};
-    failed = db_query(&e2b_state(request)->secrets->db, &query, err,
-                      SECRET_COLUMNS "WHERE user=?1 ORDER BY created_us DESC, id DESC", "t", secret_user(request));
+    STEP(e2b_page(request, false, &page, err));
+    if (front_of(request)->secrets)
+        TRY(secret_list(front_of(request)->secrets, false, secret_user(request), http_arena(request), &list, &count,
+                        err));
+    qsort(list, count, sizeof *list, secret_newer);
     json_init(&json, &out);
     json_open(&json, '[');
-    char last_id[33] = "";
-    uint64_t written = 0, last_us = 0;
-    int row = failed;
-    while (!failed && (row = query_next(&query, err)) == 1) {
-        if (!e2b_page_after(&page, (uint64_t)query_int(&query, 4), query_text(&query, 0)))
+    for (size_t i = 0, last = 0; i < count; i++) {
+        if (!e2b_page_after(&page, list[i].row.created_us, list[i].row.id))
             continue;
         if (written == page.limit) {
-            e2b_page_next(request, &page, last_us, last_id);
+            e2b_page_next(request, &page, list[last].row.created_us, list[last].row.id);
             break;
         }
-        secret_put(&json, &query);
-        last_us = (uint64_t)query_int(&query, 4);
-        snprintf(last_id, sizeof last_id, "%s", query_text(&query, 0));
+        secret_put_json(&json, &list[i]);
+        last = i;
         written++;
     }
-    if (row < 0)
-        return row;
     json_close(&json, ']');
     return e2b_json(request, 200, &out, err);
 }
@@ -275,7 +227,7 @@ static int secret_list(struct http_request *request, struct box *box, struct err
 const struct route e2b_secret_routes[] = {
     SECRET_ROUTE("POST", "/secrets", "e2b_secret_create", "E2B: store a secret", .run = secret_create,
                  .body = secret_create_body, .status = 201),
-    SECRET_ROUTE("GET", "/secrets", "e2b_secrets", "E2B: secrets without their values", .run = secret_list,
+    SECRET_ROUTE("GET", "/secrets", "e2b_secrets", "E2B: secrets without their values", .run = secret_list_all,
                  .status = 200),
     SECRET_ROUTE("GET", "/secrets/{secret}", "e2b_secret", "E2B: a secret without its value", .run = secret_look,
                  .status = 200),

@@ -1,12 +1,12 @@
-/* Secrets of users, in STATE/e2b.db. */
+/* Secrets of users, in the store of cubby's own (box/secret). */
 #ifndef CUBBY_FRONT_E2B_SECRET_H
 #define CUBBY_FRONT_E2B_SECRET_H
 
 #include "front/e2b/e2b.h"
 
-struct e2b_secrets;
-int e2b_secrets_open(const char *directory, struct e2b_secrets **ret_secrets, struct err *err);
-void e2b_secrets_close(struct e2b_secrets *secrets); /* NULL is fine */
+struct secrets;
+/* Takes over what an older daemon kept in STATE/e2b.db. secrets NULL: nothing. */
+void e2b_secrets_begin(const char *directory, struct secrets *secrets);
 extern const struct route e2b_secret_routes[];
 
 #endif

@@ -68,6 +68,8 @@ const struct row acquire_fields[] = {
      .text = "backend docker: further settings of its container"},
     {ROW("network", TEXT, acquire_args, network), .flags = ROW_AUDITED, .min = 1, .max = 32, .choices = "none|open",
      .text = "none: loopback only (default); open: an own network with a way out"},
+    {ROW("secrets", TEXTS, acquire_args, secrets), .flags = ROW_AUDITED, .max = LIMIT_BINDINGS,
+     .text = "secrets that it may use and never has, each NAME or NAME=VARIABLE: commands find a placeholder there"},
     {ROW("idle_timeout_ms", INT, acquire_args, idle_timeout_ms), .max = 365ull * 86400000,
      .text = "processes end after so long without a call, files stay; 0: never. While background processes run, the "
              "configuration's busy_timeout_ms counts instead"},

@@ -64,7 +64,7 @@ struct container_args {
 };
 struct acquire_args {
     struct row_text user, thread, agent, machine, backend, template_name, shell, network;
-    const char **env, **labels;
+    const char **env, **labels, **secrets;
     struct row_list mounts; /* struct mount_args */
     struct limits_args limits;
     struct container_args container;

@@ -53,6 +53,7 @@ static int native_box_request(struct http_request *request, const struct acquire
         .mount_count = args->mounts.count,
         .exact = true,
     };
+    TRY(native_bindings_wanted(request, wanted.user, (const char *const *)args->secrets, &wanted.bindings, err));
     for (size_t i = 0; i < args->mounts.count; i++)
         mounts[i] = (struct mount){
             .source = from[i].source.data, .target = from[i].target.data, .read_only = from[i].read_only};

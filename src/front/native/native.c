@@ -57,6 +57,19 @@ static const struct route native_routes[] = {
     {"DELETE", "/v1/tokens/{id}", front_handle, 0, "token_revoke", "Revoke a token; what it has open is cut off.",
      ENDPOINT(.run = native_token_revoke, .flags = ENDPOINT_ADMIN | ENDPOINT_NO_BOX, .status = 204)},
 
+    {"PUT", "/v1/secrets/{name}", front_handle, 0, "secret_set",
+     "Store a secret that boxes use and never have, or change it: with a value alone, only that.",
+     ENDPOINT(.run = native_secret_put, .flags = ENDPOINT_NO_BOX, .body = secret_fields, .status = 200,
+              .answer = secret_row_answer)},
+    {"GET", "/v1/secrets", front_handle, 0, "secret_list", "List secrets, without their values.",
+     ENDPOINT(.run = native_secrets, .query = secret_query, .status = 200, .answer = secrets_answer)},
+    {"GET", "/v1/secrets/{name}", front_handle, 0, "secret_get", "Look at a secret, without its value.",
+     ENDPOINT(.run = native_secret, .flags = ENDPOINT_NO_BOX, .query = secret_query, .status = 200,
+              .answer = secret_row_answer)},
+    {"DELETE", "/v1/secrets/{name}", front_handle, 0, "secret_removed",
+     "Remove a secret; requests of boxes that carry its placeholder are refused from then on.",
+     ENDPOINT(.run = native_secret_remove, .flags = ENDPOINT_NO_BOX, .query = secret_query, .status = 204)},
+
     {"GET", "/v1/templates", front_handle, 0, "template_list", "List templates: the roots that boxes are made from.",
      ENDPOINT(.run = native_templates, .flags = ENDPOINT_ADMIN, .status = 200, .answer = templates_answer)},
     {"PUT", "/v1/templates/{name}", front_handle, 0, "template_import",
@@ -103,6 +116,16 @@ static const struct route native_routes[] = {
     {"POST", BOX "/start", front_handle, 0, "box_start",
      "Start a box whose processes ended or died, on its files. One that runs is left as it is; a paused one is BUSY.",
      ENDPOINT(.run = native_start, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
+
+    {"PUT", BOX "/secrets/{name}", front_handle, 0, "secret_bind",
+     "Let a box use a secret: commands that start from now on find its placeholder in a variable.",
+     ENDPOINT(.run = native_binding_put, .flags = ENDPOINT_LOOK, .body = binding_fields, .status = 200,
+              .answer = binding_row_answer)},
+    {"GET", BOX "/secrets", front_handle, 0, "secret_bindings",
+     "The secrets that a box may use, and their placeholders.",
+     ENDPOINT(.run = native_bindings, .flags = ENDPOINT_LOOK, .status = 200, .answer = bindings_answer)},
+    {"DELETE", BOX "/secrets/{name}", front_handle, 0, "secret_unbind", "Take a secret away from a box.",
+     ENDPOINT(.run = native_binding_remove, .flags = ENDPOINT_LOOK, .status = 204)},
 
     {"POST", BOX "/snapshots", front_handle, 0, "snapshot_create",
      "Keep the files as they are now, under a name. A box that runs nothing costs a rename, whatever it holds; one "

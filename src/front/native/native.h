@@ -55,6 +55,14 @@ native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rol
     native_export;
 /* native/token.c */
 native_run native_token_create, native_token_list, native_token_revoke;
+/* native/secret.c */
+native_run native_secret_put, native_secret, native_secrets, native_secret_remove;
+native_run native_binding_put, native_bindings, native_binding_remove;
+extern const struct row secret_fields[], secret_query[], secrets_answer[], binding_fields[], bindings_answer[];
+extern const struct row secret_row_answer[], binding_row_answer[];
+/* `secrets` of a box that is to be made: new bindings, in the request's arena. NULL: none are wanted. */
+int native_bindings_wanted(struct http_request *request, const char *user, const char *const *wanted,
+                           const char *const **ret_bindings, struct err *err);
 /* native/template.c */
 native_run native_templates, native_template_put, native_template_remove;
 extern const struct row template_answer[], templates_answer[];

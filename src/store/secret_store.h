@@ -1,0 +1,53 @@
+/* Secrets at rest, in STATE/secrets.db: each value sealed with AES-256-GCM under a key that is not in that file. What a
+ * secret is for (hosts, slots) is its owner's text, kept beside it in the clear. Used by box/secret. Any thread. */
+#ifndef CUBBY_STORE_SECRET_STORE_H
+#define CUBBY_STORE_SECRET_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+
+struct secret_store;
+
+/* The key is in $CREDENTIALS_DIRECTORY/cubby.key, else in key_file, else in STATE/secrets.key, which is made.
+ * key_file NULL: not configured. DENIED: others may read the key. */
+int secret_store_open(const char *directory, const char *key_file, struct secret_store **ret_store, struct err *err);
+void secret_store_close(struct secret_store *store); /* NULL is fine */
+/* Where the key is, for people: "a systemd credential", "STATE/secrets.key". */
+const char *secret_store_key(const struct secret_store *store);
+
+struct secret_row {   /* texts in the caller's arena */
+    const char *user; /* NULL: everybody's */
+    const char *name, *meta;
+    const char *id; /* 16 hex digits, for dialects whose clients use one */
+    char digest[9]; /* 4 bytes that tell values apart, keyed: nothing can be guessed from them */
+    uint64_t version, created_us, updated_us, used_ms;
+};
+
+enum secret_how {
+    SECRET_NEW,
+    SECRET_ANY,
+    SECRET_OLD
+}; /* one that exists is EXISTS; either; one that does not is NOT_FOUND */
+/* meta NULL: as it is; value NULL: as it is (SECRET_OLD only), or none, where meta tells where it comes from. LIMIT:
+ * the user has too many. */
+int secret_store_put(struct secret_store *store, const char *user, const char *name, enum secret_how how,
+                     const char *meta, const void *value, size_t len, struct err *err);
+/* By name or id, of that user alone. NOT_FOUND. */
+int secret_store_get(struct secret_store *store, const char *user, const char *name, struct arena *arena,
+                     struct secret_row *ret_row, struct err *err);
+/* The value, appended. The caller wipes it. INVALID: sealed with another key, or changed. NOT_FOUND: no such secret, or
+ * it has no value of its own. */
+int secret_store_value(struct secret_store *store, const char *user, const char *name, struct buf *out,
+                       struct err *err);
+/* Of one user (NULL: everybody's own name is NULL too), or of all; by name. */
+int secret_store_list(struct secret_store *store, bool all, const char *user, struct arena *arena,
+                      struct secret_row **ret_rows, size_t *ret_count, struct err *err);
+int secret_store_remove(struct secret_store *store, const char *user, const char *name, struct err *err);
+void secret_store_used(struct secret_store *store, const char *user, const char *name); /* now; a failure is nobody's */
+
+#endif
