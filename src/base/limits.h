@@ -220,7 +220,7 @@
 
 /* secrets that stay outside of boxes (box/secret) */
 #define LIMIT_STORED_SECRETS 1000u            /* of one user */
-#define LIMIT_STORED_SECRET_BYTES (64u << 10) /* as E2B's clients may store them */
+#define LIMIT_STORED_SECRET_BYTES (64u << 10) /* of one that is only kept */
 #define LIMIT_SECRET_VALUE_BYTES 8192u        /* of one that is swapped into a header */
 #define LIMIT_SECRET_VALUE_LEAST 8u           /* shorter ones occur in any answer by chance */
 #define LIMIT_SECRET_NAME_BYTES 128u

@@ -51,7 +51,8 @@ int box_exec_open(struct box *box, const struct exec_request *request, bool inpu
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     if (request->detach && !(wire_features(box->wire) & FEATURE_DETACH))
         return err_set(err, ERR_UNSUPPORTED, "the runner of this box is too old to let a command outlive its stream");
-    return verb_exec_args(box, request, input ? CALL_STDIN : 0, &args, err) ?: duplex_open(box, duplex, OP_EXEC, &args, err);
+    return verb_exec_args(box, request, input ? CALL_STDIN : 0, &args, err)
+               ?: duplex_open(box, duplex, OP_EXEC, &args, err);
 }
 
 int box_attach(struct box *box, uint64_t pid, uint64_t offset, struct box_duplex *duplex, struct err *err) {

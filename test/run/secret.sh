@@ -49,7 +49,8 @@ refused 'a star without wide' 400 '{"hosts":["*.hub.test"],"value":"12345678"}' 
 refused 'an unknown slot' 400 '{"hosts":["a.test"],"value":"12345678","slots":["body"]}' 'slots'
 refused 'two sources' 400 '{"hosts":["a.test"],"from":{"file":"/x","env":"Y"}}' 'not several'
 refused 'a value and a source' 400 '{"hosts":["a.test"],"value":"12345678","from":{"env":"Y"}}' 'not both'
-refused 'a command that is not listed' 403 '{"hosts":["a.test"],"from":{"command":["cat","/etc/shadow"]}}' 'secret_commands'
+refused 'a command that is not listed' 403 \
+    '{"hosts":["a.test"],"from":{"command":["cat","/etc/shadow"]}}' 'secret_commands'
 api PUT '/v1/secrets/bad%20name' '{"hosts":["a.test"],"value":"12345678"}'
 is 'a name with a space' "$STATUS" 400
 api GET /v1/secrets/bad

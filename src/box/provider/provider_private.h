@@ -108,8 +108,9 @@ struct provider {
 /* ---- place.c ---- */
 
 struct box *box_make(const struct backend_ops *ops, struct backend *backend, const struct record *record);
-struct record box_record(const struct box *box); /* what its record says, but for its bindings; the strings are the box's */
-struct box *box_again(const struct box *box);    /* the same box without a runner */
+struct record
+box_record(const struct box *box); /* what its record says, but for its bindings; the strings are the box's */
+struct box *box_again(const struct box *box); /* the same box without a runner */
 void box_unref(struct box *box);
 void box_reap(void);                                     /* runners of ours that another process ended; now and then */
 int box_stopped(const struct box *box, struct err *err); /* GONE: why its runner ended, and how to start it again */

@@ -52,8 +52,7 @@ static int e2b_open(const char *directory, void **ret_state, struct err *err) {
     struct e2b *e2b = xcalloc(1, sizeof *e2b);
     e2b->watchers = watchers_new();
     pthread_mutex_init(&e2b->lock, NULL);
-    int failed =
-        state_secret_open(directory, "e2b-key", &e2b->secret, err) ?: plane_open(directory, &e2b->plane, err);
+    int failed = state_secret_open(directory, "e2b-key", &e2b->secret, err) ?: plane_open(directory, &e2b->plane, err);
     if (failed)
         e2b_close(e2b);
     else

@@ -46,7 +46,7 @@ struct e2b { /* what is kept between requests */
     struct state_secret secret;
     struct watchers *watchers; /* of CreateWatcher */
     pthread_mutex_t lock;      /* of records that are read, changed and written */
-    struct plane *plane; /* builds, volumes, webhooks (plane/) */
+    struct plane *plane;       /* builds, volumes, webhooks (plane/) */
 };
 struct e2b *e2b_state(const struct http_request *request);
 

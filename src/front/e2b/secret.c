@@ -42,7 +42,7 @@ void e2b_secrets_begin(const char *directory, struct secrets *secrets) {
 
 /* ---- requests ---- */
 
-struct secret_args {
+struct e2b_secret_args {
     struct row_text name, value;
 };
 static const struct row secret_create_body[] = {
@@ -51,13 +51,13 @@ static const struct row secret_create_body[] = {
      .flags = ROW_REQUIRED,
      .min = 1,
      .max = 128,
-     .offset = offsetof(struct secret_args, name),
+     .offset = offsetof(struct e2b_secret_args, name),
      .text = "Letters, digits, _ and -."},
     {.name = "value",
      .type = ROW_TEXT,
      .flags = ROW_REQUIRED,
      .max = SECRET_VALUE_BYTES,
-     .offset = offsetof(struct secret_args, value),
+     .offset = offsetof(struct e2b_secret_args, value),
      .text = "Never given out again."},
     {.name = NULL, .flags = ROW_LENIENT},
 };
@@ -66,7 +66,7 @@ static const struct row secret_change_body[] = {
      .type = ROW_TEXT,
      .flags = ROW_REQUIRED,
      .max = SECRET_VALUE_BYTES,
-     .offset = offsetof(struct secret_args, value),
+     .offset = offsetof(struct e2b_secret_args, value),
      .text = "Never given out again."},
     {.name = NULL, .flags = ROW_LENIENT},
 };
@@ -136,7 +136,7 @@ static int secret_answer_one(struct http_request *request, int status, const cha
 }
 
 static int secret_create(struct http_request *request, struct box *, struct err *err) {
-    struct secret_args args = {0};
+    struct e2b_secret_args args = {0};
     json_t *root;
     const char *name = NULL, *metadata = NULL;
     int failed = e2b_body(request, &args, &root, err);
@@ -155,7 +155,7 @@ static int secret_create(struct http_request *request, struct box *, struct err 
 
 /* What the secret is for stays, whoever said so. */
 static int secret_change(struct http_request *request, struct box *, struct err *err) {
-    struct secret_args args = {0};
+    struct e2b_secret_args args = {0};
     struct secret secret;
     json_t *root;
     const char *name = http_param(request, "secret"), *metadata = NULL;
