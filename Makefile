@@ -60,6 +60,7 @@ HTTP_BOTH := $(wildcard src/http/websocket*.c)
 DAEMON := $(ENGINE) $(SKILLS) $(TOOLS) $(call package,http) $(call package,front) $(call package,daemon)
 CLI := $(filter-out $(wildcard src/store/audit*.c src/box/interpreter/*.c) src/store/secret_store.c src/box/secret/secret.c,$(ENGINE)) $(SKILLS_SEEN) src/skill/zip/zip_writer.c $(TOOLS) $(HTTP_CLIENT) $(HTTP_BOTH) $(call package,cli)
 GATE := $(call package,gate) $(BASE) $(addprefix src/http/,head_text.c chunk.c response.c)
+SEAL := $(call package,seal) $(BASE) $(GATE_POLICY) $(addprefix src/http/,head_text.c chunk.c response.c)
 LLHTTP := api.c http.c llhttp.c
 
 host_objects = $(patsubst src/%.c,$(BUILD)/host/%.o,$(1))
@@ -75,7 +76,7 @@ ifneq ($(and $(MISSING),$(filter all install,$(or $(MAKECMDGOALS),all))),)
 $(error $(MISSING) missing: run `make setup` first, which installs the Debian packages that building needs)
 endif
 
-all: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-runner $(BUILD)/cubby-gate ## build the programs
+all: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-runner $(BUILD)/cubby-gate $(BUILD)/cubby-seal ## build the programs
 
 $(BUILD)/cubbyd: $(call host_objects,$(DAEMON)) $(LLHTTP_OBJECTS)
 	$(call say,link,$@)
@@ -86,6 +87,9 @@ $(BUILD)/cubby: $(call host_objects,$(CLI))
 $(BUILD)/cubby-gate: $(call host_objects,$(GATE)) $(LLHTTP_OBJECTS)
 	$(call say,link,$@)
 	$(Q)$(CC) $(CFLAGS_HOST) $(LINK_HARDEN) -o $@ $^ -ljansson -lcares
+$(BUILD)/cubby-seal: $(call host_objects,$(SEAL)) $(LLHTTP_OBJECTS)
+	$(call say,link,$@)
+	$(Q)$(CC) $(CFLAGS_HOST) $(LINK_HARDEN) -o $@ $^ -ljansson -lssl -lcrypto
 $(BUILD)/cubby-runner: $(call runner_objects,$(RUNNER))
 	$(call say,link,$@)
 	$(Q)$(MUSL_CC) $(LDFLAGS_RUNNER) -o $@.debug $^ $(RUNNER_LIBS)
@@ -158,7 +162,7 @@ install: all ## install below DESTDIR and PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/systemd/user $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	install -m 755 $(BUILD)/cubby $(BUILD)/cubbyd $(INSTALL_BIN)/
-	install -m 755 $(BUILD)/cubby-runner $(BUILD)/cubby-gate $(DESTDIR)$(PREFIX)/libexec/cubby/
+	install -m 755 $(BUILD)/cubby-runner $(BUILD)/cubby-gate $(BUILD)/cubby-seal $(DESTDIR)$(PREFIX)/libexec/cubby/
 	for page in man/*.[1578]; do install -m 644 $$page $(INSTALL_MAN)/man$${page##*.}/; done
 	sed 's|@PREFIX@|$(PREFIX)|g' packaging/cubbyd.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/cubbyd.service
 	sed 's|@PREFIX@|$(PREFIX)|g' packaging/cubby-join.service >$(DESTDIR)$(PREFIX)/lib/systemd/user/cubby-join.service

@@ -10,6 +10,7 @@
 
 struct conceal_value {
     uint8_t *bytes;
+    uint8_t *text;      /* that takes its place; NULL: CONCEAL_TEXT */
     uint32_t *fallback; /* how much of the value still matches when its byte n + 1 does not */
     size_t len, state;
 };
@@ -86,11 +87,35 @@ struct conceal *conceal_new(const char *const *rows) {
     return NULL;
 }
 
+struct conceal *conceal_swaps(void) {
+    struct conceal *conceal = xcalloc(1, sizeof *conceal);
+    buf_init(&conceal->held, CONCEAL_PIECE_BYTES);
+    return conceal;
+}
+
+void conceal_swap(struct conceal *conceal, const void *value, const void *text, size_t len) {
+    size_t before = conceal->count;
+    struct conceal_value *values = xcalloc(before + 1, sizeof *values);
+    if (before)
+        memcpy(values, conceal->values, before * sizeof *values);
+    free(conceal->values);
+    conceal->values = values;
+    conceal_add(conceal, value, len);
+    if (conceal->count == before)
+        return;
+    values[before].text = xcalloc(len, 1);
+    memcpy(values[before].text, text, len);
+    if (len + CONCEAL_PIECE_BYTES > conceal->held.max)
+        conceal->held.max = len + CONCEAL_PIECE_BYTES;
+}
+
 void conceal_free(struct conceal *conceal) {
     if (!conceal)
         return;
     for (size_t i = 0; i < conceal->count; i++) {
+        explicit_bzero(conceal->values[i].bytes, conceal->values[i].len);
         free(conceal->values[i].bytes);
+        free(conceal->values[i].text);
         free(conceal->values[i].fallback);
     }
     buf_done(&conceal->held);
@@ -131,7 +156,10 @@ static void conceal_step(struct conceal *conceal, uint8_t byte) {
             value->state = value->fallback[value->state - 1];
         value->state += value->bytes[value->state] == byte;
         if (value->state == value->len) {
-            conceal_match(conceal, value->len);
+            if (value->text) /* all of it is still held: no byte of a match is decided before its end */
+                memcpy(conceal->held.data + (conceal->position - value->len - conceal->base), value->text, value->len);
+            else
+                conceal_match(conceal, value->len);
             value->state = value->fallback[value->len - 1];
         }
         if (value->state > conceal->longest)

@@ -17,6 +17,10 @@ struct conceal;
  * them), and as it is written in a JSON string. NULL: nothing to hide. */
 struct conceal *conceal_new(const char *const *rows);
 void conceal_free(struct conceal *conceal); /* NULL is fine */
+/* Another kind: each value becomes another text of the same length, and nothing else changes. Values may be added until
+ * the first byte comes. */
+struct conceal *conceal_swaps(void);
+void conceal_swap(struct conceal *conceal, const void *value, const void *text, size_t len);
 /* Decided bytes go to out; bytes that may still become a value are held back, at most as many as the longest value
  * has. */
 void conceal_put(struct conceal *conceal, const void *data, size_t len, struct buf *out);
