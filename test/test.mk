@@ -46,11 +46,7 @@ fuzz-programs: $(FUZZ_PROGRAMS)
 test-asan: $(BUILD)/cubby-runner
 	@mkdir -p $(BUILD)/asan && cp -u --remove-destination $(BUILD)/cubby-runner $(BUILD)/asan/cubby-runner
 	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 asan-programs
-<<<<<<< HEAD
-asan-programs: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-gate unit-programs fuzz-programs
-=======
-asan-programs: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-seal unit-programs fuzz-programs
->>>>>>> 187417e (cubby-seal: TLS both ways for inspected hosts, values in place of placeholders)
+asan-programs: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-gate $(BUILD)/cubby-seal unit-programs fuzz-programs
 test-helpers: $(HELPERS) $(CARRIED) $(BUILD)/test/pick $(BUILD)/test/ask
 test-build: all test-helpers test-asan
 
