@@ -35,7 +35,7 @@ receive 0
 e2b_start "  - {token: bob-token-0123456789abcdef00, user: bob, scope: user}" \
     "  - {token: eye-token-0123456789abcdef00, user: ann, scope: read}" \
     '  - {token: admin-token-0123456789abcdef, scope: admin}' 'auth: required' \
-    "e2b_webhook_hosts: [\"127.0.0.1:$PORT\", \"*.example.com\"]"
+    "e2b_webhook_hosts: [\"127.0.0.1:$PORT\", \"localhost:$PORT\", \"*.localhost\", \"*.example.com\"]"
 
 key() { # key METHOD PATH [BODY] [CURL ARGUMENTS...]: a request of ann's client
     api "$1" "$2" "${3-}" -H "X-API-KEY: $E2B_API_KEY" "${@:4}"
@@ -95,6 +95,24 @@ key POST "/sandboxes/$ID/timeout" '{"timeout":1}'
 for kind in paused resumed updated killed; do
     ok "$kind" eventually 10 sent "$kind"
 done
+
+# ---- where names lead, and what is recorded ----
+key POST /events/webhooks "{\"url\":\"http://a.localhost:$PORT/below?token=hidden-1\",$EVENTS}"
+BELOW=$(j .id)
+key POST /events/webhooks "{\"url\":\"http://localhost:$PORT/named?token=hidden-2\",$EVENTS}"
+NAMED=$(j .id)
+create
+came() { grep -q "\"path\": \"/$1" "$WORK/sent"; }
+ok 'a host that the configuration names may be this machine' eventually 10 came named
+tries() { python3 -c 'import sqlite3, sys
+print(*sqlite3.connect(sys.argv[1]).execute("SELECT count(*), max(tries)>0 FROM delivery WHERE webhook=?", sys.argv[2:])
+      .fetchone())' "$STATE/e2b-plane.db" "$1"; }
+is 'a name below *.NAME may not: its event was tried before, and waits' "$(tries "$BELOW")" '1 1'
+is 'nothing was sent there' "$(grep -c '"path": "/below' "$WORK/sent")" 0
+for hook in "$BELOW" "$NAMED"; do key DELETE "/events/webhooks/$hook"; done
+as admin GET '/v1/audit?limit=1000'
+is 'the audit log has the hosts of webhooks' "$(grep -c "http://localhost:$PORT" "$WORK/body")" 1
+is 'and nothing that follows them' "$(grep -c 'hidden-' "$WORK/body")" 0
 as bob POST /v2/sandboxes '{"templateID":"base"}'
 OTHER=$(j .sandboxID)
 touch "$WORK/sent.fail"
@@ -155,6 +173,10 @@ usage '?since=yesterday'
 is 'what is not a time' "$STATUS" 400
 key GET "/sandboxes/$ID/metrics"
 is 'the same for E2B' "$(j 'length>=3 and all(.[]; .cpuUsedPct>=0 and .memUsed>0)')" true
+exec_in() { api POST "/v1/boxes/$ID/exec" "$1" -H "Authorization: Bearer cubby_$E2B_SECRET"; }
+exec_in '{"command":"head -c 30000000 /dev/urandom > big; cat big > /dev/null"}'
+key GET "/sandboxes/$ID/metrics"
+is 'pages of files are told apart' "$(j '.[-1]|.memCache>=29000000 and .memCache<=.memUsed')" true
 LAST=$(j '.[-1].timestampUnix') FIRST=$(j '.[0].timestampUnix')
 key GET "/sandboxes/$ID/metrics?start=$FIRST&end=$FIRST"
 is 'with start and end' "$(j "all(.[]; .timestampUnix==$FIRST)")" true

@@ -2,6 +2,7 @@
  * libcurl is loaded when the first client is made, never at program start. */
 #include <dlfcn.h>
 #include <linux/close_range.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 
@@ -162,7 +163,54 @@ static bool client_is_loopback(const char *base) {
     return false;
 }
 
-static curl_socket_t client_on_open(void *, curlsocktype, struct curl_sockaddr *address) {
+void http_client_reach(struct http_client *client, enum http_reach reach) {
+    client->reach = reach;
+}
+
+static bool client_reaches_v4(enum http_reach reach, uint32_t address) {
+    static const struct {
+        uint32_t network;
+        unsigned bits;
+        enum http_reach needs; /* less than this may connect */
+    } rows[] = {{0x00000000, 8, HTTP_NAMED},   {0xa9fe0000, 16, HTTP_NAMED},  {0xe0000000, 3, HTTP_NAMED},
+                {0x0a000000, 8, HTTP_PUBLIC},  {0x64400000, 10, HTTP_PUBLIC}, {0x7f000000, 8, HTTP_PUBLIC},
+                {0xac100000, 12, HTTP_PUBLIC}, {0xc0000000, 24, HTTP_PUBLIC}, {0xc0a80000, 16, HTTP_PUBLIC},
+                {0xc6120000, 15, HTTP_PUBLIC}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (reach >= rows[i].needs && (address ^ rows[i].network) >> (32 - rows[i].bits) == 0)
+            return false;
+    return true;
+}
+
+bool http_reaches(enum http_reach reach, const struct sockaddr *address) {
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    if (reach == HTTP_ANYWHERE)
+        return true;
+    if (address->sa_family == AF_INET) {
+        memcpy(&v4, address, sizeof v4);
+        return client_reaches_v4(reach, ntohl(v4.sin_addr.s_addr));
+    }
+    if (address->sa_family != AF_INET6)
+        return false;
+    memcpy(&v6, address, sizeof v6);
+    const uint8_t *bytes = v6.sin6_addr.s6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr))
+        return client_reaches_v4(reach, (uint32_t)bytes[12] << 24 | (uint32_t)bytes[13] << 16 |
+                                            (uint32_t)bytes[14] << 8 | bytes[15]);
+    if (reach == HTTP_NAMED)
+        return !IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr) && !IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) &&
+               !IN6_IS_ADDR_MULTICAST(&v6.sin6_addr);
+    bool tunnel = bytes[0] == 0x20 && (bytes[1] == 2 || (bytes[1] == 1 && !bytes[2] && !bytes[3])); /* to any IPv4 */
+    return bytes[0] >> 5 == 1 && !tunnel;
+}
+
+static curl_socket_t client_on_open(void *user, curlsocktype, struct curl_sockaddr *address) {
+    struct http_client *client = user;
+    if (!client->unix_path && !http_reaches(client->reach, &address->addr)) {
+        client->barred = true;
+        return CURL_SOCKET_BAD;
+    }
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
@@ -174,6 +222,7 @@ void client_not_inherited(const struct http_client *client) {
 void client_prepare(struct http_client *client, CURL *easy, const char *url) {
     const struct curl_api *api = &curl_api;
     client->reason[0] = 0;
+    client->barred = false;
     api->easy_setopt(easy, CURLOPT_URL, url);
     api->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     api->easy_setopt(easy, CURLOPT_ERRORBUFFER, client->reason);
@@ -185,6 +234,7 @@ void client_prepare(struct http_client *client, CURL *easy, const char *url) {
     api->easy_setopt(easy, CURLOPT_USERAGENT, "cubby/" CUBBY_VERSION);
     api->easy_setopt(easy, CURLOPT_BUFFERSIZE, 256L << 10); /* or it reads 16 KiB at a time */
     api->easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, client_on_open);
+    api->easy_setopt(easy, CURLOPT_OPENSOCKETDATA, client);
     api->easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     api->easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_S);
     api->easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, client->foreign ? KEEPALIVE_S / 3 : KEEPALIVE_S);
@@ -199,7 +249,7 @@ void client_prepare(struct http_client *client, CURL *easy, const char *url) {
     }
     if (client->unix_path)
         api->easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, client->unix_path);
-    if (client->foreign || client->unix_path || client_is_loopback(client->base))
+    if (client->foreign || client->reach || client->unix_path || client_is_loopback(client->base))
         api->easy_setopt(easy, CURLOPT_PROXY, "");
 }
 
@@ -259,6 +309,9 @@ int client_failed(struct http_client *client, CURL *easy, CURLcode result, struc
     const char *reason = client->reason[0] ? client->reason : curl_api.easy_strerror(result);
     if (!row->result)
         row = client_row(client, result);
+    if (client->barred)
+        return err_set(err, ERR_DENIED, "%s leads to an address of this machine or of a private network",
+                       client->where);
     bool unreached = row->result == CURLE_COULDNT_CONNECT || row->result == CURLE_COULDNT_RESOLVE_HOST;
     return err_set_why(err, row->code, unreached ? WHY_UNREACHED : WHY_NONE, "%s%s%s%s%s", row->before, client->where,
                        row->between, reason, row->after);

@@ -4,6 +4,7 @@
 #define CUBBY_HTTP_CLIENT_H
 
 #include <stdatomic.h>
+#include <sys/socket.h>
 
 #include "base/base.h"
 
@@ -27,6 +28,16 @@ struct http_foreign {
     const struct http_failure *failures; /* its sentences, by libcurl's result */
 };
 int http_client_foreign(const struct http_foreign *server, struct http_client **ret_client, struct err *err);
+
+/* Addresses that calls may connect to, checked when a name has been resolved. Unless it is HTTP_ANYWHERE, no proxy is
+ * used: it would resolve names by itself. */
+enum http_reach {
+    HTTP_ANYWHERE,
+    HTTP_NAMED,  /* not link-local ones, where clouds give out credentials, and none that is not one host's */
+    HTTP_PUBLIC, /* nor those of this machine and of private networks */
+};
+void http_client_reach(struct http_client *client, enum http_reach reach);
+bool http_reaches(enum http_reach reach, const struct sockaddr *address);
 
 struct http_call {
     const char *method, *path;  /* path with its query, already encoded */

@@ -53,6 +53,8 @@ struct http_client {
     char *authority, *certificate, *key; /* PEM files; NULL: the system's alone; none of ours */
     char *token_header;                  /* "Authorization: Bearer …"; NULL: none */
     bool foreign;                        /* of http_client_foreign */
+    enum http_reach reach;
+    bool barred; /* the last call met an address beyond its reach */
     const struct http_failure *failures;
     unsigned sent; /* how often the last call was */
     char reason[CURL_ERROR_SIZE];

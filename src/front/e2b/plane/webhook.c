@@ -13,6 +13,7 @@
 #include "front/e2b/history.h"
 #include "front/e2b/plane/plane.h"
 #include "front/e2b/sandbox.h"
+#include "front/trail.h"
 #include "http/client/client.h"
 
 enum {
@@ -38,27 +39,33 @@ static size_t webhook_origin(const char *url) {
     return host && (!*end || *end == '/' || *end == '?') ? scheme + host : 0;
 }
 
-/* hosts: "name[:port]", "*.name": all below it. */
-static bool webhook_host(const char *url, const char *const *hosts) {
+/* hosts: "name[:port]", "*.name": all below it. A host that is named itself may be one of this network, one that users
+ * choose below a name may not; an address means itself. */
+static bool webhook_host(const char *url, const char *const *hosts, enum http_reach *ret_reach) {
     size_t len = webhook_origin(url), from = len ? (size_t)(strstr(url, "//") + 2 - url) : 0;
     const char *host = url + from, *colon = memchr(host, ':', len - from);
     for (; len && hosts && *hosts; hosts++) {
         size_t bare = colon && !strchr(*hosts, ':') ? (size_t)(colon - host) : len - from, want = strlen(*hosts);
         bool below =
             !strncmp(*hosts, "*.", 2) && bare >= want && !strncasecmp(host + bare - want + 1, *hosts + 1, want - 1);
-        if (below || (bare == want && !strncasecmp(host, *hosts, want)))
+        bool same = bare == want && !strncasecmp(host, *hosts, want);
+        *ret_reach = below                                                        ? HTTP_PUBLIC
+                     : *host == '[' || strspn(host, "0123456789.:") >= len - from ? HTTP_ANYWHERE
+                                                                                  : HTTP_NAMED;
+        if (below || same)
             return true;
     }
     return false;
 }
 
-static int webhook_allowed(const struct e2b_settings *settings, const char *url, struct err *err) {
+static int webhook_allowed(const struct e2b_settings *settings, const char *url, enum http_reach *ret_reach,
+                           struct err *err) {
     if (!webhook_origin(url))
         return err_set(err, ERR_INVALID, "url must be http://HOST[:PORT]/... or https://...");
     for (const char *c = url; *c; c++)
         if (*c <= ' ' || *c >= 127)
             return err_set(err, ERR_INVALID, "url must be http://HOST[:PORT]/... or https://...");
-    if (!settings || !webhook_host(url, settings->webhook_hosts))
+    if (!settings || !webhook_host(url, settings->webhook_hosts, ret_reach))
         return err_set(err, ERR_DENIED, "webhooks go only to hosts that the option e2b_webhook_hosts names");
     return 0;
 }
@@ -71,13 +78,20 @@ struct webhook_args {
 };
 static const struct row webhook_body[] = {
     E2B_ROW("name", TEXT, webhook_args, name, .min = 1, .max = 128, .text = "Any text."),
-    E2B_ROW("url", TEXT, webhook_args, url, .flags = ROW_AUDITED, .min = 1, .max = 2048,
-            .text = "Where events are sent."),
+    E2B_ROW("url", TEXT, webhook_args, url, .min = 1, .max = 2048, .text = "Where events are sent."),
     E2B_ROW("events", TEXTS, webhook_args, events, .max = 16,
             .text = "Types of events, sandbox.lifecycle.created and so on."),
     E2B_ROW("signatureSecret", TEXT, webhook_args, secret, .max = 256, .text = "Signs what is sent."),
     E2B_ROWS_END,
 };
+
+/* A URL of a request. Its host alone is recorded: the rest may hold a token. */
+static int webhook_url(struct http_request *request, const char *url, struct err *err) {
+    enum http_reach reach;
+    STEP(webhook_allowed(front_own(request, &e2b_dialect), url, &reach, err));
+    trail_note(request, arena_copy(http_arena(request), url, webhook_origin(url)));
+    return 0;
+}
 
 static int webhook_events(struct http_request *request, const char **events, const char **ret_text, struct err *err) {
     static const char *const kinds[] = {"created", "updated", "paused", "resumed", "killed", "checkpointed", NULL};
@@ -179,8 +193,7 @@ static int webhook_create(struct http_request *request, struct box *, struct err
         return err_set(err, ERR_INVALID, "a webhook has a url and events");
     if (!front_of(request)->audit)
         return err_set(err, ERR_UNSUPPORTED, "webhooks need the audit log, which is switched off (audit)");
-    STEP(webhook_allowed(front_own(request, &e2b_dialect), args.url.data, err)
-             ?: webhook_events(request, args.events, &events, err));
+    STEP(webhook_url(request, args.url.data, err) ?: webhook_events(request, args.events, &events, err));
     policy_random_id(id);
     STEP(webhook_insert(request, &args, enabled, id, events, err));
     webhook_send(plane_of(request));
@@ -197,7 +210,7 @@ static int webhook_change(struct http_request *request, struct box *, struct err
     int enabled = json_is_boolean(wish) ? json_is_true(wish) : -1;
     json_decref(root);
     if (args.url.data)
-        STEP(webhook_allowed(front_own(request, &e2b_dialect), args.url.data, err));
+        STEP(webhook_url(request, args.url.data, err));
     if (args.events)
         STEP(webhook_events(request, args.events, &events, err));
     {
@@ -319,9 +332,9 @@ static int webhook_claim(struct plane *plane, struct arena *arena, struct webhoo
 }
 
 /* The configuration may have changed since the webhook was made. */
-static int webhook_still_allowed(struct plane *plane, const char *url, struct err *err) {
+static int webhook_still_allowed(struct plane *plane, const char *url, enum http_reach *ret_reach, struct err *err) {
     struct front_settings *settings = front_settings_take(plane->front);
-    int refused = webhook_allowed(front_own_in(settings, &e2b_dialect), url, err);
+    int refused = webhook_allowed(front_own_in(settings, &e2b_dialect), url, ret_reach, err);
     front_settings_unref(settings);
     return refused;
 }
@@ -334,8 +347,9 @@ static int webhook_post(struct plane *plane, const struct webhook_delivery *deli
     char hex[65];
     int status = 0;
     struct http_client *client;
+    enum http_reach reach;
     autobuf coded = buf_max(128), answer = buf_max(65536);
-    STEP(webhook_still_allowed(plane, delivery->url, err));
+    STEP(webhook_still_allowed(plane, delivery->url, &reach, err));
     const char *both = arena_printf(arena, "%s%s", delivery->secret, delivery->event);
     SHA256((const uint8_t *)both, strlen(both), digest);
     text_base64(&coded, digest, sizeof digest);
@@ -360,6 +374,7 @@ static int webhook_post(struct plane *plane, const struct webhook_delivery *deli
                                    .timeout_ms = WEBHOOK_ANSWER_MS,
                                    .wake_fd = plane->stop[0]};
     STEP(http_client_new(arena_copy(arena, delivery->url, origin), NULL, &client, err));
+    http_client_reach(client, reach);
     int failed = http_client_call(client, &call, &status, &answer, err);
     http_client_free(client);
     if (!failed && (status < 200 || status > 299))

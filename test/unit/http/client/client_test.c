@@ -2,6 +2,8 @@
  * sends exactly the bytes a case names. */
 #include "http/client/client.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <openssl/sha.h>
 #include <poll.h>
 #include <pthread.h>
@@ -320,10 +322,69 @@ static void test_send(struct server *server) {
     ok(right && frame[8 + 300] == 0x88, "and a close frame ends it");
 }
 
+/* Where a name may lead. */
+static void test_reach(void) {
+    static const struct {
+        const char *address;
+        bool named, everybody;
+    } cases[] = {
+        {"1.1.1.1", true, true},
+        {"8.8.8.8", true, true},
+        {"127.0.0.1", true, false},
+        {"10.1.2.3", true, false},
+        {"172.16.0.1", true, false},
+        {"172.31.255.255", true, false},
+        {"172.32.0.1", true, true},
+        {"192.168.1.1", true, false},
+        {"100.64.0.1", true, false},
+        {"100.100.100.200", true, false},
+        {"198.19.0.1", true, false},
+        {"169.254.169.254", false, false},
+        {"0.0.0.0", false, false},
+        {"224.0.0.1", false, false},
+        {"255.255.255.255", false, false},
+        {"2606:4700::1111", true, true},
+        {"::1", true, false},
+        {"::", false, false},
+        {"fe80::1", false, false},
+        {"fd00:ec2::254", true, false},
+        {"ff02::1", false, false},
+        {"64:ff9b::7f00:1", true, false},
+        {"2002:7f00:1::", true, false},
+        {"2001::1", true, false},
+        {"::ffff:10.0.0.1", true, false},
+        {"::ffff:169.254.1.1", false, false},
+        {"::ffff:1.1.1.1", true, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sockaddr_in v4 = {.sin_family = AF_INET};
+        struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+        const struct sockaddr *address = (const struct sockaddr *)&v4;
+        if (inet_pton(AF_INET, cases[i].address, &v4.sin_addr) != 1) {
+            inet_pton(AF_INET6, cases[i].address, &v6.sin6_addr);
+            address = (const struct sockaddr *)&v6;
+        }
+        ok(http_reaches(HTTP_ANYWHERE, address) && http_reaches(HTTP_NAMED, address) == cases[i].named &&
+               http_reaches(HTTP_PUBLIC, address) == cases[i].everybody,
+           "who may connect to %s", cases[i].address);
+    }
+    struct http_client *client;
+    struct err err = {0};
+    int status;
+    autobuf out = buf_max(1024);
+    const struct http_call call = {.method = "GET", .path = "/", .timeout_ms = 1000};
+    ok(http_client_new("http://localhost:1", NULL, &client, &err) == 0, "a client for a name");
+    http_client_reach(client, HTTP_PUBLIC);
+    int failed = http_client_call(client, &call, &status, &out, &err);
+    ok(failed == -ERR_DENIED && strstr(err.text, "leads to an address of this machine"), "refused: %s", err.text);
+    http_client_free(client);
+}
+
 int main(void) {
     signal(SIGPIPE, SIG_IGN); /* of the servers played here: clients hang up on them */
     struct server server = {.fd = server_listen()};
     test_addresses();
+    test_reach();
     test_calls(&server);
     test_frames(&server);
     test_floods(&server);
