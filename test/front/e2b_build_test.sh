@@ -76,6 +76,38 @@ for query in logsOffset=-1 logsOffset=x limit=101; do
     key GET "/templates/$TEMPLATE/builds/$ID/status?$query"
     refused "status: $query" 400
 done
+request private
+start '{"fromImage":"registry.example.com/app","fromImageRegistry":{"type":"registry","username":"u","password":"hush"}}'
+ok 'credentials of a registry are refused, not ignored' eventually 10 status_is error
+like 'with what to do instead' "$(j .reason.message)" 'does not take credentials of registries; log its container engine'
+is 'and are not kept' "$(grep -c hush "$STATE"/e2b-plane.db*)" "$(printf '%s\n' "$STATE"/e2b-plane.db* | sed 's/$/:0/')"
+request mapped
+start '{"fromImage":"ubuntu:24.04","fromImageRegistry":{"type":"registry","username":"u","password":"hush"}}'
+ok 'an image that the configuration maps needs none' eventually 20 status_is ready
+
+# ---- several users ----
+who() { if [ "$1" = ann ]; then key "${@:2}"; else as "$@"; fi; }
+build_as() { # build_as USER NAME COMMAND: TEMPLATE, ID of a build that has been started
+    who "$1" POST /v3/templates "{\"name\":\"$2\"}"
+    TEMPLATE=$(j .templateID) ID=$(j .buildID)
+    who "$1" POST "/v2/templates/$TEMPLATE/builds/$ID" "{\"steps\":[{\"type\":\"RUN\",\"args\":[\"$3\"]}]}"
+}
+begun() { # begun TEMPLATE BUILD: the command of ann's build runs
+    key GET "/templates/$1/builds/$2/status" && [ "$(j '[.logEntries[]|select(.message=="long-begun")]|length')" = 1 ]
+}
+for i in 1 2 3 4; do
+    build_as ann "long-$i" 'echo long-begun; sleep 600'
+    eval "LONG_$i=\$TEMPLATE BUILD_$i=\$ID"
+done
+ok 'a user has two builds at once' eventually 20 begun "$LONG_1" "$BUILD_1"
+ok 'and not one' eventually 20 begun "$LONG_2" "$BUILD_2"
+build_as bob quick 'echo quick'
+quick() { as bob GET "/templates/$TEMPLATE/builds/$ID/status" && [ "$(j .status)" = ready ]; }
+ok 'somebody with many builds does not keep others waiting' eventually 20 quick
+is 'nor have they more than two themselves' "$(begun "$LONG_3" "$BUILD_3"; echo $?)" 1
+key DELETE "/templates/$LONG_1"
+ok 'when one ends, the next begins' eventually 20 begun "$LONG_3" "$BUILD_3"
+for i in 2 3 4; do eval "key DELETE /templates/\$LONG_$i"; done
 request deb
 start '{"fromImage":"debian:11"}'
 eventually 10 status_is error

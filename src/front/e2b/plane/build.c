@@ -16,6 +16,7 @@
 enum {
     BUILDS_KEPT = 200,  /* of a user, with their logs */
     BUILDS_QUEUED = 16, /* of a user, not ended yet */
+    BUILDS_ALL = 256,   /* of all users, the same */
     BUILD_STEPS = 500,
     BUILD_VARIABLES = 1000, /* that ENV steps set */
     BUILD_LINES = 10000,
@@ -53,18 +54,29 @@ static int build_lock(struct plane *plane, int64_t number) {
     return fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) == 0 ? fd_take(&fd) : -1;
 }
 
-int build_next_locked(struct plane *plane, struct arena *arena, struct build *ret_build, int *ret_lock,
-                      bool *ret_others, struct err *err) {
+static unsigned build_count_locked(const struct plane *plane, const char *user) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < PLANE_BUILDERS; i++)
+        count += plane->building[i] && !strcmp(plane->building[i], user);
+    return count;
+}
+
+/* The next one of a user who has `running` under way. */
+static int build_next_of_locked(struct plane *plane, unsigned running, struct arena *arena, struct build *ret_build,
+                                int *ret_lock, bool *ret_others, struct err *err) {
     int64_t after = -1, number;
     for (;;) {
         autoquery query = {0};
-        int row = db_query(&plane->db, &query, err,
-                           "SELECT number FROM build WHERE status='building' AND number>?1 ORDER BY number LIMIT 1",
-                           "i", after)
-                      ?: query_next(&query, err);
+        int row =
+            db_query(&plane->db, &query, err,
+                     "SELECT number, user FROM build WHERE status='building' AND number>?1 ORDER BY number LIMIT 1",
+                     "i", after)
+                ?: query_next(&query, err);
         if (row <= 0)
             return row;
         number = after = query_int(&query, 0);
+        if (build_count_locked(plane, query_text(&query, 1)) != running)
+            continue;
         query_end(&query);
         int lock = build_lock(plane, number);
         *ret_others |= lock < 0;
@@ -82,6 +94,14 @@ int build_next_locked(struct plane *plane, struct arena *arena, struct build *re
         if (row < 0)
             return row;
     }
+}
+
+int build_next_locked(struct plane *plane, struct arena *arena, struct build *ret_build, int *ret_lock,
+                      bool *ret_others, struct err *err) {
+    int found = 0;
+    for (unsigned running = 0; !found && running < PLANE_USER_BUILDS; running++)
+        found = build_next_of_locked(plane, running, arena, ret_build, ret_lock, ret_others, err);
+    return found;
 }
 
 void build_log_locked(struct plane *plane, const struct build *build, const char *level, const char *step,
@@ -221,18 +241,21 @@ static int build_template_id(struct http_request *request, const char *name, cha
 static int build_insert(struct http_request *request, const char *id, const char *template_id, const char *name,
                         const char *tags, const struct build_args *args, struct err *err) {
     struct plane *plane = plane_of(request);
-    int64_t queued = 0;
+    int64_t queued = 0, all = 0;
     autolock(&plane->lock);
     autoquery query = {0};
     int row = db_query(&plane->db, &query, err,
-                       "SELECT count(*) FROM build WHERE user=?1 AND (status='building' OR "
-                       "(status='waiting' AND created_ms>?2))",
+                       "SELECT sum(user=?1), count(*) FROM build WHERE status='building' OR "
+                       "(status='waiting' AND created_ms>?2)",
                        "ti", plane_user(request), clock_wall_ms() - 3600000)
                   ?: query_next(&query, err);
     if (row < 0)
         return row;
     queued = query_int(&query, 0);
+    all = query_int(&query, 1);
     query_end(&query);
+    if (all >= BUILDS_ALL)
+        return err_set(err, ERR_LIMIT, "%d builds of all users have not ended yet: try again later", BUILDS_ALL);
     if (queued >= BUILDS_QUEUED)
         return err_set(err, ERR_LIMIT, "%d builds have not ended yet, which is the most of a user", BUILDS_QUEUED);
     build_prune_locked(plane, plane_user(request));
@@ -362,6 +385,12 @@ static int build_base(struct http_request *request, const json_t *root, json_t *
         json_object_set_new(plan, "setup", template.setup ? json_string(template.setup) : json_null());
         return 0;
     }
+    const json_t *registry = json_object_get(root, "fromImageRegistry");
+    if (registry && !json_is_null(registry)) /* it would have to be kept until the image was pulled */
+        return err_set(err, ERR_UNSUPPORTED,
+                       "image '%.200s': this server does not take credentials of registries; log its container engine "
+                       "in to the registry, or name a template for the image (e2b_images)",
+                       image);
     json_object_set_new(plan, "base", json_string(image));
     json_object_set_new(plan, "backend", json_string("docker"));
     return 0;

@@ -109,6 +109,11 @@ void plane_close(struct plane *plane) {
 
 static void *plane_builder_main(void *argument) {
     struct plane *plane = argument;
+    unsigned self = 0;
+    pthread_mutex_lock(&plane->lock);
+    while (!pthread_equal(plane->builders[self], pthread_self()))
+        self++;
+    pthread_mutex_unlock(&plane->lock);
     for (;;) {
         autoarena arena = ARENA_EMPTY;
         struct build build;
@@ -122,10 +127,16 @@ static void *plane_builder_main(void *argument) {
         if (found <= 0 && !plane->ending)
             cond_wait_until(&plane->news, &plane->lock, found < 0 || others ? clock_ms() + PLANE_LOOK_MS : 0);
         bool ending = plane->ending;
+        plane->building[self] = found > 0 ? build.user : NULL;
         pthread_mutex_unlock(&plane->lock);
         if (found > 0)
             builder_run(plane, &build);
         fd_close(&held);
+        if (found > 0) {
+            autolock(&plane->lock);
+            plane->building[self] = NULL;
+            pthread_cond_broadcast(&plane->news); /* another one of its user may begin */
+        }
         if (ending)
             return NULL;
     }

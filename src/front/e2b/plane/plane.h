@@ -10,7 +10,10 @@
 #include "front/e2b/template.h"
 #include "store/db.h"
 
-enum { PLANE_BUILDERS = 2 }; /* builds at once in one daemon; others wait */
+enum {
+    PLANE_BUILDERS = 4,    /* builds at once in one daemon; others wait */
+    PLANE_USER_BUILDS = 2, /* of them one user's */
+};
 
 struct plane {
     struct front *front; /* NULL: not started, or stopping */
@@ -22,6 +25,7 @@ struct plane {
     char volumes[4200];   /* its path */
     pthread_t builders[PLANE_BUILDERS], courier;
     unsigned builder_count;
+    const char *building[PLANE_BUILDERS]; /* by builder: the user whose build it does; NULL: none */
     bool courier_runs;
     bool ending;
     int stop[2]; /* a pair of sockets: stop[0] is hung up when the daemon stops, which cancels what runs in boxes */
@@ -54,8 +58,9 @@ struct build {
     const char *reason, *step; /* of one that failed */
     uint64_t cpus, memory_mb;
 };
-/* The next one that waits to be built, and that nobody builds; *ret_lock is held while it is. 0: there is none; then
- * *ret_others says whether other daemons are building. Under the lock. */
+/* The next one that waits to be built, and that nobody builds; *ret_lock is held while it is. Users with fewer builds
+ * under way come first, and nobody has more than PLANE_USER_BUILDS. 0: there is none; then *ret_others says whether
+ * other daemons are building. Under the lock. */
 int build_next_locked(struct plane *plane, struct arena *arena, struct build *ret_build, int *ret_lock,
                       bool *ret_others, struct err *err);
 void build_log(struct plane *plane, const struct build *build, const char *level, const char *step, const char *text,
