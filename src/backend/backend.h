@@ -59,7 +59,8 @@ struct backend_env {
 
 struct usage {
     uint64_t memory_bytes, cpu_ms, pids, disk_bytes;
-    uint64_t oom_kills; /* processes of the box that were killed for memory so far */
+    uint64_t cache_bytes; /* of memory_bytes: pages of files; 0: none, or not known */
+    uint64_t oom_kills;   /* processes of the box that were killed for memory so far */
     bool has_memory, has_cpu, has_pids, has_disk;
 };
 

@@ -349,7 +349,7 @@ static uint64_t cgroup_number(const char *path, const char *key, bool *ret_has) 
 
 void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, struct usage *usage) {
     char path[600];
-    bool has_kills = false;
+    bool has_kills = false, has_cache = false;
     if (*host->v2) { /* cpu.stat is there without any controller */
         cgroup_path(host, cgroup, "cpu.stat", path, sizeof path);
         usage->cpu_ms = cgroup_number(path, "usage_usec ", &usage->has_cpu) / 1000;
@@ -357,6 +357,8 @@ void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, s
     if (cgroup->v1[CGROUP_MEMORY] || (*host->v2 && host->v2_has[CGROUP_MEMORY])) {
         cgroup_file(host, cgroup, CGROUP_MEMORY, "memory.current", "memory.usage_in_bytes", path);
         usage->memory_bytes = cgroup_number(path, "", &usage->has_memory);
+        cgroup_file(host, cgroup, CGROUP_MEMORY, "memory.stat", "memory.stat", path);
+        usage->cache_bytes = cgroup_number(path, cgroup->v1[CGROUP_MEMORY] ? "\ntotal_cache " : "\nfile ", &has_cache);
         cgroup_file(host, cgroup, CGROUP_MEMORY, "memory.events", "memory.oom_control", path);
         usage->oom_kills = cgroup_number(path, "oom_kill ", &has_kills);
     }

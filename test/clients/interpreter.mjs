@@ -1,6 +1,7 @@
 // Code in a sandbox through npm's @e2b/code-interpreter, and raw requests for what the package cannot send. Prints
 // "ok - NAME" or "not ok - NAME: why" for each check. Called by test/front/e2b_interpreter_test.sh with E2B_API_URL,
-// E2B_SANDBOX_URL and E2B_API_KEY set; its arguments say what the machine has: matplotlib, pandas, PIL, node.
+// E2B_SANDBOX_URL and E2B_API_KEY set; its arguments say what the machine has: matplotlib, pandas, PIL, node, root
+// (boxes have one).
 import { Sandbox } from '@e2b/code-interpreter';
 
 const has = new Set(process.argv.slice(2));
@@ -254,6 +255,16 @@ async function contexts() {
         await thrown(() => sandbox.restartCodeContext('nothing')),
         /^NotFoundError: Context nothing not found/,
     );
+    if (has.has('root')) {
+        const whoami = 'import os; os.geteuid(), os.getcwd(), os.system("sudo true")';
+        const roots = await sandbox.createCodeContext({ cwd: '/root' });
+        is('a directory of root alone: code runs as root', (await run(whoami, { context: roots })).text, "(0, '/root', 0)");
+        is('it is listed', (await sandbox.listCodeContexts()).at(-1).cwd, '/root');
+        await sandbox.restartCodeContext(roots);
+        is('and root still, restarted', (await run(whoami, { context: roots })).text, "(0, '/root', 0)");
+        await sandbox.removeCodeContext(roots);
+        is('elsewhere it is the user, who has sudo', (await run(whoami)).text, "(1000, '/home/user', 0)");
+    }
     is('a directory that is none', (await raw('POST', '/contexts', { cwd: '/nowhere' })).status, 400);
     is('a language that is none', (await raw('POST', '/contexts', { language: 'cobol' })).status, 400);
     is(

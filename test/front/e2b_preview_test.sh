@@ -56,6 +56,11 @@ is 'nobody listens' "$STATUS $(jq -c . <<< "$BODY")" \
     "502 {\"sandboxId\":\"$BOX\",\"message\":\"The sandbox is running but port is not open\",\"port\":1,\"code\":502}"
 now_ms
 between 'it was tried for a second, in ms' $((NOW - begun)) 900 6000
+host GET / -A 'Mozilla/5.0 (X11; Linux x86_64)'
+is 'a page for a browser' "$STATUS $(grep -ci '^content-type: text/html' "$WORK/head")" '502 1'
+like 'that says the same' "$BODY" '<title>Closed Port Error</title>.*port is not open'
+host GET / -A 'Mozilla/5.0 (X11; Linux x86_64)' -H 'Sec-Fetch-Dest: empty'
+is 'not for the requests of a page' "$STATUS $(jq -c .port <<< "$BODY")" '502 1'
 PORT=7171
 host GET /echo & waiting=$!
 serve 7171

@@ -63,6 +63,7 @@ static bool use_kernel(pid_t pid, struct usage *usage) {
         return false;
     if (use_group(lines, "memory", dir, sizeof dir)) {
         usage->has_memory = use_number(dir, "memory.usage_in_bytes", "", &usage->memory_bytes);
+        use_number(dir, "memory.stat", "total_cache ", &usage->cache_bytes);
         use_number(dir, "memory.oom_control", "oom_kill ", &usage->oom_kills);
     }
     if (use_group(lines, "pids", dir, sizeof dir))
@@ -73,6 +74,7 @@ static bool use_kernel(pid_t pid, struct usage *usage) {
     }
     if (!usage->has_memory && use_group(lines, "", dir, sizeof dir)) {
         usage->has_memory = use_number(dir, "memory.current", "", &usage->memory_bytes);
+        use_number(dir, "memory.stat", "file ", &usage->cache_bytes);
         use_number(dir, "memory.events", "oom_kill ", &usage->oom_kills);
         usage->has_pids = use_number(dir, "pids.current", "", &usage->pids);
         usage->has_cpu = use_number(dir, "cpu.stat", "usage_usec ", &usage->cpu_ms);

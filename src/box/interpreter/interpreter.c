@@ -144,10 +144,11 @@ static int interpreter_session_room(struct box *box, const struct language *lang
                    LIMIT_INTERPRETER_SESSIONS, language->title);
 }
 
-static int interpreter_session_start(struct box *box, const struct language *language, const char *cwd, uint64_t idle_s,
+static int interpreter_session_start(struct box *box, const struct language *language,
+                                     const struct interpreter_open *open, uint64_t idle_s,
                                      struct interpreter_session *session, struct err *err) {
     char mark[160 + INTERPRETER_CWD_BYTES], idle[24], path[INTERPRETER_CWD_BYTES + 1];
-    const char *argv[8] = {session->program};
+    const char *argv[8] = {session->program}, *cwd = open->cwd;
     size_t n = 1;
     bool named = cwd && *cwd == '/' && interpreter_cwd_encode(cwd, path);
     snprintf(mark, sizeof mark, "%s%s%s%s", language->mark_flag, language->mark, session->name, named ? path : "");
@@ -159,7 +160,7 @@ static int interpreter_session_start(struct box *box, const struct language *lan
     argv[n++] = language->eval;
     argv[n++] = language->driver;
     argv[n++] = idle;
-    const struct exec_request exec = {.argv = argv, .cwd = cwd};
+    const struct exec_request exec = {.argv = argv, .cwd = cwd, .root = open->root, .sudo = open->sudo};
     int failed = box_spawn(box, &exec, &session->pid, &session->created_ms, err);
     return failed && err->why == WHY_NO_COMMAND ? interpreter_missing(language, session->program, err) : failed;
 }
@@ -195,9 +196,7 @@ int interpreter_open(struct box *box, const struct language *language, const str
     snprintf(session.program, sizeof session.program, "%s", open->program ? open->program : language->program);
     *ret_created = true;
     TRY(interpreter_session_room(box, language, err)
-
-            ?: interpreter_session_start(box, language, open->cwd, open->idle_s ? open->idle_s : idle_s, &session,
-                                         err));
+            ?: interpreter_session_start(box, language, open, open->idle_s ? open->idle_s : idle_s, &session, err));
     TRY(open->name ? interpreter_session_settle(box, language, &session, ret_created, err) : 0);
     *ret_session = session;
     return 0;

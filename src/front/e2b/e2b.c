@@ -208,10 +208,25 @@ int e2b_fail(struct http_request *request, int status, int code, const char *for
     return failed < 0 ? failed : code;
 }
 
+/* Somebody looks at it in a browser; a page's own requests want JSON. */
+static bool e2b_browses(const struct http_request *request) {
+    const char *agent = http_header(request, "user-agent"), *dest = http_header(request, "sec-fetch-dest");
+    return agent && strstr(agent, "Mozilla/") && (!dest || !strcmp(dest, "document") || !strcmp(dest, "iframe"));
+}
+
 int e2b_gone(struct http_request *request, const char *id, unsigned port) {
     autobuf out = buf_max(1024);
-    e2b_failure_gone(&out, id, port);
-    int failed = http_reply(request, 502, "application/json; charset=utf-8", out.data, out.len);
+    bool page = port && e2b_browses(request);
+    if (page)
+        buf_printf(&out,
+                   "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Closed Port Error</title>"
+                   "</head><body><h1>Closed Port Error</h1><p>The sandbox %s is running but port is not open: nothing "
+                   "listens on port %u. Start a server there and reload this page.</p></body></html>\n",
+                   id, port);
+    else
+        e2b_failure_gone(&out, id, port);
+    int failed = http_reply(request, 502, page ? "text/html; charset=utf-8" : "application/json; charset=utf-8",
+                            out.data, out.len);
     return failed < 0 ? failed : ERR_GONE;
 }
 

@@ -375,7 +375,7 @@ static int files_metrics(struct http_request *request, struct box *box, struct e
     json_put_double(&json, "cpu_used_pct", up_ms ? 100.0 * (double)usage.cpu_ms / (double)up_ms : 0);
     json_put_uint(&json, "mem_total", memory_mb << 20);
     json_put_uint(&json, "mem_used", usage.memory_bytes);
-    json_put_uint(&json, "mem_cache", 0);
+    json_put_uint(&json, "mem_cache", usage.cache_bytes);
     json_put_uint(&json, "mem_total_mib", memory_mb);
     json_put_uint(&json, "mem_used_mib", usage.memory_bytes >> 20);
     json_put_uint(&json, "disk_used", usage.disk_bytes);

@@ -9,6 +9,7 @@
 #include "box/interpreter/interpreter.h"
 #include "front/detail.h"
 #include "front/e2b/e2b.h"
+#include "front/e2b/entry.h"
 
 #define CODE_BYTES (8u << 20)            /* of one piece of code */
 #define CODE_VARIABLES 256u              /* of one piece of code */
@@ -114,10 +115,23 @@ static int e2b_interpreter_find(struct http_request *request, struct box *box, c
     return e2b_interpreter_unknown(request, id);
 }
 
+/* As the user of the template's commands; in a directory that only root may enter, as root. */
+static bool e2b_interpreter_root(struct box *box, const char *cwd) {
+    autoarena arena = ARENA_EMPTY;
+    struct file_stat stat;
+    const char *user = e2b_default(box, E2B_USER);
+    bool denied = box_stat(box, arena_printf(&arena, "%s/.", cwd), &arena, &stat, ERR_IGNORED) == -ERR_DENIED;
+    return box_has_root(box) && (denied || (user && !strcmp(user, "root")));
+}
+
 /* Starts it, unless it runs. */
 static int e2b_interpreter_open(struct box *box, struct e2b_context *context, struct err *err) {
     const struct interpreter_session was = context->session;
-    const struct interpreter_open open = {.name = was.name, .cwd = *was.cwd ? was.cwd : NULL, .idle_s = CONTEXT_IDLE_S};
+    const struct interpreter_open open = {.name = was.name,
+                                          .cwd = *was.cwd ? was.cwd : NULL,
+                                          .idle_s = CONTEXT_IDLE_S,
+                                          .root = e2b_interpreter_root(box, was.cwd),
+                                          .sudo = true};
     bool created;
     return interpreter_open(box, interpreter_languages[context->language].language, &open, &context->session, &created,
                             err);
@@ -141,7 +155,7 @@ static int e2b_interpreter_create(struct http_request *request, struct box *box,
     context.language = args.language.data ? e2b_interpreter_language(args.language.data) : 0;
     if (context.language == LANGUAGE_NONE)
         return e2b_interpreter_refused(request, args.language.data);
-    int failed = box_stat(box, arena_printf(http_arena(request), "%s/.", cwd), http_arena(request), &stat, err);
+    int failed = entry_stat(box, arena_printf(http_arena(request), "%s/.", cwd), http_arena(request), &stat, err);
     if (*cwd != '/' || failed == -ERR_NOT_FOUND || failed == -ERR_INVALID || (!failed && stat.type != FILE_DIR))
         return e2b_interpreter_text(
             request, 400, ERR_INVALID,

@@ -29,7 +29,7 @@ static void misc_metric(struct http_request *request, const struct box *box, con
     json_put_double(json, "cpuUsedPct", misc_cpu(box, before, sample));
     json_put_uint(json, "memUsed", sample->usage.memory_bytes);
     json_put_uint(json, "memTotal", e2b_memory_mb(box) << 20);
-    json_put_uint(json, "memCache", 0);
+    json_put_uint(json, "memCache", sample->usage.cache_bytes);
     json_put_uint(json, "diskUsed", sample->usage.disk_bytes);
     json_put_uint(json, "diskTotal", e2b_disk_mb(request, box) << 20);
     json_close(json, '}');
