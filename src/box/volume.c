@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/quota/quota.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
@@ -20,15 +21,18 @@ enum { VOLUME_USER = 1000 }; /* of boxes, on the disk */
 
 /* ---- whole volumes ---- */
 
-int volume_make(int dir, const char *id, struct err *err) {
+int volume_make(int dir, const char *id, uint64_t mb, struct err *err) {
     if (mkdirat(dir, id, 0755) < 0)
         return err_errno(err, errno, "a volume");
-    if (geteuid() == 0 && fchownat(dir, id, VOLUME_USER, VOLUME_USER, AT_SYMLINK_NOFOLLOW) < 0) {
-        int number = errno;
+    int failed = 0;
+    if (geteuid() == 0 && fchownat(dir, id, VOLUME_USER, VOLUME_USER, AT_SYMLINK_NOFOLLOW) < 0)
+        failed = err_errno(err, errno, "a volume");
+    autofd top = mb && !failed ? volume_open(dir, id, err) : -1;
+    if (mb && !failed)
+        failed = top < 0 ? top : quota_bind(top, mb, err);
+    if (failed)
         unlinkat(dir, id, AT_REMOVEDIR);
-        return err_errno(err, number, "a volume");
-    }
-    return 0;
+    return failed;
 }
 
 int volume_open(int dir, const char *id, struct err *err) {
@@ -38,6 +42,9 @@ int volume_open(int dir, const char *id, struct err *err) {
 
 int volume_remove(int dir, const char *id, struct err *err) {
     uint64_t count = 0;
+    autofd top = volume_open(dir, id, ERR_IGNORED);
+    if (top >= 0)
+        quota_unbind(top);
     return removal_shared(dir, id, "the volume", &count, err);
 }
 

@@ -13,8 +13,9 @@
 
 enum { VOLUME_ENTRIES = 10000 }; /* of a list */
 
-/* dir: the directory of all volumes; id: a name in it, chosen by the caller. EXISTS, NOT_FOUND. */
-int volume_make(int dir, const char *id, struct err *err);
+/* dir: the directory of all volumes; id: a name in it, chosen by the caller. EXISTS, NOT_FOUND. mb: a bound on what is
+ * in it, for boxes too; 0: none. UNSUPPORTED: the kernel cannot hold one there. */
+int volume_make(int dir, const char *id, uint64_t mb, struct err *err);
 int volume_open(int dir, const char *id, struct err *err); /* its top, for the calls below */
 int volume_remove(int dir, const char *id, struct err *err);
 

@@ -231,6 +231,8 @@ const struct row conf_options[] = {
      .text = "what its template builds use for an image; others come from the container engine"},
     {ROW("e2b_webhook_hosts", LIST, e2b_webhook_hosts, CONF_AT_ONCE), .value = "HOST",
      .text = "hosts that its webhooks may be sent to, HOST[:PORT] or *.NAME; default: none"},
+    {ROW("e2b_volume_mb", INT, e2b_volume_mb, CONF_AT_ONCE), .max = 1u << 30, .initial = "0",
+     .text = "at most so much is in a new volume; needs a state directory with project quota; 0: not bounded"},
     {ROW("global_skills", LIST, global_skills, CONF_AT_ONCE | CONF_HOST), .value = "DIR",
      .text = "directories of the host with skills that every box finds in WORKSPACE/.skills; later ones win"},
     {ROW("global_agents", LIST, global_agents, CONF_AT_ONCE | CONF_HOST), .value = "DIR",

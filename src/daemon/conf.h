@@ -79,6 +79,7 @@ struct conf {
     const char *listen, *state, *runner, *auth, *log_level, *tls_cert, *tls_key, *secret_key_file, *disk_quota,
         *socket_mode, *socket_group, *store, *aio_errors, *deerflow_url, *preview_domain, *e2b_domain, *e2b_network;
     struct row_texts e2b_images, e2b_webhook_hosts;
+    uint64_t e2b_volume_mb;
     bool allow_local, end_boxes, disk_reserve, audit, audit_detail, wake_paused;
     struct row_texts allow_weaker, local_maps, mount_sources, open_networks, allowed_hosts, peer_uids, secret_commands;
     struct docker_settings docker;

@@ -233,7 +233,8 @@ struct front_settings *daemon_settings(struct conf *conf) {
     own->e2b = (struct e2b_settings){.domain = conf->e2b_domain,
                                      .network = conf->e2b_network,
                                      .images = (const char *const *)conf->e2b_images.items,
-                                     .webhook_hosts = (const char *const *)conf->e2b_webhook_hosts.items};
+                                     .webhook_hosts = (const char *const *)conf->e2b_webhook_hosts.items,
+                                     .volume_mb = conf->e2b_volume_mb};
     own->aio.envelope = !strcmp(conf->aio_errors, "envelope");
     uint64_t largest =
         conf->max_upload_bytes > conf->skills.unpacked_bytes ? conf->max_upload_bytes : conf->skills.unpacked_bytes;

@@ -113,5 +113,21 @@ delete_boxes() { # by an admin: everybody's
     as admin GET /volumes
     for id in $(j '.[].volumeID'); do as admin DELETE "/volumes/$id"; done
 }
+# ---- a bound ----
+echo 'e2b_volume_mb: 8' >> "$CONFIG"
+kill -HUP "$DAEMON_PID"
+eventually 10 grep -q 'read again' "$WORK/daemon.log"
+key POST /volumes '{"name":"bounded"}'
+if [ "$STATUS" = 201 ]; then
+    ID=$(j .volumeID) TOKEN=$(j .token)
+    content PUT file path=/half --data-binary @<(head -c 3900000 /dev/zero) -H 'Content-Type: application/octet-stream'
+    content PUT file path=/rest --data-binary @<(head -c 3900000 /dev/zero) -H 'Content-Type: application/octet-stream'
+    content PUT file path=/over --data-binary @<(head -c 3900000 /dev/zero) -H 'Content-Type: application/octet-stream'
+    is 'more than fits' "$STATUS" 507
+else
+    refused 'a bound that the kernel cannot hold: no volume' 501
+    like 'with the fix' "$(j .message)" 'at most 8 MB \(e2b_volume_mb\): .*(prjquota|projects|root)'
+    is 'nothing is left of it' "$(key GET /volumes; j '[.[].name]|contains(["bounded"])')" false
+fi
 stop_daemon
 finish

@@ -23,8 +23,7 @@ static int project_control(int fd, int command, uint32_t id, void *data) {
 }
 
 /* Counting alone is not enough: limits must be enforced. */
-static int project_probe(const struct backend_env *env, struct err *err) {
-    autofd state = quota_place(env);
+static int project_enforced(int state, struct err *err) {
     struct fsxattr attributes;
     struct fs_quota_statv status = {.qs_version = FS_QSTATV_VERSION1};
     const unsigned both = FS_QUOTA_PDQ_ACCT | FS_QUOTA_PDQ_ENFD;
@@ -37,6 +36,11 @@ static int project_probe(const struct backend_env *env, struct err *err) {
                        "the state directory's file system is not mounted with prjquota (ext4: first tune2fs -O "
                        "project,quota)");
     return 0;
+}
+
+static int project_probe(const struct backend_env *env, struct err *err) {
+    autofd state = quota_place(env);
+    return project_enforced(state, err);
 }
 
 /* An id that counts nothing and bounds nothing is free. */
@@ -65,15 +69,11 @@ static int project_limit(int fs, uint32_t id, const struct quota_size *size, str
     return r < 0 ? err_errno(err, -r, "the box's project") : 0;
 }
 
-static int project_make(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
-    (void)env;
-    if (mkdirat(box_dir, "fs", 0755) < 0)
-        return err_errno(err, errno, "the box's files");
-    autofd fs = openat(box_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+static int project_bind(int fs, const struct quota_size *size, struct err *err) {
     struct fsxattr attributes;
-    if (fs < 0 || ioctl(fs, FS_IOC_FSGETXATTR, &attributes) < 0)
-        return err_errno(err, errno, "the box's files");
     uint32_t id = 0;
+    if (ioctl(fs, FS_IOC_FSGETXATTR, &attributes) < 0)
+        return err_errno(err, errno, "the box's files");
     int r = project_free_id(fs, &id, err);
     if (r == 0)
         r = project_limit(fs, id, size, err);
@@ -81,9 +81,31 @@ static int project_make(const struct backend_env *env, int box_dir, const struct
         return r;
     attributes.fsx_projid = id;
     attributes.fsx_xflags |= FS_XFLAG_PROJINHERIT;
-    if (ioctl(fs, FS_IOC_FSSETXATTR, &attributes) < 0)
-        return err_errno(err, errno, "the box's project");
+    return ioctl(fs, FS_IOC_FSSETXATTR, &attributes) < 0 ? err_errno(err, errno, "the box's project") : 0;
+}
+
+static int project_make(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
+    (void)env;
+    if (mkdirat(box_dir, "fs", 0755) < 0)
+        return err_errno(err, errno, "the box's files");
+    autofd fs = openat(box_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fs < 0)
+        return err_errno(err, errno, "the box's files");
+    TRY(project_bind(fs, size, err));
     return quota_layers(fs, err);
+}
+
+int quota_bind(int dir, uint64_t mb, struct err *err) {
+    const struct quota_size size = quota_size(mb);
+    TRY(project_enforced(dir, err));
+    return project_bind(dir, &size, err);
+}
+
+void quota_unbind(int dir) {
+    struct fsxattr attributes;
+    struct dqblk none = {.dqb_valid = QIF_LIMITS};
+    if (ioctl(dir, FS_IOC_FSGETXATTR, &attributes) == 0 && attributes.fsx_projid >= PROJECT_FIRST)
+        project_control(dir, Q_SETQUOTA, attributes.fsx_projid, &none);
 }
 
 static int project_open(int box_dir, uint32_t *ret_id) {

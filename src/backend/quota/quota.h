@@ -70,6 +70,9 @@ bool quota_in_store(int box_dir);                        /* every box is a subvo
 bool quota_can_snapshot(int box_dir);                    /* and the quotas of the file system still hold afterwards */
 int quota_run(const char *const *argv, struct err *err); /* the exit status of a program, whose output is lost */
 int quota_place(const struct backend_env *env);          /* where boxes are made: a directory, or -1 */
+/* A bound for an empty directory that is not a box's; UNSUPPORTED, with the fix: the file system has no project quota. */
+int quota_bind(int dir, uint64_t mb, struct err *err);
+void quota_unbind(int dir); /* before it is removed; one without a bound is fine */
 /* The directories that layers are, below `fs`. */
 int quota_layers(int fs, struct err *err);
 

@@ -40,6 +40,7 @@ struct e2b_settings {                 /* of the configuration */
     const char *network;              /* of sandboxes that do not say: "none" or "open" */
     const char *const *images;        /* "IMAGE=TEMPLATE", for builds; NULL-terminated, may be NULL */
     const char *const *webhook_hosts; /* that events may be sent to; the same */
+    uint64_t volume_mb;               /* at most in a new volume; 0: not bounded */
 };
 
 struct e2b { /* what is kept between requests */

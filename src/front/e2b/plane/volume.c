@@ -72,9 +72,13 @@ static int volume_insert_locked(struct http_request *request, const char *id, co
         return err_set(err, ERR_EXISTS, "there is a volume '%s' already", name);
     if (all >= VOLUMES_MOST)
         return err_set(err, ERR_LIMIT, "a user has at most %d volumes; delete some", VOLUMES_MOST);
-    STEP(volume_make(plane->volumes_fd, id, err));
-    int failed = db_do(&plane->db, err, "INSERT INTO volume VALUES(?1, ?2, ?3, ?4)", "ttti", id, plane_user(request),
-                       name, e2b_now_us());
+    const struct e2b_settings *settings = front_own(request, &e2b_dialect);
+    const uint64_t mb = settings ? settings->volume_mb : 0;
+    int failed = volume_make(plane->volumes_fd, id, mb, err);
+    if (failed)
+        return mb ? err_wrap(err, "a volume of at most %llu MB (e2b_volume_mb)", (unsigned long long)mb) : failed;
+    failed = db_do(&plane->db, err, "INSERT INTO volume VALUES(?1, ?2, ?3, ?4)", "ttti", id, plane_user(request), name,
+                   e2b_now_us());
     if (failed)
         volume_remove(plane->volumes_fd, id, ERR_IGNORED);
     return failed;
