@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "tree/removal.h"
 
-#define FORMAT 3 /* raise when the result changes */
+#define FORMAT 4 /* raise when the result changes */
 #define COPY_DEPTH 6
 
 /* Patterns of names directly below /etc, or of paths below a directory of it. */
@@ -166,6 +166,55 @@ static int skeleton_home(int root, struct err *err) {
     return 0;
 }
 
+/* Where packages come from, as the host has it; a file that may hold a password is left out. */
+static void skeleton_sources(int etc) {
+    autofd from = open("/etc/apt", O_RDONLY | O_DIRECTORY | O_CLOEXEC), to = openat(etc, "apt", O_RDONLY | O_DIRECTORY);
+    static const char *const names[] = {"sources.list", "sources.list.d", "trusted.gpg.d"};
+    char text[4096];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        skeleton_copy(from, names[i], to, 0);
+    if (fd_read_file(to, names[0], text, sizeof text) < 0 || strchr(text, '@'))
+        unlinkat(to, names[0], 0);
+    autodir *dir = fd_opendir(to, names[1], O_NOFOLLOW);
+    for (struct dirent *entry; (entry = fd_readdir(dir));)
+        if (fd_read_file(dirfd(dir), entry->d_name, text, sizeof text) < 0 || strchr(text, '@'))
+            unlinkat(dirfd(dir), entry->d_name, 0);
+}
+
+/* The host's list of packages: `base` has their files, and its root can install more. Which files are whose is not
+ * copied: each package has an empty list, without which dpkg would complain. */
+static void skeleton_packages(int root) {
+    static const char *const dirs[] = {"etc/apt",
+                                       "etc/apt/apt.conf.d",
+                                       "etc/apt/preferences.d",
+                                       "etc/apt/sources.list.d",
+                                       "var/log/apt",
+                                       "var/lib/apt",
+                                       "var/lib/dpkg",
+                                       "var/lib/dpkg/info",
+                                       "var/lib/dpkg/parts",
+                                       "var/lib/dpkg/updates",
+                                       "var/lib/dpkg/triggers"};
+    autofd from = open("/var/lib/dpkg", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (from < 0)
+        return;
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+        if (mkdirat(root, dirs[i], 0755) < 0 || fchmodat(root, dirs[i], 0755, 0) < 0)
+            return;
+    autofd to = openat(root, "var/lib/dpkg", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    autofd info = openat(to, "info", O_RDONLY | O_DIRECTORY | O_CLOEXEC), etc = openat(root, "etc", O_PATH | O_CLOEXEC);
+    static const char *const files[] = {"status", "diversions", "arch", "arch-native", "alternatives"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        skeleton_copy(from, files[i], to, 0);
+    autodir *dir = fd_opendir(from, "info", O_NOFOLLOW);
+    for (struct dirent *entry; (entry = fd_readdir(dir));)
+        if (fnmatch("*.list", entry->d_name, FNM_PERIOD) == 0)
+            close(openat(info, entry->d_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+        else if (strcmp(entry->d_name, "format") == 0)
+            skeleton_copy(dirfd(dir), entry->d_name, info, 0);
+    skeleton_sources(etc);
+}
+
 /* sudo: the program that is `sudo` in `base`; NULL: it is `host`. */
 static int skeleton_make(int root, const char *sudo, struct err *err) {
     const bool user = sudo;
@@ -187,6 +236,8 @@ static int skeleton_make(int root, const char *sudo, struct err *err) {
             return err_errno(err, errno, "'%s'", path);
     }
     skeleton_copy_etc(root);
+    if (user)
+        skeleton_packages(root);
     for (size_t i = 0; i < sizeof skeleton_files / sizeof *skeleton_files; i++) {
         const char *path = skeleton_files[i].path, *text = skeleton_files[i].text;
         if (user && skeleton_files[i].user)
@@ -222,8 +273,13 @@ static int skeleton_make_at(const char *state_dir, const char *path, const char 
 
 /* Changes when the sources of the skeleton change. Cheap: computed at every start of a box. */
 static uint64_t skeleton_version(const char *sudo) {
-    const char *const sources[] = {"/etc",           "/etc/alternatives",   "/etc/ld.so.cache",
-                                   "/etc/ssl/certs", "/usr/lib/os-release", sudo};
+    const char *const sources[] = {"/etc",
+                                   "/etc/alternatives",
+                                   "/etc/ld.so.cache",
+                                   "/etc/ssl/certs",
+                                   "/usr/lib/os-release",
+                                   sudo, /* the next one: of `base` alone */
+                                   "/var/lib/dpkg/status"};
     uint64_t version = 14695981039346656037ull ^ FORMAT;
     for (size_t i = 0; i < sizeof sources / sizeof *sources && sources[i]; i++) {
         struct stat status = {0};

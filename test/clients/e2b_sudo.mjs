@@ -40,5 +40,27 @@ await main(async () => {
     const here = await import('node:child_process').then((child) => child.spawnSync('which', [program]).status === 0);
     is(`${program} is there when the machine has it`, (await run(`which ${program}`))[0] === 0, here);
   }
+  await packages(run);
   await sandbox.kill();
 });
+
+// A package of a repository in the sandbox, installed and removed as on any Debian, without a network.
+async function packages(run) {
+  if ((await run('which apt-get dpkg-deb'))[0] !== 0) return;
+  const repository = `mkdir -p p/DEBIAN p/usr/bin repo && cd p &&
+    printf 'Package: of-cubby\nVersion: 1\nArchitecture: all\nDepends: bash\nMaintainer: a <a@b>\nDescription: x\n' \
+      > DEBIAN/control && printf '#!/bin/sh\necho installed\n' > usr/bin/of-cubby && chmod 755 usr/bin/of-cubby &&
+    dpkg-deb --root-owner-group -b . ../repo/of-cubby.deb > /dev/null && cd ../repo && { dpkg-deb -f of-cubby.deb;
+    echo Filename: ./of-cubby.deb; echo Size: $(stat -c %s of-cubby.deb);
+    echo SHA256: $(sha256sum of-cubby.deb | cut -c1-64); } > Packages && sudo sh -c 'rm -rf /etc/apt/sources.list*;
+    echo "deb [trusted=yes] file:/home/user/repo ./" > /etc/apt/sources.list'`;
+  is('a repository of packages', (await run(repository))[0], 0);
+  const update = await run('sudo apt-get update 2>&1');
+  ok('sudo apt-get update', update[0] === 0, update[1]);
+  const install = await run('sudo apt-get install -y of-cubby 2>&1');
+  ok('sudo apt-get install', install[0] === 0, install[1]);
+  ok('without warnings of a missing list', !/warning|missing/i.test(install[1]), install[1]);
+  is('what it brought runs', await run('of-cubby'), [0, 'installed\n', '']);
+  is('it knows what the machine has', (await run('dpkg -s bash | grep -c "ok installed"'))[1], '1\n');
+  is('sudo apt-get remove', (await run('sudo apt-get remove -y of-cubby; which of-cubby'))[0], 1);
+}
