@@ -370,12 +370,14 @@ static void conn_dial_ready(struct watch *watch, uint32_t events) {
 static void conn_try(struct conn *conn) {
     struct gate_verdict verdict;
     const char *why = "unreachable";
+    bool denied = false;
     while (conn->try_at < conn->answer.count) {
         struct gate_address address = conn->answer.addresses[conn->try_at++];
         struct sockaddr_storage to;
         bool host = strcmp(conn->name, GATE_HOST_NAME) == 0;
         if (!conn_judge(conn, host ? NULL : &address, &verdict)) {
             why = verdict.why;
+            denied = true;
             continue;
         }
         socklen_t size = gate_address_to(&address, conn->port, &to);
@@ -400,7 +402,7 @@ static void conn_try(struct conn *conn) {
         return;
     }
     if (!conn->dials)
-        conn_fail(conn, why);
+        denied ? conn_deny(conn, why) : conn_fail(conn, why);
 }
 
 static void conn_resolved(void *user, const struct answer *answer) {
