@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "runner/exec/process.h"
+#include "runner/raw.h"
 #include "runner/runner.h"
 #include "runner/exec/session.h"
 
@@ -116,10 +117,10 @@ void runner_close_others(int *keep, size_t count) {
         if (keep[i] < (int)next)
             continue;
         if ((unsigned)keep[i] > next)
-            syscall(SYS_close_range, next, (unsigned)keep[i] - 1, 0);
+            raw(SYS_close_range, next, (unsigned)keep[i] - 1, 0);
         next = (unsigned)keep[i] + 1;
     }
-    syscall(SYS_close_range, next, ~0u, 0);
+    raw(SYS_close_range, next, ~0u, 0);
 }
 
 uint64_t init_open_files(uint64_t wanted) {
