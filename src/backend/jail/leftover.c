@@ -125,7 +125,8 @@ static void leftover_interfaces(const struct leftover *leftover) {
         leftover_report(leftover, "interface %s", links[i].if_name);
         ids_release(slot);
     }
-    if_freenameindex(links);
+    if (links) /* NULL: no descriptor was left for the question */
+        if_freenameindex(links);
 }
 
 void leftover_clean(struct backend *backend, void (*each)(void *user, const char *what), void *user) {

@@ -298,7 +298,8 @@ void net_detach(unsigned slot) {
     bool last = links != NULL;
     for (size_t i = 0; links && links[i].if_index; i++)
         last &= strncmp(links[i].if_name, "cubby-", 6) != 0;
-    if_freenameindex(links);
+    if (links)
+        if_freenameindex(links);
     autobuf text = buf_max(1024);
     if (last) /* added first: deleting an absent table would be an error */
         net_put(&text, "add table inet cubby\ndelete table inet cubby\n");
