@@ -177,6 +177,8 @@ struct backend_ops {
      * BUSY: a process uses the current one (a directory, a file, a mapping): nothing has changed. NULL: this backend
      * cannot mount. */
     int (*attach)(struct backend *backend, const struct spec *spec, struct err *err);
+    /* These as well in a running box, all or none; NULL: only at its next start. */
+    int (*mount)(struct backend *backend, const char *id, const struct mount *mounts, size_t count, struct err *err);
     /* Whether such a box is mounted anything at all; it never changes for one. NULL: wherever attach is set. Cheap. */
     bool (*attaches)(struct backend *backend, const struct spec *spec);
     int (*drop_layer)(struct backend *backend, const char *layer, struct err *err); /* no thread uses it; idempotent */

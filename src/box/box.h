@@ -38,6 +38,7 @@ struct box {
     atomic_bool port_used;         /* a connection was idle at some time */
     struct boxlock lock;           /* of the attached trees */
     const char **_Atomic bindings; /* secrets that it may use (secret/binding.h); NULL: none */
+    atomic_bool trusts;            /* spec.trusts as of now */
     pthread_mutex_t edit_lock;     /* of edits that read a file and write it back, so that none finds it changed */
     void *_Atomic guest;           /* state of the layer above (box_guest) */
     /* ---- */

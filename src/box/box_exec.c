@@ -20,7 +20,7 @@ int verb_exec_args(const struct box *box, const struct exec_request *request, ui
              (request->pty ? CALL_PTY : 0) | (request->sudo ? CALL_SUDO : 0);
     unsigned cols = request->cols ? request->cols : 80, rows = request->rows ? request->rows : 24;
     const char *const *bound = (const char *const *)bindings_env(box, &arena); /* before the call's own, which win */
-    TRY(verb_put(args, err, F_LIST(ENV, bound, LIMIT_BINDINGS, "secrets"),
+    TRY(verb_put(args, err, F_LIST(ENV, bound, BINDINGS_VARIABLES, "secrets"),
                  F_LIST(ARGV, request->command ? NULL : request->argv, LIMIT_ARGV_COUNT, "arguments"),
                  F_LIST(ENV, request->env, LIMIT_ENV_COUNT, "variables"),
                  F_LIST(SECRET, request->secrets, LIMIT_SECRETS, "secrets"),

@@ -74,7 +74,7 @@ static int session_open_args(const struct box *box, const struct session_request
     if (!request->name)
         text_hex(random, bytes, sizeof bytes);
     TRY(session_name(args, request->name ? request->name : random, err)
-            ?: verb_put(args, err, F_LIST(ENV, bound, LIMIT_BINDINGS, "secrets"),
+            ?: verb_put(args, err, F_LIST(ENV, bound, BINDINGS_VARIABLES, "secrets"),
                         F_LIST(ENV, request->env, LIMIT_ENV_COUNT - 8, "variables"),
                         F_LIST(SECRET, request->secrets, LIMIT_SECRETS, "secrets"), F_PATH(CWD, request->cwd),
                         F_TEXT(SHELL, request->shell), F_TEXT(USER, request->root ? "root" : "agent"),

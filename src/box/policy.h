@@ -61,6 +61,20 @@ struct share_user {
     struct share share;
 };
 
+/* How hosts are inspected for boxes (box/secret/seal.h). All NULL: none are. */
+struct seal_hooks {
+    void *user;
+    /* The hosts that secrets of the box are bound to. NULL-terminated, in arena; NULL: none. */
+    const char **(*hosts)(void *user, const struct box *box, struct arena *arena);
+    /* A seal for it, under these policies (a JSON array): the gate's socket, or an error. One that it had ends. */
+    int (*start)(void *user, const struct box *box, const char *levels, struct err *err);
+    void (*end)(void *user, const char *id);
+    /* What a box with an inspected host has mounted, in arena. */
+    int (*mounts)(void *user, const struct spec *spec, struct arena *arena, struct mount *mounts, size_t *ret_count,
+                  struct err *err);
+};
+enum { SEAL_MOUNTS = 8 };
+
 /* How the layer above takes part in the life of boxes. Each may be NULL. */
 struct box_hooks {
     void *user;
@@ -69,6 +83,7 @@ struct box_hooks {
     int (*contribute)(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err);
     /* A request is about to use the box: pending work is done now. Negative: the request is refused. */
     int (*before_use)(void *user, struct box *box, struct err *err);
+    struct seal_hooks seal;
 };
 
 /* The configuration of boxes. Counted: a thread that uses it without the provider's lock holds a reference. Only the

@@ -123,6 +123,8 @@ const struct row conf_options[] = {
     {ROW("secret_key_file", TEXT, secret_key_file, 0), .value = "FILE",
      .text = "key that stored secrets are sealed with, 32 bytes or more; default: the systemd credential cubby.key, "
              "else STATE/secrets.key"},
+    {ROW("gate_ca_file", TEXT, gate_ca_file, 0), .value = "FILE",
+     .text = "PEM authorities that prove the names of inspected hosts; default: /etc/ssl/certs/ca-certificates.crt"},
     {ROW("secret_commands", LIST, secret_commands, CONF_AT_ONCE | CONF_HOST), .value = "COMMAND",
      .text = "commands of the daemon's user that print a secret's value (from.command)"},
     {ROW("max_upload_bytes", INT, max_upload_bytes, CONF_AT_ONCE), .min = 1, .max = 1ull << 44, .initial = "524288000",

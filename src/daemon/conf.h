@@ -76,8 +76,9 @@ struct conf {
     enum conf_action action;
     const char *config;  /* the file; NULL: none */
     bool closed_default; /* there is a default file, and it is not for this user */
-    const char *listen, *state, *runner, *auth, *log_level, *tls_cert, *tls_key, *secret_key_file, *disk_quota,
-        *socket_mode, *socket_group, *store, *aio_errors, *deerflow_url, *preview_domain, *e2b_domain, *e2b_network;
+    const char *listen, *state, *runner, *auth, *log_level, *tls_cert, *tls_key, *secret_key_file, *gate_ca_file,
+        *disk_quota, *socket_mode, *socket_group, *store, *aio_errors, *deerflow_url, *preview_domain, *e2b_domain,
+        *e2b_network;
     struct row_texts e2b_images, e2b_webhook_hosts;
     uint64_t e2b_volume_mb;
     bool allow_local, end_boxes, disk_reserve, audit, audit_detail, wake_paused;

@@ -18,6 +18,7 @@ struct daemon {
     struct backend_env env;
     struct front front;
     struct upkeep *_Atomic upkeep; /* of what tools remember; the provider's threads report boxes to it */
+    struct seals *seals;           /* of boxes with inspected hosts */
     struct welcome *welcome;       /* of machines that join */
     sigset_t signals;
 };

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/sched_latency.h"
 #include "box/reserve.h"
+#include "box/secret/seal.h"
 #include "box/secret/secret.h"
 #include "daemon/daemon.h"
 #include "daemon/welcome.h"
@@ -126,6 +127,14 @@ static int daemon_provider(struct daemon *daemon, struct store **ret_store, stru
     policy->event = daemon_event;
     policy->event_user = daemon;
     policy->hooks = own_hooks(daemon->front.skills);
+    const struct seals_config seals = {.secrets = daemon->front.secrets,
+                                       .runner_path = daemon->runner,
+                                       .ca_file = daemon->conf->gate_ca_file,
+                                       .event = daemon_event,
+                                       .user = daemon};
+    daemon->seals = seals_new(&seals);
+    secrets_seals(daemon->front.secrets, daemon->seals);
+    policy->hooks.seal = seals_hooks(daemon->seals, &daemon->env);
     daemon->env.limits = policy->share.limits;
     int failed = store_open(&daemon->env, ret_store, err); /* where boxes lie comes before whatever opens them */
     if (!failed && *ret_store) {
@@ -345,6 +354,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     events_free(front->events);
     auth_free(front->auth);
     front_done(front);
+    seals_free(daemon->seals);
     secrets_close(front->secrets);
     conf_unref(daemon->conf);
     conf_unref(daemon->first);

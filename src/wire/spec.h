@@ -66,6 +66,7 @@ struct spec {
     /* Secrets that it may use and never has, each "NAME=VARIABLE=PLACEHOLDER", NULL-terminated; may be NULL. A running
      * box's are read by box_bindings: they change. */
     const char **bindings;
+    bool trusts; /* it was started with the authority of this installation, or has it since: hosts are inspected */
     const char *machine;   /* remote: the joined machine of its user that it is on; NULL elsewhere */
     const char *workspace; /* where its workspace is, absolute; NULL: WORKSPACE_PATH */
     struct container container;

@@ -75,6 +75,24 @@ api POST "$B/sessions" '{"name":"s"}'
 api POST "$B/sessions/s/exec" '{"command":"printf %s \"$HUB_TOKEN\""}'
 like 'and sessions' "$BODY" "$placeholder"
 
+if [ "$BACKEND" = jail ]; then
+    run 'env | grep -c =/run/cubby/; cat /run/cubby/ca.pem; tail -n +1 /etc/ssl/certs/ca-certificates.crt | tail -c 300'
+    is 'programs find the authority by their variables' "${OUT%%$'\n'*}" 19
+    ca=$(sed -n 8p "$STATE/gate/ca.pem")
+    is 'which is in the file, and in the bundle' "$(grep -cF -- "$ca" <<< "$OUT")" 2
+    run 'echo x >> /etc/ssl/certs/ca-certificates.crt || echo x >> /run/cubby/ca.pem'
+    isnt 'and cannot be changed' "$CODE" 0
+    is 'the key of the authority is for the daemon alone' "$(stat -c %a "$STATE/gate/ca.key")" 600
+    with=$BOX
+    box_new
+    run 'env | grep -c =/run/cubby/; ls /run/cubby'
+    is 'a box without secrets has none of it' "${OUT%%$'\n'*} $CODE" '0 2'
+    c secret bind "$BOX" hub
+    run 'env | grep -c =/run/cubby/; cat /run/cubby/ca.pem'
+    is 'until the first is bound, while it runs' "${OUT%%$'\n'*} $CODE" '19 0'
+    api DELETE "$B"
+    box_use "$with"
+fi
 c secret bind "$BOX" hub=OTHER
 is 'another variable for it' "$CODE" 0
 run 'printf "%s %s" "$OTHER" "${HUB_TOKEN-gone}"'

@@ -38,6 +38,46 @@ static int attach_run(struct backend *backend, const struct spec *spec, pid_t bo
     return r;
 }
 
+/* The box's ids as the host has them: "0 BASE COUNT". */
+static int attach_ids(pid_t pid, uint64_t start, uint32_t *ret_base, struct err *err) {
+    char path[64], text[256] = "";
+    unsigned inside, base;
+    snprintf(path, sizeof path, "/proc/%ld/uid_map", (long)pid);
+    if (fd_read_file(AT_FDCWD, path, text, sizeof text - 1) <= 0 || sscanf(text, "%u %u", &inside, &base) != 2 ||
+        inside != 0 || !process_alive(pid, start))
+        return err_set(err, ERR_GONE, "the box's processes have ended");
+    *ret_base = base;
+    return 0;
+}
+
+int attach_mounts(struct backend *backend, const char *id, const struct mount *mounts, size_t count, struct err *err) {
+    struct jail_record record;
+    const struct spec spec = {.mounts = mounts, .mount_count = count};
+    autobuf message = buf_max(PLAN_MAX_BYTES);
+    uint32_t base = 0;
+    pid_t left = 0;
+    if (jail_record_read(backend, id, &record) < 0 || !process_alive(record.pid, record.start))
+        return err_set(err, ERR_GONE, "box %s has no processes", id);
+    if (!backend->root)
+        return err_set(err, ERR_BUSY,
+                       "only a daemon that runs as root can enter a box; it takes effect at its next start");
+    TRY(attach_ids(record.pid, record.start, &base, err));
+    const char *map = text_make(64, "0 %u 1001\n", base);
+    box_entry_begin(&message);
+    plan_text(&message, PLAN_UID_MAP, map);
+    plan_text(&message, PLAN_GID_MAP, map);
+    plan_number(&message, PLAN_OUTER_UID, base + 1000);
+    plan_number(&message, PLAN_OUTER_GID, base + 1000);
+    plan_number(&message, PLAN_INNER_UID, 1000);
+    plan_number(&message, PLAN_INNER_GID, 1000);
+    box_entry_mounts(&spec, &message);
+    const struct box_entry entry = {backend->program.path, backend->null_fd, id, record.pid, record.start};
+    int r = box_entry_run(&entry, &message, &left, err);
+    if (left)
+        waitpid(left, NULL, 0);
+    return r;
+}
+
 int attach_first(struct backend *backend, const struct spec *spec, const struct slot *slot, struct err *err) {
     return attach_run(backend, spec, slot->pid, slot->start, false, err);
 }

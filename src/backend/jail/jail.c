@@ -409,5 +409,6 @@ const struct backend_ops backend_jail = {
     .paused = freeze_is,
     .let_go = layer_let_go,
     .attach = attach_again,
+    .mount = attach_mounts,
     .info = jail_info,
 };

@@ -85,6 +85,8 @@ int slot_error(struct slot *slot, const char *otherwise, struct err *err);
 /* attach.c: /skills of an agent's box: at its start, before anybody else sees it, and again while it runs (the
  * backend's attach) */
 int attach_first(struct backend *backend, const struct spec *spec, const struct slot *slot, struct err *err);
+/* Files of this machine into a running box. */
+int attach_mounts(struct backend *backend, const char *id, const struct mount *mounts, size_t count, struct err *err);
 int attach_again(struct backend *backend, const struct spec *spec, struct err *err);
 
 /* From a half to a whole: sends the plan, then waits for HELLO and sets slot->wire. */

@@ -14,6 +14,23 @@ static bool attach_same(const char *const *a, const char *const *b) {
     return true;
 }
 
+/* A box with a secret gets the files that make its programs trust the seal. */
+static int attach_trust(struct provider *provider, const struct box *box, struct spec *spec, struct arena *arena,
+                        struct err *err) {
+    const struct seal_hooks *seal = &provider->hooks.seal;
+    size_t count = 0, before = spec->mount_count;
+    spec->trusts = seal->mounts && !spec->machine && !box->ops->no_limits && atomic_load(&box->bindings);
+    if (!spec->trusts)
+        return 0;
+    struct mount *mounts = arena_alloc(arena, (before + SEAL_MOUNTS + 1) * sizeof *mounts);
+    if (before)
+        memcpy(mounts, spec->mounts, before * sizeof *mounts);
+    TRY(seal->mounts(seal->user, spec, arena, mounts + before, &count, err));
+    spec->mounts = mounts;
+    spec->mount_count = before + count;
+    return 0;
+}
+
 int attached_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,
                   struct spec *ret_spec, struct err *err) {
     struct spec spec = *from;
@@ -26,6 +43,8 @@ int attached_spec(struct provider *provider, const struct box *box, const struct
         (spec.attached.count > LIMIT_SKILL_LAYERS || text_list_count(spec.attached.paths) > LIMIT_SKILL_PATHS))
         r = err_set(err, ERR_LIMIT, "box %s: %zu layers are attached, more than %u", spec.id, spec.attached.count,
                     LIMIT_SKILL_LAYERS);
+    if (r == 0)
+        r = attach_trust(provider, box, &spec, arena, err);
     if (r == 0)
         *ret_spec = spec;
     return r;

@@ -44,6 +44,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     box->spec = spec;
     attached_take(box, from);
     bindings_take(box, from->bindings);
+    atomic_init(&box->trusts, from->trusts);
     memcpy(box->id, from->id, sizeof box->id);
     box->ops = ops;
     box->backend = backend;
@@ -61,8 +62,10 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
 }
 
 struct record box_record(const struct box *box) {
+    struct spec spec = box->spec;
+    spec.trusts = atomic_load(&box->trusts);
     return (struct record){.backend = box->ops->name,
-                           .spec = box->spec,
+                           .spec = spec,
                            .labels = box->labels,
                            .created_ms = box->created_ms,
                            .idle_timeout_ms = box->idle_timeout_ms,
@@ -287,7 +290,8 @@ static int place_wire_start(struct provider *provider, struct box *box, uint64_t
     box->spec.limits.terminals = terminals;
     TRY(attached_spec(provider, box, &box->spec, &arena, &spec, err)
             ?: box->ops->start(box->backend, &spec, &wire, &pidfd, err));
-    *ret_other = attached_take(box, &spec) || dealt;
+    *ret_other = attached_take(box, &spec) || dealt || spec.trusts != atomic_load(&box->trusts);
+    atomic_store(&box->trusts, spec.trusts);
     *ret_other |= place_note_workspace(box, wire);
     box->pidfd = pidfd;
     box->wire = wire; /* last: a thread that sees it may use it */

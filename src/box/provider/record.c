@@ -62,6 +62,7 @@ static const struct row record_rows[] = {
     LIST_ROW("labels", record.labels),
     LIST_ROW("layers", record.spec.layers),
     LIST_ROW("secrets", record.spec.bindings),
+    BOOL_ROW("trusts", record_file, record.spec.trusts),
     TEXT_ROW("agent", record_file, record.spec.agent),
     TEXT_ROW("machine", record_file, record.spec.machine),
     TEXT_ROW("workspace", record_file, record.spec.workspace),

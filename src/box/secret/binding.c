@@ -75,11 +75,54 @@ const char **bindings_again(const char *const *bindings, struct arena *arena) {
     return list;
 }
 
+/* What programs that bring their own authorities look at (boxes that trust the seal alone). */
+static const char *const binding_bundle_variables[] = {
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "PIP_CERT",
+    "GIT_SSL_CAINFO",
+    "CARGO_HTTP_CAINFO",
+    "AWS_CA_BUNDLE",
+    "NIX_SSL_CERT_FILE",
+    "HEX_CACERTS_PATH",
+    "BUNDLE_SSL_CA_CERT",
+    "YARN_HTTPS_CA_FILE_PATH",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+    "JULIA_SSL_CA_ROOTS_PATH",
+    "HTTPLIB2_CA_CERTS",
+    "CODEX_CA_CERTIFICATE",
+    "PERL_LWP_SSL_CA_FILE",
+};
+static const char *const binding_other_variables[] = {"NODE_EXTRA_CA_CERTS=" AUTHORITY_CERTIFICATE,
+                                                      "DENO_CERT=" AUTHORITY_CERTIFICATE, "UV_SYSTEM_CERTS=1"};
+
+/* The box's own environment wins. */
+static void binding_trust(const struct box *box, const char *variable, const char **env, size_t *count) {
+    size_t name = strcspn(variable, "=") + 1;
+    for (size_t i = 0; i < box->spec.env_count; i++)
+        if (strncmp(box->spec.env[i], variable, name) == 0)
+            return;
+    env[(*count)++] = variable;
+}
+
 const char **bindings_env(const struct box *box, struct arena *arena) {
+    enum {
+        BUNDLES = sizeof binding_bundle_variables / sizeof *binding_bundle_variables,
+        OTHERS = sizeof binding_other_variables / sizeof *binding_other_variables,
+    };
     const char **bindings = box_bindings(box, arena);
-    size_t count = text_list_count((const char *const *)bindings);
-    const char **env = count ? arena_alloc(arena, (count + 1) * sizeof *env) : NULL;
-    for (size_t i = 0; i < count; i++)
-        env[i] = strchr(bindings[i], '=') + 1; /* of NAME=VARIABLE=PLACEHOLDER the end is the variable */
+    bool trusts = atomic_load(&box->trusts);
+    size_t bound = text_list_count((const char *const *)bindings), count = 0;
+    if (!bound && !trusts)
+        return NULL;
+    const char **env = arena_alloc(arena, (bound + BUNDLES + OTHERS + 1) * sizeof *env);
+    for (size_t i = 0; trusts && i < BUNDLES; i++)
+        binding_trust(box, arena_printf(arena, "%s=" AUTHORITY_BUNDLE, binding_bundle_variables[i]), env, &count);
+    for (size_t i = 0; trusts && i < OTHERS; i++)
+        binding_trust(box, binding_other_variables[i], env, &count);
+    for (size_t i = 0; i < bound; i++)
+        env[count++] = strchr(bindings[i], '=') + 1; /* of NAME=VARIABLE=PLACEHOLDER the end is the variable */
     return env;
 }

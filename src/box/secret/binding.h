@@ -33,7 +33,11 @@ void bindings_take(struct box *box, const char *const *bindings); /* copied; any
 void bindings_done(struct box *box);
 /* For a fork: the same secrets, other placeholders. In arena. */
 const char **bindings_again(const char *const *bindings, struct arena *arena);
-/* "VARIABLE=PLACEHOLDER" for commands that start now; in arena, NULL: none. */
+/* In boxes with an inspected host: the authority's certificate, and the template's bundle with it. */
+#define AUTHORITY_CERTIFICATE "/run/cubby/ca.pem"
+#define AUTHORITY_BUNDLE "/run/cubby/ca-bundle.pem"
+enum { BINDINGS_VARIABLES = LIMIT_BINDINGS + 24 };
+/* "VARIABLE=PLACEHOLDER", and where programs find what they trust, for commands that start now; in arena, NULL: none. */
 const char **bindings_env(const struct box *box, struct arena *arena);
 
 #endif

@@ -8,14 +8,17 @@
 
 #include "backend/spawn.h"
 #include "base/base.h"
+#include "base/log.h"
 #include "base/sync.h"
 #include "box/provider/provider_private.h"
+#include "box/secret/seal.h"
 #include "box/snapshot/snapshot.h"
 #include "rows/write.h"
 
 struct secrets {
     struct secret_store *store;
     char *state_dir;
+    struct seals *seals;  /* set before the first request */
     pthread_mutex_t lock; /* of commands */
     char **commands;
 };
@@ -90,6 +93,15 @@ void secrets_close(struct secrets *secrets) {
     pthread_mutex_destroy(&secrets->lock);
     free(secrets->state_dir);
     free(secrets);
+}
+
+void secrets_seals(struct secrets *secrets, struct seals *seals) {
+    secrets->seals = seals;
+}
+
+static void secrets_changed(struct secrets *secrets) {
+    if (secrets->seals)
+        seals_forget(secrets->seals);
 }
 
 struct secret_store *secrets_store(struct secrets *secrets) {
@@ -244,11 +256,15 @@ int secret_save(struct secrets *secrets, const char *user, const char *name, enu
         if (!buf_cstr(&meta))
             return err_set(err, ERR_TOO_LARGE, "the definition of a secret is too large");
     }
-    return secret_store_put(secrets->store, user, name, how, use ? (const char *)meta.data : NULL, value, len, err);
+    TRY(secret_store_put(secrets->store, user, name, how, use ? (const char *)meta.data : NULL, value, len, err));
+    secrets_changed(secrets);
+    return 0;
 }
 
 int secret_remove(struct secrets *secrets, const char *user, const char *name, struct err *err) {
-    return secret_store_remove(secrets->store, user, name, err);
+    TRY(secret_store_remove(secrets->store, user, name, err));
+    secrets_changed(secrets);
+    return 0;
 }
 
 int secret_get(struct secrets *secrets, const char *user, const char *name, struct arena *arena,
@@ -383,6 +399,27 @@ struct binding_work {
     const char *name, *add; /* add NULL: it is removed */
 };
 
+/* The first secret of a running box: its programs trust the seal from now on, or from its next start. */
+static void secret_trust(struct work *work) {
+    const struct seal_hooks *seal = &work->provider->hooks.seal;
+    struct box *box = work->box;
+    struct mount mounts[SEAL_MOUNTS];
+    size_t count = 0;
+    struct err err = {0};
+    bool wanted = work->record.spec.bindings[0] && !atomic_load(&box->trusts) && box->wire && !box->died[0];
+    if (!wanted || !seal->mounts || !box->ops->mount)
+        return;
+    if (seal->mounts(seal->user, &work->record.spec, work->arena, mounts, &count, &err) < 0 ||
+        box->ops->mount(box->backend, box->id, mounts, count, &err) < 0) {
+        log_info("box %s: %s", box->id, err.text);
+        return;
+    }
+    work->record.spec.trusts = true;
+    atomic_store(&box->trusts, true);
+    if (work_record(work, &err) < 0)
+        log_warn("box %s: %s", box->id, err.text);
+}
+
 static int secret_bind_work(void *argument, struct work *work, struct err *err) {
     const struct binding_work *wanted = argument;
     const char *const *now = (const char *const *)work->record.spec.bindings;
@@ -405,6 +442,7 @@ static int secret_bind_work(void *argument, struct work *work, struct err *err) 
     }
     work->record.spec.bindings = list;
     TRY(work_record(work, err));
+    secret_trust(work);
     bindings_take(work->box, (const char *const *)list);
     if (work->box != wanted->box)
         bindings_take(wanted->box, (const char *const *)list);

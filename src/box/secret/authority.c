@@ -1,0 +1,244 @@
+/* The authority of this installation, leaves that it signs, and the bundles that boxes trust. Called by seal.c and the
+ * provider's hook. Invariant: the key is in STATE/gate/ca.key and in this process, never in a box, a gate or a seal. */
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include "backend/template.h"
+#include "base/base.h"
+#include "base/sha256.h"
+#include "base/sync.h"
+#include "box/secret/seal.h"
+
+enum { AUTHORITY_YEARS = 10, AUTHORITY_LEAF_DAYS = 7, AUTHORITY_BUNDLE_BYTES = 4 << 20 };
+
+struct authority {
+    EVP_PKEY *key;
+    X509 *certificate;
+};
+
+static pthread_mutex_t authority_lock = PTHREAD_MUTEX_INITIALIZER; /* of making it, and bundles */
+
+static X509 *authority_certificate(EVP_PKEY *subject, const char *name, X509 *issuer, EVP_PKEY *signer, long days,
+                                   const char *const (*extensions)[2]) {
+    X509 *certificate = xchecked(X509_new());
+    X509_NAME *shown = X509_get_subject_name(certificate);
+    uint64_t serial;
+    X509V3_CTX context;
+    xrandom(&serial, sizeof serial);
+    X509_set_version(certificate, 2);
+    ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial >> 1 | 1);
+    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600); /* clocks of boxes may be behind */
+    X509_gmtime_adj(X509_getm_notAfter(certificate), days * 86400);
+    X509_NAME_add_entry_by_txt(shown, "CN", MBSTRING_UTF8, (const unsigned char *)name, -1, -1, 0);
+    X509_set_issuer_name(certificate, issuer ? X509_get_subject_name(issuer) : shown);
+    X509_set_pubkey(certificate, subject);
+    X509V3_set_ctx(&context, issuer ? issuer : certificate, certificate, NULL, NULL, 0);
+    bool fine = true;
+    for (; (*extensions)[0]; extensions++) {
+        X509_EXTENSION *extension = X509V3_EXT_conf(NULL, &context, (*extensions)[0], (*extensions)[1]);
+        fine = fine && extension && X509_add_ext(certificate, extension, -1) == 1;
+        X509_EXTENSION_free(extension);
+    }
+    if (fine && X509_sign(certificate, signer, EVP_sha256()) > 0)
+        return certificate;
+    X509_free(certificate);
+    return NULL;
+}
+
+static void authority_pem(struct buf *out, EVP_PKEY *key, X509 *certificate) {
+    BIO *text = xchecked(BIO_new(BIO_s_mem()));
+    char *data;
+    if (key)
+        PEM_write_bio_PrivateKey(text, key, NULL, NULL, 0, NULL, NULL);
+    else
+        PEM_write_bio_X509(text, certificate);
+    buf_put(out, data, (size_t)BIO_get_mem_data(text, &data));
+    BIO_free(text);
+}
+
+/* ---- STATE/gate ---- */
+
+/* Whole or not at all; the first of several daemons wins. */
+static int authority_keep(int dir, const char *name, mode_t mode, const struct buf *text, struct err *err) {
+    const char *part = text_make(64, "%s.%ld", name, (long)getpid());
+    unlinkat(dir, part, 0);
+    autofd fd = openat(dir, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    int failed = fd < 0 ? -errno : fd_write_all(fd, text->data, text->len);
+    if (!failed && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
+        failed = -errno;
+    if (!failed && linkat(dir, part, dir, name, 0) < 0 && errno != EEXIST)
+        failed = -errno;
+    unlinkat(dir, part, 0);
+    return failed ? err_errno(err, -failed, "STATE/gate/%s", name) : 0;
+}
+
+static int authority_make(int dir, struct err *err) {
+    static const char *const extensions[][2] = {{"basicConstraints", "critical,CA:TRUE,pathlen:0"},
+                                                {"keyUsage", "critical,keyCertSign"},
+                                                {"subjectKeyIdentifier", "hash"},
+                                                {NULL, NULL}};
+    autobuf key_text = buf_max(8192), text = buf_max(8192);
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    const char *name = text_make(80, "cubby %08lx", (unsigned long)(clock_wall_ms() & 0xffffffff));
+    X509 *certificate = key ? authority_certificate(key, name, NULL, key, AUTHORITY_YEARS * 365l, extensions) : NULL;
+    int r = certificate ? 0 : err_set(err, ERR_INTERNAL, "the authority of this installation could not be made");
+    if (r == 0) {
+        authority_pem(&key_text, key, NULL);
+        buf_put(&text, key_text.data, key_text.len);
+        authority_pem(&text, NULL, certificate); /* one file, so that key and certificate never part */
+        r = authority_keep(dir, "ca.key", 0600, &text, err);
+        explicit_bzero(text.data, text.len);
+        explicit_bzero(key_text.data, key_text.len);
+    }
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+    return r;
+}
+
+static int authority_read(int dir, struct authority *ret_authority, struct err *err) {
+    char text[16384];
+    struct stat status;
+    autofd fd = openat(dir, "ca.key", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &status) < 0)
+        return err_errno(err, errno, "STATE/gate/ca.key");
+    if (!S_ISREG(status.st_mode) || status.st_mode & 077)
+        return err_set(err, ERR_DENIED, "STATE/gate/ca.key must be a file that only its daemon can read: chmod 600");
+    ssize_t len = fd_read_full(fd, text, sizeof text);
+    BIO *from = xchecked(BIO_new_mem_buf(text, len > 0 ? (int)len : 0));
+    ret_authority->key = PEM_read_bio_PrivateKey(from, NULL, NULL, NULL);
+    ret_authority->certificate = PEM_read_bio_X509(from, NULL, NULL, NULL);
+    BIO_free(from);
+    explicit_bzero(text, sizeof text);
+    return ret_authority->key && ret_authority->certificate
+               ? 0
+               : err_set(err, ERR_INVALID, "STATE/gate/ca.key is damaged; remove it for a new authority");
+}
+
+static int authority_directory(const char *state, struct err *err) {
+    const char *path = text_make(LIMIT_PATH_BYTES, "%s/gate", state);
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "STATE/gate");
+    int dir = open(path, O_DIRECTORY | O_PATH | O_CLOEXEC);
+    return dir < 0 ? err_errno(err, errno, "STATE/gate") : dir;
+}
+
+/* ca.pem is for people and boxes: the certificate without the key. */
+int authority_open(const char *state, struct authority **ret_authority, struct err *err) {
+    autofd dir = authority_directory(state, err);
+    struct authority authority = {0};
+    autobuf text = buf_max(8192);
+    if (dir < 0)
+        return dir;
+    autolock(&authority_lock);
+    int r = authority_read(dir, &authority, err);
+    if (r == -ERR_NOT_FOUND)
+        r = authority_make(dir, err) ?: authority_read(dir, &authority, err);
+    if (r == 0) {
+        authority_pem(&text, NULL, authority.certificate);
+        r = authority_keep(dir, "ca.pem", 0644, &text, err);
+    }
+    if (r < 0)
+        return r;
+    *ret_authority = xcalloc(1, sizeof authority);
+    **ret_authority = authority;
+    return 0;
+}
+
+void authority_close(struct authority *authority) {
+    if (!authority)
+        return;
+    EVP_PKEY_free(authority->key);
+    X509_free(authority->certificate);
+    free(authority);
+}
+
+int authority_leaf(const struct authority *authority, const char *host, const char *public_key, struct buf *out,
+                   struct err *err) {
+    const char *const extensions[][2] = {{"subjectAltName", text_make(300, "critical,DNS:%s", host)},
+                                         {"extendedKeyUsage", "serverAuth"},
+                                         {"basicConstraints", "critical,CA:FALSE"},
+                                         {"authorityKeyIdentifier", "keyid"},
+                                         {NULL, NULL}};
+    if (!*host || strlen(host) > 253 || strspn(host, "abcdefghijklmnopqrstuvwxyz0123456789_-.") != strlen(host))
+        return err_set(err, ERR_INVALID, "a leaf is for a host name");
+    BIO *from = xchecked(BIO_new_mem_buf(public_key, -1));
+    EVP_PKEY *key = PEM_read_bio_PUBKEY(from, NULL, NULL, NULL);
+    X509 *leaf = key ? authority_certificate(key, "cubby", authority->certificate, authority->key, AUTHORITY_LEAF_DAYS,
+                                             extensions)
+                     : NULL;
+    if (leaf)
+        authority_pem(out, NULL, leaf);
+    X509_free(leaf);
+    EVP_PKEY_free(key);
+    BIO_free(from);
+    return leaf ? 0 : err_set(err, ERR_INTERNAL, "no certificate for '%s' could be made", host);
+}
+
+/* ---- what boxes trust ---- */
+
+/* Where systems have their bundle. */
+static const char *const authority_bundles[] = {"etc/ssl/certs/ca-certificates.crt",
+                                                "etc/pki/tls/certs/ca-bundle.crt",
+                                                "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+                                                "etc/ssl/ca-bundle.pem",
+                                                "var/lib/ca-certificates/ca-bundle.pem",
+                                                "etc/ssl/cert.pem"};
+
+static bool authority_read_bundle(int root, const char *path, struct buf *out) {
+    struct stat status;
+    autofd fd = path_open(root, path, O_RDONLY | O_NONBLOCK, 0);
+    if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) || status.st_size > AUTHORITY_BUNDLE_BYTES)
+        return false;
+    uint8_t *room = buf_reserve(out, (size_t)status.st_size + 1);
+    ssize_t n = room ? fd_read_full(fd, room, (size_t)status.st_size) : -1;
+    out->len += n > 0 ? (size_t)n : 0;
+    return n > 0;
+}
+
+/* STATE/gate/bundles/HASH.pem of these bytes; the path in arena. */
+static int authority_bundle(const char *state, const struct buf *text, struct arena *arena, const char **ret_path,
+                            struct err *err) {
+    uint8_t hash[32];
+    char name[65];
+    sha256(text->data, text->len, hash);
+    text_hex(name, hash, 16);
+    autofd gate = authority_directory(state, err);
+    if (gate < 0)
+        return gate;
+    if (mkdirat(gate, "bundles", 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "STATE/gate/bundles");
+    autofd dir = openat(gate, "bundles", O_DIRECTORY | O_PATH | O_CLOEXEC);
+    *ret_path = arena_printf(arena, "%s/gate/bundles/b-%s.pem", state, name);
+    return authority_keep(dir, text_make(80, "b-%s.pem", name), 0644, text, err);
+}
+
+int authority_mounts(const char *state, const char *template_dir, struct arena *arena, struct mount *mounts,
+                     size_t *ret_count, struct err *err) {
+    struct authority *authority = NULL;
+    autobuf own = buf_max(16384);
+    size_t count = 0;
+    TRY(authority_open(state, &authority, err));
+    authority_pem(&own, NULL, authority->certificate);
+    authority_close(authority);
+    autofd root = open(template_dir ? template_dir : "/", O_DIRECTORY | O_PATH | O_CLOEXEC);
+    const char *merged = NULL;
+    for (size_t i = 0; root >= 0 && i < sizeof authority_bundles / sizeof *authority_bundles; i++) {
+        autobuf text = buf_max(AUTHORITY_BUNDLE_BYTES + 65536);
+        const char *path;
+        if (!authority_read_bundle(root, authority_bundles[i], &text))
+            continue;
+        buf_byte(&text, '\n');
+        buf_put(&text, own.data, own.len);
+        TRY(authority_bundle(state, &text, arena, &path, err));
+        merged = merged ? merged : path;
+        if (template_dir)
+            mounts[count++] = (struct mount){path, arena_printf(arena, "/%s", authority_bundles[i]), .read_only = true};
+    }
+    if (!merged)
+        TRY(authority_bundle(state, &own, arena, &merged, err));
+    mounts[count++] = (struct mount){merged, AUTHORITY_BUNDLE, .read_only = true};
+    mounts[count++] =
+        (struct mount){arena_printf(arena, "%s/gate/ca.pem", state), AUTHORITY_CERTIFICATE, .read_only = true};
+    *ret_count = count;
+    return 0;
+}
