@@ -2,6 +2,7 @@
 # wall: runners outlive their daemon and listen in a 0700 directory; locks and claims that end with their process tell
 # the next daemon what is whose
 # config: idle_timeout_ms: 0
+# files: on disk
 
 boxes=() pids=() ptys=() runners=()
 pid1_of() { cut -d' ' -f1 "$STATE/boxes/$1/jail"; }

@@ -4,6 +4,7 @@
 # config: replicas: 2
 # config: log_level: warn
 # config: box_rate_per_user: 0
+# files: on disk
 
 # CRASH_POINTS: how many of each, at random; "all" of them one after the other (make soak).
 POINTS=${CRASH_POINTS:-2} SEED=${CRASH_SEED:-$((SRANDOM % 100000))}

@@ -2,6 +2,7 @@
 # uploads through the API; as agent and as the box's root.
 # wall: the disk quota of the box's files
 # box: "limits":{"disk_mb":64,"memory_mb":512}
+# files: on disk
 
 mib=$((1 << 20)) limit=$((64 << 20))
 disk_bytes() { api GET "$B" && j .usage.disk_bytes; }

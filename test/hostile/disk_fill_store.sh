@@ -2,6 +2,7 @@
 # wall: the disk quota of the box's files, and that of all boxes of the store together
 # config: store: btrfs
 # box: "limits":{"disk_mb":64,"memory_mb":512}
+# files: on disk
 
 if [ "$(id -u)" != 0 ] || ! command -v mkfs.btrfs > /dev/null || ! grep -q btrfs /proc/filesystems; then
     skip 'a store' 'no btrfs here, or no root'

@@ -1,6 +1,7 @@
 # Makes empty files, directories, links and FIFOs for ever: names, not bytes.
 # wall: the disk quota of the box's files, which bounds their number
 # box: "limits":{"disk_mb":16}
+# files: on disk
 
 took() { set -- $OUT; echo "${2-}"; }
 attack_put disk

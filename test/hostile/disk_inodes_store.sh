@@ -2,6 +2,7 @@
 # wall: the disk quota of the box's files, which counts their metadata
 # config: store: btrfs
 # box: "limits":{"disk_mb":4}
+# files: on disk
 
 # Names cost some 450 bytes each: a smaller box has enough of them.
 if [ "$(id -u)" != 0 ] || ! command -v mkfs.btrfs > /dev/null || ! grep -q btrfs /proc/filesystems; then

@@ -5,7 +5,6 @@
 #   # wall: the pids controller of the box's cgroup      (printed with the result; every file has one)
 #   # box: "limits":{"pids":64}                          (members for the attacked box)
 #   # daemon: plain                                      (memory is measured: the ordinary build, not the sanitizers')
-#   # files: in memory                                   (tens of thousands, and a disk may take its time for each)
 #   # config: max_boxes_per_user: 3                      (a line of the daemon's configuration; may be repeated)
 # The file is sourced with the attacked box as the current one (BOX, B). It asserts the outcome. Then, for every file:
 # the
@@ -13,7 +12,6 @@
 # machine, and the daemon ends in order with silent sanitizers.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
-[ $# != 1 ] || ! grep -q '^# files: in memory' "$1" || ! [ -w /dev/shm ] || TMPDIR=/dev/shm
 . test/lib/lib.sh
 . test/lib/daemon.sh
 . test/lib/attack.sh

@@ -1,6 +1,5 @@
 # A tree ten thousand levels deep, and paths of 4095 bytes: no call recurses to death, and deleting leaves nothing.
 # wall: walks and removals keep a list instead of a stack of calls, and hold no descriptor for every level
-# files: in memory
 
 upload tool "$TOOL" '&mode=0755'
 run 'mkdir d e && ./tool deep d 10000 && echo x > e/f' '"timeout_ms":60000'

@@ -1,5 +1,7 @@
-/* ask SOCKET METHOD TARGET BODY-FILE HEAD-FILE SECONDS [JSON]: one request as `curl -o BODY-FILE -D HEAD-FILE -w '%{http_code}'` makes it, in a
- * tenth of its processor time: tests make ten thousand. Prints the status. Whatever goes wrong has the exit status that curl has. */
+/* ask SOCKET METHOD TARGET BODY-FILE HEAD-FILE SECONDS [DATA [HEADER...]]: one request as `curl -o BODY-FILE -D HEAD-FILE
+ * -w '%{http_code}'` makes it, in a tenth of its processor time: tests make ten thousand. DATA is JSON unless a header says
+ * otherwise; @FILE is what a file has. Prints the status. Whatever goes wrong has the exit status that curl has; 99: curl
+ * has to do it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,7 +23,8 @@ enum {
     TOO_LATE = 28,
     EMPTY = 52,
     CANNOT_SEND = 55,
-    CANNOT_RECEIVE = 56
+    CANNOT_RECEIVE = 56,
+    CANNOT_ASK = 99
 };
 
 static char data[65536];
@@ -123,10 +126,46 @@ static void chunks(int fd, int head) {
         write_all(head, text, len, CANNOT_WRITE);
 }
 
+/* What the file has, in front of everything else: whoever gets CANNOT_ASK can still ask curl. */
+static const char *contents(const char *path, size_t *ret_len) {
+    static char bytes[1000000]; /* with more, curl waits for 100 Continue */
+    size_t len = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = -1;
+    while (fd >= 0 && (n = read(fd, bytes + len, sizeof bytes - len)) > 0)
+        len += (size_t)n;
+    if (n < 0 || len == sizeof bytes)
+        exit(CANNOT_ASK);
+    *ret_len = len;
+    return bytes;
+}
+
+static void request(char **argv, const char *bytes, size_t len, char **headers) {
+    bool accept = false, type = false;
+    dprintf(sock, "%s %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/ask\r\n", argv[2], argv[3]);
+    for (; headers && *headers; headers++) {
+        accept |= strncasecmp(*headers, "accept:", 7) == 0;
+        type |= strncasecmp(*headers, "content-type:", 13) == 0;
+        dprintf(sock, "%s\r\n", *headers);
+    }
+    if (!accept)
+        dprintf(sock, "Accept: */*\r\n");
+    if (bytes && !type)
+        dprintf(sock, "Content-Type: application/json\r\n");
+    if (bytes)
+        dprintf(sock, "Content-Length: %zu\r\n", len);
+    write_all(sock, "\r\n", 2, CANNOT_SEND);
+    write_all(sock, bytes, len, CANNOT_SEND);
+}
+
 int main(int argc, char **argv) {
     if (argc < 7)
         return 2;
     signal(SIGPIPE, SIG_IGN);
+    const char *bytes = argc > 7 && *argv[7] ? argv[7] : NULL;
+    size_t bytes_len = bytes ? strlen(bytes) : 0;
+    if (bytes && *bytes == '@')
+        bytes = contents(bytes + 1, &bytes_len);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", argv[1]);
     until_ms = now_ms() + strtoll(argv[6], NULL, 10) * 1000;
@@ -135,12 +174,7 @@ int main(int argc, char **argv) {
         fail(CANNOT_CONNECT, argv[1]);
     int out = open(argv[4], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     int head = open(argv[5], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    const char *json = argc > 7 ? argv[7] : "";
-    dprintf(sock, "%s %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/ask\r\nAccept: */*\r\n", argv[2], argv[3]);
-    if (*json)
-        dprintf(sock, "Content-Type: application/json\r\nContent-Length: %zu\r\n", strlen(json));
-    write_all(sock, "\r\n", 2, CANNOT_SEND);
-    write_all(sock, json, strlen(json), CANNOT_SEND);
+    request(argv, bytes, bytes_len, argc > 8 ? argv + 8 : NULL);
     int status;
     long long length;
     bool chunked;

@@ -127,20 +127,41 @@ api() {
     local method=$1 path=$2 body=${3-} seconds=$((${API_SECONDS:-0} > 60 ? API_SECONDS : 60))
     shift $(($# > 3 ? 3 : $#))
     seconds=$((seconds * 2 * ${TEST_SLOW:-1}))
-    # Plain requests need no curl: ask takes a tenth of its processor time. An argument of a program has a limit.
-    if [[ $# == 0 && $body != @* && $path != *[#\ ]* && ${#body} -lt 100000 && -x $BUILD/test/ask ]]; then
-        STATUS=$("$BUILD/test/ask" "$SOCKET" "$method" "$path" "$WORK/body" "$WORK/head" "$seconds" "$body" \
-            2> "$WORK/curl") || STATUS="curl-$? $(< "$WORK/curl")"
-    else
+    local data=$body headers=() code=99
+    if ask_can "$@" && [[ $path != *[#\ ]* ]]; then
+        STATUS=$("$BUILD/test/ask" "$SOCKET" "$method" "$path" "$WORK/body" "$WORK/head" "$seconds" "$data" \
+            "${headers[@]}" 2> "$WORK/curl")
+        code=$?
+    fi
+    if [ "$code" = 99 ]; then
         local options=(-sS --globoff --path-as-is --max-time "$seconds" --unix-socket "$SOCKET" -X "$method"
             -o "$WORK/body" -D "$WORK/head" -w '%{http_code}' "$@")
         [ -z "$body" ] || options+=(-H 'Content-Type: application/json' --data-binary "$body")
         [ "$method" != HEAD ] || options+=(-I)
         : > "$WORK/body" > "$WORK/head"
-        STATUS=$(curl "${options[@]}" "http://localhost$path" 2> "$WORK/curl") || STATUS="curl-$? $(< "$WORK/curl")"
+        STATUS=$(curl "${options[@]}" "http://localhost$path" 2> "$WORK/curl")
+        code=$?
     fi
+    [ "$code" = 0 ] || STATUS="curl-$code $(< "$WORK/curl")"
     { BODY=$(< "$WORK/body"); } 2> /dev/null # bash leaves NUL out, and says so
     [[ $STATUS != curl-* || -z $DAEMON_PID || -d /proc/$DAEMON_PID ]] || daemon_died "$method $path"
+}
+
+# Plain requests need no curl: ask takes a tenth of its processor time. An argument of a program has a limit.
+ask_can() { # ask_can [CURL OPTION...]: what api is called with, as data and headers, if ask can do it
+    local own='^(host|user-agent|connection|upgrade|expect|te|transfer-encoding|content-length):' type=$body
+    while [ $# -gt 1 ]; do
+        case $1 in
+        -H) [[ $2 =~ ^[A-Za-z-]+:\ . && ! ${2,,} =~ $own ]] || return 1
+            [[ ${2,,} != content-type:* ]] || type=$2
+            headers+=("$2") ;;
+        --data-binary) [[ -z $data && -n $2 && $2 != @- ]] || return 1
+            data=$2 ;;
+        *) return 1 ;;
+        esac
+        shift 2
+    done
+    [[ $# == 0 && (-z $data || -n $type) && ${#data} -lt 100000 && -x $BUILD/test/ask ]]
 }
 
 # The daemon is gone: nothing after this means anything.
@@ -181,10 +202,8 @@ encode() { # percent-encodes for a query value
     done
 }
 
-j() { # j FILTER: of the last answer
-    [[ $# == 1 && $1 =~ ^(\.[A-Za-z_][A-Za-z0-9_]*)+$ ]] && "$BUILD/test/pick" "$1" < "$WORK/body" 2> /dev/null ||
-        jq -r "$@" < "$WORK/body" 2> /dev/null
-}
+jq() { "$BUILD/test/pick" "$@"; } # which asks jq itself where it must
+j() { jq -r "$@" < "$WORK/body" 2> /dev/null; } # j FILTER: of the last answer
 header() { # header NAME: of the last answer
     local line name found= any=
     while IFS= read -r line; do
@@ -213,7 +232,11 @@ run() {
     local more=${2-}
     [[ $more = *timeout_ms* ]] || more+=${more:+,}\"timeout_ms\":${RUN_TIMEOUT_MS:-90000}
     api POST "$B/exec" "{\"command\":$JSON_STRING,$more}"
-    OUT=$(j .stdout) ERR=$(j .stderr) CODE=$(j .exit_code)
+    OUT= ERR= CODE= # a process for each would be most of what this costs
+    eval "$(j '@sh "OUT=\(.stdout) ERR=\(.stderr) CODE=\(.exit_code)"')"
+    OUT=${OUT%$'\n'} ERR=${ERR%$'\n'}
+    [[ $OUT != *$'\n' ]] || OUT=$(printf %s "$OUT")
+    [[ $ERR != *$'\n' ]] || ERR=$(printf %s "$ERR")
 }
 
 # tool NAME [JSON ARGUMENTS] [THREAD] [CURL OPTION...]: an agent tool in the current box, or in the box of THREAD.
@@ -223,8 +246,8 @@ tool() {
     local name=$1 arguments=${2:-"{}"} at=$B
     [ -z "${3-}" ] || at=/v1/threads/$(encode "$3")
     api POST "$at/tools/$name" "$arguments" "${@:4}"
-    IS_ERROR=$(j .is_error) TEXT=$(j .text; printf .)
-    TEXT=${TEXT%$'\n'.}
+    IS_ERROR= TEXT=
+    eval "$(j '@sh "IS_ERROR=\(.is_error) TEXT=\(.text)"')"
     [[ $BODY == *'"text":'* ]] || TEXT=
 }
 

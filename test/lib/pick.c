@@ -1,195 +1,844 @@
-/* pick .a.b < JSON: prints one value of an object as `jq -r` does, in a hundredth of its time: tests ask ten thousand times.
- * Whatever is not plain (a value that is no scalar, a number jq might write otherwise, text that is not JSON) is exit status
- * 3 and nothing printed: then jq is asked. */
+/* pick [-r|-c|-j ...] [--arg NAME VALUE ...] FILTER [FILE]: jq for the filters that tests use, in a thirtieth of its time: they ask
+ * thousands of times. Whatever is not plain (an operator or a function that is not here, an error, a number jq might write
+ * otherwise, text that is not UTF-8) is left to jq itself, which then gets the same arguments and input. So whatever pick
+ * does must print what jq prints. */
+#include <ctype.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-static char *at, *end;
-static const char *found;
-static size_t found_len;
+enum kind { NONE, NO, YES, NUMBER, STRING, ARRAY, OBJECT }; /* in the order of jq's sort; NO and YES are the booleans */
 
-static void unsure(void) {
-    _exit(3); /* nothing that was written so far is printed */
+struct value {
+    enum kind kind;
+    const char *text; /* of a number, or of a string without quotes and escapes */
+    size_t len;
+    struct value **items, **keys; /* of an array or object */
+    size_t count;
+};
+
+enum op { ITSELF, CONSTANT, TEXT, QUOTED, COLLECT, EACH, AT, PIPE, COMMA, ELSE, OR, AND, EQUAL, UNEQUAL, ADD, CALL };
+
+struct node {
+    enum op op;
+    struct node *left, *right;
+    struct value *constant;
+    const char *name; /* of a function */
+    size_t len;
+};
+
+static char **arguments;
+static char *data;
+static size_t data_len;
+static const char *at, *end; /* of what is being read: the filter, then the input */
+static const char *variables[16], *values[16];
+static int variable_count;
+
+/* jq is asked; nothing that was written so far is printed. */
+static _Noreturn void unsure(void) {
+    int input = memfd_create("input", 0);
+    for (size_t done = 0; data && done < data_len;) {
+        ssize_t n = write(input, data + done, data_len - done);
+        if (n < 0)
+            break;
+        done += (size_t)n;
+    }
+    if (data) {
+        lseek(input, 0, SEEK_SET);
+        dup2(input, 0);
+    }
+    arguments[0] = "jq";
+    execvp("jq", arguments);
+    _exit(127);
 }
 
-static void space(void) {
-    while (at < end && strchr(" \t\r\n", *at))
-        at++;
+static void *make(size_t count, size_t size) {
+    void *new = calloc(count + 1, size);
+    if (!new)
+        unsure();
+    return new;
 }
+
+static struct value *value_new(enum kind kind, const char *text, size_t len) {
+    struct value *new = make(1, sizeof *new);
+    *new = (struct value){kind, text, len, NULL, NULL, 0};
+    return new;
+}
+
+static struct value *value_number(long long number) {
+    char *text = make(24, 1);
+    return value_new(NUMBER, text, (size_t)snprintf(text, 24, "%lld", number));
+}
+
+static void append(struct value *list, struct value *item) {
+    if (!(list->count & (list->count - 1))) {
+        list->items = realloc(list->items, (list->count ? list->count * 2 : 1) * sizeof *list->items);
+        if (!list->items)
+            unsure();
+    }
+    list->items[list->count++] = item;
+}
+
+static bool same_text(const struct value *a, const char *text, size_t len) {
+    return a->len == len && memcmp(a->text, text, len) == 0;
+}
+
+/* ---- reading JSON ---- */
 
 static char next(void) {
-    space();
-    if (at >= end)
-        unsure();
-    return *at;
+    while (at < end && strchr(" \t\r\n", *at))
+        at++;
+    return at < end ? *at : 0;
 }
 
-/* A string with its quotes. */
-static void string(void) {
-    for (at++; at < end && *at != '"'; at++) {
-        if ((unsigned char)*at < 0x20)
-            unsure();
-        if (*at == '\\')
-            at++;
-    }
-    if (at >= end)
-        unsure();
-    at++;
+static bool take(const char *word) {
+    size_t len = strlen(word);
+    next();
+    if ((size_t)(end - at) < len || memcmp(at, word, len) != 0)
+        return false;
+    at += len;
+    return true;
 }
 
-static void value(const char *path, int depth);
-
-static void object(const char *path, int depth) {
-    size_t len = path ? strcspn(path + 1, ".") : 0;
-    at++;
-    if (next() == '}') {
-        at++;
-        return;
-    }
-    for (;;) {
-        if (next() != '"')
-            unsure();
-        const char *key = at + 1;
-        string();
-        bool here = path && (size_t)(at - 1 - key) == len && strncmp(key, path + 1, len) == 0;
-        if (memchr(key, '\\', (size_t)(at - 1 - key)))
-            unsure();
-        if (next() != ':')
-            unsure();
-        at++;
-        if (here) /* the last of several counts */
-            found = NULL;
-        value(here ? path + 1 + len : NULL, depth + 1);
-        if (next() != ',')
-            break;
-        at++;
-    }
-    if (*at++ != '}')
+static void must(const char *word) {
+    if (!take(word))
         unsure();
-}
-
-static void array(int depth) {
-    at++;
-    if (next() == ']') {
-        at++;
-        return;
-    }
-    for (;;) {
-        value(NULL, depth + 1);
-        if (next() != ',')
-            break;
-        at++;
-    }
-    if (*at++ != ']')
-        unsure();
-}
-
-/* path: what is left of it, "" for the value itself, NULL: another one's. */
-static void value(const char *path, int depth) {
-    char first = next(), *start = at;
-    bool wanted = path && !*path;
-    if (depth > 64 || (path && *path && first != '{' && first != 'n')) /* jq complains */
-        unsure();
-    if (first == '{')
-        object(wanted ? NULL : path, depth);
-    else if (first == '[')
-        array(depth);
-    else if (first == '"')
-        string();
-    else
-        at += strspn(at, "+-.0123456789abcdefghijklmnopqrstuvwxyzE");
-    if (wanted) {
-        found = start;
-        found_len = (size_t)(at - start);
-    }
-}
-
-static void utf8(unsigned code) {
-    if (code < 0x80)
-        putchar((int)code);
-    else if (code < 0x800)
-        printf("%c%c", 0xc0 | code >> 6, 0x80 | (code & 63));
-    else if (code < 0x10000)
-        printf("%c%c%c", 0xe0 | code >> 12, 0x80 | (code >> 6 & 63), 0x80 | (code & 63));
-    else
-        printf("%c%c%c%c", 0xf0 | code >> 18, 0x80 | (code >> 12 & 63), 0x80 | (code >> 6 & 63), 0x80 | (code & 63));
 }
 
 static unsigned hex(const char *text) {
     unsigned code = 0;
     for (int i = 0; i < 4; i++) {
-        const char *digit = strchr("0123456789abcdef", text[i] | 0x20);
-        if (!digit || !text[i])
+        const char *digit = text + i < end && text[i] ? strchr("0123456789abcdef", text[i] | 0x20) : NULL;
+        if (!digit)
             unsure();
         code = code << 4 | (unsigned)(digit - "0123456789abcdef");
     }
     return code;
 }
 
-static void say_string(const char *text, size_t len) {
+static char *utf8_put(char *to, unsigned code) {
+    if (code < 0x80) {
+        *to++ = (char)code;
+        return to;
+    }
+    int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    *to++ = (char)("\xc0\xe0\xf0"[more - 1] | (int)(code >> 6 * more));
+    while (more--)
+        *to++ = (char)(0x80 | (code >> 6 * more & 63));
+    return to;
+}
+
+/* After the backslash. */
+static char *escape_read(char *to) {
     static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] != '\\') {
-            putchar(text[i]);
-            continue;
-        }
-        const char *letter = strchr(letters, text[++i]);
-        if (letter && text[i]) {
-            putchar(means[letter - letters]);
-            continue;
-        }
-        if (text[i] != 'u' || i + 4 >= len + 1)
+    const char *letter = at < end && *at ? strchr(letters, *at) : NULL;
+    if (letter) {
+        at++;
+        *to++ = means[letter - letters];
+        return to;
+    }
+    if (at >= end || *at != 'u')
+        unsure();
+    unsigned code = hex(at + 1);
+    at += 5;
+    if (code >= 0xd800 && code < 0xe000) {
+        unsigned low = code < 0xdc00 && end - at > 6 && at[0] == '\\' && at[1] == 'u' ? hex(at + 2) : 0;
+        if (low < 0xdc00 || low > 0xdfff)
             unsure();
-        unsigned code = hex(text + i + 1);
-        i += 4;
-        if (code >= 0xd800 && code < 0xdc00 && i + 6 < len + 1 && text[i + 1] == '\\' && text[i + 2] == 'u') {
-            unsigned low = hex(text + i + 3);
-            if (low < 0xdc00 || low > 0xdfff)
+        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+        at += 6;
+    }
+    if (!code)
+        unsure();
+    return utf8_put(to, code);
+}
+
+/* One character of more than a byte, as UTF-8 has to be. */
+static char *utf8_copy(char *to) {
+    const unsigned char *from = (const unsigned char *)at;
+    int more = *from >= 0xc2 && *from < 0xe0 ? 1 : *from >= 0xe1 && *from < 0xf0 && *from != 0xed ? 2 : 0;
+    if (*from == 0xf0 && end - at > 1 && from[1] >= 0x90)
+        more = 3;
+    if (!more || end - at <= more)
+        unsure();
+    for (int i = 1; i <= more; i++)
+        if ((from[i] & 0xc0) != 0x80)
+            unsure();
+    memcpy(to, at, (size_t)more + 1);
+    at += more + 1;
+    return to + more + 1;
+}
+
+/* A string up to its closing quote, or in a filter up to \(: then *ret_more. */
+static struct value *string_read(bool *ret_more) {
+    const char *close = at;
+    while (close < end && *close != '"')
+        close += *close == '\\' ? 2 : 1;
+    if (close >= end && !ret_more)
+        unsure();
+    char *text = make((size_t)(end - at) < (size_t)(close - at) ? (size_t)(end - at) : (size_t)(close - at), 1),
+         *to = text;
+    while (at < end && *at != '"') {
+        if (*at == '\\' && ret_more && at + 1 < end && at[1] == '(') {
+            at += 2;
+            *ret_more = true;
+            return value_new(STRING, text, (size_t)(to - text));
+        }
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            unsure();
+        if (*at == '\\')
+            at++, to = escape_read(to);
+        else if (*at & 0x80)
+            to = utf8_copy(to);
+        else
+            *to++ = *at++;
+    }
+    if (at >= end)
+        unsure();
+    at++;
+    return value_new(STRING, text, (size_t)(to - text));
+}
+
+static struct value *number_read(void) {
+    const char *start = at;
+    while (at < end && *at && strchr("+-.eE0123456789", *at))
+        at++;
+    return value_new(NUMBER, start, (size_t)(at - start));
+}
+
+/* A number that is used: whole ones, which every program writes alike. */
+static long long number(const struct value *value) {
+    const char *digits = value->text + (*value->text == '-');
+    size_t count = value->len - (size_t)(digits - value->text);
+    if (!count || count > 15 || strspn(digits, "0123456789") < count || (*digits == '0' && value->len > 1))
+        unsure();
+    return strtoll(value->text, NULL, 10);
+}
+
+static void member_put(struct value *object, struct value *key, struct value *item) {
+    for (size_t i = 0; i < object->count; i++)
+        if (same_text(object->keys[i], key->text, key->len)) {
+            object->items[i] = item; /* the last of several counts */
+            return;
+        }
+    append(object, item);
+    struct value list = {.items = object->keys, .count = object->count - 1};
+    append(&list, key);
+    object->keys = list.items;
+}
+
+static struct value *value_read(int depth) {
+    char first = next();
+    if (depth > 200)
+        unsure();
+    if (first == '"') {
+        at++;
+        return string_read(NULL);
+    }
+    if (first == '[' || first == '{') {
+        struct value *list = value_new(first == '[' ? ARRAY : OBJECT, NULL, 0);
+        const char *close = first == '[' ? "]" : "}";
+        at++;
+        if (take(close))
+            return list;
+        do {
+            struct value *key = NULL;
+            if (first == '{') {
+                must("\"");
+                key = string_read(NULL);
+                must(":");
+                member_put(list, key, value_read(depth + 1));
+            } else {
+                append(list, value_read(depth + 1));
+            }
+        } while (take(","));
+        must(close);
+        return list;
+    }
+    if (first == '-' || (first >= '0' && first <= '9'))
+        return number_read();
+    enum kind kind = take("null") ? NONE : take("true") ? YES : take("false") ? NO : OBJECT;
+    if (kind == OBJECT || (at < end && !strchr(" \t\r\n,]}", *at)))
+        unsure();
+    return value_new(kind, NULL, 0);
+}
+
+/* ---- the filter ---- */
+
+static struct node *pipe_read(void);
+
+static struct node *node_new(enum op op, struct node *left, struct node *right) {
+    struct node *new = make(1, sizeof *new);
+    *new = (struct node){op, left, right, NULL, NULL, 0};
+    return new;
+}
+
+static struct node *constant(struct value *value) {
+    struct node *new = node_new(CONSTANT, NULL, NULL);
+    new->constant = value;
+    return new;
+}
+
+static size_t word_len(void) {
+    size_t len = 0;
+    while (at + len < end && (at[len] == '_' || (len ? isalnum(at[len]) : isalpha(at[len]))))
+        len++;
+    return len;
+}
+
+/* "a \(b) c": the texts and what is between them, added up. as: TEXT, or QUOTED for a shell */
+static struct node *text_read(enum op as) {
+    struct node *all = NULL;
+    for (bool more = true; more;) {
+        more = false;
+        struct node *part = constant(string_read(&more));
+        all = all ? node_new(ADD, all, part) : part;
+        if (more) {
+            all = node_new(ADD, all, node_new(as, pipe_read(), NULL));
+            must(")");
+        }
+    }
+    return all;
+}
+
+static struct node *call_read(void) {
+    struct node *call = node_new(CALL, NULL, NULL);
+    call->name = at, call->len = word_len();
+    if (!call->len)
+        unsure();
+    at += call->len;
+    if (at < end && *at == '(') {
+        at++;
+        call->left = pipe_read();
+        must(")");
+    }
+    return call;
+}
+
+static struct node *variable_read(void) {
+    size_t len = word_len();
+    for (int i = 0; i < variable_count; i++)
+        if (strlen(variables[i]) == len && memcmp(variables[i], at, len) == 0) {
+            at += len;
+            return constant(value_new(STRING, values[i], strlen(values[i])));
+        }
+    unsure();
+}
+
+static struct node *first_read(void) {
+    struct node *new;
+    char first = next();
+    if (first >= '0' && first <= '9')
+        return constant(value_number(number(number_read())));
+    if (take("(")) {
+        new = pipe_read();
+        must(")");
+        return new;
+    }
+    if (take("[")) {
+        new = node_new(COLLECT, take("]") ? NULL : pipe_read(), NULL);
+        if (new->left)
+            must("]");
+        return new;
+    }
+    if (take("\""))
+        return text_read(TEXT);
+    if (take("@sh \""))
+        return text_read(QUOTED);
+    if (take("$"))
+        return variable_read();
+    if (take(".")) {
+        at -= at < end && (word_len() || *at == '"'); /* .name: the dot is read again */
+        return node_new(ITSELF, NULL, NULL);
+    }
+    return call_read();
+}
+
+static struct node *postfix_read(void) {
+    struct node *new = first_read();
+    for (;;) {
+        if (at < end && *at == '.') {
+            at++;
+            size_t len = word_len();
+            if (len)
+                new = node_new(AT, new, constant(value_new(STRING, at, len)));
+            else if (at < end && *at == '"')
+                at++, new = node_new(AT, new, text_read(TEXT));
+            else if (at >= end || *at != '[')
                 unsure();
-            code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-            i += 6;
-        } else if (code >= 0xd800 && code < 0xe000) {
-            unsure();
+            at += len;
+        } else if (at < end && *at == '[') {
+            at++;
+            if (take("]")) {
+                new = node_new(EACH, new, NULL);
+                continue;
+            }
+            new = node_new(AT, new, take("-") ? constant(value_number(-number(number_read()))) : pipe_read());
+            must("]");
+        } else {
+            return new;
         }
-        utf8(code);
     }
 }
 
-int main(int argc, char **argv) {
-    size_t size = 1 << 16, len = 0;
-    ssize_t n;
-    char *data = malloc(size + 1);
-    if (argc != 2 || !data)
-        return 3;
-    while ((n = read(0, data + len, size - len)) > 0)
-        if ((len += (size_t)n) == size && !(data = realloc(data, (size *= 2) + 1)))
-            return 3;
-    data[len] = 0;
-    at = data, end = data + len;
-    value(argv[1], 0);
-    space();
-    if (at != end || memchr(data, 0, len))
-        return 3;
-    const char *text = found ? found : "null";
-    size_t text_len = found ? found_len : 4;
-    bool number = text_len && text_len <= 15 &&
-                  strspn(text + (*text == '-'), "0123456789") == text_len - (*text == '-') &&
-                  (text[*text == '-'] != '0' || text_len == 1);
-    setvbuf(stdout, malloc(text_len + 64), _IOFBF, text_len + 64); /* escaped it is longer */
-    if (*text == '"') {
-        for (size_t i = 1; i + 1 < text_len; i++)
-            if (text[i] & 0x80) /* jq repairs what is not UTF-8 */
-                return 3;
-        say_string(text + 1, text_len - 2);
-    } else if (number || (text_len == 4 && (!memcmp(text, "true", 4) || !memcmp(text, "null", 4))) ||
-               (text_len == 5 && !memcmp(text, "false", 5))) {
-        fwrite(text, 1, text_len, stdout);
-    } else {
-        return 3;
+static bool take_word(const char *word) {
+    const char *before = at;
+    next();
+    if (word_len() == strlen(word) && take(word))
+        return true;
+    at = before;
+    return false;
+}
+
+static struct node *sum_read(void) {
+    struct node *new = postfix_read();
+    while (next() == '+' && at + 1 < end && at[1] != '=')
+        at++, new = node_new(ADD, new, postfix_read());
+    return new;
+}
+
+static struct node *compared_read(void) {
+    struct node *new = sum_read();
+    if (take("=="))
+        return node_new(EQUAL, new, sum_read());
+    return take("!=") ? node_new(UNEQUAL, new, sum_read()) : new;
+}
+
+static struct node *and_read(void) {
+    struct node *new = compared_read();
+    while (take_word("and"))
+        new = node_new(AND, new, compared_read());
+    return new;
+}
+
+static struct node *or_read(void) {
+    struct node *new = and_read();
+    while (take_word("or"))
+        new = node_new(OR, new, and_read());
+    return new;
+}
+
+static struct node *else_read(void) {
+    struct node *new = or_read();
+    next();
+    if (end - at > 2 && at[0] == '/' && at[1] == '/' && at[2] != '=')
+        at += 2, new = node_new(ELSE, new, else_read());
+    return new;
+}
+
+static struct node *comma_read(void) {
+    struct node *new = else_read();
+    while (take(","))
+        new = node_new(COMMA, new, else_read());
+    return new;
+}
+
+static struct node *pipe_read(void) {
+    struct node *new = comma_read();
+    next();
+    if (end - at > 1 && at[0] == '|' && at[1] != '=')
+        at++, new = node_new(PIPE, new, pipe_read());
+    return new;
+}
+
+/* ---- writing ---- */
+
+static void string_write(FILE *to, const struct value *string) {
+    putc('"', to);
+    for (size_t i = 0; i < string->len; i++) {
+        static const char letters[] = "\"\\bfnrt", means[] = "\"\\\b\f\n\r\t";
+        unsigned char c = (unsigned char)string->text[i];
+        const char *mean = c ? strchr(means, c) : NULL;
+        if (mean)
+            fprintf(to, "\\%c", letters[mean - means]);
+        else if (c < 0x20 || c == 0x7f)
+            unsure();
+        else
+            putc(c, to);
     }
-    putchar('\n');
-    return fflush(stdout) ? 3 : 0;
+    putc('"', to);
+}
+
+/* indent < 0: in one line */
+static void value_write(FILE *to, const struct value *value, int indent) {
+    static const char *const words[] = {"null", "false", "true"};
+    if (value->kind <= YES) {
+        fputs(words[value->kind], to);
+        return;
+    }
+    if (value->kind == NUMBER) {
+        fprintf(to, "%lld", number(value));
+        return;
+    }
+    if (value->kind == STRING) {
+        string_write(to, value);
+        return;
+    }
+    putc(value->kind == ARRAY ? '[' : '{', to);
+    int inner = indent < 0 || !value->count ? -1 : indent + 2;
+    for (size_t i = 0; i < value->count; i++) {
+        if (i)
+            putc(',', to);
+        if (inner >= 0)
+            fprintf(to, "\n%*s", inner, "");
+        if (value->kind == OBJECT) {
+            string_write(to, value->keys[i]);
+            fputs(inner < 0 ? ":" : ": ", to);
+        }
+        value_write(to, value->items[i], inner);
+    }
+    if (inner >= 0)
+        fprintf(to, "\n%*s", indent, "");
+    putc(value->kind == ARRAY ? ']' : '}', to);
+}
+
+/* ---- what a filter does ---- */
+
+static struct value *eval(const struct node *node, struct value *in);
+
+static struct value *truth(bool yes) {
+    return value_new(yes ? YES : NO, NULL, 0);
+}
+
+static bool is_true(const struct value *value) {
+    return value->kind > NO && value->kind != NONE;
+}
+
+static struct value *as_text(struct value *value) {
+    if (value->kind == STRING)
+        return value;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *to = open_memstream(&text, &len);
+    value_write(to, value, -1);
+    fclose(to);
+    return value_new(STRING, text, len);
+}
+
+/* For a shell, as jq's @sh does it. */
+static struct value *quoted(struct value *value) {
+    if (value->kind >= ARRAY)
+        unsure();
+    if (value->kind != STRING)
+        return as_text(value);
+    char *text = make(value->len * 4 + 2, 1), *to = text;
+    *to++ = '\'';
+    for (size_t i = 0; i < value->len; i++)
+        to = value->text[i] == '\'' ? stpcpy(to, "'\\''") : (*to = value->text[i], to + 1);
+    *to++ = '\'';
+    return value_new(STRING, text, (size_t)(to - text));
+}
+
+static struct value *concat(const struct value *a, const struct value *b) {
+    char *text = make(a->len + b->len, 1);
+    memcpy(text, a->text, a->len);
+    memcpy(text + a->len, b->text, b->len);
+    return value_new(STRING, text, a->len + b->len);
+}
+
+static bool equal(const struct value *a, const struct value *b) {
+    if (a->kind == OBJECT && b->kind == OBJECT)
+        unsure();
+    if (a->kind != b->kind || a->count != b->count)
+        return false;
+    for (size_t i = 0; i < a->count; i++)
+        if (!equal(a->items[i], b->items[i]))
+            return false;
+    if (a->kind == NUMBER)
+        return number(a) == number(b);
+    return a->kind != STRING || same_text(a, b->text, b->len);
+}
+
+static struct value *add(struct value *a, struct value *b) {
+    if (a->kind == NONE || b->kind == NONE)
+        return a->kind == NONE ? b : a;
+    if (a->kind != b->kind || a->kind == OBJECT || a->kind <= YES)
+        unsure();
+    if (a->kind == NUMBER)
+        return value_number(number(a) + number(b));
+    if (a->kind == STRING)
+        return concat(a, b);
+    struct value *both = value_new(ARRAY, NULL, 0);
+    for (size_t i = 0; i < a->count + b->count; i++)
+        append(both, i < a->count ? a->items[i] : b->items[i - a->count]);
+    return both;
+}
+
+static struct value *member(struct value *of, const struct value *key) {
+    if (key->kind == STRING && of->kind == OBJECT) {
+        for (size_t i = 0; i < of->count; i++)
+            if (same_text(of->keys[i], key->text, key->len))
+                return of->items[i];
+    } else if (key->kind == NUMBER && of->kind == ARRAY) {
+        long long index = number(key);
+        index += index < 0 ? (long long)of->count : 0;
+        if (index >= 0 && index < (long long)of->count)
+            return of->items[index];
+    } else if (of->kind != NONE || (key->kind != STRING && key->kind != NUMBER)) {
+        unsure();
+    }
+    return value_new(NONE, NULL, 0);
+}
+
+static int order(const void *a, const void *b) {
+    const struct value *one = *(struct value *const *)a, *other = *(struct value *const *)b;
+    if (one->kind == NUMBER && other->kind == NUMBER) {
+        long long first = number(one), second = number(other);
+        return (first > second) - (first < second);
+    }
+    if (one->kind != STRING || other->kind != STRING)
+        unsure();
+    int sign = memcmp(one->text, other->text, one->len < other->len ? one->len : other->len);
+    return sign ? sign : (one->len > other->len) - (one->len < other->len);
+}
+
+static struct value *sorted(const struct value *list, bool once) {
+    struct value *copy = value_new(ARRAY, NULL, 0), *all = value_new(ARRAY, NULL, 0);
+    for (size_t i = 0; i < list->count; i++)
+        append(copy, list->items[i]);
+    if (copy->count)
+        qsort(copy->items, copy->count, sizeof *copy->items, order);
+    for (size_t i = 0; i < copy->count; i++)
+        if (!once || !i || !equal(copy->items[i - 1], copy->items[i]))
+            append(all, copy->items[i]);
+    return all;
+}
+
+static struct value *length(const struct value *of) {
+    long long count = (long long)of->count;
+    if (of->kind == STRING)
+        for (size_t i = 0; i < of->len; i++)
+            count += (of->text[i] & 0xc0) != 0x80;
+    else if (of->kind != NONE && of->kind != ARRAY && of->kind != OBJECT)
+        unsure();
+    return value_number(count);
+}
+
+static struct value *joined(const struct value *list, const struct value *between) {
+    struct value *all = value_new(STRING, "", 0);
+    if (between->kind != STRING)
+        unsure();
+    for (size_t i = 0; i < list->count; i++) {
+        struct value *item = list->items[i];
+        if (item->kind >= ARRAY)
+            unsure();
+        all = i ? concat(all, between) : all;
+        all = item->kind == NONE ? all : concat(all, as_text(item));
+    }
+    return all;
+}
+
+static struct value *place(const struct value *list, const struct value *of) {
+    for (size_t i = 0; i < list->count; i++)
+        if (equal(list->items[i], of))
+            return value_number((long long)i);
+    return value_new(NONE, NULL, 0);
+}
+
+/* Functions without an argument, or with one that is a value. */
+static struct value *called(const char *name, struct value *in, struct value *argument) {
+    static const char *const kinds[] = {"null", "boolean", "boolean", "number", "string", "array", "object"};
+    bool list = in->kind == ARRAY, text = in->kind == STRING && argument && argument->kind == STRING;
+    if (strcmp(name, "length/0") == 0)
+        return length(in);
+    if (strcmp(name, "tostring/0") == 0)
+        return as_text(in);
+    if (strcmp(name, "not/0") == 0)
+        return truth(!is_true(in));
+    if (strcmp(name, "type/0") == 0)
+        return value_new(STRING, kinds[in->kind], strlen(kinds[in->kind]));
+    if (strcmp(name, "join/1") == 0 && list)
+        return joined(in, argument);
+    if ((strcmp(name, "sort/0") == 0 || strcmp(name, "unique/0") == 0) && list)
+        return sorted(in, name[0] == 'u');
+    if (strcmp(name, "keys/0") == 0 && in->kind == OBJECT)
+        return sorted(&(struct value){.items = in->keys, .count = in->count}, false);
+    if (strcmp(name, "last/0") == 0 && list)
+        return member(in, value_number(-1));
+    if (strcmp(name, "first/0") == 0 && list)
+        return member(in, value_number(0));
+    if (strcmp(name, "index/1") == 0 && list && argument->kind < ARRAY)
+        return place(in, argument);
+    if (strcmp(name, "startswith/1") == 0 && text)
+        return truth(in->len >= argument->len && memcmp(in->text, argument->text, argument->len) == 0);
+    if (strcmp(name, "endswith/1") == 0 && text)
+        return truth(in->len >= argument->len &&
+                     memcmp(in->text + in->len - argument->len, argument->text, argument->len) == 0);
+    if (strcmp(name, "has/1") == 0 && in->kind == OBJECT && argument->kind == STRING)
+        for (size_t i = 0; i <= in->count; i++)
+            if (i == in->count || same_text(in->keys[i], argument->text, argument->len))
+                return truth(i < in->count);
+    unsure();
+}
+
+/* The only value of a filter; NULL for none. */
+static struct value *one(const struct node *node, struct value *in) {
+    struct value *all = eval(node, in);
+    if (all->count > 1)
+        unsure();
+    return all->count ? all->items[0] : NULL;
+}
+
+static void call(const struct node *node, struct value *in, struct value *out) {
+    char name[32];
+    if (node->len > sizeof name - 3)
+        unsure();
+    snprintf(name, sizeof name, "%.*s/%d", (int)node->len, node->name, node->left != NULL);
+    if (strcmp(name, "empty/0") == 0)
+        return;
+    if (strcmp(name, "null/0") == 0 || strcmp(name, "true/0") == 0 || strcmp(name, "false/0") == 0) {
+        append(out, value_new(name[0] == 'n' ? NONE : name[0] == 't' ? YES : NO, NULL, 0));
+        return;
+    }
+    if (strcmp(name, "select/1") == 0) {
+        struct value *is = one(node->left, in);
+        if (is && is_true(is))
+            append(out, in);
+        return;
+    }
+    if (strcmp(name, "map/1") == 0) {
+        struct value *all = value_new(ARRAY, NULL, 0);
+        if (in->kind != ARRAY)
+            unsure();
+        for (size_t i = 0; i < in->count; i++) {
+            struct value *some = eval(node->left, in->items[i]);
+            for (size_t k = 0; k < some->count; k++)
+                append(all, some->items[k]);
+        }
+        append(out, all);
+        return;
+    }
+    struct value *argument = node->left ? one(node->left, in) : NULL;
+    if (!node->left || argument)
+        append(out, called(name, in, argument));
+}
+
+static struct value *both(const struct node *node, struct value *a, struct value *b) {
+    if (node->op == ADD)
+        return add(a, b);
+    if (node->op == AT)
+        return member(a, b);
+    if (node->op == AND || node->op == OR)
+        return truth(node->op == AND ? is_true(a) && is_true(b) : is_true(a) || is_true(b));
+    return truth(equal(a, b) == (node->op == EQUAL));
+}
+
+/* Every value that the filter gives of this one. */
+static struct value *eval(const struct node *node, struct value *in) {
+    struct value *out = value_new(ARRAY, NULL, 0), *left, *right;
+    switch (node->op) {
+    case ITSELF:
+        append(out, in);
+        break;
+    case CONSTANT:
+        append(out, node->constant);
+        break;
+    case TEXT:
+    case QUOTED:
+        if ((left = one(node->left, in)))
+            append(out, node->op == TEXT ? as_text(left) : quoted(left));
+        break;
+    case COLLECT:
+        append(out, node->left ? eval(node->left, in) : value_new(ARRAY, NULL, 0));
+        break;
+    case EACH:
+    case PIPE:
+        left = eval(node->left, in);
+        for (size_t i = 0; i < left->count; i++) {
+            right = node->op == PIPE ? eval(node->right, left->items[i]) : left->items[i];
+            if (right->kind != ARRAY && right->kind != OBJECT)
+                unsure();
+            for (size_t k = 0; k < right->count; k++)
+                append(out, right->items[k]);
+        }
+        break;
+    case COMMA:
+        left = eval(node->left, in), right = eval(node->right, in);
+        return add(left, right);
+    case ELSE:
+        left = eval(node->left, in);
+        for (size_t i = 0; i < left->count; i++)
+            if (is_true(left->items[i]))
+                append(out, left->items[i]);
+        return out->count ? out : eval(node->right, in);
+    case AT: /* of each on the left */
+        left = eval(node->left, in), right = one(node->right, in);
+        for (size_t i = 0; right && i < left->count; i++)
+            append(out, member(left->items[i], right));
+        break;
+    case CALL:
+        call(node, in, out);
+        break;
+    default:
+        left = one(node->left, in), right = one(node->right, in);
+        if (left && right)
+            append(out, both(node, left, right));
+    }
+    return out;
+}
+
+static void input_read(const char *path) {
+    size_t size = 1 << 16;
+    int fd = path ? open(path, O_RDONLY) : 0;
+    ssize_t n;
+    if (fd < 0)
+        unsure();
+    data = make(size, 1);
+    while ((n = read(fd, data + data_len, size - data_len)) > 0)
+        if ((data_len += (size_t)n) == size && !(data = realloc(data, (size *= 2) + 1)))
+            _exit(125);
+    data[data_len] = 0;
+}
+
+int main(int argc, char **argv) {
+    bool raw = false, compact = false, bare = false;
+    const char *filter = NULL, *path = NULL;
+    arguments = argv;
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] == '-' && argv[i][1] && strspn(argv[i] + 1, "rcj") == strlen(argv[i] + 1)) {
+            bare |= strchr(argv[i], 'j') != NULL;
+            raw |= bare || strchr(argv[i], 'r');
+            compact |= strchr(argv[i], 'c') != NULL;
+        } else if (strcmp(argv[i], "--arg") == 0 && i + 2 < argc && variable_count < 16) {
+            variables[variable_count] = argv[++i];
+            values[variable_count++] = argv[++i];
+        } else if (argv[i][0] == '-' || (filter && path)) {
+            unsure();
+        } else {
+            *(filter ? &path : &filter) = argv[i];
+        }
+    }
+    if (!filter)
+        unsure();
+    at = filter, end = filter + strlen(filter);
+    input_read(path);
+    struct node *program = pipe_read();
+    if (next() || memchr(data, 0, data_len))
+        unsure();
+    char *text = NULL;
+    size_t len = 0;
+    FILE *to = open_memstream(&text, &len);
+    for (at = data, end = data + data_len; next();) {
+        struct value *all = eval(program, value_read(0));
+        for (size_t i = 0; i < all->count; i++) {
+            if (raw && all->items[i]->kind == STRING)
+                fwrite(all->items[i]->text, 1, all->items[i]->len, to);
+            else
+                value_write(to, all->items[i], compact ? -1 : 0);
+            if (!bare)
+                putc('\n', to);
+        }
+    }
+    fclose(to);
+    for (size_t done = 0; done < len;) {
+        ssize_t n = write(1, text + done, len - done);
+        if (n < 0)
+            return 2;
+        done += (size_t)n;
+    }
+    return 0;
 }

@@ -3,6 +3,7 @@
 # box that asks for it is not made. What a box does against it is in test/hostile/disk_*.sh.
 # not remote: the files are the user's own, on his disk: no quota of ours
 # by default: jail local remote
+# files: on disk
 
 if [ "$BACKEND" = local ]; then
     api POST /v1/boxes '{"backend":"local","limits":{"disk_mb":16}}'

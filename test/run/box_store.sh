@@ -3,6 +3,7 @@
 # with --cleanup. That the bounds hold against attacks is in test/hostile/disk_fill_store.sh.
 # not remote: its boxes lie on the user's disk
 # by default: jail local remote
+# files: on disk
 
 if [ "$BACKEND" != jail ] || [ "$(id -u)" != 0 ] || ! command -v mkfs.btrfs > /dev/null ||
     ! grep -q btrfs /proc/filesystems; then

@@ -1,6 +1,7 @@
 # Large files: five gigabytes down with flat memory, a reader that stops, a full disk.
 # daemon: plain
 # backends: jail
+# files: on disk
 
 run 'true'
 run 'truncate -s 5G sparse && stat -c %s sparse'

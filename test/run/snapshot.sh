@@ -1,4 +1,5 @@
 # Snapshots of files: kept, listed, put back, given to new boxes, in every order; whatever runs meanwhile.
+# files: on disk
 
 if [[ $BACKEND != jail && $BACKEND != docker ]]; then
     for what in "POST $B/snapshots {}" "GET $B/snapshots " "DELETE $B/snapshots/x " \

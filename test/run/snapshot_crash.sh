@@ -4,6 +4,7 @@
 # daemon: plain
 # not remote: its boxes have no layers
 # by default: jail local remote
+# files: on disk
 
 if [[ $BACKEND != jail && $BACKEND != docker ]]; then
     skip 'snapshots' "$BACKEND: its boxes have no layers"

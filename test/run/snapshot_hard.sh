@@ -1,6 +1,7 @@
 # Snapshots where it is hard: bounded files, deep stacks, many hands at once, random work against a copy.
 # not remote: its boxes have no layers (run/snapshot tells how that is said)
 # by default: jail local remote
+# files: on disk
 
 if [[ $BACKEND != jail && $BACKEND != docker ]]; then
     skip 'snapshots' "$BACKEND: its boxes have no layers"
