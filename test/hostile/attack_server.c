@@ -199,8 +199,9 @@ static void do_drip(struct request *request) {
     note("drip-closed");
 }
 
+/* It serves nothing more on this connection, and says so: the proxy may have sent the whole body by then and keep it. */
 static void do_early(struct request *request) {
-    say(request->fd, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 5\r\n\r\nlarge");
+    say(request->fd, "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge");
     wait_for_end(request, "early-closed");
 }
 

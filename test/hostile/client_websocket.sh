@@ -4,6 +4,7 @@
 # wall: one parser for both ends (http/websocket.c): bounds before memory, a close with code and reason
 # daemon: plain
 # config: pool_size: 0
+# config: remote_grace_s: 2
 
 frames() { timeout 120 python3 test/lib/frames.py "$SOCKET" "$@"; } # frames PATH [TOKEN [REGISTER]]
 expected='extensions: none
