@@ -15,7 +15,7 @@ is 'a client takes a megabyte and stops reading' "$line" holding
 run 'echo still here'
 is 'the box goes on' "$OUT" 'still here'
 is 'five gigabytes arrive' \
-    "$(curl -s --max-time 100 --unix-socket "$SOCKET" "http://localhost$B/files?path=sparse" -o /dev/null \
+    "$(curl -s --max-time 400 --unix-socket "$SOCKET" "http://localhost$B/files?path=sparse" -o /dev/null \
     -w '%{size_download}')" 5368709120
 between 'growth of the daemon in KB' $(($(daemon_memory_kb VmHWM) - before)) 0 8000
 eval "exec ${HOLD[1]}>&-"
