@@ -213,7 +213,7 @@ static void gate_listen(struct gate *gate, int socket) {
             continue;
         if (n <= 0)
             return;
-        struct gate_message message;
+        struct gate_message message = {0};
         size_t head = sizeof message;
         if ((size_t)n >= head)
             memcpy(&message, bytes, head);
