@@ -33,6 +33,7 @@ $(BUILD)/test/attack_%: test/hostile/attack_%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_HELPER) -o $@ $<
 # musl: they start in a fifth of the time
+$(BUILD)/test/pick: test/lib/pick_json.h
 $(BUILD)/test/pick $(BUILD)/test/ask: $(BUILD)/test/%: test/lib/%.c
 	@mkdir -p $(@D)
 	$(MUSL_CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -static -o $@ $<
