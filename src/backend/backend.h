@@ -36,16 +36,17 @@ struct backend_env {
         *templates_dir; /* imported templates; NULL: STATE/templates (the skeleton of `host` always lies there) */
     bool allow_local;
     const char *const *open_networks; /* jail: private networks that boxes with a network may reach; may be NULL */
-    const char *const *local_maps;    /* local: "VIRTUAL=REAL[:ro]", NULL-terminated, may be NULL */
-    unsigned pool_size;               /* jail: pre-made parts kept ready; 0: none (`cubby run`) */
-    const char *disk_quota;           /* jail: a method of quota.h; NULL: the first that works here */
-    bool disk_reserve;                /* jail: space for disk_mb is taken when a box is made (loop) */
-    const char *store;                /* "auto", "directory" or "btrfs" (store.h); NULL: auto */
-    uint64_t store_mb;                /* the most that a btrfs store takes; 0: the whole disk */
-    struct limits limits;             /* a box's default limits: the first parts are made with them */
-    const char *const *allow_weaker;  /* jail: walls that may be missing: words of struct check; may be NULL */
-    bool one_shot;             /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
-    struct machines *machines; /* remote: joined machines (machine.h); NULL: no such backend */
+    const char *const *gate_resolvers, *const *gate_host_ports; /* of struct gate_settings; may be NULL */
+    const char *const *local_maps;   /* local: "VIRTUAL=REAL[:ro]", NULL-terminated, may be NULL */
+    unsigned pool_size;              /* jail: pre-made parts kept ready; 0: none (`cubby run`) */
+    const char *disk_quota;          /* jail: a method of quota.h; NULL: the first that works here */
+    bool disk_reserve;               /* jail: space for disk_mb is taken when a box is made (loop) */
+    const char *store;               /* "auto", "directory" or "btrfs" (store.h); NULL: auto */
+    uint64_t store_mb;               /* the most that a btrfs store takes; 0: the whole disk */
+    struct limits limits;            /* a box's default limits: the first parts are made with them */
+    const char *const *allow_weaker; /* jail: walls that may be missing: words of struct check; may be NULL */
+    bool one_shot;                   /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
+    struct machines *machines;       /* remote: joined machines (machine.h); NULL: no such backend */
     const struct docker_settings *docker; /* NULL: no such backend */
     /* Progress of long work for a box: "pull", "export". total 0: not known. Never waits; may be NULL. */
     void (*progress)(void *user, const struct spec *spec, const char *what, uint64_t done, uint64_t total,
@@ -112,6 +113,7 @@ struct machine_facts {
     uint64_t since_ms;    /* wall clock: online, or offline, since */
     unsigned connections; /* how often it came */
 };
+struct netplace;
 struct backend; /* state of one backend in this process */
 
 struct backend_ops {
@@ -193,6 +195,8 @@ struct backend_ops {
     int (*diff)(struct backend *backend, const struct spec *spec, uint64_t limit,
                 int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
                 struct err *err);
+    /* Where the network of a box that runs is, for network policies. NULL: it has none of its own on this machine. */
+    int (*netplace)(struct backend *backend, const char *id, struct netplace *ret_place, struct err *err);
     /* {"available":…, "can":[…], "missing":[{"what":…,"fix":…}]} members of an already open object. */
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);
 };

@@ -58,7 +58,8 @@ static const struct {
     {"etc/group", SKELETON_GROUP "agent:x:1000:\n", SKELETON_GROUP "user:x:1000:\n"},
     {"etc/hosts", "127.0.0.1 localhost cubby\n::1 localhost ip6-localhost ip6-loopback\n", NULL},
     {"etc/hostname", "cubby\n", NULL},
-    {"etc/resolv.conf", "# this box has no network\n", NULL},
+    {"etc/resolv.conf",
+     "# answered where the box has a network policy\nnameserver 127.0.0.53\noptions timeout:2 attempts:2\n", NULL},
 };
 
 /* Makes the directories of every root. What the root has already may be a link, as long as it stays inside; but nothing

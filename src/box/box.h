@@ -32,15 +32,19 @@ struct box {
     bool temporary;          /* deleted, files and all, when it is idle */
     const struct note *note; /* that it is made with; provider_note has the one of now */
     atomic_uint refs;
-    atomic_uint calls;             /* requests on it now, counted by the dialect that admits them */
-    atomic_uint port_sockets;      /* connections to its servers that are in use (port_socket.c) */
-    atomic_uint port_waits;        /* requests that wait for the head of an answer there */
-    atomic_bool port_used;         /* a connection was idle at some time */
-    struct boxlock lock;           /* of the attached trees */
-    const char **_Atomic bindings; /* secrets that it may use (secret/binding.h); NULL: none */
-    atomic_bool trusts;            /* spec.trusts as of now */
-    pthread_mutex_t edit_lock;     /* of edits that read a file and write it back, so that none finds it changed */
-    void *_Atomic guest;           /* state of the layer above (box_guest) */
+    atomic_uint calls;                /* requests on it now, counted by the dialect that admits them */
+    atomic_uint port_sockets;         /* connections to its servers that are in use (port_socket.c) */
+    atomic_uint port_waits;           /* requests that wait for the head of an answer there */
+    atomic_bool port_used;            /* a connection was idle at some time */
+    struct boxlock lock;              /* of the attached trees */
+    const char **_Atomic bindings;    /* secrets that it may use (secret/binding.h); NULL: none */
+    atomic_bool trusts;               /* spec.trusts as of now */
+    pthread_mutex_t edit_lock;        /* of edits that read a file and write it back, so that none finds it changed */
+    void *_Atomic guest;              /* state of the layer above (box_guest) */
+    pthread_mutex_t network_lock;     /* of spec.network, .policy, .network_generation: network_set changes them */
+    struct arena *network_arena;      /* of spec.policy after a change; NULL: as made */
+    struct network_life *life;        /* what the gate knows of it; whoever has marked the box, and at its end */
+    struct networks *_Atomic network; /* where that is, since it was first known; NULL: never */
     /* ---- */
     _Atomic uint64_t used_ms;     /* clock_ms; box_last_used_ms for people */
     _Atomic enum box_state state; /* these two may be looked at without it */
@@ -73,6 +77,8 @@ bool box_offline(struct box *box);      /* it is on a machine that is not connec
 bool box_machine(struct box *box, struct arena *arena, struct machine_facts *ret_facts);
 bool box_attaches(const struct box *box); /* spec.attached is mounted in it */
 int box_usage(struct box *box, struct usage *ret_usage, struct err *err);
+/* Its network as of now (spec_network), copied into arena; ret_generation may be NULL. */
+const char *box_network(struct box *box, struct arena *arena, uint64_t *ret_generation);
 
 /* ---- commands ---- */
 
@@ -100,6 +106,14 @@ struct exec_request {
     uint64_t wait_ms; /* keep: then it is left running as box_spawn would; 0: until it ends */
 };
 
+/* What the box's network policy refused while a command ran. */
+struct exec_denial {
+    char to[272]; /* "evil.test:443" */
+    char why[96]; /* "default", "deny:ENTRY" */
+    uint64_t count;
+};
+enum { EXEC_DENIALS = 16 };
+
 struct exec_result {
     bool exited; /* exit_code counts; else killed by signal */
     int exit_code, signal;
@@ -109,6 +123,8 @@ struct exec_result {
     bool stuck;                  /* part of its tree hangs in the kernel and goes with the box */
     uint64_t memory_limit_bytes; /* of the box; 0: none */
     uint64_t stdout_bytes, stderr_bytes, duration_ms;
+    unsigned denied_count; /* box_exec alone fills these */
+    struct exec_denial denied[EXEC_DENIALS];
 };
 
 struct exec_sink { /* called in order on the caller's thread; a negative return cancels the command and is returned */

@@ -1,6 +1,7 @@
 /* The verbs of commands: run, spawn, look, feed, signal. Called by the dialects. Invariant: box_exec sends input and
  * takes output in one loop, so a command that talks before it listens cannot stop the two against each other. */
 #include "base/base.h"
+#include "box/network.h"
 #include "box/secret/binding.h"
 #include "box/verb.h"
 
@@ -111,6 +112,7 @@ int box_exec(struct box *box, const struct exec_request *request, const struct e
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     TRY(verb_exec_args(box, request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err)
             ?: box_share(box, SHARE_WAIT_MS, err));
+    uint64_t mark = network_mark(box);
     bool small = request->input_len <= LIMIT_FRAME_PAYLOAD_BYTES; /* then stdin travels with the call itself */
     struct view input = view_of(request->input, request->input_len);
     struct verb verb = {.op = OP_EXEC,
@@ -130,6 +132,9 @@ int box_exec(struct box *box, const struct exec_request *request, const struct e
     box_share_end(box);
     if (r == 0)
         *ret_result = exec_result_of(box, &end);
+    if (r == 0)
+        ret_result->denied_count =
+            (unsigned)network_denied(box, mark, end.number[FIELD_INODE], ret_result->denied, EXEC_DENIALS);
     return r;
 }
 

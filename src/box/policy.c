@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "base/sha256.h"
+#include "box/network.h"
 #include "box/provider/record.h"
 
 enum { LIMIT_ENV_BYTES = 128 << 10, LIMIT_LABEL_BYTES = 1024, LIMIT_TEMPLATE_BYTES = 64 };
@@ -273,16 +274,13 @@ static int policy_spec_template(const struct share *share, const struct box_requ
     return policy_check_listed("template", share->templates, own, request->template_name, err);
 }
 
-static int policy_spec_network(const struct share *share, const struct box_request *request, struct spec *spec,
-                               struct err *err) {
+static int policy_spec_network(const struct share *share, const struct box_request *request, struct arena *arena,
+                               struct spec *spec, struct err *err) {
     /* The configuration is about this server's network; a machine gives its own only where a request asks for it. */
     const char *own = share->network && !request->machine ? share->network : "none";
-    const char *network = request->network ? request->network : own;
-    if (strcmp(network, "none") != 0 && strcmp(network, "open") != 0)
-        return err_set(err, ERR_INVALID, "network must be \"none\" or \"open\"");
-    spec->network = strcmp(network, "open") == 0 ? NETWORK_OPEN : NETWORK_NONE;
     spec->network_asked = request->network != NULL;
-    return policy_check_listed("network", share->networks, own, request->network, err);
+    return network_check(share, own, request->network ? request->network : own, arena, &spec->network, &spec->policy,
+                         NULL, err);
 }
 
 static int policy_spec_words(const struct box_request *request, struct arena *arena, struct spec *spec,
@@ -327,7 +325,7 @@ int policy_spec(const struct policy *policy, const struct box_request *request, 
     const struct share *share = policy_for(policy, user);
     TRY(policy_spec_words(request, arena, &spec, err)
             ?: policy_spec_template(share, request, arena, &spec, err)
-            ?: policy_spec_network(share, request, &spec, err)
+            ?: policy_spec_network(share, request, arena, &spec, err)
             ?: policy_spec_env(share, request, arena, &spec, err)
             ?: policy_spec_limits(share, request, &spec, err));
     if (request->machine && request->mount_count)
@@ -382,6 +380,17 @@ static void policy_differ_word(struct differences *all, const char *field, const
         policy_differ(all, "%s is %.60s, not %.60s", field, has, asked);
 }
 
+/* A policy is compared as it is recorded: normalised. It may have been changed since the box was made. */
+static void policy_differ_network(struct differences *all, const struct spec *spec, const char *asked) {
+    autoarena arena = ARENA_EMPTY;
+    static const struct share any;
+    enum network network = NETWORK_NONE;
+    const char *policy = NULL;
+    if (asked && network_check(&any, "none", asked, &arena, &network, &policy, NULL, ERR_IGNORED) == 0 && policy)
+        asked = policy;
+    policy_differ_word(all, "network", spec_network(spec), asked);
+}
+
 static void policy_differ_number(struct differences *all, const char *field, uint64_t has, uint64_t asked) {
     if (has != asked)
         policy_differ(all, "%s is %llu, not %llu", field, (unsigned long long)has, (unsigned long long)asked);
@@ -427,7 +436,7 @@ int policy_same(const struct box_request *request, const struct record *record, 
     const struct spec *spec = &record->spec;
     const struct container *has = &spec->container, *asked = &request->container;
     policy_differ_limits(&all, request, record);
-    policy_differ_word(&all, "network", spec->network == NETWORK_OPEN ? "open" : "none", request->network);
+    policy_differ_network(&all, spec, request->network);
     policy_differ_word(&all, "backend", record->backend, request->backend);
     policy_differ_word(&all, "template", spec->template_name, request->template_name);
     policy_differ_word(&all, "shell", spec->shell, request->shell);

@@ -15,7 +15,8 @@ struct note;
 /* An event in the life of a box. Verbs: box_created, box_ready, box_warm, box_paused, box_resumed, box_evicted
  * (idle, replicas, memory, shutdown, or the operation on it), box_died (why), box_deleted, box_adopted, box_cleaned.
  * Events of another daemon have the detail "by another daemon". box_progress: long work for it is under way. And of
- * a machine, without a box: machine_joined, machine_left. */
+ * a machine, without a box: machine_joined, machine_left. Of its network: net_policy, net_connect, net_dns, net_http,
+ * net_cut, net_ask, net_lost (rows that were only counted), gate_restarted. */
 struct box_event {
     const char *verb;
     const char *id, *user; /* may be NULL, and so may all below */
@@ -25,6 +26,10 @@ struct box_event {
     const char *work;    /* box_progress: "pull", "export"; detail says of what */
     uint64_t done, total;
     bool asked; /* a request did it: the audit log has its row */
+    /* net_*: reports of the gate. */
+    bool alike;  /* rows alike within a moment become one in the audit log */
+    bool denied; /* the outcome */
+    uint64_t bytes_in, bytes_out, duration_us, count;
 };
 
 /* A mount that the configuration gives to boxes. */
@@ -47,13 +52,15 @@ struct share {
         *backend; /* of a request that does not say; NULL: "host", "none", the provider's */
     const char *const *templates, *const *networks, *const *backends; /* that may be named; NULL: all */
     /* Of backends whose templates are images. */
-    const char *image;           /* of a request that does not say; NULL: it must */
-    const char *const *images;   /* patterns (reference.h) of those that may be named; NULL: all */
-    const char *pull;            /* "missing", "always", "never"; NULL: missing */
-    const char *runtime;         /* of a request that does not say; NULL: the engine's own choice */
-    const char *const *runtimes; /* that may be named in addition, "*": any; NULL: none */
-    unsigned max_boxes;          /* 0: none of its own */
-    uint64_t memory_mb, disk_mb; /* of all the user's boxes together; 0: no limit */
+    const char *image;                /* of a request that does not say; NULL: it must */
+    const char *const *images;        /* patterns (reference.h) of those that may be named; NULL: all */
+    const char *pull;                 /* "missing", "always", "never"; NULL: missing */
+    const char *runtime;              /* of a request that does not say; NULL: the engine's own choice */
+    const char *const *runtimes;      /* that may be named in addition, "*": any; NULL: none */
+    const char *network_policy;       /* a level that all boxes of the user are below (network.h); NULL: none */
+    const char *const *network_modes; /* modes of policies that a request may ask for; NULL: all */
+    unsigned max_boxes;               /* 0: none of its own */
+    uint64_t memory_mb, disk_mb;      /* of all the user's boxes together; 0: no limit */
 };
 
 struct share_user {
@@ -100,6 +107,7 @@ struct policy {
     void (*event)(void *user, const struct box_event *event); /* may be NULL; never waits. The first policy's counts */
     void *event_user;
     struct box_hooks hooks;     /* the first policy's count */
+    const char *network_policy; /* the machine's own level; NULL: none */
     unsigned max_boxes;         /* 0: LIMIT_BOXES */
     unsigned replicas;          /* boxes with processes at once; 0: by memory */
     uint64_t memory_reserve_mb; /* left to the machine when counting by memory */

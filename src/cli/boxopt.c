@@ -1,4 +1,6 @@
 /* The options that describe a box, as mounts, environment and JSON. Called by run, create and shell. */
+#include <jansson.h>
+
 #include "base/base.h"
 #include "box/policy.h"
 #include "cli/cli.h"
@@ -15,6 +17,9 @@ const struct row box_rows[] = {
     OPTION("open-files", 0, INT, struct box_options, open_files, "N", "limit of open files of a process"),
     OPTION("output", 0, INT, struct box_options, output_bytes, "BYTES", "limit of output kept of a command"),
     OPTION("net", 0, TEXT, struct box_options, net, "none|open", "network access (default: none)"),
+    OPTION("network", 0, TEXT, struct box_options, network, "FILE|JSON|none|open",
+           "what the box may reach: a policy, or a word as of --net"),
+    OPTION("allow", 0, TEXTS, struct box_options, allow, "HOST[:PORT]", "the box may reach this host, and no other"),
     OPTION("mount", 0, TEXTS, struct box_options, mounts, "SRC:DST[:ro]",
            "mount a directory of this machine in the box"),
     OPTION("env", 'e', TEXTS, struct box_options, env, "K=V",
@@ -33,6 +38,40 @@ const struct row box_rows[] = {
     OPTION("shell", 0, TEXT, struct box_options, shell, "PATH", "shell of the box"),
     {.name = NULL},
 };
+
+const char *box_options_network(struct cli *cli, const char *network, const struct row_texts *allow) {
+    bool word = network && (strcmp(network, "none") == 0 || strcmp(network, "open") == 0);
+    if (!allow || allow->count == 0) {
+        if (!network || word || network[0] == '{')
+            return network;
+    } else if (word) {
+        option_fail(cli, "--allow is part of a policy, not of network '%s'", network);
+    }
+    char *text = arena_alloc(&cli->arena, LIMIT_JSON_BYTES + 1);
+    ssize_t len = network && network[0] != '{' ? fd_read_file(AT_FDCWD, network, text, LIMIT_JSON_BYTES) : 0;
+    if (len < 0)
+        option_fail(cli, "a network is none, open, a policy as JSON or a file with one; '%s': %s", network,
+                    strerror((int)-len));
+    json_error_t why;
+    json_auto_t *policy = json_loads(!network ? "{}" : network[0] == '{' ? network : text, 0, &why);
+    if (!json_is_object(policy))
+        option_fail(cli, "the policy is not a JSON object: %s", policy ? "another value" : why.text);
+    if (!json_object_get(policy, "allow") && allow)
+        json_object_set_new(policy, "allow", json_array());
+    for (size_t i = 0; allow && i < allow->count; i++)
+        json_array_append_new(json_object_get(policy, "allow"), json_string(allow->items[i]));
+    char *written = json_dumps(policy, JSON_COMPACT);
+    const char *copy = arena_strdup(&cli->arena, written);
+    free(written);
+    return copy;
+}
+
+/* Of --net, --network and --allow; NULL: none is given. */
+static const char *boxopt_network(struct cli *cli, const struct box_options *options) {
+    if (options->net && (options->network || options->allow.count))
+        option_fail(cli, "--net is --network with a word: give one of them");
+    return options->net ? options->net : box_options_network(cli, options->network, &options->allow);
+}
 
 static struct mount boxopt_mount(struct cli *cli, const char *text) {
     char *copy = arena_strdup(&cli->arena, text), *target = strchr(copy, ':');
@@ -145,7 +184,7 @@ void box_options_request(struct cli *cli, const struct box_options *options, str
                       .pull = options->pull,
                       .read_only = options->read_only,
                       .image_init = options->image_init},
-        .network = options->net,
+        .network = boxopt_network(cli, options),
         .one_shot = true,
     };
 }
@@ -178,7 +217,11 @@ void box_options_json(struct cli *cli, const struct box_options *options, struct
     json_put_some(json, "machine", options->machine);
     json_put_some(json, "backend", options->backend);
     json_put_some(json, "template", options->template_name);
-    json_put_some(json, "network", options->net);
+    const char *network = boxopt_network(cli, options);
+    if (network && network[0] == '{')
+        json_put_raw(json, "network", network, strlen(network));
+    else
+        json_put_some(json, "network", network);
     json_put_some(json, "shell", options->shell);
     const struct {
         const char *key;

@@ -64,10 +64,10 @@ void cli_must(int code, const struct err *err);
 /* ---- options of a box, shared by run, create and shell (boxopt.c) ---- */
 
 struct box_options {
-    const char *backend, *template_name, *net, *shell;
+    const char *backend, *template_name, *net, *network, *shell;
     uint64_t memory_mb, pids, disk_mb, open_files, output_bytes;
     double cpus;
-    struct row_texts mounts, env, secrets;
+    struct row_texts mounts, env, secrets, allow;
     const char *agent, *machine; /* of create */
     const char *container_user, *runtime, *platform, *pull;
     bool read_only, image_init;
@@ -78,6 +78,9 @@ struct box_options {
 extern const struct row box_rows[];
 #define BOX_OPTIONS OPTIONS_MORE(box_rows, "Options of a box:")
 
+/* A network as an option names it, with hosts that --allow adds (may be NULL): a word, or a policy as JSON. NULL: none is
+ * given. Exits 2 on a malformed one. */
+const char *box_options_network(struct cli *cli, const char *network, const struct row_texts *allow);
 struct mount;
 /* "SRC:DST[:ro]" rows as mounts, sources made absolute. Exits 2 on a malformed one. */
 const struct mount *box_options_mounts(struct cli *cli, const struct row_texts *list);
@@ -169,6 +172,7 @@ int command_ls(struct cli *cli, int argc, char **argv);
 int command_token(struct cli *cli, int argc, char **argv);
 int command_secret(struct cli *cli, int argc, char **argv);
 int command_audit(struct cli *cli, int argc, char **argv);
+int command_network(struct cli *cli, int argc, char **argv);
 int command_events(struct cli *cli, int argc, char **argv);
 int command_port(struct cli *cli, int argc, char **argv);
 int command_tool(struct cli *cli, int argc, char **argv);
@@ -182,7 +186,7 @@ int command_help_command(struct cli *cli, int argc, char **argv);
 
 extern const struct row run_options[], mcp_options[], mcp_server_options[], exec_options[], json_options[],
     create_options[], ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[],
-    secret_options[], audit_options[], template_options[], events_options[], port_options[], tool_options[],
-    fork_options[], diff_options[], skill_options[], join_options[], help_options[], tls_options[];
+    secret_options[], audit_options[], network_options[], template_options[], events_options[], port_options[],
+    tool_options[], fork_options[], diff_options[], skill_options[], join_options[], help_options[], tls_options[];
 
 #endif

@@ -55,6 +55,14 @@ const struct cli_command command_table[] = {
      "The processes of a box end when it is idle, and can stop unexpectedly; its files are kept either way. Most\n"
      "uses start it by themselves.",
      command_rest, NULL, ANYWHERE},
+    {"network",
+     "show ID | set ID FILE|JSON|none|open | allow|deny|rm ID ENTRY… | test ID HOST[:PORT] | log|learn ID | answer ID "
+     "QUESTION allow|deny",
+     "show and change what a box may reach, also while it runs",
+     "An ENTRY is NAME[:PORT], *.NAME, NETWORK:PORT or an object. A change has been applied when the command\n"
+     "returns: nothing that it forbids is open then. test exits 1 for what would be refused; log shows what the box\n"
+     "reached and tried, learn the smallest policy for that; answer is for policies of mode ask.",
+     command_network, network_options, ANYWHERE},
     {"snapshot", "create [--json] ID [NAME] | list [--json] ID | rm ID NAME…", "keep the files of a box under a name",
      "Of a box that runs nothing this is a rename, whatever its size; one that runs is paused while a copy is\n"
      "made. Without a NAME one is made from the time, and printed.",

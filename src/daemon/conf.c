@@ -4,6 +4,7 @@
 #include "base/base.h"
 #include "backend/backend.h"
 #include "backend/places.h"
+#include "box/network.h"
 #include "daemon/conf_table.h"
 
 #define ROW(label, kind, member, bits)                                                                                 \
@@ -64,10 +65,16 @@ const struct row conf_options[] = {
      .text = "runtime of a docker box whose request does not say; default: the engine's"},
     {SHARE("docker_runtimes", LIST, docker_runtimes, 0), .value = "NAME",
      .text = "further runtimes that a request may name, such as runsc; default: none"},
-    {SHARE("network", TEXT, network, 0), .initial = "none", .choices = "none|open",
-     .text = "network of a box whose request does not say"},
-    {SHARE("networks", LIST, networks, 0), .choices = "none|open",
+    {SHARE("network", TEXT, network, CONF_OBJECT), .initial = "none", .value = "none|open|POLICY",
+     .text = "network of a box whose request does not say: none, open, or a policy {allow: [...], deny: [...]}"},
+    {SHARE("networks", LIST, networks, 0), .choices = "none|open|policy",
      .text = "networks that a request may ask for; default: all"},
+    {SHARE("network_policy", TEXT, network_policy, CONF_OBJECT), .value = "POLICY",
+     .text = "what boxes with a policy may reach at most, whatever their requests say; default: no such bound"},
+    {SHARE("network_modes", LIST, network_modes, 0), .choices = "enforce|observe|ask",
+     .text = "modes of policies that a request may ask for; default: all"},
+    {ROW("machine_network_policy", TEXT, machine_network_policy, CONF_OBJECT), .value = "POLICY",
+     .text = "the same for all users of this machine, in addition"},
     {SHARE("memory_mb", INT, memory_mb, CONF_LIMIT | ROW_OR_ZERO), .min = 16, .max = 1u << 20, .initial = "2048",
      .text = "MiB of memory of a box unless its request says; 0: no limit"},
     {SHARE("cpus", REAL, cpus, CONF_LIMIT), .max = 1024, .initial = "0", .text = "processors of a box; 0: no limit"},
@@ -217,7 +224,7 @@ const struct row conf_options[] = {
      .text = "backend of those boxes; default: as of all others"},
     {ROW("deerflow_template", TEXT, provision.template_name, CONF_AT_ONCE), .value = "NAME",
      .text = "template or image of those boxes; default: as of all others"},
-    {ROW("deerflow_network", TEXT, provision.network, CONF_AT_ONCE), .choices = "none|open",
+    {ROW("deerflow_network", TEXT, provision.network, CONF_AT_ONCE | CONF_OBJECT), .value = "none|open|POLICY",
      .text = "network of those boxes; default: as of all others"},
     {ROW("deerflow_api_key", TEXT, provision.api_key, CONF_AT_ONCE), .value = "KEY",
      .text = "key that the gateway sends as X-API-Key; default: none, then a token of scope admin is one"},
@@ -227,7 +234,7 @@ const struct row conf_options[] = {
      .text = "how the gateway reaches this daemon, http://HOST:PORT; default: by the name it used"},
     {ROW("e2b_domain", TEXT, e2b_domain, CONF_AT_ONCE), .value = "DOMAIN",
      .text = "sandboxes of the E2B dialect have the hosts PORT-ID.DOMAIN; with a port: that of this daemon"},
-    {ROW("e2b_network", TEXT, e2b_network, CONF_AT_ONCE), .choices = "none|open",
+    {ROW("e2b_network", TEXT, e2b_network, CONF_AT_ONCE | CONF_OBJECT), .value = "none|open|POLICY",
      .text = "network of its sandboxes; default: open where that is possible, else as of all others"},
     {ROW("e2b_images", LIST, e2b_images, CONF_AT_ONCE), .value = "IMAGE=TEMPLATE",
      .text = "what its template builds use for an image; others come from the container engine"},
@@ -321,6 +328,17 @@ bool conf_given(const struct conf *conf, const struct conf_user *user, const cha
 
 /* ---- all of them ---- */
 
+/* The word or the object of an option. */
+static int conf_check_network(const char *option, const char *text, bool words, struct err *err) {
+    bool word = words && text && (strcmp(text, "none") == 0 || strcmp(text, "open") == 0);
+    if (!text || word)
+        return 0;
+    if (text[0] != '{')
+        return err_set(err, ERR_INVALID, "%s must be %sa policy such as {allow: [pypi.org]}, not '%.40s'", option,
+                       words ? "none, open or " : "", text);
+    return network_level(text, err) < 0 ? err_wrap(err, "%s", option) : 0;
+}
+
 static int conf_check_share(const struct conf *conf, const struct conf_user *user, const struct conf_share *share,
                             struct err *err) {
     if (!backend_find(share->backend))
@@ -332,6 +350,8 @@ static int conf_check_share(const struct conf *conf, const struct conf_user *use
         return err_set(err, ERR_INVALID, "default_template: '%.64s' is not a template name", share->default_template);
     if (share->mounts.count > LIMIT_MOUNTS)
         return err_set(err, ERR_INVALID, "mounts: more than %u", LIMIT_MOUNTS);
+    TRY(conf_check_network("network", share->network, true, err)
+            ?: conf_check_network("network_policy", share->network_policy, false, err));
     return conf_check_images(conf, user, share, err);
 }
 
@@ -427,6 +447,9 @@ static int conf_check_all(const struct conf *conf, struct err *err) {
     TRY(conf_check_tools(conf, err));
     TRY(conf_check_skills(conf, err));
     TRY(conf_check_docker(conf, err));
+    TRY(conf_check_network("machine_network_policy", conf->machine_network_policy, false, err)
+            ?: conf_check_network("deerflow_network", conf->provision.network, true, err)
+            ?: conf_check_network("e2b_network", conf->e2b_network, true, err));
     TRY(conf_check_share(conf, NULL, &conf->share, err));
     for (size_t i = 0; i < conf->user_count; i++)
         if (conf_check_share(conf, &conf->users[i], &conf->users[i].share, err))

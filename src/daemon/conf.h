@@ -20,7 +20,7 @@
 
 #define CONF_DEFAULT_FILE "/etc/cubby/cubby.yaml"
 
-enum { CONF_ROWS = 128 }; /* the table has fewer */
+enum { CONF_ROWS = 160 }; /* the table has fewer */
 
 struct conf_token {
     uint8_t sha256[32];
@@ -39,8 +39,8 @@ struct conf_template {
 
 /* Options that may differ by user. */
 struct conf_share {
-    const char *backend, *default_template, *network, *docker_image, *docker_pull, *docker_runtime;
-    struct row_texts env, templates, networks, backends, docker_images, docker_runtimes;
+    const char *backend, *default_template, *network, *docker_image, *docker_pull, *docker_runtime, *network_policy;
+    struct row_texts network_modes, env, templates, networks, backends, docker_images, docker_runtimes;
     struct row_texts servers; /* NAME={...} */
     struct conf_mounts mounts;
     uint64_t memory_mb, pids, disk_mb, open_files, output_bytes, idle_timeout_ms, busy_timeout_ms, max_boxes_per_user,
@@ -84,6 +84,7 @@ struct conf {
     bool allow_local, end_boxes, disk_reserve, audit, audit_detail, wake_paused;
     struct row_texts allow_weaker, local_maps, mount_sources, open_networks, allowed_hosts, peer_uids, secret_commands;
     struct docker_settings docker;
+    const char *machine_network_policy;
     struct conf_share share;
     struct conf_token *tokens;
     size_t token_count;

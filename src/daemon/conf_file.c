@@ -1,10 +1,45 @@
 /* The YAML file: a mapping of the table's names. Called by conf_new. Invariant: an unknown or repeated name, or a
  * value of the wrong type, is an error with its line. */
 #include "base/base.h"
+#include "base/json.h"
 #include "daemon/conf_table.h"
+
+/* A value as JSON: what looks like a number or a truth is one. */
+static void file_put_json(struct json *json, const struct rows_yaml *value) {
+    uint64_t number;
+    if (value->kind != ROWS_YAML_TEXT)
+        json_open(json, value->kind == ROWS_YAML_MAP ? '{' : '[');
+    for (size_t i = 0; value->kind != ROWS_YAML_TEXT && i < value->count; i++) {
+        if (value->kind == ROWS_YAML_MAP)
+            json_key(json, value->items[i].key);
+        file_put_json(json, &value->items[i]);
+    }
+    if (value->kind != ROWS_YAML_TEXT)
+        json_close(json, value->kind == ROWS_YAML_MAP ? '}' : ']');
+    else if (text_u64(value->text ? value->text : "", INT64_MAX, &number))
+        json_uint(json, number);
+    else if (value->text && (strcmp(value->text, "true") == 0 || strcmp(value->text, "false") == 0))
+        json_bool(json, value->text[0] == 't');
+    else
+        json_str(json, value->text ? value->text : "");
+}
+
+static int file_read_object(const struct conf_target *target, const struct row *option, const struct rows_yaml *value,
+                            struct err *err) {
+    autobuf text = buf_max(LIMIT_CONF_BYTES);
+    struct json json;
+    json_init(&json, &text);
+    file_put_json(&json, value);
+    const char *written = buf_cstr(&text);
+    if (!written)
+        return err_set(err, ERR_TOO_LARGE, "%s is too large", option->name);
+    return conf_set(target, option, written, written, err) ? rows_yaml_at(value, err) : 0;
+}
 
 static int file_read_value(const struct conf_target *target, const struct row *option, const struct rows_yaml *value,
                            struct err *err) {
+    if (option->flags & CONF_OBJECT && value->kind == ROWS_YAML_MAP)
+        return file_read_object(target, option, value, err);
     TRY(rows_yaml_is(value, ROWS_YAML_TEXT, option->name, 0, err));
     return conf_set(target, option, value->text, value->shown, err) ? rows_yaml_at(value, err) : 0;
 }

@@ -25,6 +25,7 @@
 #define CONF_LIMIT 0x20000u   /* may also be set below `limits:` */
 #define CONF_AT_ONCE 0x40000u /* SIGHUP changes it; else the next start does */
 #define CONF_HOST 0x80000u    /* set, it hands out files of the host: then it matters which local user asks */
+#define CONF_OBJECT 0x100000u /* a text that may be an object: a mapping of the file, or JSON */
 
 extern const struct row conf_options[]; /* as in the file; --with-dashes on the command line */
 size_t conf_row(const struct row *option);

@@ -85,6 +85,20 @@ static int daemon_tokens(struct daemon *daemon, struct err *err) {
     return 0;
 }
 
+/* A report of the gate: those alike within a batch are one row. */
+static void daemon_network_row(struct audit *audit, const struct box_event *event) {
+    struct audit_row row = {.bytes_in = event->bytes_in,
+                            .bytes_out = event->bytes_out,
+                            .duration_us = event->duration_us,
+                            .count = (uint32_t)event->count};
+    audit_set(&row, AUDIT_VERB, event->verb);
+    audit_set(&row, AUDIT_BOX, event->id);
+    audit_set(&row, AUDIT_USER, event->user);
+    audit_set(&row, AUDIT_OUTCOME, event->denied ? "DENIED" : "ok");
+    audit_set(&row, AUDIT_DETAIL, event->detail);
+    audit_put_read(audit, &row);
+}
+
 /* An event of a box. */
 static void daemon_event(void *user, const struct box_event *event) {
     const struct daemon *daemon = user;
@@ -98,7 +112,9 @@ static void daemon_event(void *user, const struct box_event *event) {
         if (event->user)
             own_forget(front->skills, event->id, event->user, event->thread);
     }
-    if (!event->asked)
+    if (event->alike)
+        daemon_network_row(front->audit, event);
+    else if (!event->asked)
         audit_event(front->audit, event->verb, event->id, event->user, event->detail);
     events_put(front->events, event);
 }

@@ -132,6 +132,7 @@ static const struct {
     [ROW_BOOL] = {1u << JSON_TRUE | 1u << JSON_FALSE, "bool_type", "Input should be a valid boolean"},
     [ROW_MODE] = {0, "string_type", "Input should be a valid string"},
     [ROW_TEXT_OR_INT] = {0, "string_type", "Input should be a valid string"},
+    [ROW_TEXT_OR_OBJECT] = {1u << JSON_STRING | 1u << JSON_OBJECT, "string_type", "Input should be a valid string"},
     [ROW_TEXTS] = {1u << JSON_ARRAY, "list_type", "Input should be a valid list"},
     [ROW_MAP] = {1u << JSON_OBJECT, "dict_type", "Input should be a valid dictionary"},
     [ROW_OBJECT] = {1u << JSON_OBJECT, "model_type", "Input should be a valid dictionary"},

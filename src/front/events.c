@@ -66,9 +66,9 @@ void events_free(struct events *events) {
 
 /* ---- coming in ---- */
 
-static const char *const event_types[] = {"created", "ready",  "warm",     "paused",  "resumed",
-                                          "evicted", "died",   "exported", "deleted", "adopted",
-                                          "cleaned", "joined", "left",     "progress"};
+static const char *const event_types[] = {"created", "ready",    "warm",    "paused",     "resumed", "evicted",
+                                          "died",    "exported", "deleted", "adopted",    "cleaned", "joined",
+                                          "left",    "progress", "network", "network_ask"};
 
 bool events_type(const char *name, size_t len) {
     for (size_t i = 0; i < sizeof event_types / sizeof *event_types; i++)
@@ -112,6 +112,9 @@ static size_t events_after_locked(const struct events *events, uint64_t number) 
 void events_put(struct events *events, const struct box_event *event) {
     const char *type = strchr(event->verb, '_'); /* of box_created, machine_joined */
     type = type ? type + 1 : "";
+    bool network = strncmp(event->verb, "net_", 4) == 0; /* one type for all but questions; `what` says more */
+    if (network)
+        type = strcmp(type, "ask") == 0 ? "network_ask" : "network";
     if (!events_type(type, strlen(type)))
         return;
     autobuf text = buf_max(ITEM_BYTES);
@@ -126,6 +129,10 @@ void events_put(struct events *events, const struct box_event *event) {
     json_put_str(&json, "backend", event->backend);
     json_put_str(&json, "machine", event->machine);
     json_put_str(&json, "why", event->detail);
+    if (network) {
+        json_put_str(&json, "what", event->verb);
+        json_put_bool(&json, "denied", event->denied);
+    }
     if (event->work) {
         json_put_str(&json, "work", event->work);
         json_put_uint(&json, "done", event->done);

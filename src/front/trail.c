@@ -124,6 +124,7 @@ static void trail_say_field(struct trail_text *text, const struct row *field, co
     switch (field->type) {
     case ROW_TEXT:
     case ROW_TEXT_OR_INT:
+    case ROW_TEXT_OR_OBJECT:
         if (one->data)
             trail_say(text, name, one->data, one->len);
         break;

@@ -87,6 +87,20 @@ static int rows_put_text(const struct row *field, const char *where, const char 
     return 0;
 }
 
+static int rows_put_object(const struct row *field, const char *where, json_t *value, struct arena *arena, void *args,
+                           struct err *err) {
+    char *text = json_dumps(value, JSON_COMPACT);
+    size_t len = text ? strlen(text) : 0;
+    if (!text || (field->max && len > field->max)) {
+        free(text);
+        return err_set(err, ERR_INVALID, "'%s%s' is longer than %llu bytes", where, field->name,
+                       (unsigned long long)field->max);
+    }
+    *(struct row_text *)((char *)args + field->offset) = (struct row_text){arena_copy(arena, text, len), len};
+    free(text);
+    return 0;
+}
+
 static int rows_range(const struct row *field, const char *where, struct err *err) {
     return err_set(err, ERR_INVALID, "'%s%s' must be from %llu to %llu", where, field->name,
                    (unsigned long long)field->min, (unsigned long long)field->max);
@@ -226,12 +240,20 @@ static int rows_value(const struct row *field, const char *where, json_t *value,
             return rows_put_text(field, where, digits, (size_t)n, arena, args, err);
         }
         break;
+    case ROW_TEXT_OR_OBJECT:
+        if (json_is_object(value) || (!field->choices && json_is_array(value)))
+            return rows_put_object(field, where, value, arena, args, err);
+        break;
     default:
         break;
     }
-    if (!json_is_string(value))
-        return rows_wrong(field, where, field->type == ROW_TEXT_OR_INT ? "a string or an integer" : "a string", value,
-                          err);
+    if (!json_is_string(value) || (field->type == ROW_TEXT_OR_OBJECT && !field->choices))
+        return rows_wrong(field, where,
+                          field->type == ROW_TEXT_OR_INT ? "a string or an integer"
+                          : field->type == ROW_TEXT_OR_OBJECT
+                              ? field->choices ? "a string or an object" : "an array or an object"
+                              : "a string",
+                          value, err);
     if (field->type == ROW_MODE)
         return rows_put_mode(field, where, json_string_value(value), args, err);
     return rows_put_text(field, where, json_string_value(value), json_string_length(value), arena, args, err);

@@ -21,12 +21,13 @@ enum row_type {
     ROW_BOOL,        /* bool */
     ROW_MODE,        /* struct row_number; "0644" */
     ROW_TEXT_OR_INT, /* struct row_text; a string or an integer (a signal) */
-    ROW_TEXTS,       /* const char **, NULL-terminated; NULL when absent */
-    ROW_MAP,         /* const char **, "K=V", NULL-terminated; NULL when absent */
-    ROW_OBJECT,      /* the nested struct itself; with `has` its bool is set when present */
-    ROW_OBJECTS,     /* struct row_list of nested structs */
-    ROW_TIME,        /* answers only: RFC 3339 */
-    ROW_OWN,         /* from here on: types of the table's owner */
+    ROW_TEXT_OR_OBJECT, /* struct row_text; one of `choices`, or an object as JSON text; without choices an object or an array */
+    ROW_TEXTS,          /* const char **, NULL-terminated; NULL when absent */
+    ROW_MAP,            /* const char **, "K=V", NULL-terminated; NULL when absent */
+    ROW_OBJECT,  /* the nested struct itself; with `has` its bool is set when present */
+    ROW_OBJECTS, /* struct row_list of nested structs */
+    ROW_TIME,    /* answers only: RFC 3339 */
+    ROW_OWN,     /* from here on: types of the table's owner */
 };
 
 struct row_text {

@@ -19,8 +19,11 @@ static void schema_type(struct json *json, const struct row *field) {
     static const char *const names[] = {
         [ROW_TEXT] = "string",   [ROW_INT] = "integer",        [ROW_REAL] = "number", [ROW_BOOL] = "boolean",
         [ROW_MODE] = "string",   [ROW_TEXT_OR_INT] = "string", [ROW_TEXTS] = "array", [ROW_MAP] = "object",
-        [ROW_OBJECT] = "object", [ROW_OBJECTS] = "array",      [ROW_TIME] = "string"};
-    const char *second = field->flags & ROW_NULLABLE ? "null" : field->type == ROW_TEXT_OR_INT ? "integer" : NULL;
+        [ROW_OBJECT] = "object", [ROW_OBJECTS] = "array",      [ROW_TIME] = "string", [ROW_TEXT_OR_OBJECT] = "object"};
+    const char *second = field->flags & ROW_NULLABLE         ? "null"
+                         : field->type == ROW_TEXT_OR_INT    ? "integer"
+                         : field->type == ROW_TEXT_OR_OBJECT ? field->choices ? "string" : "array"
+                                                             : NULL;
     json_key(json, "type");
     if (second)
         json_open(json, '[');
@@ -113,7 +116,7 @@ void schema_field(struct json *json, const struct row *field, const struct schem
     } else {
         schema_type(json, field);
         schema_details(json, field, style);
-        if (field->choices)
+        if (field->choices && field->type != ROW_TEXT_OR_OBJECT)
             schema_choices(json, field->choices);
     }
     json_put_str(json, "description", field->text);

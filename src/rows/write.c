@@ -114,6 +114,12 @@ static void write_value(struct json *json, const struct row *row, const void *at
             rows_write(json, row->fields, (const char *)((const struct row_list *)at)->items + i * row->item_size);
         json_close(json, ']');
         break;
+    case ROW_TEXT_OR_OBJECT:
+        if (**(const char *const *)at == '{') {
+            json_raw(json, *(const char *const *)at, strlen(*(const char *const *)at));
+            break;
+        }
+        __attribute__((fallthrough));
     case ROW_TEXT:
     case ROW_TEXT_OR_INT:
         write_text(json, row, at, utf8);
@@ -133,7 +139,7 @@ void rows_members(struct json *json, const struct row *rows, const void *from) {
     for (const struct row *row = rows; row->name; row++) {
         const char *encoding = utf8 ? "utf-8" : "base64";
         const void *at = row->flags & ROW_ENCODED ? (const char *)&encoding : (const char *)from + row->offset;
-        bool text = row->type == ROW_TEXT || row->type == ROW_TEXT_OR_INT;
+        bool text = row->type == ROW_TEXT || row->type == ROW_TEXT_OR_INT || row->type == ROW_TEXT_OR_OBJECT;
         if (text || row->flags & WRITE_OPTIONAL)
             at = write_present(row, at);
         if (!at && !(row->flags & ROW_NULLABLE))

@@ -148,6 +148,8 @@ int main(int argc, char **argv) {
         return relay_main();
     if (argc == 2 && strcmp(argv[1], "attach") == 0)
         attach_main();
+    if (argc == 2 && strcmp(argv[1], "capture") == 0)
+        return capture_main();
     if (argc >= 2 && strcmp(argv[1], "squash") == 0)
         return squash_main(argc - 2, argv + 2);
     if (argc >= 4 && strcmp(argv[1], "serve") == 0 && strcmp(argv[2], "--dial") == 0)

@@ -47,6 +47,7 @@ uint64_t init_open_files(uint64_t wanted);
 /* enter.c: stage one of a jail. Reads its orders (wire/plan.h) from a socket that then is the first wire, makes the
  * jail, ends in init_main. */
 _Noreturn void enter_main(int plan_fd);
+int capture_main(void); /* enter_net.c */
 _Noreturn void attach_main(void);
 /* Tries what jails need of the kernel; directory (may be NULL) is where boxes will lie. Returns the exit status. */
 int trial_main(const char *directory);

@@ -26,6 +26,9 @@
 /* Of `cubby-runner attach`, whose message is a file: namespaces of the box. Its pipe gets {u8 0} when all is done. */
 #define PLAN_USER_FD 5
 #define PLAN_MOUNTS_FD 6
+/* Of `cubby-runner capture`: namespaces of the box. */
+#define PLAN_CAPTURE_USER_FD 4
+#define PLAN_CAPTURE_NET_FD 5
 
 enum plan_key {
     /* SLOT */

@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-enum network { NETWORK_NONE, NETWORK_OPEN };
+enum network { NETWORK_NONE, NETWORK_OPEN, NETWORK_POLICY };
 
 struct mount {
     const char *source; /* host path, allowed by policy */
@@ -72,10 +72,17 @@ struct spec {
     struct container container;
     struct limits limits;
     enum network network;
-    bool network_asked; /* the request named it; else it is the default */
-    bool discard;       /* a rollback is under way: its own files are thrown away before anything else */
-    bool one_shot;      /* `cubby run`: no adoption, files go with the box */
+    const char *policy; /* NETWORK_POLICY: what it may reach, normalised JSON (gate/gate_policy.h); else NULL */
+    uint64_t network_generation; /* how often these two were changed */
+    bool network_asked;          /* the request named it; else it is the default */
+    bool discard;                /* a rollback is under way: its own files are thrown away before anything else */
+    bool one_shot;               /* `cubby run`: no adoption, files go with the box */
 };
+
+/* Its network as requests, records and answers have it: a word, or an object. */
+static inline const char *spec_network(const struct spec *spec) {
+    return spec->network == NETWORK_POLICY ? spec->policy : spec->network == NETWORK_OPEN ? "open" : "none";
+}
 
 #define WORKSPACE_PATH "/workspace"
 #define SKILLS_PATH "/skills"

@@ -1,6 +1,7 @@
 /* The backend `docker`: a box is a container. Called by the provider through backend_table. Invariants: the three rules
  * of docker.h. A box's directory is made before its container and goes after it: a container without a directory is a
  * leftover, and a directory without a container has lost only the container. */
+#include "backend/netcapture.h"
 #include "backend/docker/docker.h"
 
 #include <poll.h>
@@ -584,6 +585,26 @@ static void docker_clean(struct backend *backend, void (*each)(void *user, const
         docker_clean_images(backend, each, user);
 }
 
+/* Only the kernel's own network namespace can be wired: not that of another machine, nor of a kernel in user space. */
+static int docker_netplace(struct backend *backend, const char *id, struct netplace *ret_place, struct err *err) {
+    struct docker_record record;
+    if (docker_record_read(backend, id, &record) < 0 || record.pid == 0 || geteuid() != 0)
+        return err_set(
+            err, ERR_UNSUPPORTED,
+            "a network policy needs an engine on this machine, containers of this kernel (not runsc or kata), "
+            "and a daemon that runs as root");
+    autofd net = open(text_make(64, "/proc/%d/ns/net", record.pid), O_RDONLY | O_CLOEXEC);
+    autofd own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    autofd pidfd = docker_record_pidfd(&record); /* and not another process with its number */
+    struct stat there, here;
+    if (net < 0 || pidfd < 0 || fstat(net, &there) < 0 || fstat(own, &here) < 0)
+        return err_set(err, ERR_GONE, "box %s has ended", id);
+    if (there.st_ino == here.st_ino)
+        return err_set(err, ERR_UNSUPPORTED, "box %s has the network of this machine", id);
+    *ret_place = (struct netplace){.net = fd_take(&net), .user = -1};
+    return 0;
+}
+
 const struct backend_ops backend_docker = {
     .name = "docker",
     .images = true,
@@ -606,6 +627,7 @@ const struct backend_ops backend_docker = {
     .drop_layer = docker_drop_layer,
     .attach = docker_mount_skills,
     .attaches = docker_mount_enters,
+    .netplace = docker_netplace,
     .export = docker_export,
     .diff = docker_diff,
     .info = docker_info,

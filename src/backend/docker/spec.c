@@ -179,6 +179,10 @@ static int spec_put_host(const struct docker_start *start, const char *user, str
     }
     spec_put_limits(json, spec, &start->facts);
     json_put_str(json, "NetworkMode", spec->network != NETWORK_OPEN ? "none" : network ? network : "default");
+    if (spec->network != NETWORK_OPEN) { /* answered where the box has a network policy */
+        static const char *const resolver[] = {"127.0.0.53", NULL};
+        json_put_texts(json, "Dns", resolver);
+    }
     if (spec->container.runtime)
         json_put_str(json, "Runtime", spec->container.runtime);
     json_put_open(json, "Mounts", '[');

@@ -11,6 +11,7 @@
 
 #include <dirent.h>
 #include <linux/fs.h>
+#include <linux/nsfs.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
@@ -22,8 +23,10 @@
 #include "base/base.h"
 #include "backend/boxsock.h"
 #include "backend/ids.h"
+#include "backend/netcapture.h"
 #include "backend/jail/probe.h"
 #include "base/log.h"
+#include "base/sync.h"
 #include "wire/plan.h"
 
 /* ---- open, close ---- */
@@ -41,6 +44,9 @@ static void jail_close(struct backend *backend) {
     fd_close(&backend->boxes_dir);
     fd_close(&backend->layers_dir);
     fd_close(&backend->state_dir);
+    for (size_t i = 0; i < backend->net_count; i++)
+        fd_close(&backend->nets[i].fd);
+    free(backend->nets);
     free(backend);
 }
 
@@ -90,6 +96,24 @@ static int jail_open(const struct backend_env *env, struct backend **ret_backend
 }
 
 /* ---- start ---- */
+
+/* fd -1: forgets it. */
+static void jail_net_keep(struct backend *backend, const char *id, int fd) {
+    autolock(&backend->lock);
+    for (size_t i = 0; i < backend->net_count;) {
+        if (strcmp(backend->nets[i].id, id) != 0) {
+            i++;
+            continue;
+        }
+        fd_close(&backend->nets[i].fd);
+        backend->nets[i] = backend->nets[--backend->net_count];
+    }
+    if (fd < 0)
+        return;
+    struct jail_net *net = &vec_add(backend->nets, backend->net_count, backend->net_size);
+    snprintf(net->id, sizeof net->id, "%s", id);
+    net->fd = fd;
+}
 
 /* Removes a file of a box's directory. */
 static void jail_unlink(struct backend *backend, const char *id, const char *name) {
@@ -154,6 +178,8 @@ static int jail_start(struct backend *backend, const struct spec *spec, struct w
     }
     if (r < 0)
         return r;
+    if (slot.net_fd >= 0)
+        jail_net_keep(backend, spec->id, slot.net_fd);
     *ret_wire = slot.wire;
     *ret_pidfd = slot.pidfd;
     return 0;
@@ -327,6 +353,7 @@ static int jail_end_recorded(struct backend *backend, const char *id, enum jail_
     if (jail_record_read(backend, id, &record) < 0)
         return 0;
     jail_unlink(backend, id, "sock");
+    jail_net_keep(backend, id, -1);
     if (!backend->reaper || !record.ranged)
         wait = WAIT_ALL;
     struct reaper_job job = {.mounts_fd = -1,
@@ -382,6 +409,42 @@ static int jail_usage(struct backend *backend, const char *id, struct usage *ret
     return 0;
 }
 
+/* Its user namespace is the owner of the network namespace; a process of the runner enters both. */
+static int jail_netplace_user(struct backend *backend, const char *id, struct netplace *ret_place, struct err *err) {
+    autolock(&backend->lock);
+    for (size_t i = 0; i < backend->net_count; i++) {
+        if (strcmp(backend->nets[i].id, id) != 0)
+            continue;
+        struct netplace place = {.net = fcntl(backend->nets[i].fd, F_DUPFD_CLOEXEC, 3),
+                                 .user = ioctl(backend->nets[i].fd, NS_GET_USERNS),
+                                 .program = backend->program.path};
+        if (place.net >= 0 && place.user >= 0) {
+            *ret_place = place;
+            return 0;
+        }
+        netplace_close(&place);
+        return err_errno(err, errno, "the network namespace of box %s", id);
+    }
+    return err_set(
+        err, ERR_UNSUPPORTED,
+        "the daemon was restarted since box %s started, and an ordinary user cannot enter its network again; "
+        "start the box anew",
+        id);
+}
+
+static int jail_netplace(struct backend *backend, const char *id, struct netplace *ret_place, struct err *err) {
+    struct jail_record record;
+    if (!backend->root)
+        return jail_netplace_user(backend, id, ret_place, err);
+    if (jail_record_read(backend, id, &record) < 0)
+        return err_set(err, ERR_GONE, "box %s has no processes", id);
+    autofd net = open(text_make(64, "/proc/%d/ns/net", record.pid), O_RDONLY | O_CLOEXEC);
+    if (net < 0 || !process_alive(record.pid, record.start)) /* and not another process with its number */
+        return err_set(err, ERR_GONE, "box %s has ended", id);
+    *ret_place = (struct netplace){.net = fd_take(&net), .user = -1};
+    return 0;
+}
+
 static void jail_info(const struct backend_env *env, struct backend *backend, struct json *json) {
     probe_info(env, backend != NULL, json);
 }
@@ -410,5 +473,6 @@ const struct backend_ops backend_jail = {
     .let_go = layer_let_go,
     .attach = attach_again,
     .mount = attach_mounts,
+    .netplace = jail_netplace,
     .info = jail_info,
 };

@@ -18,6 +18,11 @@ struct pool;
 struct reaper;
 struct slot;
 
+struct jail_net {
+    char id[17];
+    int fd;
+};
+
 struct backend {
     const struct backend_env *env;
     bool root; /* we are: id ranges, idmapped layers, limits */
@@ -30,7 +35,9 @@ struct backend {
     struct pool *pool;
     struct reaper *reaper; /* NULL without a pool: a short run ends its box itself */
     struct slot *early;    /* of a short run: a runner that starts while we do, for the first slot; NULL: taken */
-    pthread_mutex_t lock;  /* of early */
+    struct jail_net *nets; /* network namespaces of an ordinary user's boxes, who cannot open them again */
+    size_t net_count, net_size;
+    pthread_mutex_t lock; /* of early, nets */
 };
 
 /* A jail that is being made. First a half: claimed ids, cgroups, a process in its namespaces that waits for a plan.
@@ -53,6 +60,7 @@ struct slot {
     pid_t pid;                           /* PID 1 of the box, seen from here; 0: not known yet */
     int pidfd;                           /* of that process, -1 as long as pid is 0 */
     uint64_t start;                      /* of that process, too */
+    int net_fd;                          /* its network namespace, of an ordinary user's box; else -1 */
     int stage_fd, errors_fd;
     struct wire *wire; /* NULL: a half */
     char template_path[4096];

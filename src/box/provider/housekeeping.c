@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/sync.h"
+#include "box/network.h"
 #include "box/snapshot/layer.h"
 #include "box/signame.h"
 
@@ -413,6 +414,7 @@ int provider_new(const struct backend_env *env, struct policy *policy, const cha
     provider->event_user = policy->event_user;
     provider->hooks = policy->hooks;
     provider->default_backend = default_backend;
+    provider->network = network_new(provider);
     provider->boxes_fd = provider->layers_fd = provider->statelock.fd = -1;
     eviction_terminals_limit();
     provider->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -508,6 +510,7 @@ void provider_free(struct provider *provider, bool end_boxes) {
     for (size_t i = 0; backend_table[i]; i++)
         if (provider->backends[i])
             backend_table[i]->close(provider->backends[i]);
+    network_free(provider->network); /* after the boxes, which let go of it */
     tally_done(&provider->tally);
     policy_unref(provider->policy);
     fd_close(&provider->boxes_fd);

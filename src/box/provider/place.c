@@ -7,6 +7,8 @@
 #include "base/base.h"
 #include "base/counted.h"
 #include "base/sync.h"
+#include "base/log.h"
+#include "box/network.h"
 #include "box/policy.h"
 #include "box/snapshot/snapshot.h"
 #include "box/port_socket.h"
@@ -33,6 +35,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     spec.bindings = NULL;
     spec.machine = arena_strdup_or(arena, from->machine);
     spec.workspace = arena_strdup_or(arena, from->workspace);
+    spec.policy = arena_strdup_or(arena, from->policy);
     spec.container = container_copy(&from->container, arena);
     struct mount *mounts = arena_alloc(arena, (from->mount_count + 1) * sizeof *mounts);
     for (size_t i = 0; i < from->mount_count; i++)
@@ -55,6 +58,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     box->temporary = record->temporary;
     box->note = record->note ? note_copy(record->note, arena) : NULL;
     box->pidfd = -1;
+    pthread_mutex_init(&box->network_lock, NULL);
     box->state = BOX_STARTING;
     atomic_init(&box->refs, 1);
     atomic_init(&box->used_ms, clock_ms());
@@ -112,6 +116,7 @@ void box_unref(struct box *box) {
         autolock(&orphans.lock);
         vec_add(orphans.pidfds, orphans.count, orphans.size) = fd_take(&box->pidfd);
     }
+    network_end(box);
     port_socket_end(box);
     wire_unref(box->wire);
     fd_close(&box->pidfd);
@@ -121,6 +126,9 @@ void box_unref(struct box *box) {
         arena_done(box->attached_arena);
     free(box->attached_arena);
     bindings_done(box);
+    if (box->network_arena)
+        arena_done(box->network_arena);
+    free(box->network_arena);
     free(box->guest);
     free(box);
 }
@@ -288,7 +296,8 @@ static int place_wire_start(struct provider *provider, struct box *box, uint64_t
     struct spec spec;
     bool dealt = box->spec.limits.terminals != terminals;
     box->spec.limits.terminals = terminals;
-    TRY(attached_spec(provider, box, &box->spec, &arena, &spec, err)
+    TRY(network_possible(box, err)
+            ?: attached_spec(provider, box, &box->spec, &arena, &spec, err)
             ?: box->ops->start(box->backend, &spec, &wire, &pidfd, err));
     *ret_other = attached_take(box, &spec) || dealt || spec.trusts != atomic_load(&box->trusts);
     atomic_store(&box->trusts, spec.trusts);
@@ -304,10 +313,11 @@ static int place_open_fresh(struct provider *provider, struct box *box, uint64_t
     int r = kept ? box->ops->stop(box->backend, box->id, true, err) : 0; /* a runner may still live on them */
     bool other;
     if (r == 0)
-        r = place_wire_start(provider, box, terminals, &other, err);
+        r = place_wire_start(provider, box, terminals, &other, err) ?: network_begin(provider->network, box, true, err);
     if (r == 0 && box->note && !box->spec.one_shot) /* before the record: a recorded box without it would be another */
         r = note_write(provider->boxes_fd, box->id, box->note, err);
-    if (!box->wire || box->spec.one_shot || (r == 0 && (r = record_write(provider->boxes_fd, box, err)) == 0))
+    if (!box->wire || (r == 0 && box->spec.one_shot) ||
+        (r == 0 && (r = record_write(provider->boxes_fd, box, err)) == 0))
         return r;
     wire_kill(box->wire, "the box could not be recorded");
     box->ops->stop(box->backend, box->id, kept, ERR_IGNORED);
@@ -334,12 +344,15 @@ static int place_open_still(struct provider *provider, struct box *box, struct e
     return r;
 }
 
-static int place_wire_find(struct box *box, struct err *err) {
+static int place_wire_find(struct provider *provider, struct box *box, struct err *err) {
     struct wire *wire;
     int pidfd = -1;
     TRY(box->ops->discover(box->backend, box->id, &wire, &pidfd, err));
     place_note_workspace(box, wire);
     box->pidfd = pidfd;
+    struct err own;
+    if (network_begin(provider->network, box, false, &own) < 0) /* it continues, refused by its own kernel */
+        log_warn("%s", own.text);
     box->wire = wire; /* last: a thread that sees it may use it */
     return 0;
 }
@@ -367,7 +380,7 @@ static int place_open_runner(struct provider *provider, struct box *old, struct 
                              struct opened *opened, struct err *err) {
     provider_death(provider, old);
     bool broken = place_runner_broke(old);
-    int r = broken ? -ERR_GONE : place_wire_find(box, err);
+    int r = broken ? -ERR_GONE : place_wire_find(provider, box, err);
     if (r == 0 || r == -ERR_BUSY) /* busy: its machine has gone offline */
         return r;
     bool left = r != -ERR_NOT_FOUND;
@@ -389,7 +402,9 @@ static int place_open_runner(struct provider *provider, struct box *old, struct 
     atomic_store(&box->restart_news, box->died[0]);
     box->died[0] = 0;
     r = place_mounts_allowed(provider, box, err) ?: place_wire_start(provider, box, opened->terminals, &other, err);
-    if (r == 0 && other && (r = record_write(provider->boxes_fd, box, err)) < 0) {
+    if (r == 0 && (r = network_begin(provider->network, box, true, err)
+                           ?: other ? record_write(provider->boxes_fd, box, err)
+                                    : 0) < 0) {
         wire_kill(box->wire, "what it started with could not be recorded");
         box->ops->stop(box->backend, box->id, true, ERR_IGNORED);
     }

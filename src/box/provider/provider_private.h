@@ -71,9 +71,10 @@ struct provider {
     bool backend_tried[BACKENDS_MAX];
     struct backend *backends[BACKENDS_MAX];
     struct err backend_errors[BACKENDS_MAX];
-    int boxes_fd;          /* STATE/boxes */
-    int layers_fd;         /* STATE/layers */
-    struct squash *squash; /* squash.c; NULL until it is wanted */
+    int boxes_fd;             /* STATE/boxes */
+    int layers_fd;            /* STATE/layers */
+    struct networks *network; /* network.c */
+    struct squash *squash;    /* squash.c; NULL until it is wanted */
     struct statelock statelock;
     uint64_t clean_ms;       /* when the reaper looks again for what dead daemons left (clock_ms) */
     bool reaper;             /* of several daemons the one that ends idle boxes and cleans */

@@ -57,6 +57,7 @@ static const struct row record_rows[] = {
     NEED_ROW("template", record_file, record.spec.template_name),
     TEXT_ROW("shell", record_file, record.spec.shell),
     TEXT_ROW("network", record_file, network),
+    NUMBER_ROW("network_generation", record.spec.network_generation),
     BOOL_ROW("network_asked", record_file, record.spec.network_asked),
     LIST_ROW("env", record.spec.env),
     LIST_ROW("labels", record.labels),
@@ -129,7 +130,7 @@ int record_write(int boxes_fd, const struct box *box, struct err *err) {
     autoarena arena = ARENA_EMPTY;
     struct record_file file = {.record = box_record(box),
                                .id = box->id,
-                               .network = spec->network == NETWORK_OPEN ? "open" : "none",
+                               .network = spec_network(spec),
                                .milli_cpus = (uint64_t)(spec->limits.cpus * 1000 + 0.5),
                                .mounts = {(void *)(uintptr_t)spec->mounts, spec->mount_count}};
     file.record.spec.bindings = box_bindings(box, &arena);
@@ -172,7 +173,11 @@ int record_read(int boxes_fd, const char *id, struct arena *arena, struct record
         if (!checks[i].good)
             return err_set(err, ERR_IO, "%s is damaged: its member '%s' is not valid", what, checks[i].member);
     memcpy(spec->id, id, sizeof spec->id);
-    spec->network = file.network && strcmp(file.network, "open") == 0 ? NETWORK_OPEN : NETWORK_NONE;
+    spec->network = !file.network                       ? NETWORK_NONE
+                    : file.network[0] == '{'            ? NETWORK_POLICY
+                    : strcmp(file.network, "open") == 0 ? NETWORK_OPEN
+                                                        : NETWORK_NONE;
+    spec->policy = spec->network == NETWORK_POLICY ? file.network : NULL;
     spec->env_count = text_list_count(spec->env);
     spec->layer_count = text_list_count(spec->layers);
     spec->attached.count = text_list_count(spec->attached.layers);

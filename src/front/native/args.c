@@ -66,8 +66,10 @@ const struct row acquire_fields[] = {
     {ROW("limits", OBJECT, acquire_args, limits), .fields = limits_fields, .text = "what the box may use at most"},
     {ROW("container", OBJECT, acquire_args, container), .fields = container_fields,
      .text = "backend docker: further settings of its container"},
-    {ROW("network", TEXT, acquire_args, network), .flags = ROW_AUDITED, .min = 1, .max = 32, .choices = "none|open",
-     .text = "none: loopback only (default); open: an own network with a way out"},
+    {ROW("network", TEXT_OR_OBJECT, acquire_args, network), .flags = ROW_AUDITED, .min = 1, .max = 65536,
+     .choices = "none|open",
+     .text = "none: loopback only (default); open: an own network with a way out; an object: the hosts that it may "
+             "reach, {\"allow\": [\"pypi.org\"], \"deny\": []}"},
     {ROW("secrets", TEXTS, acquire_args, secrets), .flags = ROW_AUDITED, .max = LIMIT_BINDINGS,
      .text = "secrets that it may use and never has, each NAME or NAME=VARIABLE: commands find a placeholder there"},
     {ROW("idle_timeout_ms", INT, acquire_args, idle_timeout_ms), .max = 365ull * 86400000,
@@ -181,7 +183,8 @@ const struct row box_answer[] = {
     OUT("workspace", TEXT, box_out, workspace, "directory where commands start"),
     OUT("template", TEXT, box_out, template_name, "what its root is, or its image"),
     OUT_OBJECT_NULL("container", box_out, container, container_answer, "of backend docker; null for other backends"),
-    {ROW("network", TEXT, box_out, network), .choices = "none|open", .text = "its network"},
+    {ROW("network", TEXT_OR_OBJECT, box_out, network), .choices = "none|open",
+     .text = "its network: none, open, or the hosts that it may reach"},
     OUT_INT("idle_timeout_ms", box_out, idle_timeout_ms, "0: never"),
     OUT("temporary", BOOL, box_out, temporary, "it is deleted after its idle timeout"),
     OUT("created_at", TIME, box_out, created_ms, "when it was made"),
@@ -304,10 +307,21 @@ const struct row spawn_fields[] = {
     ROW_NAMED("ProcessRequest"),
 };
 
+static const struct row denied_answer[] = {
+    OUT("to", TEXT, denied_out, to, "host and port"),
+    OUT("why", TEXT, denied_out, why, "deny:ENTRY, default (no entry allows it), never, private"),
+    OUT_INT("count", denied_out, count, "how often"),
+    ROW_NAMED("NetworkDenied"),
+};
+
 #define EXEC_REST                                                                                                      \
     NATIVE_RESULT_ROWS(exec_out), OUT("stdout_truncated", BOOL, exec_out, stdout_truncated, "the middle was dropped"), \
         OUT("stderr_truncated", BOOL, exec_out, stderr_truncated, "the middle was dropped"),                           \
-        OUT_INT("duration_ms", exec_out, ended.result.duration_ms, "from start to end")
+        OUT_INT("duration_ms", exec_out, ended.result.duration_ms, "from start to end"), {                             \
+        ROW("network_denied", OBJECTS, exec_out, denied),                                                              \
+            .flags = ROW_MAYBE, .item_size = sizeof(struct denied_out), .fields = denied_answer,                       \
+            .text = "what the box's network policy refused to it; only where there is something"                       \
+    }
 
 const struct row exec_rest[] = {EXEC_REST, END};
 const struct row exec_answer[] = {

@@ -106,6 +106,8 @@ struct ended_out {
 };
 extern const struct row events_query[];
 extern const struct row acquire_fields[], boxes_query[], boxes_end_query[];
+extern const struct row network_query[], network_fields[], network_patch_fields[], network_test_query[],
+    network_answer_fields[], network_answer[], network_test_answer[], network_learned_answer[]; /* network.c */
 extern const struct row box_answer[], boxes_answer[], ended_answer[], usage_query[], usages_answer[];
 
 /* ---- snapshots ---- */
@@ -165,6 +167,11 @@ struct process_out {
 struct exec_out { /* after its output */
     struct result_out ended;
     bool stdout_truncated, stderr_truncated;
+    struct row_list denied; /* rows */
+    struct denied_out {
+        const char *to, *why;
+        uint64_t count;
+    } rows[EXEC_DENIALS];
 };
 extern const struct row exec_fields[], spawn_fields[], output_query[], stdin_query[], signal_fields[], pty_query[];
 extern const struct row exec_answer[], exec_rest[], spawn_answer[], process_answer[], processes_answer[];

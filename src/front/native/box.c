@@ -130,7 +130,7 @@ void native_box_json(struct json *json, struct box *box) {
         .workspace = box_workspace(box),
         .template_name = box->spec.template_name,
         .container = box_contained(box) ? &shown : NULL,
-        .network = box->spec.network == NETWORK_OPEN ? "open" : "none",
+        .network = box_network(box, &arena, NULL),
         .idle_timeout_ms = box->idle_timeout_ms,
         .temporary = box->temporary,
         .created_ms = box->created_ms,

@@ -49,6 +49,13 @@ void native_result_out(const struct exec_result *result, struct result_out *ret_
     ret_out->signal = !result->exited && result->signal ? signame_text(result->signal, ret_out->signal_name) : NULL;
 }
 
+static void native_denied(const struct exec_result *result, struct exec_out *out) {
+    for (unsigned i = 0; i < result->denied_count; i++)
+        out->rows[i] = (struct denied_out){result->denied[i].to, result->denied[i].why, result->denied[i].count};
+    if (result->denied_count)
+        out->denied = (struct row_list){out->rows, result->denied_count};
+}
+
 static int native_exec_whole(struct http_request *request, struct box *box, const struct exec_request *exec,
                              size_t limit, struct err *err) {
     __attribute__((cleanup(collect_done))) struct collect output;
@@ -65,6 +72,7 @@ static int native_exec_whole(struct http_request *request, struct box *box, cons
         data[i] = headtail_finish(&output.streams[i], &len[i]);
     bool utf8 = text_utf8(data[0], len[0]) && text_utf8(data[1], len[1]);
     native_result_out(&result, &out.ended);
+    native_denied(&result, &out);
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
@@ -89,6 +97,7 @@ static int native_exec_stream(struct http_request *request, struct box *box, con
     if (!failed)
         trail_result(request, &result);
     native_result_out(&result, &out.ended);
+    native_denied(&result, &out);
     return stream_end(&stream, failed, "exit", exec_rest, &out, err);
 }
 

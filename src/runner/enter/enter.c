@@ -55,8 +55,10 @@ static int enter_join_cgroups(struct enter *enter, struct err *err) {
 
 static int enter_report_pid(struct enter *enter, struct err *err) {
     uint32_t pid = (uint32_t)enter->pid;
-    int r = fd_write_all(enter->stage_fd, &pid, sizeof pid);
-    return r < 0 ? err_errno(err, -r, "the daemon's socket") : 0;
+    /* An ordinary user cannot open it later: PID 1 will not be dumpable. Root can, whenever it is needed. */
+    autofd net = enter->ranged ? -1 : open(text_make(64, "/proc/%d/ns/net", enter->pid), O_RDONLY | O_CLOEXEC);
+    ssize_t r = fd_send(enter->stage_fd, &pid, sizeof pid, net, 0);
+    return r < 0 ? err_errno(err, (int)-r, "the daemon's socket") : 0;
 }
 
 static int enter_wake_inside(struct enter *enter, struct err *err) {

@@ -5,11 +5,14 @@
 #include <net/if.h>
 #include <net/route.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/base.h"
+#include "wire/capture.h"
 #include "runner/enter/enter.h"
+#include "runner/runner.h"
 
 static int net_interface_up(int socket_fd, const char *name) {
     struct ifreq request = {0};
@@ -65,4 +68,34 @@ int enter_resolv(struct enter *enter, struct err *err) {
     autofd fd = openat(dir, "resolv.conf", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     int r = fd < 0 ? -errno : fd_write_all(fd, enter->resolv, strlen(enter->resolv));
     return r < 0 ? err_errno(err, -r, "/etc/resolv.conf") : 0;
+}
+
+/* ---- sockets of a network policy, for a daemon of an ordinary user ---- */
+
+static int capture_enter(int socket_fd, int fds[CAPTURE_MAX], struct err *err) {
+    uint16_t message[1 + CAPTURE_UDP_MAX];
+    ssize_t n = recv(socket_fd, message, sizeof message, 0);
+    if (n < (ssize_t)sizeof *message)
+        return err_set(err, ERR_PROTOCOL, "the daemon is gone");
+    if (setns(PLAN_CAPTURE_USER_FD, CLONE_NEWUSER) < 0 || setns(PLAN_CAPTURE_NET_FD, CLONE_NEWNET) < 0)
+        return err_errno(err, errno, "the box's network namespace");
+    return capture_make(message[0], message + 1, (size_t)n / sizeof *message - 1, fds, err);
+}
+
+/* `cubby-runner capture`: enters the namespaces of descriptors 4 and 5, makes the sockets of wire/capture.h there, and
+ * hands them out through 3: {number} and a descriptor each; then {0xff}, or {0xff, code, sentence}. */
+int capture_main(void) {
+    struct err err = {0};
+    int fds[CAPTURE_MAX];
+    char text[sizeof err.text + 2] = {(char)0xff};
+    size_t len = 1;
+    int r = capture_enter(PLAN_STAGE_FD, fds, &err);
+    for (uint8_t i = 0; r >= 0 && i < CAPTURE_MAX; i++)
+        if (fds[i] >= 0 && fd_send(PLAN_STAGE_FD, &i, 1, fds[i], 0) < 0)
+            return 125;
+    if (r < 0) {
+        text[1] = (char)err.code;
+        len = 2 + (size_t)snprintf(text + 2, sizeof text - 2, "%s", err.text);
+    }
+    return fd_send(PLAN_STAGE_FD, text, len, -1, 0) < 0 ? 125 : 0;
 }

@@ -40,6 +40,9 @@ static struct leaf *leaf_make(struct leaf_pool *pool, struct err *err) {
     leaf->dir_fd = openat(cgroup_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     leaf->kill_fd = openat(leaf->dir_fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);
     leaf->events.fd = openat(leaf->dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (leaf->dir_fd >= 0 && fstat(leaf->dir_fd, &status) == 0)
+        leaf->inode = status.st_ino;
     if (leaf->dir_fd < 0 || leaf->kill_fd < 0 || leaf->events.fd < 0) {
         err_errno(err, errno, "the command's cgroup lacks cgroup.kill or cgroup.events");
         leaf_free(pool, leaf);

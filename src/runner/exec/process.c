@@ -295,6 +295,7 @@ static pid_t process_spare_use(struct process *process) {
     table->spare = (struct spare){0};
     process->spared = false;
     process->leaf = spare.leaf;
+    process->group = spare.leaf->inode;
     return spare.pid;
 }
 
@@ -346,6 +347,7 @@ static pid_t process_start_below(struct process *process) {
     if (process->spared)
         return process_spare_use(process);
     process->leaf = table->leaves_work ? leaf_take(table->leaves, ERR_IGNORED) : NULL;
+    process->group = process->leaf ? process->leaf->inode : 0;
     process->spawn.stack = process_room(table, process->slot) + START_BYTES;
     pid_t pid = process->leaf ? spawn_start(&process->spawn, process->leaf) : -ENOSYS;
     if (pid >= 0 || pid == -EAGAIN || pid == -ENOMEM)
@@ -353,6 +355,7 @@ static pid_t process_start_below(struct process *process) {
     if (process->leaf) {
         leaf_give(table->leaves, process->leaf, true);
         process->leaf = NULL;
+        process->group = 0;
         table->leaves_work = false;
     }
     process_oom_score(process->runner, true);
@@ -716,6 +719,8 @@ void process_put_result(const struct process *process, struct buf *out) {
         field_number(out, FIELD_STUCK, 1);
     if (process->left)
         field_number(out, FIELD_LEFT, 1);
+    if (process->group)
+        field_number(out, FIELD_INODE, process->group);
     field_number(out, FIELD_BYTES_OUT, process->streams[0].total);
     field_number(out, FIELD_BYTES_ERR, process->streams[1].total);
     field_number(out, FIELD_DURATION_MS, process->duration_ms);

@@ -19,6 +19,7 @@ struct leaf {
     struct leaf *next;
     int dir_fd, kill_fd;
     unsigned number;
+    uint64_t inode; /* by which the kernel names it */
     bool killed;
 };
 struct leaf_pool;
@@ -150,8 +151,9 @@ struct process {
     /* In the background from its start on, and its call is sent what it prints, as a reader: called when it runs. NULL:
      * it is not. */
     void (*attend)(struct process *process, struct rcall *call);
-    bool leave; /* its background processes keep running when it ends by itself, if there are leaves */
-    bool lives; /* it has ended, but processes it left run: the leaf is still its own */
+    bool leave;     /* its background processes keep running when it ends by itself, if there are leaves */
+    uint64_t group; /* the inode of its leaf; 0: none */
+    bool lives;     /* it has ended, but processes it left run: the leaf is still its own */
     bool timed_out, killed, oom, stuck;
     bool left; /* it ended by itself, and processes it had started were killed */
     bool reaped;

@@ -62,6 +62,9 @@ static void bash_end(struct tool_call *call, uint64_t timeout_ms) {
                  "\nIt left processes running, which were killed. To keep one running, start it with bash_background.");
     if (result->stuck)
         tool_say(call, "\nA process of the command hangs in the kernel; it stays until the box is stopped.");
+    for (unsigned i = 0; i < result->denied_count; i++)
+        tool_say(call, "\nNetwork: %s was refused (%s)%s.", result->denied[i].to, result->denied[i].why,
+                 strcmp(result->denied[i].why, "default") == 0 ? "; the box's policy does not allow it" : "");
     call->result.is_error = result->timed_out || !result->exited || result->oom_killed;
 }
 

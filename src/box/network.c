@@ -1,0 +1,768 @@
+/* The verb of networks, and what lies between a box and cubby-gate. Called by place.c as boxes start and end, by
+ * handlers, and by the gate's thread with its reports. Invariant: what a box may reach is in its record before the gate
+ * knows it; a box whose gate or table cannot be had has no route. */
+#include "box/network.h"
+
+#include <jansson.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "base/sync.h"
+#include "backend/gate/gate.h"
+#include "backend/netcapture.h"
+#include "box/provider/provider_private.h"
+
+enum {
+    NETWORK_BUCKETS = 256,
+    NETWORK_DENIALS = 64,
+    NETWORK_SEEN = 256,
+    NETWORK_QUESTIONS = 64,
+    NETWORK_BUSY_MS = 2000
+};
+
+struct network_denial {
+    uint64_t number, group; /* counted up over all boxes */
+    struct exec_denial denial;
+};
+
+struct network_seen { /* a destination that was reached or tried, for network_learned */
+    char name[GATE_NAME_BYTES + 1], address[GATE_ADDRESS_BYTES];
+    uint16_t port;
+    bool udp;
+};
+
+/* One life of a box with a policy. */
+struct network_life {
+    struct network_life *next;
+    struct networks *network;
+    char id[17], *user;
+    bool gone;
+    uint16_t udp[GATE_UDP_PORTS];
+    size_t udp_count;
+    struct network_denial denials[NETWORK_DENIALS]; /* a ring */
+    unsigned denial_count;
+    struct {
+        uint64_t number;
+        char to[272];
+    } questions[NETWORK_QUESTIONS]; /* a ring */
+    unsigned question_count;
+    struct network_seen *seen;
+    size_t seen_count, seen_size;
+};
+
+/* Everything under `lock`, which is never held while the gate is called. */
+struct networks {
+    struct provider *provider;
+    pthread_mutex_t lock, gate_lock;
+    struct gate *gate; /* under gate_lock until it is set, then for good */
+    struct network_life *lives[NETWORK_BUCKETS];
+    uint64_t number;
+};
+
+struct networks *network_new(struct provider *provider) {
+    struct networks *network = xcalloc(1, sizeof *network);
+    network->provider = provider;
+    pthread_mutex_init(&network->lock, NULL);
+    pthread_mutex_init(&network->gate_lock, NULL);
+    return network;
+}
+
+void network_free(struct networks *network) {
+    if (!network)
+        return;
+    gate_close(network->gate);
+    free(network);
+}
+
+/* ---- what may be asked for ---- */
+
+static int network_parse(const char *text, struct gate_policy **ret_policy, struct buf *warnings, struct err *err) {
+    json_error_t why;
+    autobuf ignored = buf_max(GATE_POLICY_BYTES);
+    json_auto_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    if (!root)
+        return err_set(err, ERR_INVALID, "network is not JSON: %s", why.text);
+    return gate_policy_parse(root, ret_policy, warnings ? warnings : &ignored, err) < 0 ? err_wrap(err, "network") : 0;
+}
+
+int network_level(const char *text, struct err *err) {
+    struct gate_policy *policy = NULL;
+    TRY(network_parse(text, &policy, NULL, err));
+    gate_policy_free(policy);
+    return 0;
+}
+
+static int network_check_policy(const struct share *share, const struct gate_policy *policy, struct err *err) {
+    static const char *const modes[] = {"enforce", "observe", "ask"};
+    if (share->networks && !text_list_has(share->networks, "policy"))
+        return err_set(err, ERR_DENIED, "network: a policy is not allowed by the configuration (networks)");
+    if (gate_policy_any(policy) && share->networks && !text_list_has(share->networks, "open"))
+        return err_set(err, ERR_DENIED,
+                       "network: \"*\" in allow is hardly less than 'open', which is not allowed by the "
+                       "configuration (networks)");
+    if (share->network_modes && !text_list_has(share->network_modes, modes[policy->mode]))
+        return err_set(err, ERR_DENIED, "network: mode '%s' is not allowed by the configuration (network_modes)",
+                       modes[policy->mode]);
+    return 0;
+}
+
+int network_check(const struct share *share, const char *own, const char *text, struct arena *arena,
+                  enum network *ret_network, const char **ret_policy, struct buf *warnings, struct err *err) {
+    bool given = strcmp(own, text) == 0;
+    *ret_policy = NULL;
+    if (text[0] != '{') {
+        if (strcmp(text, "none") != 0 && strcmp(text, "open") != 0)
+            return err_set(err, ERR_INVALID, "network must be \"none\", \"open\" or an object");
+        if (!given && share->networks && !text_list_has(share->networks, text))
+            return err_set(err, ERR_DENIED, "network '%s' is not allowed by the configuration (networks)", text);
+        *ret_network = strcmp(text, "open") == 0 ? NETWORK_OPEN : NETWORK_NONE;
+        return 0;
+    }
+    struct gate_policy *policy = NULL;
+    TRY(network_parse(text, &policy, warnings, err));
+    int r = given ? 0 : network_check_policy(share, policy, err);
+    json_auto_t *normal = r == 0 ? gate_policy_json(policy) : NULL;
+    char *written = normal ? json_dumps(normal, JSON_COMPACT) : NULL;
+    *ret_network = NETWORK_POLICY;
+    if (written)
+        *ret_policy = arena_strdup(arena, written);
+    free(written);
+    gate_policy_free(policy);
+    return r;
+}
+
+int network_possible(const struct box *box, struct err *err) {
+    if (box->spec.network != NETWORK_POLICY || box->ops->netplace)
+        return 0;
+    if (box->spec.machine)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "a network policy is not enforced on joined machines; use network none or open");
+    return err_set(err, ERR_UNSUPPORTED,
+                   "a network policy needs a network namespace of the box's own, which backend '%s' does not have; use "
+                   "network none or open, or backend jail",
+                   box->ops->name);
+}
+
+/* ---- the gate's reports ---- */
+
+static struct network_life **network_bucket(struct networks *network, const char *id) {
+    return &network->lives[strtoul((char[]){id[0], id[1], 0}, NULL, 16) % NETWORK_BUCKETS];
+}
+
+static struct network_life *network_find_locked(struct networks *network, const char *id) {
+    struct network_life *life = *network_bucket(network, id);
+    while (life && (life->gone || strcmp(life->id, id) != 0))
+        life = life->next;
+    return life;
+}
+
+static const char *network_to(const struct gate_row *row, char *text, size_t size) {
+    if (row->port && row->kind != GATE_ROW_DNS)
+        snprintf(text, size, "%s:%u%s", *row->name ? row->name : row->address, row->port, row->udp ? "/udp" : "");
+    else
+        snprintf(text, size, "%s", *row->name ? row->name : row->address);
+    return text;
+}
+
+static void network_deny_locked(struct network_life *life, const struct gate_row *row) {
+    struct exec_denial denial = {.count = row->count ? row->count : 1};
+    network_to(row, denial.to, sizeof denial.to);
+    snprintf(denial.why, sizeof denial.why, "%.95s", row->why);
+    struct network_denial *at = &life->denials[life->denial_count++ % NETWORK_DENIALS];
+    *at = (struct network_denial){.number = ++life->network->number, .group = row->cgroup, .denial = denial};
+}
+
+static void network_seen_locked(struct network_life *life, const struct gate_row *row) {
+    for (size_t i = 0; i < life->seen_count; i++)
+        if (life->seen[i].port == row->port && life->seen[i].udp == row->udp &&
+            strcmp(life->seen[i].name, row->name) == 0 && (*row->name || !strcmp(life->seen[i].address, row->address)))
+            return;
+    if (row->port == 0 || life->seen_count == NETWORK_SEEN)
+        return;
+    struct network_seen *seen = &vec_add(life->seen, life->seen_count, life->seen_size);
+    *seen = (struct network_seen){.port = row->port, .udp = row->udp};
+    memcpy(seen->name, row->name, sizeof seen->name);
+    memcpy(seen->address, row->address, sizeof seen->address);
+}
+
+static void network_row_text(const struct gate_row *row, struct buf *out) {
+    static const char *const protocols[] = {"", " tls", " http"};
+    char to[300];
+    if (row->kind == GATE_ROW_HTTP)
+        buf_printf(out, "%s %s %u", row->method, network_to(row, to, sizeof to), row->status);
+    else if (row->kind == GATE_ROW_DNS)
+        buf_printf(out, "%s %s", network_to(row, to, sizeof to), row->method);
+    else
+        buf_printf(out, "%s%s%s%s", network_to(row, to, sizeof to), protocols[row->protocol % 3],
+                   *row->name && *row->address ? " " : "", *row->name ? row->address : "");
+    if (row->kind == GATE_ROW_ASK)
+        buf_printf(out, " question=%llu", (unsigned long long)row->question);
+    if (*row->why)
+        buf_printf(out, " by %s", row->why);
+    if (row->observed)
+        buf_puts(out, " observed");
+    if (row->cgroup)
+        buf_printf(out, " group=%llu", (unsigned long long)row->cgroup);
+}
+
+static void network_event(void *user, const struct gate_row *row) {
+    static const char *const verbs[] = {"net_connect", "net_dns", "net_http", "net_cut", "net_ask", "net_lost"};
+    struct networks *network = user;
+    char owner[LIMIT_USER_BYTES + 1];
+    autobuf detail = buf_max(1024);
+    pthread_mutex_lock(&network->lock);
+    struct network_life *life = network_find_locked(network, row->id);
+    if (life && row->denied && row->kind != GATE_ROW_ASK)
+        network_deny_locked(life, row);
+    if (life && row->kind == GATE_ROW_ASK) {
+        unsigned at = life->question_count++ % NETWORK_QUESTIONS;
+        life->questions[at].number = row->question;
+        network_to(row, life->questions[at].to, sizeof life->questions[at].to);
+    }
+    if (life && (row->kind == GATE_ROW_CONNECT || row->kind == GATE_ROW_HTTP))
+        network_seen_locked(life, row);
+    snprintf(owner, sizeof owner, "%s", life ? life->user : "");
+    pthread_mutex_unlock(&network->lock);
+    struct provider *provider = network->provider;
+    if (!life || !provider->event || row->kind >= sizeof verbs / sizeof *verbs)
+        return;
+    network_row_text(row, &detail);
+    provider->event(provider->event_user, &(struct box_event){.verb = verbs[row->kind],
+                                                              .id = row->id,
+                                                              .user = owner,
+                                                              .detail = buf_cstr(&detail),
+                                                              .alike = true,
+                                                              .denied = row->denied,
+                                                              .bytes_in = row->bytes_in,
+                                                              .bytes_out = row->bytes_out,
+                                                              .duration_us = row->duration_us,
+                                                              .count = row->count});
+}
+
+static void network_restarted(void *user, uint64_t down_ms, size_t boxes) {
+    struct networks *network = user;
+    provider_event(network->provider, "gate_restarted", NULL, NULL,
+                   text_make(96, "down for %llu ms; %zu boxes", (unsigned long long)down_ms, boxes));
+}
+
+static int network_gate(struct networks *network, struct gate **ret_gate, struct err *err) {
+    const struct backend_env *env = network->provider->env;
+    const struct gate_settings settings = {.runner_path = env->runner_path,
+                                           .state_dir = env->state_dir,
+                                           .resolvers = env->gate_resolvers,
+                                           .open_networks = env->open_networks,
+                                           .host_ports = env->gate_host_ports};
+    const struct gate_hooks hooks = {.event = network_event, .restarted = network_restarted, .user = network};
+    autolock(&network->gate_lock);
+    int r = network->gate ? 0 : gate_open(&settings, &hooks, &network->gate, err);
+    *ret_gate = network->gate;
+    return r;
+}
+
+/* ---- a box and the gate ---- */
+
+/* The levels as one JSON array, and parsed. */
+struct network_levels {
+    struct gate_policy *policies[GATE_LEVELS];
+    struct buf text;
+};
+
+static void network_levels_done(struct network_levels *levels) {
+    for (size_t i = 0; i < GATE_LEVELS; i++)
+        gate_policy_free(levels->policies[i]);
+    buf_done(&levels->text);
+}
+#define autolevels __attribute__((cleanup(network_levels_done))) struct network_levels
+
+static int network_levels(struct provider *provider, const char *user, const char *own, struct network_levels *levels,
+                          struct err *err) {
+    struct policy *policy = provider_policy(provider);
+    const char *const texts[GATE_LEVELS] = {policy->network_policy, policy_for(policy, user)->network_policy, own};
+    levels->text = buf_max(GATE_JSON_BYTES);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < GATE_LEVELS; i++) {
+        if (!texts[i])
+            continue;
+        r = network_parse(texts[i], &levels->policies[i], NULL, err);
+        buf_puts(&levels->text, levels->text.len ? "," : "[");
+        buf_puts(&levels->text, texts[i]);
+    }
+    buf_puts(&levels->text, levels->text.len ? "]" : "[]");
+    policy_unref(policy);
+    return r == 0 && !buf_cstr(&levels->text) ? err_set(err, ERR_TOO_LARGE, "network: the policies are too large") : r;
+}
+
+struct network_ports {
+    struct gate_range tcp[64], udp[GATE_UDP_PORTS + 1];
+    uint16_t udp_ports[GATE_UDP_PORTS];
+    struct netcapture_ports ports;
+};
+
+static int network_ports(const struct network_levels *levels, struct network_ports *out, struct err *err) {
+    const struct gate_policy *const *policies = (const struct gate_policy *const *)levels->policies;
+    size_t tcp = gate_policy_ports(policies, GATE_LEVELS, false, out->tcp, 63), count = 0;
+    size_t udp = gate_policy_ports(policies, GATE_LEVELS, true, out->udp, GATE_UDP_PORTS);
+    for (size_t i = 0; i < udp; i++)
+        for (uint32_t port = out->udp[i].first; port <= out->udp[i].last; port++) {
+            if (count == GATE_UDP_PORTS)
+                return err_set(err, ERR_INVALID, "network: more than %d UDP ports", GATE_UDP_PORTS);
+            out->udp_ports[count++] = (uint16_t)port;
+        }
+    out->ports = (struct netcapture_ports){out->tcp, tcp, out->udp_ports, count, gate_class_networks(GATE_NEVER)};
+    return 0;
+}
+
+/* The sockets of a box as the gate takes them. */
+static struct gate_sockets network_sockets(const int fds[CAPTURE_MAX], size_t udp_count) {
+    struct gate_sockets sockets = {.tcp = fds[CAPTURE_TCP],
+                                   .dns_udp = fds[CAPTURE_DNS_UDP],
+                                   .dns_tcp = fds[CAPTURE_DNS_TCP],
+                                   .diag = fds[CAPTURE_DIAG],
+                                   .udp_count = udp_count};
+    memcpy(sockets.udp, fds + CAPTURE_UDP, udp_count * sizeof *sockets.udp);
+    return sockets;
+}
+
+static int network_make(const struct netplace *place, const struct netcapture_ports *ports, int fds[CAPTURE_MAX],
+                        struct err *err) {
+    uint64_t until_ms = clock_ms() + NETWORK_BUSY_MS; /* a daemon that was just killed, and its gate after it */
+    for (;;) {
+        int r = netcapture_sockets(place, false, ports->udp, ports->udp_count, fds, err);
+        if (r != -ERR_BUSY || clock_ms() > until_ms)
+            return r;
+        usleep(20000);
+    }
+}
+
+/* A life is found from the first report on. Earlier ones of the same box that were not let go yet count for nothing. */
+static struct network_life *network_life(struct networks *network, const struct box *box) {
+    struct network_life *life = xcalloc(1, sizeof *life);
+    life->network = network;
+    life->user = xstrdup(box->user);
+    memcpy(life->id, box->id, sizeof life->id);
+    autolock(&network->lock);
+    struct network_life *other = network_find_locked(network, box->id), **at = network_bucket(network, box->id);
+    if (other)
+        other->gone = true;
+    life->next = *at;
+    *at = life;
+    return life;
+}
+
+/* true: it was the present one. */
+static bool network_life_end(struct network_life *life) {
+    struct networks *network = life->network;
+    pthread_mutex_lock(&network->lock);
+    struct network_life **at = network_bucket(network, life->id);
+    while (*at != life)
+        at = &(*at)->next;
+    *at = life->next;
+    pthread_mutex_unlock(&network->lock);
+    bool present = !life->gone;
+    free(life->user);
+    free(life->seen);
+    free(life);
+    return present;
+}
+
+/* From nothing to a served box: sockets, table, gate, and the route last. */
+static int network_connect(struct networks *network, struct box *box, bool fresh, struct err *err) {
+    autolevels levels = {0};
+    autonetplace place = {.net = -1, .user = -1};
+    struct network_ports ports;
+    struct gate *gate;
+    int fds[CAPTURE_MAX];
+    TRY(network_levels(network->provider, box->user, box->spec.policy, &levels, err));
+    TRY(network_ports(&levels, &ports, err));
+    TRY(network_gate(network, &gate, err));
+    TRY(box->ops->netplace(box->backend, box->id, &place, err));
+    TRY(network_make(&place, &ports.ports, fds, err));
+    const struct gate_sockets sockets = network_sockets(fds, ports.ports.udp_count);
+    struct network_life *life = network_life(network, box);
+    life->udp_count = ports.ports.udp_count;
+    memcpy(life->udp, ports.udp_ports, sizeof life->udp);
+    int r = netcapture_table(fds, &ports.ports, fresh, err);
+    if (r == 0)
+        r = gate_box_put(gate, box->id, box->spec.network_generation, (const char *)levels.text.data, NULL, &sockets,
+                         false, NULL, err);
+    if (r == 0 && (r = netcapture_route(fds, true, err)) < 0)
+        gate_box_drop(gate, box->id);
+    capture_close(fds);
+    if (r < 0)
+        network_life_end(life);
+    else
+        box->life = life;
+    atomic_store(&box->network, network);
+    return r;
+}
+
+int network_begin(struct networks *network, struct box *box, bool fresh, struct err *err) {
+    if (box->spec.network != NETWORK_POLICY)
+        return 0;
+    return network_connect(network, box, fresh, err) < 0 ? err_wrap(err, "the network of box %s", box->id) : 0;
+}
+
+void network_end(struct box *box) {
+    struct network_life *life = box->life;
+    if (!life)
+        return;
+    struct gate *gate = life->network->gate;
+    box->life = NULL;
+    if (network_life_end(life))
+        gate_box_drop(gate, box->id);
+}
+
+/* ---- changing it ---- */
+
+/* A served box gets other rules. Where other UDP ports need other sockets, it is connected anew. */
+static int network_change_rules(struct networks *network, struct box *box, bool keep, unsigned *ret_cut,
+                                struct err *err) {
+    autolevels levels = {0};
+    autonetplace place = {.net = -1, .user = -1};
+    struct network_ports ports;
+    struct network_life *life = box->life;
+    int fds[CAPTURE_MAX];
+    TRY(network_levels(network->provider, box->user, box->spec.policy, &levels, err));
+    TRY(network_ports(&levels, &ports, err));
+    if (ports.ports.udp_count != life->udp_count ||
+        memcmp(ports.udp_ports, life->udp, life->udp_count * sizeof *life->udp) != 0) {
+        network_end(box);
+        return network_connect(network, box, false, err);
+    }
+    TRY(box->ops->netplace(box->backend, box->id, &place, err));
+    TRY(gate_box_put(network->gate, box->id, box->spec.network_generation, (const char *)levels.text.data, NULL, NULL,
+                     keep, ret_cut, err));
+    TRY(netcapture_sockets(&place, true, NULL, 0, fds, err));
+    int r = netcapture_table(fds, &ports.ports, false, err);
+    capture_close(fds);
+    return r;
+}
+
+static int network_disconnect(struct networks *network, struct box *box, unsigned *ret_cut, struct err *err) {
+    autonetplace place = {.net = -1, .user = -1};
+    int fds[CAPTURE_MAX];
+    TRY(gate_box_put(network->gate, box->id, box->spec.network_generation, "[{\"allow\":[]}]", NULL, NULL, false,
+                     ret_cut, err));
+    network_end(box);
+    TRY(box->ops->netplace(box->backend, box->id, &place, err));
+    TRY(netcapture_sockets(&place, true, NULL, 0, fds, err));
+    int r = netcapture_route(fds, false, err);
+    capture_close(fds);
+    return r;
+}
+
+/* From then on the box is like its record. */
+static void network_take(struct box *box, const struct spec *spec) {
+    struct arena *arena = xcalloc(1, sizeof *arena);
+    const char *policy = arena_strdup_or(arena, spec->policy);
+    autolock(&box->network_lock);
+    struct arena *before = box->network_arena;
+    box->spec.network = spec->network;
+    box->spec.policy = policy;
+    box->spec.network_generation = spec->network_generation;
+    box->spec.network_asked = spec->network_asked;
+    box->network_arena = arena;
+    if (before)
+        arena_done(before);
+    free(before);
+}
+
+const char *box_network(struct box *box, struct arena *arena, uint64_t *ret_generation) {
+    autolock(&box->network_lock);
+    if (ret_generation)
+        *ret_generation = box->spec.network_generation;
+    return arena_strdup(arena, spec_network(&box->spec));
+}
+
+static int network_entry_index(const json_t *list, const json_t *entry) {
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_equal(json_array_get(list, i), entry))
+            return (int)i;
+    return -1;
+}
+
+/* Adds entries to one list of a policy and takes others away. */
+static int network_patch_list(json_t *policy, const char *name, const char *const *add, const char *const *drop,
+                              struct err *err) {
+    json_t *list = json_object_get(policy, name);
+    if (!list && (add || drop)) {
+        list = json_array();
+        json_object_set_new(policy, name, list);
+    }
+    for (; add && *add; add++) {
+        json_t *entry = **add == '{' ? json_loads(*add, JSON_REJECT_DUPLICATES, NULL) : json_string(*add);
+        if (!entry)
+            return err_set(err, ERR_INVALID, "network: '%.80s' is not an entry", *add);
+        if (network_entry_index(list, entry) < 0)
+            json_array_append(list, entry);
+        json_decref(entry);
+    }
+    for (; drop && *drop; drop++) {
+        json_auto_t *entry = **drop == '{' ? json_loads(*drop, JSON_REJECT_DUPLICATES, NULL) : json_string(*drop);
+        int at = entry ? network_entry_index(list, entry) : -1;
+        if (at < 0)
+            return err_set(err, ERR_NOT_FOUND, "network: %s has no entry '%.80s'", name, *drop);
+        json_array_remove(list, (size_t)at);
+    }
+    return 0;
+}
+
+static int network_patch(const struct spec *spec, const struct network_change *change, struct arena *arena,
+                         const char **ret_text, struct err *err) {
+    if (spec->network == NETWORK_OPEN)
+        return err_set(err, ERR_INVALID, "network: the box has network 'open'; give it a whole policy first");
+    json_auto_t *policy = spec->policy ? json_loads(spec->policy, 0, NULL) : json_pack("{s:[]}", "allow");
+    TRY(network_patch_list(policy, "allow", change->allow, change->remove, err)
+            ?: network_patch_list(policy, "deny", change->deny, change->undeny, err));
+    char *text = json_dumps(policy, JSON_COMPACT);
+    *ret_text = text ? arena_strdup(arena, text) : "{}";
+    free(text);
+    return 0;
+}
+
+struct network_work {
+    struct networks *network;
+    const struct network_change *change;
+    unsigned cut;
+};
+
+/* The box runs, or is paused: it is served from now on as its spec says. */
+static int network_apply(struct networks *network, struct box *box, enum network before, bool keep, unsigned *ret_cut,
+                         struct err *err) {
+    enum network now = box->spec.network;
+    if (before != NETWORK_POLICY)
+        return now == NETWORK_POLICY ? network_connect(network, box, false, err) : 0;
+    if (!box->life)
+        return now == NETWORK_POLICY ? network_connect(network, box, false, err) : 0;
+    return now == NETWORK_POLICY ? network_change_rules(network, box, keep, ret_cut, err)
+                                 : network_disconnect(network, box, ret_cut, err);
+}
+
+static int network_work_run(void *argument, struct work *work, struct err *err) {
+    struct network_work *todo = argument;
+    const struct network_change *change = todo->change;
+    struct box *box = work->box;
+    struct spec *spec = &work->record.spec;
+    const enum network before = spec->network;
+    const char *text = change->network;
+    if (change->has_generation && change->generation != spec->network_generation)
+        return err_set(err, ERR_EXISTS,
+                       "network: it was changed meanwhile (generation %llu, not %llu); look at it again",
+                       (unsigned long long)spec->network_generation, (unsigned long long)change->generation);
+    if (!text)
+        TRY(network_patch(spec, change, work->arena, &text, err));
+    struct policy *policy = provider_policy(work->provider);
+    const struct share *share = policy_for(policy, box->user);
+    int r = network_check(share, share->network ? share->network : "none", text, work->arena, &spec->network,
+                          &spec->policy, NULL, err);
+    policy_unref(policy);
+    TRY(r);
+    bool runs = box->wire || work->state == BOX_PAUSED;
+    if (runs && before != spec->network && (before == NETWORK_OPEN || spec->network == NETWORK_OPEN))
+        return err_set(err, ERR_BUSY,
+                       "network 'open' is given or taken while a box does not run: release or stop it first");
+    if (box->spec.machine)
+        return err_set(err, ERR_UNSUPPORTED, "the network of a box on a machine is given when it is made");
+    spec->network_generation++;
+    spec->network_asked = true;
+    struct box probe = {.ops = box->ops, .spec = *spec};
+    TRY(network_possible(&probe, err) ?: work_record(work, err) ?: record_sync(work->provider->boxes_fd, box->id, err));
+    network_take(box, spec);
+    provider_box_event(
+        work->provider, "net_policy", box,
+        text_make(900, "generation %llu %.800s", (unsigned long long)spec->network_generation, spec_network(spec)));
+    return runs ? network_apply(todo->network, box, before, change->keep, &todo->cut, err) : 0;
+}
+
+int network_set(struct provider *provider, const char *user, const char *id, const struct network_change *change,
+                unsigned *ret_cut, struct err *err) {
+    struct network_work todo = {.network = provider->network, .change = change};
+    TRY(provider_work(provider, user, id, network_work_run, &todo, err));
+    *ret_cut = todo.cut;
+    return 0;
+}
+
+/* ---- looking ---- */
+
+int network_get(struct provider *provider, struct box *box, struct arena *arena, struct network_state *ret_state,
+                struct err *err) {
+    struct network_state state = {.network = box_network(box, arena, NULL), .warnings = ""};
+    autobuf warnings = buf_max(GATE_POLICY_BYTES);
+    struct gate_policy *policy = NULL;
+    struct gate_count count;
+    box_network(box, arena, &state.generation);
+    if (state.network[0] == '{') {
+        TRY(network_parse(state.network, &policy, &warnings, err));
+        gate_policy_free(policy);
+        state.warnings = arena_strdup(arena, buf_cstr(&warnings) ? buf_cstr(&warnings) : "");
+    }
+    struct gate *gate = provider->network->gate;
+    state.live = atomic_load(&box->network) && gate && gate_counts(gate, box->id, &count);
+    if (state.live) {
+        state.connections = count.connections;
+        state.active = count.active;
+        state.denied = count.denied;
+        state.cut = count.cut;
+        state.dns_denied = count.dns_denied;
+        state.bytes_in = count.bytes_in;
+        state.bytes_out = count.bytes_out;
+    }
+    *ret_state = state;
+    return 0;
+}
+
+bool network_counts(struct provider *provider, struct gate_count *ret_count, uint64_t *ret_restarts) {
+    struct gate *gate = provider->network->gate;
+    *ret_count = (struct gate_count){0};
+    *ret_restarts = gate ? gate_restarts(gate) : 0;
+    return gate && gate_counts(gate, NULL, ret_count);
+}
+
+/* ---- asking ---- */
+
+/* "HOST[:PORT][/udp]" or "http[s]://HOST[:PORT]/PATH". */
+static int network_subject(const char *to, struct gate_subject *subject, char name[GATE_NAME_BYTES + 1],
+                           struct gate_address *address, char path[2048], struct err *err) {
+    bool https = strncmp(to, "https://", 8) == 0, http = strncmp(to, "http://", 7) == 0;
+    const char *at = to + (https ? 8 : http ? 7 : 0), *slash = strchr(at, '/');
+    size_t len = slash ? (size_t)(slash - at) : strlen(at);
+    char host[300];
+    *subject = (struct gate_subject){.port = http ? 80 : 443};
+    if (len >= sizeof host || len == 0)
+        return err_set(err, ERR_INVALID, "'%.80s' is not HOST[:PORT] or a URL", to);
+    snprintf(host, sizeof host, "%.*s", (int)len, at);
+    char *closed = strchr(host, ']'), *colon = strchr(closed ? closed : host, ':'), *begin = host + (host[0] == '[');
+    uint64_t port;
+    if (colon && (!text_u64(colon + 1, 65535, &port) || port == 0))
+        return err_set(err, ERR_INVALID, "'%.80s': the port must be 1 to 65535", to);
+    if (colon)
+        subject->port = (uint16_t)port;
+    *(closed ? closed : colon ? colon : host + len) = 0;
+    if (http || https) {
+        snprintf(path, 2048, "%.*s", slash ? (int)strcspn(slash, "?#") : 1, slash ? slash : "/");
+        subject->path = path;
+        subject->method = "GET";
+    } else if (slash && strcmp(slash, "/udp") != 0 && strcmp(slash, "/tcp") != 0) {
+        return err_set(err, ERR_INVALID, "'%.80s': what follows the host is /udp or nothing", to);
+    } else {
+        subject->udp = slash && slash[1] == 'u';
+    }
+    if (gate_address_text(begin, address)) {
+        subject->address = address;
+        return 0;
+    }
+    subject->name = name;
+    return gate_name(begin, strlen(begin), name, err);
+}
+
+int network_test(struct provider *provider, struct box *box, const char *to, struct gate_verdict *ret_verdict,
+                 struct err *err) {
+    autoarena arena = ARENA_EMPTY;
+    autolevels levels = {0};
+    char name[GATE_NAME_BYTES + 1], path[2048];
+    struct gate_address address;
+    struct gate_subject subject;
+    const char *network = box_network(box, &arena, NULL);
+    TRY(network_subject(to, &subject, name, &address, path, err));
+    *ret_verdict = (struct gate_verdict){.allowed = strcmp(network, "open") == 0};
+    snprintf(ret_verdict->why, sizeof ret_verdict->why, "network %s", network);
+    if (network[0] != '{')
+        return 0;
+    TRY(network_levels(provider, box->user, network, &levels, err));
+    struct gate_network open[64];
+    struct gate_machine machine = {.open = open};
+    for (const char *const *at = provider->env->open_networks; at && *at && machine.open_count < 64; at++)
+        machine.open_count += gate_network_text(*at, &open[machine.open_count], ERR_IGNORED) == 0;
+    gate_decide(&machine, (const struct gate_policy *const *)levels.policies, GATE_LEVELS, NULL, &subject, ret_verdict);
+    return 0;
+}
+
+int network_learned(struct provider *provider, struct box *box, struct arena *arena, const char **ret_policy,
+                    struct err *err) {
+    struct networks *network = provider->network;
+    struct gate_count ignored;
+    autobuf out = buf_max(GATE_POLICY_BYTES);
+    struct json json;
+    if (!network->gate || !gate_counts(network->gate, box->id, &ignored))
+        return err_set(err, ERR_INVALID, "box %s has no network policy that is enforced now", box->id);
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_put_open(&json, "allow", '[');
+    autolock(&network->lock);
+    const struct network_life *life = network_find_locked(network, box->id);
+    for (size_t i = 0; life && i < life->seen_count; i++) {
+        const struct network_seen *seen = &life->seen[i];
+        bool web = *seen->name && !seen->udp && (seen->port == 80 || seen->port == 443), before = false;
+        for (size_t j = 0; web && j < i && !before; j++)
+            before = strcmp(life->seen[j].name, seen->name) == 0 && !life->seen[j].udp &&
+                     (life->seen[j].port == 80 || life->seen[j].port == 443);
+        bool six = !*seen->name && strchr(seen->address, ':');
+        if (web && !before)
+            json_str(&json, seen->name);
+        else if (!web)
+            json_str(&json, text_make(330, "%s%s%s:%u%s", six ? "[" : "", *seen->name ? seen->name : seen->address,
+                                      six ? "]" : "", seen->port, seen->udp ? "/udp" : ""));
+    }
+    json_close(&json, ']');
+    json_close(&json, '}');
+    *ret_policy = arena_copy(arena, out.data, out.len);
+    return 0;
+}
+
+int network_answer_to(struct provider *provider, struct box *box, uint64_t question, bool allow, bool remember,
+                      uint64_t for_ms, struct err *err) {
+    struct networks *network = provider->network;
+    char to[272] = "";
+    pthread_mutex_lock(&network->lock);
+    const struct network_life *life = network_find_locked(network, box->id);
+    for (size_t i = 0; life && i < NETWORK_QUESTIONS; i++)
+        if (life->questions[i].number == question)
+            memcpy(to, life->questions[i].to, sizeof to);
+    pthread_mutex_unlock(&network->lock);
+    if (!*to)
+        return err_set(err, ERR_NOT_FOUND, "box %s has no question %llu", box->id, (unsigned long long)question);
+    const char *const entries[] = {to, NULL};
+    const struct network_change change = {
+        .allow = allow ? entries : NULL, .deny = allow ? NULL : entries, .keep = true};
+    unsigned cut;
+    TRY(remember ? network_set(provider, NULL, box->id, &change, &cut, err) : 0);
+    return gate_answer(network->gate, box->id, question, allow, for_ms, err);
+}
+
+/* ---- what a command was refused ---- */
+
+uint64_t network_mark(struct box *box) {
+    struct networks *network = atomic_load(&box->network);
+    if (!network)
+        return 0;
+    autolock(&network->lock);
+    return network->number;
+}
+
+static void network_denied_add(struct exec_denial *denials, size_t *count, size_t most, const struct exec_denial *one) {
+    for (size_t i = 0; i < *count; i++)
+        if (strcmp(denials[i].to, one->to) == 0 && strcmp(denials[i].why, one->why) == 0) {
+            denials[i].count += one->count;
+            return;
+        }
+    if (*count < most)
+        denials[(*count)++] = *one;
+}
+
+size_t network_denied(struct box *box, uint64_t mark, uint64_t group, struct exec_denial *denials, size_t most) {
+    struct networks *network = atomic_load(&box->network);
+    struct gate_count ignored;
+    size_t count = 0;
+    if (!network)
+        return 0;
+    gate_counts(network->gate, box->id, &ignored); /* every report of what happened before has come */
+    autolock(&network->lock);
+    const struct network_life *life = network_find_locked(network, box->id);
+    unsigned from = life && life->denial_count > NETWORK_DENIALS ? life->denial_count - NETWORK_DENIALS : 0;
+    for (unsigned i = from; life && i < life->denial_count; i++) {
+        const struct network_denial *at = &life->denials[i % NETWORK_DENIALS];
+        if (at->number > mark && (!group || !at->group || at->group == group))
+            network_denied_add(denials, &count, most, &at->denial);
+    }
+    return count;
+}

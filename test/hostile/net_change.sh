@@ -1,0 +1,93 @@
+# A network policy that changes while connections are open, and while the gate is killed: a tightened policy ends
+# what it forbids before it is answered; none, a policy and none again; kept by fork.
+# wall: a change is a barrier: the gate judges every open connection anew before it acknowledges; without a gate the
+# wall: box's own kernel refuses
+. test/lib/world.sh
+world_start
+printf 'nameserver 93.184.0.53\n' > "$WORK/resolv"
+network() { api PUT "$B/network${2-}" "{\"network\":$1}"; }
+code() { run "curl -s -m 5 -o /dev/null -w %{http_code} $1"; }
+# A connection of the box that stays open: its state is in FILE when it ends.
+hold() { # hold ADDRESS PORT FILE
+    api POST "$B/processes" '{"command":"python3 hold.py '"$*"'"}'
+    eventually 10 held "$3"
+}
+held() { run "cat $1"; [ "$OUT" = open ]; }
+ended() { run "cat $1"; [ "$OUT" != open ]; }
+if second_start "$CONFIG" unshare -n -m sh -c 'mount --bind "$0" /etc/resolv.conf; exec "$@"' "$WORK/resolv" \
+    "$BUILD/cubbyd" && world_join "$DAEMON_PID" && box_new; then
+    put hold.py 'import socket, sys
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+s.settimeout(60)
+s.recv(1) if sys.argv[2] == "22" else s.sendall(b"x")
+s.recv(999)
+open(sys.argv[3], "w").write("open")
+try: end = repr(s.recv(1))
+except OSError as e: end = e.strerror or str(e)
+open(sys.argv[3], "w").write(end)'
+    run 'curl -s -m 5 http://pypi.test/; echo $?'
+    is 'no network: nothing is resolved' "$OUT" 6
+    api POST "$B/processes" '{"command":"exec sleep 1000"}'
+    witness=$(j .pid)
+    network '{"allow":["pypi.test","git.test:22","db.test:5432"]}'
+    is 'a policy while it runs' "$STATUS $(j .generation)" '200 1'
+    code http://pypi.test/
+    is 'counts at once' "$OUT" 200
+    hold git.test 22 git
+    hold db.test 5432 db
+    network '{"allow":["pypi.test","db.test:5432"]}'
+    is 'a host less ends its connections' "$STATUS $(j .cut)" '200 1'
+    ok 'at the box, too' eventually 5 ended git
+    run 'cat db'
+    is 'and leaves the others' "$OUT" open
+    network '{"allow":["pypi.test"]}' '?existing=keep'
+    is 'unless they are to be kept' "$STATUS $(j .cut)" '200 0'
+    run 'cat db'
+    is 'then they stay' "$OUT" open
+    api PATCH "$B/network" '{"allow":{"add":["a.hub.test"]},"deny":{"add":["bad.hub.test"]}}'
+    is 'entries are added' "$(j '.network.allow | length') $(j '.network.deny[0]')" '2 bad.hub.test'
+    code http://a.hub.test/
+    is 'and count' "$OUT" 200
+    api PATCH "$B/network" '{"allow":{"remove":["nobody.test"]}}'
+    is 'an entry that is not there' "$STATUS" 404
+    network '{"allow":["*.com"]}'
+    is 'a star over all of .com is refused' "$STATUS" 400
+    code http://a.hub.test/
+    is 'and nothing changed' "$OUT" 200
+    api DELETE "$B/network"
+    is 'no network again' "$STATUS $(j .network)" '200 none'
+    code http://pypi.test/
+    is 'counts at once' "$OUT" 000
+    api GET "$B/processes/$witness"
+    is 'the same processes run' "$(j .state)" running
+    network '{"allow":["pypi.test"]}'
+    code http://pypi.test/
+    is 'and a policy again' "$OUT" 200
+    api GET "$B/network/test?to=pypi.test:443"
+    is 'what would happen: allowed' "$(j .allowed) $(j .why)" 'true pypi.test'
+    api GET "$B/network/test?to=evil.test"
+    is 'or not' "$(j .allowed) $(j .why)" 'false default'
+    # A37
+    gate=$(pgrep -P "$DAEMON_PID" cubby-gate)
+    kill -9 "$gate"
+    again() { code http://pypi.test/; [ "$OUT" = 200 ]; }
+    ok 'a gate that was killed is started again' eventually 10 again
+    isnt 'as another process' "$(pgrep -P "$DAEMON_PID" cubby-gate)" "$gate"
+    code http://evil.test/
+    is 'with the same policy' "$OUT" 000
+    # A38
+    api POST "$B/fork" '{}'
+    fork=$(j .id) box=$BOX
+    api GET "/v1/boxes/$fork/network"
+    is 'a fork has the policy' "$(j '.network.allow[0]')" pypi.test
+    box_use "$fork"
+    code http://pypi.test/
+    is 'and is served by it' "$OUT" 200
+    code http://evil.test/
+    is 'alone' "$OUT" 000
+    api DELETE "$B"
+    box_use "$box"
+    api DELETE "$B"
+    second_end
+fi
+world_end
