@@ -1,6 +1,8 @@
 /* Counters of requests, calls and latencies by route. Written by front.c at the end of each request, read by
  * /metrics. Invariant: no label comes from outside, so that a client cannot make the number of series grow. */
 #include "front/metrics.h"
+#include "box/network.h"
+#include "gate/gate_wire.h"
 
 #include <inttypes.h>
 
@@ -134,6 +136,27 @@ static void metrics_audit(struct audit *audit, struct buf *out) {
     metrics_one(out, "cubby_audit_failing", "gauge", "1 while the audit log cannot be written.", counts.failing);
 }
 
+static void metrics_gate(struct provider *provider, struct buf *out) {
+    struct gate_count counts;
+    uint64_t restarts;
+    if (!network_counts(provider, &counts, &restarts))
+        return;
+    metrics_one(out, "cubby_gate_boxes", "gauge", "Boxes with a network policy that are served.", counts.boxes);
+    metrics_one(out, "cubby_gate_active", "gauge", "Connections of boxes that are open.", counts.active);
+    metrics_one(out, "cubby_gate_held", "gauge", "Connections that wait for an answer.", counts.held);
+    metrics_one(out, "cubby_gate_connections_total", "counter", "Connections that were made.", counts.connections);
+    metrics_one(out, "cubby_gate_denied_total", "counter", "Connections that were refused.", counts.denied);
+    metrics_one(out, "cubby_gate_cut_total", "counter", "Connections that a change or a limit ended.", counts.cut);
+    metrics_one(out, "cubby_gate_dns_total", "counter", "Names that were asked for.", counts.dns);
+    metrics_one(out, "cubby_gate_dns_denied_total", "counter", "Names that were refused.", counts.dns_denied);
+    metrics_one(out, "cubby_gate_dns_budget_refusals_total", "counter", "Names beyond the budget of a star.",
+                counts.dns_budget);
+    metrics_one(out, "cubby_gate_bytes_in_total", "counter", "Bytes to boxes.", counts.bytes_in);
+    metrics_one(out, "cubby_gate_bytes_out_total", "counter", "Bytes from boxes.", counts.bytes_out);
+    metrics_one(out, "cubby_gate_restarts_total", "counter", "How often cubby-gate ended and was started again.",
+                restarts);
+}
+
 void metrics_write(const struct front *front, struct buf *out) {
     struct metrics *metrics = front->metrics;
     struct provider_counts counts = {0};
@@ -157,6 +180,7 @@ void metrics_write(const struct front *front, struct buf *out) {
             dialects[i]->measure(front, out);
     if (front->audit)
         metrics_audit(front->audit, out);
+    metrics_gate(front->provider, out);
     metrics_counts(metrics, out);
     metrics_latencies(metrics, out);
 }

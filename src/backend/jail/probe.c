@@ -1,5 +1,6 @@
 /* Checks of the host: the rows of `cubby doctor` and /v1/info, and the prerequisites of a jail. Invariant: every row
  * that is not ok carries a fix that can be typed. */
+#include "backend/netcapture.h"
 #include "backend/jail/probe.h"
 
 #include <linux/capability.h>
@@ -7,6 +8,8 @@
 #include <linux/magic.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/statvfs.h>
@@ -309,6 +312,37 @@ static bool probe_network(const struct probe_state *state, struct check *check) 
     return probe_found(check, true, "", "veth and %s", path);
 }
 
+/* In a network namespace of its own, which goes with the thread. */
+static void *probe_policy_table(void *user) {
+    struct err *err = user;
+    const struct netcapture_ports ports = {0};
+    int fds[CAPTURE_MAX];
+    if (unshare(CLONE_NEWNET) < 0)
+        err_errno(err, errno, "a network namespace");
+    else if (capture_make(false, NULL, 0, fds, err) == 0) {
+        netcapture_table(fds, &ports, true, err);
+        capture_close(fds);
+    }
+    return NULL;
+}
+
+static bool probe_policy(const struct probe_state *state, struct check *check) {
+    char path[4200];
+    struct err err = {0};
+    pthread_t thread;
+    const char *slash = state->env->runner_path ? strrchr(state->env->runner_path, '/') : NULL;
+    snprintf(path, sizeof path, "%.*s/cubby-gate", slash ? (int)(slash - state->env->runner_path) : 1,
+             slash ? state->env->runner_path : ".");
+    if (access(path, X_OK) < 0)
+        return probe_found(check, false, "install cubby-gate beside cubby-runner", "the program cubby-gate is missing");
+    if (state->root && pthread_create(&thread, NULL, probe_policy_table, &err) == 0)
+        pthread_join(thread, NULL);
+    if (err.code)
+        return probe_found(check, false, "modprobe nf_tables nft_tproxy nft_reject_inet; Linux 5.9 or later", "%.140s",
+                           err.text);
+    return probe_found(check, true, "", "cubby-gate%s", state->root ? ", nf_tables with tproxy" : "");
+}
+
 static bool probe_forwarding(const struct probe_state *state, struct check *check) {
     (void)state;
     unsigned long long value = 0;
@@ -364,6 +398,7 @@ static const struct probe_row probe_rows[] = {
     {"cpu limits", "limits.cpus", NEED_NEVER, .run = probe_controller, .controller = CGROUP_CPU},
     {"disk limits", "limits.disk_mb", NEED_NEVER, .run = probe_disk_limit},
     {"open network", "network open", NEED_NEVER, .run = probe_network},
+    {"network policy", "network policy", NEED_NEVER, .run = probe_policy},
     {"forwarding", NULL, NEED_NEVER, .run = probe_forwarding, .root_only = true},
     {"memory", NULL, NEED_NEVER, .run = probe_memory},
     {"open files", NULL, NEED_NEVER, .run = probe_files},
