@@ -10,7 +10,7 @@
 #include "base/sync.h"
 #include "backend/gate/gate.h"
 #include "backend/netcapture.h"
-#include "box/provider/provider_private.h"
+#include "box/network_private.h"
 
 enum {
     NETWORK_BUCKETS = 256,
@@ -76,7 +76,7 @@ void network_free(struct networks *network) {
 
 /* ---- what may be asked for ---- */
 
-static int network_parse(const char *text, struct gate_policy **ret_policy, struct buf *warnings, struct err *err) {
+int network_parse(const char *text, struct gate_policy **ret_policy, struct buf *warnings, struct err *err) {
     json_error_t why;
     autobuf ignored = buf_max(GATE_POLICY_BYTES);
     json_auto_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
@@ -245,6 +245,10 @@ static void network_restarted(void *user, uint64_t down_ms, size_t boxes) {
                    text_make(96, "down for %llu ms; %zu boxes", (unsigned long long)down_ms, boxes));
 }
 
+static int network_seal_wanted(void *user, const char *id, const char *host) {
+    return network_seal(((struct networks *)user)->provider, id, host);
+}
+
 static int network_gate(struct networks *network, struct gate **ret_gate, struct err *err) {
     const struct backend_env *env = network->provider->env;
     const struct gate_settings settings = {.runner_path = env->runner_path,
@@ -252,7 +256,10 @@ static int network_gate(struct networks *network, struct gate **ret_gate, struct
                                            .resolvers = env->gate_resolvers,
                                            .open_networks = env->open_networks,
                                            .host_ports = env->gate_host_ports};
-    const struct gate_hooks hooks = {.event = network_event, .restarted = network_restarted, .user = network};
+    const struct gate_hooks hooks = {.event = network_event,
+                                     .restarted = network_restarted,
+                                     .seal = network->provider->hooks.seal.start ? network_seal_wanted : NULL,
+                                     .user = network};
     autolock(&network->gate_lock);
     int r = network->gate ? 0 : gate_open(&settings, &hooks, &network->gate, err);
     *ret_gate = network->gate;
@@ -261,21 +268,14 @@ static int network_gate(struct networks *network, struct gate **ret_gate, struct
 
 /* ---- a box and the gate ---- */
 
-/* The levels as one JSON array, and parsed. */
-struct network_levels {
-    struct gate_policy *policies[GATE_LEVELS];
-    struct buf text;
-};
-
-static void network_levels_done(struct network_levels *levels) {
+void network_levels_done(struct network_levels *levels) {
     for (size_t i = 0; i < GATE_LEVELS; i++)
         gate_policy_free(levels->policies[i]);
     buf_done(&levels->text);
 }
-#define autolevels __attribute__((cleanup(network_levels_done))) struct network_levels
 
-static int network_levels(struct provider *provider, const char *user, const char *own, struct network_levels *levels,
-                          struct err *err) {
+int network_levels(struct provider *provider, const char *user, const char *own, struct network_levels *levels,
+                   struct err *err) {
     struct policy *policy = provider_policy(provider);
     const char *const texts[GATE_LEVELS] = {policy->network_policy, policy_for(policy, user)->network_policy, own};
     levels->text = buf_max(GATE_JSON_BYTES);
@@ -374,6 +374,8 @@ static int network_connect(struct networks *network, struct box *box, bool fresh
     int fds[CAPTURE_MAX];
     TRY(network_levels(network->provider, box->user, box->spec.policy, &levels, err));
     TRY(network_ports(&levels, &ports, err));
+    autobuf inspect = buf_max(GATE_JSON_BYTES);
+    TRY(network_inspect(network->provider, box, &levels, &inspect, fresh && !box->life ? err : NULL));
     TRY(network_gate(network, &gate, err));
     TRY(box->ops->netplace(box->backend, box->id, &place, err));
     TRY(network_make(&place, &ports.ports, fds, err));
@@ -383,8 +385,8 @@ static int network_connect(struct networks *network, struct box *box, bool fresh
     memcpy(life->udp, ports.udp_ports, sizeof life->udp);
     int r = netcapture_table(fds, &ports.ports, fresh, err);
     if (r == 0)
-        r = gate_box_put(gate, box->id, box->spec.network_generation, (const char *)levels.text.data, NULL, &sockets,
-                         false, NULL, err);
+        r = gate_box_put(gate, box->id, box->spec.network_generation, (const char *)levels.text.data,
+                         (const char *)inspect.data, &sockets, false, NULL, err);
     if (r == 0 && (r = netcapture_route(fds, true, err)) < 0)
         gate_box_drop(gate, box->id);
     capture_close(fds);
@@ -408,6 +410,9 @@ void network_end(struct box *box) {
         return;
     struct gate *gate = life->network->gate;
     box->life = NULL;
+    const struct seal_hooks *seal = &life->network->provider->hooks.seal;
+    if (seal->end)
+        seal->end(seal->user, box->id);
     if (network_life_end(life))
         gate_box_drop(gate, box->id);
 }
@@ -429,13 +434,33 @@ static int network_change_rules(struct networks *network, struct box *box, bool 
         network_end(box);
         return network_connect(network, box, false, err);
     }
+    autobuf inspect = buf_max(GATE_JSON_BYTES);
+    network_inspect(network->provider, box, &levels, &inspect, NULL);
+    if (network->provider->hooks.seal.end) /* its rules are others: the next connection starts another */
+        network->provider->hooks.seal.end(network->provider->hooks.seal.user, box->id);
     TRY(box->ops->netplace(box->backend, box->id, &place, err));
-    TRY(gate_box_put(network->gate, box->id, box->spec.network_generation, (const char *)levels.text.data, NULL, NULL,
-                     keep, ret_cut, err));
+    TRY(gate_box_put(network->gate, box->id, box->spec.network_generation, (const char *)levels.text.data,
+                     (const char *)inspect.data, NULL, keep, ret_cut, err));
     TRY(netcapture_sockets(&place, true, NULL, 0, fds, err));
     int r = netcapture_table(fds, &ports.ports, false, err);
     capture_close(fds);
     return r;
+}
+
+int network_secrets(struct provider *provider, struct box *box, struct err *err) {
+    autolevels levels = {0};
+    autobuf inspect = buf_max(GATE_JSON_BYTES);
+    unsigned cut;
+    if (box->spec.network == NETWORK_OPEN)
+        return err_set(err, ERR_INVALID,
+                       "secrets need a network policy: box %s has all of the network, and nothing "
+                       "looks into its requests",
+                       box->id);
+    if (!box->life)
+        return 0;
+    return network_levels(provider, box->user, box->spec.policy, &levels, err)
+               ?: network_inspect(provider, box, &levels, &inspect, err)
+               ?: network_change_rules(provider->network, box, false, &cut, err);
 }
 
 static int network_disconnect(struct networks *network, struct box *box, unsigned *ret_cut, struct err *err) {

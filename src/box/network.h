@@ -31,6 +31,12 @@ int network_possible(const struct box *box, struct err *err);
 int network_begin(struct networks *network, struct box *box, bool fresh, struct err *err);
 void network_end(struct box *box); /* this life of it has ended */
 
+/* Secrets of the box have changed: the gate gets the hosts that are inspected, and its seal ends. By whoever has marked
+ * the box. INVALID: a host that its policy does not allow, or a network that nothing looks into. */
+int network_secrets(struct provider *provider, struct box *box, struct err *err);
+/* Whether a policy (as JSON; NULL: none) looks into requests by itself. */
+bool network_inspects(const char *policy);
+
 /* ---- verbs ---- */
 
 struct network_state {

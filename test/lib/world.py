@@ -3,7 +3,7 @@
 
 DIRECTORY/zone.json, read anew for each question: {"NAME": {"a": [...], "aaaa": [...], "ttl": 60, "rcode": 0, "next": {...}}}; "next" replaces
 the entry after its first answer. DIRECTORY/dns.log: "NAME TYPE" a line; DIRECTORY/tcp.log: "ADDRESS PORT" for each connection, "http ADDRESS
-METHOD HOST PATH" for each request. Ports: 53 DNS, 80 HTTP, 443 HTTPS (DIRECTORY/world.pem), 22 and 2222 a banner, 5432 and 8443 an echo
+METHOD HOST PATH" for each request, "auth HOST VALUE" where it has Authorization. Ports: 53 DNS, 80 HTTP, 443 HTTPS (DIRECTORY/world.pem), 22 and 2222 a banner, 5432 and 8443 an echo
 that says its address, 123 UDP an echo that says its address.
 """
 import json
@@ -76,6 +76,8 @@ def serve_http(connection, address, port):
             fields[key.lower()] = value.strip()
         host = fields.get("host", "")
         log("tcp.log", f"http {address} {method} {host} {path}")
+        if "authorization" in fields:
+            log("tcp.log", f"auth {host} {fields['authorization']}")
         if fields.get("upgrade", "").lower() == "websocket":
             stream.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
             stream.flush()

@@ -2,6 +2,7 @@
  * and through provider_attach while it runs. Invariant: a layer that some box has mounted is named by its record
  * before it could count as unused. */
 #include "base/base.h"
+#include "box/network.h"
 #include "box/provider/provider_private.h"
 
 static bool attach_same(const char *const *a, const char *const *b) {
@@ -19,7 +20,8 @@ static int attach_trust(struct provider *provider, const struct box *box, struct
                         struct err *err) {
     const struct seal_hooks *seal = &provider->hooks.seal;
     size_t count = 0, before = spec->mount_count;
-    spec->trusts = seal->mounts && !spec->machine && !box->ops->no_limits && atomic_load(&box->bindings);
+    spec->trusts = seal->mounts && !spec->machine && !box->ops->no_limits &&
+                   (atomic_load(&box->bindings) || (spec->network == NETWORK_POLICY && network_inspects(spec->policy)));
     if (!spec->trusts)
         return 0;
     struct mount *mounts = arena_alloc(arena, (before + SEAL_MOUNTS + 1) * sizeof *mounts);

@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/sync.h"
+#include "box/network.h"
 #include "box/provider/provider_private.h"
 #include "box/secret/seal.h"
 #include "box/snapshot/snapshot.h"
@@ -444,9 +445,16 @@ static int secret_bind_work(void *argument, struct work *work, struct err *err) 
     TRY(work_record(work, err));
     secret_trust(work);
     bindings_take(work->box, (const char *const *)list);
+    int r = network_secrets(work->provider, work->box, err);
+    if (r < 0 && wanted->add) { /* as before */
+        work->record.spec.bindings = (const char **)(uintptr_t)now;
+        work_record(work, ERR_IGNORED);
+        bindings_take(work->box, now);
+        network_secrets(work->provider, work->box, ERR_IGNORED);
+    }
     if (work->box != wanted->box)
-        bindings_take(wanted->box, (const char *const *)list);
-    return 0;
+        bindings_take(wanted->box, (const char *const *)work->record.spec.bindings);
+    return r;
 }
 
 int secret_bind(struct secrets *secrets, struct provider *provider, struct box *box, const char *wanted,

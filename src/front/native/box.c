@@ -53,7 +53,8 @@ static int native_box_request(struct http_request *request, const struct acquire
         .mount_count = args->mounts.count,
         .exact = true,
     };
-    TRY(native_bindings_wanted(request, wanted.user, (const char *const *)args->secrets, &wanted.bindings, err));
+    TRY(native_bindings_wanted(request, wanted.user, wanted.network, (const char *const *)args->secrets,
+                               &wanted.bindings, err));
     for (size_t i = 0; i < args->mounts.count; i++)
         mounts[i] = (struct mount){
             .source = from[i].source.data, .target = from[i].target.data, .read_only = from[i].read_only};

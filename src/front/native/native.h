@@ -63,8 +63,8 @@ native_run native_binding_put, native_bindings, native_binding_remove;
 extern const struct row secret_fields[], secret_query[], secrets_answer[], binding_fields[], bindings_answer[];
 extern const struct row secret_row_answer[], binding_row_answer[];
 /* `secrets` of a box that is to be made: new bindings, in the request's arena. NULL: none are wanted. */
-int native_bindings_wanted(struct http_request *request, const char *user, const char *const *wanted,
-                           const char *const **ret_bindings, struct err *err);
+int native_bindings_wanted(struct http_request *request, const char *user, const char *network,
+                           const char *const *wanted, const char *const **ret_bindings, struct err *err);
 /* native/template.c */
 native_run native_templates, native_template_put, native_template_remove;
 extern const struct row template_answer[], templates_answer[];

@@ -264,13 +264,15 @@ int native_binding_remove(struct http_request *request, struct box *box, struct 
                ?: front_empty(request, 204);
 }
 
-int native_bindings_wanted(struct http_request *request, const char *user, const char *const *wanted,
-                           const char *const **ret_bindings, struct err *err) {
+int native_bindings_wanted(struct http_request *request, const char *user, const char *network,
+                           const char *const *wanted, const char *const **ret_bindings, struct err *err) {
     size_t count = text_list_count(wanted);
     if (!count)
         return 0;
     const char **list = arena_alloc(http_arena(request), (count + 1) * sizeof *list);
     TRY(secret_there(request, err));
+    if (network && strcmp(network, "open") == 0)
+        return err_set(err, ERR_INVALID, "secrets need a network policy: with \"open\" nothing looks into requests");
     for (size_t i = 0; i < count; i++) {
         TRY(secret_binding(front_of(request)->secrets, user ? user : "default", wanted[i], http_arena(request),
                            &list[i], err));

@@ -105,6 +105,31 @@ static bool again(void) {
     return strcmp(buf_cstr(&out), "secret [redacted]") == 0;
 }
 
+/* Each value becomes a text of its own length: however the stream is cut, and where values overlap. */
+static bool swaps(void) {
+    static const char text[] =
+        "a SECRETVALUE1 b SECRETSECRETVALUE1VALUE1 SECRETVALUE SECRETVALUE1other-key-2SECRETVALUE1";
+    static const char want[] =
+        "a PLACEHOLDER1 b SECRETPLACEHOLDER1VALUE1 SECRETVALUE PLACEHOLDER1OTHER-KEY-XPLACEHOLDER1";
+    size_t len = strlen(text);
+    for (size_t first = 0; first <= len; first++)
+        for (size_t second = first; second <= len; second++) {
+            struct conceal *conceal = conceal_swaps();
+            autobuf out = buf_max(1000);
+            conceal_swap(conceal, "SECRETVALUE1", "PLACEHOLDER1", 12);
+            conceal_swap(conceal, "other-key-2", "OTHER-KEY-X", 11);
+            conceal_put(conceal, text, first, &out);
+            conceal_put(conceal, text + first, second - first, &out);
+            conceal_put(conceal, text + second, len - second, &out);
+            conceal_flush(conceal, &out);
+            bool same = out.len == len && memcmp(out.data, want, len) == 0;
+            conceal_free(conceal);
+            if (!same)
+                return false;
+        }
+    return true;
+}
+
 int main(void) {
     ok(becomes((const char *[]){"A=hunter22", NULL}, "pw=hunter22;", "pw=[redacted];"), "a value in a text");
     ok(becomes((const char *[]){"A=hunter22", NULL}, "hunter2 hunter2", "hunter2 hunter2"), "not most of one");
@@ -126,5 +151,6 @@ int main(void) {
     ok(agrees_often(), "20000 random streams come out as plainly said");
     ok(endless(), "a value that overlaps itself for ever");
     ok(again(), "a flush ends one stream and begins another");
+    ok(swaps(), "a value becomes another text of its length, in every two and three pieces");
     return tap_end();
 }
