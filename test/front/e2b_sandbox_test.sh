@@ -285,6 +285,35 @@ ok 'a deadline is kept' eventually 5 ended
 inside POST /process.Process/List -H "X-Access-Token: $TOKEN" -H 'Content-Type: application/json' -d '{}'
 is 'and so is its token' "$STATUS" 200
 
+# ---- more streams than a user may have ----
+cp "$CONFIG" "$WORK/config.before"
+echo 'max_requests_per_user: 8' >> "$CONFIG"
+kill -HUP "$DAEMON_PID"
+eventually 10 grep -q 'read again' "$WORK/daemon.log"
+START='{"process":{"cmd":"/bin/sleep","args":["600"]},"stdin":false}'
+{ printf '\0\0\0\0'; printf "\\x$(printf %x ${#START})$START"; } > "$WORK/start"
+STREAMS=()
+for i in {1..8}; do
+    curl -sN --unix-socket "$SOCKET" -X POST http://localhost/process.Process/Start --data-binary "@$WORK/start" \
+        -H "E2b-Sandbox-Id: $ID" -H 'E2b-Sandbox-Port: 49983' -H "X-Access-Token: $TOKEN" \
+        -H 'Content-Type: application/connect+json' > "$WORK/stream.$i" 2>&1 &
+    STREAMS+=($!)
+done
+begun() { [ "$(grep -lc '"start"' "$WORK"/stream.* | wc -l)" = 8 ]; }
+ok 'eight streams' eventually 10 begun
+inside GET /envs -H "X-Access-Token: $TOKEN"
+refused 'one request more' 429 'max_requests_per_user.*try again later'
+kill "${STREAMS[@]}"
+wait "${STREAMS[@]}" 2> /dev/null
+free() { inside GET /envs -H "X-Access-Token: $TOKEN" && [ "$STATUS" = 200 ]; }
+ok 'when they have hung up there is room again' eventually 10 free
+inside POST /process.Process/List -H "X-Access-Token: $TOKEN" -H 'Content-Type: application/json' -d '{}'
+is 'and what they started still runs' "$(j '.processes|length')" 8
+cp "$WORK/config.before" "$CONFIG"
+kill -HUP "$DAEMON_PID"
+again() { [ "$(grep -c 'read again' "$WORK/daemon.log")" = 2 ]; }
+eventually 10 again
+
 # ---- its own clients ----
 e2b_clients_or_skip
 program 'e2b 2.51' "$NODE" test/clients/e2b_sandbox.mjs e2b
