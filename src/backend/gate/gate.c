@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include "backend/ids.h"
 #include "backend/places.h"
@@ -111,6 +112,9 @@ static int gate_spawn(struct gate *gate, struct err *err) {
         return result;
     }
     gate->socket = pair[0];
+    /* One that does not read is found out by the send: no caller waits longer for it than for an answer. */
+    struct timeval patience = {.tv_sec = LIMIT_GATE_ACK_MS / 1000};
+    setsockopt(gate->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     autofd memfd = gate_memfd(gate->hello);
     struct gate_message hello = gate_message(GATE_HELLO, NULL);
     if (memfd < 0 || !gate_send(gate, &hello, &memfd, 1))
