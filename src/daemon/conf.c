@@ -35,6 +35,10 @@ const struct row conf_options[] = {
      .text = "directories that boxes may mount (and all below them)"},
     {ROW("open_networks", LIST, open_networks, 0), .value = "NETWORK",
      .text = "private IPv4 networks (A.B.C.D/BITS) that boxes with network 'open' may reach; else none"},
+    {ROW("gate_resolvers", LIST, gate_resolvers, 0), .value = "ADDRESS",
+     .text = "resolvers (ADDRESS or ADDRESS:PORT) for boxes with a network policy; else those of /etc/resolv.conf"},
+    {ROW("gate_host_ports", LIST, gate_host_ports, 0), .value = "PORT",
+     .text = "ports of this machine that a policy's host:PORT may open; else none"},
     {SHARE("env", ENV, env, 0), .value = "NAME=VALUE",
      .text = "variables of every box: a mapping, or a list of NAME=VALUE"},
     {SHARE("mounts", MOUNTS, mounts, CONF_HOST | ROW_FILE),
@@ -430,6 +434,7 @@ static int conf_check_listen(const char *listen, struct err *err) {
 /* Checks that concern several options. */
 static int conf_check_all(const struct conf *conf, struct err *err) {
     size_t len;
+    uint64_t port;
     TRY(conf_check_listen(conf->listen, err));
     if (!conf->state)
         return err_set(err, ERR_INVALID, "no place for state: set HOME or give --state DIR");
@@ -437,6 +442,9 @@ static int conf_check_all(const struct conf *conf, struct err *err) {
         if (!net_network_ok(conf->open_networks.items[i]))
             return err_set(err, ERR_INVALID, "open_networks: '%s' is not an IPv4 network like 10.1.0.0/16",
                            conf->open_networks.items[i]);
+    for (size_t i = 0; i < conf->gate_host_ports.count; i++)
+        if (!text_u64(conf->gate_host_ports.items[i], 65535, &port) || !port)
+            return err_set(err, ERR_INVALID, "gate_host_ports: '%s' is not a port", conf->gate_host_ports.items[i]);
     if (!conf->tls_cert != !conf->tls_key)
         return err_set(err, ERR_INVALID, "tls_cert and tls_key go together: give both or none");
     if (conf->preview_domain && !conf_domain(conf->preview_domain, true, &len))

@@ -260,6 +260,8 @@ static void daemon_env(struct daemon *daemon) {
         .allow_weaker = (const char *const *)conf->allow_weaker.items,
         .local_maps = (const char *const *)conf->local_maps.items,
         .open_networks = (const char *const *)conf->open_networks.items,
+        .gate_resolvers = (const char *const *)conf->gate_resolvers.items,
+        .gate_host_ports = (const char *const *)conf->gate_host_ports.items,
         .pool_size = (unsigned)conf->pool_size,
         .disk_quota = conf->disk_quota,
         .disk_reserve = conf->disk_reserve,
