@@ -63,8 +63,8 @@ void provider_configure(struct provider *provider, struct policy *policy) {
 bool provider_crowded(struct provider *provider) {
     if (provider->env->one_shot)
         return false;
-    if (!atomic_load(&provider->stale) && !statelock_crowded(&provider->statelock) &&
-        statelock_visits(&provider->statelock) == atomic_load(&provider->visits))
+    /* Whoever came after we were alone has counted itself before it did anything. */
+    if (!atomic_load(&provider->stale) && statelock_visits(&provider->statelock) == atomic_load(&provider->visits))
         return false;
     atomic_store(&provider->stale, true);
     return true;
@@ -399,9 +399,9 @@ static int housekeeping_open_state(struct provider *provider, struct err *err) {
         return err_errno(err, errno, "state directory '%s'", provider->env->state_dir);
     int r = statelock_open(&provider->statelock, state, err) ?: statelock_serve(&provider->statelock, err);
     provider->reaper = r == 0 && !provider->env->one_shot && statelock_reaper(&provider->statelock);
-    provider->crowded = r == 0 && statelock_crowded(&provider->statelock);
-    atomic_init(&provider->stale, provider->crowded);
     atomic_init(&provider->visits, r == 0 ? statelock_visits(&provider->statelock) : 0);
+    provider->crowded = r == 0 && statelock_crowded(&provider->statelock); /* not before: one may come in between */
+    atomic_init(&provider->stale, provider->crowded);
     return r;
 }
 

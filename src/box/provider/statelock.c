@@ -4,6 +4,7 @@
 #include "box/provider/statelock.h"
 
 #include <assert.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/base.h"
@@ -25,6 +26,9 @@ int statelock_open(struct statelock *lock, int state_fd, struct err *err) {
 }
 
 void statelock_done(struct statelock *lock) {
+    if (lock->visits)
+        munmap((void *)(uintptr_t)lock->visits, sizeof *lock->visits);
+    lock->visits = NULL;
     fd_close(&lock->fd);
     free(lock->held);
     lock->held = NULL;
@@ -32,6 +36,8 @@ void statelock_done(struct statelock *lock) {
 
 uint64_t statelock_visits(struct statelock *lock) {
     uint64_t visits = 0;
+    if (lock->visits)
+        return *lock->visits;
     return pread(lock->fd, &visits, sizeof visits, 0) == (ssize_t)sizeof visits ? visits : 0;
 }
 
@@ -44,6 +50,11 @@ int statelock_serve(struct statelock *lock, struct err *err) {
     uint64_t visits = statelock_visits(lock) + 1;
     ssize_t n = pwrite(lock->fd, &visits, sizeof visits, 0);
     statelock_take(lock, F_UNLCK, AT_VISITS);
+    void *mapped = n == (ssize_t)sizeof visits && !lock->visits
+                       ? mmap(NULL, sizeof visits, PROT_READ, MAP_SHARED, lock->fd, 0)
+                       : MAP_FAILED;
+    if (mapped != MAP_FAILED)
+        lock->visits = mapped;
     return n == (ssize_t)sizeof visits ? 0 : err_errno(err, errno, "the lock of the state directory");
 }
 

@@ -13,6 +13,7 @@
 
 struct statelock {
     int fd;
+    const volatile uint64_t *visits; /* the file's content; NULL: not mapped */
     pthread_mutex_t held_lock;
     off_t *held; /* boxes' positions that threads of ours have: the kernel would give them to us again */
     size_t held_count, held_max;
@@ -25,8 +26,9 @@ void statelock_done(struct statelock *lock);
 int statelock_serve(struct statelock *lock, struct err *err); /* together with others; BUSY while one is alone */
 int statelock_alone(struct statelock *lock, struct err *err); /* BUSY while anybody serves */
 bool statelock_crowded(struct statelock *lock);               /* others serve too */
-uint64_t statelock_visits(struct statelock *lock);            /* how many have come to serve, ever */
-bool statelock_reaper(struct statelock *lock);                /* true: we are it now, until we end */
+/* How many have come to serve, ever; no system call once we serve. */
+uint64_t statelock_visits(struct statelock *lock);
+bool statelock_reaper(struct statelock *lock); /* true: we are it now, until we end */
 /* One box: held while it is made, started, ended or removed. Waits; BUSY after wait_ms. */
 int statelock_box(struct statelock *lock, const char *id, unsigned wait_ms, struct err *err);
 void statelock_box_end(struct statelock *lock, const char *id);
