@@ -65,9 +65,7 @@ static void exec_timeout(const struct exec_values *values, struct json *json) {
 
 static void exec_body(const struct exec *exec, struct buf *body) {
     const struct exec_values *values = &exec->values;
-    struct json json;
-    json_init(&json, body);
-    json_open(&json, '{');
+    struct json json = json_begin(body);
     json_put_some(&json, "command", values->line);
     if (!values->line)
         json_put_texts(&json, "argv", (const char *const *)exec->argv);

@@ -43,13 +43,11 @@ static void export_put_quoted(struct buf *path, const char *before, const char *
 }
 
 static void export_put_list(struct buf *path, const char *word, const char *const *list) {
-    struct json json;
     if (!*list)
         return;
     autobuf line = buf_max(CHANGES_BYTES);
     buf_printf(&line, "%s ", word);
-    json_init(&json, &line);
-    json_open(&json, '[');
+    struct json json = json_list(&line);
     for (; *list; list++)
         json_str(&json, *list);
     json_close(&json, ']');

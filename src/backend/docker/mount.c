@@ -27,8 +27,7 @@ static void mount_put(struct json *json, const char *source, const char *target,
     static const char options[] = "{\"Propagation\":\"rprivate\",\"NonRecursive\":true}";
     json_open(json, '{');
     json_put_str(json, "Type", source ? "bind" : "volume");
-    if (source)
-        json_put_str(json, "Source", source);
+    json_put_some(json, "Source", source);
     json_put_str(json, "Target", target);
     json_put_bool(json, "ReadOnly", read_only);
     if (alone)

@@ -183,8 +183,7 @@ static int spec_put_host(const struct docker_start *start, const char *user, str
         static const char *const resolver[] = {"127.0.0.53", NULL};
         json_put_texts(json, "Dns", resolver);
     }
-    if (spec->container.runtime)
-        json_put_str(json, "Runtime", spec->container.runtime);
+    json_put_some(json, "Runtime", spec->container.runtime);
     json_put_open(json, "Mounts", '[');
     int r = docker_mount_put(start, json, err);
     json_close(json, ']');

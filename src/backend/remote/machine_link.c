@@ -122,8 +122,7 @@ static void link_question(struct json *json, struct buf *out, const char *op, co
     json_init(json, out);
     json_open(json, '{');
     json_put_str(json, "op", op);
-    if (id)
-        json_put_str(json, "id", id);
+    json_put_some(json, "id", id);
 }
 
 /* A question whose answer is only ok. */

@@ -344,9 +344,8 @@ void join_ask(void *user, uint32_t number, const void *json, size_t len) {
     if (code == 0)
         return;
     autobuf out;
-    struct json writer;
     buf_init(&out, 8192);
-    json_init(&writer, &out);
+    struct json writer = {.out = &out};
     json_failure(&writer, err_name(err.code), err.text);
     pump_answer(session->pump, number, out.data, out.len);
     json_decref(ask->body);

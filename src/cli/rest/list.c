@@ -46,10 +46,8 @@ void rest_given(struct cli *cli, const void *values, struct json *json, struct b
 }
 
 void rest_body(struct buf *ret_body, const char *const (*members)[2], size_t count) {
-    struct json json;
     buf_init(ret_body, LIMIT_JSON_BYTES);
-    json_init(&json, ret_body);
-    json_open(&json, '{');
+    struct json json = json_begin(ret_body);
     for (size_t i = 0; i < count; i++)
         if (members[i][1])
             json_put_str(&json, members[i][0], members[i][1]);

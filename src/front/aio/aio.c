@@ -29,8 +29,7 @@ static void aio_envelope_close(struct json *json) {
 }
 
 static void aio_envelope_empty(struct buf *out, bool success, const char *message) {
-    struct json json;
-    json_init(&json, out);
+    struct json json = {.out = out};
     aio_envelope_open(&json, success, message);
     json_nil(&json);
     aio_envelope_close(&json);

@@ -157,9 +157,8 @@ static int file_download_pinned(struct http_request *request, struct box *box, c
     struct pinned pinned = {.request = request};
     autofd fd = -1;
     bool changed = false;
-    int failed = box_read_open(box, path, &fd, &stat, err);
-    if (failed)
-        return failed;
+    int failed = 0;
+    STEP(box_read_open(box, path, &fd, &stat, err));
     uint64_t size = stat.size, first = size > PINNED_BYTES ? size - 1 : size;
     buf_init(&pinned.small, PINNED_BYTES);
     if (size > PINNED_BYTES)

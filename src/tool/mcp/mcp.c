@@ -371,9 +371,8 @@ static void mcp_call_progress(void *user, const char *text, size_t len) {
     if (exchange->progress && now_ms - exchange->progress_ms < MCP_PROGRESS_MS)
         return;
     exchange->progress_ms = now_ms;
-    struct json json;
     autobuf out = buf_max(16 * TEXT_BYTES);
-    json_init(&json, &out);
+    struct json json = {.out = &out};
     mcp_put_head(&json, NULL);
     json_put_str(&json, "method", "notifications/progress");
     json_put_open(&json, "params", '{');

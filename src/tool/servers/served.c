@@ -79,8 +79,7 @@ static int served_list_finish(struct tool_call *call, const struct server_spec *
         snprintf(name, sizeof name, "%s__%s", spec->name, tool->name);
         json_open(json, '{');
         json_put_str(json, "name", name);
-        if (tool->title)
-            json_put_str(json, "title", tool->title);
+        json_put_some(json, "title", tool->title);
         json_put_str(json, "description", tool->description);
         served_list_raw(json, mcp ? "inputSchema" : "input_schema", tool->input);
         served_list_raw(json, mcp ? "outputSchema" : "output_schema", tool->output);

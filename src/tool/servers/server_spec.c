@@ -56,7 +56,6 @@ static int server_name_check(const char *name, struct err *err) {
 
 /* Completes a spec that was filled in from elsewhere: checks it, sets what is 0, and makes its text. */
 static int server_spec_finish(struct server_spec *spec, struct arena *arena, struct err *err) {
-    struct json json;
     autobuf text = buf_max(LIMIT_SERVER_SPEC_BYTES);
     size_t count = 0;
     if (!spec->command || !spec->command[0])
@@ -72,8 +71,7 @@ static int server_spec_finish(struct server_spec *spec, struct arena *arena, str
     TRY(server_name_check(spec->name, err));
     spec->timeout_ms = spec->timeout_ms ? spec->timeout_ms : DEFAULT_SERVER_TIMEOUT_MS;
     spec->start_timeout_ms = spec->start_timeout_ms ? spec->start_timeout_ms : DEFAULT_SERVER_START_MS;
-    json_init(&json, &text);
-    json_open(&json, '{');
+    struct json json = json_begin(&text);
     server_spec_json(spec, &json, true);
     json_close(&json, '}');
     if (!buf_cstr(&text) || text.failed)
