@@ -132,6 +132,26 @@ bool text_unbase64(struct buf *out, const char *text, size_t len) {
     return !out->failed;
 }
 
+void text_base64_url(struct buf *out, const void *data, size_t len) {
+    size_t from = out->len;
+    text_base64(out, data, len);
+    while (out->len > from && out->data[out->len - 1] == '=')
+        out->len--;
+    for (uint8_t *at = out->data + from; at < out->data + out->len; at++)
+        *at = *at == '+' ? '-' : *at == '/' ? '_' : *at;
+}
+
+bool text_unbase64_any(struct buf *out, const char *text, size_t len) {
+    size_t all = len;
+    while (len && text[len - 1] == '=')
+        len--;
+    autobuf standard = buf_max(len + 4);
+    for (size_t i = 0; i < len; i++)
+        buf_byte(&standard, text[i] == '-' ? '+' : text[i] == '_' ? '/' : (uint8_t)text[i]);
+    buf_put(&standard, "===", (4 - len % 4) % 4);
+    return all - len <= 2 && text_unbase64(out, (const char *)standard.data, standard.len);
+}
+
 size_t text_cut(const void *text, size_t len, size_t max) {
     if (len <= max)
         return len;

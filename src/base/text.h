@@ -19,6 +19,9 @@ bool text_u64(const char *text, uint64_t max, uint64_t *ret_value);
 void text_base64(struct buf *out, const void *data, size_t len);
 bool text_unbase64(struct buf *out, const char *text,
                    size_t len); /* strict RFC 4648 with padding; false: bad or too long */
+/* The same with the letters of URLs and no padding; read: of either alphabet, padded or not. */
+void text_base64_url(struct buf *out, const void *data, size_t len);
+bool text_unbase64_any(struct buf *out, const char *text, size_t len);
 /* How much of it fits into max bytes without cutting a character of UTF-8. */
 size_t text_cut(const void *text, size_t len, size_t max);
 void text_hex(char *out, const uint8_t *data, size_t len); /* 2*len characters and a NUL */

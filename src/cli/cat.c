@@ -3,8 +3,7 @@
 #include "base/base.h"
 #include "cli/cli.h"
 
-static int cat_write(void *user, const void *data, size_t len) {
-    (void)user;
+static int cat_write(void *, const void *data, size_t len) {
     return fd_write_all(STDOUT_FILENO, data, len) < 0 ? -1 : 0;
 }
 

@@ -15,8 +15,7 @@ struct doctor {
     size_t count;
 };
 
-static const char *doctor_state(struct cli *cli, const json_t *check) {
-    (void)cli;
+static const char *doctor_state(struct cli *, const json_t *check) {
     return json_is_true(json_object_get(check, "ok"))         ? "ok"
            : json_is_true(json_object_get(check, "required")) ? "MISSING"
                                                               : "missing";

@@ -219,9 +219,8 @@ static int mcp_stdio_acquire(void *endpoint, const char *user, const char *threa
     return code;
 }
 
-static void mcp_stdio_release(void *endpoint, struct box *box) {
+static void mcp_stdio_release(void *endpoint, struct box *) {
     struct stdio *stdio = endpoint;
-    (void)box;
     autolock(&stdio->lock);
     stdio->users--;
     pthread_cond_broadcast(&stdio->changed);
@@ -241,9 +240,8 @@ static int mcp_stdio_store(struct stdio *stdio, struct err *err) {
 
 /* ---- one message ---- */
 
-static int mcp_stdio_send(struct mcp_exchange *exchange, const char *text, size_t len, bool last) {
+static int mcp_stdio_send(struct mcp_exchange *exchange, const char *text, size_t len, bool) {
     struct stdio *stdio = exchange->endpoint;
-    (void)last;
     autolock(&stdio->out_lock);
     int code = terminal_write(stdio->out, stdio->signal_fd, text, len);
     if (code == 0)

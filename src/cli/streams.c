@@ -5,9 +5,8 @@
 #include "base/base.h"
 #include "cli/terminal.h"
 
-static int streams_started(void *user, uint64_t pid, struct err *err) {
+static int streams_started(void *user, uint64_t pid, struct err *) {
     struct streams *streams = user;
-    (void)err;
     streams->pid = pid;
     return 0;
 }
@@ -56,9 +55,8 @@ static int streams_output(void *user, int stream, const uint8_t *data, size_t le
     return code < 0 ? streams_signal(user, err) : 0;
 }
 
-static int streams_end(void *user, const struct exec_result *result, struct err *err) {
+static int streams_end(void *user, const struct exec_result *result, struct err *) {
     struct streams *streams = user;
-    (void)err;
     streams->result = *result;
     return 1;
 }

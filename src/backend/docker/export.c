@@ -248,8 +248,7 @@ int docker_flatten(struct backend *backend, const struct spec *spec, const char 
 
 /* ---- the verb ---- */
 
-static int export_changed(void *user, const struct file_change *change) {
-    (void)change;
+static int export_changed(void *user, const struct file_change *) {
     *(bool *)user = true;
     return 0;
 }

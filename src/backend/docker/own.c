@@ -84,11 +84,10 @@ static int own_report(struct own_changes *changes, const struct tree_entry *entr
     return r < 0 ? r : TREE_DESCEND;
 }
 
-static int own_entry(void *user, const struct tree_entry *entry, struct err *err) {
+static int own_entry(void *user, const struct tree_entry *entry, struct err *) {
     struct own_changes *changes = user;
     const struct stat *status = &entry->status;
     char value[256];
-    (void)err;
     if (!changes->skills)
         return own_report(changes, entry, WATCH_CREATED);
     if (entry->path && strcmp(entry->path, SKILLS_CHANGES) == 0)

@@ -361,8 +361,7 @@ static void remote_usage_ask(struct backend *backend, const char *id) {
 
 /* Waits a moment for the answer, or not at all where it was late the last time: listing many boxes must not wait for a
  * silent machine. */
-static int remote_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
-    (void)err;
+static int remote_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *) {
     autolock(&backend->lock);
     struct usage_slot *slot = remote_usage_slot(backend, id);
     if (strcmp(slot->id, id) != 0) {
@@ -420,10 +419,9 @@ static bool remote_show(struct backend *backend, const struct spec *spec, struct
                          &ignored) == 0;
 }
 
-static void remote_info(const struct backend_env *env, struct backend *backend, struct json *json) {
+static void remote_info(const struct backend_env *, struct backend *backend, struct json *json) {
     static const char *const can[] = {"the user's own directory", "limits and pause where the machine has them",
                                       "calls that survive a lost connection", "adoption after a restart", NULL};
-    (void)env;
     json_put_bool(json, "available", backend != NULL);
     json_put_texts(json, "can", backend ? can : NULL);
     json_put_open(json, "missing", '[');

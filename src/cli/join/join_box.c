@@ -160,11 +160,10 @@ static int box_ask_spec(struct join *join, struct box_ask *ask, struct spec *ret
     return 0;
 }
 
-static int box_ask_start(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
+static int box_ask_start(struct join *join, struct box_ask *ask, struct json *, struct err *err) {
     struct spec spec;
     struct wire *wire;
     autofd pidfd = -1;
-    (void)out;
     TRY(box_ask_spec(join, ask, &spec, err));
     TRY(box_boxes_add(join, ask->id, err));
     int code = join->ops->stop(join->backend, ask->id, true, err)
@@ -183,14 +182,12 @@ static int box_ask_start(struct join *join, struct box_ask *ask, struct json *ou
     return code;
 }
 
-static int box_ask_discover(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
-    (void)out;
+static int box_ask_discover(struct join *join, struct box_ask *ask, struct json *, struct err *err) {
     int code = join->ops->connect(join->backend, ask->id, &ask->box_fd, err);
     return code == 0 ? box_boxes_add(join, ask->id, err) : code;
 }
 
-static int box_ask_stop(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
-    (void)out;
+static int box_ask_stop(struct join *join, struct box_ask *ask, struct json *, struct err *err) {
     bool keep = json_is_true(json_object_get(ask->body, "keep_files"));
     int code = join->ops->stop(join->backend, ask->id, keep, err);
     if (code == 0)
@@ -218,8 +215,7 @@ static int box_ask_usage(struct join *join, struct box_ask *ask, struct json *ou
     return 0;
 }
 
-static int box_ask_pause(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
-    (void)out;
+static int box_ask_pause(struct join *join, struct box_ask *ask, struct json *, struct err *err) {
     if (!join->ops->pause)
         return err_set(err, ERR_UNSUPPORTED, "boxes without isolation cannot be paused");
     return join->ops->pause(join->backend, ask->id, strcmp(ask->op, "pause") == 0, err);

@@ -110,8 +110,7 @@ static void commands_rollback_shown(struct cli *cli, const struct rest_values *v
         fprintf(stderr, "cubby: %lld process%s ended\n", ended, ended == 1 ? " was" : "es were");
 }
 
-static void commands_diff_shown(struct cli *cli, const struct rest_values *values, const json_t *answer) {
-    (void)values;
+static void commands_diff_shown(struct cli *cli, const struct rest_values *, const json_t *answer) {
     rest_table(cli, json_object_get(answer, "changes"), REST_COLUMNS(diff_columns));
     if (json_is_true(json_object_get(answer, "truncated")))
         fprintf(stderr, "cubby: there are more changes (--limit)\n");

@@ -81,8 +81,7 @@ static const char *server_state(struct cli *cli, const json_t *row) {
     return rest_text(first, "state");
 }
 
-static const char *server_why(struct cli *cli, const json_t *row) {
-    (void)cli;
+static const char *server_why(struct cli *, const json_t *row) {
     const json_t *one;
     size_t i;
     json_array_foreach(json_object_get(row, "running"), i, one) {
@@ -93,8 +92,7 @@ static const char *server_why(struct cli *cli, const json_t *row) {
     return NULL;
 }
 
-static const char *server_where(struct cli *cli, const json_t *row) {
-    (void)cli;
+static const char *server_where(struct cli *, const json_t *row) {
     const char *machine = rest_text(row, "machine");
     return machine ? machine : rest_text(row, "thread");
 }

@@ -46,10 +46,7 @@ void news_clear(void) {
     shown = false;
 }
 
-void news_show(void *user, const struct spec *spec, const char *work, uint64_t done, uint64_t total,
-               const char *detail) {
-    (void)user;
-    (void)spec;
+void news_show(void *, const struct spec *, const char *work, uint64_t done, uint64_t total, const char *detail) {
     if (isatty(STDERR_FILENO))
         rest_news_show(work, done, total, detail ? detail : "");
 }

@@ -131,7 +131,7 @@ static void *port_carry(void *argument) {
 
 /* The daemon's connection becomes the server's: bytes move between two descriptors. False: it is an older daemon, or
  * TLS lies between, which cannot end one way only. */
-static bool port_direct(struct cli *cli, struct http_client *client, int fd, const char *path) {
+static bool port_direct(struct cli *, struct http_client *client, int fd, const char *path) {
     static const char *const headers[] = {"Connection: Upgrade", "Upgrade: tcp", NULL};
     const struct http_call call = {.method = "GET", .path = path, .headers = headers};
     uint64_t end_ms = clock_ms() + DIRECT_MS;
@@ -139,7 +139,6 @@ static bool port_direct(struct cli *cli, struct http_client *client, int fd, con
     struct err err = {0};
     pthread_t thread;
     int status = 0;
-    (void)cli;
     if (strncmp(remote_url(), "https:", 6) == 0 || http_raw_open(client, &call, end_ms, &raw, &err) < 0)
         return false;
     bool switched = http_raw_head(raw, end_ms, &status, &err) == 0 && status == 101;

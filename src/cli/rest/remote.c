@@ -59,8 +59,7 @@ int remote_status(int status, const struct buf *body, struct err *err) {
                    status);
 }
 
-void remote_header(void *user, const char *name, const char *value) {
-    (void)user;
+void remote_header(void *, const char *name, const char *value) {
     if (strcasecmp(name, "cubby-restarted") != 0)
         return;
     autobuf shown = buf_max(1024);

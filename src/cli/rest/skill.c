@@ -170,13 +170,12 @@ static int skill_upload(struct cli *cli, const struct skill_values *values, int 
 
 /* ---- list ---- */
 
-static int skill_list(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
+static int skill_list(struct cli *cli, const struct skill_values *values, int argc, char **) {
     static const struct rest_column columns[] = {COLUMN("SKILL", "id", TEXT), COLUMN("SOURCE", "source", TEXT),
                                                  COLUMN("NAME", "name", TEXT),
                                                  COLUMN("DESCRIPTION", "description", TEXT)};
     json_t *row;
     size_t i;
-    (void)argv;
     const char *member = skill_kinds(values);
     if (argc > 0)
         option_fail(cli, "list takes no arguments");

@@ -117,8 +117,7 @@ static int token_command_create(struct cli *cli, const struct token_values *valu
 /* ---- list ---- */
 
 /* "revoked", "expired", "file" for one of the configuration, else "good". */
-static const char *token_state(struct cli *cli, const json_t *row) {
-    (void)cli;
+static const char *token_state(struct cli *, const json_t *row) {
     uint64_t expires_ms;
     const char *expires = json_string_value(json_object_get(row, "expires_at"));
     if (json_is_true(json_object_get(row, "configured")))

@@ -63,14 +63,14 @@ static const struct connect_status_row {
     {"unauthenticated", 401},
 };
 
-int connect_status(const char *code) {
+static int connect_status(const char *code) {
     for (size_t i = 0; i < sizeof connect_statuses / sizeof *connect_statuses; i++)
         if (!strcmp(connect_statuses[i].code, code))
             return connect_statuses[i].status;
     return 500;
 }
 
-const char *connect_code(int err_code) {
+static const char *connect_code(int err_code) {
     switch (err_code) {
     case ERR_INVALID:
     case ERR_TOO_LARGE:
@@ -238,17 +238,7 @@ int connect_bind(const char *data, size_t len, const struct row *fields, struct 
 }
 
 int connect_bytes(const struct row_text *text, const char *member, struct buf *out, struct err *err) {
-    size_t len = text->len;
-    while (len && text->data[len - 1] == '=')
-        len--;
-    autobuf standard = buf_max(LIMIT_JSON_BYTES);
-    buf_put(&standard, text->data, len);
-    for (size_t i = 0; i < standard.len; i++)
-        standard.data[i] = standard.data[i] == '-' ? '+' : standard.data[i] == '_' ? '/' : standard.data[i];
-    buf_put(&standard, "===", (4 - len % 4) % 4);
-    if (standard.failed || text->len - len > 2 || !text_unbase64(out, (const char *)standard.data, standard.len))
-        return err_set(err, ERR_INVALID, "'%s' is not base64", member);
-    return 0;
+    return text_unbase64_any(out, text->data, text->len) ? 0 : err_set(err, ERR_INVALID, "'%s' is not base64", member);
 }
 
 /* All of len; 1, or 0 when the body ended before its first byte. */

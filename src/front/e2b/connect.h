@@ -98,8 +98,6 @@ int connect_send(struct connect *connect);          /* closes the object and sen
 int connect_begin(struct connect *connect);
 /* failed: 0, or the code in err, or what connect_take returned. To be returned by endpoint.run. */
 int connect_end(struct connect *connect, int failed, struct err *err);
-const char *connect_code(int err_code); /* "not_found" for ERR_NOT_FOUND */
-int connect_status(const char *code);   /* 404 for "not_found" */
 
 /* How long a stream may wait for news: until its deadline or its next keep-alive message, at least 1 ms. */
 uint64_t connect_wait_ms(const struct connect *connect);

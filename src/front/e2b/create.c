@@ -51,8 +51,9 @@ static int create_env_entry(struct arena *arena, const char *key, const json_t *
     return 0;
 }
 
-int e2b_create_env(struct http_request *request, const char *id, const char *template_id, const struct e2b_setup *setup,
-                   const json_t *own, const char ***ret_env, struct err *err) {
+/* "K=V" of a sandbox: who it runs as, which one it is, its template's, and the caller's. INVALID. */
+static int create_env(struct http_request *request, const char *id, const char *template_id,
+                      const struct e2b_setup *setup, const json_t *own, const char ***ret_env, struct err *err) {
     struct arena *arena = http_arena(request);
     if (own && !json_is_object(own))
         return err_set(err, ERR_INVALID, "envVars must be an object of strings");
@@ -248,7 +249,7 @@ static int create_box(struct http_request *request, const json_t *root, const st
     const json_t *env = json_object_get(root, "envVars");
     STEP(e2b_volume_mounts(request, json_object_get(root, "volumeMounts"), &wanted.mounts, &wanted.mount_count,
                                    err)
-                     ?: e2b_create_env(request, id, template->id, &setup, json_is_null(env) ? NULL : env, &wanted.env, err)
+                     ?: create_env(request, id, template->id, &setup, json_is_null(env) ? NULL : env, &wanted.env, err)
                      ?: e2b_record_note(record, true, http_arena(request), &note, err) ?: front_make(request, err)
                      ?: e2b_template_hold(request, template, id, err));
     int failed = e2b_acquire(provider, &wanted, settings ? settings->network : NULL, off, ret_box, err);

@@ -162,7 +162,8 @@ static const char *e2b_locate(struct http_request *request, const void *own, con
     return id ? e2b_target(request, id, strlen(id), E2B_ENVD_PORT, target) : NULL;
 }
 
-bool e2b_is_data(const struct http_request *request) {
+/* It is about the inside of a sandbox. */
+static bool e2b_is_data(const struct http_request *request) {
     return !strncmp(http_path(request), E2B_PREFIX, strlen(E2B_PREFIX));
 }
 

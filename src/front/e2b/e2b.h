@@ -70,8 +70,7 @@ struct e2b *e2b_state(const struct http_request *request);
 
 /* ---- where and who ---- */
 
-bool e2b_is_data(const struct http_request *request); /* it is about the inside of a sandbox */
-const char *e2b_id(struct http_request *request);     /* of {id}, without the suffix of old clients; in its arena */
+const char *e2b_id(struct http_request *request); /* of {id}, without the suffix of old clients; in its arena */
 /* A secret of this daemon that only the text of the format gives. */
 void e2b_derive(const struct e2b *e2b, char ret_token[E2B_TOKEN_BYTES], const char *format, ...)
     __attribute__((format(printf, 3, 4)));

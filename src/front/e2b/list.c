@@ -19,14 +19,8 @@ static int list_bad_token(struct err *err) {
 
 static int list_token(struct http_request *request, const char *text, struct e2b_page *page, struct err *err) {
     size_t len = strlen(text);
-    autobuf coded = buf_max(256), plain = buf_max(256);
-    if (len > 200)
-        return list_bad_token(err);
-    for (size_t i = 0; i < len; i++)
-        buf_byte(&coded, text[i] == '-' ? '+' : text[i] == '_' ? '/' : (uint8_t)text[i]);
-    while (coded.len % 4)
-        buf_byte(&coded, '=');
-    if (!text_unbase64(&plain, (const char *)coded.data, coded.len) || memchr(plain.data, 0, plain.len))
+    autobuf plain = buf_max(256);
+    if (len > 200 || !text_unbase64_any(&plain, text, len) || memchr(plain.data, 0, plain.len))
         return list_bad_token(err);
     char *copy = arena_copy(http_arena(request), plain.data, plain.len), *rest = copy;
     const char *number = strsep(&rest, "|"), *id = strsep(&rest, "|"), *order = rest;
@@ -53,11 +47,7 @@ void e2b_page_next(struct http_request *request, const struct e2b_page *page, ui
     autobuf out = buf_max(256);
     int len =
         snprintf(text, sizeof text, "%llu|%s|%s", (unsigned long long)number, id, page->ascending ? "asc" : "desc");
-    text_base64(&out, text, (size_t)len);
-    while (out.len && out.data[out.len - 1] == '=')
-        out.len--;
-    for (size_t i = 0; i < out.len; i++)
-        out.data[i] = out.data[i] == '+' ? '-' : out.data[i] == '/' ? '_' : out.data[i];
+    text_base64_url(&out, text, (size_t)len);
     http_reply_header(request, "X-Next-Token", arena_copy(http_arena(request), out.data, out.len));
 }
 

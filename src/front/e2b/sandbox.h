@@ -52,10 +52,6 @@ const char *e2b_container_user(const char *backend);
 /* With the network that is configured (NULL: none is), or open where it can be; off: without. */
 int e2b_acquire(struct provider *provider, struct box_request *wanted, const char *configured, bool off,
                 struct box **ret_box, struct err *err);
-/* "K=V" of a sandbox: who it runs as, which one it is, its template's, and the caller's. INVALID. */
-struct e2b_setup;
-int e2b_create_env(struct http_request *request, const char *id, const char *template_id, const struct e2b_setup *setup,
-                   const json_t *own, const char ***ret_env, struct err *err);
 int e2b_list(struct http_request *request, struct box *box, struct err *err); /* list.c */
 int e2b_list_old(struct http_request *request, struct box *box, struct err *err);
 extern const struct row e2b_list_query[];

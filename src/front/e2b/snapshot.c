@@ -223,14 +223,11 @@ static int snapshot_no_template(struct http_request *request, const char *name) 
 /* The build that {template} names; NULL: none of the caller's. */
 static int snapshot_build(struct http_request *request, const char *text, bool any_tag, struct e2b_build **ret_build,
                           struct err *err) {
-    const char *name, *tag;
-    struct e2b_build *builds;
-    size_t count;
-    int failed =
-        e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err);
-    if (!failed)
-        *ret_build = e2b_build_find(builds, count, name, any_tag && !strchr(text, ':') ? NULL : tag);
-    return failed;
+    struct e2b_named named;
+    STEP(e2b_builds_named(request, text, &named, err));
+    *ret_build =
+        e2b_build_find(named.builds, named.count, named.name, any_tag && !strchr(text, ':') ? NULL : named.tag);
+    return 0;
 }
 
 static int e2b_template_exists(struct http_request *request, struct box *, struct err *err) {
@@ -247,23 +244,18 @@ static int e2b_template_exists(struct http_request *request, struct box *, struc
 
 /* DELETE /templates/{id}, or of one tag: /templates/{id:tag}. */
 static int e2b_template_delete(struct http_request *request, struct box *, struct err *err) {
-    const char *text = http_param(request, "template"), *name, *tag;
-    struct e2b_build *builds;
-    size_t count;
-    bool found = false;
-    int failed =
-        e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err);
-    for (size_t i = 0; !failed && i < count; i++) {
-        bool tagged = strchr(text, ':') != NULL;
-        if (!e2b_build_find(&builds[i], 1, name, tagged ? tag : NULL))
+    const char *text = http_param(request, "template");
+    struct e2b_named named;
+    bool found = false, tagged = strchr(text, ':');
+    STEP(e2b_builds_named(request, text, &named, err));
+    for (struct e2b_build *build = named.builds; build < named.builds + named.count; build++) {
+        if (!e2b_build_find(build, 1, named.name, tagged ? named.tag : NULL))
             continue;
         found = true;
-        failed = tagged ? e2b_build_tag(e2b_owner(request), &builds[i], tag, false, err)
-                        : kept_template_remove(front_of(request)->provider, builds[i].kept.id, err);
+        STEP(tagged ? e2b_build_tag(e2b_owner(request), build, named.tag, false, err)
+                    : kept_template_remove(front_of(request)->provider, build->kept.id, err));
     }
-    if (failed)
-        return failed;
-    found |= !strchr(text, ':') && build_forget(request, name);
+    found |= !tagged && build_forget(request, named.name);
     builder_forget(e2b_owner(request));
     return found ? front_empty(request, 204) : snapshot_no_template(request, text);
 }
@@ -413,42 +405,37 @@ static int e2b_tag(struct http_request *request, struct box *, struct err *err) 
 
 static int e2b_untag(struct http_request *request, struct box *, struct err *err) {
     struct e2b_snapshot_args args = {0};
-    struct e2b_build *builds;
-    size_t count;
-    const char *name, *unused, *tag;
-    STEP(e2b_body(request, &args, NULL, err));
-    int failed = e2b_template_name(request, args.name.data, &name, &unused, err)
-                     ?: e2b_builds(e2b_owner(request), &builds, &count, err);
-    for (const char **item = args.tags; !failed && *item; item++) {
-        failed = e2b_template_tag(request, *item, &tag, err);
-        struct e2b_build *build = failed ? NULL : e2b_build_find(builds, count, name, tag);
-        if (!failed && !build)
-            return snapshot_no_template(request, arena_printf(http_arena(request), "%s:%s", name, tag));
-        if (!failed)
-            failed = e2b_build_tag(e2b_owner(request), build, tag, false, err);
+    struct e2b_named named;
+    const char *tag;
+    STEP(e2b_body(request, &args, NULL, err) ?: e2b_builds_named(request, args.name.data, &named, err));
+    for (const char **item = args.tags; *item; item++) {
+        STEP(e2b_template_tag(request, *item, &tag, err));
+        struct e2b_build *build = e2b_build_find(named.builds, named.count, named.name, tag);
+        if (!build)
+            return snapshot_no_template(request, arena_printf(http_arena(request), "%s:%s", named.name, tag));
+        STEP(e2b_build_tag(e2b_owner(request), build, tag, false, err));
     }
-    return failed ? failed : front_empty(request, 204);
+    return front_empty(request, 204);
 }
 
 static int e2b_tags(struct http_request *request, struct box *, struct err *err) {
-    const char *text = http_param(request, "template"), *name, *unused;
-    struct e2b_build *builds;
-    size_t count;
+    const char *text = http_param(request, "template");
+    struct e2b_named named;
     bool found = false;
     autobuf out = buf_max(LIMIT_JSON_BYTES);
-    STEP(e2b_template_name(request, text, &name, &unused, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err));
+    STEP(e2b_builds_named(request, text, &named, err));
     struct json json = json_list(&out);
-    for (size_t i = 0; i < count; i++) {
+    for (struct e2b_build *build = named.builds; build < named.builds + named.count; build++) {
         char uuid[E2B_UUID_BYTES];
-        if (!e2b_build_find(&builds[i], 1, name, NULL))
+        if (!e2b_build_find(build, 1, named.name, NULL))
             continue;
         found = true;
-        e2b_build_uuid(&builds[i], uuid);
-        for (const char **tag = builds[i].tags; *tag; tag++) {
+        e2b_build_uuid(build, uuid);
+        for (const char **tag = build->tags; *tag; tag++) {
             json_open(&json, '{');
             json_put_str(&json, "tag", *tag);
             json_put_str(&json, "buildID", uuid);
-            e2b_put_time(&json, "createdAt", builds[i].kept.created_ms * 1000);
+            e2b_put_time(&json, "createdAt", build->kept.created_ms * 1000);
             json_close(&json, '}');
         }
     }

@@ -91,6 +91,11 @@ int e2b_builds(struct e2b_owner owner, struct e2b_build **ret_builds, size_t *re
     return 0;
 }
 
+int e2b_builds_named(struct http_request *request, const char *text, struct e2b_named *ret_named, struct err *err) {
+    return e2b_template_name(request, text, &ret_named->name, &ret_named->tag, err)
+               ?: e2b_builds(e2b_owner(request), &ret_named->builds, &ret_named->count, err);
+}
+
 int e2b_build_text(struct e2b_owner owner, const struct e2b_build *build, const char **ret_text, struct err *err) {
     autobuf out = buf_max(KEPT_TEXT_BYTES);
     struct json json = json_begin(&out);
@@ -168,15 +173,13 @@ static int template_own(struct http_request *request, const char *name, struct e
 
 int e2b_template_find(struct http_request *request, const char *text, struct e2b_template *ret_template,
                       struct err *err) {
-    const char *name, *tag;
-    struct e2b_build *builds;
-    size_t count;
-    STEP(e2b_template_name(request, text, &name, &tag, err) ?: e2b_builds(e2b_owner(request), &builds, &count, err));
-    const struct e2b_build *build = e2b_build_find(builds, count, name, tag);
-    if (!build && strcmp(tag, "default") != 0)
+    struct e2b_named named;
+    STEP(e2b_builds_named(request, text, &named, err));
+    const struct e2b_build *build = e2b_build_find(named.builds, named.count, named.name, named.tag);
+    if (!build && strcmp(named.tag, "default") != 0)
         return err_set(err, ERR_NOT_FOUND, "template '%.200s' not found", text);
     if (!build)
-        return template_own(request, name, ret_template, err);
+        return template_own(request, named.name, ret_template, err);
     *ret_template = (struct e2b_template){.id = build->template_id,
                                           .alias = build->alias,
                                           .original = build->original,

@@ -59,6 +59,13 @@ int e2b_template_name(struct http_request *request, const char *text, const char
                       struct err *err);
 /* "tag" or "name:tag": the tag. */
 int e2b_template_tag(struct http_request *request, const char *text, const char **ret_tag, struct err *err);
+/* A name of a client, and the builds of its user that it may mean. */
+struct e2b_named {
+    const char *name, *tag;
+    struct e2b_build *builds;
+    size_t count;
+};
+int e2b_builds_named(struct http_request *request, const char *text, struct e2b_named *ret_named, struct err *err);
 /* Whether a name is that of a template which no build made. */
 bool e2b_template_taken(struct http_request *request, const char *name);
 /* Of builds the one with that name or template id, and that tag (NULL: any, the newest); NULL: none. */

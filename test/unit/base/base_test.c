@@ -104,6 +104,17 @@ static void test_text(void) {
     autobuf out = buf_max(64);
     text_base64(&out, "\xff\xfe\xfd\xfc", 4);
     ok(out.len == 8 && memcmp(out.data, "//79/A==", 8) == 0, "bytes to base64");
+    text_base64_url(&out, "\xff\xfe\xfd\xfc", 4);
+    ok(out.len == 14 && memcmp(out.data + 8, "__79_A", 6) == 0, "bytes to base64 for URLs");
+    static const char *const same[] = {"//79/A==", "//79/A", "__79_A==", "__79_A"};
+    static const char *const odd[] = {"//79/", "-", "A*==", "Zg==="};
+    all = true;
+    for (size_t i = 0; i < 4; i++) {
+        autobuf bytes = buf_max(64), none = buf_max(64);
+        all &= text_unbase64_any(&bytes, same[i], strlen(same[i])) && bytes.len == 4 && bytes.data[3] == 0xfc;
+        all &= !text_unbase64_any(&none, odd[i], strlen(odd[i]));
+    }
+    ok(all, "base64 of either alphabet, padded or not");
     ok(text_id("0123456789abcdef") && !text_id("0123456789ABCDEF") && !text_id("0123456789abcde") &&
            !text_id("0123456789abcdef0") && text_id("01234567") && !text_id("0123456") && !text_id("012345678") &&
            !text_id("") && !text_id("../../etc/passwd"),

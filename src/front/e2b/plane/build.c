@@ -132,10 +132,8 @@ int build_in(struct plane *plane, const struct build *build, const char *box, st
 
 bool build_there(struct plane *plane, const struct build *build) {
     autolock(&plane->lock);
-    autoquery query = {0};
-    return (db_query(&plane->db, &query, ERR_IGNORED, "SELECT 1 FROM build WHERE id=?1 AND status='building'", "t",
-                     build->id)
-                ?: query_next(&query, ERR_IGNORED)) == 1;
+    return db_get(&plane->db, ERR_IGNORED, "SELECT 1 FROM build WHERE id=?1 AND status='building'", "t>", build->id) ==
+           1;
 }
 
 bool build_ended(struct plane *plane, const struct build *build, const char *reason, const char *step) {
@@ -243,17 +241,10 @@ static int build_insert(struct http_request *request, const char *id, const char
     struct plane *plane = plane_of(request);
     int64_t queued = 0, all = 0;
     autolock(&plane->lock);
-    autoquery query = {0};
-    int row = db_query(&plane->db, &query, err,
-                       "SELECT sum(user=?1), count(*) FROM build WHERE status='building' OR "
-                       "(status='waiting' AND created_ms>?2)",
-                       "ti", plane_user(request), clock_wall_ms() - 3600000)
-                  ?: query_next(&query, err);
-    if (row < 0)
-        return row;
-    queued = query_int(&query, 0);
-    all = query_int(&query, 1);
-    query_end(&query);
+    TRY(db_get(&plane->db, err,
+               "SELECT sum(user=?1), count(*) FROM build WHERE status='building' OR "
+               "(status='waiting' AND created_ms>?2)",
+               "ti>ii", plane_user(request), clock_wall_ms() - 3600000, &queued, &all));
     if (all >= BUILDS_ALL)
         return err_set(err, ERR_LIMIT, "%d builds of all users have not ended yet: try again later", BUILDS_ALL);
     if (queued >= BUILDS_QUEUED)

@@ -60,14 +60,9 @@ static void volume_put(struct http_request *request, struct json *json, const ch
 
 static int volume_insert_locked(struct http_request *request, const char *id, const char *name, struct err *err) {
     struct plane *plane = plane_of(request);
-    autoquery query = {0};
-    int row = db_query(&plane->db, &query, err, "SELECT count(*), sum(name=?2) FROM volume WHERE user=?1", "tt",
-                       plane_user(request), name)
-                  ?: query_next(&query, err);
-    if (row < 0)
-        return row;
-    int64_t all = query_int(&query, 0), same = query_int(&query, 1);
-    query_end(&query);
+    int64_t all = 0, same = 0;
+    TRY(db_get(&plane->db, err, "SELECT count(*), sum(name=?2) FROM volume WHERE user=?1", "tt>ii", plane_user(request),
+               name, &all, &same));
     if (same)
         return err_set(err, ERR_EXISTS, "there is a volume '%s' already", name);
     if (all >= VOLUMES_MOST)

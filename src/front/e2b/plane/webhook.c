@@ -163,14 +163,7 @@ static int webhook_insert(struct http_request *request, const struct webhook_arg
     const struct audit_query last = {.limit = 1, .tail = true};
     STEP(audit_read(front_of(request)->audit, &last, webhook_newest, &newest, &page, err));
     autolock(&plane->lock);
-    autoquery query = {0};
-    int row = db_query(&plane->db, &query, err, "SELECT count(*), sum(user=?1) FROM webhook", "t", plane_user(request))
-                  ?: query_next(&query, err);
-    if (row < 0)
-        return row;
-    all = query_int(&query, 0);
-    own = query_int(&query, 1);
-    query_end(&query);
+    TRY(db_get(&plane->db, err, "SELECT count(*), sum(user=?1) FROM webhook", "t>ii", plane_user(request), &all, &own));
     if (own >= WEBHOOKS_MOST)
         return err_set(err, ERR_LIMIT, "a user has at most %d webhooks; delete some", WEBHOOKS_MOST);
     if (!all)
