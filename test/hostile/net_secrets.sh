@@ -52,6 +52,7 @@ if second_start "$WORK/net.yaml" unshare -n -m sh -c 'mount --bind "$0" /etc/res
     box_new "\"network\":$policy,\"secrets\":[\"hub\"]"
     run "curl -s -H 'Authorization: Bearer $placeholder' https://api.hub.test/stolen"
     is "A57: another box's placeholder means nothing" "$(seen api.hub.test "Bearer $placeholder")" 1
+    api DELETE "$B"
     box_use "$first"
     # A35: bound while it runs
     box_new "\"network\":$policy"
