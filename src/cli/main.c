@@ -101,8 +101,8 @@ const struct cli_command command_table[] = {
     {"secret", "create|set|rotate NAME [OPTION…] | list [BOX] | rm NAME | bind|unbind BOX NAME[=VARIABLE]",
      "manage secrets that boxes use and never have",
      "A box finds a placeholder in a variable; requests to the hosts that the secret is for carry the value instead.\n"
-     "The value comes by standard input. create refuses a name that is taken; set defines it anew; rotate changes the\n"
-     "value alone, and boxes go on with the placeholders that they have.",
+     "The value comes by standard input. create refuses a name that is taken; set replaces the whole definition;\n"
+     "rotate changes the value alone, and boxes keep their placeholders.",
      command_secret, secret_options, ANYWHERE},
     {"audit", "[OPTION…] | --verify", "show who did what to which box, when, and how it ended",
      "The newest rows of the daemon's audit log, also of boxes that are gone; --since shows all from a time on,\n"

@@ -224,8 +224,8 @@ int secret_use_check(struct secrets *secrets, const struct secret_use *use, stru
         if (!secret_host_fits(*host, use->wide))
             return strncmp(*host, "*.", 2) == 0 && !use->wide
                        ? err_set(err, ERR_INVALID,
-                                 "hosts: '%.253s' needs \"wide\": true, because everybody who gets a "
-                                 "name there gets the secret",
+                                 "hosts: '%.253s' needs \"wide\": true, because every host below "
+                                 "that name gets the secret",
                                  *host)
                        : err_set(err, ERR_INVALID,
                                  "hosts: '%.253s' is not a host name in lower case, such as "
@@ -235,7 +235,7 @@ int secret_use_check(struct secrets *secrets, const struct secret_use *use, stru
                      isdigit((unsigned char)*use->env) || strlen(use->env) > 128))
         return err_set(err, ERR_INVALID, "env: '%.100s' is not the name of a variable", use->env);
     if (use->prefix && (strlen(use->prefix) > 16 || strspn(use->prefix, SECRET_LETTERS "_.-") != strlen(use->prefix)))
-        return err_set(err, ERR_INVALID, "prefix: at most 16 letters, digits and _.- that everybody may know");
+        return err_set(err, ERR_INVALID, "prefix: at most 16 letters, digits and _.- that is public");
     return secret_list_check((const char *const *)use->slots, secret_slot_fits, "slots",
                              "authorization, header:NAME, query:NAME or path", err)
                ?: secret_list_check((const char *const *)use->methods, secret_method_fits, "methods",

@@ -32,7 +32,7 @@ const struct row secret_options[] = {
     OPTION("from-command", 0, TEXT, struct secret_values, from_command, "COMMAND",
            "take what this command of secret_commands prints"),
     OPTION("ttl", 0, INT, struct secret_values, ttl_s, "SECONDS", "keep what the command printed for so long"),
-    OPTION("user", 'u', TEXT, struct secret_values, user, "NAME", "whose (of an administrator: everybody's)"),
+    OPTION("user", 'u', TEXT, struct secret_values, user, "NAME", "whose (of an administrator: of all users)"),
     OPTION("json", 0, BOOL, struct secret_values, json, NULL, "print the answer as JSON"),
     {.name = NULL},
 };

@@ -31,7 +31,7 @@ static const struct row secret_from_fields[] = {
 };
 const struct row secret_fields[] = {
     {ROW("user", TEXT, secret_args, user), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
-     .text = "whose it is; default: the token's user; of an administrator: everybody's"},
+     .text = "whose it is; default: the token's user; of an administrator: of all users"},
     {ROW("value", TEXT, secret_args, value), .max = LIMIT_STORED_SECRET_BYTES,
      .text = "the secret, visible ASCII of 8 bytes or more; never given out again. Without it a secret that exists "
              "keeps its value"},
@@ -47,7 +47,7 @@ const struct row secret_fields[] = {
     {ROW("env", TEXT, secret_args, env), .flags = ROW_AUDITED, .min = 1, .max = 128,
      .text = "the variable that boxes find its placeholder in; default: its name in capitals"},
     {ROW("prefix", TEXT, secret_args, prefix), .flags = ROW_AUDITED, .max = 16,
-     .text = "beginning of the value that everybody may know, so that placeholders have it too; default: a known one"},
+     .text = "beginning of the value that is public, so that placeholders have it too; default: a known one"},
     {ROW("scrub", TEXT, secret_args, scrub), .flags = ROW_AUDITED, .choices = "lenient|strict",
      .text = "strict: an answer with a Content-Encoding, in which the value cannot be found, is refused"},
     {ROW("wide", BOOL, secret_args, wide), .text = "hosts may have a star: *.example.com"},
@@ -58,7 +58,7 @@ struct secret_query_args {
 };
 const struct row secret_query[] = {
     {ROW("user", TEXT, secret_query_args, user), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
-     .text = "administrators: whose; default: everybody's"},
+     .text = "administrators: whose; default: of all users"},
     END,
 };
 
@@ -69,7 +69,7 @@ struct secret_out {
 };
 const struct row secret_row_answer[] = {
     OUT("name", TEXT, secret_out, secret.row.name, "what boxes bind it by"),
-    OUT_NULL("user", TEXT, secret_out, secret.row.user, "whose boxes may use it; null: everybody's"),
+    OUT_NULL("user", TEXT, secret_out, secret.row.user, "whose boxes may use it; null: all users'"),
     OUT("hosts", TEXTS, secret_out, secret.use.hosts, "the hosts that get it"),
     OUT("slots", TEXTS, secret_out, secret.use.slots, "where it may stand; empty: the default"),
     OUT("methods", TEXTS, secret_out, secret.use.methods, "the only methods; empty: all"),
@@ -102,7 +102,7 @@ struct binding_out {
 const struct row binding_row_answer[] = {
     OUT("name", TEXT, binding_out, binding.secret, "of the secret"),
     OUT("env", TEXT, binding_out, binding.variable, "the variable of commands that start from now on"),
-    OUT("placeholder", TEXT, binding_out, binding.placeholder, "what stands there: no secret, and of this box alone"),
+    OUT("placeholder", TEXT, binding_out, binding.placeholder, "what it holds: no secret, and of this box alone"),
     ROW_NAMED("Binding"),
 };
 const struct row bindings_answer[] = {
