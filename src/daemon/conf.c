@@ -339,7 +339,7 @@ static int conf_check_network(const char *option, const char *text, bool words, 
         return 0;
     if (text[0] != '{')
         return err_set(err, ERR_INVALID, "%s must be %sa policy such as {allow: [pypi.org]}, not '%.40s'", option,
-                       words ? "none, open or " : "", text);
+                       words ? "one of none|open, or " : "", text);
     return network_level(text, err) < 0 ? err_wrap(err, "%s", option) : 0;
 }
 

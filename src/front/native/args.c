@@ -318,9 +318,9 @@ static const struct row denied_answer[] = {
     NATIVE_RESULT_ROWS(exec_out), OUT("stdout_truncated", BOOL, exec_out, stdout_truncated, "the middle was dropped"), \
         OUT("stderr_truncated", BOOL, exec_out, stderr_truncated, "the middle was dropped"),                           \
         OUT_INT("duration_ms", exec_out, ended.result.duration_ms, "from start to end"), {                             \
-        ROW("network_denied", OBJECTS, exec_out, denied),                                                              \
-            .flags = ROW_MAYBE, .item_size = sizeof(struct denied_out), .fields = denied_answer,                       \
-            .text = "what the box's network policy refused to it; only where there is something"                       \
+        ROW("network_denied", OBJECTS, exec_out, denied), .item_size = sizeof(struct denied_out),                      \
+                                                          .fields = denied_answer,                                     \
+                                                          .text = "what the box's network policy refused to it"        \
     }
 
 const struct row exec_rest[] = {EXEC_REST, END};
