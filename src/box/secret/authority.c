@@ -52,7 +52,8 @@ static void authority_pem(struct buf *out, EVP_PKEY *key, X509 *certificate) {
         PEM_write_bio_PrivateKey(text, key, NULL, NULL, 0, NULL, NULL);
     else
         PEM_write_bio_X509(text, certificate);
-    buf_put(out, data, (size_t)BIO_get_mem_data(text, &data));
+    long len = BIO_get_mem_data(text, &data);
+    buf_put(out, data, (size_t)len);
     BIO_free(text);
 }
 
