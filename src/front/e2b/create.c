@@ -10,7 +10,6 @@
 #include "front/e2b/template.h"
 #include "front/trail.h"
 
-#define CREATE_HTTPS_PORTS 64u
 
 struct create_args {
     struct row_text template_id;
@@ -83,80 +82,16 @@ static int create_env(struct http_request *request, const char *id, const char *
 
 /* ---- the network ---- */
 
-static bool create_everything(const json_t *list) {
-    size_t i;
-    json_t *item;
-    json_array_foreach((json_t *)(uintptr_t)list, i, item) {
-        const char *text = json_string_value(item);
-        if (text && (!strcmp(text, "0.0.0.0/0") || !strcmp(text, "::/0")))
-            return true;
-    }
-    return false;
-}
-
-static int create_https_ports(const json_t *ports, struct err *err) {
-    size_t i;
-    json_t *item;
-    if (ports && !json_is_null(ports) && (!json_is_array(ports) || json_array_size(ports) > CREATE_HTTPS_PORTS))
-        return err_set(err, ERR_INVALID, "network.httpsPorts must be a list of at most %u ports", CREATE_HTTPS_PORTS);
-    json_array_foreach((json_t *)(uintptr_t)ports, i, item) {
-        if (!json_is_integer(item) || json_integer_value(item) < 1 || json_integer_value(item) > 65535)
-            return err_set(err, ERR_INVALID, "network.httpsPorts: a port is a number from 1 to 65535");
-    }
-    return 0;
-}
-
-/* What this daemon can do about traffic out of a box is all or nothing. *ret_off: nothing. */
-static int create_network(const json_t *network, bool *ret_off, struct err *err) {
-    static const char *const unknown[] = {"rules", "egressProxy"};
-    if (!network || json_is_null(network))
-        return 0;
-    if (!json_is_object(network))
-        return err_set(err, ERR_INVALID, "network must be an object");
-    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
-        const json_t *value = json_object_get(network, unknown[i]);
-        if (value && !json_is_null(value) && json_object_size(value) + json_array_size(value) > 0)
-            return err_set(err, ERR_INVALID, "network.%s is not supported by this server", unknown[i]);
-    }
-    STEP(create_https_ports(json_object_get(network, "httpsPorts"), err));
-    const json_t *deny = json_object_get(network, "denyOut"), *allow = json_object_get(network, "allowOut");
-    if ((deny && !json_is_null(deny) && !json_is_array(deny)) ||
-        (allow && !json_is_null(allow) && !json_is_array(allow)))
-        return err_set(err, ERR_INVALID, "network.allowOut and network.denyOut must be lists");
-    if (json_array_size(deny) == 0)
-        return 0; /* everything is allowed already */
-    if (!create_everything(deny) || json_array_size(allow) > 0)
-        return err_set(err, ERR_INVALID,
-                       "network: this server can deny all traffic (denyOut [\"0.0.0.0/0\"] without allowOut) or none");
-    *ret_off = true;
-    return 0;
-}
-
-static int create_internet(const json_t *root, struct e2b_record *record, bool *ret_off, struct err *err) {
+static int create_internet(struct http_request *request, const json_t *root, struct e2b_record *record,
+                           const char **ret_network, struct err *err) {
     const json_t *wish = json_object_get(root, "allow_internet_access"), *network = json_object_get(root, "network");
     if (wish && !json_is_boolean(wish) && !json_is_null(wish))
         return err_set(err, ERR_INVALID, "allow_internet_access must be true or false");
     record->internet = json_is_true(wish) ? E2B_INTERNET_ON : json_is_false(wish) ? E2B_INTERNET_OFF : 0;
-    *ret_off = json_is_false(wish);
     record->private_traffic = json_is_false(json_object_get(network, "allowPublicTraffic"));
     if (record->private_traffic && json_is_false(json_object_get(root, "secure")))
         return err_set(err, ERR_INVALID, "allowPublicTraffic false needs a secure sandbox");
-    return create_network(network, ret_off, err);
-}
-
-/* PUT /sandboxes/{id}/network: what a box has, it was made with. The same again is fine. */
-int e2b_network(struct http_request *request, struct box *, struct err *err) {
-    autosandbox sandbox = {0};
-    json_t *root;
-    bool off = false;
-    STEP(e2b_body(request, NULL, &root, err));
-    int failed = create_network(root, &off, err);
-    off |= json_is_false(json_object_get(root, "allow_internet_access"));
-    json_decref(root);
-    STEP(failed ?: e2b_sandbox_open(request, &sandbox, err));
-    if (off == (sandbox.box->spec.network == NETWORK_NONE))
-        return front_empty(request, 204);
-    return err_set(err, ERR_INVALID, "network: this server cannot change whether a sandbox that runs has a network");
+    return e2b_network_text(request, network, json_is_false(wish), ret_network, err);
 }
 
 /* ---- the rest of the body ---- */
@@ -181,7 +116,7 @@ static int create_refused(const json_t *root, struct err *err) {
 }
 
 static int create_record(struct http_request *request, const json_t *root, const struct create_args *args,
-                         struct e2b_record *record, bool *ret_off, struct err *err) {
+                         struct e2b_record *record, const char **ret_network, struct err *err) {
     bool newer = !strncmp(http_path(request), "/v2/", 4);
     const json_t *memory = json_object_get(root, "autoPauseMemory");
     uint64_t seconds = args->timeout.has ? args->timeout.value : newer ? 300 : 15;
@@ -204,7 +139,7 @@ static int create_record(struct http_request *request, const json_t *root, const
     record->started_us = e2b_now_us();
     record->end_ms = record->started_us / 1000 + record->timeout_ms;
     return create_metadata(json_object_get(root, "metadata"), err) ?: create_refused(root, err)
-                                                                          ?: create_internet(root, record, ret_off, err);
+                                                                          ?: create_internet(request, root, record, ret_network, err);
 }
 
 /* ---- the box ---- */
@@ -213,19 +148,19 @@ const char *e2b_container_user(const char *backend) {
     return backend && !strcmp(backend, "docker") ? "root" : NULL;
 }
 
-int e2b_acquire(struct provider *provider, struct box_request *wanted, const char *configured, bool off,
+int e2b_acquire(struct provider *provider, struct box_request *wanted, const char *configured, const char *network,
                 struct box **ret_box, struct err *err) {
     bool created;
-    wanted->network = off ? "none" : configured ? configured : "open";
+    wanted->network = network ? network : configured ? configured : "open";
     int failed = provider_acquire(provider, wanted, ret_box, &created, err);
-    if (off || configured || (failed != -ERR_UNSUPPORTED && failed != -ERR_DENIED))
+    if (network || configured || (failed != -ERR_UNSUPPORTED && failed != -ERR_DENIED))
         return failed;
     wanted->network = NULL; /* nobody asked for more than what boxes here have */
     return provider_acquire(provider, wanted, ret_box, &created, err);
 }
 
 static int create_box(struct http_request *request, const json_t *root, const struct e2b_template *template,
-                      struct e2b_record *record, bool off, struct box **ret_box, struct err *err) {
+                      struct e2b_record *record, const char *network, struct box **ret_box, struct err *err) {
     const struct e2b_settings *settings = front_own(request, &e2b_dialect);
     struct provider *provider = front_of(request)->provider;
     char id[17];
@@ -252,7 +187,7 @@ static int create_box(struct http_request *request, const json_t *root, const st
                      ?: create_env(request, id, template->id, &setup, json_is_null(env) ? NULL : env, &wanted.env, err)
                      ?: e2b_record_note(record, true, http_arena(request), &note, err) ?: front_make(request, err)
                      ?: e2b_template_hold(request, template, id, err));
-    int failed = e2b_acquire(provider, &wanted, settings ? settings->network : NULL, off, ret_box, err);
+    int failed = e2b_acquire(provider, &wanted, settings ? settings->network : NULL, network, ret_box, err);
     if (failed) {
         e2b_template_let_go(request, template, id);
         return failed;
@@ -270,16 +205,16 @@ int e2b_create(struct http_request *request, struct box *, struct err *err) {
     struct e2b_template template = {0};
     struct e2b_sandbox sandbox = {0};
     json_t *root = NULL;
-    bool off = false;
+    const char *network = NULL;
     int failed = e2b_body(request, &args, &root, err)
                      ?: e2b_template_find(request, args.template_id.data, &template, err)
-                     ?: create_record(request, root, &args, &sandbox.record, &off, err);
+                     ?: create_record(request, root, &args, &sandbox.record, &network, err);
     sandbox.record.template_id = template.original ? template.original : template.id;
     sandbox.record.alias = template.alias;
     sandbox.record.build_id = template.build;
     sandbox.record.setup = template.setup;
     if (!failed)
-        failed = create_box(request, root, &template, &sandbox.record, off, &sandbox.box, err);
+        failed = create_box(request, root, &template, &sandbox.record, network, &sandbox.box, err);
     json_decref(root);
     if (failed)
         return failed;

@@ -219,6 +219,28 @@ static int sandbox_change(struct http_request *request, const char *id, const st
     return e2b_record_write(request, id, ret_record, !change->pause, err);
 }
 
+int e2b_sandbox_traffic(struct http_request *request, const struct e2b_sandbox *sandbox, const json_t *traffic,
+                        struct err *err) {
+    static const char *const keys[] = {"allowOut", "denyOut"};
+    struct e2b_record record;
+    bool held;
+    autolock(&e2b_state(request)->lock);
+    STEP(e2b_record_read(request, sandbox->box->id, &record, &held, err));
+    json_auto_t *network = record.network ? json_loads(record.network, 0, NULL) : NULL;
+    network = network ? network : json_object();
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *value = json_object_get(traffic, keys[i]);
+        if (json_is_array(value))
+            json_object_set(network, keys[i], value);
+        else
+            json_object_del(network, keys[i]);
+    }
+    char *text = json_object_size(network) ? json_dumps(network, JSON_COMPACT) : NULL;
+    record.network = text ? arena_strdup(http_arena(request), text) : NULL;
+    free(text);
+    return e2b_record_write(request, sandbox->box->id, &record, !sandbox->paused, err);
+}
+
 int e2b_sandbox_introduce(struct http_request *request, const struct e2b_sandbox *sandbox, struct err *err) {
     static const struct file_rights rights = {.root = true};
     struct provider *provider = front_of(request)->provider;

@@ -45,13 +45,19 @@ int e2b_body(struct http_request *request, void *ret_args, json_t **ret_root, st
 const char *e2b_member(struct http_request *request, const json_t *root, const char *key);
 
 int e2b_create(struct http_request *request, struct box *box, struct err *err); /* create.c */
-int e2b_network(struct http_request *request, struct box *box, struct err *err);
 extern const struct row e2b_create_body[];
 /* Who commands in containers run as: all are root's, because a container has one user. NULL: not in one. */
 const char *e2b_container_user(const char *backend);
-/* With the network that is configured (NULL: none is), or open where it can be; off: without. */
-int e2b_acquire(struct provider *provider, struct box_request *wanted, const char *configured, bool off,
+/* With this network; NULL: the one that is configured; NULL, too: open where it can be. */
+int e2b_acquire(struct provider *provider, struct box_request *wanted, const char *configured, const char *network,
                 struct box **ret_box, struct err *err);
+int e2b_network(struct http_request *request, struct box *box, struct err *err); /* network.c */
+/* What a body's `network` asks for, off: all traffic is denied, as a network of box/network.h; NULL: nothing special. */
+int e2b_network_text(struct http_request *request, const json_t *network, bool off, const char **ret_text,
+                     struct err *err);
+/* The record's allowOut and denyOut are those of traffic from now on. */
+int e2b_sandbox_traffic(struct http_request *request, const struct e2b_sandbox *sandbox, const json_t *traffic,
+                        struct err *err);
 int e2b_list(struct http_request *request, struct box *box, struct err *err); /* list.c */
 int e2b_list_old(struct http_request *request, struct box *box, struct err *err);
 extern const struct row e2b_list_query[];

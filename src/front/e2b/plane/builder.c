@@ -138,7 +138,7 @@ static int builder_acquire(struct builder *builder, struct err *err) {
                                  .idle_timeout_ms = BUILDER_IDLE_MS};
     STEP(layers ? kept_template_hold(builder->provider, builder->from.id, id, err) : 0);
     int failed = build_in(builder->plane, builder->build, id, err)
-                     ?: e2b_acquire(builder->provider, &wanted, builder->network, false, &box, err);
+                     ?: e2b_acquire(builder->provider, &wanted, builder->network, NULL, &box, err);
     if (failed) {
         if (layers)
             kept_template_let_go(builder->provider, builder->from.id, id);

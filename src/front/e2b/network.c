@@ -1,0 +1,173 @@
+/* The traffic of a sandbox in E2B's words (network.allowOut, network.denyOut, allow_internet_access), as a network of
+ * box/network.h. There allow wins and everything is allowed that nobody denies; here deny wins and nothing is allowed
+ * that nobody allows. So what is denied is given without what is allowed of it. Addresses are let through whatever they
+ * speak; names by what a connection says of itself, as everywhere. */
+#include <jansson.h>
+
+#include "base/base.h"
+#include "box/network.h"
+#include "front/e2b/e2b.h"
+#include "front/e2b/sandbox.h"
+#include "gate/gate_policy.h"
+
+enum { NETWORK_LIST = 256, NETWORK_HTTPS_PORTS = 64 };
+
+/* Every name and every address. Networks of this machine's neighbours stay closed, as by every policy. */
+#define NETWORK_EVERYTHING "{\"allow\":[\"*:*\",{\"host\":\"0.0.0.0/0\",\"ports\":[\"*\"],\"opaque\":true}]}"
+
+struct network_rules {
+    struct gate_network allow[NETWORK_LIST], deny[NETWORK_LIST];
+    size_t allow_count, deny_count;
+    const char *names[NETWORK_LIST];
+    size_t name_count;
+    bool everything; /* is denied */
+};
+
+/* names NULL: only addresses are possible. */
+static int network_list(const json_t *network, const char *key, struct gate_network *networks, size_t *ret_count,
+                        const char **names, size_t *ret_names, struct err *err) {
+    json_t *list = json_object_get(network, key), *item;
+    size_t i;
+    if (!list || json_is_null(list))
+        return 0;
+    if (!json_is_array(list) || json_array_size(list) > NETWORK_LIST)
+        return err_set(err, ERR_INVALID, "network.%s must be a list of at most %d texts", key, NETWORK_LIST);
+    json_array_foreach(list, i, item) {
+        const char *text = json_string_value(item);
+        if (!text)
+            return err_set(err, ERR_INVALID, "network.%s must be a list of texts", key);
+        if (gate_network_text(text, &networks[*ret_count], err) == 0)
+            ++*ret_count;
+        else if (!names || text[strspn(text, "0123456789.:/")] == 0)
+            return err_wrap(err, "network.%s", key);
+        else
+            names[(*ret_names)++] = text;
+    }
+    return 0;
+}
+
+static int network_rules(const json_t *network, bool off, struct network_rules *rules, struct err *err) {
+    size_t none = 0;
+    STEP(network_list(network, "denyOut", rules->deny, &rules->deny_count, NULL, &none, err)
+                     ?: network_list(network, "allowOut", rules->allow, &rules->allow_count, rules->names,
+                                     &rules->name_count, err));
+    rules->everything = off;
+    for (size_t i = 0; i < rules->deny_count; i++)
+        rules->everything |= rules->deny[i].bits == 96 && gate_address_v4(&rules->deny[i].address);
+    if (rules->name_count && !rules->everything)
+        return err_set(err, ERR_INVALID, "network.allowOut: a name needs \"0.0.0.0/0\" in denyOut");
+    return 0;
+}
+
+static const char *network_shown(const struct gate_network *network, char text[GATE_ADDRESS_BYTES + 16]) {
+    char address[GATE_ADDRESS_BYTES];
+    bool four = network->bits >= 96 && gate_address_v4(&network->address);
+    gate_address_shown(&network->address, address);
+    snprintf(text, GATE_ADDRESS_BYTES + 16, four ? "%s/%d" : "[%s/%d]", address, network->bits - (four ? 96 : 0));
+    return text;
+}
+
+/* A network without those that are allowed: halved until each half is the one or the other. */
+static void network_deny(struct gate_network denied, const struct network_rules *rules, json_t *deny) {
+    char text[GATE_ADDRESS_BYTES + 16];
+    bool parts = false;
+    for (size_t i = 0; i < rules->allow_count; i++) {
+        const struct gate_network *allowed = &rules->allow[i];
+        if (allowed->bits <= denied.bits && gate_network_has(allowed, &denied.address))
+            return;
+        parts |= allowed->bits > denied.bits && gate_network_has(&denied, &allowed->address);
+    }
+    if (!parts || json_array_size(deny) > GATE_ENTRIES) {
+        json_array_append_new(deny, json_sprintf("%s:*", network_shown(&denied, text)));
+        return;
+    }
+    unsigned at = denied.bits++;
+    network_deny(denied, rules, deny);
+    denied.address.bytes[at / 8] |= (uint8_t)(0x80 >> at % 8);
+    network_deny(denied, rules, deny);
+}
+
+static json_t *network_policy(const struct network_rules *rules) {
+    char text[GATE_ADDRESS_BYTES + 16];
+    json_t *policy = rules->everything ? json_pack("{s:[]}", "allow") : json_loads(NETWORK_EVERYTHING, 0, NULL);
+    json_t *allow = json_object_get(policy, "allow"), *deny = json_array();
+    for (size_t i = 0; i < rules->name_count; i++)
+        json_array_append_new(allow, json_string(rules->names[i]));
+    for (size_t i = 0; rules->everything && i < rules->allow_count; i++)
+        json_array_append_new(allow, json_pack("{s:s,s:[s],s:b}", "host", network_shown(&rules->allow[i], text),
+                                               "ports", "*", "opaque", 1));
+    for (size_t i = 0; !rules->everything && i < rules->deny_count; i++)
+        network_deny(rules->deny[i], rules, deny);
+    if (json_array_size(deny))
+        json_object_set(policy, "deny", deny);
+    json_decref(deny);
+    return policy;
+}
+
+static int network_https_ports(const json_t *ports, struct err *err) {
+    size_t i;
+    json_t *item;
+    if (ports && !json_is_null(ports) && (!json_is_array(ports) || json_array_size(ports) > NETWORK_HTTPS_PORTS))
+        return err_set(err, ERR_INVALID, "network.httpsPorts must be a list of at most %d ports", NETWORK_HTTPS_PORTS);
+    json_array_foreach((json_t *)(uintptr_t)ports, i, item) {
+        if (!json_is_integer(item) || json_integer_value(item) < 1 || json_integer_value(item) > 65535)
+            return err_set(err, ERR_INVALID, "network.httpsPorts: a port is a number from 1 to 65535");
+    }
+    return 0;
+}
+
+int e2b_network_text(struct http_request *request, const json_t *network, bool off, const char **ret_text,
+                     struct err *err) {
+    static const char *const unknown[] = {"rules", "egressProxy"};
+    const struct e2b_settings *settings = front_own(request, &e2b_dialect);
+    const char *configured = settings ? settings->network : NULL;
+    *ret_text = off ? "none" : NULL;
+    if (!network || json_is_null(network))
+        return 0;
+    if (!json_is_object(network))
+        return err_set(err, ERR_INVALID, "network must be an object");
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        const json_t *value = json_object_get(network, unknown[i]);
+        if (value && !json_is_null(value) && json_object_size(value) + json_array_size(value) > 0)
+            return err_set(err, ERR_INVALID, "network.%s is not supported by this server", unknown[i]);
+    }
+    struct network_rules *rules = arena_alloc(http_arena(request), sizeof *rules);
+    *rules = (struct network_rules){.everything = false};
+    STEP(network_https_ports(json_object_get(network, "httpsPorts"), err)
+                     ?: network_rules(network, off, rules, err));
+    bool allows = rules->allow_count || rules->name_count;
+    if (rules->everything && !allows)
+        *ret_text = "none";
+    if (rules->everything ? !allows : !rules->deny_count)
+        return 0;
+    if (configured && strcmp(configured, "open") != 0)
+        return err_set(err, ERR_INVALID,
+                       "network: the configuration of this server says what sandboxes reach (e2b_network); they can "
+                       "only be made without any network");
+    json_t *policy = network_policy(rules);
+    char *text = json_dumps(policy, JSON_COMPACT);
+    *ret_text = arena_strdup(http_arena(request), text ? text : "none");
+    free(text);
+    json_decref(policy);
+    return 0;
+}
+
+/* PUT /sandboxes/{id}/network: what goes out of it, all of it anew. */
+int e2b_network(struct http_request *request, struct box *, struct err *err) {
+    const struct e2b_settings *settings = front_own(request, &e2b_dialect);
+    struct network_change change = {.network = NULL};
+    autosandbox sandbox = {0};
+    json_auto_t *root = NULL;
+    const char *text;
+    unsigned cut;
+    STEP(e2b_body(request, NULL, &root, err));
+    bool off = json_is_false(json_object_get(root, "allow_internet_access"));
+    STEP(e2b_network_text(request, root, off, &text, err) ?: e2b_sandbox_open(request, &sandbox, err));
+    const char *now = box_network(sandbox.box, http_arena(request), NULL);
+    change.network = text ? text : settings && settings->network ? settings->network : "open";
+    if (!strcmp(change.network, "open") && strcmp(now, "open") != 0)
+        change.network = NETWORK_EVERYTHING; /* a device of its own cannot be given to a box that runs */
+    if (strcmp(change.network, now) != 0)
+        STEP(network_set(front_of(request)->provider, front_who(request)->user, sandbox.box->id, &change, &cut, err));
+    return e2b_sandbox_traffic(request, &sandbox, root, err) ?: front_empty(request, 204);
+}
