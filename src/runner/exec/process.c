@@ -36,8 +36,6 @@ struct spare {
     bool killed;
     struct leaf *leaf;
     struct slot *slot;
-    int order_fd;  /* where its order goes: a pipe of its own, or another spare would take it */
-    int order_end; /* the number of the other end, in the child */
 };
 
 struct process_table {
@@ -47,6 +45,7 @@ struct process_table {
     bool leaves_work;     /* false: keepers from now on */
     struct process *tidy; /* ended in this turn: buried after the answers went out */
     struct spare spare;
+    int order[2];              /* to the spare */
     struct timer spare_timer;  /* when it ends unused */
     uint64_t ended_ms;         /* when a command was last buried */
     int pipes[SPARE_PIPES][2]; /* made ahead, for the next command; the spare has them already */
@@ -80,6 +79,7 @@ void process_table_open(struct runner *runner) {
     table->leaves = leaf_pool_new(runner);
     table->leaves_work = table->leaves != NULL;
     memset(table->pipes, -1, sizeof table->pipes);
+    table->order[0] = table->order[1] = -1;
     table->spare_timer.fire = process_spare_late;
     table->null_fd = path_open(runner->config->root_fd, "/dev/null", O_RDWR, 0);
     /* Children inherit the score. A process that is not dumpable may not open its own: open it now, keep it. */
@@ -230,7 +230,7 @@ void process_drop(struct process *process) {
 static void process_spare_make(struct runner *runner, uint64_t now_ms) {
     struct process_table *table = runner->processes;
     const struct runner_config *config = runner->config;
-    int order[2];
+    int unread = 0;
     if (table->spare.pid || !config->jail || !table->leaves_work || (config->pids && config->pids < SPARE_PIDS))
         return;
     if (list_find(table->first, process, process->spawn.root && (process->phase < PHASE_ENDED || process->lives)))
@@ -238,29 +238,27 @@ static void process_spare_make(struct runner *runner, uint64_t now_ms) {
     for (int i = 0; i < SPARE_PIPES; i++)
         if (table->pipes[i][0] < 0)
             return;
+    /* A spare that was killed between its order and its reading of it has left it there. */
+    if ((table->order[0] < 0 && pipe2(table->order, O_CLOEXEC) < 0) || ioctl(table->order[0], FIONREAD, &unread) < 0 ||
+        (unread && read(table->order[0], &unread, 1) != 1))
+        return;
     struct leaf *leaf = leaf_take(table->leaves, ERR_IGNORED);
     if (!leaf)
         return;
-    if (pipe2(order, O_CLOEXEC) < 0) {
-        leaf_give(table->leaves, leaf, true);
-        return;
-    }
     struct slot *slot = process_slot_take(table);
     struct spawn spawn = {.config = config,
                           .stdio = {table->null_fd, table->pipes[0][1], table->pipes[1][1]},
                           .ready_fd = table->pipes[SPARE_PIPES - 1][1],
-                          .order_fd = order[0],
+                          .order_fd = table->order[0],
                           .slot = slot,
                           .stack = process_room(table, slot) + START_BYTES};
     pid_t pid = spawn_spare(&spawn, leaf);
-    close(order[0]);
     if (pid < 0) { /* the command itself says why, if it fails too */
-        close(order[1]);
         table->slot_used[slot - table->slots] = false;
         leaf_give(table->leaves, leaf, true);
         return;
     }
-    table->spare = (struct spare){.pid = pid, .leaf = leaf, .slot = slot, .order_fd = order[1], .order_end = order[0]};
+    table->spare = (struct spare){.pid = pid, .leaf = leaf, .slot = slot};
     timer_set(runner, &table->spare_timer, now_ms + SPARE_MS);
 }
 
@@ -280,10 +278,8 @@ static void process_spare_late(struct timer *timer) {
 static void process_spare_reaped(struct runner *runner) {
     struct process_table *table = runner->processes;
     timer_set(runner, &table->spare_timer, 0);
-    if (table->spare.slot)
-        table->slot_used[table->spare.slot - table->slots] = false;
+    table->slot_used[table->spare.slot - table->slots] = false;
     leaf_give(table->leaves, table->spare.leaf, false);
-    close(table->spare.order_fd);
     table->spare = (struct spare){0};
 }
 
@@ -292,16 +288,12 @@ static pid_t process_spare_use(struct process *process) {
     struct process_table *table = process->runner->processes;
     struct spare spare = table->spare;
     process->spawn.stack = process_room(table, spare.slot) + START_BYTES;
-    process->spawn.order_fd = spare.order_end; /* as its descriptors, what it had: it may not have read it yet */
-    process->spared = false;
-    if (!spawn_order(&process->spawn, spare.order_fd)) { /* it is dead, and not reaped yet */
-        table->spare.killed = true;
-        table->spare.slot = NULL; /* the command's now */
-        return -ECHILD;
-    }
-    close(spare.order_fd);
+    process->spawn.order_fd = table->order[0]; /* as its descriptors, what it had: it may not have read it yet */
+    if (!spawn_order(&process->spawn, table->order[1]))
+        return -EAGAIN;
     timer_set(process->runner, &table->spare_timer, 0);
     table->spare = (struct spare){0};
+    process->spared = false;
     process->leaf = spare.leaf;
     process->group = spare.leaf->inode;
     return spare.pid;
@@ -352,13 +344,12 @@ static void process_ready_event(struct source *source, uint32_t) {
 /* The command itself, or its keeper. A kernel or a policy that does not let us clone into a leaf makes it keepers. */
 static pid_t process_start_below(struct process *process) {
     struct process_table *table = process->runner->processes;
-    pid_t pid = process->spared ? process_spare_use(process) : -ECHILD;
-    if (pid >= 0)
-        return pid;
+    if (process->spared)
+        return process_spare_use(process);
     process->leaf = table->leaves_work ? leaf_take(table->leaves, ERR_IGNORED) : NULL;
     process->group = process->leaf ? process->leaf->inode : 0;
     process->spawn.stack = process_room(table, process->slot) + START_BYTES;
-    pid = process->leaf ? spawn_start(&process->spawn, process->leaf) : -ENOSYS;
+    pid_t pid = process->leaf ? spawn_start(&process->spawn, process->leaf) : -ENOSYS;
     if (pid >= 0 || pid == -EAGAIN || pid == -ENOMEM)
         return pid; /* its score is raised once it has memory of its own: process_started */
     if (process->leaf) {
