@@ -11,7 +11,6 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "runner/exec/process.h"
-#include "runner/raw.h"
 #include "runner/runner.h"
 #include "runner/exec/session.h"
 
@@ -117,10 +116,10 @@ void runner_close_others(int *keep, size_t count) {
         if (keep[i] < (int)next)
             continue;
         if ((unsigned)keep[i] > next)
-            raw(SYS_close_range, next, (unsigned)keep[i] - 1, 0);
+            syscall(SYS_close_range, next, (unsigned)keep[i] - 1, 0);
         next = (unsigned)keep[i] + 1;
     }
-    raw(SYS_close_range, next, ~0u, 0);
+    syscall(SYS_close_range, next, ~0u, 0);
 }
 
 uint64_t init_open_files(uint64_t wanted) {

@@ -40,8 +40,8 @@ struct runner_config {
 
 /* init.c: becomes PID 1 / the runner: signals blocked first, then the loop. Never returns. */
 _Noreturn void init_main(struct runner_config *config);
-/* Closes all descriptors from 3 on but `keep`, which is sorted here. Sets no errno. */
-void runner_close_others(int *keep, size_t count);
+void runner_close_others(int *keep,
+                         size_t count); /* closes all descriptors from 3 on but `keep`, which is sorted here */
 /* The available part of a wanted RLIMIT_NOFILE: a command may have fewer than the daemon, never more. */
 uint64_t init_open_files(uint64_t wanted);
 /* enter.c: stage one of a jail. Reads its orders (wire/plan.h) from a socket that then is the first wire, makes the
@@ -55,8 +55,6 @@ int trial_main(const char *directory);
  * Landlock, seccomp. worker: seccomp and Landlock stay off, the rights on files are the agent's. */
 enum confine_for { CONFINE_AGENT, CONFINE_ROOT, CONFINE_WORKER, CONFINE_ROOT_WORKER };
 int confine(const struct runner_config *config, enum confine_for who, struct err *err);
-int confine_ids(const struct runner_config *config, enum confine_for who, struct err *err); /* its two halves */
-int confine_filter(const struct runner_config *config, enum confine_for who, struct err *err);
 int confine_may_root(const struct runner_config *config, struct err *err);
 /* For a root worker whose call failed so: a mount has one owner, the agent, and the ids of root mean nothing on it
  * (EOVERFLOW). True: its file work has the agent's rights from now on, try again. */

@@ -1,8 +1,7 @@
 /* The last walls, from inside: capabilities, no_new_privs, Landlock, seccomp. confine_early, confine_bounding and
  * confine_runner are called once a box by stage one; confine by every child of the runner before it becomes a command
- * or a worker. Invariant: after confine nothing is gained back. The filter takes no call away that the ids need, so a
- * child made ahead has it first. Nothing here sets errno on its way, because a command's child shares the runner's
- * memory until it execs. */
+ * or a worker. Invariant: after confine nothing is gained back: ids first, the filter last; and it sets no errno on
+ * its way, because a command's child shares the runner's memory until it execs. */
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
@@ -151,10 +150,11 @@ bool confine_step_down(int number) {
     return (uid_t)setfsuid((uid_t)-1) == ENTER_AGENT_ID;
 }
 
-int confine_ids(const struct runner_config *config, enum confine_for who, struct err *err) {
-    bool root = who == CONFINE_ROOT || who == CONFINE_ROOT_WORKER;
+int confine(const struct runner_config *config, enum confine_for who, struct err *err) {
+    bool command = who == CONFINE_AGENT || who == CONFINE_ROOT,
+         root = who == CONFINE_ROOT || who == CONFINE_ROOT_WORKER;
     if (!config->jail)
-        return 0;
+        return config->no_set_id && command ? INSTALL(seccomp_container_command, err) : 0;
     if (root && confine_may_root(config, err) < 0)
         return -err->code;
     uint64_t caps = root ? confine_root_cap_set() : 0;
@@ -167,24 +167,14 @@ int confine_ids(const struct runner_config *config, enum confine_for who, struct
         return err_errno(err, (int)-number, "cannot take the user's ids");
     /* New ids make the memory as dumpable as fs.suid_dumpable says, and it is still the runner's, too. */
     raw(SYS_prctl, PR_SET_DUMPABLE, 0);
-    return confine_set_caps(caps, caps, err);
-}
-
-int confine_filter(const struct runner_config *config, enum confine_for who, struct err *err) {
-    bool command = who == CONFINE_AGENT || who == CONFINE_ROOT;
-    if (!config->jail)
-        return config->no_set_id && command ? INSTALL(seccomp_container_command, err) : 0;
-    if (who == CONFINE_WORKER)
-        return 0;
-    long number = config->landlock_fd < 0 ? 0 : raw(SYS_landlock_restrict_self, config->landlock_fd, 0);
+    int r = confine_set_caps(caps, caps, err);
+    if (r < 0 || who == CONFINE_WORKER)
+        return r;
+    number = config->landlock_fd < 0 ? 0 : raw(SYS_landlock_restrict_self, config->landlock_fd, 0);
     if (number < 0)
         return err_errno(err, (int)-number, "cannot apply Landlock");
     /* Our own code opens by openat2, never with such a mode; what it chmods, the runner's own filter looks at. */
     return config->no_set_id && command ? INSTALL(seccomp_command_set_id, err) : INSTALL(seccomp_command, err);
-}
-
-int confine(const struct runner_config *config, enum confine_for who, struct err *err) {
-    return confine_ids(config, who, err) ?: confine_filter(config, who, err);
 }
 
 /* ---- Landlock ---- */

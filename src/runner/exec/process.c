@@ -5,7 +5,6 @@
  * 2. A command's answer comes when its main process has ended, and its tree and its pipes are empty: END is last.
  * 3. Waiting for a tree to die is bounded (STUCK_MS): a process that hangs in the kernel does not delay the answer.
  * 4. Frees go through later_free: events of the same iteration may still name a process. */
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/fsuid.h>
 #include <sys/mman.h>
@@ -20,47 +19,29 @@ enum {
     STUCK_MS = 5000,
     SOON_MS = 2,
     SPARE_PIPES = 3,
-    SPARE_MS = 1000,  /* a box that had two commands within this time is likely to have another */
-    SPARE_PIDS = 256, /* the least limit of processes that has room for one that does nothing */
     RAISE_PASSES = 16,
     KEPT_BYTES = 16 << 20, /* output of ended commands: the runner's memory is the box's */
     START_BYTES = 4 << 10, /* the usual size of a child's request */
     ROOM_BYTES = START_BYTES + SPAWN_STACK_BYTES,
 };
-#define SLOTS (LIMIT_PROCESSES + 1) /* one for the spare */
 #define OOM_SCORE_OF_COMMANDS "500"
 
-/* A child that was made ahead: it runs the next command, or nothing. */
-struct spare {
-    pid_t pid; /* 0: there is none */
-    bool killed;
-    struct leaf *leaf;
-    struct slot *slot;
-};
-
 struct process_table {
-    struct runner *runner;
     struct process *first;
     struct leaf_pool *leaves;
-    bool leaves_work;     /* false: keepers from now on */
-    struct process *tidy; /* ended in this turn: buried after the answers went out */
-    struct spare spare;
-    int order[2];              /* to the spare */
-    struct timer spare_timer;  /* when it ends unused */
-    uint64_t ended_ms;         /* when a command was last buried */
-    int pipes[SPARE_PIPES][2]; /* made ahead, for the next command; the spare has them already */
+    bool leaves_work;          /* false: keepers from now on */
+    struct process *tidy;      /* ended in this turn: buried after the answers went out */
+    int spare[SPARE_PIPES][2]; /* made ahead, for the next command */
     int null_fd;
-    struct slot *slots; /* SLOTS of them, shared with children */
+    struct slot *slots; /* LIMIT_PROCESSES of them, shared with children */
     uint8_t *rooms;     /* ROOM_BYTES a slot, for children until they exec */
-    bool slot_used[SLOTS];
+    bool slot_used[LIMIT_PROCESSES];
     unsigned count;
     int oom_score_fd;
     char oom_score[16]; /* the runner's own */
 };
 
 static void process_tree_gone(struct process *process, bool empty);
-static void process_spare_late(struct timer *timer);
-static void process_spare_kill(struct runner *runner);
 
 char *process_command_text(const char *text, size_t len) {
     return xstrndup(text, text_cut(text, len, PROCESS_COMMAND_BYTES));
@@ -71,16 +52,14 @@ char *process_command_text(const char *text, size_t len) {
 void process_table_open(struct runner *runner) {
     struct process_table *table = xcalloc(1, sizeof *table);
     runner->processes = table;
-    table->runner = runner;
-    table->slots = mmap(NULL, SLOTS * sizeof *table->slots, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    table->rooms = mmap(NULL, (size_t)SLOTS * ROOM_BYTES, PROT_READ | PROT_WRITE,
+    table->slots =
+        mmap(NULL, LIMIT_PROCESSES * sizeof *table->slots, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    table->rooms = mmap(NULL, (size_t)LIMIT_PROCESSES * ROOM_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     xensure(table->slots != MAP_FAILED && table->rooms != MAP_FAILED);
     table->leaves = leaf_pool_new(runner);
     table->leaves_work = table->leaves != NULL;
-    memset(table->pipes, -1, sizeof table->pipes);
-    table->order[0] = table->order[1] = -1;
-    table->spare_timer.fire = process_spare_late;
+    memset(table->spare, -1, sizeof table->spare);
     table->null_fd = path_open(runner->config->root_fd, "/dev/null", O_RDWR, 0);
     /* Children inherit the score. A process that is not dumpable may not open its own: open it now, keep it. */
     int uid = setfsuid(geteuid()); /* first: it makes us not dumpable */
@@ -162,20 +141,7 @@ static bool process_ended_drop_oldest(struct runner *runner, unsigned keep) {
     return dropped;
 }
 
-static struct slot *process_slot_take(struct process_table *table) {
-    unsigned at = 0;
-    while (table->slot_used[at])
-        at++;
-    table->slot_used[at] = true;
-    memset(&table->slots[at], 0, sizeof table->slots[at]);
-    return &table->slots[at];
-}
-
-static uint8_t *process_room(const struct process_table *table, const struct slot *slot) {
-    return table->rooms + (size_t)(slot - table->slots) * ROOM_BYTES;
-}
-
-int process_new(struct runner *runner, bool plain, struct process **ret_process, struct err *err) {
+int process_new(struct runner *runner, struct process **ret_process, struct err *err) {
     struct process_table *table = runner->processes;
     if (table->count >= LIMIT_PROCESSES && !process_ended_drop_oldest(runner, 0))
         return err_set(
@@ -184,9 +150,13 @@ int process_new(struct runner *runner, bool plain, struct process **ret_process,
             LIMIT_PROCESSES);
     struct process *process = xcalloc(1, sizeof *process);
     process->runner = runner;
-    process->spared = plain && table->spare.pid && !table->spare.killed;
-    process->slot = process->spared ? table->spare.slot : process_slot_take(table);
-    arena_init_in(&process->start, process_room(table, process->slot), START_BYTES);
+    unsigned at = 0;
+    while (table->slot_used[at])
+        at++;
+    table->slot_used[at] = true;
+    process->slot = &table->slots[at];
+    arena_init_in(&process->start, table->rooms + (size_t)at * ROOM_BYTES, START_BYTES);
+    memset(process->slot, 0, sizeof *process->slot);
     process->ready.fd = process->input.fd = -1;
     for (int i = 0; i < 2; i++)
         process->streams[i] = (struct stream){.source.fd = -1, .process = process, .id = (uint8_t)(STREAM_STDOUT + i)};
@@ -201,10 +171,7 @@ void process_drop(struct process *process) {
     struct process_table *table = runner->processes;
     list_remove(table->first, process);
     table->count--;
-    if (process->spared)
-        process_spare_kill(runner);
-    else
-        table->slot_used[process->slot - table->slots] = false;
+    table->slot_used[process->slot - table->slots] = false;
     timer_set(runner, &process->timer, 0);
     timer_set(runner, &process->soon, 0);
     timer_set(runner, &process->wait, 0);
@@ -227,104 +194,27 @@ void process_drop(struct process *process) {
 
 /* ---- made in advance, freed later: work that need not be done while a caller waits for an answer ---- */
 
-static void process_spare_make(struct runner *runner, uint64_t now_ms) {
-    struct process_table *table = runner->processes;
-    const struct runner_config *config = runner->config;
-    int unread = 0;
-    if (table->spare.pid || !config->jail || !table->leaves_work || (config->pids && config->pids < SPARE_PIDS))
-        return;
-    if (list_find(table->first, process, process->spawn.root && (process->phase < PHASE_ENDED || process->lives)))
-        return; /* it has the ids of the spare: it could stop and limit it */
-    for (int i = 0; i < SPARE_PIPES; i++)
-        if (table->pipes[i][0] < 0)
-            return;
-    /* A spare that was killed between its order and its reading of it has left it there. */
-    if ((table->order[0] < 0 && pipe2(table->order, O_CLOEXEC) < 0) || ioctl(table->order[0], FIONREAD, &unread) < 0 ||
-        (unread && read(table->order[0], &unread, 1) != 1))
-        return;
-    struct leaf *leaf = leaf_take(table->leaves, ERR_IGNORED);
-    if (!leaf)
-        return;
-    struct slot *slot = process_slot_take(table);
-    struct spawn spawn = {.config = config,
-                          .stdio = {table->null_fd, table->pipes[0][1], table->pipes[1][1]},
-                          .ready_fd = table->pipes[SPARE_PIPES - 1][1],
-                          .order_fd = table->order[0],
-                          .slot = slot,
-                          .stack = process_room(table, slot) + START_BYTES};
-    pid_t pid = spawn_spare(&spawn, leaf);
-    if (pid < 0) { /* the command itself says why, if it fails too */
-        table->slot_used[slot - table->slots] = false;
-        leaf_give(table->leaves, leaf, true);
-        return;
-    }
-    table->spare = (struct spare){.pid = pid, .leaf = leaf, .slot = slot};
-    timer_set(runner, &table->spare_timer, now_ms + SPARE_MS);
-}
-
-static void process_spare_kill(struct runner *runner) {
-    struct process_table *table = runner->processes;
-    timer_set(runner, &table->spare_timer, 0);
-    table->spare.killed = true;
-    kill(table->spare.pid, SIGKILL);
-}
-
-static void process_spare_late(struct timer *timer) {
-    const struct process_table *table = container_of(timer, struct process_table, spare_timer);
-    process_spare_kill(table->runner);
-}
-
-/* It was killed: by us, or for lack of memory. */
-static void process_spare_reaped(struct runner *runner) {
-    struct process_table *table = runner->processes;
-    timer_set(runner, &table->spare_timer, 0);
-    table->slot_used[table->spare.slot - table->slots] = false;
-    leaf_give(table->leaves, table->spare.leaf, false);
-    table->spare = (struct spare){0};
-}
-
-/* The child gets its order. */
-static pid_t process_spare_use(struct process *process) {
-    struct process_table *table = process->runner->processes;
-    struct spare spare = table->spare;
-    process->spawn.stack = process_room(table, spare.slot) + START_BYTES;
-    process->spawn.order_fd = table->order[0]; /* as its descriptors, what it had: it may not have read it yet */
-    if (!spawn_order(&process->spawn, table->order[1]))
-        return -EAGAIN;
-    timer_set(process->runner, &table->spare_timer, 0);
-    table->spare = (struct spare){0};
-    process->spared = false;
-    process->leaf = spare.leaf;
-    process->group = spare.leaf->inode;
-    return spare.pid;
-}
-
 void process_tidy(struct runner *runner) {
     struct process_table *table = runner->processes;
     if (!table->tidy)
         return;
-    sched_yield(); /* the daemon has the answer, and often waits for this very processor */
     for (struct process *next; table->tidy; table->tidy = next) {
         next = table->tidy->tidy_next;
         process_drop(table->tidy);
     }
     for (int i = 0; i < SPARE_PIPES; i++)
-        if (table->pipes[i][0] < 0 && pipe2(table->pipes[i], O_CLOEXEC) == 0)
-            fcntl(table->pipes[i][0], F_SETFL, O_NONBLOCK);
-    uint64_t now_ms = clock_ms();
-    if (now_ms - table->ended_ms < SPARE_MS)
-        process_spare_make(runner, now_ms);
-    table->ended_ms = now_ms;
+        if (table->spare[i][0] < 0 && pipe2(table->spare[i], O_CLOEXEC) == 0)
+            fcntl(table->spare[i][0], F_SETFL, O_NONBLOCK);
 }
 
-int process_pipe(struct process *process, unsigned which, int pair[2]) {
-    struct process_table *table = process->runner->processes;
-    int *ahead = table->pipes[which];
-    if (ahead[0] >= 0 && (process->spared || !table->spare.pid)) { /* else they are the spare's */
-        memcpy(pair, ahead, sizeof table->pipes[which]);
-        ahead[0] = ahead[1] = -1;
-        return 0;
-    }
+int process_pipe(struct runner *runner, int pair[2]) {
+    struct process_table *table = runner->processes;
+    for (int i = 0; i < SPARE_PIPES; i++)
+        if (table->spare[i][0] >= 0) {
+            memcpy(pair, table->spare[i], sizeof table->spare[i]);
+            table->spare[i][0] = table->spare[i][1] = -1;
+            return 0;
+        }
     if (pipe2(pair, O_CLOEXEC) < 0)
         return -errno;
     fcntl(pair[0], F_SETFL, O_NONBLOCK);
@@ -344,11 +234,9 @@ static void process_ready_event(struct source *source, uint32_t) {
 /* The command itself, or its keeper. A kernel or a policy that does not let us clone into a leaf makes it keepers. */
 static pid_t process_start_below(struct process *process) {
     struct process_table *table = process->runner->processes;
-    if (process->spared)
-        return process_spare_use(process);
     process->leaf = table->leaves_work ? leaf_take(table->leaves, ERR_IGNORED) : NULL;
     process->group = process->leaf ? process->leaf->inode : 0;
-    process->spawn.stack = process_room(table, process->slot) + START_BYTES;
+    process->spawn.stack = table->rooms + (size_t)(process->slot - table->slots) * ROOM_BYTES + START_BYTES;
     pid_t pid = process->leaf ? spawn_start(&process->spawn, process->leaf) : -ENOSYS;
     if (pid >= 0 || pid == -EAGAIN || pid == -ENOMEM)
         return pid; /* its score is raised once it has memory of its own: process_started */
@@ -365,7 +253,7 @@ static pid_t process_start_below(struct process *process) {
 }
 
 static pid_t process_start_child(struct process *process, struct err *err) {
-    int ready[2], r = process_pipe(process, SPARE_PIPES - 1, ready);
+    int ready[2], r = process_pipe(process->runner, ready);
     if (r < 0)
         return err_errno(err, -r, "cannot start a process in the box");
     process->spawn.slot = process->slot;
@@ -387,8 +275,6 @@ static void process_timer_soon(struct timer *timer) {
 
 int process_launch(struct process *process, struct err *err) {
     struct runner *runner = process->runner;
-    if (process->spawn.root && !process->spared && runner->processes->spare.pid)
-        process_spare_kill(runner);
     process->oom_before = process_oom_count(runner);
     process->started_ms = clock_ms();
     process->started_wall_ms = clock_wall_ms();
@@ -612,10 +498,6 @@ static void process_main_ended(struct process *process, int status) {
 }
 
 bool process_reap(struct runner *runner, pid_t pid, int status) {
-    if (pid == runner->processes->spare.pid) {
-        process_spare_reaped(runner);
-        return true;
-    }
     struct process *process = list_find(runner->processes->first, item, item->child == pid);
     if (!process)
         return false;

@@ -58,7 +58,6 @@ struct spawn {
     int passed[SPAWN_PASSED]; /* given to the child as the numbers from passed_at on; the first is its terminal */
     int passed_at;            /* 0: nothing is passed, and a terminal is its stdin */
     int ready_fd;             /* closed by exec, which shows that it worked; -1: not needed */
-    int order_fd;             /* of a spare: where its order comes from */
     struct slot *slot;
     void *stack; /* SPAWN_STACK_BYTES, the child's until it execs */
 };
@@ -70,9 +69,6 @@ bool spawn_env_has(const char *const *rows,
                    const char *row); /* another row of that name; rows: NULL-terminated, or NULL */
 /* leaf NULL: below a keeper. The child's pid (the keeper's then) or -errno. */
 pid_t spawn_start(struct spawn *spawn, struct leaf *leaf);
-/* A child that waits for its order with what all commands have in common: config, stdio, slot, stack, order_fd. */
-pid_t spawn_spare(const struct spawn *spawn, struct leaf *leaf);
-bool spawn_order(const struct spawn *spawn, int order_fd);   /* the spare on this stack starts; false: it does not */
 _Noreturn void spawn_child(struct spawn *spawn);             /* in the child; also called by the keeper's */
 int spawn_error(const struct spawn *spawn, struct err *err); /* the error in slot; names program or directory */
 
@@ -145,7 +141,6 @@ struct process {
     char **argv, **env;  /* as asked for, cut to LIMIT_PROCESS_ABOUT_BYTES; NULL-terminated; NULL: none */
     char *tag;           /* NULL: none */
     bool background, pty;
-    bool spared; /* it has the slot of the spare, and is not launched yet */
     /* in the foreground, but with a ring: in the background when it ended, or its caller waits no longer */
     bool keep;
     /* In the background from its start on, and its call is sent what it prints, as a reader: called when it runs. NULL:
@@ -187,8 +182,8 @@ void process_orphan(struct runner *runner);                 /* an unknown proces
 void process_end_all(struct runner *runner);                /* local, at the end: blocks until the trees are gone */
 void process_oom_score(struct runner *runner, bool raised); /* ours for a moment, for children to inherit */
 void process_tidy(struct runner *runner); /* after the answers went out: bury, and prepare for the next command */
-/* A pipe whose reading end does not block, made ahead where possible; which: 0 stdout, 1 stderr, 2 ready. 0 or -errno. */
-int process_pipe(struct process *process, unsigned which, int pair[2]);
+/* A pipe whose reading end does not block, made ahead where possible. 0 or -errno. */
+int process_pipe(struct runner *runner, int pair[2]);
 int process_null(const struct runner *runner); /* /dev/null, the table's; -errno when the box has none */
 struct process *process_first(struct runner *runner);
 /* The sentence for a process that could not be made, to do `what`: LIMIT, naming the box's limit, when that is why. */
@@ -196,9 +191,8 @@ int process_fork_error(const struct runner_config *config, int number, const cha
 /* The newest with this pid. */
 int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_process, struct err *err);
 
-/* A free place in the table (ended ones make room), with its slot. plain: its input is /dev/null, its output pipes;
- * then a child made ahead may be its own. */
-int process_new(struct runner *runner, bool plain, struct process **ret_process, struct err *err);
+/* A free place in the table (ended ones make room), with its slot. */
+int process_new(struct runner *runner, struct process **ret_process, struct err *err);
 int process_launch(struct process *process, struct err *err); /* spawn is prepared, pipes are set */
 void process_started(struct process *process);                /* it runs, or it could not */
 void process_kill(struct process *process);                   /* the whole tree, at once */

@@ -248,7 +248,7 @@ static void shell_hard_fire(struct timer *timer) {
 }
 
 int shell_start(struct session *session, const struct fields *args, struct err *err) {
-    TRY(process_new(session->runner, false, &session->process, err));
+    TRY(process_new(session->runner, &session->process, err));
     struct process *process = session->process;
     process->command = xasprintf("session %s", session->name);
     buf_init(&session->reports, SESSION_REPORTS_BYTES);

@@ -7,11 +7,7 @@
  * 2. It reads only its own copy of struct spawn, and its arena, which lives until exec is known to have happened or
  *    failed.
  * 3. It opens its directory with the agent's rights, and exec closes everything of the runner's.
- * Below a keeper it is the same, but in the keeper's memory, which is a copy of the runner's.
- *
- * A spare is such a child made ahead for the next command, and for no other. It has its session, its streams and its
- * filter, and waits for its order with the ids of the runner: commands of the agent can neither signal nor limit it, and
- * those of root are never there together with it. */
+ * Below a keeper it is the same, but in the keeper's memory, which is a copy of the runner's. */
 #include <linux/openat2.h>
 #include <linux/sched.h>
 #include <sys/fsuid.h>
@@ -123,9 +119,13 @@ static void spawn_child_run(void *spawn) {
     spawn_child(spawn);
 }
 
-static void spawn_spare_run(void *spawn);
-
-static pid_t spawn_clone(const struct spawn *spawn, struct leaf *leaf, void (*run)(void *)) {
+pid_t spawn_start(struct spawn *spawn, struct leaf *leaf) {
+    if (!leaf) {
+        pid_t pid = fork();
+        if (pid == 0)
+            keeper_main(spawn);
+        return pid < 0 ? -errno : pid;
+    }
     struct clone_args how = {.flags = CLONE_INTO_CGROUP | CLONE_VM,
                              .exit_signal = SIGCHLD,
                              .cgroup = (uint64_t)leaf->dir_fd,
@@ -134,26 +134,7 @@ static pid_t spawn_clone(const struct spawn *spawn, struct leaf *leaf, void (*ru
     struct spawn *copy =
         spawn->stack; /* at the far end: the runner forgets its descriptors while the child takes them */
     *copy = *spawn;
-    return (pid_t)raw_clone3(&how, sizeof how, run, copy);
-}
-
-pid_t spawn_start(struct spawn *spawn, struct leaf *leaf) {
-    if (!leaf) {
-        pid_t pid = fork();
-        if (pid == 0)
-            keeper_main(spawn);
-        return pid < 0 ? -errno : pid;
-    }
-    return spawn_clone(spawn, leaf, spawn_child_run);
-}
-
-pid_t spawn_spare(const struct spawn *spawn, struct leaf *leaf) {
-    return spawn_clone(spawn, leaf, spawn_spare_run);
-}
-
-bool spawn_order(const struct spawn *spawn, int order_fd) {
-    *(struct spawn *)spawn->stack = *spawn;
-    return write(order_fd, "", 1) == 1;
+    return (pid_t)raw_clone3(&how, sizeof how, spawn_child_run, copy);
 }
 
 int spawn_error(const struct spawn *spawn, struct err *err) {
@@ -234,30 +215,20 @@ static long child_exec(struct spawn *spawn) {
     return number;
 }
 
-/* The same for every command. */
-static void spawn_child_begin(struct spawn *spawn) {
+_Noreturn void spawn_child(struct spawn *spawn) {
+    struct slot *slot = spawn->slot;
     long number;
     raw(SYS_setsid);
     for (int i = 0; i < 3; i++)
         if ((number = raw(SYS_dup3, spawn->stdio[i], i, 0)) < 0)
-            spawn_child_fail(spawn->slot, SPAWN_TERMINAL, number);
-    if (spawn->config->jail) /* a short command does not wait for the ends of other boxes' turns; refused: it does */
-        raw(SYS_sched_setattr, 0, &sched_prompt_command, 0);
-    /* All of ours is close-on-exec already; this holds even if one was forgotten. */
-    raw(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
-}
-
-static _Noreturn void spawn_child_refused(struct slot *slot, const struct err *err) {
-    snprintf(slot->text, sizeof slot->text, "%.200s", err->text);
-    spawn_child_fail(slot, SPAWN_CONFINE, -EPERM);
-}
-
-static _Noreturn void spawn_child_become(struct spawn *spawn, bool filtered) {
-    struct slot *slot = spawn->slot;
-    long number;
+            spawn_child_fail(slot, SPAWN_TERMINAL, number);
+    if (spawn->pty && (number = raw(SYS_ioctl, spawn->passed_at ? spawn->passed[0] : 0, TIOCSCTTY, 0)) < 0)
+        spawn_child_fail(slot, SPAWN_TERMINAL, number);
     /* Opened here and with the command's ids, so that it reaches no directory the command could not. */
     const struct runner_config *config = spawn->config;
-    if (config->jail) { /* confine_ids sets all of them for good */
+    if (config->jail) /* a short command does not wait for the ends of other boxes' turns; refused: it does */
+        raw(SYS_sched_setattr, 0, &sched_prompt_command, 0);
+    if (config->jail) { /* confine sets all ids for good */
         raw(SYS_setfsgid, spawn->root ? 0 : config->agent_gid);
         raw(SYS_setfsuid, spawn->root ? 0 : config->agent_uid);
     }
@@ -274,10 +245,13 @@ static _Noreturn void spawn_child_become(struct spawn *spawn, bool filtered) {
     number = raw(SYS_getcwd, path, sizeof path);
     if (number < 0 || path[0] != '/') /* deleted, or outside our root */
         spawn_child_fail(spawn->slot, SPAWN_CWD, number < 0 ? number : -ENOENT);
+    /* All of ours is close-on-exec already; this holds even if one was forgotten. */
+    raw(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
     struct err err;
-    enum confine_for who = spawn->root ? CONFINE_ROOT : CONFINE_AGENT;
-    if (confine_ids(config, who, &err) < 0 || (!filtered && confine_filter(config, who, &err) < 0))
-        spawn_child_refused(slot, &err);
+    if (confine(spawn->config, spawn->root ? CONFINE_ROOT : CONFINE_AGENT, &err) < 0) {
+        snprintf(slot->text, sizeof slot->text, "%.200s", err.text);
+        spawn_child_fail(slot, SPAWN_CONFINE, -EPERM);
+    }
     if (spawn->passed_at)
         spawn_child_pass(spawn);
     if (spawn->config->open_files) { /* last: descriptors we still hold may lie above it */
@@ -288,33 +262,4 @@ static _Noreturn void spawn_child_become(struct spawn *spawn, bool filtered) {
     uint64_t none = 0;
     raw(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
     spawn_child_fail(slot, SPAWN_EXEC, child_exec(spawn));
-}
-
-_Noreturn void spawn_child(struct spawn *spawn) {
-    long number;
-    spawn_child_begin(spawn);
-    if (spawn->pty && (number = raw(SYS_ioctl, spawn->passed_at ? spawn->passed[0] : 0, TIOCSCTTY, 0)) < 0)
-        spawn_child_fail(spawn->slot, SPAWN_TERMINAL, number);
-    spawn_child_become(spawn, false);
-}
-
-static void spawn_spare_run(void *argument) {
-    struct spawn *spawn = argument; /* the order adds to it, perhaps before this one has begun */
-    int order_fd = spawn->order_fd;
-    /* Whatever else the runner has, it may close while this one waits: then its other end must notice. */
-    int kept[] = {order_fd, spawn->ready_fd, spawn->config->root_fd, spawn->config->landlock_fd};
-    bool filtered = !spawn->config->no_set_id; /* that filter refuses the call that opens the directory */
-    struct err err;
-    char order;
-    long n;
-    spawn_child_begin(spawn);
-    runner_close_others(kept, sizeof kept / sizeof *kept);
-    if (filtered && confine_filter(spawn->config, CONFINE_AGENT, &err) < 0)
-        spawn_child_refused(spawn->slot, &err);
-    do
-        n = raw(SYS_read, order_fd, &order, 1);
-    while (n == -EINTR);
-    if (n != 1)
-        spawn_child_fail(spawn->slot, SPAWN_FORK, n < 0 ? n : -EIO);
-    spawn_child_become(spawn, filtered);
 }

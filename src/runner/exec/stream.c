@@ -36,7 +36,7 @@ static void stream_ready(struct source *source, uint32_t) {
 static int stream_stdio_pipes(struct process *process, bool input, struct err *err) {
     int pair[2];
     for (int i = 0; i < 2; i++) {
-        int r = process_pipe(process, (unsigned)i, pair);
+        int r = process_pipe(process->runner, pair);
         if (r < 0)
             return err_errno(err, -r, "cannot make a pipe in the box");
         process->streams[i].source.fd = pair[0];

@@ -95,7 +95,7 @@ static int sudo_parse(const char *data, size_t len, struct fields *args, struct 
 static int sudo_launch(struct sudo *sudo, const struct fields *args, int streams[3], struct err *err) {
     static const struct process_hooks hooks = {.started = sudo_started, .ended = sudo_ended};
     struct process *process;
-    TRY(process_new(sudo->runner, false, &process, err));
+    TRY(process_new(sudo->runner, &process, err));
     int r = spawn_prepare(&process->spawn, sudo->runner->config, args, &process->start, err);
     if (r == 0) {
         process->program = xstrdup(process->spawn.program);

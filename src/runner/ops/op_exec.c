@@ -112,7 +112,7 @@ static int exec_begin(struct rcall *call, const struct fields *call_args, struct
         args = &with_session;
         TRY(session_exec(call->runner, &with_session, &session, err));
     }
-    TRY(process_new(call->runner, !(args->number[FIELD_FLAGS] & (CALL_PTY | CALL_STDIN)), &process, err));
+    TRY(process_new(call->runner, &process, err));
     process->call = call;
     call->state = process;
     call->writable = exec_writable;
