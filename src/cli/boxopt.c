@@ -50,7 +50,7 @@ const char *box_options_network(struct cli *cli, const char *network, const stru
     char *text = arena_alloc(&cli->arena, LIMIT_JSON_BYTES + 1);
     ssize_t len = network && network[0] != '{' ? fd_read_file(AT_FDCWD, network, text, LIMIT_JSON_BYTES) : 0;
     if (len < 0)
-        option_fail(cli, "a network is none, open, a policy as JSON or a file with one; '%s': %s", network,
+        option_fail(cli, "a network: none, open, a policy as JSON or a file with one; '%s': %s", network,
                     strerror((int)-len));
     json_error_t why;
     json_auto_t *policy = json_loads(!network ? "{}" : network[0] == '{' ? network : text, 0, &why);

@@ -269,7 +269,7 @@ int main(void) {
     ssize_t n = recv(SEAL_DAEMON_FD, message, SEAL_MESSAGE_BYTES, 0);
     seal_hello = n > 1 && message[0] == 'H' ? json_loadb(message + 1, (size_t)n - 1, 0, NULL) : NULL;
     if (!seal_hello)
-        seal_die("it is started by cubbyd, for a box, and by nobody else");
+        seal_die("it is started by cubbyd, for a box, and by no other program");
     signal(SIGPIPE, SIG_IGN);
     seal_contexts();
     secrets_read(json_object_get(seal_hello, "secrets"));

@@ -115,7 +115,7 @@ async function refused() {
     "404: template 'no-such-template' not found");
   is('a wrong key', await name(Sandbox.create({ apiKey: 'e2b_00ff' })), 'AuthenticationError');
   is('a network that cannot be had is refused', /^400: network/.test((await error(Sandbox.create({
-    network: { denyOut: ['10.0.0.0/8'] } })))?.message ?? ''), sdk.SandboxNetworkOpts === undefined);
+    network: { denyOut: ['a.example'] } })))?.message ?? ''), sdk.SandboxNetworkOpts === undefined);
 }
 
 await main(async () => {

@@ -62,8 +62,10 @@ for body in '{' '[]' '{}' '{"templateID":7}' '{"templateID":""}' '{"templateID":
     '{"templateID":"base","envVars":{"A":null}}' '{"templateID":"base","envVars":{"A=B":"c"}}' \
     '{"templateID":"base","autoPauseMemory":false}' \
     '{"templateID":"base","autoPause":true,"autoPauseMemory":false,"autoResume":{"enabled":true}}' \
-    '{"templateID":"base","network":{"denyOut":["10.0.0.0/8"]}}' \
-    '{"templateID":"base","network":{"allowOut":["a.example"],"denyOut":["0.0.0.0/0"]}}' \
+    '{"templateID":"base","network":{"denyOut":["10.0.0.0/33"]}}' '{"templateID":"base","network":{"denyOut":[7]}}' \
+    '{"templateID":"base","network":{"denyOut":["a.example"]}}' '{"templateID":"base","network":{"allowOut":7}}' \
+    '{"templateID":"base","network":{"allowOut":["a.example"],"denyOut":["10.0.0.0/8"]}}' \
+    '{"templateID":"base","network":{"allowOut":["a b"],"denyOut":["0.0.0.0/0"]}}' \
     '{"templateID":"base","network":{"egressProxy":{"address":"a:1"}}}' \
     '{"templateID":"base","network":{"rules":{"a.example":[]}}}' \
     '{"templateID":"base","secure":false,"network":{"allowPublicTraffic":false}}' \
@@ -257,8 +259,22 @@ is 'no value is in the log or on the disk' \
     "$(grep -rl 's3cr3t-value' "$WORK/daemon.log" "$STATE"/*.db* 2> /dev/null)" ''
 
 # ---- the network ----
-key PUT "/sandboxes/$ID/network" '{"allowOut":["a.example"],"denyOut":["0.0.0.0/0"]}'
+key PUT "/sandboxes/$ID/network" '{"denyOut":["a.example"]}'
 refused 'a rule that cannot be held' 400
+first=$ID
+create '"network":{"denyOut":["10.0.0.0/8"],"allowOut":["10.1.0.0/16"],"httpsPorts":[8443]}'
+key GET "/v1/boxes/$ID/network"
+is 'what is allowed is cut out of what is denied' "$(j -c '[.network.deny[0], (.network.deny|length)]')" \
+    '["10.128.0.0/9:*",8]'
+key PUT "/sandboxes/$ID/network" '{"denyOut":["0.0.0.0/0"],"allowOut":["a.example"]}'
+is 'other rules' "$STATUS" 204
+key GET "/v1/boxes/$ID/network"
+is 'are its policy' "$(j -c .network.allow)" '["a.example"]'
+key GET "/sandboxes/$ID"
+is 'and shown as they were given, with what is not about them' "$(j -cS .network)" \
+    '{"allowOut":["a.example"],"denyOut":["0.0.0.0/0"],"httpsPorts":[8443]}'
+key DELETE "/sandboxes/$ID"
+ID=$first
 key PUT /sandboxes/0123456789abcdef/network '{}'
 refused 'of a sandbox that is not there' 404
 key GET /teams

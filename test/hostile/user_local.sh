@@ -104,7 +104,7 @@ if ! "${USERS_AS[@]}" "$BUILD/cubby-runner" --version > /dev/null 2>&1; then
 else
     printf 'allow_local: true\nallow_weaker: [limits]\npool_size: 0\n' > "$own/config"
     chmod 644 "$own/config"
-    USERS_LOG=$WORK/users.log
+    USERS_LOG=$WORK/users.own.log # the other one has a line of readiness already
     ASAN_OPTIONS=exitcode=99 "${USERS_AS[@]}" "$program" --listen 127.0.0.1:0 --state "$own/state" \
         --config "$own/config" < /dev/null > "$USERS_LOG" 2>&1 &
     USERS_PID=$!

@@ -232,7 +232,11 @@ run() {
     local more=${2-}
     [[ $more = *timeout_ms* ]] || more+=${more:+,}\"timeout_ms\":${RUN_TIMEOUT_MS:-90000}
     api POST "$B/exec" "{\"command\":$JSON_STRING,$more}"
-    OUT= ERR= CODE= # a process for each would be most of what this costs
+    OUT= ERR= CODE= # a process for each would be most of what this costs, unless there is much of it
+    if [ ${#BODY} -gt 100000 ]; then
+        OUT=$(j .stdout) ERR=$(j .stderr) CODE=$(j .exit_code)
+        return
+    fi
     eval "$(j '@sh "OUT=\(.stdout) ERR=\(.stderr) CODE=\(.exit_code)"')"
     OUT=${OUT%$'\n'} ERR=${ERR%$'\n'}
     [[ $OUT != *$'\n' ]] || OUT=$(printf %s "$OUT")

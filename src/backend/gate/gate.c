@@ -308,7 +308,7 @@ static int gate_place(struct gate *gate, const struct gate_settings *settings, s
     snprintf(gate->program, sizeof gate->program, "%.*scubby-gate",
              slash ? (int)(slash - settings->runner_path + 1) : 0, settings->runner_path);
     if (access(gate->program, X_OK) < 0)
-        return err_set(err, ERR_UNSUPPORTED, "a network policy needs cubby-gate beside the runner: %s is missing",
+        return err_set(err, ERR_UNSUPPORTED, "a network policy needs cubby-gate next to the runner: %s is missing",
                        gate->program);
     snprintf(gate->root, sizeof gate->root, "%.4000s/gate/root", settings->state_dir);
     return places_make(gate->root, 0700, err);

@@ -428,7 +428,7 @@ static int jail_netplace_user(struct backend *backend, const char *id, struct ne
     return err_set(
         err, ERR_UNSUPPORTED,
         "the daemon was restarted since box %s started, and an ordinary user cannot enter its network again; "
-        "start the box anew",
+        "stop and start the box",
         id);
 }
 

@@ -130,7 +130,7 @@ static const struct route native_routes[] = {
      ENDPOINT(.run = native_network, .flags = ENDPOINT_LOOK, .status = 200, .answer = network_answer)},
     {"PUT", BOX "/network", front_handle, 0, "network_set",
      "Replace what a box may reach, also while it runs. When this answers, nothing that the new policy forbids is "
-     "open. With If-Match: \"GENERATION\" only if it was not changed meanwhile.",
+     "open. With If-Match: \"GENERATION\" only if it has not changed since.",
      ENDPOINT(.run = native_network_set, .flags = ENDPOINT_LOOK, .query = network_query, .body = network_fields,
               .status = 200, .answer = network_answer)},
     {"PATCH", BOX "/network", front_handle, 0, "network_patch",

@@ -102,7 +102,7 @@ static const char *const known[] = {
     "Image",          "User",        "Hostname",     "Entrypoint",   "Cmd",      "Env",        "OpenStdin",
     "StdinOnce",      "AttachStdin", "AttachStdout", "AttachStderr", "Labels",   "HostConfig", "CapAdd",
     "ReadonlyRootfs", "Tmpfs",       "Memory",       "MemorySwap",   "NanoCpus", "PidsLimit",  "Ulimits",
-    "StorageOpt",     "NetworkMode", "Runtime",      "Mounts",
+    "StorageOpt",     "NetworkMode", "Runtime",      "Mounts",       "Dns",
 };
 
 static bool members_known(json_t *object) {

@@ -1,0 +1,54 @@
+# Rules of E2B (allowOut, denyOut) as a network policy: with an address or a name alone allowed, with one denied, changed
+# while the sandbox runs. In network namespaces of the test's own: D with the daemon, W for the world.
+# wall: cubby-gate, which gets E2B's rules in the words of a policy
+. test/lib/world.sh
+world_start
+printf 'nameserver 93.184.0.53\n' > "$WORK/resolv"
+code() { run "curl -sk -m 5 -o /dev/null -w %{http_code} $1"; }
+rules() { api PUT "/sandboxes/$BOX/network" "$1" -H 'X-API-KEY: e2b_00'; }
+if second_start "$CONFIG" unshare -n -m sh -c 'mount --bind "$0" /etc/resolv.conf; exec "$@"' "$WORK/resolv" \
+    "$BUILD/cubbyd" && world_join "$DAEMON_PID"; then
+    api POST /v2/sandboxes '{"templateID":"base","network":{"denyOut":["0.0.0.0/0"],"allowOut":["93.184.0.10"]}}' \
+        -H 'X-API-KEY: e2b_00'
+    is 'a sandbox with one address allowed' "$STATUS" 201
+    box_use "$(j .sandboxID)"
+    code http://93.184.0.10/
+    is 'which is reached' "$OUT" 200
+    code https://93.184.0.10/
+    is 'also by TLS, which names no host then' "$OUT" 200
+    code http://93.184.0.11/
+    is 'and no other' "$OUT" 000
+    rules '{"denyOut":["93.184.0.10"]}'
+    is 'one address denied, while it runs' "$STATUS" 204
+    code http://93.184.0.10/
+    is 'which is not reached any more' "$OUT" 000
+    code http://a.hub.test/
+    is 'everything else is, by name' "$OUT" 200
+    code http://93.184.0.11/
+    is 'and by address' "$OUT" 200
+    code http://169.254.169.254/
+    is 'but never a metadata service' "$OUT" 000
+    rules '{"denyOut":["93.184.0.0/24"],"allowOut":["93.184.0.11"]}'
+    code http://93.184.0.11/
+    is 'allow wins over deny' "$OUT" 200
+    code http://93.184.0.10/
+    is 'for that address alone' "$OUT" 000
+    rules '{"denyOut":["0.0.0.0/0"],"allowOut":["pypi.test"]}'
+    code https://pypi.test/
+    is 'a name alone allowed' "$OUT" 200
+    world_forget
+    code http://evil.test/
+    is 'no other name is' "$OUT$(world_dns)" 000
+    rules '{}'
+    is 'without rules' "$STATUS" 204
+    code http://93.184.0.10/
+    is 'everything is reached again' "$OUT" 200
+    api GET "/sandboxes/$BOX" '' -H 'X-API-KEY: e2b_00'
+    is 'and the sandbox has none' "$(j -c .network)" null
+    rules '{"denyOut":["0.0.0.0/0"]}'
+    code http://93.184.0.10/
+    is 'all denied: no network' "$STATUS $OUT" '200 000'
+    api DELETE "$B"
+    second_end
+fi
+world_end
