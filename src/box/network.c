@@ -571,8 +571,7 @@ static int network_work_run(void *argument, struct work *work, struct err *err) 
     const enum network before = spec->network;
     const char *text = change->network;
     if (change->has_generation && change->generation != spec->network_generation)
-        return err_set(err, ERR_EXISTS,
-                       "network: it has changed since (generation %llu, not %llu); look at it again",
+        return err_set(err, ERR_EXISTS, "network: it has changed since (generation %llu, not %llu); look at it again",
                        (unsigned long long)spec->network_generation, (unsigned long long)change->generation);
     if (!text)
         TRY(network_patch(spec, change, work->arena, &text, err));

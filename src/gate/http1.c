@@ -85,6 +85,8 @@ void http1_refuse(struct conn *conn, int status, const char *why) {
         row.protocol = GATE_HTTP;
         row.status = 403;
         snprintf(row.name, sizeof row.name, "%s", host);
+        if (!*host)
+            gate_address_shown(&conn->aimed, row.address);
         snprintf(row.why, sizeof row.why, "%s", why);
         snprintf(row.method, sizeof row.method, "%s", conn->http ? conn->http->method : "");
         report(conn->box, &row);

@@ -177,6 +177,7 @@ static bool http_next(struct conn *conn) {
         return http_refuse(conn, 400, "INVALID", "the request is not HTTP/1.1 as it should be");
     if (end == 0)
         return false;
+    seal_listen(); /* a request that came after a rotation has the new value */
     if (!secrets_ready(conn->host, conn->port)) {
         conn->scan = (struct head_scan){0};
         return false; /* conn_pump_all comes again */

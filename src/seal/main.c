@@ -215,19 +215,18 @@ static void seal_take(char *message, size_t len) {
         secrets_forget();
 }
 
-/* All that the daemon has sent. False: it is gone. */
-static bool seal_hear(char *message) {
-    for (bool came = false;; came = true) {
+static bool seal_news; /* connections may have waited for what the daemon sent */
+
+bool seal_listen(void) {
+    static char message[SEAL_MESSAGE_BYTES + 1];
+    for (;;) {
         ssize_t n = recv(SEAL_DAEMON_FD, message, SEAL_MESSAGE_BYTES, MSG_DONTWAIT);
-        if (n <= 0) {
-            bool there = n < 0 && (errno == EAGAIN || errno == EINTR);
-            if (came)
-                conn_pump_all();
-            return there;
-        }
+        if (n <= 0)
+            return n < 0 && (errno == EAGAIN || errno == EINTR);
         message[n] = 0;
         seal_take(message, (size_t)n);
         explicit_bzero(message, (size_t)n);
+        seal_news = true;
     }
 }
 
@@ -289,7 +288,7 @@ int main(void) {
         if (now_ms - idle_ms >= SEAL_IDLE_MS)
             return 0;
         int count = epoll_wait(seal_epoll, events, 64, conns ? 5000 : (int)(SEAL_IDLE_MS - (now_ms - idle_ms)) + 1);
-        if (!seal_hear(message)) /* first: a request that came after a rotation has the new value */
+        if (!seal_listen())
             return 0;
         for (int i = 0; i < count; i++) {
             if (events[i].data.ptr == &own[0])
@@ -303,6 +302,10 @@ int main(void) {
                 list_find(conns, item, (void *)item == events[i].data.ptr); /* freed by another event? */
             if (conn)
                 conn_ready(conn);
+        }
+        while (seal_news) {
+            seal_news = false;
+            conn_pump_all();
         }
         conn_time(clock_ms());
     }

@@ -131,6 +131,8 @@ void http_done(struct conn *conn);
 
 /* ---- the daemon (main.c) ---- */
 
+/* Takes all that the daemon has sent. False: it is gone. */
+bool seal_listen(void);
 void seal_send(char letter, const char *first, const char *second);
 /* A row of the audit log: verb, host, detail, outcome. */
 void seal_row(const struct conn *conn, const char *verb, const char *detail, bool denied);

@@ -334,7 +334,8 @@ static bool probe_policy(const struct probe_state *state, struct check *check) {
     snprintf(path, sizeof path, "%.*s/cubby-gate", slash ? (int)(slash - state->env->runner_path) : 1,
              slash ? state->env->runner_path : ".");
     if (access(path, X_OK) < 0)
-        return probe_found(check, false, "install cubby-gate next to cubby-runner", "the program cubby-gate is missing");
+        return probe_found(check, false, "install cubby-gate next to cubby-runner",
+                           "the program cubby-gate is missing");
     if (state->root && pthread_create(&thread, NULL, probe_policy_table, &err) == 0)
         pthread_join(thread, NULL);
     if (err.code)

@@ -10,7 +10,6 @@
 #include "front/e2b/template.h"
 #include "front/trail.h"
 
-
 struct create_args {
     struct row_text template_id;
     struct row_number timeout;

@@ -49,8 +49,8 @@ static int network_list(const json_t *network, const char *key, struct gate_netw
 static int network_rules(const json_t *network, bool off, struct network_rules *rules, struct err *err) {
     size_t none = 0;
     STEP(network_list(network, "denyOut", rules->deny, &rules->deny_count, NULL, &none, err)
-                     ?: network_list(network, "allowOut", rules->allow, &rules->allow_count, rules->names,
-                                     &rules->name_count, err));
+             ?: network_list(network, "allowOut", rules->allow, &rules->allow_count, rules->names, &rules->name_count,
+                             err));
     rules->everything = off;
     for (size_t i = 0; i < rules->deny_count; i++)
         rules->everything |= rules->deny[i].bits == 96 && gate_address_v4(&rules->deny[i].address);
@@ -133,8 +133,7 @@ int e2b_network_text(struct http_request *request, const json_t *network, bool o
     }
     struct network_rules *rules = arena_alloc(http_arena(request), sizeof *rules);
     *rules = (struct network_rules){.everything = false};
-    STEP(network_https_ports(json_object_get(network, "httpsPorts"), err)
-                     ?: network_rules(network, off, rules, err));
+    STEP(network_https_ports(json_object_get(network, "httpsPorts"), err) ?: network_rules(network, off, rules, err));
     bool allows = rules->allow_count || rules->name_count;
     if (rules->everything && !allows)
         *ret_text = "none";
