@@ -128,7 +128,7 @@ static int network_log(struct cli *cli, const char *id, bool as_json) {
         if (as_json)
             remote_print(row);
         else
-            printf("%s %-11s %-6s %s\n", json_string_value(json_object_get(row, "time")), verb,
+            printf("%s %-11s %-6s %s\n", json_string_value(json_object_get(row, "at")), verb,
                    json_string_value(json_object_get(row, "outcome")), detail ? network_shown(cli, detail) : "");
     }
     return 0;
@@ -138,7 +138,7 @@ static int network_test(struct cli *cli, const char *id, const char *to, bool js
     struct err err = {0};
     json_auto_t *answer = NULL;
     const char *path =
-        arena_printf(&cli->arena, "%s?to=%s", remote_path(cli, id, "network/test", NULL), remote_encoded(cli, to));
+        arena_printf(&cli->arena, "%s?to=%s", remote_path(cli, id, "/network/test", NULL), remote_encoded(cli, to));
     if (remote_json(cli, "GET", path, NULL, &answer, &err) < 0)
         return cli_fail(&err);
     bool allowed = json_is_true(json_object_get(answer, "allowed"));
@@ -159,12 +159,12 @@ static int network_reply(struct cli *cli, const char *id, const char *question, 
     uint64_t number;
     bool allow = strcmp(verdict, "allow") == 0;
     if (!text_u64(question, INT64_MAX, &number) || (!allow && strcmp(verdict, "deny") != 0))
-        option_fail(cli, "an answer is QUESTION allow|deny; `cubby events --type network_ask` shows questions");
+        option_fail(cli, "an answer is QUESTION allow|deny; `cubby network log` shows questions (net_ask)");
     autobuf body = buf_max(4096);
     buf_printf(&body, "{\"question\":%llu,\"verdict\":\"%s\",\"remember\":%s,\"for_ms\":%llu}",
                (unsigned long long)number, verdict, values->remember ? "true" : "false",
                (unsigned long long)values->seconds * 1000);
-    return remote_call(cli, "POST", remote_path(cli, id, "network/answers", NULL), &body, NULL, &err) < 0
+    return remote_call(cli, "POST", remote_path(cli, id, "/network/answers", NULL), &body, NULL, &err) < 0
                ? cli_fail(&err)
                : 0;
 }
@@ -175,7 +175,7 @@ int command_network(struct cli *cli, int argc, char **argv) {
     int count = option_parse(cli, argc, argv, &values);
     if (count < 2)
         option_fail(cli, "missing verb or box ID");
-    const char *verb = argv[0], *id = argv[1], *path = remote_path(cli, id, "network", NULL);
+    const char *verb = argv[0], *id = argv[1], *path = remote_path(cli, id, "/network", NULL);
     if (values.keep)
         path = arena_printf(&cli->arena, "%s?existing=keep", path);
     bool edits = strcmp(verb, "allow") == 0 || strcmp(verb, "deny") == 0 || strcmp(verb, "rm") == 0;
@@ -194,7 +194,7 @@ int command_network(struct cli *cli, int argc, char **argv) {
     if (strcmp(verb, "learn") != 0 || count != 2)
         option_fail(cli, "'%s' is not a verb of `cubby network`, or has too few or too many words", verb);
     json_auto_t *answer = NULL;
-    if (remote_json(cli, "GET", remote_path(cli, id, "network/learned", NULL), NULL, &answer, &err) < 0)
+    if (remote_json(cli, "GET", remote_path(cli, id, "/network/learned", NULL), NULL, &answer, &err) < 0)
         return cli_fail(&err);
     remote_print(json_object_get(answer, "network"));
     return 0;
