@@ -1,6 +1,7 @@
 # A snapshot or a fork of a box in which programs write: it shows one moment, the programs and other calls continue,
 # and a daemon that is killed in the middle leaves nothing of it.
 # daemon: plain
+# files: on disk
 # by default: jail
 
 if [ "$BACKEND" != jail ]; then

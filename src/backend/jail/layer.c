@@ -200,6 +200,8 @@ static int layer_ahead_copy(struct kept_ahead *ahead, struct err *err) {
         return err_errno(err, errno, "the box's files");
     if ((unsigned long)system.f_type == BTRFS_SUPER_MAGIC)
         return err_set(err, ERR_UNSUPPORTED, "btrfs keeps files without a copy");
+    if ((unsigned long)system.f_type == TMPFS_MAGIC)
+        return err_set(err, ERR_UNSUPPORTED, "tmpfs does not show that a mapped file was written to");
     for (struct dirent *entry; r == 0 && (entry = fd_readdir(list));) {
         const char *end = strrchr(entry->d_name, '.');
         if (entry->d_name[0] != '.' && !(end && strcmp(end, ".work") == 0))

@@ -1,5 +1,6 @@
 /* Copies of a tree that programs write to: equal to it at the moment at which the programs stand still. */
 #include <dirent.h>
+#include <linux/magic.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -258,7 +260,10 @@ static int directory(const char *name) {
 /* A tree of which most comes from below, and the overlay over it. */
 static int lab_open(void) {
     char options[512], text[128];
-    snprintf(base, sizeof base, "%s/cubby-live.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/var/tmp");
+    const char *wanted = getenv("TMPDIR");
+    struct statfs system; /* in memory no file tells that a mapping was written to: nothing is copied ahead there */
+    bool disk = wanted && statfs(wanted, &system) == 0 && system.f_type != TMPFS_MAGIC;
+    snprintf(base, sizeof base, "%s/cubby-live.XXXXXX", disk ? wanted : "/var/tmp");
     must(mkdtemp(base) && unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0,
          strerror(errno));
     int lower = directory("lower");
