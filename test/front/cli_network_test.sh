@@ -21,7 +21,8 @@ box=$OUT
 c exec "$box" -- sh -c 'echo $GITHUB_TOKEN'
 like 'has a placeholder of the same shape' "$OUT" '^ghp_cubbyX[A-Za-z0-9_-]{30}$'
 c exec --json "$box" -- curl -sS http://evil.test/
-is 'and no other host; the answer says so' "$(jq -c '.network_denied[0]|[.to,.why]' <<< "$OUT")" '["evil.test","default"]'
+is 'and no other host; the answer says so' \
+    "$(jq -c '.network_denied[0]|[.to,.why]' <<< "$OUT")" '["evil.test","default"]'
 c network show "$box"
 is 'show' "$(head -3 <<< "$OUT")" $'policy, generation 0, mode enforce\nallow pypi.test\nallow api.github.test'
 c network allow "$box" db.test:5432 '*.hub.test'
