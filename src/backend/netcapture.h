@@ -28,7 +28,7 @@ struct netcapture_ports {
 int netcapture_sockets(const struct netplace *place, bool again, const uint16_t *udp, size_t count,
                        int ret_fds[CAPTURE_MAX], struct err *err);
 /* The rest is done through two of these sockets, by anybody who has the right to configure the namespace.
- * The table; fresh: there is none yet. Else it is replaced, with no moment in between. UNSUPPORTED names what the kernel
+ * The table. fresh: the box has none yet; otherwise it is replaced in one step. UNSUPPORTED names what the kernel
  * lacks. */
 int netcapture_table(const int fds[CAPTURE_MAX], const struct netcapture_ports *ports, bool fresh, struct err *err);
 /* The address and the route, without which a box reaches nothing; or they are taken away, with the table. */

@@ -32,18 +32,18 @@ struct box {
     bool temporary;          /* deleted, files and all, when it is idle */
     const struct note *note; /* that it is made with; provider_note has the one of now */
     atomic_uint refs;
-    atomic_uint calls;                /* requests on it now, counted by the dialect that admits them */
-    atomic_uint port_sockets;         /* connections to its servers that are in use (port_socket.c) */
-    atomic_uint port_waits;           /* requests that wait for the head of an answer there */
-    atomic_bool port_used;            /* a connection was idle at some time */
-    struct boxlock lock;              /* of the attached trees */
-    const char **_Atomic bindings;    /* secrets that it may use (secret/binding.h); NULL: none */
-    atomic_bool trusts;               /* spec.trusts as of now */
-    pthread_mutex_t edit_lock;        /* of edits that read a file and write it back, so that none finds it changed */
-    void *_Atomic guest;              /* state of the layer above (box_guest) */
-    pthread_mutex_t network_lock;     /* of spec.network, .policy, .network_generation: network_set changes them */
-    struct arena *network_arena;      /* of spec.policy after a change; NULL: as made */
-    struct network_life *life;        /* what the gate knows of it; whoever has marked the box, and at its end */
+    atomic_uint calls;             /* requests on it now, counted by the dialect that admits them */
+    atomic_uint port_sockets;      /* connections to its servers that are in use (port_socket.c) */
+    atomic_uint port_waits;        /* requests that wait for the head of an answer there */
+    atomic_bool port_used;         /* a connection was idle at some time */
+    struct boxlock lock;           /* of the attached trees */
+    const char **_Atomic bindings; /* secrets that it may use (secret/binding.h); NULL: none */
+    atomic_bool trusts;            /* spec.trusts as of now */
+    pthread_mutex_t edit_lock;     /* of edits that read a file and write it back, so that none finds it changed */
+    void *_Atomic guest;           /* state of the layer above (box_guest) */
+    pthread_mutex_t network_lock;  /* of spec.network, .policy, .network_generation: network_set changes them */
+    struct arena *network_arena;   /* of spec.policy after a change; NULL: as made */
+    struct network_life *life;     /* what the gate knows of it; for the thread that marked the box, and at its end */
     struct networks *_Atomic network; /* where that is, since it was first known; NULL: never */
     /* ---- */
     _Atomic uint64_t used_ms;     /* clock_ms; box_last_used_ms for people */

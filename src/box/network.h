@@ -18,8 +18,8 @@ struct networks; /* of one provider */
 struct networks *network_new(struct provider *provider); /* the gate is started by the first box that needs it */
 void network_free(struct networks *network);             /* ends the gate; NULL is fine */
 
-/* Checks it, against the share. own: what the share gives by itself, which is always allowed. *ret_policy: normalised, in
- * arena; NULL: none or open. warnings may be NULL. INVALID, DENIED. */
+/* Checks it, against the share. own: what the share gives by itself, which is always allowed. *ret_policy: normalised,
+ * in arena; NULL: none or open. warnings may be NULL. INVALID, DENIED. */
 int network_check(const struct share *share, const char *own, const char *text, struct arena *arena,
                   enum network *ret_network, const char **ret_policy, struct buf *warnings, struct err *err);
 /* Of the configuration: a level that narrows others. INVALID names what is wrong. */
@@ -31,8 +31,8 @@ int network_possible(const struct box *box, struct err *err);
 int network_begin(struct networks *network, struct box *box, bool fresh, struct err *err);
 void network_end(struct box *box); /* this life of it has ended */
 
-/* Secrets of the box have changed: the gate gets the hosts that are inspected, and its seal ends. By whoever has marked
- * the box. INVALID: a host that its policy does not allow, or a network that nothing looks into. */
+/* Secrets of the box have changed: the gate gets the hosts that are inspected, and its seal ends. For the thread that
+ * has marked the box. INVALID: a host that its policy does not allow, or a network that nothing looks into. */
 int network_secrets(struct provider *provider, struct box *box, struct err *err);
 /* Whether a policy (as JSON; NULL: none) looks into requests by itself. */
 bool network_inspects(const char *policy);

@@ -31,24 +31,6 @@ static void dns_conn_pump(struct dns_conn *conn);
 
 /* ---- answers ---- */
 
-static void dns_send(struct dns_pending *pending, const struct buf *message) {
-    char control[CMSG_SPACE(sizeof(struct in_pktinfo))] = {0};
-    struct iovec part = {message->data, message->len};
-    struct msghdr header = {.msg_name = &pending->from,
-                            .msg_namelen = sizeof pending->from,
-                            .msg_iov = &part,
-                            .msg_iovlen = 1,
-                            .msg_control = control,
-                            .msg_controllen = sizeof control};
-    struct cmsghdr *info = CMSG_FIRSTHDR(&header);
-    struct in_pktinfo packet = {.ipi_spec_dst = pending->asked};
-    info->cmsg_level = IPPROTO_IP;
-    info->cmsg_type = IP_PKTINFO;
-    info->cmsg_len = CMSG_LEN(sizeof packet);
-    memcpy(CMSG_DATA(info), &packet, sizeof packet);
-    sendmsg(pending->box->dns_udp.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
 /* The end of a question: it is answered and, over UDP, forgotten. */
 static void dns_finish(struct dns_pending *pending, enum dns_code code, const struct gate_address *addresses,
                        size_t count, unsigned ttl, bool blocked) {
@@ -57,7 +39,7 @@ static void dns_finish(struct dns_pending *pending, enum dns_code code, const st
     size_t most = conn ? DNS_MESSAGE_BYTES : pending->question.edns ? DNS_UDP_MOST : 512;
     dns_answer(&pending->question, code, addresses, count, ttl, blocked, most, &message);
     if (!conn) {
-        dns_send(pending, &message);
+        datagram_answer(pending->box->dns_udp.fd, &pending->from, pending->asked, message.data, message.len);
         loop_free(pending);
         return;
     }
@@ -142,31 +124,16 @@ static void dns_question(struct dns_pending *pending, int code) {
 
 static bool dns_receive(struct box *box) {
     uint8_t data[DNS_MESSAGE_BYTES];
-    char control[256];
     struct sockaddr_in from;
-    struct iovec part = {data, sizeof data};
-    struct msghdr header = {.msg_name = &from,
-                            .msg_namelen = sizeof from,
-                            .msg_iov = &part,
-                            .msg_iovlen = 1,
-                            .msg_control = control,
-                            .msg_controllen = sizeof control};
     struct in_addr asked = {htonl(INADDR_LOOPBACK)};
     struct gate_address source, target;
     uint16_t port, none;
-    ssize_t n = recvmsg(box->dns_udp.fd, &header, MSG_DONTWAIT);
+    ssize_t n = datagram_receive(box->dns_udp.fd, data, sizeof data, &from, &asked);
     if (n < 0)
         return false;
-    for (struct cmsghdr *info = CMSG_FIRSTHDR(&header); info; info = CMSG_NXTHDR(&header, info)) {
-        struct in_pktinfo packet;
-        if (info->cmsg_level != IPPROTO_IP || info->cmsg_type != IP_PKTINFO)
-            continue;
-        memcpy(&packet, CMSG_DATA(info), sizeof packet);
-        asked = packet.ipi_addr;
-    }
     struct dns_pending *pending = xcalloc(1, sizeof *pending);
     int code = dns_parse(data, (size_t)n, &pending->question);
-    if (code < 0 || header.msg_namelen != sizeof from) {
+    if (code < 0 || from.sin_family != AF_INET) {
         free(pending);
         return true;
     }

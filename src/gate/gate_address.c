@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <pthread.h>
 
 #include "base/base.h"
 
@@ -26,6 +27,13 @@ static const struct {
     const char *network;
     unsigned at;
 } gate_wraps[] = {{"::ffff:0:0/96", 12}, {"64:ff9b::/96", 12}, {"2002::/16", 2}, {"::/96", 12}};
+#define GATE_WRAPS (sizeof gate_wraps / sizeof *gate_wraps)
+
+/* The rows above as numbers: every decision looks at them. */
+enum gate_list { NEVER4, PRIVATE4, NEVER6, PRIVATE6, GATE_LISTS, GATE_LIST_MOST = 12 };
+static pthread_once_t gate_once = PTHREAD_ONCE_INIT;
+static struct gate_network gate_lists[GATE_LISTS][GATE_LIST_MOST], gate_wrapped[GATE_WRAPS];
+static size_t gate_list_counts[GATE_LISTS];
 
 bool gate_address_v4(const struct gate_address *address) {
     return memcmp(address->bytes, gate_mapped, sizeof gate_mapped) == 0;
@@ -113,31 +121,39 @@ bool gate_network_has(const struct gate_network *network, const struct gate_addr
     return memcmp(&masked, &network->address, sizeof masked) == 0;
 }
 
-static bool gate_address_listed(const char *const *list, const struct gate_address *address) {
-    struct gate_network network;
-    for (; *list; list++)
-        if (gate_network_text(*list, &network, ERR_IGNORED) == 0 && gate_network_has(&network, address))
+static void gate_lists_read(void) {
+    static const char *const *const texts[GATE_LISTS] = {gate_never4, gate_private4, gate_never6, gate_private6};
+    for (size_t i = 0; i < GATE_LISTS; i++)
+        for (const char *const *text = texts[i]; *text; text++)
+            gate_list_counts[i] += gate_network_text(*text, &gate_lists[i][gate_list_counts[i]], ERR_IGNORED) == 0;
+    for (size_t i = 0; i < GATE_WRAPS; i++)
+        gate_network_text(gate_wraps[i].network, &gate_wrapped[i], ERR_IGNORED);
+}
+
+static bool gate_address_listed(enum gate_list list, const struct gate_address *address) {
+    for (size_t i = 0; i < gate_list_counts[list]; i++)
+        if (gate_network_has(&gate_lists[list][i], address))
             return true;
     return false;
 }
 
 enum gate_class gate_address_class(const struct gate_address *address) {
     struct gate_address inner = *address;
-    struct gate_network wrap;
+    pthread_once(&gate_once, gate_lists_read);
     if (!gate_address_v4(&inner)) {
-        if (gate_address_listed(gate_never6, &inner))
+        if (gate_address_listed(NEVER6, &inner))
             return GATE_NEVER;
-        if (gate_address_listed(gate_private6, &inner))
+        if (gate_address_listed(PRIVATE6, &inner))
             return GATE_PRIVATE;
     }
-    for (size_t i = 0; i < sizeof gate_wraps / sizeof *gate_wraps; i++) {
-        if (gate_network_text(gate_wraps[i].network, &wrap, ERR_IGNORED) < 0 || !gate_network_has(&wrap, &inner))
+    for (size_t i = 0; i < GATE_WRAPS; i++) {
+        if (!gate_network_has(&gate_wrapped[i], &inner))
             continue;
         memmove(inner.bytes + 12, inner.bytes + gate_wraps[i].at, 4);
         memcpy(inner.bytes, gate_mapped, sizeof gate_mapped);
-        return gate_address_listed(gate_never4, &inner)     ? GATE_NEVER
-               : gate_address_listed(gate_private4, &inner) ? GATE_PRIVATE
-                                                            : GATE_PUBLIC;
+        return gate_address_listed(NEVER4, &inner)     ? GATE_NEVER
+               : gate_address_listed(PRIVATE4, &inner) ? GATE_PRIVATE
+                                                       : GATE_PUBLIC;
     }
     return GATE_PUBLIC;
 }

@@ -8,6 +8,7 @@
 #ifndef CUBBY_GATE_PROGRAM_H
 #define CUBBY_GATE_PROGRAM_H
 
+#include <netinet/in.h>
 #include <sys/epoll.h>
 
 #include "base/base.h"
@@ -258,6 +259,11 @@ void http1_done(struct conn *conn);
 
 /* ---- udp.c ---- */
 
+/* A datagram of a box and the address that it was sent to (*ret_asked stays where the kernel does not say).
+ * ret_from->sin_family: AF_UNSPEC where the sender is not known. Negative: there is none. */
+ssize_t datagram_receive(int fd, void *data, size_t size, struct sockaddr_in *ret_from, struct in_addr *ret_asked);
+/* Back to the sender, from the address that it asked. */
+void datagram_answer(int fd, const struct sockaddr_in *to, struct in_addr asked, const void *data, size_t len);
 void udp_begin(struct box *box);
 void udp_again(struct box *box); /* after a change of rules */
 void udp_box_end(struct box *box);

@@ -68,25 +68,56 @@ static bool udp_judge(struct association *association, const struct gate_address
     return verdict->allowed;
 }
 
-/* ---- back ---- */
+/* ---- datagrams of a box, whatever address they were sent to ---- */
 
-static void udp_answer(struct association *association, size_t len) {
+ssize_t datagram_receive(int fd, void *data, size_t size, struct sockaddr_in *ret_from, struct in_addr *ret_asked) {
+    char control[256];
+    struct iovec part = {data, size};
+    struct msghdr header = {.msg_name = ret_from,
+                            .msg_namelen = sizeof *ret_from,
+                            .msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = control,
+                            .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(fd, &header, MSG_DONTWAIT);
+    if (n < 0)
+        return n;
+    if (header.msg_namelen != sizeof *ret_from)
+        ret_from->sin_family = AF_UNSPEC;
+    for (struct cmsghdr *info = CMSG_FIRSTHDR(&header); info; info = CMSG_NXTHDR(&header, info)) {
+        struct in_pktinfo packet;
+        if (info->cmsg_level != IPPROTO_IP || info->cmsg_type != IP_PKTINFO)
+            continue;
+        memcpy(&packet, CMSG_DATA(info), sizeof packet);
+        *ret_asked = packet.ipi_addr;
+    }
+    return n;
+}
+
+void datagram_answer(int fd, const struct sockaddr_in *to, struct in_addr asked, const void *data, size_t len) {
     char control[CMSG_SPACE(sizeof(struct in_pktinfo))] = {0};
-    struct iovec part = {udp_data, len};
-    struct msghdr header = {.msg_name = &association->from,
-                            .msg_namelen = sizeof association->from,
+    struct iovec part = {(void *)(uintptr_t)data, len};
+    struct msghdr header = {.msg_name = (void *)(uintptr_t)to,
+                            .msg_namelen = sizeof *to,
                             .msg_iov = &part,
                             .msg_iovlen = 1,
                             .msg_control = control,
                             .msg_controllen = sizeof control};
     struct cmsghdr *info = CMSG_FIRSTHDR(&header);
-    struct in_pktinfo packet = {.ipi_ifindex = 0};
-    memcpy(&packet.ipi_spec_dst, association->asked.bytes + 12, 4);
+    struct in_pktinfo packet = {.ipi_spec_dst = asked};
     info->cmsg_level = IPPROTO_IP;
     info->cmsg_type = IP_PKTINFO;
     info->cmsg_len = CMSG_LEN(sizeof packet);
     memcpy(CMSG_DATA(info), &packet, sizeof packet);
-    sendmsg(association->socket->watch.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* ---- back ---- */
+
+static void udp_answer(struct association *association, size_t len) {
+    struct in_addr asked;
+    memcpy(&asked, association->asked.bytes + 12, sizeof asked);
+    datagram_answer(association->socket->watch.fd, &association->from, asked, udp_data, len);
     association->bytes_in += len;
     association->box->count.bytes_in += len;
 }
@@ -189,29 +220,14 @@ static void udp_new(struct box_udp *socket, const struct sockaddr_in *from, cons
 }
 
 static bool udp_receive(struct box_udp *socket) {
-    char control[256];
     struct sockaddr_in from, to = {.sin_family = AF_INET};
-    struct iovec part = {udp_data, sizeof udp_data};
-    struct msghdr header = {.msg_name = &from,
-                            .msg_namelen = sizeof from,
-                            .msg_iov = &part,
-                            .msg_iovlen = 1,
-                            .msg_control = control,
-                            .msg_controllen = sizeof control};
     struct gate_address asked;
     uint16_t none;
-    ssize_t n = recvmsg(socket->watch.fd, &header, MSG_DONTWAIT);
+    ssize_t n = datagram_receive(socket->watch.fd, udp_data, sizeof udp_data, &from, &to.sin_addr);
     if (n < 0)
         return false;
-    for (struct cmsghdr *info = CMSG_FIRSTHDR(&header); info; info = CMSG_NXTHDR(&header, info)) {
-        struct in_pktinfo packet;
-        if (info->cmsg_level != IPPROTO_IP || info->cmsg_type != IP_PKTINFO)
-            continue;
-        memcpy(&packet, CMSG_DATA(info), sizeof packet);
-        to.sin_addr = packet.ipi_addr;
-    }
     gate_address_from((struct sockaddr *)&to, &asked, &none);
-    if (header.msg_namelen != sizeof from || from.sin_family != AF_INET)
+    if (from.sin_family != AF_INET)
         return true;
     struct association *known = list_find(socket->box->associations, item,
                                           item->socket == socket && item->from.sin_port == from.sin_port &&

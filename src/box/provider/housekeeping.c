@@ -63,7 +63,7 @@ void provider_configure(struct provider *provider, struct policy *policy) {
 bool provider_crowded(struct provider *provider) {
     if (provider->env->one_shot)
         return false;
-    /* Whoever came after we were alone has counted itself before it did anything. */
+    /* A daemon that started after we were alone has counted itself before it did anything. */
     if (!atomic_load(&provider->stale) && statelock_visits(&provider->statelock) == atomic_load(&provider->visits))
         return false;
     atomic_store(&provider->stale, true);

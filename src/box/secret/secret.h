@@ -20,7 +20,7 @@ int secrets_open(const struct secrets_config *config, struct secrets **ret_secre
 void secrets_configure(struct secrets *secrets, const char *const *commands); /* copied */
 void secrets_close(struct secrets *secrets);                                  /* NULL is fine */
 struct seals;
-void secrets_seals(struct secrets *secrets, struct seals *seals); /* who is told of changes; before the first request */
+void secrets_seals(struct secrets *secrets, struct seals *seals); /* hear of changes; set before the first request */
 struct secret_store *secrets_store(struct secrets *secrets);
 const char *secrets_state_dir(const struct secrets *secrets);
 

@@ -153,7 +153,7 @@ static int secret_create(struct http_request *request, struct box *, struct err 
     return failed ? failed : secret_answer_one(request, 201, name, err);
 }
 
-/* What the secret is for stays, whoever said so. */
+/* What the secret is for stays, also where another dialect set it. */
 static int secret_change(struct http_request *request, struct box *, struct err *err) {
     struct e2b_secret_args args = {0};
     struct secret secret;

@@ -59,7 +59,7 @@ struct build {
     uint64_t cpus, memory_mb;
 };
 /* The next one that waits to be built, and that nobody builds; *ret_lock is held while it is. Users with fewer builds
- * under way come first, and nobody has more than PLANE_USER_BUILDS. 0: there is none; then *ret_others says whether
+ * under way come first, and no user has more than PLANE_USER_BUILDS. 0: no build waits; then *ret_others says whether
  * other daemons are building. Under the lock. */
 int build_next_locked(struct plane *plane, struct arena *arena, struct build *ret_build, int *ret_lock,
                       bool *ret_others, struct err *err);
