@@ -399,6 +399,8 @@ static int network_connect(struct networks *network, struct box *box, bool fresh
 }
 
 int network_begin(struct networks *network, struct box *box, bool fresh, struct err *err) {
+    if (!fresh && box->spec.network != NETWORK_OPEN && box->ops->net_close) /* a daemon died while it was taken away */
+        TRY(box->ops->net_close(box->backend, box->id, err));
     if (box->spec.network != NETWORK_POLICY)
         return 0;
     return network_connect(network, box, fresh, err) < 0 ? err_wrap(err, "the network of box %s", box->id) : 0;
@@ -555,9 +557,9 @@ struct network_work {
 static int network_apply(struct networks *network, struct box *box, enum network before, bool keep, unsigned *ret_cut,
                          struct err *err) {
     enum network now = box->spec.network;
-    if (before != NETWORK_POLICY)
-        return now == NETWORK_POLICY ? network_connect(network, box, false, err) : 0;
-    if (!box->life)
+    if (before == NETWORK_OPEN && now != NETWORK_OPEN)
+        TRY(box->ops->net_close(box->backend, box->id, err));
+    if (before != NETWORK_POLICY || !box->life)
         return now == NETWORK_POLICY ? network_connect(network, box, false, err) : 0;
     return now == NETWORK_POLICY ? network_change_rules(network, box, keep, ret_cut, err)
                                  : network_disconnect(network, box, ret_cut, err);
@@ -582,7 +584,8 @@ static int network_work_run(void *argument, struct work *work, struct err *err) 
     policy_unref(policy);
     TRY(r);
     bool runs = box->wire || work->state == BOX_PAUSED;
-    if (runs && before != spec->network && (before == NETWORK_OPEN || spec->network == NETWORK_OPEN))
+    bool fixed = spec->network == NETWORK_OPEN || (before == NETWORK_OPEN && !box->ops->net_close);
+    if (runs && before != spec->network && fixed)
         return err_set(err, ERR_BUSY,
                        "network 'open' is given or taken while a box does not run: release or stop it first");
     if (box->spec.machine)

@@ -1,5 +1,6 @@
 # Rules of E2B (allowOut, denyOut) as a network policy: an address or a name alone allowed, one denied, changed while
-# the sandbox runs. In network namespaces of the test's own: D with the daemon, W for the world.
+# the sandbox runs, also where it had no rules. In network namespaces of the test's own: D with the daemon, W for the
+# world.
 # wall: cubby-gate, which gets E2B's rules in the words of a policy
 . test/lib/world.sh
 world_start
@@ -51,6 +52,38 @@ if second_start "$WORK/net.yaml" unshare -n -m sh -c 'mount --bind "$0" /etc/res
     rules '{"denyOut":["0.0.0.0/0"]}'
     code http://93.184.0.10/
     is 'all denied: no network' "$STATUS $OUT" '200 000'
+    api DELETE "$B"
+
+    # A sandbox without rules has a device of its own, which it loses with the first rule.
+    nsenter -t "$DAEMON_PID" -n sysctl -qw net.ipv4.ip_forward=1
+    api POST /v2/sandboxes '{"templateID":"base"}' -H "X-API-KEY: e2b_$key"
+    box_use "$(j .sandboxID)"
+    api GET "$B/network"
+    is 'a sandbox without rules has all of the network' "$(j .network)" open
+    code http://93.184.0.10/
+    is 'and reaches it' "$OUT" 200
+    rules '{"denyOut":["93.184.0.10"]}'
+    is 'rules while it runs' "$STATUS" 204
+    code http://93.184.0.10/
+    is 'hold at once' "$OUT" 000
+    code http://a.hub.test/
+    is 'what they do not deny is reached, by name' "$OUT" 200
+    run 'grep -c eth0 /proc/net/dev'
+    is 'and its device is gone' "$OUT" 0
+    rules '{"denyOut":["0.0.0.0/0"]}'
+    code http://a.hub.test/
+    is 'without any network while it runs' "$STATUS $OUT" '200 000'
+    rules '{}'
+    code http://93.184.0.10/
+    is 'the rules are dropped: everything is reached' "$STATUS $OUT" '200 200'
+    api DELETE "$B"
+    api POST /v2/sandboxes '{"templateID":"base"}' -H "X-API-KEY: e2b_$key"
+    box_use "$(j .sandboxID)"
+    rules '{"denyOut":["0.0.0.0/0"]}'
+    code http://93.184.0.10/
+    is 'a network that is taken away while a sandbox runs' "$STATUS $OUT" '200 000'
+    run 'grep -c eth0 /proc/net/dev'
+    is 'with its device' "$OUT" 0
     api DELETE "$B"
     second_end
 fi

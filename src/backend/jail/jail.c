@@ -445,6 +445,19 @@ static int jail_netplace(struct backend *backend, const char *id, struct netplac
     return 0;
 }
 
+static int jail_net_close(struct backend *backend, const char *id, struct err *err) {
+    struct jail_record record;
+    if (!backend->root)
+        return 0;
+    if (jail_record_read(backend, id, &record) < 0)
+        return err_set(err, ERR_GONE, "box %s has no processes", id);
+    if (net_attached(record.slot))
+        net_detach(record.slot);
+    return net_attached(record.slot)
+               ? err_set(err, ERR_INTERNAL, "the network device of box %s could not be taken away", id)
+               : 0;
+}
+
 static void jail_info(const struct backend_env *env, struct backend *backend, struct json *json) {
     probe_info(env, backend != NULL, json);
 }
@@ -473,6 +486,7 @@ const struct backend_ops backend_jail = {
     .let_go = layer_let_go,
     .attach = attach_again,
     .mount = attach_mounts,
+    .net_close = jail_net_close,
     .netplace = jail_netplace,
     .info = jail_info,
 };
