@@ -121,7 +121,7 @@ int network_check(const struct share *share, const char *own, const char *text, 
     struct gate_policy *policy = NULL;
     TRY(network_parse(text, &policy, warnings, err));
     int r = given ? 0 : network_check_policy(share, policy, err);
-    json_auto_t *normal = r == 0 ? gate_policy_json(policy) : NULL;
+    json_auto_t *normal = r == 0 ? gate_policy_json(policy, true) : NULL;
     char *written = normal ? json_dumps(normal, JSON_COMPACT) : NULL;
     *ret_network = NETWORK_POLICY;
     if (written)
@@ -285,7 +285,9 @@ int network_levels(struct provider *provider, const char *user, const char *own,
             continue;
         r = network_parse(texts[i], &levels->policies[i], NULL, err);
         buf_puts(&levels->text, levels->text.len ? "," : "[");
-        buf_puts(&levels->text, texts[i]);
+        char *plain = levels->headers ? NULL : network_without_headers(texts[i]);
+        buf_puts(&levels->text, plain ? plain : texts[i]);
+        free(plain);
     }
     buf_puts(&levels->text, levels->text.len ? "]" : "[]");
     policy_unref(policy);
@@ -582,7 +584,7 @@ static int network_work_run(void *argument, struct work *work, struct err *err) 
     int r = network_check(share, share->network ? share->network : "none", text, work->arena, &spec->network,
                           &spec->policy, NULL, err);
     policy_unref(policy);
-    TRY(r);
+    TRY(r ?: network_refers(work->provider, box->user, spec->policy, err));
     bool runs = box->wire || work->state == BOX_PAUSED;
     bool fixed = spec->network == NETWORK_OPEN || (before == NETWORK_OPEN && !box->ops->net_close);
     if (runs && before != spec->network && fixed)
@@ -595,9 +597,12 @@ static int network_work_run(void *argument, struct work *work, struct err *err) 
     struct box probe = {.ops = box->ops, .spec = *spec};
     TRY(network_possible(&probe, err) ?: work_record(work, err) ?: record_sync(work->provider->boxes_fd, box->id, err));
     network_take(box, spec);
-    provider_box_event(
-        work->provider, "net_policy", box,
-        text_make(900, "generation %llu %.800s", (unsigned long long)spec->network_generation, spec_network(spec)));
+    char *shown = network_without_headers(spec_network(spec));
+    provider_box_event(work->provider, "net_policy", box,
+                       text_make(900, "generation %llu %.800s", (unsigned long long)spec->network_generation,
+                                 shown ? shown : spec_network(spec)));
+    free(shown);
+    attached_trust(work);
     return runs ? network_apply(todo->network, box, before, change->keep, &todo->cut, err) : 0;
 }
 

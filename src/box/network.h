@@ -34,8 +34,10 @@ void network_end(struct box *box); /* this life of it has ended */
 /* Secrets of the box have changed: the gate gets the hosts that are inspected, and its seal ends. For the thread that
  * has marked the box. INVALID: a host that its policy does not allow, or a network that nothing looks into. */
 int network_secrets(struct provider *provider, struct box *box, struct err *err);
-/* Whether a policy (as JSON; NULL: none) looks into requests by itself. */
-bool network_inspects(const char *policy);
+/* Whether the policy of a box (as JSON; NULL: none), or a level above it, looks into requests. */
+bool network_inspects(struct provider *provider, const char *user, const char *policy);
+/* Whether each secret that headers of the policy refer to is one of that user's, for that host. INVALID. */
+int network_refers(struct provider *provider, const char *user, const char *policy, struct err *err);
 
 /* ---- verbs ---- */
 

@@ -10,7 +10,7 @@
 int network_seal(void *user, const char *id, const char *) {
     struct provider *provider = user;
     const struct seal_hooks *seal = &provider->hooks.seal;
-    autolevels levels = {0};
+    autolevels levels = {.headers = true};
     autoarena arena = ARENA_EMPTY;
     struct err err = {0};
     struct box *box;
@@ -51,13 +51,46 @@ int network_inspect(struct provider *provider, const struct box *box, const stru
     return 0;
 }
 
-bool network_inspects(const char *text) {
-    struct gate_policy *policy = NULL;
+bool network_inspects(struct provider *provider, const char *user, const char *policy) {
+    autolevels levels = {0};
     bool inspects = false;
-    if (!text || network_parse(text, &policy, NULL, ERR_IGNORED) < 0)
+    if (network_levels(provider, user, policy, &levels, ERR_IGNORED) < 0)
         return false;
-    for (size_t i = 0; i < policy->allow.count; i++)
-        inspects |= policy->allow.items[i].inspect || policy->allow.items[i].methods || policy->allow.items[i].paths;
-    gate_policy_free(policy);
+    for (size_t i = 0; i < GATE_LEVELS; i++)
+        for (size_t k = 0; levels.policies[i] && k < levels.policies[i]->allow.count; k++)
+            inspects |= gate_entry_inspects(&levels.policies[i]->allow.items[k]);
     return inspects;
+}
+
+char *network_without_headers(const char *text) {
+    struct gate_policy *policy = NULL;
+    if (!strstr(text, "\"headers\"") || network_parse(text, &policy, NULL, ERR_IGNORED) < 0)
+        return NULL;
+    json_auto_t *plain = gate_policy_json(policy, false);
+    gate_policy_free(policy);
+    return json_dumps(plain, JSON_COMPACT);
+}
+
+static int network_refers_entry(const struct seal_hooks *seal, const char *user, const struct gate_entry *entry,
+                                struct err *err) {
+    struct gate_reference reference;
+    const char *host = entry->star ? text_make(GATE_NAME_BYTES + 3, "*.%s", entry->name) : entry->name;
+    for (size_t i = 0; i < entry->header_count; i++)
+        for (const char *at = entry->headers[i].value; gate_reference(at, &reference); at = reference.end)
+            if (!seal->knows || seal->knows(seal->user, user, reference.name, host, err) < 0)
+                return seal->knows ? err_wrap(err, "network entry '%.120s'", entry->text)
+                                   : err_set(err, ERR_UNSUPPORTED, "network: this daemon keeps no secrets");
+    return 0;
+}
+
+int network_refers(struct provider *provider, const char *user, const char *policy, struct err *err) {
+    struct gate_policy *parsed = NULL;
+    if (!policy || !strstr(policy, "${"))
+        return 0;
+    TRY(network_parse(policy, &parsed, NULL, err));
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < parsed->allow.count; i++)
+        r = network_refers_entry(&provider->hooks.seal, user, &parsed->allow.items[i], err);
+    gate_policy_free(parsed);
+    return r;
 }

@@ -76,6 +76,8 @@ struct seal_hooks {
     /* A seal for it, under these policies (a JSON array): the gate's socket, or an error. One that it had ends. */
     int (*start)(void *user, const struct box *box, const char *levels, struct err *err);
     void (*end)(void *user, const char *id);
+    /* A header of a policy for the host (or "*.NAME") may hold that secret of the owner's. INVALID says why not. */
+    int (*knows)(void *user, const char *owner, const char *secret, const char *host, struct err *err);
     /* What a box with an inspected host has mounted, in arena. */
     int (*mounts)(void *user, const struct spec *spec, struct arena *arena, struct mount *mounts, size_t *ret_count,
                   struct err *err);

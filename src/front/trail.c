@@ -2,6 +2,7 @@
  * Invariant: nothing gets into a detail but through redact, and only from rows marked ROW_AUDITED. */
 #include "front/trail.h"
 
+#include <jansson.h>
 #include <strings.h>
 
 #include "store/redact.h"
@@ -78,6 +79,27 @@ struct trail_text {
     bool cut;
 };
 
+/* The values of headers, wherever in an object they are: a token may stand there as it is. */
+static void trail_headers(json_t *value, struct redact *secrets) {
+    const char *key;
+    json_t *member;
+    size_t i;
+    json_array_foreach(value, i, member) trail_headers(member, secrets);
+    json_object_foreach(value, key, member) {
+        const char *name;
+        json_t *text;
+        trail_headers(member, secrets);
+        if (strcmp(key, "headers") == 0)
+            json_object_foreach(member, name, text) {
+                char *written = json_dumps(text, JSON_ENCODE_ANY | JSON_COMPACT);
+                if (written && strlen(written) > 2) /* as it stands in the object, without its quotes */
+                    redact_add(secrets, "redacted", 8, arena_copy(secrets->arena, written + 1, strlen(written) - 2),
+                               strlen(written) - 2);
+                free(written);
+            }
+    }
+}
+
 static void trail_secrets(struct http_request *request, const struct row *fields, const void *args,
                           struct redact *secrets) {
     const struct trail *trail = trail_of(request);
@@ -85,6 +107,11 @@ static void trail_secrets(struct http_request *request, const struct row *fields
     for (const struct row *field = fields; field->name; field++)
         if (field->flags & ROW_SECRET && field->type == ROW_MAP)
             redact_env(secrets, *(const char *const *const *)((const char *)args + field->offset));
+        else if (field->type == ROW_TEXT_OR_OBJECT) {
+            const struct row_text *text = (const void *)((const char *)args + field->offset);
+            json_auto_t *object = text->data && strstr(text->data, "headers") ? json_loads(text->data, 0, NULL) : NULL;
+            trail_headers(object, secrets);
+        }
     if (trail->now)
         redact_env(secrets, (const char *const *)trail->now->spec.env);
     redact_env(secrets, front_settings(request)->secret_env);

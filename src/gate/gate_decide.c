@@ -6,6 +6,15 @@
 
 /* ---- does an entry fit ---- */
 
+bool gate_host_listed(const char *const *list, const char *host) {
+    for (size_t len = strlen(host); list && *list; list++) {
+        size_t suffix = strncmp(*list, "*.", 2) == 0 ? strlen(*list) - 1 : 0;
+        if (suffix ? len > suffix && strcmp(host + len - suffix, *list + 1) == 0 : strcmp(*list, host) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool gate_decide_name(const struct gate_entry *entry, const char *name) {
     if (!name)
         return false;
@@ -96,6 +105,11 @@ static bool gate_decide_request(const struct gate_entry *entry, const struct gat
            (gate_decide_path_plain(subject->path) && gate_decide_listed(entry->paths, subject->path, true));
 }
 
+bool gate_entry_fits(const struct gate_entry *entry, const struct gate_subject *subject) {
+    return gate_decide_name(entry, subject->name) && gate_decide_port(entry, true, subject) &&
+           (!subject->method || gate_decide_request(entry, subject));
+}
+
 /* ---- one level ---- */
 
 struct gate_fit { /* what the allow list of a level says */
@@ -128,7 +142,7 @@ static struct gate_fit gate_decide_allow(const struct gate_policy *level, const 
         }
         fit.private |= network || entry->private;
         fit.exact |= network || (name && !entry->star && !entry->any);
-        fit.inspect |= entry->inspect || narrowed;
+        fit.inspect |= gate_entry_inspects(entry);
         fit.request |= narrowed && subject->method && gate_decide_request(entry, subject);
         fit.narrowed |= narrowed;
     }
@@ -255,7 +269,7 @@ void gate_decide(const struct gate_machine *machine, const struct gate_policy *c
     if (!host && subject->address && gate_address_class(subject->address) == GATE_PRIVATE &&
         (!private || !gate_decide_open(machine, subject->address)))
         return gate_decide_no(ret_verdict, "private", NULL);
-    ret_verdict->inspect |= subject->name && text_list_has(inspect, subject->name);
+    ret_verdict->inspect |= subject->name && gate_host_listed(inspect, subject->name);
     if (verdict.ask) {
         gate_decide_no(ret_verdict, "default", NULL);
         ret_verdict->ask = true;
@@ -266,9 +280,24 @@ void gate_decide(const struct gate_machine *machine, const struct gate_policy *c
 
 /* ---- ports ---- */
 
+static bool gate_policy_inspects(const struct gate_policy *const levels[], size_t count, uint16_t port,
+                                 const char *const *names) {
+    for (; names && *names; names++) {
+        const struct gate_subject subject = {.name = *names, .port = port};
+        for (size_t i = 0; i < count; i++)
+            for (size_t k = 0; levels[i] && k < levels[i]->allow.count; k++)
+                if (gate_entry_inspects(&levels[i]->allow.items[k]) &&
+                    gate_entry_fits(&levels[i]->allow.items[k], &subject))
+                    return true;
+    }
+    return false;
+}
+
 enum gate_protocol gate_policy_protocol(const struct gate_policy *const levels[], size_t count, uint16_t port,
                                         const char *const *names, const struct gate_address *address) {
     enum gate_protocol protocol = port == 443 ? GATE_TLS : port == 80 ? GATE_HTTP : GATE_OPAQUE;
+    if (protocol == GATE_TLS && gate_policy_inspects(levels, count, port, names))
+        return protocol; /* whatever else is allowed for the address */
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; levels[i] && k < levels[i]->allow.count; k++) {
             const struct gate_entry *entry = &levels[i]->allow.items[k];

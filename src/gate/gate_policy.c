@@ -184,8 +184,12 @@ static int gate_entry_text(struct gate_entry *entry, const char *shown, struct e
     return entry->any || entry->host ? 0 : gate_entry_name(entry, copy, shown, err);
 }
 
+bool gate_entry_inspects(const struct gate_entry *entry) {
+    return entry->inspect || entry->methods || entry->paths || entry->header_count;
+}
+
 static int gate_entry_check(const struct gate_entry *entry, bool allow, struct err *err) {
-    bool narrowed = entry->methods || entry->paths || entry->inspect;
+    bool narrowed = gate_entry_inspects(entry);
     if (!entry->range_count && (entry->network_said || entry->host) && allow)
         return gate_entry_refuse(err, entry->text, "needs ports: %s:443, or %s:* for all", entry->text, entry->text);
     if (!entry->range_count && entry->udp)
@@ -197,7 +201,7 @@ static int gate_entry_check(const struct gate_entry *entry, bool allow, struct e
     if (entry->opaque && (narrowed || entry->star || entry->any))
         return gate_entry_refuse(err, entry->text, "opaque is not for inspected entries and not for stars");
     if (narrowed && (entry->network_said || entry->host || entry->any || entry->udp))
-        return gate_entry_refuse(err, entry->text, "methods, paths and inspect need a name, over TCP");
+        return gate_entry_refuse(err, entry->text, "methods, paths, headers and inspect need a name, over TCP");
     if (entry->udp && (entry->tls || entry->http))
         return gate_entry_refuse(err, entry->text, "tls and http are for TCP");
     return 0;
@@ -239,6 +243,8 @@ static int gate_entry_member(struct gate_entry *entry, const char *key, json_t *
         return gate_entry_list(value, key, entry, &entry->methods, err);
     if (strcmp(key, "paths") == 0)
         return gate_entry_list(value, key, entry, &entry->paths, err);
+    if (strcmp(key, "headers") == 0)
+        return gate_headers_parse(value, entry, err);
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         if (strcmp(key, flags[i].name) != 0)
             continue;
@@ -249,8 +255,8 @@ static int gate_entry_member(struct gate_entry *entry, const char *key, json_t *
     }
     if (strcmp(key, "ports") != 0)
         return gate_entry_refuse(err, entry->text,
-                                 "unknown member '%.40s'; known are host, ports, methods, paths, inspect, private, "
-                                 "tls, http and opaque",
+                                 "unknown member '%.40s'; known are host, ports, methods, paths, headers, inspect, "
+                                 "private, tls, http and opaque",
                                  key);
     if (!json_is_array(value) || !json_array_size(value) || entry->range_count)
         return gate_entry_refuse(err, entry->text, "'ports' is a list of ports, given once");
@@ -285,6 +291,7 @@ static void gate_entry_done(struct gate_entry *entry) {
             free(*item);
         free(lists[i]);
     }
+    gate_headers_done(entry);
     free(entry->text);
     free(entry->name);
 }
@@ -454,9 +461,8 @@ static void gate_entry_texts(json_t *object, const char *key, char *const *list)
         json_object_set_new(object, key, array);
 }
 
-static json_t *gate_entry_json(const struct gate_entry *entry) {
-    bool plain = !(entry->private || entry->inspect || entry->tls || entry->http || entry->opaque || entry->methods ||
-                   entry->paths);
+static json_t *gate_entry_json(const struct gate_entry *entry, bool headers) {
+    bool plain = !(entry->private || entry->tls || entry->http || entry->opaque || gate_entry_inspects(entry));
     size_t after = entry->network_said ? gate_entry_network(entry->text) : strcspn(entry->text, ":/");
     bool ports_apart = entry->range_count && entry->text[after] != ':';
     if (plain && !ports_apart)
@@ -471,6 +477,8 @@ static json_t *gate_entry_json(const struct gate_entry *entry) {
         json_object_set_new(object, "ports", ports);
     gate_entry_texts(object, "methods", entry->methods);
     gate_entry_texts(object, "paths", entry->paths);
+    if (entry->header_count)
+        json_object_set_new(object, "headers", gate_headers_json(entry, headers));
     const struct {
         const char *name;
         bool set;
@@ -485,7 +493,7 @@ static json_t *gate_entry_json(const struct gate_entry *entry) {
     return object;
 }
 
-json_t *gate_policy_json(const struct gate_policy *policy) {
+json_t *gate_policy_json(const struct gate_policy *policy, bool headers) {
     json_t *object = json_object();
     const struct {
         const char *name;
@@ -503,7 +511,7 @@ json_t *gate_policy_json(const struct gate_policy *policy) {
     for (size_t i = 0; i < 2; i++) {
         json_t *array = lists[i].write ? json_array() : NULL;
         for (size_t k = 0; array && k < lists[i].entries->count; k++)
-            json_array_append_new(array, gate_entry_json(&lists[i].entries->items[k]));
+            json_array_append_new(array, gate_entry_json(&lists[i].entries->items[k], headers));
         if (array)
             json_object_set_new(object, lists[i].name, array);
     }

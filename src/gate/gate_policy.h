@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/limits.h"
 #include "gate/gate_address.h"
 
 enum {
@@ -23,6 +24,9 @@ enum {
     GATE_UDP_PORTS = 16, /* of a policy: each is a socket in the box */
     GATE_LEVELS = 3,
     GATE_WHY_BYTES = 320,
+    GATE_HEADERS = 20, /* of an entry */
+    GATE_HEADER_NAME_BYTES = 64,
+    GATE_HEADER_VALUE_BYTES = 2048,
 };
 
 /* The machine itself, as a name in the box. */
@@ -36,6 +40,11 @@ struct gate_range {
     uint16_t first, last;
 };
 
+/* A header that requests to the host of an entry get. */
+struct gate_header {
+    char *name, *value; /* name in lower case; in value ${secrets.NAME} stands for a secret */
+};
+
 struct gate_entry {
     char *text; /* as it is shown: "deny:TEXT"; lower case */
     char *name; /* a name; of a star what follows "*."; NULL: a network, or any name */
@@ -47,6 +56,8 @@ struct gate_entry {
     size_t range_count; /* 0: 80 and 443 where it allows, every port where it denies */
     bool private, inspect, tls, http, opaque;
     char **methods, **paths; /* NULL-terminated; NULL: any */
+    struct gate_header *headers;
+    size_t header_count;
 };
 
 struct gate_entries {
@@ -70,16 +81,33 @@ struct gate_policy {
 /* value: an object as in POST /v1/boxes. warnings: a sentence per line about what is allowed but doubtful. INVALID
  * names the entry, what is wrong with it and where possible the form to use. */
 int gate_policy_parse(const json_t *value, struct gate_policy **ret_policy, struct buf *warnings, struct err *err);
-json_t *gate_policy_json(const struct gate_policy *policy); /* in the same form, normalised; to be freed */
-void gate_policy_free(struct gate_policy *policy);          /* NULL is fine */
+/* In the same form, normalised; to be freed. headers false: with empty values, for whom they do not concern. */
+json_t *gate_policy_json(const struct gate_policy *policy, bool headers);
+void gate_policy_free(struct gate_policy *policy); /* NULL is fine */
 /* Whether some entry of allow is "*": needs a share that allows `open`. */
 bool gate_policy_any(const struct gate_policy *policy);
+/* Whether TLS to its host is opened. */
+bool gate_entry_inspects(const struct gate_entry *entry);
 /* The ports of TCP (or UDP) that can be allowed at all: sorted, apart from each other. At most `most` ranges; more are
  * merged into one. observe and ask: every port of TCP. Returns the count. */
 size_t gate_policy_ports(const struct gate_policy *const levels[], size_t count, bool udp,
                          struct gate_range *ret_ranges, size_t most);
 /* Lower case, without a trailing dot, into ret_name. INVALID: not a name that a policy can hold. */
 int gate_name(const char *text, size_t len, char ret_name[GATE_NAME_BYTES + 1], struct err *err);
+
+/* ---- headers (gate_header.c) ---- */
+
+int gate_headers_parse(json_t *value, struct gate_entry *entry, struct err *err); /* the member `headers` */
+json_t *gate_headers_json(const struct gate_entry *entry, bool values);
+void gate_headers_done(struct gate_entry *entry);
+struct gate_reference {
+    const char *at, *end;                   /* from "${" to after "}" */
+    char name[LIMIT_SECRET_NAME_BYTES + 1]; /* "": it is not a reference */
+};
+/* The first one in text. False: there is none. */
+bool gate_reference(const char *text, struct gate_reference *ret_reference);
+
+/* ---- the decision (gate_decide.c) ---- */
 
 /* What the machine adds to a decision. */
 struct gate_machine {
@@ -108,9 +136,13 @@ struct gate_verdict {
     char why[GATE_WHY_BYTES]; /* "deny:ENTRY", "default", "never", "private", "request"; allowed: the entry */
 };
 
-/* levels: NULL ones are skipped. inspect: hosts with a bound secret, NULL-terminated, may be NULL. */
+/* Whether the host is in a list of names and "*.NAME"; NULL-terminated, may be NULL. */
+bool gate_host_listed(const char *const *list, const char *host);
+/* levels: NULL ones are skipped. inspect: hosts with a bound secret, as gate_host_listed takes them. */
 void gate_decide(const struct gate_machine *machine, const struct gate_policy *const levels[], size_t count,
                  const char *const *inspect, const struct gate_subject *subject, struct gate_verdict *ret_verdict);
+/* Whether an entry of an allow list is for a name, a port and, where it is known, a request. */
+bool gate_entry_fits(const struct gate_entry *entry, const struct gate_subject *subject);
 /* What a connection to a port is expected to speak, before its name is known: names are those its address was handed
  * out for (NULL-terminated, may be NULL). */
 enum gate_protocol gate_policy_protocol(const struct gate_policy *const levels[], size_t count, uint16_t port,

@@ -17,8 +17,8 @@
 SSL_CTX *client_context, *server_context;
 json_t *seal_hello;
 int seal_epoll;
-static struct gate_policy *seal_levels[GATE_LEVELS];
-static size_t seal_level_count;
+struct gate_policy *seal_levels[GATE_LEVELS];
+size_t seal_level_count;
 static EVP_PKEY *seal_key;
 static struct leaf *seal_leaves;
 

@@ -45,6 +45,9 @@ extern size_t secret_count;
 
 void secrets_read(const json_t *list); /* of HELLO */
 bool secret_bound(const struct seal_secret *secret, const char *host, uint16_t port);
+struct seal_secret *secret_named(const char *name); /* NULL: it is not of this box */
+/* Those that a request to the host may carry, as bits. */
+uint64_t secrets_for(const char *host, uint16_t port);
 /* Asks the daemon for the values that are needed for this host and are not at hand. False: an answer is awaited. */
 bool secrets_ready(const char *host, uint16_t port);
 void secrets_value(const char *name, uint64_t ttl_ms, const char *value, size_t len); /* the daemon's answers */
@@ -62,7 +65,8 @@ struct seal_request {
     uint64_t length;
 };
 enum seal_swap { SWAP_DONE, SWAP_DENIED, SWAP_LACKS }; /* and why, in ret_why */
-/* The head, written anew, with values for placeholders in their slots. ret_swapped: bits of the secrets. */
+/* The head, written anew, with values for placeholders in their slots, and the headers that the policy sets.
+ * ret_swapped: bits of the secrets. */
 enum seal_swap secret_swap(const struct seal_request *request, const char *host, uint16_t port, struct buf *out,
                            uint64_t *ret_swapped, bool *ret_misuse, char ret_why[GATE_WHY_BYTES]);
 /* Finds every value that is at hand and bound to the host, also as base64, percent-encoded and in JSON, and puts the
@@ -71,6 +75,24 @@ struct conceal *secret_scrub(const char *host, uint16_t port, bool *ret_strict);
 /* One value in a text: bounded by its ends or by separators. Appends the text; true: it was there. */
 bool swap_token(const char *text, const char *placeholder, const char *value, size_t len, struct buf *out);
 bool swap_basic(const char *text, const char *placeholder, const char *value, size_t len, struct buf *out);
+
+/* Whether the request may carry it now. */
+enum seal_swap secret_may(const struct seal_secret *secret, const char *method, const char *path,
+                          char ret_why[GATE_WHY_BYTES]);
+
+/* ---- headers that the policy sets (header.c) ---- */
+
+enum { SEAL_HEADERS = GATE_HEADERS * GATE_LEVELS };
+struct seal_headers {
+    const struct gate_header *list[SEAL_HEADERS];
+    size_t count;
+};
+/* Of a request; of the host as a whole where method is NULL. A level above the box's wins. */
+void headers_for(const char *host, uint16_t port, const char *method, const char *path, struct seal_headers *out);
+const struct gate_header *header_named(const struct seal_headers *headers, const char *name); /* NULL: it is not set */
+uint64_t headers_secrets(const char *host, uint16_t port); /* bits of those that they refer to */
+enum seal_swap header_put(const struct gate_header *header, const char *host, uint16_t port, const char *method,
+                          const char *path, struct buf *out, uint64_t *ret_swapped, char ret_why[GATE_WHY_BYTES]);
 
 /* ---- connections (conn.c, http.c) ---- */
 
@@ -137,6 +159,8 @@ void seal_send(char letter, const char *first, const char *second);
 /* A row of the audit log: verb, host, detail, outcome. */
 void seal_row(const struct conn *conn, const char *verb, const char *detail, bool denied);
 extern int seal_epoll;
+extern struct gate_policy *seal_levels[GATE_LEVELS];
+extern size_t seal_level_count;
 bool seal_decide(const struct conn *conn, const char *method, const char *path, char why[GATE_WHY_BYTES]);
 
 #endif

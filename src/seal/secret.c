@@ -42,24 +42,34 @@ void secrets_read(const json_t *list) {
 }
 
 bool secret_bound(const struct seal_secret *secret, const char *host, uint16_t port) {
-    bool named = false, at = !*secret->ports && port == 443;
-    for (char **name = secret->hosts; *name; name++) {
-        size_t len = strlen(host), star = strlen(*name) - 1;
-        named |= strcmp(*name, host) == 0 ||
-                 (strncmp(*name, "*.", 2) == 0 && len > star && strcmp(host + len - star, *name + 1) == 0);
-    }
+    bool named = gate_host_listed((const char *const *)secret->hosts, host), at = !*secret->ports && port == 443;
     for (char **number = secret->ports; *number; number++)
         at |= strtoul(*number, NULL, 10) == port;
     return named && at;
+}
+
+uint64_t secrets_for(const char *host, uint16_t port) {
+    uint64_t bits = headers_secrets(host, port);
+    for (size_t i = 0; i < secret_count; i++)
+        bits |= (uint64_t)secret_bound(&secrets[i], host, port) << i;
+    return bits;
+}
+
+struct seal_secret *secret_named(const char *name) {
+    for (size_t i = 0; i < secret_count; i++)
+        if (strcmp(secrets[i].name, name) == 0)
+            return &secrets[i];
+    return NULL;
 }
 
 /* ---- values ---- */
 
 bool secrets_ready(const char *host, uint16_t port) {
     bool ready = true;
+    uint64_t wanted = secrets_for(host, port);
     for (size_t i = 0; i < secret_count; i++) {
         struct seal_secret *secret = &secrets[i];
-        if (!secret_bound(secret, host, port) || secret->until_ms > clock_ms())
+        if (!(wanted >> i & 1) || secret->until_ms > clock_ms())
             continue;
         ready = false;
         if (!secret->asked)
@@ -75,13 +85,6 @@ static void secret_wipe(struct seal_secret *secret) {
     buf_clear(&secret->value);
     secret->error[0] = 0;
     secret->until_ms = 0;
-}
-
-static struct seal_secret *secret_named(const char *name) {
-    for (size_t i = 0; i < secret_count; i++)
-        if (strcmp(secrets[i].name, name) == 0)
-            return &secrets[i];
-    return NULL;
 }
 
 void secrets_value(const char *name, uint64_t ttl_ms, const char *value, size_t len) {
@@ -220,11 +223,10 @@ static bool secret_swap_field(const struct seal_secret *secret, const struct htt
     return swap_token(field->value, secret->placeholder, value, secret->value.len, ret_text);
 }
 
-/* 0: it is none of this request's; else whether it may be put there. */
-static enum seal_swap secret_may(const struct seal_secret *secret, const struct seal_request *request, const char *path,
-                                 char why[GATE_WHY_BYTES]) {
-    if (!secret_rule_fits(secret, request->method, path)) {
-        snprintf(why, GATE_WHY_BYTES, "secret '%s' is not for %s %.100s", secret->name, request->method, path);
+enum seal_swap secret_may(const struct seal_secret *secret, const char *method, const char *path,
+                          char why[GATE_WHY_BYTES]) {
+    if (!secret_rule_fits(secret, method, path)) {
+        snprintf(why, GATE_WHY_BYTES, "secret '%s' is not for %s %.100s", secret->name, method, path);
         return SWAP_DENIED;
     }
     if (!secret->value.len) {
@@ -238,20 +240,21 @@ enum seal_swap secret_swap(const struct seal_request *request, const char *host,
                            uint64_t *ret_swapped, bool *ret_misuse, char why[GATE_WHY_BYTES]) {
     autobuf text = buf_max(LIMIT_HEAD_BYTES + LIMIT_SECRET_VALUE_BYTES), target = buf_max(LIMIT_HEAD_BYTES + 3 * 8192);
     autobuf path = buf_max(LIMIT_HEAD_BYTES);
-    bool seen[LIMIT_HEADERS] = {0}, any_bound = false;
+    bool seen[LIMIT_HEADERS] = {0}, any = secrets_for(host, port);
+    struct seal_headers headers;
     buf_put(&path, request->target, strcspn(request->target, "?"));
     buf_puts(&target, request->target);
+    headers_for(host, port, request->method, buf_cstr(&path), &headers);
     for (size_t i = 0; i < secret_count; i++) {
         struct seal_secret *secret = &secrets[i];
         if (!secret_bound(secret, host, port))
             continue;
-        any_bound = true;
         for (char **slot = secret->slots; *slot; slot++) {
             buf_clear(&text);
             if ((strcmp(*slot, "path") != 0 && strncmp(*slot, "query:", 6) != 0) ||
                 !secret_in_target(secret, *slot, buf_cstr(&target), &text))
                 continue;
-            enum seal_swap may = secret_may(secret, request, buf_cstr(&path), why);
+            enum seal_swap may = secret_may(secret, request->method, buf_cstr(&path), why);
             if (may != SWAP_DONE)
                 return may;
             buf_clear(&target);
@@ -265,15 +268,18 @@ enum seal_swap secret_swap(const struct seal_request *request, const char *host,
     for (size_t k = 0; k < request->words.count; k++) {
         const struct http_field *field = &request->fields[k];
         const char *shown = field->value;
-        if (strcmp(field->name, "accept-encoding") == 0 && any_bound)
+        if ((strcmp(field->name, "accept-encoding") == 0 && any) || header_named(&headers, field->name))
             continue;
+        for (size_t j = 0; strcmp(field->name, "connection") == 0 && j < headers.count; j++)
+            if (http_list_has(field->value, headers.list[j]->name))
+                return snprintf(why, GATE_WHY_BYTES, "Connection names a header that the policy sets"), SWAP_DENIED;
         for (size_t j = 0; j < k; j++) /* the first of a name is the one that counts */
             seen[k] |= strcmp(request->fields[j].name, field->name) == 0;
         for (size_t i = 0; i < secret_count && !seen[k]; i++) {
             buf_clear(&text);
             if (!secret_bound(&secrets[i], host, port) || !secret_swap_field(&secrets[i], field, &text))
                 continue;
-            enum seal_swap may = secret_may(&secrets[i], request, buf_cstr(&path), why);
+            enum seal_swap may = secret_may(&secrets[i], request->method, buf_cstr(&path), why);
             if (may != SWAP_DONE)
                 return may;
             *ret_swapped |= 1ull << i;
@@ -285,7 +291,13 @@ enum seal_swap secret_swap(const struct seal_request *request, const char *host,
         buf_puts(out, shown);
         buf_puts(out, "\r\n");
     }
-    if (any_bound)
+    for (size_t i = 0; i < headers.count; i++) {
+        enum seal_swap may =
+            header_put(headers.list[i], host, port, request->method, buf_cstr(&path), out, ret_swapped, why);
+        if (may != SWAP_DONE)
+            return may;
+    }
+    if (any)
         buf_puts(out, "accept-encoding: identity\r\n");
     *ret_misuse |= strstr(buf_cstr(&target), "cubbyX") != NULL;
     buf_puts(out, "\r\n");
@@ -326,9 +338,10 @@ static void secret_scrub_base64(struct conceal *scrub, const char *value, const 
 
 struct conceal *secret_scrub(const char *host, uint16_t port, bool *ret_strict) {
     struct conceal *scrub = NULL;
+    const uint64_t used = secrets_for(host, port);
     for (size_t i = 0; i < secret_count; i++) {
         const struct seal_secret *secret = &secrets[i];
-        if (!secret_bound(secret, host, port) || !secret->value.len)
+        if (!(used >> i & 1) || secret->value.len < LIMIT_SECRET_VALUE_LEAST)
             continue;
         *ret_strict |= secret->strict;
         if (!scrub)

@@ -35,9 +35,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     assert(result == 0 || (result == -ERR_INVALID && err.text[0]));
     if (result < 0)
         return 0;
-    json_t *written = gate_policy_json(policy);
+    json_t *written = gate_policy_json(policy, true);
     assert(gate_policy_parse(written, &again, NULL, &err) == 0);
-    json_t *twice = gate_policy_json(again);
+    json_t *twice = gate_policy_json(again, true);
     assert(json_equal(written, twice));
     decide(policy, "a.test");
     decide(policy, NULL);

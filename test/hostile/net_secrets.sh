@@ -93,6 +93,29 @@ if second_start "$WORK/net.yaml" unshare -n -m sh -c 'mount --bind "$0" /etc/res
     unlike 'A44: nor in the audit log' "$BODY" "$VALUE|$new"
     like 'which says who used it where' "$BODY" 'secret_use'
     like 'and where it was misused' "$BODY" 'secret_misuse'
+    # headers that the policy sets
+    rule='{"host":"api.hub.test","headers":{"Authorization":"Bearer ${secrets.hub}","X-Tenant":"acme-literal-token"}}'
+    box_use "$late"
+    api DELETE "$B/secrets/hub"
+    api PUT "$B/network" "{\"allow\":[{\"host\":\"a.hub.test\",\"headers\":{\"X-A\":\"\${secrets.hub}\"}}]}"
+    is_error 'headers: a secret that is not for the host' 400 INVALID
+    api PUT "$B/network" "{\"allow\":[{\"host\":\"api.hub.test\",\"headers\":{\"X-A\":\"\${secrets.none}\"}}]}"
+    is_error 'headers: a secret that does not exist' 400 INVALID
+    api PUT "$B/network" "{\"allow\":[$rule]}"
+    is 'headers: a policy that sets them' "$STATUS" 200
+    like 'headers: shown with the reference' "$BODY" '\$\{secrets.hub\}'
+    world_forget
+    run 'curl -s -H "Authorization: Bearer mine" https://api.hub.test/'
+    is 'headers: the host has the value' "$(seen api.hub.test "Bearer $new")" 1
+    like 'headers: and the literal' "$OUT" 'acme-literal-token'
+    unlike 'headers: the box does not get the value back' "$OUT$ERR" "$new"
+    box_new "\"network\":{\"allow\":[$rule]}"
+    run 'curl -s https://api.hub.test/'
+    is 'headers: of a box that is made with them' "$(seen api.hub.test "Bearer $new")" 2
+    api DELETE "$B"
+    box_use "$first"
+    api GET "/v1/audit?limit=1000"
+    unlike 'headers: no value in the audit log' "$BODY" "$new|acme-literal-token"
     # A53: gone
     api DELETE /v1/secrets/hub
     run 'curl -s -o /dev/null -w %{http_code} -H "Authorization: Bearer $HUB" https://api.hub.test/'

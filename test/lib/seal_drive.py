@@ -248,6 +248,43 @@ for name, context in (("a self-made authority", liar), ("another host's certific
     ok(got.startswith(b"HTTP/1.1 502") and not [s for s in seen if isinstance(s, bytes)], name + ": 502, and no byte of HTTP", (got, seen))
 seal.end()
 
+# ---- headers that the policy sets ----
+own = {"allow": ["*", {"host": HOST, "headers": {"X-Tenant": "acme", "Authorization": "Bearer ${secrets.hub}", "X-Top": "box"}},
+                 {"host": HOST, "paths": ["/never"], "headers": {"X-Narrow": "1"}}, {"host": HOST, "methods": ["GET"]}]}
+top = {"allow": ["*", {"host": "*.hub.test", "headers": {"X-Top": "machine", "X-Two": "${secrets.free}-${secrets.hub}"}}]}
+FREE = {"name": "free", "placeholder": "", "hosts": []}
+NAMED = dict(BOUND, placeholder="")
+seal = Seal([NAMED, FREE], [top, own])
+got, seen = ask(seal, get("authorization: Bearer mine", "X-TENANT: other", "X-Tenant: again", "Accept-Encoding: gzip"),
+                says(b"HTTP/1.1 200 OK\r\nX-Back: %s\r\nContent-Length: 40\r\n\r\n%s" % ((VALUE.encode(),) * 2)), good)
+head = seen[0].decode().lower() if seen else ""
+ok(head.count("x-tenant:") == 1 and "x-tenant: acme\r\n" in head, "a literal replaces what the box sent", seen)
+ok(head.count("authorization:") == 1 and "authorization: bearer " + VALUE.lower() in head, "a reference is the secret", seen)
+ok("x-top: machine\r\n" in head and "x-top: box" not in head, "a level above wins", seen)
+ok("x-two: %s-%s\r\n" % (VALUE, VALUE) in (seen[0].decode() if seen else ""), "two references, one of a secret without hosts", seen)
+ok("x-narrow" not in head, "not on requests that its entry is not for", seen)
+ok("accept-encoding: identity" in head and "gzip" not in head, "no coding is offered", seen)
+ok(got.startswith(b"HTTP/1.1 200") and VALUE.encode() not in got and got.count(b"X" * 40) == 2, "the value does not come back", got)
+ok("secret_use" in seal.verbs() and VALUE not in json.dumps(seal.rows), "a row says that it was used", seal.rows)
+got, seen = ask(seal, get("Connection: x-tenant"), context=good)
+ok(got.startswith(b"HTTP/1.1 403") and not seen, "Connection cannot take a header away", (got, seen))
+got, seen = ask(seal, get(host=OTHER), host=OTHER)
+ok(got.startswith(b"HTTP/1.1 403") and not seen, "a secret for another host is not sent: 403", (got, seen))
+seal.value = None
+seal.daemon.send(b"F")
+got, seen = ask(seal, get(), context=good)
+ok(got.startswith(b"HTTP/1.1 503") and not seen, "a secret that is gone: 503", (got, seen))
+seal.end()
+seal = Seal([], [{"allow": [{"host": HOST, "headers": {"X-A": "${secrets.gone}"}}]}])
+got, seen = ask(seal, get(), context=good)
+ok(got.startswith(b"HTTP/1.1 503") and not seen, "and one that never was", (got, seen))
+seal.end()
+seal = Seal([FREE], [{"allow": [{"host": HOST, "headers": {"X-A": "${secrets.free}"}}]}])
+seal.value = "two\r\nlines: 1"
+got, seen = ask(seal, get(), context=good)
+ok(got.startswith(b"HTTP/1.1 503") and not seen, "a value with a line feed is not sent", (got, seen))
+seal.end()
+
 # ---- rules ----
 level = {"allow": [{"host": HOST, "methods": ["GET"], "paths": ["/repos/acme/**"]}]}
 seal = Seal([BOUND], [level])

@@ -2,6 +2,7 @@
  * and through provider_attach while it runs. Invariant: a layer that some box has mounted is named by its record
  * before it could count as unused. */
 #include "base/base.h"
+#include "base/log.h"
 #include "box/network.h"
 #include "box/provider/provider_private.h"
 
@@ -15,13 +16,18 @@ static bool attach_same(const char *const *a, const char *const *b) {
     return true;
 }
 
-/* A box with a secret gets the files that make its programs trust the seal. */
+/* Whether its programs must trust the seal: it has a secret, or an inspected host. */
+static bool attach_trusts(struct provider *provider, const struct box *box, const struct spec *spec, bool secrets) {
+    return provider->hooks.seal.mounts && !spec->machine && !box->ops->no_limits &&
+           (secrets || (spec->network == NETWORK_POLICY && network_inspects(provider, spec->user, spec->policy)));
+}
+
+/* Such a box gets the files that make its programs trust the seal. */
 static int attach_trust(struct provider *provider, const struct box *box, struct spec *spec, struct arena *arena,
                         struct err *err) {
     const struct seal_hooks *seal = &provider->hooks.seal;
     size_t count = 0, before = spec->mount_count;
-    spec->trusts = seal->mounts && !spec->machine && !box->ops->no_limits &&
-                   (atomic_load(&box->bindings) || (spec->network == NETWORK_POLICY && network_inspects(spec->policy)));
+    spec->trusts = attach_trusts(provider, box, spec, atomic_load(&box->bindings));
     if (!spec->trusts)
         return 0;
     struct mount *mounts = arena_alloc(arena, (before + SEAL_MOUNTS + 1) * sizeof *mounts);
@@ -31,6 +37,27 @@ static int attach_trust(struct provider *provider, const struct box *box, struct
     spec->mounts = mounts;
     spec->mount_count = before + count;
     return 0;
+}
+
+void attached_trust(struct work *work) {
+    const struct seal_hooks *seal = &work->provider->hooks.seal;
+    struct box *box = work->box;
+    struct spec *spec = &work->record.spec;
+    struct mount mounts[SEAL_MOUNTS];
+    size_t count = 0;
+    struct err err = {0};
+    if (atomic_load(&box->trusts) || !box->wire || box->died[0] || !box->ops->mount ||
+        !attach_trusts(work->provider, box, spec, spec->bindings && spec->bindings[0]))
+        return;
+    if (seal->mounts(seal->user, spec, work->arena, mounts, &count, &err) < 0 ||
+        box->ops->mount(box->backend, box->id, mounts, count, &err) < 0) {
+        log_info("box %s: %s", box->id, err.text);
+        return;
+    }
+    spec->trusts = true;
+    atomic_store(&box->trusts, true);
+    if (work_record(work, &err) < 0)
+        log_warn("box %s: %s", box->id, err.text);
 }
 
 int attached_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,

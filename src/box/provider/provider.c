@@ -50,6 +50,7 @@
 
 #include "base/base.h"
 #include "base/sync.h"
+#include "box/network.h"
 #include "box/policy.h"
 #include "box/snapshot/snapshot.h"
 #include "box/provider/provider_private.h"
@@ -166,7 +167,8 @@ static int request_box(struct provider *provider, const struct box_request *requ
     if (r == 0 && !ops->images)
         r = container_none(&request->container, ops->name, err);
     if (r == 0)
-        r = policy_spec(policy, &asked, id, &arena, &record.spec, err);
+        r = policy_spec(policy, &asked, id, &arena, &record.spec, err)
+                ?: network_refers(provider, record.spec.user, record.spec.policy, err);
     record.idle_timeout_ms = request->has_idle_timeout ? request->idle_timeout_ms : share->idle_timeout_ms;
     record.temporary = request->temporary;
     record.note = request->note;

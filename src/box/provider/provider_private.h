@@ -255,6 +255,9 @@ int attached_spec(struct provider *provider, const struct box *box, const struct
 /* The box has started with these, or got them attached: spec.attached, copied. true: they differ from before. By the
  * thread that has marked the box, or holds the lock. */
 bool attached_take(struct box *box, const struct spec *spec);
+/* A running box has got its first secret or inspected host: its programs trust the seal from now on, or from its next
+ * start. */
+void attached_trust(struct work *work);
 
 /* ---- housekeeping.c ---- */
 

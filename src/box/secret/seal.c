@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/sync.h"
+#include "gate/gate_policy.h"
 #include "rows/write.h"
 
 enum { SEAL_MESSAGE = 128 << 10, SEAL_STACK_BYTES = 512 << 10, SEAL_NOBODY = 65534 };
@@ -19,6 +20,7 @@ struct seal {
     struct seals *seals;
     char id[17], *user;
     const char **bindings; /* as it was started with */
+    const char **referred; /* secrets that headers of its policies refer to */
     struct arena arena;
     pid_t pid;
     int control;
@@ -79,7 +81,7 @@ static void seal_value(struct seal *seal, const char *name) {
     autobuf value = buf_max(LIMIT_SECRET_VALUE_BYTES + 64);
     struct secret secret;
     struct err err = {0};
-    bool bound = false;
+    bool bound = text_list_has((const char *const *)seal->referred, name);
     for (const char **at = seal->bindings; *at; at++)
         bound |= strncmp(*at, name, strlen(name)) == 0 && (*at)[strlen(name)] == '=';
     int r = !bound ? err_set(&err, ERR_DENIED, "secret '%.128s' is not bound to this box", name)
@@ -154,36 +156,76 @@ static void *seal_run(void *argument) {
 
 /* ---- starting and ending ---- */
 
-/* What it may do: for each binding the secret's rules; no value. */
-static void seal_hello_secrets(struct seal *seal, struct json *json) {
+/* A secret's rules; no value. */
+static bool seal_hello_secret(struct seal *seal, const char *name, const char *placeholder, struct json *json) {
     autoarena arena = ARENA_EMPTY;
+    struct secret secret;
+    if (secret_find(seal->seals->config.secrets, seal->user, name, &arena, &secret, ERR_IGNORED) < 0)
+        return false;
+    const struct {
+        const char *key, **list;
+    } lists[] = {{"hosts", secret.use.hosts},
+                 {"slots", secret.use.slots},
+                 {"methods", secret.use.methods},
+                 {"paths", secret.use.paths},
+                 {"ports", secret.use.ports}};
+    json_open(json, '{');
+    json_put_str(json, "name", name);
+    json_put_str(json, "placeholder", placeholder);
+    json_put_bool(json, "strict", secret.use.scrub && strcmp(secret.use.scrub, "strict") == 0);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        json_put_open(json, lists[i].key, '[');
+        for (const char **word = lists[i].list; word && *word; word++)
+            json_str(json, *word);
+        json_close(json, ']');
+    }
+    json_close(json, '}');
+    return true;
+}
+
+/* Those that are bound, and those that its policies refer to: they have no placeholder. */
+static size_t seal_hello_secrets(struct seal *seal, struct json *json) {
+    autoarena arena = ARENA_EMPTY;
+    size_t count = 0;
     json_put_open(json, "secrets", '[');
     for (const char **at = seal->bindings; *at; at++) {
         struct binding binding;
-        struct secret secret;
-        if (!binding_parse(*at, &arena, &binding) ||
-            secret_find(seal->seals->config.secrets, seal->user, binding.secret, &arena, &secret, ERR_IGNORED) < 0)
-            continue;
-        const struct {
-            const char *key, **list;
-        } lists[] = {{"hosts", secret.use.hosts},
-                     {"slots", secret.use.slots},
-                     {"methods", secret.use.methods},
-                     {"paths", secret.use.paths},
-                     {"ports", secret.use.ports}};
-        json_open(json, '{');
-        json_put_str(json, "name", binding.secret);
-        json_put_str(json, "placeholder", binding.placeholder);
-        json_put_bool(json, "strict", secret.use.scrub && strcmp(secret.use.scrub, "strict") == 0);
-        for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-            json_put_open(json, lists[i].key, '[');
-            for (const char **word = lists[i].list; word && *word; word++)
-                json_str(json, *word);
-            json_close(json, ']');
-        }
-        json_close(json, '}');
+        count +=
+            binding_parse(*at, &arena, &binding) && seal_hello_secret(seal, binding.secret, binding.placeholder, json);
+    }
+    for (const char **name = seal->referred; *name; name++) {
+        bool bound = false;
+        for (const char **at = seal->bindings; *at; at++)
+            bound |= strncmp(*at, *name, strlen(*name)) == 0 && (*at)[strlen(*name)] == '=';
+        count += !bound && seal_hello_secret(seal, *name, "", json);
     }
     json_close(json, ']');
+    return count;
+}
+
+/* The secrets that headers refer to, each once; in the seal's arena. levels: a JSON array. */
+static const char **seal_referred(struct seal *seal, const char *levels) {
+    json_auto_t *list = json_loads(levels && *levels ? levels : "[]", 0, NULL);
+    const char **names = NULL;
+    size_t count = 0, cap = 0, i;
+    json_t *level;
+    arena_add(&seal->arena, names, count, cap) = NULL;
+    json_array_foreach(list, i, level) {
+        struct gate_policy *policy = NULL;
+        struct gate_reference reference;
+        if (gate_policy_parse(level, &policy, NULL, ERR_IGNORED) < 0)
+            continue;
+        for (size_t k = 0; k < policy->allow.count; k++)
+            for (size_t n = 0; n < policy->allow.items[k].header_count; n++)
+                for (const char *at = policy->allow.items[k].headers[n].value; gate_reference(at, &reference);
+                     at = reference.end)
+                    if (!text_list_has((const char *const *)names, reference.name)) {
+                        names[count - 1] = arena_strdup(&seal->arena, reference.name);
+                        arena_add(&seal->arena, names, count, cap) = NULL;
+                    }
+        gate_policy_free(policy);
+    }
+    return names;
 }
 
 static int seal_hello(struct seal *seal, const char *levels, struct err *err) {
@@ -196,8 +238,11 @@ static int seal_hello(struct seal *seal, const char *levels, struct err *err) {
     json_put_uint(&json, "uid", geteuid() == 0 ? SEAL_NOBODY : 0);
     json_key(&json, "levels");
     json_raw(&json, levels && *levels ? levels : "[]", levels && *levels ? strlen(levels) : 2);
-    seal_hello_secrets(seal, &json);
+    size_t count = seal_hello_secrets(seal, &json);
     json_close(&json, '}');
+    if (count > LIMIT_BINDINGS)
+        return err_set(err, ERR_LIMIT, "box %s has %zu secrets, and its policies' headers among them; %u are the most",
+                       seal->id, count, LIMIT_BINDINGS);
     if (text.failed || send(seal->control, text.data, text.len, MSG_NOSIGNAL) < 0)
         return err_set(err, ERR_TOO_LARGE, "the rules of box %s are too large for its seal", seal->id);
     return 0;
@@ -246,6 +291,7 @@ int seals_start(struct seals *seals, const struct box *box, const char *levels, 
     seal->user = arena_strdup(&seal->arena, box->user);
     const char **bindings = box_bindings(box, &seal->arena);
     seal->bindings = bindings ? bindings : arena_alloc(&seal->arena, sizeof *bindings);
+    seal->referred = seal_referred(seal, levels);
     int r = seal_spawn(seal, &gate, err);
     bool lives = r == 0;
     if (r == 0)
@@ -294,6 +340,17 @@ static void seal_end(void *user, const char *id) {
     seals_end(user, id);
 }
 
+static int seal_knows(void *user, const char *owner, const char *name, const char *host, struct err *err) {
+    struct seals *seals = user;
+    autoarena arena = ARENA_EMPTY;
+    struct secret secret;
+    if (secret_find(seals->config.secrets, owner, name, &arena, &secret, ERR_IGNORED) < 0)
+        return err_set(err, ERR_INVALID, "there is no secret '%s'", name);
+    const char *const *hosts = (const char *const *)secret.use.hosts;
+    bool fits = !hosts || !*hosts || text_list_has(hosts, host) || gate_host_listed(hosts, host);
+    return fits ? 0 : err_set(err, ERR_INVALID, "secret '%s' is not for %s; it names its hosts", name, host);
+}
+
 static int seal_mounts(void *user, const struct spec *spec, struct arena *arena, struct mount *mounts,
                        size_t *ret_count, struct err *err) {
     struct seals *seals = user;
@@ -306,6 +363,10 @@ static int seal_mounts(void *user, const struct spec *spec, struct arena *arena,
 
 struct seal_hooks seals_hooks(struct seals *seals, const struct backend_env *env) {
     seals->env = env;
-    return (struct seal_hooks){
-        .user = seals, .hosts = seal_hosts, .start = seal_start, .end = seal_end, .mounts = seal_mounts};
+    return (struct seal_hooks){.user = seals,
+                               .hosts = seal_hosts,
+                               .start = seal_start,
+                               .end = seal_end,
+                               .knows = seal_knows,
+                               .mounts = seal_mounts};
 }

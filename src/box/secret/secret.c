@@ -400,27 +400,6 @@ struct binding_work {
     const char *name, *add; /* add NULL: it is removed */
 };
 
-/* The first secret of a running box: its programs trust the seal from now on, or from its next start. */
-static void secret_trust(struct work *work) {
-    const struct seal_hooks *seal = &work->provider->hooks.seal;
-    struct box *box = work->box;
-    struct mount mounts[SEAL_MOUNTS];
-    size_t count = 0;
-    struct err err = {0};
-    bool wanted = work->record.spec.bindings[0] && !atomic_load(&box->trusts) && box->wire && !box->died[0];
-    if (!wanted || !seal->mounts || !box->ops->mount)
-        return;
-    if (seal->mounts(seal->user, &work->record.spec, work->arena, mounts, &count, &err) < 0 ||
-        box->ops->mount(box->backend, box->id, mounts, count, &err) < 0) {
-        log_info("box %s: %s", box->id, err.text);
-        return;
-    }
-    work->record.spec.trusts = true;
-    atomic_store(&box->trusts, true);
-    if (work_record(work, &err) < 0)
-        log_warn("box %s: %s", box->id, err.text);
-}
-
 static int secret_bind_work(void *argument, struct work *work, struct err *err) {
     const struct binding_work *wanted = argument;
     const char *const *now = (const char *const *)work->record.spec.bindings;
@@ -443,7 +422,7 @@ static int secret_bind_work(void *argument, struct work *work, struct err *err) 
     }
     work->record.spec.bindings = list;
     TRY(work_record(work, err));
-    secret_trust(work);
+    attached_trust(work);
     bindings_take(work->box, (const char *const *)list);
     int r = network_secrets(work->provider, work->box, err);
     if (r < 0 && wanted->add) { /* as before */

@@ -26,7 +26,8 @@ const struct row network_fields[] = {
      .text = "enforce (default): refuse; observe: allow and record; ask: hold until a question is answered"},
     {NET(allow, TEXT_OR_OBJECT), .flags = ROW_AUDITED, .max = GATE_POLICY_BYTES,
      .text =
-         "what it may reach: NAME[:PORTS], *.NAME, NETWORK:PORTS, host:PORT, or {host, ports, methods, paths, ...}"},
+         "what it may reach: NAME[:PORTS], *.NAME, NETWORK:PORTS, host:PORT, or {host, ports, methods, paths, headers, "
+         "...}; headers: {NAME: VALUE} that requests get, ${secrets.NAME} in a value stands for a secret"},
     {NET(deny, TEXT_OR_OBJECT), .flags = ROW_AUDITED, .max = GATE_POLICY_BYTES,
      .text = "what it may not, whatever is allowed; in the same form"},
     {NET(limits, TEXT_OR_OBJECT), .max = 1024, .text = "mbit, connections, per_second, bytes"},

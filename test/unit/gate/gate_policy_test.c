@@ -17,10 +17,45 @@ static int parse(const char *text, struct gate_policy **ret_policy, struct buf *
 
 /* ---- the grammar ---- */
 
+struct refusal {
+    const char *entry, *why;
+};
+
+static void refuse(const struct refusal *rows, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct gate_policy *policy = NULL;
+        struct err err = {0};
+        char *text = xasprintf("{\"allow\": [%s]}", rows[i].entry);
+        int result = parse(text, &policy, NULL, &err);
+        ok_about(result == -ERR_INVALID && strstr(err.text, rows[i].why), rows[i].entry, err.text);
+        gate_policy_free(policy);
+        free(text);
+    }
+}
+
+static void test_header_refusals(void) {
+    static const struct refusal rows[] = {
+        {"{\"host\": \"a.test\", \"headers\": {}}", "'headers' is an object with 1 to 20"},
+        {"{\"host\": \"a.test\", \"headers\": [\"a\"]}", "'headers' is an object with 1 to 20"},
+        {"{\"host\": \"a.test\", \"headers\": {\"a b\": \"c\"}}", "a name that no header can have"},
+        {"{\"host\": \"a.test\", \"headers\": {\"\": \"c\"}}", "a name that no header can have"},
+        {"{\"host\": \"a.test\", \"headers\": {\"Host\": \"b.test\"}}", "belongs to the connection"},
+        {"{\"host\": \"a.test\", \"headers\": {\"Content-Length\": \"1\"}}", "belongs to the connection"},
+        {"{\"host\": \"a.test\", \"headers\": {\"X-A\": \"1\", \"x-a\": \"2\"}}", "is named twice"},
+        {"{\"host\": \"a.test\", \"headers\": {\"X-A\": 1}}", "needs a text"},
+        {"{\"host\": \"a.test\", \"headers\": {\"X-A\": \"1\\r\\nX-B: 2\"}}", "without control characters"},
+        {"{\"host\": \"a.test\", \"headers\": {\"X-A\": \" 1\"}}", "without blanks"},
+        {"{\"host\": \"a.test\", \"headers\": {\"X-A\": \"${HOME}\"}}", "only begins a reference: ${secrets.NAME}"},
+        {"{\"host\": \"a.test\", \"headers\": {\"X-A\": \"${secrets.}\"}}", "only begins a reference"},
+        {"{\"host\": \"a.test\", \"headers\": {\"X-A\": \"${secrets.a\"}}", "only begins a reference"},
+        {"{\"host\": \"10.0.0.0/8:443\", \"headers\": {\"X-A\": \"1\"}}", "need a name"},
+        {"{\"host\": \"a.test\", \"opaque\": true, \"headers\": {\"X-A\": \"1\"}}", "opaque is not for inspected"},
+    };
+    refuse(rows, sizeof rows / sizeof *rows);
+}
+
 static void test_refusals(void) {
-    static const struct {
-        const char *entry, *why;
-    } rows[] = {
+    static const struct refusal rows[] = {
         {"\"*.com\"", "a star directly below 'com'"},
         {"\"a.*.test\"", "a star is only allowed as the whole first label"},
         {"\"*\\u00fc.test\"", "a star is only allowed"},
@@ -53,15 +88,7 @@ static void test_refusals(void) {
         {"{\"host\": \"a.test:80\", \"ports\": [\"81\"]}", "given once"},
         {"{\"host\": \"a.test\", \"tls\": 1}", "'tls' is true or false"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct gate_policy *policy = NULL;
-        struct err err = {0};
-        char *text = xasprintf("{\"allow\": [%s]}", rows[i].entry);
-        int result = parse(text, &policy, NULL, &err);
-        ok_about(result == -ERR_INVALID && strstr(err.text, rows[i].why), rows[i].entry, err.text);
-        gate_policy_free(policy);
-        free(text);
-    }
+    refuse(rows, sizeof rows / sizeof *rows);
     static const char *const objects[] = {"[]",
                                           "{\"allow\": {}}",
                                           "{\"mode\": \"off\"}",
@@ -81,16 +108,22 @@ static void test_round_trip(void) {
     static const char text[] =
         "{\"mode\":\"ask\",\"allow\":[\"pypi.org\",\"*.github.com\",\"github.com:22\",\"10.0.0.0/8:443\",\"[2001:db8::/32]:443\","
         "\"time.example.com:123/udp\",\"host:6379\",\"*\",{\"host\":\"api.github.com\",\"methods\":[\"GET\",\"HEAD\"],\"paths\":"
-        "[\"/repos/acme/**\"]},{\"host\":\"git.corp.example\",\"ports\":[\"443\",\"22-23\"],\"private\":true}],\"deny\":"
+        "[\"/repos/acme/**\"]},{\"host\":\"git.corp.example\",\"ports\":[\"443\",\"22-23\"],\"private\":true},{\"host\":\"x.test\",\"headers\":"
+        "{\"x-a\":\"Bearer ${secrets.a.b}\"}}],\"deny\":"
         "[\"gist.github.com\",\"10.0.9.0/24\"],\"limits\":{\"mbit\":100,\"bytes\":50000000000},\"log\":\"denied\",\"ask_timeout_ms\":"
         "60000}";
     struct gate_policy *policy, *again;
     struct err err = {0};
     autobuf warnings = buf_max(65536);
     must(parse(text, &policy, &warnings, &err) == 0, err.text);
-    json_t *value = gate_policy_json(policy);
+    json_t *value = gate_policy_json(policy, true);
     char *written = json_dumps(value, JSON_COMPACT);
     is(written, text, "a policy is written as it was read");
+    json_t *plain = gate_policy_json(policy, false);
+    char *shown = json_dumps(plain, JSON_COMPACT);
+    ok(strstr(shown, "{\"x-a\":\"\"}") && !strstr(shown, "Bearer"), "and without the values of headers");
+    free(shown);
+    json_decref(plain);
     ok(gate_policy_parse(value, &again, NULL, &err) == 0, "and is read again");
     ok(gate_policy_any(policy), "with a star for every name");
     ok(!strstr(buf_cstr(&warnings), "*.github.com"), "a star beside its apex is not warned about");
@@ -259,6 +292,7 @@ int main(int argc, char **argv) {
     char seed[32];
     snprintf(seed, sizeof seed, "%u", (unsigned)clock_wall_ms());
     test_refusals();
+    test_header_refusals();
     test_round_trip();
     test_classes();
     test_paths();
