@@ -39,7 +39,7 @@ $(BUILD)/test/pick $(BUILD)/test/ask: $(BUILD)/test/%: test/lib/%.c
 	$(MUSL_CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -static -o $@ $<
 $(BUILD)/bench/bench: $(wildcard test/bench/*.c test/bench/*.h)
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $(filter %.c,$^)
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $(filter %.c,$^) -lssl -lcrypto
 
 unit-programs: $(UNIT_PROGRAMS)
 fuzz-programs: $(FUZZ_PROGRAMS)

@@ -743,16 +743,17 @@ static void bench_search(void) {
 static const struct {
     const char *name;
     void (*run)(void);
-} rows[] = {{"exec", bench_exec},     {"create", bench_create},         {"run", bench_run},
-            {"cycle", bench_cycle},   {"throughput", bench_throughput}, {"get4k", bench_get4k},
-            {"large", bench_large},   {"audit", bench_audit},           {"search", bench_search},
-            {"idle", bench_idle},     {"quota", bench_quota},           {"bombs", bench_bombs},
-            {"adopt", bench_adopt},   {"delete", bench_delete},         {"snapshot", bench_snapshot},
-            {"pool", bench_pool},     {"acquire", bench_acquire},       {"burst", bench_burst},
-            {"ports", bench_ports},   {"serve", bench_serve},           {"mcp", bench_mcp},
-            {"recall", bench_recall}, {"edits", bench_edits},           {"store", bench_store},
-            {"skills", bench_skills}, {"remote", bench_remote},         {"machines", bench_machines},
-            {"echo", bench_echo},     {"docker", bench_docker},         {"deerflow", bench_deerflow}};
+} rows[] = {{"exec", bench_exec},       {"create", bench_create},         {"run", bench_run},
+            {"cycle", bench_cycle},     {"throughput", bench_throughput}, {"get4k", bench_get4k},
+            {"large", bench_large},     {"audit", bench_audit},           {"search", bench_search},
+            {"idle", bench_idle},       {"quota", bench_quota},           {"bombs", bench_bombs},
+            {"adopt", bench_adopt},     {"delete", bench_delete},         {"snapshot", bench_snapshot},
+            {"pool", bench_pool},       {"acquire", bench_acquire},       {"burst", bench_burst},
+            {"ports", bench_ports},     {"serve", bench_serve},           {"mcp", bench_mcp},
+            {"recall", bench_recall},   {"edits", bench_edits},           {"store", bench_store},
+            {"skills", bench_skills},   {"remote", bench_remote},         {"machines", bench_machines},
+            {"echo", bench_echo},       {"docker", bench_docker},         {"deerflow", bench_deerflow},
+            {"network", bench_network}, {"reach", bench_reach},           {"answer", bench_answer}};
 
 int main(int argc, char **argv) {
     if (argc < 6)

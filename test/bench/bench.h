@@ -26,6 +26,7 @@ void bench_ports(void), bench_serve(void);
 void bench_pool(void), bench_burst(void), bench_snapshot(void);
 void bench_skills(void), bench_docker(void), bench_deerflow(void);
 void bench_remote(void), bench_machines(void), bench_echo(void);
+void bench_network(void), bench_reach(void), bench_answer(void);
 void bench_acquire(void), bench_mcp(void), bench_edits(void), bench_recall(void);
 
 #endif

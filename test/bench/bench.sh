@@ -1,9 +1,9 @@
 #!/bin/bash
 # Measures the figures, each beside its peer in the same run, and prints one table. usage: bench.sh BUILD [PART]
 # Parts: exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete
-# burst ports mcp recall edits snapshot skills deerflow e2b remote docker; and peers, only when named; quick: the ten
-# that matter most, in three minutes. Everything lives below BENCH_DIR (default: a fresh directory below /var/tmp), so
-# that ours and the peers use the same file system.
+# burst ports mcp recall edits snapshot skills deerflow e2b network remote docker; and peers, only when named; quick:
+# the ten that matter most, in three minutes. Everything lives below BENCH_DIR (default: a fresh directory below
+# /var/tmp), so that ours and the peers use the same file system.
 # Exit status 0 when every part ran; a missed bar is marked NO in the table, and counted in the last line.
 set -u
 exec < /dev/null # nothing here may read from, or be stopped by, the terminal it was begun on
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.." || exit 1
 WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/cubby-bench.XXXXXX")
 BENCH=$BUILD/bench/bench
 PARTS='exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete '\
-'burst ports mcp recall edits snapshot skills deerflow e2b remote docker peers'
+'burst ports mcp recall edits snapshot skills deerflow e2b network remote docker peers'
 QUICK='exec create cycle get4k quota bombs delete ports snapshot throughput'
 PART_SECONDS=300 # then a part has failed: every run ends
 DAEMON_PID='' NGINX_PID='' PART_PID='' failed=0 missed=0
@@ -22,6 +22,7 @@ stop() {
     [ -z "$PART_PID" ] || { kill "$PART_PID" 2> /dev/null; wait "$PART_PID" 2> /dev/null; }
     [ -z "$DAEMON_PID" ] || { kill "$DAEMON_PID" 2> /dev/null; wait "$DAEMON_PID" 2> /dev/null; }
     [ -z "$NGINX_PID" ] || { kill "$NGINX_PID" 2> /dev/null; wait "$NGINX_PID" 2> /dev/null; }
+    [ -z "${D_PID-}" ] || network_end
     [ ! -d "$WORK/engine" ] || BUILD=$BUILD test/lib/docker.sh end "$WORK/engine" > /dev/null 2>&1
     ! mountpoint -q "$WORK/podman/data/overlay" || umount "$WORK/podman/data/overlay"
     rm -rf "$WORK"
@@ -181,6 +182,10 @@ if [ -d test/clients/node_modules/e2b ] && [ -z "$PART" ] || [ "$PART" = e2b ]; 
 fi
 part ports
 stop_daemon
+if wanted network; then
+    . test/bench/network.sh
+    network_part
+fi
 if wanted remote; then
     . test/bench/remote.sh
     remote_parts
