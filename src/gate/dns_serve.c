@@ -14,7 +14,6 @@ struct dns_pending {
     struct dns_question question;
     struct sockaddr_in from;
     struct in_addr asked; /* the address that was asked: the answer comes from it */
-    uint64_t cgroup;
 };
 
 struct dns_conn {
@@ -49,13 +48,29 @@ static void dns_finish(struct dns_pending *pending, enum dns_code code, const st
     conn->waiting = false;
 }
 
+/* Which command asks: looked up for those questions alone that become a row. */
+static uint64_t dns_cgroup(const struct dns_pending *pending) {
+    struct sockaddr_in from = pending->from, to = {.sin_family = AF_INET, .sin_addr = pending->asked};
+    struct gate_address source, target;
+    socklen_t size = sizeof from;
+    uint16_t from_port, to_port;
+    to.sin_port = htons(53);
+    if (pending->conn && (getpeername(pending->conn->watch.fd, (struct sockaddr *)&from, &size) < 0 ||
+                          getsockname(pending->conn->watch.fd, (struct sockaddr *)&to, &size) < 0))
+        return 0;
+    if (!gate_address_from((struct sockaddr *)&from, &source, &from_port) ||
+        !gate_address_from((struct sockaddr *)&to, &target, &to_port))
+        return 0;
+    return diag_cgroup(pending->box, !pending->conn, &source, from_port, &target, to_port);
+}
+
 static void dns_deny(struct dns_pending *pending, const char *why, bool denied, bool observed) {
     struct box *box = pending->box;
     char type[8];
     struct gate_row row = report_row(GATE_ROW_DNS, box);
     row.denied = denied;
     row.observed = observed;
-    row.cgroup = pending->cgroup;
+    row.cgroup = dns_cgroup(pending);
     row.port = 53;
     row.udp = !pending->conn;
     snprintf(row.name, sizeof row.name, "%s", pending->question.name);
@@ -126,8 +141,6 @@ static bool dns_receive(struct box *box) {
     uint8_t data[DNS_MESSAGE_BYTES];
     struct sockaddr_in from;
     struct in_addr asked = {htonl(INADDR_LOOPBACK)};
-    struct gate_address source, target;
-    uint16_t port, none;
     ssize_t n = datagram_receive(box->dns_udp.fd, data, sizeof data, &from, &asked);
     if (n < 0)
         return false;
@@ -137,13 +150,9 @@ static bool dns_receive(struct box *box) {
         free(pending);
         return true;
     }
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = asked};
-    gate_address_from((struct sockaddr *)&from, &source, &port);
-    gate_address_from((struct sockaddr *)&to, &target, &none);
     pending->box = box;
     pending->from = from;
     pending->asked = asked;
-    pending->cgroup = diag_cgroup(box, true, &source, port, &target, 53);
     dns_question(pending, code);
     return true;
 }
