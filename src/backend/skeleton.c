@@ -7,11 +7,15 @@
 #include <pthread.h>
 #include <sys/sendfile.h>
 
+#include "backend/spawn.h"
 #include "base/base.h"
 #include "tree/removal.h"
 
-#define FORMAT 4 /* raise when the result changes */
+#define FORMAT 5 /* raise when the result changes */
 #define COPY_DEPTH 6
+#define LOCALES "/usr/lib/locale"
+#define LOCALES_ARCHIVE "locale-archive"
+enum { LOCALES_BYTES = 16 << 20 };
 
 /* Patterns of names directly below /etc, or of paths below a directory of it. */
 static const char skeleton_etc[] =
@@ -216,6 +220,30 @@ static void skeleton_packages(int root) {
     skeleton_sources(etc);
 }
 
+/* C.UTF-8, which boxes use, as an archive over the host's /usr: a program that asks for it makes 60 system calls less
+ * than with one file per category. The host's own archive stays part of it. What cannot be made is left out. */
+static void skeleton_locales(int root) {
+    struct stat status;
+    autofd from = open(LOCALES, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (from < 0 || fstatat(from, "C.utf8", &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode) ||
+        (fstatat(from, LOCALES_ARCHIVE, &status, 0) == 0 && status.st_size > LOCALES_BYTES))
+        return;
+    autofd usr = openat(root, "usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool made = mkdirat(usr, "lib", 0755) == 0 && fchmodat(usr, "lib", 0755, 0) == 0 &&
+                      mkdirat(usr, "lib/locale", 0755) == 0 && fchmodat(usr, "lib/locale", 0755, 0) == 0;
+    autofd to = made ? openat(usr, "lib/locale", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    skeleton_copy(from, LOCALES_ARCHIVE, to, 0);
+    static const char *const argv[] = {"localedef", "--prefix=/proc/self/fd/3", "--add-to-archive", LOCALES "/C.utf8",
+                                       NULL};
+    const struct spawn spawn = {
+        .program = "/usr/bin/localedef", .argv = argv, .in = -1, .out = -1, .errors = -1, .fds = {root}, .fd_count = 1};
+    pid_t pid;
+    struct err ignored;
+    if (to < 0 || spawn_start(&spawn, &pid, &ignored) < 0 || spawn_wait(pid) != 0 ||
+        fchmodat(to, LOCALES_ARCHIVE, 0644, 0) < 0)
+        removal_tree(usr, "lib");
+}
+
 /* sudo: the program that is `sudo` in `base`; NULL: it is `host`. */
 static int skeleton_make(int root, const char *sudo, struct err *err) {
     const bool user = sudo;
@@ -237,6 +265,7 @@ static int skeleton_make(int root, const char *sudo, struct err *err) {
             return err_errno(err, errno, "'%s'", path);
     }
     skeleton_copy_etc(root);
+    skeleton_locales(root);
     if (user)
         skeleton_packages(root);
     for (size_t i = 0; i < sizeof skeleton_files / sizeof *skeleton_files; i++) {
@@ -279,6 +308,9 @@ static uint64_t skeleton_version(const char *sudo) {
                                    "/etc/ld.so.cache",
                                    "/etc/ssl/certs",
                                    "/usr/lib/os-release",
+                                   LOCALES,
+                                   LOCALES "/C.utf8",
+                                   LOCALES "/" LOCALES_ARCHIVE,
                                    sudo, /* the next one: of `base` alone */
                                    "/var/lib/dpkg/status"};
     uint64_t version = 14695981039346656037ull ^ FORMAT;

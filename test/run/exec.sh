@@ -39,6 +39,12 @@ run 'echo "${PATH:+path} ${HOME:+home}"'
 is 'PATH and HOME are set' "$OUT" 'path home'
 run 'echo "$SECRET_OF_THE_DAEMON"'
 is "the daemon's environment stays outside" "$OUT" ''
+if [ "$BACKEND" = jail ] && [ -x /usr/bin/localedef ]; then
+    run 'x=ü; echo ${#x} $LANG'
+    is 'text is UTF-8 for programs, too' "$OUT" '1 C.UTF-8'
+    run 'localedef --list-archive | grep -x C.utf8'
+    is 'C.UTF-8 is in the archive of locales, which programs read with few calls' "$OUT" C.utf8
+fi
 run 'echo "[$A]"'
 is 'environment of one call does not stay' "$OUT" '[]'
 

@@ -256,7 +256,8 @@ static int root_mount_system(struct enter *enter, struct err *err) {
         TRY(root_attach(enter->system[i].tree_fd, name, err));
         /* What the template has of its own below it lies over the host's. */
         const char *source = enter->system[i].source;
-        bool own = access(text_make(LIMIT_PATH_BYTES + 16, "lower%s/local", source), F_OK) == 0;
+        bool own = access(text_make(LIMIT_PATH_BYTES + 16, "lower%s/local", source), F_OK) == 0 ||
+                   access(text_make(LIMIT_PATH_BYTES + 16, "lower%s/lib", source), F_OK) == 0;
         const char *both = text_make(LIMIT_PATH_BYTES + 64, "lower%s:%s", source, name);
         TRY(enter_overlay(enter, "upper", upper, own ? both : name, target, err));
     }
@@ -276,6 +277,7 @@ static void root_warm_up(void) {
         "/etc/ld.so.cache",
         "/lib/x86_64-linux-gnu/libc.so.6",
         "/lib/x86_64-linux-gnu/libtinfo.so.6",
+        "/usr/lib/locale/locale-archive",
     };
     struct stat status;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
