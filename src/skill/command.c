@@ -1,5 +1,5 @@
 /* The dialect's rules for commands. Called by its front before anything runs. Invariant: a refused command has no
- * effect at all, and words that merely look like paths ("1..2", "src/bin/x", "s/a/b/") pass. */
+ * effect, and words that only look like paths ("1..2", "src/bin/x", "s/a/b/") are accepted. */
 #include "skill/command.h"
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-/* Characters that end a path, and that may come before one: "--file=/x", "a:/x", "cat</x". */
+/* Characters that end a path, and that may precede one: "--file=/x", "a:/x", "cat</x". */
 #define ENDS " \t\r\n\"'`,;|&<>(){}[]=:$*?"
 
 int command_check(const char *name, const char *const *allowed, struct err *err) {
@@ -25,7 +25,7 @@ static int command_check_path(const char *arg, const char *path, size_t len, con
                               struct err *err) {
     static const char *const systems[] = {"/etc", "/root", "/proc", "/dev",     "/sys",     "/boot",
                                           "/var", "/home", "/bin",  "/usr/bin", "/usr/sbin"};
-    char plain[4096]; /* slashes folded and "/." left out; ".." was refused before */
+    char plain[4096]; /* slashes folded and "/." removed; the caller has refused ".." */
     size_t n = 0;
     for (size_t i = 0; i < len && n + 1 < sizeof plain; i++) {
         if (path[i] == '/' && (i + 1 == len || path[i + 1] == '/'))
@@ -59,7 +59,7 @@ static int command_check_arg(const char *arg, const char *const *roots, struct e
     }
     for (const char *at = arg; (at = strchr(at, '/'));) {
         size_t len = strcspn(at, ENDS);
-        /* "http://host/x" does not name a file; "file:///x" does, and so does a path after any other end of a word. */
+        /* "http://host/x" does not name a file. "file:///x" does, and so does a path after any other separator. */
         bool url = at > arg && at[-1] == ':' && at[1] == '/' && !(at - arg >= 5 && !strncasecmp(at - 5, "file:", 5));
         int failed = !url && (at == arg || command_ends(at[-1])) ? command_check_path(arg, at, len, roots, err) : 0;
         if (failed)

@@ -1,5 +1,5 @@
-/* Which commands the dialect runs, and what their arguments may contain. The box is the wall: these rules keep the
- * error texts of an interface and refuse mistakes early; they do not stop an attacker. Pure. */
+/* Which commands the dialect runs, and what their arguments may contain. These rules refuse mistakes early, with the
+ * error texts that clients of the dialect expect. They do not stop an attacker: the box does. Pure. */
 #ifndef CUBBY_SKILL_COMMAND_H
 #define CUBBY_SKILL_COMMAND_H
 
@@ -8,14 +8,14 @@
 #include "base/arena.h"
 #include "base/err.h"
 
-/* The first word is one of allowed (NULL-terminated), as a bare name. */
+/* Succeeds if name is one of allowed (NULL-terminated) without a directory. */
 int command_check(const char *name, const char *const *allowed, struct err *err);
-/* Arguments: no ".." as a name in a path; every absolute path in them lies inside one of roots (NULL-terminated,
- * absolute, the first is named in no sentence). */
+/* Refuses ".." as a path component, and absolute paths outside all roots (NULL-terminated, absolute). Error texts never
+ * show the first root. */
 int command_check_args(const char *const *args, const char *const *roots, struct err *err);
-/* An argument in which every path that is `from` or lies below it is one of `to` instead. In the arena. */
+/* Returns arg with every path that is `from`, or lies below it, moved to `to`. In the arena. */
 const char *command_map_arg(struct arena *arena, const char *arg, const char *from, const char *to);
-/* A line cut at white space, NULL-terminated, in the arena; no quotes, no shell. */
+/* Splits a line at white space, without quoting or a shell. NULL-terminated, in the arena. */
 const char **command_split(struct arena *arena, const char *line, size_t *ret_count);
 
 #endif

@@ -1,5 +1,5 @@
-/* The hash of a tree. Called by base, own and sync. Invariant: it depends on paths, kinds and contents alone, never on
- * the order in which they were added; another rule would make every recorded state look modified. */
+/* The hash of a tree. Called by base, own and sync. Invariant: it depends only on paths, kinds and contents, not on
+ * the order of digest_add. If the rule changed, every recorded skill would look modified. */
 #include "skill/digest.h"
 
 #include <errno.h>

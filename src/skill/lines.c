@@ -1,5 +1,5 @@
-/* Lines by the dialect's rules. Called by its front. Invariant: a line of the text is in the result at most once, and
- * no number from outside makes it longer by more than LINES_PAD_MAX lines. */
+/* Lines by the dialect's rules. Called by its front. Invariant: each line of the old text is in the result at most
+ * once, and a request adds at most LINES_PAD_MAX empty lines. */
 #include "skill/lines.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static void lines_put_fresh(struct buf *out, const char *fresh, size_t len) {
         buf_byte(out, '\n');
         return;
     }
-    while (len && fresh[len - 1] == '\n') /* empty pieces at the end */
+    while (len && fresh[len - 1] == '\n') /* drop empty pieces at the end */
         len -= len > 1 && fresh[len - 2] == '\r' ? 2 : 1;
     for (const char *end = fresh + len; fresh < end;) {
         const char *lf = memchr(fresh, '\n', (size_t)(end - fresh));
@@ -44,10 +44,10 @@ int lines_replace(const char *text, size_t len, const char *fresh, size_t fresh_
                   struct buf *out, struct err *err) {
     int64_t skip = range->has_start && range->start > 1 ? range->start - 1 : 0, count = 0;
     if (range->has_end && range->end < skip)
-        return err_set(err, ERR_INVALID, "end %lld lies before start %lld", (long long)range->end,
+        return err_set(err, ERR_INVALID, "end %lld is before start %lld", (long long)range->end,
                        (long long)(range->has_start ? range->start : 1));
     if (!text_utf8(text, len) || !text_utf8(fresh, fresh_len))
-        return err_set(err, ERR_INVALID, "%s is not UTF-8: it has no lines to replace",
+        return err_set(err, ERR_INVALID, "%s is not UTF-8, so its lines cannot be replaced",
                        text_utf8(text, len) ? "the new text" : "the file");
     struct lines lines = {text, text + len};
     const char *line;

@@ -1,4 +1,4 @@
-/* Lists of names. Used by own, base and stage. Invariant: the list ends with NULL from the beginning. */
+/* Lists of names. Used by own, base and stage. Invariant: the list always ends with NULL, also when empty. */
 #include "skill/names.h"
 
 #include <errno.h>

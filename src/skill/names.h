@@ -15,14 +15,14 @@ struct names {
 };
 #define autonames __attribute__((cleanup(names_done))) struct names
 
-struct names names_new(void); /* empty, for names_done */
+struct names names_new(void); /* an empty list; free it with names_done */
 void names_done(struct names *names);
-void names_add(struct names *names, const char *name); /* a copy */
+void names_add(struct names *names, const char *name); /* copies the name */
 void names_sort(struct names *names);
-bool names_has(const struct names *names, const char *name); /* the list is sorted */
+bool names_has(const struct names *names, const char *name); /* the list must be sorted */
 /* Adds the entries of a directory, without "." and "..". `what` names the directory in errors. */
 int names_dir(struct names *names, int dir, const char *what, struct err *err);
-/* A list that ends with NULL, in the arena. NULL stays NULL. */
+/* Copies a NULL-terminated list into the arena. NULL stays NULL. */
 const char *const *names_copy(struct arena *arena, const char *const *list);
 
 #endif

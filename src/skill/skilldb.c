@@ -1,8 +1,7 @@
-/* The file STATE/skills.db, whose tables belong to base and own. It can be rebuilt from files. Invariant: a statement
- * that was begun is finished before the connection is given back.
+/* The file STATE/skills.db, whose tables belong to base and own. It can be rebuilt from files. Invariant: a thread
+ * finishes its statements before it gives the connection back.
  *
- * Synced at checkpoints only: comparing with the files (base_known) shows what a power failure took of the last
- * changes. */
+ * Synced at checkpoints only. After a power failure, comparing with the files (base_known) finds lost changes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +12,13 @@
 #include "base/mem.h"
 #include "skill/skills.h"
 
-/* agent_skill_registry: user_id NULL is a public skill. base_known: what agents/AGENT said when the rows were made.
- * own_base: the public version that a user's version started from, and when they were last made the same (own/rows.c).
- * own_stack: the public layers that a box had when it was last looked at (own/rows.c).
- * base_version: what was found in a layer, which never changes. layer_left: since when a layer is in no stack.
- * made: whether there were skills before this file, so that users' boxes must be looked at (own_known: they were). */
+/* agent_skill_registry: a row with user_id NULL is a public skill.
+ * base_known: the content of agents/AGENT from which the rows were made.
+ * own_base: the public version that a user's version started from, and when the two were last equal (own/rows.c).
+ * own_stack: the public layers of a box at the last check (own/rows.c).
+ * base_version: facts about a skill in a layer, which never changes.
+ * layer_left: since when no stack has had a layer.
+ * made: whether skills existed before this file. If so, users' boxes must be compared; own_known has those done. */
 static const char skilldb_schema[] =
     "CREATE TABLE agent_skill_registry (id INTEGER PRIMARY KEY AUTOINCREMENT, agent_id TEXT NOT NULL,"
     " skill_id TEXT NOT NULL, user_id TEXT, created_at INTEGER NOT NULL);"
@@ -44,7 +45,6 @@ static const struct db_kind skilldb_kind = {
     .closed = true,
 };
 
-/* A damaged file is kept next to the new one. */
 static void skilldb_put_aside(const struct skills *skills) {
     static const char *const ends[] = {"", "-wal", "-shm"};
     uint64_t now_ms = clock_wall_ms();
@@ -58,7 +58,7 @@ static void skilldb_put_aside(const struct skills *skills) {
     }
 }
 
-/* The first to open the file records how it came to be. This also shows whether an existing file can be read at all. */
+/* The first daemon to open the file records whether skills existed. This also shows whether the file is readable. */
 static int skilldb_ready(struct skills *skills, struct err *err) {
     int r = db_ready(&skills->db, &skilldb_kind, skills->state_dir, err);
     if (r > 0 && (r = db_do(&skills->db, err, "INSERT OR IGNORE INTO made VALUES (1, ?)", "n", skills->existed)) < 0)

@@ -1,5 +1,5 @@
-/* Opening and closing the shared state of skill/, the settings, and the grammars of names. Opened by the daemon.
- * Invariant: settings that may still be in use live until the close, and no name reaches a path before its check. */
+/* Opening and closing the shared state of skill/, the settings, and the grammar of names. Opened by the daemon.
+ * Invariant: settings that a thread may still use live until the close; every name is checked before a path uses it. */
 #include "skill/skill.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ const struct skill_settings skill_defaults = {
 struct settings_copy {
     struct skill_settings settings;
     struct arena arena;
-    char creator[17]; /* layer of skill-creator; "": none */
+    char creator[17]; /* the layer of skill-creator, or "" */
     int creator_fd;   /* keeps that layer from being collected */
     struct settings_copy *older;
 };
@@ -79,7 +79,7 @@ static int skills_creator_use(struct skills *skills, struct settings_copy *copy,
     return r;
 }
 
-/* The old skill-creator stays where the new one cannot be read. */
+/* If the new skill-creator cannot be read, the old one stays. */
 void skills_configure(struct skills *skills, const struct skill_settings *settings) {
     struct err err;
     if (skills_creator_use(skills, skills_settings_add(skills, settings), &err) < 0)
@@ -99,7 +99,7 @@ const char *skills_creator(const struct skills *skills) {
 static const struct {
     const char *name;
     size_t fd;                                               /* in struct skills */
-} skills_dirs[] = {{"skills", offsetof(struct skills, dir)}, /* the others lie in it */
+} skills_dirs[] = {{"skills", offsetof(struct skills, dir)}, /* contains the others */
                    {"layers", offsetof(struct skills, layers_dir)}, {"global", offsetof(struct skills, global_dir)},
                    {"blobs", offsetof(struct skills, blobs_dir)},   {"staging", offsetof(struct skills, staging_dir)},
                    {"agents", offsetof(struct skills, agents_dir)}, {"placed", offsetof(struct skills, placed_dir)}};
@@ -159,7 +159,7 @@ void skills_later(struct skills *skills, void (*later)(void *user, const char *o
     skills->later = later;
 }
 
-/* The collector uses the provider: it ends before the provider goes. */
+/* Ends the collector first: it uses the provider. */
 void skills_provider(struct skills *skills, struct provider *provider) {
     if (!provider) {
         collector_free(skills->collector);
@@ -209,7 +209,7 @@ int skills_lock(struct skills *skills, struct err *err) {
         }
         pthread_mutex_unlock(&skills->lock);
         return number == EWOULDBLOCK ? err_set(err, ERR_BUSY, "another daemon is changing skills; try again")
-                                     : err_errno(err, number, "the lock of skills");
+                                     : err_errno(err, number, "cannot lock skills for a change");
     }
     return 0;
 }
@@ -232,7 +232,7 @@ int skill_id_check(const char *skill, struct err *err) {
     if (!text_utf8(skill, len))
         return err_set(err, ERR_INVALID, "the skill's name is not UTF-8");
     for (const char *c = skill; *c; c++)
-        /* what some file system, shell or archive program would take for something else */
+        /* characters with a special meaning to some file system, shell or archive program */
         if ((unsigned char)*c < 0x20 || *c == 0x7f || strchr("/\\:", *c))
             return err_set(err, ERR_INVALID, "a skill's name must not contain control characters or any of / \\ :");
     return 0;

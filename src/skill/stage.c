@@ -1,8 +1,8 @@
 /* Trees: made, published, removed. Called by base, own, registry and the fronts that upload. Invariant: no name reaches
- * anything outside of the stage's directory; no store ever holds a part of a tree, and abandoned stages are removed.
+ * anything outside the stage's directory; no store ever holds a part of a tree; abandoned stages are removed.
  *
- * The maker holds a flock on its stage's directory: stages without a holder are abandoned (stage_sweep). Ids and modes
- * are set as files are made: canonical ids, so that any box can copy up. */
+ * The maker holds a flock on its stage's directory, so a stage that nobody locks is abandoned (stage_sweep). Files get
+ * canonical ids and modes when they are made, so that any box can copy them up. */
 #include "skill/stage.h"
 
 #include <errno.h>
@@ -28,11 +28,11 @@
 #include "tree/treewalk.h"
 
 enum { STAGE_TRIES = 8, STAGE_LINK_DEPTH = 32 };
-enum { STAGE_SYNC_ENTRIES = 64 }; /* with more entries, syncing the whole disk is quicker */
+enum { STAGE_SYNC_ENTRIES = 64 }; /* with more entries, syncing the whole disk is faster */
 
 /* ---- a stage ---- */
 
-/* false: the directory belongs to another process, or was removed before it became ours. */
+/* Returns false if another process has the directory, or removed it before it was locked. */
 static bool stage_hold(int fd) {
     struct stat status;
     return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &status) == 0 && status.st_nlink > 0;
@@ -41,7 +41,7 @@ static bool stage_hold(int fd) {
 int stage_open(struct skills *skills, struct stage *ret_stage, struct err *err) {
     struct stage stage = {.skills = skills, .fd = -1, .parent_fd = -1};
     char random[17];
-    for (int i = 0; i < STAGE_TRIES; i++) { /* another daemon's sweep may come between */
+    for (int i = 0; i < STAGE_TRIES; i++) { /* another daemon's sweep may remove it first */
         policy_random_id(random);
         memcpy(stage.name, random, sizeof random);
         if (mkdirat(skills->staging_dir, stage.name, 0700) < 0)
@@ -77,7 +77,7 @@ static int stage_own(int fd, mode_t mode) {
     return fchmod(fd, mode);
 }
 
-/* Syncing a whole disk also waits for what all boxes write there. */
+/* Syncing the whole disk also waits for whatever all boxes write there. */
 int stage_seal(struct stage *stage, struct err *err) {
     unsigned left = STAGE_SYNC_ENTRIES;
     if (stage_own(stage->fd, 0755) < 0)
@@ -107,7 +107,7 @@ void stage_abort(struct stage *stage) {
 
 /* ---- the stores ---- */
 
-/* Renamed first: half of it is never found, and leftovers of a killed daemon are swept like any stage. */
+/* Renames first, so that a partly removed tree is never found. What a killed daemon leaves is swept like any stage. */
 void skills_discard(struct skills *skills, int store, const char *name) {
     char gone[LIMIT_NAME_BYTES + 16];
     snprintf(gone, sizeof gone, "%s%s", store == skills->staging_dir ? "" : ".gone-", name);
@@ -146,9 +146,9 @@ int skills_scratch(struct skills *skills, const char *user, uint64_t most, const
     return 0;
 }
 
-/* ---- its files ---- */
+/* ---- files of a stage ---- */
 
-/* Relative, no empty, "." or ".." part, no NUL: what the parsers made sure of, checked again. */
+/* Accepts relative paths without NUL and without empty, "." or ".." parts. The parsers checked this already. */
 static int stage_path_check(const char *path, struct err *err) {
     char absolute[LIMIT_PATH_BYTES + 2];
     int len = snprintf(absolute, sizeof absolute, "/%s", path);
@@ -157,8 +157,8 @@ static int stage_path_check(const char *path, struct err *err) {
     size_t parts = 0;
     for (const char *at = absolute; (at = strchr(at, '/')); at++)
         parts++;
-    if (parts > LIMIT_LIST_DEPTH + 1) /* the skill's own directory is one; more could not be read back */
-        return err_set(err, ERR_TOO_LARGE, "'%.200s' lies deeper than %u directories", path, LIMIT_LIST_DEPTH);
+    if (parts > LIMIT_LIST_DEPTH + 1) /* + 1: the skill's own directory; a deeper file could not be read back */
+        return err_set(err, ERR_TOO_LARGE, "'%.200s' is more than %u directories deep", path, LIMIT_LIST_DEPTH);
     return 0;
 }
 
@@ -170,13 +170,13 @@ static int stage_count(struct stage *stage, uint64_t *count, const char *path, s
     return 0;
 }
 
-/* The directory at path, with its parents; those that are missing are made. */
+/* Opens the directory at path; makes it and its parents where missing. */
 static int stage_enter(struct stage *stage, const char *path, int *ret_fd, struct err *err) {
     char name[LIMIT_NAME_BYTES + 1];
     autofd at = skills_dir(stage->fd, ".");
     for (const char *from = path; at >= 0 && *from;) {
         size_t len = strcspn(from, "/");
-        memcpy(name, from, len); /* stage_path_check: no name is longer */
+        memcpy(name, from, len); /* stage_path_check bounds the length */
         name[len] = 0;
         from += len + (from[len] == '/');
         autofd next = skills_dir(at, name);
@@ -243,24 +243,24 @@ static int stage_link_entry(void *user, const struct tree_entry *entry, struct e
     return err_errno(err, errno, "'%.200s'", entry->path);
 }
 
-/* The directory keeps its time, which says when the skill was changed, and is opaque like the original. */
+/* The directory keeps its time, which is the skill's time of change, and its opaque attribute. */
 int stage_link(struct stage *stage, const char *layer, const char *skill, struct err *err) {
     struct stat status;
     autofd to = -1, layer_dir = skills_dir(stage->skills->layers_dir, layer);
     autofd from = layer_dir < 0 ? -1 : skills_dir(layer_dir, skill);
     if (from < 0 || fstat(from, &status) < 0)
-        return err_errno(err, errno, "the skill '%.200s'", skill);
+        return err_errno(err, errno, "cannot open the skill '%.200s'", skill);
     int r = stage_enter(stage, skill, &to, err) ?: treewalk_own(from, stage_link_entry, &to, err);
     struct timespec times[2] = {status.st_atim, status.st_mtim};
     if (r == 0 && (fsetxattr(to, SKILLS_OPAQUE, "y", 1, 0) < 0 || futimens(to, times) < 0))
-        r = err_errno(err, errno, "the skill '%.200s'", skill);
+        r = err_errno(err, errno, "cannot set up the skill '%.200s'", skill);
     return r;
 }
 
 /* ---- from a tar stream or a directory of the host ---- */
 
-/* The stream is hostile. Every name is checked before it is used, the settings bound counts and sizes, and no link is
- * made: it becomes a copy of what it points to inside the skill, or the whole skill is refused. */
+/* The stream is hostile. Names are checked before use, and the settings bound counts and sizes. No link is made: it
+ * becomes a copy of its target inside the skill, or the whole skill is refused. */
 
 struct stage_tar_link {
     const char *path, *target; /* below the skill; as the stream has them */
@@ -273,13 +273,13 @@ struct stage_tar {
     uint64_t bytes_max, entries_max, entries;
     struct tar_in in;
     int file;
-    const char *copy_to; /* the place below the skill that a walked directory is copied to; "": the skill itself */
+    const char *copy_to; /* where a directory is copied to, below the skill; "": the skill itself */
     struct arena arena;  /* of the links */
     struct stage_tar_link *links, **links_end;
-    struct err err; /* the first thing that was wrong */
+    struct err err; /* the first failure */
 };
 
-/* The name as a path in the stage; counts the entry and its bytes. */
+/* Makes the path of a name in the stage, and counts the entry and its bytes. */
 static int stage_tar_path(struct stage_tar *tar, const char *name, uint64_t size, char path[LIMIT_PATH_BYTES + 1],
                           struct err *err) {
     if (++tar->entries > tar->entries_max)
@@ -412,7 +412,7 @@ bool stage_link_target(struct skills *skills, const char *skill, const char *pat
     size_t len = target[0] != '/' && slash ? (size_t)(slash - path) : 0;
     memcpy(out, path, len);
     for (size_t i = 0; target[0] == '/' && !below && (i == 0 || (paths && paths[i - 1])); i++) {
-        char inside[LIMIT_PATH_BYTES + LIMIT_NAME_BYTES]; /* /skills is seen at several paths */
+        char inside[LIMIT_PATH_BYTES + LIMIT_NAME_BYTES]; /* /skills has several paths */
         int n = snprintf(inside, sizeof inside, "%s/%s/", i ? paths[i - 1] : SKILL_PATH, skill);
         if (n > 0 && strncmp(target, inside, (size_t)n) == 0)
             below = target + n;
@@ -444,11 +444,11 @@ static bool stage_tar_holds(const char *dir, const char *path) {
     return strncmp(dir, path, len) == 0 && (path[len] == '/' || path[len] == 0);
 }
 
-/* Replaces a link by a copy. 1: done; 0: what it points to is not there (yet: it may be a link, too). */
+/* Replaces a link by a copy. Returns 1, or 0 if its target does not exist (yet: it may be below another link). */
 static int stage_tar_flatten(struct stage_tar *tar, const struct stage_tar_link *link, struct err *err) {
     char target[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
     struct stat status;
-    /* A directory that holds the link would be copied into itself. */
+    /* A directory that contains the link would be copied into itself. */
     if (!stage_link_target(tar->stage->skills, tar->skill, link->path, link->target, target) ||
         stage_tar_holds(target, link->path))
         return err_set(err, ERR_INVALID, "'%.200s' is a link that leads out of the skill or back to itself: '%.200s'",
@@ -467,7 +467,7 @@ static int stage_tar_flatten(struct stage_tar *tar, const struct stage_tar_link 
     }
     for (const struct stage_tar_link *other = tar->links; other; other = other->next)
         if (stage_tar_holds(target, other->path))
-            return 0; /* links in the directory come first, or the copy would lack them */
+            return 0; /* links in that directory must be replaced first, or the copy would lack them */
     tar->copy_to = link->path;
     r = (snprintf(path, sizeof path, "%s/%s", tar->skill, link->path) < (int)sizeof path
              ? stage_dir(tar->stage, path, err)
@@ -476,7 +476,7 @@ static int stage_tar_flatten(struct stage_tar *tar, const struct stage_tar_link 
     return r < 0 ? r : 1;
 }
 
-/* A link may point to a link, or into a directory that is one: repeated until nothing changes. */
+/* A link may point to a link, or into a linked directory. So this repeats until nothing changes. */
 static int stage_tar_flatten_all(struct stage_tar *tar, struct err *err) {
     bool some = true;
     for (int turn = 0; tar->links && some && turn < STAGE_LINK_DEPTH; turn++) {
@@ -526,7 +526,7 @@ int stage_box(struct stage *stage, struct box *box, const char *path, const char
     struct stage_tar *tar = stage_tar_new(stage, skill);
     int r = box_tar_out(box, path, watch, stage_tar_feed, tar, err);
     box_share_end(box);
-    bool refused = tar->err.code; /* the stage says why; the box only reports that its reader stopped */
+    bool refused = tar->err.code; /* the stage knows why; the box only reports that its reader stopped */
     int end = stage_tar_end(tar, &bad);
     if (end == 0 || (r < 0 && !refused))
         return r;

@@ -252,7 +252,7 @@ lines 'W22: nor does a start beyond all reason' $'a\n' X 2147483647 2147483647 '
 area l '' ''
 answers 'W22: an empty file can be written' 200 '{"status":"success","data":"Sandbox file updated successfully."}'
 area l '&start=4&end=2' X
-like 'with the words of the family' "$BODY" '"data":"Edit failed: end 2 lies before start 4"'
+like 'with the words of the family' "$BODY" '"data":"Edit failed: end 2 is before start 4"'
 printf 'bin\xff\n' > "$WORK/bin"
 api PUT "$A/edit?path=bin" '' --data-binary "@$WORK/bin"
 area bin '&start=1&end=1' X

@@ -81,7 +81,7 @@ like 'what cannot is named with the reason' "$(j '.bad|sort|join("\n")')" \
 $workspace/skills/dangling: it does not lead to a folder
 $workspace/skills/dir: .*directory.*
 $workspace/skills/fifo: .*FIFO.*
-$workspace/skills/twin: its name is that of $workspace/skills/both\$"
+$workspace/skills/twin: it has the same name as $workspace/skills/both\$"
 skills '?format=prompt'
 prompt=$BODY
 is 'a name cannot leave its element' "$(grep -c '<name>&lt;/name&gt;&lt;skill&gt;</name>' <<< "$prompt")" 1
@@ -94,7 +94,7 @@ skills '?format=prompt'
 is 'the whole block, with the real paths of the box' "$BODY" "## Available Skills
 
 A skill is a folder with instructions and files for one kind of task. When a task fits a skill's description, load it "\
-"with the tool \`skill\` before you begin, and do as it says; what its instructions name lies in its folder.
+"with the tool \`skill\` before you begin and follow it; the files that it mentions are in its folder.
 
 - personal skills: $workspace/skills
 - skills of all users, read-only: $workspace/.skills
@@ -223,7 +223,7 @@ global writer writer: No description available.
 personal 审查员 审查员: Chinese"
 is 'the bad ones are named' "$(j '[.bad[]|split(": ")[0]|split("/")[-1]]|sort|join(" ")')" \
     'bad.md blank.md dir.md noise.md pipe.md tag.md tooled.md'
-like 'with the reason' "$(j '.bad[]')" "agents/blank.md: the name 'a b' is not letters, digits, - and _"
+like 'with the reason' "$(j '.bad[]')" "agents/blank.md: the name 'a b' may only have letters, digits, - and _"
 is 'what one wants and may' "$(j -c '.agents[1]|[.path,.model,.tools,.memory,.send_message,.spawn_agent]')" \
     "[\"$workspace/agents/reviewer.md\",\"swift\",[\"read_file\",\"grep\"],true,false,false]"
 is 'what is not said' "$(j -c '.agents[2]|[.model,.tools,.memory,.send_message,.spawn_agent]')" \

@@ -98,7 +98,7 @@ skill_make reviewer r
 publish reviewer
 is 'a skill may have the same name' "$STATUS $(j .type)" '201 skill'
 api GET /v1/registry/reviewer
-is_error 'then a name alone does not tell' 400 INVALID 'several fit'
+is_error 'then a name alone does not tell' 400 INVALID 'the name is ambiguous'
 api GET '/v1/registry/reviewer?type=agent'
 is 'its type does' "$(j .type)" agent
 
@@ -214,7 +214,7 @@ second=$(j .id)
 skill_make pdf three
 publish pdf '"version":"1"'
 is_error 'a version never becomes another content' 409 EXISTS \
-    'version 1 of skill .pdf. was published with another content'
+    'version 1 of skill .pdf. was published with other content'
 publish pdf '"version":"2.0-rc+1"'
 is 'versions have names' "$STATUS $(j .version)" '201 2.0-rc+1'
 skill_make pdf four 'version: 2.1'

@@ -1,7 +1,7 @@
 /* Public skills from a checked ZIP, and skill-creator from a directory or a ZIP that the configuration names. Called by
- * the fronts that take uploads, at the start and when the configuration is read again. Invariant: until base_put
- * everything is in a stage, so that an archive that turns out bad in the middle has changed nothing. A daemon holds a
- * flock on the layer of its skill-creator, so that no daemon with another one collects it (skill/base/collect.c). */
+ * the fronts that take uploads, at start, and when the configuration is read again. Invariant: everything is in a stage
+ * until base_put, so a bad archive changes nothing. A daemon holds a flock on the layer of its skill-creator, so that
+ * no other daemon collects it (skill/base/collect.c). */
 #include <sys/file.h>
 #include <sys/xattr.h>
 
@@ -13,7 +13,7 @@
 enum { CREATOR_DEPTH = 32, CREATOR_RATIO = 1000 };
 
 static int archive_put(void *user, const uint8_t *data, size_t len) {
-    struct err ignored; /* zip_read has its own sentence, with this code */
+    struct err ignored; /* zip_read writes its own text, with this code */
     int r = fd_write_all(*(const int *)user, data, len);
     return r < 0 ? err_errno(&ignored, -r, "writing") : 0;
 }
@@ -43,7 +43,7 @@ int base_put_zip(struct skills *skills, const char *agent, struct zip *zip, stru
 
 /* ---- skill-creator ---- */
 
-/* The archive has it in one folder of any name. */
+/* The archive holds skill-creator in one folder of any name. */
 static int archive_creator_unzip(struct stage *stage, int fd, struct err *err) {
     const struct skill_settings *settings = skills_settings(stage->skills);
     const char *const *names;
@@ -56,16 +56,16 @@ static int archive_creator_unzip(struct stage *stage, int fd, struct err *err) {
     TRY(zip_open(fd, &limits, &zip, err));
     int r = zip_skills(zip, NULL, &names, err);
     if (r == 0 && names[1])
-        r = err_set(err, ERR_INVALID, "it holds more than one folder");
+        r = err_set(err, ERR_INVALID, "the archive holds more than one folder; put the skill into one");
     if (r == 0)
         r = archive_stage(stage, zip, err);
     if (r == 0 && strcmp(names[0], BASE_CREATOR) != 0 && renameat(stage->fd, names[0], stage->fd, BASE_CREATOR) < 0)
-        r = err_errno(err, errno, "its folder");
+        r = err_errno(err, errno, "cannot move its folder");
     zip_close(zip);
     return r;
 }
 
-/* The layer is named by its content, so that the next start finds it. */
+/* Names the layer by its content, so that the next start finds it. */
 static int archive_creator_stage(struct stage *stage, const char *source, char ret_name[LAYER_NAME_BYTES],
                                  struct err *err) {
     struct stat status;
@@ -73,12 +73,12 @@ static int archive_creator_stage(struct stage *stage, const char *source, char r
     uint64_t files, bytes;
     autofd fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &status) < 0)
-        return err_errno(err, errno, "it cannot be read");
+        return err_errno(err, errno, "cannot read it");
     TRY(S_ISDIR(status.st_mode) ? stage_copy(stage, BASE_CREATOR, fd, err) : archive_creator_unzip(stage, fd, err));
     autofd dir = skills_dir(stage->fd, BASE_CREATOR);
-    int r = dir < 0 ? err_errno(err, errno, "its folder") : digest_tree(dir, sum, &files, &bytes, err);
+    int r = dir < 0 ? err_errno(err, errno, "cannot open its folder") : digest_tree(dir, sum, &files, &bytes, err);
     if (r == 0 && fsetxattr(dir, SKILLS_OPAQUE, "y", 1, 0) < 0)
-        r = err_errno(err, errno, "its layer");
+        r = err_errno(err, errno, "cannot open its layer");
     if (r == 0)
         text_hex(ret_name, sum, (LAYER_NAME_BYTES - 1) / 2);
     return r < 0 ? r : stage_seal(stage, err);
@@ -95,7 +95,7 @@ int base_creator(struct skills *skills, const char *source, char ret_name[17], i
         if (r == 0) {
             r = stage_publish(&stage, skills->layers_dir, name, err);
             if (r == 0 && ((fd = skills_dir(skills->layers_dir, name)) < 0 || flock(fd, LOCK_SH | LOCK_NB) < 0))
-                r = err_errno(err, errno, "its layer");
+                r = err_errno(err, errno, "cannot open its layer");
             skills_unlock(skills);
         }
         stage_abort(&stage);

@@ -1,12 +1,11 @@
-/* Changing a base: one more layer on top, and a deep stack merged into one layer again. Called by own, the fronts
- * that upload, and the sync. Invariants:
+/* Changes of a base: a new layer on top; a deep stack is merged into one layer again. Called by own, the fronts that
+ * upload, and the sync. Invariants:
  *
- * 1. A layer is complete, on the disk and never changed again before agents/AGENT names it. That file defines the
- *    base and is replaced by one rename. A maker that dies before it leaves an unnamed layer; base_collect removes
- *    it.
+ * 1. A layer is complete, on the disk and immutable before agents/AGENT names it. That file defines the base and is
+ *    replaced by one rename. A daemon that dies earlier leaves an unnamed layer, which base_collect removes.
  * 2. A change happens under the change lock; the long work (hashing, syncing) is done before.
- * 3. The rows of skills.db change in one transaction around that rename. It ends with the rename undone, or the next
- *    read makes the rows again (base_known records their source). */
+ * 3. The rows of skills.db change in one transaction around that rename. If it fails, either the rename is undone or
+ *    the next read makes the rows again (base_known records their source). */
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
@@ -17,7 +16,7 @@
 
 /* ---- a stage becomes a layer ---- */
 
-/* Makes every skill of the stage opaque, so that nothing of lower layers is seen through it, and records it. */
+/* Makes every skill of the stage opaque, so that it hides those of lower layers, and records it. */
 static int base_seal(struct stage *stage, const char *layer, struct err *err) {
     autoarena arena = ARENA_EMPTY;
     autonames names = names_new();
@@ -32,18 +31,20 @@ static int base_seal(struct stage *stage, const char *layer, struct err *err) {
             r = base_version(stage->fd, layer, name, &arena, &versions[i], err);
         autofd dir = r == 0 ? skills_dir(stage->fd, name) : -1;
         if (r == 0 && (dir < 0 || fsetxattr(dir, SKILLS_OPAQUE, "y", 1, 0) < 0))
-            r = err_errno(err, errno,
-                          "the skill '%.200s' (does the state directory's file system keep user.* attributes?)", name);
+            r = err_errno(
+                err, errno,
+                "cannot mark the skill '%.200s' (does the state directory's file system keep user.* attributes?)",
+                name);
     }
     if (r == 0 && names.count == 0)
-        r = err_set(err, ERR_INVALID, "there is no skill in it");
-    /* The file that names the layer may outlive a power failure, and then so must the layer. */
+        r = err_set(err, ERR_INVALID, "it contains no skill");
+    /* agents/AGENT may survive a power failure, and then the layer it names must too. */
     return r < 0 ? r : stage_seal(stage, err) ?: base_versions_keep(stage->skills, versions, names.count, err);
 }
 
 /* ---- the change ---- */
 
-/* Every skill that is seen, by links, in one layer. */
+/* Links every visible skill into one layer. */
 static int base_compact_locked(struct skills *skills, const struct base_view *view, struct base_stack *ret_stack,
                                struct err *err) {
     struct stage stage;
@@ -73,8 +74,8 @@ static int base_compact_locked(struct skills *skills, const struct base_view *vi
     return r;
 }
 
-/* The stage becomes the uppermost layer. Rows and agents/AGENT change together: where the rows cannot be written, the
- * file goes back to what it was. */
+/* Makes the stage the uppermost layer. Rows and agents/AGENT change together: if the rows cannot be written, the file
+ * gets its old content. */
 static int base_push_locked(struct skills *skills, const char *agent, const struct base_stack *before,
                             struct stage *stage, const char *layer, struct err *err) {
     struct base_stack after = {.count = before->count + 1};
@@ -85,7 +86,7 @@ static int base_push_locked(struct skills *skills, const char *agent, const stru
     TRY(stage_publish(stage, skills->layers_dir, layer, err));
     int r = base_view_make(skills, &after, &view, err);
     if (r == 0 && after.count > BASE_LAYERS)
-        r = base_compact_locked(skills, view, &after, err); /* the same is seen through it */
+        r = base_compact_locked(skills, view, &after, err); /* shows the same skills */
     if (r == 0 && (r = skilldb_begin(skills, &db, err)) == 0) {
         r = base_rows_set(db, agent, view, &after, err) ?: base_stack_write(skills, agent, &after, err);
         if ((r = skilldb_end(skills, r, err)) < 0)
@@ -97,8 +98,8 @@ static int base_push_locked(struct skills *skills, const char *agent, const stru
     return r;
 }
 
-/* instead: the version that must still be the public one; removed: the skill that must exist. Both may be NULL. Checked
- * under the lock: of two that remove the same skill only one succeeds. */
+/* instead: the version that must still be public. removed: the skill that must exist. Both may be NULL. They are
+ * checked under the lock: of two requests that remove the same skill, only one succeeds. */
 static int base_apply(struct skills *skills, const char *agent, const struct base_skill *instead, const char *removed,
                       struct stage *stage, const char *layer, struct err *err) {
     struct base_stack before;
@@ -112,7 +113,8 @@ static int base_apply(struct skills *skills, const char *agent, const struct bas
     if (r == 0 && removed && !now)
         r = err_set(err, ERR_NOT_FOUND, "agent '%s' has no public skill '%s'", agent, removed);
     else if (r == 0 && instead && (!now || memcmp(now->sha256, instead->sha256, sizeof now->sha256) != 0))
-        r = err_set(err, ERR_EXISTS, "the skill '%.200s' has changed since", instead->skill);
+        r = err_set(err, ERR_EXISTS, "the skill '%.200s' was changed by another request; read it and try again",
+                    instead->skill);
     base_view_put(view);
     if (r == 0)
         r = base_push_locked(skills, agent, &before, stage, layer, err);

@@ -1,6 +1,6 @@
-/* Unused layers. Run now and then by a thread of the daemon, and by tests. Invariant: a layer is removed only when
- * no agent's file names it, no box's record does, no daemon serves with it as skill-creator's, and all that has been
- * so for a while: a process that read agents/AGENT a moment ago may be about to mount it. */
+/* Removes unused layers. Run regularly by a thread of the daemon, and by tests. Invariant: a layer is removed only when
+ * no agent's file and no box's record names it and no daemon uses it for skill-creator, and all this has been so for a
+ * while: a process that has just read agents/AGENT may be about to mount the layer. */
 #include <sys/file.h>
 
 #include "base/base.h"
@@ -12,9 +12,9 @@
 struct collecting {
     struct skills *skills;
     uint64_t age_ms;
-    struct names *stacked, *boxed; /* layers that an agent's file names; that a box's record does */
+    struct names *stacked, *boxed; /* layers named by agents' files; by boxes' records */
     bool asked;                    /* boxed is filled */
-    int failed;                    /* then nothing more is removed */
+    int failed;                    /* an error code; nothing more is removed then */
     struct err *err;
 };
 
@@ -22,8 +22,8 @@ static void collect_boxed(void *user, const char *layer) {
     names_add(user, layer);
 }
 
-/* Whether a layer has been in no stack and no box's record for age_ms. Boxes are asked once, and only if some layer may
- * go. */
+/* Returns whether no stack and no box's record has named a layer for age_ms. Boxes are read once, and only if some
+ * layer may be removed. */
 static bool collect_unused(void *user, const char *layer, int *ret_held) {
     struct collecting *collect = user;
     struct provider *provider = atomic_load(&collect->skills->provider);
@@ -38,7 +38,7 @@ static bool collect_unused(void *user, const char *layer, int *ret_held) {
     collect->asked = true;
     *ret_held = skills_dir(collect->skills->layers_dir, layer);
     if (collect->failed < 0 || names_has(collect->boxed, layer) || *ret_held < 0 ||
-        flock(*ret_held, LOCK_EX | LOCK_NB) < 0 || /* a daemon serves with it */
+        flock(*ret_held, LOCK_EX | LOCK_NB) < 0 || /* a daemon uses it */
         (collect->failed = skilldb_take(collect->skills, &db, collect->err)) < 0)
         return false;
     int r = db_get(db, collect->err,
@@ -77,7 +77,7 @@ int base_collect(struct skills *skills, uint64_t age_ms, struct err *err) {
 struct collector {
     struct skills *skills;
     pthread_t thread;
-    pthread_mutex_t lock; /* of ends */
+    pthread_mutex_t lock; /* guards ends */
     pthread_cond_t end;
     bool ends;
 };
@@ -89,7 +89,7 @@ static void *collect_collector_main(void *arg) {
     while (!collector->ends) {
         pthread_mutex_unlock(&collector->lock);
         if (base_collect(collector->skills, BASE_COLLECT_MS, &err) < 0)
-            log_warn("layers of skills: %s", err.text);
+            log_warn("cannot remove unused layers of skills: %s", err.text);
         pthread_mutex_lock(&collector->lock);
         if (!collector->ends)
             cond_wait_until(&collector->end, &collector->lock, clock_ms() + BASE_COLLECT_MS / 2);
@@ -105,7 +105,7 @@ struct collector *collector_new(struct skills *skills) {
     cond_init(&collector->end);
     if (pthread_create(&collector->thread, NULL, collect_collector_main, collector) == 0)
         return collector;
-    free(collector); /* another daemon collects, or the next one */
+    free(collector);
     return NULL;
 }
 

@@ -1,6 +1,6 @@
 /* Files of an agent's public skills: read from their layers, as a user without a box sees them below /skills, and
- * changed. Called by the dialect's front. Invariant: reading makes nothing; a path never leads out of its skill; a
- * concurrent version is never undone, the change is made again on top of it. */
+ * changed. Called by the dialect's front. Invariant: reading creates nothing; a path never leads out of its skill; a
+ * concurrent change is never lost, because this one is then made again on top of it. */
 #include <pthread.h>
 
 #include "base/base.h"
@@ -32,7 +32,7 @@ int base_path_open(struct skills *skills, const char *agent, const char *path, i
 
 struct file_walk {
     struct skills *skills;
-    const char *top; /* of the paths that are reported */
+    const char *top; /* prefix of reported paths */
     int (*each)(void *user, const char *path);
     void *user;
 };
@@ -102,7 +102,8 @@ static int file_edit_once(struct skills *skills, const char *agent, const char *
         return r;
     const char *whole = arena_printf(&arena, "%s/%s", skill, path);
     r = stage_link(&stage, version.layer, skill, err);
-    if (r == 0 && unlinkat(stage.fd, whole, 0) < 0 && errno != ENOENT) /* the link; the version keeps its file */
+    if (r == 0 && unlinkat(stage.fd, whole, 0) < 0 &&
+        errno != ENOENT) /* removes only the link; the old version keeps its file */
         r = err_errno(err, errno, "'%.200s'", path);
     if (r == 0)
         r = stage_file(&stage, whole, mode, &fd, err);
@@ -116,7 +117,8 @@ static int file_edit_once(struct skills *skills, const char *agent, const char *
 
 int base_edit(struct skills *skills, const char *agent, const char *skill, const char *path, base_change change,
               void *user, struct err *err) {
-    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* edits do not spend their tries on each other */
+    static pthread_mutex_t turn =
+        PTHREAD_MUTEX_INITIALIZER; /* one edit at a time, so that edits do not use up each other's tries */
     char whole[LIMIT_PATH_BYTES + 1];
     if (snprintf(whole, sizeof whole, "/%s", path) >= (int)sizeof whole || !path_normal(whole))
         return err_set(err, ERR_INVALID, "'%.200s' cannot be the path of a file in a skill", path);

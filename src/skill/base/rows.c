@@ -1,13 +1,13 @@
 /* The table agent_skill_registry: which skills an agent has, public ones and its users' own. Called by base within its
- * changes, by own, and for lists. Invariant: public rows follow agents/AGENT; base_known holds what that file said
- * when they were made. Where the two differ (a daemon died in between, the database was lost) they are made anew. */
+ * changes, by own, and for lists. Invariant: public rows follow agents/AGENT; base_known holds the content of that file
+ * when they were made. Where the two differ (a daemon died, the database was lost) the rows are made again. */
 #include "base/base.h"
 #include "base/log.h"
 #include "skill/base/view.h"
 #include "skill/own/own.h"
 
-/* Each transaction fills the table `present` with what exists now, then drops the other rows: rows that stay keep their
- * number and their time. */
+/* Each transaction fills the table `present` with what exists now, then deletes all other rows. Rows that stay keep
+ * their id and time. */
 static int rows_begin(struct db *db, struct err *err) {
     return db_exec(db,
                    "CREATE TEMP TABLE IF NOT EXISTS present (skill TEXT PRIMARY KEY) WITHOUT ROWID;"
@@ -70,7 +70,7 @@ static int rows_check(struct skills *skills, const char *agent, struct err *err)
     int r = rows_look(skills, agent, &current, &stack, err);
     if (r < 0 || current || (r = skills_lock(skills, err)) < 0)
         return r;
-    r = rows_look(skills, agent, &current, &stack, err); /* another may have been quicker */
+    r = rows_look(skills, agent, &current, &stack, err); /* another thread may have done it */
     if (r == 0 && !current)
         r = base_view_make(skills, &stack, &view, err);
     if (r == 0 && view && (r = skilldb_begin(skills, &db, err)) == 0)
@@ -95,9 +95,9 @@ int base_rows_check(struct skills *skills, const char *agent, struct err *err) {
         return rows_check(skills, agent, err);
     autonames agents = names_new();
     int r = base_agents(skills, &agents, err);
-    for (size_t i = 0; r == 0 && i < agents.count; i++) /* an agent with damaged files does not stop the others */
+    for (size_t i = 0; r == 0 && i < agents.count; i++) /* one damaged agent does not stop the others */
         if (rows_check(skills, agents.names[i], err) < 0)
-            log_warn("skills of agent '%s': %s", agents.names[i], err->text);
+            log_warn("cannot list the skills of agent '%s': %s", agents.names[i], err->text);
     if (r < 0 || (r = skilldb_take(skills, &db, err)) < 0)
         return r;
     r = db_exec(db, /* rows of agents whose file is gone */
@@ -108,7 +108,7 @@ int base_rows_check(struct skills *skills, const char *agent, struct err *err) {
     return r;
 }
 
-/* ---- the contract ---- */
+/* ---- reading and changing rows ---- */
 
 int base_rows(struct skills *skills, const char *agent, const char *user,
               int (*each)(void *each_user, const struct skill_row *row), void *each_user, struct err *err) {

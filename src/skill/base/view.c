@@ -1,8 +1,8 @@
-/* Reading a base: the file of its layers, the files seen through them, and a cache of that. Called by base, own,
- * sync and the fronts. Invariant: a version is identified by the names of its layers, which never change. So the
- * facts of a layer are kept in skills.db, and a view is valid for as long as agents/AGENT is the same.
+/* Reading a base: its list of layers, the files seen through them, and a cache of both. Called by base, own, sync and
+ * the fronts. Invariant: a version is identified by the names of its layers, which never change. So facts about a layer
+ * are kept in skills.db, and a view is valid while agents/AGENT stays the same.
  *
- * cache->lock guards the array of the cache; views are counted and never change. */
+ * cache->lock guards the array of the cache; views are reference-counted and immutable. */
 #include "base/base.h"
 #include "skill/base/view.h"
 #include "skill/catalog/meta.h"
@@ -42,7 +42,7 @@ int base_stack_read(struct skills *skills, const char *agent, struct base_stack 
         return 0;
     }
     if (n < 0)
-        return err_errno(err, (int)-n, "the skills of agent '%s'", agent);
+        return err_errno(err, (int)-n, "cannot read the skills of agent '%s'", agent);
     if (strlen(text) != (size_t)n || !base_stack_parse(text, ret_stack))
         return err_set(err, ERR_IO, "the list of layers of agent '%s' is damaged", agent);
     return 0;
@@ -57,11 +57,11 @@ int base_stack_write(struct skills *skills, const char *agent, const struct base
     if (number == 0 && (fsync(fd) < 0 || renameat(skills->agents_dir, name, skills->agents_dir, agent) < 0 ||
                         fsync(skills->agents_dir) < 0))
         number = -errno;
-    return number < 0 ? err_errno(err, -number, "the skills of agent '%s'", agent) : 0;
+    return number < 0 ? err_errno(err, -number, "cannot write the skills of agent '%s'", agent) : 0;
 }
 
 static uint64_t view_generation(const struct base_stack *stack, const char *creator) {
-    uint64_t sum = 14695981039346656037ull; /* FNV-1a; the names are random, so any mixing is good enough */
+    uint64_t sum = 14695981039346656037ull; /* FNV-1a; the names are random, so any hash will do */
     for (size_t i = 0; i <= stack->count; i++)
         for (const char *c = i < stack->count ? stack->names[i] : creator; *c; c++)
             sum = (sum ^ (unsigned char)*c) * 1099511628211ull;
@@ -74,7 +74,7 @@ uint64_t base_generation(struct skills *skills, const char *agent) {
                                                                    : view_generation(&stack, skills_creator(skills));
 }
 
-/* ---- what a layer has of a skill ---- */
+/* ---- a skill in a layer ---- */
 
 bool base_meta(int dir, const char *skill, struct arena *arena, struct meta *ret_meta) {
     static const struct {
@@ -103,7 +103,7 @@ int base_version(int layer_dir, const char *layer, const char *skill, struct are
     struct meta meta;
     autofd dir = skills_dir(layer_dir, skill);
     if (dir < 0 || fstat(dir, &status) < 0)
-        return err_errno(err, errno, "the skill '%.200s'", skill);
+        return err_errno(err, errno, "cannot read the skill '%.200s'", skill);
     TRY(digest_tree(dir, found.sha256, &found.files, &found.bytes, err));
     base_meta(dir, skill, arena, &meta);
     found.name = meta.name;
@@ -126,7 +126,7 @@ int base_versions_keep(struct skills *skills, const struct base_skill *versions,
     return skilldb_end(skills, r, err);
 }
 
-/* Skills that skills.db knows get their name; the others stay without. */
+/* Fills in the skills that skills.db has; the others keep a NULL name. */
 static int view_versions_known(struct skills *skills, struct base_view *view, struct err *err) {
     struct db *db;
     struct query query;
@@ -152,7 +152,7 @@ static int view_versions_known(struct skills *skills, struct base_view *view, st
     return r < 0 ? r : 0;
 }
 
-/* Facts that skills.db lacks are read from the layers, and recorded. */
+/* Reads from the layers what skills.db lacks, and records it there. */
 static int view_versions(struct skills *skills, struct base_view *view, struct err *err) {
     size_t found = 0;
     struct base_skill *versions = arena_alloc(&view->arena, (view->count + 1) * sizeof *versions);
@@ -162,7 +162,7 @@ static int view_versions(struct skills *skills, struct base_view *view, struct e
         if (skill->name)
             continue;
         autofd dir = skills_dir(skills->layers_dir, skill->layer);
-        r = dir < 0 ? err_errno(err, errno, "a layer of skills")
+        r = dir < 0 ? err_errno(err, errno, "cannot open a layer of skills")
                     : base_version(dir, skill->layer, skill->skill, &view->arena, skill, err);
         if (r == 0)
             versions[found++] = *skill;
@@ -188,7 +188,7 @@ static const char *view_layer(const struct base_view *view, size_t level) {
     return level < view->stack.count ? view->stack.names[level] : view->creator;
 }
 
-/* The uppermost entry of a name counts; where that is a whiteout, the skill does not exist. */
+/* The uppermost entry of a name counts. If it is a whiteout, the skill does not exist. */
 static int view_look(struct skills *skills, struct base_view *view, struct err *err) {
     struct view_seen *all = NULL;
     size_t count = 0, cap = 0;
@@ -197,7 +197,7 @@ static int view_look(struct skills *skills, struct base_view *view, struct err *
         const char *layer = view_layer(view, level);
         autofd dir = skills_dir(skills->layers_dir, layer);
         autonames names = names_new();
-        r = dir < 0 ? err_errno(err, errno, "layer %s of skills", layer)
+        r = dir < 0 ? err_errno(err, errno, "cannot open layer %s of skills", layer)
                     : names_dir(&names, dir, "a layer of skills", err);
         for (size_t i = 0; i < names.count; i++) {
             struct stat status;
@@ -275,7 +275,7 @@ void base_cache_free(struct base_cache *cache) {
     free(cache);
 }
 
-/* The agent's place; with `make`, else the place that was unused longest. */
+/* Returns the agent's entry, or NULL; with `make`, reuses the least recently used entry instead. */
 static struct base_cached *view_cached_locked(struct base_cache *cache, const char *agent, bool make) {
     struct base_cached *oldest = &cache->views[0];
     for (size_t i = 0; i < cache->count; i++) {
@@ -315,7 +315,7 @@ int base_view_get(struct skills *skills, const char *agent, struct base_view **r
     return 0;
 }
 
-/* ---- the contract ---- */
+/* ---- reading a base ---- */
 
 int base_each(struct skills *skills, const char *agent, int (*each)(void *user, const struct base_skill *skill),
               void *user, struct err *err) {
@@ -348,7 +348,7 @@ int base_open(struct skills *skills, const struct base_skill *skill, int *ret_fd
     autofd layer = skills_dir(skills->layers_dir, skill->layer);
     int fd = layer < 0 ? -1 : skills_dir(layer, skill->skill);
     if (fd < 0)
-        return err_errno(err, errno, "the skill '%.200s'", skill->skill);
+        return err_errno(err, errno, "cannot open the skill '%.200s'", skill->skill);
     *ret_fd = fd;
     return 0;
 }

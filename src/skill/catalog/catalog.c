@@ -1,20 +1,19 @@
-/* Which skills and sub-agents there are in a box. Called by the tools `skill` and `agent` and by the native API.
- * Invariant: whatever lies in those directories, what can be read is offered, and what cannot is named with the
- * reason. */
+/* Finds the skills and sub-agents in a box. Called by the tools `skill` and `agent` and by the native API. Invariant:
+ * whatever those directories contain, everything readable is offered, and the rest is named with a reason. */
 #include "base/base.h"
 #include "skill/catalog/catalog.h"
 #include "skill/catalog/catalog_cache.h"
 
 enum {
-    CATALOG_LISTED = 50000, /* entries of a source and of its folders; beyond, folders are read one by one */
+    CATALOG_LISTED = 50000, /* entries of a source with its folders; if there are more, folders are read one by one */
     CATALOG_FOLDERS = 5000,
     CATALOG_BAD = 100,
     CATALOG_NAMES = 50,
     CATALOG_BYTES = 16 << 20, /* of all metadata */
-    CATALOG_LOOK_MS = 20000,  /* for uncached files; the next call continues */
+    CATALOG_LOOK_MS = 20000,  /* for reading uncached files; the next call continues */
 };
 
-/* Files that describe a folder; the first that exists counts. */
+/* Files that may describe a folder, best first. */
 static const char *const catalog_files[] = {"SKILL.md", "skill.md", "README.md"};
 enum { CATALOG_FILES = sizeof catalog_files / sizeof *catalog_files };
 
@@ -24,9 +23,9 @@ struct catalog_walk {
     struct arena *arena;
     int watch;
     bool agents;
-    const char *what; /* it is kept as */
+    const char *what; /* key in the cache */
     struct catalog_item *items;
-    size_t count, cap, first; /* first: of this source */
+    size_t count, cap, first; /* first: index of this source's first item */
     const char *root, *source;
     unsigned rank;
     const char **bad;
@@ -44,7 +43,7 @@ int catalog_read(struct box *box, const char *path, size_t most, struct arena *a
     return 0;
 }
 
-/* A fault of the file, not of the box: other files can still be read. */
+/* Returns whether a failure concerns only one file, so that other files can still be read. */
 static bool catalog_excused(int code) {
     return code == -ERR_INVALID || code == -ERR_NOT_FOUND || code == -ERR_DENIED || code == -ERR_IO ||
            code == -ERR_TOO_LARGE || code == -ERR_UNSUPPORTED;
@@ -79,7 +78,7 @@ static void catalog_mark(struct catalog_item *item, const struct file_stat *stat
     item->fixed = stat->type == FILE_REGULAR;
 }
 
-/* Hidden names (of programs, of staging) and names that are not text do not count. */
+/* Hidden names (of programs, of staging) and names that are not text are skipped. */
 static bool catalog_named(struct catalog_walk *walk, const struct file_stat *stat) {
     if (stat->name[0] == '.')
         return false;
@@ -89,8 +88,8 @@ static bool catalog_named(struct catalog_walk *walk, const struct file_stat *sta
     return false;
 }
 
-/* A file in a folder: notes it if it describes the folder better than one seen before. Folders are listed before what
- * is in them, by name. */
+/* Records a file that describes its folder, unless a better one was seen. A listing has a folder before its content,
+ * sorted by name. */
 static void catalog_document(struct catalog_walk *walk, const char *folder, size_t len, const struct file_stat *stat) {
     size_t low = walk->first, high = walk->count, rank = 0, old = 0;
     while (rank < CATALOG_FILES && strcmp(stat->name, catalog_files[rank]) != 0)
@@ -170,19 +169,19 @@ static int catalog_source(struct catalog_walk *walk, const char *root, const cha
     walk->source = source;
     int code = walk->agents ? catalog_list(walk, 1, CATALOG_FOLDERS, catalog_agent, &truncated, err)
                             : catalog_list(walk, 2, CATALOG_LISTED, catalog_skill, &truncated, err);
-    if (code == 0 && truncated && !walk->agents) { /* one folder full of files does not hide the others */
+    if (code == 0 && truncated && !walk->agents) { /* a folder full of files must not hide the others */
         walk->count = before;
         code = catalog_list(walk, 1, CATALOG_FOLDERS, catalog_bare, &truncated, err);
     }
     if (code == 0 && truncated)
-        catalog_note(walk, root, "there is more in it than can be listed");
+        catalog_note(walk, root, "it has more entries than can be listed");
     walk->rank++;
     return code;
 }
 
-/* ---- their metadata ---- */
+/* ---- metadata ---- */
 
-/* Only the result goes to the call's arena: parsing may take much memory. */
+/* Parses in an arena of its own, since that may take much memory, and copies only the result. */
 static void catalog_parse(struct catalog_walk *walk, struct catalog_item *item, const char *text, size_t len) {
     const char *why = NULL;
     struct meta meta = {0};
@@ -199,15 +198,14 @@ static void catalog_parse(struct catalog_walk *walk, struct catalog_item *item, 
     item->meta = catalog_copy(walk->arena, &meta, &walk->bytes);
 }
 
-/* Reads what the item says of itself: from its file, or, of a folder that was not listed, from the first file that
- * exists. */
+/* Reads the item's description: from its file, or, if its folder was not listed, from the first file that exists. */
 static int catalog_look(struct catalog_walk *walk, struct catalog_item *item, struct err *err) {
     const char *text = "";
     size_t len = 0;
     struct file_stat stat;
     autoarena scratch = ARENA_EMPTY;
     item->read = true;
-    if (!item->listed) { /* perhaps a link to something other than a folder */
+    if (!item->listed) { /* may be a link to something else */
         int code = box_stat(walk->box, arena_printf(walk->arena, "%s/.", item->path), walk->arena, &stat, err);
         if (code < 0 && !catalog_excused(code))
             return code;
@@ -231,7 +229,7 @@ static int catalog_look(struct catalog_walk *walk, struct catalog_item *item, st
     if (code < 0 && code != -ERR_NOT_FOUND)
         item->bad = arena_strdup(walk->arena, err->text);
     else if (walk->agents && code < 0)
-        item->bad = "it is gone";
+        item->bad = "it was removed";
     else {
         item->file = code == 0 ? item->file : NULL;
         catalog_parse(walk, item, text, len);
@@ -248,7 +246,8 @@ static int catalog_look_all(struct catalog_walk *walk, struct err *err) {
                                 &walk->bytes);
     for (size_t i = 0; i < walk->count && code == 0; i++)
         if (!walk->items[i].read && (walk->bytes > CATALOG_BYTES || clock_ms() > end_ms))
-            walk->items[i].bad = walk->bytes > CATALOG_BYTES ? "the catalogue is full" : "out of time";
+            walk->items[i].bad = walk->bytes > CATALOG_BYTES ? "the catalogue is full"
+                                                             : "reading took too long; the next call continues";
         else if (!walk->items[i].read)
             code = catalog_look(walk, &walk->items[i], err);
     if (code == 0 && missing && walk->catalogs)
@@ -256,7 +255,7 @@ static int catalog_look_all(struct catalog_walk *walk, struct err *err) {
     return code;
 }
 
-/* ---- which of them count ---- */
+/* ---- duplicates ---- */
 
 static int catalog_by_id(const void *a, const void *b) {
     const struct catalog_item *one = a, *other = b;
@@ -270,7 +269,7 @@ static int catalog_by_name(const void *a, const void *b) {
     return order ? order : strcmp(one->id, other->id);
 }
 
-/* Of items with the same id, or name, the first stays. Two of one source with the same name are reported. */
+/* Of items with the same id (or name) the first stays. Two of one source with the same name are reported. */
 static void catalog_choose(struct catalog_walk *walk, bool names) {
     size_t kept = 0;
     if (walk->count)
@@ -279,14 +278,14 @@ static void catalog_choose(struct catalog_walk *walk, bool names) {
         struct catalog_item *item = &walk->items[i], *last = kept ? &walk->items[kept - 1] : NULL;
         bool same = last && strcmp(names ? last->meta.name : last->id, names ? item->meta.name : item->id) == 0;
         if (same && names && item->rank == last->rank)
-            catalog_note(walk, item->path, arena_printf(walk->arena, "its name is that of %s", last->path));
+            catalog_note(walk, item->path, arena_printf(walk->arena, "it has the same name as %s", last->path));
         if (!same)
             walk->items[kept++] = *item;
     }
     walk->count = kept;
 }
 
-/* Items that could not be read are reported and left out; with `keep` they get their folder's name instead. */
+/* Reports and drops items that could not be read. With `keep` they stay, under their folder's name. */
 static void catalog_report_bad(struct catalog_walk *walk, bool keep) {
     size_t kept = 0;
     for (size_t i = 0; i < walk->count; i++) {
@@ -309,7 +308,7 @@ static int catalog_order(const void *key, const void *at) {
     return strcmp(key, *(const char *const *)at);
 }
 
-/* In /skills, what the agent's base does not have is the user's own. */
+/* In /skills, whatever is not in the agent's base is the user's own. */
 static int catalog_own(struct catalog_walk *walk, struct err *err) {
     void *user;
     const char **names;
@@ -331,7 +330,7 @@ static int catalog_sources(struct catalog_walk *walk, struct err *err) {
     struct file_stat one = {0}, other = {0};
     bool has_agent = walk->box->spec.agent && !walk->agents, same = false;
     int code = 0;
-    if (has_agent) { /* the personal folder may be /skills, seen at another path */
+    if (has_agent) { /* the personal folder may be another path of /skills */
         code = box_stat(walk->box, personal, walk->arena, &one, err)
                    ?: box_stat(walk->box, SKILLS_PATH, walk->arena, &other, err);
         same = code == 0 && one.inode == other.inode && one.mtime_ns == other.mtime_ns;
@@ -346,7 +345,7 @@ static int catalog_sources(struct catalog_walk *walk, struct err *err) {
     return code;
 }
 
-/* The catalogue of /skills depends on nothing outside it, where changes are not counted. */
+/* Returns whether the catalogue of /skills depends only on files whose changes the runner counts. */
 static bool catalog_is_closed(const struct catalog_walk *walk) {
     const struct spec *spec = &walk->box->spec;
     for (size_t i = 0; i < spec->mount_count; i++)
@@ -362,11 +361,12 @@ static bool catalog_is_closed(const struct catalog_walk *walk) {
 static int catalog_make(struct catalog_walk *walk, const char *dir, struct catalog *ret_catalog, struct err *err) {
     bool whole = dir && walk->catalogs && walk->box->spec.agent && strcmp(dir, SKILLS_PATH) == 0;
     struct catalog_token token = {.generation = atomic_load(&walk->box->attached_generation)};
-    int code = box_share(walk->box, SHARE_WAIT_MS, err); /* one version of every skill */
+    int code = box_share(walk->box, SHARE_WAIT_MS, err); /* no skill changes while it is read */
     if (code < 0)
         return code;
     if (whole)
-        code = box_changes(walk->box, &token.changes, err); /* before the listing: later changes count as new */
+        code = box_changes(walk->box, &token.changes,
+                           err); /* read before the listing, so that later changes are noticed */
     whole = whole && code == 0 && token.changes;
     if (whole && catalogs_whole(walk->catalogs, walk->box->id, dir, token, walk->arena, ret_catalog)) {
         box_share_end(walk->box);

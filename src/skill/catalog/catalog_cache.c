@@ -17,8 +17,8 @@ struct catalog_record {
     char box[17];
     const char *what;
     struct arena arena;
-    struct catalog_item *items;    /* by file */
-    struct catalog_entry *entries; /* whole: in order */
+    struct catalog_item *items;    /* sorted by file */
+    struct catalog_entry *entries; /* of a whole catalogue, in order */
     struct catalog_token token;
     uint64_t made_ms;
     size_t count, bytes; /* of items, or of entries */
@@ -26,7 +26,7 @@ struct catalog_record {
 
 struct catalogs {
     pthread_mutex_t lock;
-    struct catalog_record *records; /* the last used first */
+    struct catalog_record *records; /* most recently used first */
     size_t count, bytes;
     _Atomic uint64_t keep_ms;
     catalogs_base base;
@@ -166,7 +166,7 @@ static struct catalog_record *catalogs_record(const char *box, const char *prefi
     return record;
 }
 
-/* The record takes the place of an older one of the same box and kind. */
+/* Replaces an older record of the same box and kind. */
 static void catalogs_put(struct catalogs *catalogs, struct catalog_record *record) {
     struct catalog_record *gone = NULL;
     pthread_mutex_lock(&catalogs->lock);

@@ -1,9 +1,9 @@
-/* A catalogue as a block for a system prompt. Called by the native API. Invariant: names and descriptions
- * are untrusted; nothing of them leaves its element. */
+/* A catalogue as a block for a system prompt. Called by the native API. Invariant: names and descriptions are
+ * untrusted; none of their text gets out of its element. */
 #include "base/base.h"
 #include "skill/catalog/catalog.h"
 
-/* One line, without anything that could be taken for the block's own marks. */
+/* Writes one line, and escapes whatever could be mistaken for the block's own marks. */
 static void prompt_text(struct buf *out, const char *text, size_t len) {
     static const struct {
         uint32_t character;
@@ -43,7 +43,7 @@ static bool prompt_has(const struct catalog *catalog, const char *source) {
     return false;
 }
 
-/* Each in an element of its own. A sub-agent's path is that of its file. */
+/* Writes each entry as an element. The path of a sub-agent is that of its file. */
 static void prompt_entries(const struct catalog *catalog, const char *what, bool agents, struct buf *out) {
     buf_printf(out, "\n<available_%ss>\n", what);
     for (size_t i = 0; i < catalog->count; i++) {
@@ -71,8 +71,8 @@ void catalog_prompt_skills(const struct catalog *catalog, const char *workspace,
         return;
     buf_puts(out, "## Available Skills\n\n"
                   "A skill is a folder with instructions and files for one kind of task. When a task fits a skill's "
-                  "description, load it with the tool `skill` before you begin, and do as it says; what its "
-                  "instructions name lies in its folder.\n\n");
+                  "description, load it with the tool `skill` before you begin and follow it; the files that "
+                  "it mentions are in its folder.\n\n");
     prompt_line(out, "personal skills", workspace, "/skills");
     if (prompt_has(catalog, "agent"))
         prompt_line(out, "skills of this agent", SKILLS_PATH, "");

@@ -1,5 +1,5 @@
-/* The metadata of a skill or a sub-agent. Called by base, catalog, own and registry with the first bytes of
- * untrusted files. Invariant: whatever the bytes are, the resulting texts are UTF-8 within bounds. */
+/* The metadata of a skill or a sub-agent. Called by base, catalog, own and registry with the first bytes of untrusted
+ * files. Invariant: whatever the input, the resulting texts are bounded UTF-8. */
 #include <strings.h>
 
 #include "base/base.h"
@@ -7,11 +7,11 @@
 #include "skill/catalog/meta_yaml.h"
 
 enum {
-    META_LINE_BYTES = 256, /* of a name and what else is one line */
+    META_LINE_BYTES = 256, /* a name, or another value of one line */
     META_DESCRIPTION_BYTES = 4096,
-    META_ITEMS = 256, /* tags, tools */
+    META_ITEMS = 256, /* in a list of tags or tools */
     META_AGENT_BYTES = 128,
-    META_FILE_BYTES = 4 << 20, /* the longest text; UTF-16 and broken UTF-8 grow by half, or to three times as much */
+    META_FILE_BYTES = 4 << 20, /* the longest text; decoding UTF-16 makes it 1.5 times as long, broken UTF-8 3 times */
 };
 
 /* ---- bytes to text ---- */
@@ -58,8 +58,7 @@ const char *meta_text(struct arena *arena, const void *bytes, size_t len, size_t
     return arena_copy(arena, out.data, kept);
 }
 
-/* Without blanks around it, one line where it is to be one, nothing that hides or turns text around, and not too
- * long. */
+/* Trims blanks, joins lines unless `lines`, drops characters that hide or reverse text, and cuts at max. */
 static const char *meta_clean(struct arena *arena, const char *text, size_t max, bool lines) {
     autobuf out = buf_max(max);
     size_t len = strlen(text), used;
@@ -118,7 +117,7 @@ struct meta_parts {
 
 static bool meta_known(const char *key, size_t len);
 
-/* Without fences, known keys at the top are the front matter, perhaps below a heading: many a SKILL.md begins so. */
+/* Without fences, known keys at the top, or below a heading, are the front matter: many a SKILL.md begins like this. */
 static void meta_unfenced(const char *text, size_t len, struct meta_parts *parts) {
     size_t head = 0, line, value;
     for (size_t at = 0; at < len; at += line) {
@@ -185,7 +184,7 @@ static bool meta_known(const char *key, size_t len) {
     return false;
 }
 
-/* A list, or a text parted by commas; of tools by blanks too, but not inside of "Bash(git status, git log)". */
+/* Splits a list, or a text at commas; tools also at blanks, except inside "Bash(git status, git log)". */
 static const char *const *meta_items(struct arena *arena, const struct yaml_value *value, bool blanks) {
     const char **items = arena_alloc(arena, (META_ITEMS + 1) * sizeof *items), *text = value->text;
     const char *const *from = value->items;
@@ -236,7 +235,7 @@ static void meta_take(void *user, const char *parent, const char *key, const str
     }
 }
 
-/* Parses the text; name and description stay NULL if it does not have them. */
+/* Parses the text. name and description stay NULL if the text lacks them. */
 static void meta_read(struct arena *arena, const char *text, size_t len, struct meta *ret_meta,
                       struct meta_parts *ret_parts) {
     struct meta_reading reading = {arena, ret_meta};
@@ -264,7 +263,7 @@ void meta_skill(struct arena *arena, const char *folder, const char *text, size_
     meta_defaults(arena, folder, ret_meta);
 }
 
-/* "# Weather", with or without #s after it; NULL: no heading. Headings inside code do not count. */
+/* Finds "# Weather" or "# Weather #" outside of code; NULL: no heading. */
 static const char *meta_first_heading(struct arena *arena, const char *text, size_t len) {
     bool code = false;
     for (size_t line; len; text += line, len -= line) {
@@ -291,7 +290,7 @@ void meta_heading(struct arena *arena, const char *folder, const char *text, siz
     meta_defaults(arena, folder, ret_meta);
 }
 
-/* Characters that are not letters of any script: signs, punctuation, blanks, private and invisible ones. */
+/* Characters that are not letters of any script: symbols, punctuation, blanks, private and invisible characters. */
 static const struct {
     uint32_t first, last;
 } meta_signs[] = {
@@ -331,12 +330,12 @@ bool meta_agent(struct arena *arena, const char *file, const char *text, size_t 
     while (tool && *tool && !(*tool)[strspn(*tool, letters)])
         tool++;
     if (!parts.fenced)
-        *ret_why = "no front matter: it begins with a line \"---\" and ends with another one";
+        *ret_why = "it has no front matter: put it between two lines \"---\" at the top";
     else if (!named)
-        *ret_why = arena_printf(arena, "the name '%s' is not letters, digits, - and _ (at most %d bytes)", meta.name,
-                                META_AGENT_BYTES);
+        *ret_why = arena_printf(arena, "the name '%s' may only have letters, digits, - and _, at most %d bytes",
+                                meta.name, META_AGENT_BYTES);
     else if (tool && *tool)
-        *ret_why = arena_printf(arena, "the tool '%s' is not letters, digits, dots, - and _", *tool);
+        *ret_why = arena_printf(arena, "the tool '%s' may only have letters, digits, dots, - and _", *tool);
     else {
         *ret_meta = meta;
         return true;

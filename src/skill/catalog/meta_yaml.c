@@ -1,7 +1,7 @@
-/* The reader of front matter. Called by meta alone. libyaml gets each key with its value separately, so that one
- * that YAML refuses does not spoil the others; that one is read as plain lines. Invariant: it never fails; other
- * input is a plain text or is left out. libyaml takes quadratic time for some texts: it gets YAML_TRIES of at most
- * YAML_BYTES and YAML_DEPTH. */
+/* The reader of front matter. Called by meta only. libyaml gets each key with its value separately, so that one that
+ * YAML refuses does not spoil the others; that one is read as plain lines. Invariant: it never fails; anything else is
+ * read as plain text or skipped. libyaml takes quadratic time for some texts, so it is called at most YAML_TRIES times,
+ * with at most YAML_BYTES and YAML_DEPTH. */
 #include <yaml.h>
 
 #include "base/base.h"
@@ -10,7 +10,7 @@
 enum { YAML_TRIES = 200, YAML_BYTES = 8 << 10, YAML_DEPTH = 16 }; /* BYTES: of one key and its value */
 
 struct yaml_line {
-    const char *text; /* from its first character that is not a blank */
+    const char *text; /* without leading blanks */
     size_t len, indent;
 };
 
@@ -61,7 +61,7 @@ static bool yaml_skipped(const struct yaml_line *line) {
     return !line->len || line->text[0] == '#';
 }
 
-/* A plain text ends where a comment begins. */
+/* Returns the length of a plain text before its comment. */
 static size_t yaml_plain(const char *text, size_t len) {
     for (size_t i = 0; i < len; i++)
         if (text[i] == '#' && (!i || yaml_blank(text[i - 1])))
@@ -110,7 +110,7 @@ static const char *yaml_scalar(struct yaml *yaml, const yaml_node_t *node) {
     return arena_copy(yaml->arena, node->data.scalar.value, node->data.scalar.length);
 }
 
-/* A text, a list of texts, or at the top keys with such; false: something else. */
+/* Reads a text, a list of texts or, at the top, keys with such values. Returns false for anything else. */
 static bool yaml_node(struct yaml *yaml, yaml_document_t *document, int index, const char *key) {
     const yaml_node_t *node = yaml_document_get_node(document, index);
     const char *text = yaml_scalar(yaml, node);
@@ -136,7 +136,7 @@ static bool yaml_node(struct yaml *yaml, yaml_document_t *document, int index, c
     return true;
 }
 
-/* The lines [at, end) are a key with its value, which begins as said. */
+/* Parses the lines [at, end) as a key with a value that begins with `value`. */
 static bool yaml_strict(struct yaml *yaml, const char *key, const char *value, size_t len, size_t at, size_t end) {
     autobuf text = buf_max(YAML_BYTES);
     yaml_parser_t parser;
@@ -144,7 +144,7 @@ static bool yaml_strict(struct yaml *yaml, const char *key, const char *value, s
     buf_printf(&text, "%*s%s: %.*s\n", (int)yaml->lines[at].indent, "", key, (int)len, value);
     for (size_t i = at + 1; i < end; i++)
         buf_printf(&text, "%*s%.*s\n", (int)yaml->lines[i].indent, "", (int)yaml->lines[i].len, yaml->lines[i].text);
-    size_t depth = 0; /* of brackets: libyaml looks at all that are open for each that follows */
+    size_t depth = 0; /* of brackets: libyaml scans all open ones for each new one */
     for (size_t i = 0; i < text.len && depth <= YAML_DEPTH; i++) {
         depth += text.data[i] == '[' || text.data[i] == '{';
         depth -= depth && (text.data[i] == ']' || text.data[i] == '}');
@@ -168,7 +168,7 @@ static bool yaml_strict(struct yaml *yaml, const char *key, const char *value, s
 
 static void yaml_keys(struct yaml *yaml, size_t at, size_t end);
 
-/* Plain lines joined by blanks, an empty one is a line's end; without the quotes around all of it. */
+/* Joins plain lines by blanks, an empty line being a line break, and removes quotes around the whole. */
 static const char *yaml_lines(struct yaml *yaml, const char *text, size_t len, size_t at, size_t end) {
     autobuf out = buf_max(8 * YAML_BYTES);
     size_t parent = yaml->lines[at].indent, empty = 0, last;
@@ -218,7 +218,7 @@ static void yaml_lenient(struct yaml *yaml, const char *key, const char *text, s
 
 /* ---- keys ---- */
 
-/* Those at the depth of the first line, until a line is indented less. */
+/* Reads the keys at the indentation of the first line, until a line is indented less. */
 static void yaml_keys(struct yaml *yaml, size_t at, size_t end) {
     size_t indent = yaml->lines[at].indent, key, value = 0, next, ignored;
     for (; at < end && (yaml_skipped(&yaml->lines[at]) || yaml->lines[at].indent >= indent); at = next) {

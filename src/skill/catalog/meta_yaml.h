@@ -1,6 +1,6 @@
-/* A small YAML, as people write it at the head of a SKILL.md. Keys with plain, quoted, block and folded texts, lists
- * in both forms, and one level of keys below a key. More lenient than YAML ("description: Use it when: ..." is a
- * text), without anchors, tags or types: a value is a text, a list of texts, or keys with such. Pure. */
+/* A small YAML, as people write it at the head of a SKILL.md: keys with plain, quoted, block and folded texts, lists
+ * in both forms, and one level of nested keys. More lenient than YAML ("description: Use it when: ..." is a text), and
+ * without anchors, tags or types. Pure. */
 #ifndef CUBBY_SKILL_META_YAML_H
 #define CUBBY_SKILL_META_YAML_H
 
@@ -10,15 +10,16 @@
 #include "base/arena.h"
 
 struct yaml_value {
-    const char *text;         /* never NULL; of a list: its items with ", " between them */
+    const char *text;         /* never NULL; for a list: its items joined with ", " */
     const char *const *items; /* NULL-terminated; NULL: not a list */
 };
 
-/* Each key in order; parent is "" at the top. text: UTF-8, lines ended by \n, no NUL. */
+/* Calls back for each key in order; parent is "" at the top. text: UTF-8, lines ended by \n, no NUL. */
 void yaml_each(struct arena *arena, const char *text, size_t len,
                void (*each)(void *user, const char *parent, const char *key, const struct yaml_value *value),
                void *user);
-/* The key that a line begins with ("name: x", "Name：x"): its length, and where the value begins; 0: none. */
+/* Returns the length of the key that a line begins with ("name: x", "Name：x"), and where its value begins; 0: no
+ * key. */
 size_t yaml_key(const char *line, size_t len, size_t *ret_value);
 
 #endif

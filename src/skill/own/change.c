@@ -1,5 +1,5 @@
-/* Transactions on the skills of a box. Called by own.c and update.c. Invariant: the old version of a skill is
- * removed only when the new one is complete next to it, in the same file system, so that moving it is one rename. */
+/* Transactions on the skills of a box. Called by own.c and update.c. Invariant: the old version of a skill is removed
+ * only when the new one is complete in the same file system, so that one rename puts it in place. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -10,7 +10,7 @@
 #define CHANGE_WHOLE SKILL_PATH "/" SKILLS_CHANGES "/whole"
 enum { CHANGE_DIGITS = 16, CHANGE_STALE_MS = 3600000, CHANGE_REMOVE_MS = 60000, CHANGE_TRIES = 3 };
 
-/* Later ones have later names, also across restarts. */
+/* Numbers increase, also across restarts. */
 static uint64_t change_number(void) {
     static _Atomic uint64_t last;
     struct timespec now;
@@ -30,20 +30,20 @@ static int change_begin(struct box *box, const char *below, struct skill_change 
     snprintf(path, sizeof path, "%s/%s", change.path, below);
     int r = -ERR_NOT_FOUND;
     for (unsigned turn = 0; r == -ERR_NOT_FOUND && turn < CHANGE_TRIES;
-         turn++) /* the directory goes with the last change */
+         turn++) /* the end of another change may remove the directory */
         r = box_mkdir(box, path, 0755, true, err);
     if (r == 0)
         *ret_change = change;
     return r;
 }
 
-/* A tree moved to where the lowest layer has a directory becomes opaque, and stays so wherever it is moved: no public
- * skill that comes later is seen through it. */
+/* Moves a tree through a place where the lowest layer has a directory, which makes it opaque for good: no later public
+ * skill is seen through it. */
 static int change_hide_lower(struct box *box, const char *path, struct err *err) {
-    pthread_mutex_lock(&own_state(box)->lock); /* one such directory a box; two daemons that meet fail */
+    pthread_mutex_lock(&own_state(box)->lock); /* a box has one such directory; if two daemons collide, one fails */
     int r = -ERR_EXISTS;
     for (unsigned turn = 0; r == -ERR_EXISTS && turn < CHANGE_TRIES; turn++) {
-        r = box_remove(box, CHANGE_WHOLE, true, -1, err); /* the directory, or what a killed daemon left */
+        r = box_remove(box, CHANGE_WHOLE, true, -1, err); /* may also be left by a killed daemon */
         if (r == 0 || r == -ERR_NOT_FOUND)
             r = box_move(box, path, CHANGE_WHOLE, false, err);
     }
@@ -91,7 +91,7 @@ int change_commit(struct box *box, struct skill_change *change, struct err *err)
     return r;
 }
 
-/* Those above it go with the last one; where there are others that fails, and should. */
+/* Then removes the parents; that fails while there are other changes, as it should. */
 void change_drop(struct box *box, struct skill_change *change) {
     if (change->path[0])
         box_remove(box, change->path, true, -1, ERR_IGNORED);
@@ -99,7 +99,7 @@ void change_drop(struct box *box, struct skill_change *change) {
     change->path[0] = 0;
 }
 
-/* ---- doing it ---- */
+/* ---- applying changes ---- */
 
 static int change_add_skill(void *user, const struct file_stat *stat) {
     if (skill_id_check(stat->name, ERR_IGNORED) == 0)
@@ -111,7 +111,7 @@ static bool change_is_committed(const char *name) {
     return strlen(name) == CHANGE_DIGITS && strspn(name, "0123456789abcdef") == CHANGE_DIGITS;
 }
 
-/* An uncommitted change older than an hour was left by a dead daemon. */
+/* An uncommitted change that is older than an hour belongs to a dead daemon. */
 static int change_add_change(void *user, const struct file_stat *stat) {
     uint64_t stale_ns = (clock_wall_ms() - CHANGE_STALE_MS) * 1000000u;
     if (change_is_committed(stat->name) || stat->mtime_ns < stale_ns)
@@ -119,7 +119,7 @@ static int change_add_change(void *user, const struct file_stat *stat) {
     return 0;
 }
 
-/* A directory's names; none when it does not exist. */
+/* Lists a directory; one that does not exist is empty. */
 static int change_list(struct box *box, const char *path, int (*each)(void *user, const struct file_stat *stat),
                        struct names *names, struct err *err) {
     const struct list_request request = {.path = path, .depth = 1, .limit = LIMIT_LIST_LIMIT};
@@ -132,7 +132,7 @@ static int change_remove_skill(struct box *box, const char *skill, struct err *e
     char path[LIMIT_NAME_BYTES + 32];
     snprintf(path, sizeof path, SKILL_PATH "/%s", skill);
     int r = box_remove(box, path, true, -1, err);
-    if (r == -ERR_DENIED) { /* only the box's root can remove files that it made */
+    if (r == -ERR_DENIED) { /* only root in the box can remove files that it made */
         const char *const argv[] = {"/bin/rm", "-rf", "--", path, NULL};
         const struct exec_request request = {.argv = argv, .root = true, .cwd = "/", .timeout_ms = CHANGE_REMOVE_MS};
         const struct exec_sink sink = {0};
@@ -143,7 +143,7 @@ static int change_remove_skill(struct box *box, const char *skill, struct err *e
     return r == -ERR_NOT_FOUND ? 0 : r;
 }
 
-/* The names are those of the box's own files, which its user can change: nothing but the name of a skill is used. */
+/* The user of the box can change these names: only valid names of skills are used. */
 static int change_apply_part(struct box *box, const char *change, bool puts, struct names *put, struct err *err) {
     autonames names = names_new();
     char path[96], from[LIMIT_NAME_BYTES + 96], to[LIMIT_NAME_BYTES + 32];
@@ -166,11 +166,11 @@ static int change_apply_one(struct box *box, const char *name, struct names *put
     struct err why;
     int r = 0;
     if (snprintf(change.path, sizeof change.path, CHANGES "/%s", name) >= (int)sizeof change.path)
-        return 0; /* not ours */
+        return 0; /* not made by us */
     if (change_is_committed(name)) {
         r = change_apply_part(box, change.path, false, put, err) ?: change_apply_part(box, change.path, true, put, err);
     }
-    if (r == -ERR_GONE || r == -ERR_BUSY) /* the box stops: its next start does the rest */
+    if (r == -ERR_GONE || r == -ERR_BUSY) /* the box is stopping; its next start does the rest */
         return r;
     int dropped = box_remove(box, change.path, true, -1, &why);
     if (r == 0 && dropped < 0 && dropped != -ERR_NOT_FOUND) {

@@ -1,5 +1,5 @@
-/* A user's skills. Called by the fronts. Invariant: the replacement of a skill is complete in the box before the box
- * is locked, and a change that was answered as pending is applied, whatever ends before. */
+/* A user's skills. Called by the fronts. Invariant: a new version is complete in the box before the box is locked, and
+ * a change that was reported as pending is applied even if the daemon or the box ends first. */
 #include "base/base.h"
 #include "skill/own/own.h"
 #include "skill/own/private.h"
@@ -21,7 +21,7 @@ static int own_check(const struct box *box, const char *skill, struct err *err) 
     return skill ? skill_id_check(skill, err) : 0;
 }
 
-/* Does a complete change now, or as soon as the last command has ended. waits: it may become pending; else BUSY. */
+/* Applies a complete change now, or when the last command has ended. waits: it may become pending; else BUSY. */
 static int own_do(struct skills *skills, struct box *box, struct skill_change *change, bool waits, bool *ret_pending,
                   struct err *err) {
     int alone = box_alone(box, skills_settings(skills)->wait_ms, err);
@@ -41,7 +41,7 @@ static int own_do(struct skills *skills, struct box *box, struct skill_change *c
     return r;
 }
 
-/* The user's version starts from what the base has now. */
+/* Records that the user's version starts from the present base. */
 static void own_origin_is_base(struct skills *skills, struct box *box, const char *skill, uint64_t synced_ms) {
     struct base_skill base;
     autoarena arena = ARENA_EMPTY;
@@ -62,7 +62,7 @@ int own_put(struct skills *skills, struct box *box, struct zip *zip, bool merges
     if (r < 0)
         return r;
     count = text_list_count(names);
-    struct change_source *sources = arena_alloc(arena, (count + 2) * sizeof *sources); /* ends with read_fn NULL */
+    struct change_source *sources = arena_alloc(arena, (count + 2) * sizeof *sources); /* terminated by read_fn NULL */
     struct skill_bundle *bundles = arena_alloc(arena, (count + 1) * sizeof *bundles);
     struct zip_tar *tar = zip_tar_new(zip);
     sources[0] = (struct change_source){zip_tar_read, tar, skills_settings(skills)->upload_entries};
@@ -107,7 +107,7 @@ static int own_exists(struct box *box, const char *skill, bool *ret_exists, stru
     return 0;
 }
 
-/* The skill is known to exist. */
+/* The caller knows that the skill exists. */
 static int own_drop(struct skills *skills, struct box *box, const char *skill, bool waits, bool *ret_pending,
                     struct err *err) {
     struct skill_change change;
@@ -121,7 +121,8 @@ int own_remove(struct skills *skills, struct box *box, const char *skill, struct
                struct err *err) {
     bool exists, pending;
     int r = own_check(box, skill, err) ?: own_exists(box, skill, &exists, err);
-    if (r == 0 && !exists && atomic_load(&own_state(box)->waiting) != CHANGES_WAITING) /* its upload may be waiting */
+    if (r == 0 && !exists &&
+        atomic_load(&own_state(box)->waiting) != CHANGES_WAITING) /* an upload of it may be pending */
         return err_set(err, ERR_NOT_FOUND, "no skill '%s'", skill);
     if (r == 0)
         r = own_drop(skills, box, skill, true, &pending, err);
@@ -186,7 +187,7 @@ int own_to_base(struct skills *skills, struct box *box, const char *agent, const
 
 /* ---- status ---- */
 
-/* The skill as the box shows it; the box is shared only while it is read. */
+/* Packs the skill as the box shows it. The box is shared only while the skill is read. */
 static int own_bundle(struct skills *skills, struct box *box, const char *skill, int watch,
                       struct skill_bundle *ret_bundle, struct err *err) {
     char path[LIMIT_NAME_BYTES + 32];
@@ -224,9 +225,9 @@ int own_status(struct skills *skills, struct box *box, const char *agent, const 
     bool same = found == 0 && memcmp(sha256, base.sha256, sizeof sha256) == 0;
     bool moved = found == 0 && origin.known && memcmp(origin.sha256, base.sha256, sizeof sha256) != 0;
     bool changed = !origin.known || memcmp(origin.sha256, sha256, sizeof sha256) != 0;
-    if (same && moved && recorded) /* whatever it started from, it is the base's now */
+    if (same && moved && recorded) /* now equal to the base, whatever it started from */
         own_origin_set(skills, box, skill, base.sha256, origin.synced_ms);
-    if (found == 0 && !same && !recorded && changed) { /* by a command: seen for the first time */
+    if (found == 0 && !same && !recorded && changed) { /* changed by a command and not noticed before */
         own_origin_first(skills, box, skill, origin.known ? origin.sha256 : base.sha256);
         own_rows_update(skills, box, (const char *const[]){skill, NULL});
     }

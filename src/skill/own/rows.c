@@ -1,6 +1,6 @@
-/* The rows of users' own skills: agent_skill_registry, and the public version that each started from. Called by
- * own.c and update.c. Invariant: a wrong row never changes the files of a box; every value read here is compared
- * with files. */
+/* The rows of users' own skills: agent_skill_registry, and the public version that each started from. Called by own.c
+ * and update.c. Invariant: a wrong row never changes the files of a box; every value read here is compared with
+ * files. */
 #include <inttypes.h>
 
 #include "base/base.h"
@@ -58,7 +58,7 @@ struct rows_rebuild {
     struct names *own;
 };
 
-/* A skill that cannot be compared now (it went, it is too large) is not listed as the user's. */
+/* A skill that cannot be compared now (removed, too large) is not listed as the user's. */
 static int rows_compare(void *user, const struct base_skill *skill) {
     struct rows_rebuild *rebuild = user;
     enum own_status status = OWN_UNCHANGED;
@@ -70,7 +70,7 @@ static int rows_compare(void *user, const struct base_skill *skill) {
     return 0;
 }
 
-/* A file of the box's own layer below /skills. They come directory by directory. */
+/* Receives a file of the box's own layer below /skills. Files come directory by directory. */
 static int rows_changed(void *user, const struct file_change *change) {
     static const char top[] = SKILL_PATH "/";
     struct names *own = user;
@@ -84,11 +84,11 @@ static int rows_changed(void *user, const struct file_change *change) {
     return 0;
 }
 
-/* The box's own layer shows it; where it has none, or too much is in it, contents are compared. */
+/* Uses the list of the box's own layer; if there is none, or it is too long, compares contents. */
 void own_rows_rebuild(struct skills *skills, struct box *box) {
     struct err err;
     bool known = true, truncated = true;
-    if (box->created_ms >= skills->opened_ms) /* additions to it are recorded as they come */
+    if (box->created_ms >= skills->opened_ms) /* its changes are recorded as they happen */
         return;
     int r = base_user_known(skills, box->spec.agent, box->user, &known, &err);
     if (r == 0 && known)
@@ -106,7 +106,7 @@ void own_rows_rebuild(struct skills *skills, struct box *box) {
 
 enum { ROWS_KEY_BYTES = 48 };
 
-/* A box that was deleted and made again has the same id, and nothing in common with the one before. */
+/* A box that was deleted and made again has the same id, so the key includes its time of creation. */
 static const char *rows_key(const struct box *box, char key[ROWS_KEY_BYTES]) {
     snprintf(key, ROWS_KEY_BYTES, "%s-%" PRIu64, box->id, box->created_ms);
     return key;
@@ -126,7 +126,7 @@ int own_origin_get(struct skills *skills, const struct box *box, const char *ski
     return r < 0 ? r : 0;
 }
 
-/* Parameters that the statement does not name are left out. */
+/* Binds only the parameters that the statement uses. */
 static void rows_run(struct skills *skills, const char *sql, const char *key, const char *skill, const uint8_t *sha256,
                      uint64_t synced_ms) {
     struct db *db;
@@ -158,11 +158,11 @@ void own_origin_drop(struct skills *skills, const struct box *box, const char *s
 
 /* ---- what commands changed ---- */
 
-/* Changes by commands are not reported. So each box's stack of public layers is recorded. When the box has another
- * one, public skills that differ are compared with those in the box: a skill that is not the new version was changed
- * by the user, on top of the old one. Only skills whose public version changed cost anything. */
+/* Commands change files without notice. So the stack of public layers of each box is recorded. When it differs from the
+ * current one, the public skills that changed are compared with the box: a skill that is not the new version was
+ * changed by the user, on top of the old one. Only changed public skills cost anything. */
 
-/* The recorded stack; empty where none was. */
+/* Reads the recorded stack; empty if there is none. */
 static int rows_stack(struct db *db, const char *key, char ret_text[STACK_BYTES], struct err *err) {
     autoquery query;
     ret_text[0] = 0;
@@ -198,7 +198,7 @@ static int rows_compare_stacks(struct skills *skills, struct box *box, const str
     return 0;
 }
 
-/* Only of a box that has the newest layers: an outdated one is checked when it has them. */
+/* An outdated box is checked later, when it has the current layers. */
 void own_origin_check(struct skills *skills, struct box *box) {
     struct base_view *now;
     struct err err;
@@ -233,7 +233,7 @@ void own_origin_below(struct skills *skills, struct box *box, const char *skill,
 
 /* ---- deleted boxes ---- */
 
-struct own_gone { /* id, user and agent of each, in this order */
+struct own_gone { /* a list of id, user, agent, id, ... */
     pthread_mutex_t lock;
     struct names texts;
 };
@@ -261,7 +261,7 @@ void own_forget(struct skills *skills, const char *box_id, const char *user, con
     names_add(&gone->texts, thread + prefix);
 }
 
-/* The rows of a box that was made again are made again by its next change; a missing row does no harm. */
+/* A box that exists again gets its rows with its next change; a missing row does no harm. */
 void own_forgotten(struct skills *skills) {
     static const char *const none[] = {NULL};
     struct err err;

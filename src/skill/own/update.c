@@ -1,15 +1,15 @@
-/* Updates a box before it is used: uploads that waited for its commands, and the newest base. Called before a
- * request uses the box (box_hooks) and when the last sharer leaves it. Invariant: nothing waits here, and an update
- * that is not possible now does not stop the box's use. */
+/* Updates a box before its use: pending uploads, and the current base. Called before a request uses the box (box_hooks)
+ * and when the last sharer leaves it. Invariant: nothing blocks here, and an update that is not possible now does not
+ * prevent the box's use. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "skill/own/private.h"
 #include "skill/registry/sync.h"
 
-/* A try costs a process. Background programs that hold /skills often stay, but a call's worker ends in a moment. */
+/* A try costs a process. Background programs may use /skills for long, but a call's worker soon ends. */
 enum { UPDATE_RETRY_FIRST_MS = 10, UPDATE_RETRY_MS = 1000 };
 
-/* The mark goes before the look, so that the next look sees a change that comes during this one. */
+/* Clears the mark before it lists the changes, so that a change that arrives in between is found next time. */
 int own_apply(struct skills *skills, struct box *box, struct err *err) {
     if (atomic_exchange(&own_state(box)->waiting, CHANGES_NONE) == CHANGES_NONE)
         return 0;
@@ -22,7 +22,7 @@ int own_apply(struct skills *skills, struct box *box, struct err *err) {
     return r;
 }
 
-/* Attaches the newest base, or notes when to try again. */
+/* Attaches the current base, or notes when to try again. */
 static void update_base(struct skills *skills, struct box *box) {
     struct own_state *state = own_state(box);
     struct err err;
@@ -43,7 +43,7 @@ bool own_outdated(struct skills *skills, struct box *box) {
     return box_attaches(box) && atomic_load(&box->attached_generation) != base_generation(skills, box->spec.agent);
 }
 
-/* 0: there is nothing left to do, or it was done. BUSY: not now. */
+/* Returns 0 if nothing is left to do, BUSY if it is not possible now. */
 static int update_now(struct skills *skills, struct box *box) {
     struct own_state *state = own_state(box);
     struct err err;
@@ -54,7 +54,7 @@ static int update_now(struct skills *skills, struct box *box) {
         autoarena arena = ARENA_EMPTY;
         own_rows_rebuild(skills, box);
         own_origin_check(skills, box);
-        /* A box that never had changes does not even have the directory. */
+        /* A box that never had changes has no such directory. */
         bool none = box_stat(box, CHANGES, &arena, &stat, &err) == -ERR_NOT_FOUND &&
                     atomic_compare_exchange_strong(&state->waiting, &waiting, CHANGES_NONE);
         waiting = none ? CHANGES_NONE : CHANGES_WAITING;
@@ -64,7 +64,7 @@ static int update_now(struct skills *skills, struct box *box) {
     TRY(box_alone(box, 0, &err));
     int r = own_apply(skills, box, &err);
     if (r < 0 && r != -ERR_GONE)
-        log_warn("box %s: a change of its skills that waited was not done: %s", box->id, err.text);
+        log_warn("box %s: a pending change of its skills failed: %s", box->id, err.text);
     if (outdated) {
         update_base(skills, box);
         own_origin_check(skills, box);

@@ -1,5 +1,5 @@
-/* Trees as tars by content. Called by registry.c. Invariant: the bytes depend on names, contents and the x bit alone;
- * and a blob is on the disk, with its name, before a row can be. */
+/* Trees as tar files, named by content. Called by registry.c. Invariant: the bytes depend only on names, contents and
+ * the x bit; a blob is on the disk, under its name, before a row names it. */
 #include <time.h>
 
 #include "base/base.h"
@@ -36,7 +36,7 @@ int blob_make(struct skills *skills, int tree, struct blob *ret_blob, struct err
 
 int blob_keep(struct blob *blob, struct err *err) {
     int blobs = blob->stage.skills->blobs_dir;
-    /* Also over one of that name: it is the same, or was damaged since. */
+    /* May replace a blob of that name: it has the same content, or is damaged. */
     if (renameat(blob->stage.fd, BLOB_TAR, blobs, text_make(80, "%s.tar", blob->sha256)) < 0 || fsync(blobs) < 0)
         return err_errno(err, errno, "cannot write a published tree");
     return 0;
@@ -76,7 +76,7 @@ struct blob_sweeping {
     void *user;
 };
 
-/* Hidden ones are those that an older cubby was making: they are removed after an hour. */
+/* Hidden names are unfinished blobs of older versions of cubby. They are removed after an hour. */
 static bool blob_unused(void *user, const char *name, int *) {
     const struct blob_sweeping *sweeping = user;
     struct stat status;

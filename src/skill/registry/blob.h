@@ -1,6 +1,6 @@
-/* Published trees by content: STATE/skills/blobs/SHA256.tar. The tar is made by one rule (sorted, no times, no owners,
- * 0644 or 0755), so that the same files have the same name. Used by registry.c, under its database's write lock where a
- * name is given or removed: a row never names a blob that does not exist. */
+/* Published trees, named by content: STATE/skills/blobs/SHA256.tar. The tar is made by one rule (sorted, no times, no
+ * owners, 0644 or 0755), so that the same files have the same name. Used by registry.c, which names and removes blobs
+ * under its database's write lock: a row never names a blob that does not exist. */
 #ifndef CUBBY_SKILL_BLOB_H
 #define CUBBY_SKILL_BLOB_H
 
@@ -12,16 +12,16 @@ struct blob {
     struct bundle_totals totals;
     struct stage stage; /* holds the tar until it is kept */
 };
-/* Of all that lies below `tree`, a directory that does not change. */
+/* Packs everything below `tree`, a directory that does not change. */
 int blob_make(struct skills *skills, int tree, struct blob *ret_blob, struct err *err);
-int blob_keep(struct blob *blob, struct err *err); /* under its name, on disk; an existing one is the same */
-void blob_drop(struct blob *blob);                 /* discards an unkept one; safe twice, and after blob_keep */
+int blob_keep(struct blob *blob, struct err *err); /* puts it on the disk under its name */
+void blob_drop(struct blob *blob);                 /* discards it unless kept; may be called twice */
 
-/* The tar, after its bytes were compared with its name: IO where they differ. */
+/* Opens the tar after comparing its bytes with its name. IO: they differ. */
 int blob_open(struct skills *skills, const char *sha256, int *ret_fd, struct err *err);
 ssize_t blob_read(void *fd, void *data, size_t size, struct err *err); /* a box_reader of an int */
 
-/* Removes blobs that `named` does not know. */
+/* Removes blobs for which `named` returns false. */
 void blob_sweep(struct skills *skills, bool (*named)(void *user, const char *sha256), void *user);
 
 #endif

@@ -1,5 +1,5 @@
-/* Trees as tar streams. Called by own, base and registry. Invariant: input from a box is bounded before it is
- * written, and no link of a layer is followed. */
+/* Trees as tar streams. Called by own, base and registry. Invariant: input from a box is bounded before it is written,
+ * and no link of a layer is followed. */
 #include "base/base.h"
 #include "skill/registry/bundle.h"
 #include "skill/base/base.h"
@@ -26,7 +26,7 @@ void bundle_done(struct skill_bundle *bundle) {
 
 struct bundle_taking {
     struct skill_bundle bundle;
-    struct err err; /* of a piece that could not be kept */
+    struct err err; /* why a piece could not be written */
 };
 
 static int bundle_take_piece(void *user, const uint8_t *data, size_t len) {
@@ -57,7 +57,7 @@ struct bundle_packing {
     struct bundle_totals totals;
 };
 
-/* The archive has this path itself, or a file where one of its directories would have to be. */
+/* Returns whether the archive has this path itself, or a file in place of one of its directories. */
 static bool bundle_hidden(struct zip *over, const char *top, const char *below) {
     char path[LIMIT_PATH_BYTES + LIMIT_NAME_BYTES + 2];
     snprintf(path, sizeof path, "%s/%s", top, below);
@@ -143,7 +143,7 @@ ssize_t bundle_read(void *user, void *data, size_t size, struct err *err) {
     return (ssize_t)size;
 }
 
-/* A content in pieces. */
+/* Passes on a content in pieces. */
 static int bundle_content(const struct skill_bundle *bundle, uint64_t offset, uint64_t size,
                           int (*sink)(void *user, const void *data, size_t len, struct err *err), void *user,
                           struct err *err) {
@@ -161,7 +161,7 @@ static int bundle_content(const struct skill_bundle *bundle, uint64_t offset, ui
 
 struct bundle_reading {
     const struct skill_bundle *bundle;
-    uint64_t at; /* after the head */
+    uint64_t at; /* offset after the head */
     int (*each)(void *user, const struct tar_entry *entry, uint64_t offset, struct err *err);
     void *user;
 };
@@ -173,7 +173,7 @@ static int bundle_wrong(void *, const char *why, struct err *err) {
 static int bundle_begin(void *user, struct tar_entry *entry, struct err *err) {
     const struct bundle_reading *reading = user;
     uint64_t left = reading->bundle->file.bytes - reading->at;
-    const char *why = "an entry beyond its end";
+    const char *why = "an entry extends past its end";
     if (entry->size > left || tar_padding(entry->size) > left - entry->size || !tar_safe_name(entry->name, &why))
         return bundle_wrong(user, why, err);
     return reading->each(reading->user, entry, reading->at, err);
@@ -241,7 +241,7 @@ int bundle_hash(const struct skill_bundle *bundle, size_t most, uint8_t ret_sha2
 
 /* ---- as a ZIP ---- */
 
-/* Whatever cannot be in a ZIP is found before its first byte. */
+/* Whatever a ZIP cannot hold is refused before its first byte is sent. */
 
 enum { BUNDLE_ZIP_LINKS = 16 };
 
@@ -287,7 +287,7 @@ static struct bundle_zip_item *bundle_zip_find(const struct bundle_zip *packing,
     return packing->count ? bsearch(&key, packing->items, packing->count, sizeof key, bundle_zip_order) : NULL;
 }
 
-/* A link becomes the file it leads to. */
+/* Replaces a link by the file it leads to. */
 static int bundle_zip_resolve(const struct bundle_zip *packing, struct bundle_zip_item *item, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     const struct bundle_zip_item *at = item;
@@ -326,7 +326,7 @@ static int bundle_zip_piece(void *user, const void *data, size_t len, struct err
     return zip_writer_data(user, data, len, err);
 }
 
-/* Files, and directories that would not be there without an entry of their own. */
+/* Writes files, and directories that are empty. */
 static int bundle_zip_write(struct bundle_zip *packing, const struct bundle_zip_item *item, struct err *err) {
     char path[LIMIT_PATH_BYTES + LIMIT_NAME_BYTES + 2];
     if (item->dir && item->used)

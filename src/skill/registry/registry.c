@@ -1,8 +1,8 @@
 /* The entries of the registry. Called by the fronts, from any thread and by several daemons. Invariant:
  *
- * 1. registry->lock guards the connection; whatever writes is one transaction, alone from its beginning (db_begin).
+ * 1. registry->lock guards the connection. Every write is one transaction that locks from its beginning (db_begin).
  *    Blobs get and lose their names within such a transaction: a row never names one that does not exist.
- * 2. Who may see an entry is part of every query, never a check afterwards.
+ * 2. Every query includes who may see an entry; nothing is filtered afterwards.
  * 3. The content of a published version never changes. */
 #include <inttypes.h>
 
@@ -43,8 +43,9 @@ static const struct db_kind registry_db = {
 
 #define COLUMNS                                                                                                        \
     "id, type, name, description, author, tags, version, sharing, sha256, bytes, files, created_ms, updated_ms"
-#define VISIBLE "(sharing = 'public' OR author = ?1 OR ?2)" /* rule 2: ?1 the asker, ?2 whether they are an admin */
-/* An entry as the parameters ?1 to ?13 of a statement, which may leave some out. */
+#define VISIBLE                                                                                                        \
+    "(sharing = 'public' OR author = ?1 OR ?2)" /* rule 2; ?1: the asker, ?2: whether the asker is an admin */
+/* An entry as parameters ?1 to ?13; a statement need not use all of them. */
 #define ENTRY_TYPES "ttttttttiiiii"
 #define ENTRY_VALUES(entry)                                                                                            \
     (entry)->type, (entry)->name, (entry)->author, (entry)->description, (entry)->tags, (entry)->version,              \
@@ -56,9 +57,9 @@ static const struct db_kind registry_db = {
 
 struct registry_kind {
     const char *type;          /* "skill", "agent" */
-    const char *folder;        /* where it is installed, below the workspace */
-    const char *suffix;        /* of its name there */
-    const char *const *places; /* folders where it is looked for in a box, in this order; NULL-terminated */
+    const char *folder;        /* below the workspace: where it is installed */
+    const char *suffix;        /* of its file name */
+    const char *const *places; /* folders that are searched in a box, in order; NULL-terminated */
 };
 static const char *const registry_skill_places[] = {"skills", SKILL_PATH, ".skills", NULL};
 static const char *const registry_agent_places[] = {"agents", ".agents", NULL};
@@ -71,7 +72,7 @@ static const struct registry_kind *registry_kind(const char *type, struct err *e
     for (size_t i = 0; i < sizeof registry_kinds / sizeof *registry_kinds; i++)
         if (strcmp(registry_kinds[i].type, type) == 0)
             return &registry_kinds[i];
-    err_set(err, ERR_INVALID, "the type is skill or agent, not '%.64s'", type);
+    err_set(err, ERR_INVALID, "the type must be skill or agent, not '%.64s'", type);
     return NULL;
 }
 
@@ -108,8 +109,8 @@ static bool registry_names_blob(void *user, const char *sha256) {
     return db_get(&registry->db, ERR_IGNORED, "SELECT 1 FROM entry WHERE sha256 = ?1", "t>", sha256) != 0;
 }
 
-/* Removes blobs without a row, in a transaction of its own: until the deletion of a row is on the disk, its blob is
- * needed. */
+/* Removes blobs without a row, in its own transaction: a blob is needed until the deletion of its row is on the
+ * disk. */
 static void registry_sweep_locked(struct registry *registry) {
     if (db_begin(&registry->db, ERR_IGNORED) < 0)
         return;
@@ -117,14 +118,14 @@ static void registry_sweep_locked(struct registry *registry) {
     db_end(&registry->db, 0, ERR_IGNORED);
 }
 
-/* Locked on success. */
+/* Returns with the lock held on success. */
 static int registry_take(struct skills *skills, struct registry **ret_registry, struct err *err) {
     struct registry *registry = skills_part(skills, PART_REGISTRY, registry_new, registry_free);
     pthread_mutex_lock(&registry->lock);
     int r = db_ready(&registry->db, &registry_db, skills->state_dir, err);
-    int64_t used = 0; /* a file that was just made does not know what is needed: the old one may come back */
+    int64_t used = 0; /* a new, empty file does not know which blobs are needed; the old file may be restored */
     if (r > 0 && db_number(&registry->db, "SELECT count(*) FROM sqlite_sequence", &used, err) == 0 && used)
-        registry_sweep_locked(registry); /* leftovers of a killed daemon */
+        registry_sweep_locked(registry); /* left by a killed daemon */
     if (r < 0) {
         pthread_mutex_unlock(&registry->lock);
         return err_wrap(err, "the registry");
@@ -133,7 +134,8 @@ static int registry_take(struct skills *skills, struct registry **ret_registry, 
     return 0;
 }
 
-/* The columns COLUMNS; texts are SQLite's until the next step, or copies in the arena. */
+/* Reads the columns COLUMNS. Texts are copies in the arena; without one they are SQLite's, valid until the next
+ * step. */
 static struct registry_entry registry_entry_row(const struct query *row, struct arena *arena) {
     struct registry_entry entry = {.id = query_int(row, 0)};
     const char **texts[] = {&entry.type, &entry.name,    &entry.description, &entry.author,
@@ -151,7 +153,7 @@ static struct registry_entry registry_entry_row(const struct query *row, struct 
     return entry;
 }
 
-/* The first row of a statement about `like`, in the arena. 1: found. 0: not found. */
+/* Finds the first row of a statement about `like`, in the arena. Returns 1, or 0 if there is no row. */
 static int registry_entry_first(struct registry *registry, const char *sql, const struct registry_entry *like,
                                 struct arena *arena, struct registry_entry *ret_entry, struct err *err) {
     autoquery query;
@@ -164,7 +166,7 @@ static int registry_entry_first(struct registry *registry, const char *sql, cons
 /* ---- names of entries ---- */
 
 struct registry_entry_name {
-    uint64_t id; /* 0: by the texts */
+    uint64_t id; /* 0: identified by the texts */
     const char *author, *name, *version;
 };
 
@@ -174,7 +176,7 @@ static bool registry_entry_version_good(const char *version) {
     return len > 0 && len <= LIMIT_REGISTRY_VERSION && strspn(version, letters) == len;
 }
 
-/* No name has a '/', none that was published an '@'. */
+/* A name has no '/', and a published name no '@'. */
 static int registry_entry_name_parse(const char *entry, struct arena *arena, struct registry_entry_name *ret_name,
                                      struct err *err) {
     struct registry_entry_name name = {0};
@@ -195,13 +197,14 @@ static int registry_entry_name_parse(const char *entry, struct arena *arena, str
     }
     name.name = rest;
     if (!*rest || (name.author && !*name.author))
-        return err_set(err, ERR_INVALID, "an entry is a number, NAME or AUTHOR/NAME, perhaps with @VERSION");
+        return err_set(err, ERR_INVALID,
+                       "an entry must be a number, NAME or AUTHOR/NAME, the latter two optionally with @VERSION");
     *ret_name = name;
     return 0;
 }
 
-/* The best entry that fits: the asker's own, a shared one, for an admin any. The asker must choose among several of one
- * rank. NOT_FOUND: none fits. */
+/* Finds the best entry: the asker's own, else a shared one, else, for an admin, any. INVALID: several of one rank fit.
+ * NOT_FOUND: none fits. */
 static int registry_entry_find(struct registry *registry, const struct registry_asker *asker, const char *type,
                                const struct registry_entry_name *name, const char *shown, struct arena *arena,
                                struct registry_entry *ret_entry, struct err *err) {
@@ -224,9 +227,9 @@ static int registry_entry_find(struct registry *registry, const struct registry_
         } else if ((now >= 2) != (rank >= 2) || (now < 2 && now != rank)) {
             break;
         } else if (strcmp(entry.author, ret_entry->author) != 0 || strcmp(entry.type, ret_entry->type) != 0) {
-            return err_set(err, ERR_INVALID, "several fit: %s %s/%s and %s %s/%s; name one of them", ret_entry->type,
-                           ret_entry->author, ret_entry->name, entry.type, entry.author, entry.name);
-        } else if (now >= 2 && entry.id > ret_entry->id) { /* of one's own, shared or not, the newest */
+            return err_set(err, ERR_INVALID, "the name is ambiguous: %s %s/%s and %s %s/%s; name one of them",
+                           ret_entry->type, ret_entry->author, ret_entry->name, entry.type, entry.author, entry.name);
+        } else if (now >= 2 && entry.id > ret_entry->id) { /* of the asker's own entries the newest counts */
             *ret_entry = registry_entry_row(&query, arena);
         }
     }
@@ -250,11 +253,11 @@ int registry_find(struct skills *skills, const struct registry_asker *asker, con
     return r;
 }
 
-/* ---- out of a box ---- */
+/* ---- reading from a box ---- */
 
-/* The content of a box is hostile: it is bounded, its links are resolved and its names checked before it is kept. */
+/* The content of a box is hostile: it is bounded, links are resolved and names checked before it is stored. */
 
-/* Relative to the workspace, or absolute. A link does not count: the tree must be the box's own. */
+/* Returns the path, relative to the workspace or absolute. Links are refused: the tree must be the box's own. */
 static const char *registry_find_tree(struct box *box, const struct registry_kind *kind, const char *name,
                                       struct arena *arena, struct err *err) {
     enum file_type wanted = registry_is_skill(kind) ? FILE_DIR : FILE_REGULAR;
@@ -273,7 +276,7 @@ static const char *registry_find_tree(struct box *box, const struct registry_kin
     return NULL;
 }
 
-/* A skill is a directory with a SKILL.md, a sub-agent one file. */
+/* A skill is a directory with a SKILL.md; a sub-agent is one file. */
 static int registry_gather_tree(const struct registry_kind *kind, struct box *box, const char *path, const char *name,
                                 struct stage *stage, struct arena *arena, struct meta *ret_meta, int watch,
                                 struct err *err) {
@@ -285,7 +288,7 @@ static int registry_gather_tree(const struct registry_kind *kind, struct box *bo
         fd = skills_dir(stage->fd, name);
         return base_meta(fd, name, arena, ret_meta)
                    ? 0
-                   : err_set(err, ERR_INVALID, "'%s' has no SKILL.md: it is not a skill", name);
+                   : err_set(err, ERR_INVALID, "'%s' is not a skill: it has no SKILL.md", name);
     }
     TRY(box_read_all(box, path, META_BYTES + 1, watch, &text, err));
     if (text.len > META_BYTES)
@@ -294,13 +297,13 @@ static int registry_gather_tree(const struct registry_kind *kind, struct box *bo
     TRY(stage_file(stage, leaf, 0644, &fd, err));
     int number = fd_write_all(fd, text.data, text.len);
     if (number < 0)
-        return err_errno(err, -number, "cannot write it");
+        return err_errno(err, -number, "cannot copy '%s'", path);
     if (!meta_agent(arena, leaf, (const char *)text.data, text.len, ret_meta, &why))
         return err_set(err, ERR_INVALID, "'%s' is not a sub-agent's file: %s", path, why);
     return 0;
 }
 
-/* What the box shows under that name, as a blob that is not kept yet, and what it says of itself. */
+/* Packs what the box has under that name as a blob that is not kept yet, and reads its metadata. */
 static int registry_gather(struct skills *skills, struct box *box, const struct registry_kind *kind, const char *name,
                            struct arena *arena, struct blob *ret_blob, struct meta *ret_meta, int watch,
                            struct err *err) {
@@ -319,7 +322,7 @@ static const char *registry_entry_first_text(const char *one, const char *two, c
     return one ? one : two && *two ? two : three;
 }
 
-/* What is asked for, completed by what its own file says. */
+/* Completes the request with the metadata of the file itself. */
 static int registry_entry_complete(const struct registry_asker *asker, const struct box *box,
                                    const struct registry_entry *wanted, const struct meta *meta,
                                    const struct blob *blob, struct arena *arena, struct registry_entry *ret_entry,
@@ -357,7 +360,7 @@ static int registry_entry_complete(const struct registry_asker *asker, const str
     return 0;
 }
 
-/* Checks the limits of an author, numbers a version that has none, and adds the row. */
+/* Checks the author's limits, numbers a version that has no number, and inserts the row. */
 static int registry_publish_insert(struct registry *registry, struct registry_entry *entry, struct arena *arena,
                                    struct err *err) {
     int64_t count = 0, bytes = 0, number = 1;
@@ -369,7 +372,7 @@ static int registry_publish_insert(struct registry *registry, struct registry_en
     if (r >= 0 && (uint64_t)bytes + entry->bytes > LIMIT_REGISTRY_BYTES)
         return err_set(err, ERR_LIMIT, "'%s' would have published more than %llu bytes, which is the limit",
                        entry->author, LIMIT_REGISTRY_BYTES);
-    if (r >= 0 && !entry->version) { /* the next whole number above those that exist */
+    if (r >= 0 && !entry->version) { /* the next integer */
         r = db_get(&registry->db, err,
                    "SELECT ifnull(max(CAST(version AS INTEGER)), 0) + 1 FROM entry WHERE " SAME_ENTRY
                    " AND length(version) < 10 AND version NOT GLOB '*[^0-9]*'",
@@ -390,7 +393,7 @@ static int registry_publish_row_locked(struct registry *registry, struct registr
                                        struct arena *arena, struct err *err) {
     struct registry_entry old;
     int r = 0;
-    /* A shared name belongs to one author: another user's shared entry cannot replace it, or look like it. */
+    /* A shared name belongs to one author: no other user's shared entry may replace it or look like it. */
     if (strcmp(entry->sharing, "public") == 0)
         r = registry_entry_first(registry,
                                  "SELECT " COLUMNS " FROM entry WHERE type = ?1 AND name = ?2 COLLATE NOCASE AND"
@@ -409,7 +412,7 @@ static int registry_publish_row_locked(struct registry *registry, struct registr
         r = blob_keep(blob, err);
     if (r < 0)
         return r;
-    if (found && strcmp(old.sha256, entry->sha256) == 0) { /* the same content again: only its description changes */
+    if (found && strcmp(old.sha256, entry->sha256) == 0) { /* same content: only the description changes */
         entry->id = old.id;
         entry->version = old.version;
         entry->created_ms = old.created_ms;
@@ -418,12 +421,12 @@ static int registry_publish_row_locked(struct registry *registry, struct registr
                      ENTRY_TYPES, ENTRY_VALUES(entry));
     }
     if (found && entry->version)
-        return err_set(err, ERR_EXISTS, "version %s of %s '%s' was published with another content: give a new version",
+        return err_set(err, ERR_EXISTS, "version %s of %s '%s' was published with other content: choose a new version",
                        entry->version, entry->type, entry->name);
     return registry_publish_insert(registry, entry, arena, err);
 }
 
-/* Other users will read and type the name. */
+/* Other users will read and type this name. */
 static int registry_publish_name(const struct registry_kind *type, const char *name, struct err *err) {
     TRY(registry_name_check(type, name, err));
     if (strchr(name, '@'))
@@ -493,7 +496,7 @@ int registry_unpublish(struct skills *skills, const struct registry_asker *asker
 
 /* ---- searching ---- */
 
-/* The text is searched for as it is: nothing in it is a pattern. */
+/* Searches for the text literally: nothing in it is a pattern. */
 #define SEARCHED                                                                                                       \
     " FROM entry AS e WHERE " VISIBLE " AND (?3 IS NULL OR type = ?3) AND (NOT ?5 OR author = ?1)"                     \
     " AND (?4 IS NULL OR instr(lower(name), lower(?4)) OR instr(lower(description), lower(?4))"                        \
@@ -508,7 +511,7 @@ static int registry_search_query(struct registry *registry, const char *sql, con
                     (int64_t)query->limit, (int64_t)query->offset);
 }
 
-/* The rows are gathered first: their receiver may be slow, and all requests share the connection. */
+/* Gathers the rows first: their receiver may be slow, and all requests share the connection. */
 int registry_search(struct skills *skills, const struct registry_asker *asker, const struct registry_query *query,
                     int (*each)(void *user, const struct registry_entry *entry), void *user, uint64_t *ret_total,
                     struct err *err) {
@@ -538,11 +541,11 @@ int registry_search(struct skills *skills, const struct registry_asker *asker, c
     return r < 0 ? r : 0;
 }
 
-/* ---- into a box ---- */
+/* ---- installing ---- */
 
 /* In a box a name is either the old tree or the new one, never a part of either. */
 
-/* The old tree goes to `old`, and comes back where the new one cannot take its place. */
+/* Moves the old tree to `old`, and back if the new one cannot take its place. */
 static int registry_swap(struct skills *skills, struct box *box, const char *fresh, const char *path, const char *old,
                          struct err *err) {
     TRY(box_alone(box, skills_settings(skills)->wait_ms, err));
@@ -557,7 +560,7 @@ static int registry_swap(struct skills *skills, struct box *box, const char *fre
     return r;
 }
 
-/* Unpacked in a hidden directory next to its place, which is removed at the end. */
+/* Unpacks into a hidden directory next to the target, which is removed at the end. */
 int registry_install(struct skills *skills, struct box *box, const struct registry_entry *entry, bool replace,
                      struct arena *arena, const char **ret_path, int watch, struct err *err) {
     const struct registry_kind *kind = registry_kind(entry->type, err);
@@ -567,14 +570,14 @@ int registry_install(struct skills *skills, struct box *box, const struct regist
     autofd fd = -1;
     if (!kind)
         return -err->code;
-    /* A user's skills for an agent are those of /skills, wherever else that is seen. */
+    /* A user's skills for an agent are in /skills, whatever other paths show it. */
     bool own = box->spec.agent && registry_is_skill(kind);
     const char *folder = own ? SKILL_PATH : arena_printf(arena, "%s/%s", box_workspace(box), kind->folder);
     const char *path = arena_printf(arena, "%s/%s%s", folder, entry->name, kind->suffix);
     policy_random_id(hex);
     const char *hidden = arena_printf(arena, "%s/.cubby-%s", folder, hex);
     if (!replace && box_stat(box, path, arena, &stat, ERR_IGNORED) == 0)
-        return err_set(err, ERR_EXISTS, "%s '%s' is already installed (replace takes its place)", entry->type,
+        return err_set(err, ERR_EXISTS, "%s '%s' is already installed; set replace to overwrite it", entry->type,
                        entry->name);
     const struct unpack_request request = {.path = hidden, .max_entries = LIMIT_UNPACK_ENTRIES};
     TRY(blob_open(skills, entry->sha256, &fd, err));

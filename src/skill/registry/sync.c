@@ -1,5 +1,5 @@
-/* The global tree and what a starting box gets of it. Called by the provider through box_hooks.contribute, and before a
- * box is used (sync_update). Invariant: a tree that has a name never changes. Sources belong to the administrator;
+/* The global tree, and what a starting box gets of it. Called by the provider through box_hooks.contribute, and before
+ * a box is used (sync_update). Invariant: a tree that has a name never changes. The administrator owns the sources, but
  * still no link in them leads out of its skill. sync_copy.c makes copies in boxes. */
 #include <linux/openat2.h>
 #include <sys/syscall.h>
@@ -17,11 +17,11 @@
 #include "tree/treewalk.h"
 
 enum {
-    SYNC_LOOK_MS = 2000, /* the sources are looked at no more often */
+    SYNC_LOOK_MS = 2000, /* shortest time between two scans of the sources */
     SYNC_DEPTH = 32,
     SYNC_ENTRIES = 200000,
     SYNC_TURNS = 64,
-    SYNC_RETRY_MS = 60000, /* before a failure on a joined machine is tried again */
+    SYNC_RETRY_MS = 60000, /* delay after a failure on a joined machine */
 };
 
 /* The last result for a box. */
@@ -33,15 +33,15 @@ struct sync_note {
 };
 
 struct sync {
-    pthread_mutex_t copying[SYNC_TURNS]; /* one copy into a box at a time, by its id; before lock */
-    pthread_mutex_t lock;                /* of all below, and of making the tree */
+    pthread_mutex_t copying[SYNC_TURNS]; /* one copy into a box at a time, chosen by its id; taken before lock */
+    pthread_mutex_t lock;                /* guards all members below, and the making of the tree */
     bool looked;
     uint64_t looked_ms;
-    const struct skill_settings *settings; /* that made version */
+    const struct skill_settings *settings; /* from which version was made */
     uint8_t signature[32];
     char version[17];
-    bool parts[2];     /* there are skills, there are agents */
-    struct err failed; /* of the last look; code 0: none */
+    bool parts[2];     /* whether there are skills, agents */
+    struct err failed; /* of the last scan; code 0: none */
     struct sync_note *notes;
 };
 
@@ -68,17 +68,17 @@ static struct sync *sync_of(struct skills *skills) {
 
 /* ---- the sources ---- */
 
-/* One pass over them: every file is either mixed into a signature or copied into a stage. */
+/* One pass over the sources: every file is either mixed into a signature or copied into a stage. */
 struct sync_pass {
     struct digest_sha *mix;
     struct stage *stage;
     const char *source; /* for messages */
     int skill_fd;       /* links are resolved below it */
     unsigned entries;
-    bool agents;                     /* the part that is read: sub-agents, else skills */
-    bool parts[2];                   /* something was copied: skills, agents */
+    bool agents;                     /* sub-agents are read, else skills */
+    bool parts[2];                   /* whether skills, agents were copied */
     char path[LIMIT_PATH_BYTES + 1]; /* in the tree: skills/NAME/..., agents/NAME.md */
-    size_t skill_len;                /* of skills/NAME/ */
+    size_t skill_len;                /* length of skills/NAME/ */
 };
 
 static int sync_pass_file(struct sync_pass *pass, int dir, const char *name, struct err *err) {
@@ -92,7 +92,7 @@ static int sync_pass_file(struct sync_pass *pass, int dir, const char *name, str
                     : openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode)) {
         if (pass->stage)
-            log_warn("%s: '%s' is left out: not a file of the skill", pass->source, pass->path);
+            log_warn("%s: '%s' is skipped: it is not a file of the skill", pass->source, pass->path);
         return 0;
     }
     if (pass->stage) {
@@ -118,7 +118,7 @@ static int sync_pass_count(struct sync_pass *pass, struct err *err) {
     return 0;
 }
 
-/* An entry of a skill; its path follows skills/NAME/. */
+/* An entry of a skill. Its path is put after skills/NAME/. */
 static int sync_pass_entry(void *user, const struct tree_entry *entry, struct err *err) {
     struct sync_pass *pass = user;
     unsigned depth = 0;
@@ -143,7 +143,7 @@ static int sync_pass_skill(struct sync_pass *pass, const struct tree_entry *entr
     size_t len = strlen(pass->path);
     int r = pass->stage ? stage_dir(pass->stage, pass->path, err) : 0;
     pass->parts[0] = true;
-    snprintf(pass->path + len, sizeof pass->path - len, "/"); /* fits: a name is short */
+    snprintf(pass->path + len, sizeof pass->path - len, "/"); /* fits: names are short */
     pass->skill_len = len + 1;
     pass->skill_fd = inner;
     if (r == 0)
@@ -152,8 +152,7 @@ static int sync_pass_skill(struct sync_pass *pass, const struct tree_entry *entr
     return r;
 }
 
-/* An entry of a source. What a later source has given already is not taken again; in the signature all of them
- * count. */
+/* An entry of a source. Later sources are read first and win; the signature covers all of them. */
 static int sync_pass_top(void *user, const struct tree_entry *entry, struct err *err) {
     struct sync_pass *pass = user;
     size_t len = strlen(pass->path), name = strlen(entry->name);
@@ -169,7 +168,7 @@ static int sync_pass_top(void *user, const struct tree_entry *entry, struct err 
     return r < 0 ? r : TREE_SKIP;
 }
 
-/* The last source of each part first. */
+/* Reads the last source of each part first. */
 static int sync_pass_run(struct sync_pass *pass, const struct skill_settings *settings, struct err *err) {
     int r = 0;
     for (int part = 0; r == 0 && part < 2; part++) {
@@ -263,8 +262,8 @@ static int sync_look_locked(struct skills *skills, struct sync *sync, const stru
     return r;
 }
 
-/* The tree of now: made if the sources changed. The version is empty when there are no sources. *ret_parts: there are
- * skills, there are agents. */
+/* Returns the current tree, made again if the sources changed. The version is empty when there are no sources.
+ * *ret_parts: there are skills, there are agents. */
 static int sync_global_now(struct skills *skills, char ret_version[17], bool ret_parts[2], struct err *err) {
     struct sync *sync = sync_of(skills);
     const struct skill_settings *settings = skills_settings(skills);
@@ -285,7 +284,7 @@ static int sync_global_now(struct skills *skills, char ret_version[17], bool ret
 
 /* ---- results ---- */
 
-/* The place of a box's note in the list; *place is NULL where it has none. */
+/* Returns the place of a box's note in the list; *place is NULL if there is none. */
 static struct sync_note **sync_note_locked(struct sync *sync, const char *id) {
     struct sync_note **place = &sync->notes;
     while (*place && strcmp((*place)->id, id) != 0)
@@ -305,7 +304,7 @@ static void sync_note_set(struct skills *skills, const char *id, uint64_t base, 
     (*place)->base = base;
 }
 
-/* A joined machine is itself a box; its workspace holds what all boxes on it share. */
+/* A joined machine is itself a box; its workspace holds the copies that all its boxes share. */
 static void sync_machine_box(const struct box *box, char ret_id[17]) {
     char thread[LIMIT_RUNNER_BYTES + sizeof POLICY_MACHINE_THREAD];
     int len = snprintf(thread, sizeof thread, POLICY_MACHINE_THREAD "%s", box->spec.machine);
@@ -361,7 +360,7 @@ static int sync_add_mounts(struct skills *skills, const char *version, const boo
     return 0;
 }
 
-/* A box starts without global skills that fail, and the report says so. Those of its own agent must be there. */
+/* A failure with global skills is reported and does not stop the box. The layers of its own agent are required. */
 int sync_contribute(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err) {
     struct skills *skills = user;
     struct sync_report report = {.how = "none", .at_ms = clock_wall_ms()};
@@ -377,7 +376,7 @@ int sync_contribute(void *user, bool mounts, struct spec *spec, struct arena *ar
         snprintf(report.error, sizeof report.error, "%.199s", failed.text);
     } else if (parts[0] || parts[1]) {
         report.how = "mount";
-        sync_place(skills, spec->id, report.version); /* before it is mounted: so it is not dropped */
+        sync_place(skills, spec->id, report.version); /* before it is mounted, so that it is not removed */
     }
     sync_note_set(skills, spec->id, 0, &report);
     spec->attached.layers = NULL;
@@ -416,7 +415,7 @@ int sync_box(struct skills *skills, struct box *box, struct sync_report *ret_rep
     return r;
 }
 
-/* No caller waits for copies to a joined machine: its own box gets them, by skills_later. */
+/* Copies to a joined machine are not made here: skills_later has its own box get them. */
 int sync_update(struct skills *skills, struct box *box, struct err *err) {
     struct sync_report report;
     bool parts[2], far = box->spec.machine && !box->spec.agent;
@@ -424,7 +423,7 @@ int sync_update(struct skills *skills, struct box *box, struct err *err) {
     struct err failed;
     if (box_attaches(box) || (!box->spec.agent && !sync_has_sources(skills_settings(skills))))
         return 0;
-    sync_global_now(skills, version, parts, &failed); /* its failure is in the report */
+    sync_global_now(skills, version, parts, &failed); /* sync_box reports its failure */
     uint64_t generation = box->spec.agent ? base_generation(skills, box->spec.agent) : 0;
     struct sync *sync = sync_of(skills);
     if (far)

@@ -1,11 +1,9 @@
-/* Copies by difference of hashes, through verbs. Called by sync.c. Placed files are recorded in
- * STATE/skills/placed/BOX, one per line: sha256, size, time and path. Invariant: below /skills a file that differs
- * from its placed version belongs to its user, changed or removed, and stays so; {workspace}/.skills and .agents are
- * ours.
+/* Copies files whose hashes differ, through verbs. Called by sync.c. STATE/skills/placed/BOX records the copied files,
+ * one per line: sha256, size, time and path. Invariant: below /skills a file that differs from the recorded one was
+ * changed or removed by its user, and stays so; {workspace}/.skills and .agents belong to us.
  *
- * On a remote machine every request costs a round trip. One listing of a tree shows missing files and those that
- * still have the size and time they were placed with; only the rest is hashed there. The settings bound the rate of
- * copies. */
+ * On a remote machine every request costs a round trip. One listing of a tree shows missing files and those that still
+ * have their recorded size and time; only the rest is hashed there. The settings bound the rate of copies. */
 #include <time.h>
 
 #include "base/base.h"
@@ -35,16 +33,16 @@ struct copy {
     struct box *box;
     struct sync_report *report;
     struct arena arena;
-    struct copy_placed *placed; /* of the time before, by path */
+    struct copy_placed *placed; /* of the last copy, sorted by path */
     size_t placed_count;
-    struct buf note;            /* of now */
+    struct buf note;            /* the new record */
     bool users;                 /* below /skills: the user's changes stay */
     bool far;                   /* the box is on a remote machine */
-    struct copy_listed *listed; /* far: the tree as the box has it, by path */
+    struct copy_listed *listed; /* if far: the box's tree, sorted by path */
     size_t listed_count, listed_room;
-    uint64_t rate_bytes, begun_ms, sent_bytes; /* a second; 0: no bound */
-    int fd;                                    /* that is read now */
-    const char *to;                            /* where the tree that is read now goes */
+    uint64_t rate_bytes, begun_ms, sent_bytes; /* rate per second; 0: unlimited */
+    int fd;                                    /* the file being read */
+    const char *to;                            /* where the tree being read goes */
     struct err *err;
 };
 
@@ -72,7 +70,7 @@ static int copy_note_load(struct copy *copy, struct err *err) {
         unsigned long long size, mtime_ns;
         int at = 0;
         if (end - line < 67 || sscanf(line + 64, " %llu %llu %n", &size, &mtime_ns, &at) < 2 || line[64 + at] != '/')
-            continue; /* not ours: nothing is known of that file, and it is left alone */
+            continue; /* not our format: that file is unknown and left alone */
         struct copy_placed *placed = &arena_add(&copy->arena, copy->placed, copy->placed_count, cap);
         *placed = (struct copy_placed){.path = line + 64 + at, .size = size, .mtime_ns = mtime_ns};
         memcpy(placed->hash, line, 64);
@@ -104,7 +102,7 @@ static ssize_t copy_read(void *user, void *data, size_t size, struct err *err) {
     return n;
 }
 
-/* ---- what a box has ---- */
+/* ---- files of a box ---- */
 
 static int copy_listed_order(const void *a, const void *b) {
     return strcmp(((const struct copy_listed *)a)->path, ((const struct copy_listed *)b)->path);
@@ -136,7 +134,7 @@ static int copy_list(struct copy *copy, const char *top, struct err *err) {
     return r;
 }
 
-/* The hash of what the box has; empty: nothing. placed: on a remote machine a listed file with that size and time is
+/* The hash of the box's file; empty: no file. On a remote machine, a listed file with the size and time of `placed` is
  * not hashed again. */
 static int copy_hash(struct copy *copy, const char *path, const struct copy_placed *placed, bool listed, char have[65],
                      struct err *err) {
@@ -237,7 +235,7 @@ static int copy_skill(void *user, const struct base_skill *skill) {
     return r < 0 ? r : treewalk_own(fd, copy_entry, copy, copy->err);
 }
 
-/* Removes what is not wanted any more, unless its user changed it. */
+/* Removes files that are no longer wanted, unless the user changed them. */
 static int copy_remove(struct copy *copy, struct err *err) {
     int r = 0;
     for (size_t i = 0; i < copy->placed_count && r == 0; i++) {
@@ -255,7 +253,7 @@ static int copy_remove(struct copy *copy, struct err *err) {
         copy->report->removed++;
         r = box_remove(copy->box, placed->path, false, -1, err);
         for (char *path = arena_strdup(&copy->arena, placed->path), *slash; r == 0 && (slash = strrchr(path, '/'));) {
-            *slash = 0; /* directories that are empty now; stops at the first that is not */
+            *slash = 0; /* empty directories; stops at the first that is not empty */
             if (strlen(path) <= strlen(SKILL_PATH) || box_remove(copy->box, path, false, -1, ERR_IGNORED) < 0)
                 break;
         }

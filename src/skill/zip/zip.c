@@ -1,11 +1,11 @@
-/* A ZIP archive, checked whole before it is used: names, kinds, sizes, overlaps, conflicts. Called by uploads and
- * for a ZIP of the configuration. Invariant: nothing of an archive is used that one of these checks has not seen,
- * and the unpacked size of an entry is bounded by the sum computed here (zip_read.c stops at it). */
+/* A ZIP archive, checked as a whole before it is used: names, kinds, sizes, overlaps, conflicts. Called by uploads and
+ * for a ZIP of the configuration. Invariant: only checked entries are used, and the unpacked size of an entry is
+ * bounded by the sum computed here (zip_read.c stops at it). */
 #include "base/base.h"
 #include "skill/skill.h"
 #include "skill/zip/zip_dir.h"
 
-enum { ZIP_RATIO_BYTES = 1 << 20 /* below it a ratio means nothing */, ZIP_DEPTH = 32, ZIP_RATIO = 200 };
+enum { ZIP_RATIO_BYTES = 1 << 20 /* smaller entries have no meaningful ratio */, ZIP_DEPTH = 32, ZIP_RATIO = 200 };
 enum { DOS_LABEL = 0x8, DOS_DIR = 0x10, DOS_REPARSE = 0x400 };
 enum { FLAG_PATCH = 0x20, FLAG_STRONG = 0x40, FLAG_MASKED = 0x2000, METHOD_AES = 99 };
 
@@ -16,7 +16,7 @@ int zip_refuse(const struct zip_raw *raw, enum err_code code, struct err *err, c
 
 /* ---- one entry ---- */
 
-/* Why its kind or its packing is refused; NULL: it is not. */
+/* Returns why the kind or packing of an entry is refused, or NULL. */
 static const char *zip_wrong(const struct zip_raw *raw) {
     switch (raw->attributes >> 16 & S_IFMT) {
     case S_IFLNK:
@@ -41,15 +41,15 @@ static const char *zip_wrong(const struct zip_raw *raw) {
     if (raw->flags & (ZIP_FLAG_ENCRYPTED | FLAG_STRONG | FLAG_MASKED) || raw->method == METHOD_AES)
         return "it is encrypted";
     if (raw->flags & FLAG_PATCH)
-        return "it is a patch of another file";
+        return "it holds compressed patched data, which is not supported";
     if (raw->method != ZIP_STORED && raw->method != ZIP_DEFLATED)
-        return "it is packed by a method other than deflate";
+        return "its compression method is not deflate";
     if (raw->method == ZIP_STORED && raw->packed != raw->size)
-        return "it is stored, and its two sizes differ";
+        return "it is stored without compression, but its two sizes differ";
     return NULL;
 }
 
-/* Checks of an entry by itself. path "": the archive's own top. */
+/* Checks a single entry. path "": the top of the archive. */
 static int zip_check_entry(struct zip *zip, struct zip_raw *raw, const struct zip_limits *limits,
                            struct zip_item *ret_item, struct err *err) {
     const char *path;
@@ -60,7 +60,7 @@ static int zip_check_entry(struct zip *zip, struct zip_raw *raw, const struct zi
                (!(raw->attributes >> 16) && raw->attributes & DOS_DIR && raw->size == 0);
     const char *why = zip_wrong(raw);
     if (!why && dir && (raw->size || S_ISREG(raw->attributes >> 16)))
-        why = "it is a file and a directory";
+        why = "it is both a file and a directory";
     if (!why && !dir && !*path)
         why = "its name is empty";
     if (why)
@@ -68,11 +68,11 @@ static int zip_check_entry(struct zip *zip, struct zip_raw *raw, const struct zi
     for (const char *at = path; (at = strchr(at, '/')); at++)
         depth++;
     if (depth > (limits->depth ? limits->depth : ZIP_DEPTH))
-        return zip_refuse(raw, ERR_TOO_LARGE, err, "it lies too deep");
+        return zip_refuse(raw, ERR_TOO_LARGE, err, "it is too deep in directories");
     if (raw->size > limits->unpacked_bytes)
         return zip_refuse(raw, ERR_TOO_LARGE, err, "it is too large");
     if (raw->size > ZIP_RATIO_BYTES && raw->size / (limits->ratio ? limits->ratio : ZIP_RATIO) > raw->packed)
-        return zip_refuse(raw, ERR_TOO_LARGE, err, "it unpacks to far more than it is: this looks like a bomb");
+        return zip_refuse(raw, ERR_TOO_LARGE, err, "it unpacks to far more than its size, like a ZIP bomb");
     TRY(zip_dir_local(zip->fd, &zip->dir, raw, err));
     bool executable = !dir && raw->attributes >> 16 & 0111;
     *ret_item = (struct zip_item){
@@ -87,8 +87,8 @@ static int zip_place_order(const void *a, const void *b) {
     return one->head < two->head ? -1 : one->head > two->head;
 }
 
-/* Their sizes together, and entries that share bytes: how a small archive becomes a large tree without any single entry
- * being suspicious. */
+/* Checks the sum of sizes, and entries that share bytes. Both can make a large tree of a small archive without a single
+ * suspicious entry. */
 static int zip_check_sizes(struct zip *zip, const struct zip_limits *limits, uint64_t file_bytes, struct err *err) {
     const struct zip_raw **raws = arena_alloc(&zip->arena, (zip->dir.count + 1) * sizeof *raws);
     uint64_t total = 0;
@@ -96,10 +96,10 @@ static int zip_check_sizes(struct zip *zip, const struct zip_limits *limits, uin
         total += zip->dir.raws[i].size; /* no overflow: each is below the limit, and so was the sum before it */
         if (total > limits->unpacked_bytes)
             return zip_refuse(&zip->dir.raws[i], ERR_TOO_LARGE, err,
-                              "with it the archive unpacks to more than is allowed");
+                              "with this entry the archive unpacks to more than is allowed");
     }
     if (total > ZIP_RATIO_BYTES && total / (limits->ratio ? limits->ratio : ZIP_RATIO) > file_bytes)
-        return err_set(err, ERR_TOO_LARGE, "the archive unpacks to far more than it is: this looks like a bomb");
+        return err_set(err, ERR_TOO_LARGE, "the archive unpacks to far more than its size, like a ZIP bomb");
     for (size_t i = 0; i < zip->dir.count; i++)
         raws[i] = &zip->dir.raws[i];
     qsort(raws, zip->dir.count, sizeof *raws, zip_place_order);
@@ -109,7 +109,7 @@ static int zip_check_sizes(struct zip *zip, const struct zip_limits *limits, uin
     return 0;
 }
 
-/* A slash comes before everything: what a directory holds follows it at once. */
+/* A slash sorts before everything else, so the content of a directory follows it directly. */
 static int zip_item_order(const void *a, const void *b) {
     const unsigned char *one = (const unsigned char *)((const struct zip_item *)a)->entry.path;
     const unsigned char *two = (const unsigned char *)((const struct zip_item *)b)->entry.path;
@@ -125,8 +125,7 @@ static int zip_conflict(const char *path, const char *why, const char *other, st
                    zip_shown(next, other, strlen(other)));
 }
 
-/* Puts directories without an entry of their own before what they hold; finds names that occur twice. Items are
- * sorted. */
+/* Inserts directories that have no entry of their own, and finds names that occur twice. Items are sorted. */
 static int zip_add_parents(struct zip *zip, size_t max, struct err *err) {
     struct zip_item *in = zip->items, *out = NULL;
     size_t count = 0, room = 0;
@@ -134,14 +133,14 @@ static int zip_add_parents(struct zip *zip, size_t max, struct err *err) {
     bool last_dir = true;
     for (size_t i = 0; i < zip->count; i++) {
         const char *path = in[i].entry.path;
-        size_t same = 0; /* how far the path is known to be directories */
+        size_t same = 0; /* length of the part that is known to be directories */
         for (size_t k = 0; last[k] && last[k] == path[k]; k++)
             same = k + 1;
         if (i && !last[same] && !path[same])
-            return zip_conflict(path, "is there twice, as", last, err);
+            return zip_conflict(path, "occurs twice, also as", last, err);
         bool below = *last && !last[same] && path[same] == '/';
         if (below && !last_dir)
-            return zip_conflict(path, "lies in a file,", last, err);
+            return zip_conflict(path, "is inside a file,", last, err);
         const char *slash = strchr(path + (below ? same + 1 : 0), '/');
         for (;; slash = strchr(slash + 1, '/')) {
             size_t len = slash ? (size_t)(slash - path) : strlen(path);
@@ -182,9 +181,9 @@ static int zip_check_folded(struct zip *zip, struct err *err) {
     return 0;
 }
 
-/* ---- what it means ---- */
+/* ---- skills ---- */
 
-/* first: a top directory. The index after what it holds. */
+/* Returns the index after the content of the top directory `first`. */
 static size_t zip_top_end(const struct zip *zip, size_t first) {
     size_t len = strlen(zip->items[first].entry.path), i = first + 1;
     while (i < zip->count && strncmp(zip->items[i].entry.path, zip->items[first].entry.path, len) == 0 &&
@@ -193,7 +192,7 @@ static size_t zip_top_end(const struct zip *zip, size_t first) {
     return i;
 }
 
-/* A/A with nothing next to it is A. */
+/* Turns A/A into A, if A contains nothing else. */
 static void zip_flatten(struct zip *zip, size_t first) {
     const char *top = zip->items[first].entry.path;
     size_t len = strlen(top);
@@ -204,7 +203,7 @@ static void zip_flatten(struct zip *zip, size_t first) {
         const char *inner = zip->items[first + 1].entry.path + len + 1;
         if (!zip->items[first + 1].entry.dir || strcmp(inner, top) != 0)
             return;
-        for (size_t i = first + 2; i < end; i++) /* is there anything next to it? */
+        for (size_t i = first + 2; i < end; i++) /* anything else in A? */
             if (strncmp(zip->items[i].entry.path + len + 1, top, len) != 0 ||
                 zip->items[i].entry.path[2 * len + 1] != '/')
                 return;
@@ -251,7 +250,7 @@ int zip_open(int fd, const struct zip_limits *limits, struct zip **ret_zip, stru
     if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
         return err_set(err, ERR_INVALID, "the archive is not a regular file");
     if ((uint64_t)status.st_size > limits->bytes)
-        return err_set(err, ERR_TOO_LARGE, "the archive has %llu bytes; %llu are allowed",
+        return err_set(err, ERR_TOO_LARGE, "the archive has %llu bytes; the limit is %llu",
                        (unsigned long long)status.st_size, (unsigned long long)limits->bytes);
     struct zip *zip = xcalloc(1, sizeof *zip);
     zip->fd = fd;

@@ -1,6 +1,6 @@
 /* The bytes of a ZIP archive: its end record, central directory and local heads. Called by zip.c. Invariant: every
- * number is foreign; the central directory ends where the end record begins, a local head that says something else than
- * its row is refused, so that no other reader sees other files in an archive than we do. */
+ * number is untrusted. The central directory must end where the end record begins, and a local head must agree with its
+ * row: no other reader may see other files in an archive than we do. */
 #include <zlib.h>
 
 #include "base/base.h"
@@ -25,7 +25,7 @@ enum {
 static int zip_read_at(int fd, void *data, size_t len, uint64_t offset, struct err *err) {
     ssize_t n = fd_read_at(fd, data, len, offset);
     if (n < 0)
-        return err_errno(err, (int)-n, "the archive cannot be read");
+        return err_errno(err, (int)-n, "cannot read the archive");
     return (size_t)n < len ? err_set(err, ERR_INVALID, "the archive is cut off") : 0;
 }
 
@@ -37,11 +37,11 @@ static uint32_t zip_peek(const uint8_t *at) {
 /* ---- the end ---- */
 
 struct zip_end {
-    uint64_t offset;             /* where it, or the larger one before it, begins */
-    uint64_t count, size, start; /* of the central directory */
+    uint64_t offset;             /* where it begins, or the ZIP64 one before it */
+    uint64_t count, size, start; /* entries, bytes and offset of the central directory */
 };
 
-/* The larger end record must say what the small one says, wherever that one can. */
+/* The ZIP64 end record must agree with the small one, wherever that one holds a number. */
 static int zip_end64(int fd, const uint8_t *locator, uint64_t locator_at, struct zip_end *end, struct err *err) {
     struct view view = view_of(locator + 4, LOCATOR_BYTES - 4);
     uint32_t disk = view_u32(&view);
@@ -65,7 +65,7 @@ static int zip_end64(int fd, const uint8_t *locator, uint64_t locator_at, struct
     return 0;
 }
 
-/* tail: the file's last bytes; at: of the end record in it. */
+/* tail: the last bytes of the file. at: offset of the end record in tail. */
 static int zip_end_parse(int fd, const uint8_t *tail, size_t at, uint64_t tail_offset, struct zip_end *ret_end,
                          struct err *err) {
     struct view view = view_of(tail + at + 4, END_BYTES - 4);
@@ -78,7 +78,7 @@ static int zip_end_parse(int fd, const uint8_t *tail, size_t at, uint64_t tail_o
     if (at >= LOCATOR_BYTES && zip_peek(tail + at - LOCATOR_BYTES) == SIGN_LOCATOR)
         TRY(zip_end64(fd, tail + at - LOCATOR_BYTES, end.offset - LOCATOR_BYTES, &end, err));
     if (end.start > end.offset || end.size != end.offset - end.start)
-        return err_set(err, ERR_INVALID, "the archive's directory does not lie where its end says");
+        return err_set(err, ERR_INVALID, "the archive's directory is not where its end record says");
     *ret_end = end;
     return 0;
 }
@@ -104,7 +104,7 @@ static int zip_end_find(int fd, uint64_t file_bytes, struct zip_end *ret_end, st
 
 /* ---- rows ---- */
 
-/* The next field of an extra area; a few bytes of padding at its end are usual. */
+/* Reads the next field of an extra area. A few bytes of padding at its end are common. */
 static bool zip_extra_next(struct view *extra, uint16_t *ret_id, struct view *ret_field) {
     if (extra->len < 4)
         return false;
@@ -117,7 +117,7 @@ static bool zip_extra_next(struct view *extra, uint16_t *ret_id, struct view *re
     return true;
 }
 
-/* Sizes that did not fit into 32 bits, in this order, each only if its small field is full. */
+/* Reads sizes that do not fit into 32 bits, in this order. Each is present only if its small field is 0xffffffff. */
 static int zip_extra_sizes(struct view extra, uint64_t *size, uint64_t *packed, uint64_t *head, const char *name,
                            struct err *err) {
     uint64_t *const wide[] = {size, packed, head};
@@ -158,7 +158,7 @@ static int zip_row_parse(struct view *view, struct zip_raw *raw, struct err *err
     char shown[ZIP_SHOWN_BYTES];
     bool sign = view_u32(view) == SIGN_CENTRAL;
     raw->host = view_u16(view) >> 8;
-    view_u16(view); /* version needed: the method says it */
+    view_u16(view); /* version needed */
     raw->flags = view_u16(view);
     raw->method = view_u16(view);
     raw->dos_time = view_u16(view);
@@ -188,12 +188,13 @@ int zip_dir_read(int fd, uint64_t file_bytes, size_t max, struct arena *arena, s
     struct zip_end end = {0};
     TRY(zip_end_find(fd, file_bytes, &end, err));
     if (end.count > max)
-        return err_set(err, ERR_TOO_LARGE, "the archive has %llu entries; %zu are allowed",
+        return err_set(err, ERR_TOO_LARGE, "the archive has %llu entries; the limit is %zu",
                        (unsigned long long)end.count, max);
     if (end.size > ZIP_DIRECTORY_BYTES)
-        return err_set(err, ERR_TOO_LARGE, "the archive's directory has %llu bytes", (unsigned long long)end.size);
+        return err_set(err, ERR_TOO_LARGE, "the archive's directory is too large: %llu bytes",
+                       (unsigned long long)end.size);
     if (end.count > end.size / ZIP_CENTRAL_BYTES)
-        return err_set(err, ERR_INVALID, "the archive's directory is shorter than its end says");
+        return err_set(err, ERR_INVALID, "the archive's directory is shorter than its end record says");
     uint8_t *bytes = arena_alloc(arena, (size_t)end.size + 1);
     struct zip_raw *raws = arena_alloc(arena, ((size_t)end.count + 1) * sizeof *raws);
     int r = zip_read_at(fd, bytes, (size_t)end.size, end.start, err);
@@ -203,14 +204,14 @@ int zip_dir_read(int fd, uint64_t file_bytes, size_t max, struct arena *arena, s
     if (r < 0)
         return r;
     if (view.len)
-        return err_set(err, ERR_INVALID, "the archive's directory has more entries than its end says");
+        return err_set(err, ERR_INVALID, "the archive's directory has more entries than its end record says");
     *ret_dir = (struct zip_dir){.bytes = bytes, .raws = raws, .count = (size_t)end.count, .at = end.start};
     return 0;
 }
 
 /* ---- local heads ---- */
 
-/* Where the numbers follow the content, the head may have zeros. */
+/* If the numbers follow the content, the head may have zeros. */
 static bool zip_same_number(uint64_t local, uint64_t central, const struct zip_raw *raw) {
     return local == central || (local == 0 && (raw->flags & ZIP_FLAG_DESCRIPTOR));
 }
@@ -222,7 +223,7 @@ int zip_dir_local(int fd, const struct zip_dir *dir, struct zip_raw *raw, struct
     autobuf bytes = buf_max(ZIP_LOCAL_BYTES + 2 * MAX16); /* a name and an extra area */
     size_t named = ZIP_LOCAL_BYTES + (size_t)raw->name_len;
     if (raw->head > dir->at || dir->at - raw->head < named)
-        return err_set(err, ERR_INVALID, "entry '%s' lies outside the archive", name);
+        return err_set(err, ERR_INVALID, "entry '%s' is outside the archive", name);
     int r = zip_read_at(fd, buf_reserve(&bytes, named), named, raw->head, err);
     if (r < 0)
         return r;
@@ -236,7 +237,7 @@ int zip_dir_local(int fd, const struct zip_dir *dir, struct zip_raw *raw, struct
     uint16_t name_len = view_u16(&view), extra_len = view_u16(&view);
     uint64_t content = raw->head + ZIP_LOCAL_BYTES + name_len + extra_len;
     if (!sign || content > dir->at || raw->packed > dir->at - content)
-        return err_set(err, ERR_INVALID, "entry '%s' lies outside the archive", name);
+        return err_set(err, ERR_INVALID, "entry '%s' is outside the archive", name);
     bytes.len = named;
     if (extra_len && (size == MAX32 || packed == MAX32)) {
         uint8_t *extra = buf_reserve(&bytes, extra_len);
@@ -249,8 +250,8 @@ int zip_dir_local(int fd, const struct zip_dir *dir, struct zip_raw *raw, struct
         (flags & compared) != (raw->flags & compared) || method != raw->method ||
         !zip_same_number(crc, raw->crc, raw) || !zip_same_number(size, raw->size, raw) ||
         !zip_same_number(packed, raw->packed, raw))
-        return err_set(err, ERR_INVALID,
-                       "entry '%s' is described differently in the archive's directory and before its content", name);
+        return err_set(err, ERR_INVALID, "entry '%s': the archive's directory and the head before its content differ",
+                       name);
     raw->content = content;
     return 0;
 }

@@ -1,5 +1,5 @@
-/* Names of a ZIP archive's entries: from bytes of some encoding to a path that can be made below a directory. Called
- * by zip.c. Invariant: a name is decoded first and checked then (a GBK character may hold the byte of a backslash),
+/* Names of a ZIP archive's entries: from bytes of some encoding to a path that can be created below a directory. Called
+ * by zip.c. Invariant: a name is decoded before it is checked (a GBK character may contain the byte of a backslash),
  * and the checked name is the one that is used. */
 #include <ctype.h>
 #include <iconv.h>
@@ -56,7 +56,7 @@ static int zip_name_from_gbk(const struct zip_raw *raw, struct arena *arena, cha
     return n == (size_t)-1 || in_left ? zip_refuse(raw, ERR_INVALID, err, "its name is neither UTF-8 nor GBK") : 0;
 }
 
-/* The name as text, with a NUL at its end. */
+/* Decodes the name to text with a NUL at its end. */
 static int zip_name_decode(const struct zip_raw *raw, bool gbk, struct arena *arena, char **ret_text, size_t *ret_len,
                            struct err *err) {
     const char *name = raw->unicode ? raw->unicode : raw->name;
@@ -72,7 +72,7 @@ static int zip_name_decode(const struct zip_raw *raw, bool gbk, struct arena *ar
     return 0;
 }
 
-/* Leaves out "." and empty parts, in place. Returns what is wrong, or NULL. */
+/* Removes "." and empty parts in place. Returns what is wrong, or NULL. */
 static const char *zip_name_normalize(char *text) {
     char *out = text;
     for (char *part = text, *next; part; part = next) {
@@ -82,12 +82,12 @@ static const char *zip_name_normalize(char *text) {
         if (len == 0 || (len == 1 && *part == '.'))
             continue;
         if (len == 2 && memcmp(part, "..", 2) == 0)
-            return "\"..\" in its path";
+            return "its path contains \"..\"";
         if (len > LIMIT_NAME_BYTES)
-            return "a name of more than 255 bytes";
+            return "its path contains a name of more than 255 bytes";
         for (size_t i = 0; i < len; i++)
             if ((unsigned char)part[i] < 0x20 || part[i] == 0x7f)
-                return "a control character in its name";
+                return "its name contains a control character";
         if (out != text)
             *out++ = '/';
         memmove(out, part, len);
@@ -105,8 +105,9 @@ int zip_name(const struct zip_raw *raw, bool gbk, struct arena *arena, const cha
         return err_set(err, ERR_INVALID, "an entry has no name");
     TRY(zip_name_decode(raw, gbk, arena, &text, &len, err));
     char *at = strchr(text, '\\');
-    if (at && (raw->host == ZIP_HOST_UNIX || raw->host == ZIP_HOST_DARWIN)) /* there it may be part of a name */
-        return zip_refuse(raw, ERR_INVALID, err, "a backslash in its name");
+    if (at &&
+        (raw->host == ZIP_HOST_UNIX || raw->host == ZIP_HOST_DARWIN)) /* on these systems it may be part of a name */
+        return zip_refuse(raw, ERR_INVALID, err, "its name contains a backslash");
     for (; at; at = strchr(at, '\\'))
         *at = '/';
     bool dir = len > 0 && text[len - 1] == '/';
@@ -131,13 +132,13 @@ bool zip_name_ignored(const char *path) {
     return false;
 }
 
-/* The C library's table for Unicode; without it only ASCII is folded. Made once, never freed. */
+/* The C library's case table for Unicode; without it only ASCII is folded. Made once, never freed. */
 static locale_t zip_name_locale;
 static void zip_name_locale_make(void) {
     zip_name_locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 }
 
-/* To compare, never to show: four bytes a character beyond ASCII. */
+/* Only for comparing: four bytes per character beyond ASCII. */
 const char *zip_name_folded(struct arena *arena, const char *path) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     size_t len = strlen(path);

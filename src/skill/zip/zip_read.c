@@ -1,6 +1,5 @@
-/* Contents of a checked archive: inflated piece by piece, compared with what its entry says. Called by uploads.
- * Invariant: an entry yields exactly as many bytes as were added up when the archive was checked, whatever its content
- * does. */
+/* Contents of a checked archive: inflated piece by piece and compared with their entries. Called by uploads. Invariant:
+ * an entry yields exactly as many bytes as were added up when the archive was checked, whatever its content is. */
 #include <time.h>
 #include <zlib.h>
 
@@ -10,12 +9,12 @@
 
 enum { READ_BYTES = 64 << 10 };
 
-struct zip_stream { /* one entry after the other */
+struct zip_stream { /* reads one entry after the other */
     const struct zip *zip;
     const struct zip_raw *raw;
     z_stream inflate;
     bool inflates, ended;
-    uint64_t at, left; /* of the packed content: next to be read, not read yet */
+    uint64_t at, left; /* in the packed content: next offset, bytes left */
     uint64_t out;      /* bytes yielded */
     uint32_t crc;
     uint8_t in[READ_BYTES];
@@ -46,13 +45,13 @@ static void zip_stream_begin(struct zip_stream *stream, const struct zip_raw *ra
     stream->inflate.avail_in = 0;
 }
 
-/* The next packed bytes; at most size of them. */
+/* Reads the next packed bytes, at most size. */
 static ssize_t zip_stream_fetch(struct zip_stream *stream, void *data, size_t size, struct err *err) {
     if (size > stream->left)
         size = (size_t)stream->left;
     ssize_t n = fd_read_at(stream->zip->fd, data, size, stream->at);
     if (n < 0)
-        return err_errno(err, (int)-n, "the archive cannot be read");
+        return err_errno(err, (int)-n, "cannot read the archive");
     if (n == 0 && size)
         return zip_refuse(stream->raw, ERR_INVALID, err, "the archive was truncated while it was read");
     stream->at += (uint64_t)n;
@@ -60,7 +59,7 @@ static ssize_t zip_stream_fetch(struct zip_stream *stream, void *data, size_t si
     return n;
 }
 
-/* One step of inflating; bytes made, 0: none yet, or the end. */
+/* Inflates one step. Returns the bytes made; 0: none yet, or the end. */
 static ssize_t zip_stream_inflate(struct zip_stream *stream, void *data, size_t size, struct err *err) {
     z_stream *inflater = &stream->inflate;
     if (inflater->avail_in == 0) {
@@ -79,7 +78,7 @@ static ssize_t zip_stream_inflate(struct zip_stream *stream, void *data, size_t 
         return zip_refuse(stream->raw, ERR_INVALID, err, "its content is damaged");
     stream->ended = r == Z_STREAM_END;
     if (stream->ended && (inflater->avail_in || stream->left))
-        return zip_refuse(stream->raw, ERR_INVALID, err, "there is something after its content");
+        return zip_refuse(stream->raw, ERR_INVALID, err, "it has data after the end of its content");
     return (ssize_t)(size - inflater->avail_out);
 }
 
@@ -99,7 +98,7 @@ static int zip_stream_finish(struct zip_stream *stream, struct err *err) {
     return 0;
 }
 
-/* Bytes, at most size; 0 at the end, when all was right. size is at most some MiB. */
+/* Returns at most size bytes; 0 at the end, when everything was correct. size is at most some MiB. */
 static ssize_t zip_stream_read(struct zip_stream *stream, void *data, size_t size, struct err *err) {
     uint64_t left = stream->raw->size - stream->out;
     if (left == 0)
@@ -148,7 +147,7 @@ struct zip_tar {
     struct zip *zip;
     struct zip_stream *stream;
     size_t next;          /* item */
-    bool content, closed; /* the content of item next - 1 is under way; the end was written */
+    bool content, closed; /* inside the content of item next - 1; the end was written */
     uint64_t padding;
     size_t head_len, head_at;
     struct tar_entry entry;
@@ -169,7 +168,7 @@ void zip_tar_free(struct zip_tar *tar) {
     free(tar);
 }
 
-/* DOS times have no zone and are taken as UTC. An invalid date becomes the first one there is. */
+/* DOS times have no zone and are read as UTC. An invalid date becomes the earliest one. */
 static int64_t zip_dos_time(const struct zip_raw *raw) {
     struct tm tm = {.tm_year = (raw->dos_date >> 9) + 80,
                     .tm_mon = (raw->dos_date >> 5 & 15) - 1,
@@ -201,7 +200,7 @@ static void zip_tar_begin(struct zip_tar *tar) {
         zip_stream_begin(tar->stream, item->raw);
 }
 
-/* Some bytes of what comes next; 0: the next step has come. */
+/* Returns some bytes of the stream; 0: the next step follows. */
 static ssize_t zip_tar_step(struct zip_tar *tar, uint8_t *data, size_t size, struct err *err) {
     size_t n = tar->head_len - tar->head_at;
     if (n) {

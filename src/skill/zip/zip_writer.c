@@ -1,6 +1,6 @@
-/* Writes a ZIP archive as a stream: contents deflated, sizes after them, a central directory at the end. Called by
- * downloads and by the command line. Invariant: the same entries and contents give the same bytes, and zip.c reads what
- * this writes. */
+/* Writes a ZIP archive as a stream: deflated contents, their sizes after them, a central directory at the end. Called
+ * by downloads and by the command line. Invariant: the same entries and contents give the same bytes, and zip.c can
+ * read them. */
 #include <zlib.h>
 
 #include "base/base.h"
@@ -19,7 +19,7 @@ enum {
     DOS_DIR = 0x10,
     DIRECTORY_BYTES = 64 << 20,
 };
-#define MOST_BYTES 0xfffffffeull /* of a file and of the archive: the most that 32 bits hold */
+#define MOST_BYTES 0xfffffffeull /* largest file and archive that 32 bits can describe */
 
 struct zip_writer {
     int (*sink)(void *user, const uint8_t *data, size_t len);
@@ -27,7 +27,7 @@ struct zip_writer {
     uint64_t at, count;
     struct buf directory; /* the central directory so far */
     z_stream deflate;
-    bool open; /* an entry's content is under way */
+    bool open; /* inside an entry's content */
     struct {
         uint16_t flags, method;
         uint32_t crc, attributes;
@@ -73,7 +73,7 @@ static void zip_put_numbers(struct buf *out, const struct zip_writer *writer, bo
     buf_u32(out, known ? (uint32_t)writer->entry.size : 0);
 }
 
-/* What a local head and a row of the directory have in common. */
+/* The fields that a local head and a row of the directory share. */
 static void zip_put_head(struct buf *out, const struct zip_writer *writer, bool known) {
     buf_u16(out, VERSION_DEFLATE);
     buf_u16(out, writer->entry.flags);
@@ -85,7 +85,7 @@ static void zip_put_head(struct buf *out, const struct zip_writer *writer, bool 
     buf_u16(out, 0);
 }
 
-/* Sends what was deflated; all: until nothing is left of it. */
+/* Deflates and sends. all: until nothing is left. */
 static int zip_pack(struct zip_writer *writer, const void *data, size_t len, bool all, struct err *err) {
     z_stream *deflater = &writer->deflate;
     deflater->next_in = (Bytef *)(uintptr_t)data;
@@ -102,7 +102,7 @@ static int zip_pack(struct zip_writer *writer, const void *data, size_t len, boo
     }
 }
 
-/* Ends the entry under way: the rest of its content, its numbers, its row. */
+/* Ends the open entry: the rest of its content, its numbers, its row. */
 static int zip_close_entry(struct zip_writer *writer, struct err *err) {
     if (!writer->open)
         return 0;
@@ -180,7 +180,7 @@ int zip_writer_end(struct zip_writer *writer, struct err *err) {
     autobuf end = buf_max(128);
     uint64_t start = writer->at, size = writer->directory.len;
     bool wide = writer->count >= UINT16_MAX;
-    if (wide) { /* more entries than 16 bits count: the larger end record before the small one */
+    if (wide) { /* too many entries for 16 bits: a ZIP64 end record precedes the small one */
         buf_puts(&end, "PK\6\6");
         buf_u64(&end, 44); /* what follows */
         buf_u16(&end, MADE_BY_UNIX | VERSION_WIDE);
