@@ -5,8 +5,8 @@
 #include "base/headtail.h"
 
 #define ANSWER_SPILL_BYTES (64u << 10)
-#define ANSWER_PIECE_BYTES (48u << 10) /* a multiple of 3: base64 of pieces joins without padding between */
-#define ANSWER_MAX_BYTES (1u << 20)    /* one spill, one piece with every byte escaped, and an entry on top */
+#define ANSWER_PIECE_BYTES (48u << 10) /* a multiple of 3: base64 of pieces joins without padding */
+#define ANSWER_MAX_BYTES (1u << 20)    /* space for a spill, a piece with every byte escaped, and an entry */
 
 void answer_init(struct answer *answer, struct http_request *request, int status) {
     *answer = (struct answer){.request = request, .status = status};
@@ -86,7 +86,7 @@ int answer_end(struct answer *answer, int result, struct err *err) {
     if (!result && answer->out.failed)
         result = err_set(err, ERR_INTERNAL, "one entry of the answer is larger than %u bytes", ANSWER_MAX_BYTES);
     if (result)
-        return result; /* front_handle answers, or aborts what has begun */
+        return result; /* front_handle answers, or cuts off a begun answer */
     if (!answer->begun)
         return http_reply(answer->request, answer->status, "application/json", answer->out.data, answer->out.len);
     answer_send(answer);

@@ -1,10 +1,9 @@
 /* Tokens, local users and scopes. Called before every handler by front_admit; filled by the daemon at start and when
- * its configuration changes. Invariant: a request that carries any Authorization is never treated as one without (a
- * wrong token is 401 even on loopback), a peer whose uid is unknown has no rights, and rules 1 to 3 of auth_table.h.
+ * its configuration changes. Invariant: a request with an Authorization header is never treated as one without (a wrong
+ * token is 401 even on loopback), a peer whose uid is unknown has no rights, and rules 1 to 3 of auth_table.h.
  *
- * On time: a token is looked up by its SHA-256. The bucket of a guess depends on its digest, and the time of the
- * look-up may show whether that bucket is in use: at most some bits of a digest, which do not lead to the token. The
- * digests themselves are compared in constant time. */
+ * Timing: a token is looked up by its SHA-256, and digests are compared in constant time. The time of a look-up may
+ * show whether a bucket is in use: at most some bits of a digest, which do not lead to the token. */
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <pwd.h>
@@ -15,7 +14,7 @@
 #include "front/auth_table.h"
 
 #define AUTH_UNKNOWN "this token is not known here; check the Authorization header"
-#define USED_STEP_MS 10000 /* how exact used_ms is: requests in a row do not fight for its cache line */
+#define USED_STEP_MS 10000 /* resolution of used_ms, so that requests do not fight for its cache line */
 
 struct grant_table {
     size_t mask;
@@ -101,7 +100,7 @@ static struct grant_table *auth_table_new(const struct grants *lists[], size_t l
     for (size_t i = 0; i < list_count; i++)
         for (size_t j = 0; j < lists[i]->count; j++) {
             struct grant *grant = lists[i]->items[j];
-            if (auth_table_find(table, grant->sha256)) /* the configuration's word comes first */
+            if (auth_table_find(table, grant->sha256)) /* the configuration wins */
                 continue;
             size_t at = auth_table_place(table, grant->sha256);
             while (table->places[at])
@@ -166,7 +165,7 @@ void auth_free(struct auth *auth) {
     free(auth);
 }
 
-/* Before anybody is served: nothing to swap, the table is made anew at the end of auth_replace or auth_open_store. */
+/* Called before anything is served: auth_replace or auth_open_store makes the table afterwards. */
 void auth_add(struct auth *auth, const uint8_t sha256[32], const char *user, enum scope scope) {
     struct grant *grant = grant_new(auth, user, NULL, scope);
     memcpy(grant->sha256, sha256, sizeof grant->sha256);
@@ -196,13 +195,13 @@ int auth_add_peer(struct auth *auth, const char *text, struct err *err) {
 
 static struct grant *auth_grants_peer(const struct grants *peers, uid_t uid) {
     struct grant *found = NULL;
-    for (size_t i = peers->count; i-- > 0;) /* the last row for a uid holds */
+    for (size_t i = peers->count; i-- > 0;) /* the last row for a uid counts */
         if (peers->items[i]->uid == uid)
             found = found ? found : peers->items[i];
     return found;
 }
 
-/* Unchanged ones stay the same grant, so that their requests continue. */
+/* An unchanged token keeps its grant, so that its requests continue. */
 static void auth_replace_one(struct auth *auth, struct grant *old, const struct grant *wanted, struct grants *fresh) {
     const struct who *who = &wanted->who;
     if (old && !old->stored && grant_same(old, who->user, who->runner, who->scope)) {
@@ -229,7 +228,7 @@ void auth_replace(struct auth *auth, struct auth *fresh) {
     pthread_rwlock_wrlock(&auth->lock);
     auth->mode = fresh->mode;
     pthread_rwlock_unlock(&auth->lock);
-    if (other_mode) { /* a sender that was an admin without a token may no longer be */
+    if (other_mode) { /* senders that were admins without a token may no longer be */
         grants_add(&admin, grant_new(auth, NULL, NULL, SCOPE_ADMIN));
         auth_swap(auth, &auth->admin, &admin, NULL);
     }
@@ -268,7 +267,7 @@ size_t auth_count(struct auth *auth) {
 
 /* ---- admitting ---- */
 
-/* The grant of a token; NULL: it is unknown or has expired. */
+/* Finds the grant of a token. NULL: it is unknown or has expired. */
 static struct grant *auth_token_locked(const struct auth *auth, const char *token, uint64_t now_ms) {
     uint8_t sha256[32];
     auth_hash(token, sha256);
@@ -276,7 +275,7 @@ static struct grant *auth_token_locked(const struct auth *auth, const char *toke
     return grant && !grant_expired(grant, now_ms) ? grant : NULL;
 }
 
-/* A sender without a token. */
+/* Finds the grant of a sender without a token. */
 static struct grant *auth_local_locked(const struct auth *auth, struct http_request *request, struct err *err) {
     struct http_peer peer;
     http_peer(request, &peer);
@@ -301,7 +300,7 @@ static struct grant *auth_local_locked(const struct auth *auth, struct http_requ
     return NULL;
 }
 
-/* Takes the reference. */
+/* Takes over the reference. */
 static int auth_enter(struct grant *grant, struct http_request *request, uint64_t now_ms, unsigned needs,
                       const struct who **ret_who, struct err *err) {
     http_own(request, grant);
@@ -317,15 +316,15 @@ static int auth_enter(struct grant *grant, struct http_request *request, uint64_
     const char *method = http_method(request);
     bool reads = !(needs & AUTH_WRITES) && (!strcmp(method, "GET") || !strcmp(method, "HEAD"));
     if (who->scope == SCOPE_RUNNER && !(needs & AUTH_RUNNER))
-        return err_set(err, ERR_DENIED, "this is a runner's token: it may join, and nothing else");
+        return err_set(err, ERR_DENIED, "this is a runner's token, which may only join");
     if (who->scope != SCOPE_ADMIN && needs & AUTH_ADMIN)
-        return err_set(err, ERR_DENIED, "this is for tokens of scope admin");
+        return err_set(err, ERR_DENIED, "this needs a token of scope admin");
     if (who->scope == SCOPE_READ && !reads)
         return err_set(err, ERR_DENIED, "this token may only read");
     return 0;
 }
 
-/* The grant of this token, or without one that of the sender; refusal: what a token that is not known is answered. */
+/* Admits by this token, or, if NULL, by where the request comes from. refusal: the text for an unknown token. */
 static int auth_admit_as(struct auth *auth, struct http_request *request, const char *token, const char *refusal,
                          unsigned needs, const struct who **ret_who, struct err *err) {
     uint64_t now_ms = clock_wall_ms();

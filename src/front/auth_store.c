@@ -1,7 +1,7 @@
-/* Tokens made while running: the store's rows as grants, and the thread that notices changes by other processes.
- * Called by the daemon (open, watch) and by native/token.c. Invariant: after auth_revoke that token admits no
- * request; if another process revoked it, at the latest WATCH_MS later; a store that cannot be read admits none
- * after PATIENCE_MS, because revoked ones are unknown. */
+/* Tokens made while running: the store's rows as grants, and the thread that notices changes by other processes. Called
+ * by the daemon (open, watch) and by native/token.c. Invariant: after auth_revoke a token admits no request; if another
+ * process revoked it, at most WATCH_MS later. If the store cannot be read for PATIENCE_MS, none of its tokens admits a
+ * request, because revoked ones are unknown. */
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
@@ -12,7 +12,7 @@
 #include "front/auth_table.h"
 
 enum {
-    WATCH_MS = 1000, /* where inotify is not available, and for what only time changes */
+    WATCH_MS = 1000, /* without inotify, and to notice expired tokens */
     PATIENCE_MS = 10000,
     USED_MS = 60000, /* how often last_used_at is written */
 };
@@ -56,7 +56,7 @@ int auth_open_store(struct auth *auth, const char *state_dir, struct err *err) {
 
 /* ---- watching ---- */
 
-/* After a while, a store that cannot be read admits no token. */
+/* Admits no stored token after the store could not be read for a while. */
 static void store_look_locked(struct auth *auth) {
     struct err err = {0};
     struct grants none = {0};
@@ -72,12 +72,12 @@ static void store_look_locked(struct auth *auth) {
         auth->failing_since_ms = now_ms;
         log_error("cannot read the tokens: %s", err.text);
     } else if (r < 0 && now_ms - auth->failing_since_ms > PATIENCE_MS && auth->stored.count) {
-        log_error("still cannot read the tokens: none of them is honoured until they can be read");
+        log_error("still cannot read the tokens: all of them are refused until they can be read");
         auth_swap(auth, &auth->stored, &none, NULL);
     }
 }
 
-/* By the wall clock, as it is now: one that is put back makes a token good again. */
+/* Uses the current wall clock: setting it back makes an expired token valid again. */
 static void store_expire_locked(struct auth *auth) {
     uint64_t now_ms = clock_wall_ms();
     for (size_t i = 0; i < auth->stored.count; i++) {
@@ -102,7 +102,7 @@ static void store_used_locked(struct auth *auth) {
         uses[count++] = (struct token_use){.id = grant->who.token, .used_ms = used_ms};
     }
     if (count && token_used(auth->store, uses, count, &err) < 0)
-        log_warn("when tokens were last used could not be written: %s", err.text);
+        log_warn("cannot write when tokens were last used: %s", err.text);
     free(uses);
 }
 
@@ -111,7 +111,7 @@ static void *store_watcher_main(void *argument) {
     char events[4096];
     struct pollfd look[] = {{.fd = auth->stop_event, .events = POLLIN}, {.fd = auth->inotify, .events = POLLIN}};
     for (uint64_t next_ms = clock_ms() + USED_MS;;) {
-        /* The file itself is watched; one that takes its place is found by token_changed, and watched then. */
+        /* The file itself is watched. token_changed finds a file that replaces it, which is then watched. */
         while (auth->inotify >= 0 && read(auth->inotify, events, sizeof events) > 0)
             continue;
         if (auth->inotify >= 0)
@@ -139,7 +139,7 @@ int auth_watch(struct auth *auth, struct http_server *server, struct err *err) {
     auth->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (auth->stop_event < 0)
         return err_errno(err, errno, "descriptor");
-    auth->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK); /* none left: then it is looked at every second */
+    auth->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK); /* on failure the store is checked every second */
     int number = pthread_create(&auth->watcher, NULL, store_watcher_main, auth);
     if (number)
         return err_errno(err, number, "cannot start a thread");
@@ -160,7 +160,7 @@ void auth_unwatch(struct auth *auth) {
     fd_close(&auth->stop_event);
 }
 
-/* ---- what admins do ---- */
+/* ---- requests of admins ---- */
 
 int auth_create(struct auth *auth, struct token *token, char ret_text[TOKEN_TEXT_BYTES], struct err *err) {
     struct token made = *token;

@@ -1,19 +1,19 @@
-/* Bodies and queries of dialects whose own servers are written with FastAPI: as lenient (unknown or null members
- * count as missing, whole numbers may have a fraction, integers and truth values may be texts), and refused in its
- * shape: 422 with a row for every member that does not fit. Called by the handlers of such a dialect. Invariant: a
- * refusal never repeats a value, which may be a secret. */
+/* Bodies and queries of dialects whose original servers are written with FastAPI. It is as lenient: unknown or null
+ * members count as missing, integers may have a fraction of zero, integers and booleans may be strings. It refuses in
+ * the same shape: 422 with a row for every member that does not fit. Called by the handlers of such a dialect.
+ * Invariant: a refusal never repeats a value, which may be a secret. */
 #include "front/detail.h"
 
 #include <jansson.h>
 #include <math.h>
 
-#define WIDEST_EXACT 9007199254740992.0 /* 2^53: up to here a number with a fraction is exact */
+#define WIDEST_EXACT 9007199254740992.0 /* 2^53: doubles are exact integers up to here */
 
 /* ---- leniency ---- */
 
 static void detail_forgive(json_t *object, const struct row *fields);
 
-/* What takes the place of a value that is almost of its row's type; NULL: nothing does. Lists are changed in place. */
+/* Returns the replacement of a value that is almost of its row's type, or NULL. Changes lists in place. */
 static json_t *detail_forgive_value(json_t *value, const struct row *field) {
     static const char *const words[] = {"false", "true", "0", "1", "no", "yes", "off", "on"};
     const char *text = json_string_value(value);
@@ -42,7 +42,7 @@ static json_t *detail_forgive_value(json_t *value, const struct row *field) {
             if (!strcasecmp(text, words[i]))
                 return json_boolean(i % 2);
         return NULL;
-    case ROW_TEXTS: /* lists of numbers are lists of texts to the rows */
+    case ROW_TEXTS: /* rows treat lists of numbers as lists of texts */
         json_array_foreach(value, i, item) {
             snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(item));
             if (json_is_integer(item))
@@ -123,7 +123,7 @@ int detail_unfit(struct http_request *request, const char *member, const char *t
 
 #define ANY_NUMBER (1u << JSON_INTEGER | 1u << JSON_REAL)
 static const struct {
-    unsigned types; /* bits of enum json_type that a value may have; 0: strings */
+    unsigned types; /* allowed types, bits of enum json_type; 0: strings */
     const char *type, *text;
 } wrong[] = {
     [ROW_TEXT] = {0, "string_type", "Input should be a valid string"},
@@ -140,12 +140,13 @@ static const struct {
     [ROW_TIME] = {0, "string_type", "Input should be a valid string"},
 };
 
-/* Why a value of the right type does not fit. For words the rows' text names the wrong one: here it is left out. */
+/* Returns why a value of the right type does not fit. The rows' own text of `choices` repeats the value, so it is not
+ * used. */
 static const char *detail_unfit_text(const struct row *field, const struct err *err, struct arena *arena) {
     return field->choices ? arena_printf(arena, "Input should be one of %s", field->choices) : err->text;
 }
 
-/* Whether this member fits its row; else a line says why not. */
+/* Returns whether this member fits its row; if not, adds a line that says why. */
 static bool detail_member(struct json *json, json_t *root, const struct row *field, struct arena *arena, void *args) {
     const struct row alone[] = {*field, {0}};
     json_t *value = json_object_get(root, field->name);
@@ -187,7 +188,7 @@ int detail_body_text(struct http_request *request, const char *text, size_t len,
     }
     detail_forgive(root, endpoint->body);
     failed = rows_bind(root, endpoint->body, http_arena(request), ret_args, err);
-    if (failed == -ERR_INVALID) { /* row after row: all that does not fit is listed */
+    if (failed == -ERR_INVALID) { /* checks row by row, to list everything that does not fit */
         struct json json;
         autobuf out = buf_max(256u << 10);
         bool all = true;

@@ -1,13 +1,13 @@
 /* Events of boxes and their listeners. Filled by the daemon's event hook, read by native/events.c on the threads of
  * the requests. Rules:
  *
- * 1. events->lock guards everything; nothing waits while it is held. Events come with the provider's lock held: this
- *    file never calls the provider.
- * 2. The ring is bounded by number and by bytes. The oldest are dropped; once one user has more than an eighth of
- *    all, the oldest of the user with the most, so that no user's events push out all others'. A reader keeps only
- *    the number of the last event it was sent: a slow or absent reader costs nothing and learns how many it has
- *    missed.
- * 3. An id is EPOCH-NUMBER. The epoch is this daemon's: an id of an earlier daemon is recognized. */
+ * 1. events->lock guards everything; nothing blocks while it is held. Events come with the provider's lock held, so
+ *    this file never calls the provider.
+ * 2. The ring is bounded by number and by bytes. Usually the oldest event is dropped; if one user has more than an
+ *    eighth of all, the oldest of the user with the most, so that one user cannot push out everyone else's events. A
+ *    reader only keeps the number of the last event it was sent: a slow or absent reader costs nothing and learns how
+ *    many events it has missed.
+ * 3. An id is EPOCH-NUMBER. The epoch belongs to this daemon, so that ids of an earlier daemon are recognized. */
 #include "front/events.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ enum { TAKE_BYTES = 64 << 10, ITEM_BYTES = 256 << 10, TYPE_BYTES = 16, BUCKETS =
 struct events_item {
     uint64_t number;
     size_t size;
-    unsigned bucket; /* of its user */
+    unsigned bucket; /* hash of its user */
     char type[TYPE_BYTES], id[17], user[LIMIT_USER_BYTES + 1];
     size_t len;
     char json[];
@@ -33,7 +33,7 @@ struct events_reader {
     struct events *events;
     struct events_reader *next;
     int fd;
-    char owner[LIMIT_USER_BYTES + 1]; /* "": not bound */
+    char owner[LIMIT_USER_BYTES + 1]; /* "": any user */
 };
 
 struct events {
@@ -42,7 +42,7 @@ struct events {
     uint64_t last;                               /* number of the newest */
     struct events_item *held[LIMIT_EVENTS_HELD]; /* by number */
     size_t count, bytes;
-    size_t counts[BUCKETS], sizes[BUCKETS]; /* events, and their bytes, of users with this hash */
+    size_t counts[BUCKETS], sizes[BUCKETS]; /* events of users with this hash, and their bytes */
     struct events_reader *readers;
 };
 
@@ -64,7 +64,7 @@ void events_free(struct events *events) {
     free(events);
 }
 
-/* ---- coming in ---- */
+/* ---- adding ---- */
 
 static const char *const event_types[] = {"created", "ready",    "warm",    "paused",     "resumed", "evicted",
                                           "died",    "exported", "deleted", "adopted",    "cleaned", "joined",
@@ -77,7 +77,7 @@ bool events_type(const char *name, size_t len) {
     return false;
 }
 
-/* The oldest of the user with the most of the scarce resource, or, if no user has much, the oldest of all. */
+/* Drops the oldest event of the user with the most of the scarce resource, or the oldest of all if no user has much. */
 static void events_drop_locked(struct events *events) {
     bool full = events->count == LIMIT_EVENTS_HELD;
     const size_t *shares = full ? events->counts : events->sizes;
@@ -96,7 +96,7 @@ static void events_drop_locked(struct events *events) {
     free(item);
 }
 
-/* The place in `held` of the first event after this number; count: there is no such event. */
+/* Returns the index in `held` of the first event after this number, or the count. */
 static size_t events_after_locked(const struct events *events, uint64_t number) {
     size_t low = 0, high = events->count;
     while (low < high) {
@@ -112,7 +112,7 @@ static size_t events_after_locked(const struct events *events, uint64_t number) 
 void events_put(struct events *events, const struct box_event *event) {
     const char *type = strchr(event->verb, '_'); /* of box_created, machine_joined */
     type = type ? type + 1 : "";
-    bool network = strncmp(event->verb, "net_", 4) == 0; /* one type for all but questions; `what` says more */
+    bool network = strncmp(event->verb, "net_", 4) == 0; /* one type for all but network_ask; `what` says more */
     if (network)
         type = strcmp(type, "ask") == 0 ? "network_ask" : "network";
     if (!events_type(type, strlen(type)))
@@ -160,7 +160,7 @@ void events_put(struct events *events, const struct box_event *event) {
     events->sizes[item->bucket] += size;
     events->bytes += size;
     for (struct events_reader *reader = events->readers; reader; reader = reader->next)
-        eventfd_write(reader->fd, 1); /* never blocks: it is set already, or it is set now */
+        eventfd_write(reader->fd, 1); /* never blocks: a pending event is enough */
 }
 
 /* ---- ids ---- */
@@ -180,7 +180,7 @@ int events_find(struct events *events, const char *id, struct events_place *ret_
     bool ours = well && memcmp(id, events->epoch, epoch) == 0 && number <= events->last;
     uint64_t before = events->count ? events->held[0]->number - 1 : events->last;
     *ret_place = (struct events_place){.number = !id ? events->last : ours ? number : before, .unknown = well && !ours};
-    if (!ours) /* events dropped before its request are not missing */
+    if (!ours) /* earlier drops do not count as missing */
         ret_place->reported = events->last;
     return 0;
 }
@@ -193,8 +193,9 @@ int events_listen(struct events *events, const char *owner, struct events_reader
     snprintf(reader->owner, sizeof reader->owner, "%s", owner ? owner : "");
     reader->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     unsigned all = 0, own = 0;
-    int result =
-        reader->fd < 0 ? err_set(err, ERR_BUSY, "no descriptor is left for an event stream; try again later") : 0;
+    int result = reader->fd < 0 ? err_set(err, ERR_BUSY,
+                                          "the daemon has no free file descriptor for an event stream; try again later")
+                                : 0;
     pthread_mutex_lock(&events->lock);
     for (const struct events_reader *other = events->readers; other; other = other->next) {
         all++;
@@ -228,7 +229,7 @@ void events_leave(struct events_reader *reader) {
         link = &(*link)->next;
     *link = reader->next;
     pthread_mutex_unlock(&reader->events->lock);
-    close(reader->fd); /* out of the list: it is not written to any more */
+    close(reader->fd); /* it is no longer in the list, so nothing writes to it */
     free(reader);
 }
 
@@ -246,7 +247,7 @@ static bool events_filter_fits(const struct events_filter *filter, const struct 
            (!filter->box || strcmp(filter->box, item->id) == 0) && (!filter->types || *type);
 }
 
-/* Events that were dropped before they could be sent. */
+/* Reports events that were dropped before they could be sent. */
 static void events_put_lost_locked(struct events *events, struct events_place *place, struct buf *out) {
     uint64_t from = place->number > place->reported ? place->number : place->reported;
     uint64_t lost = events->last - from - (events->count - events_after_locked(events, from));
@@ -270,7 +271,7 @@ void events_take(struct events_reader *reader, const struct events_filter *filte
                  struct buf *out) {
     struct events *events = reader->events;
     eventfd_t ignored;
-    eventfd_read(reader->fd, &ignored); /* before looking: what comes after sets it again */
+    eventfd_read(reader->fd, &ignored); /* before the events are read, so that a later one sets it again */
     pthread_mutex_lock(&events->lock);
     events_put_lost_locked(events, place, out);
     size_t at = events_after_locked(events, place->number);

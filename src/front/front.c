@@ -1,5 +1,5 @@
-/* Prologue and end of every handler, for all dialects. Called by the HTTP server through the route table. Invariant:
- * a sender that may not see a box gets exactly the answer of a box that does not exist. */
+/* Prologue and end of every handler, for all dialects. Called by the HTTP server through the route table. Invariant: a
+ * sender that may not see a box gets exactly the answer for a box that does not exist. */
 #include "front/front.h"
 
 #include <inttypes.h>
@@ -108,15 +108,17 @@ const struct who *front_who(const struct http_request *request) {
     return trail ? trail->who : NULL;
 }
 
-/* The server lets a browser follow a link of another site, which shows something. Where a GET changes something it
- * would be that site which acts. Pages of boxes are there to be opened. */
+/* The server lets a browser follow a link from another site, which is fine for a GET that only shows something. If the
+ * GET changes something, the other site would be acting. Pages of boxes are meant to be opened. */
 static int front_check_link(const struct http_request *request, const struct endpoint *endpoint, struct err *err) {
     const char *site = http_header(request, "sec-fetch-site"), *mode = http_header(request, "sec-fetch-mode");
     if (!(endpoint->flags & ENDPOINT_WRITES) || (http_route(request)->flags & ROUTE_EMBED) || !site || !mode)
         return 0;
     if (strcasecmp(mode, "navigate") != 0 || strcasecmp(site, "none") == 0 || strcasecmp(site, "same-origin") == 0)
         return 0;
-    return err_set(err, ERR_DENIED, "a link of another site leads here, and this request would change something");
+    return err_set(
+        err, ERR_DENIED,
+        "a link on another site led here, and this request would change something; open it from here instead");
 }
 
 static int front_allowed(struct http_request *request, const struct endpoint *endpoint, struct err *err) {
@@ -180,13 +182,13 @@ void front_leave(struct box *box) {
     atomic_fetch_sub(&box->calls, 1);
 }
 
-/* The processes that this client may have left in the box are gone: the first answer after that says so. */
+/* The box was started again, so processes that this client left in it are gone: the first answer says so. */
 void front_restarted(struct http_request *request, struct box *box) {
     if (!atomic_load(&box->restart_news) || !atomic_exchange(&box->restart_news, false))
         return;
     char why[sizeof box->restarted];
     size_t len = 0;
-    for (const char *c = box->restarted; *c; c++) /* a runner may have written a part of it */
+    for (const char *c = box->restarted; *c; c++) /* a runner may have written a part of this text */
         why[len++] = *c >= ' ' && *c <= '~' ? *c : '?';
     why[len] = 0;
     http_reply_header(request, "Cubby-Restarted", why);
@@ -227,9 +229,8 @@ static int front_run(struct http_request *request, const struct endpoint *endpoi
 bool front_stopped(const struct http_request *request, struct err *err) {
     if (!http_is_cut(request) || !http_server_stopping(front_of(request)->server))
         return false;
-    err_set(
-        err, ERR_BUSY,
-        "the daemon is stopping and the time for running requests (drain_ms) is over: what this request ran was ended");
+    err_set(err, ERR_BUSY,
+            "the daemon is stopping, and the time for running requests (drain_ms) is over: this request was ended");
     return true;
 }
 

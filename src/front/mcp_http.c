@@ -1,11 +1,10 @@
-/* MCP over Streamable HTTP, both eras of the protocol on one endpoint. Called by the dialects that offer it, each
- * with its own sessions.
+/* MCP over Streamable HTTP, both eras of the protocol on one endpoint. Called by the dialects that offer it, each with
+ * its own sessions.
  *
- * An answer is plain JSON if it is available at once, and becomes an event stream if something has to be sent before
- * it: progress, or a comment after a silence. So an answer has two writers, its own thread and the keeper, under one
- * lock. In the older era a request outlives its connection (only a notification cancels it); in the newer one
- * closing the connection cancels it.
- * Invariant: a message without a response still ends the HTTP request, with a status. */
+ * An answer is plain JSON if it is available at once, and becomes an event stream if something must be sent before it:
+ * progress, or a comment after a silence. So an answer has two writers, its own thread and the keeper, under one lock.
+ * In the older era a request outlives its connection (only a notification cancels it); in the newer one closing the
+ * connection cancels it. Invariant: a message without a response still ends the HTTP request, with a status. */
 #include "front/mcp_http.h"
 
 #include <poll.h>
@@ -18,14 +17,14 @@
 #define KEEPER_MS 1000u
 
 struct mcp_post {
-    struct mcp_exchange exchange; /* first: the transport's functions get from one to the other */
+    struct mcp_exchange exchange; /* must be first: the transport's functions cast it */
     struct http_request *request;
     struct mcp_http *http;
-    struct box *box; /* of a route that names one; NULL: each thread has its own */
+    struct box *box; /* if the route names one; NULL: each thread has its own */
     const struct mcp_message *message;
-    bool json, stream; /* what the client takes */
+    bool json, stream; /* what the client accepts */
     pthread_mutex_t lock;
-    bool streaming, answered;      /* under it */
+    bool streaming, answered;      /* under the lock */
     struct mcp_post *next, **prev; /* in the keeper's list */
 };
 
@@ -39,7 +38,7 @@ struct mcp_http {
     pthread_t keeper;
 };
 
-/* ---- what goes out ---- */
+/* ---- sending ---- */
 
 static int http_post_stream_locked(struct mcp_post *post) {
     if (post->streaming)
@@ -75,7 +74,7 @@ static void http_post_begin(struct mcp_exchange *exchange, struct tool_call *cal
     toolbox_door(post->request, post->box, call);
 }
 
-/* ---- the keeper: of those who wait long ---- */
+/* ---- the keeper: keeps long requests alive ---- */
 
 static void http_keeper_look(struct mcp_post *post) {
     struct pollfd room = {.fd = http_fd(post->request), .events = POLLOUT};
@@ -83,14 +82,14 @@ static void http_keeper_look(struct mcp_post *post) {
         mcp_cancel(&post->exchange);
     if (!post->stream || pthread_mutex_trylock(&post->lock) != 0)
         return;
-    /* Sends only if that does not block: a slow reader is the other thread's concern. */
+    /* Sends only if that does not block: a slow reader is left to the request's own thread. */
     if (!post->answered && http_alive_due(post->request) && poll(&room, 1, 0) > 0 && room.revents == POLLOUT &&
         http_post_stream_locked(post) == 0)
         http_reply_alive(post->request);
     pthread_mutex_unlock(&post->lock);
 }
 
-/* Sleeps while there are no requests; while there are some, it wakes up by itself. */
+/* Sleeps while there are no requests, and wakes up regularly while there are. */
 static void *http_keeper_main(void *argument) {
     struct mcp_http *http = argument;
     pthread_mutex_lock(&http->lock);
@@ -134,7 +133,7 @@ void mcp_http_free(struct mcp_http *http) {
 
 /* ---- headers ---- */
 
-/* A value that may be wrapped because a header could not carry it: "=?base64?...?=". False: it is not the text. */
+/* Compares a header's value, which may be wrapped as "=?base64?...?=", with text. */
 static bool http_header_names(const char *value, const char *text) {
     static const char open[] = "=?base64?", close[] = "?=";
     size_t len = strlen(value), head = sizeof open - 1, tail = sizeof close - 1;
@@ -145,7 +144,7 @@ static bool http_header_names(const char *value, const char *text) {
            memcmp(plain.data, text, plain.len) == 0;
 }
 
-/* The newer era repeats in headers what proxies route by; both must agree. */
+/* The newer era repeats in headers what proxies route by. Both must agree. */
 static void http_check_headers(struct http_request *request, struct mcp_message *message) {
     const char *version = http_header(request, "mcp-protocol-version"), *method = http_header(request, "mcp-method");
     const char *name = http_header(request, "mcp-name");
@@ -157,10 +156,10 @@ static void http_check_headers(struct http_request *request, struct mcp_message 
     else if (!method || strcmp(method, message->method) != 0)
         mcp_refuse(message, MCP_HEADER, 400, "the header Mcp-Method must name the method of the message");
     else if (named && message->name && (!name || !http_header_names(name, message->name)))
-        mcp_refuse(message, MCP_HEADER, 400, "the header Mcp-Name must name what the message asks for");
+        mcp_refuse(message, MCP_HEADER, 400, "the header Mcp-Name must be the name or uri in the message");
 }
 
-/* Whose a session is. */
+/* Returns the owner of a new session. */
 static const char *http_session_owner(struct http_request *request) {
     const struct who *who = front_who(request);
     if (who->user)
@@ -186,7 +185,7 @@ static void http_find_session(struct mcp *mcp, struct http_request *request, str
 
 /* ---- POST ---- */
 
-/* A message that could not be read: an error without an id. */
+/* Answers a message that could not be read: an error without an id. */
 static int http_refuse(struct http_request *request, int status, const char *text) {
     struct json json;
     autobuf out = buf_max(4096);
@@ -217,7 +216,7 @@ static bool http_accepts(const char *accept, const char *type) {
     return false;
 }
 
-/* From a message to its answer, the HTTP one included. */
+/* Serves a message and sends the HTTP answer. */
 static int http_post_serve(struct mcp_post *post, struct mcp_message *message) {
     struct http_request *request = post->request;
     struct mcp_exchange *exchange = &post->exchange;
@@ -296,14 +295,14 @@ int mcp_http_post(struct mcp_http *http, struct http_request *request, struct bo
                                           .watch = -1};
     message.slow |= message.asks && post.exchange.host->servers;
     pthread_mutex_init(&post.lock, NULL);
-    trail_of(request)->reads = true; /* unless a tool that writes is called */
+    trail_of(request)->reads = true; /* unless it calls a tool that writes */
     if (strlen(message.method) < 60 && strcmp(message.method, "tools/call") != 0)
         trail_note(request, message.method);
     http_post_era(&post, &message);
     code = http_post_serve(&post, &message);
     struct mcp_session *session = post.exchange.session;
     if (session && !mcp_session_version(session))
-        mcp_session_end(session); /* an initialize that failed leaves none */
+        mcp_session_end(session); /* a failed initialize leaves no session */
     mcp_session_put(session);
     pthread_mutex_destroy(&post.lock);
     mcp_message_done(&message);

@@ -16,7 +16,7 @@ static const uint64_t metrics_bucket_us[] = {250,    500,    1000,   2500,    50
 #define METRICS_BUCKETS (sizeof metrics_bucket_us / sizeof *metrics_bucket_us)
 
 struct metrics_route {
-    _Atomic uint64_t by_class[6]; /* 1xx to 5xx by their digit; 0: cut off before an answer */
+    _Atomic uint64_t by_class[6]; /* by the first digit of the status; 0: ended without an answer */
     _Atomic uint64_t by_code[METRICS_CODES];
     _Atomic uint64_t buckets[METRICS_BUCKETS + 1];
     _Atomic uint64_t total_us;
@@ -25,7 +25,7 @@ struct metrics_route {
 struct metrics {
     const struct route *routes;
     size_t count;
-    struct metrics_route rows[]; /* one a route, and one for requests without a route */
+    struct metrics_route rows[]; /* one per route, and one for requests without a route */
 };
 
 struct metrics *metrics_new(const struct route *routes) {

@@ -1,4 +1,4 @@
-/* Counters for /metrics in the Prometheus text form. Adding is lock-free; reading may be a moment old. */
+/* Counters for /metrics in the Prometheus text form. Counting is lock-free; values read may be slightly old. */
 #ifndef CUBBY_FRONT_METRICS_H
 #define CUBBY_FRONT_METRICS_H
 
@@ -14,7 +14,8 @@ void metrics_request(struct metrics *metrics, const struct route *route, int sta
 void metrics_call(struct metrics *metrics, const struct route *route, int code); /* 0: ok, else an ERR_ number */
 struct front;
 void metrics_write(const struct front *front, struct buf *out);
-void metrics_head(struct buf *out, const char *name, const char *type, const char *help); /* of one metric */
-void metrics_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value); /* all of it */
+void metrics_head(struct buf *out, const char *name, const char *type, const char *help); /* begins a metric */
+void metrics_one(struct buf *out, const char *name, const char *type, const char *help,
+                 uint64_t value); /* a whole metric */
 
 #endif

@@ -1,11 +1,11 @@
-/* The route table as OpenAPI 3.1. Called by /openapi.json and `cubbyd --openapi`.
- * Invariant: nothing is written here that does not come from a row which also checks requests. */
+/* The route table as OpenAPI 3.1. Called by /openapi.json and `cubbyd --openapi`. Invariant: everything comes from rows
+ * that also check requests. */
 #include "front/routes.h"
 #include "rows/schema.h"
 
 static const struct schema_style asked = {.refers = true}, answered = {.refers = true, .answer = true};
 
-/* The answers of other dialects say by their rows what is always there; ours always have all of their members. */
+/* In other dialects the rows mark members that are always present; ours always have all members. */
 static const struct schema_style *openapi_style(const struct route *route) {
     return routes_dialect(route)->refuse ? &asked : &answered;
 }
@@ -101,7 +101,7 @@ static void openapi_operation(struct json *json, const struct route *route) {
     json_strn(json, route->name, strcspn(route->name, "_")); /* "box" of box_acquire; or the dialect's name */
     json_close(json, ']');
     json_put_str(json, "summary", route->summary);
-    if (!strcmp(route->method, "ANY")) { /* OpenAPI has no word for it, and seven copies would say no more */
+    if (!strcmp(route->method, "ANY")) { /* OpenAPI cannot express it, and seven copies would say no more */
         json_put_str(json, "description", "Any method.");
         json_put_bool(json, "x-any-method", true);
     }

@@ -1,14 +1,14 @@
-/* Headers of requests and answers for a port. Called by port_proxy.c. A page from a box that is shown below the
- * daemon's own address would, without care, act there with the rights of the person who views it. Invariants:
+/* Headers of requests and answers for a port. Called by port_proxy.c. A page from a box below the daemon's own address
+ * could otherwise act there with the rights of the person who views it. Invariants:
  *
- * 1. Nothing that proves who the client is goes in: no Authorization, no cookie but those this very port has set.
- * 2. Nothing of the answer works beyond its path: pages are sandboxed (an origin of their own, no storage, no cookies
- *    by script, no service worker), cookies are renamed and bound to the prefix, headers that speak for the whole
- *    origin go.
+ * 1. Nothing that identifies the client goes in: no Authorization, and only cookies that this port has set.
+ * 2. Nothing of the answer works beyond its path: pages are sandboxed (their own origin, no storage, no cookies by
+ *    script, no service worker), cookies are renamed and bound to the prefix, and headers that speak for the whole
+ *    origin are dropped.
  * 3. Framing is never copied: each side writes its own.
  *
- * A port with a host name of its own is an origin of its own: its pages are not in a sandbox and its cookies keep their
- * names. What then must not pass is what proves to the daemon who looks, and what speaks for names above its own. */
+ * A port with its own host name is its own origin: its pages are not sandboxed, and its cookies keep their names. Then
+ * only two things must not pass: what identifies a viewer to the daemon, and what speaks for parent domains. */
 #include "front/port_head.h"
 
 #include <strings.h>
@@ -32,17 +32,16 @@ void port_path_origin(struct port_path *path, const char *id, uint16_t port) {
     snprintf(path->id, sizeof path->id, "%s", id);
 }
 
-/* ---- in ---- */
+/* ---- requests ---- */
 
-/* Hop-by-hop, written by us, or not for the box. */
+/* Dropped headers: hop-by-hop, written by us, or not meant for the box. */
 static const char request_kept_out[] =
     "authorization|connection|content-length|cookie|expect|forwarded|host|http2-settings|keep-alive|"
     "origin|proxy-authorization|proxy-connection|referer|te|trailer|transfer-encoding|upgrade|"
     "x-aio-api-key|x-forwarded-for|x-forwarded-host|x-forwarded-prefix|x-forwarded-proto|x-real-ip|"
     "x-request-id";
 
-/* What a port with an origin of its own gets nevertheless: Authorization; Origin and Referer where it gets its real
- * name. */
+/* Of these, a port with its own origin gets Authorization, and Origin and Referer if it gets its real name. */
 static bool head_request_passes(const struct port_path *path, const char *name) {
     if (rows_choice(path->drops, name))
         return false;
@@ -69,7 +68,7 @@ void port_request_head(struct http_request *request, const struct port_path *pat
     for (size_t i = 0; http_header_at(request, i, &name, &value); i++) {
         if (strcmp(name, "cookie") == 0)
             port_cookies_in(path, value, &cookies);
-        if (strcmp(name, "connection") == 0) { /* the client's own list of headers for one hop */
+        if (strcmp(name, "connection") == 0) { /* the client's list of hop-by-hop headers */
             buf_puts(&hops, value);
             buf_puts(&hops, ",");
         }
@@ -79,8 +78,7 @@ void port_request_head(struct http_request *request, const struct port_path *pat
             head_put_header(out, name, value);
     if (cookies.len)
         head_put_header(out, "Cookie", buf_cstr(&cookies));
-    if (!path->host &&
-        http_header(request, "origin")) /* it was found to be our own: seen from inside that is the server's own */
+    if (!path->host && http_header(request, "origin")) /* checked to be our own, which in the box is the server's own */
         buf_printf(out, "Origin: http://localhost:%u\r\n", path->port);
     if (http_body_length(request) < 0)
         head_put_header(out, "Transfer-Encoding", "chunked");
@@ -99,7 +97,7 @@ void port_request_head(struct http_request *request, const struct port_path *pat
     buf_puts(out, "\r\n");
 }
 
-/* A cookie of that name. */
+/* Returns whether a cookie has that name. */
 static bool head_cookie_is(const char *cookie, const char *name) {
     size_t len = name ? strlen(name) : 0;
     return len && strncmp(cookie, name, len) == 0 && cookie[len + strspn(cookie + len, " \t")] == '=';
@@ -120,16 +118,16 @@ void port_cookies_in(const struct port_path *path, const char *cookies, struct b
     }
 }
 
-/* ---- out ---- */
+/* ---- answers ---- */
 
-/* Of one hop, ours to write, or speaking for all of the daemon's origin. */
+/* Dropped headers: hop-by-hop, written by us, or speaking for the daemon's whole origin. */
 static const char answer_kept_in[] =
     "alt-svc|clear-site-data|connection|content-length|content-location|date|keep-alive|location|nel|"
     "origin-agent-cluster|proxy-authenticate|proxy-connection|public-key-pins|referrer-policy|report-to|"
     "reporting-endpoints|service-worker-allowed|set-cookie|set-cookie2|strict-transport-security|te|"
     "trailer|transfer-encoding|upgrade|x-aio-api-key|www-authenticate|x-request-id";
 
-/* Of those what an origin of its own may say. */
+/* Of these, what a separate origin may say. */
 static const char answer_origin_out[] =
     "content-location|origin-agent-cluster|referrer-policy|report-to|reporting-endpoints|"
     "service-worker-allowed|www-authenticate";
@@ -191,7 +189,7 @@ bool port_cookie_out(const struct port_path *path, const char *set_cookie, struc
     return true;
 }
 
-/* A path of the server is one below the prefix; so is an address by which it may know itself. */
+/* Moves a path of the server below the prefix, also in a URL by which the server may know itself. */
 void port_location(const struct port_path *path, const char *location, struct buf *out) {
     static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
     if (location[0] == '/' && location[1] != '/' && location[1] != '\\') {

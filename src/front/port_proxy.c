@@ -1,6 +1,7 @@
 /* Servers in a box: HTTP and WebSocket by proxy. Called by the dialects that show ports. Invariants: a connection to
- * the server is used again only after an answer that ended where its head said, with nothing after it; a request that
- * may not be sent twice never goes over one that was idle; no body is held whole; a client that hangs up is noticed. */
+ * the server is reused only after an answer that ended where its head said, with nothing after it; a request that must
+ * not be sent twice never uses an idle connection; no body is in memory as a whole; a client that hangs up is
+ * noticed. */
 #include "front/port_proxy.h"
 
 #include <netinet/in.h>
@@ -15,10 +16,10 @@
 
 enum {
     PIECE_BYTES = 64 << 10,
-    SPLICE_LEAST_BYTES = 64 << 10, /* below that copying is cheaper */
-    TICK_MS = 1000,                /* how soon a stopping daemon lets a stream go */
-    HEAD_MS = 300000,              /* a server's time for the head of its answer, as long as a command has by default */
-    SILENCE_MS = 600000,           /* nobody says anything for so long: the stream is over */
+    SPLICE_LEAST_BYTES = 64 << 10, /* copying less than this is cheaper */
+    TICK_MS = 1000,                /* how soon a stopping daemon ends a stream */
+    HEAD_MS = 300000,              /* a server's time for the head of its answer; the default of commands too */
+    SILENCE_MS = 600000,           /* a stream that is silent for so long ends */
     KEPT_ANSWER_BYTES = 1 << 20,
     AGAIN_MS = 50, /* between two attempts to connect */
 };
@@ -32,18 +33,18 @@ struct port_proxy {
     const struct port_path *path;
     struct response *response;
     enum port_phase phase;
-    bool websocket; /* asked for */
-    bool uploading; /* of the client's body more is to come */
+    bool websocket; /* requested */
+    bool uploading; /* the client's body is not complete */
     bool events;    /* the answer is an event stream */
     bool left;      /* the client has gone */
     bool waits;     /* for the head of the answer: port_socket_wait */
-    bool answered;  /* a byte of the answer has come */
+    bool answered;  /* a byte of the answer has arrived */
     bool whole;     /* the answer has ended, and nothing followed it */
     bool flood;     /* a tunnel with large pieces */
-    bool bytes;     /* a tunnel from the beginning, of any protocol: either side may end before the other */
+    bool bytes;     /* a raw tunnel: either side may end before the other */
 };
 
-/* A query may hold secrets. */
+/* The query is dropped: it may contain secrets. */
 void port_proxy_audit(struct http_request *request, uint16_t port, const char *tail) {
     static const struct row rows[] = {{.name = "what", .type = ROW_TEXT, .flags = ROW_AUDITED}, {.name = NULL}};
     char *text =
@@ -64,7 +65,7 @@ int port_proxy_fault(struct err *err) {
 }
 
 /* ---- to the server ---- */
-/* The next piece of the client's body, in the coding that our head has announced. */
+/* Reads the next piece of the client's body, in the coding that our head announced. */
 static int port_proxy_body(struct port_proxy *proxy, struct err *err) {
     bool chunked = http_body_length(proxy->request) < 0;
     struct buf *out = &proxy->duplex.held;
@@ -82,7 +83,8 @@ static int port_proxy_body(struct port_proxy *proxy, struct err *err) {
     return box_duplex_flush(&proxy->duplex, err);
 }
 
-/* What is there, as far as the box takes it. ready: the client's socket has something. 1: the client has ended. */
+/* Sends what there is, as far as the box accepts it. ready: the client's socket is readable. 1: the client has
+ * ended. */
 static int port_proxy_feed(void *user, bool ready, struct err *err) {
     struct port_proxy *proxy = user;
     struct box_duplex *duplex = &proxy->duplex;
@@ -116,7 +118,7 @@ static int port_proxy_begin(struct port_proxy *proxy, struct err *err) {
     const struct response *response = proxy->response;
     const char *type = response_field(response, "content-type"), *upgrade = response_field(response, "upgrade");
     if (response->status < 200 && response->status != 101)
-        return 0; /* an interim answer: ours to ignore */
+        return 0; /* an interim answer: ignored */
     port_proxy_waits(proxy, false);
     if (response->status == 101 && (!proxy->websocket || !upgrade || strcasecmp(upgrade, "websocket") != 0))
         return err_set(err, ERR_PROTOCOL, "the server in the box switched to a protocol that was not requested");
@@ -140,7 +142,7 @@ static int port_proxy_hangup(void *user, struct err *err) {
     return err_set(err, ERR_GONE, "the client hung up");
 }
 
-/* 1: the answer is whole. */
+/* Passes on content. Returns 1 when the answer is complete. */
 static int port_proxy_content(struct port_proxy *proxy, const uint8_t *data, size_t len, struct err *err) {
     for (;;) {
         const void *content;
@@ -158,7 +160,7 @@ static int port_proxy_content(struct port_proxy *proxy, const uint8_t *data, siz
             proxy->whole = len == 0;
             return http_reply_end(proxy->request), 1;
         }
-        if (!used) /* a head without content yet goes out too: a stream may begin slowly */
+        if (!used) /* sends the head even without content: a stream may begin slowly */
             return http_reply_flush(proxy->request) < 0 ? port_proxy_hangup(proxy, err) : 0;
     }
 }
@@ -186,7 +188,7 @@ static int port_proxy_answer(struct port_proxy *proxy, const uint8_t *data, size
     return len && http_tunnel_write(proxy->request, data, len) < 0 ? 1 : 0;
 }
 
-/* Much that goes to the client as it is. */
+/* Moves large content to the client without copying. */
 static int port_proxy_splice(void *user, int socket, struct err *err) {
     struct port_proxy *proxy = user;
     bool tunnel = proxy->phase == PORT_TUNNEL;
@@ -194,7 +196,7 @@ static int port_proxy_splice(void *user, int socket, struct err *err) {
     if (tunnel ? !proxy->flood : left < SPLICE_LEAST_BYTES)
         return DUPLEX_READ;
     ssize_t moved = http_reply_splice(proxy->request, socket, tunnel ? PIECE_BYTES : left);
-    if (moved == -ERR_UNSUPPORTED || moved == -ERR_IO) /* the end of the connection is read */
+    if (moved == -ERR_UNSUPPORTED || moved == -ERR_IO) /* reading shows whether the connection ended */
         return DUPLEX_READ;
     proxy->left = moved < 0;
     if (moved < 0)
@@ -209,7 +211,7 @@ static int port_proxy_splice(void *user, int socket, struct err *err) {
 
 static int port_proxy_data(void *user, int, const uint8_t *data, size_t len, struct err *err) {
     return port_proxy_answer(user, data, len, err)
-               ?: port_proxy_feed(user, false, err); /* a tunnel may have begun, and more be at hand */
+               ?: port_proxy_feed(user, false, err); /* a tunnel may have begun, with input waiting */
 }
 
 static int port_proxy_end(void *user, const struct exec_result *, struct err *err) {
@@ -236,7 +238,7 @@ static int port_proxy_tick(void *user, struct err *err) {
             http_reply_end(proxy->request);
         return 1;
     }
-    if (proxy->bytes && proxy->duplex.eof) { /* nothing more is read from this client: has it gone altogether? */
+    if (proxy->bytes && proxy->duplex.eof) { /* the client has sent its end: has it gone altogether? */
         struct pollfd client = {.fd = http_fd(proxy->request)};
         return poll(&client, 1, 0) > 0;
     }
@@ -252,11 +254,12 @@ static int port_proxy_secure(struct port_proxy *proxy, struct err *err) {
     if (!proxy->path->tls)
         return 0;
     if (!box_duplex_direct(&proxy->duplex))
-        return err_set(err, ERR_UNSUPPORTED, "this daemon cannot enter the network of the box: no TLS to its servers");
+        return err_set(err, ERR_UNSUPPORTED,
+                       "this daemon cannot enter the network of the box, so it cannot use TLS to its servers");
     return tls_peer_begin(&proxy->duplex.socket, err);
 }
 
-/* A server that comes up late is waited for. */
+/* Waits for a server that starts late. */
 static int port_proxy_open(struct port_proxy *proxy, uint64_t until_ms, struct err *err) {
     for (;;) {
         int result = box_connect(proxy->box, proxy->path->port, &proxy->duplex, err);
@@ -279,7 +282,6 @@ static const struct box_stream port_proxy_stream = {
     .end = port_proxy_end,
 };
 
-/* Sends the request and passes the answer on. */
 static int port_proxy_talk(struct port_proxy *proxy, struct err *err) {
     struct buf *held = &proxy->duplex.held;
     *held = buf_max(LIMIT_HEAD_BYTES + 2 * PIECE_BYTES);
@@ -292,7 +294,7 @@ static int port_proxy_talk(struct port_proxy *proxy, struct err *err) {
     return result;
 }
 
-/* Over an idle connection, if there is one. 1: there was none, or its server had just closed it. */
+/* Tries an idle connection. Returns 1 if there is none, or its server has just closed it. */
 static int port_proxy_idle(struct port_proxy *proxy, struct err *err) {
     const char *method = http_method(proxy->request);
     bool safe = !strcmp(method, "GET") || !strcmp(method, "HEAD") || !strcmp(method, "OPTIONS");
@@ -306,8 +308,8 @@ static int port_proxy_idle(struct port_proxy *proxy, struct err *err) {
     return 1;
 }
 
-/* After a long answer the kernel's queues of the connection are long, which makes the next one slower than a new
- * connection does. */
+/* After a long answer the connection is not reused: its queues in the kernel are long, which makes the next answer
+ * slower than a new connection. */
 static void port_proxy_close(struct port_proxy *proxy, int result) {
     bool clean = result >= 0 && proxy->whole && !proxy->uploading && proxy->phase == PORT_BODY && !proxy->path->tls;
     if (clean && !proxy->response->last && proxy->response->length < KEPT_ANSWER_BYTES)
@@ -338,14 +340,14 @@ int port_proxy(struct http_request *request, struct box *box, const struct port_
     if (result == -ERR_GONE && !proxy.left && box_alive(box))
         result = port_proxy_fault(err);
     if (result < 0 && proxy.phase == PORT_TUNNEL)
-        result = err->code; /* it was answered: the connection just ends */
+        result = err->code; /* already answered: the connection just ends */
     else if (result > 0)
         result = 0;
     port_proxy_close(&proxy, result);
     return result;
 }
 
-/* A client that has sent its end cannot be distinguished from one that is gone: the kernel asks it from time to time. */
+/* A client that has sent its end looks like one that is gone, so the kernel probes it regularly. */
 static void port_proxy_alive(int fd) {
     int on = 1, idle_s = 15, step_s = 5, probes = 3;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -365,7 +367,7 @@ int port_proxy_bytes(struct http_request *request, struct box *box, const struct
     int result = http_tunnel(request, err);
     if (result == 0) {
         result = port_proxy_feed(&proxy, false, err) ?: box_duplex_run(&proxy.duplex, &port_proxy_stream, &proxy, err);
-        result = result < 0 ? (int)err->code : 0; /* it was answered: the connection just ends */
+        result = result < 0 ? (int)err->code : 0; /* already answered: the connection just ends */
     }
     box_duplex_close(&proxy.duplex);
     return result;

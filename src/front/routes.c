@@ -1,6 +1,6 @@
-/* The list of dialects, their tables joined, and whose a path or a route is. The only file here that names a dialect.
- * Used by the daemon: --routes, /openapi.json and the server are made from the one table. Invariant: it is made once
- * and never changes. */
+/* The list of dialects, their tables joined, and which dialect a path or a route belongs to. The only file here that
+ * names a dialect. Used by the daemon: --routes, /openapi.json and the server use this table. Invariant: it is made
+ * once and never changes. */
 #include "front/routes.h"
 
 extern const struct dialect native_dialect, mcp_dialect, join_dialect, filesecbox_dialect, aio_dialect,
@@ -11,7 +11,7 @@ const struct dialect *const dialects[FRONT_DIALECTS + 1] = {
 };
 
 static struct route *all;
-static const struct dialect **owners; /* of each */
+static const struct dialect **owners; /* the dialect of each route */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void routes_join(void) {

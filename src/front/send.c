@@ -1,5 +1,5 @@
-/* Paths of clients, and a file of a box as the answer or in memory. Called by the handlers of all dialects.
- * Invariant: a file that is sent never lies in the daemon's memory whole, whatever its size says. */
+/* Paths of clients, and a file of a box as the answer or in memory. Called by the handlers of all dialects. Invariant:
+ * a file that is sent is never in the daemon's memory as a whole, whatever its size. */
 #include "front/send.h"
 
 #include "skill/own/own.h"
@@ -62,7 +62,8 @@ struct send_range {
     bool partial, impossible;
 };
 
-/* "bytes=A-B", "bytes=A-", "bytes=-N"; anything else (several ranges, other units) is ignored as RFC 9110 allows. */
+/* Parses "bytes=A-B", "bytes=A-", "bytes=-N"; ignores anything else (several ranges, other units), as RFC 9110
+ * allows. */
 static void send_range(const char *header, uint64_t size, struct send_range *range) {
     char from[24] = "", to[24] = "", rest[2] = "";
     uint64_t first, last;
@@ -113,7 +114,7 @@ static int send_begin(struct sending *sending) {
                             (int64_t)range->length);
 }
 
-/* The head goes with the first bytes: until they are there it can still become an error. */
+/* Sends the head with the first bytes: until then it can still become an error. */
 static int send_write(void *user, const uint8_t *data, size_t len) {
     struct sending *sending = user;
     return (sending->begun ? 0 : send_begin(sending)) ?: http_reply_write(sending->request, data, len);
@@ -137,7 +138,7 @@ int front_send(struct http_request *request, struct box *box, const char *path, 
     if (range.impossible) {
         snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)stat.size);
         http_reply_header(request, "Content-Range", text);
-        static const char body[] = "{\"error\":{\"code\":\"INVALID\",\"message\":\"the range lies after the end of the "
+        static const char body[] = "{\"error\":{\"code\":\"INVALID\",\"message\":\"the range is past the end of the "
                                    "file\"}}";
         return http_reply(request, 416, "application/json", body, sizeof body - 1);
     }
@@ -160,7 +161,7 @@ struct send_loading {
     struct front_load *load;
     uint64_t line;
     size_t held;
-    bool done; /* nothing more is wanted */
+    bool done; /* enough was read */
     struct err *err;
 };
 
@@ -172,7 +173,7 @@ static int send_load_begin(void *user, const struct file_stat *stat) {
                                                         : 0;
 }
 
-/* Accounted for in advance: the memory of all requests together has a limit. */
+/* Accounts for memory in advance: all requests together have a limit. */
 static int send_load_put(struct send_loading *loading, const uint8_t *data, size_t len) {
     struct buf *out = loading->load->out;
     if (out->len + len > out->max)

@@ -1,6 +1,6 @@
-/* A command's output, kept or as events. Called by the handlers of all dialects that run commands. Invariant: no UTF-8 sequence is cut
- * between two events, and nothing is answered before the first one, so that a command that could not be started still
- * has its status. */
+/* A command's output, kept or as events. Called by the handlers of all dialects that run commands. Invariant: no UTF-8
+ * sequence is split between two events, and nothing is answered before the first event, so that a command that could
+ * not be started still has its status. */
 #include "front/stream.h"
 
 #include "front/front.h"
@@ -16,7 +16,7 @@ void collect_done(struct collect *collect) {
     headtail_done(&collect->streams[1]);
 }
 
-/* Twice what is kept: buffers grow by doubling, and head and tail are joined at the end. */
+/* Accounts for twice the kept size: buffers grow by doubling, and head and tail are joined at the end. */
 int collect_put(void *user, int stream, const uint8_t *data, size_t len) {
     struct collect *collect = user;
     struct headtail *bytes = &collect->streams[stream == STREAM_STDERR];
@@ -35,7 +35,7 @@ bool stream_wanted(const struct http_request *request) {
 void stream_init(struct stream *stream, struct http_request *request) {
     *stream = (struct stream){.request = request, .names = {"stdout", "stderr"}};
     buf_init(&stream->piece, LIMIT_FRAME_PAYLOAD_BYTES + sizeof stream->held[0].bytes);
-    buf_init(&stream->out, LIMIT_FRAME_PAYLOAD_BYTES * 6 + 1024); /* every byte an escape */
+    buf_init(&stream->out, LIMIT_FRAME_PAYLOAD_BYTES * 6 + 1024); /* every byte escaped */
 }
 
 void stream_done(struct stream *stream) {
@@ -92,7 +92,7 @@ static int stream_put(struct stream *stream, int i, const uint8_t *data, size_t 
     return whole ? stream_piece(stream, i, stream->piece.data, whole) : 0;
 }
 
-/* Several frames may have been waiting, and come as one. */
+/* The data may be several frames that were waiting. */
 int stream_output(void *user, int number, const uint8_t *data, size_t len) {
     int failed = 0;
     for (size_t n; !failed && len; data += n, len -= n) {

@@ -1,4 +1,4 @@
-/* The output of a command for its client: kept until it has ended, or as an event stream. */
+/* The output of a command for its client: kept until it ends, or as an event stream. */
 #ifndef CUBBY_FRONT_STREAM_H
 #define CUBBY_FRONT_STREAM_H
 
@@ -25,12 +25,12 @@ int collect_put(void *collect, int stream, const uint8_t *data, size_t len); /* 
 
 struct stream {
     struct http_request *request;
-    const char *names[2]; /* of the events that bring output; "stdout", "stderr" */
+    const char *names[2]; /* names of output events; "stdout", "stderr" */
     bool text;            /* {"data"} with U+FFFD for bytes that are not UTF-8, instead of {"data","encoding"} */
     struct buf out, piece;
     struct json json; /* of the event being written */
     struct {
-        uint8_t bytes[4]; /* the beginning of a UTF-8 sequence whose rest has not come yet */
+        uint8_t bytes[4]; /* an incomplete UTF-8 sequence */
         size_t count;
     } held[2];
     bool begun;
@@ -40,19 +40,19 @@ bool stream_wanted(const struct http_request *request); /* Accept: text/event-st
 void stream_init(struct stream *stream, struct http_request *request);
 void stream_done(struct stream *stream);
 
-/* Output as events, and a comment if none comes for long: for box_exec and box_session_run. */
+/* Sends output as events, and a comment after a long silence: for box_exec and box_session_run. */
 struct exec_sink stream_sink(struct stream *stream);
 /* Its parts; user is the stream. */
 int stream_output(void *user, int number, const uint8_t *data, size_t len);
 int stream_idle(void *user);
 
-/* One event: an object is opened, its members are written into stream->json, then it is sent. */
+/* Begins an event: opens an object, whose members are written to stream->json before it is sent. */
 void stream_open(struct stream *stream);
 int stream_send(struct stream *stream, const char *name);
-int stream_flush(struct stream *stream); /* sends held output: before the last event */
-/* A failure after the stream began (the box ended) is sent as an event `error`. Returns the handler's result. */
+int stream_flush(struct stream *stream); /* sends held output; call it before the last event */
+/* Sends a failure after the stream began (the box ended) as an event `error`. Returns the handler's result. */
 int stream_failed(struct stream *stream, int failed, struct err *err);
-/* The last event, by its rows (rows/write.h), or why there is none: stream_failed. Then stream_done. */
+/* Sends the last event by its rows (rows/write.h), or the failure (stream_failed), and calls stream_done. */
 int stream_end(struct stream *stream, int failed, const char *name, const struct row *rows, const void *from,
                struct err *err);
 

@@ -1,5 +1,5 @@
-/* Counters of one user's share. Rows are made by auth.c; entered and left by front.c around every request, asked
- * by native_acquire. Invariant: one atomic a request, and no tenant can take what others need to be served. */
+/* Counters of one user's share. Rows are made by auth.c; front.c enters and leaves around every request; native_acquire
+ * calls tenant_make. Invariant: one atomic operation per request, and no tenant can take what others need. */
 #include "front/tenant.h"
 
 #include <pthread.h>
@@ -12,8 +12,8 @@ enum { TENANT_BUCKETS = 4096 };
 struct tenant {
     struct tenant *next; /* in its bucket */
     atomic_uint requests;
-    pthread_mutex_t lock; /* of what is below */
-    uint64_t full_at_ms;  /* when the share of new boxes would be whole again */
+    pthread_mutex_t lock; /* guards the members below */
+    uint64_t full_at_ms;  /* when the share of new boxes will be full again */
     char user[];
 };
 
@@ -29,7 +29,7 @@ struct tenants *tenants_new(void) {
 }
 
 struct tenant *tenants_find(struct tenants *tenants, const char *user) {
-    uint32_t hash = 2166136261u; /* FNV-1a; names come from who may make tokens */
+    uint32_t hash = 2166136261u; /* FNV-1a; names are trusted: they come from tokens */
     for (const char *at = user; *at; at++)
         hash = (hash ^ (uint8_t)*at) * 16777619u;
     pthread_mutex_lock(&tenants->lock);
@@ -76,7 +76,7 @@ void tenant_leave(struct tenant *tenant) {
         atomic_fetch_sub(&tenant->requests, 1);
 }
 
-/* Each box pushes the time at which the share is whole again one step on; a share is a minute of steps. */
+/* A share is a minute of steps. Each box moves the time at which the share is full again by one step. */
 int tenant_make(struct tenant *tenant, const struct tenant_limits *limits, struct err *err) {
     enum { MINUTE_MS = 60000 };
     if (!tenant || !limits->boxes_per_minute)

@@ -6,19 +6,19 @@
 #include "base/err.h"
 
 struct tenant;
-struct tenants; /* by name; rows stay, so that a user's counters outlive the tokens */
+struct tenants; /* by name; rows are never removed, so counters outlive tokens */
 
 struct tenant_limits {
     unsigned max_requests;     /* at once; 0: no limit */
-    unsigned boxes_per_minute; /* that many at once, then one by one at this rate; 0: no limit */
+    unsigned boxes_per_minute; /* a burst of so many, then at this rate; 0: no limit */
 };
 
 struct tenants *tenants_new(void);
 void tenants_free(struct tenants *tenants);
 struct tenant *tenants_find(struct tenants *tenants, const char *user); /* made if missing; from any thread */
-/* LIMIT when there are too many; else tenant_leave must follow. */
+/* LIMIT: too many requests. Else tenant_leave must follow. */
 int tenant_enter(struct tenant *tenant, const struct tenant_limits *limits, struct err *err);
 void tenant_leave(struct tenant *tenant);
-int tenant_make(struct tenant *tenant, const struct tenant_limits *limits, struct err *err); /* a box is wanted */
+int tenant_make(struct tenant *tenant, const struct tenant_limits *limits, struct err *err); /* LIMIT: too many boxes */
 
 #endif

@@ -54,7 +54,7 @@ static int toolbox_find(void *endpoint, const char *user, const char *thread, st
     return code < 0 ? code : toolbox_admit(request, box, ret_box, err);
 }
 
-/* Writes the name, what the guard found, and the arguments. */
+/* Writes the name, the guard's findings, and the arguments. */
 static void toolbox_record(struct tool_call *call) {
     struct http_request *request = call->endpoint;
     struct trail *trail = trail_of(request);
@@ -72,13 +72,13 @@ static void toolbox_record(struct tool_call *call) {
         trail_note(request, args);
 }
 
-/* Before anything is done in the box, so that the log shows what a killed daemon was about to do. */
+/* Called before anything is done in the box, so that the log shows what a killed daemon was about to do. */
 static void toolbox_begins(struct tool_call *call) {
     toolbox_record(call);
     trail_running(call->endpoint);
 }
 
-/* The record of toolbox_begins is still valid unless the guard, which comes later, found something. */
+/* The record of toolbox_begins stays valid unless the guard, which runs later, found something. */
 static void toolbox_ends(struct tool_call *call) {
     if (!call->begun || call->verdict)
         toolbox_record(call);

@@ -1,5 +1,5 @@
-/* The audit row of a request. Called by front.c around every handler, and by the handlers that know a result or a box.
- * Invariant: nothing gets into a detail but through redact, and only from rows marked ROW_AUDITED. */
+/* The audit row of a request. Called by front.c around every handler, and by handlers that know a result or a box.
+ * Invariant: a detail only contains text that passed redact, from rows marked ROW_AUDITED. */
 #include "front/trail.h"
 
 #include <jansson.h>
@@ -17,7 +17,7 @@ void trail_begin(struct http_request *request) {
     http_set_user_data(request, trail);
     trail->at_ms = clock_wall_ms();
     if (front_of(request)->audit)
-        trail->peer = http_peer_text(request); /* lives as long as the connection, so longer than this */
+        trail->peer = http_peer_text(request); /* valid as long as the connection, which outlives the trail */
 }
 
 void trail_box(struct http_request *request, const struct box *box) {
@@ -155,12 +155,12 @@ static void trail_say_field(struct trail_text *text, const struct row *field, co
         if (one->data)
             trail_say(text, name, one->data, one->len);
         break;
-    case ROW_TEXTS: /* one text, so that a secret across two of them (with the blank between) is still one */
+    case ROW_TEXTS: /* joined, so that a secret that spans two items is found */
         for (const char *const *item = *(const char *const *const *)value; item && *item; item++) {
             buf_puts(&joined, item == *(const char *const *const *)value ? "" : " ");
             buf_puts(&joined, *item);
         }
-        text->cut |= joined.failed; /* it will be refused; a cut list might end in half a secret */
+        text->cut |= joined.failed; /* a cut list might end in half a secret */
         if (*(const char *const *const *)value && !joined.failed)
             trail_say(text, name, (const char *)joined.data, joined.len);
         break;
@@ -175,7 +175,7 @@ static void trail_say_field(struct trail_text *text, const struct row *field, co
     }
 }
 
-/* Not in the middle of a character, and with a mark. */
+/* Cuts between characters, and adds a mark. */
 static void trail_cut(struct buf *out) {
     static const char mark[] = "\xe2\x80\xa6";
     size_t end = out->max - (sizeof mark - 1);
@@ -188,7 +188,7 @@ static void trail_cut(struct buf *out) {
     buf_puts(out, mark);
 }
 
-/* The first audited row is written without its name, the others with theirs. */
+/* Writes the first audited row without its name, the others with theirs. */
 void trail_args(struct http_request *request, const struct row *fields, const void *args) {
     struct trail *trail = trail_of(request);
     struct trail_text text = {.secrets = {.arena = http_arena(request)}};
@@ -252,7 +252,7 @@ void trail_also(struct http_request *request, const char *verb, const char *box,
     audit_put(front_of(request)->audit, &row);
 }
 
-/* Who, what, to which box, with which detail. */
+/* Fills in who did what to which box, and the detail. */
 static void trail_row(struct http_request *request, struct audit_row *row) {
     const struct trail *trail = trail_of(request);
     const char *pid = http_param(request, "pid");
@@ -269,14 +269,14 @@ static void trail_row(struct http_request *request, struct audit_row *row) {
                                trail->detail ? trail->detail : ""));
 }
 
-/* It only looked: nothing in the box is another because of it. */
+/* Returns whether the request only read. */
 static bool trail_reads(const struct http_request *request) {
     const struct route *route = http_route(request);
     const struct endpoint *endpoint = route->extra;
     return trail_of(request)->reads || (!strcmp(route->method, "GET") && !(endpoint->flags & ENDPOINT_WRITES));
 }
 
-/* What the server itself answered (a body that never came) has only a status. */
+/* A request that the server itself answered (its body never arrived) has only a status. */
 static const char *trail_outcome(int code, int status) {
     for (int known = ERR_INVALID; !code && status >= 400 && known <= ERR_PAUSED; known++)
         if (err_http_status(known) == status)

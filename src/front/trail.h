@@ -15,15 +15,15 @@ struct trail {
     const struct who *who; /* NULL: an unknown sender */
     struct front_settings *settings;
     uint64_t at_ms;
-    int code;              /* ERR_ number; 0: fine */
-    const char *peer;      /* NULL: not needed */
-    char box[17];          /* "" : none */
-    char bound[17];        /* the box whose key or ticket came instead of a token: no other is opened; "": a token */
-    const char *user;      /* owner of the box */
-    const struct box *now; /* while its handler runs: its environment is secret */
-    const char *const *secrets; /* "NAME=VALUE" of this request alone; NULL: none */
-    bool by_header;             /* Authorization said who asks */
-    bool reads;                 /* whatever the route says: nothing is another because of it */
+    int code;                   /* ERR_ number; 0: fine */
+    const char *peer;           /* NULL: not needed */
+    char box[17];               /* "" : none */
+    char bound[17];             /* the only accessible box, if its key or ticket replaced a token; else "" */
+    const char *user;           /* owner of the box */
+    const struct box *now;      /* while its handler runs, for the secrets in its environment */
+    const char *const *secrets; /* "NAME=VALUE" of this request; may be NULL */
+    bool by_header;             /* identified by Authorization */
+    bool reads;                 /* it changes nothing, whatever the route says */
     bool has_result;
     struct exec_result result;
     const char *detail;
@@ -33,20 +33,20 @@ struct trail {
 
 struct trail *trail_of(const struct http_request *request); /* NULL before trail_begin */
 void trail_begin(struct http_request *request);
-void trail_box(struct http_request *request, const struct box *box); /* it is about this box; NULL: no longer at hand */
-void trail_note(struct http_request *request, const char *text);     /* added to the detail; nothing secret */
-void trail_quote(struct http_request *request, const char *text);    /* the same, secrets of environments taken out */
+void trail_box(struct http_request *request, const struct box *box); /* the request's box; NULL: no longer available */
+void trail_note(struct http_request *request, const char *text);     /* adds to the detail; must not be secret */
+void trail_quote(struct http_request *request, const char *text);    /* the same, but removes secrets of environments */
 void trail_code(struct http_request *request, int code);
 void trail_result(struct http_request *request, const struct exec_result *result);
-void trail_session(struct http_request *request, const struct session_result *result); /* unless it runs on */
-/* The rows with ROW_AUDITED become the detail, without the values of ROW_SECRET rows and of all environments. */
+void trail_session(struct http_request *request, const struct session_result *result); /* unless it still runs */
+/* Makes the detail from rows with ROW_AUDITED, without values of ROW_SECRET rows and of environments. */
 void trail_args(struct http_request *request, const struct row *fields, const void *args);
-/* From here on it is running: a daemon that dies now leaves a row that says so. Requests that only read leave none. */
+/* Records that the request is running: if the daemon dies now, a row remains that says so. Not for read-only
+ * requests. */
 void trail_running(struct http_request *request);
 void trail_fields(struct http_request *request, const struct row *fields, const void *args); /* both */
-/* One more row for a request that did something to several boxes. */
+/* Writes one more row for a request that changed several boxes. */
 void trail_also(struct http_request *request, const char *verb, const char *box, const char *user, int code);
-/* Writes the row. */
 void trail_end(struct http_request *request, int status, uint64_t bytes_in, uint64_t bytes_out, uint64_t us);
 
 #endif

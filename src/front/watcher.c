@@ -1,12 +1,12 @@
 /* Watchers and their threads. Called by the dialects that have them and, at its end, by front_done.
  *
- * 1. One lock for the table and all that watchers keep; nothing blocks under it. A watcher's condition is signalled
- *    at every change of it.
- * 2. A watcher is counted: by the table, by its thread, by each request that holds it.
- * 3. A thread ends when its pipe is closed (remove, free), when the box's wire ends (then the watcher leaves the table)
- *    or when what it watched is gone (then it stays to be read from, until it is removed, grows old or somebody needs
- *    its place). Invariant: whatever a box does, a watcher keeps at most KEPT_EVENTS and KEPT_BYTES; the oldest go, and
- *    readers learn of it. */
+ * 1. One lock guards the table and everything in watchers; nothing blocks under it. A watcher's condition is signalled
+ *    at each of its changes.
+ * 2. A watcher is reference-counted: by the table, by its thread, by each request that holds it.
+ * 3. A thread ends when its pipe is closed (remove, free), when the box's wire ends (then the watcher leaves the
+ *    table), or when the watched path is gone. Then the watcher can still be read, until it is removed, expires, or its
+ *    slot is needed.
+ * Invariant: a watcher keeps at most KEPT_EVENTS and KEPT_BYTES; it drops the oldest, and reports that. */
 #include "front/watcher.h"
 
 #include <poll.h>
@@ -42,32 +42,32 @@ struct watcher {
     struct watchers *table;
     struct watcher *next;
     char id[WATCHER_ID_BYTES], box_id[17], user[LIMIT_USER_BYTES + 1];
-    char *path, *key; /* key: box and all that was asked for */
+    char *path, *key; /* key: the box and the whole request */
     bool recursive, own, entries;
     unsigned debounce_ms;
     uint64_t created_ms;
-    struct box_watch *source; /* the thread's, as the next */
+    struct box_watch *source; /* used by the thread, as the next two */
     int end_fd;               /* the other end of stop_fd */
     struct watch_sink sink;
-    struct queue pending; /* the thread's: not to be seen yet */
+    struct queue pending; /* used by the thread: not visible yet */
     uint64_t due_ms;
     bool top_gone;
     /* under the lock */
     pthread_cond_t changed;
     unsigned refs, leases, readers;
-    bool counted; /* COUNTED_WATCHERS: until the last holder is gone, its thread and the table included */
+    bool counted; /* counts in COUNTED_WATCHERS until the last reference is gone */
     bool armed, ended, removed;
-    struct err err; /* why it never began */
+    struct err err; /* why it could not start */
     uint64_t ended_ms;
-    int stop_fd; /* the thread's pipe: closed, it ends */
+    int stop_fd; /* the thread ends when this pipe is closed */
     struct queue kept;
-    uint64_t latest_seq, lost_seq; /* lost_seq: the last one that is kept no more */
+    uint64_t latest_seq, lost_seq; /* lost_seq: the last dropped one */
     uint64_t taken_seq;            /* watcher_take continues after it */
 };
 
 struct watchers {
     pthread_mutex_t lock;
-    pthread_cond_t idle; /* a thread ended */
+    pthread_cond_t idle; /* signalled when a thread ends */
     struct watcher *first;
     unsigned threads;
 };
@@ -159,8 +159,8 @@ static void watcher_publish(struct watcher *watcher) {
     watcher->sink.idle_ms = 0;
 }
 
-/* The same thing again within the debounce time is reported once, as it was the last time; not across a change after
- * which the path means another file, or none: the last of them must stay the last. */
+/* Merges repeated changes of a path within the debounce time into the last one, but not across a change after which the
+ * path means another file, or none: the last of those must stay the last. */
 static bool watcher_merge(struct watcher *watcher, const struct held *held) {
     const struct watched_change *now = &held->change;
     struct held *same = NULL;
@@ -226,7 +226,7 @@ static void watcher_unref_locked(struct watcher *watcher) {
     free(watcher);
 }
 
-/* Out of the table: it cannot be found any more, and its thread ends. */
+/* Removes it from the table: it cannot be found any more, and its thread ends. */
 static void watcher_leave_locked(struct watcher *watcher) {
     struct watchers *table = watcher->table;
     if (watcher->removed)
@@ -255,7 +255,7 @@ static void *watcher_main(void *user) {
     fd_close(&watcher->stop_fd);
     pthread_cond_broadcast(&watcher->changed);
     if (!watcher->top_gone)
-        watcher_leave_locked(watcher); /* with its box */
+        watcher_leave_locked(watcher); /* the box ended */
     watcher_unref_locked(watcher);
     table->threads--;
     pthread_cond_broadcast(&table->idle);
@@ -290,8 +290,8 @@ static struct watcher *watcher_find_locked(struct watchers *watchers, const char
     return NULL;
 }
 
-/* Which ended watcher is removed for a new one: an old one of any user, else the first that ended of the same box or
- * user. No watcher is removed for another user's. */
+/* Chooses the ended watcher that makes space for a new one: an expired one of any user, else the first that ended of
+ * the same box or user. A watcher is never removed for another user's. */
 static struct watcher *watchers_victim_locked(struct watchers *watchers, const struct watcher *fresh, bool box_full) {
     uint64_t now_ms = clock_ms();
     struct watcher *victim = NULL;
@@ -320,7 +320,7 @@ static int watchers_room_locked(struct watchers *watchers, struct watcher *fresh
     }
 }
 
-/* All that was asked for, with lengths: a line end in a glob is not the beginning of the next one. */
+/* Writes the whole request with lengths, so that a newline in a glob is not taken for a separator. */
 static char *watcher_key(const char *box_id, const struct watcher_request *request) {
     autobuf key = buf_max(4 * LIMIT_FRAME_PAYLOAD_BYTES);
     const char *const *lists[] = {request->include, request->exclude};
@@ -357,21 +357,21 @@ static struct watcher *watcher_new(struct watchers *watchers, const struct box *
     return watcher;
 }
 
-/* It is in the table from here on. */
+/* Adds it to the table. */
 static int watcher_start_locked(struct watcher *watcher, struct err *err) {
     struct watchers *table = watcher->table;
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_errno(err, errno, "a watcher's pipe");
+        return err_errno(err, errno, "cannot make a watcher's pipe");
     watcher->end_fd = ends[0];
     int number = thread_detached(watcher_main, watcher, STACK_BYTES);
     if (number) {
         close(ends[0]);
         close(ends[1]);
-        return err_errno(err, number, "a watcher's thread");
+        return err_errno(err, number, "cannot start a watcher's thread");
     }
     watcher->stop_fd = ends[1];
-    watcher->refs += 2; /* the table, and the thread, which cannot get past the lock yet */
+    watcher->refs += 2; /* for the table, and for the thread, which waits for the lock */
     table->threads++;
     struct watcher **last = &table->first;
     while (*last)
@@ -415,13 +415,13 @@ int watchers_add(struct watchers *watchers, struct box *box, const struct watche
     while (watcher && (watcher->ended || watcher->own || strcmp(watcher->key, key) != 0))
         watcher = watcher->next;
     bool reused = watcher;
-    if (reused) { /* a user of it from here on: a thread that removes it now is not the last */
+    if (reused) { /* counted as a user now, so that a concurrent removal is not the last */
         watcher->refs++;
         watcher->leases++;
     }
     pthread_mutex_unlock(&watchers->lock);
     int r = 0;
-    if (!reused) { /* opened without the lock: the wire may be slow */
+    if (!reused) { /* opened without the lock, because the wire may be slow */
         const struct watch_request watched = {.path = request->path,
                                               .recursive = request->recursive,
                                               .all = true,
@@ -433,7 +433,7 @@ int watchers_add(struct watchers *watchers, struct box *box, const struct watche
         if (r == 0) {
             watcher = watcher_new(watchers, box, request);
             watcher->source = source;
-            watcher->refs = 1; /* ours */
+            watcher->refs = 1; /* the caller's */
             watcher->key = key;
         }
     }
@@ -522,7 +522,7 @@ int watcher_read(struct watcher *watcher, uint64_t cursor, unsigned limit, uint6
     watcher_queue_init(&copies);
     pthread_mutex_lock(&watcher->table->lock);
     if (cursor > watcher->latest_seq)
-        cursor = watcher->latest_seq; /* of another one, that had seen more */
+        cursor = watcher->latest_seq; /* the cursor belongs to another watcher */
     while (watcher->latest_seq == cursor && !watcher->ended && !watcher->removed && clock_ms() < until_ms)
         cond_wait_until(&watcher->changed, &watcher->table->lock, until_ms);
     struct watcher_slice slice = {.cursor = cursor, .lost = cursor < watcher->lost_seq};

@@ -1,6 +1,6 @@
-/* Watchers: changes in a box are kept until clients ask for them. Each has a thread of this daemon, which listens to the
- * box without holding it: a watched box idles and ends as usual, and its watchers end with it and with the daemon. All is
- * bounded: watchers, events and bytes they keep. Used by the dialects that have such calls. */
+/* Watchers: changes in a box are kept until clients ask for them. Each has a thread of this daemon, which listens to
+ * the box without holding it: a watched box idles and ends as usual, and its watchers end with it and with the daemon.
+ * All is bounded: watchers, and the events and bytes that they keep. Used by several dialects. */
 #ifndef CUBBY_FRONT_WATCHER_H
 #define CUBBY_FRONT_WATCHER_H
 
@@ -10,13 +10,13 @@
 
 #include "box/box.h"
 
-#define WATCHER_ID_BYTES 13 /* 12 digits, as its clients know them */
+#define WATCHER_ID_BYTES 13 /* 12 digits, as clients expect */
 
 struct watchers; /* of one daemon */
 struct watcher;
 
 struct watchers *watchers_new(void);
-void watchers_free(struct watchers *watchers); /* ends them all, and waits for that */
+void watchers_free(struct watchers *watchers); /* ends all watchers, and waits */
 
 struct watcher_request {
     const char *path; /* absolute */
@@ -24,27 +24,27 @@ struct watcher_request {
     const char *const *include;
     const char *const *exclude;
     unsigned debounce_ms;
-    bool own;                         /* never shared: watcher_take is for one client */
-    bool entries;                     /* kept for the caller: watcher_info.entries */
+    bool own;                         /* never shared, for watcher_take by one client */
+    bool entries;                     /* copied to watcher_info.entries for the caller */
     const struct file_rights *rights; /* may be NULL */
 };
 struct watcher_info {
     char id[WATCHER_ID_BYTES];
     const char *path; /* valid while the watcher is held, or during the callback */
     bool recursive, running, entries;
-    unsigned readers; /* requests that listen now */
+    unsigned readers; /* requests that are listening */
     uint64_t events, latest_seq, created_ms;
 };
-/* An identical one is shared (*ret_reused) and must then be ended as often. Changes are seen from the return on.
+/* Shares an identical watcher (*ret_reused), which must then be removed as often. Changes are seen from the return on.
  * LIMIT: too many. watch: the client's socket. */
 int watchers_add(struct watchers *watchers, struct box *box, const struct watcher_request *request, int watch,
                  struct watcher_info *ret_info, bool *ret_reused, struct err *err);
-/* NOT_FOUND. *ret_running: others still use it. */
+/* *ret_running: others still use it. NOT_FOUND: no such watcher. */
 int watchers_remove(struct watchers *watchers, const char *box_id, const char *id, bool *ret_running, struct err *err);
 void watchers_each(struct watchers *watchers, const char *box_id,
                    void (*each)(void *user, const struct watcher_info *info), void *user);
 
-/* To read from it: held until watcher_put, though it may end before. NOT_FOUND. */
+/* Gets it for reading until watcher_put; it may end before. NOT_FOUND: no such watcher. */
 int watchers_hold(struct watchers *watchers, const char *box_id, const char *id, struct watcher **ret_watcher,
                   struct err *err);
 void watcher_put(struct watcher *watcher);
@@ -57,24 +57,24 @@ struct watched_change {
     uint64_t seq;
     enum change_type type;
     const char *path, *old_path;
-    bool dir, known; /* known: it is there, and the numbers count */
-    bool out;        /* CHANGE_REMOVE: it was moved out of what is watched */
+    bool dir, known; /* known: it exists, and the numbers are valid */
+    bool out;        /* CHANGE_REMOVE: it was moved out of the watched tree */
     uint64_t wall_ms, size, mtime_ns, inode;
 };
-/* The type and the paths of one; path and old_path are those of the change. */
+/* Fills in the type and the paths, which point into `from`. */
 void change_from(const struct watch_change *from, struct watched_change *ret_change);
 
 struct watcher_slice {
     uint64_t cursor; /* where to continue */
-    bool lost;       /* there was more than could be kept: look for yourself */
-    bool ended;      /* nothing will come any more */
+    bool lost;       /* events were dropped: list the directory again */
+    bool ended;      /* no more events will come */
 };
-/* Those after the cursor, at most limit; waits up to wait_ms for the first. each is called without any lock; negative:
- * stop, and the code is returned. */
+/* Reads events after the cursor, at most limit; waits up to wait_ms for the first. each is called without a lock; a
+ * negative return stops and is returned. */
 int watcher_read(struct watcher *watcher, uint64_t cursor, unsigned limit, uint64_t wait_ms,
                  int (*each)(void *user, const struct watched_change *change), void *user,
                  struct watcher_slice *ret_slice);
-/* Those that were not taken yet, at once. A call that fails has taken none. */
+/* Reads events that were not taken yet, without waiting. A call that fails takes none. */
 int watcher_take(struct watcher *watcher, unsigned limit, int (*each)(void *user, const struct watched_change *change),
                  void *user);
 

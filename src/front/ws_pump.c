@@ -1,16 +1,16 @@
-/* The one loop between a WebSocket and a box. Called by the terminals, shells and ports of the dialects. Invariant:
- * when the box does not take input, no more of it is read from the client, and output continues. */
+/* The loop between a WebSocket and a box. Called by the terminals, shells and ports of the dialects. Invariant: while
+ * the box does not accept input, no more is read from the client, and output continues. */
 #include "front/ws_pump.h"
 
 #include "front/front.h"
 
-enum { WS_PUMP_TICK_MS = 1000 }; /* how soon a stopping daemon lets a stream go */
+enum { WS_PUMP_TICK_MS = 1000 }; /* how soon a stopping daemon ends a stream */
 
 int ws_pump_wanted(struct http_request *request, struct err *err) {
     const char *upgrade = http_header(request, "upgrade");
     if (upgrade && strcasestr(upgrade, "websocket"))
         return 0;
-    return err_set(err, ERR_INVALID, "a terminal needs a WebSocket: send Upgrade: websocket");
+    return err_set(err, ERR_INVALID, "this route needs a WebSocket: send Upgrade: websocket");
 }
 
 void ws_pump_init(struct ws_pump *pump, struct http_request *request, size_t held, const struct ws_pump_hooks *hooks,
@@ -33,7 +33,7 @@ static bool ws_pump_stopping(const struct ws_pump *pump) {
     return http_server_stopping(front_of(pump->request)->server);
 }
 
-/* Takes messages until no more come or the box's input is full. */
+/* Takes messages until there are no more or the box's input is full. */
 static int ws_pump_input(void *user, bool, struct err *err) {
     struct ws_pump *pump = user;
     struct buf *held = &pump->duplex.held;
@@ -67,7 +67,7 @@ static int ws_pump_tick(void *user, struct err *err) {
         return pump->hooks->tick(pump->user, err);
     if (now_ms < pump->duplex.moved_ms + WS_PUMP_PING_MS)
         return 0;
-    pump->duplex.moved_ms = now_ms; /* one who is gone does not take it for long */
+    pump->duplex.moved_ms = now_ms; /* a client that is gone will not accept it for long */
     return ws_ping(pump->ws, err) < 0;
 }
 

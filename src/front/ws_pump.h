@@ -1,4 +1,4 @@
-/* A WebSocket at one end and a stream of a box at the other: terminals, shells and ports. */
+/* Connects a WebSocket with a stream of a box: terminals, shells and ports. */
 #ifndef CUBBY_FRONT_WS_PUMP_H
 #define CUBBY_FRONT_WS_PUMP_H
 
@@ -16,7 +16,7 @@ struct ws_pump {
     void *user;
 };
 
-/* Each returns 0: continue, 1: over, negative: failed. NULL: as noted. */
+/* Each returns 0 to continue, 1 at the end, negative on failure. NULL: as noted. */
 struct ws_pump_hooks {
     int (*message)(void *user, enum ws_kind kind, const uint8_t *data, size_t len, struct err *err);
     int (*data)(void *user, const uint8_t *data, size_t len, struct err *err); /* NULL: sent as a binary message */
@@ -24,15 +24,15 @@ struct ws_pump_hooks {
     int (*end)(void *user, const struct exec_result *result, struct err *err); /* NULL: over */
 };
 
-/* INVALID, unless a WebSocket was asked for: before anything is started for nothing. */
+/* INVALID: the request does not ask for a WebSocket. Call it before anything is started. */
 int ws_pump_wanted(struct http_request *request, struct err *err);
-/* Before the stream is opened; held: how much input may wait for the box. */
+/* Call it before the stream is opened. held: how much input may wait for the box. */
 void ws_pump_init(struct ws_pump *pump, struct http_request *request, size_t held, const struct ws_pump_hooks *hooks,
                   void *user);
 int ws_pump_accept(struct ws_pump *pump, struct err *err);
-/* Until the client, the box or a stopping daemon ends it: 0, or negative. */
+/* Runs until the client, the box or a stopping daemon ends it. Returns 0 or negative. */
 int ws_pump_run(struct ws_pump *pump, struct err *err);
-/* The handler's result after `result`, with the stream and the socket closed, with the reason. */
+/* Closes stream and socket with the reason. Returns the handler's result. */
 int ws_pump_close(struct ws_pump *pump, int result, const char *why);
 
 #endif

@@ -24,7 +24,7 @@ struct skill_settings {               /* from the configuration; skills_open cop
     const char *const *global_skills; /* host directories with skills for every box, later ones win; may be NULL */
     const char *const *global_agents; /* the same for sub-agents (NAME.md) */
     const char *creator;         /* host directory or ZIP of `skill-creator`, a skill of every agent; may be NULL */
-    bool newest;                 /* the dialect's second generation serves routes that both have */
+    bool newest;                 /* the dialect's second family serves routes that both have */
     const char *const *commands; /* names that its execute route accepts as the first word */
     uint64_t upload_bytes;       /* limit of a ZIP's size */
     uint64_t unpacked_bytes;     /* limit of the size of a ZIP's contents */

@@ -12,13 +12,11 @@
 #include "base/mem.h"
 #include "skill/skills.h"
 
-/* agent_skill_registry: a row with user_id NULL is a public skill.
- * base_known: the content of agents/AGENT from which the rows were made.
- * own_base: the public version that a user's version started from, and when the two were last equal (own/rows.c).
- * own_stack: the public layers of a box at the last check (own/rows.c).
- * base_version: facts about a skill in a layer, which never changes.
- * layer_left: since when no stack has had a layer.
- * made: whether skills existed before this file. If so, users' boxes must be compared; own_known has those done. */
+/* agent_skill_registry: a row with user_id NULL is a public skill. base_known: the content of agents/AGENT from which
+ * the rows were made. own_base: the public version that a user's version started from, and when the two were last equal
+ * (own/rows.c). own_stack: the public layers of a box at the last check (own/rows.c). base_version: facts about a skill
+ * in a layer, which never changes. layer_left: since when no stack has had a layer. made: whether skills existed before
+ * this file. If so, users' boxes must be compared; own_known has those done. */
 static const char skilldb_schema[] =
     "CREATE TABLE agent_skill_registry (id INTEGER PRIMARY KEY AUTOINCREMENT, agent_id TEXT NOT NULL,"
     " skill_id TEXT NOT NULL, user_id TEXT, created_at INTEGER NOT NULL);"

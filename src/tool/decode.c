@@ -4,7 +4,9 @@
 #include "tool/decode.h"
 #include "base/headtail.h"
 
-enum { DECODE_PIECE_BYTES = 1 << 20 }; /* the largest piece; Latin-1 doubles it, UTF-16 makes it half as long again */
+enum {
+    DECODE_PIECE_BYTES = 1 << 20
+}; /* largest piece; decoding Latin-1 doubles it, UTF-16 makes it 1.5 times as long */
 
 void decode_init(struct decode *decode, enum decode_kind kind) {
     *decode = (struct decode){.kind = kind};
@@ -22,7 +24,7 @@ static void decode_put(struct buf *out, uint32_t c) {
         buf_byte(out, 0);
 }
 
-/* Where the first byte is that cannot be part of UTF-8. */
+/* Returns the offset of the first byte that cannot be part of UTF-8. */
 static size_t decode_bad(const uint8_t *text, size_t len) {
     size_t at = 0;
     uint32_t character;

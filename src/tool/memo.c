@@ -37,7 +37,7 @@ int memo_looked(struct tool_call *call, uint64_t pid, uint64_t started_ms, uint6
     return r < 0 ? r : 0;
 }
 
-/* A runner keeps fewer commands than rows stay: LIMIT_PROCESSES. */
+/* 256 rows are kept, more than the commands that a runner keeps (LIMIT_PROCESSES). */
 int memo_look(struct tool_call *call, uint64_t pid, uint64_t started_ms, const uint64_t offsets[2], struct err *err) {
     struct tool_store *store = call->host->store;
     struct db *db = tool_store_lock(store);

@@ -1,5 +1,5 @@
-/* Secrets of a call. Called by tool.c. Invariant: secrets are checked before anything that could name one, and all
- * text goes through secret_put. */
+/* Secrets of a call. Called by tool.c. Invariant: secrets are checked before any text that could contain one is made,
+ * and all text goes through secret_put. */
 #include <ctype.h>
 #include <jansson.h>
 
@@ -26,14 +26,14 @@ static int secret_check(const char *const *rows, struct err *err) {
         size_t name = strspn(row, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
         total += strlen(row);
         if (!name || isdigit((unsigned char)*row) || row[name] != '=')
-            return err_set(err, ERR_INVALID, "a secret's name must be a variable's: letters, digits and _");
+            return err_set(err, ERR_INVALID, "a secret's name must be a variable name: letters, digits and _");
     }
     const char *weak = conceal_short(rows);
     if (weak)
         return err_set(err, ERR_INVALID, "the secret %.*s has less than %d bytes and could not be hidden in the output",
                        (int)strcspn(weak, "="), weak, CONCEAL_MIN_BYTES);
     if (count > LIMIT_SECRETS || total > LIMIT_SECRETS_BYTES)
-        return err_set(err, ERR_INVALID, "a call takes at most %u secrets of %u bytes together", LIMIT_SECRETS,
+        return err_set(err, ERR_INVALID, "a call may have at most %u secrets, of %u bytes in all", LIMIT_SECRETS,
                        LIMIT_SECRETS_BYTES);
     return 0;
 }

@@ -1,10 +1,10 @@
 /* The versions of files that threads have seen. Called by the tools that read and write; the table belongs to the
  * store.
  * Rules:
- * 1. table->lock guards the rows and the waiting notes; it is never held while SQLite or a box works.
- * 2. Waiting notes are written by one thread in batches: a note never waits for a disk. Notes that do not fit are
- *    lost to the next daemon, which then asks for the file to be read again.
- * 3. Of two notes of one file the later one counts, whichever daemon took it. */
+ * 1. table->lock guards the rows and the pending notes; it is never held while SQLite or a box works.
+ * 2. One thread writes pending notes in batches: a note never waits for a disk. Notes that do not fit are lost to the
+ *    next daemon, which then asks for the file to be read again.
+ * 3. Of two notes about one file the later one counts, whichever daemon made it. */
 #include <pthread.h>
 
 #include "base/base.h"
@@ -15,12 +15,12 @@
 
 enum {
     SETS = 4096,
-    WAYS = 4, /* of each set the row unused for longest goes: 16,384 notes, 2 MiB */
+    WAYS = 4, /* each set drops its least recently used row: 16,384 notes, 2 MiB */
     WAITING_MAX = 4096,
     PRUNE_EVERY = 4096, /* rows written between two checks of their number */
     ROWS_MAX = 200000,
     DAYS_MAX = 30,
-    TICK_MS = 25, /* the coarsest clock of a file system: 10 ms with HZ=100, and a margin */
+    TICK_MS = 25, /* coarsest clock of a file system (10 ms with HZ=100), and a margin */
     KEY_BYTES = 16,
     BOX_BYTES = 24,
 };
@@ -43,7 +43,7 @@ struct seen_table {
     struct seen_row rows[SETS][WAYS];
     struct seen_row waiting[WAITING_MAX];
     size_t waiting_count;
-    size_t written; /* since the last prune; the writer's own */
+    size_t written; /* since the last prune; used by the writer only */
 };
 
 /* ---- rows ---- */
@@ -64,7 +64,7 @@ static void seen_row_put_locked(struct seen_table *table, const struct seen_row 
         struct seen_row *set = table->rows[(row->key[0] | row->key[1] << 8) % SETS];
         at = set;
         for (size_t i = 1; i < WAYS; i++)
-            if (set[i].used_at < at->used_at) /* free ones have never been used */
+            if (set[i].used_at < at->used_at) /* free rows have 0 */
                 at = &set[i];
     }
     *at = *row;
@@ -111,7 +111,7 @@ static void *seen_writer(void *user) {
                                  " (SELECT box, key FROM seen ORDER BY at DESC LIMIT -1 OFFSET ?)",
                                  "n", ROWS_MAX);
         }
-        db_end(db, 0, &err); /* what was written counts, also where something was not */
+        db_end(db, 0, &err); /* keeps what was written, even if some rows failed */
         tool_store_unlock(table->store);
         pthread_mutex_lock(&table->lock);
     }
@@ -170,7 +170,7 @@ void seen_wrote(struct tool_call *call, const char *path, const struct file_stat
         table->waiting[table->waiting_count++] = row;
     if (news && !table->started)
         table->started = pthread_create(&table->writer, NULL, seen_writer, table) == 0;
-    if (news) /* a known version wakes no writer */
+    if (news) /* a known version need not be written */
         pthread_cond_signal(&table->wake);
 }
 

@@ -1,5 +1,5 @@
-/* Commands of tools. Called by bash, background and download. Invariant: output goes to a spool as it comes, so that
- * memory stays bounded, and a hang-up of the client kills the command and everything it started. */
+/* Commands of tools. Called by bash, background and download. Invariant: output goes to a spool as it arrives, so that
+ * memory stays bounded; if the client hangs up, the command and everything it started are killed. */
 #include "base/base.h"
 #include "tool/shell.h"
 #include "box/signame.h"
@@ -7,8 +7,8 @@
 #include "tool/memo.h"
 
 enum {
-    SHELL_SEND_MS = 200,   /* at most once, while it talks */
-    SHELL_IDLE_MS = 10000, /* and while it does not: clients give up on what is silent for a minute */
+    SHELL_SEND_MS = 200,   /* shortest time between two reports, while there is output */
+    SHELL_IDLE_MS = 10000, /* and without output: clients give up after a silent minute */
     SHELL_LAST_BYTES = 256,
 };
 
@@ -29,7 +29,7 @@ int shell_prepare(struct tool_call *call, const struct row_text *cwd, uint64_t t
     return 0;
 }
 
-/* Reports the last line that is not empty, or how long it has been running. */
+/* Reports the last line that is not empty, or how long the command has been running. */
 static void shell_report(struct shell_watch *watch) {
     const char *text = watch->last;
     size_t end = watch->len, begin;
@@ -38,7 +38,7 @@ static void shell_report(struct shell_watch *watch) {
         end--;
     for (begin = end; begin && text[begin - 1] != '\n' && text[begin - 1] != '\r';)
         begin--;
-    while (begin < end && ((unsigned char)text[begin] & 0xc0) == 0x80) /* the middle of a character */
+    while (begin < end && ((unsigned char)text[begin] & 0xc0) == 0x80) /* inside a character */
         begin++;
     char line[64];
     int n = snprintf(line, sizeof line, "running for %llu s",
@@ -72,7 +72,7 @@ static int shell_output(void *user, int stream, const uint8_t *data, size_t len)
 
 static int shell_idle(void *user) {
     struct shell_watch *watch = user;
-    watch->len = 0; /* its last line was reported already */
+    watch->len = 0; /* its last line was reported */
     shell_report(watch);
     return 0;
 }

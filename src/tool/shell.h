@@ -4,21 +4,20 @@
 
 #include "tool/tool.h"
 
-/* The longest argument that the kernel takes (MAX_ARG_STRLEN), without its NUL. */
+/* The longest argument that the kernel accepts (MAX_ARG_STRLEN), without its NUL. */
 #define SHELL_MAX_BYTES 131071
 
-/* The box, the directory (cwd, or the thread's), the secrets of the call, the variables it does not get. */
+/* Fills in a request: the box, the directory (cwd, or the thread's), the call's secrets, hidden variables. */
 int shell_prepare(struct tool_call *call, const struct row_text *cwd, uint64_t timeout_ms,
                   struct exec_request *ret_request, struct err *err);
-/* Runs it: its output goes into the call's text and `errors` (initialised here, freed by the caller), and progress
- * to the client. A working directory that no longer exists is reported. */
+/* Runs it. Output goes to the call's text and to `errors` (initialized here, freed by the caller), progress to the
+ * client. A working directory that no longer exists is reported. */
 int shell_run(struct tool_call *call, const struct exec_request *request, struct spool *errors, struct err *err);
-/* The text so far is standard output: appends standard error, and `nothing` where there is neither. */
+/* The text so far is standard output. Appends standard error, or `nothing` if both are empty. */
 void shell_errors(struct tool_call *call, struct spool *errors, const char *nothing);
-/* Explains a failure of box_exec or box_spawn by a missing working directory, if that is the reason. Returns its
- * code. */
+/* Explains a failure of box_exec or box_spawn if the reason is a missing working directory. Returns its code. */
 int shell_failed(struct tool_call *call, const struct exec_request *request, int code, struct err *err);
-/* exit_code, signal, timed_out, oom_killed as members; the rows for a tool's answer are SHELL_ANSWER. */
+/* Writes exit_code, signal, timed_out and oom_killed; SHELL_ANSWER has their rows. */
 void shell_json(struct json *json, const struct exec_result *result);
 
 #define SHELL_ANSWER                                                                                                   \

@@ -1,10 +1,9 @@
-/* The database of what tools remember. Called by memo, seen, offload, upkeep; opened by the daemon and `cubby mcp`.
- * Invariant: store->lock guards the connection, and is never held while a box works.
+/* The database of tools. Called by memo, seen, offload, upkeep; opened by the daemon and `cubby mcp`. Invariant:
+ * store->lock guards the connection, and is never held while a box works.
  *
- * It has a write-ahead log that is synced only at checkpoints (synchronous=NORMAL): tools write in nearly every
- * call, and a rollback journal would wait for the disk twice each time. A killed daemon loses nothing; a machine
- * that loses power may lose the last calls' directories, readings and results, and the sweep removes files without a
- * row. */
+ * Its write-ahead log is synced only at checkpoints (synchronous=NORMAL): tools write in nearly every call, and a
+ * rollback journal would wait for the disk twice each time. A killed daemon loses nothing. A power failure may lose the
+ * last directories, seen files and results; the sweep removes files without a row. */
 #include <pthread.h>
 
 #include "base/base.h"
@@ -13,12 +12,12 @@
 
 struct tool_store {
     int dir;
-    pthread_mutex_t lock; /* of what is below */
+    pthread_mutex_t lock; /* guards the members below */
     struct db db;
     struct seen_table *seen;
 };
 
-/* Of kept results, `number` is their age; `marks` finds characters and lines in a long one (offload_index.h). */
+/* offload: `number` orders results by age; `marks` finds characters and lines in a long one (offload_index.h). */
 static const char schema[] =
     "CREATE TABLE cwd (box TEXT, thread TEXT, path TEXT NOT NULL,"
     " at_ms INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),"
@@ -35,7 +34,7 @@ static const char schema[] =
 
 static const struct db_kind kind = {
     .name = "tools.db",
-    .what = "what tools remember (tools.db)",
+    .what = "the database of tools (tools.db)",
     .application = 0x63756f6c, /* "cuol" */
     .version = 1,
     .schema = schema,
@@ -48,21 +47,21 @@ int tool_store_open(const char *directory, struct tool_store **ret_store, struct
     char files[LIMIT_PATH_BYTES + 16];
     snprintf(files, sizeof files, "%s/offload", directory);
     if (mkdir(files, 0700) < 0 && errno != EEXIST)
-        return err_errno(err, errno, "cannot make %.400s", files);
+        return err_errno(err, errno, "cannot create %.400s", files);
     struct tool_store *store = xcalloc(1, sizeof *store);
     pthread_mutex_init(&store->lock, NULL);
     store->dir = open(files, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int r = store->dir < 0 ? err_errno(err, errno, "%.400s", files) : db_open(&kind, directory, &store->db, err);
     if (r < 0) {
         tool_store_close(store);
-        /* What an operator reads when the daemon refuses to start. */
+        /* An operator reads this when the daemon refuses to start. */
         char why[sizeof err->text];
         memcpy(why, err->text, sizeof why);
         if (err->code == ERR_FULL)
             return err_text(err, ENOSPC, "no space left on the disk of %.300s; free some and start again", directory);
         return err_set(
             err, (enum err_code)err->code,
-            "%.200s/%s: %.200s; it can be moved away: working directories and kept results are forgotten then",
+            "%.200s/%s: %.200s; you can move it away, but working directories and kept results are then lost",
             directory, kind.name, why);
     }
     store->seen = seen_table_new(store);

@@ -9,18 +9,18 @@
 struct tool_store;
 struct seen_table;
 
-/* Below directory (0700, the daemon's). */
+/* directory: 0700, owned by the daemon. */
 int tool_store_open(const char *directory, struct tool_store **ret_store, struct err *err);
-void tool_store_close(struct tool_store *store); /* NULL is fine; pending rows are written first */
+void tool_store_close(struct tool_store *store); /* NULL is allowed; writes pending rows first */
 
-/* One thread at a time between these two; never while a box works. */
+/* Between these two only one thread runs; never call a box there. */
 struct db *tool_store_lock(struct tool_store *store);
 void tool_store_unlock(struct tool_store *store);
 /* The directory of unnamed files and kept results. */
 int tool_store_dir(const struct tool_store *store);
 struct seen_table *tool_store_seen(const struct tool_store *store); /* files read */
 
-/* The boxes that something is remembered of. */
+/* Calls `each` for every box that has rows. */
 int tool_store_boxes(struct tool_store *store, void (*each)(void *user, const char *box), void *user, struct err *err);
 
 #endif

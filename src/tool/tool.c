@@ -71,7 +71,7 @@ static void tool_rows_json(struct json *json, const struct tool_settings *settin
         json_key(json, mcp ? "inputSchema" : "input_schema");
         schema_object(json, tool->fields);
         if (tool->answer && mcp) {
-            /* The text is part of MCP's structured results too (see mcp.c). */
+            /* MCP's structured results also contain the text (see mcp.c). */
             struct row rows[TOOL_ANSWER_ROWS + 2] = {0};
             size_t count = 0;
             for (; count < TOOL_ANSWER_ROWS && tool->answer[count].name; count++)
@@ -149,7 +149,7 @@ void tool_call_done(struct tool_call *call) {
     buf_done(&call->result.content);
 }
 
-/* failed: why there are no checked arguments. */
+/* failed: why there are no checked arguments; 0 if there are. */
 static int tool_finish(struct tool_call *call, const void *checked, int failed, struct err *err) {
     int code = 0;
     if (failed < 0) {
@@ -238,8 +238,7 @@ int tool_path(struct tool_call *call, const struct row_text *path, const char **
         return code;
     if (strlen(base) + strlen(given) + 1 > LIMIT_PATH_BYTES)
         return err_set(err, ERR_INVALID, "the path has more than %u bytes", LIMIT_PATH_BYTES);
-    /* Links on the way are the box's business: what the kernel finds under the folded name is what every tool means
-     * by it. */
+    /* Links are resolved in the box: whatever the kernel finds under the folded name is what every tool means by it. */
     *ret_path = path_folded(call->arena, arena_printf(call->arena, "%s%s%s", base, *given == '/' ? "" : "/", given));
     return 0;
 }

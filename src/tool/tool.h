@@ -40,15 +40,15 @@ struct tool_host {
     struct catalogs *catalogs; /* cache of skills and sub-agents; NULL: none */
     struct servers *servers;   /* MCP servers of users; NULL: none */
     struct tool_store *store;  /* state that outlives a call: directories, files read, kept results */
-    /* The box of (user, thread), created if necessary; given back by release. At most once per call, when a tool
-     * first needs a box. endpoint: the call's. */
+    /* Returns the box of (user, thread), created if necessary; release gives it back. Called at most once per call,
+     * when a tool first needs a box. endpoint: the call's. */
     int (*acquire)(void *endpoint, const char *user, const char *thread, struct box **ret_box, struct err *err);
     void (*release)(void *endpoint, struct box *box);
-    /* The same without creating or starting a box: then *ret_box is NULL. May be NULL: like acquire. */
+    /* The same, but never creates or starts a box: then *ret_box is NULL. May be NULL: acquire is used. */
     int (*find)(void *endpoint, const char *user, const char *thread, struct box **ret_box, struct err *err);
     const struct box *only; /* the box of every call, running or not; NULL: each (user, thread) has its own */
-    /* For the audit log; both may be NULL. begins: the arguments are valid, the box is there, and nothing was done
-     * yet; at most once. ends: the result or error is there; once per tool_run. */
+    /* For the audit log; both may be NULL. begins: arguments are valid, the box exists, nothing was done yet; called at
+     * most once. ends: the result or error is known; called once per tool_run. */
     void (*begins)(struct tool_call *call);
     void (*ends)(struct tool_call *call);
 };
@@ -56,13 +56,13 @@ struct tool_host {
 struct tool_result {
     struct spool text; /* for the model; never empty after the call */
     bool is_error;
-    bool whole;            /* never truncated or kept: the text is bounded by itself (recall) */
-    bool ranged;           /* truncated when too long, never kept: the requested part (a range of lines) */
+    bool whole;            /* never truncated or kept: the tool bounds its text (recall) */
+    bool ranged;           /* truncated when too long, never kept: the model asked for a range */
     struct buf structured; /* one JSON object by the tool's `answer` rows, written through `json`; empty: none */
     struct json json;
     struct buf image;       /* an image instead of text */
     const char *image_type; /* "image/png" */
-    struct buf content;     /* of an MCP server's tool: content that is not text, as JSON items separated by ',' */
+    struct buf content;     /* other content of an MCP server's tool: JSON items separated by ',' */
     bool tools_changed;     /* the list of tools has changed */
 };
 
@@ -70,14 +70,14 @@ struct tool_result {
 struct tool_call {
     /* set by the endpoint */
     const struct tool_host *host;
-    void *endpoint; /* of its own, for the host's functions */
+    void *endpoint; /* passed to the host's functions */
     const struct tool_settings *settings;
     const char *user;
     const char *thread; /* without NUL bytes; "" if the endpoint names a box and no thread */
     const char *parent; /* of a sub-agent: the thread whose box it uses; NULL: its own */
-    struct box *box;    /* if the endpoint names one, which then keeps it; else NULL */
+    struct box *box;    /* set if the endpoint names one, and then owned by it; else NULL */
     struct arena *arena;
-    int watch;                  /* its hang-up cancels the call; -1: none */
+    int watch;                  /* the call is cancelled when this descriptor hangs up; -1: none */
     const char *const *secrets; /* "NAME=VALUE" for this call's command only, NULL-terminated; may be NULL */
     /* Progress, for endpoints that show it; may be NULL. Called on the call's own thread. */
     void (*progress)(void *progress_user, const char *message, size_t len);
@@ -85,7 +85,7 @@ struct tool_call {
     /* filled while it runs */
     const struct tool *tool;
     const void *args;        /* checked; NULL: they were refused */
-    bool begun;              /* host->begins was called, or must not be */
+    bool begun;              /* host->begins was called, or must not be called */
     bool acquired;           /* box came from host->acquire */
     struct conceal *conceal; /* removes the secrets' values from the text; NULL: none */
     struct tool_result result;
@@ -93,7 +93,7 @@ struct tool_call {
     bool has_exec;
     const char *verdict;              /* of the guard, for the audit log; NULL: none */
     const char *warning;              /* of the guard, for the model, after the text; NULL: none */
-    const char *source, *source_etag; /* the file that the result shows (offload_source), and its version; NULL: none */
+    const char *source, *source_etag; /* the file that the result shows, and its version; NULL: none */
 };
 
 enum tool_cut {
@@ -119,13 +119,13 @@ struct tool {
     size_t cut_setting;   /* offsetof(struct tool_settings, ..._chars) */
     const char *cut_hint; /* "Use a more specific path to see fewer results" */
     bool served;          /* an MCP server's: its arguments (struct json_t) and its answer are not checked here */
-    /* 0: call->result is the answer. Negative: err; the model gets it as a text, unless the client is gone or no box
-     * is there. */
+    /* Returns 0 with the answer in call->result, or a negative code with err. The model gets err as a text, unless the
+     * client is gone or there is no box. */
     int (*run)(struct tool_call *call, const void *args, struct err *err);
 };
 
 extern const struct tool *const tool_table[]; /* NULL-terminated; the order of lists */
-/* By its name, or a tool of the user's MCP servers (in the arena). NULL: unknown, or not offered with these
+/* Finds a tool of the table, or of the user's MCP servers (in the arena). NULL: unknown, or not offered with these
  * settings. */
 const struct tool *tool_find_for(const struct tool_host *host, const struct tool_settings *settings, const char *user,
                                  const char *name, struct arena *arena);
@@ -140,8 +140,8 @@ int tool_list_all_json(struct tool_call *call, struct json *json, bool mcp, stru
 void tool_call_init(struct tool_call *call, const struct tool_host *host, const struct tool_settings *settings,
                     struct arena *arena);
 int tool_call_names(const struct tool_call *call, struct err *err); /* INVALID: a thread's name is too long */
-void tool_call_done(struct tool_call *call);                        /* gives the box back */
-/* Checks the arguments by the rows, runs the tool, removes secrets, keeps or truncates the result. args: one JSON
+void tool_call_done(struct tool_call *call);                        /* releases the box */
+/* Checks the arguments against the rows, runs the tool, removes secrets, keeps or truncates the result. args: one JSON
  * object. */
 int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, struct err *err);
 /* The same with parsed arguments. */
@@ -149,21 +149,20 @@ int tool_run_object(struct tool_call *call, const struct tool *tool, struct json
 
 /* ---- for tools ---- */
 
-int tool_box(struct tool_call *call, struct err *err); /* call->box from here on; begins the call */
-void tool_begin(struct tool_call *call);               /* of a tool that needs another box than the call's */
-/* For looking only: does not create or start a box (then call->box stays NULL), and does not count as the beginning
- * of a tool. */
+int tool_box(struct tool_call *call, struct err *err); /* sets call->box and begins the call */
+void tool_begin(struct tool_call *call);               /* begins the call of a tool that uses another box */
+/* Never creates or starts a box (then call->box stays NULL), and does not begin the call. For tools that only read. */
 int tool_box_found(struct tool_call *call, struct err *err);
-/* An argument as an absolute path in the box. Relative paths start at the working directory of the thread; NULL or
- * "" is that directory. "//", "/./" and ".." are folded textually. INVALID: too long. */
+/* Makes an argument an absolute path in the box. Relative paths start at the working directory of the thread; NULL and
+ * "" mean that directory. "//", "/./" and ".." are folded textually. INVALID: too long. */
 int tool_path(struct tool_call *call, const struct row_text *path, const char **ret_path, struct err *err);
 void tool_say(struct tool_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tool_put(struct tool_call *call, const void *text, size_t len);
-void tool_take(struct tool_call *call, struct spool *text); /* moves all of it; it must not contain secrets */
+void tool_take(struct tool_call *call, struct spool *text); /* moves the text, which must not contain secrets */
 /* Replaces the text with "Error: ..." and sets is_error. Returns 0. */
 int tool_fail(struct tool_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The first members of a row of tool_table, by the names that a tool's file gives them. */
+/* The first members of a tool's row, by the names that its file gives them. */
 #define TOOL(tool, label)                                                                                              \
     .name = #tool, .title = (label), .fields = tool##_fields, .args_size = sizeof(struct tool##_args), .run = tool##_run
 
@@ -171,7 +170,7 @@ int tool_fail(struct tool_call *call, const char *format, ...) __attribute__((fo
 #define ARG(within, member, kind) .name = #member, .type = ROW_##kind, .offset = offsetof(struct within, member)
 #define ANSWER(label, kind) .name = (label), .type = ROW_##kind
 
-/* The last row of every tool's arguments, which have a `struct row_text description`, because many agents send it. */
+/* The last row of every tool's arguments (a `struct row_text description`): many agents send it. */
 #define TOOL_DESCRIPTION(args)                                                                                         \
     {                                                                                                                  \
         .name = "description", .type = ROW_TEXT, .flags = ROW_AUDITED, .offset = offsetof(args, description),          \

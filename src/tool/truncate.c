@@ -6,7 +6,7 @@
 
 #define TRUNCATE_HEAD "\n... [truncated: showing first %llu of %llu chars. %s] ..."
 #define TRUNCATE_MIDDLE "\n... [middle truncated: %llu chars skipped] ...\n"
-#define TRUNCATE_LOST "\n... [%llu bytes dropped: longer than what is kept of one result] ...\n"
+#define TRUNCATE_LOST "\n... [%llu bytes dropped: the result was too long to keep] ...\n"
 
 static bool truncate_begins(uint8_t byte) {
     return (byte & 0xc0) != 0x80;
@@ -15,7 +15,7 @@ static bool truncate_begins(uint8_t byte) {
 size_t truncate_chars(const uint8_t *text, size_t len) {
     const uint64_t ones = 0x0101010101010101u;
     size_t n = 0, i = 0;
-    for (uint64_t eight; len - i >= sizeof eight; i += sizeof eight) { /* all but 10xxxxxx begin one */
+    for (uint64_t eight; len - i >= sizeof eight; i += sizeof eight) { /* every byte but 10xxxxxx begins a character */
         memcpy(&eight, text + i, sizeof eight);
         n += (size_t)((((~eight >> 7) | (eight >> 6)) & ones) * ones >> 56);
     }
@@ -44,7 +44,7 @@ void truncate_text(const uint8_t *text, size_t len, uint64_t total, size_t limit
     unsigned long long all = total;
     bool middle = cut == TOOL_MIDDLE;
     int room = middle ? snprintf(NULL, 0, TRUNCATE_MIDDLE, all) : snprintf(NULL, 0, TRUNCATE_HEAD, all, all, hint);
-    size_t marker = (size_t)room; /* as long as it can get; hints are ASCII */
+    size_t marker = (size_t)room; /* its greatest length; hints are ASCII */
     if (limit <= marker) {
         buf_put(out, text, truncate_head(text, len, limit));
         return;
@@ -95,7 +95,7 @@ void truncate_part(struct tool_call *call, uint64_t total) {
     call->result.whole = true;
 }
 
-/* Each byte that belongs to no character becomes one U+FFFD. */
+/* Replaces each byte that belongs to no character by U+FFFD. */
 static void truncate_sane(struct spool *to, const uint8_t *text, size_t len) {
     size_t from = 0;
     uint32_t character;

@@ -1,6 +1,6 @@
-/* The thread that forgets. Started by the daemon; the provider's events report deleted boxes. Invariant: reporting
- * never waits, because events come from within the provider. Missed ones (another daemon died between deleting a box
- * and forgetting it) are found by checking all boxes: at the start and once an hour. */
+/* The thread that forgets deleted boxes. Started by the daemon; the provider's events report deletions. Invariant:
+ * reporting never blocks, because events come from within the provider. Deletions without an event (another daemon died
+ * before it reported one) are found by checking all boxes, at start and once an hour. */
 #include <pthread.h>
 
 #include "base/base.h"
@@ -13,7 +13,7 @@
 
 enum { UPKEEP_TURN_S = 3600, BOX_BYTES = 17 };
 
-/* Deleted boxes, and when: only older notes are forgotten, because an id may be used again. */
+/* Deleted boxes, and when: only older notes are forgotten, because an id may be reused. */
 struct boxes {
     struct box_gone {
         char id[BOX_BYTES];
@@ -25,7 +25,7 @@ struct boxes {
 struct upkeep {
     struct upkeep_options options;
     pthread_t thread;
-    pthread_mutex_t lock; /* of what is below */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t wake;
     struct boxes gone;
     uint64_t days;
@@ -46,7 +46,7 @@ static void upkeep_forget_box(const struct upkeep *upkeep, const struct box_gone
     struct err err;
     seen_forget(store, box->id, box->until_ms);
     if (memo_forget(store, box->id, box->until_ms, &err) < 0 || offload_forget(store, box->id, box->until_ms, &err) < 0)
-        log_warn("what tools remember of box %s stays for now: %s", box->id, err.text);
+        log_warn("cannot forget box %s in tools.db yet: %s", box->id, err.text);
 }
 
 static void *upkeep_main(void *argument) {
@@ -67,7 +67,7 @@ static void *upkeep_main(void *argument) {
             upkeep_forget_box(upkeep, &gone.items[i]);
         free(gone.items);
         if (sweep) {
-            /* Forgets boxes that were deleted without an event, and results that are too old or incomplete. */
+            /* Forgets boxes deleted without an event, and results that are too old or incomplete. */
             struct boxes known = {0};
             struct err err;
             uint64_t now_ms = clock_wall_ms(), age_ms = days * 86400000;
@@ -78,7 +78,7 @@ static void *upkeep_main(void *argument) {
                     upkeep_forget_box(upkeep, &known.items[i]);
             free(known.items);
             if (offload_sweep(upkeep->options.store, days && age_ms < now_ms ? now_ms - age_ms : 0, &err) < 0)
-                log_warn("kept results are not swept: %s", err.text);
+                log_warn("cannot remove old kept results: %s", err.text);
         }
         pthread_mutex_lock(&upkeep->lock);
     }

@@ -95,14 +95,14 @@ refused 'a revoked token' 4401 UNAUTHORIZED 'not known here'
 knock /runner/ws "$LAPTOP" "$(link '"name":"tower"')"
 refused "another machine's name" 4403 DENIED "'laptop', not 'tower'"
 knock /ws/bob "$LAPTOP" "$(link)"
-refused "another user's path" 4403 DENIED "user 'bob', which the path names"
+refused "another user's path" 4403 DENIED "user 'bob', whom the path names"
 knock /runner/ws "$LAPTOP" "$(link '"user_id":"bob"')"
-refused 'another user in the message' 4403 DENIED "user 'bob', which the message names"
+refused 'another user in the message' 4403 DENIED "user 'bob', whom the message names"
 api GET /v1/machines '' -H "Authorization: Bearer $CUBBY_TOKEN"
 is 'nobody has joined' "$STATUS $(j '.machines | length')" '200 0'
 c audit --user ann --verb runner --json
 is 'the audit log has those whose token was known, with the reason' \
-    "$(jq -rs '[.[] | select(.outcome == "DENIED" and (.detail | test("which the message names|not .tower")))] | '\
+    "$(jq -rs '[.[] | select(.outcome == "DENIED" and (.detail | test("whom the message names|not .tower")))] | '\
 'length' <<< "$OUT")" 2
 c audit --verb runner --outcome UNAUTHORIZED --json
 like 'and counts strangers' "$(jq -rs '[.[].count] | add' <<< "$OUT")" '^[1-9]'
@@ -221,7 +221,7 @@ not_ok 'nor the audit log' sh -c "cat '$STATE'/audit.db* | grep -aqF '${TOWER#cu
 ok 'who says nothing is let go' eventually 15 test ! -e "/proc/$silent_pid"
 now_ms
 between 'after ten seconds' $((NOW - silent_ms)) 9900 60000
-like 'with the reason' "$(tail -1 "$WORK/silent")" '^closed 4408 no register message came within 10 s'
+like 'with the reason' "$(tail -1 "$WORK/silent")" '^closed 4408 no register message arrived within 10 s'
 
 # ---- limits ----
 for name in third fourth; do
@@ -316,7 +316,7 @@ is 'a daemon with machines stops in order' $? 0
 now_ms
 between 'and does not wait for them' $((NOW - start)) 0 9500
 ok 'they hear of it' eventually 5 test ! -e "/proc/$last_pid"
-is 'as something that passes' "$(tail -1 "$WORK/last")" 'closed 1001 the server stops'
+is 'as something that passes' "$(tail -1 "$WORK/last")" 'closed 1001 the server is stopping'
 if grep -q -E 'Sanitizer|runtime error:|Assertion' "$WORK/daemon.log"; then
     fail 'the sanitizers are silent' "$(grep -m1 -A25 -E 'Sanitizer|runtime error:|Assertion' "$WORK/daemon.log")"
 else pass 'the sanitizers are silent'; fi

@@ -71,7 +71,7 @@ is 'a structured answer' "$TEXT $(j -c .structured)" '3.5 {"sum":3.5}'
 tool one__picture
 is 'a picture, and what nobody knows' "$(j -c .content) $TEXT" \
     '[{"type":"image","data":"iVBORw==","mimeType":"image/png"}] a picture
-(content of a kind that is not passed on: strange)'
+(content of an unsupported type: strange)'
 tool one__none
 tool_fails 'a tool that it has not' "Error: MCP server 'one': no tool 'none'"
 tool two__none

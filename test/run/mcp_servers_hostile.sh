@@ -69,7 +69,7 @@ BEGUN=$NOW
 tool crash__x
 now_ms
 like 'then a call is told when' "$IS_ERROR $TEXT" \
-    "^true Error: MCP server 'crash': it ended \(it exited with code 1; .*\); it is started again in [0-9]+ s"
+    "^true Error: MCP server 'crash': it ended \(it exited with code 1; .*\); it will be restarted in [0-9]+ s"
 between 'at once' $((NOW - BEGUN)) 0 $((20000 * ${TEST_SLOW:-1}))
 
 tool good__where

@@ -186,9 +186,9 @@ done
 tool skill '{"name":"pdf","action":"read","file":"none"}'
 tool_fails 'a file that is not there' "Error: File not found: $workspace/skills/pdf/none; list_files lists the files"
 tool skill '{"name":"pdf","action":"read"}'
-tool_fails 'read without a file' "Error: action read needs file: the name of a file in $workspace/skills/pdf"
+tool_fails 'read without a file' "Error: action read needs file, the name of a file in $workspace/skills/pdf"
 tool skill '{"action":"list_files"}'
-tool_fails 'files without a name' 'Error: action list_files needs name: which skill'
+tool_fails 'files without a name' 'Error: action list_files needs name, the name of a skill'
 for name in ../skills/pdf pdf/../one none; do
     tool skill "{\"name\":\"$name\"}"
     tool_fails "no such skill: $name" "Error: no skill '$name'; available: PDF tools, common, one"
@@ -251,7 +251,7 @@ like 'the tool lists them' "$TEXT" "^blank: No description available.
 reviewer: Finds <faults>
 writer: No description available.
 审查员: Chinese
-Not usable: $workspace/agents/bad.md: no front matter"
+Not usable: $workspace/agents/bad.md: it has no front matter"
 is 'also structured, without instructions' "$(j -c '.structured.agents|[length,(.[1]|[.name,.model,has("prompt")])]')" \
     '[4,["reviewer","swift",false]]'
 tool agent '{"name":"reviewer"}'

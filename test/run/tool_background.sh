@@ -84,14 +84,14 @@ is 'twice is as good as once' "$IS_ERROR $(told "$TEXT")" \
 background 'trap "echo got it" USR1; echo up; while :; do sleep 0.05; done 2> /dev/null'
 output '"wait_ms":20000'
 tool bash_kill "{\"pid\":$PID,\"signal\":\"SIGUSR1\"}"
-like 'a signal and nothing else' "$TEXT" '^Sent SIGUSR1 to all of process [0-9]+; it is running'
+like 'a signal and nothing else' "$TEXT" '^Sent SIGUSR1 to all processes of [0-9]+; it is running'
 output '"wait_ms":20000'
 like 'which arrives' "$TEXT" '^got it'
 tool bash_kill "{\"pid\":$PID,\"signal\":\"9\"}"
 like 'by number' "$TEXT" 'killed by SIGKILL$'
 background 'exec sleep 1000' '"timeout_ms":200'
 output '"wait_ms":20000,"until_exit":true'
-like 'out of time' "$TEXT" 'ended after [0-9.]+ s, out of time'
+like 'out of time' "$TEXT" 'ended after [0-9.]+ s, timed out'
 
 # ---- mistakes ----
 

@@ -68,7 +68,7 @@ cat x.txt'
     bash_tool 'chmod 777 . && echo done'
     like 'a medium one is run and told' "$IS_ERROR $TEXT" '^false done.*medium-risk'
     bash_tool "echo 'never ends"
-    blocked 'a command that cannot be read' 'the command cannot be read: unclosed quote'
+    blocked 'a command that cannot be read' 'the command cannot be parsed: unclosed quote'
     tool bash_background '{"command":"dd if=/dev/zero of=x"}'
     blocked 'bash_background is looked at as well' 'a raw copy with dd'
     is 'the audit log says so' "$(audited)" 'bash_background guard=block: a raw copy with dd dd if=/dev/zero of=x'
@@ -88,7 +88,7 @@ cat x.txt'
     bash_tool 'cat /etc/passwd'
     blocked 'an absolute path' "the path '/etc/passwd' is outside the allowed directories"
     bash_tool 'cat ../etc/passwd'
-    blocked 'a path with ..' "the path '../etc/passwd' has '..' in it"
+    blocked 'a path with ..' "the path '../etc/passwd' contains '..'"
     bash_tool 'echo 1..2 s/a/b/ http://x/../y "*.py"'
     tool_is 'what only looks like one' $'1..2 s/a/b/ http://x/../y *.py\n'
 

@@ -136,7 +136,7 @@ recall '"pattern":"nowhere"'
 tool_is 'none' "[$ID] 0 matching lines in lines 1-3001 of 3001
 "
 recall '"pattern":"("'
-like 'a bad pattern' "$IS_ERROR $TEXT" '^true Error: the pattern at byte 1: missing closing parenthesis'
+like 'a bad pattern' "$IS_ERROR $TEXT" '^true Error: the pattern is invalid at byte 1: missing closing parenthesis'
 for bad in '"limit":16001' '"limit":0' '"offset":-1' '"offset":1,"start_line":1' '"context":1' '"pattern":""' '"x":1'; \
     do
     recall "$bad"
@@ -388,4 +388,4 @@ chmod 600 "$WORK/damaged/tools.db"
 OUT=$("$program" --listen "unix:$WORK/damaged/socket" --state "$WORK/damaged" --backend "$BACKEND" --allow-local 2>&1 \
     < /dev/null)
 is 'a damaged tools.db stops the start' "$?" 125
-like 'with the way out' "$OUT" "$WORK/damaged/tools.db: .*damaged.*moved away"
+like 'with the way out' "$OUT" "$WORK/damaged/tools.db: .*damaged.*move it away"

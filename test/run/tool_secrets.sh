@@ -84,7 +84,7 @@ tool_fails 'one too short to be hidden' \
 with bash '{"T":""}' '"command":"echo \"[$T]\""'
 tool_is 'an empty one has nothing to hide' $'[]\n'
 with bash "{\"A B\":\"$TOKEN\"}" '"command":"true"'
-tool_fails 'a name that is none' "Error: a secret's name must be a variable's: letters, digits and _"
+tool_fails 'a name that is none' "Error: a secret's name must be a variable name: letters, digits and _"
 with bash "[\"$TOKEN\"]" '"command":"true"'
 tool_fails 'no names' "Error: _meta: 'secrets' must be an object of strings, not an array"
 tool bash '{"_meta":{"secret":{}},"command":"true"}'
@@ -92,7 +92,7 @@ tool_fails 'an unknown word in _meta' "Error: _meta: unknown field 'secret'; kno
 with bash "{$(for i in {1..65}; do printf '"S%d":"value-%d",' $i $i; done | sed 's/,$//')}" '"command":"true"'
 tool_fails 'too many' "Error: _meta: 'secrets' holds more than 64 entries"
 with bash "{\"BIG\":\"$(head -c 70000 /dev/zero | tr '\0' x)\"}" '"command":"true"'
-tool_fails 'too much' 'Error: a call takes at most 64 secrets of 65536 bytes together'
+tool_fails 'too much' 'Error: a call may have at most 64 secrets, of 65536 bytes in all'
 
 # ---- variables that no command gets ----
 

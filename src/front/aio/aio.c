@@ -1,7 +1,7 @@
-/* The core of the AIO dialect: its envelope, tickets, what a box does not have, where a box is and who asks. Called by
- * its groups, by front.c around every handler, and by the server for refusals. Invariants: every body below /aio/ is
- * the envelope or {"detail":...}; no failure goes out with a status of success from here; a key or a ticket opens its
- * own box alone. */
+/* The core of the AIO dialect: its envelope, tickets, unsupported routes, the URL of a box, and who asks. Called by its
+ * groups, by front.c around every handler, and by the server for refusals. Invariants: every body below /aio/ is the
+ * envelope or {"detail":...}; a failure never has a status of success here; a key or a ticket opens only its own
+ * box. */
 #include "front/aio/aio.h"
 
 #include <time.h>
@@ -43,7 +43,7 @@ int aio_refuse(struct http_request *request, int status, const char *, const cha
     bool routed = http_route(request);
     const char *rest = strchr(http_path(request) + strlen(AIO_PREFIX), '/');
     if (routed && status == 404 && rest && !strncmp(rest, "/v1/bash/", 9) && http_why(request) == WHY_NO_BOX)
-        status = 410; /* clients take a 404 there for a server that lacks the route, and never ask again */
+        status = 410; /* clients take a 404 here for a missing route, and never ask again */
     if (!routed && (status == 404 || status == 405))
         buf_printf(out, "{\"detail\":\"%s\"}", status == 404 ? "Not Found" : "Method Not Allowed");
     else
@@ -66,7 +66,7 @@ int aio_close(struct answer *answer, char bracket, int result, struct err *err) 
 }
 
 static int aio_reply_empty(struct http_request *request, int status, bool success, const char *message) {
-    autobuf out = buf_max(64u << 10); /* a message is a sentence */
+    autobuf out = buf_max(64u << 10); /* a message is one sentence */
     aio_envelope_empty(&out, success, message);
     if (out.failed) {
         buf_clear(&out);
@@ -188,7 +188,7 @@ static int aio_admitted(struct http_request *request, struct box *, struct err *
     return aio_done(request, NULL);
 }
 
-/* ---- what there is not ---- */
+/* ---- unsupported routes ---- */
 
 struct aio_missing {
     struct endpoint endpoint;
@@ -272,9 +272,9 @@ struct aio *aio_state(const struct http_request *request) {
     return front_state(front_of(request), &aio_dialect);
 }
 
-/* ---- where a box is ---- */
+/* ---- URLs of boxes ---- */
 
-/* {id} of a route without the key, which is *ret_key; NULL: it has none. In the request's arena. */
+/* Returns {id} of a route without the key, in the request's arena. *ret_key: the key, or NULL. */
 static const char *aio_id(struct http_request *request, const char **ret_key) {
     const char *param = http_param(request, "id"), *tilde = param ? strchr(param, '~') : NULL;
     *ret_key = tilde ? tilde + 1 : NULL;
@@ -297,7 +297,7 @@ const char *aio_url(struct http_request *request, const struct box *box) {
     return arena_printf(arena, "%.*s" AIO_PREFIX "%s%s%s", (int)len, base, box->id, *key ? "~" : "", key);
 }
 
-/* A key that came to another dialect is one all the same. */
+/* A key in a path of another dialect is still a secret. */
 static const char *aio_dialect_mask(struct http_request *request, const char *path) {
     const char *tilde = strchr(path, '~');
     while (tilde && !aio_claims(path) && strspn(tilde + 1, "0123456789abcdef") != AIO_KEY_BYTES - 1)
@@ -307,7 +307,7 @@ static const char *aio_dialect_mask(struct http_request *request, const char *pa
     return arena_printf(http_arena(request), "%.*s~...%s", (int)(tilde - path), path, tilde + strcspn(tilde, "/"));
 }
 
-/* The session of calls that name none starts before the first of them comes. */
+/* Starts the default session before the first call that uses it. */
 static void aio_dialect_prepare(struct box *box) {
     const struct session_request shell = {.name = AIO_SHELL_DEFAULT, .quiet_ms = AIO_SHELL_QUIET_MS};
     box_session_begin(box, &shell);
@@ -320,9 +320,9 @@ static const char *aio_dialect_identify(struct http_request *request) {
     return aio_id(request, &key);
 }
 
-/* Clients have more ways to say who they are: a token of ours in their header or their parameter, a ticket, or the
- * box's key. A token that was sent is always judged, and so is a key, whatever else comes with them. box: NULL where
- * there is no such box; a key of it is then as wrong as any. */
+/* Clients have more ways to authenticate: a token of ours in their header or parameter, a ticket, or the box's key. A
+ * token or key that was sent is always checked, whatever else comes with it. box NULL: no such box, so any key is
+ * wrong. */
 static int aio_dialect_judge(struct http_request *request, const struct box *box, unsigned needs,
                              const struct who **ret_who, struct err *err) {
     struct auth *auth = front_of(request)->auth;
@@ -339,7 +339,7 @@ static int aio_dialect_judge(struct http_request *request, const struct box *box
     if (token)
         return auth_admit_token(auth, request, token, needs, ret_who, err);
     if (aio_ticket && !aio_ticket_fits(secret, box, clock_wall_ms(), aio_ticket))
-        return err_set(err, ERR_UNAUTHORIZED, "this ticket is not of this box, or its time is over; ask for another");
+        return err_set(err, ERR_UNAUTHORIZED, "this ticket is for another box or has expired; ask for another");
     if (aio_ticket || key) {
         memcpy(trail_of(request)->bound, box->id, sizeof trail_of(request)->bound);
         return auth_admit_user(auth, request, box->user, needs, ret_who, err);
@@ -353,7 +353,7 @@ static int aio_dialect_admit(struct http_request *request, unsigned needs, const
     const char *key, *id = aio_id(request, &key);
     struct box *box = NULL;
     int failed = key || http_query(request, "ticket", NULL) ? provider_look(provider, NULL, id, &box, err) : 0;
-    if (failed) /* also where the box is gone: its clients know that as 404, and a key of nothing opens nothing */
+    if (failed) /* if the box is gone, clients expect 404, and its key opens nothing */
         return failed;
     failed = aio_dialect_judge(request, box, needs, ret_who, err);
     provider_look_end(provider, box);

@@ -1,12 +1,12 @@
 /* The dialect of the AIO sandbox (agent-infra): shared by its groups. aio.c has the core (envelope, bodies,
- * /v1/sandbox, unsupported routes); shell*.c, bash.c, file*.c, search.c, watch.c and code.c have a group each, with
- * its route table. All paths are /aio/{id}/v1/...: {id} is a box, or "ID~KEY" with the box's own key (aio/key.c),
- * which replaces a token where tokens are demanded, because its clients send none.
+ * /v1/sandbox, unsupported routes); shell*.c, bash.c, file*.c, search.c, watch.c and code.c have a group each, with its
+ * route table. All paths are /aio/{id}/v1/...: {id} is a box, or "ID~KEY" with the box's own key (aio/key.c). The key
+ * replaces a token where tokens are required, because clients of this dialect send none.
  *
- * Every answer is {"success":bool,"message":...,"data":...,"hint":null}; refusals by the server itself included. A
- * body that does not fit its rows is 422 {"detail":[{"loc","msg","type"}]}. Failures have their HTTP status, so that
- * no client can take one for a success; aio_errors: envelope answers those of the file group as 200 with success
- * false instead. A box whose processes have ended (idle, evicted, killed for memory) is started again by the call
+ * Every answer is {"success":bool,"message":...,"data":...,"hint":null}, including refusals by the server itself. A
+ * body that does not fit its rows is 422 {"detail":[{"loc","msg","type"}]}. Failures have their HTTP status, so that no
+ * client takes one for a success; with `aio_errors: envelope`, failures of the file group are 200 with success false
+ * instead. A box whose processes have ended (idle, evicted, out of memory) is started again by the call
  * (ENDPOINT_WAKE). */
 #ifndef CUBBY_FRONT_AIO_H
 #define CUBBY_FRONT_AIO_H
@@ -18,13 +18,13 @@ extern const struct dialect aio_dialect;
 extern const struct route aio_routes[], aio_mcp_routes[], aio_shell_routes[], aio_bash_routes[], aio_file_routes[],
     aio_edit_routes[], aio_search_routes[], aio_watch_routes[], aio_code_routes[]; /* each ends with method NULL */
 
-struct aio_settings { /* of the configuration */
+struct aio_settings { /* from the configuration */
     bool envelope;    /* failures of file routes have status 200 */
 };
 
-struct aio {                     /* state between requests */
-    struct aio_key *key;         /* of which boxes' own keys are made */
-    struct watchers *watchers;   /* of files, that clients ask for what changed */
+struct aio {                     /* state kept between requests */
+    struct aio_key *key;         /* derives the boxes' keys */
+    struct watchers *watchers;   /* of changes of files */
     struct aio_history *history; /* the editor's undo history */
     struct mcp_http *mcp;        /* sessions of MCP below a box */
 };
@@ -32,27 +32,26 @@ struct aio *aio_state(const struct http_request *request);
 
 int aio_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
 
-/* Of every row of ours: AIO_ENDPOINT(.run = ..., .body = rows, ...). Unknown parameters are ignored. */
+/* For every row: AIO_ENDPOINT(.run = ..., .body = rows, ...). Unknown parameters are ignored. */
 #define AIO_ENDPOINT(...) ENDPOINT(.status = 200, .flags = AIO_FLAGS, .answer = aio_answer, __VA_ARGS__)
-/* A route whose row has nothing unusual. */
+/* An ordinary route. */
 #define AIO_ROUTE(method, path, name, summary, ...)                                                                    \
     { (method), "/aio/{id}/v1" path, front_handle, 0, (name), (summary), AIO_ENDPOINT(__VA_ARGS__) }
 #define AIO_FLAGS (ENDPOINT_LENIENT | ENDPOINT_WAKE)
 extern const struct row aio_answer[]; /* the envelope, for OpenAPI */
 
-/* ---- where a box is ---- */
+/* ---- URLs of boxes ---- */
 
 #define AIO_PREFIX "/aio/"
-/* The URL below which a box has these routes, as the client that asks can reach it: BASE/aio/ID, with the box's key
- * where it would need a token otherwise. BASE is front_settings.url, or as the client named us. In the request's
- * arena. */
+/* The URL of a box, as the asking client can reach it: BASE/aio/ID, with the box's key if a token would be required.
+ * BASE is front_settings.url, or the request's Host. In the request's arena. */
 const char *aio_url(struct http_request *request, const struct box *box);
 
 int aio_sandbox(struct http_request *request, struct box *box, struct err *err); /* GET /v1/sandbox (aio/sandbox.c) */
 
 /* ---- requests: front/detail.h ---- */
 
-struct aio_args { /* of all routes; members that the rows of one do not name stay empty */
+struct aio_args { /* of all routes; members without a row stay empty */
     struct row_text id, session_id, command_id, command, exec_dir, input, signal, snapshot_path, protocol; /* shells */
     struct row_text path, file, content, encoding, change_policy, old_str, new_str, file_text, replace_mode; /* files */
     struct row_text pattern, regex, glob, type, max_file_size, sort_by;
@@ -71,20 +70,20 @@ struct aio_args { /* of all routes; members that the rows of one do not name sta
 #define AIO_PATH_ROW(member, meaning)                                                                                  \
     { AIO_IN(member, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES, .text = (meaning) }
 
-/* INVALID, naming the member: no such directory. path may be NULL. */
+/* INVALID, naming the member: the directory does not exist. path may be NULL. */
 int aio_directory(struct http_request *request, struct box *box, const char *member, const char *path, struct err *err);
 
 /* ---- answers ---- */
 
-/* {"success":true,"message":...,"data": and its end; between them one value is written into answer->json, or the inside
- * of one that `bracket` opens and closes (0: none). message NULL: "Operation successful". */
+/* Opens {"success":true,"message":...,"data": and closes it. In between one value is written into answer->json, or the
+ * content of one that `bracket` opens and closes (0: none). message NULL: "Operation successful". */
 void aio_open(struct answer *answer, struct http_request *request, const char *message, char bracket);
 int aio_close(struct answer *answer, char bracket, int result, struct err *err);
 int aio_done(struct http_request *request, const char *message); /* data null */
-/* A failure as the answer: {"success":false,"message":text,"data":null,"hint":null} with that status. The positive
- * code, to be returned by the handler. */
+/* Answers a failure: {"success":false,"message":text,"data":null,"hint":null} with that status. Returns the positive
+ * code for the handler to return. */
 int aio_fail(struct http_request *request, int status, int code, const char *text);
-/* Members at hand, without a struct that has them: AIO_MEMBERS(AIO_STR("id", id), AIO_INT("exit_code", 0)). */
+/* Members without a struct: AIO_MEMBERS(AIO_STR("id", id), AIO_INT("exit_code", 0)). */
 struct aio_member {
     const char *key;
     enum aio_type { AIO_IS_STR, AIO_IS_TEXT, AIO_IS_INT, AIO_IS_REAL, AIO_IS_BOOL, AIO_IS_TIME, AIO_IS_NIL } type;
@@ -94,7 +93,7 @@ struct aio_member {
 };
 #define AIO_STR(name, value)                                                                                           \
     { .key = (name), .type = AIO_IS_STR, .text = (value) }
-#define AIO_TEXT(name, data, len) /* of a box, of any length; U+FFFD where it is not UTF-8 */                          \
+#define AIO_TEXT(name, data, len) /* from a box, of any length; invalid UTF-8 becomes U+FFFD */                        \
     { .key = (name), .type = AIO_IS_TEXT, .text = (data), .number = (int64_t)(len) }
 #define AIO_TEXT_IF(has, name, data, len) /* else null */                                                              \
     {                                                                                                                  \
@@ -122,9 +121,9 @@ struct aio_member {
         }                                                                                                              \
     }
 void aio_members(struct json *json, const struct aio_member *members);    /* into an open object; no AIO_TEXT */
-void aio_put(struct answer *answer, const struct aio_member *members);    /* the same of an answer */
-void aio_object(struct answer *answer, const struct aio_member *members); /* {...}, spilled when it is much */
-/* The whole answer. message NULL: as aio_open. */
+void aio_put(struct answer *answer, const struct aio_member *members);    /* the same for an answer */
+void aio_object(struct answer *answer, const struct aio_member *members); /* {...}, spilled if it is long */
+/* Sends the whole answer. message NULL: as aio_open. */
 int aio_reply(struct http_request *request, const char *message, const struct aio_member *members, struct err *err);
 
 #endif

@@ -1,19 +1,19 @@
-/* The bash group of the AIO dialect: commands that are processes of their own, with pipes, in sessions that are a name
- * and a directory. Called by the server. Invariant: POST /v1/bash/exec never answers 404, because a client that sees
- * one takes the route for missing and never asks again.
+/* The bash group of the AIO dialect: commands that are processes of their own, with pipes, in sessions that are only a
+ * name and a directory. Called by the server. Invariant: POST /v1/bash/exec never answers 404, because clients would
+ * take the route for missing and never ask again.
  *
- * A session SESSION of this group is the box's plain session "bash:SESSION", so that it cannot be a shell of the other
- * group; a command's id is its process's. */
+ * Session SESSION of this group is the box's plain session "bash:SESSION", so that it cannot be a shell of the other
+ * group. A command's id is its process id. */
 #include "box/signame.h"
 #include "front/aio/kept.h"
 #include "front/aio/shell.h"
 
 #define PREFIX "bash:"
-#define NAME_BYTES 120u /* of a session: the box's own limit, without the prefix */
+#define NAME_BYTES 120u /* of a session's name: the box's limit without the prefix */
 #define DEFAULT_OUTPUT_CHARACTERS 50000u
 #define DEFAULT_WAIT_MS 30000u
 #define LIMIT_WAIT_MS 600000u
-#define LINGER_MS 100u /* a command that printed something has so long to end before its output is answered */
+#define LINGER_MS 100u /* after output, wait so long for the command's end before answering */
 
 #define SESSION                                                                                                        \
     { AIO_IN(session_id, TEXT), .flags = ROW_REQUIRED, .max = NAME_BYTES, .text = "which session" }
@@ -72,7 +72,7 @@ static int bash_exec_refuse(struct http_request *request, int status, const char
 
 /* ---- sessions ---- */
 
-/* The box's name of a session; NULL: that cannot be one. */
+/* Returns the box's name of a session. NULL: not a valid name. */
 static const char *bash_session_name(struct http_request *request, const char *id) {
     return text_name(id, NAME_BYTES) ? arena_printf(http_arena(request), PREFIX "%s", id) : NULL;
 }
@@ -85,7 +85,8 @@ static const char *bash_session_random(struct http_request *request) {
     return arena_strdup(http_arena(request), hex);
 }
 
-/* Made if it does not exist. A missing directory is 400; too many sessions are refused as in the shell group. */
+/* Makes the session if it does not exist. A missing directory is 400; too many sessions are refused as in the shell
+ * group. */
 static int bash_session_open(struct http_request *request, struct box *box, const char *id, const char *directory,
                              const char *snapshot, struct session *ret_session, struct err *err) {
     const char *name = bash_session_name(request, id);
@@ -103,17 +104,17 @@ static int bash_session_open(struct http_request *request, struct box *box, cons
     return failed;
 }
 
-/* The commands of a session: the answer is the latest that fits. */
+/* A search among a session's commands: finds the latest that matches. */
 struct bash_command {
     const char *session; /* the box's name */
     uint64_t wanted;     /* pid; 0: the latest */
-    bool running;        /* only such ones */
+    bool running;        /* only running ones */
     struct arena *arena;
-    const char *begin; /* that the session's commands begin with */
+    const char *begin; /* prefix of the session's commands */
     /* the answer */
     uint64_t pid;
     struct process process;
-    uint64_t pids[LIMIT_PROCESSES]; /* all that fit */
+    uint64_t pids[LIMIT_PROCESSES]; /* all that match */
     size_t count;
 };
 
@@ -129,7 +130,7 @@ static void bash_command_each(void *user, const struct process *process) {
         command->pids[command->count++] = process->pid;
 }
 
-/* The script that the session's commands begin with, then the command. */
+/* Joins the session's initial script and the command. */
 static const char *bash_with_note(struct arena *arena, const struct session *session, const char *command) {
     if (!session->note || !*session->note)
         return command;
@@ -146,7 +147,7 @@ static void bash_session_seen(void *user, const struct session *session) {
     command->begin = bash_with_note(command->arena, session, "");
 }
 
-/* NOT_FOUND: Session not found, or (of a command that was named) Command not found. pid 0: it has none that fits. */
+/* NOT_FOUND: "Session not found", or "Command not found" for a given id. pid 0: no command matches. */
 static int bash_command_find(struct http_request *request, struct box *box, const char *session, const char *id,
                              struct bash_command *command, struct err *err) {
     struct err why;
@@ -186,13 +187,13 @@ static int bash_exec_prepare(struct http_request *request, struct box *box, cons
     int failed = detail_seconds(&args->timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "timeout", &exec->wait_ms, err)
                      ?: detail_seconds(&args->hard_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "hard_timeout",
                                        &exec->timeout_ms, err)
-                     /* it becomes the session's */
+                     /* it becomes the session's directory */
                      ?: aio_directory(request, box, "exec_dir", args->exec_dir.data, err);
-    /* A command that is waited for and has no name needs no session: another one might have to end for it. */
+    /* A command that is waited for and names no session needs none: making one could end another. */
     bool alone = !args->session_id.data && !args->exec_dir.data && !args->async_mode && !args->timeout.has;
     STEP(failed ?: alone ? failed : bash_session_open(request, box, name, args->exec_dir.data, NULL, &session, err));
     if (args->timeout.has && !exec->wait_ms)
-        exec->wait_ms = 1; /* 0 means for ever */
+        exec->wait_ms = 1; /* 0 means forever */
     if (args->hard_timeout.has && !exec->timeout_ms)
         exec->timeout_ms = 1;
     exec->command = bash_with_note(http_arena(request), &session, args->command.data);
@@ -221,7 +222,7 @@ static int bash_exec_run(struct http_request *request, struct box *box, const st
         failed = box_exec(box, &exec, &sink, http_fd(request), &result, err);
     }
     bool no_shell = err->why == WHY_NO_SHELL;
-    if (failed == -ERR_NOT_FOUND) /* whatever is missing, it is not the route */
+    if (failed == -ERR_NOT_FOUND) /* whatever is missing, the route is not */
         return aio_fail(request, no_shell ? 501 : 400, no_shell ? ERR_UNSUPPORTED : ERR_INVALID, err->text);
     if (failed)
         return failed;
@@ -257,7 +258,7 @@ static int bash_output_stream(struct http_request *request, struct box *box, uin
                               struct buf *out, struct err *err) {
     struct output_slice slice;
     STEP(box_output(box, pid, stream, *offset, 0, http_fd(request), out, &slice, err));
-    /* A character whose rest has not come yet is left for the next time. */
+    /* An incomplete character is left for the next call. */
     size_t part = slice.running ? headtail_partial(out->data, out->len) : 0;
     if (part < out->len)
         out->len -= part;
@@ -303,7 +304,7 @@ static int bash_output(struct http_request *request, struct box *box, struct err
     uint64_t offsets[2] = {args.offset.value, args.stderr_offset.value}, pid = command.pid;
     if (!failed && pid && args.wait)
         failed = box_output_wait(box, pid, offsets, wait_ms, http_fd(request), &running, err);
-    if (!failed && running) /* it printed something: a little time to end */
+    if (!failed && running) /* it printed something; give it some time to end */
         failed = box_output_wait(box, pid, (const uint64_t[2]){UINT64_MAX, UINT64_MAX},
                                  LINGER_MS < wait_ms ? LINGER_MS : wait_ms, http_fd(request), &running, err);
     if (failed)
@@ -311,7 +312,7 @@ static int bash_output(struct http_request *request, struct box *box, struct err
     struct buf out[2];
     buf_init(&out[0], LIMIT_RING_BYTES);
     buf_init(&out[1], LIMIT_RING_BYTES);
-    /* The state is asked for before the output is taken: a command reported as ended prints nothing more. */
+    /* The state is read before the output: a command reported as ended prints nothing more. */
     if (pid) {
         command = (struct bash_command){
             .session = command.session, .begin = command.begin, .wanted = pid, .arena = command.arena};
@@ -356,7 +357,7 @@ static int bash_kill(struct http_request *request, struct box *box, struct err *
     return aio_done(request, command.count ? "Signal sent" : "No command is running");
 }
 
-/* ---- the sessions there are ---- */
+/* ---- sessions ---- */
 
 static void bash_session_json(struct answer *answer, const struct session *session, const char *running) {
     aio_object(answer, AIO_MEMBERS(AIO_STR("session_id", session->name + strlen(PREFIX)), AIO_STR("status", "ready"),

@@ -1,11 +1,11 @@
-/* The groups that run code: jupyter (Python in sessions, with a notebook's outputs; there is no Jupyter), nodejs
+/* The groups that run code: jupyter (Python in sessions, with a notebook's outputs, without Jupyter), nodejs
  * (JavaScript as programs or in sessions), code (either) and sandbox/packages. Called through aio_code_routes.
- * Invariant: an interpreter that a box does not have is 501 and said so. */
+ * Invariant: an interpreter that a box lacks is answered with 501 and named. */
 #include "box/interpreter/interpreter.h"
 #include "front/aio/aio.h"
 
-#define CODE_BYTES (8u << 20) /* of one piece of code */
-#define NODE_IDLE_S 86400u    /* of its sessions, when nothing else is said */
+#define CODE_BYTES (8u << 20) /* largest piece of code */
+#define NODE_IDLE_S 86400u    /* default idle time of its sessions */
 #define NODE_FILES 256u
 
 static const struct {
@@ -67,7 +67,7 @@ static const struct row code_execute_fields[] = {
 
 /* ---- requests ---- */
 
-/* Of a route that is the same in both groups. */
+/* Returns the language of a route that is the same in both groups. */
 static const struct language *code_language(struct http_request *request) {
     return strstr(http_route(request)->pattern, "/nodejs") ? &language_javascript : &language_python;
 }
@@ -78,16 +78,16 @@ int aio_directory(struct http_request *request, struct box *box, const char *mem
     struct err why;
     if (!path)
         return 0;
-    /* "/.": a link to a directory is one. */
+    /* "/." accepts a link to a directory. */
     int failed = box_stat(box, arena_printf(http_arena(request), "%s/.", path), http_arena(request), &stat, &why);
     if (failed == -ERR_NOT_FOUND || failed == -ERR_INVALID || (!failed && stat.type != FILE_DIR))
-        return err_set(err, ERR_INVALID, "%s: there is no directory '%.300s' in this box", member, path);
+        return err_set(err, ERR_INVALID, "%s: the box has no directory '%.300s'", member, path);
     if (failed)
         *err = why;
     return failed;
 }
 
-/* The body, with what its rows cannot judge. */
+/* Binds the body and checks what its rows cannot. */
 static int code_body(struct http_request *request, struct box *box, struct aio_args *args, struct err *err) {
     int failed = detail_body(request, args, err);
     const char *kernel = args->kernel_name.data;
@@ -173,7 +173,7 @@ static void code_outputs_json(struct answer *answer, const struct interpreter_re
 
 static const char *const code_status[] = {[CODE_OK] = "ok", [CODE_FAILED] = "error", [CODE_TIMEOUT] = "timeout"};
 
-/* As if the code were a program, also where it was not. */
+/* Returns the exit code that the code would have as a program. */
 static int exit_code(const struct interpreter_result *result) {
     if (result->status == CODE_TIMEOUT)
         return 124;
@@ -235,7 +235,7 @@ static int code_node_version(struct http_request *request, struct box *box, cons
     return 0;
 }
 
-/* Of nodejs, and of code, which names the language and has no stdin, files and version. */
+/* Serves nodejs, and code, which names the language and has no stdin, files or version. */
 static int code_execute(struct http_request *request, struct box *box, struct err *err) {
     struct aio_args args = {0};
     struct interpreter_session session;
@@ -245,7 +245,7 @@ static int code_execute(struct http_request *request, struct box *box, struct er
     bool python = named && !strcmp(args.language.data, language_python.name);
     const struct language *language = python ? &language_python : &language_javascript;
     if (stateful && args.input.data)
-        return detail_unfit(request, "stdin", "goes with code that is a program of its own: not with a session");
+        return detail_unfit(request, "stdin", "is only possible without a session");
     STEP(code_node_version(request, box, args.version.data, err) ?: code_node_files(request, box, &args, err)
              ?: code_run(request, box, language, &args, !stateful, &session, &result, err));
     const struct buf *texts = result.texts;
@@ -278,8 +278,8 @@ static uint64_t code_session_age_s(const struct interpreter_session *session) {
     return now > session->created_ms ? (now - session->created_ms) / 1000 : 0;
 }
 
-/* Node.js says more of a session, and may be asked to change it (cwd, idle_s); one that is too busy to answer is
- * busy. */
+/* Node.js reports more about a session, and can change it (cwd, idle_s). A session that is too busy to answer is
+ * reported as busy. */
 static int code_session_json(struct answer *answer, struct box *box, const struct language *language,
                              const struct interpreter_session *session, const struct aio_args *args, struct err *err) {
     if (language == &language_python) {
@@ -392,7 +392,7 @@ static int code_jupyter_delete_all(struct http_request *request, struct box *box
     return aio_done(request, arena_printf(http_arena(request), "%zu sessions deleted", all.count));
 }
 
-/* ---- what a box has ---- */
+/* ---- interpreters of a box ---- */
 
 static int code_jupyter_info(struct http_request *request, struct box *box, struct err *err) {
     struct interpreter_sessions all;
@@ -436,7 +436,7 @@ static int code_packages(struct http_request *request, struct box *box, struct e
     return aio_close(&answer, 0, 0, err);
 }
 
-/* npm's version is "" where it is not there. */
+/* npm's version is "" if npm is not installed. */
 static int code_nodejs_info(struct http_request *request, struct box *box, struct err *err) {
     struct interpreter_about about;
     STEP(interpreter_about(box, &language_javascript, true, http_fd(request), http_arena(request), &about, err));
@@ -459,7 +459,7 @@ static int code_nodejs_info(struct http_request *request, struct box *box, struc
     return aio_close(&answer, '}', 0, err);
 }
 
-/* Those that the box has. */
+/* Lists the languages that the box has. */
 static int code_info(struct http_request *request, struct box *box, struct err *err) {
     autoanswer answer;
     aio_open(&answer, request, NULL, '{');

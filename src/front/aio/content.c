@@ -1,7 +1,6 @@
 /* The body of a write: JSON whose member `content` may be of any length. It is extracted while the body arrives,
- * unescaped, and lies in a file without a name when it is long; all the rest is small and goes through the route's
- * rows. Called by aio/file.c. Invariant: memory does not grow with the content, and only a JSON string becomes
- * a file. */
+ * unescaped, and stored in an unnamed file if it is long; the rest is small and is bound by the route's rows. Called by
+ * aio/file.c. Invariant: memory does not grow with the content, and only a JSON string becomes a file. */
 #include <jansson.h>
 
 #include "base/headtail.h"
@@ -9,12 +8,12 @@
 #include "skill/stage.h"
 
 #define PIECE_BYTES (64u << 10)
-#define MEMORY_BYTES (1u << 20) /* of content, before there is a file */
-#define RAW_KEPT 12u            /* \\uD83D\\uDE00: the longest that must stay together */
-#define ESCAPE_BYTES 6u         /* of one byte of content, at most */
-#define REST_BYTES (256u << 10) /* of the body without it: a path and a few words */
+#define MEMORY_BYTES (1u << 20) /* of content, before a file is used */
+#define RAW_KEPT 12u            /* \\uD83D\\uDE00: longest sequence that must stay together */
+#define ESCAPE_BYTES 6u         /* most bytes of JSON per byte of content */
+#define REST_BYTES (256u << 10) /* of the body without the content */
 
-/* ---- the content as it comes ---- */
+/* ---- receiving the content ---- */
 
 uint64_t aio_upload_most(struct http_request *request, const struct box *box, const char **ret_limit) {
     uint64_t most = front_settings(request)->max_upload_bytes, disk_mb = box->spec.limits.disk_mb;
@@ -70,7 +69,7 @@ void aio_content_done(struct aio_content *content) {
 
 /* ---- the body ---- */
 
-/* Where in the body we are. Its shape is not judged here: the rest is, with "" in the content's place. */
+/* The position in the body. Its syntax is not checked here: the rest is parsed with "" in place of the content. */
 enum place { OUTSIDE, STRING, ESCAPE, KEY, VALUE, CONTENT };
 
 struct body_reader {
@@ -79,12 +78,12 @@ struct body_reader {
     enum place place;
     unsigned depth;
     bool key_next;  /* the next string at depth 1 names a member */
-    size_t key_at;  /* where in rest it begins */
-    struct buf raw; /* a piece of the content as it came, after a quote */
+    size_t key_at;  /* where it begins in rest */
+    struct buf raw; /* a raw piece of the content, after a quote */
     bool escaped;   /* its last byte was a backslash that begins an escape */
 };
 
-/* Up to where the raw piece can be decoded: not within a character or an escape, nor between the halves of a pair. */
+/* Returns how much of the raw piece can be decoded: not inside a character or an escape, or between surrogates. */
 static size_t content_whole(const struct buf *raw) {
     size_t at = 1;
     while (at < raw->len) {
@@ -98,7 +97,7 @@ static size_t content_whole(const struct buf *raw) {
     return at - headtail_partial(raw->data, at);
 }
 
-/* As much of the raw piece as is whole, decoded by the JSON library, which judges escapes and UTF-8; last: all. */
+/* Decodes the complete part of the raw piece by the JSON library, which checks escapes and UTF-8. last: all of it. */
 static int content_decode(struct body_reader *reader, bool last, struct err *err) {
     struct buf *raw = &reader->raw;
     size_t whole = last ? raw->len : content_whole(raw), left = raw->len - whole;
@@ -117,7 +116,7 @@ static int content_decode(struct body_reader *reader, bool last, struct err *err
     return failed;
 }
 
-/* Up to the quote at its end. Returns how many bytes were taken. */
+/* Takes bytes up to the closing quote. Returns how many. */
 static ssize_t content_span(struct body_reader *reader, const uint8_t *data, size_t len, struct err *err) {
     size_t n = 0;
     for (; n < len && (reader->escaped || data[n] != '"'); n++)
@@ -136,13 +135,13 @@ static void content_rest_byte(struct body_reader *reader, uint8_t byte) {
     buf_byte(&reader->rest, byte);
     bool inside = reader->place == STRING || reader->place == KEY;
     if (reader->place == ESCAPE) {
-        reader->place = STRING; /* a name with escapes is not looked at: its value is small, or refused */
+        reader->place = STRING; /* a name with escapes is not compared: its value is small, or refused */
     } else if (inside && byte == '\\') {
         reader->place = ESCAPE;
     } else if (inside) {
         static const char name[] = "\"content\"";
         const struct buf *rest = &reader->rest;
-        if (byte == '"') { /* perhaps it was the content's name */
+        if (byte == '"') { /* is it the content's name? */
             bool is = reader->place == KEY && rest->len - reader->key_at == sizeof name - 1 &&
                       !memcmp(rest->data + reader->key_at, name, sizeof name - 1);
             reader->place = is ? VALUE : OUTSIDE;
@@ -198,9 +197,9 @@ int aio_content_take(struct http_request *request, const struct box *box, struct
     const char *limit;
     uint64_t most = aio_upload_most(request, box, &limit);
     int64_t length = http_body_length(request);
-    /* A body too long for any content that may be written, each byte as \u0000, is not read. */
+    /* Refuses a body that is too long for any allowed content, even with each byte as \u0000. */
     if (length > 0 && (uint64_t)length > ESCAPE_BYTES * content_encoded(most) + REST_BYTES)
-        failed = err_set(err, ERR_TOO_LARGE, "the body has %lld bytes, more than content that %s allows (%llu)",
+        failed = err_set(err, ERR_TOO_LARGE, "the body has %lld bytes, too many for content that %s allows (%llu)",
                          (long long)length, limit, (unsigned long long)most);
     while (!failed && (n = http_body_read(request, content->piece, PIECE_BYTES, err)) != 0)
         failed = n < 0 ? (int)n : content_reader_feed(&reader, content->piece, (size_t)n, err);
@@ -216,9 +215,9 @@ int aio_content_take(struct http_request *request, const struct box *box, struct
     return failed;
 }
 
-/* ---- the content as it is written ---- */
+/* ---- reading the content ---- */
 
-/* The next of its bytes, from memory or the file. */
+/* Reads the next bytes, from memory or the file. */
 static ssize_t content_next(struct aio_content *content, void *data, size_t size, struct err *err) {
     uint64_t left = content->len - content->at;
     size = size < left ? size : (size_t)left;
@@ -229,12 +228,12 @@ static ssize_t content_next(struct aio_content *content, void *data, size_t size
         while ((n = pread(content->file.fd, data, size, (off_t)content->at)) < 0 && errno == EINTR)
             continue;
     if (n < 0 || (!n && size))
-        return err_errno(err, n < 0 ? errno : EIO, "what was received");
+        return err_errno(err, n < 0 ? errno : EIO, "cannot read the received content");
     content->at += (uint64_t)n;
     return n;
 }
 
-/* Whole groups of four out of the text in the piece, in place; white space does not count. */
+/* Decodes complete groups of four in the piece, in place. White space is skipped. */
 static ssize_t content_piece_base64(struct aio_content *content, size_t len, struct err *err) {
     size_t kept = 0;
     for (size_t i = 0; i < len; i++)
@@ -245,7 +244,7 @@ static ssize_t content_piece_base64(struct aio_content *content, size_t len, str
     autobuf out = buf_max(PIECE_BYTES);
     if ((last && groups != kept) || (groups && content->ended) ||
         !text_unbase64(&out, (const char *)content->piece, groups))
-        return err_text(err, EILSEQ, "the content is not base64, which its encoding says it is");
+        return err_text(err, EILSEQ, "the encoding is base64, but the content is not base64");
     content->ended |= groups && content->piece[groups - 1] == '='; /* nothing may follow padding */
     uint8_t tail[4];
     memcpy(tail, content->piece + groups, kept - groups);
@@ -262,16 +261,17 @@ static ssize_t content_piece_raw(struct aio_content *content, size_t len, struct
     uint32_t character;
     for (; at < len && (n = text_character(content->piece + at, len - at, &character)) > 0; at += n) {
         if (character > 255)
-            return err_text(err, EILSEQ, "'latin-1' codec can't encode character U+%04X: encoding raw has none",
+            return err_text(err, EILSEQ,
+                            "'latin-1' codec can't encode character U+%04X: encoding raw allows only U+0000 to U+00FF",
                             character);
         content->piece[to++] = (uint8_t)character;
     }
-    content->kept = len - at; /* half a character */
+    content->kept = len - at; /* an incomplete character */
     memmove(content->piece + PIECE_BYTES - content->kept, content->piece + at, content->kept);
     return (ssize_t)to;
 }
 
-/* The piece anew: what was kept back of the last one, then more. 0 at the end. */
+/* Fills the piece: what the last one left over, then more. Returns 0 at the end. */
 static ssize_t content_piece_fill(struct aio_content *content, struct err *err) {
     bool text = !strcmp(content->encoding, "utf-8");
     while (content->at < content->len) {

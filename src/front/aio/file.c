@@ -1,6 +1,6 @@
-/* The file group's table, its failures, and reading: as text and as bytes. Called through aio_file_routes.
- * Invariant: a failure is sent with a status of its own and as the group's data, so that no client can take it for a
- * success; and no file is in memory twice. */
+/* The file group's table, its failures, and reading: as text and as bytes. Called through aio_file_routes. Invariant: a
+ * failure has a status of its own and the group's data, so that no client takes it for a success; and no file is in
+ * memory twice. */
 #include "front/aio/file.h"
 
 #include <strings.h>
@@ -8,8 +8,8 @@
 #include "http/multipart.h"
 #include "skill/stage.h"
 
-#define LIST_MOST 10000u        /* entries of one answer, as its server has it */
-#define PINNED_BYTES (1u << 20) /* so much of a download is looked at before anything is answered */
+#define LIST_MOST 10000u        /* entries per answer, as in the original server */
+#define PINNED_BYTES (1u << 20) /* smaller files are read completely before the answer begins */
 
 /* ---- failures ---- */
 
@@ -36,7 +36,7 @@ static const struct kind {
     {EBUSY, 503, "io_error", "EBUSY", "OSError"},
 };
 
-/* Where no system call failed: the code says what it was. EILSEQ means that it is not a text. */
+/* Used if no system call failed. EILSEQ: not a text. */
 static const struct kind codes[] = {
     {ERR_NOT_FOUND, 404, "not_found", NULL, "FileNotFoundError"},
     {ERR_DENIED, 403, "permission_denied", NULL, "PermissionError"},
@@ -67,7 +67,7 @@ int aio_file_fail(struct http_request *request, const char *what, const char *op
     if (!kind)
         return -err->code;
     struct arena *arena = http_arena(request);
-    /* The kernel's words, as the original server has them; of what is not a file ours are clearer. */
+    /* The kernel's text, as in the original server; if the path is not a file, ours is clearer. */
     const char *message =
         kind->name && kind->number != EINVAL && kind->number != ENXIO
             ? arena_printf(arena, "[Errno %d] %s: '%s'", kind->number, strerrordesc_np(kind->number), path)
@@ -151,7 +151,7 @@ static int file_pinned_take(void *user, const uint8_t *data, size_t len) {
     return http_reply_write(pinned->request, data, len);
 }
 
-/* A small file is read before anything is answered; of a larger one the last byte is sent if nothing has changed. */
+/* A small file is read before the answer begins. The last byte of a larger one is sent only if it has not changed. */
 static int file_download_pinned(struct http_request *request, struct box *box, const char *path, struct err *err) {
     struct file_stat stat = {0};
     struct pinned pinned = {.request = request};
@@ -195,7 +195,7 @@ static int file_download(struct http_request *request, struct box *box, struct e
                      ?: (pinned ? file_download_pinned : front_send)(request, box, path, err);
     if (failed >= 0 || http_replied(request))
         return failed;
-    /* Whatever the configuration says about failures: a body of 200 would be the file. */
+    /* Ignores the configuration: a body with status 200 would be taken for the file. */
     const struct kind *kind = kind_of(err);
     return kind ? aio_fail(request, kind->status, err->code,
                            arena_printf(http_arena(request), "Failed to download file: %s", err->text))
@@ -290,7 +290,7 @@ static int file_list_answer(struct list *list, struct err *err) {
     size_t dirs = 0;
     autoanswer answer;
     aio_open(&answer, list->request,
-             list->more ? "There is more: the list is cut off, narrow the path" : "Directory listed successfully", '{');
+             list->more ? "The list is truncated: use a more specific path" : "Directory listed successfully", '{');
     json_put_str(&answer.json, "path", args->path.data);
     json_put_open(&answer.json, "files", '[');
     for (size_t i = 0; i < list->count && !answer.failed; i++) {
@@ -359,7 +359,7 @@ static int file_write(struct http_request *request, struct box *box, struct err 
     bool created;
     __attribute__((cleanup(aio_content_done))) struct aio_content content = {.file.fd = -1};
     STEP(aio_content_take(request, box, &content, &args, err));
-    if (!content.seen) { /* its name was written with escapes: it came with the rest */
+    if (!content.seen) { /* its name has escapes, so it came with the rest */
         buf_put(&content.memory, args.content.data, args.content.len);
         content.len = content.memory.len;
     }
@@ -381,7 +381,7 @@ static int file_write(struct http_request *request, struct box *box, struct err 
 
 /* ---- upload ---- */
 
-/* Where it goes: to path; into it where that is a directory; without one into the workspace. */
+/* Finds the target: path; a file in it if it is a directory; without a path, a file in the workspace. */
 static int file_upload_target(struct http_request *request, struct box *box, const struct multipart_form *form,
                               const char **ret_path, struct err *err) {
     struct arena *arena = http_arena(request);
@@ -389,8 +389,8 @@ static int file_upload_target(struct http_request *request, struct box *box, con
     const char *path = multipart_field(form, "path", &len), *name = form->file.file_name;
     struct file_stat stat = {0};
     if (path && (strlen(path) != len || len > LIMIT_PATH_BYTES))
-        return err_set(err, ERR_INVALID, "the path holds a NUL byte, or is longer than %u bytes", LIMIT_PATH_BYTES);
-    for (const char *at = name; at && *at; at++) /* the last name of what the client calls its file */
+        return err_set(err, ERR_INVALID, "the path contains a NUL byte, or is longer than %u bytes", LIMIT_PATH_BYTES);
+    for (const char *at = name; at && *at; at++) /* the last part of the client's file name */
         name = *at == '/' || *at == '\\' ? at + 1 : name;
     if (!path || !*path)
         path = box_workspace(box);
@@ -399,7 +399,7 @@ static int file_upload_target(struct http_request *request, struct box *box, con
         path[len - 1] == '/' ||
         (box_stat(box, arena_printf(arena, "%s/.", path), arena, &stat, ERR_IGNORED) == 0 && stat.type == FILE_DIR);
     if (dir && (!name || !*name || !strcmp(name, ".") || !strcmp(name, "..")))
-        return err_set(err, ERR_INVALID, "'%s' is a directory, and the file has no name", path);
+        return err_set(err, ERR_INVALID, "'%s' is a directory, and the upload has no file name to put there", path);
     *ret_path = dir ? arena_printf(arena, "%s%s%s", path, path[len - 1] == '/' ? "" : "/", name) : path;
     return 0;
 }

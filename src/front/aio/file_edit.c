@@ -1,5 +1,5 @@
-/* Editing files: every occurrence of a text replaced, and the editor's commands. Called through aio_file_routes.
- * Invariant: an edit applies to the version that was read, or begins again; no change in between is lost. */
+/* Editing files: replacing every occurrence of a text, and the editor's commands. Called through aio_file_routes.
+ * Invariant: an edit applies to the version that was read, or starts over; no concurrent change is lost. */
 #include "base/counted.h"
 #include "base/sha256.h"
 #include "base/sync.h"
@@ -42,17 +42,17 @@ static int file_replace(struct http_request *request, struct box *box, struct er
                      err);
 }
 
-/* ---- what the editor can take back ----
+/* ---- the undo history ----
  *
- * In memory. Invariant: where a user has no share left (COUNTED_UNDO), that user's oldest change goes, and no other. */
+ * In memory. Invariant: if a user's share (COUNTED_UNDO) is used up, only that user's oldest change is dropped. */
 
 #define HISTORY_OF_FILE 10u            /* changes of one file */
-#define HISTORY_LEAST_BYTES (8u << 10) /* that a change counts as: they are looked through one by one */
+#define HISTORY_LEAST_BYTES (8u << 10) /* least that a change counts as, because the list is searched linearly */
 
 struct undo {
     struct undo *newer, *older;
     char box[17], user[LIMIT_USER_BYTES + 1];
-    uint64_t created_ms; /* of the box: another one may get its id */
+    uint64_t created_ms; /* of the box, since ids are reused */
     char *path, *etag, *old;
     size_t len, bytes;
 };
@@ -99,7 +99,7 @@ static bool edit_undo_is_of(const struct undo *change, const struct box *box, co
     return !strcmp(change->box, box->id) && change->created_ms == box->created_ms && !strcmp(change->path, path);
 }
 
-/* The oldest change of this file goes beyond its share. */
+/* Drops the oldest change of this file if it has more than its share. */
 static void edit_undo_trim_locked(struct aio_history *history, const struct box *box, const char *path) {
     unsigned count = 0;
     struct undo *last = NULL;
@@ -112,7 +112,7 @@ static void edit_undo_trim_locked(struct aio_history *history, const struct box 
         edit_undo_drop_locked(history, last);
 }
 
-/* The user's own oldest changes go for a new one. False: it is too large all the same. */
+/* Drops the user's oldest changes to make space. Returns false if the new one is still too large. */
 static bool edit_undo_count_locked(struct aio_history *history, const struct undo *fresh) {
     struct undo *oldest = history->oldest;
     while (counted_take(COUNTED_UNDO, fresh->user, fresh->bytes, ERR_IGNORED) < 0) {
@@ -193,7 +193,7 @@ struct editor {
     const char *path;
     struct buf old, new_text, output; /* the file before and after; the text for a model */
     struct file_stat stat;
-    bool existed, changed; /* before; old and new_text are answered */
+    bool existed, changed; /* the file existed before; old and new_text are in the answer */
 };
 
 static int edit_editor_answer(struct editor *editor, struct err *err) {
@@ -227,7 +227,7 @@ static int edit_editor_load(struct editor *editor, struct err *err) {
     return failed;
 }
 
-/* Lines first to last (from 1) with their numbers. */
+/* Writes lines first to last (from 1) with their numbers. */
 static void edit_show_lines(struct editor *editor, const struct buf *text, uint64_t first, uint64_t last) {
     const uint8_t *at = text->data, *end = at + text->len;
     for (uint64_t line = 1; at < end && line <= last; line++) {
@@ -263,7 +263,7 @@ static int edit_view_each(void *user, const struct file_stat *stat) {
     return 0;
 }
 
-/* Positive: answered. */
+/* Returns positive if answered. */
 static int edit_view_range(struct editor *editor, uint64_t lines, uint64_t *ret_first, uint64_t *ret_last) {
     const char *const *range = editor->args->view_range;
     *ret_first = 1;
@@ -272,13 +272,13 @@ static int edit_view_range(struct editor *editor, uint64_t lines, uint64_t *ret_
         return 0;
     bool open = range[1] && !strcmp(range[1], "-1");
     if (!range[1] || !text_u64(range[0], INT64_MAX, ret_first) || (!open && !text_u64(range[1], INT64_MAX, ret_last)))
-        return edit_editor_refuse(editor, "view_range is two line numbers; the second one may be -1");
+        return edit_editor_refuse(editor, "view_range must be two line numbers; the second may be -1");
     if (*ret_first < 1 || *ret_first > (lines ? lines : 1) || *ret_last < *ret_first)
-        return edit_editor_refuse(
-            editor, arena_printf(http_arena(editor->request),
-                                 "view_range must be inside of the file, which has %llu lines, and its end "
-                                 "not before its beginning",
-                                 (unsigned long long)lines));
+        return edit_editor_refuse(editor,
+                                  arena_printf(http_arena(editor->request),
+                                               "view_range must be inside the file, which has %llu lines, and its end "
+                                               "not before its start",
+                                               (unsigned long long)lines));
     return 0;
 }
 
@@ -287,7 +287,7 @@ static int edit_editor_directory(struct editor *editor, struct err *err) {
     const struct list_request list = {
         .path = editor->path, .depth = 2, .limit = DEFAULT_LIST_LIMIT, .ignore = ".*", .follow = true};
     if (editor->args->view_range && editor->args->view_range[0])
-        return edit_editor_refuse(editor, "view_range is for files, and this is a directory");
+        return edit_editor_refuse(editor, "view_range is only for files, and this is a directory");
     buf_printf(&editor->output, "%s and what is in it, two levels deep, without hidden names:\n",
                editor->args->path.data);
     if (box_list(editor->box, &list, http_fd(editor->request), edit_view_each, editor, &truncated, err))
@@ -312,7 +312,7 @@ static int edit_editor_view(struct editor *editor, struct err *err) {
 
 /* ---- changes ---- */
 
-/* The new text in the place of the version with this ETag and, of a file, this content. */
+/* Replaces the version with this ETag (and, for a file, this content) by the new text. */
 static int edit_editor_store(struct editor *editor, const char *etag, const struct buf *old, struct err *err) {
     struct edit_result result = {0};
     uint8_t digest[32];
@@ -334,7 +334,7 @@ static int edit_editor_store(struct editor *editor, const char *etag, const stru
     return 0;
 }
 
-/* Which of the places count: the text anew. Positive: answered. */
+/* Makes the new text by replacing the selected occurrences. Returns positive if answered. */
 static int edit_replaced(struct editor *editor, size_t *ret_at) {
     const struct aio_args *args = editor->args;
     const char *mode = args->replace_mode.data;
@@ -376,7 +376,7 @@ static int edit_inserted(struct editor *editor, size_t *ret_at) {
     }
     buf_clear(&editor->new_text);
     buf_put(&editor->new_text, from, (size_t)(at - from));
-    if (at > from && at[-1] != '\n') /* the last line has no end yet */
+    if (at > from && at[-1] != '\n') /* the last line has no newline */
         buf_byte(&editor->new_text, '\n');
     *ret_at = editor->new_text.len;
     buf_put(&editor->new_text, text->data, text->len);
@@ -434,17 +434,16 @@ static int edit_editor_create(struct editor *editor, struct err *err) {
     buf_put(&editor->new_text, text->data, text->len);
     int failed = edit_editor_store(editor, NO_VERSION, NULL, err);
     if (failed == -ERR_EXISTS)
-        err_set(err, ERR_EXISTS, "'%s' is there already: change it with str_replace or insert",
-                editor->args->path.data);
+        err_set(err, ERR_EXISTS, "'%s' already exists: change it with str_replace or insert", editor->args->path.data);
     if (failed)
         return edit_editor_failed(editor, err);
     buf_printf(&editor->output, "%s has been created.\n", editor->args->path.data);
     return edit_editor_answer(editor, err);
 }
 
-/* ---- and back ---- */
+/* ---- undo ---- */
 
-/* The result of the change must still be there: else a later change would be lost with it. */
+/* The file must still be the result of the change: otherwise a later change would be lost. */
 static int edit_undo_store(struct editor *editor, const char *old, size_t len, const char *etag, struct err *err) {
     char now[ETAG_BYTES];
     struct edit_result result;
@@ -460,7 +459,7 @@ static int edit_undo_store(struct editor *editor, const char *old, size_t len, c
                          .path = editor->path, .kind = EDIT_WHOLE, .new_text = old, .new_len = len, .if_match = etag},
                      http_arena(editor->request), http_fd(editor->request), &result, err);
     if (failed == -ERR_EXISTS)
-        err_set(err, ERR_EXISTS, "'%s' has changed since its last edit, which cannot be taken back any more",
+        err_set(err, ERR_EXISTS, "'%s' has changed since its last edit, which can no longer be undone",
                 editor->args->path.data);
     return failed;
 }

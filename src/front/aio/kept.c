@@ -1,16 +1,17 @@
-/* Printed text cut in the middle. Invariant: it is cut between characters, and a reader sees that it was cut. */
+/* Printed text cut in the middle. Invariant: it is cut between characters, and the cut is visible. */
 #include "front/aio/kept.h"
 
 #include "base/base.h"
 
-#define LINE_CHARACTERS 80u /* of the line between head and tail, at most */
+#define LINE_CHARACTERS 80u /* longest line between head and tail */
 
 int aio_output_init(struct aio_output *output, struct http_request *request, struct box *box, size_t limit,
                     struct err *err) {
     size_t most;
     TRY(box_output_limit(box, false, 0, LIMIT_OUTPUT_LIMIT_BYTES, &most, err));
     *output = (struct aio_output){.limit = limit};
-    collect_init(&output->kept, request, limit && limit < most / 4 ? 4 * limit : most, err); /* a character has four */
+    collect_init(&output->kept, request, limit && limit < most / 4 ? 4 * limit : most,
+                 err); /* a character has up to four bytes */
     return 0;
 }
 
@@ -30,7 +31,7 @@ int aio_output_put(void *user, int stream, const uint8_t *data, size_t len) {
     return collect_put(&output->kept, stream, data, len);
 }
 
-/* Bytes of the first `count` characters of data. */
+/* Returns the bytes of the first `count` characters of data. */
 static size_t kept_head(const uint8_t *data, size_t len, size_t count) {
     size_t at = 0;
     while (at < len && count--)
@@ -40,7 +41,7 @@ static size_t kept_head(const uint8_t *data, size_t len, size_t count) {
     return at;
 }
 
-/* Where the last `count` characters of data begin. */
+/* Returns where the last `count` characters of data begin. */
 static size_t kept_tail(const uint8_t *data, size_t len, size_t count) {
     size_t at = len;
     while (at && count--)
@@ -60,7 +61,7 @@ const uint8_t *aio_output_text(struct aio_output *output, int stream, size_t *re
     if (limit && output->characters[stream] > limit) {
         head = kept_head(data, cut ? gap : len, half);
         tail = kept_tail(data, len, half);
-        tail = cut && tail < gap ? gap : tail; /* the head has it already */
+        tail = cut && tail < gap ? gap : tail; /* the head already has it */
         left = output->characters[stream] - 2 * (uint64_t)half;
     } else if (!cut) {
         return data;

@@ -1,5 +1,5 @@
-/* Keys and tickets out of one secret. Called by aio/aio.c before every handler, and for the URL of a box. Invariant:
- * compared in constant time. */
+/* Keys and tickets derived from one secret. Called by aio/aio.c before every handler, and for the URL of a box.
+ * Invariant: comparisons take constant time. */
 #include "front/aio/key.h"
 
 #include <openssl/crypto.h>
@@ -30,7 +30,7 @@ void aio_key_free(struct aio_key *key) {
 
 /* ---- derived keys ---- */
 
-/* text: its purpose, so that a key for one use does not fit another. 32 hex digits. */
+/* text: the purpose, so that a key for one use does not fit another. Writes 32 hex digits. */
 static void key_derive(const struct aio_key *key, const char *text, char ret_digits[AIO_KEY_BYTES]) {
     uint8_t digest[32];
     state_secret_derive(&key->secret, text, digest);

@@ -1,5 +1,5 @@
 /* The MCP group of the AIO dialect: our tools, on the box of the URL, as the one server "cubby". Called through
- * aio_mcp_routes. Invariant: a tool works in this box alone; an error of the model is an answer with isError, not a
+ * aio_mcp_routes. Invariant: a tool works only in this box; an error of the model is an answer with isError, not a
  * failure. */
 #include "front/aio/aio.h"
 #include "front/mcp_http.h"
@@ -18,7 +18,7 @@ static int mcp_servers_own(struct http_request *request, struct box *, struct er
 static int mcp_server_check(struct http_request *request, struct err *err) {
     const char *name = http_param(request, "server");
     return strcmp(name, SERVER_NAME)
-               ? err_set(err, ERR_NOT_FOUND, "MCP server '%.100s' not found; there is '" SERVER_NAME "'", name)
+               ? err_set(err, ERR_NOT_FOUND, "MCP server '%.100s' not found; the only one is '" SERVER_NAME "'", name)
                : 0;
 }
 

@@ -1,7 +1,6 @@
-/* GET /v1/sandbox of the AIO dialect: the description of a box, which is also its clients' ready check. Called
- * through aio_routes. Invariant: it is quick (files are looked at, and nothing is run in a jail that runs nothing),
- * and all of it is current: nothing is cached. Files and output of a box are hostile: bounded, and only texts of
- * ours are sent. */
+/* GET /v1/sandbox of the AIO dialect: the description of a box, which clients also use to check that it is ready.
+ * Called through aio_routes. Invariant: it is quick (it reads files, and runs nothing in an idle jail) and current
+ * (nothing is cached). Files and output of a box are hostile: bounded, and only checked words of them are sent. */
 #include <sys/utsname.h>
 
 #include "front/aio/shell.h"
@@ -16,9 +15,9 @@ struct facts {
     size_t port_count;
 };
 
-/* ---- words out of files ---- */
+/* ---- words from files ---- */
 
-/* One printable line of text; NULL: it is not one. */
+/* Returns one printable line of text, or NULL. */
 static const char *sandbox_word(struct facts *facts, const char *text, size_t len) {
     autobuf shown = buf_max(4 * WORD_BYTES + 1);
     while (len && strchr(" \t\r\"'", text[len - 1]))
@@ -31,7 +30,7 @@ static const char *sandbox_word(struct facts *facts, const char *text, size_t le
     return arena_copy(facts->arena, shown.data, shown.len);
 }
 
-/* The head of a small file, with a NUL after it; NULL: not found. */
+/* Reads the head of a small file, with a NUL after it. NULL: not found. */
 static char *sandbox_file(struct facts *facts, const char *path) {
     struct file_stat status;
     autofd fd = -1;
@@ -41,7 +40,7 @@ static char *sandbox_file(struct facts *facts, const char *path) {
     return fd_read_full(fd, text, FILE_BYTES - 1) < 0 ? NULL : text;
 }
 
-/* The rest of a line after the name at its beginning. */
+/* Returns the rest of the line that begins with name. */
 static const char *sandbox_row(struct facts *facts, const char *text, const char *name) {
     size_t len = strlen(name);
     for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
@@ -50,7 +49,7 @@ static const char *sandbox_row(struct facts *facts, const char *text, const char
     return NULL;
 }
 
-/* The name of a user in passwd. */
+/* Returns the name of a user from passwd. */
 static const char *sandbox_passwd_name(struct facts *facts, const char *text, unsigned long uid) {
     for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
         size_t len = strcspn(line, ":\n");
@@ -81,7 +80,7 @@ static int sandbox_keep(void *user, int stream, const uint8_t *data, size_t len)
     return 0;
 }
 
-/* Three lines, and the tables of sockets. */
+/* Prints three lines, then the tables of sockets. */
 static const char ask[] = "printf '%s\\n' \"$HOME\"; id -un 2> /dev/null || echo; uname -m; "
                           "cat /proc/net/tcp /proc/net/tcp6 2> /dev/null";
 
@@ -111,7 +110,7 @@ static void sandbox_facts_ask(struct facts *facts, int watch) {
     }
 }
 
-/* Whether anything runs that could listen: a shell that was started and not used does not. */
+/* Whether anything runs that could listen; a shell that was started but not used does not count. */
 struct activity {
     bool running, shell;
 };
@@ -127,7 +126,7 @@ static void sandbox_session_used(void *user, const struct session *session) {
     ((struct activity *)user)->running |= session->commands > 0;
 }
 
-/* ---- all of it ---- */
+/* ---- gathering ---- */
 
 static const char *sandbox_facts_timezone(struct facts *facts) {
     static const char zones[] = "zoneinfo/";
@@ -167,7 +166,7 @@ static void sandbox_facts_look(struct facts *facts, int watch) {
 
 /* ---- programs ---- */
 
-/* By opening it, which mostly needs no word with the runner: a ready check is waited for. */
+/* Checks by opening the file, which mostly needs no call to the runner: clients wait for this answer. */
 static bool sandbox_there(struct facts *facts, const char *path) {
     struct file_stat status;
     autofd fd = -1;
@@ -176,7 +175,7 @@ static bool sandbox_there(struct facts *facts, const char *path) {
 
 static const char *const prefixes[] = {"/usr/local", "/usr"};
 
-/* Where bin/NAME is; NULL: nowhere. */
+/* Finds bin/NAME. NULL: not found. */
 static const char *sandbox_program(struct facts *facts, const char *name, const char **ret_prefix) {
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         const char *path = arena_printf(facts->arena, "%s/bin/%s", prefixes[i], name);
@@ -199,7 +198,7 @@ static void sandbox_tool_spec(struct json *json, const char *language, const cha
     json_close(json, ']');
 }
 
-/* Its link says which: python3 -> python3.11. */
+/* Its link shows the version: python3 -> python3.11. */
 static void sandbox_python_json(struct facts *facts, struct json *json) {
     struct file_stat status;
     const char *prefix, *path = sandbox_program(facts, "python3", &prefix), *version = NULL;
@@ -216,7 +215,7 @@ static unsigned long sandbox_define(const char *text, const char *name) {
     return at ? strtoul(at + strlen(name), NULL, 10) : 0;
 }
 
-/* Its header says which, where it is installed. */
+/* Its header shows the version, if installed. */
 static void sandbox_node_json(struct facts *facts, struct json *json) {
     const char *prefix, *path = sandbox_program(facts, "node", &prefix), *version = NULL;
     const char *header =

@@ -1,6 +1,6 @@
-/* The AIO dialect's search: grep and glob, and the older and smaller find (names below a directory) and search
- * (lines of one file), all of the file group. Called through aio_search_routes and aio_file_routes. Invariant:
- * results are sent as they come, a million of them are never held, and omissions are reported (truncated). */
+/* The AIO dialect's search: grep and glob, and the older, smaller find (names below a directory) and search (lines of
+ * one file), all of the file group. Called through aio_search_routes and aio_file_routes. Invariant: results are sent
+ * as they are found and never held as a whole, and omissions are reported (truncated). */
 #include <ctype.h>
 
 #include "front/aio/file.h"
@@ -9,16 +9,16 @@ enum { DEFAULT_MATCHES = 500, MOST_MATCHES = 10000, DEFAULT_FILES = 5000, MOST_F
 
 /* ---- shared ---- */
 
-/* An answer with a list in it, which is written while things are found. */
+/* An answer with a list that is written while results are found. */
 struct search {
     struct http_request *request;
     struct answer answer;
     const char *operation, *path;
     uint64_t count, files;
-    char *last;         /* path of the match before: those of one file come together */
-    bool before, after; /* context is asked for */
+    char *last;         /* path of the previous match; matches of one file are adjacent */
+    bool before, after; /* context was requested */
     bool metadata;
-    struct buf numbers; /* of lines: they follow the matches */
+    struct buf numbers; /* line numbers, which follow the matches */
 };
 
 static void search_open(struct search *search, const struct aio_member *members, const char *list) {
@@ -71,7 +71,7 @@ static const struct row grep_body[] = {
     {0},
 };
 
-/* Kinds of files by their usual names: NAME GLOB in each line. */
+/* Kinds of files by their usual names, one "NAME GLOB" per line. */
 static const char types[] =
     "bat *.bat\nc *.{c,h}\nclojure *.{clj,cljc,cljs,cljx}\ncmake {*.cmake,CMakeLists.txt}\n"
     "config *.{cfg,conf,config,ini}\ncpp *.{C,cc,cpp,cxx,c++,h,H,hh,hpp,hxx,h++,inl}\ncs *.cs\ncsharp *.cs\n"
@@ -95,7 +95,7 @@ static const char types[] =
     "vim {*.vim,.vimrc,.gvimrc,vimrc,gvimrc}\nvue *.vue\n"
     "xml *.{xml,xml.dist,dtd,xsl,xslt,xsd,xjb,rng,sch,xhtml}\nyaml *.{yaml,yml}\nzig *.zig\n";
 
-/* NULL: there is no such kind. */
+/* NULL: no such kind. */
 static const char *search_grep_type(struct arena *arena, const char *name) {
     size_t len = strlen(name);
     for (const char *line = types; *line; line += strcspn(line, "\n") + 1)
@@ -270,7 +270,7 @@ static int search_find(struct http_request *request, struct box *box, struct err
     struct aio_args args = {0};
     struct glob_result result = {0};
     STEP(detail_body(request, &args, err));
-    bool name = !strchr(args.glob.data, '/'); /* a pattern of names alone is true of them wherever they are */
+    bool name = !strchr(args.glob.data, '/'); /* a pattern without a slash matches names at any depth */
     struct glob_request glob = {.pattern =
                                     name ? arena_printf(http_arena(request), "**/%s", args.glob.data) : args.glob.data,
                                 .limit = MOST_FOUND};
@@ -315,13 +315,13 @@ static int search_lines(struct http_request *request, struct box *box, struct er
     struct file_stat stat = {0};
     autofd fd = -1;
     int failed = front_path(request, box, &args.file, false, &grep.path, err);
-    if (!failed) /* an unreadable file fails as on every other route */
+    if (!failed) /* an unreadable file fails as on other routes */
         failed = args.sudo ? box_read_root(box, grep.path, 1, http_fd(request), search_nobody, NULL, err)
                            : box_read_open(box, grep.path, &fd, &stat, err);
     if (!failed)
         failed = box_grep(box, &grep, http_fd(request), search_each, &search, &result, err);
     if (!failed && !result.files_searched && !result.timed_out)
-        failed = err_text(err, EILSEQ, "it is not a text");
+        failed = err_text(err, EILSEQ, "the file is not text");
     struct view numbers = view_of(search.numbers.data, search.numbers.len);
     json_close(&search.answer.json, ']');
     json_put_open(&search.answer.json, "line_numbers", '[');

@@ -1,8 +1,8 @@
-/* The shell group of the AIO dialect: commands in sessions (run, look at, wait for, type to, end), and the sessions.
- * Called through aio_shell_routes. Invariants: a call without an id works in the session `default`, which is there
- * whenever it is wanted, or in its successor `default:N` where a command runs on there without its caller; a call with
- * an id that is not there says "Session not found" and nothing else, because clients make a new session on that. Only
- * sessions with a shell are seen here; those of the bash group have their own routes. */
+/* The shell group of the AIO dialect: commands in sessions (run, view, wait, write, kill), and the sessions. Called
+ * through aio_shell_routes. Invariants: a call without an id works in the session `default`, which is made when needed,
+ * or in its successor `default:N` if a command still runs there without its caller. A call with an unknown id gets
+ * exactly "Session not found", because clients then make a new session. Only sessions with a shell are visible here;
+ * those of the bash group have their own routes. */
 #include "front/aio/shell.h"
 
 #include "front/aio/kept.h"
@@ -10,7 +10,7 @@
 
 #define VIEW_TICK_MS 250u /* how soon a stream notices that a silent command has ended */
 #define PS1 "$ "
-#define ACTIVE_MS 300000u /* used since then: active */
+#define ACTIVE_MS 300000u /* sessions used within this time are active */
 
 #define ID_ROW(want, meaning)                                                                                          \
     { AIO_IN(id, TEXT), .flags = ROW_AUDITED | (want), .max = LIMIT_PATH_BYTES, .text = (meaning) }
@@ -69,19 +69,19 @@ bool aio_shell_busy(const struct session *session) {
     return session->state == SESSION_RUNNING || session->state == SESSION_QUIET;
 }
 
-/* As it was typed. */
+/* Returns the command as it was typed. */
 static const char *shell_command(const struct session *session) {
     size_t cooked = strlen(AIO_SHELL_COOKED);
     return session->command + (strncmp(session->command, AIO_SHELL_COOKED, cooked) ? 0 : cooked);
 }
 
-/* Of a session that is looked at: one that was left alone runs on. */
+/* Returns the state of a session for a viewer: one whose caller has left is still running. */
 static const char *shell_now(const struct session *session) {
     return shell_status(aio_shell_busy(session) ? SESSION_RUNNING : session->state);
 }
 
 static bool shell_named(const char *name) {
-    return text_name(name, SESSION_NAME_BYTES) && strncmp(name, "bash:", 5) != 0; /* those are of the bash group */
+    return text_name(name, SESSION_NAME_BYTES) && strncmp(name, "bash:", 5) != 0; /* sessions of the bash group */
 }
 
 static int shell_unknown(struct http_request *request) {
@@ -109,8 +109,8 @@ int aio_shell_full(struct http_request *request, const char *group) {
 int aio_shell_open(struct http_request *request, struct box *box, const struct session_request *wanted,
                    struct session *ret_session, bool *ret_created, struct err *err) {
     if (wanted->name && !shell_named(wanted->name))
-        return detail_unfit(request, "id",
-                            "A session's id has 1 to 128 of A-Z a-z 0-9 _ . : @ -, and does not begin with bash:");
+        return detail_unfit(
+            request, "id", "A session's id must have 1 to 128 of A-Z a-z 0-9 _ . : @ -, and must not begin with bash:");
     int failed = box_session_open(box, wanted, http_arena(request), ret_session, ret_created, err);
     if (failed == -ERR_LIMIT && err->number == EUSERS)
         return aio_shell_full(request, "shell");
@@ -123,7 +123,7 @@ int aio_shell_open(struct http_request *request, struct box *box, const struct s
 
 /* ---- exec ---- */
 
-/* Their values before `eval` are seen by it and what it runs, and are gone afterwards. */
+/* Assignments before `eval` are visible to everything it runs, and are gone afterwards. */
 static const char *shell_with_env(struct http_request *request, const char *command, const char *const *env) {
     autobuf out = buf_max(LIMIT_CALL_ARGS_BYTES);
     if (!env || !*env)
@@ -153,23 +153,24 @@ static int shell_run_of(struct http_request *request, const struct aio_args *arg
     for (const char **env = args->env; env && *env; env++) {
         size_t name = strcspn(*env, "=");
         if (!name || strspn(*env, letters) < name || (**env >= '0' && **env <= '9'))
-            return detail_unfit(request, "env",
-                                "Names of variables are letters, digits and _, and do not begin with a digit");
+            return detail_unfit(
+                request, "env",
+                "Names of variables may only have letters, digits and _, and must not begin with a digit");
     }
     if (!run.command)
-        return err_set(err, ERR_TOO_LARGE, "the command with its environment is too large");
+        return err_set(err, ERR_TOO_LARGE, "the command together with its environment is too large");
     int failed = detail_seconds(&args->timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "timeout", &run.wait_ms, err)
                      ?: detail_seconds(&args->hard_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "hard_timeout", &run.hard_ms,
                                        err)
                      ?: detail_seconds(&args->no_change_timeout, SESSION_QUIET_OWN, LIMIT_EXEC_TIMEOUT_MS,
                                        "no_change_timeout", &run.quiet_ms, err);
     if (!failed && args->timeout.has && !run.wait_ms)
-        run.wait_ms = 1; /* 0 means for ever */
+        run.wait_ms = 1; /* 0 means forever */
     *ret_run = run;
     return failed;
 }
 
-/* What is not there: the session (then `default` is made, and the command may be tried again: 0), or the directory. */
+/* Handles a missing session (makes `default` and returns 0 to retry the command) or a missing directory. */
 static int shell_missing(struct http_request *request, struct box *box, const struct aio_args *args,
                          struct session_run *run, struct err *err) {
     struct session session;
@@ -182,19 +183,19 @@ static int shell_missing(struct http_request *request, struct box *box, const st
     if (args->strict)
         return aio_fail(request, 400, ERR_NOT_FOUND,
                         arena_printf(http_arena(request), "Working directory does not exist: %s", run->cwd));
-    run->cwd = NULL; /* as its server does: the session's own */
+    run->cwd = NULL; /* as the original server does: the session's own */
     return 0;
 }
 
 /* ---- the session of calls without an id ----
  *
- * `default`, then `default:2`, `default:3`, ...: the last of them is used. A session whose command runs on keeps its
- * name, so that the caller who was given that name can still look at it, write to it and kill it. */
+ * `default`, then `default:2`, `default:3`, ...: the last one is used. A session whose command still runs keeps its
+ * name, so that the caller who got that name can still view it, write to it and kill it. */
 
 struct defaults {
     struct arena *arena;
-    unsigned first, last; /* numbers; 0: none is there */
-    const char *cwd;      /* of the last, as the following */
+    unsigned first, last; /* numbers; 0: there is none */
+    const char *cwd;      /* of the last one, as are the following */
     uint64_t quiet_ms;
 };
 
@@ -220,9 +221,9 @@ static const char *shell_defaults_name(struct arena *arena, unsigned number) {
     return number > 1 ? arena_printf(arena, "%s:%u", AIO_SHELL_DEFAULT, number) : AIO_SHELL_DEFAULT;
 }
 
-/* The session after `name`, where a command runs without its caller: a new one in the directory of the last. Where
- * there are as many sessions as there may be and all are busy, the first default ends for it: without a default no call
- * without an id would work again. */
+/* Makes the session after `name`, in which a command runs without its caller: in the directory of the last one. If the
+ * number of sessions is exhausted and all are busy, the first default ends for it: otherwise no call without an id
+ * would ever work again. */
 static int shell_successor(struct http_request *request, struct box *box, const char **name, struct err *err) {
     struct defaults defaults = {.arena = http_arena(request), .quiet_ms = AIO_SHELL_QUIET_MS};
     struct session session;
@@ -242,7 +243,7 @@ static int shell_successor(struct http_request *request, struct box *box, const 
             failed = box_session_open(box, &wanted, defaults.arena, &session, &created, err);
     }
     if (failed == -ERR_NOT_FOUND) {
-        wanted.cwd = NULL; /* the directory has gone */
+        wanted.cwd = NULL; /* the directory no longer exists */
         failed = box_session_open(box, &wanted, defaults.arena, &session, &created, err);
     }
     if (!failed)
@@ -250,7 +251,7 @@ static int shell_successor(struct http_request *request, struct box *box, const 
     return failed;
 }
 
-/* *ret_name: of the session that it ran in. */
+/* *ret_name: the session that it ran in. */
 static int shell_run(struct http_request *request, struct box *box, const struct aio_args *args,
                      const struct exec_sink *sink, const char **ret_name, struct session_result *ret_result,
                      struct err *err) {
@@ -269,7 +270,7 @@ static int shell_run(struct http_request *request, struct box *box, const struct
         else
             break;
     }
-    if (failed == -ERR_BUSY && args->async_mode) /* no 5xx: clients would send it again, and again */
+    if (failed == -ERR_BUSY && args->async_mode) /* not 5xx: clients would retry forever */
         return aio_fail(request, 409, ERR_BUSY, err->text);
     if (failed)
         return failed;
@@ -299,7 +300,7 @@ static const struct row shell_answer[] = {
     {.name = NULL},
 };
 
-/* output and console: the same twice */
+/* Writes output and console, which are the same. */
 static int shell_texts(struct http_request *request, const char *message, const struct shell_out *out,
                        const uint8_t *text, size_t len, struct err *err) {
     autoanswer answer;
@@ -351,7 +352,7 @@ static int shell_exec_stream(struct http_request *request, struct box *box, cons
     const char *name = NULL;
     shell_stream_init(&stream, request);
     struct exec_sink sink = stream_sink(&stream);
-    sink.started = NULL; /* its clients know no such event */
+    sink.started = NULL; /* clients do not know this event */
     int failed = shell_run(request, box, args, &sink, &name, &result, err);
     const struct shell_out out = shell_ran(name, args, &result);
     return stream_end(&stream, failed, "result", shell_answer, &out, err);
@@ -384,7 +385,7 @@ static int shell_view_whole(struct http_request *request, struct box *box, const
         if (failed)
             return failed == -ERR_NOT_FOUND ? shell_unknown(request) : failed;
     }
-    /* Bytes that came after the look: a mark of time, not of this command. They may be all that is kept, if
+    /* Bytes printed since the session was read do not belong to this command. They may be all that is kept, if
      * processes that the command left keep printing. */
     uint64_t later = slice.next > session->to ? slice.next - session->to : 0;
     size_t len = later < out.len ? out.len - (size_t)later : 0;
@@ -392,7 +393,7 @@ static int shell_view_whole(struct http_request *request, struct box *box, const
     return shell_texts(request, NULL, &seen, out.data, len, err);
 }
 
-/* Its output, from the beginning until it has ended. */
+/* Sends its output from the beginning until it ends. */
 static int shell_view_pump(struct http_request *request, struct box *box, struct stream *stream,
                            struct session *session, struct err *err) {
     autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
@@ -427,7 +428,7 @@ static int shell_view_stream(struct http_request *request, struct box *box, stru
     return stream_end(&stream, failed, "result", shell_answer, &seen, err);
 }
 
-/* The session that a body of one id names. */
+/* Finds the session that a body names. */
 static int shell_of_body(struct http_request *request, struct box *box, struct session *ret_session, struct err *err) {
     struct aio_args args = {0};
     return detail_body(request, &args, err) ?: aio_shell_find(request, box, args.id.data, 0, ret_session, err);
@@ -459,8 +460,8 @@ static int shell_wait(struct http_request *request, struct box *box, struct err 
     return failed ?: shell_status_answer(request, shell_now(&session), err);
 }
 
-/* Nothing runs: a line is a command, as in any terminal. Anything else would
- * lie in the terminal until the next command reads it as its own input. */
+/* Nothing runs, so a line is a command, as in any terminal. Other input would stay in the terminal until the next
+ * command reads it as its own. */
 static int shell_typed_run(struct http_request *request, struct box *box, const struct session *session,
                            const struct aio_args *args, struct err *err) {
     struct session_result result = {.state = session->state};
@@ -486,7 +487,7 @@ static int shell_write(struct http_request *request, struct box *box, struct err
     if (!aio_shell_busy(&session))
         return shell_typed_run(request, box, &session, &args, err);
     if (args.press_enter)
-        ((char *)args.input.data)[args.input.len++] = '\n'; /* where its NUL stood, in the request's arena */
+        ((char *)args.input.data)[args.input.len++] = '\n'; /* replaces its NUL, in the request's arena */
     struct view typed = view_of(args.input.data, args.input.len);
     return box_input(box, session.pid, false, box_read_view, &typed, http_fd(request), err)
                ?: shell_status_answer(request, shell_now(&session), err);
@@ -603,13 +604,13 @@ static int shell_stats(struct http_request *request, struct box *box, struct err
                      AIO_MEMBERS(AIO_INT("total_sessions", counts.total), AIO_INT("active_sessions", counts.active),
                                  AIO_INT("idle_sessions", counts.total - counts.active),
                                  AIO_INT("max_sessions", LIMIT_SESSIONS),
-                                 /* they end with the box's processes */
+                                 /* sessions end with the box's processes */
                                  AIO_INT("session_timeout", box->idle_timeout_ms / 1000),
                                  AIO_REAL("usage_ratio", (double)counts.total / LIMIT_SESSIONS)),
                      err);
 }
 
-/* A new session, and the URL of a terminal on it. */
+/* Makes a session and returns the URL of a terminal on it. */
 static int shell_terminal_url(struct http_request *request, struct box *box, struct err *err) {
     const struct session_request wanted = {.quiet_ms = AIO_SHELL_QUIET_MS};
     struct session session;
@@ -650,7 +651,7 @@ static int shell_end_all(struct http_request *request, struct box *box, struct e
     for (size_t i = 0; i < names.count && !failed; i++) {
         failed = box_session_end(box, names.names[i], true, err);
         ended += !failed;
-        if (failed == -ERR_NOT_FOUND) /* it has ended by itself */
+        if (failed == -ERR_NOT_FOUND) /* it ended by itself */
             failed = 0;
     }
     return failed ?: aio_done(request, arena_printf(http_arena(request), "Cleaned up %u sessions", ended));

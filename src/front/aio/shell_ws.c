@@ -1,8 +1,8 @@
-/* A terminal on a session over a WebSocket, shared with the routes that run commands in it: it shows the output of
- * all of them, and typed input goes to the running command. If none runs, a typed line is a command of the session
- * as exec would run it, so the lines between commands are edited here and not by the shell. Called through
- * aio_shell_routes. Invariant: when the client disconnects, the session and its command keep running; when the box
- * does not accept input, no more of it is read from the client, and output continues. */
+/* A terminal on a session over a WebSocket, shared with the routes that run commands in it. It shows the output of all
+ * of them, and typed input goes to the running command. If none runs, a typed line is a command of the session, as in
+ * exec; so lines between commands are edited here and not by the shell. Called through aio_shell_routes. Invariant:
+ * when the client disconnects, the session and its command keep running; when the box does not accept input, no more is
+ * read from the client, and output continues. */
 #include <jansson.h>
 
 #include "base/headtail.h"
@@ -11,9 +11,9 @@
 
 #define RESTORE_BYTES (256u << 10) /* of earlier output */
 #define IDLE_TICK_MS 1000u
-#define BUSY_TICK_MS 50u    /* how soon the prompt is back */
-#define LONG_TICK_MS 250u   /* of a command that runs for longer than that many ticks */
-#define TYPED_AHEAD_MS 200u /* a line that comes this early is the next command, unless this one still runs then */
+#define BUSY_TICK_MS 50u    /* how soon the prompt returns */
+#define LONG_TICK_MS 250u   /* the same for long commands */
+#define TYPED_AHEAD_MS 200u /* a line typed this early is the next command, unless this one still runs */
 
 const struct row aio_shell_ws_query[] = {
     {AIO_IN(session_id, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "default: a new one"},
@@ -24,26 +24,26 @@ const struct row aio_shell_ws_query[] = {
 };
 
 struct terminal {
-    struct ws_pump pump; /* held: typed while something runs, and not taken yet */
+    struct ws_pump pump; /* held: typed while something runs, not consumed yet */
     struct box *box;
     const char *name;
     bool binary;
     struct buf line; /* typed while nothing runs */
     struct buf out;  /* one message */
     struct json json;
-    uint8_t held[4]; /* the beginning of a UTF-8 sequence whose rest has not come yet */
+    uint8_t held[4]; /* an incomplete UTF-8 sequence */
     size_t held_count;
-    unsigned escape;         /* in an escape sequence that is typed: 1 after ESC, 2 after ESC [ */
-    bool typed_cr;           /* a line feed after it is the same key */
+    unsigned escape;         /* in a typed escape sequence: 1 after ESC, 2 after ESC [ */
+    bool typed_cr;           /* a line feed after it belongs to the same key */
     bool shown_cr, at_start; /* the last byte shown was a carriage return; it ended a line */
-    bool ours;               /* the command that runs was typed here: its terminal ends lines by itself */
+    bool ours;               /* the running command was typed here: its terminal ends lines itself */
     bool prompted;
-    bool redraw; /* the line was changed in the middle of what was typed: it is shown when that has all been taken */
-    /* as of the last look */
+    bool redraw; /* the line changed; shown when all typed input was processed */
+    /* state at the last look */
     bool busy, gone;
     char cwd[LIMIT_PATH_BYTES + 1];
     uint64_t pid, to, commands;
-    uint64_t seen; /* offset of the next byte that the attached call brings */
+    uint64_t seen; /* offset of the next byte of the attached call */
     uint64_t since_ms, ping_ms;
 };
 
@@ -56,7 +56,7 @@ static void ws_message_open(struct terminal *terminal, const char *type) {
     json_put_str(&terminal->json, "type", type);
 }
 
-/* 0, or 1: the client is gone. */
+/* Returns 0, or 1 if the client is gone. */
 static int ws_message_send(struct terminal *terminal) {
     json_close(&terminal->json, '}');
     return ws_send(terminal->pump.ws, WS_TEXT, terminal->out.data, terminal->out.len, ERR_IGNORED) < 0;
@@ -75,7 +75,7 @@ static int ws_message_time(struct terminal *terminal, const char *type, uint64_t
     return ws_message_send(terminal);
 }
 
-/* Bytes for the screen. */
+/* Sends bytes for the screen. */
 static int ws_message_bytes(struct terminal *terminal, const char *type, const uint8_t *data, size_t len) {
     if (!len)
         return 0;
@@ -91,7 +91,7 @@ static int ws_terminal_say(struct terminal *terminal, const char *text) {
     return ws_message_bytes(terminal, "output", (const uint8_t *)text, strlen(text));
 }
 
-/* The output of a command. Sessions end lines with a line feed alone, screens need a carriage return before it. */
+/* Shows output. Sessions end lines with only a line feed; screens also need a carriage return. */
 static int ws_terminal_show(struct terminal *terminal, const char *type, const uint8_t *data, size_t len, bool raw) {
     autobuf text = buf_max(2 * WS_PUMP_MESSAGE_BYTES);
     buf_put(&text, terminal->held, terminal->held_count);
@@ -122,15 +122,15 @@ static void ws_look_each(void *user, const struct session *session) {
     snprintf(terminal->cwd, sizeof terminal->cwd, "%s", session->cwd);
 }
 
-/* 0, 1 when the session is over, or negative. */
+/* Returns 0, 1 if the session has ended, or negative. */
 static int ws_terminal_look(struct terminal *terminal, struct err *err) {
     int failed = box_sessions(terminal->box, terminal->name, ws_look_each, terminal, err);
     terminal->gone = failed == -ERR_NOT_FOUND;
     return terminal->gone ? 1 : failed;
 }
 
-/* The line becomes a command, in a terminal as a person expects it. BUSY:
- * another came first, then it is typed to that. */
+/* Runs the line as a command, in a terminal as people expect it. BUSY: another command came first, and the line is
+ * typed into that. */
 static int ws_terminal_run(struct terminal *terminal, struct err *err) {
     autobuf command = buf_max(WS_PUMP_MESSAGE_BYTES + 64);
     autoarena arena = ARENA_EMPTY;
@@ -200,8 +200,7 @@ static bool ws_line_escape(struct terminal *terminal, uint8_t byte) {
     return before || terminal->escape;
 }
 
-/* Keys that change the line do not show it at once: of many that come together each would show a line that is as
- * long. */
+/* Keys that change the line do not redraw it at once: many together would each redraw a long line. */
 static int ws_line_control(struct terminal *terminal, uint8_t byte, struct err *err) {
     switch (byte) {
     case 0x03:
@@ -232,7 +231,7 @@ static int ws_line_control(struct terminal *terminal, uint8_t byte, struct err *
     }
 }
 
-/* One key; more: another line end comes after it. */
+/* Handles one key. more: another line ending follows. */
 static int ws_line_key(struct terminal *terminal, uint8_t byte, bool more, struct err *err) {
     bool again = byte == '\n' && terminal->typed_cr;
     terminal->typed_cr = byte == '\r';
@@ -252,14 +251,14 @@ static int ws_line_key(struct terminal *terminal, uint8_t byte, bool more, struc
     return ws_line_show(terminal);
 }
 
-/* Keys. Of several lines that come at once all but the part after the last line end are one command. */
+/* Handles keys. If several lines come at once, everything up to the last line ending is one command. */
 static int ws_line_type(struct terminal *terminal, const uint8_t *data, size_t len, struct err *err) {
     size_t last = len;
     while (last && data[last - 1] != '\n' && data[last - 1] != '\r')
         last--;
     last -= last > 1 && data[last - 1] == '\n' && data[last - 2] == '\r';
     for (size_t i = 0, n; i < len; i += n) {
-        for (n = 0; !terminal->escape && i + n < len; n++) /* bytes that only stand for themselves */
+        for (n = 0; !terminal->escape && i + n < len; n++) /* ordinary characters */
             if ((data[i + n] < 0x20 && data[i + n] != '\t') || data[i + n] == 0x7f)
                 break;
         int result = n && !terminal->redraw ? ws_message_bytes(terminal, "output", data + i, n) : 0;
@@ -270,7 +269,7 @@ static int ws_line_type(struct terminal *terminal, const uint8_t *data, size_t l
         }
         if (result)
             return result;
-        if (terminal->busy) { /* it runs now: the rest is for it, or for later */
+        if (terminal->busy) { /* a command runs now: the rest is input for it, or for later */
             buf_put(&terminal->pump.duplex.held, data + i + n, len - i - n);
             break;
         }
@@ -326,8 +325,7 @@ static int ws_terminal_message(void *user, enum ws_kind kind, const uint8_t *dat
 
 /* ---- the pump ---- */
 
-/* A command that has ended and whose output is all here: the line is edited
- * again. */
+/* The command has ended and all its output was sent: the line is edited again. */
 static int ws_terminal_settle(struct terminal *terminal, struct err *err) {
     if (terminal->busy || terminal->prompted || terminal->seen < terminal->to)
         return 0;
@@ -342,7 +340,7 @@ static int ws_terminal_settle(struct terminal *terminal, struct err *err) {
     return ws_line_type(terminal, typed.data, typed.len, err);
 }
 
-/* 1: over, because the session has ended or the client does not answer. */
+/* Returns 1 if the session has ended or the client does not answer. */
 static int ws_terminal_tick(void *user, struct err *err) {
     struct terminal *terminal = user;
     uint64_t now_ms = clock_ms();
@@ -359,7 +357,7 @@ static int ws_terminal_tick(void *user, struct err *err) {
 static int ws_terminal_data(void *user, const uint8_t *data, size_t len, struct err *) {
     struct terminal *terminal = user;
     terminal->seen += len;
-    if (terminal->prompted) { /* another caller's command: not after the text being typed */
+    if (terminal->prompted) { /* another caller's command: show it on a new line */
         terminal->prompted = false;
         if (ws_terminal_say(terminal, "\r\x1b[K"))
             return 1;
@@ -406,7 +404,8 @@ static int ws_terminal_begin(struct terminal *terminal, const struct aio_args *a
     json_put_str(&terminal->json, "transport", terminal->binary ? "binary" : "json");
     json_put_str(&terminal->json, "backend", "native");
     json_put_bool(&terminal->json, "resumed", !created);
-    terminal->gone = terminal->gone || ws_message_send(terminal) || /* the client is gone: the pump finds out at once */
+    terminal->gone = terminal->gone ||
+                     ws_message_send(terminal) || /* if the client is gone, the pump notices at once */
                      (before.len && (ws_terminal_show(terminal, "restore_output", before.data, before.len, false) ||
                                      ws_message_text(terminal, "terminal_restored", terminal->name)));
     return 0;
@@ -417,11 +416,11 @@ int aio_shell_ws(struct http_request *request, struct box *box, struct err *err)
     STEP(detail_query(request, &args, err) ?: ws_pump_wanted(request, err));
     struct terminal terminal = {.box = box, .name = args.session_id.data, .at_start = true};
     terminal.binary = args.protocol.data && !strcmp(args.protocol.data, "binary");
-    /* A line that another command came before, and two messages. */
+    /* Space for a line that came too late, and two messages. */
     ws_pump_init(&terminal.pump, request, 4 * WS_PUMP_MESSAGE_BYTES, &terminal_hooks, &terminal);
     terminal.pump.duplex.room = WS_PUMP_MESSAGE_BYTES;
     buf_init(&terminal.line, WS_PUMP_MESSAGE_BYTES);
-    buf_init(&terminal.out, 6 * WS_PUMP_MESSAGE_BYTES + 4096); /* every byte an escape */
+    buf_init(&terminal.out, 6 * WS_PUMP_MESSAGE_BYTES + 4096); /* every byte escaped */
     int failed = ws_terminal_begin(&terminal, &args, err);
     if (!failed) {
         terminal.ping_ms = clock_ms() + WS_PUMP_PING_MS;

@@ -13,9 +13,9 @@ enum {
     EVENT_BYTES = 32 * LIMIT_PATH_BYTES,
 };
 
-#define WATCH_LOOK ((AIO_FLAGS & ~ENDPOINT_WAKE) | ENDPOINT_LOOK) /* of what is there already: wakes no box */
+#define WATCH_LOOK ((AIO_FLAGS & ~ENDPOINT_WAKE) | ENDPOINT_LOOK) /* only looks: does not start a box */
 
-/* Its client hung up, or the daemon stops. */
+/* Returns whether its client hung up or the daemon stops. */
 static bool watch_nobody_waits(struct http_request *request) {
     struct pollfd client = {.fd = http_fd(request), .events = POLLRDHUP};
     return poll(&client, 1, 0) > 0 || http_server_stopping(front_of(request)->server);
@@ -167,7 +167,7 @@ struct watch_stream {
     struct buf out;
 };
 
-/* The content of out, or members, as an event. */
+/* Sends the content of out, or members, as an event. */
 static int watch_stream_put(struct watch_stream *stream, const char *event, uint64_t seq,
                             const struct aio_member *members) {
     char head[128];
@@ -204,7 +204,7 @@ static int watch_events(struct http_request *request, struct box *box, struct er
     watcher_report(watcher, &info);
     struct watch_stream stream = {.request = request, .info = &info};
     struct watcher_slice slice = {.cursor = info.latest_seq};
-    /* A stream continues after the last event its client has seen; else from now on. */
+    /* A stream continues after the last event that its client has seen; else it begins now. */
     const char *last = http_header(request, "last-event-id"), *query = http_query(request, "cursor", NULL);
     size_t len = strlen(info.id);
     if ((!query || !text_u64(query, INT64_MAX, &slice.cursor)) && last && !strncmp(last, info.id, len) &&
@@ -240,7 +240,7 @@ struct waiting {
     struct http_request *request;
     struct box *box;
     const char *path;
-    bool directory; /* it is one: what happens in it counts as well */
+    bool directory; /* it is a directory: changes in it count too */
     bool wanted[CHANGE_TYPES];
     bool armed, expired;
     uint64_t until_ms;
@@ -256,7 +256,7 @@ static int watch_waiting_found(struct waiting *waiting, struct watched_change *c
     return -ERR_EXISTS; /* ends the watch */
 }
 
-/* Whether it is there, as a change. */
+/* Checks whether the path exists, as a change. */
 static bool watch_waiting_look(struct waiting *waiting, struct watched_change *ret_change) {
     struct file_stat stat;
     if (box_stat(waiting->box, waiting->path, http_arena(waiting->request), &stat, ERR_IGNORED) < 0)
@@ -287,7 +287,7 @@ static int watch_waiting_idle(void *user) {
     struct waiting *waiting = user;
     struct watched_change change;
     uint64_t now_ms = clock_ms();
-    if (!waiting->armed) { /* it may have come before anybody looked */
+    if (!waiting->armed) { /* it may exist already */
         waiting->armed = true;
         if (waiting->wanted[CHANGE_CREATE] && watch_waiting_look(waiting, &change))
             return watch_waiting_found(waiting, &change);
@@ -324,7 +324,7 @@ static int watch_wait(struct http_request *request, struct box *box, struct err 
     waiting.until_ms = clock_ms() + args.timeout_s.value * 1000;
     struct watched_change there;
     waiting.directory = watch_waiting_look(&waiting, &there) && there.dir;
-    /* A file is watched in its directory, so that its creation and a new name are seen too. */
+    /* A file is watched through its directory, so that its creation and renames are seen too. */
     char *parent = arena_strdup(http_arena(request), waiting.path), *slash = strrchr(parent, '/');
     if (slash)
         slash[slash == parent] = 0;

@@ -1,7 +1,7 @@
-/* DeerFlow's provisioner as it speaks to its gateway: a sandbox is one of our boxes, with the id that the gateway
- * chose. Called through deerflow_routes. Invariant: only boxes with our label are shown or deleted here; one id is
- * always the box of one user and one thread; a box is "Running" for as long as a call on its URL would be served, since
- * the gateway throws other boxes away. */
+/* The API of DeerFlow's provisioner for its gateway: a sandbox is one of our boxes, with the id that the gateway chose.
+ * Called through deerflow_routes. Invariant: only boxes with our label are shown or deleted here; an id is always the
+ * box of one user and one thread; a box is "Running" as long as a call on its URL would be served, because the gateway
+ * discards other boxes. */
 #include "front/deerflow/deerflow.h"
 
 #include <inttypes.h>
@@ -77,7 +77,7 @@ static const struct row reconciliation_answer[] = {
     {.name = NULL},
 };
 
-struct deerflow_facts { /* of all other answers */
+struct deerflow_facts { /* members of all other answers */
     struct row_list sandboxes;
     uint64_t count, contract;
     bool ok, lark_cli;
@@ -126,8 +126,8 @@ static const struct provision_settings *deerflow_settings(const struct http_requ
     return front_own(request, &deerflow_dialect);
 }
 
-/* A configured key is needed wherever the request comes from. Without one, requests are admitted as everywhere, and
- * where that needs a token the key may be one. A token that was sent is always checked. */
+/* A configured key is required wherever the request comes from. Without one, requests are admitted as in other
+ * dialects, and where that requires a token the key may be one. A token that was sent is always checked. */
 static int deerflow_admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err) {
     struct auth *auth = front_of(request)->auth;
     const char *wanted = deerflow_settings(request)->api_key, *key = http_header(request, "x-api-key");
@@ -135,7 +135,7 @@ static int deerflow_admit(struct http_request *request, unsigned needs, const st
     uint8_t a[32], b[32];
     int failed;
     if (wanted && !token) {
-        /* compared by their hashes, so that the time it takes reveals nothing of the key, not even its length */
+        /* compares hashes, so that timing reveals nothing about the key, not even its length */
         SHA256((const unsigned char *)(key ? key : ""), key ? strlen(key) : 0, a);
         SHA256((const unsigned char *)wanted, strlen(wanted), b);
         failed = key && !CRYPTO_memcmp(a, b, sizeof a)
@@ -177,7 +177,7 @@ static int deerflow_answer(struct http_request *request, struct box *box, struct
     return failed;
 }
 
-/* For reading, until provider_look_end; NULL: no box with our label. */
+/* Gets a box for reading, until provider_look_end. NULL: no box with our label. */
 static struct box *deerflow_find(struct http_request *request) {
     struct provider *provider = front_of(request)->provider;
     struct box *box = NULL;
@@ -218,7 +218,7 @@ static bool deerflow_word(const struct row_text *text, size_t most) {
     return text->len > 0 && text->len <= most && strspn(text->data, letters) == text->len;
 }
 
-/* 0, or a refusal that has been answered. */
+/* Returns 0, or a refusal that was answered. */
 static int deerflow_check(struct http_request *request, const struct deerflow_create_args *args) {
     char text[200];
     if (!text_id(args->sandbox_id.data) || strlen(args->sandbox_id.data) != args->sandbox_id.len)
@@ -238,7 +238,7 @@ static int deerflow_check(struct http_request *request, const struct deerflow_cr
     return failed < 0 ? failed : ERR_EXISTS;
 }
 
-/* Directories that its clients expect, made in the box where nothing of the host is mounted. */
+/* Makes the directories that clients expect, where nothing of the host is mounted. */
 static void deerflow_make_places(struct http_request *request, struct box *box) {
     const char *argv[16] = {"mkdir", "-p", "-m", "0777"};
     size_t count = 4;
@@ -250,7 +250,7 @@ static void deerflow_make_places(struct http_request *request, struct box *box) 
     struct err err = {0};
     int failed = box_exec(box, &command, &sink, http_fd(request), &result, &err);
     if (failed < 0 || !result.exited || result.exit_code)
-        log_warn("box %s: its directories below /mnt could not be made%s%s", box->id, failed < 0 ? ": " : "",
+        log_warn("box %s: cannot make its directories below /mnt%s%s", box->id, failed < 0 ? ": " : "",
                  failed < 0 ? err.text : "");
 }
 
@@ -285,7 +285,7 @@ static int deerflow_make(struct http_request *request, const struct deerflow_cre
     }
     if (!failed && !settings->home)
         deerflow_make_places(request, *ret_box);
-    if (!failed && created) /* a gateway makes a box when it has a command: start the shell now */
+    if (!failed && created) /* a gateway makes a box when it has a command, so start the shell now */
         routes_client()->prepare(*ret_box);
     return failed;
 }
@@ -315,7 +315,7 @@ static int deerflow_delete(struct http_request *request, struct box *, struct er
         failed = provider_destroy(provider, NULL, facts.id, err);
     }
     if (failed < 0 && failed != -ERR_NOT_FOUND) {
-        err->code = ERR_IO; /* its gateway knows one status of a failure: 500 */
+        err->code = ERR_IO; /* the gateway only knows 500 as a failure */
         return err_wrap(err, "Partial cleanup");
     }
     return answer_rows(request, 200, delete_answer, &facts, err);

@@ -1,13 +1,13 @@
-/* DeerFlow's directories in a box, and their targets. Called by deerflow.c for every box that is made. Invariant:
- * nothing outside of the configured directories is ever named in a mount, and no user's box gets another user's
- * directory; box/mounts.c checks that the directories lie where they say when they are opened. */
+/* DeerFlow's directories in a box. Called by deerflow.c for every box that is made. Invariant: a mount never names
+ * anything outside the configured directories, and no box gets another user's directory. box/mounts.c checks, when it
+ * opens the directories, that they are where they claim to be. */
 #include "front/deerflow/deerflow.h"
 
 enum { EXTRA_MOUNTS = 10 };
 
 #define USER_DATA "/mnt/user-data"
 
-/* Below the gateway's home, as it lays them out. */
+/* Layout below the gateway's home. */
 static const struct {
     const char *source, *target;
     bool read_only, legacy;
@@ -21,7 +21,7 @@ static const struct {
 };
 enum { USUAL = sizeof mounts_usual / sizeof *mounts_usual };
 
-/* Of the directory with a thread's files: its gateway reads and writes there, whether or not the box has begun. */
+/* Parts of a thread's directory, which the gateway reads and writes even before the box starts. */
 static const char *const mounts_inside[] = {"workspace", "uploads", "outputs"};
 enum { INSIDE = sizeof mounts_inside / sizeof *mounts_inside };
 
@@ -35,7 +35,7 @@ const char *const deerflow_places[] = {USER_DATA,
                                        "/mnt/skills/integrations",
                                        NULL};
 
-/* Where a gateway may ask for a mount, and which of them can only be read, whatever it asks. */
+/* Where a gateway may request a mount, and which are always read-only. */
 static const struct {
     const char *target;
     bool read_only;
@@ -65,7 +65,7 @@ static bool mounts_taken(const struct mounts_gathering *all, const char *target)
     return false;
 }
 
-/* {user}, {thread} and {id} as they are: their grammar has nothing that a path takes for more than a name. */
+/* Expands {user}, {thread} and {id}, which by their grammar are single path components. */
 static const char *mounts_expand(const struct mounts_gathering *all, const char *source) {
     const struct {
         const char *word, *value;
@@ -93,13 +93,13 @@ static void mounts_add(struct mounts_gathering *all, const char *source, const c
         mounts_add(all, arena_printf(all->arena, "%s/%s", source, mounts_inside[i]), NULL, false, true);
 }
 
-/* ---- those of the request ---- */
+/* ---- extra mounts of the request ---- */
 
 static bool mounts_of_others(const struct mounts_gathering *all, const char *path) {
     const char *rest = path + strlen(all->settings->home) + 1;
     if (!path_within(rest, "users"))
         return false;
-    if (!rest[5]) /* all of them */
+    if (!rest[5]) /* of all users */
         return true;
     size_t len = strlen(all->asked->user);
     return strncmp(rest + 6, all->asked->user, len) != 0 || rest[6 + len] != '/';
@@ -137,13 +137,14 @@ static int mounts_add_extra(struct mounts_gathering *all, struct err *err) {
                 failed = err_set(err, ERR_INVALID, "Duplicate extra mount path: %.300s", target);
         if (failed)
             return failed;
-        if (all->settings->home && !mounts_taken(all, target)) /* without, its directories are not of this host */
+        if (all->settings->home &&
+            !mounts_taken(all, target)) /* without a home, its directories are not on this host */
             mounts_add(all, mounts[i].host_path.data, target, read_only, true);
     }
     return 0;
 }
 
-/* ---- all ---- */
+/* ---- all mounts ---- */
 
 int deerflow_mounts(const struct provision_settings *settings, const struct deerflow_box *asked, struct arena *arena,
                     const struct mount **ret_mounts, size_t *ret_count, struct err *err) {

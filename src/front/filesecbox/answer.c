@@ -1,5 +1,5 @@
-/* The dialect's envelope, names, arguments, and how each of its requests is run. Called through its routes, and by the
- * server for its own refusals. Invariant: every body below our paths is {"status","data"}, and a token acts for its own
+/* The dialect's envelope, names, arguments, and the steps of each request. Called through its routes, and by the server
+ * for its own refusals. Invariant: every body below our paths is {"status","data"}, and a token acts only for its own
  * user. */
 #include <jansson.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include "box/boxlock.h"
 #include "front/filesecbox/filesecbox.h"
 
-enum { SECOND_WAIT_MS = 5000 }; /* of the second family, for its share */
+enum { SECOND_WAIT_MS = 5000 }; /* how long the second family waits for its share */
 
 /* ---- answers ---- */
 
@@ -28,7 +28,7 @@ static bool filesecbox_claims(const char *path) {
 
 int filesecbox_refuse(struct http_request *request, int status, const char *, const char *text, struct buf *out) {
     if (!filesecbox_claims(http_path(request)))
-        return 0; /* "/v1/boxes/x/write": refused by the dialect that owns the word */
+        return 0; /* "/v1/boxes/x/write": belongs to another dialect */
     answer_envelope(out, false, text);
     return status;
 }
@@ -102,10 +102,10 @@ int filesecbox_form(struct filesecbox *call, int code, struct err *err) {
     return -code;
 }
 
-/* ---- who asks, for whom ---- */
+/* ---- users ---- */
 
 bool filesecbox_reserved(const char *user, size_t len) {
-    /* words of our own in places where the second family has a user's name */
+    /* words of other APIs where the second family has a user's name */
     static const char *const words[] = {"boxes", "tools",  "threads", "skills", "sandbox", "files",    "file",  "shell",
                                         "bash",  "events", "audit",   "info",   "tokens",  "registry", "agents"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -123,13 +123,13 @@ static int answer_begin(struct filesecbox *call, struct err *err) {
     call->skill = http_param(call->request, "skill");
     call->admin = who->scope == SCOPE_ADMIN;
     if (filesecbox_reserved(call->user, strlen(call->user)))
-        return err_set(err, ERR_INVALID, "'%s' cannot be a user: it is a word of this API", call->user);
+        return err_set(err, ERR_INVALID, "'%s' cannot be a user's name: it is a reserved word of this API", call->user);
     if (*call->user == '.')
         return err_set(err, ERR_INVALID, "a user's name must not begin with a dot");
     STEP(text_user(call->user, err) ?: policy_agent(call->agent, err)
                      ?: (call->skill ? skill_id_check(call->skill, err) : 0));
     if (!call->admin && who->user && strcmp(who->user, call->user) != 0)
-        return err_set(err, ERR_DENIED, "this token is user %s's, and cannot act for %s", who->user, call->user);
+        return err_set(err, ERR_DENIED, "this token belongs to user %s and cannot act for %s", who->user, call->user);
     if (!call->skills)
         return err_set(err, ERR_UNSUPPORTED, "this daemon has no skills");
     if (call->route->needs & FILESECBOX_EITHER && skills_settings(call->skills)->newest) {
@@ -235,7 +235,7 @@ int filesecbox_run(struct http_request *request, struct box *, struct err *err) 
     const struct filesecbox_route *route =
         container_of(http_route(request)->extra, const struct filesecbox_route, endpoint);
     unsigned needs = route->needs;
-    if (!filesecbox_claims(http_path(request))) /* another dialect's path that does not exist */
+    if (!filesecbox_claims(http_path(request))) /* an unknown path of another dialect */
         return err_set(err, ERR_NOT_FOUND, "no such path: '%.300s'", http_path(request));
     __attribute__((cleanup(answer_call_end))) struct filesecbox call = {
         .request = request, .route = route, .status = route->status, .prefix = route->prefix};

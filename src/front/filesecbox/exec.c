@@ -1,10 +1,10 @@
 /* Commands of the dialect, in the box. Called by both families. Invariant: a command's environment is exactly PATH,
- * LANG, LC_ALL, HOME, USER and PWD; its input is empty, and its whole process tree ends with it. */
+ * LANG, LC_ALL, HOME, USER and PWD; its input is empty; its whole process tree ends with it. */
 #include "front/stream.h"
 #include "front/filesecbox/filesecbox.h"
 
-/* The result, or the error of a timeout with the output until then. Clients know three members of a result; two more
- * are added where something is missing. */
+/* Answers the result, or a timeout with the output until then. Clients know three members of a result; two more are
+ * added if output is missing. */
 static int exec_answer(struct filesecbox *call, const struct filesecbox_exec *exec, struct collect *outputs,
                        const struct exec_result *result, struct err *err) {
     static const char *const names[] = {"stdout", "stderror"};
@@ -43,7 +43,7 @@ uint64_t filesecbox_timeout_ms(const struct filesecbox *call) {
     return wanted ? wanted : DEFAULT_EXEC_TIMEOUT_MS;
 }
 
-/* A program that is not installed is a result, as in a shell; a directory that does not exist is an error. */
+/* A program that is not installed is a result, as in a shell; a missing directory is an error. */
 static int exec_not_found(struct filesecbox *call, const struct filesecbox_exec *exec, struct collect *outputs,
                           struct err *err) {
     const struct exec_result result = {.exited = true, .exit_code = 127};

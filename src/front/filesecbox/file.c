@@ -16,9 +16,9 @@ enum { FILE_LINKS_MAX = 16, FILE_CHANGE_TRIES = 20 };
 #define FILE_TOO_LARGE "the file is larger than 16777216 bytes"
 _Static_assert(LIMIT_EDIT_BYTES == 16777216, "FILE_TOO_LARGE says so");
 
-/* ---- where there is no box ---- */
+/* ---- users without a box ---- */
 
-/* The part of a path below /skills, "" for /skills itself; NULL: it lies elsewhere. */
+/* Returns the part of a path below /skills ("" for /skills itself), or NULL if it is elsewhere. */
 static const char *file_below_skills(const char *path) {
     size_t len = strlen(SKILL_PATH);
     if (strncmp(path, SKILL_PATH, len) != 0 || (path[len] && path[len] != '/'))
@@ -40,7 +40,7 @@ int filesecbox_stat(struct filesecbox *call, const char *path, struct file_stat 
     if (call->box)
         return box_stat(call->box, path, http_arena(call->request), ret_stat, err);
     int failed = strcmp(path, SKILL_PATH) == 0 ? 0 : file_public(call, path, O_PATH, &fd, &status, err);
-    if (!failed) /* layers hold files and directories alone */
+    if (!failed) /* layers only have files and directories */
         *ret_stat = (struct file_stat){.type = S_ISDIR(status.st_mode) ? FILE_DIR : FILE_REGULAR,
                                        .size = (uint64_t)status.st_size};
     return failed;
@@ -48,14 +48,14 @@ int filesecbox_stat(struct filesecbox *call, const char *path, struct file_stat 
 
 /* ---- paths ---- */
 
-/* Part by part: the parts resolved so far have no links in them; what comes after the first part that is missing need not exist. */
+/* Resolves part by part: the resolved parts contain no links; parts after the first missing one need not exist. */
 int filesecbox_path(struct filesecbox *call, const char *root, const char *path, const char **ret_path,
                     struct err *err) {
     struct arena *arena = http_arena(call->request);
     size_t root_len = strlen(root), len = root_len, n;
     char *at = arena_alloc(arena, LIMIT_PATH_BYTES + 1);
     unsigned links = 0;
-    bool begins = true, missing = false; /* begins: the client's path, or a link's target, which may be absolute */
+    bool begins = true, missing = false; /* begins: at the start of the client's path or a link's target */
     STEP(path_check(path, strlen(path), err));
     memcpy(at, root, len + 1);
     for (const char *rest = path;; rest += n) {
@@ -109,7 +109,7 @@ int filesecbox_path(struct filesecbox *call, const char *root, const char *path,
 
 /* ---- content ---- */
 
-/* Layers hold files that do not change. */
+/* Reads a file of a layer, which never changes. */
 static int file_public_read(struct filesecbox *call, const char *path, struct buf *out, struct err *err) {
     struct stat status;
     autofd fd = -1;
@@ -127,7 +127,7 @@ static int file_public_read(struct filesecbox *call, const char *path, struct bu
     return 0;
 }
 
-/* All of it, any bytes; out: made with LIMIT_EDIT_BYTES. */
+/* Reads the whole file, any bytes. out: made with LIMIT_EDIT_BYTES. */
 static int file_read(struct filesecbox *call, const char *path, struct buf *out, struct file_stat *ret_stat,
                      struct err *err) {
     struct front_load load = {.path = path, .out = out, .too_large = FILE_TOO_LARGE};
@@ -149,7 +149,7 @@ int filesecbox_content(struct filesecbox *call, const char *path, struct err *er
         return err_set(err, ERR_INVALID, "the file is not UTF-8");
     const char *start = text.len ? (const char *)text.data : "";
     struct lines lines = {start, start + text.len};
-    if (second) /* how many lines */
+    if (second) /* counts lines */
         to += from > 1 ? from - 1 : 0;
     for (; ranged && number < from && lines_next(&lines, &line, &len); number++)
         ;
@@ -157,7 +157,7 @@ int filesecbox_content(struct filesecbox *call, const char *path, struct err *er
     filesecbox_open(&out, call);
     json_open(&out.json, '{');
     json_key(&out.json, "content");
-    if (ranged && second) { /* without the end of the last line */
+    if (ranged && second) { /* without the last newline */
         struct lines rest = lines;
         lines.end = lines.at;
         for (; number <= to && lines_next(&rest, &line, &len); number++)
@@ -182,7 +182,7 @@ int filesecbox_content(struct filesecbox *call, const char *path, struct err *er
     return filesecbox_close(&out, 0, err);
 }
 
-/* version: of the file as it was read; NULL: any. */
+/* version: of the file that was read; NULL: any. */
 static int file_write(struct filesecbox *call, const char *path, const void *data, size_t len, const char *version,
                       const uint8_t *sha256, struct err *err) {
     struct edit_result result;
@@ -205,7 +205,7 @@ int filesecbox_change(struct filesecbox *call, const char *path, bool create,
                       int (*change)(void *user, const char *text, size_t len, struct buf *out, struct err *err),
                       void *user, struct err *err) {
     int code = -ERR_EXISTS;
-    autolock(&call->box->edit_lock); /* edits of a box go one after another: none fails because of another */
+    autolock(&call->box->edit_lock); /* edits of a box are serialized, so that none fails because of another */
     for (int tries = 0; code == -ERR_EXISTS && tries < FILE_CHANGE_TRIES; tries++) {
         struct file_stat stat;
         char etag[ETAG_BYTES];
@@ -233,7 +233,7 @@ struct file_listing {
     const char **paths;
     size_t count, room, from_len;
     const char *const *skip;
-    const char **dirs; /* directly below the root, where some are left out */
+    const char **dirs; /* directly below the root, if some are skipped */
     size_t dir_count, dir_room;
     struct err *err;
 };
@@ -292,7 +292,7 @@ int filesecbox_files(struct filesecbox *call, const char *root, const char *from
     int failed = file_list(&listing, root, skip ? 1 : LIMIT_LIST_DEPTH, skip ? file_list_top : file_list_each, err);
     for (size_t i = 0; !failed && i < listing.dir_count; i++) {
         failed = file_list(&listing, listing.dirs[i], LIMIT_LIST_DEPTH, file_list_each, err);
-        if (failed == -ERR_NOT_FOUND) /* it is gone by now */
+        if (failed == -ERR_NOT_FOUND) /* it was just removed */
             failed = 0;
     }
     if (!failed) {
@@ -393,7 +393,7 @@ static const char *file_skill_synced(struct arena *arena, const char *skill, uin
     return arena_strdup(arena, text);
 }
 
-/* The second family leaves out what has no SKILL.md. Its own route says how each skill differs from the public one; a
+/* The second family skips folders without a SKILL.md. Its own route says how each skill differs from the public one; a
  * user without a box has the public versions. */
 int filesecbox_list(struct filesecbox *call, struct err *err) {
     static const char *const names[] = {"UNCHANGED", "MODIFIED", "LOCAL_ONLY", "OUT_OF_SYNC"};
@@ -411,7 +411,7 @@ int filesecbox_list(struct filesecbox *call, struct err *err) {
                        : 0;
         if (code < 0 && code != -ERR_NOT_FOUND)
             return code;
-        if (code < 0 || (second && !skill->has_skill_md)) /* removed by now, or not a skill */
+        if (code < 0 || (second && !skill->has_skill_md)) /* just removed, or not a skill */
             continue;
         outs[shown++] =
             (struct file_skill_out){.name = skill->name,

@@ -1,5 +1,5 @@
 /* The first family of the dialect: skills below /v1/skills, the general area below /v1/sandbox; its routes and
- * handlers. Invariant: clients decide by these statuses (404 of content, 500 of the rest) and these words. */
+ * handlers. Invariant: clients rely on these statuses (404 for content, 500 for the rest) and these texts. */
 #include "front/filesecbox/filesecbox.h"
 
 #include <jansson.h>
@@ -31,9 +31,9 @@ static const struct row execute_query[] = {
 #define ROUTE(work, needs, status, prefix, ...)                                                                        \
     FILESECBOX_ROUTE(work, needs, status, prefix, .answer = filesecbox_answer, ##__VA_ARGS__)
 
-/* ---- places ---- */
+/* ---- roots ---- */
 
-/* The folder of the skill of the path, as the user sees it, and not a link to something else; or the general area. */
+/* Finds the folder of the skill in the path, as the user sees it, which must not be a link; or the general area. */
 static int fsb1_root(struct filesecbox *call, bool must, const char **ret_root, struct err *err) {
     struct file_stat stat = {0};
     if (!call->skill) {
@@ -49,7 +49,7 @@ static int fsb1_root(struct filesecbox *call, bool must, const char **ret_root, 
     return failed;
 }
 
-/* Names directly below the area that do not belong to it: skills are seen there. */
+/* Names directly below the area that do not belong to it, because they show skills. */
 static const char *const *fsb1_area_skip(struct filesecbox *call) {
     const char *const *paths = skills_settings(call->skills)->paths, *workspace = filesecbox_workspace(call);
     size_t count = 0, cap = 0, len = strlen(workspace);
@@ -64,7 +64,7 @@ static const char *const *fsb1_area_skip(struct filesecbox *call) {
     return skip;
 }
 
-/* The request's path below root, resolved. */
+/* Resolves the request's path below root. */
 static int fsb1_path(struct filesecbox *call, const char *root, const char **ret_path, struct err *err) {
     int failed = filesecbox_path(call, root, call->args.path.data, ret_path, err);
     const char *below = failed ? "" : *ret_path + strlen(root);
@@ -182,8 +182,8 @@ static int fsb1_argv(struct filesecbox *call, const char ***ret_argv, struct err
     return 0;
 }
 
-/* Maps the paths under which the original service keeps what is in the box, since clients pass them; then applies the
- * rules for commands. */
+/* Maps the paths under which the original service keeps the same files, since clients send them; then applies the rules
+ * for commands. */
 static int fsb1_argv_check(struct filesecbox *call, const char **argv, const char *cwd, struct err *err) {
     const struct skill_settings *settings = skills_settings(call->skills);
     const char *const *paths = settings->paths;
@@ -210,7 +210,7 @@ static int fsb1_execute(struct filesecbox *call, struct err *err) {
     struct arena *arena = http_arena(call->request);
     const char **argv = NULL;
     STEP(filesecbox_form(call, fsb1_argv(call, &argv, err), err));
-    autobuf quoted = buf_max(4096); /* rows of the audit log hold less */
+    autobuf quoted = buf_max(4096); /* more than a row of the audit log holds */
     for (const char **arg = argv; *arg && quoted.len < 3000; arg++)
         buf_printf(&quoted, "%s%.1000s", arg == argv ? "" : " ", *arg);
     trail_quote(call->request, buf_cstr(&quoted));

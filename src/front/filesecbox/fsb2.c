@@ -54,7 +54,7 @@ static const struct row execute_body[] = {
 #define CHANGES FILESECBOX_CHANGES
 #define SHARE FILESECBOX_SHARE
 
-/* The skill a request is about. Checked before it is part of anything. */
+/* Gets the skill's name, checked before use. */
 static int fsb2_name(struct filesecbox *call, const char **ret_name, struct err *err) {
     *ret_name = call->args.name.data;
     return skill_id_check(*ret_name, err) < 0 ? err_wrap(err, "Validation Error") : 0;
@@ -84,8 +84,8 @@ static int fsb2_sync(struct filesecbox *call, struct err *err) {
 
 /* ---- delete ---- */
 
-/* Without a scope the public skill is meant. Where uploads go into a user's layer (as in the first family), a skill
- * that only the user has is meant. */
+/* Without a scope, the public skill is meant; but if uploads go into a user's layer (as in the first family), a skill
+ * that only the user has. */
 static int fsb2_scope(struct filesecbox *call, const char *name, bool *ret_own, struct err *err) {
     const char *scope = call->args.scope.data;
     struct base_skill found;
@@ -130,14 +130,14 @@ struct fsb2_zip {
     const char *name;
 };
 
-/* The first byte is sent when the whole skill was read and checked. Until then a failure is an answer; afterwards a
- * client that reads slowly delays no other. */
+/* The first byte is sent after the whole skill was read and checked. Until then a failure is an answer; afterwards a
+ * slow reader does not delay others. */
 static int fsb2_zip_put(void *user, const uint8_t *data, size_t len) {
     struct fsb2_zip *zip = user;
     struct http_request *request = zip->request;
     int code = 0;
     if (!http_replied(request)) {
-        /* percent-encoded UTF-8 in both forms, as browsers and the dialect's clients read it */
+        /* percent-encoded UTF-8 in both forms, as browsers and the dialect's clients expect */
         const char *coded = url_encode(http_arena(request), zip->name, ".-*_");
         http_reply_header(request, "Content-Disposition",
                           arena_printf(http_arena(request), "attachment; filename=\"%s.zip\"; filename*=UTF-8''%s.zip",
@@ -180,7 +180,7 @@ static const char fsb2_creator_text[] =
     "\n"
     "What a skill makes belongs into `files/`, not into its folder.\n";
 
-/* Restored from the agent's public skills where the configuration has one; else written into the user's layer. */
+/* Restores it from the agent's public skills if one is configured; else writes it into the user's layer. */
 static int fsb2_creator(struct filesecbox *call, struct err *err) {
     struct base_skill found;
     enum own_status status = OWN_UNCHANGED;
@@ -205,7 +205,7 @@ static int fsb2_execute(struct filesecbox *call, struct err *err) {
     struct arena *arena = http_arena(call->request);
     const struct row_text *line = &call->args.command;
     if (strlen(line->data) != line->len)
-        return err_set(err, ERR_INVALID, "Validation Error: 'command' has a NUL in it.");
+        return err_set(err, ERR_INVALID, "Validation Error: 'command' contains a NUL.");
     const char *refusal =
         fsb2_refusal(arena, skills_settings(call->skills)->commands, box_workspace(call->box), line->data, line->len);
     if (refusal)
@@ -233,7 +233,7 @@ const struct route fsb2_routes[] = {
     {"DELETE", SKILLS "/delete", front_handle, 0, "fsb2_remove",
      "Remove a public skill (admins), or with scope=overlay what the user sees of one.",
      ROUTE(fsb2_remove, CHANGES, .query = remove_query_fields)},
-    /* The one call of the family whose errors have a status of their own: what is not a ZIP must not look like one. */
+    /* The only route of the family whose errors have their own status: an error must not look like a ZIP. */
     {"GET", SKILLS "/download", front_handle, 0, "fsb2_download", "A skill as the user sees it, as a ZIP.",
      FILESECBOX_ROUTE(fsb2_download, FILESECBOX_SECOND, 500, "", .query = name_query,
                       .answer_media = "application/zip")},

@@ -1,6 +1,6 @@
-/* Files of the second family: list, content, write, edit, delete, upload, and what its logical paths mean. Called
- * through fsb2_routes. Invariant: a path is taken apart and judged by its parts before anything is looked up, and
- * contents go back exactly as they are. */
+/* Files of the second family: list, content, write, edit, delete, upload, and the meaning of its logical paths. Called
+ * through fsb2_routes. Invariant: a path is checked part by part before anything is looked up, and contents are
+ * returned exactly. */
 #include "front/filesecbox/filesecbox.h"
 #include "skill/own/own.h"
 
@@ -12,7 +12,7 @@ static const char *fsb2_root(struct filesecbox *call, bool skills) {
     return skills ? SKILL_PATH : arena_printf(http_arena(call->request), "%s/files", filesecbox_workspace(call));
 }
 
-/* itself: a link at the end stays one, to remove it. */
+/* itself: a link at the end is not followed, so that it can be removed. */
 static int fsb2_path(struct filesecbox *call, bool itself, struct fsb2_path *ret_path, struct err *err) {
     struct arena *arena = http_arena(call->request);
     TRY(fsb2_logical(arena, call->args.path.data, call->args.path.len, ret_path, err));
@@ -32,7 +32,7 @@ int fsb2_files_made(struct filesecbox *call, struct err *err) {
     return box_mkdir(call->box, fsb2_root(call, false), 0, true, err);
 }
 
-/* Files that cannot be changed: those of skill-creator, a second SKILL.md in a skill, and what is not inside a
+/* Refuses files that cannot be changed: those of skill-creator, a second SKILL.md in a skill, and files outside of a
  * skill. */
 static int fsb2_may_change(const struct fsb2_path *path, const char *doing, struct err *err) {
     if (fsb2_is_creator(path))
@@ -52,7 +52,7 @@ static void fsb2_touched(struct filesecbox *call, const struct fsb2_path *path) 
 
 /* ---- list ---- */
 
-/* Names follow the path as it was asked for: links on the way do not show. */
+/* Names begin with the requested path: links on the way do not show. */
 int fsb2_file_list(struct filesecbox *call, struct err *err) {
     struct fsb2_path path;
     struct file_stat stat = {0};
@@ -65,7 +65,7 @@ int fsb2_file_list(struct filesecbox *call, struct err *err) {
         code = filesecbox_files(call, path.path, path.path, NULL, &paths, &count, err);
     if (code < 0 && code != -ERR_NOT_FOUND)
         return code;
-    for (size_t i = 0; i < count; i++) /* hidden in skills/: a file that is about to become a skill */
+    for (size_t i = 0; i < count; i++) /* skips hidden names in skills/: skills being written */
         if (!path.skills || path.parts > 1 || paths[i][0] != '.')
             paths[shown++] = paths[i];
     return filesecbox_paths(call, path.logical, paths, shown, err);
@@ -99,7 +99,7 @@ struct fsb2_edit {
     uint64_t found;
 };
 
-/* The places are as many as were expected, or nothing is changed. */
+/* Replaces only if the number of occurrences is as expected. */
 static int fsb2_replace(void *user, const char *text, size_t len, struct buf *out, struct err *err) {
     struct fsb2_edit *edit = user;
     const struct row_text *old = &edit->args->old_text, *fresh = &edit->args->new_text;
@@ -148,7 +148,7 @@ static int fsb2_delete_skill(struct filesecbox *call, const char *skill, struct 
     return code == -ERR_NOT_FOUND ? 0 : code;
 }
 
-/* A file or a tree; a skill whole; with "skills" all that the user sees except skill-creator. */
+/* Deletes a file, a tree or a whole skill; "skills" means all visible skills except skill-creator. */
 int fsb2_delete(struct filesecbox *call, struct err *err) {
     struct own_change change = {0};
     struct fsb2_path path;
@@ -179,7 +179,7 @@ int fsb2_delete(struct filesecbox *call, struct err *err) {
 
 /* ---- upload ---- */
 
-/* One name of a file, whatever the client's machine calls a path. */
+/* Checks that it is a single file name, on any system. */
 static int fsb2_filename(const char *name, struct err *err) {
     size_t len = name ? strlen(name) : 0;
     bool fine =

@@ -1,7 +1,7 @@
 /* The rules of the second family: the meaning of its logical paths, and the lines that its execute refuses. Pure;
- * called by its handlers. The allow list and the rules on paths in lines are the guard's, which reads a line as bash
- * does; two more are about reserved names. Invariant: a path is checked part by part before any look-up. A refusal
- * here only informs early; a command that gets past it is still in the box. */
+ * called by its handlers. The allow list and the rules on paths are the guard's, which parses a line as bash does; two
+ * more rules are about reserved names. Invariant: a path is checked part by part before any look-up. A refusal here
+ * only informs early; a command that gets past it is still in the box. */
 #include <strings.h>
 
 #include "front/filesecbox/filesecbox.h"
@@ -28,7 +28,7 @@ int fsb2_scope_error(const char *given, struct err *err) {
     return err_set(err, ERR_INVALID, "Security Error: Access out of scope. Path: %s", given);
 }
 
-/* The first part names the place, the second one below skills/ a skill. */
+/* The first part names the place; below skills/ the second part names a skill. */
 static int fsb2_part(struct arena *arena, struct fsb2_path *path, const char *part, size_t len, struct err *err) {
     if (!path->parts) {
         path->skills = path->given[0] != '/' && len == 6 && !memcmp(part, "skills", 6);
@@ -82,7 +82,7 @@ bool fsb2_is_creator(const struct fsb2_path *path) {
 
 /* ---- reserved names ---- */
 
-/* A word as a path of the place: "skills/a/b". false: it is not one. */
+/* Returns a word as a path of the place: "skills/a/b". false: it is not one. */
 static bool fsb2_word_path(struct arena *arena, const char *workspace, const struct word *word,
                            struct fsb2_path *ret_path) {
     const char *text = word->text;
@@ -107,7 +107,7 @@ static const char *fsb2_reserved_file(const struct fsb2_path *path) {
 static const char *fsb2_words(struct arena *arena, const char *workspace, const struct word *words) {
     static const struct {
         const char *name;
-        bool last; /* only its last word is changed; else all of them */
+        bool last; /* it changes only its last argument; else all */
     } writers[] = {{"mkdir", false}, {"touch", false}, {"rm", false}, {"tee", false},
                    {"chmod", false}, {"cp", true},     {"mv", false}};
     struct fsb2_path path;
@@ -150,7 +150,7 @@ static const char *fsb2_script(struct arena *arena, const char *workspace, const
     return NULL;
 }
 
-/* ---- the guard's verdict in the dialect's words ---- */
+/* ---- the guard's verdict in the dialect's texts ---- */
 
 static const char *fsb2_verdict(struct arena *arena, const struct guard_verdict *verdict) {
     switch (verdict->rule) {
@@ -173,7 +173,7 @@ const char *fsb2_refusal(struct arena *arena, const char *const *commands, const
                          size_t len) {
     const char *const roots[] = {workspace, SKILL_PATH, "/tmp", NULL};
     const struct guard_policy policies[] = {
-        /* in the order in which its clients know the refusals */
+        /* in the order that clients expect */
         {.mode = GUARD_BLOCKS, .absolute_paths = true},
         {.mode = GUARD_BLOCKS, .absolute_paths = true, .parents = true, .allow = commands},
         {.mode = GUARD_BLOCKS, .parents = true, .roots = roots},

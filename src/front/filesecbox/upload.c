@@ -1,5 +1,5 @@
-/* ZIP uploads of the dialect. Called through its routes. Invariant: an archive is received and checked whole before
- * anything is asked to change, so that a bad one leaves all as it was. */
+/* ZIP uploads of the dialect. Called through its routes. Invariant: an archive is received and checked as a whole
+ * before anything changes, so a bad one changes nothing. */
 #include <strings.h>
 
 #include "front/filesecbox/filesecbox.h"
@@ -9,7 +9,7 @@
 int filesecbox_scope(struct filesecbox *call, const char *field, bool base, struct err *err) {
     const char *scope = call->args.scope.data ? call->args.scope.data : field;
     if (scope && *scope && strcasecmp(scope, "overlay") != 0 && strcasecmp(scope, "baseline") != 0)
-        return err_set(err, ERR_INVALID, "scope is overlay or baseline, not '%.100s'", scope);
+        return err_set(err, ERR_INVALID, "scope must be overlay or baseline, not '%.100s'", scope);
     if (scope && *scope)
         base = !strcasecmp(scope, "baseline");
     int failed = base ? filesecbox_admin(call, "a change of an agent's baseline", err) : 0;
@@ -32,7 +32,6 @@ int filesecbox_receive(struct filesecbox *call, uint64_t max, const char *limit,
     return 0;
 }
 
-/* Checked whole. */
 static int filesecbox_unzip(struct filesecbox *call, struct filesecbox_upload *upload, struct err *err) {
     static const char *const reserved[] = {BASE_CREATOR, NULL};
     const struct skill_settings *settings = skills_settings(call->skills);
@@ -71,7 +70,7 @@ static int upload_put(struct filesecbox *call, struct filesecbox_upload *upload,
     if (scope == SCOPE_BASELINE)
         return base_put_zip(call->skills, call->agent, upload->zip, err);
     int failed = filesecbox_box(call, err);
-    /* In the first family the user's layer lies above the public one, file by file. */
+    /* In the first family a user's layer is merged with the public one file by file. */
     bool merges = !skills_settings(call->skills)->newest;
     return failed ? failed
                   : own_put(call->skills, call->box, upload->zip, merges, http_arena(request), ret_change,
@@ -83,7 +82,7 @@ int filesecbox_upload(struct filesecbox *call, struct err *err) {
     struct own_change change = {0};
     const struct skill_settings *settings = skills_settings(call->skills);
     bool second = settings->newest;
-    int scope = filesecbox_scope(call, NULL, second, err); /* a caller without the right need not send the body */
+    int scope = filesecbox_scope(call, NULL, second, err); /* checked before the body is read */
     int failed =
         scope < 0 ? scope : filesecbox_receive(call, settings->upload_bytes, "skill_upload_bytes", &upload, err);
     if (failed >= 0)

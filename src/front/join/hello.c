@@ -1,5 +1,5 @@
-/* The message that a machine registers with, in each of its shapes: of the link, and of the text form flat or below
- * "body". Called by join/join.c. Invariant: anybody may send it; nothing of it is used before it was checked here. */
+/* The message with which a machine registers, in each of its shapes: of the link, and of the text form, flat or below
+ * "body". Called by join/join.c. Invariant: anyone may send it; nothing of it is used before it was checked here. */
 #include <jansson.h>
 
 #include "front/join/join.h"
@@ -37,7 +37,7 @@ static const struct row hello_rows[] = {
     {.flags = ROW_LENIENT},
 };
 
-/* "/a/b/" becomes "/a/b": people write it so. INVALID: control characters. */
+/* Makes "/a/b/" "/a/b", since people write both. INVALID: control characters. */
 static int hello_word(struct row_text *word, const char *name, struct err *err) {
     size_t used = 0, len = word->len;
     uint32_t character;
@@ -47,14 +47,14 @@ static int hello_word(struct row_text *word, const char *name, struct err *err) 
             return err_set(err, ERR_INVALID, "'%s' must have no control characters", name);
     }
     while (len > 1 && word->data[0] == '/' && word->data[len - 1] == '/')
-        ((char *)word->data)[--len] = '\0'; /* a copy of our own in the arena */
+        ((char *)word->data)[--len] = '\0'; /* our own copy, in the arena */
     word->len = len;
     if (!word->data)
         word->data = "";
     return 0;
 }
 
-/* "can" may be a list of words as well as one text. */
+/* Binds the body; "can" may be a list of words or one text. */
 static int hello_bind(json_t *body, struct arena *arena, struct hello_body *ret_body, struct err *err) {
     json_t *list = json_object_get(body, "can"), *item;
     size_t i;
@@ -119,7 +119,7 @@ static int hello_read(json_t *root, struct arena *arena, struct runner_hello *he
         return err_set(err, ERR_INVALID, "register: 'workspace', an absolute path, is missing");
     hello->no_workspace = !*hello->workspace;
     if (hello->no_workspace)
-        hello->workspace = WORKSPACE_PATH; /* until its first command reports the directory */
+        hello->workspace = WORKSPACE_PATH; /* until its first command reports its directory */
     if (!hello->link && !*hello->shell)
         hello->shell = "/bin/sh";
     return 0;

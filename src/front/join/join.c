@@ -1,13 +1,13 @@
-/* The endpoint at which machines join: a WebSocket, a first message, and then the thread of the request serves the
+/* The endpoint at which machines join: a WebSocket and a first message; then the thread of the request serves the
  * machine until its connection ends. Called through join_routes. Rules:
  *
  * 1. A machine's user and name come from its token. Its first message may only agree with them.
  * 2. Until its token is verified a client is unregistered: few of them at once, a small message, a short time. They
- *    keep no machine out: when there are too many, the oldest one of the address with the most is displaced.
- * 3. A refusal is sent twice: as a message {"type":"error"} and as the code of the close frame. 4401 and 4403 mean
- *    that trying again is of no use.
- * 4. table->lock guards the list of connections that are served and their `leaving`. It is taken with the server's
- *    lock held (http_lasting), and with it held machines_leave is called: neither may call back into this file. */
+ *    keep no machine out: if there are too many, the oldest one of the address with the most is displaced.
+ * 3. A refusal is sent twice: as a message {"type":"error"} and as the code of the close frame. 4401 and 4403 mean that
+ *    a retry is useless.
+ * 4. table->lock guards the list of served connections and their `leaving`. It is taken with the server's lock held
+ *    (http_lasting), and machines_leave is called with it held: neither may call back into this file. */
 #include "front/join/join.h"
 
 #include <poll.h>
@@ -18,7 +18,7 @@
 #include "front/events.h"
 #include "http/websocket.h"
 
-#define LINK_MESSAGE_BYTES (LIMIT_LINK_TALK_BYTES / 3 * 4 + 256) /* the largest record, in base64 and an object */
+#define LINK_MESSAGE_BYTES (LIMIT_LINK_TALK_BYTES / 3 * 4 + 256) /* the largest record, as base64 in an object */
 
 enum runner_leaving { STAYS, REVOKED, STOPPING, SENT_AWAY };
 
@@ -29,14 +29,14 @@ struct runner { /* one connection */
     struct ws *ws;
     const char *user, *name;
     struct runner_hello hello;
-    char why[200];               /* SENT_AWAY */
-    enum runner_leaving leaving; /* table->lock */
-    const char *host;            /* of a stranger: where it comes from, without the port */
+    char why[200];               /* for SENT_AWAY */
+    enum runner_leaving leaving; /* under table->lock */
+    const char *host;            /* of an unregistered client: its address without the port */
     int wake;                    /* eventfd: check displaced */
-    bool displaced;              /* it had to go; table->lock */
+    bool displaced;              /* it was displaced; under table->lock */
 };
 
-/* Connections that are being served, and how many are still strangers. */
+/* Connections that are being served, and those not registered yet. */
 struct runner_table {
     pthread_mutex_t lock;
     struct runner *runners;
@@ -62,7 +62,7 @@ static void join_close(void *state) {
     free(table);
 }
 
-/* ---- who is there ---- */
+/* ---- connections ---- */
 
 static void join_runner_stranger_remove_locked(struct runner_table *table, const struct runner *runner) {
     size_t i = 0;
@@ -81,7 +81,7 @@ static void join_runner_stranger_leave(struct runner *runner) {
 
 static const char *join_runner_leaving_why(const struct runner *runner, enum runner_leaving leaving) {
     return leaving == REVOKED    ? "its token was revoked or has expired"
-           : leaving == STOPPING ? "the server stops"
+           : leaving == STOPPING ? "the server is stopping"
                                  : runner->why;
 }
 
@@ -93,7 +93,7 @@ static void join_runner_leave_locked(struct runner *runner, enum runner_leaving 
                    join_runner_leaving_why(runner, leaving));
 }
 
-/* The server ends this connection: http_lasting. */
+/* Ends this connection, for http_lasting. */
 static void join_runner_cut(void *user) {
     struct runner *runner = user;
     struct runner_table *table = join_state(runner->front);
@@ -115,7 +115,7 @@ int runner_send_away(struct front *front, const char *user, const char *name, co
     return found ? 0 : err_set(err, ERR_NOT_FOUND, "no machine '%.64s' is online", name);
 }
 
-/* ---- messages to it ---- */
+/* ---- messages to a machine ---- */
 
 static unsigned join_runner_close_code(int code) {
     static const struct {
@@ -130,11 +130,11 @@ static unsigned join_runner_close_code(int code) {
     return 1011;
 }
 
-/* Both forms at once: a machine that was not understood has not said which one it reads. */
+/* Sends both forms: a machine that was not understood has not said which one it reads. */
 static void join_runner_error(struct runner *runner, const struct err *err) {
     autobuf out = buf_max(16384);
     struct json json = json_begin(&out);
-    bool text = runner->hello.workspace && !runner->hello.link; /* such runners know two words of their own */
+    bool text = runner->hello.workspace && !runner->hello.link; /* such runners know two codes of their own */
     const char *word = text && err->code == ERR_UNAUTHORIZED ? "AUTH_FAILED"
                        : text && err->code == ERR_DENIED     ? "FORBIDDEN"
                                                              : err_name(err->code);
@@ -175,7 +175,7 @@ static int join_runner_welcome(struct runner *runner, const char *session, bool 
 
 /* ---- registering ---- */
 
-/* The first message, within its time. */
+/* Reads the first message, within a time limit. */
 static int join_runner_first(struct runner *runner, struct err *err) {
     struct runner_table *table = join_state(runner->front);
     uint64_t end_ms = clock_ms() + LIMIT_REGISTER_MS;
@@ -199,7 +199,7 @@ static int join_runner_first(struct runner *runner, struct err *err) {
         if (displaced)
             return err_set(err, ERR_BUSY, "too many machines are registering at once; try again in a moment");
         if (now_ms >= end_ms || http_server_stopping(runner->front->server))
-            return err_set(err, ERR_TIMEOUT, "no register message came within %u s", LIMIT_REGISTER_MS / 1000);
+            return err_set(err, ERR_TIMEOUT, "no register message arrived within %u s", LIMIT_REGISTER_MS / 1000);
         if (poll(wait, 2, end_ms - now_ms < 1000 ? (int)(end_ms - now_ms) : 1000) < 0 && errno != EINTR)
             return err_errno(err, errno, "poll");
     }
@@ -216,9 +216,10 @@ static int join_runner_agrees(struct runner *runner, struct err *err) {
     runner->user = who->user ? who->user : RUNNER_USER;
     runner->name = who->runner;
     if (path_user && strcmp(path_user, runner->user) != 0)
-        return err_set(err, ERR_DENIED, "this token is not one of user '%.128s', which the path names", path_user);
+        return err_set(err, ERR_DENIED, "this token does not belong to user '%.128s', whom the path names", path_user);
     if (*hello->user && strcmp(hello->user, runner->user) != 0)
-        return err_set(err, ERR_DENIED, "this token is not one of user '%.128s', which the message names", hello->user);
+        return err_set(err, ERR_DENIED, "this token does not belong to user '%.128s', whom the message names",
+                       hello->user);
     if (*hello->name && strcmp(hello->name, runner->name) != 0)
         return err_set(err, ERR_DENIED, "this token is for a machine with the name '%s', not '%.64s'", runner->name,
                        hello->name);
@@ -238,8 +239,8 @@ static int join_runner_admit(struct runner *runner, bool by_header, struct err *
     return auth_admit_token(auth, request, token, AUTH_RUNNER | AUTH_WRITES, &trail_of(request)->who, err);
 }
 
-/* no: what is wrong with the token that came with the upgrade. The message is awaited all the same: its form decides
- * the words of the refusal. */
+/* no: what is wrong with the token that came with the upgrade. The message is still read, because its form decides the
+ * form of the refusal. */
 static int join_runner_register(struct runner *runner, const struct err *no, struct err *err) {
     bool by_header = http_header(runner->request, "authorization");
     int failed = join_runner_first(runner, err);
@@ -252,13 +253,13 @@ static int join_runner_register(struct runner *runner, const struct err *no, str
     return failed ? failed : join_runner_agrees(runner, err);
 }
 
-/* Rule 2. A token that came with the upgrade is checked before. */
+/* Rule 2. A token that came with the upgrade was checked before. */
 static int join_runner_open(struct runner *runner, struct err *err) {
     struct err no = {0};
     bool known = http_header(runner->request, "authorization") && join_runner_admit(runner, true, &no) == 0;
     if (!known) {
         struct runner_table *table = join_state(runner->front);
-        /* "10.0.0.7:4711 uid:0" without the port; of a unix socket, " uid:0", there is only the user. */
+        /* "10.0.0.7:4711 uid:0" without the port; a unix socket, " uid:0", only has the user. */
         const char *peer = http_peer_text(runner->request);
         size_t len = strcspn(peer, " ");
         while (len && peer[len - 1] != ':')
@@ -320,7 +321,7 @@ static int join_runner_serve(struct runner *runner, struct machine_conn *conn, s
 
 static int runner_join(struct runner *runner, struct err *err) {
     struct runner_table *table = join_state(runner->front);
-    const char *peer = http_peer_text(runner->request); /* "10.0.0.7:4711 uid:0"; of a unix socket only the user */
+    const char *peer = http_peer_text(runner->request); /* "10.0.0.7:4711 uid:0"; a unix socket only has the user */
     size_t peer_len = strcspn(peer, " ");
     const struct runner_hello *said = &runner->hello;
     const struct machine_hello hello = {
@@ -350,7 +351,7 @@ static int runner_join(struct runner *runner, struct err *err) {
     pthread_mutex_unlock(&table->lock);
     http_lasting(runner->request, join_runner_cut, runner);
     if (http_is_cut(runner->request) || http_server_stopping(runner->front->server))
-        join_runner_cut(runner); /* it happened before join_runner_cut was registered */
+        join_runner_cut(runner); /* the end came before join_runner_cut was registered */
     int failed = join_runner_welcome(runner, session, resumed, received, err);
     if (failed)
         machine_leave(conn);
@@ -369,7 +370,7 @@ static int runner_join(struct runner *runner, struct err *err) {
 static int join_runner_run(struct http_request *request, struct box *, struct err *err) {
     struct runner runner = {.request = request, .front = front_of(request), .wake = -1};
     if (!runner.front->env->machines)
-        return err_set(err, ERR_UNSUPPORTED, "no machines can join here");
+        return err_set(err, ERR_UNSUPPORTED, "machines cannot join this daemon: it has no machine backend");
     int failed = join_runner_open(&runner, err);
     if (!runner.ws)
         return failed;

@@ -1,5 +1,5 @@
-/* The endpoint at which machines join: GET /runner/ws, and the paths of other runners. The message that a machine
- * registers with is read in join/hello.c; its user and name come from its token alone. */
+/* The endpoint at which machines join: GET /runner/ws, and the paths of other runners. join/hello.c reads the message
+ * with which a machine registers; its user and name come only from its token. */
 #ifndef CUBBY_FRONT_RUNNER_H
 #define CUBBY_FRONT_RUNNER_H
 
@@ -9,12 +9,12 @@
 extern const struct dialect join_dialect;
 extern const struct route machine_routes[]; /* join/machines.c: /v1/machines */
 void join_measure(const struct front *front, struct buf *out);
-#define RUNNER_USER "default" /* of a runner's token that names no user */
+#define RUNNER_USER "default" /* the user of a runner's token without one */
 
-/* For machines_settings: a row of the audit log and an event each. */
+/* For machines_settings: each writes an audit row and sends an event. */
 void runner_online(struct front *front, const char *user, const char *name, bool again);
 void runner_offline(struct front *front, const char *user, const char *name, const char *why);
-/* Its connection ends with that reason, which is sent to it, and it does not come back by itself. NOT_FOUND: it is
+/* Ends its connection with that reason, which is sent to it; it does not reconnect by itself. NOT_FOUND: it is
  * offline. */
 int runner_send_away(struct front *front, const char *user, const char *name, const char *why, struct err *err);
 

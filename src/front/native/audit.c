@@ -1,6 +1,5 @@
-/* The audit log over HTTP. Called through native_routes.
- * Invariant: a token bound to a user sees rows of that user only, and of others who acted there neither token nor
- * address. */
+/* The audit log over HTTP. Called through native_routes. Invariant: a token bound to a user sees rows of that user
+ * only, and of others who acted there neither token nor address. */
 #include <poll.h>
 
 #include "box/signame.h"

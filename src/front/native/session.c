@@ -1,6 +1,5 @@
-/* Sessions over HTTP: shells of a box that live on from command to command.
- * Called through native_routes. Invariant: the client's hang-up ends its
- * command and not the session; memory stays within output_limit_bytes. */
+/* Sessions over HTTP: shells of a box that live on from command to command. Called through native_routes. Invariant:
+ * the client's hang-up ends its command and not the session; memory stays within output_limit_bytes. */
 #include "front/native/native.h"
 #include "front/stream.h"
 

@@ -23,7 +23,7 @@ void guard_find(struct guard *guard, enum guard_risk risk, const char *format, .
     va_end(args);
 }
 
-/* A word in a reason: whole or not at all, so that no half of a secret gets past those who look for whole ones. */
+/* Returns a word for a reason, whole or not at all: filters for secrets would not recognize half of one. */
 static const char *guard_shown(const char *text) {
     size_t len = strlen(text);
     bool plain = len <= 60 && text_utf8(text, len);
@@ -41,21 +41,21 @@ void guard_broken(struct guard *guard, enum guard_rule rule, const char *word) {
         guard_find(guard, GUARD_REFUSE, "command '%s' is not allowed", shown);
     else
         guard_find(guard, GUARD_REFUSE, "the path '%s' %s", shown,
-                   rule == GUARD_RULE_PARENTS ? "has '..' in it" : "is outside the allowed directories");
+                   rule == GUARD_RULE_PARENTS ? "contains '..'" : "is outside the allowed directories");
     verdict->rule = rule;
     snprintf(verdict->word, sizeof verdict->word, "%s", shown);
 }
 
 /* ---- the allow list ---- */
 
-/* Words of the shell that start no program and do not change the meaning of a command. */
+/* Shell builtins that start no program and do not change the meaning of a command. */
 static const char *const free_words[] = {
     "cd",       "pushd",   "popd",    "dirs",  "pwd",   "export", "declare", "typeset", "local",   "readonly",
     "unset",    "test",    "[",       "true",  "false", ":",      "return",  "exit",    "break",   "shift",
     "continue", "wait",    "set",     "umask", "let",   "read",   "times",   "jobs",    "getopts", "exec",
     "type",     "builtin", "command", "eval",  "trap",  "ulimit", NULL};
 
-/* Variables that decide what a command is, or that the shell runs. */
+/* Variables that determine which command is run, or that the shell runs. */
 static bool guard_decides(const char *text) {
     static const char *const names[] = {"PATH",     "ENV", "BASH_ENV",  "BASH_CMDS", "BASH_ALIASES", "PROMPT_COMMAND",
                                         "PS0",      "PS4", "SHELLOPTS", "BASHOPTS",  "LD_PRELOAD",   "LD_LIBRARY_PATH",
@@ -67,8 +67,8 @@ static bool guard_decides(const char *text) {
     return text_list_has(names, name);
 }
 
-/* A substitution in the index of an array is run when the text is counted with, quoted or not; ${x@P} runs what is
- * in x. */
+/* A substitution in an array index runs when the text is evaluated in arithmetic, quoted or not; ${x@P} runs what is in
+ * x. */
 static void guard_allow_word(struct guard *guard, const struct word *word, bool sets) {
     if (sets && !word->inside && (strstr(word->text, "[$(") || strstr(word->text, "[`")))
         guard_find(guard, GUARD_REFUSE, "an array's index hides a command");
@@ -92,7 +92,7 @@ static void guard_walk_view(struct guard *guard, const struct guard_view *view);
 
 static void guard_unreadable(struct guard *guard, const char *why) {
     bool ruled = guard->policy->allow || !guard->policy->absolute_paths || !guard->policy->parents;
-    guard_find(guard, ruled ? GUARD_REFUSE : GUARD_BLOCK, "the command cannot be read: %s", why);
+    guard_find(guard, ruled ? GUARD_REFUSE : GUARD_BLOCK, "the command cannot be parsed: %s", why);
 }
 
 static bool guard_deeper(struct guard *guard) {
@@ -117,7 +117,7 @@ static void guard_walk_text(struct guard *guard, const char *text, size_t len) {
     guard->depth--;
 }
 
-/* The input of a shell: an argument, a here-document, a text. A script file is not read. */
+/* Visits the input of a shell: an argument, a here-document, a text. Script files are not read. */
 static void guard_walk_shell(struct guard *guard, const struct guard_view *view) {
     const struct word *word;
     enum view_source source = view_shell(view, &word);
@@ -142,7 +142,7 @@ static void guard_walk_shell(struct guard *guard, const struct guard_view *view)
         }
 }
 
-/* Commands that this one runs through its arguments. */
+/* Visits commands that this one runs through its arguments. */
 static void guard_walk_inner(struct guard *guard, const struct guard_view *view) {
     struct guard_view inner;
     const struct word *at = view->words;

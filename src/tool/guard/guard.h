@@ -1,5 +1,5 @@
-/* The command guard: a policy about the commands of a model, not a security boundary (the box is). It parses the
- * shell's words. */
+/* The command guard: a policy about the commands of a model, not a security boundary (the box is). It parses commands
+ * as the shell does. */
 #ifndef CUBBY_TOOL_GUARD_H
 #define CUBBY_TOOL_GUARD_H
 
@@ -7,9 +7,9 @@
 
 enum guard_risk {
     GUARD_PASS,
-    GUARD_WARN,   /* it may change where it runs */
-    GUARD_BLOCK,  /* it may destroy or disclose something */
-    GUARD_REFUSE, /* a rule of the policy forbids it: not run in any mode */
+    GUARD_WARN,   /* may change the environment it runs in */
+    GUARD_BLOCK,  /* may destroy or disclose something */
+    GUARD_REFUSE, /* forbidden by a rule of the policy: not run in any mode */
 };
 enum guard_mode {
     GUARD_OFF,
@@ -23,9 +23,9 @@ enum guard_mode {
 
 struct guard_policy {
     enum guard_mode mode;
-    const char *const *allow; /* commands that may be run, NULL-terminated; NULL: all. Holds in every mode but off */
-    bool absolute_paths, parents; /* false: words that are absolute paths outside roots, or hold "..", are refused */
-    const char *const *roots;     /* below which absolute paths are fine; NULL: the workspace, /tmp and programs */
+    const char *const *allow;     /* allowed commands, NULL-terminated; NULL: all. Applies in every mode but off */
+    bool absolute_paths, parents; /* false: words that are absolute paths outside roots, or contain "..", are refused */
+    const char *const *roots;     /* below which absolute paths are allowed; NULL: the workspace, /tmp and programs */
 };
 extern const struct guard_policy guard_defaults;
 
@@ -33,16 +33,16 @@ enum guard_rule { GUARD_RULE_OTHER, GUARD_RULE_ALLOW, GUARD_RULE_PARENTS, GUARD_
 
 struct guard_verdict {
     enum guard_risk risk;
-    enum guard_rule rule; /* of the policy that was broken */
+    enum guard_rule rule; /* the broken rule */
     char word[64];        /* the command or the path that broke it; "..." where it cannot be shown */
     char reason[160];     /* "" for pass: "recursive removal of '/'" */
 };
-/* Parses; never runs or expands anything. workspace: an absolute path. */
+/* Only parses: runs and expands nothing. workspace: an absolute path. */
 void guard_judge(const struct guard_policy *policy, struct arena *arena, const char *command, size_t len,
                  const char *workspace, struct guard_verdict *ret_verdict);
 
-/* For tools, before they run a command: findings go into call->verdict for the audit log and, depending on the mode,
- * into the answer. False: it must not be run, and the answer is written. Needs call->box. */
+/* Called by tools before they run a command: findings go into call->verdict for the audit log and, depending on the
+ * mode, into the answer. Returns false if the command must not be run; then the answer is written. Needs call->box. */
 bool guard_admits(struct tool_call *call, const char *command);
 /* Appends the warning of guard_admits to the text of a command that was run. Called by tool_finish for every tool. */
 void guard_warn(struct tool_call *call);

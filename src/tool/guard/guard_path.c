@@ -1,6 +1,6 @@
-/* Paths in the words of a command: absolute ones outside the roots, and "..". Called by guard.c if the policy has
- * such rules. Invariant: a word that is a pattern, a program or a text is not a path; people who are refused without
- * a reason learn to evade the rule. */
+/* Paths in the words of a command: absolute ones outside the roots, and "..". Called by guard.c if the policy has such
+ * rules. Invariant: a word that is a pattern, a program or a text is not taken for a path; people who are refused for
+ * nothing learn to evade the rule. */
 #include <ctype.h>
 
 #include "base/base.h"
@@ -9,7 +9,7 @@
 const char *path_folded(struct arena *arena, const char *path) {
     char *folded = arena_strdup(arena, path), *to = folded;
     for (const char *from = folded; *from;) {
-        size_t len = strcspn(from + 1, "/") + 1; /* with its slash in front */
+        size_t len = strcspn(from + 1, "/") + 1; /* including its leading slash */
         if (len == 3 && from[1] == '.' && from[2] == '.')
             while (to > folded && *--to != '/')
                 ;
@@ -48,7 +48,7 @@ static bool path_fine(const struct guard *guard, const char *path) {
     return false;
 }
 
-/* ".." as a part of a path: between slashes, ends and what an option or a list puts in front. */
+/* Finds ".." as a part of a path: between slashes, ends, and characters that an option or a list puts before a path. */
 static bool path_has_parent(const char *text) {
     for (const char *p = text; (p = strstr(p, "..")); p += 2) {
         bool begins = p == text || strchr("/=:,@", p[-1]) || (p == text + 2 && text[0] == '-');
@@ -91,13 +91,13 @@ static void path_judge_word(struct guard *guard, const struct word *word, bool s
     if (word->flags & WORD_TILDE && text[1] && text[1] != '/')
         guard_broken(guard, GUARD_RULE_ROOTS, text);
     if (!path || (!path[strspn(path, "/")] && (separator || path != text)))
-        return; /* a lone slash is what cut and awk part by */
+        return; /* a lone slash is a separator for cut and awk */
     if (!path_fine(guard, path_folded(guard->arena, path)))
         guard_broken(guard, GUARD_RULE_ROOTS, path);
 }
 
-/* Commands whose words are texts; whose first argument, or that of -e, is a program or a pattern; and where "/"
- * parts. */
+/* Commands whose words are texts; commands whose first argument, or that of -e, is a program or a pattern; commands
+ * that use "/" as a separator. */
 static const char *const texts[] = {"echo", "printf", "test", "[", "expr", "tr", "true", "false", ":", NULL};
 static const char *const programs[] = {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "sed",  "awk",
                                        "gawk", "mawk",  "nawk",  "perl",  "jq", "yq", "expr", NULL};

@@ -1,16 +1,16 @@
 /* Which commands are a high or a medium risk. Called by guard.c for every command it finds. Invariant: rules look at
- * words and redirections, never at the text of a command, so that a name in a text is not taken for a command. */
+ * words and redirections, never at the whole text, so that a name inside a text is not taken for a command. */
 #include "base/base.h"
 #include "tool/guard/guard_view.h"
 
-/* ---- what a substitution runs ---- */
+/* ---- programs in substitutions ---- */
 
 static bool risk_is_risky(const char *name) {
     static const char *const names[] = {"curl", "wget", "bash", "sh", "ruby", "perl", "base64", NULL};
     return text_list_has(names, name) || (view_is_interpreter(name) && !strncmp(name, "python", 6));
 }
 
-/* The first program in it whose output must not be run; NULL: none. */
+/* Returns the first program in it whose output must not be run, or NULL. */
 static const char *risk_risky_script(struct guard *guard, const struct script *script, unsigned depth);
 
 static const char *risk_risky_word(struct guard *guard, const struct word *word, unsigned depth) {
@@ -42,7 +42,7 @@ static const char *risk_risky_script(struct guard *guard, const struct script *s
     return NULL;
 }
 
-/* Of these words and of what is fed in by << and <<<. */
+/* The same for these words, and for input by << and <<<. */
 static const char *risk_risky_argument(struct guard *guard, const struct guard_view *view, bool words) {
     const char *name = NULL;
     for (const struct word *word = view->words->next; words && word && !name; word = word->next)
@@ -53,7 +53,7 @@ static const char *risk_risky_argument(struct guard *guard, const struct guard_v
     return name;
 }
 
-/* Of what is piped in. */
+/* The same for piped input. */
 static const char *risk_risky_source(struct guard *guard, const struct guard_view *view) {
     const char *name = NULL;
     const struct command *command = view->stdin_of ? NULL : view->command->source;
@@ -64,7 +64,7 @@ static const char *risk_risky_source(struct guard *guard, const struct guard_vie
 
 /* ---- places ---- */
 
-/* ~, $HOME and ${HOME} in front become "~", whatever is absolute is folded; else as it is. */
+/* Normalizes a path: leading ~, $HOME and ${HOME} become "~", absolute paths are folded, others stay. */
 static const char *risk_place_of(struct guard *guard, const struct word *word) {
     static const char *const homes[] = {"$HOME", "${HOME}"};
     for (size_t i = 0; word->flags & WORD_EXPANDS && i < sizeof homes / sizeof *homes; i++) {
@@ -108,10 +108,10 @@ static void risk_written(struct guard *guard, const struct word *target) {
         if (risk_begins(place, programs[i]))
             guard_find(guard, GUARD_BLOCK, "writing into %s", programs[i]);
     if (risk_is_start_file(place))
-        guard_find(guard, GUARD_BLOCK, "writing into a start file of a shell");
+        guard_find(guard, GUARD_BLOCK, "writing into a startup file of a shell");
 }
 
-/* Files that contain secrets, wherever they are read. */
+/* Files that contain secrets, whichever command reads them. */
 static void risk_read_of(struct guard *guard, const struct word *word) {
     const char *place = risk_place_of(guard, word), *end;
     if (!strcmp(place, "/etc/shadow") || !strcmp(place, "/etc/gshadow"))
@@ -120,7 +120,7 @@ static void risk_read_of(struct guard *guard, const struct word *word) {
         guard_find(guard, GUARD_BLOCK, "reading the environment of a process");
 }
 
-/* ---- once for each command ---- */
+/* ---- rules for each command of the text ---- */
 
 static void risk_set_variable(struct guard *guard, const char *text) {
     if (risk_begins(text, "LD_PRELOAD=") || risk_begins(text, "LD_LIBRARY_PATH=") ||
@@ -132,7 +132,7 @@ static void risk_set_variable(struct guard *guard, const char *text) {
 
 void risk_command(struct guard *guard, const struct command *command) {
 
-    /* f() { f | f & }, and a loop without end whose last command does not wait. */
+    /* f() { f | f & }, or an endless loop whose last command runs in the background. */
     const struct command *next = command->next;
     bool itself = command->function && command->words && !strcmp(command->words->text, command->function);
     if (command->kind == COMMAND_SIMPLE && itself && command->background && (command->source || command->pipes))
@@ -153,7 +153,7 @@ void risk_command(struct guard *guard, const struct command *command) {
     }
 }
 
-/* ---- for each that is really run ---- */
+/* ---- rules for each program that is run ---- */
 
 static bool risk_has_option(const struct word *word, const char *letters, const char *long_name) {
     for (; word && strcmp(word->text, "--") != 0; word = word->next) {
@@ -183,7 +183,7 @@ static void risk_rm(struct guard *guard, const struct guard_view *view) {
             guard_find(guard, GUARD_BLOCK, "recursive removal of '%s'", word->text);
 }
 
-/* find / -delete, with nothing that chooses. */
+/* find / -delete without any filter. */
 static void risk_find(struct guard *guard, const struct guard_view *view) {
     static const char *const plain[] = {"-delete", "-depth", "-xdev", "-mount", "-print", NULL};
     const struct word *all = NULL, *word = view->words->next;
@@ -246,7 +246,7 @@ static void risk_install(struct guard *guard, const struct guard_view *view) {
 }
 
 static const struct {
-    const char *names; /* by '|' */
+    const char *names; /* separated by '|' */
     void (*judge)(struct guard *guard, const struct guard_view *view);
 } risks[] = {
     {"rm", risk_rm},
@@ -261,7 +261,7 @@ static const struct {
     {"pip|pip3|apt|apt-get", risk_install},
 };
 
-/* Programs that come in, by a pipe or as an argument. */
+/* Interpreters whose program comes from a pipe or an argument. */
 static void risk_program(struct guard *guard, const struct guard_view *view) {
     const struct word *word = NULL;
     bool shell = view_is_shell(view->name);

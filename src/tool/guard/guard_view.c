@@ -13,13 +13,13 @@ void view_init(struct guard_view *view, const struct command *command, const str
     view->name = view->hidden ? "" : slash ? slash + 1 : words->text;
 }
 
-/* ---- those that run another ---- */
+/* ---- commands that run others ---- */
 
 static const struct wrapper {
     const char *name;
     const char *values; /* letters of options with a value */
-    const char *longs;  /* long options with one as the next word: "--a|--b" */
-    const char *looks;  /* letters of options with which nothing is run */
+    const char *longs;  /* long options whose value is the next word: "--a|--b" */
+    const char *looks;  /* letters of options that make it run nothing */
     unsigned skip;      /* arguments before the command */
 } wrappers[] = {
     {"env", "uCS", "--unset|--chdir|--split-string", "", 0},
@@ -59,7 +59,7 @@ static bool view_is_setting(const struct word *word) {
            !memchr(word->text, '/', (size_t)(equal - word->text));
 }
 
-/* The first word after the options; *ret_looks: nothing is run. */
+/* Returns the first word after the options. *ret_looks: nothing is run. */
 static const struct word *behind_options(const struct wrapper *wrapper, const struct word *word, bool *ret_looks) {
     *ret_looks = false;
     for (; word && word->text[0] == '-' && word->text[1]; word = word->next) {
@@ -100,7 +100,7 @@ bool view_inner(struct guard *, const struct guard_view *view, struct guard_view
     return false;
 }
 
-/* A list of its own, up to the word that ends it. */
+/* Copies the words of the command, up to the one that ends it. */
 bool view_found(struct guard *guard, const struct guard_view *view, const struct word **at,
                 struct guard_view *ret_inner) {
     static const char *const actions[] = {"-exec", "-execdir", "-ok", "-okdir", NULL};
@@ -202,7 +202,7 @@ static const char *view_joined(struct guard *guard, const struct word *first, bo
     return first ? text : NULL;
 }
 
-/* The value of an option that is a letter, or this long one. */
+/* Returns the value of a one-letter option, or of this long one. */
 static const struct word *option_value(const struct word *word, char letter, const char *long_name) {
     for (; word; word = word->next) {
         const char *text = word->text;

@@ -1,6 +1,6 @@
-/* Lists, pipelines and commands of a shell. Called by guard. Invariant: every command that bash would find in the
- * text is in the result, including those of conditions, loops, functions and groups, as one flat list: the guard
- * does not care in which branch a command is. */
+/* Lists, pipelines and commands of a shell. Called by guard. Invariant: every command that bash would find in the text
+ * is in the result, including those of conditions, loops, functions and groups, as one flat list: the guard does not
+ * care in which branch a command is. */
 #include "tool/guard/words.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@ static struct command *words_scan_add(struct scan *scan, enum command_kind kind)
 
 /* ---- redirections ---- */
 
-/* What comes next is one: digits or {name} in front count. *ret_skip: bytes of that. */
+/* Returns whether a redirection comes next, perhaps after digits or {name}, whose length is *ret_skip. */
 static bool words_redirect_next(struct scan *scan, size_t *ret_skip) {
     size_t at = scan->at;
     int c = scan_peek(scan);
@@ -63,7 +63,7 @@ static void words_scan_redirect(struct scan *scan, size_t skip, const struct red
     while (i < sizeof signs / sizeof *signs && !scan_take(scan, signs[i].sign))
         i++;
     if (i == sizeof signs / sizeof *signs) {
-        scan_fail(scan, "something unexpected");
+        scan_fail(scan, "a syntax error");
         return;
     }
     redirect->kind = signs[i].kind;
@@ -80,7 +80,7 @@ static void words_scan_redirect(struct scan *scan, size_t skip, const struct red
         redirect->kind = REDIRECT_OUT;
 }
 
-/* After a group: they are a command of their own, without words. */
+/* Redirections after a group become a command without words. */
 static void words_scan_group_redirects(struct scan *scan) {
     const struct redirect *first = NULL, **last = &first;
     size_t skip;
@@ -95,7 +95,7 @@ static void words_scan_group_redirects(struct scan *scan) {
 
 /* ---- simple commands ---- */
 
-/* NAME=, NAME+= or NAME[...]=, none of it quoted; what is between the brackets may be. */
+/* NAME=, NAME+= or NAME[...]=, not quoted except between the brackets. */
 static bool words_is_assignment(const struct word *word) {
     const char *text = word->text;
     size_t i = 0;
@@ -135,7 +135,7 @@ static void words_scan_simple(struct scan *scan) {
             scan_take(scan, "(");
             scan_blanks(scan);
             if (!scan_take(scan, ")"))
-                scan_fail(scan, "something unexpected: (");
+                scan_fail(scan, "a syntax error at (");
             command->kind = COMMAND_FUNCTION;
             words_scan_function_body(scan, command->words->text);
             return;
@@ -147,7 +147,7 @@ static void words_scan_simple(struct scan *scan) {
         word_add(scan, assigned ? &assigns : &words, &word);
     }
     if (!some)
-        scan_fail(scan, "something unexpected");
+        scan_fail(scan, "a syntax error");
 }
 
 /* ---- compound commands ---- */
@@ -188,7 +188,7 @@ static void words_scan_do(struct scan *scan) {
     words_expect_keyword(scan, "done", "a loop without done");
 }
 
-/* Whether the one command from here on is what never (or always) ends well. */
+/* Returns whether the single command from here on always fails (yes: always succeeds). */
 static bool words_is_constant(const struct command *command, bool yes) {
     static const char *const words[2][2] = {{"false", "false"}, {"true", ":"}};
     const struct word *word = command ? command->words : NULL;
@@ -210,7 +210,7 @@ static void words_scan_while(struct scan *scan, bool until) {
     scan->endless = before;
 }
 
-/* for and select: the words after `in` are values. */
+/* for and select: the words after `in` are values, not commands. */
 static void words_scan_for(struct scan *scan) {
     struct word word;
     bool before = scan->endless;
@@ -226,7 +226,7 @@ static void words_scan_for(struct scan *scan) {
     } else {
         struct command *command = words_scan_add(scan, COMMAND_VALUES);
         const struct word **words = &command->words;
-        scan_word(scan, SCAN_ARGUMENT, &word); /* its name */
+        scan_word(scan, SCAN_ARGUMENT, &word); /* the loop variable */
         words_scan_newlines(scan);
         if (words_take_keyword(scan, "in"))
             for (scan_blanks(scan); !scan->error; scan_blanks(scan)) {
@@ -264,7 +264,7 @@ static void words_scan_case(struct scan *scan) {
         if (scan_peek(scan) == '(')
             scan_take(scan, "(");
         do {
-            struct command *pattern = words_scan_add(scan, COMMAND_VALUES); /* only for what is run inside */
+            struct command *pattern = words_scan_add(scan, COMMAND_VALUES); /* only for substitutions inside */
             scan_blanks(scan);
             scan_word(scan, SCAN_PATTERN, &word);
             if (word.inside)
@@ -320,7 +320,7 @@ static void words_scan_function(struct scan *scan) {
     if (scan_take(scan, "(")) {
         scan_blanks(scan);
         if (!scan_take(scan, ")"))
-            scan_fail(scan, "something unexpected: (");
+            scan_fail(scan, "a syntax error at (");
     }
     words_scan_function_body(scan, word.text);
 }
@@ -373,7 +373,6 @@ static void words_scan_coproc(struct scan *scan) {
     words_scan_command(scan);
 }
 
-/* One command of a pipeline. */
 static void words_scan_command(struct scan *scan) {
     char plain[10];
     if (scan->depth >= WORDS_DEPTH) {
@@ -398,7 +397,7 @@ static void words_scan_command(struct scan *scan) {
             struct word word;
             scan_take(scan, "((");
             scan_arithmetic(scan, &word);
-            size_t len = strcspn(word.text, ")"); /* for words_is_constant: only the expression inside */
+            size_t len = strcspn(word.text, ")"); /* words_is_constant needs only the expression */
             if (len < word.len && word.text[len + 1] == ')' && !word.text[len + 2])
                 word.text = arena_copy(scan->arena, word.text, len), word.len = len;
             word_add(scan, &words, &word);
@@ -416,7 +415,7 @@ static void words_scan_command(struct scan *scan) {
 
 /* ---- lists ---- */
 
-/* ! and time, which are keywords only before a pipeline. True: no pipeline follows. */
+/* Takes ! and time, which are keywords only before a pipeline. Returns true if no pipeline follows. */
 static bool words_scan_lead(struct scan *scan) {
     bool timed = false;
     for (;;) {
@@ -479,7 +478,7 @@ void scan_list(struct scan *scan) {
         } else if (c == ';' && !scan_next_is(scan, ";;") && !scan_next_is(scan, ";&"))
             scan_take(scan, ";");
         else if (c != '\n' && c >= 0 && !words_ends_list(scan))
-            scan_fail(scan, "something unexpected");
+            scan_fail(scan, "a syntax error");
     }
 }
 
@@ -494,7 +493,7 @@ int words_parse(struct arena *arena, const char *text, size_t len, const struct 
         return err_set(err, ERR_INVALID, "a null byte");
     scan_list(&scan);
     if (scan_peek(&scan) >= 0)
-        scan_fail(&scan, "something unexpected");
+        scan_fail(&scan, "a syntax error");
     if (scan.error)
         return err_set(err, ERR_INVALID, "%s", scan.error);
     *ret_script = script;

@@ -33,7 +33,7 @@ static int scan_get(struct scan *scan) {
     if (c >= 0) {
         scan->at++;
         if (*scan->work == 0)
-            scan_fail(scan, "it is too complicated");
+            scan_fail(scan, "it is too complex");
         else
             --*scan->work;
     }
@@ -57,7 +57,7 @@ bool scan_take(struct scan *scan, const char *text) {
 }
 
 bool scan_meta(int c) {
-    return c < 0 || strchr(" \t\n;&|()<>", c); /* NUL is refused before */
+    return c < 0 || strchr(" \t\n;&|()<>", c); /* NUL was refused before */
 }
 
 void scan_blanks(struct scan *scan) {
@@ -81,7 +81,7 @@ void scan_plain(struct scan *scan, char ret_word[10]) {
     ret_word[whole ? len : 0] = 0;
 }
 
-/* ---- a word that grows ---- */
+/* ---- building a word ---- */
 
 struct grow {
     struct buf out;
@@ -114,7 +114,7 @@ static void scan_grow_byte(struct grow *grow, int c) {
     buf_byte(&grow->out, (uint8_t)c);
 }
 
-/* As it is written, from `from` to here. */
+/* Appends the source from `from` to here, as written. */
 static void scan_grow_source(const struct scan *scan, struct grow *grow, size_t from) {
     buf_put(&grow->out, scan->text + from, scan->at - from);
     grow->flags |= WORD_EXPANDS;
@@ -131,7 +131,7 @@ static bool scan_deeper(struct scan *scan) {
 
 /* ---- substitutions ---- */
 
-/* The commands from here to `end`, as a script of this word. */
+/* Parses the commands from here to `end` as a script of this word. */
 static void scan_inside(struct scan *scan, struct grow *grow, char end) {
     if (!scan_deeper(scan))
         return;
@@ -152,7 +152,7 @@ static void scan_inside(struct scan *scan, struct grow *grow, char end) {
     grow->last = (struct script **)&script->next;
 }
 
-/* Another text, read by itself: between backticks, or a here-document's. */
+/* Starts to parse another text: between backticks, or of a here-document. */
 static struct scan scan_child(struct scan *scan, const char *text, size_t len) {
     return (struct scan){.arena = scan->arena,
                          .text = text,
@@ -180,7 +180,7 @@ static void scan_single(struct scan *scan, struct grow *grow) {
     grow->flags |= WORD_QUOTED;
 }
 
-/* A quote or substitution at scan, anywhere. False: it is neither. quoted: inside double quotes. */
+/* Takes a quote or substitution at scan. Returns false if there is none. quoted: inside double quotes. */
 static bool scan_special(struct scan *scan, struct grow *grow, bool quoted) {
     switch (scan_peek(scan)) {
     case '$':
@@ -207,7 +207,7 @@ static bool scan_special(struct scan *scan, struct grow *grow, bool quoted) {
         if (!scan->error && scan_deeper(&child)) {
             scan_list(&child);
             if (scan_peek(&child) >= 0)
-                scan_fail(&child, "something unexpected between backticks");
+                scan_fail(&child, "a syntax error between backticks");
         }
         if (child.error)
             scan_fail(scan, child.error);
@@ -240,7 +240,7 @@ static void scan_double(struct scan *scan, struct grow *grow) {
         scan_fail(scan, "unclosed quote");
 }
 
-/* Text that ends with `close`, with pairs of open and close inside; commands in it are collected. literal: single
+/* Takes text up to `close`, with nested pairs of open and close, and collects the commands in it. literal: single
  * quotes are ordinary characters. Begins after the opening character and ends after the closing one. */
 static void scan_pair(struct scan *scan, struct grow *grow, char open, char close, bool literal) {
     unsigned pairs = 1;
@@ -272,7 +272,7 @@ static void scan_pair(struct scan *scan, struct grow *grow, char open, char clos
         scan_fail(scan, "unclosed substitution");
 }
 
-/* Only counts, so that many nested beginnings stay cheap. Bash decides by the same rule: the two closing parentheses
+/* Only counts parentheses, so that deep nesting stays cheap. Bash decides by the same rule: the two closing parentheses
  * are adjacent. */
 bool scan_is_arithmetic(struct scan *scan) {
     size_t at = scan->at + 2;
@@ -293,9 +293,9 @@ bool scan_is_arithmetic(struct scan *scan) {
     return !pairs && at < scan->len && scan->text[at] == ')';
 }
 
-/* Before it evaluates the expression, bash counts the parentheses again, in a text that it has made from its input;
- * if they are not balanced it runs the text as commands after all. The way it counts is not reliable if one of them
- * is quoted, or is alone as in case and here-documents. inside: it contains a substitution. */
+/* Before it evaluates the expression, bash counts the parentheses again, in a text that it has made from its input. If
+ * they are not balanced, it runs the text as commands after all. Its count is unreliable if one of them is quoted, or
+ * is unpaired as in case and here-documents. inside: it contains a substitution. */
 static bool scan_in_pairs(const struct scan *scan, size_t at, bool inside) {
     unsigned pairs = 0;
     char quote = 0;
@@ -341,7 +341,7 @@ static bool scan_name_byte(int c) {
     return c >= 0 && (isalnum(c) || c == '_');
 }
 
-/* ${...}; begins after the brace. Newer shells run commands between "${ " and "}". */
+/* Takes ${...}, from after the brace. Newer shells run commands between "${ " and "}". */
 static void scan_parameter(struct scan *scan, struct grow *grow, bool quoted) {
     int c = scan_peek(scan);
     if (c == ' ' || c == '\t' || c == '\n' || c == '|') {
@@ -354,7 +354,7 @@ static void scan_parameter(struct scan *scan, struct grow *grow, bool quoted) {
     while (scan_name_byte(scan_peek(scan)))
         scan_get(scan);
     c = scan_peek(scan);
-    bool pattern = c >= 0 && strchr("#%/^,@", c);        /* quotes are quotes there, even inside others */
+    bool pattern = c >= 0 && strchr("#%/^,@", c);        /* there quotes count even inside other quotes */
     scan_pair(scan, grow, '}', '}', quoted && !pattern); /* the first one ends it */
 }
 
@@ -414,7 +414,7 @@ static unsigned scan_number(struct scan *scan, unsigned base, unsigned most) {
     return value;
 }
 
-/* After a backslash. False: a NUL, which ends the text in bash. */
+/* Takes an escape after its backslash. Returns false for a NUL, which ends the text in bash. */
 static bool scan_escape(struct scan *scan, struct grow *grow) {
     static const char from[] = "abeEfnrtv\\'\"?", to[] = "\a\b\033\033\f\n\r\t\v\\'\"?";
     int c = scan_raw(scan);
@@ -486,7 +486,7 @@ static void scan_ansi(struct scan *scan, struct grow *grow) {
 
 /* ---- words ---- */
 
-/* NAME= or NAME+= or NAME[...]=, without quotes, right before a parenthesis: an array. */
+/* NAME= or NAME+= or NAME[...]= without quotes, directly before a parenthesis: an array. */
 static bool scan_grow_names(const struct grow *grow) {
     const char *text = (const char *)grow->out.data;
     size_t len = grow->out.len, i = 0;
@@ -498,7 +498,7 @@ static bool scan_grow_names(const struct grow *grow) {
     return i == len && i && !isdigit((unsigned char)text[0]);
 }
 
-/* (a b c) after NAME=; its words become part of the text as written, with blanks. */
+/* Takes (a b c) after NAME=. Its words become part of the text as written, with blanks. */
 static void scan_array(struct scan *scan, struct grow *grow) {
     size_t from = scan->at;
     scan_get(scan);
@@ -523,7 +523,7 @@ static void scan_array(struct scan *scan, struct grow *grow) {
     scan_grow_source(scan, grow, from);
 }
 
-/* The state of {a,b}: bash wants a comma or two dots between braces that are not quoted. */
+/* The state of {a,b}: bash requires an unquoted comma or two dots between the braces. */
 struct braces {
     unsigned open;
     bool parted;
@@ -543,7 +543,7 @@ static void scan_braces_see(struct braces *braces, int c, unsigned *flags) {
     braces->before = c;
 }
 
-/* One piece of a word. False: it is over. */
+/* Takes one piece of a word. Returns false at the end of the word. */
 static bool scan_piece(struct scan *scan, enum scan_place place, struct grow *grow, struct braces *braces) {
     int c = scan_peek(scan);
     bool test = place == SCAN_TEST;
@@ -594,7 +594,7 @@ void scan_word(struct scan *scan, enum scan_place place, struct word *ret_word) 
     while (!scan->error && scan_piece(scan, place, &grow, &braces))
         ;
     if (scan->at == from)
-        scan_fail(scan, "something unexpected"); /* nothing was taken: callers would come again */
+        scan_fail(scan, "a syntax error"); /* nothing was taken, and callers would loop */
     scan_grow_end(scan, &grow, ret_word);
 }
 
@@ -628,7 +628,7 @@ void scan_body_begin(struct scan *scan, struct redirect *redirect, bool tabs) {
             scan_grow_byte(&grow, c);
     }
     if (scan->at == from || memchr(grow.out.data ? (char *)grow.out.data : "", '\n', grow.out.len))
-        scan_fail(scan, "a here-document without a word for its end");
+        scan_fail(scan, "a here-document without an end word");
     struct word word;
     scan_grow_end(scan, &grow, &word);
     *body =
@@ -654,7 +654,7 @@ static bool scan_body_line(struct scan *scan, bool quoted, struct buf *out) {
         if (c == '\n')
             break;
         buf_byte(out, (uint8_t)c);
-        if (c == '\\' && !quoted && scan_raw(scan) >= 0 && scan_raw(scan) != '\n') { /* of a pair: \\ joins nothing */
+        if (c == '\\' && !quoted && scan_raw(scan) >= 0 && scan_raw(scan) != '\n') { /* \\ joins nothing */
             buf_byte(out, (uint8_t)scan_raw(scan));
             scan->at++;
         }
@@ -682,7 +682,7 @@ static void scan_body_read(struct scan *scan, const struct scan_body *body) {
                             .len = text.len,
                             .flags = body->quoted ? WORD_QUOTED : 0};
     if (!body->quoted) {
-        /* Substitutions in the text of a here-document: as between double quotes, which are letters here. */
+        /* Substitutions in a here-document work as between double quotes, which are ordinary characters here. */
         struct scan child = scan_child(scan, target->text, target->len);
         struct grow grow;
         int c;

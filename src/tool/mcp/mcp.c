@@ -1,5 +1,5 @@
 /* The protocol: reading a message, the table of methods, writing the response. Called by front/mcp and cli/mcp.
- * Invariant: a call gets exactly one response with its own id (none when it was cancelled), a notification none. */
+ * Invariant: a call gets exactly one response with its own id (none if it was cancelled); a notification gets none. */
 #include <jansson.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #define IN_LEGACY 0x1u
 #define IN_MODERN 0x2u
 #define SLOW 0x4u   /* may wait for a box */
-#define ASKS 0x10u  /* the same, where there are MCP servers */
+#define ASKS 0x10u  /* the same if there are MCP servers */
 #define CACHED 0x8u /* the modern answer has a time to live */
 
 static const char *const legacy_versions[] = {MCP_LEGACY, "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"};
@@ -66,7 +66,7 @@ static const char *mcp_read_text(const json_t *object, const char *key) {
     return text && strlen(text) == json_string_length(value) ? text : NULL;
 }
 
-/* Numbers and short strings come back as they were; false: it is neither. */
+/* Copies numbers and short strings as they are. Returns false for anything else. */
 static bool mcp_read_token(json_t *value, char *text, size_t size) {
     if (!json_is_integer(value) && !json_is_string(value))
         return false;
@@ -84,11 +84,17 @@ struct read_own {
 
 #define MCP_OWN(kind, member) .type = ROW_##kind, .offset = offsetof(struct read_own, member)
 
-/* What is ours in _meta. */
+/* Reads our own members of _meta. */
 static void mcp_read_own(struct mcp_message *message) {
     static const struct row rows[] = {
-        {.name = "cubby/thread", MCP_OWN(TEXT, thread), .max = LIMIT_THREAD_BYTES, .text = "whose box"},
-        {.name = "cubby/parent", MCP_OWN(TEXT, parent), .max = LIMIT_THREAD_BYTES, .text = "in whose box"},
+        {.name = "cubby/thread",
+         MCP_OWN(TEXT, thread),
+         .max = LIMIT_THREAD_BYTES,
+         .text = "the thread whose box is used"},
+        {.name = "cubby/parent",
+         MCP_OWN(TEXT, parent),
+         .max = LIMIT_THREAD_BYTES,
+         .text = "the thread in whose box a sub-agent works"},
         {.name = "cubby/secrets", MCP_OWN(MAP, secrets), .max = LIMIT_LABELS, .text = "for this call's command only"},
         {.name = NULL},
     };
@@ -306,7 +312,7 @@ static void mcp_put_capabilities(struct mcp_answer *answer, bool changes) {
         json, "instructions",
         arena_printf(answer->exchange->arena,
                      "These tools work in a Linux box of your own, made at the first call and kept between calls. Your "
-                     "files are in %s. Commands that take longer than a minute go to the background "
+                     "files are in %s. Run commands that take longer than a minute in the background "
                      "(bash_background, then bash_output).",
                      mcp_workspace(answer)));
 }
@@ -329,7 +335,7 @@ static void mcp_method_initialize(struct mcp_answer *answer) {
         return mcp_refuse(answer->message, MCP_PARAMS, 0, "'protocolVersion' is missing");
     const char *agreed = mcp_legacy_find(wanted) ? mcp_legacy_find(wanted) : MCP_LEGACY;
     if (session && !mcp_session_agree(session, agreed))
-        return mcp_refuse(answer->message, MCP_REQUEST, 400, "this session is initialized already");
+        return mcp_refuse(answer->message, MCP_REQUEST, 400, "this session is already initialized");
     json_put_str(&answer->json, "protocolVersion", agreed);
     mcp_put_capabilities(answer, answer->exchange->host->servers);
     json_key(&answer->json, "serverInfo");
@@ -376,7 +382,7 @@ static void mcp_call_progress(void *user, const char *text, size_t len) {
     mcp_put_head(&json, NULL);
     json_put_str(&json, "method", "notifications/progress");
     json_put_open(&json, "params", '{');
-    char token[sizeof exchange->message->id]; /* mcp_read_object has seen that it is one */
+    char token[sizeof exchange->message->id]; /* mcp_read_object has checked it */
     mcp_read_token(exchange->message->progress, token, sizeof token);
     json_put_raw(&json, "progressToken", token, strlen(token));
     json_put_uint(&json, "progress", ++exchange->progress);
@@ -392,7 +398,7 @@ static void mcp_call_progress(void *user, const char *text, size_t len) {
 int mcp_call_begin(struct mcp_answer *answer, struct tool_call *call, struct err *err) {
     struct mcp_exchange *exchange = answer->exchange;
     tool_call_init(call, exchange->host, exchange->settings, exchange->arena);
-    call->thread = "mcp"; /* of a client that names none */
+    call->thread = "mcp"; /* for a client that names no thread */
     exchange->begin(exchange, call);
     call->thread = answer->message->thread ? answer->message->thread : call->thread;
     call->parent = answer->message->parent ? answer->message->parent : call->parent;
@@ -435,7 +441,7 @@ void mcp_result_json(struct json *json, const struct tool *tool, struct tool_res
     if (structured && tool->served) {
         json_put_raw(json, "structuredContent", (const char *)result->structured.data, result->structured.len);
     } else if (structured && tool->answer) {
-        /* The text is part of the structured result too: some hosts show a model that one only. */
+        /* The structured result contains the text too: some hosts show a model only that. */
         json_put_raw(json, "structuredContent", (const char *)result->structured.data, result->structured.len - 1);
         json->comma = result->structured.len > 2;
         json_put_strn(json, "text", text, len);
@@ -469,7 +475,7 @@ static void mcp_method_call(struct mcp_answer *answer) {
         args = none = json_object();
     code = tool_run_object(&call, tool, args, &err);
     if (call.result.tools_changed && !message->modern) {
-        /* The newer era has another way for it (subscriptions), which we do not offer. */
+        /* The newer era uses subscriptions for this, which we do not offer. */
         static const char notice[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
         exchange->send(exchange, notice, sizeof notice - 1, false);
     }

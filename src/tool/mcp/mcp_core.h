@@ -17,19 +17,18 @@ struct mcp_answer {
 void mcp_running_enter(struct mcp_exchange *exchange, struct mcp_message *message);
 bool mcp_running_leave(struct mcp_exchange *exchange); /* true: it was cancelled */
 void mcp_running_cancel(struct mcp_session *session, const char *id);
-int mcp_running_watch(const struct mcp_exchange *exchange);               /* hangs up when it is cancelled */
-bool mcp_session_agree(struct mcp_session *session, const char *version); /* false: was agreed already */
-void mcp_session_sweep(struct mcp *mcp, uint64_t now_ms); /* removes those not used for too long; under no lock */
+int mcp_running_watch(const struct mcp_exchange *exchange); /* a descriptor that hangs up when it is cancelled */
+bool mcp_session_agree(struct mcp_session *session, const char *version); /* false: already done */
+void mcp_session_sweep(struct mcp *mcp, uint64_t now_ms); /* removes expired ones; call it without a lock */
 
 /* mcp_resource.c */
-/* Where the files of the box are that this exchange works in; none is made for it. In the exchange's arena, or
- * constant. */
+/* Returns the workspace of the exchange's box, without creating a box. In the exchange's arena, or constant. */
 const char *mcp_workspace(struct mcp_answer *answer);
 void mcp_resources_list(struct mcp_answer *answer);
 void mcp_resources_templates(struct mcp_answer *answer);
 void mcp_resources_read(struct mcp_answer *answer);
 
-/* mcp.c: begins a call. The caller calls tool_call_done in any case. */
+/* mcp.c: begins a call. The caller always calls tool_call_done. */
 int mcp_call_begin(struct mcp_answer *answer, struct tool_call *call, struct err *err);
 /* An error instead of a result; nothing is sent if the request was cancelled. */
 void mcp_failed(struct mcp_answer *answer, const struct err *err);

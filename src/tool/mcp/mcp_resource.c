@@ -1,6 +1,6 @@
 /* Files of the workspace as MCP resources: file:///workspace/NAME, or wherever the box has its workspace, with
- * percent-encoded bytes. Called through the methods of mcp.c. Invariant: looking does not create a box, and lists
- * and files are limited in size. */
+ * percent-encoded bytes. Called through the methods of mcp.c. Invariant: reading does not create a box, and the size of
+ * lists and files is limited. */
 #include <jansson.h>
 
 #include "base/base.h"
@@ -29,7 +29,7 @@ const char *mcp_workspace(struct mcp_answer *answer) {
     struct tool_call call;
     struct err err;
     const struct tool_host *host = answer->exchange->host;
-    if (!host->find || host->only) /* `cubby mcp` has one box, which is made when a call needs it */
+    if (!host->find || host->only) /* `cubby mcp` has one box, which it creates when a call needs it */
         return path;
     if (mcp_call_begin(answer, &call, &err) == 0 && tool_box_found(&call, &err) == 0 && call.box)
         path = arena_strdup(answer->exchange->arena, box_workspace(call.box));
@@ -55,7 +55,7 @@ static const char *resource_uri_of(struct arena *arena, const char *root, const 
     return arena_printf(arena, SCHEME "%s/%s", url_encode(arena, root, URL_PATH), name);
 }
 
-/* Where a page begins; false: not a cursor of ours. */
+/* Finds where a page begins. Returns false for a cursor that is not ours. */
 static bool resource_read_cursor(const struct mcp_message *message, struct arena *arena, const char **ret_after) {
     const json_t *cursor = json_object_get(message->params, "cursor");
     autobuf name = buf_max(LIMIT_PATH_BYTES);
@@ -76,7 +76,8 @@ void mcp_resources_list(struct mcp_answer *answer) {
     const char *after;
     bool more = false;
     if (!resource_read_cursor(answer->message, listing.arena, &after))
-        return mcp_refuse(answer->message, MCP_PARAMS, 0, "'cursor' is not one that was given out");
+        return mcp_refuse(answer->message, MCP_PARAMS, 0,
+                          "'cursor' is unknown; use the nextCursor of an earlier answer");
     int code = mcp_call_begin(answer, &call, &err) ?: tool_box_found(&call, &err);
     if (code == 0 && call.box) {
         listing.root = box_workspace(call.box);
@@ -129,7 +130,7 @@ void mcp_resources_templates(struct mcp_answer *answer) {
     json_close(json, ']');
 }
 
-/* "file:///workspace/a%20b": its path in the box, below the workspace. NULL: not there. */
+/* Returns the path in the box of "file:///workspace/a%20b", or NULL if it is not below the workspace. */
 static const char *resource_path(struct tool_call *call, const char *uri) {
     if (strncmp(uri, SCHEME "/", sizeof SCHEME) != 0 || strlen(uri) > 3 * LIMIT_PATH_BYTES)
         return NULL;

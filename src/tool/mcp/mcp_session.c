@@ -1,6 +1,6 @@
-/* Sessions of the era that has them, and the requests that run in them. Called by mcp.c and by the transports.
- * Invariant: a session is found by its owner only, their number is bounded, and a cancelled request learns of it
- * through a descriptor that hangs up, so that whatever it waits for ends. */
+/* Sessions of the older era, and the requests that run in them. Called by mcp.c and by the transports. Invariant: a
+ * session is found only by its owner, their number is bounded, and a cancelled request is notified by a descriptor that
+ * hangs up, which ends whatever it waits for. */
 #include <pthread.h>
 
 #include "base/base.h"
@@ -12,22 +12,21 @@ enum { SESSION_BUCKETS = 512, SESSION_EARLY = 16, SPARE_PIPES = 16 };
 struct mcp_running {
     struct mcp_running *next;
     const char *id;
-    int hang_up[2]; /* a pipe: its writing end is closed to cancel; -1: the request never waits */
+    int hang_up[2]; /* a pipe whose writing end is closed to cancel; -1: the request never waits */
     bool cancelled;
 };
 
 struct mcp_session {
     struct mcp *mcp;
-    struct mcp_session *next; /* of its bucket */
+    struct mcp_session *next; /* in its bucket */
     char id[33];
     char *owner;
     const char *version;
     unsigned refs;
     bool only, ended;
-    uint64_t used_ms, turn; /* when, and which use of all */
+    uint64_t used_ms, turn; /* time and order of the last use */
     struct mcp_running *running;
-    /* Requests and their cancellations come by different connections: hashes of ids that were cancelled before they
-     * arrived. */
+    /* Requests and cancellations may arrive on different connections: hashes of ids cancelled before they arrived. */
     uint64_t early[SESSION_EARLY];
     unsigned early_at;
 };
@@ -37,7 +36,7 @@ struct mcp {
     struct mcp_session *buckets[SESSION_BUCKETS];
     unsigned count;
     uint64_t turn;
-    int spare[SPARE_PIPES][2]; /* of requests that were not cancelled */
+    int spare[SPARE_PIPES][2]; /* reused pipes of requests that were not cancelled */
     unsigned spares;
 };
 
@@ -114,7 +113,7 @@ void mcp_session_sweep(struct mcp *mcp, uint64_t now_ms) {
     session_sweep_locked(mcp, now_ms);
 }
 
-/* Makes space for one more of this owner's. */
+/* Makes space for one more session of this owner. */
 static bool session_room_locked(struct mcp *mcp, const char *owner) {
     struct mcp_session *oldest = NULL, *own = NULL;
     unsigned owned = 0;
@@ -223,7 +222,7 @@ void mcp_session_end(struct mcp_session *session) {
     session_end_locked(session);
 }
 
-/* ---- what runs ---- */
+/* ---- running requests ---- */
 
 static struct mcp_running **session_running_find_locked(struct mcp_session *session, const char *id) {
     struct mcp_running **at = &session->running;
@@ -232,7 +231,7 @@ static struct mcp_running **session_running_find_locked(struct mcp_session *sess
     return at;
 }
 
-/* False: no descriptor is left. */
+/* Returns false if no descriptor is left. */
 static bool session_pipe_take(struct mcp *mcp, int ret_pipe[2]) {
     pthread_mutex_lock(&mcp->lock);
     bool spare = mcp->spares;
@@ -257,7 +256,7 @@ void mcp_running_enter(struct mcp_exchange *exchange, struct mcp_message *messag
     struct mcp_running *running = xcalloc(1, sizeof *running);
     *running = (struct mcp_running){.id = message->id, .hang_up = {-1, -1}};
     if (message->slow && !session_pipe_take(mcp, running->hang_up)) {
-        mcp_refuse(message, MCP_INTERNAL, 0, "no descriptor is left: %s", strerror(errno));
+        mcp_refuse(message, MCP_INTERNAL, 0, "the daemon has no free file descriptor: %s", strerror(errno));
         free(running);
         return;
     }
@@ -283,7 +282,7 @@ void mcp_running_enter(struct mcp_exchange *exchange, struct mcp_message *messag
     if (!twice)
         return;
     free(running);
-    mcp_refuse(message, MCP_REQUEST, 400, "a request with this id runs already");
+    mcp_refuse(message, MCP_REQUEST, 400, "a request with this id is already running");
 }
 
 bool mcp_running_leave(struct mcp_exchange *exchange) {

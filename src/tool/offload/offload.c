@@ -1,6 +1,6 @@
 /* Results too long for a model are kept, and replaced by a text of bounded length. Called at the end of a call
- * (offload_result), by read_file (offload_source) and by the route that asks for stale results. Invariants: the kept
- * text is the one that the model may see, without secrets; a kept sha256 is that of the version that the text shows. */
+ * (offload_result), by read_file (offload_source) and by the route that reports stale results. Invariants: the kept
+ * text has no secrets; a kept sha256 is that of the version that the text shows. */
 #include <inttypes.h>
 
 #include "base/base.h"
@@ -15,9 +15,9 @@ enum {
     HEAD_CHARS = 2000,
     TAIL_CHARS = 1000,
     CHARS_PER_TOKEN = 4,
-    HASH_BYTES = 1 << 20, /* a file up to this size is hashed at every look; a larger one when its time is later */
+    HASH_BYTES = 1 << 20, /* smaller files are hashed at every check; larger ones if their time has changed */
     MTIME_SLACK_MS = 1000,
-    TEXT_BYTES = 64 << 10, /* head, tail and summary at their longest are below 24 KiB */
+    TEXT_BYTES = 64 << 10, /* head, tail and summary together have less than 24 KiB */
 };
 
 void offload_box(const struct tool_call *call, char ret_id[17]) {
@@ -40,8 +40,8 @@ void offload_source(struct tool_call *call, const char *path, const struct file_
     call->source_etag = arena_strdup(call->arena, file_etag(stat, etag));
 }
 
-/* The file's sha256, if it is still the version that was read; else zeros, which no file has: the first look will
- * find the result stale, as it is. */
+/* Hashes the file, if it is still the version that was read. Else the hash is all zeros, and the first check reports
+ * the result as stale, which it is. */
 static void offload_source_hash(struct tool_call *call, uint8_t ret_sha256[32]) {
     struct file_stat stat;
     struct err err;
@@ -71,7 +71,7 @@ struct found {
     size_t len;
 };
 
-/* By the end of a file's name: the words that come before a name that is being defined. */
+/* For endings of file names: the keywords that precede a defined name. */
 static const struct language {
     const char *endings, *words;
 } languages[] = {
@@ -84,11 +84,11 @@ static const struct language {
     {".php", "function class interface trait"},
     {".lua .sh .bash", "function"},
 };
-/* These may come before such a word. */
+/* Words that may precede such a keyword. */
 static const char modifiers[] = "export default async public private protected static abstract final pub unsafe const "
                                 "local open internal override";
 
-/* The word at text is one of a list. */
+/* Returns whether the word at text is in a list. */
 static bool offload_word_in(const char *list, const uint8_t *text, size_t len) {
     for (const char *at = list; *at; at += strcspn(at, " "), at += *at == ' ')
         if (strcspn(at, " ") == len && memcmp(at, text, len) == 0)
@@ -110,7 +110,7 @@ static const uint8_t *offload_skip_blanks(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-/* The name that a line defines; len 0: none. */
+/* Finds the name that a line defines; len 0: none. */
 static struct found offload_line_name(const struct language *language, const uint8_t *at, const uint8_t *end) {
     for (;;) {
         at = offload_skip_blanks(at, end);
@@ -136,7 +136,7 @@ static int offload_found_order(const void *left, const void *right) {
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-/* Names that a source file defines; nothing for other files. */
+/* Lists names that a source file defines; nothing for other files. */
 static void offload_definitions(struct buf *out, const char *path, const uint8_t *text, size_t len) {
     const struct language *language = languages, *last = languages + sizeof languages / sizeof *languages;
     const char *ending = strrchr(path, '.');
@@ -163,8 +163,7 @@ static void offload_definitions(struct buf *out, const char *path, const uint8_t
     buf_puts(out, shown ? "\n" : "");
 }
 
-/* Facts about a kept result, for the model, a line each. Short whatever the text is; at most SCAN_BYTES of it are
- * read. */
+/* Writes facts about a kept result for the model, one per line. Always short; reads at most SCAN_BYTES of the text. */
 static void offload_summary(struct buf *out, const struct tool_call *call, const uint8_t *text, size_t len,
                             uint64_t lines) {
     const struct exec_result *exec = &call->exec;
@@ -176,7 +175,7 @@ static void offload_summary(struct buf *out, const struct tool_call *call, const
             buf_printf(out, "Exit code: %d", exec->exit_code);
         else
             buf_printf(out, "Killed by signal %d", exec->signal);
-        buf_printf(out, "%s%s\n", exec->timed_out ? ", out of time" : "", exec->oom_killed ? ", out of memory" : "");
+        buf_printf(out, "%s%s\n", exec->timed_out ? ", timed out" : "", exec->oom_killed ? ", out of memory" : "");
     } else if (call->tool == &tool_ls) {
         buf_printf(out, "Entries: %" PRIu64 "\n", lines);
     }
@@ -210,7 +209,7 @@ static void offload_text_call(struct buf *out, struct tool_call *call, const voi
     buf_puts(out, ")");
 }
 
-/* The text that replaces the result. Even a text that is only a little too long is cut down to its head and tail. */
+/* Writes the text that replaces the result. Even a text that is only a little too long is reduced to head and tail. */
 static void offload_text_kept(struct buf *out, struct tool_call *call, const void *args, const struct offload_row *row,
                               const uint8_t *text, size_t len, uint64_t limit) {
     uint64_t head_chars = limit / 3 < HEAD_CHARS ? limit / 3 : HEAD_CHARS;
@@ -255,19 +254,19 @@ bool offload_result(struct tool_call *call, const void *args) {
     if (row.path)
         offload_source_hash(call, row.sha256);
     if (offload_add(call->host->store, &row, &call->result.text, settings->offload_max_mb << 20, &err) < 0) {
-        log_warn("a result of %s was cut instead of kept: %s", call->tool->name, err.text);
+        log_warn("cannot keep a long result of %s, which was truncated instead: %s", call->tool->name, err.text);
         return false;
     }
     autobuf out = buf_max(TEXT_BYTES);
-    text = spool_view(&call->result.text, &len); /* keeping it may have moved it into a file */
+    text = spool_view(&call->result.text, &len); /* it may be in a file now */
     offload_text_kept(&out, call, args, &row, text, len, limit);
     spool_clear(&call->result.text);
-    tool_put(call, out.data, out.len); /* the arguments may hold a secret */
+    tool_put(call, out.data, out.len); /* tool_put removes secrets in the arguments */
     secret_settle(call);
     return true;
 }
 
-/* 1: the file has this sha256; 0: another one, or it was removed (*ret_removed). Negative: unknown. */
+/* Returns 1 if the file has this sha256, 0 if it has another or was removed (*ret_removed), negative if unknown. */
 static int offload_source_same(struct tool_call *call, const struct offload_row *row, bool *ret_removed,
                                struct err *err) {
     uint8_t sha256[32];

@@ -1,5 +1,5 @@
-/* Finding characters and lines in a long text. Called by offload (build) and recall (find). Invariant: no more than one
- * step of the file is read, whatever is asked for. */
+/* Finding characters and lines in a long text. Called by offload (build) and recall (find). Invariant: a look-up reads
+ * at most one step of the file. */
 #include <assert.h>
 
 #include "base/base.h"
@@ -14,14 +14,14 @@ struct index_counts {
     uint32_t chars, lines;
 };
 
-/* How many of the eight bytes have their highest bit set; they have no other. */
+/* Counts the bytes of a word whose highest bit is set; no other bits may be set. */
 static uint64_t index_flags_of(uint64_t word) {
     return (word >> 7) * ONES >> 56;
 }
 
 /* Eight bytes at a time: a hundred megabytes are counted in some ten milliseconds. */
 static struct index_counts index_counts_of(const uint8_t *text, size_t len) {
-    uint64_t rest = 0, newlines = 0, word; /* rest: continuation bytes of characters: 10xxxxxx */
+    uint64_t rest = 0, newlines = 0, word; /* rest: continuation bytes (10xxxxxx) */
     size_t i = 0;
     for (; i + 8 <= len; i += 8) {
         memcpy(&word, text + i, 8);
@@ -66,7 +66,7 @@ bool offload_index_fits(const struct offload_index *index) {
     return true;
 }
 
-/* The last step whose mark (which: 0 characters, 1 lines) is at most (below) value. */
+/* Returns the last step whose mark (which: 0 characters, 1 lines) is at most (below) value. */
 static size_t index_step_of(const struct offload_index *index, int which, uint64_t value) {
     size_t low = 0, high = index->mark_count; /* the answer is in [low, high) */
     while (high - low > 1) {
@@ -86,13 +86,13 @@ static int index_step_read(const struct offload_index *index, int fd, size_t ste
     size_t len = index->bytes - at < INDEX_STEP ? (size_t)(index->bytes - at) : INDEX_STEP;
     ssize_t n = fd_read_at(fd, data, len, at);
     if (n < 0 || (size_t)n < len)
-        return err_set(err, ERR_IO, "the kept result cannot be read: %s",
-                       n < 0 ? strerror((int)-n) : "its file is shorter");
+        return err_set(err, ERR_IO, "cannot read the kept result: %s",
+                       n < 0 ? strerror((int)-n) : "its file is too short");
     *ret_len = len;
     return 0;
 }
 
-/* which 0: where character `number` begins; 1: after newline `number`. */
+/* Finds where character `number` begins (which 0), or the byte after newline `number` (which 1). */
 static int index_step_find(const struct offload_index *index, int fd, int which, uint64_t number, uint64_t *ret_byte,
                            struct err *err) {
     uint8_t data[INDEX_STEP];

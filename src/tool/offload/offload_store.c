@@ -1,7 +1,7 @@
 /* Rows and files of kept results. Called by offload, recall and upkeep, from any thread. Invariants:
- * 1. A file gets its name in the transaction that adds its row, and the sweep, which looks for files without a row, is
- *    a transaction too. SQLite allows one writer at a time across all daemons, so a file without a row is unused.
- * 2. A file is removed after the transaction that has no row for it. A daemon killed in between leaves a file to the
+ * 1. A file gets its name in the transaction that adds its row. The sweep, which looks for files without a row, is a
+ *    transaction too. SQLite allows one writer at a time across all daemons, so a file without a row is unused.
+ * 2. A file is removed after the transaction that deletes its row. A daemon killed in between leaves a file for the
  *    sweep, never a row without a file. */
 #include <limits.h>
 #include <sys/random.h>
@@ -9,26 +9,26 @@
 #include "base/base.h"
 #include "tool/offload/offload_store.h"
 
-enum { SOURCES_MAX = 1000 }; /* checked by one refresh, the newest: each costs a hash in the box */
+enum { SOURCES_MAX = 1000 }; /* one refresh checks only so many, the newest: each costs a hash in the box */
 
 bool offload_id(const char *text, size_t len) {
     return len == OFFLOAD_ID_BYTES - 1 && strncmp(text, "ol_", 3) == 0 && strspn(text + 3, "0123456789abcdef") == 16;
 }
 
-/* Files to be removed when the transaction that found or made them rowless has been committed. */
+/* Files to remove after the commit of the transaction that left them without a row. */
 struct doomed {
     char (*names)[NAME_MAX + 1];
     size_t count, cap;
 };
 
 static void store_doomed_add(struct doomed *doomed, const char *name) {
-    if (strchr(name, '/')) /* of a row that no version of ours wrote */
+    if (strchr(name, '/')) /* not written by us */
         return;
     vec_reserve(doomed->names, doomed->count, doomed->cap, 1);
     snprintf(doomed->names[doomed->count++], sizeof *doomed->names, "%s", name);
 }
 
-/* kept: the transaction was taken back. */
+/* kept: the transaction was rolled back. */
 static void store_doomed_end(struct doomed *doomed, int dir, bool kept) {
     for (size_t i = 0; i < doomed->count && !kept; i++)
         unlinkat(dir, doomed->names[i], 0);
@@ -58,10 +58,10 @@ int offload_add(struct tool_store *store, struct offload_row *row, struct spool 
                 struct err *err) {
     struct doomed doomed = {0};
     if (max_bytes && row->index.bytes > max_bytes)
-        return err_set(err, ERR_LIMIT, "the result is larger than all kept results of a user may be");
+        return err_set(err, ERR_LIMIT, "the result is larger than offload_max_mb, the limit of a user's kept results");
     uint8_t random[8];
     if (getrandom(random, sizeof random, 0) != sizeof random)
-        return err_errno(err, errno, "random bytes");
+        return err_errno(err, errno, "cannot get random bytes");
     memcpy(row->id, "ol_", 3);
     text_hex(row->id + 3, random, sizeof random);
 
@@ -93,7 +93,7 @@ int offload_add(struct tool_store *store, struct offload_row *row, struct spool 
     return r;
 }
 
-/* False: a row that no version of ours wrote. */
+/* Returns false for a row that was not written by us. */
 static bool store_row_read(const struct query *found, struct arena *arena, struct offload_row *ret_row) {
     size_t len = (size_t)sqlite3_column_bytes(found->row, 5);
     const char *path = query_text(found, 6);
@@ -201,10 +201,10 @@ int offload_forget(struct tool_store *store, const char *box, uint64_t until_ms,
 
 /* ---- sweeping ---- */
 
-/* Files without a row, also the nameless ones of a daemon killed before it could take their names away. */
+/* Finds files without a row, including unnamed ones whose daemon was killed before it could unlink them. */
 static int store_sweep_files(int dir, struct db *db, struct doomed *doomed, struct err *err) {
     autodir *names = fd_opendir(dir, ".", 0);
-    int r = names ? 0 : err_errno(err, errno, "kept results");
+    int r = names ? 0 : err_errno(err, errno, "cannot list the kept results");
     for (const struct dirent *entry; r == 0 && (entry = fd_readdir(names));)
         if (entry->d_name[0] == '.')
             continue;
@@ -212,8 +212,9 @@ static int store_sweep_files(int dir, struct db *db, struct doomed *doomed, stru
             store_doomed_add(doomed, entry->d_name);
         else
             r = r < 0 ? r : 0;
-    /* A daemon killed within its COMMIT may have written all of it without announcing it. The row is not seen now, but
-     * comes back when the last connection has closed, unless a commit of ours, which changes a page, overwrites it. */
+    /* A daemon killed within its COMMIT may have written everything but the mark that publishes it. The row is
+     * invisible now, but returns after the last connection closes, unless a commit of ours, which changes a page,
+     * overwrites it. */
     return r == 0 && doomed->count ? db_touch(db, err) : r;
 }
 

@@ -98,11 +98,11 @@ static unsigned sniff_little(const uint8_t *at, unsigned bytes) {
     return value;
 }
 
-/* Segments up to the one that begins a frame. */
+/* Skips segments up to the one that begins a frame. */
 static bool sniff_jpeg(const uint8_t *data, size_t len, unsigned *ret_width, unsigned *ret_height) {
     for (size_t at = 2; at + 9 <= len && data[at] == 0xff;) {
         uint8_t kind = data[at + 1];
-        if (kind == 0xff) { /* filling */
+        if (kind == 0xff) { /* padding */
             at++;
             continue;
         }

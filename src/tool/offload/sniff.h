@@ -13,15 +13,15 @@ enum sniff_kind { SNIFF_TEXT, SNIFF_UTF16LE, SNIFF_UTF16BE, SNIFF_IMAGE, SNIFF_B
 struct sniff {
     enum sniff_kind kind;
     const char *what; /* "a PDF document"; NULL: not known */
-    const char *type; /* of a picture: "image/png" */
-    const char *with; /* a program that reads it, "pdftotext"; NULL: none in particular */
+    const char *type; /* of an image: "image/png" */
+    const char *with; /* a program that reads it, "pdftotext"; NULL: no particular one */
 };
 
-/* Text is what holds no NUL; whether it is UTF-8 is for the reader to find out. */
+/* Data without a NUL counts as text; the reader checks whether it is UTF-8. */
 void sniff_head(const uint8_t *head, size_t len, struct sniff *ret_sniff);
-/* Of what turned out not to be text; false: it is nothing known. */
+/* Finds the type of data that is not text after all. false: unknown. */
 bool sniff_known(const uint8_t *head, size_t len, struct sniff *ret_sniff);
-/* Width and height of a picture; false: they are not where they should be. */
+/* Gets width and height of an image. false: not found. */
 bool sniff_size(const uint8_t *data, size_t len, unsigned *ret_width, unsigned *ret_height);
 
 #endif

@@ -1,5 +1,5 @@
-/* Texts of tools while they grow. Called by tools and tool.c. Invariant: memory stays near SPOOL_MEMORY_BYTES, and a
- * full disk costs the end of a text, never the call. */
+/* Texts of tools while they grow. Called by tools and tool.c. Invariant: memory stays near SPOOL_MEMORY_BYTES; a full
+ * disk costs the end of a text, never the call. */
 #include <inttypes.h>
 #include <sys/mman.h>
 
@@ -31,8 +31,8 @@ void spool_clear(struct spool *spool) {
     spool_init(spool, dir);
 }
 
-/* Nameless, so that it is gone with its process. Where the file system has no such files, one with a name that goes at
- * once; a killed daemon leaves it to the sweep. */
+/* The file has no name, so that it ends with its process. If the file system does not support that, it is unlinked at
+ * once; a killed daemon may leave it for the sweep. */
 static int spool_file(int dir) {
     char name[48];
     int fd = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -45,7 +45,7 @@ static int spool_file(int dir) {
     return fd;
 }
 
-/* What is in memory goes to the file, which is made if need be. False: there can be none. */
+/* Moves the bytes in memory to the file, which is created if necessary. Returns false if there is no file. */
 static bool spool_flush(struct spool *spool) {
     if (spool->fd < 0 && spool->dir >= 0)
         spool->fd = spool_file(spool->dir);
@@ -58,7 +58,7 @@ static bool spool_flush(struct spool *spool) {
         ssize_t n = len ? pwrite(spool->fd, spool->memory.data + at, len, (off_t)spool->written) : -1;
         if (n < 0 && len && errno == EINTR)
             continue;
-        if (n <= 0) { /* the rest is lost, as the count shows */
+        if (n <= 0) { /* the rest is lost; `total` shows how much */
             spool->full = true;
             break;
         }
@@ -69,7 +69,7 @@ static bool spool_flush(struct spool *spool) {
     return true;
 }
 
-/* What was viewed is in one piece, and nothing can be added to that: it becomes the beginning of a new one. */
+/* A viewed text is in one piece to which nothing can be added. Makes it the beginning of a new one. */
 static void spool_reopen(struct spool *spool) {
     struct headtail viewed = spool->ends;
     size_t len;
@@ -129,7 +129,7 @@ void spool_move(struct spool *spool, struct spool *from) {
     spool_clear(from);
 }
 
-/* By a copy, where the file has lost its name for good. */
+/* Copies the text, if its file cannot be given a name. */
 static int spool_copy(struct spool *spool, const char *name, struct err *err) {
     size_t len;
     const uint8_t *data = spool_view(spool, &len);
@@ -137,16 +137,16 @@ static int spool_copy(struct spool *spool, const char *name, struct err *err) {
     int r = fd < 0 ? -errno : fd_write_all(fd, data, len);
     if (r < 0 && fd >= 0)
         unlinkat(spool->dir, name, 0);
-    return r < 0 ? err_errno(err, -r, "a kept result cannot be written") : 0;
+    return r < 0 ? err_errno(err, -r, "cannot write a kept result") : 0;
 }
 
 int spool_link(struct spool *spool, const char *name, struct err *err) {
     char self[64];
     if (spool->dropping || !spool_flush(spool))
-        return err_set(err, ERR_UNSUPPORTED, "long results cannot be kept here");
+        return err_set(err, ERR_UNSUPPORTED, "long results cannot be kept: there is no store for them");
     snprintf(self, sizeof self, "/proc/self/fd/%d", spool->fd);
     if (linkat(spool->fd, "", spool->dir, name, AT_EMPTY_PATH) == 0 ||
         linkat(AT_FDCWD, self, spool->dir, name, AT_SYMLINK_FOLLOW) == 0)
         return 0;
-    return errno == EEXIST ? err_errno(err, errno, "a kept result") : spool_copy(spool, name, err);
+    return errno == EEXIST ? err_errno(err, errno, "cannot write a kept result") : spool_copy(spool, name, err);
 }

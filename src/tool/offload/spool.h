@@ -10,15 +10,15 @@
 #define SPOOL_FILE_BYTES (256u << 20) /* of one text; later bytes are counted and dropped */
 
 struct spool {
-    int dir;              /* for the file; -1: none. The owner's */
+    int dir;              /* directory for the file, owned by the caller; -1: none */
     int fd;               /* the file, once there is one */
     struct buf memory;    /* the last bytes, or everything */
-    struct headtail ends; /* instead, when there can be no file and it is too long */
-    bool dropping;        /* it is in use */
-    bool viewed;          /* and was made one piece */
-    bool full;            /* the file took no more */
+    struct headtail ends; /* replaces memory if the text is too long and there is no file */
+    bool dropping;        /* `ends` is in use */
+    bool viewed;          /* `ends` was joined into one piece */
+    bool full;            /* the file could not grow */
     uint64_t written;     /* bytes in the file */
-    uint64_t total;       /* bytes that came; more than the view has: some were dropped */
+    uint64_t total;       /* bytes put; if the view has less, some were dropped */
     void *map;
     size_t map_len;
 };
@@ -27,10 +27,10 @@ void spool_init(struct spool *spool, int dir);
 void spool_done(struct spool *spool);
 void spool_clear(struct spool *spool);
 void spool_put(struct spool *spool, const void *data, size_t len);
-/* Appends all of another, which is empty afterwards. */
+/* Appends the whole other spool, which is empty afterwards. */
 void spool_move(struct spool *spool, struct spool *from);
-/* Gives the text's file a name in its directory; the spool continues with the same file. Copies nothing if the text
- * is already in an unnamed file. UNSUPPORTED: files are not available. */
+/* Gives the text's file a name in its directory; the spool continues with the same file. Copies only if the text is not
+ * in an unnamed file. UNSUPPORTED: there is no directory for files. */
 int spool_link(struct spool *spool, const char *name, struct err *err);
 /* The whole text in one piece (a map of the file, when there is one); valid until the next put, clear or done. */
 const uint8_t *spool_view(struct spool *spool, size_t *ret_len);

@@ -1,6 +1,6 @@
-/* From a call of a tool to an MCP server in a box, and back. Called through tool_find_for and the lists. Invariant:
- * a server that does not answer, sends nonsense or dies causes a text for the model and is missing in the list; it
- * never affects others. */
+/* Calls of tools that MCP servers in boxes provide. Called through tool_find_for and the lists. Invariant: a server
+ * that does not answer, sends nonsense or dies yields a text for the model and is missing in the list; it never affects
+ * others. */
 #include <jansson.h>
 
 #include "base/base.h"
@@ -9,18 +9,18 @@
 #include "tool/servers/servers.h"
 
 struct served_tool {
-    struct tool tool; /* first: a tool's function gets from one to the other */
+    struct tool tool; /* must be first: the tool's function casts it */
     struct server_spec spec;
-    const char *name; /* the server's own */
+    const char *name; /* the server's name of the tool */
 };
 
-/* A box that is not the call's. */
+/* The box of a server, if it is not the call's. */
 struct served_box {
     struct box *box;
     bool lent;
 };
 
-/* ---- where ---- */
+/* ---- the box of a server ---- */
 
 static int served_place_box(struct tool_call *call, const struct server_spec *spec, struct served_box *ret_box,
                             struct err *err) {
@@ -28,11 +28,11 @@ static int served_place_box(struct tool_call *call, const struct server_spec *sp
                                        : spec->thread; /* NULL: the call's own box */
     *ret_box = (struct served_box){0};
     if (thread && call->host->only && spec->machine)
-        return err_set(err, ERR_UNSUPPORTED, "machines need a daemon");
+        return err_set(err, ERR_UNSUPPORTED, "MCP servers on machines need a daemon");
     if (thread && !call->host->only) {
         const struct tool_host *host = call->host;
         bool found_only =
-            spec->machine && host->find; /* a machine's box is there when it has joined, and is never made */
+            spec->machine && host->find; /* a machine's box exists while it is joined, and is never created */
         int code = found_only ? host->find(call->endpoint, call->user, thread, &ret_box->box, err)
                               : host->acquire(call->endpoint, call->user, thread, &ret_box->box, err);
         if (code == 0 && !ret_box->box)
@@ -99,14 +99,14 @@ int served_list_json(struct tool_call *call, struct json *json, bool mcp, struct
     if (code < 0)
         return code;
     struct listed *listed = arena_alloc(call->arena, (count + 1) * sizeof *listed);
-    /* Started all at once, waited for one after the other: together they take as long as the slowest. */
+    /* All are started before the first is waited for: together they take as long as the slowest. */
     const struct server_wait wait = {.watch = call->watch, .deadline_ms = clock_ms()};
     for (size_t i = 0; i < count && code == 0; i++) {
         if (!specs[i].disabled)
             code = served_place_box(call, &specs[i], &listed[i].box, err)
                        ?: servers_get(call->host->servers, listed[i].box.box, &specs[i], call->settings->env_prefixes,
                                       &wait, &listed[i].server, err);
-        code = code == -ERR_GONE ? code : 0; /* one that fails is missing in the list */
+        code = code == -ERR_GONE ? code : 0; /* a server that fails is missing in the list */
     }
     for (size_t i = 0; i < count; i++) {
         if (code == 0)
@@ -143,7 +143,7 @@ static void served_answer_other(struct tool_call *call, const json_t *item, cons
         }
     if (call->result.text.total)
         tool_put(call, "\n", 1);
-    tool_say(call, "(content of a kind that is not passed on: %.40s)", type);
+    tool_say(call, "(content of an unsupported type: %.40s)", type);
 }
 
 static void served_answer_item(struct tool_call *call, const json_t *item) {
@@ -154,7 +154,7 @@ static void served_answer_item(struct tool_call *call, const json_t *item) {
     if (strcmp(type, "text") == 0 && json_is_string(text))
         served_answer_text(call, text);
     else if (strcmp(type, "resource") == 0 && json_is_string(inner))
-        served_answer_text(call, inner); /* so that it is cut or kept like any other text */
+        served_answer_text(call, inner); /* truncated or kept like any other text */
     else
         served_answer_other(call, item, type);
 }

@@ -18,7 +18,7 @@
 
 enum { LOOK_TURNS = 64 };
 
-/* ---- the end ---- */
+/* ---- ending ---- */
 
 static void server_vdie_locked(struct server *server, const char *format, va_list args) {
     if (server->dead)
@@ -46,7 +46,7 @@ void server_die(struct server *server, const char *format, ...) {
     va_end(args);
 }
 
-/* The last lines of its standard error, as they can be shown: "": none. */
+/* Gets the last lines of its standard error, made printable; "" if there are none. */
 static void server_errors(const struct server *server, char *text, size_t size) {
     size_t end = server->errors_len, begin = 0;
     const char *errors = server->errors;
@@ -99,11 +99,11 @@ void server_end(struct server *server, const char *why) {
 
 /* ---- the leader ---- */
 
-/* Sends waiting messages, as far as they are accepted. */
+/* Sends pending messages, as far as they are accepted. */
 static int server_lead_send(struct server *server, struct err *err) {
     struct buf *held = &server->duplex.held;
     if (!held->len) {
-        buf_done(held); /* a large message is not kept for the next one */
+        buf_done(held); /* frees the memory of a large message */
         pthread_mutex_lock(&server->lock);
         *held = server->out;
         server->out = buf_max(held->max);
@@ -139,8 +139,8 @@ static int server_lead_late(void *, struct err *) {
     return 1;
 }
 
-/* One turn: sends waiting messages, handles what came. False: nothing came until the deadline, or it is dead. watch:
- * its hang-up ends the turn; -1: none. */
+/* Takes one turn: sends pending messages and handles input. Returns false if nothing arrived until the deadline, or the
+ * server is dead. watch: ends the turn when it hangs up; -1: none. */
 static bool server_lead_turn(struct server *server, int watch, uint64_t deadline_ms) {
     static const struct box_stream hooks = {
         .data = server_lead_data, .wake = server_lead_poked, .tick = server_lead_late, .end = server_exited};
@@ -173,7 +173,7 @@ bool server_look(struct server *server, struct err *err) {
     return alive;
 }
 
-/* ---- those who wait ---- */
+/* ---- waiting threads ---- */
 
 void ask_wake(struct ask *ask) {
     if (ask->wake >= 0)
@@ -185,7 +185,7 @@ void ask_enter_locked(struct server *server, struct ask *ask) {
     server->asks = ask;
 }
 
-/* One of the others has to lead. */
+/* Makes another waiting thread the leader. */
 void ask_leave_locked(struct server *server, struct ask *ask) {
     struct ask **at = &server->asks;
     while (*at != ask)
@@ -238,7 +238,7 @@ int ask_wait_locked(struct server *server, struct ask *ask, const struct server_
             struct pollfd look[2] = {{.fd = ask->wake, .events = POLLIN}, {.fd = wait->watch, .events = POLLRDHUP}};
             uint64_t left_ms = wait->deadline_ms > now_ms ? wait->deadline_ms - now_ms : 0;
             if (ask->wake < 0 && left_ms > 100)
-                left_ms = 100; /* without its own descriptor it cannot be woken */
+                left_ms = 100; /* without a descriptor it cannot be woken, so it polls */
             pthread_mutex_unlock(&server->lock);
             poll(look, 2, left_ms > INT32_MAX ? INT32_MAX : (int)left_ms);
             if (ask->wake >= 0)
@@ -249,7 +249,7 @@ int ask_wait_locked(struct server *server, struct ask *ask, const struct server_
     return code;
 }
 
-/* ---- saying something ---- */
+/* ---- sending ---- */
 
 static int server_put_bytes(const char *data, size_t len, void *user) {
     buf_put(user, data, len);
@@ -292,7 +292,7 @@ int server_ask(struct server *server, const char *method, json_t *params, const 
         json_object_set_new(message, "params", params);
     ask_enter_locked(server, &ask);
     if (!server_put_locked(server, message))
-        code = err_set(err, ERR_BUSY, "it does not read what it is sent");
+        code = err_set(err, ERR_BUSY, "it does not read its input");
     if (code == 0)
         code = ask_wait_locked(server, &ask, wait, err);
     if (code == -ERR_GONE || code == -ERR_TIMEOUT) {
@@ -318,7 +318,7 @@ int server_ask(struct server *server, const char *method, json_t *params, const 
     return code;
 }
 
-/* ---- life ---- */
+/* ---- starting and stopping ---- */
 
 int server_start(struct box *box, const struct server_spec *spec, const char *const *drops, struct server **ret_server,
                  struct err *err) {
@@ -336,7 +336,7 @@ int server_start(struct box *box, const struct server_spec *spec, const char *co
     server->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     server->duplex = (struct box_duplex){
         .fd = -1, .client = true, .deaf = true, .wake_fd = server->poke, .held = buf_max(server->out.max)};
-    int code = server->poke < 0 ? err_errno(err, errno, "no descriptor is left for it") : 0;
+    int code = server->poke < 0 ? err_errno(err, errno, "the daemon has no free file descriptor") : 0;
     if (code == 0) {
         const char *argv[LIMIT_SERVER_ARGS + 2] = {spec->command};
         for (size_t i = 0; spec->args && spec->args[i] && i < LIMIT_SERVER_ARGS; i++)

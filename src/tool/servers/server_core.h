@@ -11,8 +11,8 @@
 /* A waiting thread. */
 struct ask {
     struct ask *next;
-    uint64_t id; /* 0: until another thread has prepared the server */
-    int wake;    /* an eventfd, once it waits while another one leads; -1 */
+    uint64_t id; /* 0: waits until another thread has prepared the server */
+    int wake;    /* an eventfd, while another thread leads; else -1 */
     bool done;
     json_t *answer;
     bool news_due; /* news has not been reported yet */
@@ -20,7 +20,7 @@ struct ask {
     size_t news_len;
 };
 
-/* Unrequested messages: a bucket each, refilled with time. */
+/* Limits unsolicited messages: buckets that refill with time. */
 struct server_flood {
     uint64_t at_ms;
     uint64_t messages, bytes; /* left */
@@ -32,16 +32,16 @@ struct server {
     struct wire *wire;
     uint64_t started_ms, start_timeout_ms;
     int poke; /* an eventfd that wakes the leader */
-    /* the leader's */
+    /* used by the leader */
     struct box_duplex duplex;
     struct buf line;
     char errors[LIMIT_SERVER_ERRORS_BYTES]; /* the end of its standard error */
     size_t errors_len;
     struct server_flood flood;
     pthread_mutex_t lock;
-    /* under it */
+    /* under the lock */
     bool leading, dead, modern, ready, preparing, stale, closed;
-    char why[400]; /* it is dead */
+    char why[400]; /* why it is dead */
     struct buf out;
     struct ask *asks;
     uint64_t last_id, changes, listed;
@@ -50,24 +50,25 @@ struct server {
 
 /* ---- server.c ---- */
 
-/* It is dead: all waiting threads get the reason. */
+/* Marks it dead: all waiting threads get the reason. */
 void server_die_locked(struct server *server, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void server_die(struct server *server, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* One message to it; message is taken over. False: it does not read its input. */
+/* Queues one message; takes ownership. Returns false if the server does not read its input. */
 bool server_put_locked(struct server *server, json_t *message);
 void ask_wake(struct ask *ask);
-/* One request and its response, for json_decref. params is taken over; NULL: none. GONE and TIMEOUT cancel it. */
+/* Sends one request and gets its response, for json_decref. Takes ownership of params (may be NULL). GONE and TIMEOUT
+ * cancel it. */
 int server_ask(struct server *server, const char *method, json_t *params, const struct server_wait *wait,
                json_t **ret_answer, struct err *err);
-/* Until ask->done. */
+/* Waits until ask->done. */
 int ask_wait_locked(struct server *server, struct ask *ask, const struct server_wait *wait, struct err *err);
 void ask_enter_locked(struct server *server, struct ask *ask);
 void ask_leave_locked(struct server *server, struct ask *ask);
-void server_settle(struct server *server); /* after the lock was released: closes dead ones */
+void server_settle(struct server *server); /* closes a dead server; call it without the lock */
 
 /* ---- server_line.c ---- */
 
-/* Bytes of its standard output. The leader's. */
+/* Handles bytes of its standard output. Called by the leader. */
 void server_take(struct server *server, const uint8_t *data, size_t len);
 
 #endif

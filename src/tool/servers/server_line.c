@@ -4,7 +4,7 @@
 #include "base/sync.h"
 #include "tool/servers/server_core.h"
 
-/* An unsolicited message. messages: how many it counts as. */
+/* Counts an unsolicited message, with the given weight. */
 static void line_flood_take(struct server *server, uint64_t messages, uint64_t bytes) {
     struct server_flood *flood = &server->flood;
     uint64_t now_ms = clock_ms();
@@ -34,7 +34,7 @@ static struct ask *line_ask_find_locked(struct server *server, const json_t *id)
     return NULL;
 }
 
-/* True: a request waits for it. Late answers to abandoned requests are ignored. */
+/* Returns true if a request waits for it. Late answers to abandoned requests are ignored. */
 static bool line_response(struct server *server, json_t *root) {
     bool whole = json_is_object(json_object_get(root, "result")) || json_is_object(json_object_get(root, "error"));
     autolock(&server->lock);
@@ -76,7 +76,7 @@ static void line_message(struct server *server, json_t *root, size_t len) {
     line_flood_take(server, 1, len);
     const char *name = json_string_value(method);
     if (name && id && (json_is_integer(id) || (json_is_string(id) && json_string_length(id) < 256))) {
-        /* Requests of the server: only ping is answered. */
+        /* A request from the server: only ping is answered. */
         json_t *answer = strcmp(name, "ping") == 0 ? json_pack("{s:O,s:{}}", "id", id, "result")
                                                    : json_pack("{s:O,s:{s:i,s:s}}", "id", id, "error", "code", -32601,
                                                                "message", "this client has no such method");
@@ -107,7 +107,7 @@ static void line_take(struct server *server, const char *data, size_t len) {
     if (!len)
         return line_flood_take(server, 1, 1);
     if (*data != '{') {
-        /* Programs print greetings before they speak the protocol; one that keeps printing is not an MCP server. */
+        /* Programs may print greetings before they speak the protocol; one that keeps printing is not an MCP server. */
         char shown[180];
         autobuf text = buf_max(4096);
         text_shown(&text, data, len > 100 ? 100 : len);

@@ -1,6 +1,6 @@
-/* The configuration of an MCP server: read, checked, written. Called by the endpoints, the configuration and the
- * store. Invariant: a spec is checked in the same way wherever it comes from, and values of its environment are
- * never shown. */
+/* The configuration of an MCP server: read, checked, written. Called by the endpoints, the configuration and the store.
+ * Invariant: a spec is checked in the same way wherever it comes from, and values of its environment are never
+ * shown. */
 #include <ctype.h>
 #include <jansson.h>
 
@@ -33,13 +33,12 @@ const struct row server_fields[] = {
     {ROW("timeout_ms", INT, timeout_ms), .min = 1, .max = LIMIT_SERVER_TIMEOUT_MS,
      .fallback = DEFAULT_SERVER_TIMEOUT_MS, .text = "timeout of a call"},
     {ROW("start_timeout_ms", INT, start_timeout_ms), .min = 1, .max = LIMIT_SERVER_START_MS,
-     .fallback = DEFAULT_SERVER_START_MS, .text = "until it has listed its tools"},
+     .fallback = DEFAULT_SERVER_START_MS, .text = "timeout until it has listed its tools"},
     {ROW("type", TEXT, type), .choices = "stdio", .text = "the transport: its standard input and output"},
     {.name = NULL},
 };
 
-/* Lower-case letters, digits, '-' and single '_', at most LIMIT_SERVER_NAME_BYTES, with a letter or a digit in
- * front. */
+/* Lower-case letters, digits, '-' and single '_', at most LIMIT_SERVER_NAME_BYTES; begins with a letter or a digit. */
 static int server_name_check(const char *name, struct err *err) {
     size_t len = strlen(name);
     bool good = len > 0 && len <= LIMIT_SERVER_NAME_BYTES && !strstr(name, "__") && name[len - 1] != '_';
@@ -49,12 +48,12 @@ static int server_name_check(const char *name, struct err *err) {
         return 0;
     return err_set(
         err, ERR_INVALID,
-        "a server's name has at most %u lower-case letters, digits, '-' and '_' ('_' neither twice in a row nor "
-        "last), and begins with a letter or a digit",
+        "a server's name must have at most %u lower-case letters, digits, '-' and '_' ('_' not twice in a row or "
+        "last), and begin with a letter or a digit",
         LIMIT_SERVER_NAME_BYTES);
 }
 
-/* Completes a spec that was filled in from elsewhere: checks it, sets what is 0, and makes its text. */
+/* Completes a spec from any source: checks it, sets defaults, and makes its text. */
 static int server_spec_finish(struct server_spec *spec, struct arena *arena, struct err *err) {
     autobuf text = buf_max(LIMIT_SERVER_SPEC_BYTES);
     size_t count = 0;
@@ -64,10 +63,10 @@ static int server_spec_finish(struct server_spec *spec, struct arena *arena, str
         return err_set(err, ERR_INVALID, "a server runs on a 'machine' or in the box of a 'thread', not both");
     for (size_t i = 0; spec->args && spec->args[i]; i++)
         if (++count > LIMIT_SERVER_ARGS)
-            return err_set(err, ERR_INVALID, "'args': more than %u", LIMIT_SERVER_ARGS);
+            return err_set(err, ERR_INVALID, "'args' has more than %u items", LIMIT_SERVER_ARGS);
     for (size_t i = 0; spec->env && spec->env[i]; i++)
         if (!strchr(spec->env[i], '=') || spec->env[i][0] == '=' || strcspn(spec->env[i], "=") > LIMIT_NAME_BYTES)
-            return err_set(err, ERR_INVALID, "'env': not a variable's name");
+            return err_set(err, ERR_INVALID, "'env' contains an invalid variable name");
     TRY(server_name_check(spec->name, err));
     spec->timeout_ms = spec->timeout_ms ? spec->timeout_ms : DEFAULT_SERVER_TIMEOUT_MS;
     spec->start_timeout_ms = spec->start_timeout_ms ? spec->start_timeout_ms : DEFAULT_SERVER_START_MS;
@@ -75,7 +74,8 @@ static int server_spec_finish(struct server_spec *spec, struct arena *arena, str
     server_spec_json(spec, &json, true);
     json_close(&json, '}');
     if (!buf_cstr(&text) || text.failed)
-        return err_set(err, ERR_TOO_LARGE, "a server is described by at most %u bytes", LIMIT_SERVER_SPEC_BYTES);
+        return err_set(err, ERR_TOO_LARGE, "the description of a server is longer than %u bytes",
+                       LIMIT_SERVER_SPEC_BYTES);
     spec->text = arena_copy(arena, text.data, text.len);
     return 0;
 }

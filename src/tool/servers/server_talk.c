@@ -1,5 +1,5 @@
-/* Requests to an MCP server: initialize, its list of tools, a call. Called by servers.c and served.c. Invariant:
- * everything of a tool that is offered to others was checked here: its name, the size and the shape of its schemas. */
+/* Requests to an MCP server: initialize, its list of tools, a call. Called by servers.c and served.c. Invariant: a tool
+ * is offered only after its name and the size and shape of its schemas were checked here. */
 #include "base/base.h"
 #include "base/sync.h"
 #include "tool/mcp/mcp.h"
@@ -24,7 +24,7 @@ static json_t *talk_params(struct server *server) {
                      META "clientInfo", talk_client());
 }
 
-/* The result of a request of ours; IO with the server's own words when it has none. */
+/* Gets the result of a request of ours. IO, with the server's own error message, if it has none. */
 static int talk_ask(struct server *server, const char *method, json_t *params, uint64_t deadline_ms,
                     json_t **ret_answer, struct err *err) {
     const struct server_wait wait = {.watch = -1, .deadline_ms = deadline_ms};
@@ -39,7 +39,7 @@ static int talk_refused(const char *method, json_t *answer, struct err *err) {
     return err_set(err, ERR_IO, "it was stopped: it refused '%s': %.200s", method, why ? why : "without a reason");
 }
 
-/* ---- the first words ---- */
+/* ---- initialize ---- */
 
 static int talk_hello(struct server *server, uint64_t deadline_ms, bool *ret_tools, struct err *err) {
     json_t *answer = NULL, *params = json_pack("{s:s,s:{},s:o}", "protocolVersion", MCP_LEGACY, "capabilities",
@@ -48,7 +48,7 @@ static int talk_hello(struct server *server, uint64_t deadline_ms, bool *ret_too
     const json_t *result = json_object_get(answer, "result");
     const char *version = json_string_value(json_object_get(result, "protocolVersion"));
     json_int_t refused = json_integer_value(json_object_get(json_object_get(answer, "error"), "code"));
-    /* The newer era has no initialize. */
+    /* A server of the newer era does not know initialize. */
     bool modern = code == 0 && !result && (refused == MCP_METHOD || refused == MCP_VERSION);
     if (code == 0 && !result && !modern)
         code = talk_refused("initialize", answer, err);
@@ -66,14 +66,14 @@ static int talk_hello(struct server *server, uint64_t deadline_ms, bool *ret_too
     return code;
 }
 
-/* ---- its tools ---- */
+/* ---- tools ---- */
 
 static const char *tool_text(struct arena *arena, const json_t *object, const char *key, size_t max) {
     const char *text = json_string_value(json_object_get(object, key));
     return text ? arena_copy(arena, text, text_fitting(text, strlen(text), max)) : NULL;
 }
 
-/* A schema as text; NULL: invalid, or too long. */
+/* Returns a schema as text; NULL: invalid, or too long. */
 static const char *tool_schema(struct arena *arena, const json_t *schema) {
     const char *type = json_string_value(json_object_get(schema, "type"));
     if (!json_is_object(schema) || !type || strcmp(type, "object") != 0)
@@ -166,7 +166,7 @@ struct server_tools *server_tools(struct server *server) {
     return tools;
 }
 
-/* The requests themselves; not cut short by the client that happens to wait, since they are for all. */
+/* Makes the requests. They serve all callers, so they do not end when one client goes away. */
 static int prepare_talk(struct server *server, bool first, struct err *err) {
     uint64_t deadline_ms = (first ? server->started_ms : clock_ms()) + server->start_timeout_ms;
     struct server_tools *tools = xcalloc(1, sizeof *tools);
@@ -203,7 +203,7 @@ int server_prepare(struct server *server, const struct server_wait *wait, struct
     int code = 0;
     pthread_mutex_lock(&server->lock);
     while (code == 0 && server->preparing) {
-        /* While another one does it. */
+        /* Another thread does it. */
         struct ask ask = {.wake = -1};
         ask_enter_locked(server, &ask);
         code = ask_wait_locked(server, &ask, wait, err);

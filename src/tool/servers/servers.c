@@ -1,11 +1,11 @@
 /* Which MCP servers run, and which may. Called by served.c and the endpoints.
  *
  * Rules:
- * 1. A place is that of one server in one box, by name. It outlives the process, so that a server that keeps
- *    dying is restarted at growing intervals; it goes with the box, or when the server is removed.
- * 2. `lock` guards the places and everything in them; it is never held while a box works. `turn` of a place is
- *    held while its process is checked or started, by a thread with a reference to the place.
- * 3. A process runs the configuration that it was started with: if that has changed, it is stopped. */
+ * 1. A place belongs to one server (by name) in one box. It outlives the process, so that a server that keeps dying is
+ *    restarted at growing intervals. It is freed with the box, or when the server is removed.
+ * 2. `lock` guards the places and everything in them; it is never held while a box works. `turn` of a place is held
+ *    while its process is checked or started, by a thread with a reference to the place.
+ * 3. A process runs the configuration that it was started with. If that has changed, the process is stopped. */
 #include <jansson.h>
 #include <poll.h>
 
@@ -20,11 +20,11 @@ struct servers_place {
     char box[17], name[LIMIT_SERVER_NAME_BYTES + 1];
     char *user;
     pthread_mutex_t turn;
-    /* under the lock of all */
+    /* under the lock of `struct servers` */
     unsigned refs;
     bool gone; /* it was removed from the list */
     struct server *server;
-    char *text; /* what it was started with */
+    char *text; /* the spec that it was started with */
     unsigned failures;
     uint64_t starts, retry_ms;
     char why[400];
@@ -32,10 +32,10 @@ struct servers_place {
 
 /* ---- the file of users' MCP servers ---- */
 
-/* Nothing is kept in memory, so that changes by another daemon on the same directory are visible at once. */
+/* Nothing is cached, so that changes by another daemon on the same directory are visible at once. */
 struct servers_file {
     char *directory, *path; /* NULL: nothing is stored */
-    pthread_mutex_t lock;   /* of db */
+    pthread_mutex_t lock;   /* guards db */
     struct db db;           /* zeroed: not opened */
 };
 
@@ -50,7 +50,7 @@ static const struct db_kind servers_kind = {
     .closed = true,
 };
 
-/* 1: there is no file, and none is created. */
+/* Returns 1 if there is no file and `make` is false. */
 static int servers_file_ready_locked(struct servers_file *file, bool make, struct err *err) {
     if (!make && access(file->path, F_OK) < 0)
         return 1;
@@ -108,8 +108,8 @@ struct servers {
     pthread_mutex_t lock;
     struct servers_place *places;
     unsigned count;
-    struct arena arena;       /* of rows */
-    struct servers_row *rows; /* of the configuration */
+    struct arena arena;       /* holds rows */
+    struct servers_row *rows; /* from the configuration file */
     size_t row_count;
 };
 
@@ -127,7 +127,7 @@ struct servers *servers_new(const char *directory) {
 /* ---- what is configured ---- */
 
 void servers_configure(struct servers *servers, const struct servers_row *rows, size_t count) {
-    autoarena arena = ARENA_EMPTY; /* of the rows before, at the end */
+    autoarena arena = ARENA_EMPTY; /* gets the old rows, freed at the end */
     struct servers_row *copy = arena_alloc(&arena, (count + 1) * sizeof *copy);
     for (size_t i = 0; i < count; i++)
         copy[i] = (struct servers_row){.user = rows[i].user ? arena_strdup(&arena, rows[i].user) : NULL,
@@ -152,7 +152,7 @@ static int servers_spec_parse(const struct servers_row *row, bool configured, st
     return code < 0 ? err_wrap(err, "MCP server '%s'", row->name) : 0;
 }
 
-/* Rows of the configuration that are this user's; in the arena. */
+/* Finds rows of the configuration that apply to this user; in the arena. */
 static size_t servers_rows_configured(struct servers *servers, const char *user, struct arena *arena,
                                       struct servers_row **ret_rows) {
     size_t count = 0;
@@ -177,7 +177,7 @@ static int servers_spec_order(const void *left, const void *right) {
     return strcmp(((const struct server_spec *)left)->name, ((const struct server_spec *)right)->name);
 }
 
-/* name NULL: all. */
+/* name NULL: all servers. */
 static int servers_specs_find(struct servers *servers, const char *user, const char *name, struct arena *arena,
                               struct server_spec **ret_specs, size_t *ret_count, struct err *err) {
     struct servers_row *configured, *stored = NULL;
@@ -260,7 +260,7 @@ static void servers_place_unref(struct servers *servers, struct servers_place *p
     free(place);
 }
 
-/* Removes those that match from the list and returns them, for places_drop. NULL: any. */
+/* Removes matching places from the list and returns them, for places_drop. NULL matches any. */
 static struct servers_place *servers_places_take(struct servers *servers, const char *box, const char *user,
                                                  const char *name) {
     struct servers_place *taken = NULL;
@@ -319,7 +319,7 @@ void servers_box_ended(struct servers *servers, const char *box) {
 
 void servers_stop(struct servers *servers) {
     if (servers)
-        servers_places_drop(servers, servers_places_take(servers, NULL, NULL, NULL), "cubby ends");
+        servers_places_drop(servers, servers_places_take(servers, NULL, NULL, NULL), "cubby is stopping");
 }
 
 void servers_free(struct servers *servers) {
@@ -335,14 +335,14 @@ void servers_free(struct servers *servers) {
     free(servers);
 }
 
-/* With a reference. */
+/* Returns a place with a reference. */
 static int servers_place_take(struct servers *servers, const struct box *box, const char *name,
                               struct servers_place **ret_place, struct err *err) {
     pthread_mutex_lock(&servers->lock);
     bool full = servers->count >= LIMIT_SERVERS_RUNNING;
     pthread_mutex_unlock(&servers->lock);
     if (full) {
-        /* Boxes that died without an event, also those of another daemon, leave unused places. */
+        /* Boxes that died without an event, including those of another daemon, leave unused places. */
         struct servers_place *dead = NULL;
         pthread_mutex_lock(&servers->lock);
         for (struct servers_place **at = &servers->places; *at;) {
@@ -379,7 +379,8 @@ static int servers_place_take(struct servers *servers, const struct box *box, co
         place->refs++;
     pthread_mutex_unlock(&servers->lock);
     if (!place)
-        return err_set(err, ERR_LIMIT, "%u MCP servers run, which is the limit", LIMIT_SERVERS_RUNNING);
+        return err_set(err, ERR_LIMIT, "%u MCP servers are running, which is the limit; remove or disable one",
+                       LIMIT_SERVERS_RUNNING);
     *ret_place = place;
     return 0;
 }
@@ -396,7 +397,7 @@ static void servers_place_failed_locked(struct servers_place *place, uint64_t li
     snprintf(place->why, sizeof place->why, "%.390s", why);
 }
 
-/* What runs there, if it still does and is what is configured now. In the place's turn. */
+/* Returns the running server, if it is alive and matches the configuration. Called in the place's turn. */
 static struct server *place_server(struct servers *servers, struct servers_place *place,
                                    const struct server_spec *spec) {
     struct err err;
@@ -410,7 +411,7 @@ static struct server *place_server(struct servers *servers, struct servers_place
         server_end(server, "it was reconfigured");
     if (server_look(server, &err))
         return server;
-    bool boxless = !server_box_alive(server); /* no fault of its own */
+    bool boxless = !server_box_alive(server); /* the server is not to blame */
     pthread_mutex_lock(&servers->lock);
     place->server = NULL;
     if (changed || boxless)
@@ -418,7 +419,7 @@ static struct server *place_server(struct servers *servers, struct servers_place
     else
         servers_place_failed_locked(place, clock_ms() - server_started_ms(server), err.text);
     pthread_mutex_unlock(&servers->lock);
-    server_unref(server); /* the place's */
+    server_unref(server); /* the place's reference */
     server_unref(server);
     return NULL;
 }
@@ -449,7 +450,7 @@ static int servers_place_start(struct servers *servers, struct servers_place *pl
     return code;
 }
 
-/* 0: *ret_server; 1: not before *ret_left_ms. */
+/* Returns 0 with *ret_server, or 1 if it may not start before *ret_left_ms. */
 static int servers_place_turn(struct servers *servers, struct servers_place *place, struct box *box,
                               const struct server_spec *spec, const char *const *drops, struct server **ret_server,
                               uint64_t *ret_left_ms, struct err *err) {
@@ -459,7 +460,7 @@ static int servers_place_turn(struct servers *servers, struct servers_place *pla
     pthread_mutex_lock(&servers->lock);
     uint64_t now_ms = clock_ms(), left_ms = place->retry_ms > now_ms ? place->retry_ms - now_ms : 0;
     if (!server && left_ms)
-        code = 1, err_set(err, ERR_BUSY, "it ended (%.300s); it is started again in %llu s", place->why,
+        code = 1, err_set(err, ERR_BUSY, "it ended (%.300s); it will be restarted in %llu s", place->why,
                           (unsigned long long)(left_ms + 999) / 1000);
     pthread_mutex_unlock(&servers->lock);
     if (!server && code == 0)
@@ -494,7 +495,7 @@ int servers_get(struct servers *servers, struct box *box, const struct server_sp
 void servers_running_json(struct servers *servers, const char *user, const struct server_spec *spec,
                           struct json *json) {
 
-    /* Checks each process first, so that one that died since is reported as such. */
+    /* Checks each process first, so that one that has died is reported as such. */
     struct servers_place *found[64];
     size_t count = 0;
     pthread_mutex_lock(&servers->lock);

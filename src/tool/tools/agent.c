@@ -1,5 +1,5 @@
 /* agent: the roles that sub-agents can have, and the instructions of one. A row of tool_table. It does not start a
- * sub-agent: the host does, based on this answer. Invariant: nothing is reported that a role's file does not say. */
+ * sub-agent; the host does, based on this answer. */
 #include <string.h>
 
 #include "rows/write.h"

@@ -32,7 +32,7 @@ static const struct row bash_answer[] = {
     {.name = NULL},
 };
 
-/* How it exited, if that is worth a line. */
+/* Says how the command ended, if that is worth a line. */
 static void bash_end(struct tool_call *call, uint64_t timeout_ms) {
     const struct exec_result *result = &call->exec;
     char name[SIGNAME_BYTES];

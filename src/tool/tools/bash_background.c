@@ -10,11 +10,11 @@
 
 enum {
     OUTPUT_WAIT_MS = 600000, /* longest wait_ms */
-    OUTPUT_PIECE_MS = 10000, /* of a wait, after which progress is reported */
-    KILL_WAIT_MS = 5000,     /* for the exit of what was killed */
+    OUTPUT_PIECE_MS = 10000, /* progress is reported so often while waiting */
+    KILL_WAIT_MS = 5000,     /* for the exit of a killed command */
 };
 
-/* ---- one of them ---- */
+/* ---- one command ---- */
 
 struct background {
     struct tool_call *call;
@@ -50,7 +50,7 @@ static void background_state(struct tool_call *call, const struct process *proce
     }
     tool_say(call, "ended after %.1f s", (double)result->duration_ms / 1000);
     if (result->timed_out)
-        tool_say(call, ", out of time");
+        tool_say(call, ", timed out");
     else if (result->exited)
         tool_say(call, " with exit code %d", result->exit_code);
     else
@@ -109,7 +109,7 @@ static int bash_background_run(struct tool_call *call, const void *user, struct 
     if (!guard_admits(call, args->command.data))
         return 0;
     request.command = args->command.data;
-    request.input = ""; /* end of input: nothing will be typed */
+    request.input = ""; /* an empty standard input */
     int code = box_spawn(call->box, &request, &pid, &started_ms, err);
     if (code < 0)
         return shell_failed(call, &request, code, err);
@@ -168,7 +168,7 @@ static void background_output_list_each(void *user, const struct process *proces
     tool_say(all->call, ": %s\n", process->command);
 }
 
-/* Until there is something new, or it ended, or the time is over. */
+/* Waits until there is new output, the command has ended, or time is up. */
 static int background_output_wait(struct output *output, bool *ret_running, struct err *err) {
     struct tool_call *call = output->call;
     const uint64_t never[2] = {UINT64_MAX, UINT64_MAX};
@@ -186,7 +186,7 @@ static int background_output_wait(struct output *output, bool *ret_running, stru
     }
 }
 
-/* What there is of a stream from its offset on. */
+/* Reads a stream from its offset. */
 static int background_output_take(struct output *output, int stream, struct err *err) {
     uint64_t *offset = &output->offsets[stream - STREAM_STDOUT];
     struct output_slice slice;
@@ -209,7 +209,7 @@ static int background_output_gather(struct output *output, struct err *err) {
     for (;;) {
         if (output->args->wait_ms.value)
             code = background_output_wait(output, &running, err);
-        if (code == 0) /* before reading its output: an exited command writes no more */
+        if (code == 0) /* checked before reading its output: an exited command writes no more */
             code = background_find(output->call, output->args->pid.value, &output->one, err);
         if (code == 0)
             code = background_output_take(output, STREAM_STDOUT, err)
@@ -279,7 +279,7 @@ static const struct row bash_kill_fields[] = {
     {.name = NULL},
 };
 
-/* Its end, for at most so long. */
+/* Waits for its exit, at most wait_ms. */
 static int background_kill_wait(struct tool_call *call, uint64_t pid, uint64_t wait_ms, struct background *one,
                                 struct err *err) {
     const uint64_t never[2] = {UINT64_MAX, UINT64_MAX};
@@ -290,7 +290,7 @@ static int background_kill_wait(struct tool_call *call, uint64_t pid, uint64_t w
 
 static int background_kill_send(struct tool_call *call, uint64_t pid, int number, struct err *err) {
     int code = box_signal_tree(call->box, pid, number, err);
-    return code == -ERR_GONE && box_alive(call->box) ? 0 : code; /* it has just ended by itself */
+    return code == -ERR_GONE && box_alive(call->box) ? 0 : code; /* it has just exited by itself */
 }
 
 static int bash_kill_run(struct tool_call *call, const void *user, struct err *err) {
@@ -318,7 +318,7 @@ static int bash_kill_run(struct tool_call *call, const void *user, struct err *e
     if (code < 0)
         return code;
     if (!over && number && one.process.running)
-        tool_say(call, "Sent %s to all of process %" PRIu64 "; it ", signame_text(number, name), args->pid.value);
+        tool_say(call, "Sent %s to all processes of %" PRIu64 "; it ", signame_text(number, name), args->pid.value);
     else
         tool_say(call, "Process %" PRIu64 " %s", args->pid.value, over ? "had already exited: it " : "");
     background_state(call, &one.process);

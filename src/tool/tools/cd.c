@@ -1,5 +1,5 @@
 /* cd: changes the working directory of the thread for all its later calls. A row of tool_table. Shows the kind of
- * project and the content of the directory, which is the first question after every change. */
+ * project and the content of the directory, because models ask for these next. */
 #include "base/base.h"
 #include "tool/memo.h"
 
@@ -27,8 +27,8 @@ static const struct row cd_answer[] = {
     {.name = NULL},
 };
 
-/* Files that show what a directory is, separated by blanks; "*.x" is any name with that ending. kind NULL: only worth a
- * mention. */
+/* Files that show what a directory is, separated by blanks; "*.x" is any name with that ending. kind NULL: the file is
+ * only mentioned. */
 static const struct cd_marker {
     const char *kind, *names;
 } cd_markers[] = {
@@ -70,7 +70,7 @@ static const struct cd_marker {
 };
 enum { CD_KINDS = sizeof cd_markers / sizeof *cd_markers };
 
-/* Dot files that are worth a line; all others are hidden. */
+/* Dot files that are shown; all others are hidden. */
 static const char *const cd_dots[] = {".github",
                                       ".gitignore",
                                       ".gitlab-ci.yml",
@@ -135,7 +135,7 @@ static int cd_each(void *user, const struct file_stat *stat) {
 
 /* ---- the answer ---- */
 
-/* A name comes from the box and may contain anything, so control characters are escaped. */
+/* Names come from the box and may contain anything, so control characters are escaped. */
 static void cd_name(struct tool_call *call, const char *name) {
     autobuf shown = buf_max((size_t)8 * LIMIT_NAME_BYTES);
     text_shown(&shown, name, strlen(name));

@@ -1,5 +1,5 @@
 /* Changes of files. Called by write_file, str_replace and edit. Invariant: a version that the thread has not seen is
- * never replaced. The runner decides that while it writes, because the state here may be out of date. */
+ * never replaced. The runner checks this while it writes, because notes here may be out of date. */
 #include "base/base.h"
 #include "tool/tools/change.h"
 #include "base/sha256.h"

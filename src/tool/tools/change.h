@@ -7,15 +7,15 @@
 struct change {
     struct edit_request edit; /* path, kind, texts; the rest is filled in here */
     const char *denied;       /* "writing to file": "Permission denied writing to file: PATH" */
-    const char *failed;       /* "Failed to write file": "Failed to write file 'PATH': why" */
+    const char *failed;       /* "Failed to write file": "Failed to write file 'PATH': WHY" */
     bool fresh;               /* fail if the file exists */
     struct edit_result result;
 };
 
-/* Applies it to the file that an argument names, and notes that the thread has seen the new version. 1: it was not
- * done, and the answer says why. */
+/* Applies a change to the file that an argument names, and notes that the thread has seen the new version. Returns 1 if
+ * the change failed and the answer says why. */
 int change_run(struct tool_call *call, const struct row_text *path, struct change *change, struct err *err);
-/* The members that every answer begins with: path, size. The caller adds its own and closes the object. */
+/* Writes the first members of every answer: path, size. The caller adds its own and closes the object. */
 void change_answer(struct tool_call *call, const struct change *change);
 
 #define CHANGE_ANSWER                                                                                                  \

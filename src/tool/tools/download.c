@@ -14,7 +14,7 @@ enum {
     CURL_CONNECT = 7,
     CURL_TOO_LARGE = 63,
     WGET_NETWORK = 4,
-    BLOCK_BYTES = 512, /* of ulimit -f, by POSIX */
+    BLOCK_BYTES = 512, /* unit of ulimit -f, by POSIX */
 };
 
 struct download_args {
@@ -53,7 +53,7 @@ static const char download_script[] =
     "fi\n"
     "exit 127\n";
 
-/* The last name in the URL's path, if it is one that a file may have. */
+/* Returns the last name in the URL's path, if a file may have it. */
 static const char *download_name(struct tool_call *call, const char *url) {
     const char *path = strstr(url, "://") + 3;
     path += strcspn(path, "/?#");
@@ -117,7 +117,7 @@ static int download_failed(struct download *download) {
     text_shown(&shown, text + begin, len - begin < 400 ? len - begin : 400);
     const char *said =
         arena_printf(download->call->arena, "%.*s", (int)shown.len, shown.len ? (const char *)shown.data : "");
-    return tool_fail(call, "download failed: %s%s", *said ? said : "the program that fetches it was killed",
+    return tool_fail(call, "download failed: %s%s", *said ? said : "curl or wget was killed",
                      alone ? ". This box has no network (network: none), so only servers inside it can be reached"
                            : "");
 }
@@ -142,7 +142,7 @@ static int download_fetch(struct download *download, struct err *err) {
     return shell_run(call, &request, &download->errors, err);
 }
 
-/* Moves the partial file into place. 1: done; 0: the answer is an error, and nothing has changed. */
+/* Moves the partial file into place. Returns 1, or 0 if the answer is an error and nothing has changed. */
 static int download_keep(struct download *download, struct err *err) {
     struct tool_call *call = download->call;
     if (!call->exec.exited || call->exec.exit_code)

@@ -47,7 +47,7 @@ static const struct row edit_answer[] = {
     {.name = NULL},
 };
 
-/* The request by its mode. Returns what the arguments lack; NULL: nothing. */
+/* Fills in the request by its mode. Returns what the arguments lack, or NULL. */
 static const char *edit_fill(const struct edit_args *args, struct change *change) {
     const struct row_text *pattern = args->pattern.len ? &args->pattern : &args->old_str;
     struct edit_request *edit = &change->edit;

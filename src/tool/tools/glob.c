@@ -1,5 +1,5 @@
-/* glob: finds files by a pattern of their names. A row of tool_table. Invariant: models rely on what a pattern with
- * or without directories matches at which depth; do not change it. */
+/* glob: finds files by a pattern of their names. A row of tool_table. Invariant: models rely on the depth at which a
+ * pattern with or without directories matches; do not change it. */
 #include <string.h>
 
 #include "tool/tools/search.h"

@@ -1,5 +1,5 @@
-/* grep: finds matching lines in files. A row of tool_table. Invariant: one bounded line per match, whatever is in
- * the files. */
+/* grep: finds matching lines in files. A row of tool_table. Invariant: one bounded line per match, whatever the files
+ * contain. */
 #include "base/base.h"
 #include "tool/tools/search.h"
 #include "tool/truncate.h"
@@ -55,7 +55,7 @@ struct grep_found {
     bool context;
 };
 
-/* A line as it is shown: without its line end, and truncated. */
+/* Returns a line for display: without its line ending, and truncated. */
 static struct row_text grep_line(struct tool_call *call, const uint8_t *text, size_t len) {
     while (len && (text[len - 1] == '\n' || text[len - 1] == '\r'))
         len--;
@@ -147,7 +147,7 @@ static int grep_run(struct tool_call *call, const void *user, struct err *err) {
             tool_say(call, "\nThe pattern was too expensive for %llu lines, which may or may not match. Simplify it.",
                      (unsigned long long)result.gave_up);
     } else if (err->why == WHY_PATTERN) {
-        static const char prefix[] = "the pattern "; /* said already */
+        static const char prefix[] = "the pattern "; /* not repeated */
         bool prefixed = strncmp(err->text, prefix, sizeof prefix - 1) == 0;
         code = tool_fail(call, "Invalid regex pattern: %s", err->text + (prefixed ? sizeof prefix - 1 : 0));
     } else

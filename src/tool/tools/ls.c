@@ -61,8 +61,7 @@ static int ls_run(struct tool_call *call, const void *user, struct err *err) {
         return search_failed(call, path, code, err);
     if (found.count)
         qsort(found.paths, found.count, sizeof *found.paths, ls_order);
-    /* The text has every entry, so that a long result can be kept; the structured result has only what is shown at
-     * once. */
+    /* The text has every entry, so that a long result can be kept; the structured result has only what fits at once. */
     struct json *json = &call->result.json;
     uint64_t limit = truncate_limit(call);
     autobuf line = buf_max(64 << 10);

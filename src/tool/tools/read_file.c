@@ -18,10 +18,10 @@ enum {
     READ_LEAST_BYTES = 8 << 10,
     READ_TRIES = 3,
 };
-#define READ_KEPT_BYTES SPOOL_FILE_BYTES /* of a whole file, for `recall`; longer ones are only cut */
-#define READ_COUNT_BYTES (64ull << 20)   /* read on to count what is not shown; then it is taken for ASCII */
-#define READ_SCAN_BYTES (1ull << 30)     /* in search of a line */
-#define READ_IMAGE_BYTES (5u << 20)      /* of a picture; what common models take */
+#define READ_KEPT_BYTES SPOOL_FILE_BYTES /* largest file kept for `recall`; longer ones are only truncated */
+#define READ_COUNT_BYTES (64ull << 20)   /* how far characters are counted; the rest counts as ASCII */
+#define READ_SCAN_BYTES (1ull << 30)     /* how far a line is searched for */
+#define READ_IMAGE_BYTES (5u << 20)      /* largest image; common models accept this */
 
 struct read_file_args {
     struct row_text path, encoding, description;
@@ -45,20 +45,20 @@ struct tool_reading {
     struct tool_call *call;
     const char *path;
     unsigned tries;
-    int fd;                /* -1: the box is elsewhere, pieces come over its wire */
-    struct file_stat stat; /* as it was opened */
-    struct stat before;    /* with fd */
+    int fd;                /* -1: not on this machine; pieces come over the wire */
+    struct file_stat stat; /* when it was opened */
+    struct stat before;    /* if fd is open */
     struct decode decode;
     struct buf piece;
     size_t piece_bytes;
     /* lines */
-    uint64_t start, end; /* end UINT64_MAX: the last */
+    uint64_t start, end; /* end UINT64_MAX: to the last line */
     bool ranged, numbers;
     uint64_t line;      /* of the next character */
-    bool begun;         /* some of that line came */
-    bool newline;       /* the last selected character, not put yet: the end of a range has none */
-    bool found;         /* there is a selected line */
-    uint64_t keep, put; /* bytes of text: how many are wanted, how many were put */
+    bool begun;         /* a part of that line was seen */
+    bool newline;       /* a selected newline that is not put yet: a range does not end with one */
+    bool found;         /* a line was selected */
+    uint64_t keep, put; /* bytes of text wanted, and put so far */
     uint64_t bytes, chars;
 };
 
@@ -69,7 +69,7 @@ static int file_reading_sink(void *user, const uint8_t *data, size_t len) {
     return 0;
 }
 
-/* Up to size bytes at offset into reading->piece; fewer only at the end of the file. */
+/* Reads up to size bytes at offset into reading->piece; fewer only at the end of the file. */
 static int file_reading_fetch(struct tool_reading *reading, uint64_t offset, size_t size, struct err *err) {
     struct buf *piece = &reading->piece;
     buf_clear(piece);
@@ -84,7 +84,7 @@ static int file_reading_fetch(struct tool_reading *reading, uint64_t offset, siz
         if (n < 0)
             return err_errno(err, errno, "reading '%s'", reading->path);
         piece->len += (size_t)n;
-        bool end = offset + piece->len == reading->stat.size; /* should there be more now, it is noticed afterwards */
+        bool end = offset + piece->len == reading->stat.size; /* growth is noticed afterwards */
         if (n == 0 || end)
             break;
     }
@@ -121,7 +121,7 @@ static void file_reading_newline(struct tool_reading *reading) {
     reading->newline = false;
 }
 
-/* A part of one line, its '\n' included when it is there. */
+/* Takes a part of one line, including its '\n' if it has one. */
 static void file_reading_line(struct tool_reading *reading, const uint8_t *text, size_t len) {
     bool ends = text[len - 1] == '\n';
     reading->found = true;
@@ -135,9 +135,9 @@ static void file_reading_line(struct tool_reading *reading, const uint8_t *text,
     reading->newline = ends;
 }
 
-/* Text of the file: the part in the range goes to the result. False: the range is complete. */
+/* Takes text of the file; the part in the range goes to the result. Returns false if the range is complete. */
 static bool file_reading_take(struct tool_reading *reading, const uint8_t *text, size_t len) {
-    if (!reading->ranged && !reading->numbers && len) { /* as it is, newlines and all */
+    if (!reading->ranged && !reading->numbers && len) { /* unchanged */
         reading->found = true;
         file_reading_put(reading, text, len);
         return true;
@@ -156,12 +156,12 @@ static bool file_reading_take(struct tool_reading *reading, const uint8_t *text,
     return reading->line <= reading->end;
 }
 
-/* Whether to stop reading at offset. */
+/* Decides whether to stop reading at offset. */
 static int file_reading_enough(struct tool_reading *reading, uint64_t offset, bool *ret_enough, struct err *err) {
     uint64_t size = reading->stat.size > offset ? reading->stat.size - offset : 0;
     *ret_enough = false;
     if (offset % (16 << 20) == 0) {
-        /* In a long search: is the client still there? */
+        /* A search may take long: stop if the client has gone. */
         struct pollfd client = {.fd = reading->call->watch, .events = POLLRDHUP};
         if (client.fd >= 0 && poll(&client, 1, 0) > 0 && client.revents)
             return err_set(err, ERR_GONE, "the client went away while '%s' was read", reading->path);
@@ -236,8 +236,7 @@ static enum decode_kind file_reading_kind(const struct read_file_args *args, con
     return sniff->kind == SNIFF_UTF16LE ? DECODE_UTF16LE : sniff->kind == SNIFF_UTF16BE ? DECODE_UTF16BE : DECODE_UTF8;
 }
 
-/* Begins to read. The answer shows the version that is there now, not the one that was there when the file was
- * opened. */
+/* Begins to read. The answer shows the version that exists now, not the one that was there when the file was opened. */
 static int file_reading_begin(struct tool_reading *reading, const struct read_file_args *args, struct err *err) {
     const struct tool_call *call = reading->call;
     if (reading->fd >= 0) {
@@ -264,7 +263,7 @@ static int file_reading_begin(struct tool_reading *reading, const struct read_fi
     reading->line = 1;
     reading->begun = reading->newline = reading->found = false;
     reading->put = reading->bytes = reading->chars = 0;
-    /* The whole text is wanted where it will be kept for `recall`; else what can be shown. */
+    /* The whole text is needed if it will be kept for `recall`; else only what can be shown. */
     uint64_t limit = truncate_limit(call);
     bool kept = call->settings->offload && !reading->ranged && reading->stat.size <= READ_KEPT_BYTES;
     reading->keep = limit == 0 || kept ? UINT64_MAX : 4 * limit + 4;
@@ -288,7 +287,7 @@ static int file_reading_once(struct tool_reading *reading, const struct read_fil
     int code = file_reading_text(reading, err);
     decode_done(&reading->decode);
     if (code == -ERR_INVALID) {
-        /* It contains no NUL and still is not text. */
+        /* No NUL, but still not text. */
         if (reading->decode.kind == DECODE_UTF8 && sniff_known(head, len, &sniff))
             return file_reading_binary(reading, &sniff);
         return tool_fail(
@@ -322,7 +321,7 @@ static int file_reading_again(struct tool_reading *reading, const struct read_fi
 static int read_file_run(struct tool_call *call, const void *user, struct err *err) {
     const struct read_file_args *args = user;
     struct tool_reading reading = {.call = call, .fd = -1};
-    /* Texts that models know for impossible ranges. */
+    /* Texts for impossible ranges that models know. */
     const struct row_number *start = &args->start_line, *end = &args->end_line;
     const char *why = start->has && start->value < 1 ? "(start_line must be >= 1)"
                       : end->has && end->value < 1   ? "(end_line must be >= 1)"

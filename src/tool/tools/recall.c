@@ -1,6 +1,6 @@
 /* recall: shows parts of a kept result, by characters, by lines or by a pattern. A row of tool_table. Invariant: it
- * does not start a box, reads only the needed part of the file, and answers alike for unknown, expired and other
- * users' results. */
+ * does not start a box, reads only the needed part of the file, and gives the same answer for unknown, expired and
+ * other users' results. */
 #include <inttypes.h>
 
 #include "base/base.h"
@@ -56,7 +56,7 @@ struct part {
     uint64_t from_char, to_char;
 };
 
-/* No more than limit characters of [from, to). */
+/* Limits [from, to) to limit characters. */
 static int recall_part_limit(const struct recall *recall, struct part *part, struct err *err) {
     const struct offload_index *index = &recall->row.index;
     uint64_t line, last = part->from_char + recall->args->limit.value, end;
@@ -72,7 +72,7 @@ static int recall_part_put(const struct recall *recall, const struct part *part,
         size_t len = part->to - at < sizeof data ? (size_t)(part->to - at) : sizeof data;
         ssize_t n = fd_read_at(recall->fd, data, len, at);
         if (n <= 0)
-            return err_set(err, ERR_IO, "the kept result cannot be read");
+            return err_set(err, ERR_IO, "cannot read the kept result");
         tool_put(recall->call, data, (size_t)n);
         at += (uint64_t)n;
     }
@@ -110,7 +110,7 @@ static int recall_chars(const struct recall *recall, struct err *err) {
     return recall_part_put(recall, &part, err);
 }
 
-/* The lines asked for, of those that are there. */
+/* Gets the requested lines that exist. */
 static void recall_lines_of(const struct recall *recall, uint64_t *ret_first, uint64_t *ret_last) {
     const struct recall_args *args = recall->args;
     uint64_t lines = recall->row.index.lines;
@@ -129,7 +129,7 @@ static int recall_lines(const struct recall *recall, struct err *err) {
     uint64_t whole = part.to;
     if (r == 0)
         r = recall_part_limit(recall, &part, err);
-    if (r == 0) /* the line that the last byte shown is in */
+    if (r == 0) /* the line of the last byte shown */
         r = offload_index_at(index, recall->fd, part.to - 1, &next, &end_line, err);
     if (r < 0)
         return r;
@@ -166,7 +166,7 @@ static int recall_pattern(const struct recall *recall, struct err *err) {
     tool_say(recall->call, "%" PRIu64 " matching lines in lines %" PRIu64 "-%" PRIu64 " of %" PRIu64, found.matches,
              search.first_line, found.last_line, index->lines);
     if (found.next_line)
-        tool_say(recall->call, "%s; next: start_line=%" PRIu64, found.timed_out ? "; out of time" : "",
+        tool_say(recall->call, "%s; next: start_line=%" PRIu64, found.timed_out ? "; the time limit was reached" : "",
                  found.next_line);
     if (found.gave_up)
         tool_say(recall->call, "; the pattern was too expensive for %" PRIu64 " lines", found.gave_up);

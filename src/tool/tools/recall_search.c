@@ -1,8 +1,7 @@
 /* Searches a kept result. Called by recall. Invariant: this runs in the daemon, on an untrusted pattern and text.
- * Memory is one window whatever the text (a longer line is searched in pieces that overlap). Every match has limits,
- * and the pattern is interpreted, never compiled to machine code. The search has a limit of processor time, runs on
- * a thread of the lowest priority, and few run at once (COUNTED_SEARCHES): everything else that the daemon does goes
- * first. */
+ * Memory is one window whatever the text (a longer line is searched in overlapping pieces). Every match has limits, and
+ * the pattern is interpreted, never compiled to machine code. A search has a limit of processor time and runs on a
+ * thread of the lowest priority, and few run at once (COUNTED_SEARCHES): all other work of the daemon goes first. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <inttypes.h>
 #include <pcre2.h>
@@ -21,10 +20,10 @@ enum {
     WINDOW_BYTES = 256 << 10,
     OVERLAP_BYTES = 4096,
     SEARCH_CPU_MS = 6000, /* of processor time */
-    SEARCH_MS = 30000,    /* whatever else the machine does */
-    TURN_MS = 45000,      /* a search waits for its turn */
+    SEARCH_MS = 30000,    /* of elapsed time */
+    TURN_MS = 45000,      /* how long a search waits for its turn */
     LOWEST_NICE = 19,
-    LATE_LINES = 32, /* between two looks at the clock: a system call for each short line would take most of it */
+    LATE_LINES = 32, /* between two looks at the clock, which would cost more than a short line */
     STACK_BYTES = 512 << 10,
     MATCH_LIMIT = 200000,
     HEAP_LIMIT_KB = 8192,
@@ -34,7 +33,7 @@ enum {
 };
 
 struct search_line {
-    uint64_t number, from; /* from 1; its first byte */
+    uint64_t number, from; /* number from 1; offset of its first byte */
 };
 
 struct seeker {
@@ -43,10 +42,10 @@ struct seeker {
     pcre2_match_data *data;
     pcre2_match_context *limits;
     uint64_t end_ms;
-    bool plain; /* the pattern is its own text: nothing has to be matched */
+    bool plain; /* the pattern is literal text */
     struct buf *out;
     struct recall_found found;
-    struct search_line before[CONTEXT_MAX]; /* of the lines that were not shown: a ring by number */
+    struct search_line before[CONTEXT_MAX]; /* lines not shown yet: a ring, indexed by number */
     uint64_t shown;                         /* the last line shown; 0: none */
     unsigned after;                         /* lines still to be shown after the last match */
     bool over;
@@ -63,12 +62,12 @@ static int search_seeker_compile(struct seeker *seeker, struct err *err) {
     seeker->plain =
         !search->ignore_case && (search->literal || strcspn(search->pattern, "\\^$.[]|()?*+{}") == search->pattern_len);
     if (memchr(search->pattern, '\n', search->pattern_len))
-        return err_set(err, ERR_INVALID, "the pattern holds a newline; lines are searched one by one");
+        return err_set(err, ERR_INVALID, "the pattern contains a newline, but lines are searched one by one");
     seeker->code = pcre2_compile((PCRE2_SPTR)search->pattern, search->pattern_len, options, &number, &offset, NULL);
     if (!seeker->code) {
         PCRE2_UCHAR why[200];
         pcre2_get_error_message(number, why, sizeof why);
-        return err_set(err, ERR_INVALID, "the pattern at byte %zu: %s", offset, (const char *)why);
+        return err_set(err, ERR_INVALID, "the pattern is invalid at byte %zu: %s", offset, (const char *)why);
     }
     seeker->data = pcre2_match_data_create(1, NULL);
     seeker->limits = pcre2_match_context_create(NULL);
@@ -79,7 +78,7 @@ static int search_seeker_compile(struct seeker *seeker, struct err *err) {
     return 0;
 }
 
-/* Where it matches in a (piece of a) line; -1: nowhere. */
+/* Returns where it matches in a (piece of a) line, or -1. */
 static int64_t search_seeker_match(struct seeker *seeker, const uint8_t *text, size_t len, uint32_t options) {
     if (len && text[len - 1] == '\r' && !(options & PCRE2_NOTEOL))
         len--;
@@ -89,14 +88,14 @@ static int64_t search_seeker_match(struct seeker *seeker, const uint8_t *text, s
     return r < 0 ? -1 : (int64_t)pcre2_get_ovector_pointer(seeker->data)[0];
 }
 
-/* One line from byte `from` on, which is its begin or a place in it. */
+/* Writes one line from byte `from` on, which may be inside the line. */
 static int recall_search_show(struct seeker *seeker, const struct search_line *line, uint64_t from, char mark,
                               struct err *err) {
     const struct offload_index *index = seeker->search->index;
     uint8_t data[4 * SHOWN_CHARS + 8];
     ssize_t n = pread(seeker->search->fd, data, sizeof data, (off_t)from);
     if (n < 0)
-        return err_errno(err, errno, "the kept result cannot be read");
+        return err_errno(err, errno, "cannot read the kept result");
     size_t begin = 0, len = (size_t)n;
     const uint8_t *newline = memchr(data, '\n', len);
     len = newline ? (size_t)(newline - data) : len;
@@ -116,7 +115,7 @@ static int recall_search_show(struct seeker *seeker, const struct search_line *l
     return 0;
 }
 
-/* A match with what comes before it. at: the byte that matches. */
+/* Writes a match and its context. at: the byte that matches. */
 static int search_show_match(struct seeker *seeker, const struct search_line *line, uint64_t at, struct err *err) {
     const struct recall_search *search = seeker->search;
     size_t len = seeker->out->len;
@@ -145,7 +144,7 @@ static int search_show_match(struct seeker *seeker, const struct search_line *li
 
 /* ---- line by line ---- */
 
-/* A line that was searched completely, or of which a piece matched. at < 0: no match. */
+/* Handles a line that was searched completely, or in which a piece matched. at < 0: no match. */
 static int search_seeker_line(struct seeker *seeker, const struct search_line *line, int64_t at, struct err *err) {
     int r = 0;
     if (at >= 0 && seeker->found.matches == seeker->search->max_results) {
@@ -182,7 +181,7 @@ static int search_seeker_turn(struct seeker *seeker, const struct search_line *l
     return 0;
 }
 
-/* Lines [at, end) without a match; only counted, unless needed as context. */
+/* Skips lines [at, end) without a match: counts them, and keeps them if needed as context. */
 static int search_seeker_skip(struct seeker *seeker, struct search_line *line, const uint8_t *data, size_t at,
                               size_t end, struct err *err) {
     int r = 0;
@@ -198,8 +197,7 @@ static int search_seeker_skip(struct seeker *seeker, struct search_line *line, c
     return r;
 }
 
-/* The next line of [at, end) that may match: where it begins, or end if no line does. *ret_match: the offset of the
- * match in it, or -1. */
+/* Returns where the next line of [at, end) begins that may match, or end. *ret_match: offset of the match, or -1. */
 static size_t search_seeker_next(struct seeker *seeker, const uint8_t *data, size_t at, size_t end,
                                  int64_t *ret_match) {
     const struct recall_search *search = seeker->search;
@@ -215,7 +213,7 @@ static size_t search_seeker_next(struct seeker *seeker, const uint8_t *data, siz
     return begin;
 }
 
-/* The lines that are whole in a window, the text's last one (last) too; *ret_used: their bytes. */
+/* Searches the complete lines of a window, including the last line of the text (last). *ret_used: their bytes. */
 static int search_seeker_window(struct seeker *seeker, struct search_line *line, const uint8_t *data, size_t len,
                                 bool last, size_t *ret_used, struct err *err) {
     const uint8_t *final = last ? NULL : memrchr(data, '\n', len);
@@ -246,11 +244,11 @@ static ssize_t search_window_read(const struct seeker *seeker, uint8_t *data, ui
     size_t len = end - from < WINDOW_BYTES ? (size_t)(end - from) : WINDOW_BYTES;
     ssize_t n = pread(seeker->search->fd, data, len, (off_t)from);
     if (n <= 0)
-        return err_set(err, ERR_IO, "the kept result cannot be read: %s", n ? strerror(errno) : "it is shorter");
+        return err_set(err, ERR_IO, "cannot read the kept result: %s", n ? strerror(errno) : "its file is too short");
     return n;
 }
 
-/* A line that is longer than a window, from its begin to its newline or the end. */
+/* Searches a line that is longer than a window, to its newline or the end. */
 static int search_seeker_long(struct seeker *seeker, struct search_line *line, uint8_t *data, uint64_t end,
                               struct err *err) {
     int64_t match = -1;
@@ -284,7 +282,7 @@ static void *search_main(void *user) {
     struct search_line line = {.number = search->first_line};
     uint64_t end = 0;
     uint8_t *data = xmalloc(WINDOW_BYTES);
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_NICE); /* of this thread alone */
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_NICE); /* only this thread */
     seeker->end_ms = clock_ms() + SEARCH_MS;
     int r = offload_index_line(search->index, search->fd, search->first_line, &line.from, seeker->err)
                 ?: offload_index_line(search->index, search->fd, search->last_line + 1, &end, seeker->err);
@@ -303,7 +301,7 @@ static void *search_main(void *user) {
     return NULL;
 }
 
-/* A thread of its own, because a priority once lowered cannot be raised again by an ordinary user. */
+/* Uses its own thread, because an ordinary user cannot raise a lowered priority again. */
 static int search_run(struct seeker *seeker) {
     pthread_t thread;
     pthread_attr_t attributes;
@@ -312,7 +310,7 @@ static int search_run(struct seeker *seeker) {
     int number = pthread_create(&thread, &attributes, search_main, seeker);
     pthread_attr_destroy(&attributes);
     if (number)
-        return err_errno(seeker->err, number, "a thread for the search");
+        return err_errno(seeker->err, number, "cannot start a thread for the search");
     pthread_join(thread, NULL);
     return seeker->result;
 }

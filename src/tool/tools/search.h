@@ -1,21 +1,21 @@
-/* Shared by ls, glob and grep: names that are left out, errors of a root, names as they are shown. */
+/* Shared by ls, glob and grep: ignored names, errors of a root, display of names. */
 #ifndef CUBBY_TOOL_SEARCH_H
 #define CUBBY_TOOL_SEARCH_H
 
 #include "tool/tool.h"
 
-/* Names of what tools make rather than people, a glob; matched below the root of a search, never against the root's
- * own. */
+/* A glob of names of generated directories. It is matched below the root of a search, never against the root itself. */
 extern const char search_ignored[];
 
-/* The model's error for a root that cannot be searched; returns the tool's result. */
+/* Reports to the model that a root cannot be searched. Returns the tool's result. */
 int search_failed(struct tool_call *call, const char *path, int code, struct err *err);
-/* How many results: as requested, at most `most`; 0 or nothing: `usual`. */
+/* Returns the number of results: as requested, at most `most`; `usual` for 0 or nothing. */
 uint64_t search_limit(const struct row_number *asked, uint64_t usual, uint64_t most);
-/* "Found 3 matches under PATH (showing first 3)" and the lines, what: "matches under"; `none` without any. */
+/* Writes "Found 3 matches under PATH (showing first 3)" and the lines; `none` if there are none. what: "matches
+ * under". */
 void search_found(struct tool_call *call, const char *path, const char *none, const char *what, uint64_t count,
                   bool cut, const struct buf *lines);
-/* A name on one line: controls and bytes that are no UTF-8 are escaped. */
+/* Writes a name on one line: control characters and bytes that are not UTF-8 are escaped. */
 void search_show(struct buf *out, const char *path);
 
 #endif

@@ -8,9 +8,9 @@
 #include "tool/tools/search.h"
 
 enum {
-    SKILL_LINES = 300,            /* of a file, shown at once */
-    SKILL_SHOWN_BYTES = 64 << 10, /* the same */
-    SKILL_READ_BYTES = 1 << 20,   /* how far into a file one gets */
+    SKILL_LINES = 300,            /* of a file, shown per call */
+    SKILL_SHOWN_BYTES = 64 << 10, /* of a file, shown per call */
+    SKILL_READ_BYTES = 1 << 20,   /* how far into a file lines are shown */
     SKILL_FILES = 200,
     SKILL_LISTED = 5000,
     SKILL_DEPTH = 16,
@@ -36,7 +36,7 @@ static const struct row skill_fields[] = {
     {.name = NULL},
 };
 
-/* Shows the lines from start on that fit, and where to continue. */
+/* Shows as many lines from start on as fit, and where to continue. */
 static int skill_lines(struct tool_call *call, const char *path, const char *text, size_t len, uint64_t start,
                        bool more) {
     uint64_t line = 1, shown = 0, bytes = 0;
@@ -85,7 +85,7 @@ static int skill_show(struct tool_call *call, const char *path, uint64_t start, 
     return skill_lines(call, path, text, text_len, start, len == SKILL_READ_BYTES);
 }
 
-/* A name below the folder. Links in it are resolved in the box. */
+/* Returns a path below the folder. The box resolves links in it. */
 static const char *skill_below(struct tool_call *call, const struct catalog_entry *entry, const char *file) {
     size_t folder = strlen(entry->path);
     if (strncmp(file, entry->path, folder) == 0 && file[folder] == '/')
@@ -162,7 +162,7 @@ static int skill_act(struct tool_call *call, const struct skill_args *args, stru
         return 0;
     }
     if (!args->name.len)
-        return tool_fail(call, "action %s needs name: which skill", action);
+        return tool_fail(call, "action %s needs name, the name of a skill", action);
     const struct catalog_entry *entry = catalog_find(&catalog, args->name.data);
     if (!entry)
         return tool_fail(call, "no skill '%s%s%s", args->name.data,
@@ -172,7 +172,7 @@ static int skill_act(struct tool_call *call, const struct skill_args *args, stru
         return skill_files(call, entry, err);
     if (strcmp(action, "read") == 0) {
         if (!args->file.data)
-            return tool_fail(call, "action read needs file: the name of a file in %s", entry->path);
+            return tool_fail(call, "action read needs file, the name of a file in %s", entry->path);
         const char *path = skill_below(call, entry, args->file.data);
         return path ? skill_show(call, path, args->start_line.value, err)
                     : tool_fail(call, "'%s' is not a name below %s", args->file.data, entry->path);
@@ -188,7 +188,7 @@ static int skill_run(struct tool_call *call, const void *user, struct err *err) 
     call->result.whole = true;
     int code = tool_box(call, err);
     if (code == 0)
-        code = box_share(call->box, SHARE_WAIT_MS, err); /* what was found and what is read are one version */
+        code = box_share(call->box, SHARE_WAIT_MS, err); /* so that the skill does not change before it is read */
     if (code < 0)
         return code;
     code = skill_act(call, user, err);

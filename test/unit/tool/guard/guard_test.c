@@ -144,10 +144,10 @@ static const struct guard_case high[] = {
     {"echo x > /usr/bin/ls", "writing into /usr/bin/"},
     {"echo x > /bin/ls", "writing into /bin/"},
     {"cat x >| /sbin/init", "writing into /sbin/"},
-    {"echo x >> ~/.bashrc", "writing into a start file of a shell"},
-    {"echo x >> $HOME/.profile", "writing into a start file of a shell"},
-    {"echo x > ~/.zshrc", "writing into a start file of a shell"},
-    {"echo x > /root/.bash_profile", "writing into a start file of a shell"},
+    {"echo x >> ~/.bashrc", "writing into a startup file of a shell"},
+    {"echo x >> $HOME/.profile", "writing into a startup file of a shell"},
+    {"echo x > ~/.zshrc", "writing into a startup file of a shell"},
+    {"echo x > /root/.bash_profile", "writing into a startup file of a shell"},
     {"cat /proc/self/environ", "reading the environment of a process"},
     {"strings < /proc/1/environ", "reading the environment of a process"},
     {"cat /proc/*/environ", "reading the environment of a process"},
@@ -162,8 +162,8 @@ static const struct guard_case high[] = {
     {"while :; do sleep 100 & done", "a fork bomb"},
     {"for ((;;)); do x & done", "a fork bomb"},
     {"ls | xargs -0 bash -c", "running what is piped in"},
-    {"echo 'unclosed", "the command cannot be read: unclosed quote"},
-    {"echo $(ls", "the command cannot be read: unclosed substitution"},
+    {"echo 'unclosed", "the command cannot be parsed: unclosed quote"},
+    {"echo $(ls", "the command cannot be parsed: unclosed substitution"},
     {"", "empty command"},
     {" \n\t ", "empty command"},
     {NULL, NULL},
@@ -345,7 +345,7 @@ static const struct guard_case allowed[] = {
     {"[ -v 'a[$(id)]' ]", "an array's index hides a command"},
     {"x='$(id)'; echo ${x@P}", "${...@P} hides a command"},
     {"source x", "command 'source' is not allowed"},
-    {"ls 'x", "the command cannot be read: unclosed quote"},
+    {"ls 'x", "the command cannot be parsed: unclosed quote"},
     {"find . -exec {} \\;", "command '{}' is not allowed"},
     {NULL, NULL},
 };
@@ -362,7 +362,7 @@ static void test_paths(void) {
     static const char *const roots[] = {"/srv/data/", NULL};
     static const struct guard_policy own = {.mode = GUARD_AUDIT, .roots = roots, .parents = true};
 #define OUT(path) "the path '" path "' is outside the allowed directories"
-#define UP(path) "the path '" path "' has '..' in it"
+#define UP(path) "the path '" path "' contains '..'"
     static const struct guard_case rows[] = {
         {"find -name \"*.py\"", NULL},
         {"sed s/a/b/ x", NULL},
@@ -435,17 +435,17 @@ static void test_bounds(const struct guard_policy *policy) {
         const char *piece, *reason;
         size_t times;
     } rows[] = {
-        {"$(", "the command cannot be read: it is nested too deep", 4000},
-        {"$((", "the command cannot be read: it is nested too deep", 4000},
-        {"((", "the command cannot be read: it is nested too deep", 4000},
-        {"{ ", "the command cannot be read: it is nested too deep", 4000},
-        {"f()", "the command cannot be read: it is nested too deep", 3000},
-        {"env ", "the command cannot be read: it is nested too deep", 2000},
+        {"$(", "the command cannot be parsed: it is nested too deep", 4000},
+        {"$((", "the command cannot be parsed: it is nested too deep", 4000},
+        {"((", "the command cannot be parsed: it is nested too deep", 4000},
+        {"{ ", "the command cannot be parsed: it is nested too deep", 4000},
+        {"f()", "the command cannot be parsed: it is nested too deep", 3000},
+        {"env ", "the command cannot be parsed: it is nested too deep", 2000},
         {"sh -c 'x' ", NULL, 900},
-        {"find -exec ", "the command cannot be read: it is nested too deep", 800},
-        {"if ", "the command cannot be read: it is nested too deep", 3000},
-        {"\"$(", "the command cannot be read: it is nested too deep", 3000},
-        {"${x:-", "the command cannot be read: it is nested too deep", 1900},
+        {"find -exec ", "the command cannot be parsed: it is nested too deep", 800},
+        {"if ", "the command cannot be parsed: it is nested too deep", 3000},
+        {"\"$(", "the command cannot be parsed: it is nested too deep", 3000},
+        {"${x:-", "the command cannot be parsed: it is nested too deep", 1900},
         {"<<x ", NULL, 2000},
         {"a ", "command too long", 5001},
         {"a ", NULL, 5000},

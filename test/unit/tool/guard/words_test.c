@@ -1,5 +1,5 @@
-/* The shell's reader beside a shell: what it finds in a text is what bash runs. Random commands are read here and run by
- * bash in an empty directory, with no program to be found: what bash would have started tells its words. */
+/* The shell's reader beside a shell: what it finds in a text is what bash runs. Random commands are read here and run
+ * by bash in an empty directory, with no program to be found: what bash would have started tells its words. */
 #include "tool/guard/words.h"
 
 #include <stdio.h>
@@ -95,7 +95,7 @@ static void test_readings(void) {
         {"a \"b $(c \"d\") ${e:-\"$(f)\"} $'g' \\\"\"", "[a][b $(c \"d\") ${e:-\"$(f)\"} $'g' \"]{[c][d]}{[f]}"},
         {"a ${b:-'$(c)'} \"${d:-'$(e)'}\" \"${f#'$(g)'}\"", "[a][${b:-'$(c)'}][${d:-'$(e)'}]{[e]}[${f#'$(g)'}]"},
         {"a $((1+(2)*$(b))) $[c+$(d)]", "[a][$((1+(2)*$(b)))]{[b]}[$[c+$(d)]]{[d]}"},
-        {"$((a);(b)) ((c);(d))", "error: something unexpected: ("},
+        {"$((a);(b)) ((c);(d))", "error: a syntax error at ("},
         {"((a);(b)); ((i++))", "[a];[b];#[i++]"},
         {"a <(b c) >(d)", "[a][<(b c)]{[b][c]}[>(d)]{[d]}"},
         {"(a;b)>c;{ d;e; }<f", "[a];[b];#>[c];[d];[e];#<[f]"},
@@ -120,12 +120,12 @@ static void test_readings(void) {
         {"(a", "error: unclosed ("},
         {"{ a;", "error: unclosed {"},
         {"if a; then b", "error: if without fi"},
-        {"a )", "error: something unexpected"},
-        {"a; ;", "error: something unexpected"},
-        {"| a", "error: something unexpected"},
-        {"a &&", "error: something unexpected"},
-        {"done", "error: something unexpected"},
-        {"a >", "error: something unexpected"},
+        {"a )", "error: a syntax error"},
+        {"a; ;", "error: a syntax error"},
+        {"| a", "error: a syntax error"},
+        {"a &&", "error: a syntax error"},
+        {"done", "error: a syntax error"},
+        {"a >", "error: a syntax error"},
         {"case a in b", "error: case without )"},
         {"[[ a", "error: unclosed [["},
         {"x=(a", "error: unclosed array"},
