@@ -6,8 +6,7 @@
 
 #include "runner/runner.h"
 
-/* By the socket at `path` (NULL: none), else by standard input and output: as they are (stdio), or in
- * pieces. */
+/* By the socket at `path` (NULL: none), else by standard input and output: as they are (stdio), or in pieces. */
 int container_wire(struct runner_config *config, const char *path, bool stdio, bool pieces, struct err *err);
 /* The image's variables (our own), additions to them, and over them `rows`; NULL-terminated, kept for good. */
 const char *const *container_env(const char *const *rows);

@@ -1,6 +1,5 @@
-/* An SQLite file of ours below the state directory: made inaccessible to others, identified by its application
- * number and version, opened in the same way everywhere. Its content belongs to its owner: token, audit_db,
- * tool/store. */
+/* An SQLite file of ours below the state directory: made inaccessible to others, identified by its application number
+ * and version, opened in the same way everywhere. Its content belongs to its owner: token, audit_db, tool/store. */
 #ifndef CUBBY_STORE_DB_H
 #define CUBBY_STORE_DB_H
 

@@ -151,7 +151,7 @@ api GET "$A/v1/sandbox?ticket=$((${TICKET%%-*} + 60000))-${TICKET#*-}"
 refused 'for no longer than it says' 401
 old=1000-$(digits "ticket $BOX $(made_ms "$BOX") 1000")
 api GET "$A/v1/sandbox?ticket=$old"
-refused 'one whose time is over' 401 'time is over'
+refused 'one whose time is over' 401 'has expired'
 api POST "$A/tickets"
 refused 'tickets are for those who are let in' 401
 api POST "$A/tickets" '' -H 'X-AIO-API-Key: eye-token-0123456789abcdef00'

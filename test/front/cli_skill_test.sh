@@ -39,7 +39,7 @@ mkdir "$WORK/weather/.git"
 ln -s scripts/go.sh "$WORK/weather/run"
 by ann upload --agent app --base "$WORK/weather"
 is "an agent's skills are for admins to change" "$CODE $ERR" \
-    "125 cubby: changing an agent's skills takes a token of scope admin"
+    "125 cubby: changing an agent's skills needs a token of scope admin"
 by admin upload --agent app --user ann --base "$WORK/weather"
 is 'a directory becomes a skill of the agent' "$CODE $OUT" '0 weather'
 in_box ann 'ls -A /skills/weather; /skills/weather/run; /skills/weather/scripts/go.sh'
@@ -118,7 +118,7 @@ by ann sync --agent app --from-base weather
 in_box ann '/skills/weather/scripts/go.sh'
 is 'sync --from-base brings it back' "$CODE $OUT" '0 public'
 by ann sync --agent app --to-base 天气
-is 'sync --to-base is for admins' "$CODE $ERR" "125 cubby: changing an agent's skills takes a token of scope admin"
+is 'sync --to-base is for admins' "$CODE $ERR" "125 cubby: changing an agent's skills needs a token of scope admin"
 by admin sync --agent app --user ann --to-base 天气
 in_box bob 'cat /skills/天气/notes/deep.txt'
 is 'then all users of the agent have it' "$CODE $OUT" $'0 new\nedited'

@@ -191,11 +191,11 @@ unlike 'and without the cookie' "$BODY" 'cubby-preview'
 api GET /echo '' -H "Host: $PORT-$other.boxes.example:7443" -H "Cookie: $cookie"
 is_error 'not that of another box' 401 UNAUTHORIZED
 api GET "/echo?cubby_ticket=$TICKET" '' -H "Host: $PORT-$other.boxes.example:7443"
-is_error 'nor does the ticket' 401 UNAUTHORIZED 'not of this box'
+is_error 'nor does the ticket' 401 UNAUTHORIZED 'is for another box or has expired'
 api GET /echo '' -H "Host: $PORT-0123456789abcdef.boxes.example:7443" -H "Cookie: $cookie"
 is_error 'a box that does not exist answers as one that is not shown' 401 UNAUTHORIZED
 named "/echo?cubby_ticket=${TICKET%?}"
-is_error 'a broken ticket' 401 UNAUTHORIZED 'not of this box'
+is_error 'a broken ticket' 401 UNAUTHORIZED 'is for another box or has expired'
 named /echo -H "Cookie: cubby-preview=$TICKET"
 is_error 'a ticket is not a cookie' 401 UNAUTHORIZED
 api GET "/v1/boxes" '' -H "Cookie: $cookie"

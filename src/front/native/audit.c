@@ -1,11 +1,11 @@
-/* The audit log over HTTP. Called through native_routes. Invariant: a token bound to a user sees rows of that user
- * only, and of others who acted there neither token nor address. */
+/* The audit log over HTTP. Called through native_routes. Invariant: a token bound to a user only sees rows of that
+ * user, without the token and address of others who acted there. */
 #include <poll.h>
 
 #include "box/signame.h"
 #include "front/native/native.h"
 
-enum { SYNC_MS = 2000, TURN_MS = 1000 }; /* TURN: another daemon's rows and a client that hung up announce nothing */
+enum { SYNC_MS = 2000, TURN_MS = 1000 }; /* TURN: polls for rows of another daemon and for a hang-up */
 
 struct audit_list {
     struct buf out;
@@ -26,14 +26,14 @@ static void audit_json(void *user, const struct audit_row *row) {
         .timed_out = {row->has_result, row->timed_out},
         .oom_killed = {row->has_result, row->oom_killed},
         .duration_ms = (double)row->duration_us / 1000,
-        .hash = list->user ? NULL : hash, /* it covers others' rows: a guess of one could be checked against it */
+        .hash = list->user ? NULL : hash, /* it covers other users' rows, and guesses could be checked against it */
     };
     for (size_t i = 0; i < AUDIT_TEXTS; i++)
         out.texts[i] = (struct row_text){.data = row->texts[i].data, .len = row->texts[i].len};
     const struct row_text *actor = &out.texts[AUDIT_ACTOR];
     if (list->user &&
         !(actor->data && strlen(list->user) == actor->len && !memcmp(list->user, actor->data, actor->len)))
-        /* an admin's are not for the user of the box */
+        /* an admin's are hidden from the user of the box */
         out.texts[AUDIT_TOKEN] = out.texts[AUDIT_PEER] = (struct row_text){0};
     rows_write(&list->json, audit_answer->fields, &out);
     list->count++;
@@ -65,7 +65,7 @@ static int audit_parse(struct http_request *request, struct native_args *args, s
     return 0;
 }
 
-/* Reads until there is a row, or wait_ms are over. */
+/* Reads until there is a row or wait_ms have passed. */
 static int audit_page(struct http_request *request, const struct audit_query *query, uint64_t wait_ms,
                       struct audit_list *list, struct audit_page *ret_page, struct err *err) {
     struct front *front = front_of(request);
@@ -84,7 +84,7 @@ static int audit_page(struct http_request *request, const struct audit_query *qu
         if (poll(&client, 1, 0) > 0)
             return err_set(err, ERR_GONE, "the client hung up");
         audit_wait(front->audit, writes, (unsigned)(end_ms - now_ms < TURN_MS ? end_ms - now_ms : TURN_MS));
-        rest.after = ret_page->next; /* checked rows need not be checked again */
+        rest.after = ret_page->next; /* rows that were checked are skipped */
     }
 }
 
@@ -101,12 +101,12 @@ int native_audit(struct http_request *request, struct box *, struct err *err) {
     struct audit_list list = {.user = who->user};
     STEP(audit_parse(request, &args, &query, err) ?: audit_there(front, err));
     buf_init(&list.out, LIMIT_JSON_BYTES);
-    bool foreign = who->user && query.user && strcmp(who->user, query.user) != 0; /* as if there were none */
+    bool foreign = who->user && query.user && strcmp(who->user, query.user) != 0; /* answered as an empty list */
     if (who->user)
         query.user = who->user;
     if (foreign)
         query.after = INT64_MAX;
-    audit_sync(front->audit, SYNC_MS); /* what has ended is there to be seen */
+    audit_sync(front->audit, SYNC_MS); /* makes rows of ended requests visible */
     int failed = audit_page(request, &query, args.wait_ms.value, &list, &page, err);
     if (!failed) {
         const struct audit_out rest = {foreign ? args.after.value : page.next, page.more};
@@ -124,7 +124,7 @@ int native_audit_verify(struct http_request *request, struct box *, struct err *
     struct front *front = front_of(request);
     struct audit_verdict verdict = {0};
     if (front_who(request)->user)
-        return err_set(err, ERR_DENIED, "checking the audit log is for tokens that are not bound to a user");
+        return err_set(err, ERR_DENIED, "checking the audit log needs a token that is not bound to a user");
     STEP(audit_there(front, err));
     audit_sync(front->audit, SYNC_MS);
     STEP(audit_verify(front->audit, &verdict, err));

@@ -1,5 +1,5 @@
-/* Boxes over HTTP: acquire, list, look, release, pause, resume, destroy. Called through native_routes.
- * Invariant: a token bound to a user neither makes, sees nor ends anybody else's box. */
+/* Boxes over HTTP: acquire, list, look, release, pause, resume, destroy. Called through native_routes. Invariant: a
+ * token bound to a user never makes, sees or ends another user's box. */
 #include "base/clock.h"
 #include "front/routes.h"
 #include "front/native/native.h"
@@ -8,11 +8,11 @@ static int native_box_request(struct http_request *request, const struct acquire
                               struct box_request *ret_request, struct err *err) {
     const struct who *who = front_who(request);
     if (who->user && args->user.data && strcmp(who->user, args->user.data) != 0)
-        return err_set(err, ERR_DENIED, "this token makes boxes of user '%s' only, not of '%s'", who->user,
+        return err_set(err, ERR_DENIED, "this token may only make boxes of user '%s', not of '%s'", who->user,
                        args->user.data);
     for (const char **label = args->labels; label && *label && who->scope != SCOPE_ADMIN; label++)
         if (routes_labels(*label))
-            return err_set(err, ERR_DENIED, "label %s: only the %s and admins give it", *label,
+            return err_set(err, ERR_DENIED, "label %s: only the %s and admins may set it", *label,
                            routes_labels(*label)->title);
     const struct mount_args *from = args->mounts.items;
     struct mount *mounts = arena_alloc(http_arena(request), (args->mounts.count + 1) * sizeof *mounts);
@@ -219,7 +219,7 @@ int native_release(struct http_request *request, struct box *box, struct err *er
     return provider_release(front_of(request)->provider, box, err) ?: native_box(request, box, err);
 }
 
-/* The box that was looked up is one life of it: afterwards there may be another. */
+/* Uses the box that was looked up, which may have ended and started again in between. */
 static int native_stand(struct http_request *request, const struct box *box, bool pause, struct err *err) {
     struct provider *provider = front_of(request)->provider;
     const char *user = front_who(request)->user;
@@ -235,7 +235,7 @@ int native_pause(struct http_request *request, struct box *box, struct err *err)
     return native_stand(request, box, true, err);
 }
 
-/* One that died is not paused: to resume it is to start it. */
+/* A box that died was not paused: resuming it starts it. */
 int native_resume(struct http_request *request, struct box *box, struct err *err) {
     return box->died[0] ? native_start(request, box, err) : native_stand(request, box, false, err);
 }
@@ -254,7 +254,7 @@ int native_destroy(struct http_request *request, struct box *, struct err *err) 
     struct provider *provider = front_of(request)->provider;
     const char *user = front_who(request)->user, *id = http_param(request, "id");
     struct box *box = NULL;
-    if (!provider_look(provider, user, id, &box, err)) { /* afterwards its owner is unknown */
+    if (!provider_look(provider, user, id, &box, err)) { /* its owner is unknown after the removal */
         trail_box(request, box);
         trail_box(request, NULL);
         provider_look_end(provider, box);
@@ -290,12 +290,12 @@ int native_destroy_all(struct http_request *request, struct box *, struct err *e
     struct native_ids ids = {.user = args.user.data, .arena = http_arena(request)};
     uint64_t ended = 0;
     int failed = 0;
-    if (!who->user || !strcmp(who->user, ids.user)) /* others' boxes: as if there were none */
+    if (!who->user || !strcmp(who->user, ids.user)) /* other users' boxes: answers as if there were none */
         provider_each(front->provider, native_ids_each, &ids);
     for (struct native_id *id = ids.first; id && !failed; id = id->next) {
         failed = provider_destroy(front->provider, ids.user, id->id, err);
         if (failed == -ERR_NOT_FOUND) {
-            failed = 0; /* another thread was faster */
+            failed = 0; /* another request removed it first */
             continue;
         }
         trail_also(request, "box_destroy", id->id, ids.user, -failed);

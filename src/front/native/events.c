@@ -1,5 +1,5 @@
-/* Box life as an event stream. Called through native_routes. Invariant: a client that reads slowly or not at all
- * delays only its own thread, and sees only the events it may see. */
+/* Box life as an event stream. Called through native_routes. Invariant: a slow client delays only its own thread, and a
+ * client sees only events that it may see. */
 #include <poll.h>
 
 #include "front/events.h"
@@ -10,7 +10,7 @@ enum { TICK_MS = 1000, OUT_BYTES = 1 << 20 };
 static int native_events_pump(struct http_request *request, struct events_reader *reader,
                               const struct events_filter *filter, struct events_place *place) {
     autobuf out = buf_max(OUT_BYTES);
-    buf_puts(&out, "id: "); /* a place to come back to before anything has happened */
+    buf_puts(&out, "id: "); /* so that a client can resume before the first event */
     events_id(front_of(request)->events, place->number, &out);
     buf_puts(&out, "\n\n");
     for (;;) {
@@ -34,12 +34,12 @@ int native_events(struct http_request *request, struct box *, struct err *err) {
     STEP(front_query(request, &args, err));
     for (const char *at = args.type.data; at && *at; at += strcspn(at, ","), at += *at == ',')
         if (!events_type(at, strcspn(at, ",")))
-            return err_set(err, ERR_INVALID, "there are no events of type '%.*s'", (int)strcspn(at, ","), at);
+            return err_set(err, ERR_INVALID, "'%.*s' is not a type of event", (int)strcspn(at, ","), at);
     if (args.box.data && !text_id(args.box.data))
         return err_set(err, ERR_INVALID, "'%.40s' is not a box id", args.box.data);
     const struct events_filter filter = {
         .owner = front_who(request)->user, .user = args.user.data, .box = args.box.data, .types = args.type.data};
-    /* The query counts, else what a browser sends when it comes back. An id that is not ours is from another server. */
+    /* The query wins, else the header that a browser sends when it reconnects. An unknown id is another server's. */
     const char *last = http_header(request, "last-event-id");
     bool resumes = !args.after_id.data && last;
     int failed = events_find(events, resumes ? last : args.after_id.data, &place, err);

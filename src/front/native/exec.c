@@ -1,5 +1,5 @@
-/* exec over HTTP: a JSON answer with head and tail, or a stream of events. Called through native_routes.
- * Invariant: the client's hang-up ends the command, and memory stays within output_limit_bytes a stream. */
+/* exec over HTTP: a JSON answer with head and tail, or a stream of events. Called through native_routes. Invariant:
+ * when the client hangs up the command ends, and memory stays within output_limit_bytes per stream. */
 #include "front/native/native.h"
 #include "front/stream.h"
 #include "tool/shell.h"
@@ -9,7 +9,8 @@ static int native_exec_input(struct http_request *request, const struct native_a
     if (args->stdin_text.data && args->stdin_base64.data)
         return err_set(err, ERR_INVALID, "give 'stdin' or 'stdin_base64', not both");
     if (args->stdin_open && (args->stdin_text.data || args->stdin_base64.data || !stream_wanted(request)))
-        return err_set(err, ERR_INVALID, "'stdin_open' goes with Accept: text/event-stream and without 'stdin'");
+        return err_set(err, ERR_INVALID,
+                       "'stdin_open' needs Accept: text/event-stream, and cannot be combined with 'stdin'");
     exec->stdin_open = args->stdin_open;
     exec->input = args->stdin_text.data;
     exec->input_len = args->stdin_text.len;
@@ -26,7 +27,7 @@ static int native_exec_input(struct http_request *request, const struct native_a
 int native_exec_request(struct http_request *request, const struct native_args *args, struct exec_request *ret_exec,
                         struct err *err) {
     if (!args->command.data == !args->argv)
-        return err_set(err, ERR_INVALID, "give 'command' (for the shell) or 'argv' (no shell), one of them");
+        return err_set(err, ERR_INVALID, "give either 'command' (for the shell) or 'argv' (no shell)");
     struct exec_request exec = {
         .command = args->command.data,
         .argv = (const char *const *)args->argv,

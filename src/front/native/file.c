@@ -1,15 +1,15 @@
-/* File contents over HTTP: GET with ranges, PUT, DELETE, stat, archives. Called through native_routes.
- * Invariant: contents never lie in the daemon's memory whole, whatever their size says. */
+/* File contents over HTTP: GET with ranges, PUT, DELETE, stat, archives. Called through native_routes. Invariant:
+ * contents are never in the daemon's memory as a whole, whatever their size. */
 #include "front/native/native.h"
 
-#define PUT_SPLICE_BYTES (256 << 10) /* from here on two more exchanges with the runner cost less than copying */
-#define PUT_PIECE_BYTES (8u << 20)   /* how far an upload may pass its limit before it is checked */
+#define PUT_SPLICE_BYTES (256 << 10) /* above this, two more calls to the runner cost less than copying */
+#define PUT_PIECE_BYTES (8u << 20)   /* how far an upload may exceed its limit before that is noticed */
 
 int native_get(struct http_request *request, struct box *box, struct err *err) {
     struct native_args args = {0};
     const char *path;
     int failed = front_query(request, &args, err) ?: front_path(request, box, &args.path, false, &path, err);
-    if (!failed && !box_direct(box) && !http_blocks(request)) /* quick only where the daemon opens the file */
+    if (!failed && !box_direct(box) && !http_blocks(request)) /* quick only if the daemon opens the file itself */
         return err_set(err, ERR_BUSY, "all threads are busy; try again later");
     return failed ?: front_send(request, box, path, err);
 }
@@ -32,17 +32,17 @@ static ssize_t native_put_read(void *user, void *data, size_t size, struct err *
     return n;
 }
 
-/* A body that announces too large a size is not read. */
+/* Refuses a body that announces too large a size without reading it. */
 static int native_upload_fits(struct http_request *request, struct err *err) {
     int64_t length = http_body_length(request);
     uint64_t max = front_settings(request)->max_upload_bytes;
     if (length <= 0 || (uint64_t)length <= max)
         return 0;
-    return err_set(err, ERR_TOO_LARGE, "%lld bytes are more than an upload may have (%llu); see max_upload_bytes",
+    return err_set(err, ERR_TOO_LARGE, "the upload has %lld bytes; the limit is %llu (max_upload_bytes)",
                    (long long)length, (unsigned long long)max);
 }
 
-/* Straight from the socket into the new file. 1: this box or request cannot, nothing was read. */
+/* Splices from the socket into the new file. Returns 1 if this box or request cannot; then nothing was read. */
 static int native_put_large(struct http_request *request, struct box *box, const struct write_request *write,
                             bool *ret_created, struct file_stat *ret_stat, struct err *err) {
     int fd;
@@ -65,7 +65,7 @@ static int native_put_large(struct http_request *request, struct box *box, const
     }
 }
 
-/* If-Match that does not hold is 412, which the list of codes does not have; the code stays EXISTS. */
+/* A failed If-Match is 412, for which there is no error code; the code stays EXISTS. */
 static int native_put_conflict(struct http_request *request, const struct err *err) {
     autobuf out = buf_max(8192);
     struct json json;

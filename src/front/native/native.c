@@ -1,5 +1,5 @@
 /* The route table of the native API, and the routes about the daemon itself. Used by daemon/main and openapi.c.
- * Invariant: this table is the published contract; --routes and /openapi.json are made from it. */
+ * Invariant: this table is the published contract; --routes and /openapi.json come from it. */
 #include "front/native/native.h"
 
 #include "front/routes.h"
@@ -74,8 +74,7 @@ static const struct route native_routes[] = {
      ENDPOINT(.run = native_templates, .flags = ENDPOINT_ADMIN, .status = 200, .answer = templates_answer)},
     {"PUT", "/v1/templates/{name}", front_handle, 0, "template_import",
      "Make a template of a tar archive, plain or compressed by gzip, xz, zstd or bzip2, whole or not at all. EXISTS "
-     "when the "
-     "name is taken; BUSY while another one is imported.",
+     "when the name is taken; BUSY while another one is imported.",
      ENDPOINT(.run = native_template_put, .flags = ENDPOINT_ADMIN, .body_media = "application/x-tar", .status = 201,
               .answer = template_answer)},
     {"DELETE", "/v1/templates/{name}", front_handle, 0, "template_remove",
@@ -84,10 +83,8 @@ static const struct route native_routes[] = {
 
     {"GET", "/v1/events", front_handle, 0, "events",
      "Box life as an event stream: created, ready, warm, paused, resumed, evicted, died, exported, deleted, adopted, "
-     "cleaned, and of "
-     "machines joined, left {id, type, time, box, user, thread, backend, machine, why}, and lost {count}; "
-     "Last-Event-ID "
-     "resumes.",
+     "cleaned, and of machines joined, left {id, type, time, box, user, thread, backend, machine, why}, and lost "
+     "{count}; Last-Event-ID resumes.",
      ENDPOINT(.run = native_events, .flags = ENDPOINT_QUIET, .query = events_query, .status = 200,
               .answer_media = "text/event-stream")},
 
@@ -152,8 +149,7 @@ static const struct route native_routes[] = {
 
     {"POST", BOX "/snapshots", front_handle, 0, "snapshot_create",
      "Keep the files as they are now, under a name. A box that runs nothing costs a rename, whatever it holds; one "
-     "that "
-     "does continues after a copy was made.",
+     "that does continues after a copy was made.",
      ENDPOINT(.run = native_snapshot, .flags = ENDPOINT_NO_BOX, .body = snapshot_fields, .status = 201,
               .answer = snapshot_answer)},
     {"GET", BOX "/snapshots", front_handle, 0, "snapshot_list", "What was kept, the oldest first.",
@@ -170,8 +166,7 @@ static const struct route native_routes[] = {
      ENDPOINT(.run = native_fork, .flags = ENDPOINT_NO_BOX, .body = fork_fields, .status = 201, .answer = box_answer)},
     {"POST", BOX "/export", front_handle, 0, "box_export",
      "A container box becomes one image of one layer and continues from it; what runs in it is ended, unless nothing "
-     "changed "
-     "since its image: then nothing happens. Other calls answer BUSY; events report the progress.",
+     "changed since its image: then nothing happens. Other calls answer BUSY; events report the progress.",
      ENDPOINT(.run = native_export, .flags = ENDPOINT_NO_BOX, .status = 200, .answer = export_answer)},
     {"GET", BOX "/diff", front_handle, 0, "diff", "What changed against the template.",
      ENDPOINT(.run = native_diff, .query = diff_query, .status = 200, .answer = diff_answer)},
@@ -280,8 +275,7 @@ static const struct route native_routes[] = {
 
     {"GET", BOX "/skills", front_handle, 0, "skill_list",
      "The skills that a box has to offer: personal ones before its agent's before global ones, the first of a name "
-     "counts. "
-     "format=prompt: as a block for a system prompt.",
+     "counts. format=prompt: as a block for a system prompt.",
      ENDPOINT(.run = native_catalog, .query = catalog_query, .status = 200, .answer = skills_answer)},
     {"GET", BOX "/agents", front_handle, 0, "agent_list",
      "The sub-agents that a box has to offer: personal ones before global ones. format=prompt: as a block for a system "
@@ -289,8 +283,7 @@ static const struct route native_routes[] = {
      ENDPOINT(.run = native_catalog, .query = catalog_query, .status = 200, .answer = agents_answer)},
     {"PUT", BOX "/skills", front_handle, 0, "skill_upload",
      "Skills out of a ZIP, each a folder of it: the archive is checked whole, then each replaces the one of its name "
-     "whole. "
-     "202: commands use the old ones until they end.",
+     "whole. 202: commands use the old ones until they end.",
      ENDPOINT(.run = native_skill_upload, .query = skill_base_query, .body_media = "application/zip", .status = 200,
               .other_status = 202, .answer = uploaded_answer)},
     {"POST", BOX "/skills", front_handle, 0, "skill_install",
@@ -352,16 +345,14 @@ static const struct route native_routes[] = {
      ENDPOINT(.run = native_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
     {"POST", "/v1/threads/{thread}/tools/{name}", front_handle, 0, "thread_tool",
      "Run an agent tool in the box of this thread, which is made at the first call that needs it; Cubby-Parent: the "
-     "thread "
-     "whose box it works in.",
+     "thread whose box it works in.",
      ENDPOINT(.run = native_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
     {"POST", BOX "/offload/refresh", front_handle, 0, "offload_refresh",
      "Which kept results of tools show files that have changed since; of the conversation that Cubby-Thread names.",
      ENDPOINT(.run = native_offload, .status = 200, .answer = offload_answer)},
     {"POST", "/v1/threads/{thread}/offload/refresh", front_handle, 0, "thread_offload_refresh",
      "Which kept results of this thread's tools show files that have changed since: to be asked after each batch of "
-     "calls. "
-     "A box is started only when there is something to look at.",
+     "calls. A box is started only when there is something to look at.",
      ENDPOINT(.run = native_offload, .status = 200, .answer = offload_answer)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
@@ -460,7 +451,7 @@ int native_info(struct http_request *request, struct box *, struct err *err) {
 int native_metrics(struct http_request *request, struct box *, struct err *err) {
     struct front *front = front_of(request);
     if (front_who(request)->user)
-        return err_set(err, ERR_DENIED, "the metrics are for tokens that are not bound to a user");
+        return err_set(err, ERR_DENIED, "the metrics need a token that is not bound to a user");
     autobuf out = buf_max(4u << 20);
     metrics_write(front, &out);
     return http_reply(request, 200, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);

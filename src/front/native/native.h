@@ -1,4 +1,4 @@
-/* The native API: its route table and the functions in it, a file per part. */
+/* The native API: its route table and handlers, one file per part. */
 #ifndef CUBBY_FRONT_NATIVE_H
 #define CUBBY_FRONT_NATIVE_H
 
@@ -8,8 +8,8 @@
 
 extern const struct dialect native_dialect;
 
-struct native_settings {        /* of the configuration */
-    const char *preview_domain; /* below which boxes have hosts; NULL: only below localhost */
+struct native_settings {        /* from the configuration */
+    const char *preview_domain; /* parent domain of boxes' host names; NULL: only localhost */
 };
 struct native_state { /* kept between requests */
     struct state_secret secret;
@@ -50,7 +50,7 @@ native_run native_port, native_forward;
 #define PREVIEW_PREFIX "/_preview/"
 native_run native_preview, native_ticket;
 const char *preview_locate(struct http_request *request, const void *own, const char *target); /* dialect.locate */
-bool preview_is(const struct http_request *request); /* it goes to such a preview */
+bool preview_is(const struct http_request *request); /* the request is for such a preview */
 int preview_admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err);
 /* native/snapshot.c */
 native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rollback, native_fork, native_diff,
@@ -62,7 +62,7 @@ native_run native_secret_put, native_secret, native_secrets, native_secret_remov
 native_run native_binding_put, native_bindings, native_binding_remove;
 extern const struct row secret_fields[], secret_query[], secrets_answer[], binding_fields[], bindings_answer[];
 extern const struct row secret_row_answer[], binding_row_answer[];
-/* `secrets` of a box that is to be made: new bindings, in the request's arena. NULL: none are wanted. */
+/* Makes new bindings for `secrets` of a box that will be made, in the request's arena. NULL: none are wanted. */
 int native_bindings_wanted(struct http_request *request, const char *user, const char *network,
                            const char *const *wanted, const char *const **ret_bindings, struct err *err);
 /* native/template.c */
@@ -76,7 +76,7 @@ extern const struct row servers_query[], server_answer[], servers_answer[];
 /* native/skill.c */
 native_run native_catalog, native_sync, native_synced;
 bool native_of_agents(const struct http_request *request); /* the route is about sub-agents, not skills */
-/* The names of agents' base skills, for catalogues (catalogs_public). */
+/* The names of an agent's public skills, for catalogues (catalogs_base). */
 int native_skill_base(void *skills, const char *agent, struct arena *arena, const char ***ret_names, size_t *ret_count,
                       struct err *err);
 /* native/registry.c */
@@ -85,15 +85,14 @@ native_run native_install, native_skill_upload, native_skill_remove, native_skil
 /* native/audit.c */
 native_run native_audit, native_audit_verify;
 
-/* shared by them */
-/* From a checked body to a request; memory in the request's arena. */
+/* shared by the handlers */
+/* Makes a request from a checked body; memory is in the request's arena. */
 int native_exec_request(struct http_request *request, const struct native_args *args, struct exec_request *ret_exec,
                         struct err *err);
 void native_result_out(const struct exec_result *result, struct result_out *ret_out);
-void native_box_json(struct json *json, struct box *box); /* an object */
+void native_box_json(struct json *json, struct box *box); /* writes an object */
 const char *native_type_name(enum file_type type);
 struct file_out native_file_out(const struct file_stat *stat);
-/* A text as rows take it. */
 static inline struct row_text native_text(const char *text) {
     return (struct row_text){.data = text, .len = text ? strlen(text) : 0};
 }

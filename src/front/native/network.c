@@ -1,5 +1,5 @@
 /* The network of a box over HTTP: look, replace, change, test, what it learned, answers to questions. Called through
- * native_routes. Invariant: a change has been applied when it is answered. */
+ * native_routes. Invariant: a change is in effect before it is answered. */
 #include "box/network.h"
 
 #include <jansson.h>
@@ -130,14 +130,14 @@ static int network_change(struct http_request *request, struct box *box, struct 
         change->has_generation = true;
     }
     STEP(network_set(front_of(request)->provider, front_who(request)->user, box->id, change, &cut, err));
-    struct box *now = NULL; /* the box may be another life of it by now */
+    struct box *now = NULL; /* the box may have ended and started again */
     STEP(provider_look(front_of(request)->provider, front_who(request)->user, box->id, &now, err));
     int failed = network_answered(request, now, &cut, err);
     provider_look_end(front_of(request)->provider, now);
     return failed;
 }
 
-/* The members of a policy as one object. */
+/* Writes the members of a policy as one object. */
 static const char *network_joined(struct http_request *request, const struct network_args *args) {
     const struct {
         const char *name;
@@ -175,7 +175,7 @@ int native_network_set(struct http_request *request, struct box *box, struct err
                           &(struct network_change){.network = args.network.data ? args.network.data : own}, err);
 }
 
-/* {"add": [...], "remove": [...]} as lists of texts. */
+/* Reads {"add": [...], "remove": [...]} as lists of texts. */
 static int network_edits(struct http_request *request, const char *name, const struct row_text *text,
                          const char *const **ret_add, const char *const **ret_remove, struct err *err) {
     json_auto_t *root = text->data ? json_loads(text->data, 0, NULL) : NULL;

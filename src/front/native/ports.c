@@ -1,4 +1,4 @@
-/* Servers in a box: HTTP and WebSocket by proxy, anything else as bytes over a WebSocket of our own. Called through
+/* Servers in a box: HTTP and WebSocket by proxy, anything else as bytes over our own WebSocket. Called through
  * native_routes. */
 #include "front/native/native.h"
 #include "front/port_proxy.h"
@@ -13,7 +13,7 @@ static int ports_path(struct http_request *request, struct box *box, struct port
     return 0;
 }
 
-/* Nobody listens, the connection broke: a gateway's failure. */
+/* If nothing listens or the connection broke, that is a gateway's failure. */
 static int ports_result(int result, struct err *err) {
     return result == -ERR_NOT_FOUND || result == -ERR_IO ? port_proxy_fault(err) : result;
 }
@@ -54,5 +54,5 @@ int native_forward(struct http_request *request, struct box *box, struct err *er
     port_proxy_audit(request, path.port, "");
     ws_pump_init(&pump, request, WS_PUMP_MESSAGE_BYTES, &hooks, &pump.duplex);
     int result = ports_result(box_connect(box, path.port, &pump.duplex, err), err) ?: ws_pump_accept(&pump, err) ?: ws_pump_run(&pump, err);
-    return ws_pump_close(&pump, result, result < 0 ? "the server broke off" : "done");
+    return ws_pump_close(&pump, result, result < 0 ? "the server closed the connection" : "done");
 }

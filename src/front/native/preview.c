@@ -1,7 +1,7 @@
-/* Previews with a host name: http://PORT-ID.localhost on this machine, PORT-ID.DOMAIN where preview_domain is set. Each
- * box and port is an origin of its own, so its pages need no sandbox. Called through native_routes and by the server
- * before routing. Invariants: every path below such a host is the box's, none is the daemon's; a ticket or cookie opens
- * its own box alone and is compared in constant time; neither gets into the box; a page of another site does not act
+/* Previews with a host name: http://PORT-ID.localhost on this machine, PORT-ID.DOMAIN if preview_domain is set. Each
+ * box and port is a separate origin, so its pages need no sandbox. Called through native_routes and by the server
+ * before routing. Invariants: every path below such a host belongs to the box, none to the daemon; a ticket or cookie
+ * opens only its own box and is compared in constant time; neither reaches the box; a page of another site cannot act
  * here. */
 #include <openssl/crypto.h>
 #include <strings.h>
@@ -13,14 +13,14 @@
 #define PREVIEW_TICKET "cubby_ticket="
 
 enum {
-    TICKET_MS = 60000,        /* from a ticket to its use */
-    COOKIE_MS = 12 * 3600000, /* from there on */
+    TICKET_MS = 60000,        /* life of a ticket */
+    COOKIE_MS = 12 * 3600000, /* life of a cookie */
     PASS_BYTES = 96,          /* UNTIL-MS.64 HEX DIGITS */
 };
 
-/* ---- where ---- */
+/* ---- host names ---- */
 
-/* "PORT-ID" before ".DOMAIN[:PORT]". */
+/* Parses "PORT-ID" before ".DOMAIN[:PORT]". */
 static bool preview_host(const char *host, const char *domain, char ret_id[17], unsigned *ret_port) {
     size_t len = strcspn(host, ":"), suffix = strcspn(domain, ":");
     if (!suffix || len < suffix + 2 || host[len - suffix - 1] != '.' ||
@@ -84,7 +84,7 @@ static bool preview_fits(const struct native_state *state, const struct box *box
     return strlen(made) == len && CRYPTO_memcmp(made, text, len) == 0;
 }
 
-/* The ticket in the query of a target: where its parameter begins; NULL: there is none. */
+/* Finds the ticket in the query of a target. Returns where its parameter begins, or NULL. */
 static const char *preview_ticket(const char *target, size_t *ret_len) {
     const char *at = strchr(target, '?');
     while (at && strncmp(at + 1, PREVIEW_TICKET, strlen(PREVIEW_TICKET)) != 0)
@@ -94,7 +94,7 @@ static const char *preview_ticket(const char *target, size_t *ret_len) {
     return at;
 }
 
-/* One of the cookies fits: a page of another box may have set one of the same name for all hosts of the domain. */
+/* Checks all cookies: a page of another box may have set one of the same name for all hosts of the domain. */
 static bool preview_cookie(struct http_request *request, const struct box *box) {
     const struct native_state *state = native_state(request);
     const char *name, *value;
@@ -109,9 +109,9 @@ static bool preview_cookie(struct http_request *request, const struct box *box) 
     return false;
 }
 
-/* ---- who ---- */
+/* ---- who asks ---- */
 
-/* Following a link shows something to the person who follows it; anything else must come from the preview's own
+/* Following a link only shows a page to the person who follows it. Everything else must come from the preview's own
  * pages. */
 static int preview_check_site(const struct http_request *request, struct err *err) {
     const char *origin = http_header(request, "origin"), *site = http_header(request, "sec-fetch-site");
@@ -126,8 +126,8 @@ static int preview_check_site(const struct http_request *request, struct err *er
                    origin ? origin : "-", site ? site : "-");
 }
 
-/* Without a ticket and a cookie: by a token of ours, or by where the request comes from. An Authorization that is not a
- * token of ours is for the server in the box. */
+/* Without a ticket or cookie: admits by a token of ours, or by where the request comes from. An Authorization that is
+ * not a token of ours is for the server in the box. */
 static int preview_admit_other(struct http_request *request, unsigned needs, const struct who **ret_who,
                                struct err *err) {
     struct auth *auth = front_of(request)->auth;
@@ -147,7 +147,7 @@ static int preview_admit_box(struct http_request *request, const struct box *box
     size_t len = 0, prefix = strlen(PREVIEW_TICKET);
     const char *ticket = preview_ticket(http_tail(request), &len);
     if (ticket && !preview_fits(native_state(request), box, "ticket", ticket + prefix, len - prefix))
-        return err_set(err, ERR_UNAUTHORIZED, "this ticket is not of this box, or its time is over; ask for another");
+        return err_set(err, ERR_UNAUTHORIZED, "this ticket is for another box or has expired; ask for another");
     if (!ticket && !preview_cookie(request, box))
         return preview_admit_other(request, needs, ret_who, err);
     memcpy(trail_of(request)->bound, box->id, sizeof trail_of(request)->bound);
@@ -158,7 +158,7 @@ int preview_admit(struct http_request *request, unsigned needs, const struct who
     struct provider *provider = front_of(request)->provider;
     struct box *box = NULL;
     STEP(preview_check_site(request, err));
-    if (provider_look(provider, NULL, http_param(request, "id"), &box, err) < 0) /* as with a box of somebody else */
+    if (provider_look(provider, NULL, http_param(request, "id"), &box, err) < 0) /* answered like another user's box */
         return preview_admit_other(request, needs, ret_who, err);
     int failed = preview_admit_box(request, box, needs, ret_who, err);
     provider_look_end(provider, box);
@@ -167,13 +167,13 @@ int preview_admit(struct http_request *request, unsigned needs, const struct who
 
 /* ---- handlers ---- */
 
-/* The ticket becomes a cookie, and leaves the address, which pages can read and people pass on. */
+/* Turns the ticket into a cookie and removes it from the URL, which pages can read and people share. */
 static int preview_enter(struct http_request *request, const struct box *box, const char *ticket, size_t len) {
     char pass[PASS_BYTES];
     const char *target = http_tail(request);
     struct arena *arena = http_arena(request);
     const char *after = ticket + len + (ticket[len] == '&');
-    size_t before = (size_t)(ticket - target) - (*after == 0); /* with '?' or '&' unless nothing follows */
+    size_t before = (size_t)(ticket - target) - (*after == 0); /* including '?' or '&' unless nothing follows */
     preview_pass(native_state(request), box, "cookie", clock_wall_ms() + COOKIE_MS, pass);
     http_reply_header(request, "Set-Cookie",
                       arena_printf(arena, PREVIEW_COOKIE "=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Lax%s", pass,
@@ -194,7 +194,7 @@ int native_preview(struct http_request *request, struct box *box, struct err *er
     if (ticket)
         return preview_enter(request, box, ticket, len);
     if (!text_u64(http_param(request, "port"), 65535, &port) || !port)
-        return err_set(err, ERR_INVALID, "a port is a number from 1 to 65535");
+        return err_set(err, ERR_INVALID, "a port must be a number from 1 to 65535");
     port_path_origin(&path, box->id, (uint16_t)port);
     path.own_cookie = PREVIEW_COOKIE;
     path.drops = trail_of(request)->by_header ? "authorization" : NULL;
@@ -203,7 +203,7 @@ int native_preview(struct http_request *request, struct box *box, struct err *er
     return result == -ERR_NOT_FOUND || result == -ERR_IO ? port_proxy_fault(err) : result;
 }
 
-/* "http://8000-ID.DOMAIN:7070" as this client can reach it. */
+/* Makes "http://8000-ID.DOMAIN:7070" as this client can reach it. */
 static int preview_url(struct http_request *request, const struct box *box, uint64_t port, const char **ret_url,
                        struct err *err) {
     const struct native_settings *settings = front_own(request, &native_dialect);

@@ -1,5 +1,5 @@
-/* Background processes over HTTP: start, look, read, feed, signal. Called through native_routes.
- * Invariant: a pid is the box's own and only ever given back to its runner. */
+/* Background processes over HTTP: start, look, read, feed, signal. Called through native_routes. Invariant: a pid is
+ * valid inside the box, and is only passed to its runner. */
 #include <inttypes.h>
 
 #include "box/duplex.h"
@@ -131,7 +131,7 @@ int native_stdin(struct http_request *request, struct box *box, struct err *err)
     struct native_args args = {0};
     uint64_t pid;
     int failed = front_query(request, &args, err) ?: native_pid(request, &pid, err);
-    http_body_live(request); /* it may be typed */
+    http_body_live(request); /* a person may be typing it */
     if (!failed)
         failed = box_input(box, pid, args.eof, front_body_read, request, http_fd(request), err);
     return failed ?: front_empty(request, 204);

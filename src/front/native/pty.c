@@ -1,6 +1,6 @@
 /* A terminal over a WebSocket: binary frames are bytes, text frames are small JSON. Called through native_routes.
- * Invariant: when the client goes, the terminal lives on and can be attached again; when the box does not take
- * input, no more of it is read from the client (back-pressure), and output continues. */
+ * Invariant: when the client goes away, the terminal keeps running and can be attached again; while the box does not
+ * accept input, no more is read from the client (back-pressure), and output continues. */
 #include <jansson.h>
 
 #include "front/native/native.h"
@@ -25,10 +25,10 @@ struct native_pty {
     struct ws_pump pump;
     struct box *box;
     uint64_t pid;
-    bool warned; /* a text frame that was not understood was answered */
+    bool warned; /* a warning about a bad text frame was sent */
 };
 
-/* The environment with the terminal's name: that of `term`, else of `env`, else the usual one. */
+/* Makes the environment with TERM from `term`, else from `env`, else the default. */
 static int native_pty_env(struct native_pty *pty, const struct native_args *args, const char *const **ret_env,
                           struct err *err) {
     static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+._-";
@@ -67,14 +67,13 @@ static int native_pty_open(struct native_pty *pty, const struct native_args *arg
     if (!args->pid.has) {
         STEP(native_pty_env(pty, args, &exec.env, err) ?: box_spawn(pty->box, &exec, &pty->pid, &started_ms, err));
     }
-    /* An unknown pid is a 404, not a socket that opens and closes. */
+    /* An unknown pid is 404, not a socket that opens and closes. */
     return box_attach(pty->box, pty->pid, args->offset.value, &pty->pump.duplex, err);
 }
 
 /* ---- from the client ---- */
 
-/* {"resize":{"cols":C,"rows":R}}. Anything else is ignored with a warning, one for a connection: a client that repeats
- * it does not get flooded. */
+/* Handles {"resize":{"cols":C,"rows":R}}. Anything else is ignored, with one warning per connection. */
 static void native_pty_text(struct native_pty *pty, const uint8_t *data, size_t len) {
     json_int_t cols = 0, rows = 0;
     struct err err = {0};
@@ -146,7 +145,7 @@ int native_pty(struct http_request *request, struct box *box, struct err *err) {
     STEP(front_query(request, &args, err) ?: ws_pump_wanted(request, err));
     ws_pump_init(&pty.pump, request, WS_PUMP_MESSAGE_BYTES, &native_pty_hooks, &pty);
     int failed = native_pty_open(&pty, &args, err) ?: ws_pump_accept(&pty.pump, err);
-    if (failed && !args.pid.has && pty.pid) /* started without a client */
+    if (failed && !args.pid.has && pty.pid) /* its client is gone */
         box_signal(box, pty.pid, SIGKILL, ERR_IGNORED);
     if (!failed)
         failed = native_pty_run(&pty, err);

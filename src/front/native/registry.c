@@ -1,12 +1,12 @@
-/* Skills over HTTP as things that are put, shared and taken away: uploads into a box, the registry, and the way between
- * a user's skills and those of the agent. Called through native_routes; native/skill.c lists what a box offers.
- * Invariant: an agent's base is changed by admins alone, and what a user may not see answers as if it did not exist. */
+/* Changing and sharing skills over HTTP: uploads into a box, the registry, and copies between a user's skills and those
+ * of the agent. Called through native_routes; native/skill.c lists what a box offers. Invariant: only admins change an
+ * agent's base, and what a user may not see is answered as if it did not exist. */
 #include "front/native/native.h"
 
 enum { PIECE_BYTES = 64 << 10 };
-#define UPLOAD_BYTES (50ull << 20) /* of a ZIP, if the configuration leaves it to the dialects */
+#define UPLOAD_BYTES (50ull << 20) /* of a ZIP, unless configured */
 
-/* The arguments by front_query or front_body, and the skills. take NULL: none are taken. */
+/* Gets the arguments by `take` (front_query or front_body; NULL: none), and the skills. */
 static int registry_asked(struct http_request *request, int (*take)(struct http_request *, void *, struct err *),
                           void *ret_args, struct skills **ret_skills, struct err *err) {
     int failed = take ? take(request, ret_args, err) : 0;
@@ -23,15 +23,15 @@ static struct registry_asker registry_asker_of(struct http_request *request) {
 
 static int registry_admin_only(struct http_request *request, const char *what, struct err *err) {
     return front_who(request)->scope == SCOPE_ADMIN ? 0
-                                                    : err_set(err, ERR_DENIED, "%s takes a token of scope admin", what);
+                                                    : err_set(err, ERR_DENIED, "%s needs a token of scope admin", what);
 }
 
-/* The agent whose skills a box has; NULL: none. */
+/* Gets the agent whose skills a box has. */
 static int registry_agent_of(const struct box *box, const char **ret_agent, struct err *err) {
     *ret_agent = box->spec.agent;
     if (*ret_agent)
         return 0;
-    return err_set(err, ERR_INVALID, "box %s has no agent whose skills it could have: make one with \"agent\"",
+    return err_set(err, ERR_INVALID, "box %s has no agent, and so no skills of one: make a box with \"agent\"",
                    box->id);
 }
 
@@ -66,7 +66,7 @@ int native_registry_search(struct http_request *request, struct box *, struct er
     return answer_list_end(&answer, &out, failed, err);
 }
 
-/* No path may hold the slash of AUTHOR/NAME: there the author is a parameter. */
+/* A path parameter cannot contain the slash of AUTHOR/NAME, so the author is a query parameter. */
 static int native_registry_named(struct http_request *request, struct native_args *ret_args, struct skills **ret_skills,
                                  const char **ret_name, struct err *err) {
     int failed = registry_asked(request, front_query, ret_args, ret_skills, err);
@@ -125,7 +125,7 @@ int native_registry_publish(struct http_request *request, struct box *, struct e
     return failed ?: registry_entry_reply(request, 201, &entry, err);
 }
 
-/* ---- into a box, out of the registry ---- */
+/* ---- installing into a box ---- */
 
 int native_install(struct http_request *request, struct box *box, struct err *err) {
     const char *type = native_of_agents(request) ? "agent" : "skill", *path = NULL;

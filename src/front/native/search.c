@@ -1,8 +1,8 @@
-/* Searching and editing over HTTP: glob, grep, hash, edit. Called through native_routes.
- * Invariant: results are bounded by limit, and the paths of a glob by GLOB_KEPT_BYTES. */
+/* Searching and editing over HTTP: glob, grep, hash, edit. Called through native_routes. Invariant: results are bounded
+ * by limit, and the paths of a glob by GLOB_KEPT_BYTES. */
 #include "front/native/native.h"
 
-/* All paths share one "encoding", which is known only when the last one came: they are kept, each with a NUL. */
+/* All paths share one "encoding", known only after the last path. So they are kept, each with a NUL. */
 #define GLOB_KEPT_BYTES (64u << 20)
 
 struct native_glob {

@@ -1,5 +1,5 @@
 /* Secrets that stay outside of boxes: set, listed, removed, bound to boxes. Called through native_routes. Invariant: a
- * value comes in and never goes out: it is in no answer, list, log or cache. Another user's secret does not exist. */
+ * value is only received, and never in an answer, list, log or cache. Another user's secret does not exist. */
 #include "front/native/native.h"
 
 #include "box/secret/secret.h"
@@ -116,11 +116,12 @@ static int secret_there(struct http_request *request, struct err *err) {
     return front_of(request)->secrets ? 0 : err_set(err, ERR_UNSUPPORTED, "this daemon keeps no secrets");
 }
 
-/* Whose secret is meant: of a user's token only that user's. */
+/* Finds whose secret is meant; a user's token only reaches that user's. */
 static int secret_owner(struct http_request *request, const char *asked, const char **ret_user, struct err *err) {
     const struct who *who = front_who(request);
     if (who->user && asked && strcmp(who->user, asked) != 0)
-        return err_set(err, ERR_DENIED, "this token has secrets of user '%s' only, not of '%.128s'", who->user, asked);
+        return err_set(err, ERR_DENIED, "this token only reaches secrets of user '%s', not of '%.128s'", who->user,
+                       asked);
     if (!who->user && who->scope != SCOPE_ADMIN)
         return err_set(err, ERR_DENIED, "this token has no user, and so no secrets");
     *ret_user = who->user ? who->user : asked;
@@ -155,7 +156,7 @@ static struct secret_use secret_use_of(const struct secret_args *args) {
                                         .ttl_s = args->from.ttl_s.value}};
 }
 
-/* A body with a value alone rotates it: what the secret is for stays. */
+/* A body with only a value rotates it and keeps the rest of the secret. */
 static bool secret_rotates(const struct secret_use *use) {
     return !use->hosts && !use->slots && !use->methods && !use->paths && !use->ports && !use->env && !use->prefix &&
            !use->scrub && !use->wide;
@@ -167,9 +168,9 @@ static int secret_set(struct http_request *request, const struct secret_args *ar
     const struct secret_use use = secret_use_of(args);
     bool elsewhere = use.from.file || use.from.env || (use.from.command && *use.from.command);
     if (elsewhere && front_who(request)->scope != SCOPE_ADMIN)
-        return err_set(err, ERR_DENIED, "from: only an administrator says where the daemon finds a value");
+        return err_set(err, ERR_DENIED, "from: only an administrator may say where the daemon finds a value");
     if (elsewhere && args->value.data)
-        return err_set(err, ERR_INVALID, "value and from: one of them, not both");
+        return err_set(err, ERR_INVALID, "give either value or from, not both");
     TRY(secret_name_check(name, err));
     TRY(args->value.data ? secret_value_check(args->value.data, args->value.len, err) : 0);
     bool rotates = !elsewhere && args->value.data && secret_rotates(&use);
@@ -231,7 +232,7 @@ int native_secret_remove(struct http_request *request, struct box *, struct err 
                ?: front_empty(request, 204);
 }
 
-/* ---- of a box ---- */
+/* ---- secrets of a box ---- */
 
 int native_binding_put(struct http_request *request, struct box *box, struct err *err) {
     struct front *front = front_of(request);
@@ -272,7 +273,7 @@ int native_bindings_wanted(struct http_request *request, const char *user, const
     const char **list = arena_alloc(http_arena(request), (count + 1) * sizeof *list);
     TRY(secret_there(request, err));
     if (network && strcmp(network, "open") == 0)
-        return err_set(err, ERR_INVALID, "secrets need a network policy: with \"open\" nothing looks into requests");
+        return err_set(err, ERR_INVALID, "secrets need a network policy: with \"open\" requests are not inspected");
     for (size_t i = 0; i < count; i++) {
         TRY(secret_binding(front_of(request)->secrets, user ? user : "default", wanted[i], http_arena(request),
                            &list[i], err));

@@ -1,5 +1,5 @@
-/* MCP servers of users over HTTP: listed, put, removed. Called through native_routes; their tools are native_tool's and
- * mcp's. Invariant: users see and change only their own; values of their environments go in and never out. */
+/* MCP servers of users over HTTP: listed, put, removed. Called through native_routes; native_tool and mcp run their
+ * tools. Invariant: users see and change only their own; values of their environments are never shown. */
 #include <jansson.h>
 
 #include "front/native/native.h"
@@ -41,14 +41,14 @@ const struct row servers_answer[] = {
     ROW_NAMED("McpServers"),
 };
 
-/* Whose, and where they are. */
+/* Gets the servers and the user. */
 static int servers_of(struct http_request *request, struct servers **ret_servers, const char **ret_user,
                       struct err *err) {
     const struct who *who = front_who(request);
     struct native_args args = {0};
     TRY(front_query(request, &args, err));
     if (who->user && args.user.data && strcmp(who->user, args.user.data) != 0)
-        return err_set(err, ERR_DENIED, "this token is for the MCP servers of user '%s' only", who->user);
+        return err_set(err, ERR_DENIED, "this token only reaches the MCP servers of user '%s'", who->user);
     *ret_user = who->user ? who->user : args.user.data ? args.user.data : "default";
     *ret_servers = front_of(request)->tools.servers;
     if (!*ret_servers)
@@ -113,7 +113,8 @@ int native_server_put(struct http_request *request, struct box *, struct err *er
     json_decref(body);
     if (code < 0)
         return code;
-    trail_note(request, arena_printf(http_arena(request), "server=%s", name)); /* its command line may hold secrets */
+    trail_note(request,
+               arena_printf(http_arena(request), "server=%s", name)); /* its command line may contain secrets */
     code = servers_put(servers, user, &spec, &created, err);
     return code < 0 ? code : server_reply(request, servers, user, name, created ? 201 : 200, err);
 }

@@ -1,5 +1,5 @@
-/* Sessions over HTTP: shells of a box that live on from command to command. Called through native_routes. Invariant:
- * the client's hang-up ends its command and not the session; memory stays within output_limit_bytes. */
+/* Sessions over HTTP: shells of a box that keep running between commands. Called through native_routes. Invariant: when
+ * the client hangs up, its command ends and the session stays; memory stays within output_limit_bytes. */
 #include "front/native/native.h"
 #include "front/stream.h"
 
@@ -176,8 +176,9 @@ int native_session_stdin(struct http_request *request, struct box *box, struct e
     const char *name = http_param(request, "name");
     int failed = box_sessions(box, name, native_session_pid, &pid, err);
     if (!failed && !pid)
-        failed = err_set(err, ERR_INVALID, "session '%s' has no shell: its commands have inputs of their own", name);
-    http_body_live(request); /* it may be typed */
+        failed = err_set(err, ERR_INVALID,
+                         "session '%s' has no shell: write to the input of one of its commands instead", name);
+    http_body_live(request); /* a person may be typing it */
     if (!failed)
         failed = box_input(box, pid, false, front_body_read, request, http_fd(request), err);
     return failed ?: front_empty(request, 204);

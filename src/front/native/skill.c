@@ -1,4 +1,4 @@
-/* The skills and sub-agents of a box, over HTTP: as data, or as the block for a system prompt. Called through
+/* The skills and sub-agents of a box over HTTP: as data, or as a block for a system prompt. Called through
  * native_routes. Invariant: one bad file is named in the answer and hides no other. */
 #include "front/native/native.h"
 
@@ -6,7 +6,7 @@
 
 #define PROMPT_BYTES (16u << 20)
 
-/* ---- an agent's own ---- */
+/* ---- an agent's public skills ---- */
 
 struct base_names {
     struct arena *arena;
@@ -74,7 +74,7 @@ int native_synced(struct http_request *request, struct box *box, struct err *err
     return skill_sync_answer(request, &report, err);
 }
 
-/* A failure is in the report, which is the answer. */
+/* A failure is part of the report, which is the answer. */
 int native_sync(struct http_request *request, struct box *box, struct err *err) {
     struct sync_report report = {.how = "none"};
     struct err failed;

@@ -1,11 +1,11 @@
 /* Snapshots, rollback, fork, export and diff over HTTP. Called through native_routes. Invariant: a token bound to a
- * user makes boxes of that user only, and another user's box answers as one that does not exist. */
+ * user only makes boxes of that user, and another user's box is answered as one that does not exist. */
 #include "box/snapshot/snapshot.h"
 #include "box/snapshot/export.h"
 
 #include "front/native/native.h"
 
-/* The box is not held while its files are worked on: a holder uses it. */
+/* Leaves the box: it must not be in use while its files are worked on. */
 static void native_snapshot_trail(struct http_request *request) {
     struct provider *provider = front_of(request)->provider;
     struct box *box = NULL;
@@ -75,7 +75,7 @@ int native_fork(struct http_request *request, struct box *, struct err *err) {
     STEP(front_body(request, &args, err));
     native_snapshot_trail(request);
     if (who->user && args.user.data && strcmp(who->user, args.user.data) != 0)
-        return err_set(err, ERR_DENIED, "this token makes boxes of user '%s' only, not of '%s'", who->user,
+        return err_set(err, ERR_DENIED, "this token may only make boxes of user '%s', not of '%s'", who->user,
                        args.user.data);
     struct fork_request wanted = {.snapshot = args.snapshot.data,
                                   .user = args.user.data,

@@ -1,5 +1,5 @@
 /* Templates over HTTP: the roots that boxes are made from. Called through native_routes, for admins. Invariant: one
- * upload at a time; its bytes go to tar as they come and are kept nowhere else. */
+ * upload at a time; its bytes go directly to tar and are stored nowhere else. */
 #include "backend/template.h"
 #include "front/native/native.h"
 
@@ -49,12 +49,12 @@ int native_templates(struct http_request *request, struct box *, struct err *err
     return answer_list_end(&answer, NULL, 0, err);
 }
 
-/* The name is for the audit log too: bounded before it gets there. */
+/* Checks the name, which also goes to the audit log. */
 static const char *native_template_name(struct http_request *request, struct err *err) {
     const char *name = http_param(request, "name");
     if (!template_name_ok(name) || strcmp(name, "host") == 0) {
-        err_set(err, ERR_INVALID,
-                "'%.80s' cannot be the name of a template here: [a-z0-9][a-z0-9._-]{0,63}, not 'host'", name);
+        err_set(err, ERR_INVALID, "'%.80s' cannot be the name of a template: [a-z0-9][a-z0-9._-]{0,63}, not 'host'",
+                name);
         return NULL;
     }
     trail_note(request, arena_printf(http_arena(request), "template=%s", name));
@@ -69,7 +69,7 @@ int native_template_put(struct http_request *request, struct box *, struct err *
     if (!name)
         return -err->code;
     if (http_body_length(request) > (int64_t)LIMIT_TEMPLATE_UPLOAD_BYTES)
-        return err_set(err, ERR_TOO_LARGE, "a template is uploaded with at most %llu bytes",
+        return err_set(err, ERR_TOO_LARGE, "the upload of a template may have at most %llu bytes",
                        LIMIT_TEMPLATE_UPLOAD_BYTES);
     trail_running(request);
     if (pthread_mutex_trylock(&importing) != 0)

@@ -1,5 +1,5 @@
-/* Tokens over HTTP: made, listed, revoked. Called through native_routes, which let only admins in.
- * Invariant: a secret is in the answer that made it and nowhere else: in no list, log or cache. */
+/* Tokens over HTTP: made, listed, revoked. Called through native_routes, for admins only. Invariant: a secret is only
+ * in the answer that made it: in no list, log or cache. */
 #include "front/native/native.h"
 
 static int token_asked(const struct native_args *args, struct token *ret_token, struct err *err) {

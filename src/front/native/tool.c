@@ -32,7 +32,7 @@ int native_tools(struct http_request *request, struct box *, struct err *err) {
     return answer_end(&answer, 0, err);
 }
 
-/* With those of its user's MCP servers, as they run in this box or elsewhere. */
+/* Lists our tools and those of the user's MCP servers. */
 int native_tools_all(struct http_request *request, struct box *box, struct err *err) {
     autobuf tools = buf_max(2 * LIMIT_SERVER_LIST_BYTES);
     TRY(toolbox_tools(request, box, http_param(request, "thread"), false, &tools, err));
@@ -105,7 +105,7 @@ int native_offload(struct http_request *request, struct box *box, struct err *er
     struct tool_call call;
     struct native_stale stale = {.arena = http_arena(request)};
     int code = toolbox_begin(request, box, http_param(request, "thread"), &call, err);
-    call.begun = true; /* not a tool: the route's own row in the audit log is enough */
+    call.begun = true; /* not a tool: the audit row of the route is enough */
     if (code == 0)
         code = offload_refresh(&call, native_stale_each, &stale, err);
     tool_call_done(&call);

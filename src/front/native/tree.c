@@ -1,5 +1,5 @@
-/* Directories over HTTP: list, mkdir, move, watch. Called through native_routes.
- * Invariant: a list of a million entries goes out as it comes, it is never held whole. */
+/* Directories over HTTP: list, mkdir, move, watch. Called through native_routes. Invariant: a list of a million entries
+ * is sent as it arrives and never held as a whole. */
 #include "front/native/native.h"
 
 #define WATCH_TICK_MS 1000 /* how soon a stopping daemon ends a quiet stream */

@@ -77,9 +77,8 @@ static bool edit_hash_is(struct edit *edit, bool file, const uint8_t *wanted) {
     return memcmp(digest, wanted, sizeof digest) == 0;
 }
 
-/* IF_MATCH names what the author has seen; what the author wrote since then counts as seen as well. now NULL:
- * nothing is there. Times of change are coarse: where a version was noted in the very tick it was made, its hash
- * decides. */
+/* IF_MATCH names what the author has seen; what the author wrote since then counts as seen as well. now NULL: nothing
+ * is there. Times of change are coarse: where a version was noted in the very tick it was made, its hash decides. */
 static int edit_check(struct edit *edit, const struct stat *now, bool file, struct err *err) {
     const struct fields *args = edit->args;
     const struct turn_version *last = edit->worker->version;

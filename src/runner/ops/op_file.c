@@ -1,7 +1,6 @@
 /* Single files: read, write, stat, mkdir. Quick work, done on the loop with the agent's file-system ids; a read that is
- * streamed and not small goes to a worker. Called through the table of ops.
- * Invariant: nothing here may block (O_NONBLOCK opens, regular files only), and a write that does not come to its
- * end leaves no trace. */
+ * streamed and not small goes to a worker. Called through the table of ops. Invariant: nothing here may block
+ * (O_NONBLOCK opens, regular files only), and a write that does not come to its end leaves no trace. */
 #include <nettle/sha2.h>
 
 #include "base/base.h"

@@ -1,7 +1,6 @@
 /* The ops on sessions: SESSION, SESSION_RUN, SESSIONS, SESSION_END. Called by serve, and by session_shell.c when a
- * command changes its state. Invariant: a call is in exactly one list of its session (current, waiting, others), or
- * in none once its answer only waits for credit; it then has its own copy of the data, because the session may be
- * gone. */
+ * command changes its state. Invariant: a call is in exactly one list of its session (current, waiting, others), or in
+ * none once its answer only waits for credit; it then has its own copy of the data, because the session may be gone. */
 #include "base/base.h"
 #include "runner/ops/ops.h"
 #include "runner/runner.h"

@@ -1,9 +1,8 @@
 /* Watch: changes of a directory, a tree or a file, reported until the call is cancelled. In a worker.
  *
  * Watched directories form a tree of (parent, name), so that a directory moved inside the tree keeps its watches and
- * gets its new path by one assignment. Our own hidden files of atomic writes are not reported: their rename is
- * reported as the user sees it, a file created or modified. Invariant: watches are bounded; names are the kernel's
- * only. */
+ * gets its new path by one assignment. Our own hidden files of atomic writes are not reported: their rename is reported
+ * as the user sees it, a file created or modified. Invariant: watches are bounded; names are the kernel's only. */
 #include <dirent.h>
 #include <poll.h>
 #include <sys/inotify.h>

@@ -1,6 +1,5 @@
 /* Turns: calls that change one file in place (edit, append) run one after another, in the order of their arrival,
- * whatever wire they came by. A file is identified by its directory and its name there: an edit gives it a new
- * inode.
+ * whatever wire they came by. A file is identified by its directory and its name there: an edit gives it a new inode.
  *
  * They also know the last writer of a file: an edit may require the version that its author has seen, and its author
  * has also seen their own later writes. Only here is that known at the right moment. */

@@ -78,7 +78,7 @@ static const struct {
     {"among files", "cp files/x files/SKILL.md", RESERVED},
     {"the one SKILL.md", "echo x > skills/a/SKILL.md", NULL},
     {"SKILL.md is looked for", "find skills -name SKILL.md", NULL},
-    {"unclosed", "echo 'x", "Security Error: Command is not allowed: the command cannot be read: unclosed quote."},
+    {"unclosed", "echo 'x", "Security Error: Command is not allowed: the command cannot be parsed: unclosed quote."},
 };
 
 static void check_lines(void) {
