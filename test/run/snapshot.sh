@@ -381,6 +381,14 @@ c rollback "$BOX" cli
 is 'cubby rollback says what it ended' "$CODE $ERR" "0 cubby: $(same '1 process was' '2 processes were') ended"
 run 'cat f'
 is 'and the file is back' "$OUT" 1
+# Each turn starts its runner anew. What started it may take a while to go, and is not of the box.
+others=0
+for i in {1..20}; do
+    api POST "$B/processes" "{\"command\":\"exec sleep $TAG\"}"
+    c rollback "$BOX" cli
+    [ "$ERR" = "cubby: $(same '1 process was' '2 processes were') ended" ] || others=$((others + 1))
+done
+is 'what starts a box is not one of its processes' "$others" 0
 for words in 'snapshot' 'snapshot what' 'snapshot create' 'snapshot rm x' 'snapshot rm 0123456789abcdef a/b' \
     'rollback' 'fork' 'diff a b' 'diff --limit x 0123456789abcdef'; do
     c $words

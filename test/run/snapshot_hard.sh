@@ -38,12 +38,18 @@ elif box_new '"limits":{"disk_mb":64}'; then
     # A snapshot that had to copy, because the box was still in use, adds no layer: deep says that there were many.
     t=0 deep=
     keep() { snapshot "$1" && { [ "$(j .layers)" -le 16 ] || deep=1; }; }
+    more() { run 'echo . >> f1' && keep "t$((t += 1))"; }
     for i in {1..16}; do
         run "echo $i > f$i"
         keep "s$i"
     done
-    squashed() { run "echo . >> f1" && keep "t$((t += 1))" && [ -n "$deep" ] && [ "$(j .layers)" -lt 10 ]; }
-    eventually 30 squashed && pass 'its layers become one' || fail 'its layers become one' "$BODY"
+    deeper() { [ -n "$deep" ] || { more && [ -n "$deep" ]; }; }
+    # The merged layer, whole. Snapshots until then would make the rest deep enough to be merged again, by links to
+    # files of this one, which those snapshots keep: then the files below would have two names for good.
+    merged() { compgen -G "$STATE/layers/*/fs/upper/workspace/f1" | sed 's/1$/16/' | xargs -r ls 2> /dev/null | grep .; }
+    squashed() { more && [ "$(j .layers)" -lt 10 ]; }
+    eventually 30 deeper && eventually 30 merged && eventually 30 squashed && pass 'its layers become one' ||
+        fail 'its layers become one' "$BODY"
     # f was written since: a link no more. Old layers have the same files under second names, until they are removed.
     alike() { run 'cat f1 f f16; stat -c %h f g; ls d' && [ "$(tail -4 <<< "$OUT" | xargs)" = 'again 16 1 1' ]; }
     eventually 30 alike

@@ -1,4 +1,4 @@
-/* Stage one of a jail, outer half: a fresh, single-threaded process that the daemon spawned. It joins the box's
+/* Stage one of a jail, outer half: a fresh, single-threaded process that the daemon spawned. It opens the box's
  * cgroups, makes the namespaces, writes the id maps, idmaps the layers, and ends; the inner half (enter_root.c) becomes
  * PID 1. Called by main for `enter FD`. Invariant: the order of the steps; each line needs the one above it, and
  * idmapped layers can only be attached after the maps are written. */
@@ -37,11 +37,13 @@ static int enter_make_network(struct enter *enter, struct err *err) {
     return enter_loopback(enter, err);
 }
 
-static int enter_join_cgroups(struct enter *enter, struct err *err) {
+/* Of v1: PID 1 joins them by itself. This half is not of the box, and would count as one of its processes until the
+ * daemon has waited for it. */
+static int enter_open_cgroups(struct enter *enter, struct err *err) {
     for (size_t i = 0; i < enter->task_count; i++) {
-        int r = fd_write_file(AT_FDCWD, enter->tasks[i], "0"); /* "0" and not a pid: no wait for RCU */
-        if (r < 0)
-            return err_errno(err, -r, "'%s'", enter->tasks[i]);
+        enter->task_fds[i] = open(enter->tasks[i], O_WRONLY | O_CLOEXEC);
+        if (enter->task_fds[i] < 0)
+            return err_errno(err, errno, "'%s'", enter->tasks[i]);
     }
     if (enter->cgroup) {
         enter->cgroup_fd = open(enter->cgroup, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -311,7 +313,7 @@ static const struct enter_step outer_steps[] = {
     {"make the network namespace", enter_make_network, ENTER_RANGED},
     {"read the slot", enter_read_slot, ENTER_ALWAYS},
     {"give the box its devices", enter_dev_own, ENTER_ALWAYS},
-    {"join the cgroups", enter_join_cgroups, ENTER_ALWAYS},
+    {"open the cgroups", enter_open_cgroups, ENTER_ALWAYS},
     {"make the namespaces", enter_make_namespaces, ENTER_ALWAYS},
     {"write the id maps", enter_write_maps, ENTER_ALWAYS},
     {"open the layers", enter_layers, ENTER_RANGED},

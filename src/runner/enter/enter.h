@@ -41,6 +41,7 @@ struct enter {
     uint32_t uid_base;
     const char *cgroup, *oom;
     const char *tasks[ENTER_MAX_TASKS];
+    int task_fds[ENTER_MAX_TASKS];
     size_t task_count;
     uint64_t version;
     int cgroup_fd, oom_fd;

@@ -55,6 +55,14 @@ static int become_root(struct enter *, struct err *err) {
     return 0;
 }
 
+/* "0" and not a pid: no wait for RCU. Whoever opened the files may do this. */
+static int root_join_cgroups(struct enter *enter, struct err *err) {
+    for (size_t i = 0; i < enter->task_count; i++)
+        if (write(enter->task_fds[i], "0", 1) != 1)
+            return err_errno(err, errno, "'%s'", enter->tasks[i]);
+    return 0;
+}
+
 static int root_own_names(struct enter *, struct err *err) {
     if (sethostname("cubby", 5) < 0)
         return err_errno(err, errno, "sethostname");
@@ -67,7 +75,7 @@ static int root_own_names(struct enter *, struct err *err) {
 static int root_make_stage(struct enter *, struct err *err) {
     if (mount("tmpfs", STAGE, "tmpfs", MOUNT_FLAGS, "mode=0755,size=1m") < 0 || chdir(STAGE) < 0)
         return err_errno(err, errno, "tmpfs");
-    static const char *const names[] = {"root", "lower", "upper", "empty"};
+    static const char *const names[] = {"root", "lower", "upper", "empty", "covers"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (mkdir(names[i], 0755) < 0)
             return err_errno(err, errno, "'%s'", names[i]);
@@ -108,64 +116,59 @@ static int root_make_dev(struct enter *enter, struct err *err) {
 /* ---- /proc: own, with what speaks of the whole machine covered ---- */
 
 static const struct {
-    const char *path, *cover; /* cover: the mount over it; NULL: itself, read-only */
+    const char *path, *cover;
 } proc_covers[] = {
     /* switches of the kernel */
-    {"root/proc/sys", NULL},
-    {"root/proc/sysrq-trigger", "nothing"},
+    {"root/proc/sysrq-trigger", "covers/nothing"},
     /* the machine's memory, keys, timers, symbols */
-    {"root/proc/kcore", "nothing"},
-    {"root/proc/keys", "nothing"},
-    {"root/proc/key-users", "nothing"},
-    {"root/proc/timer_list", "nothing"},
-    {"root/proc/latency_stats", "nothing"},
-    {"root/proc/sched_debug", "nothing"},
-    {"root/proc/kallsyms", "nothing"},
-    {"root/proc/modules", "nothing"},
-    {"root/proc/config.gz", "nothing"},
+    {"root/proc/kcore", "covers/nothing"},
+    {"root/proc/keys", "covers/nothing"},
+    {"root/proc/key-users", "covers/nothing"},
+    {"root/proc/timer_list", "covers/nothing"},
+    {"root/proc/latency_stats", "covers/nothing"},
+    {"root/proc/sched_debug", "covers/nothing"},
+    {"root/proc/kallsyms", "covers/nothing"},
+    {"root/proc/modules", "covers/nothing"},
+    {"root/proc/config.gz", "covers/nothing"},
     /* how it was started, its disks and what happens on them and on its lines; swap files are host paths */
-    {"root/proc/cmdline", "nothing"},
-    {"root/proc/swaps", "nothing"},
-    {"root/proc/partitions", "nothing"},
-    {"root/proc/diskstats", "nothing"},
-    {"root/proc/mdstat", "nothing"},
-    {"root/proc/locks", "nothing"}, /* those of open files have no pid, and are listed in every pid namespace */
-    {"root/proc/interrupts", "nothing"},
-    {"root/proc/softirqs", "nothing"},
-    {"root/proc/fs", "empty"},
-    {"root/proc/bus", "empty"},
-    {"root/proc/irq", "empty"},
-    {"root/proc/driver", "empty"},
-    {"root/proc/dynamic_debug", "empty"},
-    {"root/proc/acpi", "empty"},
-    {"root/proc/asound", "empty"},
-    {"root/proc/scsi", "empty"},
+    {"root/proc/cmdline", "covers/nothing"},
+    {"root/proc/swaps", "covers/nothing"},
+    {"root/proc/partitions", "covers/nothing"},
+    {"root/proc/diskstats", "covers/nothing"},
+    {"root/proc/mdstat", "covers/nothing"},
+    {"root/proc/locks", "covers/nothing"}, /* those of open files have no pid, and are listed in every pid namespace */
+    {"root/proc/interrupts", "covers/nothing"},
+    {"root/proc/softirqs", "covers/nothing"},
+    {"root/proc/fs", "covers/empty"},
+    {"root/proc/bus", "covers/empty"},
+    {"root/proc/irq", "covers/empty"},
+    {"root/proc/driver", "covers/empty"},
+    {"root/proc/dynamic_debug", "covers/empty"},
+    {"root/proc/acpi", "covers/empty"},
+    {"root/proc/asound", "covers/empty"},
+    {"root/proc/scsi", "covers/empty"},
     /* which machine it is, and since when */
-    {"root/proc/sys/kernel/random/boot_id", "boot_id"},
+    {"root/proc/sys/kernel/random/boot_id", "covers/boot_id"},
 };
 
-/* A copy of `from` laid over `to`, read-only. A `to` that this kernel does not have needs no cover: looked for first,
- * because a copy that is thrown away waits for RCU. */
-static int root_cover(const char *from, const char *to, struct err *err) {
-    autofd target = open(to, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (target < 0)
-        return 0;
+static int root_read_only(const char *from, const char *to, struct err *err) {
     autofd tree = sys_open_tree(AT_FDCWD, from, OPEN_TREE_CLONE);
     int r = tree < 0 ? tree : sys_mount_setattr(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1);
     if (r >= 0)
-        r = sys_move_mount(tree, target, "");
+        r = sys_move_mount(tree, AT_FDCWD, to);
     return r < 0 ? err_errno(err, -r, "'%s'", to) : 0;
 }
 
-/* The files that are laid over others: an empty one, and a boot id of the box's own. */
-static int root_make_cover_files(struct err *err) {
+/* What is laid over files of /proc: nothing, and a boot id of the box's own. They are bound from a read-only mount, and
+ * so are read-only without a further call. /proc/sys stays visible, read-only. */
+static int root_make_covers(struct err *err) {
     char uuid[64];
     ssize_t n = fd_read_file(AT_FDCWD, "root/proc/sys/kernel/random/uuid", uuid, sizeof uuid);
     autofd nothing = open("nothing", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
     autofd boot = open("boot_id", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
     if (n < 0 || nothing < 0 || boot < 0 || fd_write_all(boot, uuid, (size_t)n) < 0)
         return err_errno(err, n < 0 ? (int)-n : errno, "files to cover others");
-    return 0;
+    return root_read_only(".", "covers", err) ?: root_read_only("root/proc/sys", "root/proc/sys", err);
 }
 
 static int root_make_proc(struct enter *enter, struct err *err) {
@@ -173,9 +176,11 @@ static int root_make_proc(struct enter *enter, struct err *err) {
     if (mount("proc", "root/proc", "proc", MOUNT_FLAGS | MS_NOEXEC, NULL) < 0)
         return err_errno(err, errno, "proc (inside a container, /proc must not be masked there)");
     enter->sysctl_fd = open("root/proc/sys/kernel", O_PATH | O_DIRECTORY | O_CLOEXEC); /* before it is covered */
-    int r = root_make_cover_files(err);
+    int r = root_make_covers(err);
     for (size_t i = 0; r == 0 && i < sizeof proc_covers / sizeof *proc_covers; i++)
-        r = root_cover(proc_covers[i].cover ? proc_covers[i].cover : proc_covers[i].path, proc_covers[i].path, err);
+        if (mount(proc_covers[i].cover, proc_covers[i].path, NULL, MS_BIND, NULL) < 0 &&
+            (errno != ENOENT || access(proc_covers[i].cover, F_OK) < 0)) /* else this kernel does not have it */
+            r = err_errno(err, errno, "'%s'", proc_covers[i].path);
     return r;
 }
 
@@ -352,6 +357,7 @@ static int start_runner(struct enter *enter, struct err *err) {
 
 static const struct enter_step inner_steps[] = {
     /* these need no ids: done while the outer half writes the maps */
+    {"join the cgroups", root_join_cgroups, ENTER_ALWAYS},
     {"set the host name", root_own_names, ENTER_ALWAYS},
     {"drop capabilities", confine_bounding, ENTER_ALWAYS},
     {"bring up the loopback", enter_loopback, ENTER_USER},
