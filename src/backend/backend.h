@@ -195,10 +195,11 @@ struct backend_ops {
     int (*diff)(struct backend *backend, const struct spec *spec, uint64_t limit,
                 int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
                 struct err *err);
-    /* Takes the device of network `open` away from a box that runs; fine where it has none. NULL: this backend cannot. */
-    int (*net_close)(struct backend *backend, const char *id, struct err *err);
     /* Where the network of a box that runs is, for network policies. NULL: it has none of its own on this machine. */
     int (*netplace)(struct backend *backend, const char *id, struct netplace *ret_place, struct err *err);
+    /* Network `open` is given to a box that runs, or taken away: then nothing of it is reached any more. Taking away
+     * what is not there is fine. NULL: only at its start. */
+    int (*open_network)(struct backend *backend, const struct spec *spec, bool open, struct err *err);
     /* {"available":…, "can":[…], "missing":[{"what":…,"fix":…}]} members of an already open object. */
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);
 };

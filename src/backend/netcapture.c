@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <linux/netfilter.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -16,7 +17,7 @@
 #include "backend/netlink.h"
 #include "wire/plan.h"
 
-#define TABLE "cubby"
+static const struct nf_table netcapture_of = {NFPROTO_IPV4, "cubby"};
 #define CHAIN "capture"
 #define PRIORITY -150 /* before any table of the box's own could be */
 #define LOOPBACK 1    /* the index of `lo` in every namespace */
@@ -73,25 +74,48 @@ static int netcapture_by_runner(const struct netplace *place, bool again, const 
     return r;
 }
 
+/* The calling thread is in the box's network until netplace_leave. Returns its own, or a failure. */
+static int netplace_enter(const struct netplace *place, struct err *err) {
+    autofd own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (own < 0 || setns(place->net, CLONE_NEWNET) < 0)
+        return err_errno(err, errno, "the box's network namespace");
+    return fd_take(&own);
+}
+
+static void netplace_leave(int own) {
+    if (setns(own, CLONE_NEWNET) < 0)
+        abort(); /* this thread would serve others from inside a box */
+    close(own);
+}
+
+int netplace_route(const struct netplace *place, const char *interface, unsigned *ret_index, struct err *err) {
+    int own = netplace_enter(place, err);
+    if (own < 0)
+        return own;
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), failed = errno;
+    *ret_index = if_nametoindex(interface);
+    netplace_leave(own);
+    return fd >= 0 ? fd : err_errno(err, failed, "rtnetlink");
+}
+
 int netcapture_sockets(const struct netplace *place, bool again, const uint16_t *udp, size_t count,
                        int ret_fds[CAPTURE_MAX], struct err *err) {
     if (count > CAPTURE_UDP_MAX)
         return err_set(err, ERR_INVALID, "network: at most %d UDP ports", CAPTURE_UDP_MAX);
     if (place->user >= 0)
         return netcapture_by_runner(place, again, udp, count, ret_fds, err);
-    autofd own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-    if (own < 0 || setns(place->net, CLONE_NEWNET) < 0)
-        return err_errno(err, errno, "the box's network namespace");
+    int own = netplace_enter(place, err);
+    if (own < 0)
+        return own;
     int r = capture_make(again, udp, count, ret_fds, err);
-    if (setns(own, CLONE_NEWNET) < 0)
-        abort(); /* this thread would serve others from inside a box */
+    netplace_leave(own);
     return r;
 }
 
 /* ---- the table ---- */
 
 static size_t netcapture_rule(struct netlink *link) {
-    return nf_rule(link, NFPROTO_IPV4, TABLE, CHAIN);
+    return nf_rule(link, &netcapture_of, CHAIN);
 }
 
 static void netcapture_accept_network(struct netlink *link, const char *network) {
@@ -153,12 +177,10 @@ static void netcapture_rest(struct netlink *link, const struct netcapture_ports 
 int netcapture_table(const int fds[CAPTURE_MAX], const struct netcapture_ports *ports, bool fresh, struct err *err) {
     static const struct nf_chain chain = {CHAIN, "filter", NF_INET_PRE_ROUTING, PRIORITY};
     autonetlink link = nf_begin();
-    nf_table(&link, NFPROTO_IPV4, TABLE, false);
-    if (!fresh) {
-        nf_table(&link, NFPROTO_IPV4, TABLE, true);
-        nf_table(&link, NFPROTO_IPV4, TABLE, false);
-    }
-    nf_chain(&link, NFPROTO_IPV4, TABLE, &chain);
+    if (!fresh)
+        nf_table_drop(&link, &netcapture_of);
+    nf_table(&link, &netcapture_of);
+    nf_chain(&link, &netcapture_of, &chain);
     netcapture_accept_network(&link, "127.0.0.0/8");
     netcapture_accept_network(&link, "10.204.0.2/32");
     netcapture_tcp(&link, ports);
@@ -172,16 +194,6 @@ int netcapture_table(const int fds[CAPTURE_MAX], const struct netcapture_ports *
 }
 
 /* ---- the route ---- */
-
-static void netcapture_put_address(struct netlink *link, bool on) {
-    const uint32_t address = htonl(CAPTURE_ADDRESS);
-    const struct ifaddrmsg head = {
-        .ifa_family = AF_INET, .ifa_prefixlen = 32, .ifa_flags = IFA_F_PERMANENT, .ifa_index = LOOPBACK};
-    netlink_begin(link, on ? RTM_NEWADDR : RTM_DELADDR, NLM_F_ACK | (on ? NLM_F_CREATE | NLM_F_REPLACE : 0), &head,
-                  sizeof head);
-    netlink_put(link, IFA_LOCAL, &address, sizeof address);
-    netlink_put(link, IFA_ADDRESS, &address, sizeof address);
-}
 
 static void netcapture_put_route(struct netlink *link, bool on) {
     const uint32_t address = htonl(CAPTURE_ADDRESS), loopback = LOOPBACK;
@@ -200,20 +212,19 @@ static void netcapture_put_route(struct netlink *link, bool on) {
 int netcapture_route(const int fds[CAPTURE_MAX], bool on, struct err *err) {
     autonetlink link = netlink_new();
     if (on) { /* a route names an address that is there */
-        netcapture_put_address(&link, true);
+        netlink_address(&link, true, LOOPBACK, CAPTURE_ADDRESS, 32);
         netcapture_put_route(&link, true);
     } else {
         netcapture_put_route(&link, false);
-        netcapture_put_address(&link, false);
+        netlink_address(&link, false, LOOPBACK, CAPTURE_ADDRESS, 32);
     }
     int r = netlink_send(&link, fds[CAPTURE_ROUTE]);
     if (r < 0 && !(!on && (r == -ESRCH || r == -EADDRNOTAVAIL)))
         return err_errno(err, -r, "the route of a captured network");
     if (on)
         return 0;
-    autonetlink table = nf_begin(); /* added first: deleting an absent one would be an error */
-    nf_table(&table, NFPROTO_IPV4, TABLE, false);
-    nf_table(&table, NFPROTO_IPV4, TABLE, true);
+    autonetlink table = nf_begin();
+    nf_table_drop(&table, &netcapture_of);
     r = nf_send(&table, fds[CAPTURE_NETFILTER]);
     return r < 0 ? err_errno(err, -r, "the table of a captured network") : 0;
 }

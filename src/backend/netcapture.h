@@ -14,6 +14,8 @@ struct netplace {
     const char *program; /* that process; with user */
 };
 void netplace_close(struct netplace *place);
+/* A socket of rtnetlink inside, and the index of an interface there. By whoever may enter it itself. */
+int netplace_route(const struct netplace *place, const char *interface, unsigned *ret_index, struct err *err);
 #define autonetplace __attribute__((cleanup(netplace_close))) struct netplace
 
 struct netcapture_ports {

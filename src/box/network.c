@@ -26,7 +26,7 @@ struct network_denial {
 };
 
 struct network_seen { /* a destination that was reached or tried, for network_learned */
-    char name[GATE_NAME_BYTES + 1], address[GATE_ADDRESS_BYTES];
+    char name[GATE_NAME_BYTES + 1], address[ADDRESS_BYTES];
     uint16_t port;
     bool udp;
 };
@@ -310,7 +310,7 @@ static int network_ports(const struct network_levels *levels, struct network_por
                 return err_set(err, ERR_INVALID, "network: more than %d UDP ports", GATE_UDP_PORTS);
             out->udp_ports[count++] = (uint16_t)port;
         }
-    out->ports = (struct netcapture_ports){out->tcp, tcp, out->udp_ports, count, gate_class_networks(GATE_NEVER)};
+    out->ports = (struct netcapture_ports){out->tcp, tcp, out->udp_ports, count, address_networks(ADDRESS_NEVER)};
     return 0;
 }
 
@@ -401,8 +401,8 @@ static int network_connect(struct networks *network, struct box *box, bool fresh
 }
 
 int network_begin(struct networks *network, struct box *box, bool fresh, struct err *err) {
-    if (!fresh && box->spec.network != NETWORK_OPEN && box->ops->net_close) /* a daemon died while it was taken away */
-        TRY(box->ops->net_close(box->backend, box->id, err));
+    if (!fresh && box->spec.network != NETWORK_OPEN && box->ops->open_network) /* one died meanwhile */
+        TRY(box->ops->open_network(box->backend, &box->spec, false, err));
     if (box->spec.network != NETWORK_POLICY)
         return 0;
     return network_connect(network, box, fresh, err) < 0 ? err_wrap(err, "the network of box %s", box->id) : 0;
@@ -467,11 +467,13 @@ int network_secrets(struct provider *provider, struct box *box, struct err *err)
                ?: network_change_rules(provider->network, box, false, &cut, err);
 }
 
+/* Whatever captures its network is taken away. */
 static int network_disconnect(struct networks *network, struct box *box, unsigned *ret_cut, struct err *err) {
     autonetplace place = {.net = -1, .user = -1};
     int fds[CAPTURE_MAX];
-    TRY(gate_box_put(network->gate, box->id, box->spec.network_generation, "[{\"allow\":[]}]", NULL, NULL, false,
-                     ret_cut, err));
+    TRY(box->life ? gate_box_put(network->gate, box->id, box->spec.network_generation, "[{\"allow\":[]}]", NULL, NULL,
+                                 false, ret_cut, err)
+                  : 0);
     network_end(box);
     TRY(box->ops->netplace(box->backend, box->id, &place, err));
     TRY(netcapture_sockets(&place, true, NULL, 0, fds, err));
@@ -555,16 +557,36 @@ struct network_work {
     unsigned cut;
 };
 
-/* The box runs, or is paused: it is served from now on as its spec says. */
+/* The box runs, or is paused: it is served from now on as its spec says. What it had goes first. */
 static int network_apply(struct networks *network, struct box *box, enum network before, bool keep, unsigned *ret_cut,
                          struct err *err) {
     enum network now = box->spec.network;
-    if (before == NETWORK_OPEN && now != NETWORK_OPEN)
-        TRY(box->ops->net_close(box->backend, box->id, err));
-    if (before != NETWORK_POLICY || !box->life)
-        return now == NETWORK_POLICY ? network_connect(network, box, false, err) : 0;
-    return now == NETWORK_POLICY ? network_change_rules(network, box, keep, ret_cut, err)
-                                 : network_disconnect(network, box, ret_cut, err);
+    if (before == NETWORK_POLICY && now == NETWORK_POLICY && box->life)
+        return network_change_rules(network, box, keep, ret_cut, err);
+    if (before == now && now != NETWORK_POLICY)
+        return 0;
+    if (before == NETWORK_OPEN)
+        TRY(box->ops->open_network(box->backend, &box->spec, false, err));
+    else if (now != NETWORK_POLICY && box->ops->netplace)
+        TRY(network_disconnect(network, box, ret_cut, err));
+    return now == NETWORK_POLICY ? network_connect(network, box, false, err)
+           : now == NETWORK_OPEN ? box->ops->open_network(box->backend, &box->spec, true, err)
+                                 : 0;
+}
+
+/* What could not be given is not recorded either: the box has what it had. */
+static int network_revert(struct network_work *todo, struct work *work, const struct spec *before) {
+    struct box *box = work->box;
+    enum network tried = box->spec.network;
+    unsigned cut;
+    struct spec *spec = &work->record.spec;
+    spec->network = before->network;
+    spec->policy = before->policy;
+    spec->network_asked = before->network_asked;
+    spec->network_generation++;
+    TRY(work_record(work, ERR_IGNORED));
+    network_take(box, spec);
+    return network_apply(todo->network, box, tried, false, &cut, ERR_IGNORED);
 }
 
 static int network_work_run(void *argument, struct work *work, struct err *err) {
@@ -572,7 +594,7 @@ static int network_work_run(void *argument, struct work *work, struct err *err) 
     const struct network_change *change = todo->change;
     struct box *box = work->box;
     struct spec *spec = &work->record.spec;
-    const enum network before = spec->network;
+    const struct spec before = *spec;
     const char *text = change->network;
     if (change->has_generation && change->generation != spec->network_generation)
         return err_set(err, ERR_EXISTS, "network: it has changed since (generation %llu, not %llu); look at it again",
@@ -586,10 +608,11 @@ static int network_work_run(void *argument, struct work *work, struct err *err) 
     policy_unref(policy);
     TRY(r ?: network_refers(work->provider, box->user, spec->policy, err));
     bool runs = box->wire || work->state == BOX_PAUSED;
-    bool fixed = spec->network == NETWORK_OPEN || (before == NETWORK_OPEN && !box->ops->net_close);
-    if (runs && before != spec->network && fixed)
+    if (runs && before.network != spec->network && !box->ops->open_network &&
+        (before.network == NETWORK_OPEN || spec->network == NETWORK_OPEN))
         return err_set(err, ERR_BUSY,
-                       "network 'open' is given or taken while a box does not run: release or stop it first");
+                       "backend '%s' gives and takes network 'open' while a box does not run: release or stop it first",
+                       box->ops->name);
     if (box->spec.machine)
         return err_set(err, ERR_UNSUPPORTED, "the network of a box on a machine is given when it is made");
     spec->network_generation++;
@@ -603,7 +626,10 @@ static int network_work_run(void *argument, struct work *work, struct err *err) 
                                  shown ? shown : spec_network(spec)));
     free(shown);
     attached_trust(work);
-    return runs ? network_apply(todo->network, box, before, change->keep, &todo->cut, err) : 0;
+    r = runs ? network_apply(todo->network, box, before.network, change->keep, &todo->cut, err) : 0;
+    if (r < 0 && spec->network == NETWORK_OPEN && before.network != NETWORK_OPEN)
+        network_revert(todo, work, &before);
+    return r;
 }
 
 int network_set(struct provider *provider, const char *user, const char *id, const struct network_change *change,
@@ -654,7 +680,7 @@ bool network_counts(struct provider *provider, struct gate_count *ret_count, uin
 
 /* "HOST[:PORT][/udp]" or "http[s]://HOST[:PORT]/PATH". */
 static int network_subject(const char *to, struct gate_subject *subject, char name[GATE_NAME_BYTES + 1],
-                           struct gate_address *address, char path[2048], struct err *err) {
+                           struct address *address, char path[2048], struct err *err) {
     bool https = strncmp(to, "https://", 8) == 0, http = strncmp(to, "http://", 7) == 0;
     const char *at = to + (https ? 8 : http ? 7 : 0), *slash = strchr(at, '/');
     size_t len = slash ? (size_t)(slash - at) : strlen(at);
@@ -679,7 +705,7 @@ static int network_subject(const char *to, struct gate_subject *subject, char na
     } else {
         subject->udp = slash && slash[1] == 'u';
     }
-    if (gate_address_text(begin, address)) {
+    if (address_text(begin, address)) {
         subject->address = address;
         return 0;
     }
@@ -692,7 +718,7 @@ int network_test(struct provider *provider, struct box *box, const char *to, str
     autoarena arena = ARENA_EMPTY;
     autolevels levels = {0};
     char name[GATE_NAME_BYTES + 1], path[2048];
-    struct gate_address address;
+    struct address address;
     struct gate_subject subject;
     const char *network = box_network(box, &arena, NULL);
     TRY(network_subject(to, &subject, name, &address, path, err));
@@ -701,10 +727,10 @@ int network_test(struct provider *provider, struct box *box, const char *to, str
     if (network[0] != '{')
         return 0;
     TRY(network_levels(provider, box->user, network, &levels, err));
-    struct gate_network open[64];
+    struct address_network open[64];
     struct gate_machine machine = {.open = open};
     for (const char *const *at = provider->env->open_networks; at && *at && machine.open_count < 64; at++)
-        machine.open_count += gate_network_text(*at, &open[machine.open_count], ERR_IGNORED) == 0;
+        machine.open_count += address_network_text(*at, &open[machine.open_count], ERR_IGNORED) == 0;
     gate_decide(&machine, (const struct gate_policy *const *)levels.policies, GATE_LEVELS, NULL, &subject, ret_verdict);
     return 0;
 }

@@ -142,7 +142,7 @@ void confine(const json_t *hello) {
 
 /* ---- this machine's addresses ---- */
 
-static struct gate_address confine_own[CONFINE_OWN];
+static struct address confine_own[CONFINE_OWN];
 static struct watch confine_watch;
 
 static void confine_ask_addresses(void) {
@@ -160,7 +160,7 @@ static void confine_ask_addresses(void) {
 static void confine_take_address(const struct nlmsghdr *head) {
     const struct ifaddrmsg *body = NLMSG_DATA(head);
     const struct rtattr *part = IFA_RTA(body);
-    struct gate_address address = {{[10] = 0xff, [11] = 0xff}};
+    struct address address = {{[10] = 0xff, [11] = 0xff}};
     size_t left = IFA_PAYLOAD(head), size = body->ifa_family == AF_INET ? 4 : 16;
     bool found = false;
     for (; RTA_OK(part, left); part = RTA_NEXT(part, left)) {

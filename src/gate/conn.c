@@ -16,7 +16,7 @@ struct dial {
     struct dial *next;
     struct watch watch;
     struct conn *conn;
-    struct gate_address address;
+    struct address address;
 };
 
 static uint64_t conn_numbers;
@@ -58,7 +58,7 @@ static void conn_free(struct conn *conn) {
 static void conn_row(struct conn *conn, enum gate_row_kind kind, bool denied, const char *why) {
     struct box *box = conn->box;
     struct gate_row row = report_row(kind, box);
-    const struct gate_address *shown = conn->dial_us ? &conn->dialed : &conn->aimed;
+    const struct address *shown = conn->dial_us ? &conn->dialed : &conn->aimed;
     row.denied = denied;
     row.observed = conn->observed;
     row.protocol = (uint8_t)conn->protocol;
@@ -70,7 +70,7 @@ static void conn_row(struct conn *conn, enum gate_row_kind kind, bool denied, co
     row.duration_us = clock_us() - conn->start_us;
     snprintf(row.name, sizeof row.name, "%s", conn->name);
     snprintf(row.why, sizeof row.why, "%s", why);
-    gate_address_shown(shown, row.address);
+    address_shown(shown, row.address);
     box->count.denied += denied && kind == GATE_ROW_CONNECT;
     box->count.cut += kind == GATE_ROW_CUT;
     if (denied || kind != GATE_ROW_CONNECT || box->rules->log == GATE_LOG_ALL)
@@ -195,7 +195,7 @@ void conn_answered(struct box *box, uint64_t question, bool allow, uint64_t for_
 
 /* ---- judging ---- */
 
-static bool conn_judge(struct conn *conn, const struct gate_address *address, struct gate_verdict *verdict) {
+static bool conn_judge(struct conn *conn, const struct address *address, struct gate_verdict *verdict) {
     struct gate_subject subject = {.name = conn->name[0] ? conn->name : NULL, .address = address, .port = conn->port};
     box_judge(conn->box, &subject, verdict);
     if (verdict->ask && conn->granted) {
@@ -318,7 +318,7 @@ static void conn_upstream_ready(struct watch *watch, uint32_t events) {
     conn_event(container_of(watch, struct conn, upstream), false, events);
 }
 
-static void conn_connected(struct conn *conn, int fd, const struct gate_address *address) {
+static void conn_connected(struct conn *conn, int fd, const struct address *address) {
     const int on = 1, probe_s = 60, silent_ms = 120000;
     struct gate_verdict verdict;
     conn->dialed = *address;
@@ -357,7 +357,7 @@ static void conn_dial_ready(struct watch *watch, uint32_t events) {
     loop_free(dial);
     if (number == 0) {
         int fd = watch->fd;
-        struct gate_address address = dial->address;
+        struct address address = dial->address;
         watch_end(watch);
         watch->fd = -1;
         return conn_connected(conn, fd, &address);
@@ -372,7 +372,7 @@ static void conn_try(struct conn *conn) {
     const char *why = "unreachable";
     bool denied = false;
     while (conn->try_at < conn->answer.count) {
-        struct gate_address address = conn->answer.addresses[conn->try_at++];
+        struct address address = conn->answer.addresses[conn->try_at++];
         struct sockaddr_storage to;
         bool host = strcmp(conn->name, GATE_HOST_NAME) == 0;
         if (!conn_judge(conn, host ? NULL : &address, &verdict)) {
@@ -380,7 +380,7 @@ static void conn_try(struct conn *conn) {
             denied = true;
             continue;
         }
-        socklen_t size = gate_address_to(&address, conn->port, &to);
+        socklen_t size = address_to(&address, conn->port, &to);
         int on = 1, fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (fd >= 0)
             setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
@@ -441,7 +441,7 @@ void conn_dial(struct conn *conn) {
         return resolve_name(conn->box, conn->name, verdict.star, conn_resolved, conn);
     direct.addresses[0] = conn->aimed;
     if (conn->name[0])
-        gate_address_text("127.0.0.1", &direct.addresses[0]);
+        address_text("127.0.0.1", &direct.addresses[0]);
     conn_resolved(conn, &direct);
 }
 
@@ -561,14 +561,14 @@ static const char *conn_over_limit(struct box *box) {
 static void conn_accepted(struct box *box, int fd, const struct sockaddr_storage *from) {
     struct sockaddr_storage at;
     socklen_t size = sizeof at;
-    struct gate_address aimed, peer;
+    struct address aimed, peer;
     uint16_t port = 0, peer_port = 0;
     const char *names[PIN_NAMES + 1];
     const int on = 1;
     if (getsockname(fd, (struct sockaddr *)&at, &size) < 0 ||
-        !gate_address_from((struct sockaddr *)&at, &aimed, &port) ||
-        !gate_address_from((const struct sockaddr *)from, &peer, &peer_port) ||
-        gate_address_class(&aimed) == GATE_NEVER) {
+        !address_from((struct sockaddr *)&at, &aimed, &port) ||
+        !address_from((const struct sockaddr *)from, &peer, &peer_port) ||
+        address_class(&aimed) == ADDRESS_NEVER) {
         conn_reset(fd);
         close(fd);
         return;

@@ -10,8 +10,8 @@
 
 #include "gate/program.h"
 
-static void diag_address(__be32 out[4], const struct gate_address *address) {
-    bool v4 = gate_address_v4(address);
+static void diag_address(__be32 out[4], const struct address *address) {
+    bool v4 = address_v4(address);
     memset(out, 0, 16);
     memcpy(out, address->bytes + (v4 ? 12 : 0), v4 ? 4 : 16);
 }
@@ -48,10 +48,10 @@ static uint64_t diag_ask(int fd, uint8_t family, bool udp, const struct inet_dia
     return 0;
 }
 
-uint64_t diag_cgroup(const struct box *box, bool udp, const struct gate_address *from, uint16_t from_port,
-                     const struct gate_address *to, uint16_t to_port) {
+uint64_t diag_cgroup(const struct box *box, bool udp, const struct address *from, uint16_t from_port,
+                     const struct address *to, uint16_t to_port) {
     struct inet_diag_sockid id = {.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}};
-    uint8_t family = gate_address_v4(from) ? AF_INET : AF_INET6;
+    uint8_t family = address_v4(from) ? AF_INET : AF_INET6;
     if (box->diag < 0)
         return 0;
     /* Of UDP the kernel looks a socket up as for a packet that arrives: source and destination the other way round. */

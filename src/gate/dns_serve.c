@@ -31,7 +31,7 @@ static void dns_conn_pump(struct dns_conn *conn);
 /* ---- answers ---- */
 
 /* The end of a question: it is answered and, over UDP, forgotten. */
-static void dns_finish(struct dns_pending *pending, enum dns_code code, const struct gate_address *addresses,
+static void dns_finish(struct dns_pending *pending, enum dns_code code, const struct address *addresses,
                        size_t count, unsigned ttl, bool blocked) {
     struct dns_conn *conn = pending->conn;
     autobuf message = buf_max(DNS_MESSAGE_BYTES);
@@ -51,15 +51,15 @@ static void dns_finish(struct dns_pending *pending, enum dns_code code, const st
 /* Which command asks: looked up for those questions alone that become a row. */
 static uint64_t dns_cgroup(const struct dns_pending *pending) {
     struct sockaddr_in from = pending->from, to = {.sin_family = AF_INET, .sin_addr = pending->asked};
-    struct gate_address source, target;
+    struct address source, target;
     socklen_t size = sizeof from;
     uint16_t from_port, to_port;
     to.sin_port = htons(53);
     if (pending->conn && (getpeername(pending->conn->watch.fd, (struct sockaddr *)&from, &size) < 0 ||
                           getsockname(pending->conn->watch.fd, (struct sockaddr *)&to, &size) < 0))
         return 0;
-    if (!gate_address_from((struct sockaddr *)&from, &source, &from_port) ||
-        !gate_address_from((struct sockaddr *)&to, &target, &to_port))
+    if (!address_from((struct sockaddr *)&from, &source, &from_port) ||
+        !address_from((struct sockaddr *)&to, &target, &to_port))
         return 0;
     return diag_cgroup(pending->box, !pending->conn, &source, from_port, &target, to_port);
 }
@@ -83,10 +83,10 @@ static void dns_resolved(void *user, const struct answer *answer) {
     struct dns_pending *pending = user;
     struct box *box = pending->box;
     struct dns_conn *conn = pending->conn;
-    struct gate_address four[RESOLVE_ADDRESSES];
+    struct address four[RESOLVE_ADDRESSES];
     size_t count = 0;
     for (size_t i = 0; i < answer->count; i++)
-        if (gate_address_v4(&answer->addresses[i]))
+        if (address_v4(&answer->addresses[i]))
             four[count++] = answer->addresses[i];
     if (!count && answer->count) /* only IPv6: the gate dials that behind an address of its own */
         four[count++] = pin_stand_in(box, pending->question.name);
@@ -116,7 +116,7 @@ static void dns_question(struct dns_pending *pending, int code) {
     else
         verdict = (struct gate_verdict){.why = "default"};
     if (verdict.ask && question->type == DNS_A) { /* the question is put when it connects; until then nothing leaves */
-        struct gate_address stand_in = pin_stand_in(box, question->name);
+        struct address stand_in = pin_stand_in(box, question->name);
         return dns_finish(pending, DNS_NOERROR, &stand_in, 1, 1, false);
     }
     if (!verdict.allowed && !verdict.ask) {
@@ -127,7 +127,7 @@ static void dns_question(struct dns_pending *pending, int code) {
     if (question->type != DNS_A || verdict.ask)
         return dns_finish(pending, DNS_NOERROR, NULL, 0, 0, false);
     if (strcmp(question->name, GATE_HOST_NAME) == 0) {
-        struct gate_address stand_in = pin_stand_in(box, question->name);
+        struct address stand_in = pin_stand_in(box, question->name);
         return dns_finish(pending, DNS_NOERROR, &stand_in, 1, 60, false);
     }
     if (verdict.observed)

@@ -44,8 +44,8 @@ static bool gate_decide_port(const struct gate_entry *entry, bool allow, const s
     return false;
 }
 
-static bool gate_decide_address(const struct gate_entry *entry, const struct gate_address *address) {
-    return entry->network_said && address && gate_network_has(&entry->network, address);
+static bool gate_decide_address(const struct gate_entry *entry, const struct address *address) {
+    return entry->network_said && address && address_network_has(&entry->network, address);
 }
 
 static bool gate_decide_listed(char *const *list, const char *text, bool path) {
@@ -171,12 +171,12 @@ static bool gate_decide_never(const struct gate_machine *machine, const struct g
     for (size_t i = 0; i < machine->own_count; i++)
         if (memcmp(&machine->own[i], subject->address, sizeof machine->own[i]) == 0)
             return true;
-    return gate_address_class(subject->address) == GATE_NEVER;
+    return address_class(subject->address) == ADDRESS_NEVER;
 }
 
-static bool gate_decide_open(const struct gate_machine *machine, const struct gate_address *address) {
+static bool gate_decide_open(const struct gate_machine *machine, const struct address *address) {
     for (size_t i = 0; i < machine->open_count; i++)
-        if (gate_network_has(&machine->open[i], address))
+        if (address_network_has(&machine->open[i], address))
             return true;
     return false;
 }
@@ -266,7 +266,7 @@ void gate_decide(const struct gate_machine *machine, const struct gate_policy *c
     *ret_verdict = verdict;
     if (!lists)
         return gate_decide_no(ret_verdict, "default", NULL);
-    if (!host && subject->address && gate_address_class(subject->address) == GATE_PRIVATE &&
+    if (!host && subject->address && address_class(subject->address) == ADDRESS_PRIVATE &&
         (!private || !gate_decide_open(machine, subject->address)))
         return gate_decide_no(ret_verdict, "private", NULL);
     ret_verdict->inspect |= subject->name && gate_host_listed(inspect, subject->name);
@@ -294,7 +294,7 @@ static bool gate_policy_inspects(const struct gate_policy *const levels[], size_
 }
 
 enum gate_protocol gate_policy_protocol(const struct gate_policy *const levels[], size_t count, uint16_t port,
-                                        const char *const *names, const struct gate_address *address) {
+                                        const char *const *names, const struct address *address) {
     enum gate_protocol protocol = port == 443 ? GATE_TLS : port == 80 ? GATE_HTTP : GATE_OPAQUE;
     if (protocol == GATE_TLS && gate_policy_inspects(levels, count, port, names))
         return protocol; /* whatever else is allowed for the address */

@@ -122,12 +122,12 @@ static int gate_entry_ports(struct gate_entry *entry, char *list, const char *sh
 
 static int gate_entry_name(struct gate_entry *entry, const char *text, const char *shown, struct err *err) {
     char name[GATE_NAME_BYTES + 1];
-    struct gate_address address;
+    struct address address;
     entry->star = strncmp(text, "*.", 2) == 0;
     text += entry->star ? 2 : 0;
     if (strchr(text, '*'))
         return gate_entry_refuse(err, shown, "a star is only allowed as the whole first label: *.example.com");
-    if (gate_address_text(text, &address))
+    if (address_text(text, &address))
         return gate_entry_refuse(err, shown, "an address needs ports: %s:443, or %s:* for all", text, text);
     if (entry->star && !strchr(text, '.'))
         return gate_entry_refuse(err, shown, "a star directly below '%.63s' allows far too much", text);
@@ -175,7 +175,7 @@ static int gate_entry_text(struct gate_entry *entry, const char *shown, struct e
         bool bracket = *copy == '[';
         copy[network - (bracket ? 1 : 0)] = 0;
         entry->network_said = true;
-        return gate_network_text(copy + bracket, &entry->network, &why) < 0
+        return address_network_text(copy + bracket, &entry->network, &why) < 0
                    ? gate_entry_refuse(err, shown, "%s", why.text)
                    : 0;
     }

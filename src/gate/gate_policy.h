@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/limits.h"
-#include "gate/gate_address.h"
+#include "base/address.h"
 
 enum {
     GATE_ENTRIES = 512,        /* of allow and deny together */
@@ -51,7 +51,7 @@ struct gate_entry {
     bool star, any, host, udp;
     bool proto_said; /* "/tcp" or "/udp" was written; a deny entry without it denies both */
     bool network_said;
-    struct gate_network network;
+    struct address_network network;
     struct gate_range ranges[GATE_RANGES];
     size_t range_count; /* 0: 80 and 443 where it allows, every port where it denies */
     bool private, inspect, tls, http, opaque;
@@ -111,15 +111,15 @@ bool gate_reference(const char *text, struct gate_reference *ret_reference);
 
 /* What the machine adds to a decision. */
 struct gate_machine {
-    const struct gate_network *open; /* open_networks of cubby.yaml */
-    const struct gate_address *own;  /* every address of this machine */
+    const struct address_network *open; /* open_networks of cubby.yaml */
+    const struct address *own;  /* every address of this machine */
     const uint16_t *host_ports;      /* gate_host_ports */
     size_t open_count, own_count, host_port_count;
 };
 
 struct gate_subject {
     const char *name;                   /* as gate_name writes it; NULL: only the address is known */
-    const struct gate_address *address; /* NULL: not known yet. Of a name: one that it resolves to */
+    const struct address *address; /* NULL: not known yet. Of a name: one that it resolves to */
     uint16_t port;                      /* 0: may the name be resolved at all? Then udp is ignored */
     bool udp;
     const char *method, *path; /* of a request; NULL: not known. path without '?' and what follows */
@@ -146,7 +146,7 @@ bool gate_entry_fits(const struct gate_entry *entry, const struct gate_subject *
 /* What a connection to a port is expected to speak, before its name is known: names are those its address was handed
  * out for (NULL-terminated, may be NULL). */
 enum gate_protocol gate_policy_protocol(const struct gate_policy *const levels[], size_t count, uint16_t port,
-                                        const char *const *names, const struct gate_address *address);
+                                        const char *const *names, const struct address *address);
 /* `*` within a segment, `**` over segments. */
 bool gate_path_fits(const char *pattern, const char *path);
 

@@ -53,7 +53,7 @@ struct gate_row {
     uint16_t port;
     char id[17];
     char name[GATE_NAME_BYTES + 1];   /* "": only the address is known. DNS: as asked for */
-    char address[GATE_ADDRESS_BYTES]; /* dialed, else aimed at; "": none */
+    char address[ADDRESS_BYTES]; /* dialed, else aimed at; "": none */
     char why[GATE_WHY_BYTES];         /* of the verdict, or what failed: "timeout", "unreachable" */
     char method[16];                  /* HTTP: of the request; DNS: the type asked for */
     uint16_t status;                  /* HTTP */

@@ -86,7 +86,7 @@ void http1_refuse(struct conn *conn, int status, const char *why) {
         row.status = 403;
         snprintf(row.name, sizeof row.name, "%s", host);
         if (!*host)
-            gate_address_shown(&conn->aimed, row.address);
+            address_shown(&conn->aimed, row.address);
         snprintf(row.why, sizeof row.why, "%s", why);
         snprintf(row.method, sizeof row.method, "%s", conn->http ? conn->http->method : "");
         report(conn->box, &row);
@@ -128,7 +128,7 @@ static const char *http1_fields(struct http1_request *request) {
 /* Host as a name, or as the very address that the box aimed at. */
 static const char *http1_host(const struct conn *conn, struct http1_request *request) {
     char host[GATE_NAME_BYTES + 8];
-    struct gate_address address;
+    struct address address;
     uint64_t port = conn->port;
     if ((size_t)snprintf(host, sizeof host, "%s", request->host) >= sizeof host)
         return "host";
@@ -140,7 +140,7 @@ static const char *http1_host(const struct conn *conn, struct http1_request *req
     }
     if (gate_name(host, strlen(host), request->name, ERR_IGNORED) == 0)
         return NULL;
-    request->by_address = gate_address_text(host, &address) && memcmp(&address, &conn->aimed, sizeof address) == 0;
+    request->by_address = address_text(host, &address) && memcmp(&address, &conn->aimed, sizeof address) == 0;
     return request->by_address ? NULL : "host";
 }
 

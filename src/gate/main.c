@@ -4,12 +4,12 @@
 
 static void main_machine(const json_t *hello) {
     const json_t *networks = json_object_get(hello, "open_networks"), *ports = json_object_get(hello, "host_ports");
-    struct gate_network *open = xcalloc(json_array_size(networks) + 1, sizeof *open);
+    struct address_network *open = xcalloc(json_array_size(networks) + 1, sizeof *open);
     uint16_t *host_ports = xcalloc(json_array_size(ports) + 1, sizeof *host_ports);
     uint64_t port;
     for (size_t i = 0; i < json_array_size(networks); i++) {
         struct err err = {0};
-        if (gate_network_text(json_string_value(json_array_get(networks, i)), &open[machine.open_count], &err) == 0)
+        if (address_network_text(json_string_value(json_array_get(networks, i)), &open[machine.open_count], &err) == 0)
             machine.open_count++;
         else
             fprintf(stderr, "cubby-gate: open_networks: %s\n", err.text);

@@ -79,7 +79,7 @@ struct grant { /* the answer to a question, for a while */
 };
 
 struct pin { /* an address that was handed out for a name */
-    struct gate_address address;
+    struct address address;
     char *name;
 };
 
@@ -143,7 +143,7 @@ void report_box_end(struct box *box);
 
 enum { RESOLVE_ADDRESSES = 16 };
 struct answer {
-    struct gate_address addresses[RESOLVE_ADDRESSES]; /* checked: may be dialed */
+    struct address addresses[RESOLVE_ADDRESSES]; /* checked: may be dialed */
     size_t count;
     unsigned ttl;
     bool failed;  /* the resolvers did not answer, or refused */
@@ -157,11 +157,11 @@ void resolve_begin(const json_t *resolvers);
 void resolve_name(struct box *box, const char *name, bool star, resolve_done done, void *user);
 void resolve_cancel(struct box *box, void *user); /* done is not called any more */
 void resolve_box_end(struct box *box);
-void pin_add(struct box *box, const struct gate_address *address, const char *name);
+void pin_add(struct box *box, const struct address *address, const char *name);
 /* Names that the address was handed out for, the newest first; NULL-terminated, at most PIN_NAMES. */
 enum { PIN_NAMES = 16 };
-size_t pin_names(const struct box *box, const struct gate_address *address, const char *ret_names[PIN_NAMES + 1]);
-struct gate_address pin_stand_in(struct box *box, const char *name);
+size_t pin_names(const struct box *box, const struct address *address, const char *ret_names[PIN_NAMES + 1]);
+struct address pin_stand_in(struct box *box, const char *name);
 void pin_drop_forbidden(struct box *box);
 
 /* ---- dns_serve.c ---- */
@@ -173,8 +173,8 @@ void dns_serve_end(struct box *box);                /* its connections */
 /* ---- diag.c ---- */
 
 /* The cgroup of the box's socket that speaks from `from` to `to`; 0: not known. */
-uint64_t diag_cgroup(const struct box *box, bool udp, const struct gate_address *from, uint16_t from_port,
-                     const struct gate_address *to, uint16_t to_port);
+uint64_t diag_cgroup(const struct box *box, bool udp, const struct address *from, uint16_t from_port,
+                     const struct address *to, uint16_t to_port);
 
 /* ---- conn.c ---- */
 
@@ -203,7 +203,7 @@ struct conn {
     struct timer timer, next_try;
     enum conn_state state;
     enum gate_protocol protocol;
-    struct gate_address aimed, dialed, peer;
+    struct address aimed, dialed, peer;
     uint16_t port, peer_port;
     uint64_t cgroup, number, start_us, dial_us, question;
     char name[GATE_NAME_BYTES + 1]; /* ""; dial the aimed address */

@@ -188,7 +188,7 @@ static void resolve_answer(void *user, int status, int timeouts, unsigned char *
     }
     for (int i = 0; status == ARES_SUCCESS && i < count; i++) {
         int ttl = lookup->six ? six[i].ttl : four[i].ttl;
-        struct gate_address *address = &answer.addresses[answer.count++];
+        struct address *address = &answer.addresses[answer.count++];
         memset(address, 0, sizeof *address);
         if (lookup->six) {
             memcpy(address->bytes, &six[i].ip6addr, 16);
@@ -279,7 +279,7 @@ void resolve_box_end(struct box *box) {
 
 /* ---- pins ---- */
 
-void pin_add(struct box *box, const struct gate_address *address, const char *name) {
+void pin_add(struct box *box, const struct address *address, const char *name) {
     for (size_t i = 0; i < box->pin_count; i++)
         if (memcmp(&box->pins[i].address, address, sizeof *address) == 0 && strcmp(box->pins[i].name, name) == 0)
             return;
@@ -293,7 +293,7 @@ void pin_add(struct box *box, const struct gate_address *address, const char *na
     box->pins[at] = (struct pin){*address, xstrdup(name)};
 }
 
-size_t pin_names(const struct box *box, const struct gate_address *address, const char *ret_names[PIN_NAMES + 1]) {
+size_t pin_names(const struct box *box, const struct address *address, const char *ret_names[PIN_NAMES + 1]) {
     size_t found = 0;
     for (size_t i = box->pin_count; i-- > 0 && found < PIN_NAMES;)
         if (memcmp(&box->pins[i].address, address, sizeof *address) == 0)
@@ -302,8 +302,8 @@ size_t pin_names(const struct box *box, const struct gate_address *address, cons
     return found;
 }
 
-struct gate_address pin_stand_in(struct box *box, const char *name) {
-    struct gate_address address = {{[10] = 0xff, [11] = 0xff, [12] = 198, [13] = 18}};
+struct address pin_stand_in(struct box *box, const char *name) {
+    struct address address = {{[10] = 0xff, [11] = 0xff, [12] = 198, [13] = 18}};
     for (size_t i = 0; i < box->pin_count; i++)
         if (box->pins[i].address.bytes[12] == 198 && (box->pins[i].address.bytes[13] & 0xfe) == 18 &&
             strcmp(box->pins[i].name, name) == 0)

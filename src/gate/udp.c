@@ -14,7 +14,7 @@ struct association {
     struct watch watch;
     struct timer timer;
     struct sockaddr_in from;
-    struct gate_address asked, dialed;
+    struct address asked, dialed;
     char name[GATE_NAME_BYTES + 1], rule[GATE_WHY_BYTES];
     uint64_t cgroup, start_us, bytes_in, bytes_out;
     bool resolving, observed;
@@ -35,7 +35,7 @@ static void udp_row(struct box *box, const struct association *association, bool
     row.duration_us = clock_us() - association->start_us;
     snprintf(row.name, sizeof row.name, "%s", association->name);
     snprintf(row.why, sizeof row.why, "%s", why);
-    gate_address_shown(&association->asked, row.address);
+    address_shown(&association->asked, row.address);
     box->count.denied += denied;
     if (denied || box->rules->log == GATE_LOG_ALL)
         report(box, &row);
@@ -58,7 +58,7 @@ static void udp_due(struct timer *timer) {
     udp_end(association, false, association->rule);
 }
 
-static bool udp_judge(struct association *association, const struct gate_address *address,
+static bool udp_judge(struct association *association, const struct address *address,
                       struct gate_verdict *verdict) {
     struct gate_subject subject = {.name = association->name[0] ? association->name : NULL,
                                    .address = address,
@@ -157,7 +157,7 @@ static void udp_resolved(void *user, const struct answer *answer) {
     for (size_t i = 0; i < answer->count; i++) {
         if (!udp_judge(association, &answer->addresses[i], &verdict))
             continue;
-        socklen_t size = gate_address_to(&answer->addresses[i], association->socket->port, &to);
+        socklen_t size = address_to(&answer->addresses[i], association->socket->port, &to);
         int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (fd < 0 || connect(fd, (struct sockaddr *)&to, size) < 0) {
             fd_close(&fd);
@@ -173,12 +173,12 @@ static void udp_resolved(void *user, const struct answer *answer) {
     udp_end(association, answer->count > 0 || answer->refused, answer->refused ? "rebind" : verdict.why);
 }
 
-static void udp_new(struct box_udp *socket, const struct sockaddr_in *from, const struct gate_address *asked,
+static void udp_new(struct box_udp *socket, const struct sockaddr_in *from, const struct address *asked,
                     size_t len) {
     struct box *box = socket->box;
     const char *names[PIN_NAMES + 1];
     struct gate_verdict verdict;
-    struct gate_address source;
+    struct address source;
     uint16_t port;
     struct association *association = xcalloc(1, sizeof *association);
     association->box = box;
@@ -190,7 +190,7 @@ static void udp_new(struct box_udp *socket, const struct sockaddr_in *from, cons
     list_push(box->associations, association);
     box->association_count++;
     box->count.udp++;
-    gate_address_from((const struct sockaddr *)from, &source, &port);
+    address_from((const struct sockaddr *)from, &source, &port);
     association->cgroup = diag_cgroup(box, true, &source, port, asked, socket->port);
     size_t count = pin_names(box, asked, names);
     bool allowed = false;
@@ -221,12 +221,12 @@ static void udp_new(struct box_udp *socket, const struct sockaddr_in *from, cons
 
 static bool udp_receive(struct box_udp *socket) {
     struct sockaddr_in from, to = {.sin_family = AF_INET};
-    struct gate_address asked;
+    struct address asked;
     uint16_t none;
     ssize_t n = datagram_receive(socket->watch.fd, udp_data, sizeof udp_data, &from, &to.sin_addr);
     if (n < 0)
         return false;
-    gate_address_from((struct sockaddr *)&to, &asked, &none);
+    address_from((struct sockaddr *)&to, &asked, &none);
     if (from.sin_family != AF_INET)
         return true;
     struct association *known = list_find(socket->box->associations, item,
@@ -251,12 +251,12 @@ void udp_begin(struct box *box) {
     const int on = 1;
     for (size_t i = 0; i < box->udp_count; i++) {
         struct sockaddr_storage at;
-        struct gate_address none;
+        struct address none;
         socklen_t size = sizeof at;
         struct box_udp *socket = &box->udp[i];
         socket->box = box;
         if (getsockname(socket->watch.fd, (struct sockaddr *)&at, &size) == 0)
-            gate_address_from((struct sockaddr *)&at, &none, &socket->port);
+            address_from((struct sockaddr *)&at, &none, &socket->port);
         setsockopt(socket->watch.fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
         watch_add(&socket->watch, socket->watch.fd, EPOLLIN, udp_ready);
     }
@@ -267,7 +267,7 @@ void udp_again(struct box *box) {
     struct gate_verdict verdict;
     for (struct association *association = box->associations; association; association = next) {
         next = association->next;
-        const struct gate_address *address = association->watch.fd >= 0 ? &association->dialed : NULL;
+        const struct address *address = association->watch.fd >= 0 ? &association->dialed : NULL;
         if (!udp_judge(association, association->name[0] ? address : &association->asked, &verdict))
             udp_end(association, true, verdict.why);
     }

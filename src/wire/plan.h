@@ -19,7 +19,7 @@
 
 #include "base/buf.h"
 
-#define PLAN_VERSION 8
+#define PLAN_VERSION 9
 #define PLAN_MAX_BYTES (1u << 20)
 #define PLAN_STAGE_FD 3  /* where the runner finds the socket ... */
 #define PLAN_ERRORS_FD 4 /* ... and the pipe that takes {u8 code, sentence} when a step fails */
@@ -53,8 +53,7 @@ enum plan_key {
     PLAN_SOURCE,     /* text: begins a mount ... */
     PLAN_TARGET,     /* text: ... continued ... */
     PLAN_READ_ONLY,  /* number: ... and ends it */
-    PLAN_ADDRESS,    /* number: IPv4 of eth0 inside, host byte order; its gateway is one below, the net a /30 */
-    PLAN_RESOLV,     /* text: resolv.conf of a box with a network */
+    PLAN_RESOLV,     /* text: resolv.conf of a box with a network; also of ATTACH */
     PLAN_MEMORY,     /* number: limit of memory in bytes; absent: none, as the two below */
     PLAN_PIDS,       /* number: limit of processes and threads */
     PLAN_OPEN_FILES, /* number: limit of descriptors of one process */

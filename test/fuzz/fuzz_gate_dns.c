@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (code == DNS_NOERROR && question.is_name)
         assert(gate_name(question.name, strlen(question.name), name, ERR_IGNORED) == 0 &&
                strcmp(name, question.name) == 0);
-    struct gate_address addresses[16];
+    struct address addresses[16];
     memset(addresses, 1, sizeof addresses);
     autobuf out = buf_max(DNS_MESSAGE_BYTES);
     dns_answer(&question, (enum dns_code)code, addresses, code ? 0 : 16, 60, true, 512, &out);

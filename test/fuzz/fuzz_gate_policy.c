@@ -12,9 +12,9 @@ static void decide(const struct gate_policy *policy, const char *name) {
     static const char *const addresses[] = {"8.8.8.8", "10.7.1.1", "169.254.169.254"};
     struct gate_machine machine = {.open = NULL};
     for (size_t i = 0; i < 3; i++) {
-        struct gate_address address;
+        struct address address;
         struct gate_verdict verdict;
-        assert(gate_address_text(addresses[i], &address));
+        assert(address_text(addresses[i], &address));
         struct gate_subject subject = {.name = name, .address = &address, .port = 443, .method = "GET", .path = "/a/b"};
         gate_decide(&machine, &policy, 1, NULL, &subject, &verdict);
         assert(i == 0 || !verdict.allowed); /* private without open_networks, and never */

@@ -14,7 +14,8 @@ hold() { # hold ADDRESS PORT FILE
 }
 held() { run "cat $1"; [ "$OUT" = open ]; }
 ended() { run "cat $1"; [ "$OUT" != open ]; }
-if second_start "$CONFIG" unshare -n -m sh -c 'mount --bind "$0" /etc/resolv.conf; exec "$@"' "$WORK/resolv" \
+if second_start "$CONFIG" unshare -n -m sh \
+    -c 'mount --bind "$0" /etc/resolv.conf; sysctl -qw net.ipv4.ip_forward=1; exec "$@"' "$WORK/resolv" \
     "$BUILD/cubbyd" && world_join "$DAEMON_PID" && box_new; then
     put hold.py 'import socket, sys
 s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
@@ -67,6 +68,47 @@ open(sys.argv[3], "w").write(end)'
     is 'what would happen: allowed' "$(j .allowed) $(j .why)" 'true pypi.test'
     api GET "$B/network/test?to=evil.test"
     is 'or not' "$(j .allowed) $(j .why)" 'false default'
+    # all of the network, and less again
+    hold pypi.test 80 page
+    network '"open"'
+    is 'open while it runs' "$STATUS $(j .network)" '200 open'
+    ok 'ends what the gate relayed' eventually 5 ended page
+    code http://evil.test/
+    is 'and reaches every name' "$OUT" 200
+    run 'ip -4 -o addr show dev eth0 | wc -l; ip -4 -o addr show dev lo | wc -l'
+    is 'through an interface of its own' "$OUT" $'1\n1'
+    to() { attack isolation "connect $*"; }
+    for never in 169.254.169.254 168.63.129.16 100.100.100.200 10.9.9.9; do
+        to "$never" 80
+        is "$never is refused" "$OUT" "$never ECONNREFUSED"
+    done
+    hold git.test 22 git
+    world_forget
+    network '{"allow":["pypi.test"]}'
+    is 'a policy again' "$STATUS" 200
+    code http://evil.test/
+    is 'which counts' "$OUT" 000
+    code http://pypi.test/
+    is 'allows what it allows' "$OUT" 200
+    is 'and the interface is gone' "$(nsenter -t "$DAEMON_PID" -n ip -o link | grep -c cubby-)" 0
+    is 'nothing else left' "$(world_dns | grep -v pypi.test)$(world_tcp | grep -v 93.184.0.10)" ''
+    network '"open"'
+    network '"none"'
+    code http://pypi.test/
+    is 'from open to nothing' "$STATUS $OUT" '200 000'
+    network '"open"'
+    code http://pypi.test/
+    is 'from nothing to open' "$OUT" 200
+    api GET "$B/processes/$witness"
+    is 'the same processes run still' "$(j .state)" running
+    nsenter -t "$DAEMON_PID" -n sysctl -qw net.ipv4.ip_forward=0
+    network '{"allow":["pypi.test"]}'
+    network '"open"'
+    is 'open on a machine that cannot is refused' "$STATUS $(j .error.code)" '501 UNSUPPORTED'
+    api GET "$B/network"
+    is 'and the box has what it had' "$(j '.network.allow[0]')" pypi.test
+    code http://pypi.test/
+    is 'in fact' "$OUT" 200
     # A37
     gate=$(pgrep -P "$DAEMON_PID" cubby-gate)
     kill -9 "$gate"

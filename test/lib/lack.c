@@ -12,6 +12,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/mount.h>
+#include <linux/netlink.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -79,7 +80,7 @@ static const struct {
     {"memory", take_hierarchy, "memory", "the memory controller (v1)"},
     {"pids", take_hierarchy, "pids", "the pids controller (v1)"},
     {"cpu", take_hierarchy, "cpu", "the cpu controller (v1)"},
-    {"nft", take_nft, NULL, "the program nft"},
+    {"nft", take_nft, NULL, "nf_tables in the kernel"},
     {"proc", take_proc, NULL, "a /proc that is not masked, as in a container"},
     {"sys_admin", take_capability, (const void *)(uintptr_t)CAP_SYS_ADMIN, "root's CAP_SYS_ADMIN, as in a container"},
     {"net_admin", take_capability, (const void *)(uintptr_t)CAP_NET_ADMIN, "root's CAP_NET_ADMIN"},
@@ -311,12 +312,14 @@ static void take_hierarchy(const char *name, const void *data) {
 }
 
 static void take_nft(const char *name, const void *data) {
-    static const char *const places[] = {"/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft", "/usr/local/sbin/nft"};
     (void)name, (void)data;
-    need_mounts();
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (access(places[i], X_OK) == 0 && mount("/dev/null", places[i], NULL, MS_BIND, NULL) < 0)
-            die(places[i]);
+    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 6));
+    load(offsetof(struct seccomp_data, args[0]));
+    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 3));
+    load(offsetof(struct seccomp_data, args[2]));
+    emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NETLINK_NETFILTER, 0, 1));
+    emit((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPROTONOSUPPORT));
+    load(offsetof(struct seccomp_data, nr));
 }
 
 static void take_proc(const char *name, const void *data) {

@@ -50,20 +50,44 @@ static int attach_ids(pid_t pid, uint64_t start, uint32_t *ret_base, struct err 
     return 0;
 }
 
+/* The box that runs, and a message for it. */
+static int attach_begin(struct backend *backend, const char *id, struct jail_record *ret_record, struct buf *message,
+                        struct err *err) {
+    if (jail_record_read(backend, id, ret_record) < 0 || !process_alive(ret_record->pid, ret_record->start))
+        return err_set(err, ERR_GONE, "box %s has no processes", id);
+    if (!backend->root)
+        return err_set(err, ERR_BUSY,
+                       "only a daemon that runs as root can enter a box; it takes effect at its next start");
+    box_entry_begin(message);
+    return 0;
+}
+
+static int attach_send(struct backend *backend, const char *id, const struct jail_record *record, struct buf *message,
+                       struct err *err) {
+    const struct box_entry entry = {backend->program.path, backend->null_fd, id, record->pid, record->start};
+    pid_t left = 0;
+    int r = box_entry_run(&entry, message, &left, err);
+    if (left)
+        waitpid(left, NULL, 0);
+    return r;
+}
+
+int attach_resolv(struct backend *backend, const char *id, const char *text, struct err *err) {
+    struct jail_record record;
+    autobuf message = buf_max(PLAN_MAX_BYTES);
+    TRY(attach_begin(backend, id, &record, &message, err));
+    plan_text(&message, PLAN_RESOLV, text);
+    return attach_send(backend, id, &record, &message, err);
+}
+
 int attach_mounts(struct backend *backend, const char *id, const struct mount *mounts, size_t count, struct err *err) {
     struct jail_record record;
     const struct spec spec = {.mounts = mounts, .mount_count = count};
     autobuf message = buf_max(PLAN_MAX_BYTES);
     uint32_t base = 0;
-    pid_t left = 0;
-    if (jail_record_read(backend, id, &record) < 0 || !process_alive(record.pid, record.start))
-        return err_set(err, ERR_GONE, "box %s has no processes", id);
-    if (!backend->root)
-        return err_set(err, ERR_BUSY,
-                       "only a daemon that runs as root can enter a box; it takes effect at its next start");
-    TRY(attach_ids(record.pid, record.start, &base, err));
+    TRY(attach_begin(backend, id, &record, &message, err)
+            ?: attach_ids(record.pid, record.start, &base, err));
     const char *map = text_make(64, "0 %u 1001\n", base);
-    box_entry_begin(&message);
     plan_text(&message, PLAN_UID_MAP, map);
     plan_text(&message, PLAN_GID_MAP, map);
     plan_number(&message, PLAN_OUTER_UID, base + 1000);
@@ -71,11 +95,7 @@ int attach_mounts(struct backend *backend, const char *id, const struct mount *m
     plan_number(&message, PLAN_INNER_UID, 1000);
     plan_number(&message, PLAN_INNER_GID, 1000);
     box_entry_mounts(&spec, &message);
-    const struct box_entry entry = {backend->program.path, backend->null_fd, id, record.pid, record.start};
-    int r = box_entry_run(&entry, &message, &left, err);
-    if (left)
-        waitpid(left, NULL, 0);
-    return r;
+    return attach_send(backend, id, &record, &message, err);
 }
 
 int attach_first(struct backend *backend, const struct spec *spec, const struct slot *slot, struct err *err) {

@@ -208,6 +208,17 @@ int jail_record_read(struct backend *backend, const char *id, struct jail_record
     return 0;
 }
 
+int jail_record_write(struct backend *backend, const char *id, const struct jail_record *record, struct err *err) {
+    char text[256];
+    const char *path = text_make(64, "%s/jail", id);
+    int len = snprintf(text, sizeof text, "%d %llu %u %d %d %d %d %d %s %d\n", record->pid,
+                       (unsigned long long)record->start, record->slot, record->ranged, record->net,
+                       record->v1[CGROUP_MEMORY], record->v1[CGROUP_PIDS], record->v1[CGROUP_CPU], record->cgroup,
+                       record->disk);
+    int r = fd_replace_file(backend->boxes_dir, path, text, (size_t)len);
+    return r < 0 ? err_errno(err, -r, "'boxes/%s'", path) : 0;
+}
+
 struct cgroup jail_record_cgroup(const struct jail_record *record) {
     struct cgroup cgroup = {0};
     memcpy(cgroup.name, record->cgroup, sizeof cgroup.name);
@@ -445,17 +456,25 @@ static int jail_netplace(struct backend *backend, const char *id, struct netplac
     return 0;
 }
 
-static int jail_net_close(struct backend *backend, const char *id, struct err *err) {
+/* Recorded before there is anything to take away. */
+static int jail_open_network(struct backend *backend, const struct spec *spec, bool open, struct err *err) {
     struct jail_record record;
+    char resolv[NET_RESOLV_BYTES];
     if (!backend->root)
+        return open ? err_set(err, ERR_UNSUPPORTED, "network 'open' needs cubby to run as root on the host") : 0;
+    if (jail_record_read(backend, spec->id, &record) < 0 || !process_alive(record.pid, record.start))
+        return err_set(err, ERR_GONE, "box %s has no processes", spec->id);
+    if (!open && !net_attached(record.slot))
         return 0;
-    if (jail_record_read(backend, id, &record) < 0)
-        return err_set(err, ERR_GONE, "box %s has no processes", id);
-    if (net_attached(record.slot))
+    if (!open)
         net_detach(record.slot);
-    return net_attached(record.slot)
-               ? err_set(err, ERR_INTERNAL, "the network device of box %s could not be taken away", id)
-               : 0;
+    if (!open && net_attached(record.slot))
+        return err_set(err, ERR_INTERNAL, "the network device of box %s could not be taken away", spec->id);
+    record.net = open;
+    TRY(jail_record_write(backend, spec->id, &record, err));
+    return !open ? 0
+                 : net_attach(record.slot, record.pid, spec->user, backend->env->open_networks, resolv, err)
+                       ?: attach_resolv(backend, spec->id, resolv, err);
 }
 
 static void jail_info(const struct backend_env *env, struct backend *backend, struct json *json) {
@@ -486,7 +505,7 @@ const struct backend_ops backend_jail = {
     .let_go = layer_let_go,
     .attach = attach_again,
     .mount = attach_mounts,
-    .net_close = jail_net_close,
     .netplace = jail_netplace,
+    .open_network = jail_open_network,
     .info = jail_info,
 };

@@ -95,6 +95,7 @@ int slot_error(struct slot *slot, const char *otherwise, struct err *err);
 int attach_first(struct backend *backend, const struct spec *spec, const struct slot *slot, struct err *err);
 /* Files of this machine into a running box. */
 int attach_mounts(struct backend *backend, const char *id, const struct mount *mounts, size_t count, struct err *err);
+int attach_resolv(struct backend *backend, const char *id, const char *text, struct err *err); /* its resolv.conf */
 int attach_again(struct backend *backend, const struct spec *spec, struct err *err);
 
 /* From a half to a whole: sends the plan, then waits for HELLO and sets slot->wire. */
@@ -114,14 +115,11 @@ void pool_free(struct pool *pool);
 bool pool_take(struct pool *pool, const struct template *template, const struct spec *spec, struct slot *ret_slot);
 
 /* net.c: a veth pair and NAT for one slot */
-struct net_plan {
-    uint32_t address; /* of the box */
-    char resolv[1024];
-};
 /* networks: private ones that boxes may reach, "A.B.C.D[/BITS]", NULL-terminated, may be NULL. user: all boxes of one
- * user share the flows that a user may have (COUNTED_FLOWS); the kernel counts them. */
-int net_attach(unsigned slot, pid_t pid, const char *user, const char *const *networks, struct net_plan *ret_plan,
-               struct err *err);
+ * user share the flows that a user may have (COUNTED_FLOWS); the kernel counts them. ret_resolv: its resolv.conf. */
+enum { NET_RESOLV_BYTES = 1024 };
+int net_attach(unsigned slot, pid_t pid, const char *user, const char *const *networks,
+               char ret_resolv[NET_RESOLV_BYTES], struct err *err);
 void net_detach(unsigned slot);
 bool net_attached(unsigned slot);
 
@@ -147,6 +145,7 @@ int jail_end(struct backend *backend, const char *id, enum jail_wait wait, struc
 bool jail_await(pid_t pid, uint64_t start); /* of a killed process; true: it is gone, also where pid is 0 */
 bool jail_alone(pid_t pid);                 /* PID 1 of a box in which nothing else runs */
 int jail_record_read(struct backend *backend, const char *id, struct jail_record *ret_record); /* 0 or -errno */
+int jail_record_write(struct backend *backend, const char *id, const struct jail_record *record, struct err *err);
 struct cgroup jail_record_cgroup(const struct jail_record *record);
 
 /* reaper.c: takes ended boxes apart in the background, with two threads, or four in a storm. */

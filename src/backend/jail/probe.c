@@ -6,12 +6,14 @@
 #include <linux/capability.h>
 #include <linux/landlock.h>
 #include <linux/magic.h>
+#include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
@@ -304,12 +306,12 @@ static bool probe_disk_limit(const struct probe_state *state, struct check *chec
 }
 
 static bool probe_network(const struct probe_state *state, struct check *check) {
-    char path[64];
     if (!state->root)
         return probe_found(check, false, "run cubbyd as root", "not as an ordinary user");
-    if (!path_program("nft", path, sizeof path))
-        return probe_found(check, false, "apt-get install nftables", "the program nft is missing");
-    return probe_found(check, true, "", "veth and %s", path);
+    autofd fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
+    if (fd < 0)
+        return probe_found(check, false, "modprobe nf_tables", "the kernel has no nf_tables");
+    return probe_found(check, true, "", "veth and nf_tables");
 }
 
 /* In a network namespace of its own, which goes with the thread. */

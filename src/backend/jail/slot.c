@@ -257,15 +257,17 @@ bool slot_alive(const struct slot *slot) {
 }
 
 int slot_record(struct backend *backend, struct slot *slot, const char *name, struct err *err) {
-    char path[64], text[256];
-    snprintf(path, sizeof path, "%s/jail", name);
-    int len =
-        snprintf(text, sizeof text, "%d %llu %u %d %d %d %d %d %s %d\n", slot->pid, (unsigned long long)slot->start,
-                 slot->number, backend->root, slot->net, slot->cgroup.v1[CGROUP_MEMORY], slot->cgroup.v1[CGROUP_PIDS],
-                 slot->cgroup.v1[CGROUP_CPU], slot->cgroup.name, slot->limits.disk_mb != 0);
-    int r = fd_replace_file(backend->boxes_dir, path, text, (size_t)len);
+    struct jail_record record = {.pid = slot->pid,
+                                 .start = slot->start,
+                                 .slot = slot->number,
+                                 .ranged = backend->root,
+                                 .net = slot->net,
+                                 .disk = slot->limits.disk_mb != 0};
+    memcpy(record.cgroup, slot->cgroup.name, sizeof record.cgroup);
+    memcpy(record.v1, slot->cgroup.v1, sizeof record.v1);
+    int r = jail_record_write(backend, name, &record, err);
     slot->recorded = r == 0;
-    return r < 0 ? err_errno(err, -r, "'boxes/%s'", path) : 0;
+    return r;
 }
 
 /* ---- the other half: what is special to one box ----
@@ -289,13 +291,13 @@ static int slot_take(struct backend *backend, struct slot *slot, const struct sp
 }
 
 int slot_plan(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err) {
-    struct net_plan net = {0};
+    char resolv[NET_RESOLV_BYTES] = "";
     int r = slot_take(backend, slot, spec, err);
     if (r == 0 && spec->network == NETWORK_OPEN) {
         r = slot_ready(backend, slot, err);
         slot->net = r == 0;
         if (r == 0)
-            r = net_attach(slot->number, slot->pid, spec->user, backend->env->open_networks, &net, err);
+            r = net_attach(slot->number, slot->pid, spec->user, backend->env->open_networks, resolv, err);
         slot->recorded = false;
     }
     if (r < 0)
@@ -307,7 +309,6 @@ int slot_plan(struct backend *backend, struct slot *slot, const struct spec *spe
                 {PLAN_PIDS, spec->limits.pids},
                 {PLAN_OPEN_FILES, spec->limits.open_files},
                 {PLAN_TERMINALS, spec->limits.terminals},
-                {PLAN_ADDRESS, net.address},
                 {PLAN_BLANK, !*spec->id}};
     autobuf out = buf_max(PLAN_MAX_BYTES);
     buf_u32(&out, 0);
@@ -321,8 +322,8 @@ int slot_plan(struct backend *backend, struct slot *slot, const struct spec *spe
         if (rows[i].value)
             plan_number(&out, rows[i].key, rows[i].value);
     box_entry_mounts(spec, &out);
-    if (net.address)
-        plan_text(&out, PLAN_RESOLV, net.resolv);
+    if (*resolv)
+        plan_text(&out, PLAN_RESOLV, resolv);
     if (spec->agent && !backend->root)
         box_entry_skills(backend->env->state_dir, spec, &out);
     return slot_send(slot, &out, err);

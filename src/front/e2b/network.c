@@ -16,7 +16,7 @@ enum { NETWORK_LIST = 256, NETWORK_HTTPS_PORTS = 64 };
 #define NETWORK_EVERYTHING "{\"allow\":[\"*:*\",{\"host\":\"0.0.0.0/0\",\"ports\":[\"*\"],\"opaque\":true}]}"
 
 struct network_rules {
-    struct gate_network allow[NETWORK_LIST], deny[NETWORK_LIST];
+    struct address_network allow[NETWORK_LIST], deny[NETWORK_LIST];
     size_t allow_count, deny_count;
     const char *names[NETWORK_LIST];
     size_t name_count;
@@ -24,7 +24,7 @@ struct network_rules {
 };
 
 /* names NULL: only addresses are possible. */
-static int network_list(const json_t *network, const char *key, struct gate_network *networks, size_t *ret_count,
+static int network_list(const json_t *network, const char *key, struct address_network *networks, size_t *ret_count,
                         const char **names, size_t *ret_names, struct err *err) {
     json_t *list = json_object_get(network, key), *item;
     size_t i;
@@ -36,7 +36,7 @@ static int network_list(const json_t *network, const char *key, struct gate_netw
         const char *text = json_string_value(item);
         if (!text)
             return err_set(err, ERR_INVALID, "network.%s must be a list of texts", key);
-        if (gate_network_text(text, &networks[*ret_count], err) == 0)
+        if (address_network_text(text, &networks[*ret_count], err) == 0)
             ++*ret_count;
         else if (!names || text[strspn(text, "0123456789.:/")] == 0)
             return err_wrap(err, "network.%s", key);
@@ -53,29 +53,29 @@ static int network_rules(const json_t *network, bool off, struct network_rules *
                              err));
     rules->everything = off;
     for (size_t i = 0; i < rules->deny_count; i++)
-        rules->everything |= rules->deny[i].bits == 96 && gate_address_v4(&rules->deny[i].address);
+        rules->everything |= rules->deny[i].bits == 96 && address_v4(&rules->deny[i].address);
     if (rules->name_count && !rules->everything)
         return err_set(err, ERR_INVALID, "network.allowOut: a name needs \"0.0.0.0/0\" in denyOut");
     return 0;
 }
 
-static const char *network_shown(const struct gate_network *network, char text[GATE_ADDRESS_BYTES + 16]) {
-    char address[GATE_ADDRESS_BYTES];
-    bool four = network->bits >= 96 && gate_address_v4(&network->address);
-    gate_address_shown(&network->address, address);
-    snprintf(text, GATE_ADDRESS_BYTES + 16, four ? "%s/%d" : "[%s/%d]", address, network->bits - (four ? 96 : 0));
+static const char *network_shown(const struct address_network *network, char text[ADDRESS_BYTES + 16]) {
+    char address[ADDRESS_BYTES];
+    bool four = network->bits >= 96 && address_v4(&network->address);
+    address_shown(&network->address, address);
+    snprintf(text, ADDRESS_BYTES + 16, four ? "%s/%d" : "[%s/%d]", address, network->bits - (four ? 96 : 0));
     return text;
 }
 
 /* A network without those that are allowed: halved until each half is the one or the other. */
-static void network_deny(struct gate_network denied, const struct network_rules *rules, json_t *deny) {
-    char text[GATE_ADDRESS_BYTES + 16];
+static void network_deny(struct address_network denied, const struct network_rules *rules, json_t *deny) {
+    char text[ADDRESS_BYTES + 16];
     bool parts = false;
     for (size_t i = 0; i < rules->allow_count; i++) {
-        const struct gate_network *allowed = &rules->allow[i];
-        if (allowed->bits <= denied.bits && gate_network_has(allowed, &denied.address))
+        const struct address_network *allowed = &rules->allow[i];
+        if (allowed->bits <= denied.bits && address_network_has(allowed, &denied.address))
             return;
-        parts |= allowed->bits > denied.bits && gate_network_has(&denied, &allowed->address);
+        parts |= allowed->bits > denied.bits && address_network_has(&denied, &allowed->address);
     }
     if (!parts || json_array_size(deny) > GATE_ENTRIES) {
         json_array_append_new(deny, json_sprintf("%s:*", network_shown(&denied, text)));
@@ -88,7 +88,7 @@ static void network_deny(struct gate_network denied, const struct network_rules 
 }
 
 static json_t *network_policy(const struct network_rules *rules) {
-    char text[GATE_ADDRESS_BYTES + 16];
+    char text[ADDRESS_BYTES + 16];
     json_t *policy = rules->everything ? json_pack("{s:[]}", "allow") : json_loads(NETWORK_EVERYTHING, 0, NULL);
     json_t *allow = json_object_get(policy, "allow"), *deny = json_array();
     for (size_t i = 0; i < rules->name_count; i++)

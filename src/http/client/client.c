@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 
+#include "base/address.h"
 #include "base/base.h"
 #include "http/client/client.h"
 #include "http/client/client_curl.h"
@@ -167,42 +168,14 @@ void http_client_reach(struct http_client *client, enum http_reach reach) {
     client->reach = reach;
 }
 
-static bool client_reaches_v4(enum http_reach reach, uint32_t address) {
-    static const struct {
-        uint32_t network;
-        unsigned bits;
-        enum http_reach needs; /* less than this may connect */
-    } rows[] = {{0x00000000, 8, HTTP_NAMED},   {0xa9fe0000, 16, HTTP_NAMED},  {0xe0000000, 3, HTTP_NAMED},
-                {0x0a000000, 8, HTTP_PUBLIC},  {0x64400000, 10, HTTP_PUBLIC}, {0x7f000000, 8, HTTP_PUBLIC},
-                {0xac100000, 12, HTTP_PUBLIC}, {0xc0000000, 24, HTTP_PUBLIC}, {0xc0a80000, 16, HTTP_PUBLIC},
-                {0xc6120000, 15, HTTP_PUBLIC}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (reach >= rows[i].needs && (address ^ rows[i].network) >> (32 - rows[i].bits) == 0)
-            return false;
-    return true;
-}
-
 bool http_reaches(enum http_reach reach, const struct sockaddr *address) {
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
+    struct address to;
+    uint16_t port;
     if (reach == HTTP_ANYWHERE)
         return true;
-    if (address->sa_family == AF_INET) {
-        memcpy(&v4, address, sizeof v4);
-        return client_reaches_v4(reach, ntohl(v4.sin_addr.s_addr));
-    }
-    if (address->sa_family != AF_INET6)
+    if (!address_from(address, &to, &port))
         return false;
-    memcpy(&v6, address, sizeof v6);
-    const uint8_t *bytes = v6.sin6_addr.s6_addr;
-    if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr))
-        return client_reaches_v4(reach, (uint32_t)bytes[12] << 24 | (uint32_t)bytes[13] << 16 |
-                                            (uint32_t)bytes[14] << 8 | bytes[15]);
-    if (reach == HTTP_NAMED)
-        return !IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr) && !IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) &&
-               !IN6_IS_ADDR_MULTICAST(&v6.sin6_addr);
-    bool tunnel = bytes[0] == 0x20 && (bytes[1] == 2 || (bytes[1] == 1 && !bytes[2] && !bytes[3])); /* to any IPv4 */
-    return bytes[0] >> 5 == 1 && !tunnel;
+    return reach == HTTP_NAMED ? !address_nowhere(&to) : address_class(&to) == ADDRESS_PUBLIC;
 }
 
 static curl_socket_t client_on_open(void *user, curlsocktype, struct curl_sockaddr *address) {

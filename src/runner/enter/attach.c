@@ -335,6 +335,7 @@ static const struct enter_step steps[] = {
     {"open what is to be mounted", attach_inner_open, ENTER_USER},
     {"enter the box's mounts", enter_mount_space, ENTER_ALWAYS},
     {"mount what the box was promised", attach_put_mounts, ENTER_ALWAYS},
+    {"write resolv.conf", enter_resolv, ENTER_ALWAYS},
     {0},
 };
 

@@ -153,7 +153,6 @@ static const struct enter_row enter_rows[] = {
     ROW(PLAN_OWN_SHOWN, ROW_BOOL, own_shown),
     LIST(PLAN_ENV, env, env_count, ENTER_BASE_ENV + LIMIT_ENV_COUNT),
     ROW(PLAN_SHELL, ROW_TEXT, shell),
-    ROW(PLAN_ADDRESS, ROW_NUMBER, address),
     ROW(PLAN_RESOLV, ROW_TEXT, resolv),
     ROW(PLAN_MEMORY, ROW_NUMBER, memory_bytes),
     ROW(PLAN_PIDS, ROW_NUMBER, pids),
@@ -321,9 +320,8 @@ static const struct enter_step outer_steps[] = {
     {"report the pid", enter_report_pid, ENTER_ALWAYS}, /* first: PID 1's first message comes over the same socket */
     {"wake PID 1", enter_wake_inside, ENTER_ALWAYS},
     {"wait for the plan", enter_wait_inside, ENTER_ALWAYS},
-    /* only boxes with mounts or a network wait for these */
+    /* only boxes with mounts wait for these */
     {"open the mounts", enter_mounts, ENTER_RANGED},
-    {"set up the network", enter_network, ENTER_ALWAYS},
     {"wake PID 1", enter_wake_inside, ENTER_ALWAYS},
     {0},
 };

@@ -71,7 +71,6 @@ struct enter {
     /* PLAN */
     const char *shell, *resolv;
     const char *workspace; /* NULL: WORKSPACE_PATH */
-    uint64_t address;
     uint64_t memory_bytes, pids, open_files; /* 0: not limited */
     uint64_t terminals;                      /* 0: DEFAULT_TERMINALS */
     int sysctl_fd;                           /* /proc/sys/kernel of the box, writable; -1: none */
@@ -138,7 +137,6 @@ int confine_runner(bool ranged, bool no_set_id, int *ret_landlock_fd, struct err
 int enter_bounds(struct enter *enter, struct err *err);
 /* enter_net.c */
 int enter_loopback(struct enter *enter, struct err *err);
-int enter_network(struct enter *enter, struct err *err);
 int enter_resolv(struct enter *enter, struct err *err);
 
 /* The mount API, which musl does not wrap. Negative errno on failure. */

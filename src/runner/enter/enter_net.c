@@ -1,10 +1,7 @@
-/* The box's network: always the loopback, eth0 if the daemon has put one. Called by the outer half, which is in the
- * box's network namespace (an ordinary user's inner half sets up its own loopback). Invariant: no address but the
- * one the daemon claimed. */
-#include <arpa/inet.h>
+/* The box's network: the loopback, its resolv.conf, and sockets of a policy. Called by the outer half, which is in the
+ * box's network namespace (an ordinary user's inner half sets up its own loopback). Invariant: the daemon gives
+ * addresses and routes, the box itself none. */
 #include <net/if.h>
-#include <net/route.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -25,34 +22,6 @@ int enter_loopback(struct enter *, struct err *err) {
     autofd fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || net_interface_up(fd, "lo") < 0)
         return err_errno(err, errno, "lo");
-    return 0;
-}
-
-static void net_put_address(struct sockaddr *out, uint32_t address) {
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
-    memcpy(out, &in, sizeof in);
-}
-
-int enter_network(struct enter *enter, struct err *err) {
-    if (enter->address == 0)
-        return 0;
-    autofd fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return err_errno(err, errno, "socket");
-    uint32_t address = (uint32_t)enter->address;
-    struct ifreq request = {.ifr_name = "eth0"};
-    net_put_address(&request.ifr_addr, address);
-    if (ioctl(fd, SIOCSIFADDR, &request) < 0)
-        return err_errno(err, errno, "address of eth0");
-    net_put_address(&request.ifr_netmask, 0xfffffffcu);
-    if (ioctl(fd, SIOCSIFNETMASK, &request) < 0 || net_interface_up(fd, "eth0") < 0)
-        return err_errno(err, errno, "eth0");
-    struct rtentry route = {.rt_flags = RTF_UP | RTF_GATEWAY};
-    net_put_address(&route.rt_dst, 0);
-    net_put_address(&route.rt_genmask, 0);
-    net_put_address(&route.rt_gateway, address - 1);
-    if (ioctl(fd, SIOCADDRT, &route) < 0)
-        return err_errno(err, errno, "default route");
     return 0;
 }
 

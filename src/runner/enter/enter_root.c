@@ -44,7 +44,7 @@ static int root_read_plan(struct enter *enter, struct err *err) {
     uint64_t one = 1;
     if (r == 0 && (r = fd_write_all(enter->ask_fd, &one, sizeof one)) < 0)
         r = err_errno(err, -r, "eventfd");
-    bool outside = enter->ranged && (enter->mount_count > 0 || enter->address != 0);
+    bool outside = enter->ranged && enter->mount_count > 0;
     return r == 0 && outside ? root_wait_outside(enter, err) : r;
 }
 

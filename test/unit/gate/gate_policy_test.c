@@ -150,45 +150,45 @@ static void test_round_trip(void) {
 static void test_classes(void) {
     static const struct {
         const char *address;
-        enum gate_class class;
+        enum address_class class;
     } rows[] = {
-        {"8.8.8.8", GATE_PUBLIC},
-        {"127.0.0.1", GATE_NEVER},
-        {"169.254.169.254", GATE_NEVER},
-        {"168.63.129.16", GATE_NEVER},
-        {"168.63.129.17", GATE_PUBLIC},
-        {"100.100.100.200", GATE_NEVER},
-        {"100.100.100.201", GATE_PRIVATE},
-        {"10.1.1.1", GATE_PRIVATE},
-        {"198.18.0.1", GATE_PRIVATE},
-        {"192.0.0.192", GATE_NEVER},
-        {"192.0.0.1", GATE_PRIVATE},
-        {"224.0.0.1", GATE_NEVER},
-        {"255.255.255.255", GATE_NEVER},
-        {"::1", GATE_NEVER},
-        {"::", GATE_NEVER},
-        {"::ffff:127.0.0.1", GATE_NEVER},
-        {"::ffff:8.8.8.8", GATE_PUBLIC},
-        {"::127.0.0.1", GATE_NEVER},
-        {"64:ff9b::7f00:1", GATE_NEVER},
-        {"64:ff9b::808:808", GATE_PUBLIC},
-        {"64:ff9b::a00:1", GATE_PRIVATE},
-        {"64:ff9b:1::808:808", GATE_NEVER},
-        {"2002:7f00:1::", GATE_NEVER},
-        {"2002:808:808::1", GATE_PUBLIC},
-        {"2002:a9fe:a9fe::1", GATE_NEVER},
-        {"2001::1", GATE_NEVER},
-        {"fe80::1", GATE_NEVER},
-        {"ff02::1", GATE_NEVER},
-        {"fd00:ec2::254", GATE_NEVER},
-        {"fd00:ec2::253", GATE_PRIVATE},
-        {"2001:db8::1", GATE_PRIVATE},
-        {"2606:4700::1111", GATE_PUBLIC},
+        {"8.8.8.8", ADDRESS_PUBLIC},
+        {"127.0.0.1", ADDRESS_NEVER},
+        {"169.254.169.254", ADDRESS_NEVER},
+        {"168.63.129.16", ADDRESS_NEVER},
+        {"168.63.129.17", ADDRESS_PUBLIC},
+        {"100.100.100.200", ADDRESS_NEVER},
+        {"100.100.100.201", ADDRESS_PRIVATE},
+        {"10.1.1.1", ADDRESS_PRIVATE},
+        {"198.18.0.1", ADDRESS_PRIVATE},
+        {"192.0.0.192", ADDRESS_NEVER},
+        {"192.0.0.1", ADDRESS_PRIVATE},
+        {"224.0.0.1", ADDRESS_NEVER},
+        {"255.255.255.255", ADDRESS_NEVER},
+        {"::1", ADDRESS_NEVER},
+        {"::", ADDRESS_NEVER},
+        {"::ffff:127.0.0.1", ADDRESS_NEVER},
+        {"::ffff:8.8.8.8", ADDRESS_PUBLIC},
+        {"::127.0.0.1", ADDRESS_NEVER},
+        {"64:ff9b::7f00:1", ADDRESS_NEVER},
+        {"64:ff9b::808:808", ADDRESS_PUBLIC},
+        {"64:ff9b::a00:1", ADDRESS_PRIVATE},
+        {"64:ff9b:1::808:808", ADDRESS_NEVER},
+        {"2002:7f00:1::", ADDRESS_NEVER},
+        {"2002:808:808::1", ADDRESS_PUBLIC},
+        {"2002:a9fe:a9fe::1", ADDRESS_NEVER},
+        {"2001::1", ADDRESS_NEVER},
+        {"fe80::1", ADDRESS_NEVER},
+        {"ff02::1", ADDRESS_NEVER},
+        {"fd00:ec2::254", ADDRESS_NEVER},
+        {"fd00:ec2::253", ADDRESS_PRIVATE},
+        {"2001:db8::1", ADDRESS_PRIVATE},
+        {"2606:4700::1111", ADDRESS_PUBLIC},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct gate_address address;
-        must(gate_address_text(rows[i].address, &address), rows[i].address);
-        ok(gate_address_class(&address) == rows[i].class, "%s", rows[i].address);
+        struct address address;
+        must(address_text(rows[i].address, &address), rows[i].address);
+        ok(address_class(&address) == rows[i].class, "%s", rows[i].address);
     }
 }
 
@@ -231,17 +231,17 @@ static void test_paths(void) {
 
 static bool model_case(json_t *row, char *got, size_t size) {
     struct gate_policy *levels[GATE_LEVELS] = {NULL};
-    struct gate_network open;
+    struct address_network open;
     struct gate_machine machine = {.open = &open, .open_count = 1};
     json_t *list = json_object_get(row, "levels"), *about = json_object_get(row, "subject");
-    struct gate_address address;
+    struct address address;
     struct gate_verdict verdict;
     struct err err = {0};
     const char *text = json_string_value(json_object_get(about, "address"));
-    must(gate_network_text("10.7.0.0/16", &open, &err) == 0, err.text);
+    must(address_network_text("10.7.0.0/16", &open, &err) == 0, err.text);
     for (size_t i = 0; i < json_array_size(list); i++)
         must(gate_policy_parse(json_array_get(list, i), &levels[i], NULL, &err) == 0, err.text);
-    must(!text || gate_address_text(text, &address), "an address");
+    must(!text || address_text(text, &address), "an address");
     struct gate_subject subject = {.name = json_string_value(json_object_get(about, "name")),
                                    .address = text ? &address : NULL,
                                    .port = (uint16_t)json_integer_value(json_object_get(about, "port")),
