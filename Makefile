@@ -53,7 +53,7 @@ WIRE := $(call package,wire)
 TREE := $(call package,tree)
 STORE := $(call package,store)
 RUNNER := $(call package,runner) $(BASE) $(filter-out src/tree/live.c,$(TREE)) src/wire/capture.c src/wire/frame.c src/wire/piece.c
-GATE_POLICY := $(wildcard src/gate/gate_*.c) # what the daemon and the command line need of it
+GATE_POLICY := $(wildcard src/gate/gate_*.c) src/http/address.c # what the daemon and the command line need of it
 ENGINE := $(BASE) $(WIRE) $(TREE) $(STORE) $(GATE_POLICY) $(call package,backend) $(call package,box)
 TOOLS := $(call package,rows) $(call package,tool)
 SKILLS := $(call package,skill)
@@ -62,7 +62,7 @@ HTTP_CLIENT := $(wildcard src/http/client/*.c)
 HTTP_BOTH := $(wildcard src/http/websocket*.c)
 DAEMON := $(ENGINE) $(SKILLS) $(TOOLS) $(call package,http) $(call package,front) $(call package,daemon)
 CLI := $(filter-out $(wildcard src/store/audit*.c src/box/interpreter/*.c) src/store/secret_store.c $(addprefix src/box/secret/,secret.c seal.c authority.c),$(ENGINE)) $(SKILLS_SEEN) src/skill/zip/zip_writer.c $(TOOLS) $(HTTP_CLIENT) $(HTTP_BOTH) $(call package,cli)
-GATE := $(call package,gate) $(BASE) $(addprefix src/http/,head_text.c chunk.c response.c)
+GATE := $(call package,gate) src/http/address.c $(BASE) $(addprefix src/http/,head_text.c chunk.c response.c)
 SEAL := $(call package,seal) $(BASE) $(GATE_POLICY) $(addprefix src/http/,head_text.c chunk.c response.c)
 LLHTTP := api.c http.c llhttp.c
 

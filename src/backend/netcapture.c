@@ -74,27 +74,27 @@ static int netcapture_by_runner(const struct netplace *place, bool again, const 
     return r;
 }
 
-/* The calling thread is in the box's network until netplace_leave. Returns its own, or a failure. */
-static int netplace_enter(const struct netplace *place, struct err *err) {
+/* The calling thread is in the box's network until netcapture_leave. Returns its own, or a failure. */
+static int netcapture_enter(const struct netplace *place, struct err *err) {
     autofd own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     if (own < 0 || setns(place->net, CLONE_NEWNET) < 0)
         return err_errno(err, errno, "the box's network namespace");
     return fd_take(&own);
 }
 
-static void netplace_leave(int own) {
+static void netcapture_leave(int own) {
     if (setns(own, CLONE_NEWNET) < 0)
         abort(); /* this thread would serve others from inside a box */
     close(own);
 }
 
 int netplace_route(const struct netplace *place, const char *interface, unsigned *ret_index, struct err *err) {
-    int own = netplace_enter(place, err);
+    int own = netcapture_enter(place, err);
     if (own < 0)
         return own;
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), failed = errno;
     *ret_index = if_nametoindex(interface);
-    netplace_leave(own);
+    netcapture_leave(own);
     return fd >= 0 ? fd : err_errno(err, failed, "rtnetlink");
 }
 
@@ -104,11 +104,11 @@ int netcapture_sockets(const struct netplace *place, bool again, const uint16_t 
         return err_set(err, ERR_INVALID, "network: at most %d UDP ports", CAPTURE_UDP_MAX);
     if (place->user >= 0)
         return netcapture_by_runner(place, again, udp, count, ret_fds, err);
-    int own = netplace_enter(place, err);
+    int own = netcapture_enter(place, err);
     if (own < 0)
         return own;
     int r = capture_make(again, udp, count, ret_fds, err);
-    netplace_leave(own);
+    netcapture_leave(own);
     return r;
 }
 

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/limits.h"
-#include "base/address.h"
+#include "http/address.h"
 
 enum {
     GATE_ENTRIES = 512,        /* of allow and deny together */

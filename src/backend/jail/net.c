@@ -17,7 +17,7 @@
 #include "backend/jail/jail.h"
 #include "backend/netcapture.h"
 #include "backend/netlink.h"
-#include "base/address.h"
+#include "http/address.h"
 #include "base/counted.h"
 #include "base/sha256.h"
 

@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "base/address.h"
+#include "http/address.h"
 #include "base/base.h"
 #include "http/client/client.h"
 #include "http/client/client_curl.h"

@@ -1,6 +1,6 @@
 /* Addresses and their classes (address.h). Invariant: the rows below are the only list of them; packet filters in the
  * kernel are made from the same rows. */
-#include "base/address.h"
+#include "http/address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

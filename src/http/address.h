@@ -1,7 +1,7 @@
 /* Internet addresses in one form for both families, and the classes that decide who may connect to them: network
  * policies, network `open`, and the daemon's own HTTP client. Pure. */
-#ifndef CUBBY_BASE_ADDRESS_H
-#define CUBBY_BASE_ADDRESS_H
+#ifndef CUBBY_HTTP_ADDRESS_H
+#define CUBBY_HTTP_ADDRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
