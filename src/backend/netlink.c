@@ -162,8 +162,8 @@ static void netlink_nf_object(struct netlink *link, uint16_t type, uint16_t flag
         netlink_text(link, 2, name);
 }
 _Static_assert(NFTA_TABLE_NAME == 1 && NFTA_CHAIN_TABLE == 1 && NFTA_RULE_TABLE == 1 && NFTA_SET_TABLE == 1 &&
-                   NFTA_OBJ_TABLE == 1 && NFTA_SET_ELEM_LIST_TABLE == 1 && NFTA_RULE_CHAIN == 2 &&
-                   NFTA_SET_NAME == 2 && NFTA_OBJ_NAME == 2 && NFTA_SET_ELEM_LIST_SET == 2,
+                   NFTA_OBJ_TABLE == 1 && NFTA_SET_ELEM_LIST_TABLE == 1 && NFTA_RULE_CHAIN == 2 && NFTA_SET_NAME == 2 &&
+                   NFTA_OBJ_NAME == 2 && NFTA_SET_ELEM_LIST_SET == 2,
                "tables and names have the same attributes everywhere but in chains");
 
 void nf_table(struct netlink *link, const struct nf_table *table) {
@@ -366,8 +366,8 @@ static void netlink_nf_connection(struct netlink *link, enum nft_ct_keys key, ui
 }
 
 void nf_match_established(struct netlink *link) {
-    netlink_nf_connection(link, NFT_CT_STATE,
-                          NF_CT_STATE_BIT(IP_CT_ESTABLISHED) | NF_CT_STATE_BIT(IP_CT_RELATED), true);
+    netlink_nf_connection(link, NFT_CT_STATE, NF_CT_STATE_BIT(IP_CT_ESTABLISHED) | NF_CT_STATE_BIT(IP_CT_RELATED),
+                          true);
 }
 
 void nf_match_new(struct netlink *link) {

@@ -84,8 +84,8 @@ void nf_goto(struct netlink *link, const char *chain);
 void nf_jump(struct netlink *link, const char *chain);
 void nf_goto_by_interface(struct netlink *link, const char *map);
 void nf_masquerade(struct netlink *link);
-void nf_reset(struct netlink *link);  /* refuses a TCP packet */
-void nf_refuse(struct netlink *link); /* refuses any other: port unreachable */
+void nf_reset(struct netlink *link);    /* refuses a TCP packet */
+void nf_refuse(struct netlink *link);   /* refuses any other: port unreachable */
 void nf_prohibit(struct netlink *link); /* the same of both families: prohibited by an administrator */
 void nf_tproxy(struct netlink *link, uint32_t address, uint16_t port);
 

@@ -1,10 +1,67 @@
-/* Shared by network.c and network_seal.c. */
+/* Shared by network.c, network_report.c and network_seal.c. */
 #ifndef CUBBY_BOX_NETWORK_PRIVATE_H
 #define CUBBY_BOX_NETWORK_PRIVATE_H
 
 #include "backend/gate/gate.h"
 #include "box/network.h"
 #include "box/provider/provider_private.h"
+
+enum {
+    NETWORK_BUCKETS = 256,
+    NETWORK_DENIALS = 64,
+    NETWORK_SEEN = 256,
+    NETWORK_QUESTIONS = 64,
+    NETWORK_TO_BYTES = 272
+};
+
+struct network_denial {
+    uint64_t number, group; /* counted up over all boxes */
+    struct exec_denial denial;
+};
+
+struct network_seen { /* a destination that was reached or tried, for network_learned */
+    char name[GATE_NAME_BYTES + 1], address[ADDRESS_BYTES];
+    uint16_t port;
+    bool udp;
+};
+
+/* One life of a box with a policy. */
+struct network_life {
+    struct network_life *next;
+    struct networks *network;
+    char id[17], *user;
+    bool gone;
+    uint16_t udp[GATE_UDP_PORTS];
+    size_t udp_count;
+    struct network_denial denials[NETWORK_DENIALS]; /* a ring */
+    unsigned denial_count;
+    struct {
+        uint64_t number;
+        char to[NETWORK_TO_BYTES];
+    } questions[NETWORK_QUESTIONS]; /* a ring */
+    unsigned question_count;
+    struct network_seen *seen;
+    size_t seen_count, seen_size;
+};
+
+/* Everything under `lock`, which is never held while the gate is called. */
+struct networks {
+    struct provider *provider;
+    pthread_mutex_t lock, gate_lock;
+    struct gate *gate; /* under gate_lock until it is set, then for good */
+    struct network_life *lives[NETWORK_BUCKETS];
+    uint64_t number;
+};
+
+/* ---- network_report.c ---- */
+
+void network_event(void *user, const struct gate_row *row); /* gate_hooks.event; user: the networks */
+/* What a question is about, as an entry; "": there is no such question. */
+void network_question(struct networks *network, const char *id, uint64_t question, char ret_to[NETWORK_TO_BYTES]);
+struct network_life *network_life(struct networks *network, const struct box *box);
+bool network_life_end(struct network_life *life);
+
+/* ---- network.c ---- */
 
 int network_parse(const char *text, struct gate_policy **ret_policy, struct buf *warnings, struct err *err);
 

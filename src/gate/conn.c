@@ -565,10 +565,8 @@ static void conn_accepted(struct box *box, int fd, const struct sockaddr_storage
     uint16_t port = 0, peer_port = 0;
     const char *names[PIN_NAMES + 1];
     const int on = 1;
-    if (getsockname(fd, (struct sockaddr *)&at, &size) < 0 ||
-        !address_from((struct sockaddr *)&at, &aimed, &port) ||
-        !address_from((const struct sockaddr *)from, &peer, &peer_port) ||
-        address_class(&aimed) == ADDRESS_NEVER) {
+    if (getsockname(fd, (struct sockaddr *)&at, &size) < 0 || !address_from((struct sockaddr *)&at, &aimed, &port) ||
+        !address_from((const struct sockaddr *)from, &peer, &peer_port) || address_class(&aimed) == ADDRESS_NEVER) {
         conn_reset(fd);
         close(fd);
         return;

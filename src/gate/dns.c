@@ -77,8 +77,8 @@ int dns_parse(const uint8_t *data, size_t len, struct dns_question *ret_question
     return DNS_NOERROR;
 }
 
-void dns_answer(const struct dns_question *question, enum dns_code code, const struct address *addresses,
-                size_t count, unsigned ttl, bool blocked, size_t most, struct buf *out) {
+void dns_answer(const struct dns_question *question, enum dns_code code, const struct address *addresses, size_t count,
+                unsigned ttl, bool blocked, size_t most, struct buf *out) {
     enum { RECORD_BYTES = 16, OPT_BYTES = 11, EDE_BYTES = 6 };
     size_t fixed = DNS_HEADER_BYTES + question->wire_len + 4 + (question->edns ? OPT_BYTES + EDE_BYTES : 0);
     size_t fitting = most > fixed ? (most - fixed) / RECORD_BYTES : 0;

@@ -20,8 +20,8 @@ struct dns_question {
  * answer (it is itself an answer, or too short). */
 int dns_parse(const uint8_t *data, size_t len, struct dns_question *ret_question);
 /* Appends the answer. addresses: IPv4 ones only. blocked: says so where the client understands it. */
-void dns_answer(const struct dns_question *question, enum dns_code code, const struct address *addresses,
-                size_t count, unsigned ttl, bool blocked, size_t most, struct buf *out);
+void dns_answer(const struct dns_question *question, enum dns_code code, const struct address *addresses, size_t count,
+                unsigned ttl, bool blocked, size_t most, struct buf *out);
 const char *dns_type_name(uint16_t type, char text[8]);
 
 #endif

@@ -31,8 +31,8 @@ static void dns_conn_pump(struct dns_conn *conn);
 /* ---- answers ---- */
 
 /* The end of a question: it is answered and, over UDP, forgotten. */
-static void dns_finish(struct dns_pending *pending, enum dns_code code, const struct address *addresses,
-                       size_t count, unsigned ttl, bool blocked) {
+static void dns_finish(struct dns_pending *pending, enum dns_code code, const struct address *addresses, size_t count,
+                       unsigned ttl, bool blocked) {
     struct dns_conn *conn = pending->conn;
     autobuf message = buf_max(DNS_MESSAGE_BYTES);
     size_t most = conn ? DNS_MESSAGE_BYTES : pending->question.edns ? DNS_UDP_MOST : 512;

@@ -112,15 +112,15 @@ bool gate_reference(const char *text, struct gate_reference *ret_reference);
 /* What the machine adds to a decision. */
 struct gate_machine {
     const struct address_network *open; /* open_networks of cubby.yaml */
-    const struct address *own;  /* every address of this machine */
-    const uint16_t *host_ports;      /* gate_host_ports */
+    const struct address *own;          /* every address of this machine */
+    const uint16_t *host_ports;         /* gate_host_ports */
     size_t open_count, own_count, host_port_count;
 };
 
 struct gate_subject {
-    const char *name;                   /* as gate_name writes it; NULL: only the address is known */
+    const char *name;              /* as gate_name writes it; NULL: only the address is known */
     const struct address *address; /* NULL: not known yet. Of a name: one that it resolves to */
-    uint16_t port;                      /* 0: may the name be resolved at all? Then udp is ignored */
+    uint16_t port;                 /* 0: may the name be resolved at all? Then udp is ignored */
     bool udp;
     const char *method, *path; /* of a request; NULL: not known. path without '?' and what follows */
 };

@@ -52,14 +52,14 @@ struct gate_row {
     uint8_t udp;
     uint16_t port;
     char id[17];
-    char name[GATE_NAME_BYTES + 1];   /* "": only the address is known. DNS: as asked for */
-    char address[ADDRESS_BYTES]; /* dialed, else aimed at; "": none */
-    char why[GATE_WHY_BYTES];         /* of the verdict, or what failed: "timeout", "unreachable" */
-    char method[16];                  /* HTTP: of the request; DNS: the type asked for */
-    uint16_t status;                  /* HTTP */
-    uint64_t cgroup;                  /* inode of the command's cgroup; 0: not known */
-    uint64_t question;                /* ASK */
-    uint64_t bytes_in, bytes_out;     /* to the box, from the box */
+    char name[GATE_NAME_BYTES + 1]; /* "": only the address is known. DNS: as asked for */
+    char address[ADDRESS_BYTES];    /* dialed, else aimed at; "": none */
+    char why[GATE_WHY_BYTES];       /* of the verdict, or what failed: "timeout", "unreachable" */
+    char method[16];                /* HTTP: of the request; DNS: the type asked for */
+    uint16_t status;                /* HTTP */
+    uint64_t cgroup;                /* inode of the command's cgroup; 0: not known */
+    uint64_t question;              /* ASK */
+    uint64_t bytes_in, bytes_out;   /* to the box, from the box */
     uint64_t duration_us;
     uint64_t count; /* so many alike */
     uint64_t generation;

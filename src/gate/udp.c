@@ -58,8 +58,7 @@ static void udp_due(struct timer *timer) {
     udp_end(association, false, association->rule);
 }
 
-static bool udp_judge(struct association *association, const struct address *address,
-                      struct gate_verdict *verdict) {
+static bool udp_judge(struct association *association, const struct address *address, struct gate_verdict *verdict) {
     struct gate_subject subject = {.name = association->name[0] ? association->name : NULL,
                                    .address = address,
                                    .port = association->socket->port,
@@ -173,8 +172,7 @@ static void udp_resolved(void *user, const struct answer *answer) {
     udp_end(association, answer->count > 0 || answer->refused, answer->refused ? "rebind" : verdict.why);
 }
 
-static void udp_new(struct box_udp *socket, const struct sockaddr_in *from, const struct address *asked,
-                    size_t len) {
+static void udp_new(struct box_udp *socket, const struct sockaddr_in *from, const struct address *asked, size_t len) {
     struct box *box = socket->box;
     const char *names[PIN_NAMES + 1];
     struct gate_verdict verdict;

@@ -85,8 +85,7 @@ int attach_mounts(struct backend *backend, const char *id, const struct mount *m
     const struct spec spec = {.mounts = mounts, .mount_count = count};
     autobuf message = buf_max(PLAN_MAX_BYTES);
     uint32_t base = 0;
-    TRY(attach_begin(backend, id, &record, &message, err)
-            ?: attach_ids(record.pid, record.start, &base, err));
+    TRY(attach_begin(backend, id, &record, &message, err) ?: attach_ids(record.pid, record.start, &base, err));
     const char *map = text_make(64, "0 %u 1001\n", base);
     plan_text(&message, PLAN_UID_MAP, map);
     plan_text(&message, PLAN_GID_MAP, map);

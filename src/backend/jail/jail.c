@@ -211,10 +211,10 @@ int jail_record_read(struct backend *backend, const char *id, struct jail_record
 int jail_record_write(struct backend *backend, const char *id, const struct jail_record *record, struct err *err) {
     char text[256];
     const char *path = text_make(64, "%s/jail", id);
-    int len = snprintf(text, sizeof text, "%d %llu %u %d %d %d %d %d %s %d\n", record->pid,
-                       (unsigned long long)record->start, record->slot, record->ranged, record->net,
-                       record->v1[CGROUP_MEMORY], record->v1[CGROUP_PIDS], record->v1[CGROUP_CPU], record->cgroup,
-                       record->disk);
+    int len =
+        snprintf(text, sizeof text, "%d %llu %u %d %d %d %d %d %s %d\n", record->pid, (unsigned long long)record->start,
+                 record->slot, record->ranged, record->net, record->v1[CGROUP_MEMORY], record->v1[CGROUP_PIDS],
+                 record->v1[CGROUP_CPU], record->cgroup, record->disk);
     int r = fd_replace_file(backend->boxes_dir, path, text, (size_t)len);
     return r < 0 ? err_errno(err, -r, "'boxes/%s'", path) : 0;
 }

@@ -25,7 +25,7 @@
 #define NET_ALL "10.204.0.0/14"
 #define NET_FIRST 0x0acc0000u
 #define NET_BASE(slot) (NET_FIRST + (slot)*4)
-#define NET_NAME "cubby-%u" /* of the slot: the host's end */
+#define NET_NAME "cubby-%u"            /* of the slot: the host's end */
 #define OWNER_PATH "/run/cubby/net-%u" /* of the slot: the owner of its flows */
 _Static_assert(IDS_SLOTS * 4ull <= 1u << 18, "no two slots share a net");
 

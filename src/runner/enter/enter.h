@@ -70,7 +70,7 @@ struct enter {
     int dev_fd;             /* -1: the inner half makes /dev */
     /* PLAN */
     const char *shell, *resolv;
-    const char *workspace; /* NULL: WORKSPACE_PATH */
+    const char *workspace;                   /* NULL: WORKSPACE_PATH */
     uint64_t memory_bytes, pids, open_files; /* 0: not limited */
     uint64_t terminals;                      /* 0: DEFAULT_TERMINALS */
     int sysctl_fd;                           /* /proc/sys/kernel of the box, writable; -1: none */
