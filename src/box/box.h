@@ -92,6 +92,7 @@ struct exec_request {
     const char *shell;          /* NULL: the box's */
     const char *session;        /* a plain one: its directory where cwd is NULL, listed with it; NULL: none */
     bool root;
+    uint32_t uid, gid; /* uid not 0: as that user of the box, without rights of root; UNSUPPORTED where it has none */
     bool pty;
     unsigned cols, rows;
     uint64_t timeout_ms; /* 0: none (background only) */

@@ -19,6 +19,9 @@ int verb_exec_args(const struct box *box, const struct exec_request *request, ui
         return err_set(err, ERR_INVALID, "the tag of a command has at most %u bytes", LIMIT_PROCESS_TAG_BYTES);
     flags |= (request->detach ? CALL_DETACH : 0) | (request->keep ? CALL_KEEP : 0) | (request->leave ? CALL_LEAVE : 0) |
              (request->pty ? CALL_PTY : 0) | (request->sudo ? CALL_SUDO : 0);
+    const char *user = request->uid    ? arena_printf(&arena, "%u:%u", request->uid, request->gid)
+                       : request->root ? "root"
+                                       : "agent";
     unsigned cols = request->cols ? request->cols : 80, rows = request->rows ? request->rows : 24;
     const char *const *bound = (const char *const *)bindings_env(box, &arena); /* before the call's own, which win */
     TRY(verb_put(args, err, F_LIST(ENV, bound, BINDINGS_VARIABLES, "secrets"),
@@ -27,9 +30,9 @@ int verb_exec_args(const struct box *box, const struct exec_request *request, ui
                  F_LIST(SECRET, request->secrets, LIMIT_SECRETS, "secrets"),
                  F_LIST(ENV_DROP, request->drops, LIMIT_ENV_DROPS, "prefixes of variables"),
                  F_TEXT(COMMAND, request->command), F_TEXT(SHELL, request->shell), F_TEXT(SESSION, request->session),
-                 F_TEXT(NOTE, request->tag), F_TEXT(USER, request->root ? "root" : "agent"),
-                 F_NUM(TIMEOUT_MS, request->timeout_ms), F_NUM(WAIT_MS, request->keep ? request->wait_ms : 0),
-                 F_NUM(COLS, request->pty ? cols : 0), F_NUM(ROWS, request->pty ? rows : 0), F_NUM(FLAGS, flags)));
+                 F_TEXT(NOTE, request->tag), F_TEXT(USER, user), F_NUM(TIMEOUT_MS, request->timeout_ms),
+                 F_NUM(WAIT_MS, request->keep ? request->wait_ms : 0), F_NUM(COLS, request->pty ? cols : 0),
+                 F_NUM(ROWS, request->pty ? rows : 0), F_NUM(FLAGS, flags)));
     if (args->failed)
         return err_set(err, ERR_TOO_LARGE, "command, arguments and variables are larger than %u bytes together",
                        LIMIT_CALL_ARGS_BYTES);

@@ -54,7 +54,7 @@ int trial_main(const char *directory);
 /* confine.c: in the child, as its last act before exec (or before a worker's work): ids, capabilities, no_new_privs,
  * Landlock, seccomp. worker: seccomp and Landlock stay off, the rights on files are the agent's. */
 enum confine_for { CONFINE_AGENT, CONFINE_ROOT, CONFINE_WORKER, CONFINE_ROOT_WORKER };
-int confine(const struct runner_config *config, enum confine_for who, struct err *err);
+int confine(const struct runner_config *config, enum confine_for who, uid_t uid, gid_t gid, struct err *err);
 int confine_may_root(const struct runner_config *config, struct err *err);
 /* For a root worker whose call failed so: a mount has one owner, the agent, and the ids of root mean nothing on it
  * (EOVERFLOW). True: its file work has the agent's rights from now on, try again. */

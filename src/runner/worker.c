@@ -180,7 +180,8 @@ static _Noreturn void worker_main(const struct rcall *call, const struct buf *pa
     struct arena arena;
     arena_init(&arena);
     bool root = call->as_root || (def->layers && config->can_root);
-    int r = confine(config, root ? CONFINE_ROOT_WORKER : CONFINE_WORKER, &err);
+    int r = confine(config, root ? CONFINE_ROOT_WORKER : CONFINE_WORKER, root ? 0 : config->agent_uid,
+                    root ? 0 : config->agent_gid, &err);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* after confine: a change of ids clears it */
     if (def->cleans)
         signal(SIGUSR1, worker_on_cancel);

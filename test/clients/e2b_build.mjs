@@ -84,6 +84,8 @@ async function failures() {
   const message = async (template, name) => (await error(build(template, name)))?.message;
   is('a command that fails', await message(Template().fromBaseImage().runCmd('exit 3'), 'exit'),
     "failed to run command 'exit 3': command failed: exit status 3");
+  is('a name that is not one', /failed to set the user 'a b': a name has/.test(
+    await message(Template().fromBaseImage().setUser('a b'), 'name')), true);
   is('a user that is not there', await message(Template().fromBaseImage().runCmd('true', { user: 'root123' }), 'user'),
     "failed to run command 'true': command failed: unauthenticated: invalid username: 'root123'");
   ok('an image that is not there', /e2b_images/.test(await message(Template().fromImage('no/such:1'), 'image')));
@@ -105,6 +107,30 @@ async function users() {
   const made = await sandbox(name);
   is('the user of a template is that of its commands', await out(made, 'cat /opt/who; whoami'), 'root\nroot');
   is('unless they name one', await out(made, 'whoami', { user: 'user' }), 'user');
+  const other = await build(Template().fromBaseImage().setUser('worker').setWorkdir('/work')
+    .runCmd('whoami > who').runCmd('whoami', { user: 'user' }).runCmd('whoami > /opt/who', { user: 'root' }), 'worker');
+  const works = await sandbox(other.name);
+  is('a user that the template makes has its own steps', await out(works, 'cat who /opt/who; stat -c %U /work who'),
+    'worker\nroot\nworker\nworker');
+  is('and the commands of its sandboxes', await out(works, 'whoami; echo $HOME $USER; pwd; grep CapEff /proc/self/status'),
+    'worker\n/home/worker worker\n/work\nCapEff:\t0000000000000000');
+  is('unless they name another', [await out(works, 'whoami', { user: 'user' }), await out(works, 'whoami', { user: 'root' })],
+    ['user', 'root']);
+  is('what it may not, it may not', await out(works, 'touch /root/x /home/user/x 2>&1 | grep -c denied'), '2');
+  is('it has sudo', await out(works, 'sudo id -u'), '0');
+  let pty = '';
+  const terminal = await works.pty.create({ cols: 80, rows: 24, onData: (data) => { pty += new TextDecoder().decode(data); } });
+  await works.pty.sendInput(terminal.pid, new TextEncoder().encode('stat -c "is %U" $(tty); exit\n'));
+  await terminal.wait();
+  is('and terminals of its own', /^is (.*)\r$/m.exec(pty)?.[1] ?? pty, 'worker');
+  await works.files.write('own.txt', 'own');
+  is('files that it writes are its own, at home', await out(works, 'stat -c %U ~/own.txt'), 'worker');
+  is('as a name of a call', [await works.files.read('own.txt', { user: 'worker' }),
+    (await works.files.getInfo('/home/worker/own.txt')).owner], ['own', 'worker']);
+  is('a user whom the sandbox does not have', /invalid username: 'nobody2'/.test(
+    (await error(works.commands.run('true', { user: 'nobody2' })))?.message ?? ''), true);
+  const again = await build(Template().fromBaseImage().setUser('worker').setWorkdir('/work').runCmd('whoami > who'), 'w2');
+  is('its making is a step that is kept', again.cached, 3);
   if (!made.fork) return;
   const [fork] = await made.fork({ count: 1, timeoutMs: 60_000 });
   started.push(fork.sandbox ?? fork);

@@ -2,7 +2,7 @@
 // "ok - NAME" or "not ok - NAME: why" for each check. Called by test/front/e2b_interpreter_test.sh with E2B_API_URL,
 // E2B_SANDBOX_URL and E2B_API_KEY set; its arguments say what the machine has: matplotlib, pandas, PIL, node, root
 // (boxes have one).
-import { Sandbox } from '@e2b/code-interpreter';
+import { Sandbox, Template } from '@e2b/code-interpreter';
 
 const has = new Set(process.argv.slice(2));
 const show = (value) => JSON.stringify(value);
@@ -264,6 +264,16 @@ async function contexts() {
         is('and root still, restarted', (await run(whoami, { context: roots })).text, "(0, '/root', 0)");
         await sandbox.removeCodeContext(roots);
         is('elsewhere it is the user, who has sudo', (await run(whoami)).text, "(1000, '/home/user', 0)");
+        for (const [user, wanted] of [['root', "(0, '/home/user', 0)"], ['worker', "(True, '/home/user', 0)"]]) {
+            const { name } = await Template.build(Template().fromBaseImage().setUser(user), `code-${user}`);
+            const made = await Sandbox.create(name, { timeoutMs: 60_000 });
+            const code = user === 'root' ? whoami : whoami.replace('os.geteuid()', 'os.geteuid() not in (0, 1000)');
+            is(`a template of ${user}: code runs as ${user}`, (await made.runCode(code)).text, wanted);
+            is('with its variables', (await made.runCode('os.environ["USER"]')).text, user);
+            const context = await made.createCodeContext({ cwd: '/tmp' });
+            is('in new contexts, too', (await made.runCode('import os; os.environ["USER"]', { context })).text, user);
+            await made.kill();
+        }
     }
     is('a directory that is none', (await raw('POST', '/contexts', { cwd: '/nowhere' })).status, 400);
     is('a language that is none', (await raw('POST', '/contexts', { language: 'cobol' })).status, 400);

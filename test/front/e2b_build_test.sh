@@ -7,7 +7,8 @@ cd "$(dirname "$0")/../.." || exit 125
 . test/lib/lib.sh
 . test/lib/daemon.sh
 . test/lib/e2b.sh
-e2b_start "  - {token: bob-token-0123456789abcdef00, user: bob, scope: user}" \
+e2b_start "$(printf '  - {token: many-%02d-0123456789abcdef0000, user: many%02d, scope: user}\n' \
+    $(for i in {1..16}; do echo "$i" "$i"; done))" "  - {token: bob-token-0123456789abcdef00, user: bob, scope: user}" \
     "  - {token: eye-token-0123456789abcdef00, user: ann, scope: read}" \
     '  - {token: admin-token-0123456789abcdef, scope: admin}' 'auth: required' 'max_upload_bytes: 100000' \
     'e2b_images: ["ubuntu=host", "debian:12=base"]'
@@ -120,6 +121,36 @@ is 'a build without a base has ended at once' "$STATUS $(status_is error; j -c '
 is 'and nothing of it ran' "$(j '.logEntries|length')" 1
 start '{"fromTemplate":"base"}'
 refused 'it does not begin again' 400 'not waiting'
+
+# ---- as many as there may be ----
+# waiting METHOD COUNT USER...: asks for so many builds for each, or deletes them; status and sentence of each
+waiting() {
+    python3 - "${URL#http://}" "$@" << 'END'
+import http.client, json, sys
+connection = http.client.HTTPConnection(sys.argv[1])
+for user in sys.argv[4:]:
+    for name in (f"wait-{user}-{number}" for number in range(int(sys.argv[3]))):
+        made = sys.argv[2] == "POST"
+        connection.request(sys.argv[2], "/v3/templates" if made else f"/templates/{name}",
+                           json.dumps({"name": name}) if made else None,
+                           {"X-API-KEY": f"many-{user}-0123456789abcdef0000", "Content-Type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read()
+        print(answer.status, json.loads(text)["message"] if answer.status == 429 else "")
+END
+}
+waiting POST 17 01 > "$WORK/builds"
+is 'a user has 16 builds that have not ended' "$(grep -c 202 "$WORK/builds") $(tail -1 "$WORK/builds")" \
+    '16 429 16 builds have not ended yet, which is the most of a user'
+waiting POST 16 {02..16} > "$WORK/builds"
+is 'and all users together 256' "$(tail -1 "$WORK/builds")" \
+    '429 256 builds of all users have not ended yet: try again later'
+ok 'not fewer' [ "$(grep -c 202 "$WORK/builds")" -ge 224 ]
+key POST /v3/templates '{"name":"late"}'
+refused 'nobody has one more' 429 'try again later'
+waiting DELETE 16 {01..16} > "$WORK/builds"
+key POST /v3/templates '{"name":"late"}'
+is 'when they are gone, there is room again' "$STATUS" 202
 
 # ---- uploads ----
 HASH=$(printf '%064d' 7)

@@ -201,7 +201,7 @@ static void fuzz_unary(void) {
 static void fuzz_path(const uint8_t *data, size_t size) {
     struct err err;
     const char *path;
-    if (connect_path(&arena, size & 1, arena_copy(&arena, data, size), &path, &err) < 0)
+    if (connect_path(&arena, size & 1 ? "/root" : E2B_HOME, arena_copy(&arena, data, size), &path, &err) < 0)
         return;
     assert(path[0] == '/' && (!path[1] || path_normal(path) || strlen(path) > LIMIT_NAME_BYTES));
     for (const char *at = path; (at = strchr(at, '/')); at++)

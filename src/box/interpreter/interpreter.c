@@ -160,7 +160,13 @@ static int interpreter_session_start(struct box *box, const struct language *lan
     argv[n++] = language->eval;
     argv[n++] = language->driver;
     argv[n++] = idle;
-    const struct exec_request exec = {.argv = argv, .cwd = cwd, .root = open->root, .sudo = open->sudo};
+    const struct exec_request exec = {.argv = argv,
+                                      .env = open->env,
+                                      .cwd = cwd,
+                                      .root = open->root,
+                                      .uid = open->uid,
+                                      .gid = open->gid,
+                                      .sudo = open->sudo};
     int failed = box_spawn(box, &exec, &session->pid, &session->created_ms, err);
     return failed && err->why == WHY_NO_COMMAND ? interpreter_missing(language, session->program, err) : failed;
 }

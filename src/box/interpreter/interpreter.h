@@ -62,7 +62,10 @@ struct interpreter_open {
     const char *program; /* NULL: the language's */
     const char *cwd;     /* of a new one; NULL: the workspace. NOT_FOUND */
     uint64_t idle_s;     /* 0: as above */
-    bool root, sudo;     /* of a new one: as exec_request has them; not of Bash */
+    /* of a new one: as exec_request has them; not of Bash */
+    bool root, sudo;
+    uint32_t uid, gid;
+    const char *const *env;
 };
 /* The session of that name, started if it does not exist. UNSUPPORTED: the box has no such interpreter. LIMIT. */
 int interpreter_open(struct box *box, const struct language *language, const struct interpreter_open *open,

@@ -150,8 +150,7 @@ static int connect_take_times(struct connect *connect, struct err *err) {
 }
 
 static int connect_take_user(struct connect *connect, struct err *err) {
-    const char *name = e2b_basic(connect->request);
-    return e2b_user(name ? name : e2b_default(connect->box, E2B_USER), &connect->root, err);
+    return e2b_account(connect->box, e2b_basic(connect->request), http_arena(connect->request), &connect->account, err);
 }
 
 int connect_take_head(struct connect *connect, struct err *err) {
@@ -332,8 +331,7 @@ static void connect_clean(char *path) {
     *out = 0;
 }
 
-int connect_path(struct arena *arena, bool root, const char *path, const char **ret_path, struct err *err) {
-    const char *home = root ? "/root" : E2B_HOME;
+int connect_path(struct arena *arena, const char *home, const char *path, const char **ret_path, struct err *err) {
     char *whole;
     if (!path || !*path)
         path = "~";

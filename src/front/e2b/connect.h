@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "box/box.h"
-#include "front/front.h"
+#include "front/e2b/account.h"
 #include "http/server.h"
 #include "rows/rows.h"
 
@@ -29,14 +29,14 @@ struct connect {
     struct http_request *request;
     struct box *box;
     enum connect_kind kind;
-    const char *code;    /* of a failure, where err->code does not say it ("failed_precondition"); NULL: by err->code */
-    bool root;           /* it acts as root, not as the default user; set by connect_take */
-    uint64_t timeout_ms; /* Connect-Timeout-Ms; 0: none */
-    uint64_t deadline_ms; /* by clock_ms; 0: none */
-    uint64_t alive_ms;    /* after this silence a stream sends a keep-alive message */
-    uint64_t sent_ms;     /* clock_ms of the last message */
-    bool begun, lost;     /* the answer has begun; the client is gone */
-    size_t held;          /* of http_hold */
+    const char *code; /* of a failure, where err->code does not say it ("failed_precondition"); NULL: by err->code */
+    struct e2b_account account; /* whom it acts as; set by connect_take */
+    uint64_t timeout_ms;        /* Connect-Timeout-Ms; 0: none */
+    uint64_t deadline_ms;       /* by clock_ms; 0: none */
+    uint64_t alive_ms;          /* after this silence a stream sends a keep-alive message */
+    uint64_t sent_ms;           /* clock_ms of the last message */
+    bool begun, lost;           /* the answer has begun; the client is gone */
+    size_t held;                /* of http_hold */
     struct buf in, out;
     struct json json;
 };
@@ -88,7 +88,7 @@ int connect_bytes(const struct row_text *text, const char *member, struct buf *o
 
 /* A client's path made absolute: NULL, "" and "~" are the user's home, relative ones lie below it; ".." is resolved by
  * names alone. INVALID: "~name", or too long. */
-int connect_path(struct arena *arena, bool root, const char *path, const char **ret_path, struct err *err);
+int connect_path(struct arena *arena, const char *home, const char *path, const char **ret_path, struct err *err);
 
 /* ---- the answer ---- */
 

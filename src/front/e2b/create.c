@@ -57,14 +57,14 @@ static int create_env(struct http_request *request, const char *id, const char *
         return err_set(err, ERR_INVALID, "envVars must be an object of strings");
     const char **env = arena_alloc(arena, (json_object_size(own) + text_list_count(setup->env) + 10) * sizeof *env);
     size_t count = E2B_OWN_ENV;
-    memcpy(env, e2b_own_env[0], sizeof e2b_own_env[0]);
+    memcpy(env, e2b_account_user.env, sizeof e2b_account_user.env);
     env[count++] = "E2B_SANDBOX=true";
     env[count++] = arena_printf(arena, "E2B_SANDBOX_ID=%s", id);
     env[count++] = arena_printf(arena, "E2B_TEMPLATE_ID=%s", template_id);
     if (setup->workdir)
         env[count++] = arena_printf(arena, E2B_WORKDIR "%s", setup->workdir);
-    if (setup->root)
-        env[count++] = E2B_USER "root";
+    if (setup->user)
+        env[count++] = arena_printf(arena, E2B_USER "%s", setup->user);
     for (const char **entry = setup->env; entry && *entry; entry++)
         if (!json_object_getn(own, *entry, strcspn(*entry, "=")))
             env[count++] = *entry;

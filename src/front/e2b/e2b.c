@@ -32,9 +32,6 @@
     "Sandbox is secured with traffic access token. Token header 'e2b-traffic-access-token' is missing"
 #define E2B_NO_TOKEN "unauthorized access, please provide a valid access token or method signing if supported"
 
-const char *const e2b_own_env[2][E2B_OWN_ENV] = {{"HOME=" E2B_HOME, "USER=user", "LOGNAME=user"},
-                                                 {"HOME=/root", "USER=root", "LOGNAME=root"}};
-
 /* ---- kept state ---- */
 
 static void e2b_close(void *state) {
@@ -267,13 +264,6 @@ static bool e2b_claims(const char *path) {
 }
 
 /* ---- who may ---- */
-
-int e2b_user(const char *name, bool *ret_root, struct err *err) {
-    *ret_root = name && !strcmp(name, "root");
-    if (!name || !*name || *ret_root || !strcmp(name, "user"))
-        return 0;
-    return err_set(err, ERR_UNAUTHORIZED, "invalid username: '%.100s'", name);
-}
 
 const char *e2b_default(const struct box *box, const char *name) {
     for (size_t i = 0; box && i < box->spec.env_count; i++)

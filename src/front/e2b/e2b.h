@@ -27,8 +27,6 @@
 #define E2B_WORKDIR "E2B_WORKDIR="
 #define E2B_USER "E2B_USER="
 #define E2B_TOKEN_BYTES 65 /* 64 hex digits */
-#define E2B_OWN_ENV 3
-extern const char *const e2b_own_env[2][E2B_OWN_ENV]; /* HOME and so on, of the default user and of root */
 
 extern const struct dialect e2b_dialect;
 /* Each ends with method NULL; e2b.c lists them. */
@@ -76,8 +74,6 @@ void e2b_derive(const struct e2b *e2b, char ret_token[E2B_TOKEN_BYTES], const ch
     __attribute__((format(printf, 3, 4)));
 /* envdAccessToken, or (traffic) trafficAccessToken, of a box. */
 void e2b_token(const struct e2b *e2b, const struct box *box, bool traffic, char ret_token[E2B_TOKEN_BYTES]);
-/* Who a process or a file is to belong to. name NULL or "": the default. UNAUTHORIZED: there is no such user. */
-int e2b_user(const char *name, bool *ret_root, struct err *err);
 /* Of those two, what the box's template says; NULL: nothing, or there is no box. */
 const char *e2b_default(const struct box *box, const char *name);
 /* The name in Authorization: Basic, which RPCs have; NULL: none was sent. In the request's arena. */

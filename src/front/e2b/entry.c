@@ -9,23 +9,24 @@
 #include "base/text.h"
 #include "front/e2b/connect.h"
 
-enum { ENTRY_NAMES_BYTES = 256 << 10, ENTRY_AGENT = 1000 };
+enum { ENTRY_NAMES_BYTES = 256 << 10 };
 
 /* ---- paths ---- */
 
-int entry_path(struct arena *arena, const char *given, bool root, const char **ret_path, struct err *err) {
-    return connect_path(arena, root && *given, given, ret_path, err); /* "" is the default user's home for root, too */
+int entry_path(struct arena *arena, const char *given, const struct e2b_account *account, const char **ret_path,
+               struct err *err) {
+    const char *home = account->uid || *given ? account->home : E2B_HOME; /* "" is the user's home for root, too */
+    return connect_path(arena, home, given, ret_path, err);
 }
 
-struct file_rights entry_rights(const struct box *box, bool root) {
-    return (struct file_rights){
-        .root = box_has_root(box), .owner = root ? 0 : ENTRY_AGENT, .attributes = ENTRY_ATTRIBUTES};
+struct file_rights entry_rights(const struct box *box, const struct e2b_account *account) {
+    return (struct file_rights){.root = box_has_root(box), .owner = account->uid, .attributes = ENTRY_ATTRIBUTES};
 }
 
 /* The agent sees nearly everything that root does, and asking as the agent costs no process in the box. */
 int entry_stat(struct box *box, const char *path, struct arena *arena, struct file_stat *ret_stat, struct err *err) {
     static const struct file_rights agent = {.attributes = ENTRY_ATTRIBUTES};
-    const struct file_rights root = entry_rights(box, true);
+    const struct file_rights root = entry_rights(box, &e2b_account_root);
     int failed = box_stat_as(box, path, &agent, arena, ret_stat, err);
     bool unsure = failed ? failed == -ERR_DENIED : ret_stat->type == FILE_SYMLINK && !ret_stat->resolved;
     return unsure && root.root ? box_stat_as(box, path, &root, arena, ret_stat, err) : failed;

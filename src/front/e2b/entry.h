@@ -3,14 +3,15 @@
 #ifndef CUBBY_FRONT_E2B_ENTRY_H
 #define CUBBY_FRONT_E2B_ENTRY_H
 
-#include "front/e2b/e2b.h"
+#include "front/e2b/account.h"
 
 #define ENTRY_ATTRIBUTES "user.e2b."
 
 /* A path of a client by connect_path, but "" is the home of `user`. INVALID. */
-int entry_path(struct arena *arena, const char *given, bool root, const char **ret_path, struct err *err);
+int entry_path(struct arena *arena, const char *given, const struct e2b_account *account, const char **ret_path,
+               struct err *err);
 /* As the box's root, and what is made belongs to the user; a box without a root user has the agent's rights alone. */
-struct file_rights entry_rights(const struct box *box, bool root);
+struct file_rights entry_rights(const struct box *box, const struct e2b_account *account);
 
 /* What a file is, as root sees it. */
 int entry_stat(struct box *box, const char *path, struct arena *arena, struct file_stat *ret_stat, struct err *err);

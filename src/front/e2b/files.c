@@ -79,9 +79,10 @@ static int files_send_root(struct http_request *request, struct box *box, const 
 static int files_get(struct http_request *request, struct box *box, struct err *err) {
     struct files_query query = {0};
     const char *path;
-    bool root;
-    STEP(front_query(request, &query, err) ?: e2b_user(query.username.data, &root, err)
-                 ?: entry_path(http_arena(request), query.path.data ? query.path.data : "", root, &path, err));
+    struct e2b_account account;
+    STEP(front_query(request, &query, err)
+             ?: e2b_account(box, query.username.data, http_arena(request), &account, err)
+             ?: entry_path(http_arena(request), query.path.data ? query.path.data : "", &account, &path, err));
     trail_quote(request, path);
     files_allow_pages(request);
     files_disposition(request, path);
@@ -126,7 +127,7 @@ struct files_upload {
     struct http_request *request;
     struct box *box;
     struct file_rights rights;
-    bool root;
+    struct e2b_account account;
     const char *path; /* of the query; "" or NULL: each file has its own */
     struct buf metadata, answer;
     struct json json;
@@ -194,7 +195,7 @@ static int files_each(struct files_upload *upload, struct upload_body *body, str
         const char *given = upload->path && *upload->path ? upload->path : name;
         if (!given || !*given)
             return err_set(err, ERR_INVALID, "the upload has no path: neither in the query nor as a file name");
-        int failed = entry_path(http_arena(upload->request), given, upload->root, &path, err)
+        int failed = entry_path(http_arena(upload->request), given, &upload->account, &path, err)
                          ?: files_once(upload, path, err)
                          ?: files_write(upload, path, upload_read, body, upload_size(body), err);
         if (failed)
@@ -208,8 +209,10 @@ static int files_each(struct files_upload *upload, struct upload_body *body, str
     return r;
 }
 
-static void files_upload_init(struct files_upload *upload, struct http_request *request, struct box *box, bool root) {
-    *upload = (struct files_upload){.request = request, .box = box, .root = root, .rights = entry_rights(box, root)};
+static void files_upload_init(struct files_upload *upload, struct http_request *request, struct box *box,
+                              const struct e2b_account *account) {
+    *upload = (struct files_upload){
+        .request = request, .box = box, .account = *account, .rights = entry_rights(box, account)};
     buf_init(&upload->metadata, 2 * FILES_METADATA_BYTES);
     buf_init(&upload->answer, FILES_ANSWER_BYTES);
     json_init(&upload->json, &upload->answer);
@@ -224,12 +227,13 @@ static void files_upload_done(struct files_upload *upload) {
 
 static int files_post(struct http_request *request, struct box *box, struct err *err) {
     struct files_query query = {0};
-    bool root;
+    struct e2b_account account;
     struct upload_body *body = NULL;
-    STEP(front_query(request, &query, err) ?: e2b_user(query.username.data, &root, err));
+    STEP(front_query(request, &query, err)
+             ?: e2b_account(box, query.username.data, http_arena(request), &account, err));
     files_allow_pages(request);
     __attribute__((cleanup(files_upload_done))) struct files_upload upload;
-    files_upload_init(&upload, request, box, root);
+    files_upload_init(&upload, request, box, &account);
     upload.path = query.path.data;
     int failed = files_metadata(request, &upload.metadata, err)
                      ?: upload_open(request, front_settings(request)->max_upload_bytes, &body, err);
@@ -317,7 +321,7 @@ static int files_compose_paths(struct files_upload *upload, const char **given, 
         return err_set(err, ERR_INVALID, "source_paths must name at least one file");
     const char **paths = arena_alloc(http_arena(upload->request), (count + 1) * sizeof *paths);
     for (size_t i = 0; i < count; i++) {
-        int failed = entry_path(http_arena(upload->request), given[i], upload->root, &paths[i], err);
+        int failed = entry_path(http_arena(upload->request), given[i], &upload->account, &paths[i], err);
         if (failed)
             return failed;
         if (!strcmp(paths[i], destination))
@@ -330,7 +334,7 @@ static int files_compose_paths(struct files_upload *upload, const char **given, 
 
 static int files_compose_do(struct files_upload *upload, const struct files_compose *args, struct err *err) {
     const char *destination, **paths = NULL;
-    STEP(entry_path(http_arena(upload->request), args->destination.data, upload->root, &destination, err)
+    STEP(entry_path(http_arena(upload->request), args->destination.data, &upload->account, &destination, err)
              ?: files_compose_paths(upload, args->source_paths, destination, &paths, err));
     struct files_sources sources = {.upload = upload, .paths = paths, .piece = xmalloc(FILES_PIECE_BYTES)};
     int failed = files_write(upload, destination, files_sources_read, &sources, -1, err);
@@ -346,10 +350,10 @@ static int files_compose_do(struct files_upload *upload, const struct files_comp
 
 static int files_compose(struct http_request *request, struct box *box, struct err *err) {
     struct files_compose args = {0};
-    bool root;
-    STEP(front_body(request, &args, err) ?: e2b_user(args.username.data, &root, err));
+    struct e2b_account account;
+    STEP(front_body(request, &args, err) ?: e2b_account(box, args.username.data, http_arena(request), &account, err));
     __attribute__((cleanup(files_upload_done))) struct files_upload upload;
-    files_upload_init(&upload, request, box, root);
+    files_upload_init(&upload, request, box, &account);
     return files_compose_do(&upload, &args, err) ?: e2b_json(request, 200, &upload.answer, err);
 }
 

@@ -39,7 +39,7 @@ static const struct row filesystem_move_rows[] = {
 
 static int filesystem_path(struct connect *connect, const struct row_text *given, const char **ret_path,
                            struct err *err) {
-    STEP(entry_path(http_arena(connect->request), given->data ? given->data : "", connect->root, ret_path, err));
+    STEP(entry_path(http_arena(connect->request), given->data ? given->data : "", &connect->account, ret_path, err));
     trail_quote(connect->request, *ret_path);
     return 0;
 }
@@ -72,7 +72,7 @@ static int filesystem_mkdir(struct connect *connect, void *message, struct err *
     const char *path;
     bool created = false;
     STEP(filesystem_path(connect, &args->path, &path, err));
-    const struct file_rights rights = entry_rights(connect->box, connect->root);
+    const struct file_rights rights = entry_rights(connect->box, &connect->account);
     STEP(box_mkdir_as(connect->box, path, 0755, &rights, &created, err));
     return created ? filesystem_put(connect, path, err)
                    : err_set(err, ERR_EXISTS, "directory already exists: %.400s", path);
@@ -82,7 +82,7 @@ static int filesystem_move(struct connect *connect, void *message, struct err *e
     const struct filesystem_args *args = message;
     const char *from, *to;
     STEP(filesystem_path(connect, &args->source, &from, err) ?: filesystem_path(connect, &args->destination, &to, err));
-    const struct file_rights rights = entry_rights(connect->box, connect->root);
+    const struct file_rights rights = entry_rights(connect->box, &connect->account);
     return box_move_as(connect->box, from, to, &rights, err) ?: filesystem_put(connect, to, err);
 }
 
@@ -90,7 +90,7 @@ static int filesystem_remove(struct connect *connect, void *message, struct err 
     const struct filesystem_args *args = message;
     const char *path;
     STEP(filesystem_path(connect, &args->path, &path, err));
-    const struct file_rights rights = entry_rights(connect->box, connect->root);
+    const struct file_rights rights = entry_rights(connect->box, &connect->account);
     int failed = box_remove_as(connect->box, path, &rights, http_fd(connect->request), err);
     return failed == -ERR_NOT_FOUND ? 0 : failed; /* the answer is {} */
 }
@@ -161,7 +161,7 @@ static int filesystem_list(struct connect *connect, void *message, struct err *e
     struct filesystem_list list = {.connect = connect, .err = err};
     bool truncated = false;
     STEP(filesystem_path(connect, &args->path, &request.path, err));
-    const struct file_rights rights = entry_rights(connect->box, connect->root);
+    const struct file_rights rights = entry_rights(connect->box, &connect->account);
     request.rights = &rights;
     request.depth = args->depth.value > LIMIT_LIST_DEPTH ? LIMIT_LIST_DEPTH
                     : args->depth.value                  ? (unsigned)args->depth.value

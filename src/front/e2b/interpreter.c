@@ -115,24 +115,35 @@ static int e2b_interpreter_find(struct http_request *request, struct box *box, c
     return e2b_interpreter_unknown(request, id);
 }
 
-/* As the user of the template's commands; in a directory that only root may enter, as root. */
-static bool e2b_interpreter_root(struct box *box, const char *cwd) {
-    autoarena arena = ARENA_EMPTY;
+/* As the user of the template's commands; in a directory that only root may enter, `user` is root. */
+static int e2b_interpreter_account(struct box *box, const char *cwd, struct arena *arena,
+                                   struct e2b_account *ret_account, struct err *err) {
     struct file_stat stat;
-    const char *user = e2b_default(box, E2B_USER);
-    bool denied = box_stat(box, arena_printf(&arena, "%s/.", cwd), &arena, &stat, ERR_IGNORED) == -ERR_DENIED;
-    return box_has_root(box) && (denied || (user && !strcmp(user, "root")));
+    STEP(e2b_account(box, NULL, arena, ret_account, err));
+    if (ret_account->uid == E2B_USER_ID && box_has_root(box) &&
+        box_stat(box, arena_printf(arena, "%s/.", cwd), arena, &stat, ERR_IGNORED) == -ERR_DENIED)
+        *ret_account = e2b_account_root;
+    return 0;
 }
 
 /* Starts it, unless it runs. */
 static int e2b_interpreter_open(struct box *box, struct e2b_context *context, struct err *err) {
     const struct interpreter_session was = context->session;
+    autoarena arena = ARENA_EMPTY;
+    struct e2b_account account;
+    struct exec_request as = {0};
+    bool created;
+    STEP(e2b_interpreter_account(box, was.cwd, &arena, &account, err));
+    e2b_account_exec(&account, &as);
+    const char *const env[] = {account.env[0], account.env[1], account.env[2], NULL};
     const struct interpreter_open open = {.name = was.name,
                                           .cwd = *was.cwd ? was.cwd : NULL,
                                           .idle_s = CONTEXT_IDLE_S,
-                                          .root = e2b_interpreter_root(box, was.cwd),
+                                          .root = as.root && box_has_root(box),
+                                          .uid = as.uid,
+                                          .gid = as.gid,
+                                          .env = env,
                                           .sudo = true};
-    bool created;
     return interpreter_open(box, interpreter_languages[context->language].language, &open, &context->session, &created,
                             err);
 }

@@ -311,11 +311,11 @@ static size_t process_env_base(const struct connect *connect, const char **env) 
     const struct spec *spec = &connect->box->spec;
     size_t n = 0;
     for (size_t i = 0; i < E2B_OWN_ENV; i++)
-        env[n++] = e2b_own_env[connect->root][i];
+        env[n++] = connect->account.env[i];
     for (size_t i = 0; i < spec->env_count; i++) {
         bool default_user = false;
         for (size_t k = 0; k < E2B_OWN_ENV; k++)
-            default_user = default_user || !strcmp(spec->env[i], e2b_own_env[0][k]);
+            default_user = default_user || !strcmp(spec->env[i], e2b_account_user.env[k]);
         if (!default_user)
             env[n++] = spec->env[i];
     }
@@ -353,7 +353,6 @@ static int process_argv(const struct connect *connect, const struct process_conf
 static int process_start_once(struct connect *connect, struct process_start *start, bool shell, struct err *err) {
     struct exec_request exec = {
         .env = process_env(connect, start->process.envs),
-        .root = connect->root,
         .pty = start->pty.size.cols.has || start->pty.size.rows.has,
         .cols = (unsigned)start->pty.size.cols.value,
         .rows = (unsigned)start->pty.size.rows.value,
@@ -364,13 +363,14 @@ static int process_start_once(struct connect *connect, struct process_start *sta
         .tag = start->tag.data,
     };
     struct process_stream stream;
+    e2b_account_exec(&connect->account, &exec);
     process_stream_init(&stream, connect);
     stream.pty = exec.pty;
     stream.owner = true;
     const char *cwd = start->process.cwd.data;
     if (!cwd || !*cwd)
         cwd = e2b_default(connect->box, E2B_WORKDIR);
-    int failed = connect_path(http_arena(connect->request), connect->root, cwd, &exec.cwd, err)
+    int failed = connect_path(http_arena(connect->request), connect->account.home, cwd, &exec.cwd, err)
                      ?: process_argv(connect, &start->process, shell, &exec.argv, err)
                      ?: box_exec_open(connect->box, &exec, start->input, &stream.duplex, err)
                      ?: process_stream_run(&stream, err);

@@ -41,7 +41,7 @@ const char *e2b_setup_get(const struct e2b_setup *setup, const char *name, size_
 static const struct row setup_rows[] = {
     OUT("env", MAP, e2b_setup, env, ""), /* the first: it is read by itself */
     OUT_NULL("workdir", TEXT, e2b_setup, workdir, ""),
-    OUT("root", BOOL, e2b_setup, root, ""),
+    OUT_NULL("user", TEXT, e2b_setup, user, ""),
     OUT_NULL("start", TEXT, e2b_setup, start, ""),
     OUT_NULL("ready", TEXT, e2b_setup, ready, ""),
     OUT_INT("cpus", e2b_setup, cpus, ""),
@@ -55,6 +55,8 @@ void e2b_setup_read(const char *text, struct arena *arena, struct e2b_setup *ret
     *ret_setup = (struct e2b_setup){0};
     if (root)
         rows_read(root, setup_rows + 1, arena, ret_setup, ERR_IGNORED);
+    if (json_is_true(json_object_get(root, "root"))) /* as older daemons wrote it */
+        ret_setup->user = "root";
     json_object_foreach(json_object_get(root, "env"), key, value) {
         if (json_is_string(value))
             e2b_setup_put(ret_setup, arena, key, json_string_value(value));
@@ -65,7 +67,7 @@ void e2b_setup_read(const char *text, struct arena *arena, struct e2b_setup *ret
 const char *e2b_setup_text(const struct e2b_setup *setup, struct arena *arena) {
     autobuf out = buf_max(LIMIT_JSON_BYTES);
     struct json json = {.out = &out};
-    if (!setup->env && !setup->workdir && !setup->root && !setup->start && !setup->ready && !setup->cpus &&
+    if (!setup->env && !setup->workdir && !setup->user && !setup->start && !setup->ready && !setup->cpus &&
         !setup->memory_mb)
         return NULL;
     rows_write(&json, setup_rows, setup);
@@ -74,29 +76,29 @@ const char *e2b_setup_text(const struct e2b_setup *setup, struct arena *arena) {
 
 /* ---- commands ---- */
 
-void e2b_setup_exec(const struct e2b_setup *setup, const char *command, bool root, struct arena *arena,
-                    struct exec_request *ret_exec) {
+void e2b_setup_exec(const struct e2b_setup *setup, const char *command, const struct e2b_account *account,
+                    struct arena *arena, struct exec_request *ret_exec) {
     size_t count = text_list_count(setup->env);
     const char **env = arena_alloc(arena, (E2B_OWN_ENV + count + 1) * sizeof *env);
     const char **argv = arena_alloc(arena, 5 * sizeof *argv);
-    memcpy(env, e2b_own_env[root], sizeof e2b_own_env[root]);
+    memcpy(env, account->env, sizeof account->env);
     if (count)
         memcpy(env + E2B_OWN_ENV, setup->env, count * sizeof *env);
     argv[0] = "/bin/bash";
     argv[1] = "-l";
     argv[2] = "-c";
     argv[3] = command;
-    *ret_exec = (struct exec_request){
-        .argv = argv, .env = env, .cwd = setup->workdir ? setup->workdir : E2B_HOME, .root = root};
+    *ret_exec = (struct exec_request){.argv = argv, .env = env, .cwd = setup->workdir ? setup->workdir : E2B_HOME};
+    e2b_account_exec(account, ret_exec);
 }
 
 /* How long the ready command is given, and what comes of it. */
-static int setup_ready(struct box *box, const struct e2b_setup *setup, const struct e2b_setup_wait *wait,
-                       struct arena *arena, bool *ret_ready, struct err *err) {
+static int setup_ready(struct box *box, const struct e2b_setup *setup, const struct e2b_account *account,
+                       const struct e2b_setup_wait *wait, struct arena *arena, bool *ret_ready, struct err *err) {
     struct exec_request exec;
     struct exec_result result = {0};
     const struct exec_sink sink = {0};
-    e2b_setup_exec(setup, setup->ready, setup->root, arena, &exec);
+    e2b_setup_exec(setup, setup->ready, account, arena, &exec);
     exec.timeout_ms = wait->wait_ms < SETUP_READY_MS ? wait->wait_ms : SETUP_READY_MS;
     int failed = box_exec(box, &exec, &sink, wait->watch, &result, err);
     *ret_ready = !failed && result.exited && result.exit_code == 0;
@@ -112,19 +114,20 @@ int e2b_setup_start(struct box *box, const struct e2b_setup *setup, const struct
                     uint64_t *ret_pid, struct err *err) {
     autoarena arena = ARENA_EMPTY;
     struct exec_request exec;
+    struct e2b_account account;
     uint64_t started_ms, end_ms = clock_ms() + wait->wait_ms;
-    int failed = 0;
+    int failed = e2b_account(box, setup->user, &arena, &account, err);
     bool ready = !setup->ready;
     *ret_pid = 0;
-    if (setup->start) {
-        e2b_setup_exec(setup, setup->start, setup->root, &arena, &exec);
+    if (!failed && setup->start) {
+        e2b_setup_exec(setup, setup->start, &account, &arena, &exec);
         exec.leave = true;
         failed = box_spawn(box, &exec, ret_pid, &started_ms, err);
     }
     while (!failed && !ready) {
         failed = wait->tick ? wait->tick(wait->user, err) : 0;
         if (!failed)
-            failed = setup_ready(box, setup, wait, &arena, &ready, err);
+            failed = setup_ready(box, setup, &account, wait, &arena, &ready, err);
         if (failed || ready)
             break;
         if (clock_ms() >= end_ms)

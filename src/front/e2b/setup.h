@@ -3,12 +3,12 @@
 #ifndef CUBBY_FRONT_E2B_SETUP_H
 #define CUBBY_FRONT_E2B_SETUP_H
 
-#include "front/e2b/e2b.h"
+#include "front/e2b/account.h"
 
 struct e2b_setup {
     const char **env;          /* "K=V", NULL-terminated; NULL: none */
     const char *workdir;       /* NULL: the home of the user */
-    bool root;                 /* the user is root */
+    const char *user;          /* NULL: `user` */
     const char *start, *ready; /* commands; NULL: none */
     uint64_t cpus, memory_mb;  /* 0: as of other boxes */
 };
@@ -20,9 +20,9 @@ const char *e2b_setup_text(const struct e2b_setup *setup, struct arena *arena); 
 const char *e2b_setup_get(const struct e2b_setup *setup, const char *name, size_t len);
 void e2b_setup_put(struct e2b_setup *setup, struct arena *arena, const char *name, const char *value);
 
-/* A command in a login shell, as the user and in the directory of the setup, with its variables. */
-void e2b_setup_exec(const struct e2b_setup *setup, const char *command, bool root, struct arena *arena,
-                    struct exec_request *ret_exec);
+/* A command in a login shell, as that user, in the directory of the setup, with its variables. */
+void e2b_setup_exec(const struct e2b_setup *setup, const char *command, const struct e2b_account *account,
+                    struct arena *arena, struct exec_request *ret_exec);
 
 /* Starts the start command, if there is one, and waits until the ready command succeeds, at most wait_ms; asks it
  * every pause_ms. tick (may be NULL) is called in between; negative: given up. TIMEOUT: it is still not ready. */

@@ -32,7 +32,7 @@ static int watch_path(struct connect *connect, const struct e2b_watch_args *args
                       struct err *err) {
     struct arena *arena = http_arena(connect->request);
     struct file_stat stat;
-    STEP(entry_path(arena, args->path.data ? args->path.data : "", connect->root, ret_path, err));
+    STEP(entry_path(arena, args->path.data ? args->path.data : "", &connect->account, ret_path, err));
     trail_quote(connect->request, *ret_path);
     int failed = entry_stat(connect->box, *ret_path, arena, &stat, err);
     if (!failed && stat.type != FILE_DIR && !(stat.type == FILE_SYMLINK && S_ISDIR(stat.resolved_mode)))

@@ -150,7 +150,7 @@ bool confine_step_down(int number) {
     return (uid_t)setfsuid((uid_t)-1) == ENTER_AGENT_ID;
 }
 
-int confine(const struct runner_config *config, enum confine_for who, struct err *err) {
+int confine(const struct runner_config *config, enum confine_for who, uid_t uid, gid_t gid, struct err *err) {
     bool command = who == CONFINE_AGENT || who == CONFINE_ROOT,
          root = who == CONFINE_ROOT || who == CONFINE_ROOT_WORKER;
     if (!config->jail)
@@ -158,8 +158,6 @@ int confine(const struct runner_config *config, enum confine_for who, struct err
     if (root && confine_may_root(config, err) < 0)
         return -err->code;
     uint64_t caps = root ? confine_root_cap_set() : 0;
-    uid_t uid = root ? 0 : config->agent_uid;
-    gid_t gid = root ? 0 : config->agent_gid;
     long number = raw(SYS_setresgid, gid, gid, gid);
     if (number == 0)
         number = raw(SYS_setresuid, uid, uid, uid);

@@ -54,6 +54,8 @@ struct spawn {
     int cwd_root;
     bool shell; /* program is the shell */
     bool root, pty;
+    uid_t uid;
+    gid_t gid;
     int stdio[3];
     int passed[SPAWN_PASSED]; /* given to the child as the numbers from passed_at on; the first is its terminal */
     int passed_at;            /* 0: nothing is passed, and a terminal is its stdin */

@@ -79,15 +79,37 @@ static char *spawn_mapped(const struct spawn *spawn, const char *text, struct ar
     return copy;
 }
 
+enum { SPAWN_ID_MOST = 65533 }; /* a jail has 65536 ids, the last ones are nobody's */
+
+/* "agent", "root", or "UID:GID" of another user of the box. */
+static int spawn_user(struct spawn *spawn, const char *user, struct err *err) {
+    const struct runner_config *config = spawn->config;
+    char number[16];
+    uint64_t uid = config->agent_uid, gid = config->agent_gid;
+    const char *colon = strchr(user, ':');
+    spawn->root = strcmp(user, "root") == 0;
+    if (spawn->root) {
+        TRY(confine_may_root(config, err));
+        uid = gid = 0;
+    } else if (colon && (size_t)snprintf(number, sizeof number, "%.*s", (int)(colon - user), user) < sizeof number &&
+               text_u64(number, SPAWN_ID_MOST, &uid) && text_u64(colon + 1, SPAWN_ID_MOST, &gid) && uid) {
+        if (!config->jail || !config->can_root)
+            return err_set(err, ERR_UNSUPPORTED,
+                           "a user that is neither the agent nor root needs a jail, and cubby to run as root on the "
+                           "host");
+    } else if (strcmp(user, "agent") != 0) {
+        return err_set(err, ERR_INVALID, "no user '%s': it is \"agent\" or \"root\"", user);
+    }
+    spawn->uid = (uid_t)uid;
+    spawn->gid = (gid_t)gid;
+    return 0;
+}
+
 int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const struct fields *args,
                   struct arena *arena, struct err *err) {
     const char *user = args->has[FIELD_USER] ? args->text[FIELD_USER] : "agent";
     *spawn = (struct spawn){.config = config, .stdio = {-1, -1, -1}, .ready_fd = -1, .cwd_root = -1};
-    if (strcmp(user, "agent") != 0 && strcmp(user, "root") != 0)
-        return err_set(err, ERR_INVALID, "no user '%s': it is \"agent\" or \"root\"", user);
-    spawn->root = strcmp(user, "root") == 0;
-    if (spawn->root && confine_may_root(config, err) < 0)
-        return -err->code;
+    TRY(spawn_user(spawn, user, err));
     if (args->has[FIELD_COMMAND] == (args->argc > 0))
         return err_set(err, ERR_INVALID, "give either a command or argv");
     spawn->shell = args->has[FIELD_COMMAND];
@@ -228,9 +250,13 @@ _Noreturn void spawn_child(struct spawn *spawn) {
     const struct runner_config *config = spawn->config;
     if (config->jail) /* a short command does not wait for the ends of other boxes' turns; refused: it does */
         raw(SYS_sched_setattr, 0, &sched_prompt_command, 0);
+    if (config->jail && spawn->pty && !spawn->root && spawn->uid != config->agent_uid) { /* the runner may not */
+        raw(SYS_setfsuid, 0);
+        raw(SYS_fchown, spawn->passed_at ? spawn->passed[0] : 0, spawn->uid, -1);
+    }
     if (config->jail) { /* confine sets all ids for good */
-        raw(SYS_setfsgid, spawn->root ? 0 : config->agent_gid);
-        raw(SYS_setfsuid, spawn->root ? 0 : config->agent_uid);
+        raw(SYS_setfsgid, spawn->gid);
+        raw(SYS_setfsuid, spawn->uid);
     }
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
@@ -248,7 +274,7 @@ _Noreturn void spawn_child(struct spawn *spawn) {
     /* All of ours is close-on-exec already; this holds even if one was forgotten. */
     raw(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
     struct err err;
-    if (confine(spawn->config, spawn->root ? CONFINE_ROOT : CONFINE_AGENT, &err) < 0) {
+    if (confine(spawn->config, spawn->root ? CONFINE_ROOT : CONFINE_AGENT, spawn->uid, spawn->gid, &err) < 0) {
         snprintf(slot->text, sizeof slot->text, "%.200s", err.text);
         spawn_child_fail(slot, SPAWN_CONFINE, -EPERM);
     }

@@ -250,9 +250,9 @@ static int builder_ready(struct builder *builder, struct err *err) {
 }
 
 static int builder_finalize(struct builder *builder, struct err *err) {
-    json_t *args = json_pack("[ssss]", builder->setup.start ? builder->setup.start : "",
-                             builder->setup.ready ? builder->setup.ready : "", builder->setup.root ? "root" : "user",
-                             builder->setup.workdir ? builder->setup.workdir : "");
+    json_t *args = json_pack(
+        "[ssss]", builder->setup.start ? builder->setup.start : "", builder->setup.ready ? builder->setup.ready : "",
+        builder->setup.user ? builder->setup.user : "user", builder->setup.workdir ? builder->setup.workdir : "");
     builder_key(builder, "START", args, "");
     json_decref(args);
     builder->step = "finalize";
@@ -293,7 +293,7 @@ static int builder_step(struct builder *builder, const json_t *step, size_t numb
     const char *type = json_string_value(json_object_get(step, "type"));
     const char *hash = json_string_value(json_object_get(step, "filesHash"));
     const json_t *args = json_object_get(step, "args");
-    const bool layer = !strcasecmp(type, "RUN") || !strcasecmp(type, "COPY") || !strcasecmp(type, "WORKDIR");
+    const bool layer = strcasecmp(type, "ENV") != 0 && (strcasecmp(type, "USER") != 0 || step_makes_user(args));
     builder->step = arena_printf(&builder->arena, "%zu", number);
     builder->fresh |= json_is_true(json_object_get(step, "force"));
     builder_key(builder, type, args, hash ? hash : "");

@@ -32,6 +32,7 @@ int builder_exec(struct builder *builder, const struct exec_request *request, st
                  struct exec_result *ret_result, struct err *err);
 
 /* step.c: cached: its files are there already, and only the setup changes. */
+bool step_makes_user(const json_t *args); /* a USER step that may change files */
 int step_run(struct builder *builder, const char *type, const json_t *args, const char *hash, bool cached,
              struct err *err);
 int step_image(struct builder *builder, struct err *err); /* an image gets the user that sandboxes have */

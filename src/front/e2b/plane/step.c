@@ -33,19 +33,31 @@ static int step_must(struct builder *builder, const struct exec_request *exec, c
                    result.oom_killed ? " (out of memory)" : "");
 }
 
+/* Whom commands of the box run as; name "" or NULL: the user of the last USER step. */
+static int step_account(struct builder *builder, const char *name, struct e2b_account *ret_account, struct err *err) {
+    struct box *box;
+    name = name && *name ? name : builder->setup.user;
+    STEP(builder_enter(builder, &box, err));
+    int failed = e2b_account(box, name, &builder->arena, ret_account, err);
+    provider_put(builder->provider, box);
+    return failed;
+}
+
 /* ---- RUN ---- */
 
 static int step_command(struct builder *builder, const json_t *args, struct err *err) {
-    const char *command = step_arg(args, 0), *user = step_arg(args, 1);
+    const char *command = step_arg(args, 0);
     const char *wrong = arena_printf(&builder->arena, "failed to run command '%.300s'", command);
-    bool root = *user ? !strcmp(user, "root") : builder->setup.root;
+    struct e2b_account account;
     struct exec_request exec;
-    if (*user && !root && strcmp(user, "user") != 0)
-        return err_set(err, ERR_UNAUTHORIZED, "%s: command failed: unauthenticated: invalid username: '%.100s'", wrong,
-                       user);
+    int failed = step_account(builder, step_arg(args, 1), &account, err);
+    if (failed == -ERR_UNAUTHORIZED)
+        return err_wrap(err, "%s: command failed: unauthenticated", wrong);
+    if (failed)
+        return failed;
     if (strlen(command) >= 128 << 10)
         return err_set(err, ERR_INVALID, "%s: command failed: argument list too long", wrong);
-    e2b_setup_exec(&builder->setup, command, root, &builder->arena, &exec);
+    e2b_setup_exec(&builder->setup, command, &account, &builder->arena, &exec);
     return step_must(builder, &exec, wrong, err);
 }
 
@@ -111,7 +123,7 @@ static int step_copy(struct builder *builder, const json_t *args, const char *ha
     struct arena *arena = &builder->arena;
     const char *source = step_arg(args, 0), *to = step_arg(args, 1), *owner = step_arg(args, 2);
     const char *workdir = builder->setup.workdir ? builder->setup.workdir : E2B_HOME;
-    const char *user = builder->setup.root ? "root" : "user";
+    const char *user = builder->setup.user ? builder->setup.user : "user";
     bool gzip = false;
     struct exec_request exec;
     if (*owner && (strlen(owner) > 64 ||
@@ -122,7 +134,7 @@ static int step_copy(struct builder *builder, const json_t *args, const char *ha
     if (strspn(step_arg(args, 3), "01234567") != strlen(step_arg(args, 3)))
         return err_set(err, ERR_INVALID, "failed to copy files: invalid mode '%.20s'", step_arg(args, 3));
     STEP(step_archive(builder, hash, &gzip, err));
-    e2b_setup_exec(&(struct e2b_setup){0}, step_copy_script, true, arena, &exec);
+    e2b_setup_exec(&(struct e2b_setup){0}, step_copy_script, &e2b_account_root, arena, &exec);
     const char *env[] = {
         "HOME=/root",
         "ARCHIVE=" STEP_ARCHIVE,
@@ -144,13 +156,15 @@ static int step_copy(struct builder *builder, const json_t *args, const char *ha
 static int step_variable(struct builder *builder, const char *name, size_t len, struct buf *out, struct err *err) {
     struct exec_request exec;
     struct exec_result result = {0};
+    struct e2b_account account;
     const char *value = e2b_setup_get(&builder->setup, name, len);
     if (value) {
         buf_puts(out, value);
         return 0;
     }
-    e2b_setup_exec(&builder->setup, arena_printf(&builder->arena, "printf %%s \"$%.*s\"", (int)len, name),
-                   builder->setup.root, &builder->arena, &exec);
+    STEP(step_account(builder, NULL, &account, err));
+    e2b_setup_exec(&builder->setup, arena_printf(&builder->arena, "printf %%s \"$%.*s\"", (int)len, name), &account,
+                   &builder->arena, &exec);
     return builder_exec(builder, &exec, out, &result, err);
 }
 
@@ -194,7 +208,7 @@ static int step_env(struct builder *builder, const json_t *args, struct err *err
 /* ---- WORKDIR, USER ---- */
 
 static int step_workdir(struct builder *builder, const json_t *args, bool cached, struct err *err) {
-    const struct file_rights rights = {.root = true, .owner = builder->setup.root ? 0 : 1000};
+    struct e2b_account account;
     const char *path = step_arg(args, 0), *now = builder->setup.workdir ? builder->setup.workdir : E2B_HOME;
     struct box *box;
     bool created;
@@ -204,20 +218,34 @@ static int step_workdir(struct builder *builder, const json_t *args, bool cached
         arena_printf(&builder->arena, "%s%s%s", *path == '/' ? "" : now, *path == '/' ? "" : "/", path);
     if (cached)
         return 0;
-    STEP(builder_enter(builder, &box, err));
+    STEP(step_account(builder, NULL, &account, err) ?: builder_enter(builder, &box, err));
+    const struct file_rights rights = {.root = true, .owner = account.uid};
     int failed = box_mkdir_as(box, builder->setup.workdir, 0755, &rights, &created, err);
     provider_put(builder->provider, box);
     return failed ? err_wrap(err, "failed to set the working directory '%.200s'", path) : 0;
 }
 
-static int step_user(struct builder *builder, const json_t *args, struct err *err) {
+bool step_makes_user(const json_t *args) {
     const char *name = step_arg(args, 0);
-    if (strcmp(name, "root") != 0 && strcmp(name, "user") != 0)
-        return err_set(err, ERR_INVALID,
-                       "failed to set the user '%.100s': sandboxes of this server have the users 'user' and 'root'",
-                       name);
-    builder->setup.root = !strcmp(name, "root");
-    return 0;
+    return strcmp(name, "root") != 0 && strcmp(name, "user") != 0;
+}
+
+static int step_user(struct builder *builder, const json_t *args, bool cached, struct err *err) {
+    const char *name = step_arg(args, 0);
+    const char *wrong = arena_printf(&builder->arena, "failed to set the user '%.100s'", name);
+    struct exec_request exec;
+    if (!*name || strlen(name) > 32 || isdigit((unsigned char)*name) || *name == '-' ||
+        name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-")])
+        return err_set(err, ERR_INVALID, "%s: a name has at most 32 letters a-z, digits, '-' and '_'", wrong);
+    builder->setup.user = strcmp(name, "user") != 0 ? arena_strdup(&builder->arena, name) : NULL;
+    if (cached || !step_makes_user(args))
+        return 0;
+    e2b_setup_exec(&(struct e2b_setup){.workdir = "/"},
+                   arena_printf(&builder->arena,
+                                "id -u %s > /dev/null 2>&1 || useradd -m -s /bin/bash %s || adduser -D %s", name, name,
+                                name),
+                   &e2b_account_root, &builder->arena, &exec);
+    return step_must(builder, &exec, wrong, err);
 }
 
 int step_run(struct builder *builder, const char *type, const json_t *args, const char *hash, bool cached,
@@ -232,7 +260,7 @@ int step_run(struct builder *builder, const char *type, const json_t *args, cons
     case 'W':
         return step_workdir(builder, args, cached, err);
     default:
-        return step_user(builder, args, err);
+        return step_user(builder, args, cached, err);
     }
 }
 
@@ -244,7 +272,7 @@ int step_image(struct builder *builder, struct err *err) {
                    "mkdir -p /home/user; grep -q '^user:' /etc/passwd || "
                    "echo 'user:x:1000:1000:user:/home/user:/bin/bash' >> /etc/passwd; "
                    "grep -q '^user:' /etc/group || echo 'user:x:1000:' >> /etc/group; chown 1000:1000 /home/user",
-                   true, &builder->arena, &exec);
+                   &e2b_account_root, &builder->arena, &exec);
     exec.argv = (const char *const[]){"/bin/sh", "-c", exec.argv[3], NULL};
     int failed = step_must(builder, &exec, "failed to add the user 'user'", err);
     return failed
