@@ -199,6 +199,18 @@ static void network_denied_add(struct exec_denial *denials, size_t *count, size_
         denials[(*count)++] = *one;
 }
 
+void network_refused(struct provider *provider, const char *id, uint64_t group, const char *to, const char *why) {
+    struct networks *network = provider->network;
+    autolock(&network->lock);
+    struct network_life *life = network_find_locked(network, id);
+    if (!life)
+        return;
+    struct network_denial *at = &life->denials[life->denial_count++ % NETWORK_DENIALS];
+    *at = (struct network_denial){.number = ++network->number, .group = group, .denial.count = 1};
+    snprintf(at->denial.to, sizeof at->denial.to, "%.271s", to);
+    snprintf(at->denial.why, sizeof at->denial.why, "%.95s", why);
+}
+
 size_t network_denied(struct box *box, uint64_t mark, uint64_t group, struct exec_denial *denials, size_t most) {
     struct networks *network = atomic_load(&box->network);
     struct gate_count ignored;

@@ -73,6 +73,11 @@ static const char *boxopt_network(struct cli *cli, const struct box_options *opt
     return options->net ? options->net : box_options_network(cli, options->network, &options->allow);
 }
 
+bool box_options_daemon(struct cli *cli, const struct box_options *options) {
+    const char *network = boxopt_network(cli, options);
+    return options->secrets.count || (network && network[0] == '{');
+}
+
 static struct mount boxopt_mount(struct cli *cli, const char *text) {
     char *copy = arena_strdup(&cli->arena, text), *target = strchr(copy, ':');
     if (!target || target == copy)
@@ -157,8 +162,6 @@ void box_options_env_json(struct cli *cli, const struct row_texts *list, struct 
 }
 
 void box_options_request(struct cli *cli, const struct box_options *options, struct box_request *ret_request) {
-    if (options->secrets.count)
-        option_fail(cli, "--secret needs the daemon, which keeps secrets: `cubby create --secret` makes a box there");
     *ret_request = (struct box_request){
         .backend = options->backend,
         .template_name = options->template_name,

@@ -74,6 +74,8 @@ struct box_options {
     const char *idle_timeout; /* of create: seconds */
     bool temporary;           /* of shell */
 };
+/* Whether only the daemon can make such a box: it has a network policy, which a gate enforces, or secrets. */
+bool box_options_daemon(struct cli *cli, const struct box_options *options);
 /* Its rows: the end of the table of a command whose values begin with a struct box_options. */
 extern const struct row box_rows[];
 #define BOX_OPTIONS OPTIONS_MORE(box_rows, "Options of a box:")
@@ -149,6 +151,12 @@ bool remote_bytes(const struct json_t *object, const char *key, struct buf *out)
 /* A new box by POST /v1/boxes; its id in ret_id. */
 int remote_create(struct cli *cli, const struct box_options *options, const char *user, const char *thread,
                   struct buf *ret_answer, char ret_id[17], struct err *err);
+#define REMOTE_IDLE_SECONDS "60" /* of a box made for one command: after its connection has ended without us */
+/* A command in that box, with our streams: its exit status. (exec.c) */
+int exec_in_box(struct cli *cli, const char *id, char **argv, const char *user, const char *workdir, double timeout_s);
+/* A command with a terminal in a box that is made for it: its exit status. (shell.c) */
+int shell_in_new_box(struct cli *cli, const struct box_options *box, char **argv, const char *user,
+                     const char *workdir);
 /* How a command ended ({"exit_code":…,"signal":…,"timed_out":…}) as an exit status, with a note on standard error. */
 int remote_exit(const struct json_t *exit);
 

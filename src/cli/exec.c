@@ -256,9 +256,55 @@ static int exec_stream(struct exec *exec, const struct buf *body, struct err *er
     return exec->ended ? 0 : code;
 }
 
+static int exec_perform(struct exec *exec) {
+    struct cli *cli = exec->cli;
+    struct err err = {0};
+    bool whole = exec->values.json && !exec->values.background;
+    exec->feed = !whole && !exec->values.background && !exec->values.session && exec_wants_input();
+    exec->path = remote_path(cli, exec->id, exec->values.background ? "/processes" : "/exec", NULL);
+    autobuf body = buf_max(LIMIT_JSON_BYTES);
+    int code = 0;
+    buf_init(&exec->input, LIMIT_STDIN_BYTES);
+    if (whole && !exec->values.session && exec_wants_input()) { /* it goes with the request */
+        char data[64 << 10];
+        ssize_t got = 0;
+        while (!exec->input.failed && (got = fd_read_full(STDIN_FILENO, data, sizeof data)) > 0)
+            buf_put(&exec->input, data, (size_t)got);
+        if (got < 0)
+            code = err_errno(&err, (int)-got, "standard input");
+        else if (exec->input.failed)
+            code = err_set(&err, ERR_TOO_LARGE, "with --json, standard input is at most %u bytes", LIMIT_STDIN_BYTES);
+    }
+    if (code == 0 && exec->values.session)
+        code = exec_session(exec, &body, &err);
+    else if (code == 0)
+        exec_body(exec, &body);
+    buf_done(&exec->input);
+    if (code == 0)
+        code = exec->values.background ? exec_background(exec, &body, &err)
+               : whole                 ? exec_whole(exec, &body, &err)
+                                       : exec_stream(exec, &body, &err);
+    if (exec->number == EPIPE)
+        exec->status = 128 + SIGPIPE; /* the reader is gone: end silently, like any program in a pipe */
+    else if (exec->number)
+        err_errno(&err, exec->number, "standard output");
+    if (code < 0 && exec->number != EPIPE)
+        cli_fail(&err);
+    return exec->status;
+}
+
+int exec_in_box(struct cli *cli, const char *id, char **argv, const char *user, const char *workdir, double timeout_s) {
+    static struct exec exec; /* the thread that feeds it may outlive this call */
+    exec = (struct exec){.cli = cli,
+                         .status = EXIT_OURS,
+                         .id = id,
+                         .argv = argv,
+                         .values = {.user = user, .workdir = workdir, .timeout_s = timeout_s}};
+    return exec_perform(&exec);
+}
+
 int command_exec(struct cli *cli, int argc, char **argv) {
     struct exec exec = {.cli = cli, .status = EXIT_OURS};
-    struct err err = {0};
     argc = option_parse(cli, argc, argv, &exec.values);
     if (argc == 0)
         option_fail(cli, "%s", BOX_MISSING);
@@ -266,37 +312,7 @@ int command_exec(struct cli *cli, int argc, char **argv) {
         option_fail(cli, exec.values.line ? "-c STRING is the command; remove the words after ID" : "missing COMMAND");
     exec.id = argv[0];
     exec.argv = argv + 1;
-    bool whole = exec.values.json && !exec.values.background;
-    exec.feed = !whole && !exec.values.background && !exec.values.session && exec_wants_input();
-    exec.path = remote_path(cli, exec.id, exec.values.background ? "/processes" : "/exec", NULL);
-    autobuf body = buf_max(LIMIT_JSON_BYTES);
-    int code = 0;
-    buf_init(&exec.input, LIMIT_STDIN_BYTES);
-    if (whole && !exec.values.session && exec_wants_input()) { /* it goes with the request */
-        char data[64 << 10];
-        ssize_t got = 0;
-        while (!exec.input.failed && (got = fd_read_full(STDIN_FILENO, data, sizeof data)) > 0)
-            buf_put(&exec.input, data, (size_t)got);
-        if (got < 0)
-            code = err_errno(&err, (int)-got, "standard input");
-        else if (exec.input.failed)
-            code = err_set(&err, ERR_TOO_LARGE, "with --json, standard input is at most %u bytes", LIMIT_STDIN_BYTES);
-    }
-    if (code == 0 && exec.values.session)
-        code = exec_session(&exec, &body, &err);
-    else if (code == 0)
-        exec_body(&exec, &body);
-    buf_done(&exec.input);
-    if (code == 0)
-        code = exec.values.background ? exec_background(&exec, &body, &err)
-               : whole                ? exec_whole(&exec, &body, &err)
-                                      : exec_stream(&exec, &body, &err);
-    if (exec.number == EPIPE)
-        exec.status = 128 + SIGPIPE; /* the reader is gone: end silently, like any program in a pipe */
-    else if (exec.number)
-        err_errno(&err, exec.number, "standard output");
-    if (code < 0 && exec.number != EPIPE)
-        cli_fail(&err);
+    exec_perform(&exec);
     if (exec.fed) {
         fflush(NULL);
         _exit(exec.status); /* the feeder may still wait for standard input: nothing joins it */

@@ -12,7 +12,8 @@ const struct cli_command command_table[] = {
     {"run", "[OPTION…] [--] COMMAND [ARG…]", "run one command in a new box and remove the box; needs no daemon",
      "Makes a box, runs COMMAND in it, removes the box. Standard input is passed on when it is not a terminal; on\n"
      "a terminal the command gets a terminal. The exit status is the command's, 128+N when signal N ended it, 127\n"
-     "when it was not found, 126 when it cannot be executed, 124 on timeout, 125 when cubby itself failed.",
+     "when it was not found, 126 when it cannot be executed, 124 on timeout, 125 when cubby itself failed. A box\n"
+     "with a network policy (--allow, --network) or secrets is made by the daemon, which has both.",
      command_run, run_options, 0},
     {"mcp", "[--workspace DIR] [OPTION…]",
      "serve the agent tools to an MCP host, in a box around a directory; needs no daemon",
@@ -57,11 +58,12 @@ const struct cli_command command_table[] = {
      command_rest, NULL, ANYWHERE},
     {"network",
      "show ID | set ID FILE|JSON|none|open | allow|deny|rm ID ENTRY… | test ID HOST[:PORT] | log|learn ID | answer ID "
-     "QUESTION allow|deny",
+     "QUESTION allow|deny | ca",
      "show and change what a box may reach, also while it runs",
      "An ENTRY is NAME[:PORT], *.NAME, NETWORK:PORT or an object. A change has been applied when the command\n"
      "returns: nothing that it forbids is open then. test exits 1 for what would be refused; log shows what the box\n"
-     "reached and tried, learn the smallest policy for that; answer is for policies of mode ask.",
+     "reached and tried, learn the smallest policy for that; answer is for policies of mode ask. ca prints the\n"
+     "certificate of the authority that boxes with an inspected host trust.",
      command_network, network_options, ANYWHERE},
     {"snapshot", "create [--json] ID [NAME] | list [--json] ID | rm ID NAME…", "keep the files of a box under a name",
      "Of a box that runs nothing this is a rename, whatever its size; one that runs is paused while a copy is\n"

@@ -106,6 +106,8 @@ static void mcp_stdio_plan(struct stdio *stdio) {
     struct cli *cli = stdio->cli;
     struct box_request request;
     struct err err;
+    if (box_options_daemon(cli, &stdio->values.box))
+        option_fail(cli, "a network policy and --secret need the daemon: start `cubbyd` and use its /mcp");
     box_options_request(cli, &stdio->values.box, &request);
     if (!request.backend || strcmp(request.backend, "local") != 0) { /* its /tmp is shared by all users */
         struct row_texts env = {0}; /* a home of its own in front of what was asked for, which goes before it */

@@ -1,10 +1,15 @@
-/* `cubby run`: one box, one command, gone, without a daemon. Invariant: whatever way it ends, the box ends with it
+/* `cubby run`: one box, one command, gone, without a daemon unless it has a policy or secrets. Invariant: whatever way it ends, the box ends with it
  * (the wire closes, the backend's stop runs, the next run sweeps after a kill), and nothing here costs a millisecond.
  */
+#include "http/client/client.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/pidfd.h>
 #include <sys/sysmacros.h>
 
 #include "base/base.h"
+#include "base/sync.h"
 #include "box/policy.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
@@ -39,6 +44,13 @@ struct run {
     bool terminal, input;
     struct exec_result result;
 };
+
+static void run_signals(sigset_t *ret_signals) {
+    sigemptyset(ret_signals);
+    sigaddset(ret_signals, SIGINT);
+    sigaddset(ret_signals, SIGTERM);
+    sigaddset(ret_signals, SIGHUP);
+}
 
 static int run_open(struct run *run, struct err *err) {
     struct box_request request;
@@ -130,6 +142,61 @@ static int run_status(struct run *run, int code, bool started, const struct err 
     return result->exited ? result->exit_code & 0xff : 128 + result->signal;
 }
 
+/* ---- on the daemon ---- */
+
+/* A signal ends the box, and us. */
+static atomic_bool run_ending;
+static void *run_remote_signal(void *user) {
+    const char *path = user, *token = getenv("CUBBY_TOKEN");
+    struct http_client *client = NULL;
+    struct http_call call = {.method = "DELETE", .path = path};
+    sigset_t signals;
+    int number = 0, status;
+    run_signals(&signals);
+    sigwait(&signals, &number);
+    atomic_store(&run_ending, true);
+    autofd null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(null, STDERR_FILENO); /* that the box is gone is no news */
+    autobuf out = buf_max(64 << 10);
+    if (http_client_new(remote_url(), token && *token ? token : NULL, &client, ERR_IGNORED) == 0)
+        http_client_call(client, &call, &status, &out, ERR_IGNORED);
+    _exit(128 + number);
+}
+
+/* A box with a policy or secrets is one of the daemon's, which has the gate and the values. It is temporary: if we are
+ * killed, the daemon deletes it. */
+static int run_remote(struct run *run) {
+    struct cli *cli = run->cli;
+    struct run_values *values = &run->values;
+    struct err err = {0};
+    sigset_t signals;
+    char id[17];
+    if (values->allow_weaker.count)
+        option_fail(cli, "--allow-weaker is for boxes without a daemon; this one needs it for its policy or secrets");
+    if (run->terminal)
+        return shell_in_new_box(cli, &values->box, run->argv, values->user, values->workdir);
+    values->box.temporary = true;
+    values->box.idle_timeout = REMOTE_IDLE_SECONDS;
+    autobuf answer = buf_max(1 << 20);
+    run_signals(&signals);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    if (remote_create(cli, &values->box, NULL, NULL, &answer, id, &err) < 0) {
+        cli_fail(&err);
+        if (err.code == ERR_GONE)
+            fprintf(stderr, "cubby: --allow, --network and --secret need the daemon\n");
+        return EXIT_OURS;
+    }
+    const char *path = remote_path(cli, id, "", NULL);
+    thread_detached(run_remote_signal, (void *)(uintptr_t)path, 0);
+    int status = exec_in_box(cli, id, run->argv, values->user, values->workdir, values->timeout_s);
+    while (atomic_load(&run_ending))
+        pause();
+    if (remote_call(cli, "DELETE", path, NULL, NULL, &err) < 0)
+        cli_fail(&err);
+    fflush(NULL);
+    _exit(status); /* the threads may still wait for signals and for standard input */
+}
+
 int command_run(struct cli *cli, int argc, char **argv) {
     struct run run = {.cli = cli, .signal_fd = -1, .engine = ENGINE_EMPTY};
     struct err err = {0};
@@ -147,6 +214,8 @@ int command_run(struct cli *cli, int argc, char **argv) {
     bool null = fstat(STDIN_FILENO, &status) < 0 || (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
     run.terminal = run.values.terminal || (in && isatty(STDOUT_FILENO));
     run.input = run.terminal || (!in && !null);
+    if (box_options_daemon(cli, &run.values.box))
+        return run_remote(&run);
     int code = run_open(&run, &err);
     bool started = code == 0;
     if (started)

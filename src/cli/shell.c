@@ -11,8 +11,6 @@
 #include "cli/rest/event.h"
 #include "cli/terminal.h"
 
-#define SHELL_IDLE_SECONDS "60" /* of a box made for a shell: after its connection has ended without us */
-
 struct shell_values {
     struct box_options box;
     const char *user, *workdir;
@@ -132,9 +130,46 @@ static int shell_pump(struct shell *shell, struct err *err) {
     return code;
 }
 
+/* id "": a box of its own. */
+static int shell_run(struct shell *shell) {
+    bool own = !shell->id[0];
+    struct cli *cli = shell->cli;
+    struct err err = {0};
+    if (own) { /* if we or the daemon are killed, nothing else would delete it */
+        shell->values.box.temporary = true;
+        shell->values.box.idle_timeout = REMOTE_IDLE_SECONDS;
+    }
+    autobuf answer = buf_max(1 << 20);
+    int code = shell->signal_fd = terminal_signals(&err);
+    if (code >= 0)
+        code = own ? remote_create(cli, &shell->values.box, NULL, NULL, &answer, shell->id, &err) : 0;
+    if (code == 0)
+        code = shell_open(shell, &err);
+    if (code == 0)
+        code = shell_pump(shell, &err);
+    terminal_restore();
+    if (code < 0 && !shell->ended)
+        cli_fail(&err);
+    http_socket_close(shell->socket);
+    if (own && shell->id[0] && remote_call(cli, "DELETE", remote_path(cli, shell->id, "", NULL), NULL, NULL, &err) < 0)
+        cli_fail(&err);
+    fd_close(&shell->signal_fd);
+    return shell->status;
+}
+
+int shell_in_new_box(struct cli *cli, const struct box_options *box, char **argv, const char *user,
+                     const char *workdir) {
+    struct shell shell = {.cli = cli,
+                          .signal_fd = -1,
+                          .status = EXIT_OURS,
+                          .input_open = true,
+                          .values = {.box = *box, .user = user, .workdir = workdir},
+                          .command = option_line(cli, argv)};
+    return shell_run(&shell);
+}
+
 int command_shell(struct cli *cli, int argc, char **argv) {
     struct shell shell = {.cli = cli, .signal_fd = -1, .status = EXIT_OURS, .input_open = true};
-    struct err err = {0};
     argc = option_parse(cli, argc, argv, &shell.values);
     bool own = cli->plain_words == 0;
     if (!own && !text_id(argv[0]))
@@ -142,27 +177,8 @@ int command_shell(struct cli *cli, int argc, char **argv) {
     if (cli->plain_words > 1)
         option_fail(cli, "unexpected argument '%s'; a command needs -- before it: cubby shell %s -- %s", argv[1],
                     argv[0], argv[1]);
-    if (own) { /* if we or the daemon are killed, nothing else would delete it */
-        shell.values.box.temporary = true;
-        shell.values.box.idle_timeout = SHELL_IDLE_SECONDS;
-    }
     if (!own)
         text_id_copy(shell.id, argv[0]);
     shell.command = option_line(cli, argv + (own ? 0 : 1));
-    autobuf answer = buf_max(1 << 20);
-    int code = shell.signal_fd = terminal_signals(&err);
-    if (code >= 0)
-        code = own ? remote_create(cli, &shell.values.box, NULL, NULL, &answer, shell.id, &err) : 0;
-    if (code == 0)
-        code = shell_open(&shell, &err);
-    if (code == 0)
-        code = shell_pump(&shell, &err);
-    terminal_restore();
-    if (code < 0 && !shell.ended)
-        cli_fail(&err);
-    http_socket_close(shell.socket);
-    if (own && shell.id[0] && remote_call(cli, "DELETE", remote_path(cli, shell.id, "", NULL), NULL, NULL, &err) < 0)
-        cli_fail(&err);
-    fd_close(&shell.signal_fd);
-    return shell.status;
+    return shell_run(&shell);
 }

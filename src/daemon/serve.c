@@ -161,6 +161,8 @@ static int daemon_provider(struct daemon *daemon, struct store **ret_store, stru
     failed = failed ?: daemon_templates(daemon->conf, &daemon->env, err)
                  ?: provider_new(&daemon->env, policy, daemon->conf->share.backend, &daemon->front.provider, err);
     policy_unref(policy);
+    if (!failed)
+        seals_provider(daemon->seals, daemon->front.provider);
     return failed;
 }
 

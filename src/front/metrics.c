@@ -2,6 +2,7 @@
  * /metrics. Invariant: no label comes from outside, so that a client cannot make the number of series grow. */
 #include "front/metrics.h"
 #include "box/network.h"
+#include "box/secret/seal.h"
 #include "gate/gate_wire.h"
 
 #include <inttypes.h>
@@ -157,6 +158,19 @@ static void metrics_gate(struct provider *provider, struct buf *out) {
                 restarts);
 }
 
+static void metrics_seals(struct secrets *secrets, struct buf *out) {
+    struct seal_counts counts;
+    if (!secrets || !secrets_sealed(secrets))
+        return;
+    seals_counts(secrets_sealed(secrets), &counts);
+    metrics_one(out, "cubby_seal_processes", "gauge", "Boxes whose inspected connections have a process now.",
+                counts.processes);
+    metrics_one(out, "cubby_gate_inspected_requests_total", "counter", "Requests to inspected hosts.", counts.requests);
+    metrics_one(out, "cubby_gate_secret_uses_total", "counter", "Secrets that were put into requests.", counts.uses);
+    metrics_one(out, "cubby_gate_secret_misuses_total", "counter",
+                "Placeholders that were sent where they mean nothing.", counts.misuses);
+}
+
 void metrics_write(const struct front *front, struct buf *out) {
     struct metrics *metrics = front->metrics;
     struct provider_counts counts = {0};
@@ -181,6 +195,7 @@ void metrics_write(const struct front *front, struct buf *out) {
     if (front->audit)
         metrics_audit(front->audit, out);
     metrics_gate(front->provider, out);
+    metrics_seals(front->secrets, out);
     metrics_counts(metrics, out);
     metrics_latencies(metrics, out);
 }

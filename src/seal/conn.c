@@ -146,7 +146,7 @@ static bool conn_shake_server(struct conn *conn) {
                  verify != X509_V_OK ? X509_verify_cert_error_string(verify)
                                      : "the host does not speak TLS as it should");
         conn->server.over = true;
-        seal_row(conn, "net_http", text_make(360, "upstream refused: %s", conn->refused), true);
+        seal_row(conn, "net_http", text_make(360, "upstream refused: %s", conn->refused), NULL, true);
     }
     conn->phase = CONN_LEAF;
     return true;
@@ -171,7 +171,8 @@ static bool conn_shake_client(struct conn *conn) {
     if (r < 0) {
         int reason = ERR_GET_REASON(why);
         if (reason == SSL_R_TLSV1_ALERT_UNKNOWN_CA || reason == SSL_R_SSLV3_ALERT_BAD_CERTIFICATE)
-            seal_row(conn, "untrusted_ca", "the program does not trust the certificate of this installation", true);
+            seal_row(conn, "untrusted_ca", "the program does not trust the certificate of this installation", NULL,
+                     true);
         ERR_clear_error();
         conn_side_out(&conn->client, false);
         conn->dead = true;

@@ -53,7 +53,7 @@ static bool http_refuse(struct conn *conn, int status, const char *error, const 
                status, http_reason(status), body.len);
     if (!conn->is_head)
         buf_put(&conn->client.out, body.data, body.len);
-    seal_row(conn, "net_http", text_make(900, "%s %s%s %d %s", conn->method, conn->host, conn->path, status, why),
+    seal_row(conn, "net_http", text_make(900, "%s %s%s %d %s", conn->method, conn->host, conn->path, status, why), NULL,
              true);
     conn->close = true;
     conn->active = false;
@@ -141,7 +141,7 @@ static bool http_head(struct conn *conn, struct seal_request *request) {
                 request->words.count--;
                 i--;
             }
-    bool misuse = false;
+    autobuf misuse = buf_max(LIMIT_HEAD_BYTES + 1);
     conn->swapped = 0;
     enum seal_swap swap = secret_swap(request, conn->host, conn->port, &conn->server.out, &conn->swapped, &misuse, why);
     if (swap != SWAP_DONE) {
@@ -150,10 +150,12 @@ static bool http_head(struct conn *conn, struct seal_request *request) {
     }
     for (size_t i = 0; i < secret_count; i++)
         if (conn->swapped >> i & 1)
-            seal_row(conn, "secret_use", text_make(400, "%s %s %s", secrets[i].name, conn->host, conn->method), false);
-    if (misuse)
+            seal_row(conn, "secret_use", text_make(400, "%s %s %s", secrets[i].name, conn->host, conn->method), NULL,
+                     false);
+    if (misuse.len)
         seal_row(conn, "secret_misuse",
-                 text_make(400, "a placeholder was sent to %s where it means nothing", conn->host), true);
+                 text_make(400, "a placeholder was sent to %s where it means nothing", conn->host),
+                 (const char *)misuse.data, true);
     conn->strict = false;
     conceal_free(conn->scrub);
     conn->scrub = secret_scrub(conn->host, conn->port, &conn->strict);
@@ -256,7 +258,7 @@ static bool http_answer_head(struct conn *conn) {
     const char *coding = response_field(response, "content-encoding");
     bool interim = response->status < 200 && response->status != 101;
     if (conn->scrub && coding && strcasecmp(coding, "identity") != 0) {
-        seal_row(conn, "secret_use", text_make(200, "unscanned answer: %.40s", coding), conn->strict);
+        seal_row(conn, "secret_use", text_make(200, "unscanned answer: %.40s", coding), NULL, conn->strict);
         if (conn->strict)
             return http_refuse(conn, 502, "UNREADABLE", "the answer is encoded, and could hold the secret");
     }
@@ -286,7 +288,7 @@ static bool http_answer_head(struct conn *conn) {
         conn->dead |= !conn->upgrade;
     }
     seal_row(conn, "net_http", text_make(900, "%s %s%s %d", conn->method, conn->host, conn->path, response->status),
-             false);
+             NULL, false);
     return true;
 }
 

@@ -157,8 +157,14 @@ void seal_send(char letter, const char *first, const char *second) {
         exit(0); /* without the daemon there is nothing to do */
 }
 
-void seal_row(const struct conn *conn, const char *verb, const char *detail, bool denied) {
-    autobuf text = buf_max(8192);
+/* The box's own level says what is logged of requests; secrets always are. */
+static bool seal_logged(const char *verb, bool denied) {
+    enum gate_log log = seal_level_count ? seal_levels[seal_level_count - 1]->log : GATE_LOG_ALL;
+    return log == GATE_LOG_ALL || strncmp(verb, "net_", 4) != 0 || (denied && log == GATE_LOG_DENIED);
+}
+
+void seal_row(const struct conn *conn, const char *verb, const char *detail, const char *placeholder, bool denied) {
+    autobuf text = buf_max(LIMIT_HEAD_BYTES + 8192);
     struct json json = json_begin(&text);
     json_put_str(&json, "verb", verb);
     json_put_str(&json, "host", conn->host);
@@ -166,6 +172,9 @@ void seal_row(const struct conn *conn, const char *verb, const char *detail, boo
     json_put_uint(&json, "cgroup", conn->cgroup);
     json_put_str(&json, "detail", detail);
     json_put_bool(&json, "denied", denied);
+    json_put_bool(&json, "logged", seal_logged(verb, denied));
+    if (placeholder)
+        json_put_str(&json, "placeholder", placeholder);
     json_close(&json, '}');
     if (buf_cstr(&text))
         seal_send('R', (const char *)text.data, NULL);

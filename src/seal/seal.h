@@ -66,9 +66,9 @@ struct seal_request {
 };
 enum seal_swap { SWAP_DONE, SWAP_DENIED, SWAP_LACKS }; /* and why, in ret_why */
 /* The head, written anew, with values for placeholders in their slots, and the headers that the policy sets.
- * ret_swapped: bits of the secrets. */
+ * ret_swapped: bits of the secrets. ret_misuse: a word with a placeholder that was not swapped, appended. */
 enum seal_swap secret_swap(const struct seal_request *request, const char *host, uint16_t port, struct buf *out,
-                           uint64_t *ret_swapped, bool *ret_misuse, char ret_why[GATE_WHY_BYTES]);
+                           uint64_t *ret_swapped, struct buf *ret_misuse, char ret_why[GATE_WHY_BYTES]);
 /* Finds every value that is at hand and bound to the host, also as base64, percent-encoded and in JSON, and puts the
  * placeholder there, cut or filled to the same length. NULL: nothing to find. */
 struct conceal *secret_scrub(const char *host, uint16_t port, bool *ret_strict);
@@ -156,8 +156,8 @@ void http_done(struct conn *conn);
 /* Takes all that the daemon has sent. False: it is gone. */
 bool seal_listen(void);
 void seal_send(char letter, const char *first, const char *second);
-/* A row of the audit log: verb, host, detail, outcome. */
-void seal_row(const struct conn *conn, const char *verb, const char *detail, bool denied);
+/* A row of the audit log: verb, host, detail, outcome. placeholder: whose it is, the daemon finds out; NULL: none. */
+void seal_row(const struct conn *conn, const char *verb, const char *detail, const char *placeholder, bool denied);
 extern int seal_epoll;
 extern struct gate_policy *seal_levels[GATE_LEVELS];
 extern size_t seal_level_count;

@@ -236,8 +236,21 @@ enum seal_swap secret_may(const struct seal_secret *secret, const char *method, 
     return SWAP_DONE;
 }
 
+/* The word around the mark of a placeholder; the first one counts. */
+static void secret_misused(const char *text, struct buf *out) {
+    const char *mark = strstr(text, "cubbyX"), *from = mark, *to = mark;
+    if (!mark || out->len)
+        return;
+    while (from > text && (isalnum((unsigned char)from[-1]) || strchr("_.-", from[-1])))
+        from--;
+    while (*to && (isalnum((unsigned char)*to) || strchr("_.-", *to)))
+        to++;
+    buf_put(out, from, (size_t)(to - from));
+    buf_cstr(out);
+}
+
 enum seal_swap secret_swap(const struct seal_request *request, const char *host, uint16_t port, struct buf *out,
-                           uint64_t *ret_swapped, bool *ret_misuse, char why[GATE_WHY_BYTES]) {
+                           uint64_t *ret_swapped, struct buf *ret_misuse, char why[GATE_WHY_BYTES]) {
     autobuf text = buf_max(LIMIT_HEAD_BYTES + LIMIT_SECRET_VALUE_BYTES), target = buf_max(LIMIT_HEAD_BYTES + 3 * 8192);
     autobuf path = buf_max(LIMIT_HEAD_BYTES);
     bool seen[LIMIT_HEADERS] = {0}, any = secrets_for(host, port);
@@ -286,7 +299,7 @@ enum seal_swap secret_swap(const struct seal_request *request, const char *host,
             shown = buf_cstr(&text);
             break;
         }
-        *ret_misuse |= strstr(shown, "cubbyX") != NULL;
+        secret_misused(shown, ret_misuse);
         buf_printf(out, "%s: ", field->name);
         buf_puts(out, shown);
         buf_puts(out, "\r\n");
@@ -299,7 +312,7 @@ enum seal_swap secret_swap(const struct seal_request *request, const char *host,
     }
     if (any)
         buf_puts(out, "accept-encoding: identity\r\n");
-    *ret_misuse |= strstr(buf_cstr(&target), "cubbyX") != NULL;
+    secret_misused(buf_cstr(&target), ret_misuse);
     buf_puts(out, "\r\n");
     if (text.data)
         explicit_bzero(text.data, text.len);

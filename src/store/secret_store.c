@@ -21,6 +21,7 @@ struct secret_store {
     char *directory;
     uint8_t key[KEY_BYTES];
     const char *origin;
+    char *key_path;       /* NULL: a credential, which nobody else can change */
     pthread_mutex_t lock; /* of the connection */
     struct db db;
 };
@@ -70,10 +71,12 @@ static int secret_key_find(struct secret_store *store, const char *key_file, str
     }
     if (key_file) {
         store->origin = "secret_key_file";
+        store->key_path = xstrdup(key_file);
         return secret_key_read(key_file, true, store->key, err);
     }
     struct state_secret secret;
     store->origin = "STATE/secrets.key";
+    store->key_path = xasprintf("%s/secrets.key", store->directory);
     TRY(state_secret_open(store->directory, "secrets.key", &secret, err));
     state_secret_derive(&secret, "secrets.db", store->key);
     state_secret_done(&secret);
@@ -82,6 +85,17 @@ static int secret_key_find(struct secret_store *store, const char *key_file, str
 
 const char *secret_store_key(const struct secret_store *store) {
     return store->origin;
+}
+
+int secret_store_key_check(const struct secret_store *store, struct err *err) {
+    struct stat status;
+    if (!store->key_path)
+        return 0;
+    if (stat(store->key_path, &status) < 0)
+        return err_errno(err, errno, "%s", store->origin);
+    return status.st_mode & 077
+               ? err_set(err, ERR_DENIED, "%s can be read by others (mode %o)", store->origin, status.st_mode & 0777)
+               : 0;
 }
 
 /* ---- sealing ---- */
@@ -159,6 +173,7 @@ void secret_store_close(struct secret_store *store) {
     db_close(&store->db);
     pthread_mutex_destroy(&store->lock);
     free(store->directory);
+    free(store->key_path);
     explicit_bzero(store, sizeof *store);
     free(store);
 }

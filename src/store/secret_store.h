@@ -19,6 +19,8 @@ int secret_store_open(const char *directory, const char *key_file, struct secret
 void secret_store_close(struct secret_store *store); /* NULL is fine */
 /* Where the key is, for people: "a systemd credential", "STATE/secrets.key". */
 const char *secret_store_key(const struct secret_store *store);
+/* DENIED, NOT_FOUND: the key's file is not as it was found: others may read it now, or it is gone. */
+int secret_store_key_check(const struct secret_store *store, struct err *err);
 
 struct secret_row {   /* texts in the caller's arena */
     const char *user; /* NULL: everybody's */

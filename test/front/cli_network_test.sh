@@ -59,6 +59,39 @@ c network learn "$box"
 is 'learn' "$CODE $(jq -c .allow <<< "$OUT")" '0 ["ask.test"]'
 c network show
 is 'without a box' "$CODE" 2
+c network ca
+is 'ca is a certificate' "$CODE $(openssl x509 -noout -ext basicConstraints <<< "$OUT" | tail -1)" \
+    '0     CA:TRUE, pathlen:0'
+c network ca --json
+is 'ca as JSON' "$(jq -r .certificate <<< "$OUT" | openssl x509 -noout -subject | cut -c1-18)" 'subject=CN = cubby'
 c rm "$box"
+
+c run --allow api.github.test --secret github=TOKEN -- sh -c 'echo $TOKEN; exit 3'
+like 'run with a secret' "$CODE $OUT" '^3 ghp_cubbyX[A-Za-z0-9_-]{30}$'
+c run --allow api.github.test --secret nothing -- true
+like 'run with a secret that does not exist' "$CODE $ERR" "^125 .*'nothing'"
+c run --allow evil.test --allow-weaker landlock -- true
+is 'run with a policy and what only a box without a daemon has' "$CODE" 2
+INPUT=$WORK/token c run --allow api.github.test -- wc -c
+is 'run with a policy passes standard input on' "$CODE $OUT" '0 40'
+"$CUBBY" run --allow api.github.test -- sleep 600 &
+running=$!
+boxes() { api GET /v1/boxes; [ "$(j '.boxes|length')" = "$1" ]; }
+ok 'a box of a run' eventually 20 boxes 1
+kill -TERM "$running"
+wait "$running"
+is 'ends with a signal' $? 143
+ok 'and leaves nothing' boxes 0
+CUBBY_URL=http://127.0.0.1:1 c run --secret github -- true
+like 'without a daemon it says what it needs' "$CODE $ERR" '125 .*need the daemon'
+c doctor --json
+is 'doctor: where the key of secrets is' \
+    "$(jq -c '.checks[]|select(.name=="key of secrets")|[.ok,.detail]' <<< "$OUT")" \
+    '[true,"STATE/secrets.key: whoever copies STATE has key and secrets"]'
+chmod 644 "$STATE/secrets.key"
+c doctor --json
+is 'doctor: that others can read it' "$(jq -c '.checks[]|select(.name=="key of secrets")|[.ok,.detail]' <<< "$OUT")" \
+    '[false,"STATE/secrets.key can be read by others (mode 644)"]'
+chmod 600 "$STATE/secrets.key"
 stop_daemon
 finish

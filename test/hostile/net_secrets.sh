@@ -52,6 +52,13 @@ if second_start "$WORK/net.yaml" unshare -n -m sh -c 'mount --bind "$0" /etc/res
     box_new "\"network\":$policy,\"secrets\":[\"hub\"]"
     run "curl -s -H 'Authorization: Bearer $placeholder' https://api.hub.test/stolen"
     is "A57: another box's placeholder means nothing" "$(seen api.hub.test "Bearer $placeholder")" 1
+    both() { api GET '/v1/audit?verb=secret_misuse&limit=100'; [[ $BODY == *"box $BOX of "*"of box $first of "* ]]; }
+    ok 'A57: an administrator sees both boxes' eventually 10 both
+    is 'A57: in a row that has no user' "$(j '[.events[]|select(.detail|test("of box"))|.user]|unique|@json')" '[null]'
+    api GET "$B"
+    is 'its usage has its connections' "$(j '.usage.network.connections > 0 and .usage.network.active == 0')" true
+    api GET /metrics
+    like 'so do the metrics' "$BODY" 'cubby_gate_secret_misuses_total [1-9]'
     api DELETE "$B"
     box_use "$first"
     # A35: bound while it runs

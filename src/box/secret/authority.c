@@ -135,13 +135,26 @@ int authority_open(const char *state, struct authority **ret_authority, struct e
     if (r == -ERR_NOT_FOUND)
         r = authority_make(dir, err) ?: authority_read(dir, &authority, err);
     if (r == 0) {
+        char there[8192];
+        autofd fd = openat(dir, "ca.pem", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         authority_pem(&text, NULL, authority.certificate);
+        if (fd >= 0 &&
+            (fd_read_full(fd, there, sizeof there) != (ssize_t)text.len || memcmp(there, text.data, text.len) != 0))
+            unlinkat(dir, "ca.pem", 0); /* of an authority that was removed */
         r = authority_keep(dir, "ca.pem", 0644, &text, err);
     }
     if (r < 0)
         return r;
     *ret_authority = xcalloc(1, sizeof authority);
     **ret_authority = authority;
+    return 0;
+}
+
+int authority_text(const char *state, struct buf *out, struct err *err) {
+    struct authority *authority = NULL;
+    TRY(authority_open(state, &authority, err));
+    authority_pem(out, NULL, authority->certificate);
+    authority_close(authority);
     return 0;
 }
 
@@ -215,12 +228,9 @@ static int authority_bundle(const char *state, const struct buf *text, struct ar
 
 int authority_mounts(const char *state, const char *template_dir, struct arena *arena, struct mount *mounts,
                      size_t *ret_count, struct err *err) {
-    struct authority *authority = NULL;
     autobuf own = buf_max(16384);
     size_t count = 0;
-    TRY(authority_open(state, &authority, err));
-    authority_pem(&own, NULL, authority->certificate);
-    authority_close(authority);
+    TRY(authority_text(state, &own, err));
     autofd root = open(template_dir ? template_dir : "/", O_DIRECTORY | O_PATH | O_CLOEXEC);
     const char *merged = NULL;
     for (size_t i = 0; root >= 0 && i < sizeof authority_bundles / sizeof *authority_bundles; i++) {

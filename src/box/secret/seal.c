@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/sync.h"
+#include "box/network.h"
 #include "gate/gate_policy.h"
 #include "rows/write.h"
 
@@ -24,6 +25,8 @@ struct seal {
     struct arena arena;
     pid_t pid;
     int control;
+    uint64_t second, lost; /* rows of this second, and those that were too many */
+    unsigned rows;
 };
 
 struct seals {
@@ -31,6 +34,8 @@ struct seals {
     char *program, *ca_file;
     const struct backend_env *env; /* of templates */
     struct authority *authority;
+    struct provider *provider; /* set before the first request */
+    struct seal_counts counts; /* under lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct seal *list;
@@ -105,24 +110,121 @@ static void seal_leaf(struct seal *seal, const char *host, const char *key) {
         log_warn("box %s: %s", seal->id, err.text);
 }
 
+/* ---- rows ---- */
+
+static void seal_event(struct seal *seal, const char *verb, const char *user, const char *detail, bool denied,
+                       uint64_t count) {
+    const struct seals_config *config = &seal->seals->config;
+    const struct box_event event = {
+        .verb = verb, .id = seal->id, .user = user, .detail = detail, .alike = true, .denied = denied, .count = count};
+    if (config->event)
+        config->event(config->user, &event);
+}
+
+/* A box has so many rows a second; the rest is one row that counts them. */
+static bool seal_may_log(struct seal *seal) {
+    uint64_t second = clock_ms() / 1000;
+    if (second != seal->second) {
+        if (seal->lost)
+            seal_event(seal, "net_lost", seal->user, "rows of inspected requests that were not written", true,
+                       seal->lost);
+        seal->second = second;
+        seal->rows = 0;
+        seal->lost = 0;
+    }
+    bool may = seal->rows < LIMIT_GATE_ROWS;
+    seal->rows += may;
+    seal->lost += !may;
+    return may;
+}
+
+struct seal_owner { /* whose placeholder a word holds */
+    const char *word;
+    struct arena *arena;
+    char id[17];
+    const char *user, *secret;
+};
+
+static int seal_owner_each(void *argument, struct box *box) {
+    struct seal_owner *owner = argument;
+    const char **bindings = box_bindings(box, owner->arena);
+    for (; bindings && *bindings; bindings++) {
+        struct binding binding;
+        if (!binding_parse(*bindings, owner->arena, &binding) || !strstr(owner->word, binding.placeholder))
+            continue;
+        memcpy(owner->id, box->id, sizeof owner->id);
+        owner->user = arena_strdup(owner->arena, box->user);
+        owner->secret = binding.secret;
+        return 1;
+    }
+    return 0;
+}
+
+/* The box's user learns what its box did, an administrator also whose placeholder it was. */
+static void seal_misuse(struct seal *seal, const char *word, const char *host) {
+    autoarena arena = ARENA_EMPTY;
+    struct seal_owner owner = {.word = word, .arena = &arena};
+    if (seal->seals->provider)
+        provider_each(seal->seals->provider, seal_owner_each, &owner);
+    bool own = strcmp(owner.id, seal->id) == 0, other = owner.id[0] && !own;
+    seal_event(seal, "secret_misuse", seal->user,
+               own     ? text_make(600, "%s %s: its placeholder means nothing there", owner.secret, host)
+               : other ? text_make(600, "%s: a placeholder of another box was sent there", host)
+                       : text_make(600, "%s: a placeholder that no box has was sent there", host),
+               true, 1);
+    if (other)
+        seal_event(seal, "secret_misuse", NULL,
+                   text_make(900, "%s: box %s of %s sent the placeholder of secret %s of box %s of %s", host, seal->id,
+                             seal->user, owner.secret, owner.id, owner.user),
+                   true, 1);
+}
+
+static void seal_count(struct seals *seals, const char *verb) {
+    autolock(&seals->lock);
+    seals->counts.requests += strcmp(verb, "net_http") == 0;
+    seals->counts.uses += strcmp(verb, "secret_use") == 0;
+    seals->counts.misuses += strcmp(verb, "secret_misuse") == 0;
+}
+
 static void seal_row(struct seal *seal, const char *text) {
     static const char *const verbs[] = {"net_http", "secret_use", "secret_misuse", "untrusted_ca", NULL};
     json_auto_t *row = json_loads(text, 0, NULL);
     const char *verb = json_string_value(json_object_get(row, "verb"));
     const char *detail = json_string_value(json_object_get(row, "detail"));
     const char *host = json_string_value(json_object_get(row, "host"));
+    const char *word = json_string_value(json_object_get(row, "placeholder"));
+    bool denied = json_is_true(json_object_get(row, "denied"));
     if (!verb || !detail || !host || strlen(detail) > 1024 || strlen(host) > 253 || !text_list_has(verbs, verb))
         return;
-    const char *named = strstr(detail, host) ? detail : text_make(1400, "%s: %s", host, detail);
+    seal_count(seal->seals, verb);
+    if (denied && strcmp(verb, "net_http") == 0 && seal->seals->provider)
+        network_refused(seal->seals->provider, seal->id, (uint64_t)json_integer_value(json_object_get(row, "cgroup")),
+                        text_make(300, "%s:%u", host, (unsigned)json_integer_value(json_object_get(row, "port"))),
+                        detail);
     if (strcmp(verb, "secret_use") == 0) {
         const char *name = text_make(LIMIT_SECRET_NAME_BYTES + 1, "%.*s", (int)strcspn(detail, " "), detail);
         struct secret_store *store = secrets_store(seal->seals->config.secrets);
         secret_store_used(store, seal->user, name);
         secret_store_used(store, NULL, name);
     }
-    const struct box_event event = {.verb = verb, .id = seal->id, .user = seal->user, .detail = named};
-    if (seal->seals->config.event)
-        seal->seals->config.event(seal->seals->config.user, &event);
+    if (json_is_false(json_object_get(row, "logged")) || !seal_may_log(seal))
+        return;
+    if (word && strcmp(verb, "secret_misuse") == 0)
+        seal_misuse(seal, word, host);
+    else
+        seal_event(seal, verb, seal->user, strstr(detail, host) ? detail : text_make(1400, "%s: %s", host, detail),
+                   denied, 1);
+}
+
+void seals_counts(struct seals *seals, struct seal_counts *ret_counts) {
+    autolock(&seals->lock);
+    *ret_counts = seals->counts;
+    for (const struct seal *seal = seals->list; seal; seal = seal->next)
+        ret_counts->processes++;
+}
+
+void seals_provider(struct seals *seals, struct provider *provider) {
+    seals->provider = provider;
 }
 
 static void *seal_run(void *argument) {

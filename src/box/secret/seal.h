@@ -11,7 +11,8 @@
 struct authority;
 /* STATE/gate/ca.key (0600, key and certificate) and ca.pem; made at first need. */
 int authority_open(const char *state, struct authority **ret_authority, struct err *err);
-void authority_close(struct authority *authority); /* NULL is fine */
+void authority_close(struct authority *authority);                       /* NULL is fine */
+int authority_text(const char *state, struct buf *out, struct err *err); /* its certificate (PEM), appended */
 /* A certificate for the host and that key (PEM), for a week; PEM, appended. */
 int authority_leaf(const struct authority *authority, const char *host, const char *public_key, struct buf *out,
                    struct err *err);
@@ -31,7 +32,13 @@ struct seals_config {
     void *user;
 };
 struct seals *seals_new(const struct seals_config *config);
-void seals_free(struct seals *seals); /* ends them; NULL is fine */
+void seals_provider(struct seals *seals, struct provider *provider); /* where boxes are; before the first request */
+void seals_free(struct seals *seals);                                /* ends them; NULL is fine */
+struct seal_counts {
+    uint64_t processes;               /* now */
+    uint64_t requests, uses, misuses; /* since the daemon started */
+};
+void seals_counts(struct seals *seals, struct seal_counts *ret_counts);
 /* A seal for the box, with these bindings and policies (a JSON array); one that it had ends. The gate's socket. */
 int seals_start(struct seals *seals, const struct box *box, const char *levels, struct err *err);
 void seals_end(struct seals *seals, const char *id); /* its connections end; the next one starts another */

@@ -105,6 +105,10 @@ static void secrets_changed(struct secrets *secrets) {
         seals_forget(secrets->seals);
 }
 
+struct seals *secrets_sealed(const struct secrets *secrets) {
+    return secrets->seals;
+}
+
 struct secret_store *secrets_store(struct secrets *secrets) {
     return secrets->store;
 }

@@ -21,6 +21,7 @@ void secrets_configure(struct secrets *secrets, const char *const *commands); /*
 void secrets_close(struct secrets *secrets);                                  /* NULL is fine */
 struct seals;
 void secrets_seals(struct secrets *secrets, struct seals *seals); /* hear of changes; set before the first request */
+struct seals *secrets_sealed(const struct secrets *secrets);      /* NULL: none */
 struct secret_store *secrets_store(struct secrets *secrets);
 const char *secrets_state_dir(const struct secrets *secrets);
 

@@ -169,10 +169,25 @@ static int network_reply(struct cli *cli, const char *id, const char *question, 
                : 0;
 }
 
+static int network_authority(struct cli *cli, bool json) {
+    struct err err = {0};
+    json_auto_t *answer = NULL;
+    if (remote_json(cli, "GET", "/v1/network/ca", NULL, &answer, &err) < 0)
+        return cli_fail(&err);
+    const char *text = json_string_value(json_object_get(answer, "certificate"));
+    if (json)
+        remote_print(answer);
+    else
+        fputs(text ? text : "", stdout);
+    return 0;
+}
+
 int command_network(struct cli *cli, int argc, char **argv) {
     struct network_values values = {0};
     struct err err = {0};
     int count = option_parse(cli, argc, argv, &values);
+    if (count == 1 && strcmp(argv[0], "ca") == 0)
+        return network_authority(cli, values.json);
     if (count < 2)
         option_fail(cli, "missing verb or box ID");
     const char *verb = argv[0], *id = argv[1], *path = remote_path(cli, id, "/network", NULL);

@@ -116,6 +116,8 @@ static const struct row usage_answer[] = {
     OUT_NULL("cpu_ms", INT, usage_out, cpu_ms, "processor time so far"),
     OUT_NULL("pids", INT, usage_out, pids, "processes and threads now"),
     OUT_NULL("disk_bytes", INT, usage_out, disk_bytes, "bytes in the box's own files"),
+    OUT_OBJECT_NULL("network", usage_out, network, usage_network_answer,
+                    "of a box with a network policy that runs; only where one box is asked for, else null"),
     ROW_NAMED("Usage"),
 };
 const struct row usage_query[] = {

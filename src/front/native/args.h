@@ -75,8 +75,12 @@ struct container_out {
     struct container container;
     const char *pull, *init;
 };
+struct usage_network_out {
+    uint64_t connections, active, denied, bytes_in, bytes_out;
+};
 struct usage_out {
     struct row_number memory_bytes, cpu_ms, pids, disk_bytes;
+    const struct usage_network_out *network;
 };
 struct usage_args {
     struct row_text since, until;
@@ -106,8 +110,9 @@ struct ended_out {
 };
 extern const struct row events_query[];
 extern const struct row acquire_fields[], boxes_query[], boxes_end_query[];
-extern const struct row network_query[], network_fields[], network_patch_fields[], network_test_query[],
-    network_answer_fields[], network_answer[], network_test_answer[], network_learned_answer[]; /* network.c */
+extern const struct row usage_network_answer[], network_authority_answer[], network_query[], network_fields[],
+    network_patch_fields[], network_test_query[], network_answer_fields[], network_answer[], network_test_answer[],
+    network_learned_answer[]; /* network.c */
 extern const struct row box_answer[], boxes_answer[], ended_answer[], usage_query[], usages_answer[];
 
 /* ---- snapshots ---- */

@@ -1,5 +1,6 @@
 /* Boxes over HTTP: acquire, list, look, release, pause, resume, destroy. Called through native_routes. Invariant: a
  * token bound to a user never makes, sees or ends another user's box. */
+#include "box/network.h"
 #include "base/clock.h"
 #include "front/routes.h"
 #include "front/native/native.h"
@@ -98,7 +99,7 @@ static struct usage_out native_usage_out(const struct usage *usage) {
                               .disk_bytes = {usage->has_disk, usage->disk_bytes}};
 }
 
-void native_box_json(struct json *json, struct box *box) {
+static void native_box_write(struct json *json, struct box *box, const struct usage_network_out *network) {
     const struct container *container = &box->spec.container;
     const struct container_out shown = {.container = *container,
                                         .pull = container->pull ? container->pull : "missing",
@@ -116,6 +117,8 @@ void native_box_json(struct json *json, struct box *box) {
                                       .address = native_some(facts.hello.address)};
     if (box_usage(box, &usage, ERR_IGNORED))
         usage = (struct usage){0};
+    struct usage_out used = native_usage_out(&usage);
+    used.network = network;
     const struct box_out out = {
         .id = box->id,
         .user = box->user,
@@ -137,11 +140,15 @@ void native_box_json(struct json *json, struct box *box) {
         .created_ms = box->created_ms,
         .used_ms = box_last_used_ms(box),
         .limits = box->spec.limits,
-        .usage = native_usage_out(&usage),
+        .usage = used,
         .remote = far ? &remote : NULL,
         .labels = (const char *const *)box->labels,
     };
     rows_write(json, box_answer, &out);
+}
+
+void native_box_json(struct json *json, struct box *box) {
+    native_box_write(json, box, NULL);
 }
 
 static int native_usage_time(const struct row_text *text, uint64_t *ret_ms, struct err *err) {
@@ -169,10 +176,19 @@ int native_usage(struct http_request *request, struct box *box, struct err *err)
     return answer_list_end(&answer, NULL, failed, err);
 }
 
+/* Its network's counts are asked of the gate: only here, not for every box of a list. */
 int native_box(struct http_request *request, struct box *box, struct err *err) {
     autoanswer answer;
+    struct network_state state = {0};
     answer_init(&answer, request, 200);
-    native_box_json(&answer.json, box);
+    bool served = atomic_load(&box->network) &&
+                  network_get(front_of(request)->provider, box, http_arena(request), &state, ERR_IGNORED) == 0;
+    const struct usage_network_out network = {.connections = state.connections,
+                                              .active = state.active,
+                                              .denied = state.denied,
+                                              .bytes_in = state.bytes_in,
+                                              .bytes_out = state.bytes_out};
+    native_box_write(&answer.json, box, served && state.live ? &network : NULL);
     return answer_end(&answer, 0, err);
 }
 

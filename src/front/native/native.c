@@ -1,5 +1,6 @@
 /* The route table of the native API, and the routes about the daemon itself. Used by daemon/main and openapi.c.
  * Invariant: this table is the published contract; --routes and /openapi.json come from it. */
+#include "box/secret/secret.h"
 #include "front/native/native.h"
 
 #include "front/routes.h"
@@ -15,7 +16,7 @@ static const struct row health_answer[] = {
     ROW_NAMED("Health"),
 };
 static const struct row info_check[] = {
-    {.name = "name", .type = ROW_TEXT, .text = "whose clients"},
+    {.name = "name", .type = ROW_TEXT, .text = "of what, or whose clients"},
     {.name = "ok", .type = ROW_BOOL, .text = "whether all of them works"},
     {.name = "detail", .type = ROW_TEXT, .text = "what works"},
     {.name = "fix", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "how to get the rest"},
@@ -26,7 +27,10 @@ static const struct row info_answer[] = {
     {.name = "default_backend", .type = ROW_TEXT, .text = "used when a request names none"},
     {.name = "started_at", .type = ROW_TIME, .text = "when the daemon came up"},
     {.name = "backends", .type = ROW_OBJECTS, .text = "what each can and cannot do here"},
-    {.name = "checks", .type = ROW_OBJECTS, .fields = info_check, .text = "what clients of other products find here"},
+    {.name = "checks",
+     .type = ROW_OBJECTS,
+     .fields = info_check,
+     .text = "the key of secrets, and what clients of other products find here"},
     ROW_NAMED("Info"),
 };
 
@@ -69,6 +73,10 @@ static const struct route native_routes[] = {
     {"DELETE", "/v1/secrets/{name}", front_handle, 0, "secret_removed",
      "Remove a secret; requests of boxes that carry its placeholder are refused from then on.",
      ENDPOINT(.run = native_secret_remove, .flags = ENDPOINT_NO_BOX, .query = secret_query, .status = 204)},
+
+    {"GET", "/v1/network/ca", front_handle, 0, "network_ca",
+     "The certificate of the authority that boxes with an inspected host trust, of this installation.",
+     ENDPOINT(.run = native_network_authority, .status = 200, .answer = network_authority_answer)},
 
     {"GET", "/v1/templates", front_handle, 0, "template_list", "List templates: the roots that boxes are made from.",
      ENDPOINT(.run = native_templates, .flags = ENDPOINT_ADMIN, .status = 200, .answer = templates_answer)},
@@ -417,17 +425,36 @@ int native_root(struct http_request *request, struct box *, struct err *) {
     return http_reply(request, 200, "text/plain; charset=utf-8", body, sizeof body - 1);
 }
 
+static void native_info_row(const struct check *check, struct json *json) {
+    json_open(json, '{');
+    json_put_str(json, "name", check->name);
+    json_put_bool(json, "ok", check->ok);
+    json_put_str(json, "detail", check->detail);
+    json_put_str(json, "fix", check->fix[0] ? check->fix : NULL);
+    json_close(json, '}');
+}
+
 static void native_info_check(const struct http_request *request, const struct dialect *dialect, struct json *json) {
     struct check check = {0};
     if (!dialect->check)
         return;
     dialect->check(request, &check);
-    json_open(json, '{');
-    json_put_str(json, "name", check.name);
-    json_put_bool(json, "ok", check.ok);
-    json_put_str(json, "detail", check.detail);
-    json_put_str(json, "fix", check.fix[0] ? check.fix : NULL);
-    json_close(json, '}');
+    native_info_row(&check, json);
+}
+
+/* Where the key of stored secrets is, and what that is worth. */
+static void native_info_secrets(struct secrets *secrets, struct json *json) {
+    struct check check = {.name = "key of secrets"};
+    struct err err = {0};
+    if (!secrets)
+        return;
+    const char *key = secret_store_key(secrets_store(secrets));
+    check.ok = secret_store_key_check(secrets_store(secrets), &err) == 0;
+    snprintf(check.detail, sizeof check.detail, "%.80s%s", check.ok ? key : err.text,
+             check.ok && strcmp(key, "STATE/secrets.key") == 0 ? ": whoever copies STATE has key and secrets" : "");
+    if (!check.ok)
+        snprintf(check.fix, sizeof check.fix, "chmod 600 the file, and rotate the secrets that others may have read");
+    native_info_row(&check, json);
 }
 
 int native_info(struct http_request *request, struct box *, struct err *err) {
@@ -441,6 +468,7 @@ int native_info(struct http_request *request, struct box *, struct err *err) {
     json_key(&answer.json, "backends");
     provider_info(front->provider, &answer.json);
     json_put_open(&answer.json, "checks", '[');
+    native_info_secrets(front->secrets, &answer.json);
     for (const struct dialect *const *dialect = dialects; *dialect; dialect++)
         native_info_check(request, *dialect, &answer.json);
     json_close(&answer.json, ']');

@@ -23,7 +23,7 @@ native_run native_health, native_info, native_metrics, native_openapi, native_ro
 /* native/box.c */
 native_run native_acquire, native_boxes, native_box, native_release, native_destroy, native_destroy_all;
 native_run native_network, native_network_set, native_network_patch, native_network_remove, native_network_test,
-    native_network_learned, native_network_answer;
+    native_network_learned, native_network_answer, native_network_authority;
 native_run native_pause, native_resume, native_start, native_usage;
 /* native/exec.c */
 native_run native_exec;

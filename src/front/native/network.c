@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "box/secret/seal.h"
 #include "front/native/native.h"
 #include "gate/gate_policy.h"
 
@@ -71,6 +72,14 @@ const struct row network_answer[] = {
     OUT_INT("bytes_out", network_out, bytes_out, "from the box"),
     ROW_NAMED("Network"),
 };
+const struct row usage_network_answer[] = {
+    OUT_INT("connections", usage_network_out, connections, "that were made since the box started"),
+    OUT_INT("active", usage_network_out, active, "that are open"),
+    OUT_INT("denied", usage_network_out, denied, "that were refused"),
+    OUT_INT("bytes_in", usage_network_out, bytes_in, "to the box"),
+    OUT_INT("bytes_out", usage_network_out, bytes_out, "from the box"),
+    ROW_NAMED("UsageNetwork"),
+};
 struct network_test_out {
     bool allowed, ask, inspect;
     const char *why;
@@ -84,6 +93,12 @@ const struct row network_test_answer[] = {
 };
 const struct row network_learned_answer[] = {
     SHOW("network", TEXT_OR_OBJECT, "the smallest policy that allows what happened"), ROW_NAMED("NetworkLearned")};
+
+struct network_authority_out {
+    const char *certificate;
+};
+const struct row network_authority_answer[] = {OUT("certificate", TEXT, network_authority_out, certificate, "PEM"),
+                                               ROW_NAMED("NetworkAuthority")};
 
 static const char *const *network_lines(struct arena *arena, const char *text) {
     const char **lines = NULL;
@@ -213,6 +228,16 @@ int native_network_patch(struct http_request *request, struct box *box, struct e
 
 int native_network_remove(struct http_request *request, struct box *box, struct err *err) {
     return network_change(request, box, &(struct network_change){.network = "none"}, err);
+}
+
+int native_network_authority(struct http_request *request, struct box *, struct err *err) {
+    struct secrets *secrets = front_of(request)->secrets;
+    autobuf text = buf_max(16384);
+    if (!secrets)
+        return err_set(err, ERR_UNSUPPORTED, "this daemon opens no TLS");
+    STEP(authority_text(secrets_state_dir(secrets), &text, err));
+    const struct network_authority_out out = {.certificate = buf_cstr(&text)};
+    return answer_rows(request, 200, network_authority_answer, &out, err);
 }
 
 int native_network_test(struct http_request *request, struct box *box, struct err *err) {
