@@ -318,8 +318,9 @@ static void conn_upstream_ready(struct watch *watch, uint32_t events) {
     conn_event(container_of(watch, struct conn, upstream), false, events);
 }
 
-static void conn_connected(struct conn *conn, int fd, const struct address *address) {
-    const int on = 1, probe_s = 60, silent_ms = 120000;
+/* What it does next with its upstream, which is watched for reading, begins in this turn. */
+static void conn_connected(struct conn *conn, struct watch *dialed, const struct address *address) {
+    const int on = 1, probe_s = 60, silent_ms = 120000, fd = dialed->fd;
     struct gate_verdict verdict;
     conn->dialed = *address;
     conn->box->count.dials++;
@@ -330,7 +331,7 @@ static void conn_connected(struct conn *conn, int fd, const struct address *addr
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &probe_s, sizeof probe_s);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent_ms, sizeof silent_ms);
-    watch_add(&conn->upstream, fd, 0, conn_upstream_ready);
+    watch_move(&conn->upstream, dialed, EPOLLIN, conn_upstream_ready);
     if (!conn_judge(conn, strcmp(conn->name, GATE_HOST_NAME) == 0 ? NULL : address, &verdict))
         return conn_deny(conn, verdict.why); /* the rules changed meanwhile */
     conn->inspect = verdict.inspect && conn->protocol == GATE_TLS && !verdict.by_network;
@@ -349,18 +350,15 @@ static void conn_dial_ready(struct watch *watch, uint32_t events) {
     struct conn *conn = dial->conn;
     int number = 0;
     socklen_t size = sizeof number;
-    (void)events;
-    getsockopt(watch->fd, SOL_SOCKET, SO_ERROR, &number, &size);
+    if (events & (EPOLLERR | EPOLLHUP))
+        getsockopt(watch->fd, SOL_SOCKET, SO_ERROR, &number, &size);
     if (number == EINPROGRESS || number == EAGAIN)
         return;
     list_remove(conn->dials, dial);
     loop_free(dial);
     if (number == 0) {
-        int fd = watch->fd;
         struct address address = dial->address;
-        watch_end(watch);
-        watch->fd = -1;
-        return conn_connected(conn, fd, &address);
+        return conn_connected(conn, watch, &address);
     }
     watch_close(watch);
     conn_try(conn);
@@ -564,7 +562,6 @@ static void conn_accepted(struct box *box, int fd, const struct sockaddr_storage
     struct address aimed, peer;
     uint16_t port = 0, peer_port = 0;
     const char *names[PIN_NAMES + 1];
-    const int on = 1;
     if (getsockname(fd, (struct sockaddr *)&at, &size) < 0 || !address_from((struct sockaddr *)&at, &aimed, &port) ||
         !address_from((const struct sockaddr *)from, &peer, &peer_port) || address_class(&aimed) == ADDRESS_NEVER) {
         conn_reset(fd);
@@ -589,15 +586,14 @@ static void conn_accepted(struct box *box, int fd, const struct sockaddr_storage
     box->conns = conn;
     box->count.active++;
     box->count.connections++;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    watch_add(&conn->client, fd, EPOLLIN, conn_client_ready);
+    pin_names(box, &aimed, names);
+    conn->protocol = gate_policy_protocol((const struct gate_policy *const *)box->rules->levels, box->rules->count,
+                                          port, names, &aimed);
+    watch_add(&conn->client, fd, conn->protocol == GATE_OPAQUE ? 0 : EPOLLIN, conn_client_ready);
     const char *over = conn_over_limit(box);
     if (over)
         return conn_end(conn, GATE_ROW_CONNECT, true, over);
     conn->cgroup = diag_cgroup(box, false, &peer, peer_port, &aimed, port);
-    pin_names(box, &aimed, names);
-    conn->protocol = gate_policy_protocol((const struct gate_policy *const *)box->rules->levels, box->rules->count,
-                                          port, names, &aimed);
     buf_init(&conn->in, conn->protocol == GATE_HTTP ? 65536 : SEAL_PEEKED_BYTES + 4096);
     if (conn->protocol == GATE_OPAQUE)
         return conn_opaque(conn);
@@ -628,8 +624,10 @@ static void conn_tcp_ready(struct watch *watch, uint32_t events) {
 }
 
 void conn_begin(struct box *box) {
+    const int on = 1;
     if (conn_spare < 0)
         conn_spare = fcntl(GATE_CONTROL_FD, F_DUPFD_CLOEXEC, 3);
+    setsockopt(box->tcp.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* what it accepts inherits it */
     watch_add(&box->tcp, box->tcp.fd, EPOLLIN, conn_tcp_ready);
 }
 

@@ -45,6 +45,14 @@ void watch_set(struct watch *watch, uint32_t events) {
     epoll_ctl(loop_epoll, EPOLL_CTL_MOD, watch->fd, &event);
 }
 
+void watch_move(struct watch *watch, struct watch *from, uint32_t events,
+                void (*ready)(struct watch *watch, uint32_t events_now)) {
+    *watch = (struct watch){.ready = ready, .fd = from->fd, .events = events};
+    *from = (struct watch){.fd = -1};
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+    epoll_ctl(loop_epoll, EPOLL_CTL_MOD, watch->fd, &event);
+}
+
 /* Explicitly: a copy of the descriptor elsewhere would keep the entry alive. */
 void watch_end(struct watch *watch) {
     if (watch->fd >= 0)

@@ -25,6 +25,9 @@ struct watch {
 /* events 0: only errors and hang-ups. Closes nothing. */
 void watch_add(struct watch *watch, int fd, uint32_t events, void (*ready)(struct watch *watch, uint32_t events));
 void watch_set(struct watch *watch, uint32_t events);
+/* The descriptor of `from`, which is watched, is `watch`'s from now on. */
+void watch_move(struct watch *watch, struct watch *from, uint32_t events,
+                void (*ready)(struct watch *watch, uint32_t events));
 void watch_close(struct watch *watch); /* closes the descriptor; safe twice */
 void watch_end(struct watch *watch);   /* no longer watched; the descriptor stays open */
 

@@ -10,6 +10,7 @@ enum {
     RELAY_TURN_BYTES = 256 << 10, /* of one box in one turn */
     RELAY_PIPES = 64,             /* kept for later */
     RELAY_LEAST = 16384,          /* fewer tokens than that are left to gather */
+    RELAY_SMALL = 4096,           /* less than that was all there is: the loop says when more comes */
 };
 
 static int relay_pipes[RELAY_PIPES][2];
@@ -93,6 +94,7 @@ static void relay_interest(struct conn *conn) {
 /* Moves what can be moved one way. false: broken. */
 static bool relay_flow(struct conn *conn, struct flow *flow, int from, int to, uint64_t *bytes) {
     struct box *box = conn->box;
+    bool small = false;
     while (!flow->shut) {
         if (flow->held) {
             ssize_t n = splice(flow->pipe[0], NULL, to, NULL, flow->held, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
@@ -108,7 +110,7 @@ static bool relay_flow(struct conn *conn, struct flow *flow, int from, int to, u
             flow->shut = true;
             break;
         }
-        size_t most = relay_allowance(box, RELAY_PIPE_BYTES);
+        size_t most = small ? 0 : relay_allowance(box, RELAY_PIPE_BYTES);
         if (!most)
             break;
         if (!relay_pipe_take(flow))
@@ -120,6 +122,7 @@ static bool relay_flow(struct conn *conn, struct flow *flow, int from, int to, u
         }
         flow->held = (size_t)n;
         flow->ended = n == 0;
+        small = n > 0 && n < RELAY_SMALL;
         relay_moved(box, (size_t)n);
         conn->last_ms = loop_now_ms();
     }
