@@ -242,8 +242,8 @@ seal.end()
 
 # ---- hosts that do not prove their name ----
 seal = Seal([BOUND])
-liar, wrong = server_context("liar", HOST), server_context("world", OTHER)
-for name, context in (("a self-made authority", liar), ("another host's certificate", wrong)):
+liar, wrong, old = server_context("liar", HOST), server_context("world", OTHER), server_context("world", HOST, "-1")
+for name, context in (("a self-made authority", liar), ("another host's certificate", wrong), ("an expired certificate", old)):
     got, seen = ask(seal, get("Authorization: Bearer " + PLACEHOLDER), context=context)
     ok(got.startswith(b"HTTP/1.1 502") and not [s for s in seen if isinstance(s, bytes)], name + ": 502, and no byte of HTTP", (got, seen))
 seal.end()

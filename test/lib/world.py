@@ -2,7 +2,7 @@
 """The internet of the network tests, in a namespace of its own (test/lib/world.sh).   world.py DIRECTORY
 
 DIRECTORY/zone.json, read anew for each question: {"NAME": {"a": [...], "aaaa": [...], "ttl": 60, "rcode": 0, "next": {...}}}; "next" replaces
-the entry after its first answer. DIRECTORY/dns.log: "NAME TYPE" a line; DIRECTORY/tcp.log: "ADDRESS PORT" for each connection, "http ADDRESS
+the entry after its first answer; "cname": names between, "name": another owner, "many": so many addresses, "raw": bytes in place of records. DIRECTORY/dns.log: "NAME TYPE" a line; DIRECTORY/tcp.log: "ADDRESS PORT" for each connection, "http ADDRESS
 METHOD HOST PATH" for each request, "auth HOST VALUE" where it has Authorization. Ports: 53 DNS, 80 HTTP, 443 HTTPS (DIRECTORY/world.pem), 22 and 2222 a banner, 5432 and 8443 an echo
 that says its address, 123 UDP an echo that says its address.
 """
@@ -25,6 +25,10 @@ def log(name, line):
 
 
 # ---- DNS ----
+
+def dns_name(name):
+    return b"".join(bytes((len(label),)) + label.encode() for label in name.split(".")) + b"\0"
+
 
 def dns_answer(query, zone_lock=threading.Lock()):
     labels, at = [], 12
@@ -49,8 +53,13 @@ def dns_answer(query, zone_lock=threading.Lock()):
         time.sleep(entry["delay"])
     records = [socket.inet_aton(a) for a in entry.get("a", [])] if kind == 1 else \
               [socket.inet_pton(socket.AF_INET6, a) for a in entry.get("aaaa", [])] if kind == 28 else []
-    head = query[:2] + struct.pack(">HHHHH", 0x8180 | entry.get("rcode", 0), 1, len(records), 0, 0)
-    return head + question + b"".join(b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, entry.get("ttl", 60), len(r)) + r for r in records)
+    if kind == 1 and "many" in entry:
+        records = [bytes((151, 101, i >> 8, i & 255)) for i in range(entry["many"])]
+    names = [dns_name(n) for n in [entry.get("name", name)] + entry.get("cname", [])]
+    rows = [(owner, 5, target) for owner, target in zip(names, names[1:])] + [(names[-1], kind, r) for r in records]
+    head = query[:2] + struct.pack(">HHHHH", 0x8180 | entry.get("rcode", 0), 1, len(rows), 0, 0)
+    data = b"".join(owner + struct.pack(">HHIH", what, 1, entry.get("ttl", 60), len(r)) + r for owner, what, r in rows)
+    return head + question + data if "raw" not in entry else head[:6] + b"\0\1" + head[8:] + question + bytes.fromhex(entry["raw"])
 
 
 def dns_udp():
