@@ -1,7 +1,7 @@
 # Connections of a box with a policy: addresses without a name, moved names (A10), other addresses for an allowed name
 # (A11), this machine (A12), other networks (A14), ClientHellos of all kinds (A15 to A18), a Host other than the SNI
 # (A19), other protocols (A20), QUIC (A27), UDP (A28), the gate's own address (A31), IPv6 (A32); the change that is a
-# barrier (A33, A36), a killed gate (A37), limits (A39, A42), a question and its answer.
+# barrier (A33, A36), a killed gate (A37), one without descriptors (A41), limits (A39, A42), a question and its answer.
 # wall: the gate dials the name itself, never what the box aimed at; one decision for all; the kernel refuses without it
 . test/lib/world.sh
 . test/lib/gate_lab.sh
@@ -140,6 +140,17 @@ except OSError as e: print(e.strerror)"; }
     lab '{"start": true}'
     look git.test > /dev/null
     like 'A37: with a new one it does' "$(say "$address" 22 x)" '^SSH-2.0-world'
+    # A41
+    lab '{"kill": true}'
+    lab '{"start": true, "descriptors": 60}'
+    lab '{"put": {"allow": ["db.test:5432"], "limits": {"connections": 4096, "per_second": 10000}}}'
+    look db.test > /dev/null
+    between 'A41: without descriptors some connections are served' \
+        "$(in_box python3 test/lib/net_exhaust.py many db.test 5432 200)" 1 30
+    recovered() { [ "$(in_box python3 test/lib/net_exhaust.py many db.test 5432 5)" = 5 ]; }
+    ok 'A41: and more when they are closed, by the same gate' eventually 10 recovered
+    lab '{"kill": true}'
+    lab '{"start": true}'
     # limits
     lab "{\"put\": {\"allow\": [\"db.test:5432\"], \"limits\": {\"connections\": 5, \"per_second\": 20}}}"
     look db.test > /dev/null

@@ -2,13 +2,14 @@
 """A box for cubby-gate without a daemon: its namespace, its sockets, route and table, and the gate's control channel.
 
 gate_lab.py GATE DIRECTORY: prints {"box": PID}, then obeys one JSON object a line on standard input and answers each with one:
-{"put": POLICY or [LEVELS], "keep": false, "inspect": []}, {"count": true}, {"rows": true} (those since the last time), {"kill": true},
+{"put": POLICY or [LEVELS], "keep": false, "inspect": []}, {"count": true}, {"rows": true} (those since the last time), {"kill": true}, {"start": true, "descriptors": N},
 {"answer": QUESTION, "allow": true, "for_ms": 0}, {"drop": true}. HELLO comes from DIRECTORY/hello.json.
 """
 import array
 import ctypes
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -97,10 +98,15 @@ class Lab:
         self.sockets = make_sockets(self.box.pid)
         self.start()
 
-    def start(self):
+    def start(self, descriptors=None):
+        def prepare():
+            os.dup2(theirs.fileno(), 3)
+            if descriptors:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.gate = subprocess.Popen([self.program], pass_fds=[3] if theirs.fileno() == 3 else [],
-                                     preexec_fn=lambda: os.dup2(theirs.fileno(), 3), close_fds=False)
+                                     preexec_fn=prepare, close_fds=False)
         theirs.close()
         with open(f"{self.where}/hello.json") as file:
             self.send(HELLO, text=file.read())
@@ -152,7 +158,7 @@ class Lab:
             self.gate.wait()
             return {}
         if "start" in order:
-            self.start()
+            self.start(order.get("descriptors"))
             return self.put({"put": self.sent["levels"], "inspect": self.sent["inspect"], "sockets": True})
         if "answer" in order:
             self.send(ANSWER, value=order["answer"], allow=order["allow"], generation=order.get("for_ms", 0))
