@@ -1,0 +1,59 @@
+#!/bin/bash
+# cubby's own clients (clients/python, clients/typescript) against a real daemon: the table of cases in both languages,
+# what goes wrong on the way, the examples of their READMEs, and the API beside what they know of it.
+set -u
+cd "$(dirname "$0")/../.." || exit 125
+. test/lib/lib.sh
+. test/lib/daemon.sh
+export PYTHONDONTWRITEBYTECODE=1
+NODE=$(command -v node)
+
+# ---- the API, and what the clients know of it ----
+ok 'what is generated is current' clients/generate "$BUILD/cubbyd" --check
+program 'the contract' python3 test/clients/contract.py "$BUILD/cubbyd"
+
+# ---- a daemon with tokens for the cases ----
+write_config
+ok 'certificates' openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=cubby \
+    -addext subjectAltName=IP:127.0.0.1 -keyout "$WORK/key.pem" -out "$WORK/cert.pem"
+ok 'and others' openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=other \
+    -keyout "$WORK/other-key.pem" -out "$WORK/other.pem"
+printf '%s\n' "tls_cert: $WORK/cert.pem" "tls_key: $WORK/key.pem" 'max_boxes_per_user: 0' >> "$CONFIG"
+state_new "$STATE"
+cat > "$WORK/again" << END
+#!/bin/sh
+"$BUILD/cubbyd" --listen "\${1:-127.0.0.1:0},unix:$SOCKET" --state "$STATE" --config "$CONFIG" --backend jail \\
+    --pool-size 1 < /dev/null >> "$WORK/daemon.log" 2>&1 &
+echo \$! > "$WORK/pid"
+until curl -sf -o /dev/null --unix-socket "$SOCKET" http://localhost/healthz; do
+    kill -0 \$(cat "$WORK/pid") || exit 1
+    sleep 0.05
+done
+END
+chmod +x "$WORK/again"
+ok 'a daemon' "$WORK/again"
+CUBBY_TLS=$(sed -n 's/.* ready on \(127[0-9.:]*\).*/\1/p' "$WORK/daemon.log")
+export CUBBY_URL=unix:$SOCKET CUBBY_TLS
+PROXY_PORT=$((20000 + SRANDOM % 12000))
+python3 test/lib/proxy.py plain "127.0.0.1:$PROXY_PORT" --to "$SOCKET" --cut 50000 > "$WORK/proxy.log" 2>&1 & proxy=$!
+eventually 10 grep -q ready "$WORK/proxy.log"
+export CUBBY_CUT=http://127.0.0.1:$PROXY_PORT
+
+# ---- Python ----
+program 'Python, threads' python3 test/clients/client_python.py sync
+program 'Python, asyncio' python3 test/clients/client_python.py async
+program 'Python, bad days' python3 test/clients/bad_python.py "$WORK"
+program 'Python, its README' python3 test/clients/readme.py python
+took=$(for _ in 1 2 3 4 5; do
+    PYTHONDONTWRITEBYTECODE='' PYTHONPYCACHEPREFIX=$WORK/pyc PYTHONPATH=clients/python python3 -X importtime -c \
+        'import cubby' 2>&1 | awk -F'|' 'END { print int($2 / 1000) }'
+done | sort -n | head -1)
+between 'import cubby takes at most 30 ms' "$took" 0 30
+
+# ---- the end ----
+kill "$proxy"
+kill -TERM "$(< "$WORK/pid")"
+eventually 20 test ! -e "/proc/$(< "$WORK/pid")"
+start_or_end "$BUILD/cubbyd"
+stop_daemon
+finish
