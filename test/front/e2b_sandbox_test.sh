@@ -67,11 +67,27 @@ for body in '{' '[]' '{}' '{"templateID":7}' '{"templateID":""}' '{"templateID":
     '{"templateID":"base","network":{"allowOut":["a.example"],"denyOut":["10.0.0.0/8"]}}' \
     '{"templateID":"base","network":{"allowOut":["a b"],"denyOut":["0.0.0.0/0"]}}' \
     '{"templateID":"base","network":{"egressProxy":{"address":"a:1"}}}' \
-    '{"templateID":"base","network":{"rules":{"a.example":[]}}}' \
+    '{"templateID":"base","network":{"rules":{"a.example":[]}}}' '{"templateID":"base","network":{"rules":[1]}}' \
+    '{"templateID":"base","network":{"rules":{"a.example":[{"transform":{"headers":[]}}]}}}' \
+    '{"templateID":"base","network":{"rules":{"a.example":[{"transform":{"headers":{"a":7}}}]}}}' \
+    '{"templateID":"base","network":{"rules":{"a.example":[{"transform":{"headers":{"host":"b"}}}]}}}' \
+    '{"templateID":"base","network":{"rules":{"a.example":[{"transform":{"headers":{"a b":"b"}}}]}}}' \
+    '{"templateID":"base","network":{"rules":{"a.example":[{"transform":{"headers":{"a":"b\r\nc: d"}}}]}}}' \
+    '{"templateID":"base","network":{"rules":{"a.example":[{"transform":{"headers":{"a":"${e2b.iam.x}"}}}]}}}' \
+    '{"templateID":"base","network":{"rules":{"a.example":[{"transform":{"headers":{"a":"${e2b.secrets.x}"}}}]}}}' \
+    '{"templateID":"base","network":{"rules":{"a.example":[{"transform":{"headers":{}},"other":1}]}}}' \
+    '{"templateID":"base","network":{"rules":{"a.example":[{"transform":{}},{"transform":{}}]}}}' \
+    '{"templateID":"base","network":{"rules":{"10.0.0.1":[{"transform":{"headers":{"a":"b"}}}]}}}' \
+    '{"templateID":"base","network":{"rules":{"a.example:0":[{"transform":{"headers":{"a":"b"}}}]}}}' \
+    "{\"templateID\":\"base\",\"network\":{\"rules\":{$(printf '"h%d.example":[],' {1..10})\"x.example\":[]}}}" \
+    "{\"templateID\":\"base\",\"network\":{\"rules\":{\"a.example\":[{\"transform\":{\"headers\":{$(
+        printf '"h%d":"v",' {1..20})\"x\":\"v\"}}}]}}}" '{"templateID":"base","network":{"egressProxy":"a:1"}}' \
+    "{\"templateID\":\"base\",\"network\":{\"rules\":{\"a.example\":[{\"transform\":{\"headers\":{\"a\":\"$(
+        printf '%02049d' 0)\"}}}]}}}" \
     '{"templateID":"base","secure":false,"network":{"allowPublicTraffic":false}}' \
     '{"templateID":"base","volumeMounts":[{"name":"v","path":"/v"}]}' '{"templateID":"base","iam":{}}'; do
     key POST /v2/sandboxes "$body"
-    refused "refused: $body" 400
+    refused "refused: ${body:0:140}" 400
 done
 key POST /v2/sandboxes "{\"templateID\":\"base\",\"metadata\":{\"k\":\"$(printf '%070000d' 0)\"}}"
 refused 'metadata of 70 kB' 400 'at most 65536'

@@ -6,7 +6,7 @@
 world_start
 printf 'nameserver 93.184.0.53\n' > "$WORK/resolv"
 key=00112233445566778899aabbccddeeff
-{ cat "$CONFIG"; grep -q '^tokens:' "$CONFIG" || echo tokens:
+{ cat "$CONFIG"; printf 'gate_ca_file: %s\n' "$WORLD/ca.pem"; grep -q '^tokens:' "$CONFIG" || echo tokens:
     printf '  - {token: cubby_%s, user: ann, scope: user}\n' "$key"; } > "$WORK/net.yaml"
 code() { run "curl -sk -m 5 -o /dev/null -w %{http_code} $1"; }
 rules() { api PUT "/sandboxes/$BOX/network" "$1" -H "X-API-KEY: e2b_$key"; }
@@ -76,7 +76,43 @@ if second_start "$WORK/net.yaml" unshare -n -m sh -c 'mount --bind "$0" /etc/res
     rules '{}'
     code http://93.184.0.10/
     is 'the rules are dropped: everything is reached' "$STATUS $OUT" '200 200'
+    run 'grep -c eth0 /proc/net/dev'
+    is 'by a device again' "$OUT" 1
+
+    # Headers that the daemon adds: the sandbox runs, and has no rules yet.
+    api POST /secrets '{"name":"Hub","value":"hush-0123456789abcdef0123456789"}' -H "X-API-KEY: e2b_$key"
+    rules '{"rules":{"API.hub.test":[{"transform":{"headers":{"X-Own":"literal-1",
+        "Authorization":"Bearer ${e2b.secrets.HUB}"}}}]}}'
+    is 'a host whose requests get headers' "$STATUS" 204
+    run 'curl -s -H "X-Own: mine" https://api.hub.test/a; curl -sk https://a.hub.test/b'
+    like 'curl trusts what it sees, and the host has the header' "$OUT" 'literal-1'
+    unlike 'not the one of the sandbox' "$OUT" '"mine"'
+    is 'the secret went there' "$(grep -c '^auth api.hub.test Bearer hush-0123' "$WORLD/tcp.log")" 1
+    unlike 'and did not come back' "$OUT" 'hush-0123'
+    is 'nor anywhere else' "$(grep -c '^auth a.hub.test' "$WORLD/tcp.log")" 0
+    api GET "/sandboxes/$BOX" '' -H "X-API-KEY: e2b_$key"
+    is 'the rules are shown as they were given' "$(j -c '.network.rules|map_values(.[0].transform.headers["X-Own"])')" \
+        '{"API.hub.test":"literal-1"}'
+    rules '{"rules":{"api.hub.test":[{"transform":{"headers":{"X-Own":"literal-2"}}}]},"denyOut":["0.0.0.0/0"],
+        "allowOut":["*.hub.test"]}'
+    run 'curl -s https://api.hub.test/'
+    like 'other rules, with names alone allowed' "$STATUS $OUT" '200 .*literal-2'
+    rules '{"rules":{"api.hub.test":[{"transform":{"headers":{"X-Own":"literal-3"}}}]},"denyOut":["0.0.0.0/0"],
+        "allowOut":["pypi.test"]}'
+    code https://api.hub.test/
+    is 'a rule alone allows no host' "$STATUS $OUT" '200 000'
+    rules '{"rules":{"api.hub.test":[{"transform":{"headers":{"X-Own":"${e2b.secrets.none}"}}}]}}'
+    is 'a secret that is not there' "$STATUS $(j '.message|test("no secret .none.")')" '400 true'
     api DELETE "$B"
+    api POST /v2/sandboxes '{"templateID":"base","network":{"rules":{"api.hub.test":[{"transform":{"headers":{"x-own":
+        "from-the-start"}}}]}}}' -H "X-API-KEY: e2b_$key"
+    box_use "$(j .sandboxID)"
+    run 'curl -s https://api.hub.test/'
+    like 'a sandbox that is made with rules' "$STATUS $OUT" '200 .*from-the-start'
+    code http://93.184.0.10/
+    is 'and everything else' "$OUT" 200
+    api DELETE "$B"
+    api DELETE /secrets/hub '' -H "X-API-KEY: e2b_$key"
     api POST /v2/sandboxes '{"templateID":"base"}' -H "X-API-KEY: e2b_$key"
     box_use "$(j .sandboxID)"
     rules '{"denyOut":["0.0.0.0/0"]}'

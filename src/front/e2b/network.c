@@ -2,6 +2,7 @@
  * box/network.h. There allow wins and everything is allowed that nobody denies; here deny wins and nothing is allowed
  * that nobody allows. So what is denied is given without what is allowed of it. Addresses are let through whatever they
  * speak; names by what a connection says of itself, as everywhere. */
+#include <ctype.h>
 #include <jansson.h>
 
 #include "base/base.h"
@@ -10,7 +11,8 @@
 #include "front/e2b/sandbox.h"
 #include "gate/gate_policy.h"
 
-enum { NETWORK_LIST = 256, NETWORK_HTTPS_PORTS = 64 };
+enum { NETWORK_LIST = 256, NETWORK_HTTPS_PORTS = 64, NETWORK_RULES = 10 };
+#define NETWORK_SECRET "${e2b.secrets." /* of E2B; ${secrets. of a policy */
 
 /* Every name and every address. Networks of this machine's neighbours stay closed, as by every policy. */
 #define NETWORK_EVERYTHING "{\"allow\":[\"*:*\",{\"host\":\"0.0.0.0/0\",\"ports\":[\"*\"],\"opaque\":true}]}"
@@ -18,9 +20,10 @@ enum { NETWORK_LIST = 256, NETWORK_HTTPS_PORTS = 64 };
 struct network_rules {
     struct address_network allow[NETWORK_LIST], deny[NETWORK_LIST];
     size_t allow_count, deny_count;
-    const char *names[NETWORK_LIST];
+    const char *names[NETWORK_LIST + 1]; /* the last is NULL */
     size_t name_count;
-    bool everything; /* is denied */
+    json_t *transforms; /* of `rules`: entries of a policy */
+    bool everything;    /* is denied */
 };
 
 /* names NULL: only addresses are possible. */
@@ -58,6 +61,68 @@ static int network_rules(const json_t *network, bool off, struct network_rules *
         return err_set(err, ERR_INVALID, "network.allowOut: a name needs \"0.0.0.0/0\" in denyOut");
     return 0;
 }
+
+/* ---- rules: headers that requests to a host get ---- */
+
+/* In E2B's words a secret is ${e2b.secrets.NAME}, in whatever case. */
+static json_t *network_header(const char *value) {
+    autobuf out = buf_max(2 * GATE_HEADER_VALUE_BYTES);
+    for (const char *at; (at = strstr(value, NETWORK_SECRET)); value = at) {
+        buf_put(&out, value, (size_t)(at - value));
+        buf_puts(&out, "${secrets.");
+        for (at += strlen(NETWORK_SECRET); *at && *at != '}'; at++)
+            buf_byte(&out, (uint8_t)tolower((unsigned char)*at));
+    }
+    buf_puts(&out, value);
+    return json_string(buf_cstr(&out) ? (const char *)out.data : "\n"); /* too long: what no header can have */
+}
+
+static int network_headers(const char *host, const json_t *rule, json_t *ret_headers, struct err *err) {
+    const json_t *transform = json_object_get(rule, "transform"), *headers = json_object_get(transform, "headers");
+    const char *name;
+    json_t *value;
+    if (json_object_size(rule) != 1 || json_object_size(transform) != 1 || !json_is_object(headers))
+        return err_set(err, ERR_INVALID, "network.rules: a rule of '%.100s' must be {\"transform\":{\"headers\":{}}}",
+                       host);
+    json_object_foreach((json_t *)(uintptr_t)headers, name, value) {
+        if (!json_is_string(value))
+            return err_set(err, ERR_INVALID, "network.rules: header '%.64s' of '%.100s' must be a text", name, host);
+        if (strstr(json_string_value(value), "${e2b.iam."))
+            return err_set(err, ERR_INVALID, "network.rules: '%.100s': this server issues no tokens of identity", host);
+        json_object_set_new(ret_headers, name, network_header(json_string_value(value)));
+    }
+    return 0;
+}
+
+/* A key is NAME or NAME:PORT. */
+static int network_transform(const char *key, const json_t *list, json_t *transforms, struct err *err) {
+    const char *colon = strrchr(key, ':');
+    size_t len = colon ? (size_t)(colon - key) : strlen(key);
+    char name[GATE_NAME_BYTES + 1];
+    bool star = !strncmp(key, "*.", 2);
+    if (gate_name(key + 2 * star, len - 2 * star, name, err) < 0)
+        return err_wrap(err, "network.rules");
+    if (json_array_size(list) != 1)
+        return err_set(err, ERR_INVALID, "network.rules: '%.100s' must have a list of one rule", key);
+    json_t *headers = json_object();
+    json_array_append_new(transforms,
+                          json_pack("{s:o,s:[s],s:b,s:o}", "host", json_sprintf("%s%s", star ? "*." : "", name),
+                                    "ports", colon ? colon + 1 : "443", "tls", 1, "headers", headers));
+    return network_headers(key, json_array_get(list, 0), headers, err);
+}
+
+static int network_transforms(const json_t *network, json_t *transforms, struct err *err) {
+    json_t *rules = json_object_get(network, "rules"), *list;
+    const char *key;
+    if (!rules || json_is_null(rules))
+        return 0;
+    if (!json_is_object(rules) || json_object_size(rules) > NETWORK_RULES)
+        return err_set(err, ERR_INVALID, "network.rules must be an object of at most %d hosts", NETWORK_RULES);
+    json_object_foreach(rules, key, list) STEP(network_transform(key, list, transforms, err));
+    return 0;
+}
+
+/* ---- as a policy ---- */
 
 static const char *network_shown(const struct address_network *network, char text[ADDRESS_BYTES + 16]) {
     char address[ADDRESS_BYTES];
@@ -98,6 +163,11 @@ static json_t *network_policy(const struct network_rules *rules) {
                                                "ports", "*", "opaque", 1));
     for (size_t i = 0; !rules->everything && i < rules->deny_count; i++)
         network_deny(rules->deny[i], rules, deny);
+    for (size_t i = 0; i < json_array_size(rules->transforms); i++) { /* a rule does not allow its host */
+        json_t *entry = json_array_get(rules->transforms, i);
+        if (!rules->everything || gate_host_listed(rules->names, json_string_value(json_object_get(entry, "host"))))
+            json_array_append(allow, entry);
+    }
     if (json_array_size(deny))
         json_object_set(policy, "deny", deny);
     json_decref(deny);
@@ -118,55 +188,63 @@ static int network_https_ports(const json_t *ports, struct err *err) {
 
 int e2b_network_text(struct http_request *request, const json_t *network, bool off, const char **ret_text,
                      struct err *err) {
-    static const char *const unknown[] = {"rules", "egressProxy"};
     const struct e2b_settings *settings = front_own(request, &e2b_dialect);
     const char *configured = settings ? settings->network : NULL;
+    const json_t *proxy = json_object_get(network, "egressProxy");
+    json_auto_t *transforms = json_array();
     *ret_text = off ? "none" : NULL;
     if (!network || json_is_null(network))
         return 0;
     if (!json_is_object(network))
         return err_set(err, ERR_INVALID, "network must be an object");
-    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
-        const json_t *value = json_object_get(network, unknown[i]);
-        if (value && !json_is_null(value) && json_object_size(value) + json_array_size(value) > 0)
-            return err_set(err, ERR_INVALID, "network.%s is not supported by this server", unknown[i]);
-    }
+    if (proxy && !json_is_null(proxy) && (!json_is_object(proxy) || json_object_size(proxy)))
+        return err_set(err, ERR_INVALID,
+                       "network.egressProxy is not supported: this server checks the address of a host and connects "
+                       "to it itself, which a proxy would do instead");
     struct network_rules *rules = arena_alloc(http_arena(request), sizeof *rules);
-    *rules = (struct network_rules){.everything = false};
-    STEP(network_https_ports(json_object_get(network, "httpsPorts"), err) ?: network_rules(network, off, rules, err));
+    *rules = (struct network_rules){.transforms = transforms};
+    STEP(network_https_ports(json_object_get(network, "httpsPorts"), err) ?: network_rules(network, off, rules, err)
+             ?: network_transforms(network, transforms, err));
     bool allows = rules->allow_count || rules->name_count;
     if (rules->everything && !allows)
         *ret_text = "none";
-    if (rules->everything ? !allows : !rules->deny_count)
+    if (rules->everything ? !allows : !rules->deny_count && !json_array_size(transforms))
         return 0;
     if (configured && strcmp(configured, "open") != 0)
         return err_set(err, ERR_INVALID,
                        "network: the configuration of this server says what sandboxes reach (e2b_network); they can "
                        "only be made without any network");
-    json_t *policy = network_policy(rules);
+    json_auto_t *policy = network_policy(rules);
     char *text = json_dumps(policy, JSON_COMPACT);
     *ret_text = arena_strdup(http_arena(request), text ? text : "none");
     free(text);
-    json_decref(policy);
     return 0;
+}
+
+/* A sandbox that runs: all of the network, by a device of its own or, where that is not possible, by a policy. */
+static int network_change(struct http_request *request, const struct box *box, const char *network, struct err *err) {
+    struct provider *provider = front_of(request)->provider;
+    const char *user = front_who(request)->user;
+    unsigned cut;
+    int failed = network_set(provider, user, box->id, &(struct network_change){.network = network}, &cut, err);
+    if (!strcmp(network, "open") && (failed == -ERR_UNSUPPORTED || failed == -ERR_DENIED || failed == -ERR_BUSY))
+        failed =
+            network_set(provider, user, box->id, &(struct network_change){.network = NETWORK_EVERYTHING}, &cut, err);
+    return failed;
 }
 
 /* PUT /sandboxes/{id}/network: what goes out of it, all of it anew. */
 int e2b_network(struct http_request *request, struct box *, struct err *err) {
     const struct e2b_settings *settings = front_own(request, &e2b_dialect);
-    struct network_change change = {.network = NULL};
     autosandbox sandbox = {0};
     json_auto_t *root = NULL;
     const char *text;
-    unsigned cut;
     STEP(e2b_body(request, NULL, &root, err));
     bool off = json_is_false(json_object_get(root, "allow_internet_access"));
     STEP(e2b_network_text(request, root, off, &text, err) ?: e2b_sandbox_open(request, &sandbox, err));
-    const char *now = box_network(sandbox.box, http_arena(request), NULL);
-    change.network = text ? text : settings && settings->network ? settings->network : "open";
-    if (!strcmp(change.network, "open") && strcmp(now, "open") != 0)
-        change.network = NETWORK_EVERYTHING; /* a device of its own cannot be given to a box that runs */
-    if (strcmp(change.network, now) != 0)
-        STEP(network_set(front_of(request)->provider, front_who(request)->user, sandbox.box->id, &change, &cut, err));
+    if (!text)
+        text = settings && settings->network ? settings->network : "open";
+    if (strcmp(text, box_network(sandbox.box, http_arena(request), NULL)) != 0)
+        STEP(network_change(request, sandbox.box, text, err));
     return e2b_sandbox_traffic(request, &sandbox, root, err) ?: front_empty(request, 204);
 }

@@ -221,7 +221,7 @@ static int sandbox_change(struct http_request *request, const char *id, const st
 
 int e2b_sandbox_traffic(struct http_request *request, const struct e2b_sandbox *sandbox, const json_t *traffic,
                         struct err *err) {
-    static const char *const keys[] = {"allowOut", "denyOut"};
+    static const char *const keys[] = {"allowOut", "denyOut", "rules"};
     struct e2b_record record;
     bool held;
     autolock(&e2b_state(request)->lock);
@@ -230,7 +230,7 @@ int e2b_sandbox_traffic(struct http_request *request, const struct e2b_sandbox *
     network = network ? network : json_object();
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         json_t *value = json_object_get(traffic, keys[i]);
-        if (json_is_array(value))
+        if (value && !json_is_null(value))
             json_object_set(network, keys[i], value);
         else
             json_object_del(network, keys[i]);

@@ -55,7 +55,7 @@ int e2b_network(struct http_request *request, struct box *box, struct err *err);
 /* What a body's `network` asks for, off: all traffic is denied, as a network of box/network.h; NULL: nothing special. */
 int e2b_network_text(struct http_request *request, const json_t *network, bool off, const char **ret_text,
                      struct err *err);
-/* The record's allowOut and denyOut are those of traffic from now on. */
+/* The record's allowOut, denyOut and rules are those of traffic from now on. */
 int e2b_sandbox_traffic(struct http_request *request, const struct e2b_sandbox *sandbox, const json_t *traffic,
                         struct err *err);
 int e2b_list(struct http_request *request, struct box *box, struct err *err); /* list.c */
