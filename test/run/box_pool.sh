@@ -61,6 +61,24 @@ is 'a shell of its own' "$OUT" 'sh b'
 box_new '"user":"carl"'
 refilled 'after all of them the pool is full'
 
+# Jails for boxes that nobody asks for any more do not keep the places of those that are.
+BEFORE=$(pool)
+for ((i = 0; i < 2 * POOL; i++)); do
+    box_new '"user":"eve","limits":{"memory_mb":96}'
+    api DELETE "$B"
+done
+refilled 'the pool is filled for the boxes of today'
+is 'with none for those of yesterday' "$(pool | grep -cxF "$BEFORE")" 0
+BEFORE=$(pool)
+box_new '"user":"eve","limits":{"memory_mb":96}'
+ok 'and they come out of it' pooled "$(runner_of "$BOX")"
+api DELETE "$B"
+for ((i = 0; i < 2 * POOL; i++)); do
+    box_new '"user":"eve"'
+    api DELETE "$B"
+done
+refilled 'it is as before'
+
 # Killed while they wait.
 BEFORE=$(pool)
 kill -KILL $BEFORE

@@ -65,6 +65,7 @@ struct slot {
     struct wire *wire; /* NULL: a half */
     char template_path[4096];
     char workspace[SLOT_WORKSPACE]; /* of a blank one; "": WORKSPACE_PATH */
+    unsigned passed;                /* boxes in a row that a pooled one was not for */
 };
 
 /* What a slot is made for. A pool makes slots for the template that was wanted last and for no box yet. */

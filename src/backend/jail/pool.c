@@ -119,12 +119,15 @@ static void pool_fill_locked(struct pool *pool) {
     want = !likely.limits.disk_mb ? 1 : want < POOL_AT_ONCE ? want : POOL_AT_ONCE;
     while (begun < want && (slots[begun] = pool_begin(pool->backend, &likely)))
         begun++;
-    for (unsigned i = 0; i < begun; i++)
-        if (pool_finish(pool->backend, blank, slots[i]))
-            slots[made++] = slots[i];
+    for (unsigned i = 0; i < begun; i++) {
+        bool whole = pool_finish(pool->backend, blank, slots[i]);
+        pthread_mutex_lock(&pool->lock);
+        if (whole)
+            pool_put(&pool->ready, slots[i]);
+        made += whole;
+        pthread_mutex_unlock(&pool->lock);
+    }
     pthread_mutex_lock(&pool->lock);
-    for (unsigned i = 0; i < made; i++)
-        pool_put(&pool->ready, slots[i]);
     pool->failed = made == 0;
 }
 
@@ -221,6 +224,19 @@ static bool pool_fits(const struct slot *slot, const struct template *template, 
                            strcmp(slot->net_user, spec->network == NETWORK_OPEN ? spec->user : "") == 0);
 }
 
+/* Those for boxes that are no longer asked for would keep the places of those that are. */
+static void pool_retire_locked(struct pool *pool, const struct template *template, const struct spec *spec) {
+    struct pool_shelf *ready = &pool->ready;
+    for (unsigned at = 0; at < ready->count;) {
+        struct slot *slot = ready->slots[at];
+        slot->passed = pool_fits(slot, template, spec) ? 0 : slot->passed + 1;
+        if (slot->passed < 2 * pool->size || pool->stale.count == POOL_MAX)
+            at++;
+        else
+            pool_put(&pool->stale, pool_pop(ready, at));
+    }
+}
+
 /* The oldest that fits, a whole one before a half; NULL: none. One that ended while it waited is stale. */
 static struct slot *pool_choose_locked(struct pool *pool, const struct template *template, const struct spec *spec) {
     struct pool_shelf *ready = &pool->ready;
@@ -244,10 +260,11 @@ bool pool_take(struct pool *pool, const struct template *template, const struct 
     if (!pool)
         return false;
     pthread_mutex_lock(&pool->lock);
+    pool_retire_locked(pool, template, spec);
     struct slot *slot = pool_choose_locked(pool, template, spec);
     bool host = strstr(template->path, "/templates/.host-") != NULL;
-    if (!slot && host && pool->ready.count == pool->size && pool->stale.count < POOL_MAX)
-        pool_put(&pool->stale, pool_pop(&pool->ready, 0)); /* no slot of a full pool fits the current requests */
+    if (!slot && host && pool->ready.count > 0 && pool->stale.count < POOL_MAX)
+        pool_put(&pool->stale, pool_pop(&pool->ready, 0)); /* none fits: one place for one that would */
     pool->limits = spec->limits;
     pool->blank = slot_plain(spec);
     if (host) {
