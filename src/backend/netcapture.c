@@ -15,6 +15,7 @@
 #include "base/base.h"
 #include "backend/box_entry.h"
 #include "backend/netlink.h"
+#include "http/address.h"
 #include "wire/plan.h"
 
 static const struct nf_table netcapture_of = {NFPROTO_IPV4, "cubby"};
@@ -26,6 +27,9 @@ enum { PORT_RULES = 64 };
 void netplace_close(struct netplace *place) {
     fd_close(&place->net);
     fd_close(&place->user);
+    for (size_t i = 0; place->wired && i < CAPTURE_UDP; i++)
+        fd_close(&place->sockets[i]);
+    place->wired = false;
 }
 
 /* ---- inside ---- */
@@ -134,7 +138,7 @@ static void netcapture_tcp(struct netlink *link, const struct netcapture_ports *
     nf_match(link, NF_TRANSPORT_HEADER, 13, 1, &mask, false, &syn);
     nf_accept(link);
     nf_rule_end(link, rule);
-    for (const char *const *network = ports->never; network && *network; network++) {
+    for (const char *const *network = address_networks(ADDRESS_NEVER); *network; network++) {
         rule = netcapture_rule(link);
         nf_match_protocol(link, IPPROTO_TCP);
         nf_match_network(link, *network);
@@ -191,6 +195,27 @@ int netcapture_table(const int fds[CAPTURE_MAX], const struct netcapture_ports *
                             "a network policy needs Linux 5.9 with nf_tables, nft_tproxy and nft_reject_inet: %s; "
                             "modprobe nft_tproxy nft_reject_inet",
                             strerror(-r));
+}
+
+static const struct gate_range netcapture_web[] = {{80, 80}, {443, 443}};
+const struct netcapture_ports netcapture_usual = {.tcp = netcapture_web, .tcp_count = 2};
+
+bool netcapture_is_usual(const struct netcapture_ports *ports) {
+    return ports->tcp_count == 2 && ports->udp_count == 0 && ports->tcp[0].first == 80 && ports->tcp[0].last == 80 &&
+           ports->tcp[1].first == 443 && ports->tcp[1].last == 443;
+}
+
+int netcapture_prepare(struct netplace *place, struct err *err) {
+    int fds[CAPTURE_MAX];
+    TRY(netcapture_sockets(place, false, NULL, 0, fds, err));
+    int r = netcapture_table(fds, &netcapture_usual, true, err);
+    if (r < 0) {
+        capture_close(fds);
+        return r;
+    }
+    memcpy(place->sockets, fds, sizeof place->sockets);
+    place->wired = true;
+    return 0;
 }
 
 /* ---- the route ---- */

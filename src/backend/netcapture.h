@@ -12,6 +12,8 @@ struct netplace {
     int net;
     int user;            /* -1: the caller may enter `net` itself; else a process of the runner has to */
     const char *program; /* that process; with user */
+    bool wired;          /* it has the table of netcapture_usual, and its sockets are here: */
+    int sockets[CAPTURE_UDP];
 };
 void netplace_close(struct netplace *place);
 /* A socket of rtnetlink inside, and the index of an interface there. By whoever may enter it itself. */
@@ -23,8 +25,13 @@ struct netcapture_ports {
     size_t tcp_count;
     const uint16_t *udp;
     size_t udp_count;
-    const char *const *never; /* networks that are refused at once, "A.B.C.D/BITS", NULL-terminated */
 };
+
+/* What most policies name: 80 and 443. */
+extern const struct netcapture_ports netcapture_usual;
+bool netcapture_is_usual(const struct netcapture_ports *ports);
+/* A place that no policy was asked for yet is wired as most are: everything but the route. */
+int netcapture_prepare(struct netplace *place, struct err *err);
 
 /* capture_make inside the box. */
 int netcapture_sockets(const struct netplace *place, bool again, const uint16_t *udp, size_t count,

@@ -115,7 +115,7 @@ int box_exec(struct box *box, const struct exec_request *request, const struct e
     autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     TRY(verb_exec_args(box, request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err)
             ?: box_share(box, SHARE_WAIT_MS, err));
-    uint64_t mark = network_mark(box);
+    const struct network_mark mark = network_mark(box);
     bool small = request->input_len <= LIMIT_FRAME_PAYLOAD_BYTES; /* then stdin travels with the call itself */
     struct view input = view_of(request->input, request->input_len);
     struct verb verb = {.op = OP_EXEC,
@@ -137,7 +137,7 @@ int box_exec(struct box *box, const struct exec_request *request, const struct e
         *ret_result = exec_result_of(box, &end);
     if (r == 0)
         ret_result->denied_count =
-            (unsigned)network_denied(box, mark, end.number[FIELD_INODE], ret_result->denied, EXEC_DENIALS);
+            (unsigned)network_denied(box, &mark, end.number[FIELD_INODE], ret_result->denied, EXEC_DENIALS);
     return r;
 }
 

@@ -170,7 +170,7 @@ static int network_ports(const struct network_levels *levels, struct network_por
                 return err_set(err, ERR_INVALID, "network: more than %d UDP ports", GATE_UDP_PORTS);
             out->udp_ports[count++] = (uint16_t)port;
         }
-    out->ports = (struct netcapture_ports){out->tcp, tcp, out->udp_ports, count, address_networks(ADDRESS_NEVER)};
+    out->ports = (struct netcapture_ports){out->tcp, tcp, out->udp_ports, count};
     return 0;
 }
 
@@ -185,8 +185,16 @@ static struct gate_sockets network_sockets(const int fds[CAPTURE_MAX], size_t ud
     return sockets;
 }
 
-static int network_make(const struct netplace *place, const struct netcapture_ports *ports, int fds[CAPTURE_MAX],
+/* The sockets of a box, made ahead or now. */
+static int network_make(struct netplace *place, const struct netcapture_ports *ports, int fds[CAPTURE_MAX],
                         struct err *err) {
+    if (place->wired && ports->udp_count == 0) {
+        for (size_t i = 0; i < CAPTURE_MAX; i++)
+            fds[i] = i < CAPTURE_UDP ? fd_take(&place->sockets[i]) : -1;
+        return 0;
+    }
+    for (size_t i = 0; place->wired && i < CAPTURE_UDP; i++)
+        fd_close(&place->sockets[i]);
     uint64_t until_ms = clock_ms() + NETWORK_BUSY_MS; /* a daemon that was just killed, and its gate after it */
     for (;;) {
         int r = netcapture_sockets(place, false, ports->udp, ports->udp_count, fds, err);
@@ -202,6 +210,7 @@ static int network_connect(struct networks *network, struct box *box, bool fresh
     autonetplace place = {.net = -1, .user = -1};
     struct network_ports ports;
     struct gate *gate;
+    unsigned cut;
     int fds[CAPTURE_MAX];
     TRY(network_levels(network->provider, box->user, box->spec.policy, &levels, err));
     TRY(network_ports(&levels, &ports, err));
@@ -214,10 +223,12 @@ static int network_connect(struct networks *network, struct box *box, bool fresh
     struct network_life *life = network_life(network, box);
     life->udp_count = ports.ports.udp_count;
     memcpy(life->udp, ports.udp_ports, sizeof life->udp);
-    int r = netcapture_table(fds, &ports.ports, fresh, err);
+    int r = place.wired && netcapture_is_usual(&ports.ports)
+                ? 0
+                : netcapture_table(fds, &ports.ports, fresh && !place.wired, err);
     if (r == 0)
         r = gate_box_put(gate, box->id, box->spec.network_generation, (const char *)levels.text.data,
-                         (const char *)inspect.data, &sockets, false, NULL, err);
+                         (const char *)inspect.data, &sockets, false, fresh ? NULL : &cut, err);
     if (r == 0 && (r = netcapture_route(fds, true, err)) < 0)
         gate_box_drop(gate, box->id);
     capture_close(fds);

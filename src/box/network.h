@@ -77,8 +77,12 @@ bool network_counts(struct provider *provider, struct gate_count *ret_count, uin
 
 /* A request that a seal has refused. group: the cgroup of its command; 0: not known. */
 void network_refused(struct provider *provider, const char *id, uint64_t group, const char *to, const char *why);
-uint64_t network_mark(struct box *box); /* now */
+struct network_mark {
+    uint64_t number, refusals;
+};
+struct network_mark network_mark(struct box *box); /* now */
 /* What processes of that cgroup (0: all) were refused since then; at most `most`. Waits for the gate's report. */
-size_t network_denied(struct box *box, uint64_t mark, uint64_t group, struct exec_denial *denials, size_t most);
+size_t network_denied(struct box *box, const struct network_mark *mark, uint64_t group, struct exec_denial *denials,
+                      size_t most);
 
 #endif

@@ -181,12 +181,12 @@ int network_learned(struct provider *provider, struct box *box, struct arena *ar
 
 /* ---- what a command was refused ---- */
 
-uint64_t network_mark(struct box *box) {
+struct network_mark network_mark(struct box *box) {
     struct networks *network = atomic_load(&box->network);
     if (!network)
-        return 0;
+        return (struct network_mark){0};
     autolock(&network->lock);
-    return network->number;
+    return (struct network_mark){network->number, gate_refusals(network->gate, box->id)};
 }
 
 static void network_denied_add(struct exec_denial *denials, size_t *count, size_t most, const struct exec_denial *one) {
@@ -211,19 +211,21 @@ void network_refused(struct provider *provider, const char *id, uint64_t group, 
     snprintf(at->denial.why, sizeof at->denial.why, "%.95s", why);
 }
 
-size_t network_denied(struct box *box, uint64_t mark, uint64_t group, struct exec_denial *denials, size_t most) {
+size_t network_denied(struct box *box, const struct network_mark *mark, uint64_t group, struct exec_denial *denials,
+                      size_t most) {
     struct networks *network = atomic_load(&box->network);
     struct gate_count ignored;
     size_t count = 0;
     if (!network)
         return 0;
-    gate_counts(network->gate, box->id, &ignored); /* every report of what happened before has come */
+    if (gate_refusals(network->gate, box->id) != mark->refusals)
+        gate_counts(network->gate, box->id, &ignored); /* every report of what happened before has come */
     autolock(&network->lock);
     const struct network_life *life = network_find_locked(network, box->id);
     unsigned from = life && life->denial_count > NETWORK_DENIALS ? life->denial_count - NETWORK_DENIALS : 0;
     for (unsigned i = from; life && i < life->denial_count; i++) {
         const struct network_denial *at = &life->denials[i % NETWORK_DENIALS];
-        if (at->number > mark && (!group || !at->group || at->group == group))
+        if (at->number > mark->number && (!group || !at->group || at->group == group))
             network_denied_add(denials, &count, most, &at->denial);
     }
     return count;

@@ -1,6 +1,7 @@
 /* What the daemon says, and the boxes (program.h). Invariants: a box's rules are replaced in one step; the ACK of a
  * generation is sent after every connection has been judged under it. Without a daemon there is no gate: the program
  * ends, and the kernel refuses what boxes send. */
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -13,6 +14,7 @@ struct gate_machine machine;
 static struct watch control_watch;
 static struct box *control_boxes[CONTROL_BOXES];
 static struct rules *control_rules;
+static _Atomic uint64_t *control_tallies;
 static struct gate_count control_gone; /* of boxes that were dropped */
 
 struct control_in {
@@ -77,11 +79,14 @@ static json_t *control_json(int fd, uint8_t ret_digest[32]) {
 json_t *control_hello(int fd) {
     struct control_in in;
     uint8_t digest[32];
-    if (control_receive(fd, &in, 0) != 1 || in.message.kind != GATE_HELLO || in.count != 1)
+    if (control_receive(fd, &in, 0) != 1 || in.message.kind != GATE_HELLO || in.count != 2)
         exit(1);
     json_t *hello = control_json(in.fds[0], digest);
+    control_tallies =
+        mmap(NULL, GATE_TALLIES * sizeof *control_tallies, PROT_READ | PROT_WRITE, MAP_SHARED, in.fds[1], 0);
     close(in.fds[0]);
-    if (!hello)
+    close(in.fds[1]);
+    if (!hello || control_tallies == MAP_FAILED)
         exit(1);
     return hello;
 }
@@ -157,10 +162,7 @@ static struct rules *control_rules_make(int fd) {
 /* ---- boxes ---- */
 
 static struct box **control_bucket(const char *id) {
-    unsigned hash = 5381;
-    for (; *id; id++)
-        hash = hash * 33 + (uint8_t)*id;
-    return &control_boxes[hash % CONTROL_BOXES];
+    return &control_boxes[gate_tally(id) % CONTROL_BOXES];
 }
 
 static struct box *control_find(const char *id) {
@@ -173,6 +175,10 @@ static bool control_box_granted(const struct box *box, const struct gate_subject
             strcmp(grant->name, subject->name) == 0)
             return true;
     return false;
+}
+
+void box_refused(const struct box *box) {
+    atomic_fetch_add(&control_tallies[gate_tally(box->id)], 1);
 }
 
 void box_judge(const struct box *box, const struct gate_subject *subject, struct gate_verdict *ret_verdict) {
@@ -188,6 +194,8 @@ void box_judge(const struct box *box, const struct gate_subject *subject, struct
         ret_verdict->allowed = false;
         snprintf(ret_verdict->why, sizeof ret_verdict->why, "limit:bytes");
     }
+    if (!ret_verdict->allowed)
+        box_refused(box);
 }
 
 static void control_box_sockets_close(struct box *box) {

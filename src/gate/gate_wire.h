@@ -17,9 +17,21 @@ enum {
     GATE_HELLO_ADDRESSES = 64,
 };
 
+/* How often boxes were refused something, counted in shared memory before anybody sees the refusal: a command that
+ * ended and was refused nothing costs no question to the gate. Boxes share numbers, so one that did not change says
+ * more than one that did. */
+enum { GATE_TALLIES = 4096 };
+static inline unsigned gate_tally(const char *id) {
+    unsigned hash = 5381;
+    for (; *id; id++)
+        hash = hash * 33 + (uint8_t)*id;
+    return hash % GATE_TALLIES;
+}
+
 enum gate_kind {
     /* to the gate */
-    GATE_HELLO = 1, /* memfd: {"resolvers","open_networks","host_ports","uid","gid","root"}; the first message */
+    GATE_HELLO = 1, /* the first message. memfd: {"resolvers","open_networks","host_ports","uid","gid","root"}; and a
+                       memfd of GATE_TALLIES uint64_t */
     GATE_BOX,       /* id, generation, keep; memfd: {"levels":[...],"inspect":[...]}; sockets when the gate has none */
     GATE_DROP,      /* id */
     GATE_ANSWER,    /* id, value: the question, allow, generation: for how many ms such connections stay allowed */

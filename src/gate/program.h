@@ -131,6 +131,7 @@ void control_begin(int fd);
 json_t *control_hello(int fd);
 /* The one decision: also limits of bytes. */
 void box_judge(const struct box *box, const struct gate_subject *subject, struct gate_verdict *ret_verdict);
+void box_refused(const struct box *box); /* before anybody sees it */
 void control_want_seal(struct box *box, const char *host);
 void control_send(enum gate_kind kind, const struct box *box, uint64_t generation, uint64_t value, bool allow,
                   const void *rest, size_t len);

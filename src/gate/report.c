@@ -65,6 +65,8 @@ static void report_due(struct timer *timer) {
 }
 
 void report(struct box *box, const struct gate_row *row) {
+    if (row->denied)
+        box_refused(box);
     for (size_t i = 0; i < box->sum_count; i++) {
         struct gate_row *sum = &box->sums[i];
         if (row->kind == GATE_ROW_ASK || !report_alike(sum, row))

@@ -109,7 +109,10 @@ class Lab:
                                      preexec_fn=prepare, close_fds=False)
         theirs.close()
         with open(f"{self.where}/hello.json") as file:
-            self.send(HELLO, text=file.read())
+            tallies = os.memfd_create("tallies")
+            os.ftruncate(tallies, 4096 * 8)
+            self.send(HELLO, text=file.read(), fds=[tallies])
+            os.close(tallies)
         self.wait(READY)
 
     def send(self, kind, text=None, fds=(), **members):

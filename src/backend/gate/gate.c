@@ -4,6 +4,7 @@
 #include "backend/gate/gate.h"
 
 #include <jansson.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -30,6 +31,8 @@ struct gate_box {
 struct gate {
     char program[PATH_MAX], root[PATH_MAX];
     char *hello; /* JSON */
+    int tallies_fd;
+    const _Atomic uint64_t *tallies;
     uid_t uid;
     unsigned slot; /* whose ids the gate has; valid with claimed */
     bool claimed;
@@ -96,6 +99,15 @@ static bool gate_send_box(struct gate *gate, const struct gate_box *box, bool so
     return memfd >= 0 && gate_send(gate, &message, fds, count);
 }
 
+static void gate_sockets_close(struct gate_sockets *own) {
+    int *const four[] = {&own->tcp, &own->dns_udp, &own->dns_tcp, &own->diag};
+    for (size_t i = 0; i < 4; i++)
+        fd_close(four[i]);
+    for (size_t i = 0; i < own->udp_count; i++)
+        fd_close(&own->udp[i]);
+    own->udp_count = 0;
+}
+
 /* ---- a gate's life ---- */
 
 static int gate_spawn(struct gate *gate, struct err *err) {
@@ -117,7 +129,7 @@ static int gate_spawn(struct gate *gate, struct err *err) {
     setsockopt(gate->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     autofd memfd = gate_memfd(gate->hello);
     struct gate_message hello = gate_message(GATE_HELLO, NULL);
-    if (memfd < 0 || !gate_send(gate, &hello, &memfd, 1))
+    if (memfd < 0 || !gate_send(gate, &hello, (int[]){memfd, gate->tallies_fd}, 2))
         return err_set(err, ERR_BUSY, "cubby-gate ended at once");
     return 0;
 }
@@ -183,6 +195,10 @@ static bool gate_take(struct gate *gate, const struct gate_message *message, con
         if (box && message->generation == box->generation) {
             box->acked = message->generation;
             box->refused = !message->allow;
+            if (box->refused) { /* nobody would take what the box sends: the kernel refuses it */
+                log_error("cubby-gate refused the policy or the sockets of box %s", box->id);
+                gate_sockets_close(&box->sockets);
+            }
             box->cut = (unsigned)message->value;
         }
         break;
@@ -314,6 +330,15 @@ static int gate_place(struct gate *gate, const struct gate_settings *settings, s
     return places_make(gate->root, 0700, err);
 }
 
+static void gate_tallies(struct gate *gate) {
+    enum { SIZE = GATE_TALLIES * sizeof *gate->tallies };
+    gate->tallies_fd = memfd_create("tallies", MFD_CLOEXEC);
+    void *shared = gate->tallies_fd < 0 || ftruncate(gate->tallies_fd, SIZE) < 0
+                       ? MAP_FAILED
+                       : mmap(NULL, SIZE, PROT_READ, MAP_SHARED, gate->tallies_fd, 0);
+    gate->tallies = xchecked(shared == MAP_FAILED ? NULL : shared);
+}
+
 int gate_open(const struct gate_settings *settings, const struct gate_hooks *hooks, struct gate **ret_gate,
               struct err *err) {
     struct gate *gate = xcalloc(1, sizeof *gate);
@@ -334,6 +359,7 @@ int gate_open(const struct gate_settings *settings, const struct gate_hooks *hoo
     gate->hello = xchecked(json_dumps(hello, JSON_COMPACT));
     json_decref(hello);
     gate->hooks = *hooks;
+    gate_tallies(gate);
     gate->socket = gate->pid = -1;
     pthread_mutex_init(&gate->lock, NULL);
     pthread_mutex_init(&gate->counting, NULL);
@@ -343,12 +369,7 @@ int gate_open(const struct gate_settings *settings, const struct gate_hooks *hoo
 }
 
 static void gate_box_free(struct gate_box *box) {
-    struct gate_sockets *own = &box->sockets;
-    int *const four[] = {&own->tcp, &own->dns_udp, &own->dns_tcp, &own->diag};
-    for (size_t i = 0; i < 4; i++)
-        fd_close(four[i]);
-    for (size_t i = 0; i < own->udp_count; i++)
-        fd_close(&own->udp[i]);
+    gate_sockets_close(&box->sockets);
     free(box->json);
     free(box);
 }
@@ -370,6 +391,8 @@ void gate_close(struct gate *gate) {
     }
     if (gate->claimed)
         ids_release(gate->slot);
+    munmap((void *)(uintptr_t)gate->tallies, GATE_TALLIES * sizeof *gate->tallies);
+    fd_close(&gate->tallies_fd);
     free(gate->hello);
     free(gate);
 }
@@ -379,12 +402,9 @@ void gate_close(struct gate *gate) {
 static void gate_sockets_copy(struct gate_sockets *to, const struct gate_sockets *from) {
     const int four[] = {from->tcp, from->dns_udp, from->dns_tcp, from->diag};
     int *const into[] = {&to->tcp, &to->dns_udp, &to->dns_tcp, &to->diag};
-    for (size_t i = 0; i < 4; i++) {
-        fd_close(into[i]);
+    gate_sockets_close(to);
+    for (size_t i = 0; i < 4; i++)
         *into[i] = four[i] >= 0 ? fcntl(four[i], F_DUPFD_CLOEXEC, 3) : -1;
-    }
-    for (size_t i = 0; i < to->udp_count; i++)
-        fd_close(&to->udp[i]);
     to->udp_count = from->udp_count < GATE_UDP_PORTS ? from->udp_count : GATE_UDP_PORTS;
     for (size_t i = 0; i < to->udp_count; i++)
         to->udp[i] = fcntl(from->udp[i], F_DUPFD_CLOEXEC, 3);
@@ -418,6 +438,8 @@ int gate_box_put(struct gate *gate, const char *id, uint64_t generation, const c
     } else if (gate->socket >= 0 && !gate_send_box(gate, box, sockets)) {
         gate_kill(gate);
     }
+    if (!ret_cut && gate->ready)
+        return 0;
     uint64_t until = clock_ms() + LIMIT_GATE_ACK_MS;
     while ((box = gate_find(gate, id)) && box->acked != generation) {
         if (cond_wait_until(&gate->changed, &gate->lock, until))
@@ -478,6 +500,10 @@ bool gate_counts(struct gate *gate, const char *id, struct gate_count *ret_count
         *ret_count = gate->count;
     pthread_mutex_unlock(&gate->lock);
     return fine;
+}
+
+uint64_t gate_refusals(struct gate *gate, const char *id) {
+    return atomic_load(&gate->tallies[gate_tally(id)]);
 }
 
 uint64_t gate_restarts(struct gate *gate) {

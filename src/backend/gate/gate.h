@@ -46,7 +46,8 @@ void gate_close(struct gate *gate); /* ends the program; NULL is fine */
 /* The box's policy from now on. levels: a JSON array of policies, the machine's first, the box's own last; inspect: a
  * JSON array of hosts, NULL: none. sockets: copies are kept until gate_box_drop; NULL: as handed over before. keep:
  * connections that the new policy forbids stay open. Returns when the gate has taken it, so nothing that the policy
- * forbids is open any more; ret_cut (may be NULL): how many connections that ended. BUSY: the gate did not answer
+ * forbids is open any more; ret_cut: how many connections that ended; NULL: the box has none yet, and a gate that runs
+ * is not waited for, since the kernel keeps what the box sends until then. BUSY: the gate did not answer
  * within 2 seconds and was killed: the box has no network until it runs again, then with this policy. */
 int gate_box_put(struct gate *gate, const char *id, uint64_t generation, const char *levels, const char *inspect,
                  const struct gate_sockets *sockets, bool keep, unsigned *ret_cut, struct err *err);
@@ -58,6 +59,8 @@ int gate_answer(struct gate *gate, const char *id, uint64_t question, bool allow
 void gate_seal_gone(struct gate *gate, const char *id);
 /* id NULL: of all boxes. When it returns, `event` has had every row of what happened before. false: no gate runs. */
 bool gate_counts(struct gate *gate, const char *id, struct gate_count *ret_count);
+/* Another number than before: the box, or one that shares its number, may have been refused something. */
+uint64_t gate_refusals(struct gate *gate, const char *id);
 uint64_t gate_restarts(struct gate *gate);
 
 #endif

@@ -45,7 +45,7 @@ static void jail_close(struct backend *backend) {
     fd_close(&backend->layers_dir);
     fd_close(&backend->state_dir);
     for (size_t i = 0; i < backend->net_count; i++)
-        fd_close(&backend->nets[i].fd);
+        netplace_close(&backend->nets[i].place);
     free(backend->nets);
     free(backend);
 }
@@ -97,22 +97,26 @@ static int jail_open(const struct backend_env *env, struct backend **ret_backend
 
 /* ---- start ---- */
 
-/* fd -1: forgets it. */
-static void jail_net_keep(struct backend *backend, const char *id, int fd) {
+static struct jail_net *jail_net_find_locked(struct backend *backend, const char *id) {
+    for (size_t i = 0; i < backend->net_count; i++)
+        if (strcmp(backend->nets[i].id, id) == 0)
+            return &backend->nets[i];
+    return NULL;
+}
+
+/* Takes the descriptors of place; NULL: forgets what was kept. */
+static void jail_net_keep(struct backend *backend, const char *id, const struct netplace *place) {
     autolock(&backend->lock);
-    for (size_t i = 0; i < backend->net_count;) {
-        if (strcmp(backend->nets[i].id, id) != 0) {
-            i++;
-            continue;
-        }
-        fd_close(&backend->nets[i].fd);
-        backend->nets[i] = backend->nets[--backend->net_count];
+    struct jail_net *net = jail_net_find_locked(backend, id);
+    if (net) {
+        netplace_close(&net->place);
+        *net = backend->nets[--backend->net_count];
     }
-    if (fd < 0)
+    if (!place)
         return;
-    struct jail_net *net = &vec_add(backend->nets, backend->net_count, backend->net_size);
+    net = &vec_add(backend->nets, backend->net_count, backend->net_size);
     snprintf(net->id, sizeof net->id, "%s", id);
-    net->fd = fd;
+    net->place = *place;
 }
 
 /* Removes a file of a box's directory. */
@@ -178,8 +182,10 @@ static int jail_start(struct backend *backend, const struct spec *spec, struct w
     }
     if (r < 0)
         return r;
-    if (slot.net_fd >= 0)
-        jail_net_keep(backend, spec->id, slot.net_fd);
+    if (slot.place.wired && spec->network != NETWORK_POLICY)
+        netplace_close(&slot.place);
+    if (slot.place.net >= 0 || slot.place.wired)
+        jail_net_keep(backend, spec->id, &slot.place);
     *ret_wire = slot.wire;
     *ret_pidfd = slot.pidfd;
     return 0;
@@ -364,7 +370,7 @@ static int jail_end_recorded(struct backend *backend, const char *id, enum jail_
     if (jail_record_read(backend, id, &record) < 0)
         return 0;
     jail_unlink(backend, id, "sock");
-    jail_net_keep(backend, id, -1);
+    jail_net_keep(backend, id, NULL);
     if (!backend->reaper || !record.ranged)
         wait = WAIT_ALL;
     struct reaper_job job = {.mounts_fd = -1,
@@ -423,24 +429,33 @@ static int jail_usage(struct backend *backend, const char *id, struct usage *ret
 /* Its user namespace is the owner of the network namespace; a process of the runner enters both. */
 static int jail_netplace_user(struct backend *backend, const char *id, struct netplace *ret_place, struct err *err) {
     autolock(&backend->lock);
-    for (size_t i = 0; i < backend->net_count; i++) {
-        if (strcmp(backend->nets[i].id, id) != 0)
-            continue;
-        struct netplace place = {.net = fcntl(backend->nets[i].fd, F_DUPFD_CLOEXEC, 3),
-                                 .user = ioctl(backend->nets[i].fd, NS_GET_USERNS),
-                                 .program = backend->program.path};
-        if (place.net >= 0 && place.user >= 0) {
-            *ret_place = place;
-            return 0;
-        }
-        netplace_close(&place);
-        return err_errno(err, errno, "the network namespace of box %s", id);
+    const struct jail_net *net = jail_net_find_locked(backend, id);
+    if (!net)
+        return err_set(
+            err, ERR_UNSUPPORTED,
+            "the daemon was restarted since box %s started, and an ordinary user cannot enter its network again; "
+            "stop and start the box",
+            id);
+    struct netplace place = {.net = fcntl(net->place.net, F_DUPFD_CLOEXEC, 3),
+                             .user = ioctl(net->place.net, NS_GET_USERNS),
+                             .program = backend->program.path};
+    if (place.net >= 0 && place.user >= 0) {
+        *ret_place = place;
+        return 0;
     }
-    return err_set(
-        err, ERR_UNSUPPORTED,
-        "the daemon was restarted since box %s started, and an ordinary user cannot enter its network again; "
-        "stop and start the box",
-        id);
+    netplace_close(&place);
+    return err_errno(err, errno, "the network namespace of box %s", id);
+}
+
+/* What was wired ahead is handed out once. */
+static void jail_netplace_wired(struct backend *backend, const char *id, struct netplace *place) {
+    autolock(&backend->lock);
+    struct jail_net *net = jail_net_find_locked(backend, id);
+    if (!net)
+        return;
+    place->wired = net->place.wired;
+    memcpy(place->sockets, net->place.sockets, sizeof place->sockets);
+    *net = backend->nets[--backend->net_count];
 }
 
 static int jail_netplace(struct backend *backend, const char *id, struct netplace *ret_place, struct err *err) {
@@ -453,6 +468,7 @@ static int jail_netplace(struct backend *backend, const char *id, struct netplac
     if (net < 0 || !process_alive(record.pid, record.start)) /* and not another process with its number */
         return err_set(err, ERR_GONE, "box %s has ended", id);
     *ret_place = (struct netplace){.net = fd_take(&net), .user = -1};
+    jail_netplace_wired(backend, id, ret_place);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "base/limits.h"
 #include "backend/cgroup.h"
+#include "backend/netcapture.h"
 #include "backend/jail/runner_program.h"
 #include "backend/quota/quota.h"
 #include "backend/template.h"
@@ -20,7 +21,7 @@ struct slot;
 
 struct jail_net {
     char id[17];
-    int fd;
+    struct netplace place; /* of an ordinary user's box its network namespace; of a pooled one its sockets */
 };
 
 struct backend {
@@ -35,7 +36,7 @@ struct backend {
     struct pool *pool;
     struct reaper *reaper; /* NULL without a pool: a short run ends its box itself */
     struct slot *early;    /* of a short run: a runner that starts while we do, for the first slot; NULL: taken */
-    struct jail_net *nets; /* network namespaces of an ordinary user's boxes, who cannot open them again */
+    struct jail_net *nets; /* what cannot be opened again, or was made ahead */
     size_t net_count, net_size;
     pthread_mutex_t lock; /* of early, nets */
 };
@@ -60,7 +61,7 @@ struct slot {
     pid_t pid;                           /* PID 1 of the box, seen from here; 0: not known yet */
     int pidfd;                           /* of that process, -1 as long as pid is 0 */
     uint64_t start;                      /* of that process, too */
-    int net_fd;                          /* its network namespace, of an ordinary user's box; else -1 */
+    struct netplace place; /* its network namespace, of an ordinary user's box; of a pooled one it is wired */
     int stage_fd, errors_fd;
     struct wire *wire; /* NULL: a half */
     char template_path[4096];
@@ -106,6 +107,7 @@ void slot_part(struct backend *backend, struct slot *slot, bool later); /* then:
 /* The same for no box yet, with the limits it was made with ... */
 int slot_plan_blank(struct backend *backend, struct slot *slot, struct err *err);
 bool slot_plain(const struct spec *spec); /* ... which can become any such box of the same limits */
+void slot_wire_ahead(struct slot *slot);  /* for a network policy, should its box have one */
 int slot_bind(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err);
 
 /* pool.c: slots kept ready by one thread. NULL when env->pool_size is 0. */

@@ -161,7 +161,7 @@ void slot_drop(struct backend *backend, struct slot *slot) {
     fd_close(&slot->stage_fd);    /* stage one ends, and PID 1 with it */
     fd_close(&slot->errors_fd);
     fd_close(&slot->pidfd);
-    fd_close(&slot->net_fd);
+    netplace_close(&slot->place);
     wire_unref(slot->wire);
     if (slot->has_cgroup)
         cgroup_kill(&backend->cgroups, &slot->cgroup);
@@ -186,7 +186,7 @@ void slot_drop(struct backend *backend, struct slot *slot) {
 }
 
 int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot, struct err *err) {
-    struct slot slot = {.pidfd = -1, .net_fd = -1, .stage_fd = -1, .errors_fd = -1};
+    struct slot slot = {.pidfd = -1, .place = {.net = -1, .user = -1}, .stage_fd = -1, .errors_fd = -1};
     int r = 0;
     if (backend->root) {
         r = ids_claim(backend->env->state_dir, &slot.number, err);
@@ -216,7 +216,7 @@ int slot_make(struct backend *backend, const struct slot_want *want, struct slot
 void slot_early(struct backend *backend) {
     struct slot *slot = xcalloc(1, sizeof *slot);
     struct err ignored;
-    slot->pidfd = slot->net_fd = slot->stage_fd = slot->errors_fd = -1;
+    slot->pidfd = slot->place.net = slot->place.user = slot->stage_fd = slot->errors_fd = -1;
     if (slot_spawn(backend, slot, &ignored) == 0) {
         backend->early = slot;
         return;
@@ -239,7 +239,7 @@ int slot_ready(struct backend *backend, struct slot *slot, struct err *err) {
     uint32_t pid;
     if (poll(&polls, 1, JAIL_START_TIMEOUT_MS) != 1)
         return err_set(err, ERR_TIMEOUT, "the runner did not start within %u s", JAIL_START_TIMEOUT_MS / 1000);
-    if (fd_recv(slot->stage_fd, &pid, sizeof pid, &slot->net_fd, 0) != (ssize_t)sizeof pid)
+    if (fd_recv(slot->stage_fd, &pid, sizeof pid, &slot->place.net, 0) != (ssize_t)sizeof pid)
         return slot_error(slot, "the runner ended before its namespaces were made", err);
     slot->pid = (pid_t)pid;
     slot->start = process_start(slot->pid);
@@ -367,6 +367,14 @@ int slot_plan_blank(struct backend *backend, struct slot *slot, struct err *err)
 
 bool slot_plain(const struct spec *spec) {
     return spec->mount_count == 0 && !spec->one_shot && (!spec->workspace || strlen(spec->workspace) < SLOT_WORKSPACE);
+}
+
+/* Whatever fails here is reported when a policy is asked for. */
+void slot_wire_ahead(struct slot *slot) {
+    slot->place.net = open(text_make(64, "/proc/%d/ns/net", slot->pid), O_RDONLY | O_CLOEXEC);
+    if (slot->place.net >= 0)
+        netcapture_prepare(&slot->place, ERR_IGNORED);
+    fd_close(&slot->place.net);
 }
 
 int slot_bind(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err) {
