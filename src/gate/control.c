@@ -62,26 +62,25 @@ static int control_receive(int fd, struct control_in *in, int flags) {
     return fine ? 1 : -1;
 }
 
-static json_t *control_json(int fd, uint8_t ret_digest[32]) {
+/* The whole text of a memfd, to be freed; NULL: it is empty or too long. */
+static char *control_text(int fd, size_t *ret_len) {
     off_t size = lseek(fd, 0, SEEK_END);
-    char *text = NULL;
-    json_t *root = NULL;
-    if (size > 0 && size <= GATE_JSON_BYTES + 1024) {
-        text = xmalloc((size_t)size);
-        ssize_t n = fd_read_at(fd, text, (size_t)size, 0);
-        sha256(text, n > 0 ? (size_t)n : 0, ret_digest);
-        root = n > 0 ? json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    }
-    free(text);
-    return root;
+    if (size <= 0 || size > GATE_JSON_BYTES + 1024)
+        return NULL;
+    char *text = xmalloc((size_t)size);
+    ssize_t n = fd_read_at(fd, text, (size_t)size, 0);
+    *ret_len = n > 0 ? (size_t)n : 0;
+    return text;
 }
 
 json_t *control_hello(int fd) {
     struct control_in in;
-    uint8_t digest[32];
+    size_t len = 0;
     if (control_receive(fd, &in, 0) != 1 || in.message.kind != GATE_HELLO || in.count != 2)
         exit(1);
-    json_t *hello = control_json(in.fds[0], digest);
+    char *text = control_text(in.fds[0], &len);
+    json_t *hello = text ? json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    free(text);
     control_tallies =
         mmap(NULL, GATE_TALLIES * sizeof *control_tallies, PROT_READ | PROT_WRITE, MAP_SHARED, in.fds[1], 0);
     close(in.fds[0]);
@@ -127,15 +126,18 @@ static void control_rules_limits(struct rules *rules) {
 
 static struct rules *control_rules_make(int fd) {
     uint8_t digest[32];
-    json_t *root = control_json(fd, digest);
-    if (!root)
+    size_t len = 0;
+    char *text = control_text(fd, &len);
+    if (!text)
         return NULL;
+    sha256(text, len, digest);
     struct rules *rules = list_find(control_rules, item, memcmp(item->digest, digest, sizeof digest) == 0);
-    if (rules) {
-        json_decref(root);
+    json_t *root = rules ? NULL : json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    free(text);
+    if (rules)
         rules->users++;
+    if (rules || !root)
         return rules;
-    }
     const json_t *levels = json_object_get(root, "levels"), *inspect = json_object_get(root, "inspect");
     rules = xcalloc(1, sizeof *rules);
     rules->users = 1;
