@@ -22,7 +22,7 @@ printf '%s\n' "tls_cert: $WORK/cert.pem" "tls_key: $WORK/key.pem" 'max_boxes_per
 state_new "$STATE"
 cat > "$WORK/again" << END
 #!/bin/sh
-"$BUILD/cubbyd" --listen "\${1:-127.0.0.1:0},unix:$SOCKET" --state "$STATE" --config "$CONFIG" --backend jail \\
+"$BUILD/cubbyd" --listen "\$(cat "$WORK/address"),unix:$SOCKET" --state "$STATE" --config "$CONFIG" --backend jail \\
     --pool-size 1 < /dev/null >> "$WORK/daemon.log" 2>&1 &
 echo \$! > "$WORK/pid"
 until curl -sf -o /dev/null --unix-socket "$SOCKET" http://localhost/healthz; do
@@ -31,8 +31,10 @@ until curl -sf -o /dev/null --unix-socket "$SOCKET" http://localhost/healthz; do
 done
 END
 chmod +x "$WORK/again"
+echo 127.0.0.1:0 > "$WORK/address"
 ok 'a daemon' "$WORK/again"
 CUBBY_TLS=$(sed -n 's/.* ready on \(127[0-9.:]*\).*/\1/p' "$WORK/daemon.log")
+echo "$CUBBY_TLS" > "$WORK/address" # the same one after a restart
 export CUBBY_URL=unix:$SOCKET CUBBY_TLS
 PROXY_PORT=$((20000 + SRANDOM % 12000))
 python3 test/lib/proxy.py plain "127.0.0.1:$PROXY_PORT" --to "$SOCKET" --cut 50000 > "$WORK/proxy.log" 2>&1 & proxy=$!
@@ -49,6 +51,22 @@ took=$(for _ in 1 2 3 4 5; do
         'import cubby' 2>&1 | awk -F'|' 'END { print int($2 / 1000) }'
 done | sort -n | head -1)
 between 'import cubby takes at most 30 ms' "$took" 0 30
+
+# ---- TypeScript ----
+if [ -n "$NODE" ]; then
+    program 'TypeScript, Node' "$NODE" test/clients/client_typescript.mjs node
+    program 'TypeScript, bad days' "$NODE" test/clients/bad_typescript.mjs "$WORK"
+    program 'TypeScript, its README' python3 test/clients/readme.py typescript
+    if [ -d clients/typescript/node_modules/typescript ]; then
+        ok 'its types are right' "$NODE" clients/typescript/node_modules/typescript/bin/tsc -p clients/typescript \
+            --outDir "$WORK/dist"
+        ok 'and what is compiled is current' diff -r "$WORK/dist" clients/typescript/dist
+    else
+        skip 'its types' 'clients/typescript/node_modules is not there: tools/setup npm installs it with npm'
+    fi
+else
+    skip 'TypeScript' 'there is no node'
+fi
 
 # ---- the end ----
 kill "$proxy"

@@ -14,6 +14,7 @@ ROUTES = {
     "secret_get": ("GET", ("/v1/secrets/", 0,)),
     "secret_removed": ("DELETE", ("/v1/secrets/", 0,)),
     "secret_list": ("GET", ("/v1/secrets",)),
+    "network_ca": ("GET", ("/v1/network/ca",)),
     "template_list": ("GET", ("/v1/templates",)),
     "template_import": ("PUT", ("/v1/templates/", 0,)),
     "template_remove": ("DELETE", ("/v1/templates/", 0,)),

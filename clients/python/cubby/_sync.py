@@ -280,6 +280,10 @@ class Client:
         """Counters in the text form of Prometheus."""
         return ((self.call("metrics")).all()).decode()
 
+    def network_ca(self) -> types.NetworkAuthority:
+        """The certificate of the authority that boxes with an inspected host trust."""
+        return self.json("network_ca")
+
     def tools(self) -> list[Any]:
         """The agent tools, with their JSON schemas."""
         return (self.json("tool_list")).tools

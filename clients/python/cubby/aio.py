@@ -285,6 +285,10 @@ class Client:
         """Counters in the text form of Prometheus."""
         return (await (await self.call("metrics")).all()).decode()
 
+    async def network_ca(self) -> types.NetworkAuthority:
+        """The certificate of the authority that boxes with an inspected host trust."""
+        return await self.json("network_ca")
+
     async def tools(self) -> list[Any]:
         """The agent tools, with their JSON schemas."""
         return (await self.json("tool_list")).tools

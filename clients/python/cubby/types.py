@@ -127,6 +127,10 @@ class Secrets(Answer):
     secrets: list[Secret]
 
 
+class NetworkAuthority(Answer):
+    certificate: str
+
+
 class Mount(Answer):
     source: str
     target: str
@@ -182,6 +186,15 @@ class Usage(Answer):
     cpu_ms: int | None
     pids: int | None
     disk_bytes: int | None
+    network: UsageNetwork | None
+
+
+class UsageNetwork(Answer):
+    connections: int
+    active: int
+    denied: int
+    bytes_in: int
+    bytes_out: int
 
 
 class Remote(Answer):

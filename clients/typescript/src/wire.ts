@@ -18,12 +18,12 @@ export interface Info {
   started_at: string;
   /** what each can and cannot do here */
   backends: Record<string, any>[];
-  /** what clients of other products find here */
+  /** the key of secrets, and what clients of other products find here */
   checks: Check[];
 }
 
 export interface Check {
-  /** whose clients */
+  /** of what, or whose clients */
   name: string;
   /** whether all of them works */
   ok: boolean;
@@ -246,6 +246,11 @@ export interface Secrets {
   secrets: Secret[];
 }
 
+export interface NetworkAuthority {
+  /** PEM */
+  certificate: string;
+}
+
 export interface BoxRequest {
   /** owner: letters, digits and _.@-; default: the token's user, else 'default' */
   user?: string;
@@ -408,6 +413,21 @@ export interface Usage {
   pids: number | null;
   /** bytes in the box's own files */
   disk_bytes: number | null;
+  /** of a box with a network policy that runs; only where one box is asked for, else null */
+  network: UsageNetwork | null;
+}
+
+export interface UsageNetwork {
+  /** that were made since the box started */
+  connections: number;
+  /** that are open */
+  active: number;
+  /** that were refused */
+  denied: number;
+  /** to the box */
+  bytes_in: number;
+  /** from the box */
+  bytes_out: number;
 }
 
 export interface Remote {
@@ -1373,6 +1393,7 @@ export const ROUTES: Record<string, [string, ...(string | number)[]]> = {
   secret_get: ["GET", "/v1/secrets/", 0],
   secret_removed: ["DELETE", "/v1/secrets/", 0],
   secret_list: ["GET", "/v1/secrets"],
+  network_ca: ["GET", "/v1/network/ca"],
   template_list: ["GET", "/v1/templates"],
   template_import: ["PUT", "/v1/templates/", 0],
   template_remove: ["DELETE", "/v1/templates/", 0],
