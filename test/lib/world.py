@@ -2,9 +2,10 @@
 """The internet of the network tests, in a namespace of its own (test/lib/world.sh).   world.py DIRECTORY
 
 DIRECTORY/zone.json, read anew for each question: {"NAME": {"a": [...], "aaaa": [...], "ttl": 60, "rcode": 0, "next": {...}}}; "next" replaces
-the entry after its first answer; "cname": names between, "name": another owner, "many": so many addresses, "raw": bytes in place of records. DIRECTORY/dns.log: "NAME TYPE" a line; DIRECTORY/tcp.log: "ADDRESS PORT" for each connection, "http ADDRESS
+the entry after its first answer; "cname": names between, "name": another owner, "many": so many addresses, "raw": bytes in place of records. A host with a directory DIRECTORY/www/HOST serves the files there.
+DIRECTORY/dns.log: "NAME TYPE" a line; DIRECTORY/tcp.log: "ADDRESS PORT" for each connection, "http ADDRESS
 METHOD HOST PATH" for each request, "auth HOST VALUE" where it has Authorization. Ports: 53 DNS, 80 HTTP, 443 HTTPS (DIRECTORY/world.pem), 22 and 2222 a banner, 5432 and 8443 an echo
-that says its address, 123 UDP an echo that says its address.
+that says its address, 5433 as much PostgreSQL as psql needs for a query, 123 UDP an echo that says its address.
 """
 import json
 import os
@@ -101,7 +102,16 @@ def serve_http(connection, address, port):
                 body += stream.read(size)
                 stream.readline()
             stream.readline()
-        if path.startswith("/redirect/"):
+        static = f"{where}/www/{host}{path.split('?')[0]}" + ("index.html" if path.endswith("/") else "")
+        if ".." not in static and os.path.isfile(static) and method in ("GET", "HEAD"):
+            with open(static, "rb") as file:
+                data = file.read()
+            kind = {"html": "text/html", "json": "application/json"}.get(static.rsplit(".", 1)[-1], "application/octet-stream")
+            stream.write(b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n" % (kind.encode(), len(data)) +
+                         (b"" if method == "HEAD" else data))
+        elif os.path.isdir(f"{where}/www/{host}"):
+            stream.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        elif path.startswith("/redirect/"):
             stream.write(f"HTTP/1.1 302 Found\r\nLocation: {path[10:]}\r\nContent-Length: 0\r\n\r\n".encode())
         elif path.startswith("/bytes/"):
             left = int(path[7:])
@@ -121,6 +131,26 @@ def serve_http(connection, address, port):
             return
 
 
+def serve_postgres(connection):
+    def message(kind, body=b""):
+        return kind + struct.pack(">I", len(body) + 4) + body
+
+    def exactly(size):
+        data = connection.recv(size, socket.MSG_WAITALL)
+        if len(data) < size:
+            raise ValueError
+        return data
+
+    while exactly(struct.unpack(">I", exactly(4))[0] - 4)[:4] in (b"\4\xd2\x16\x2f", b"\4\xd2\x16\x30"): # TLS, GSSAPI?
+        connection.sendall(b"N")
+    ready = message(b"Z", b"I")
+    connection.sendall(message(b"R", bytes(4)) + message(b"S", b"server_version\x0015.0\0") + ready)
+    while exactly(1) == b"Q":
+        exactly(struct.unpack(">I", exactly(4))[0] - 4)
+        column = b"\0\1answer\0" + struct.pack(">IHIHIH", 0, 0, 25, 65535, 0xffffffff, 0)
+        connection.sendall(message(b"T", column) + message(b"D", b"\0\1\0\0\0\5world") + message(b"C", b"SELECT 1\0") + ready)
+
+
 def serve(connection, port, context):
     address = connection.getsockname()[0].replace("::ffff:", "")
     log("tcp.log", f"{address} {port}")
@@ -133,6 +163,8 @@ def serve(connection, port, context):
             connection.sendall(f"SSH-2.0-world {address}\r\n".encode())
             while (data := connection.recv(4096)):
                 connection.sendall(data)
+        elif port == 5433:
+            serve_postgres(connection)
         else:
             while (data := connection.recv(65536)):
                 connection.sendall(f"{address} ".encode() + data)
@@ -174,7 +206,7 @@ def udp(address):
 def main():
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(f"{where}/world.pem")
-    jobs = [(dns_udp, ()), (dns_tcp, ())] + [(tcp, (port, context)) for port in (22, 80, 443, 853, 2222, 5432, 8443, 8444)]
+    jobs = [(dns_udp, ()), (dns_tcp, ())] + [(tcp, (port, context)) for port in (22, 80, 443, 853, 2222, 5432, 5433, 8443, 8444)]
     jobs += [(udp, (address,)) for address in ("93.184.0.20", "93.184.0.21")]
     for target, arguments in jobs:
         threading.Thread(target=target, args=arguments, daemon=True).start()

@@ -23,9 +23,12 @@ world_start() {
     : > "$WORLD/dns.log"
     : > "$WORLD/tcp.log"
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=world \
-        -addext 'subjectAltName=DNS:pypi.test,DNS:*.hub.test,DNS:git.test,DNS:evil.test,DNS:six.test' \
-        -keyout "$WORLD/key.pem" -out "$WORLD/ca.pem" 2> /dev/null
-    cat "$WORLD/ca.pem" "$WORLD/key.pem" > "$WORLD/world.pem"
+        -keyout "$WORLD/ca.key" -out "$WORLD/ca.pem" 2> /dev/null
+    local names=DNS:pypi.test,DNS:*.hub.test,DNS:git.test,DNS:evil.test,DNS:six.test
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=pypi.test -keyout "$WORLD/key.pem" \
+        2> /dev/null | openssl x509 -req -CA "$WORLD/ca.pem" -CAkey "$WORLD/ca.key" -days 7 -out "$WORLD/leaf.pem" \
+        -extfile <(echo "subjectAltName=$names") 2> /dev/null
+    cat "$WORLD/leaf.pem" "$WORLD/key.pem" > "$WORLD/world.pem"
     local python=/usr/bin/python3
     [ -x "$python" ] || python=python3
     unshare -n sh -c 'ip link set lo up; for a in $1; do ip addr add "$a/32" dev lo; done
