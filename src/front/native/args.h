@@ -110,7 +110,7 @@ struct ended_out {
 };
 extern const struct row events_query[];
 extern const struct row acquire_fields[], boxes_query[], boxes_end_query[];
-extern const struct row usage_network_answer[], network_authority_answer[], network_query[], network_fields[],
+extern const struct row usage_answer[], network_authority_answer[], network_query[], network_fields[],
     network_patch_fields[], network_test_query[], network_answer_fields[], network_answer[], network_test_answer[],
     network_learned_answer[]; /* network.c */
 extern const struct row box_answer[], boxes_answer[], ended_answer[], usage_query[], usages_answer[];

@@ -72,14 +72,6 @@ const struct row network_answer[] = {
     OUT_INT("bytes_out", network_out, bytes_out, "from the box"),
     ROW_NAMED("Network"),
 };
-const struct row usage_network_answer[] = {
-    OUT_INT("connections", usage_network_out, connections, "that were made since the box started"),
-    OUT_INT("active", usage_network_out, active, "that are open"),
-    OUT_INT("denied", usage_network_out, denied, "that were refused"),
-    OUT_INT("bytes_in", usage_network_out, bytes_in, "to the box"),
-    OUT_INT("bytes_out", usage_network_out, bytes_out, "from the box"),
-    ROW_NAMED("UsageNetwork"),
-};
 struct network_test_out {
     bool allowed, ask, inspect;
     const char *why;
