@@ -25,6 +25,9 @@ static const char *http_reason(int status) {
                    {100, "Continue"},
                    {101, "Switching Protocols"},
                    {405, "Method Not Allowed"},
+                   {411, "Length Required"},
+                   {413, "Content Too Large"},
+                   {415, "Unsupported Media Type"},
                    {421, "Misdirected Request"},
                    {500, "Internal Server Error"},
                    {502, "Bad Gateway"},
@@ -38,6 +41,8 @@ static const char *http_reason(int status) {
 void http_done(struct conn *conn) {
     conceal_free(conn->scrub);
     conn->scrub = NULL;
+    buf_done(&conn->head);
+    buf_done(&conn->body);
 }
 
 /* The connection ends after it: what follows the refused head belongs to nothing. */
@@ -114,6 +119,20 @@ static void http_path(struct conn *conn, const char *target) {
     snprintf(conn->path, sizeof conn->path, "%s", odd ? "/\177" : text);
 }
 
+/* The head waits for its body; both are read again when all of it is there. */
+static bool http_gather(struct conn *conn, const struct seal_request *request) {
+    int status;
+    const char *wrong = body_unreadable(request, &status);
+    if (wrong)
+        return http_refuse(conn, status, "UNREADABLE", wrong);
+    const char *expect = request_field(request, "expect");
+    if (expect && strcasecmp(expect, "100-continue") == 0)
+        buf_puts(&conn->client.out, "HTTP/1.1 100 Continue\r\n\r\n");
+    conn->gather = request->length;
+    buf_init(&conn->body, SEAL_BODY_BYTES + 2 * LIMIT_SECRET_VALUE_BYTES * 4);
+    return true;
+}
+
 static bool http_head(struct conn *conn, struct seal_request *request) {
     char why[GATE_WHY_BYTES];
     request->words.fields = request->fields;
@@ -131,6 +150,8 @@ static bool http_head(struct conn *conn, struct seal_request *request) {
         return http_refuse(conn, 403, "DENIED", why);
     if (conn->refused[0])
         return http_refuse(conn, 502, "UNREACHABLE", conn->refused);
+    if (!request->body && body_wanted(request, conn->host, conn->port, conn->path))
+        return http_gather(conn, request);
     if (request->upgrade && strcasecmp(request->upgrade, "websocket") != 0)
         for (size_t i = 0; i < request->words.count; i++) /* h2c and others: the header goes, the request stays */
             if (strcmp(request->fields[i].name, "upgrade") == 0 ||
@@ -164,14 +185,56 @@ static bool http_head(struct conn *conn, struct seal_request *request) {
     conn->upgrade = request->upgrade && strcasecmp(request->upgrade, "websocket") == 0;
     conn->close = request->close;
     conn->request_chunked = request->chunked;
-    conn->request_left = request->length;
-    conn->request_done = !request->chunked && !request->length;
+    conn->request_left = request->body ? 0 : request->length;
+    conn->request_done = !request->chunked && !conn->request_left;
     conn->chunk = (struct chunk){0};
+    return true;
+}
+
+/* A whole head; body: the request's, if it was gathered. */
+static bool http_request(struct conn *conn, const void *text, size_t len, struct buf *body) {
+    autobuf head = buf_max(LIMIT_HEAD_BYTES + 2);
+    buf_put(&head, text, len);
+    struct seal_request *request = xcalloc(1, sizeof *request);
+    request->words.fields = request->fields;
+    request->body = body;
+    char method[40];
+    snprintf(method, sizeof method, "%.*s", (int)strcspn((char *)head.data, " "), (char *)head.data);
+    head_words(false, (char *)head.data, head.len, &request->words);
+    request->method = method;
+    request->target = request->words.target;
+    bool moved =
+        request->words.reason ? http_refuse(conn, 400, "INVALID", request->words.reason) : http_head(conn, request);
+    free(request);
+    if (head.data)
+        explicit_bzero(head.data, head.len);
+    conn->until_ms = clock_ms() + SEAL_QUIET_MS;
+    return moved;
+}
+
+static bool http_gathered(struct conn *conn) {
+    struct buf *in = &conn->client.in;
+    size_t left = (size_t)conn->gather - conn->body.len, n = in->len < left ? in->len : left;
+    buf_put(&conn->body, in->data, n);
+    buf_consume(in, n);
+    if (conn->body.len < conn->gather)
+        return n > 0;
+    seal_listen();
+    if (!secrets_ready(conn->host, conn->port))
+        return n > 0; /* conn_pump_all comes again */
+    conn->gather = 0;
+    http_request(conn, conn->head.data, conn->head.len, &conn->body);
+    if (conn->body.data)
+        explicit_bzero(conn->body.data, conn->body.len);
+    buf_done(&conn->head);
+    buf_done(&conn->body);
     return true;
 }
 
 static bool http_next(struct conn *conn) {
     struct side *client = &conn->client;
+    if (conn->gather)
+        return http_gathered(conn);
     if (conn->close || !client->in.len)
         return false;
     int end = head_scan(&conn->scan, (const char *)client->in.data, client->in.len);
@@ -188,19 +251,9 @@ static bool http_next(struct conn *conn) {
     buf_put(&head, client->in.data + conn->scan.start, (size_t)end - conn->scan.start);
     buf_consume(&client->in, (size_t)end);
     conn->scan = (struct head_scan){0};
-    struct seal_request *request = xcalloc(1, sizeof *request);
-    request->words.fields = request->fields;
-    char method[40];
-    snprintf(method, sizeof method, "%.*s", (int)strcspn((char *)head.data, " "), (char *)head.data);
-    head_words(false, (char *)head.data, head.len, &request->words);
-    request->method = method;
-    request->target = request->words.target;
-    bool moved =
-        request->words.reason ? http_refuse(conn, 400, "INVALID", request->words.reason) : http_head(conn, request);
-    free(request);
-    if (head.data)
-        explicit_bzero(head.data, head.len);
-    conn->until_ms = clock_ms() + SEAL_QUIET_MS;
+    bool moved = http_request(conn, head.data, head.len, NULL);
+    if (conn->gather)
+        buf_init(&conn->head, LIMIT_HEAD_BYTES + 2), buf_put(&conn->head, head.data, head.len);
     return moved;
 }
 

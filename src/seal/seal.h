@@ -27,6 +27,8 @@ enum {
     SEAL_QUIET_MS = 3600000, /* a connection on which nothing happens */
     SEAL_VALUE_MS = 1000,    /* how long a stored value counts before it is asked for again */
     SEAL_SLOTS = 16,
+    SEAL_BODY_BYTES = 64 << 10, /* of a request that is looked into */
+    SEAL_BODY_TRIES = 16,       /* places of one placeholder in it */
 };
 
 /* ---- secrets (secret.c) ---- */
@@ -63,8 +65,10 @@ struct seal_request {
     const char *host, *upgrade;
     bool close, is_head, chunked;
     uint64_t length;
+    struct buf *body; /* whole, if secrets may stand in it; NULL: it is not looked into */
 };
-enum seal_swap { SWAP_DONE, SWAP_DENIED, SWAP_LACKS }; /* and why, in ret_why */
+const char *request_field(const struct seal_request *request, const char *name); /* NULL: it has none */
+enum seal_swap { SWAP_DONE, SWAP_DENIED, SWAP_LACKS };                           /* and why, in ret_why */
 /* The head, written anew, with values for placeholders in their slots, and the headers that the policy sets.
  * ret_swapped: bits of the secrets. ret_misuse: a word with a placeholder that was not swapped, appended. */
 enum seal_swap secret_swap(const struct seal_request *request, const char *host, uint16_t port, struct buf *out,
@@ -79,6 +83,18 @@ bool swap_basic(const char *text, const char *placeholder, const char *value, si
 /* Whether the request may carry it now. */
 enum seal_swap secret_may(const struct seal_secret *secret, const char *method, const char *path,
                           char ret_why[GATE_WHY_BYTES]);
+
+bool secret_rule_fits(const struct seal_secret *secret, const char *method, const char *path);
+void secret_percent(struct buf *out, const char *value, size_t len);
+
+/* ---- bodies (body.c) ---- */
+
+/* Whether a secret may stand in its body. */
+bool body_wanted(const struct seal_request *request, const char *host, uint16_t port, const char *path);
+/* Why such a body cannot be looked into, and the status to refuse it with; NULL: it can. */
+const char *body_unreadable(const struct seal_request *request, int *ret_status);
+enum seal_swap body_swap(const struct seal_request *request, const char *host, uint16_t port, const char *path,
+                         struct buf *body, uint64_t *ret_swapped, char ret_why[GATE_WHY_BYTES]);
 
 /* ---- headers that the policy sets (header.c) ---- */
 
@@ -128,6 +144,8 @@ struct conn {
     struct chunk chunk;
     uint64_t request_left;
     bool request_done;
+    struct buf head, body; /* of a request whose body is gathered first */
+    uint64_t gather;       /* bytes of that body */
     uint64_t swapped;
     char method[33], path[512];
 };

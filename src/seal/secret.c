@@ -170,7 +170,7 @@ static bool secret_slot(const struct seal_secret *secret, const char *field) {
     return false;
 }
 
-static void secret_percent(struct buf *out, const char *value, size_t len) {
+void secret_percent(struct buf *out, const char *value, size_t len) {
     for (size_t i = 0; i < len; i++)
         if (isalnum((unsigned char)value[i]) || strchr("-._~", value[i]))
             buf_byte(out, (uint8_t)value[i]);
@@ -200,7 +200,7 @@ static bool secret_in_target(const struct seal_secret *secret, const char *slot,
     return true;
 }
 
-static bool secret_rule_fits(const struct seal_secret *secret, const char *method, const char *path) {
+bool secret_rule_fits(const struct seal_secret *secret, const char *method, const char *path) {
     bool by_method = !*secret->methods, by_path = !*secret->paths;
     for (char **word = secret->methods; *word; word++)
         by_method |= strcmp(*word, method) == 0;
@@ -249,15 +249,12 @@ static void secret_misused(const char *text, struct buf *out) {
     buf_cstr(out);
 }
 
-enum seal_swap secret_swap(const struct seal_request *request, const char *host, uint16_t port, struct buf *out,
-                           uint64_t *ret_swapped, struct buf *ret_misuse, char why[GATE_WHY_BYTES]) {
-    autobuf text = buf_max(LIMIT_HEAD_BYTES + LIMIT_SECRET_VALUE_BYTES), target = buf_max(LIMIT_HEAD_BYTES + 3 * 8192);
-    autobuf path = buf_max(LIMIT_HEAD_BYTES);
-    bool seen[LIMIT_HEADERS] = {0}, any = secrets_for(host, port);
-    struct seal_headers headers;
-    buf_put(&path, request->target, strcspn(request->target, "?"));
-    buf_puts(&target, request->target);
-    headers_for(host, port, request->method, buf_cstr(&path), &headers);
+/* In the path and the query. */
+static enum seal_swap secret_swap_target(const struct seal_request *request, const char *host, uint16_t port,
+                                         const char *path, struct buf *target, uint64_t *ret_swapped,
+                                         char why[GATE_WHY_BYTES]) {
+    autobuf text = buf_max(target->max);
+    buf_puts(target, request->target);
     for (size_t i = 0; i < secret_count; i++) {
         struct seal_secret *secret = &secrets[i];
         if (!secret_bound(secret, host, port))
@@ -265,15 +262,36 @@ enum seal_swap secret_swap(const struct seal_request *request, const char *host,
         for (char **slot = secret->slots; *slot; slot++) {
             buf_clear(&text);
             if ((strcmp(*slot, "path") != 0 && strncmp(*slot, "query:", 6) != 0) ||
-                !secret_in_target(secret, *slot, buf_cstr(&target), &text))
+                !secret_in_target(secret, *slot, buf_cstr(target), &text))
                 continue;
-            enum seal_swap may = secret_may(secret, request->method, buf_cstr(&path), why);
+            enum seal_swap may = secret_may(secret, request->method, path, why);
             if (may != SWAP_DONE)
                 return may;
-            buf_clear(&target);
-            buf_put(&target, text.data, text.len);
+            buf_clear(target);
+            buf_put(target, text.data, text.len);
             *ret_swapped |= 1ull << i;
         }
+    }
+    if (text.data)
+        explicit_bzero(text.data, text.len);
+    return SWAP_DONE;
+}
+
+enum seal_swap secret_swap(const struct seal_request *request, const char *host, uint16_t port, struct buf *out,
+                           uint64_t *ret_swapped, struct buf *ret_misuse, char why[GATE_WHY_BYTES]) {
+    autobuf text = buf_max(LIMIT_HEAD_BYTES + LIMIT_SECRET_VALUE_BYTES), target = buf_max(LIMIT_HEAD_BYTES + 3 * 8192);
+    autobuf path = buf_max(LIMIT_HEAD_BYTES);
+    bool seen[LIMIT_HEADERS] = {0}, any = secrets_for(host, port);
+    struct seal_headers headers;
+    buf_put(&path, request->target, strcspn(request->target, "?"));
+    headers_for(host, port, request->method, buf_cstr(&path), &headers);
+    enum seal_swap at_target = secret_swap_target(request, host, port, buf_cstr(&path), &target, ret_swapped, why);
+    if (at_target != SWAP_DONE)
+        return at_target;
+    if (request->body) {
+        enum seal_swap may = body_swap(request, host, port, buf_cstr(&path), request->body, ret_swapped, why);
+        if (may != SWAP_DONE)
+            return may;
     }
     buf_printf(out, "%s ", request->method);
     buf_put(out, target.data, target.len);
@@ -283,6 +301,12 @@ enum seal_swap secret_swap(const struct seal_request *request, const char *host,
         const char *shown = field->value;
         if ((strcmp(field->name, "accept-encoding") == 0 && any) || header_named(&headers, field->name))
             continue;
+        if (request->body && strcmp(field->name, "expect") == 0)
+            continue; /* it has come */
+        if (request->body && strcmp(field->name, "content-length") == 0) {
+            buf_printf(out, "content-length: %zu\r\n", request->body->len);
+            continue;
+        }
         for (size_t j = 0; strcmp(field->name, "connection") == 0 && j < headers.count; j++)
             if (http_list_has(field->value, headers.list[j]->name))
                 return snprintf(why, GATE_WHY_BYTES, "Connection names a header that the policy sets"), SWAP_DENIED;
@@ -314,6 +338,8 @@ enum seal_swap secret_swap(const struct seal_request *request, const char *host,
         buf_puts(out, "accept-encoding: identity\r\n");
     secret_misused(buf_cstr(&target), ret_misuse);
     buf_puts(out, "\r\n");
+    if (request->body)
+        buf_put(out, request->body->data, request->body->len);
     if (text.data)
         explicit_bzero(text.data, text.len);
     return out->failed ? (snprintf(why, GATE_WHY_BYTES, "the request's head is too large"), SWAP_DENIED) : SWAP_DONE;

@@ -248,6 +248,55 @@ for name, context in (("a self-made authority", liar), ("another host's certific
     ok(got.startswith(b"HTTP/1.1 502") and not [s for s in seen if isinstance(s, bytes)], name + ": 502, and no byte of HTTP", (got, seen))
 seal.end()
 
+# ---- bodies ----
+def post(kind, body, *headers, length=None, seal=None):
+    lines = ["Content-Type: " + kind] + (["Content-Length: %d" % (len(body) if length is None else length)]) + list(headers)
+    return ask(seal, get(*lines, method="POST", target="/token") + body, context=good)
+
+
+FORM, JSON = "application/x-www-form-urlencoded", "application/json; charset=utf-8"
+seal = Seal([dict(BOUND, slots=["form:client_secret", "json:/auth/keys/1"])])
+mark, odd = PLACEHOLDER.encode(), 'odd"v/a+l\\ue&=0123456789012345'
+got, seen = post(FORM, b"a=1&client_secret=" + mark + b"&b=" + mark, seal=seal)
+ok(seen and seen[0].endswith(b"a=1&client_secret=" + VALUE.encode() + b"&b=" + mark), "a field of a form, and no other", (got, seen))
+body = b'{"x": 1.50, "auth" : {"keys":["%s", "%s"], "z": "%s"}}' % (mark, mark, mark)
+got, seen = post(JSON, body, seal=seal)
+ok(seen and seen[0].endswith(b'"x": 1.50, "auth" : {"keys":["%s", "%s"], "z": "%s"}}' % (mark, VALUE.encode(), mark)),
+   "a member of JSON, and no other; all else stays as it is written", (got, seen))
+ok(seal.verbs().count("secret_use") == 2, "both are rows", seal.verbs())
+seal.value = odd
+seal.daemon.send(b"F")
+got, seen = post(FORM, b"client_secret=" + mark, seal=seal)
+ok(seen and seen[0].endswith(b"client_secret=odd%22v%2Fa%2Bl%5Cue%26%3D0123456789012345") and
+   b"content-length: %d\r\n" % len(seen[0].partition(b"\r\n\r\n")[2]) in seen[0], "another length, percent-encoded", (got, seen))
+got, seen = post(JSON, b'{"auth":{"keys":[0,"%s"]}}' % mark, seal=seal)
+ok(seen and json.loads(seen[0].partition(b"\r\n\r\n")[2])["auth"]["keys"][1] == odd, "quoted in JSON", (got, seen))
+seal.value = VALUE
+seal.daemon.send(b"F")
+for name, kind, body in (("text", "text/plain", b"client_secret=" + mark), ("another field", FORM, b"xclient_secret=" + mark),
+                         ("half a field", FORM, b"client_secret=" + mark + b"x"),
+                         ("another member", JSON, b'{"auth":{"keys":["%s"]}}' % mark),
+                         ("a member named twice", JSON, b'{"auth":{"keys":[0,"%s"]},"auth":1}' % mark),
+                         ("not JSON", JSON, b'{"auth":{"keys":[0,"%s"]' % mark), ("an empty one", JSON, b"")):
+    got, seen = post(kind, body, seal=seal)
+    ok(got.startswith(b"HTTP/1.1 200") and seen and seen[0].endswith(b"\r\n\r\n" + body), "not swapped: " + name, (got, seen))
+got, seen = post(FORM, b"", "Content-Encoding: gzip", length=10, seal=seal)
+ok(got.startswith(b"HTTP/1.1 415") and not seen, "an encoded one is refused: 415", (got, seen))
+got, seen = post(FORM, b"", length=65537, seal=seal)
+ok(got.startswith(b"HTTP/1.1 413") and not seen, "a large one: 413", (got, seen))
+got, seen = ask(seal, get("Content-Type: " + FORM, "Transfer-Encoding: chunked", method="POST") + b"0\r\n\r\n", context=good)
+ok(got.startswith(b"HTTP/1.1 411") and not seen, "one in chunks: 411", (got, seen))
+got, seen = post(FORM, b"client_secret=" + mark + b"&" + b"y" * (65535 - 54), "Expect: 100-continue", seal=seal)
+ok(got.startswith(b"HTTP/1.1 100") and b"HTTP/1.1 200" in got and VALUE.encode() in seen[0] and b"expect" not in seen[0].lower(),
+   "the largest one, for which a client waits", (got, [s[:200] for s in seen]))
+got, seen = post("text/plain", b"z" * 200000, seal=seal)
+ok(got.startswith(b"HTTP/1.1 200") and seen[0].endswith(b"z" * 200000), "other bodies stream", got)
+seal.end()
+seal = Seal([dict(BOUND, slots=["form:s"], paths=["/other"])])
+got, seen = post(FORM, b"s=" + mark, seal=seal)
+ok(seen and seen[0].endswith(b"s=" + mark), "not where the secret's rules do not fit", (got, seen))
+seal.end()
+
 # ---- headers that the policy sets ----
 own = {"allow": ["*", {"host": HOST, "headers": {"X-Tenant": "acme", "Authorization": "Bearer ${secrets.hub}", "X-Top": "box"}},
                  {"host": HOST, "paths": ["/never"], "headers": {"X-Narrow": "1"}}, {"host": HOST, "methods": ["GET"]}]}

@@ -172,9 +172,11 @@ static bool secret_slot_fits(const char *slot) {
     const char *name = strchr(slot, ':');
     if (strcmp(slot, "authorization") == 0 || strcmp(slot, "path") == 0)
         return true;
+    if (strncmp(slot, "json:/", 6) == 0)
+        return slot[6] && strlen(slot) <= 128 && strspn(slot, SECRET_LETTERS ":/~_.-@$") == strlen(slot);
     if (!name || !name[1] || strlen(name) > 64 || strspn(name + 1, SECRET_LETTERS "_-") != strlen(name + 1))
         return false;
-    return strncmp(slot, "header:", 7) == 0 || strncmp(slot, "query:", 6) == 0;
+    return strncmp(slot, "header:", 7) == 0 || strncmp(slot, "query:", 6) == 0 || strncmp(slot, "form:", 5) == 0;
 }
 
 static bool secret_method_fits(const char *method) {
@@ -241,7 +243,7 @@ int secret_use_check(struct secrets *secrets, const struct secret_use *use, stru
     if (use->prefix && (strlen(use->prefix) > 16 || strspn(use->prefix, SECRET_LETTERS "_.-") != strlen(use->prefix)))
         return err_set(err, ERR_INVALID, "prefix: at most 16 letters, digits and _.- that is public");
     return secret_list_check((const char *const *)use->slots, secret_slot_fits, "slots",
-                             "authorization, header:NAME, query:NAME or path", err)
+                             "authorization, header:NAME, query:NAME, path, form:NAME or json:/POINTER", err)
                ?: secret_list_check((const char *const *)use->methods, secret_method_fits, "methods",
                                     "a method in capitals", err)
                ?: secret_list_check((const char *const *)use->ports, secret_port_fits, "ports", "a port", err)

@@ -35,8 +35,8 @@ struct secret_from {
 /* What a secret is for; lists are NULL-terminated, NULL or empty: the default. */
 struct secret_use {
     const char **hosts; /* exact names, or "*.NAME" where `wide` */
-    const char *
-        *slots; /* "authorization", "header:NAME", "query:NAME", "path"; default: authorization and the usual headers */
+    const char **
+        slots; /* "authorization", "header:NAME", "query:NAME", "path", "form:NAME", "json:/POINTER"; default: authorization and the usual headers */
     const char **methods; /* default: any */
     const char **paths;   /* as in a policy; default: any */
     const char **ports;   /* default: 443 */

@@ -18,7 +18,7 @@ const struct row secret_options[] = {
     OPTION("host", 0, TEXTS, struct secret_values, hosts, "NAME", "a host that gets it"),
     OPTION("env", 'e', TEXT, struct secret_values, env, "NAME", "variable of its placeholder (default: its name)"),
     OPTION("slot", 0, TEXTS, struct secret_values, slots, "SLOT",
-           "where it may stand: authorization, header:NAME, query:NAME, path"),
+           "where it may stand: authorization, header:NAME, query:NAME, path, form:NAME, json:/POINTER"),
     OPTION("method", 0, TEXTS, struct secret_values, methods, "NAME", "only with this method"),
     OPTION("path", 0, TEXTS, struct secret_values, paths, "PATTERN", "only below this path, such as /repos/**"),
     OPTION("port", 0, TEXTS, struct secret_values, ports, "N", "only at this port (default: 443)"),

@@ -39,8 +39,8 @@ const struct row secret_fields[] = {
      .text = "administrators: where the value is, instead of `value`"},
     SECRET_LIST(hosts, 253, "the hosts that get it: exact names"),
     SECRET_LIST(slots, 80,
-                "where it may stand: authorization, header:NAME, query:NAME, path; default: authorization and the "
-                "usual headers for keys"),
+                "where it may stand: authorization, header:NAME, query:NAME, path, form:NAME, json:/POINTER (bodies of "
+                "at most 64 KiB with a Content-Length); default: authorization and the usual headers for keys"),
     SECRET_LIST(methods, 16, "the only methods that get it; default: all"),
     SECRET_LIST(paths, 1024, "the only paths that get it, * within a segment and ** over segments; default: all"),
     SECRET_LIST(ports, 5, "the only ports; default 443"),
