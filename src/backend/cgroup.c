@@ -357,6 +357,8 @@ void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, s
     if (cgroup->v1[CGROUP_MEMORY] || (*host->v2 && host->v2_has[CGROUP_MEMORY])) {
         cgroup_file(host, cgroup, CGROUP_MEMORY, "memory.current", "memory.usage_in_bytes", path);
         usage->memory_bytes = cgroup_number(path, "", &usage->has_memory);
+    }
+    if (usage->has_memory && !usage->brief) {
         cgroup_file(host, cgroup, CGROUP_MEMORY, "memory.stat", "memory.stat", path);
         usage->cache_bytes = cgroup_number(path, cgroup->v1[CGROUP_MEMORY] ? "\ntotal_cache " : "\nfile ", &has_cache);
         cgroup_file(host, cgroup, CGROUP_MEMORY, "memory.events", "memory.oom_control", path);

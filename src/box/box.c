@@ -71,9 +71,17 @@ const char *box_workspace(const struct box *box) {
     return box->wire ? wire_workspace(box->wire) : before;
 }
 
-int box_usage(struct box *box, struct usage *ret_usage, struct err *err) {
-    *ret_usage = (struct usage){0};
+static int box_usage_asked(struct box *box, bool brief, struct usage *ret_usage, struct err *err) {
+    *ret_usage = (struct usage){.brief = brief};
     return box->ops->usage ? box->ops->usage(box->backend, box->id, ret_usage, err) : 0;
+}
+
+int box_usage(struct box *box, struct usage *ret_usage, struct err *err) {
+    return box_usage_asked(box, false, ret_usage, err);
+}
+
+int box_usage_brief(struct box *box, struct usage *ret_usage, struct err *err) {
+    return box_usage_asked(box, true, ret_usage, err);
 }
 
 /* Patterns: how many there may be, and how long they are together. */

@@ -77,6 +77,7 @@ bool box_offline(struct box *box);      /* it is on a machine that is not connec
 bool box_machine(struct box *box, struct arena *arena, struct machine_facts *ret_facts);
 bool box_attaches(const struct box *box); /* spec.attached is mounted in it */
 int box_usage(struct box *box, struct usage *ret_usage, struct err *err);
+int box_usage_brief(struct box *box, struct usage *ret_usage, struct err *err); /* the members that every box shows */
 /* Its network as of now (spec_network), copied into arena; ret_generation may be NULL. */
 const char *box_network(struct box *box, struct arena *arena, uint64_t *ret_generation);
 

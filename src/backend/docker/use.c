@@ -63,8 +63,10 @@ static bool use_kernel(pid_t pid, struct usage *usage) {
         return false;
     if (use_group(lines, "memory", dir, sizeof dir)) {
         usage->has_memory = use_number(dir, "memory.usage_in_bytes", "", &usage->memory_bytes);
-        use_number(dir, "memory.stat", "total_cache ", &usage->cache_bytes);
-        use_number(dir, "memory.oom_control", "oom_kill ", &usage->oom_kills);
+        if (!usage->brief) {
+            use_number(dir, "memory.stat", "total_cache ", &usage->cache_bytes);
+            use_number(dir, "memory.oom_control", "oom_kill ", &usage->oom_kills);
+        }
     }
     if (use_group(lines, "pids", dir, sizeof dir))
         usage->has_pids = use_number(dir, "pids.current", "", &usage->pids);
@@ -74,8 +76,10 @@ static bool use_kernel(pid_t pid, struct usage *usage) {
     }
     if (!usage->has_memory && use_group(lines, "", dir, sizeof dir)) {
         usage->has_memory = use_number(dir, "memory.current", "", &usage->memory_bytes);
-        use_number(dir, "memory.stat", "file ", &usage->cache_bytes);
-        use_number(dir, "memory.events", "oom_kill ", &usage->oom_kills);
+        if (!usage->brief) {
+            use_number(dir, "memory.stat", "file ", &usage->cache_bytes);
+            use_number(dir, "memory.events", "oom_kill ", &usage->oom_kills);
+        }
         usage->has_pids = use_number(dir, "pids.current", "", &usage->pids);
         usage->has_cpu = use_number(dir, "cpu.stat", "usage_usec ", &usage->cpu_ms);
         usage->cpu_ms /= 1000;
@@ -106,7 +110,7 @@ static void use_engine(struct backend *backend, const char *id, struct usage *us
 
 int docker_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
     struct docker_record record;
-    struct usage usage = {0};
+    struct usage usage = {.brief = ret_usage->brief};
     if (docker_record_read(backend, id, &record) < 0)
         return err_set(err, ERR_NOT_FOUND, "no container of box %.16s", id);
     autofd pidfd = docker_record_pidfd(&record);

@@ -411,7 +411,7 @@ static int jail_stop(struct backend *backend, const char *id, bool keep_files, s
 
 static int jail_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
     struct jail_record record;
-    struct usage usage = {0};
+    struct usage usage = {.brief = ret_usage->brief};
     if (!text_id(id) || jail_record_read(backend, id, &record) < 0)
         return err_set(err, ERR_NOT_FOUND, "no jail '%s'", id);
     struct cgroup cgroup = jail_record_cgroup(&record);

@@ -73,7 +73,7 @@ static int work_run(struct work *work, int (*run)(void *argument, struct work *w
 }
 
 uint64_t work_processes(const struct box *box) {
-    struct usage usage = {0};
+    struct usage usage = {.brief = true};
     if (!box->wire || !box->ops->usage || box->ops->usage(box->backend, box->id, &usage, ERR_IGNORED) < 0)
         return 0;
     return usage.has_pids && usage.pids > 1 ? usage.pids - 1 : 0; /* the runner is not one of the box's */

@@ -196,7 +196,7 @@ static int box_ask_stop(struct join *join, struct box_ask *ask, struct json *, s
 }
 
 static int box_ask_usage(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
-    struct usage usage;
+    struct usage usage = {0};
     TRY(join->ops->usage(join->backend, ask->id, &usage, err));
     const struct {
         const char *key;

@@ -115,7 +115,7 @@ static void native_box_write(struct json *json, struct box *box, const struct us
                                       .isolation = native_some(facts.hello.isolation),
                                       .platform = native_some(facts.hello.platform),
                                       .address = native_some(facts.hello.address)};
-    if (box_usage(box, &usage, ERR_IGNORED))
+    if (box_usage_brief(box, &usage, ERR_IGNORED))
         usage = (struct usage){0};
     struct usage_out used = native_usage_out(&usage);
     used.network = network;

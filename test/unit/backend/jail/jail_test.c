@@ -235,7 +235,7 @@ static void test_limits(struct jail *jail) {
     lacks(run(jail, "i=0; while [ $i -lt 60 ]; do sleep 5 & i=$((i+1)); done; echo unlimited"), "unlimited",
           "the process limit");
     is(run(jail, "echo alive"), "alive\n", "the runner survives both");
-    struct usage usage;
+    struct usage usage = {0};
     struct err err;
     ok_all("usage is known", jail->ops->usage(jail->backend, jail->spec.id, &usage, &err) == 0, usage.has_memory,
            usage.has_pids);
