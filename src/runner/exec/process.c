@@ -237,7 +237,7 @@ static pid_t process_start_below(struct process *process) {
     process->leaf = table->leaves_work ? leaf_take(table->leaves, ERR_IGNORED) : NULL;
     process->group = process->leaf ? process->leaf->inode : 0;
     process->spawn.stack = table->rooms + (size_t)(process->slot - table->slots) * ROOM_BYTES + START_BYTES;
-    pid_t pid = process->leaf ? spawn_start(&process->spawn, process->leaf) : -ENOSYS;
+    pid_t pid = process->leaf ? spawn_clone(&process->spawn, process->leaf) : -ENOSYS;
     if (pid >= 0 || pid == -EAGAIN || pid == -ENOMEM)
         return pid; /* its score is raised once it has memory of its own: process_started */
     if (process->leaf) {
@@ -247,7 +247,7 @@ static pid_t process_start_below(struct process *process) {
         table->leaves_work = false;
     }
     process_oom_score(process->runner, true);
-    pid = spawn_start(&process->spawn, NULL);
+    pid = spawn_clone(&process->spawn, NULL);
     process_oom_score(process->runner, false);
     return pid;
 }

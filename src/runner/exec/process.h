@@ -70,7 +70,7 @@ int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const
 bool spawn_env_has(const char *const *rows,
                    const char *row); /* another row of that name; rows: NULL-terminated, or NULL */
 /* leaf NULL: below a keeper. The child's pid (the keeper's then) or -errno. */
-pid_t spawn_start(struct spawn *spawn, struct leaf *leaf);
+pid_t spawn_clone(struct spawn *spawn, struct leaf *leaf);
 _Noreturn void spawn_child(struct spawn *spawn);             /* in the child; also called by the keeper's */
 int spawn_error(const struct spawn *spawn, struct err *err); /* the error in slot; names program or directory */
 

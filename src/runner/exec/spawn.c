@@ -141,7 +141,7 @@ static void spawn_child_run(void *spawn) {
     spawn_child(spawn);
 }
 
-pid_t spawn_start(struct spawn *spawn, struct leaf *leaf) {
+pid_t spawn_clone(struct spawn *spawn, struct leaf *leaf) {
     if (!leaf) {
         pid_t pid = fork();
         if (pid == 0)
