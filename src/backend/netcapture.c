@@ -138,7 +138,7 @@ static void netcapture_tcp(struct netlink *link, const struct netcapture_ports *
     nf_match(link, NF_TRANSPORT_HEADER, 13, 1, &mask, false, &syn);
     nf_accept(link);
     nf_rule_end(link, rule);
-    for (const char *const *network = address_networks(ADDRESS_NEVER); *network; network++) {
+    for (const char *const *network = address_networks(ADDRESS_NEVER, false); *network; network++) {
         rule = netcapture_rule(link);
         nf_match_protocol(link, IPPROTO_TCP);
         nf_match_network(link, *network);

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
+#include "http/address.h"
 
 enum { NETLINK_MAX = 256 << 10 };
 
@@ -331,9 +332,9 @@ void nf_match_protocol(struct netlink *link, uint8_t protocol) {
     netlink_nf_compare(link, NFT_CMP_EQ, &protocol, 1);
 }
 
-void nf_match_user(struct netlink *link, uint32_t uid, bool equal) {
+void nf_match_user(struct netlink *link, uint32_t uid) {
     netlink_nf_meta(link, NFT_META_SKUID);
-    netlink_nf_compare(link, equal ? NFT_CMP_EQ : NFT_CMP_NEQ, &uid, sizeof uid);
+    netlink_nf_compare(link, NFT_CMP_EQ, &uid, sizeof uid);
 }
 
 void nf_match_interface(struct netlink *link, bool from, const char *name, bool equal) {
@@ -424,6 +425,16 @@ static void netlink_nf_match_network(struct netlink *link, uint32_t offset, cons
 
 void nf_match_network(struct netlink *link, const char *network) {
     netlink_nf_match_network(link, 16, network, true);
+}
+
+void nf_match_address(struct netlink *link, const struct address_network *to) {
+    bool v4 = address_v4(&to->address);
+    uint32_t len = v4 ? 4 : 16, bits = to->bits - (v4 ? 96 : 0);
+    uint8_t mask[16] = {0};
+    for (uint32_t i = 0; i < bits && i < len * 8; i++)
+        mask[i / 8] |= (uint8_t)(0x80 >> i % 8);
+    nf_match_family(link, v4 ? NFPROTO_IPV4 : NFPROTO_IPV6);
+    nf_match(link, NF_NETWORK_HEADER, v4 ? 16 : 24, len, mask, true, to->address.bytes + 16 - len);
 }
 
 void nf_match_source(struct netlink *link, const char *network, bool equal) {

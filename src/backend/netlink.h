@@ -69,8 +69,10 @@ void nf_match_family(struct netlink *link, uint8_t family); /* in a table for bo
 void nf_match_protocol(struct netlink *link, uint8_t protocol);
 void nf_match_port(struct netlink *link, uint16_t first, uint16_t last); /* of the destination */
 void nf_match_network(struct netlink *link, const char *network);        /* destination in "A.B.C.D[/BITS]" */
+struct address_network;
+void nf_match_address(struct netlink *link, const struct address_network *to); /* destination, of its family */
 void nf_match_source(struct netlink *link, const char *network, bool equal);
-void nf_match_user(struct netlink *link, uint32_t uid, bool equal); /* whose socket sends it */
+void nf_match_user(struct netlink *link, uint32_t uid); /* whose socket sends it */
 void nf_match_local(struct netlink *link); /* destination: this machine, a broadcast, a group (of the host's table) */
 /* The name of the interface that it comes from (or goes to); one that ends with '*': its beginning. */
 void nf_match_interface(struct netlink *link, bool from, const char *name, bool equal);

@@ -135,6 +135,8 @@ struct exec_sink { /* called in order on the caller's thread; a negative return 
     int (*idle)(void *user);                                                /* nothing came for idle_ms; may be NULL */
     uint64_t idle_ms;
     void *user;
+    struct box *box; /* this and the next: set by box_exec */
+    const struct exec_request *request;
 };
 
 /* How much of a stream may be kept in this box: as requested (INVALID above limits.output_bytes), else `fallback` or

@@ -73,13 +73,24 @@ ssize_t box_read_view(void *user, void *data, size_t size, struct err *) {
     return (ssize_t)n;
 }
 
+/* Reports of the gate name the command from now on. One with secrets may have them in its text. */
+static void exec_named(struct box *box, const struct exec_request *request, uint64_t group, uint64_t pid) {
+    const char *text = request->command ? request->command : request->argv ? request->argv[0] : NULL;
+    network_command(box, group, pid, text && !request->secrets ? text : "");
+}
+
 static int exec_stat(void *user, struct view view, int *, struct err *err) {
     const struct exec_sink *sink = user;
     struct field field;
-    while (sink->started && field_next(&view, &field, err) > 0)
+    uint64_t pid = 0, group = 0;
+    while (field_next(&view, &field, err) > 0)
         if (field.id == FIELD_PID)
-            return sink->started(sink->user, field.number);
-    return 0;
+            pid = field.number;
+        else if (field.id == FIELD_INODE)
+            group = field.number;
+    if (sink->box)
+        exec_named(sink->box, sink->request, group, pid);
+    return sink->started && pid ? sink->started(sink->user, pid) : 0;
 }
 
 static int exec_data(void *user, int stream, const uint8_t *data, size_t len, struct err *) {
@@ -116,16 +127,19 @@ int box_exec(struct box *box, const struct exec_request *request, const struct e
     TRY(verb_exec_args(box, request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err)
             ?: box_share(box, SHARE_WAIT_MS, err));
     const struct network_mark mark = network_mark(box);
+    struct exec_sink own = *sink;
+    own.box = box;
+    own.request = request;
     bool small = request->input_len <= LIMIT_FRAME_PAYLOAD_BYTES; /* then stdin travels with the call itself */
     struct view input = view_of(request->input, request->input_len);
     struct verb verb = {.op = OP_EXEC,
                         .watch = watch,
                         .sink = &verb_exec_sink,
-                        .user = (void *)(uintptr_t)sink,
+                        .user = &own,
                         .timeout_ms = request->timeout_ms ? request->timeout_ms + EXEC_SLACK_MS : 0,
                         .read_fn = small ? NULL : box_read_view,
                         .read_user = &input};
-    verb_exec_idle(&verb, sink);
+    verb_exec_idle(&verb, &own);
     autoarena arena = ARENA_EMPTY;
     struct fields end;
     struct call *call;
@@ -150,6 +164,8 @@ int box_spawn(struct box *box, const struct exec_request *request, uint64_t *ret
      * does in the background is its own. */
     TRY(verb_exec_args(box, request, CALL_BACKGROUND | CALL_STDIN, &args, err) ?: box_share(box, SHARE_WAIT_MS, err));
     int r = verb_numbers(box, &verb, &end, err);
+    if (r == 0)
+        exec_named(box, request, end.number[FIELD_INODE], end.number[FIELD_PID]);
     if (r == 0 && request->input) {
         struct view input = view_of(request->input, request->input_len);
         r = box_input(box, end.number[FIELD_PID], true, box_read_view, &input, -1, err);

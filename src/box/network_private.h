@@ -9,6 +9,7 @@
 enum {
     NETWORK_BUCKETS = 256,
     NETWORK_DENIALS = 64,
+    NETWORK_COMMANDS = 64,
     NETWORK_SEEN = 256,
     NETWORK_QUESTIONS = 64,
     NETWORK_TO_BYTES = 272
@@ -17,6 +18,11 @@ enum {
 struct network_denial {
     uint64_t number, group; /* counted up over all boxes */
     struct exec_denial denial;
+};
+
+struct network_command {
+    uint64_t group, pid;
+    char text[96]; /* its beginning */
 };
 
 struct network_seen { /* a destination that was reached or tried, for network_learned */
@@ -40,6 +46,8 @@ struct network_life {
         char to[NETWORK_TO_BYTES];
     } questions[NETWORK_QUESTIONS]; /* a ring */
     unsigned question_count;
+    struct network_command commands[NETWORK_COMMANDS]; /* a ring */
+    unsigned command_count;
     struct network_seen *seen;
     size_t seen_count, seen_size;
 };

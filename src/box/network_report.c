@@ -49,7 +49,35 @@ static void network_seen_locked(struct network_life *life, const struct gate_row
     memcpy(seen->address, row->address, sizeof seen->address);
 }
 
-static void network_row_text(const struct gate_row *row, struct buf *out) {
+/* NULL: not known. Locked. */
+static const struct network_command *network_command_of(const struct network_life *life, uint64_t group) {
+    for (unsigned i = 1; group && i <= NETWORK_COMMANDS && i <= life->command_count; i++) {
+        const struct network_command *at = &life->commands[(life->command_count - i) % NETWORK_COMMANDS];
+        if (at->group == group)
+            return at;
+    }
+    return NULL;
+}
+
+void network_command(struct box *box, uint64_t group, uint64_t pid, const char *command) {
+    struct networks *network = atomic_load(&box->network);
+    if (!network || !group)
+        return;
+    autolock(&network->lock);
+    struct network_life *life = network_find_locked(network, box->id);
+    if (!life)
+        return;
+    struct network_command *at = &life->commands[life->command_count++ % NETWORK_COMMANDS];
+    *at = (struct network_command){.group = group, .pid = pid};
+    snprintf(at->text, sizeof at->text, "%s", command);
+    for (char *c = at->text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = ' ';
+    for (size_t len = strlen(at->text); len && !text_utf8(at->text, len);) /* cut within a letter */
+        at->text[--len] = 0;
+}
+
+static void network_row_text(const struct gate_row *row, const struct network_command *command, struct buf *out) {
     static const char *const protocols[] = {"", " tls", " http"};
     char to[300];
     if (row->kind == GATE_ROW_HTTP)
@@ -65,8 +93,8 @@ static void network_row_text(const struct gate_row *row, struct buf *out) {
         buf_printf(out, " by %s", row->why);
     if (row->observed)
         buf_puts(out, " observed");
-    if (row->cgroup)
-        buf_printf(out, " group=%llu", (unsigned long long)row->cgroup);
+    if (command)
+        buf_printf(out, " exec=%llu%s%s", (unsigned long long)command->pid, *command->text ? " " : "", command->text);
 }
 
 void network_event(void *user, const struct gate_row *row) {
@@ -76,6 +104,7 @@ void network_event(void *user, const struct gate_row *row) {
     autobuf detail = buf_max(1024);
     pthread_mutex_lock(&network->lock);
     struct network_life *life = network_find_locked(network, row->id);
+    network_row_text(row, life ? network_command_of(life, row->cgroup) : NULL, &detail);
     if (life && row->denied && row->kind != GATE_ROW_ASK)
         network_deny_locked(life, row);
     if (life && row->kind == GATE_ROW_ASK) {
@@ -90,7 +119,6 @@ void network_event(void *user, const struct gate_row *row) {
     struct provider *provider = network->provider;
     if (!life || !provider->event || row->kind >= sizeof verbs / sizeof *verbs)
         return;
-    network_row_text(row, &detail);
     provider->event(provider->event_user, &(struct box_event){.verb = verbs[row->kind],
                                                               .id = row->id,
                                                               .user = owner,

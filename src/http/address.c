@@ -61,7 +61,7 @@ enum {
 
 /* The same, parsed once. */
 static struct address_network address_parsed[ADDRESS_ROWS], address_wrapped[ADDRESS_WRAPS];
-static const char *address_lists[ADDRESS_CLASSES][ADDRESS_ROWS + 1]; /* those of IPv4 */
+static const char *address_lists[ADDRESS_CLASSES][2][ADDRESS_ROWS + 1]; /* of IPv4, of IPv6 */
 static pthread_once_t address_once = PTHREAD_ONCE_INIT;
 
 bool address_v4(const struct address *address) {
@@ -151,13 +151,13 @@ bool address_network_has(const struct address_network *network, const struct add
 }
 
 static void address_parse_rows(void) {
-    size_t counts[ADDRESS_CLASSES] = {0};
+    size_t counts[ADDRESS_CLASSES][2] = {0};
     for (size_t i = 0; i < ADDRESS_ROWS; i++) {
         enum address_class class = address_rows[i].class;
         if (address_network_text(address_rows[i].network, &address_parsed[i], ERR_IGNORED) < 0)
             abort();
-        if (address_v4(&address_parsed[i].address))
-            address_lists[class][counts[class]++] = address_rows[i].network;
+        bool v6 = !address_v4(&address_parsed[i].address);
+        address_lists[class][v6][counts[class][v6]++] = address_rows[i].network;
     }
     for (size_t i = 0; i < ADDRESS_WRAPS; i++)
         if (address_network_text(address_wraps[i].network, &address_wrapped[i], ERR_IGNORED) < 0)
@@ -196,7 +196,7 @@ bool address_nowhere(const struct address *address) {
     return row < ADDRESS_ROWS && address_rows[row].nowhere;
 }
 
-const char *const *address_networks(enum address_class class) {
+const char *const *address_networks(enum address_class class, bool v6) {
     pthread_once(&address_once, address_parse_rows);
-    return address_lists[class];
+    return address_lists[class][v6];
 }

@@ -43,7 +43,7 @@ socklen_t address_to(const struct address *address, uint16_t port, struct sockad
 int address_network_text(const char *text, struct address_network *ret_network, struct err *err);
 bool address_network_has(const struct address_network *network, const struct address *address);
 
-/* The IPv4 networks of a class as "A.B.C.D/BITS", NULL-terminated: what a packet filter needs. ADDRESS_PUBLIC has none. */
-const char *const *address_networks(enum address_class class);
+/* The networks of a class and a family as text, NULL-terminated: what a packet filter needs. ADDRESS_PUBLIC has none. */
+const char *const *address_networks(enum address_class class, bool v6);
 
 #endif

@@ -2,6 +2,7 @@
  * send under the lock and wait for the answer. Invariants: a box is in the list from gate_box_put on, whether or not
  * the gate took it, so that a new gate gets the newest policy; a gate that says what no gate says is killed. */
 #include "backend/gate/gate.h"
+#include "backend/gate/wall.h"
 
 #include <jansson.h>
 #include <stdatomic.h>
@@ -339,6 +340,16 @@ static void gate_tallies(struct gate *gate) {
     gate->tallies = xchecked(shared == MAP_FAILED ? NULL : shared);
 }
 
+/* Only a second wall: without it the gate's own decision stands alone. */
+static void gate_wall(const struct gate *gate, const struct gate_settings *settings, const json_t *resolvers) {
+    const char *texts[GATE_HELLO_ADDRESSES + 1] = {NULL};
+    for (size_t i = 0; i < json_array_size(resolvers) && i < GATE_HELLO_ADDRESSES; i++)
+        texts[i] = json_string_value(json_array_get(resolvers, i));
+    int r = wall_make(gate->slot, gate->uid, texts, settings->open_networks, settings->host_ports);
+    if (r < 0)
+        log_warn("cubby-gate has no second wall: nf_tables with nft_fib_inet and nft_reject_inet: %s", strerror(-r));
+}
+
 int gate_open(const struct gate_settings *settings, const struct gate_hooks *hooks, struct gate **ret_gate,
               struct err *err) {
     struct gate *gate = xcalloc(1, sizeof *gate);
@@ -357,6 +368,8 @@ int gate_open(const struct gate_settings *settings, const struct gate_hooks *hoo
                   gate_texts(settings->open_networks), "host_ports", gate_texts(settings->host_ports), "uid",
                   (json_int_t)(gate->claimed ? gate->uid : 0), "root", gate->claimed ? gate->root : "");
     gate->hello = xchecked(json_dumps(hello, JSON_COMPACT));
+    if (gate->claimed)
+        gate_wall(gate, settings, json_object_get(hello, "resolvers"));
     json_decref(hello);
     gate->hooks = *hooks;
     gate_tallies(gate);
@@ -389,8 +402,10 @@ void gate_close(struct gate *gate) {
         gate->boxes = box->next;
         gate_box_free(box);
     }
-    if (gate->claimed)
+    if (gate->claimed) {
+        wall_drop(gate->slot);
         ids_release(gate->slot);
+    }
     munmap((void *)(uintptr_t)gate->tallies, GATE_TALLIES * sizeof *gate->tallies);
     fd_close(&gate->tallies_fd);
     free(gate->hello);

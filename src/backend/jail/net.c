@@ -137,7 +137,7 @@ static void net_put_forward(struct netlink *link) {
 }
 
 static void net_put_class(struct netlink *link, const char *chain, enum address_class class) {
-    for (const char *const *network = address_networks(class); *network; network++) {
+    for (const char *const *network = address_networks(class, false); *network; network++) {
         size_t rule = nf_rule(link, &net_table, chain);
         nf_match_network(link, *network);
         nf_goto(link, "refuse");

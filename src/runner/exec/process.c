@@ -341,6 +341,8 @@ void process_started(struct process *process) {
         return; /* answered at its end */
     autobuf fields = buf_max(64);
     field_number(&fields, FIELD_PID, (uint64_t)process->pid);
+    if (process->group)
+        field_number(&fields, FIELD_INODE, process->group);
     struct rcall *call = process->call;
     if (process->attend) {
         process_detach(process);
