@@ -76,6 +76,29 @@ def leaving(box):
     report("no connection is left open", eventually(lambda: descriptors() <= before + 1), f"{before} {descriptors()}")
 
 
+def hostile_archive():
+    """An archive of a box that was taken over: nothing leaves the directory it is unpacked into."""
+    import io, tarfile
+    from cubby._wire import extract
+    raw, target = io.BytesIO(), f"{WORK}/unpacked"
+    with tarfile.open(fileobj=raw, mode="w") as archive:
+        for name, kind, link in (("good.txt", tarfile.REGTYPE, ""), ("../out.txt", tarfile.REGTYPE, ""),
+                                 ("/abs.txt", tarfile.REGTYPE, ""), ("away", tarfile.SYMTYPE, ".."), ("away/x", tarfile.REGTYPE, ""),
+                                 ("passwd", tarfile.SYMTYPE, "/etc/passwd"), ("near", tarfile.SYMTYPE, "good.txt"),
+                                 ("hard", tarfile.LNKTYPE, "../pid"), ("pipe", tarfile.FIFOTYPE, "")):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname, info.size = kind, link, 4 if kind == tarfile.REGTYPE else 0
+            archive.addfile(info, io.BytesIO(b"text"))
+    os.makedirs(target)
+    before = sorted(os.listdir(WORK))
+    raw.seek(0)
+    left_out = extract(raw, target)
+    report("an archive cannot leave its directory", sorted(os.listdir(WORK)) == before and "passwd" in left_out
+           and "../out.txt" in left_out and "hard" in left_out and sorted(os.listdir(target)) == ["away", "good.txt", "near"]
+           and os.listdir(f"{target}/away") == ["x"] and not os.path.exists("/abs.txt"),
+           f"{left_out} {os.listdir(target)}")
+
+
 def certificates(address):
     url = f"https://{address}"
     report("a certificate of one's own authority", caught(cubby.Client(url, ca=f"{WORK}/cert.pem").health)["status"] == "ok")
@@ -165,6 +188,7 @@ def dies(box):
 def main():
     client = cubby.Client()
     box = client.box()
+    hostile_archive()
     certificates(os.environ["CUBBY_TLS"])
     cuts(box)
     leaving(box)

@@ -46,6 +46,19 @@ program 'Python, threads' python3 test/clients/client_python.py sync
 program 'Python, asyncio' python3 test/clients/client_python.py async
 program 'Python, bad days' python3 test/clients/bad_python.py "$WORK"
 program 'Python, its README' python3 test/clients/readme.py python
+# The package: built twice with the same bytes, without any other package, and usable from where it was installed.
+build='import sys; sys.path.insert(0, "."); import build_backend as b
+for directory in sys.argv[1:]: b.build_wheel(directory), b.build_sdist(directory)'
+mkdir "$WORK/one" "$WORK/two"
+ok 'a wheel and a source archive' sh -c 'cd clients/python && python3 -c "$@"' - "$build" "$WORK/one" "$WORK/two"
+ok 'the wheel is the same twice' cmp "$WORK"/one/cubby-*.whl "$WORK"/two/cubby-*.whl
+if python3 -m pip --version > /dev/null 2>&1; then
+    ok 'pip installs it offline' python3 -m pip install -q --no-index --target "$WORK/site" "$WORK"/one/cubby-*.tar.gz
+    ok 'and it works there' env PYTHONPATH="$WORK/site" python3 -c \
+        'import cubby; box = cubby.Box(); assert box.run("echo x").stdout == "x\n"; box.delete()'
+else
+    skip 'pip installs it offline' 'there is no pip'
+fi
 took=$(for _ in 1 2 3 4 5; do
     PYTHONDONTWRITEBYTECODE='' PYTHONPYCACHEPREFIX=$WORK/pyc PYTHONPATH=clients/python python3 -X importtime -c \
         'import cubby' 2>&1 | awk -F'|' 'END { print int($2 / 1000) }'
@@ -57,6 +70,10 @@ if [ -n "$NODE" ]; then
     program 'TypeScript, Node' "$NODE" test/clients/client_typescript.mjs node
     program 'TypeScript, bad days' "$NODE" test/clients/bad_typescript.mjs "$WORK"
     program 'TypeScript, its README' python3 test/clients/readme.py typescript
+    mkdir -p "$WORK/project" && cp -r clients/typescript/package.json clients/typescript/dist "$WORK/project"
+    ok 'its package works from elsewhere' sh -c 'mkdir -p "$1/user/node_modules" && mv "$1/project" \
+        "$1/user/node_modules/cubby" && cd "$1/user" && "$2" --input-type=module -e "import { Client } from \"cubby\";
+        console.log((await new Client().health()).status)"' - "$WORK" "$NODE"
     if [ -d clients/typescript/node_modules/typescript ]; then
         ok 'its types are right' "$NODE" clients/typescript/node_modules/typescript/bin/tsc -p clients/typescript \
             --outDir "$WORK/dist"

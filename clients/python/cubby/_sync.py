@@ -874,8 +874,9 @@ class Files:
         with open(local, "rb") as file:
             self.write(path, file, mode=os.fstat(file.fileno()).st_mode & 0o777)
 
-    def download(self, path: Any, local: Any) -> None:
-        """A file to a local path, or what is in a directory into a local directory."""
+    def download(self, path: Any, local: Any) -> list[str]:
+        """A file to a local path, or what is in a directory into a local directory. Answers with the names that were
+        left out: links that lead out of the directory, devices and pipes."""
         import tempfile
         local = os.fspath(local)
         if (self.stat(path)).type == "dir":
@@ -884,8 +885,7 @@ class Files:
                 _copy(exchange, file)
                 file.seek(0)
                 os.makedirs(local, exist_ok=True)
-                extract(file, local)
-            return
+                return extract(file, local)
         exchange = self._call("file_get", query={"path": path})
         part = f"{local}.{os.getpid()}.part"
         try:
@@ -897,6 +897,7 @@ class Files:
             if os.path.exists(part):
                 os.unlink(part)
             raise
+        return []
 
     def stat(self, path: Any) -> types.File:
         return names(self._json("file_stat", query={"path": path}), "name", "path", "link_target")

@@ -347,8 +347,38 @@ def walk(top: str) -> Iterator[tuple[str, str]]:
             yield os.path.normpath(os.path.join(below, name)), os.path.join(base, name)
 
 
-def extract(file: Any, target: str) -> None:
-    """Unpacks a tar that came out of a box, which may lie: nothing outside of `target` is written."""
+def extract(file: Any, target: str) -> list[str]:
+    """Unpacks a tar that came out of a box, which may lie: nothing outside of `target` is written, and no link leads out
+    of it. Answers with the names that were left out for that, and those of devices and pipes."""
+    import shutil
     import tarfile
+    root, left_out = os.path.realpath(target), []
+
+    def inside(path: str) -> bool:
+        return os.path.commonpath([root, os.path.realpath(path)]) == root
     with tarfile.open(fileobj=file, mode="r:", errors="surrogateescape") as archive:
-        archive.extractall(target, filter="data")
+        for member in archive:
+            path = os.path.normpath(os.path.join(root, member.name.rstrip("/")))
+            parent = os.path.dirname(path)
+            if path == root:
+                continue
+            if ".." in member.name.split("/") or not inside(parent):
+                left_out.append(member.name)
+                continue
+            os.makedirs(parent, exist_ok=True)
+            if os.path.lexists(path) and not (os.path.isdir(path) and not os.path.islink(path)):
+                os.unlink(path)
+            source = os.path.join(root, member.linkname)
+            if member.isdir():
+                os.makedirs(path, exist_ok=True)
+            elif member.isreg():
+                with open(path, "wb") as out:
+                    shutil.copyfileobj(archive.extractfile(member), out, PIECE)  # type: ignore[arg-type]
+                os.chmod(path, member.mode & 0o777)
+            elif member.issym() and inside(os.path.join(parent, member.linkname)):
+                os.symlink(member.linkname, path)
+            elif member.islnk() and inside(source) and os.path.isfile(source):
+                os.link(source, path, follow_symlinks=False)
+            else:
+                left_out.append(member.name)
+    return left_out

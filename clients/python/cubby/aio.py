@@ -879,8 +879,9 @@ class Files:
         with open(local, "rb") as file:
             await self.write(path, file, mode=os.fstat(file.fileno()).st_mode & 0o777)
 
-    async def download(self, path: Any, local: Any) -> None:
-        """A file to a local path, or what is in a directory into a local directory."""
+    async def download(self, path: Any, local: Any) -> list[str]:
+        """A file to a local path, or what is in a directory into a local directory. Answers with the names that were
+        left out: links that lead out of the directory, devices and pipes."""
         import tempfile
         local = os.fspath(local)
         if (await self.stat(path)).type == "dir":
@@ -889,8 +890,7 @@ class Files:
                 await _copy(exchange, file)
                 file.seek(0)
                 os.makedirs(local, exist_ok=True)
-                extract(file, local)
-            return
+                return extract(file, local)
         exchange = await self._call("file_get", query={"path": path})
         part = f"{local}.{os.getpid()}.part"
         try:
@@ -902,6 +902,7 @@ class Files:
             if os.path.exists(part):
                 os.unlink(part)
             raise
+        return []
 
     async def stat(self, path: Any) -> types.File:
         return names(await self._json("file_stat", query={"path": path}), "name", "path", "link_target")

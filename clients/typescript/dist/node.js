@@ -93,7 +93,7 @@ export class NodeTransport {
     async *read(answer, silence, why, done) {
         try {
             for await (const piece of answer) {
-                silence.stop(); // the caller may be slow
+                silence.hold(); // the caller may be slow
                 yield piece;
                 silence.seen();
             }

@@ -53,15 +53,20 @@ export declare class FetchTransport implements Transport {
     channel(path: string, headers: Record<string, string>, signal?: AbortSignal): Promise<Channel>;
     close(): void;
 }
-/** A limit for silence: `late` when nothing was seen for so long. */
+/** A limit for silence: `late` when nothing was seen for so long. One timer looks at the time of the last byte, since a
+ * timer for each piece costs more than reading it. */
 export declare class Silence {
     private readonly ms;
     private readonly expire;
     late: boolean;
+    private last;
     private timer;
     constructor(ms: number, expire: () => void);
     seen(): void;
+    /** Nothing is expected: the caller is slow, or all has come. */
+    hold(): void;
     stop(): void;
+    private look;
     error(): Unreachable;
 }
 export declare function frame(kind: number, data: Uint8Array): Uint8Array;

@@ -102,7 +102,7 @@ export class FetchTransport {
                 silence.seen();
                 if (end)
                     break;
-                silence.stop(); // the caller may be slow
+                silence.hold(); // the caller may be slow
                 yield value;
                 silence.seen();
             }
@@ -141,11 +141,13 @@ export class FetchTransport {
     }
     close() { }
 }
-/** A limit for silence: `late` when nothing was seen for so long. */
+/** A limit for silence: `late` when nothing was seen for so long. One timer looks at the time of the last byte, since a
+ * timer for each piece costs more than reading it. */
 export class Silence {
     ms;
     expire;
     late = false;
+    last = performance.now();
     timer;
     constructor(ms, expire) {
         this.ms = ms;
@@ -153,11 +155,27 @@ export class Silence {
         this.seen();
     }
     seen() {
-        this.stop();
-        this.timer = setTimeout(() => { this.late = true; this.expire(); }, this.ms);
+        this.last = performance.now();
+        this.timer ??= setTimeout(() => this.look(), this.ms);
+    }
+    /** Nothing is expected: the caller is slow, or all has come. */
+    hold() {
+        this.last = Infinity;
     }
     stop() {
         clearTimeout(this.timer);
+        this.timer = undefined;
+        this.hold();
+    }
+    look() {
+        const left = this.ms - (performance.now() - Math.min(this.last, performance.now()));
+        this.timer = undefined;
+        if (left > 0 || this.last === Infinity)
+            this.timer = setTimeout(() => this.look(), Math.max(left, 1));
+        else {
+            this.late = true;
+            this.expire();
+        }
     }
     error() {
         return new Unreachable(`the daemon sent nothing for ${this.ms / 1000} s`, true);

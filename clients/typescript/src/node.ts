@@ -97,7 +97,7 @@ export class NodeTransport implements Transport {
     done: () => void): AsyncGenerator<Uint8Array> {
     try {
       for await (const piece of answer) {
-        silence.stop(); // the caller may be slow
+        silence.hold(); // the caller may be slow
         yield piece as Uint8Array;
         silence.seen();
       }

@@ -132,7 +132,7 @@ export class FetchTransport implements Transport {
         const { done: end, value } = reader ? await reader.read() : { done: true, value: undefined };
         silence.seen();
         if (end) break;
-        silence.stop(); // the caller may be slow
+        silence.hold(); // the caller may be slow
         yield value as Uint8Array;
         silence.seen();
       }
@@ -170,19 +170,36 @@ export class FetchTransport implements Transport {
   close(): void {}
 }
 
-/** A limit for silence: `late` when nothing was seen for so long. */
+/** A limit for silence: `late` when nothing was seen for so long. One timer looks at the time of the last byte, since a
+ * timer for each piece costs more than reading it. */
 export class Silence {
   late = false;
+  private last = performance.now();
   private timer: ReturnType<typeof setTimeout> | undefined;
   constructor(private readonly ms: number, private readonly expire: () => void) {
     this.seen();
   }
   seen(): void {
-    this.stop();
-    this.timer = setTimeout(() => { this.late = true; this.expire(); }, this.ms);
+    this.last = performance.now();
+    this.timer ??= setTimeout(() => this.look(), this.ms);
+  }
+  /** Nothing is expected: the caller is slow, or all has come. */
+  hold(): void {
+    this.last = Infinity;
   }
   stop(): void {
     clearTimeout(this.timer);
+    this.timer = undefined;
+    this.hold();
+  }
+  private look(): void {
+    const left = this.ms - (performance.now() - Math.min(this.last, performance.now()));
+    this.timer = undefined;
+    if (left > 0 || this.last === Infinity) this.timer = setTimeout(() => this.look(), Math.max(left, 1));
+    else {
+      this.late = true;
+      this.expire();
+    }
   }
   error(): Unreachable {
     return new Unreachable(`the daemon sent nothing for ${this.ms / 1000} s`, true);
