@@ -181,7 +181,7 @@ export interface SecretRequest {
   from?: SecretFrom;
   /** the hosts that get it: exact names */
   hosts?: string[];
-  /** where it may stand: authorization, header:NAME, query:NAME, path; default: authorization and the usual headers for keys */
+  /** where it may stand: authorization, header:NAME, query:NAME, path, form:NAME, json:/POINTER (bodies of at most 64 KiB with a Content-Length); default: authorization and the usual headers for keys */
   slots?: string[];
   /** the only methods that get it; default: all */
   methods?: string[];
