@@ -105,14 +105,20 @@ struct machine_hello {
     const char *shell, *version, *isolation, *platform; /* isolation: "jail" or "none"; may be "" */
     const char *address;                                /* where it connects from, for people */
     const char *can;                                    /* words, separated by a blank */
+    /* A worker's: names of its templates with a blank between, and how much it takes. */
+    const char *templates;
+    uint64_t boxes_max, memory_mb;
 };
+#define MACHINE_WORKERS "*" /* the user of workers: no user has that name */
 struct machine_facts {
     struct machine_hello hello; /* in arena */
     bool online;
+    bool draining;        /* a worker that gets no new boxes */
     bool text;            /* it speaks the text form */
     uint64_t latency_us;  /* 0: not known */
     uint64_t since_ms;    /* wall clock: online, or offline, since */
     unsigned connections; /* how often it came */
+    uint64_t boxes;       /* a worker's, as this daemon counts them */
 };
 struct netplace;
 struct backend; /* state of one backend in this process */
@@ -126,6 +132,10 @@ struct backend_ops {
     /* The machine cannot do it at all: -ERR_UNSUPPORTED with the reason and the fix. Cheap; probes are cached. */
     int (*open)(const struct backend_env *env, struct backend **ret_backend, struct err *err);
     void (*close)(struct backend *backend); /* boxes live on */
+    /* Where a new box is to be, if there is a choice: a machine's name, in arena, for spec->machine. LIMIT: nowhere.
+     * NULL: there is none. */
+    int (*place)(struct backend *backend, const struct spec *spec, struct arena *arena, const char **ret_machine,
+                 struct err *err);
     /* A new box. On failure nothing is left. ret_pidfd: of the runner seen from here, or -1. */
     int (*start)(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
                  struct err *err);
@@ -211,7 +221,8 @@ static inline bool backend_attaches(const struct backend_ops *ops, struct backen
 
 bool net_network_ok(const char *text); /* an entry of open_networks: IPv4 "A.B.C.D[/BITS]" */
 
-extern const struct backend_ops backend_local, backend_jail, backend_remote, backend_docker;
+extern const struct backend_ops backend_local, backend_jail, backend_remote, backend_fleet,
+    backend_docker;
 /* NULL-terminated: every backend of this build, in the order shown. */
 extern const struct backend_ops *const backend_table[];
 const struct backend_ops *backend_find(const char *name); /* NULL when unknown */

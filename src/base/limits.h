@@ -82,7 +82,8 @@
 /* machines that join */
 #define LIMIT_MACHINES 4096u                 /* known at once, default */
 #define LIMIT_MACHINES_PER_USER 64u          /* the same of one user */
-#define LIMIT_CHANNELS 256u                  /* boxes on one machine, with a wire */
+#define LIMIT_CHANNELS 1024u                 /* boxes on one machine, with a wire */
+#define LIMIT_WORKER_TEMPLATES_BYTES 4096u   /* names of a worker's templates */
 #define LIMIT_CHANNEL_BYTES (256u << 10)     /* window of a channel, each way, when it begins */
 #define LIMIT_CHANNEL_MOST_BYTES (8u << 20)  /* the size it grows to while it is used */
 #define LIMIT_CHANNEL_POOL_BYTES (16u << 20) /* shared by the growth of all channels of one machine */

@@ -248,7 +248,7 @@ const char *auth_scope_name(enum scope scope) {
 
 bool auth_scope(const char *name, enum scope *ret_scope) {
     enum scope scope;
-    if (!scope_find(name, &scope) || scope == SCOPE_RUNNER)
+    if (!scope_find(name, &scope) || scope_joins(scope))
         return false;
     *ret_scope = scope;
     return true;
@@ -315,7 +315,7 @@ static int auth_enter(struct grant *grant, struct http_request *request, uint64_
     const struct who *who = *ret_who = &grant->who;
     const char *method = http_method(request);
     bool reads = !(needs & AUTH_WRITES) && (!strcmp(method, "GET") || !strcmp(method, "HEAD"));
-    if (who->scope == SCOPE_RUNNER && !(needs & AUTH_RUNNER))
+    if (scope_joins(who->scope) && !(needs & AUTH_RUNNER))
         return err_set(err, ERR_DENIED, "this is a runner's token, which may only join");
     if (who->scope != SCOPE_ADMIN && needs & AUTH_ADMIN)
         return err_set(err, ERR_DENIED, "this needs a token of scope admin");

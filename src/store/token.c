@@ -15,7 +15,7 @@
 #include "base/sync.h"
 #include "store/db.h"
 
-static const char *const scopes[] = {"admin", "user", "read", "runner"};
+static const char *const scopes[] = {"admin", "user", "read", "runner", "worker"};
 #define SCOPES (sizeof scopes / sizeof *scopes)
 
 const char *scope_name(enum scope scope) {
@@ -47,10 +47,12 @@ int token_wish(struct token *wish, bool has_scope, struct err *err) {
     size_t len = runner ? strlen(runner) : 0;
     if (!has_scope)
         wish->scope = runner ? SCOPE_RUNNER : SCOPE_USER;
-    if (runner && wish->scope != SCOPE_RUNNER)
-        return err_set(err, ERR_INVALID, "a runner's token has scope runner: leave 'scope' or 'runner' out");
-    if (wish->scope == SCOPE_RUNNER && !runner)
-        return err_set(err, ERR_INVALID, "a token of scope runner needs 'runner', the machine's name");
+    if (runner && !scope_joins(wish->scope))
+        return err_set(err, ERR_INVALID, "a runner's token has scope runner or worker: leave 'scope' or 'runner' out");
+    if (scope_joins(wish->scope) && !runner)
+        return err_set(err, ERR_INVALID, "a token of scope %s needs 'runner', the machine's name", scopes[wish->scope]);
+    if (wish->scope == SCOPE_WORKER && wish->user)
+        return err_set(err, ERR_INVALID, "a worker has boxes of all users: leave 'user' out");
     if (wish->scope == SCOPE_ADMIN && wish->user)
         return err_set(err, ERR_INVALID, "a token of scope admin sees every user's boxes: leave 'user' out");
     if (wish->scope == SCOPE_USER && !wish->user)

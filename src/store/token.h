@@ -12,10 +12,13 @@
 #include "base/json.h"
 
 /* The rights of a token: everything; everything with its user's boxes; reading them (without a user: all boxes);
- * being the runner of a machine and nothing else. */
-enum scope { SCOPE_ADMIN, SCOPE_USER, SCOPE_READ, SCOPE_RUNNER };
+ * being the runner of a machine, or a worker of this server, and nothing else. */
+enum scope { SCOPE_ADMIN, SCOPE_USER, SCOPE_READ, SCOPE_RUNNER, SCOPE_WORKER };
 const char *scope_name(enum scope scope);
 bool scope_find(const char *name, enum scope *ret_scope);
+static inline bool scope_joins(enum scope scope) {
+    return scope == SCOPE_RUNNER || scope == SCOPE_WORKER;
+}
 
 #define TOKEN_ID_BYTES 13   /* the first 12 digits of its SHA-256, as the audit log names it */
 #define TOKEN_TEXT_BYTES 71 /* "cubby_" and 256 random bits in hex */
@@ -29,7 +32,7 @@ struct token {
 };
 
 /* Checks a request for a token and fills in defaults (has_scope: a scope was given): with a runner's name it is a
- * runner's token, else of scope user; a token of scope user without a user is that of 'default'. */
+ * runner's token, else of scope user; a token of scope user without a user is that of 'default'. A worker's has a runner's name and no user. */
 int token_wish(struct token *wish, bool has_scope, struct err *err);
 void token_hash(const char *text, uint8_t ret_sha256[32]);
 void token_id(const uint8_t sha256[32], char ret_id[TOKEN_ID_BYTES]);

@@ -15,7 +15,7 @@
 #include "backend/remote/machine_conn.h"
 #include "base/sync.h"
 
-enum { BUCKETS = 1024, EVENT_STACK = 512 << 10, ENTER_TURNS = 4, LEAVE_AGAIN_MS = 100, WHY_BYTES = 200 };
+enum { BUCKETS = 1024, EVENT_STACK = 512 << 10, ENTER_TURNS = 4, LEAVE_AGAIN_MS = 100, WHY_BYTES = 200, MACHINES_LISTENERS = 2 };
 
 struct machine {
     struct machine *next;
@@ -24,6 +24,8 @@ struct machine {
     struct machine_session *session;
     struct machine_conn *conn;
     bool online, text;
+    bool draining;
+    uint64_t boxes; /* machine_boxes_set */
     unsigned pins; /* threads that use it without the lock */
     unsigned connections;
     uint64_t since_ms;    /* wall clock */
@@ -42,9 +44,11 @@ struct machines {
     struct machines_counts counts;
     unsigned threads; /* that greet */
     unsigned serving; /* conns */
-    void (*listen)(void *context, const char *user, const char *name);
-    void *listen_context;
-    unsigned listening; /* threads in it */
+    struct {
+        void (*call)(void *context, const char *user, const char *name);
+        void *context;
+        unsigned threads; /* in it */
+    } listeners[MACHINES_LISTENERS];
     bool closed, keeping, ending;
     char closed_why[WHY_BYTES];
     pthread_t keeper;
@@ -132,7 +136,7 @@ static int machine_make_place_locked(struct machines *machines, const char *user
             if (same && (!oldest_of_user || m->since_ms < oldest_of_user->since_ms))
                 oldest_of_user = m;
         }
-    if (of_user >= most) {
+    if (of_user >= most && strcmp(user, MACHINE_WORKERS) != 0) {
         if (!oldest_of_user)
             return err_set(err, ERR_LIMIT, "user '%s' has %u machines here, which is the limit (max_machines_per_user)",
                            user, most);
@@ -152,7 +156,7 @@ static const size_t machine_words[] = {
     offsetof(struct machine_hello, workspace), offsetof(struct machine_hello, shell),
     offsetof(struct machine_hello, version),   offsetof(struct machine_hello, isolation),
     offsetof(struct machine_hello, platform),  offsetof(struct machine_hello, address),
-    offsetof(struct machine_hello, can),
+    offsetof(struct machine_hello, can),       offsetof(struct machine_hello, templates),
 };
 #define MACHINE_WORDS (sizeof machine_words / sizeof *machine_words)
 #define MACHINE_WORD(hello, i) (*(const char **)((char *)(hello) + machine_words[i]))
@@ -175,6 +179,8 @@ static void machine_describe(struct machine *machine, const struct machine_hello
     }
     free(machine->words);
     machine->words = words;
+    machine->hello.boxes_max = from.boxes_max;
+    machine->hello.memory_mb = from.memory_mb;
 }
 
 static int machine_get_locked(struct machines *machines, const struct machine_hello *hello,
@@ -317,17 +323,22 @@ static void *machine_greet_main(void *argument) {
         bool again = machine->again;
         machine->greet_again = false;
         bool open = !machines->closed;
-        void (*listen)(void *, const char *, const char *) = open ? machines->listen : NULL;
-        void *context = machines->listen_context;
-        machines->listening += listen != NULL;
-        pthread_mutex_unlock(&machines->lock);
-        if (listen)
+        for (int i = 0; open && i < MACHINES_LISTENERS; i++) {
+            void (*listen)(void *, const char *, const char *) = machines->listeners[i].call;
+            void *context = machines->listeners[i].context;
+            if (!listen)
+                continue;
+            machines->listeners[i].threads++;
+            pthread_mutex_unlock(&machines->lock);
             listen(context, user, name);
+            pthread_mutex_lock(&machines->lock);
+            machines->listeners[i].threads--;
+            pthread_cond_broadcast(&machines->changed);
+        }
+        pthread_mutex_unlock(&machines->lock);
         if (open && machines->settings.online)
             machines->settings.online(machines->settings.context, user, name, again);
         pthread_mutex_lock(&machines->lock);
-        machines->listening -= listen != NULL;
-        pthread_cond_broadcast(&machines->changed);
     }
     machine->greeting = false;
     machines->threads--;
@@ -355,10 +366,14 @@ static void machine_greet_locked(struct machines *machines, struct machine *mach
 void machines_listen(struct machines *machines, void (*listen)(void *context, const char *user, const char *name),
                      void *context) {
     autolock(&machines->lock);
-    machines->listen = listen;
-    machines->listen_context = context;
-    while (!listen && machines->listening)
+    int i = 0;
+    while (i < MACHINES_LISTENERS && machines->listeners[i].context != (listen ? NULL : context))
+        i++;
+    xensure(i < MACHINES_LISTENERS);
+    machines->listeners[i].call = listen;
+    while (!listen && machines->listeners[i].threads)
         cond_wait_until(&machines->changed, &machines->lock, 0);
+    machines->listeners[i].context = listen ? context : NULL;
 }
 
 /* ---- one connection at a time ---- */
@@ -594,6 +609,8 @@ static void machine_facts_locked(const struct machine *machine, struct arena *ar
         .latency_us = machine->online && conn && conn->socket ? conn->socket->latency_us(conn->socket->user) : 0,
         .since_ms = machine->since_ms,
         .connections = machine->connections,
+        .draining = machine->draining,
+        .boxes = machine->boxes,
     };
     for (size_t i = 0; i < MACHINE_WORDS; i++)
         MACHINE_WORD(&ret_facts->hello, i) = arena_strdup(arena, MACHINE_WORD(&machine->hello, i));
@@ -621,6 +638,40 @@ void machines_each(struct machines *machines, const char *user,
     pthread_mutex_unlock(&machines->lock);
     for (size_t i = 0; i < count; i++)
         each(context, &list[i]);
+}
+
+/* ---- workers ---- */
+
+bool machines_pick(struct machines *machines, const char *user,
+                   double (*score)(void *context, const struct machine_facts *), void *context, struct arena *arena,
+                   const char **ret_name) {
+    const struct machine *best = NULL;
+    double most = -1;
+    autolock(&machines->lock);
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (const struct machine *m = machines->buckets[i]; m; m = m->next) {
+            if (strcmp(m->hello.user, user) != 0)
+                continue;
+            const struct machine_facts facts = {
+                .hello = m->hello, .online = m->online, .draining = m->draining, .boxes = m->boxes};
+            double now = score(context, &facts);
+            if (now > most) {
+                most = now;
+                best = m;
+            }
+        }
+    if (best)
+        *ret_name = arena_strdup(arena, best->hello.name);
+    return best;
+}
+
+void machine_boxes_set(struct machines *machines, const char *user, const char *name, uint64_t boxes, bool draining) {
+    autolock(&machines->lock);
+    struct machine *machine = machine_find_locked(machines, user, name);
+    if (machine) {
+        machine->boxes = boxes;
+        machine->draining = draining;
+    }
 }
 
 void machines_count(struct machines *machines, struct machines_counts *ret_counts) {

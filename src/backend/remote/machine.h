@@ -93,10 +93,20 @@ struct machine_session { /* a counted reference; what is set does not change */
 int machine_session_get(struct machines *machines, const char *user, const char *name,
                         struct machine_session **ret_session, struct err *err);
 void machine_session_put(struct machine_session *session); /* NULL is fine */
-/* Called for each machine that comes online, before settings.online, on the same thread; may wait. listen NULL: no
- * more, and no thread is in it any more. */
+/* Called for each machine that comes online, before settings.online, on the same thread; may wait. listen NULL: not
+ * for this context any more, and no thread is in it. */
 void machines_listen(struct machines *machines, void (*listen)(void *context, const char *user, const char *name),
                      void *context);
+
+/* ---- workers: machines of the user MACHINE_WORKERS ---- */
+
+/* The machine of that user with the highest score, its name in arena; below 0: not this one. False: none. score is
+ * called under the table's lock, and has no latency and no times. */
+bool machines_pick(struct machines *machines, const char *user,
+                   double (*score)(void *context, const struct machine_facts *), void *context, struct arena *arena,
+                   const char **ret_name);
+/* machine_facts.boxes and .draining of a machine that has joined. */
+void machine_boxes_set(struct machines *machines, const char *user, const char *name, uint64_t boxes, bool draining);
 
 /* ---- operations, a row for each kind of runner ---- */
 

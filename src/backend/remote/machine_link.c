@@ -37,6 +37,7 @@ struct link_session {
     int (*tick)(void *user, struct err *err); /* of the connection that is served; its thread's alone */
     void *tick_user;
     char name[LIMIT_USER_BYTES + 1];
+    bool worker;
     pthread_mutex_t lock; /* what follows */
     struct link_channel *channels;
     bool ended;
@@ -140,17 +141,21 @@ static int link_ask_plain(struct link_session *link, const char *op, const char 
 
 /* ---- a box ---- */
 
-static void link_spec(struct json *json, const struct spec *spec) {
-    const char *network = !spec->network_asked ? NULL : spec->network == NETWORK_OPEN ? "open" : "none";
+/* A worker is this server's and gets the whole spec; a user's machine has its own defaults. */
+static void link_spec(struct json *json, const struct spec *spec, bool worker) {
+    const char *network = !spec->network_asked && !worker ? NULL : spec->network == NETWORK_OPEN ? "open" : "none";
     const char *const texts[][2] = {{"user", spec->user},
                                     {"thread", spec->thread},
                                     {"agent", spec->agent},
                                     {"shell", spec->shell},
-                                    {"network", network}};
+                                    {"network", network},
+                                    {"template", worker ? spec->template_name : NULL}};
     json_put_open(json, "spec", '{');
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         json_put_some(json, texts[i][0], texts[i][1]);
     json_put_texts(json, "env", spec->env);
+    if (worker)
+        json_put_texts(json, "layers", spec->layers);
     json_put_open(json, "limits", '{');
     json_put_uint(json, "memory_mb", spec->limits.memory_mb);
     json_put_uint(json, "pids", spec->limits.pids);
@@ -171,7 +176,7 @@ static int machine_link_start(void *user, const struct spec *spec, bool fresh, s
     json_auto_t *answer = NULL;
     link_question(&json, &out, fresh ? "start" : "discover", spec->id);
     if (fresh)
-        link_spec(&json, spec);
+        link_spec(&json, spec, link->worker);
     json_close(&json, '}');
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return err_errno(err, errno, "a socket pair");
@@ -285,8 +290,9 @@ static int machine_link_tick(void *user, struct err *err) {
 
 static const struct pump_events machine_link_events = {.shut = machine_link_shut, .tick = machine_link_tick};
 
-void *machine_link_new(const char *name) {
+void *machine_link_new(const char *name, bool worker) {
     struct link_session *link = xcalloc(1, sizeof *link);
+    link->worker = worker;
     snprintf(link->name, sizeof link->name, "%s", name);
     pthread_mutex_init(&link->lock, NULL);
     link->pump = pump_new(&machine_link_events, link);
@@ -313,7 +319,7 @@ int machine_serve_link(struct machine_conn *conn, const struct pump_socket *sock
                        int (*tick)(void *user, struct err *err), void *tick_user, struct err *err) {
     struct link_session *link = conn->session->connection, *made = NULL;
     if (!link)
-        link = made = machine_link_new(conn->hello->name);
+        link = made = machine_link_new(conn->hello->name, strcmp(conn->hello->user, MACHINE_WORKERS) == 0);
     link->tick = tick;
     link->tick_user = tick_user;
     int r = machine_conn_begin(conn, &machine_link_ops, made, socket, err);

@@ -1,16 +1,19 @@
-/* The remote backend: boxes on machines that joined (machine.h). Here is only a note of each: its user and machine.
- * Called by the provider through backend_table. Invariant:
+/* Boxes on machines that joined (machine.h): the backends `remote`, for a user's own machines, and `fleet`, for workers,
+ * which have boxes of all users and one of which is chosen for each new box (fleet.h). Here is only a note of each box:
+ * its user and machine. Called by the provider through backend_table. Invariant:
  *
  * 1. A box is on the machine its note names, or nowhere: a machine that is offline is BUSY, never another place.
  * 2. A box that is to be stopped while its machine is offline is owed: a file in STATE/owed records it before stop
  *    returns. It is settled before anything else is asked about that box, and when the machine comes back.
  *
- * On disk: STATE/boxes/ID/{remote (user, machine), paused}, STATE/owed/ID (user, machine, "files" or "all"). */
+ * On disk: STATE/boxes/ID/{remote or worker (user, machine), paused}, STATE/owed/ID (user, machine, "files" or
+ * "all"). */
 #include <dirent.h>
 #include <pthread.h>
 
 #include "base/base.h"
 #include "backend/backend.h"
+#include "backend/remote/fleet.h"
 #include "backend/remote/machine.h"
 #include "backend/trash.h"
 #include "base/sync.h"
@@ -44,6 +47,8 @@ struct usage_slot {
 
 struct backend {
     const struct backend_env *env;
+    struct fleet *fleet; /* NULL: backend remote */
+    const char *mark;    /* the name of notes */
     int boxes_fd, owed_fd;
     struct trash *trash;
     pthread_mutex_t lock;
@@ -79,7 +84,12 @@ static bool remote_note_read(int dirfd, const char *path, struct remote_note *re
 }
 
 static bool remote_box_note(struct backend *backend, const char *id, struct remote_note *ret_note) {
-    return remote_note_read(backend->boxes_fd, text_make(40, "%.16s/remote", id), ret_note);
+    return remote_note_read(backend->boxes_fd, text_make(40, "%.16s/%s", id, backend->mark), ret_note);
+}
+
+/* Of whose machines its machine is one. */
+static const char *remote_user(const struct backend *backend, const struct spec *spec) {
+    return backend->fleet ? MACHINE_WORKERS : spec->user;
 }
 
 /* ---- pending notices for offline machines ---- */
@@ -135,6 +145,11 @@ static void remote_owed_settle_machine(void *context, const char *user, const ch
     struct backend *backend = context;
     struct err ignored;
     struct remote_note note;
+    bool worker = strcmp(user, MACHINE_WORKERS) == 0;
+    if (worker != (backend->fleet != NULL))
+        return;
+    if (worker)
+        fleet_came(backend->fleet, name);
     autodir *dir = fd_opendir(backend->owed_fd, ".", 0);
     for (struct dirent *entry; (entry = fd_readdir(dir));)
         if (text_id(entry->d_name) && remote_note_read(backend->owed_fd, entry->d_name, &note) &&
@@ -181,9 +196,17 @@ static void remote_task_pay(struct backend *backend, const char *id) {
 
 /* ---- opening ---- */
 
-static int remote_open(const struct backend_env *env, struct backend **ret_backend, struct err *err) {
+static void remote_count(void *context, const char *id) {
+    struct backend *backend = context;
+    struct remote_note note;
+    if (remote_box_note(backend, id, &note))
+        fleet_count(backend->fleet, note.machine, 1);
+}
+
+static int remote_open_as(const struct backend_env *env, bool fleet, struct backend **ret_backend, struct err *err) {
     if (!env->machines)
-        return err_set(err, ERR_UNSUPPORTED, "backend remote is the daemon's: machines join cubbyd, with `cubby join`");
+        return err_set(err, ERR_UNSUPPORTED, "backend %s is the daemon's: machines join cubbyd, with `cubby join`",
+                       fleet ? "fleet" : "remote");
     autofd state = open(env->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (state < 0 || (mkdirat(state, "boxes", 0700) < 0 && errno != EEXIST) ||
         (mkdirat(state, "owed", 0700) < 0 && errno != EEXIST))
@@ -194,21 +217,37 @@ static int remote_open(const struct backend_env *env, struct backend **ret_backe
         return err_errno(err, errno, "state directory '%s'", env->state_dir);
     struct backend *backend = xcalloc(1, sizeof *backend);
     const char *path = text_make(4200, "%s/trash", env->state_dir);
-    *backend =
-        (struct backend){.env = env, .boxes_fd = fd_take(&boxes), .owed_fd = fd_take(&owed), .trash = trash_new(path)};
+    *backend = (struct backend){.env = env,
+                                .mark = fleet ? "worker" : "remote",
+                                .boxes_fd = fd_take(&boxes),
+                                .owed_fd = fd_take(&owed),
+                                .trash = trash_new(path)};
     pthread_mutex_init(&backend->lock, NULL);
     cond_init(&backend->changed);
+    if (fleet) {
+        backend->fleet = fleet_new(env->machines, env->state_dir);
+        backend_list_boxes(backend->boxes_fd, backend->mark, remote_count, backend, ERR_IGNORED);
+    }
     machines_listen(env->machines, remote_owed_settle_machine, backend);
     *ret_backend = backend;
     return 0;
 }
 
+static int remote_open(const struct backend_env *env, struct backend **ret_backend, struct err *err) {
+    return remote_open_as(env, false, ret_backend, err);
+}
+
+static int remote_open_fleet(const struct backend_env *env, struct backend **ret_backend, struct err *err) {
+    return remote_open_as(env, true, ret_backend, err);
+}
+
 static void remote_close(struct backend *backend) {
-    machines_listen(backend->env->machines, NULL, NULL);
+    machines_listen(backend->env->machines, NULL, backend);
     pthread_mutex_lock(&backend->lock);
     while (backend->tasks)
         pthread_cond_wait(&backend->changed, &backend->lock);
     pthread_mutex_unlock(&backend->lock);
+    fleet_free(backend->fleet);
     trash_free(backend->trash);
     close(backend->boxes_fd);
     close(backend->owed_fd);
@@ -223,13 +262,20 @@ static int remote_reach(struct backend *backend, const struct spec *spec, struct
     struct machine_session *session;
     if (!spec->machine)
         return err_set(err, ERR_INVALID, "backend remote needs a machine: name one that has joined");
-    int r = machine_session_get(backend->env->machines, spec->user, spec->machine, &session, err);
+    int r = machine_session_get(backend->env->machines, remote_user(backend, spec), spec->machine, &session, err);
     if (r == 0)
         machine_session_put(session);
     return r;
 }
 
-static int remote_check(const struct spec *spec, struct err *err) {
+static int remote_place(struct backend *backend, const struct spec *spec, struct arena *arena, const char **ret_machine,
+                        struct err *err) {
+    return fleet_place(backend->fleet, spec, arena, ret_machine, err);
+}
+
+static int remote_check(const struct backend *backend, const struct spec *spec, struct err *err) {
+    if (backend->fleet)
+        return spec->mount_count ? err_set(err, ERR_UNSUPPORTED, "a box on a worker has no mounts of this server") : 0;
     if (spec->mount_count)
         return err_set(err, ERR_UNSUPPORTED,
                        "a box on a machine has no mounts of this server; `cubby join --allow DIR` opens directories of "
@@ -244,16 +290,18 @@ static int remote_start(struct backend *backend, const struct spec *spec, struct
     struct machine_session *session = NULL;
     struct remote_note note = {0};
     struct err ignored;
-    TRY(remote_check(spec, err)
+    TRY(remote_check(backend, spec, err)
         ?: remote_reach(backend, spec, err)
         ?: remote_owed_settle(backend, spec->id, err)
-        ?: machine_session_get(backend->env->machines, spec->user, spec->machine, &session, err));
-    snprintf(note.user, sizeof note.user, "%s", spec->user);
+        ?: machine_session_get(backend->env->machines, remote_user(backend, spec), spec->machine, &session, err));
+    snprintf(note.user, sizeof note.user, "%s", remote_user(backend, spec));
     snprintf(note.machine, sizeof note.machine, "%s", spec->machine);
     bool fresh = mkdirat(backend->boxes_fd, spec->id, BACKEND_UNFINISHED_MODE) == 0;
     autofd box = openat(backend->boxes_fd, spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r =
-        box < 0 ? err_errno(err, errno, "the box's directory") : remote_note_write(box, "remote", &note, false, err);
+        box < 0 ? err_errno(err, errno, "the box's directory") : remote_note_write(box, backend->mark, &note, false, err);
+    if (fresh && backend->fleet)
+        fleet_count(backend->fleet, note.machine, 1);
     if (r == 0)
         unlinkat(box, "paused", 0);
     if (r == 0)
@@ -264,6 +312,8 @@ static int remote_start(struct backend *backend, const struct spec *spec, struct
         wire_set_patience(*ret_wire, machines_grace_ms(backend->env->machines));
     } else if (fresh) {
         trash_put(backend->trash, backend->boxes_fd, spec->id, &ignored);
+        if (backend->fleet)
+            fleet_count(backend->fleet, note.machine, -1);
     }
     return r;
 }
@@ -302,7 +352,7 @@ static int remote_discover(struct backend *backend, const char *id, struct wire 
 }
 
 static int remote_stop(struct backend *backend, const char *id, bool keep_files, struct err *err) {
-    struct remote_note note, before;
+    struct remote_note note = {0}, before;
     int r = 0;
     if (remote_box_note(backend, id, &note)) {
         note.keep_files = keep_files && !(remote_note_read(backend->owed_fd, id, &before) && !before.keep_files);
@@ -315,11 +365,15 @@ static int remote_stop(struct backend *backend, const char *id, bool keep_files,
         pthread_mutex_unlock(&backend->lock);
     }
     unlinkat(backend->boxes_fd, text_make(40, "%.16s/paused", id), 0);
-    return r < 0 || keep_files ? r : trash_put(backend->trash, backend->boxes_fd, id, err);
+    if (r < 0 || keep_files)
+        return r;
+    if (backend->fleet && *note.machine)
+        fleet_count(backend->fleet, note.machine, -1);
+    return trash_put(backend->trash, backend->boxes_fd, id, err);
 }
 
 static int remote_list(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err) {
-    return backend_list_boxes(backend->boxes_fd, "remote", each, user, err);
+    return backend_list_boxes(backend->boxes_fd, backend->mark, each, user, err);
 }
 
 /* Notes about machines that never came back. */
@@ -415,8 +469,17 @@ static bool remote_paused(struct backend *backend, const char *id) {
 static bool remote_show(struct backend *backend, const struct spec *spec, struct arena *arena,
                         struct machine_facts *ret_facts) {
     struct err ignored;
-    return machine_facts(backend->env->machines, spec->user, spec->machine ? spec->machine : "", arena, ret_facts,
-                         &ignored) == 0;
+    return machine_facts(backend->env->machines, remote_user(backend, spec), spec->machine ? spec->machine : "", arena,
+                         ret_facts, &ignored) == 0;
+}
+
+static void remote_info_fleet(const struct backend_env *, struct backend *backend, struct json *json) {
+    static const char *const can[] = {"boxes of all users on workers that joined", "limits, pause, templates of workers",
+                                      "calls that survive a lost connection", "adoption after a restart", NULL};
+    json_put_bool(json, "available", backend != NULL);
+    json_put_texts(json, "can", backend ? can : NULL);
+    json_put_open(json, "missing", '[');
+    json_close(json, ']');
 }
 
 static void remote_info(const struct backend_env *, struct backend *backend, struct json *json) {
@@ -448,4 +511,22 @@ const struct backend_ops backend_remote = {
     .pause = remote_pause,
     .paused = remote_paused,
     .info = remote_info,
+};
+
+const struct backend_ops backend_fleet = {
+    .name = "fleet",
+    .open = remote_open_fleet,
+    .close = remote_close,
+    .place = remote_place,
+    .start = remote_start,
+    .discover = remote_discover,
+    .reach = remote_reach,
+    .show = remote_show,
+    .stop = remote_stop,
+    .list = remote_list,
+    .clean = remote_clean,
+    .usage = remote_usage,
+    .pause = remote_pause,
+    .paused = remote_paused,
+    .info = remote_info_fleet,
 };

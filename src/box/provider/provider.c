@@ -169,6 +169,8 @@ static int request_box(struct provider *provider, const struct box_request *requ
     if (r == 0)
         r = policy_spec(policy, &asked, id, &arena, &record.spec, err)
                 ?: network_refers(provider, record.spec.user, record.spec.policy, err);
+    if (r == 0 && ops->place)
+        r = ops->place(backend, &record.spec, &arena, &record.spec.machine, err);
     record.idle_timeout_ms = request->has_idle_timeout ? request->idle_timeout_ms : share->idle_timeout_ms;
     record.temporary = request->temporary;
     record.note = request->note;

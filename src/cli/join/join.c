@@ -18,7 +18,9 @@ enum {
     LOOK_MS = 1000,       /* between two checks of the workspace and the status line */
     LINE_STACK = 1 << 20, /* TLS and a resolver */
     LEAVE_MS = 3000,      /* for the connection to say good-bye */
-    WORKSPACE_BYTES = 256 /* what a wire's greeting holds of it (wire/demux.h) */
+    WORKSPACE_BYTES = 256, /* what a wire's greeting holds of it (wire/demux.h) */
+    WORKER_BOXES = 1000,
+    WORKER_POOL = 8
 };
 
 const struct row join_options[] = {
@@ -38,6 +40,12 @@ const struct row join_options[] = {
            "set an environment variable of every box (K alone: to its value here)"),
     OPTION("shell", 0, TEXT, struct join_values, shell, "PATH", "shell of the boxes"),
     OPTION("ca", 0, TEXT, struct join_values, authority, "FILE", "trust the certificate authorities in this file"),
+    OPTION("worker", 0, BOOL, struct join_values, worker, NULL,
+           "take boxes of all users of the server (backend fleet), each in a jail of its own; needs a worker's token"),
+    OPTION("boxes", 0, INT, struct join_values, boxes, "N",
+           "worker: at most N boxes (default: one for each 64 MiB of memory, at most 1000)"),
+    OPTION("memory", 0, INT, struct join_values, memory_mb, "MIB",
+           "worker: memory that boxes may take in total (default: four fifths of the machine's)"),
     OPTION("text", 0, BOOL, struct join_values, text, NULL,
            "send text messages alone, for proxies that drop others (default: if needed)"),
     OPTION_OF("allow-weaker", 0, TEXTS, struct join_values, allow_weaker, "landlock",
@@ -75,7 +83,7 @@ static void join_plan_server(struct join *join) {
     else
         option_fail(join->cli,
                     "missing token: --token-file FILE, --token TOKEN or CUBBY_TOKEN; the server's administrator "
-                    "makes one with `cubby token create --user USER --runner NAME`");
+                    "makes one with `cubby token create --user USER --runner NAME`, or --worker NAME");
     unsetenv("CUBBY_TOKEN");
 }
 
@@ -113,8 +121,35 @@ static void join_plan_env(struct join *join) {
     join->box_env = env.items ? env.items : arena_alloc(arena, sizeof *env.items);
 }
 
+/* Whatever is about one directory of this machine is not for a worker. */
+static void join_plan_worker(struct join *join) {
+    struct join_values *values = &join->values;
+    if (values->workspace || values->allow.count || values->isolation || values->env.count || values->shell)
+        option_fail(join->cli,
+                    "--worker goes without --workspace, --allow, --isolation, --env and --shell: its boxes are jails that "
+                    "the server describes");
+    uint64_t total_mb = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) >> 20;
+    if (!values->memory_mb)
+        values->memory_mb = total_mb - total_mb / 5;
+    if (!values->boxes)
+        values->boxes = total_mb / 64 < WORKER_BOXES ? total_mb / 64 : WORKER_BOXES;
+    if (values->boxes > LIMIT_CHANNELS)
+        option_fail(join->cli, "--boxes is at most %u", LIMIT_CHANNELS);
+    join->isolated = true;
+    join->workspace = WORKSPACE_PATH;
+    join->box_env = arena_alloc(&join->cli->arena, sizeof *join->box_env);
+    join->env.pool_size = WORKER_POOL;
+}
+
 static void join_plan(struct join *join) {
     struct join_values *values = &join->values;
+    if (values->worker) {
+        join_plan_server(join);
+        join_plan_worker(join);
+        return;
+    }
+    if (values->boxes || values->memory_mb)
+        option_fail(join->cli, "--boxes and --memory are a worker's");
     join->isolated = !values->isolation || strcmp(values->isolation, "jail") == 0;
     if (values->shell && access(values->shell, X_OK) < 0)
         option_fail(join->cli, "--shell '%s' is not a program on this machine", values->shell);
@@ -151,7 +186,7 @@ static void join_plan(struct join *join) {
 static const char *join_state_name(struct join *join) {
     const char *name = join->values.name ? join->values.name : "";
     const char *all = arena_printf(&join->cli->arena, "%s\n%s\n%s\n%s", join->server, join->workspace, name,
-                                   join->isolated ? "jail" : "none");
+                                   join->values.worker ? "worker" : join->isolated ? "jail" : "none");
     uint8_t digest[32];
     char hex[65];
     sha256(all, strlen(all), digest);
@@ -252,8 +287,10 @@ static void join_show_line(struct join *join, struct join_view *view) {
 /* Until there is a reason to end. 0: a signal; else the error. */
 static int join_watch(struct join *join, struct join_view *view, int signal_fd, struct err *err) {
     struct stat first, now;
-    if (stat(join->workspace, &first) < 0)
-        return err_errno(err, errno, "the workspace '%s'", join->workspace);
+    const char *place = join->values.worker ? join->env.state_dir : join->workspace;
+    const char *what = join->values.worker ? "state directory" : "workspace";
+    if (stat(place, &first) < 0)
+        return err_errno(err, errno, "the %s '%s'", what, place);
     for (;;) {
         struct pollfd wait[2] = {{.fd = signal_fd, .events = POLLIN}, {.fd = join->wake_main, .events = POLLIN}};
         eventfd_t count;
@@ -265,7 +302,10 @@ static int join_watch(struct join *join, struct join_view *view, int signal_fd, 
         pthread_mutex_lock(&join->lock);
         if (view->changes != join->changes) {
             /* Below join->lock. */
-            if (join->state == JOIN_ONLINE && view->state != JOIN_ONLINE)
+            if (join->state == JOIN_ONLINE && view->state != JOIN_ONLINE && join->values.worker)
+                join_say(view, "worker %s of %s: at most %llu boxes, state in %s", join->name, join->server,
+                         (unsigned long long)join->values.boxes, join->env.state_dir);
+            else if (join->state == JOIN_ONLINE && view->state != JOIN_ONLINE)
                 join_say(view, "joined %s as %s of user %s: agents work in %s (isolation %s)", join->server, join->name,
                          join->user, join->workspace, join->isolated ? "jail" : "none");
             else if (join->state == JOIN_OFFLINE && !join->over &&
@@ -283,8 +323,8 @@ static int join_watch(struct join *join, struct join_view *view, int signal_fd, 
         pthread_mutex_unlock(&join->lock);
         if (over)
             return -err->code;
-        if (stat(join->workspace, &now) < 0 || now.st_ino != first.st_ino || now.st_dev != first.st_dev)
-            return err_set(err, ERR_NOT_FOUND, "the workspace %s was removed or moved away", join->workspace);
+        if (stat(place, &now) < 0 || now.st_ino != first.st_ino || now.st_dev != first.st_dev)
+            return err_set(err, ERR_NOT_FOUND, "the %s %s was removed or moved away", what, place);
     }
 }
 
@@ -333,7 +373,9 @@ static int join_run(struct join *join, struct err *err) {
     int code = join_watch(join, &view, signal_fd, err);
     join_line_leave(join, code < 0 ? err->text : "ended by its user");
     join_wait_line(join, &view, signal_fd);
-    join_say(&view, code < 0 ? "leaving" : "leaving: stopping its boxes");
+    join_say(&view, code < 0              ? "leaving"
+                    : join->values.worker ? "leaving: its boxes stay, and the next `cubby join --worker` here has them"
+                                          : "leaving: stopping its boxes");
     /* From here on the boxes end, which may take a while: the next Ctrl-C is the kernel's to answer. Not SIGHUP: a
      * terminal that goes may send it twice. */
     sigset_t set;

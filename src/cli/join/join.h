@@ -6,7 +6,8 @@
  *    server has a thread of its own, two about the same box never run at once.
  * 2. `lock` guards everything below it. No thread waits for the network or for a box while holding it.
  * 3. A session is counted: a thread that answers a request holds it, though the connection may have ended.
- * 4. The server names ids, variables, limits and a network. Only this machine decides which directories a box sees. */
+ * 4. The server names ids, variables, limits and a network. Only this machine decides which directories a box sees.
+ * 5. A worker's boxes are whole jails: they see no directory of the machine, and outlive this program. */
 #ifndef CUBBY_CLI_JOIN_H
 #define CUBBY_CLI_JOIN_H
 
@@ -26,6 +27,8 @@ struct join_values {
     const char *server, *token, *token_file, *workspace, *name, *isolation, *authority, *shell, *state;
     struct row_texts allow, env, allow_weaker;
     bool text;
+    bool worker;
+    uint64_t boxes, memory_mb;
 };
 
 struct join_session {
@@ -44,7 +47,7 @@ struct join {
     struct join_values values;
     const char *server;    /* http… or unix:…, without the path of the endpoint */
     const char *token;     /* NULL: none */
-    const char *workspace; /* resolved */
+    const char *workspace; /* resolved; of a worker: as its boxes see it */
     bool isolated;
     /* boxes */
     struct backend_env env;
@@ -54,6 +57,7 @@ struct join {
     size_t mount_count;
     const char **box_env; /* of every box, NULL-terminated */
     const char *can;      /* words of the registration */
+    const char *templates; /* of a worker: likewise */
     int state_lock;       /* of the state directory */
     int wake_line;        /* eventfd: join_line must not wait any longer */
     int wake_main;        /* eventfd: something is to be shown, or all is over */

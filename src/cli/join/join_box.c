@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "backend/cgroup.h"
+#include "backend/template.h"
 #include "base/sync.h"
 #include "tree/removal.h"
 #include "box/box.h"
@@ -36,6 +37,11 @@ static void box_boxes_found(void *user, const char *id) {
         text_id_copy(join->boxes[join->box_count++], id);
 }
 
+static void box_template_found(void *user, const char *name) {
+    struct join *join = user;
+    join->templates = arena_printf(&join->cli->arena, "%s%s%s", join->templates, *join->templates ? " " : "", name);
+}
+
 int join_boxes_open(struct join *join, struct err *err) {
     join->ops = backend_find(join->isolated ? "jail" : "local");
     join->env.allow_local = !join->isolated;
@@ -57,6 +63,10 @@ int join_boxes_open(struct join *join, struct err *err) {
         join->can = arena_printf(&join->cli->arena, "usage%s%s%s", limits ? " limits" : "", pause ? " pause" : "",
                                  geteuid() == 0 ? " network" : "");
     }
+    if (join->values.worker) {
+        join->templates = "base";
+        TRY(template_list(&join->env, box_template_found, join, err));
+    }
     return join->ops->list(join->backend, box_boxes_found, join, err);
 }
 
@@ -71,6 +81,11 @@ void join_boxes_close(struct join *join) {
     while (join->asks)
         pthread_cond_wait(&join->changed, &join->lock);
     pthread_mutex_unlock(&join->lock);
+    if (join->values.worker) {
+        join->ops->close(join->backend);
+        join->backend = NULL;
+        return;
+    }
     do { /* ids first: a listing that is changed while it is read may name one twice or not at all */
         join->box_count = 0;
         join->ops->list(join->backend, box_boxes_found, join, &err);
@@ -101,8 +116,9 @@ static int box_boxes_add(struct join *join, const char *id, struct err *err) {
     autolock(&join->lock);
     if (box_boxes_at(join, id) < join->box_count)
         return 0;
-    if (join->box_count == LIMIT_CHANNELS)
-        return err_set(err, ERR_LIMIT, "this machine has %u boxes, which is the limit", LIMIT_CHANNELS);
+    size_t most = join->values.worker ? join->values.boxes : LIMIT_CHANNELS;
+    if (join->box_count >= most)
+        return err_set(err, ERR_LIMIT, "this machine has %zu boxes, which is the limit", join->box_count);
     text_id_copy(join->boxes[join->box_count++], id);
     return 0;
 }
@@ -126,18 +142,32 @@ static bool box_limit_of(const json_t *limits, const char *key, uint64_t *ret_va
     return true;
 }
 
+static int box_ask_texts(struct box_ask *ask, const json_t *list, const char *name, struct row_texts *texts,
+                         struct err *err) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (!text)
+            return err_set(err, ERR_INVALID, "%s is a list of texts", name);
+        rows_texts_add(&ask->arena, texts, text);
+    }
+    return 0;
+}
+
 static int box_ask_spec(struct join *join, struct box_ask *ask, struct spec *ret_spec, struct err *err) {
-    const json_t *asked = json_object_get(ask->body, "spec"), *limits = json_object_get(asked, "limits"),
-                 *list = json_object_get(asked, "env");
+    const json_t *asked = json_object_get(ask->body, "spec"), *limits = json_object_get(asked, "limits");
+    struct row_texts layers = {0};
     struct policy policy = {.any_mount_source = true};
     struct box_request request = {.agent = box_text_of(asked, "agent"),
                                   .shell = box_text_of(asked, "shell"),
                                   .network = box_text_of(asked, "network"),
+                                  .template_name = box_text_of(asked, "template"),
                                   .mounts = join->mounts,
                                   .mount_count = join->mount_count,
                                   .no_limits = !join->isolated};
     if (!request.shell)
         request.shell = join->values.shell;
+    TRY(box_ask_texts(ask, json_object_get(asked, "layers"), "layers", &layers, err));
+    request.layers = layers.items;
     request.has_memory = box_limit_of(limits, "memory_mb", &request.limits.memory_mb);
     request.has_pids = box_limit_of(limits, "pids", &request.limits.pids);
     request.has_disk = box_limit_of(limits, "disk_mb", &request.limits.disk_mb);
@@ -148,15 +178,11 @@ static int box_ask_spec(struct join *join, struct box_ask *ask, struct spec *ret
     struct row_texts env = {0}; /* this machine's variables, then the server's */
     for (const char **own = join->box_env; *own; own++)
         rows_texts_add(&ask->arena, &env, *own);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *text = json_string_value(json_array_get(list, i));
-        if (!text)
-            return err_set(err, ERR_INVALID, "env is a list of NAME=VALUE");
-        rows_texts_add(&ask->arena, &env, text);
-    }
+    TRY(box_ask_texts(ask, json_object_get(asked, "env"), "env", &env, err));
     request.env = env.items;
     TRY(policy_spec(&policy, &request, ask->id, &ask->arena, ret_spec, err));
-    ret_spec->workspace = join->workspace;
+    if (!join->values.worker)
+        ret_spec->workspace = join->workspace;
     return 0;
 }
 
@@ -172,7 +198,7 @@ static int box_ask_start(struct join *join, struct box_ask *ask, struct json *, 
         box_boxes_remove(join, ask->id);
         return code;
     }
-    if (join->isolated) { /* programs want a home that is there; where it cannot be made they do without */
+    if (join->isolated && !join->values.worker) { /* programs want a home that is there; where it cannot be made they do without */
         struct box box = {.spec = spec, .wire = wire, .pidfd = -1, .state = BOX_READY};
         text_id_copy(box.id, ask->id);
         box_mkdir(&box, JOIN_HOME, 0700, false, ERR_IGNORED);
@@ -190,7 +216,7 @@ static int box_ask_discover(struct join *join, struct box_ask *ask, struct json 
 static int box_ask_stop(struct join *join, struct box_ask *ask, struct json *, struct err *err) {
     bool keep = json_is_true(json_object_get(ask->body, "keep_files"));
     int code = join->ops->stop(join->backend, ask->id, keep, err);
-    if (code == 0)
+    if (code == 0 && !(keep && join->values.worker)) /* a worker's boxes count while they have files */
         box_boxes_remove(join, ask->id);
     return code;
 }

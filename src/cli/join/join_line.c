@@ -140,6 +140,8 @@ static void line_register(struct join_line *line, uint64_t received, struct buf 
         {"platform", arena_printf(&join->cli->arena, "%s %s", machine.sysname, machine.machine)},
         {"can", join->can},
         {"session", line->session},
+        {"kind", join->values.worker ? "worker" : NULL},
+        {"templates", join->templates},
     };
     struct json json = json_begin(out);
     json_put_str(&json, "type", "register");
@@ -148,6 +150,10 @@ static void line_register(struct join_line *line, uint64_t received, struct buf 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         json_put_some(&json, rows[i][0], rows[i][1]);
     json_put_uint(&json, "received", received);
+    if (join->values.worker) {
+        json_put_uint(&json, "boxes_max", join->values.boxes);
+        json_put_uint(&json, "memory_mb", join->values.memory_mb);
+    }
     json_put_bool(&json, "text", line->text);
     json_close(&json, '}');
     json_close(&json, '}');

@@ -13,7 +13,7 @@
 #define DAY_MS 86400000ull
 
 struct token_values {
-    const char *user, *scope, *runner, *label, *state;
+    const char *user, *scope, *runner, *worker, *label, *state;
     uint64_t expires_days;
     bool json;
 };
@@ -24,6 +24,8 @@ const struct row token_options[] = {
     OPTION("scope", 0, TEXT, struct token_values, scope, "admin|user|read", "what it may do (default: user)"),
     OPTION("runner", 0, TEXT, struct token_values, runner, "NAME",
            "make it for the machine of this name, for `cubby join`"),
+    OPTION("worker", 0, TEXT, struct token_values, worker, "NAME",
+           "make it for the worker of this name, for `cubby join --worker`"),
     OPTION("expires", 0, INT, struct token_values, expires_days, "DAYS", "expire it after DAYS"),
     OPTION("label", 0, TEXT, struct token_values, label, "TEXT", "note about its purpose"),
     OPTION("state", 0, TEXT, struct token_values, state, "DIR",
@@ -176,6 +178,12 @@ int command_token(struct cli *cli, int argc, char **argv) {
         option_fail(cli, "missing or unknown subcommand: create, list or revoke ID");
     if (argc != (revoke ? 2 : 1))
         option_fail(cli, revoke ? "%s takes one token ID (see `cubby token list`)" : "%s takes no arguments", action);
+    if (values.worker && (values.runner || values.scope || values.user))
+        option_fail(cli, "--worker goes without --runner, --scope and --user");
+    if (values.worker) {
+        values.runner = values.worker;
+        values.scope = "worker";
+    }
     if (!create && (values.user || values.scope || values.runner || values.label || values.expires_days))
         option_fail(cli, "%s takes --state and --json only", action);
     if (values.state && values.state[0] != '/')

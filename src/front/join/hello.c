@@ -5,11 +5,12 @@
 #include "front/join/join.h"
 #include "wire/spec.h"
 
-enum hello_word { USER, TOKEN, NAME, WORKSPACE, SHELL, VERSION, ISOLATION, PLATFORM, CAN, SESSION, HELLO_WORDS };
+enum hello_word { USER, TOKEN, NAME, WORKSPACE, SHELL, VERSION, ISOLATION, PLATFORM, CAN, SESSION, KIND, TEMPLATES, HELLO_WORDS };
 
 struct hello_body {
     struct row_text words[HELLO_WORDS];
     struct row_number link, received;
+    struct row_number boxes, memory_mb;
     bool text;
 };
 
@@ -31,8 +32,15 @@ static const struct row hello_rows[] = {
     HELLO_TEXT("platform", PLATFORM, LIMIT_MACHINE_TEXT),
     HELLO_TEXT("can", CAN, LIMIT_MACHINE_TEXT),
     HELLO_TEXT("session", SESSION, LIMIT_MACHINE_TEXT),
+    {.name = "kind",
+     .type = ROW_TEXT,
+     .offset = offsetof(struct hello_body, words[KIND]),
+     .choices = "machine|worker|"},
+    HELLO_TEXT("templates", TEMPLATES, LIMIT_WORKER_TEMPLATES_BYTES),
     HELLO_NUMBER("link", link),
     HELLO_NUMBER("received", received),
+    HELLO_NUMBER("boxes_max", boxes),
+    HELLO_NUMBER("memory_mb", memory_mb),
     {.name = "text", .type = ROW_BOOL, .offset = offsetof(struct hello_body, text)},
     {.flags = ROW_LENIENT},
 };
@@ -110,11 +118,17 @@ static int hello_read(json_t *root, struct arena *arena, struct runner_hello *he
                                    .platform = read.words[PLATFORM].data,
                                    .can = read.words[CAN].data,
                                    .session = read.words[SESSION].data,
+                                   .worker = strcmp(read.words[KIND].data, "worker") == 0,
+                                   .templates = read.words[TEMPLATES].data,
+                                   .boxes_max = read.boxes.value,
+                                   .memory_mb = read.memory_mb.value,
                                    .received = read.received.value};
     if (hello->link && read.link.value != LINK_VERSION)
         return err_set(err, ERR_UNSUPPORTED,
                        "register: this server speaks version %u of the link, the machine %llu; update the older one",
                        LINK_VERSION, (unsigned long long)read.link.value);
+    if (hello->worker && !hello->link)
+        return err_set(err, ERR_UNSUPPORTED, "register: a worker speaks the link");
     if (hello->link && !*hello->workspace)
         return err_set(err, ERR_INVALID, "register: 'workspace', an absolute path, is missing");
     hello->no_workspace = !*hello->workspace;

@@ -210,10 +210,15 @@ static int join_runner_agrees(struct runner *runner, struct err *err) {
     const struct who *who = front_who(runner->request);
     const char *path_user = http_param(runner->request, "user");
     const struct runner_hello *hello = &runner->hello;
-    if (who->scope != SCOPE_RUNNER)
+    if (!scope_joins(who->scope))
         return err_set(err, ERR_DENIED,
                        "this is not a runner's token: make one with `cubby token create --runner NAME --user USER`");
-    runner->user = who->user ? who->user : RUNNER_USER;
+    if (hello->worker && who->scope != SCOPE_WORKER)
+        return err_set(err, ERR_DENIED,
+                       "this is not a worker's token: make one with `cubby token create --worker NAME`");
+    if (!hello->worker && who->scope == SCOPE_WORKER)
+        return err_set(err, ERR_DENIED, "this is a worker's token: it joins with `cubby join --worker`");
+    runner->user = hello->worker ? MACHINE_WORKERS : who->user ? who->user : RUNNER_USER;
     runner->name = who->runner;
     if (path_user && strcmp(path_user, runner->user) != 0)
         return err_set(err, ERR_DENIED, "this token does not belong to user '%.128s', whom the path names", path_user);
@@ -334,6 +339,9 @@ static int runner_join(struct runner *runner, struct err *err) {
         .platform = said->platform,
         .address = peer_len ? arena_copy(http_arena(runner->request), peer, peer_len) : "local",
         .can = said->can,
+        .templates = said->templates,
+        .boxes_max = said->boxes_max,
+        .memory_mb = said->memory_mb,
     };
     char session[33];
     bool resumed;

@@ -30,6 +30,9 @@ struct runner_hello {
     const char *session; /* of the link */
     bool no_workspace;   /* of the text form: it did not name it */
     uint64_t received;
+    bool worker;            /* it offers itself for boxes of all users */
+    const char *templates;  /* of a worker: names with a blank between */
+    uint64_t boxes_max, memory_mb;
 };
 /* INVALID names the error; UNSUPPORTED: a link of another version. Texts in arena. */
 int runner_hello_parse(const void *data, size_t len, struct arena *arena, struct runner_hello *ret_hello,

@@ -522,10 +522,10 @@ const struct row ticket_answer[] = {
 const struct row token_fields[] = {
     {ASK(user, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
      .text = "whose boxes it sees; default 'default'; none for scope admin; scope read without one sees all"},
-    {ASK(scope, TEXT), .flags = ROW_AUDITED, .choices = "admin|user|read|runner",
-     .text = "what it may do; default user, or runner where there is a runner's name"},
+    {ASK(scope, TEXT), .flags = ROW_AUDITED, .choices = "admin|user|read|runner|worker",
+     .text = "what it may do; default user, or runner where there is a runner's name; worker: boxes of backend fleet"},
     {ASK(runner, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_RUNNER_BYTES,
-     .text = "scope runner: name of the machine that joins with it"},
+     .text = "scope runner or worker: name of the machine that joins with it"},
     {ASK(label, TEXT), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_TOKEN_LABEL_BYTES, .text = "what it is for"},
     {ASK(expires_in_ms, INT), .min = 1, .max = LIMIT_TOKEN_DAYS * 86400000ull,
      .text = "after so long it is not known any more; default never"},
@@ -534,7 +534,7 @@ const struct row token_fields[] = {
 #define TOKEN_ROWS                                                                                                     \
     OUT("id", TEXT, token_out, id, "12 hex digits, also in the audit log"),                                            \
         OUT_NULL("user", TEXT, token_out, token.user, "whose boxes it sees; null: all"),                               \
-        {ROW("scope", TEXT, token_out, scope), .choices = "admin|user|read|runner", .text = "what it may do"},         \
+        {ROW("scope", TEXT, token_out, scope), .choices = "admin|user|read|runner|worker", .text = "what it may do"},  \
         OUT_NULL("runner", TEXT, token_out, token.runner, "name of the machine that joins with it"),                   \
         OUT_NULL("label", TEXT, token_out, token.label, "what it is for"),                                             \
         OUT_NULL("created_at", TIME, token_out, token.created_ms, "null for a configured one"),                        \

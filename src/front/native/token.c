@@ -5,7 +5,7 @@
 static int token_asked(const struct native_args *args, struct token *ret_token, struct err *err) {
     struct token token = {.user = args->user.data, .runner = args->runner.data, .label = args->label.data};
     if (args->scope.data && !scope_find(args->scope.data, &token.scope))
-        return err_set(err, ERR_INVALID, "scope must be admin, user, read or runner");
+        return err_set(err, ERR_INVALID, "scope must be admin, user, read, runner or worker");
     if (args->expires_in_ms.has)
         token.expires_ms = clock_wall_ms() + args->expires_in_ms.value;
     int failed = token_wish(&token, args->scope.data, err);

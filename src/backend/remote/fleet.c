@@ -1,0 +1,140 @@
+/* Workers and placement. Called by remote.c under no lock, by front/join for draining. Invariant: fleet->lock guards
+ * the counts; the table of machines has its own lock and a copy of the counts, for placing and showing. */
+#include "backend/remote/fleet.h"
+
+#include <pthread.h>
+
+#include "base/base.h"
+#include "base/sync.h"
+
+struct fleet_worker {
+    struct fleet_worker *next;
+    uint64_t boxes;
+    char name[LIMIT_RUNNER_BYTES + 1];
+};
+
+struct fleet {
+    struct machines *machines;
+    char *state_dir;
+    pthread_mutex_t lock;
+    struct fleet_worker *workers;
+};
+
+struct fleet *fleet_new(struct machines *machines, const char *state_dir) {
+    struct fleet *fleet = xcalloc(1, sizeof *fleet);
+    fleet->machines = machines;
+    fleet->state_dir = xstrdup(state_dir);
+    pthread_mutex_init(&fleet->lock, NULL);
+    return fleet;
+}
+
+void fleet_free(struct fleet *fleet) {
+    if (!fleet)
+        return;
+    while (fleet->workers) {
+        struct fleet_worker *worker = fleet->workers;
+        list_remove(fleet->workers, worker);
+        free(worker);
+    }
+    pthread_mutex_destroy(&fleet->lock);
+    free(fleet->state_dir);
+    free(fleet);
+}
+
+/* ---- draining ---- */
+
+static const char *fleet_drain_path(const char *state_dir, const char *worker) {
+    return text_make(4300, "%s/draining/%.*s", state_dir, LIMIT_RUNNER_BYTES, worker);
+}
+
+static bool fleet_draining(const struct fleet *fleet, const char *worker) {
+    return access(fleet_drain_path(fleet->state_dir, worker), F_OK) == 0;
+}
+
+int fleet_drain(struct machines *machines, const char *state_dir, const char *worker, bool drain, struct err *err) {
+    autoarena arena = ARENA_EMPTY;
+    struct machine_facts facts;
+    if (machine_facts(machines, MACHINE_WORKERS, worker, &arena, &facts, err) < 0)
+        return err_set(err, ERR_NOT_FOUND, "no worker '%.64s' has joined since this server started", worker);
+    const char *path = fleet_drain_path(state_dir, worker);
+    if (mkdir(text_make(4200, "%s/draining", state_dir), 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "noting that a worker is draining");
+    autofd mark = drain ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    if (drain ? mark < 0 : unlink(path) < 0 && errno != ENOENT)
+        return err_errno(err, errno, "noting that a worker is draining");
+    machine_boxes_set(machines, MACHINE_WORKERS, worker, facts.boxes, drain);
+    return 0;
+}
+
+/* ---- counting ---- */
+
+static struct fleet_worker *fleet_worker_locked(struct fleet *fleet, const char *name) {
+    struct fleet_worker *worker = list_find(fleet->workers, known, strcmp(known->name, name) == 0);
+    if (!worker) {
+        worker = xcalloc(1, sizeof *worker);
+        snprintf(worker->name, sizeof worker->name, "%s", name);
+        list_push(fleet->workers, worker);
+    }
+    return worker;
+}
+
+void fleet_count(struct fleet *fleet, const char *name, int by) {
+    autolock(&fleet->lock);
+    struct fleet_worker *worker = fleet_worker_locked(fleet, name);
+    worker->boxes = by > 0 || worker->boxes ? worker->boxes + (uint64_t)(int64_t)by : 0;
+    machine_boxes_set(fleet->machines, MACHINE_WORKERS, name, worker->boxes, fleet_draining(fleet, name));
+}
+
+void fleet_came(struct fleet *fleet, const char *name) {
+    fleet_count(fleet, name, 0);
+}
+
+/* ---- placing ---- */
+
+struct fleet_wish {
+    const char *template_name;
+    uint64_t memory_mb;
+    unsigned known, online, open, fitting; /* workers: each of these is among those before it */
+};
+
+static bool fleet_has_word(const char *words, const char *word) {
+    size_t len = strlen(word);
+    for (const char *at = words; (at = strstr(at, word)); at += len)
+        if ((at == words || at[-1] == ' ') && (at[len] == ' ' || !at[len]))
+            return true;
+    return false;
+}
+
+/* The part of it that is free: of boxes, or of memory where that is less. */
+static double fleet_score(void *context, const struct machine_facts *worker) {
+    struct fleet_wish *wish = context;
+    const struct machine_hello *hello = &worker->hello;
+    wish->known++;
+    wish->online += worker->online;
+    if (!worker->online || worker->draining)
+        return -1;
+    wish->open++;
+    if (!fleet_has_word(hello->templates, wish->template_name))
+        return -1;
+    wish->fitting++;
+    if (worker->boxes >= hello->boxes_max || wish->memory_mb > hello->memory_mb)
+        return -1;
+    return 1 - (double)worker->boxes / (double)hello->boxes_max;
+}
+
+int fleet_place(struct fleet *fleet, const struct spec *spec, struct arena *arena, const char **ret_worker,
+                struct err *err) {
+    struct fleet_wish wish = {.template_name = spec->template_name, .memory_mb = spec->limits.memory_mb};
+    if (machines_pick(fleet->machines, MACHINE_WORKERS, fleet_score, &wish, arena, ret_worker))
+        return 0;
+    if (!wish.online)
+        return err_set(err, ERR_BUSY, "no worker is online (%u %s joined since this server started); start `cubby join "
+                                      "--worker` on one",
+                       wish.known, wish.known == 1 ? "has" : "have");
+    if (!wish.open)
+        return err_set(err, ERR_BUSY, "every worker is draining; `cubby drain --off NAME` opens one again");
+    if (!wish.fitting)
+        return err_set(err, ERR_UNSUPPORTED, "no worker that is online has template '%s'", spec->template_name);
+    return err_set(err, ERR_LIMIT, "every worker is full: %u %s no room for a box with %llu MiB", wish.fitting,
+                   wish.fitting == 1 ? "has" : "have", (unsigned long long)wish.memory_mb);
+}
