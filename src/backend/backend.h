@@ -129,6 +129,7 @@ struct backend_ops {
     bool host_network; /* its boxes have the network of the daemon itself */
     bool images;       /* its templates are images of a container engine: their grammar, no default of disk_mb */
     bool whole_layers; /* a kept layer has all that lies below it: a box lies on one alone */
+    bool far_layers;   /* kept layers are not in STATE/layers, where only a note of them is */
     /* The machine cannot do it at all: -ERR_UNSUPPORTED with the reason and the fix. Cheap; probes are cached. */
     int (*open)(const struct backend_env *env, struct backend **ret_backend, struct err *err);
     void (*close)(struct backend *backend); /* boxes live on */

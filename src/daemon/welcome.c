@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "backend/backend.h"
 #include "base/base.h"
 #include "base/log.h"
 #include "base/sync.h"
@@ -82,6 +83,8 @@ static void *welcome_thread(void *user) {
 
 void welcome_machine(void *welcome_of, const char *owner, const char *machine) {
     struct welcome *welcome = welcome_of;
+    if (strcmp(owner, MACHINE_WORKERS) == 0)
+        return; /* it has boxes of all users, none of its own */
     autolock(&welcome->lock);
     struct guest **at = &welcome->first;
     while (*at && (strcmp((*at)->user, owner) != 0 || strcmp((*at)->machine, machine) != 0))

@@ -609,6 +609,7 @@ const struct backend_ops backend_docker = {
     .name = "docker",
     .images = true,
     .whole_layers = true,
+    .far_layers = true,
     .open = docker_open,
     .close = docker_close,
     .start = docker_start,

@@ -13,6 +13,7 @@
 #ifndef CUBBY_BACKEND_MACHINE_H
 #define CUBBY_BACKEND_MACHINE_H
 
+#include <jansson.h>
 #include <stdatomic.h>
 
 #include "backend/backend.h"
@@ -116,6 +117,9 @@ struct machine_ops {
     int (*stop)(void *connection, const char *id, bool keep_files, struct err *err);
     int (*usage)(void *connection, const char *id, struct usage *ret_usage, struct err *err); /* NULL: not known */
     int (*pause)(void *connection, const char *id, bool pause, struct err *err);              /* NULL: it cannot */
+    /* Any other question, with more members; spec may be NULL. For the caller to json_decref. NULL: it has none. */
+    int (*ask)(void *connection, const char *op, const char *id, const struct buf *members, const struct spec *spec,
+               uint64_t timeout_ms, json_t **ret_answer, struct err *err);
     bool (*answers)(void *connection, uint64_t timeout_ms); /* rule 2: something came from it within that time */
     void (*leave)(void *connection, const char *why); /* its connection ends with GONE and that reason; never waits */
     void (*end)(void *connection, const char *why);   /* the session; frees nothing */

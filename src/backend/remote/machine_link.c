@@ -241,6 +241,22 @@ static int machine_link_usage(void *user, const char *id, struct usage *ret_usag
     return 0;
 }
 
+static int machine_link_ask(void *user, const char *op, const char *id, const struct buf *members,
+                            const struct spec *spec, uint64_t timeout_ms, json_t **ret_answer, struct err *err) {
+    struct link_session *link = user;
+    autobuf out;
+    struct json json;
+    link_question(&json, &out, op, id);
+    if (members && members->len) {
+        buf_puts(&out, ",");
+        buf_put(&out, members->data, members->len);
+    }
+    if (spec)
+        link_spec(&json, spec, link->worker);
+    json_close(&json, '}');
+    return link_ask(link, pump_number(link->pump), &out, timeout_ms, ret_answer, err);
+}
+
 /* ---- the connection ---- */
 
 /* Any answer to that number is one: a machine that does not know the question is there. */
@@ -309,6 +325,7 @@ const struct machine_ops machine_link_ops = {
     .stop = machine_link_stop,
     .usage = machine_link_usage,
     .pause = machine_link_pause,
+    .ask = machine_link_ask,
     .answers = machine_link_answers,
     .leave = machine_link_leave,
     .end = machine_link_end,

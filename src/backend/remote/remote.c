@@ -13,54 +13,15 @@
 
 #include "base/base.h"
 #include "backend/backend.h"
-#include "backend/remote/fleet.h"
-#include "backend/remote/machine.h"
+#include "backend/remote/remote.h"
 #include "backend/trash.h"
 #include "base/sync.h"
 
-enum {
-    NOTE_BYTES = 512,
-    USAGE_SLOTS = 256,
-    USAGE_AGE_MS = 2000,
-    USAGE_WAIT_MS = 100,
-    TASK_STACK = 256 << 10,
-    OWED_DAYS = 90
-};
-
-struct remote_note {
-    char user[LIMIT_USER_BYTES + 1], machine[LIMIT_USER_BYTES + 1];
-    bool keep_files; /* of what is owed */
-};
-
-struct remote_claim { /* a thread is sending the pending notices of this box */
-    struct remote_claim *next;
-    char id[17];
-};
-
-struct usage_slot {
-    char id[17];
-    uint64_t at_ms; /* when it was answered; 0: never */
-    bool asked;     /* and has not answered yet */
-    bool slow;      /* it did not answer in time when it was last waited for */
-    struct usage usage;
-};
-
-struct backend {
-    const struct backend_env *env;
-    struct fleet *fleet; /* NULL: backend remote */
-    const char *mark;    /* the name of notes */
-    int boxes_fd, owed_fd;
-    struct trash *trash;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct remote_claim *claims;
-    unsigned tasks; /* threads */
-    struct usage_slot usages[USAGE_SLOTS];
-};
+enum { NOTE_BYTES = 512, USAGE_AGE_MS = 2000, USAGE_WAIT_MS = 100, TASK_STACK = 256 << 10, OWED_DAYS = 90 };
 
 /* ---- notes ---- */
 
-static int remote_note_write(int dirfd, const char *path, const struct remote_note *note, bool owed, struct err *err) {
+int remote_note_write(int dirfd, const char *path, const struct remote_note *note, bool owed, struct err *err) {
     const char *text = text_make(NOTE_BYTES, "%s\n%s\n%s", note->user, note->machine,
                                  !owed              ? ""
                                  : note->keep_files ? "files\n"
@@ -83,7 +44,7 @@ static bool remote_note_read(int dirfd, const char *path, struct remote_note *re
     return true;
 }
 
-static bool remote_box_note(struct backend *backend, const char *id, struct remote_note *ret_note) {
+bool remote_box_note(struct backend *backend, const char *id, struct remote_note *ret_note) {
     return remote_note_read(backend->boxes_fd, text_make(40, "%.16s/%s", id, backend->mark), ret_note);
 }
 
@@ -120,7 +81,7 @@ static int remote_owed_pay(struct backend *backend, const char *id, struct err *
 }
 
 /* Nothing is owed for this box when it returns 0. */
-static int remote_owed_settle(struct backend *backend, const char *id, struct err *err) {
+int remote_owed_settle(struct backend *backend, const char *id, struct err *err) {
     pthread_mutex_lock(&backend->lock);
     while (remote_claimed_locked(backend, id))
         pthread_cond_wait(&backend->changed, &backend->lock);
@@ -209,11 +170,13 @@ static int remote_open_as(const struct backend_env *env, bool fleet, struct back
                        fleet ? "fleet" : "remote");
     autofd state = open(env->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (state < 0 || (mkdirat(state, "boxes", 0700) < 0 && errno != EEXIST) ||
-        (mkdirat(state, "owed", 0700) < 0 && errno != EEXIST))
+        (mkdirat(state, "owed", 0700) < 0 && errno != EEXIST) ||
+        (mkdirat(state, "layers", 0700) < 0 && errno != EEXIST))
         return err_errno(err, errno, "state directory '%s'", env->state_dir);
     autofd boxes = openat(state, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     autofd owed = openat(state, "owed", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (boxes < 0 || owed < 0)
+    autofd layers = openat(state, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (boxes < 0 || owed < 0 || layers < 0)
         return err_errno(err, errno, "state directory '%s'", env->state_dir);
     struct backend *backend = xcalloc(1, sizeof *backend);
     const char *path = text_make(4200, "%s/trash", env->state_dir);
@@ -221,6 +184,7 @@ static int remote_open_as(const struct backend_env *env, bool fleet, struct back
                                 .mark = fleet ? "worker" : "remote",
                                 .boxes_fd = fd_take(&boxes),
                                 .owed_fd = fd_take(&owed),
+                                .layers_fd = fd_take(&layers),
                                 .trash = trash_new(path)};
     pthread_mutex_init(&backend->lock, NULL);
     cond_init(&backend->changed);
@@ -251,6 +215,7 @@ static void remote_close(struct backend *backend) {
     trash_free(backend->trash);
     close(backend->boxes_fd);
     close(backend->owed_fd);
+    close(backend->layers_fd);
     pthread_cond_destroy(&backend->changed);
     pthread_mutex_destroy(&backend->lock);
     free(backend);
@@ -474,7 +439,7 @@ static bool remote_show(struct backend *backend, const struct spec *spec, struct
 }
 
 static void remote_info_fleet(const struct backend_env *, struct backend *backend, struct json *json) {
-    static const char *const can[] = {"boxes of all users on workers that joined", "limits, pause, templates of workers",
+    static const char *const can[] = {"boxes of all users on workers that joined", "limits, pause, snapshots, templates of workers",
                                       "calls that survive a lost connection", "adoption after a restart", NULL};
     json_put_bool(json, "available", backend != NULL);
     json_put_texts(json, "can", backend ? can : NULL);
@@ -515,6 +480,7 @@ const struct backend_ops backend_remote = {
 
 const struct backend_ops backend_fleet = {
     .name = "fleet",
+    .far_layers = true,
     .open = remote_open_fleet,
     .close = remote_close,
     .place = remote_place,
@@ -528,5 +494,11 @@ const struct backend_ops backend_fleet = {
     .usage = remote_usage,
     .pause = remote_pause,
     .paused = remote_paused,
+    .files = worker_files,
+    .keep = worker_keep,
+    .measure = worker_measure,
+    .fresh = worker_fresh,
+    .squash = worker_squash,
+    .drop_layer = worker_drop_layer,
     .info = remote_info_fleet,
 };

@@ -46,7 +46,7 @@ int layer_new(struct provider *provider, const struct backend_ops *ops, const ch
         mkdirat(provider->layers_fd, layer_path(layer, "refs", "").text, 0700) < 0)
         return record_errno(err, errno, "a new layer");
     /* The sweep has no box that would name the layer's backend. */
-    int r = ops->whole_layers ? layer_write(provider, layer_path(layer, "backend", ""), ops->name) : 0;
+    int r = ops->far_layers ? layer_write(provider, layer_path(layer, "backend", ""), ops->name) : 0;
     r = r < 0 ? err_errno(err, -r, "a new layer") : layer_hold(provider, layer, owner, err);
     if (r == 0)
         memcpy(ret_layer, layer, sizeof layer);
@@ -110,7 +110,7 @@ static struct backend *layer_backend(struct provider *provider, const char *laye
     bool noted = fd_read_file(provider->layers_fd, path.text, name, sizeof name - 1) > 0;
     for (size_t i = 0; backend_table[i] && !backend; i++) {
         const struct backend_ops *ops = backend_table[i];
-        bool fits = noted ? strcmp(ops->name, name) == 0 : !ops->whole_layers;
+        bool fits = noted ? strcmp(ops->name, name) == 0 : !ops->far_layers;
         if (fits && ops->drop_layer && provider_backend(provider, ops->name, ret_ops, &backend, &err) < 0)
             backend = NULL;
     }

@@ -65,6 +65,8 @@ int join_boxes_open(struct join *join, struct err *err) {
     }
     if (join->values.worker) {
         join->templates = "base";
+        if (mkdir(text_make(4300, "%s/layers", join->env.state_dir), 0700) < 0 && errno != EEXIST)
+            return err_errno(err, errno, "%s/layers", join->env.state_dir);
         TRY(template_list(&join->env, box_template_found, join, err));
     }
     return join->ops->list(join->backend, box_boxes_found, join, err);
@@ -247,14 +249,100 @@ static int box_ask_pause(struct join *join, struct box_ask *ask, struct json *, 
     return join->ops->pause(join->backend, ask->id, strcmp(ask->op, "pause") == 0, err);
 }
 
+/* ---- files and layers, of a worker ---- */
+
+static int box_ask_files(struct join *join, struct box_ask *ask, struct json *out, struct err *) {
+    json_put_uint(out, "files", join->ops->files(join->backend, ask->id));
+    return 0;
+}
+
+static int box_ask_measure(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
+    uint64_t bytes;
+    TRY(join->ops->measure(join->backend, ask->id, json_is_true(json_object_get(ask->body, "layer")), &bytes, err));
+    json_put_uint(out, "bytes", bytes);
+    return 0;
+}
+
+/* The directory of a layer that is to be made; one that failed before is made anew. */
+static int box_layer_make(struct join *join, const json_t *body, const char **ret_layer, struct err *err) {
+    const char *layer = box_text_of(body, "layer");
+    if (!layer || !text_id(layer))
+        return err_set(err, ERR_INVALID, "'layer' is not the name of a layer");
+    const char *path = text_make(4300, "%s/layers/%s", join->env.state_dir, layer);
+    if (mkdir(path, 0700) < 0)
+        return err_errno(err, errno, "layer %s", layer);
+    *ret_layer = layer;
+    return 0;
+}
+
+/* What can be copied while the box runs is copied first. */
+static int box_ask_keep(struct join *join, struct box_ask *ask, struct json *out, struct err *err) {
+    struct spec spec;
+    struct kept kept = {0};
+    const char *layer;
+    bool move = json_is_true(json_object_get(ask->body, "move"));
+    TRY(box_ask_spec(join, ask, &spec, err) ?: box_layer_make(join, ask->body, &layer, err));
+    if (!move && join->ops->files(join->backend, ask->id) == FILES_BUSY && join->ops->keep_ahead)
+        join->ops->keep_ahead(join->backend, ask->id, &kept.ahead, ERR_IGNORED);
+    int r = join->ops->keep(join->backend, &spec, layer, move, &kept, err);
+    if (kept.ahead)
+        join->ops->keep_ahead_end(join->backend, kept.ahead);
+    if (r < 0) {
+        join->ops->drop_layer(join->backend, layer, ERR_IGNORED);
+        return r;
+    }
+    json_put_bool(out, "moved", kept.moved);
+    json_put_str(out, "method", kept.method);
+    json_put_uint(out, "pause_us", kept.pause_us);
+    json_put_uint(out, "bytes", kept.bytes);
+    return 0;
+}
+
+static int box_ask_fresh(struct join *join, struct box_ask *ask, struct json *, struct err *err) {
+    struct spec spec;
+    const char *path = text_make(4300, "%s/boxes/%s", join->env.state_dir, ask->id);
+    TRY(box_ask_spec(join, ask, &spec, err) ?: box_boxes_add(join, ask->id, err));
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "box %s", ask->id);
+    return join->ops->fresh(join->backend, &spec, err);
+}
+
+static int box_ask_squash(struct join *join, struct box_ask *ask, struct json *, struct err *err) {
+    static const atomic_bool never;
+    const char *layer;
+    struct row_texts layers = {0};
+    TRY(box_ask_texts(ask, json_object_get(ask->body, "layers"), "layers", &layers, err)
+            ?: box_layer_make(join, ask->body, &layer, err));
+    int r = join->ops->squash(join->backend, layer, layers.items, &never, err);
+    if (r < 0)
+        join->ops->drop_layer(join->backend, layer, ERR_IGNORED);
+    return r;
+}
+
+static int box_ask_drop_layer(struct join *join, struct box_ask *ask, struct json *, struct err *err) {
+    int r = join->ops->drop_layer(join->backend, ask->id, err);
+    return r == -ERR_NOT_FOUND ? 0 : r;
+}
+
 /* ---- one question ---- */
 
 static const struct {
     const char *op;
     int (*run)(struct join *join, struct box_ask *ask, struct json *out, struct err *err);
+    bool worker; /* a worker's alone */
 } ask_table[] = {
-    {"start", box_ask_start}, {"discover", box_ask_discover}, {"stop", box_ask_stop},
-    {"usage", box_ask_usage}, {"pause", box_ask_pause},       {"resume", box_ask_pause},
+    {"start", box_ask_start, false},
+    {"discover", box_ask_discover, false},
+    {"stop", box_ask_stop, false},
+    {"usage", box_ask_usage, false},
+    {"pause", box_ask_pause, false},
+    {"resume", box_ask_pause, false},
+    {"files", box_ask_files, true},
+    {"measure", box_ask_measure, true},
+    {"keep", box_ask_keep, true},
+    {"fresh", box_ask_fresh, true},
+    {"squash", box_ask_squash, true},
+    {"drop_layer", box_ask_drop_layer, true},
 };
 
 void join_session_unref(struct join_session *session) {
@@ -298,7 +386,8 @@ static void *box_ask_thread(void *user) {
     json_put_bool(&json, "ok", true);
     while (row < rows && strcmp(ask->op, ask_table[row].op) != 0)
         row++;
-    int code = row < rows ? ask_table[row].run(join, ask, &json, &err)
+    int code = row < rows && (join->values.worker || !ask_table[row].worker)
+                   ? ask_table[row].run(join, ask, &json, &err)
                           : err_set(&err, ERR_UNSUPPORTED, "this machine does not know '%s'", ask->op);
     json_close(&json, '}');
     if (code < 0) {
