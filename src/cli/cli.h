@@ -179,6 +179,8 @@ int command_cat(struct cli *cli, int argc, char **argv);
 int command_ls(struct cli *cli, int argc, char **argv);
 int command_token(struct cli *cli, int argc, char **argv);
 int command_secret(struct cli *cli, int argc, char **argv);
+int command_workers(struct cli *cli, int argc, char **argv);
+int command_drain(struct cli *cli, int argc, char **argv);
 int command_audit(struct cli *cli, int argc, char **argv);
 int command_network(struct cli *cli, int argc, char **argv);
 int command_events(struct cli *cli, int argc, char **argv);
@@ -195,6 +197,6 @@ int command_help_command(struct cli *cli, int argc, char **argv);
 extern const struct row run_options[], mcp_options[], mcp_server_options[], exec_options[], json_options[],
     create_options[], ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[],
     secret_options[], audit_options[], network_options[], template_options[], events_options[], port_options[],
-    tool_options[], fork_options[], diff_options[], skill_options[], join_options[], help_options[], tls_options[];
+    tool_options[], fork_options[], diff_options[], skill_options[], join_options[], drain_options[], help_options[], tls_options[];
 
 #endif

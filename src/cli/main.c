@@ -100,6 +100,12 @@ const struct cli_command command_table[] = {
      "ends one at once, with what it has open. --state works on the daemon's files, as its user or root: for the\n"
      "first token of a daemon that demands tokens.",
      command_token, token_options, ANYWHERE},
+    {"workers", "[--json]", "list the workers that have boxes of backend fleet",
+     "A worker is a machine with `cubby join --worker`: it has boxes of all users of the daemon.", command_workers,
+     json_options, ANYWHERE},
+    {"drain", "[--off] WORKER…", "give a worker no new boxes",
+     "Boxes that it has stay there and can be used. With --off it gets new ones again.", command_drain, drain_options,
+     ANYWHERE},
     {"secret", "create|set|rotate NAME [OPTION…] | list [BOX] | rm NAME | bind|unbind BOX NAME[=VARIABLE]",
      "manage secrets that boxes use and never have",
      "A box finds a placeholder in a variable; requests to the hosts that the secret is for carry the value instead.\n"

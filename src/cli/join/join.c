@@ -46,6 +46,8 @@ const struct row join_options[] = {
            "worker: at most N boxes (default: one for each 64 MiB of memory, at most 1000)"),
     OPTION("memory", 0, INT, struct join_values, memory_mb, "MIB",
            "worker: memory that boxes may take in total (default: four fifths of the machine's)"),
+    OPTION("pool-size", 0, INT, struct join_values, pool, "N",
+           "worker: jails kept ready for new boxes, at most 256 (default: 8)"),
     OPTION("text", 0, BOOL, struct join_values, text, NULL,
            "send text messages alone, for proxies that drop others (default: if needed)"),
     OPTION_OF("allow-weaker", 0, TEXTS, struct join_values, allow_weaker, "landlock",
@@ -133,12 +135,14 @@ static void join_plan_worker(struct join *join) {
         values->memory_mb = total_mb - total_mb / 5;
     if (!values->boxes)
         values->boxes = total_mb / 64 < WORKER_BOXES ? total_mb / 64 : WORKER_BOXES;
+    if (values->pool > 256)
+        option_fail(join->cli, "--pool-size is at most 256");
     if (values->boxes > LIMIT_CHANNELS)
         option_fail(join->cli, "--boxes is at most %u", LIMIT_CHANNELS);
     join->isolated = true;
     join->workspace = WORKSPACE_PATH;
     join->box_env = arena_alloc(&join->cli->arena, sizeof *join->box_env);
-    join->env.pool_size = WORKER_POOL;
+    join->env.pool_size = (unsigned)values->pool;
 }
 
 static void join_plan(struct join *join) {
@@ -148,8 +152,8 @@ static void join_plan(struct join *join) {
         join_plan_worker(join);
         return;
     }
-    if (values->boxes || values->memory_mb)
-        option_fail(join->cli, "--boxes and --memory are a worker's");
+    if (values->boxes || values->memory_mb || values->pool != WORKER_POOL)
+        option_fail(join->cli, "--boxes, --memory and --pool-size are a worker's");
     join->isolated = !values->isolation || strcmp(values->isolation, "jail") == 0;
     if (values->shell && access(values->shell, X_OK) < 0)
         option_fail(join->cli, "--shell '%s' is not a program on this machine", values->shell);
@@ -389,7 +393,7 @@ static int join_run(struct join *join, struct err *err) {
 int command_join(struct cli *cli, int argc, char **argv) {
     struct join *join = arena_alloc(&cli->arena, sizeof *join);
     struct err err = {0};
-    *join = (struct join){.cli = cli, .state_lock = -1, .wake_line = -1, .wake_main = -1};
+    *join = (struct join){.values.pool = WORKER_POOL, .cli = cli, .state_lock = -1, .wake_line = -1, .wake_main = -1};
     pthread_mutex_init(&join->lock, NULL);
     pthread_cond_init(&join->changed, NULL);
     int words = option_parse(cli, argc, argv, &join->values);

@@ -28,7 +28,7 @@ struct join_values {
     struct row_texts allow, env, allow_weaker;
     bool text;
     bool worker;
-    uint64_t boxes, memory_mb;
+    uint64_t boxes, memory_mb, pool;
 };
 
 struct join_session {
