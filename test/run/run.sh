@@ -5,6 +5,7 @@
 # A file with a line `# daemon: plain` measures memory: it gets the ordinary build, all others the sanitizer build.
 # A file with a line `# not BACKEND: reason` is skipped there, visibly.
 # BACKEND=remote: each box is a machine that joins (test/lib/remote.sh), over the daemon's socket.
+# BACKEND=fleet: boxes are on three workers (test/lib/fleet.sh).
 # BACKEND=docker: each box is a container of an engine that the tests start (test/lib/docker.sh); without one, skips.
 # CUBBYD=program overrides that; KEEP=1 keeps the directory with the daemon's log.
 set -u
@@ -13,6 +14,7 @@ cd "$(dirname "$0")/../.." || exit 125
 . test/lib/daemon.sh
 [ "$BACKEND" != remote ] || . test/lib/remote.sh
 [ "$BACKEND" != docker ] || . test/lib/docker.sh
+[ "$BACKEND" != fleet ] || . test/lib/fleet.sh
 
 program_for() { # program_for FILE -> program
     program=$BUILD/asan/cubbyd
@@ -40,6 +42,7 @@ run_file() { # run_file FILE
         DAEMON_PID='' DAEMON_DIED=1
     fi
     [ "$BACKEND" != remote ] || suite_end
+    [ "$BACKEND" != fleet ] || workers_end
     rm -rf "$STATE"
 }
 
@@ -47,5 +50,6 @@ run_file() { # run_file FILE
 [ "$BACKEND" != docker ] || engine_start
 write_config
 [ "$BACKEND" != remote ] || suite_start
+[ "$BACKEND" != fleet ] || fleet_suite
 for file in "$@"; do run_file "$file"; done
 finish
