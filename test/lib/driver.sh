@@ -51,9 +51,15 @@ collect() {
         [[ " ${BACKENDS:-docker} " == *' docker '* ]] && runs_on docker "$file" jail || continue
         job "hostile/docker/$name" 240 env BACKEND=docker test/hostile/run.sh "$file"
     done
+    # Over workers the wire is that of machines and the box a jail: by default the cases where both meet. BACKENDS=fleet
+    # runs all that a jail can do.
+    for name in ${BACKENDS-exec file process snapshot box_concurrency}; do
+        [ -n "${BACKENDS-}" ] || job "run/fleet/$name" 600 env BACKEND=fleet test/run/run.sh "test/run/$name.sh"
+    done
     for backend in ${BACKENDS:-jail local remote docker}; do
         for file in $(cases run); do
-            runs_on "$backend" "$file" 'jail local remote docker' || continue
+            runs_on "$backend" "$file" 'jail local remote docker' ||
+                { [ "$backend" = fleet ] && runs_on jail "$file" jail; } || continue
             job "run/$backend/$(basename "$file" .sh)" 600 env BACKEND="$backend" test/run/run.sh "$file"
         done
     done

@@ -6,7 +6,7 @@ declare -A WORKER_PID=()
 
 worker_state() { echo "$WORK/worker-$1"; } # worker_state NAME
 worker_online() { # worker_online NAME [online|offline|draining]
-    [ "$("$BUILD/cubby" workers 2> /dev/null | awk -v n="$1" '$1 == n { print $2 }')" = "${2:-online}" ]
+    [ "$(CUBBY_URL=unix:$SOCKET "$BUILD/cubby" workers 2> /dev/null | awk -v n="$1" '$1 == n { print $2 }')" = "${2:-online}" ]
 }
 worker_start() { # worker_start NAME [OPTIONS]
     local name=$1 program=$BUILD/asan/cubby token=$WORK/token-$1
@@ -18,7 +18,7 @@ worker_start() { # worker_start NAME [OPTIONS]
     mkdir -p -m 700 "$(worker_state "$name")"
     # shellcheck disable=SC2086
     ASAN_OPTIONS=detect_leaks=0:exitcode=99 "$program" join --worker --server "unix:$SOCKET" --token-file "$token" \
-        --state "$(worker_state "$name")" --pool-size 0 "$@" < /dev/null >> "$WORK/worker-$name.log" 2>&1 &
+        --state "$(worker_state "$name")" --pool-size 1 "$@" < /dev/null >> "$WORK/worker-$name.log" 2>&1 &
     WORKER_PID[$name]=$!
 }
 workers_start() {
@@ -39,8 +39,8 @@ worker_stop() { # worker_stop NAME [SIGNAL]
 workers_left() {
     local name
     for name in "${WORKERS[@]}"; do
-        find "$(worker_state "$name")"/*/boxes "$(worker_state "$name")"/*/layers -mindepth 1 -maxdepth 1 2> /dev/null
-        grep -s "$(worker_state "$name")" /proc/self/mounts
+        find "$(worker_state "$name")"/*/boxes "$(worker_state "$name")"/*/layers -mindepth 1 -maxdepth 1 \
+            ! -name ".slot-*" 2> /dev/null
     done
 }
 workers_empty() { [ -z "$(workers_left)" ]; }
@@ -50,6 +50,10 @@ workers_end() {
     for name in "${!WORKER_PID[@]}"; do
         worker_stop "$name"
         [ "$WORKER_STATUS" = 0 ] || fail "worker $name ends well" "$WORKER_STATUS $(tail -3 "$WORK/worker-$name.log")"
+    done
+    for name in "${WORKERS[@]}"; do
+        grep -s "$(worker_state "$name")" /proc/self/mounts &&
+            fail "worker $name leaves no mount" "$(grep "$(worker_state "$name")" /proc/self/mounts)"
     done
     for name in "${WORKERS[@]}"; do rm -rf "$(worker_state "$name")" "$WORK/token-$name" "$WORK/token-$name.of"; done
 }

@@ -137,8 +137,8 @@ mounts() {
     like 'nor by a link' "$STATUS" '^4'
     rm "$WORK/shared/link"
 }
-if [ "$BACKEND" = remote ]; then
-    api POST /v1/boxes "{\"backend\":\"remote\",\"mounts\":[{\"source\":\"$WORK/shared\",\"target\":\"/mnt/shared\"}]}"
+if [[ $BACKEND = remote || $BACKEND = fleet ]]; then
+    api POST /v1/boxes "{\"backend\":\"$BACKEND\",\"mounts\":[{\"source\":\"$WORK/shared\",\"target\":\"/mnt/shared\"}]}"
     is_error "no directory of this server is mounted in somebody's machine" 501 UNSUPPORTED mounts
 else mounts; fi
 

@@ -13,7 +13,7 @@ struct fleet *fleet_new(struct machines *machines, const char *state_dir);
 void fleet_free(struct fleet *fleet); /* NULL is fine */
 
 /* The worker for a new box: online, not draining, with its template, below its number of boxes; of those the one with
- * the largest part of its room free. Its name in arena. BUSY, LIMIT or UNSUPPORTED says what is missing. */
+ * the largest part of its room free. Its name in arena. BUSY, LIMIT or NOT_FOUND says what is missing. */
 int fleet_place(struct fleet *fleet, const struct spec *spec, struct arena *arena, const char **ret_worker,
                 struct err *err);
 void fleet_count(struct fleet *fleet, const char *worker, int by); /* boxes that it has more than before */

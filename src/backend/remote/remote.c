@@ -109,8 +109,13 @@ static void remote_owed_settle_machine(void *context, const char *user, const ch
     bool worker = strcmp(user, MACHINE_WORKERS) == 0;
     if (worker != (backend->fleet != NULL))
         return;
+    struct machine_session *session;
     if (worker)
         fleet_came(backend->fleet, name);
+    if (worker && machine_session_get(backend->env->machines, user, name, &session, &ignored) == 0) {
+        session->ops->answers(session->connection, MACHINE_ANSWER_MS); /* a proxy that drops records is noticed */
+        machine_session_put(session);
+    }
     autodir *dir = fd_opendir(backend->owed_fd, ".", 0);
     for (struct dirent *entry; (entry = fd_readdir(dir));)
         if (text_id(entry->d_name) && remote_note_read(backend->owed_fd, entry->d_name, &note) &&

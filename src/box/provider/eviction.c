@@ -263,7 +263,7 @@ static bool eviction_evict(struct provider *provider, struct place *place, const
     if (statelock_box(&provider->statelock, box->id, 0, &err) < 0) /* another daemon is busy with it */
         return false;
     bool used = eviction_used_elsewhere(provider, place, idle);
-    if (!used && !box->spec.machine) /* a machine may answer late, and no thread waits for it here */
+    if (!used && (!box->spec.machine || box->ops->place)) /* a user's machine may answer late: it is not waited for */
         box_running(box, BUSY_LOOK_MS, &running, &err);
     *ret_busy = !used && idle && eviction_busy(provider, place, &running);
     if (!used && !*ret_busy) {

@@ -354,12 +354,9 @@ static void join_wait_line(struct join *join, struct join_view *view, int signal
     }
 }
 
-static int join_run(struct join *join, struct err *err) {
+static int join_run(struct join *join, int signal_fd, struct err *err) {
     struct join_view view = {.terminal = isatty(STDERR_FILENO), .state = JOIN_CONNECTING};
     const struct passwd *who = getpwuid(geteuid());
-    int signal_fd = terminal_signals(err);
-    if (signal_fd < 0)
-        return signal_fd;
     if (!join->isolated)
         join_say(&view,
                  "WARNING: --isolation none: agents of the server run commands here as %s, with all your rights.\n"
@@ -405,11 +402,12 @@ int command_join(struct cli *cli, int argc, char **argv) {
     if (words > 0)
         option_fail(cli, "unexpected argument '%s'", argv[0]);
     join_plan(join);
-    int code = join_state_open(join, &err);
+    int signal_fd = terminal_signals(&err); /* before there is another thread that could get them */
+    int code = signal_fd < 0 ? signal_fd : join_state_open(join, &err);
     if (code == 0)
         code = join_boxes_open(join, &err);
     if (code == 0)
-        code = join_run(join, &err);
+        code = join_run(join, signal_fd, &err);
     join_boxes_close(join);
     /* Nothing is left but what could not be ended. */
     if (join->state_lock >= 0 && join->env.state_dir && access(join->env.state_dir, F_OK) < 0)
