@@ -6,7 +6,9 @@ declare -A WORKER_PID=()
 
 worker_state() { echo "$WORK/worker-$1"; } # worker_state NAME
 worker_online() { # worker_online NAME [online|offline|draining]
-    [ "$(CUBBY_URL=unix:$SOCKET "$BUILD/cubby" workers 2> /dev/null | awk -v n="$1" '$1 == n { print $2 }')" = "${2:-online}" ]
+    local state
+    state=$(CUBBY_URL=unix:$SOCKET "$BUILD/cubby" workers 2> /dev/null | awk -v n="$1" '$1 == n { print $2 }')
+    [ "$state" = "${2:-online}" ]
 }
 worker_start() { # worker_start NAME [OPTIONS]
     local name=$1 program=$BUILD/asan/cubby token=$WORK/token-$1

@@ -138,7 +138,8 @@ mounts() {
     rm "$WORK/shared/link"
 }
 if [[ $BACKEND = remote || $BACKEND = fleet ]]; then
-    api POST /v1/boxes "{\"backend\":\"$BACKEND\",\"mounts\":[{\"source\":\"$WORK/shared\",\"target\":\"/mnt/shared\"}]}"
+    mount="{\"source\":\"$WORK/shared\",\"target\":\"/mnt/shared\"}"
+    api POST /v1/boxes "{\"backend\":\"$BACKEND\",\"mounts\":[$mount]}"
     is_error "no directory of this server is mounted in somebody's machine" 501 UNSUPPORTED mounts
 else mounts; fi
 

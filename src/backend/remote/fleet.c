@@ -128,8 +128,9 @@ int fleet_place(struct fleet *fleet, const struct spec *spec, struct arena *aren
     if (machines_pick(fleet->machines, MACHINE_WORKERS, fleet_score, &wish, arena, ret_worker))
         return 0;
     if (!wish.online)
-        return err_set(err, ERR_BUSY, "no worker is online (%u %s joined since this server started); start `cubby join "
-                                      "--worker` on one",
+        return err_set(err, ERR_BUSY,
+                       "no worker is online (%u %s joined since this server started); start `cubby join "
+                       "--worker` on one",
                        wish.known, wish.known == 1 ? "has" : "have");
     if (!wish.open)
         return err_set(err, ERR_BUSY, "every worker is draining; `cubby drain --off NAME` opens one again");

@@ -15,7 +15,14 @@
 #include "backend/remote/machine_conn.h"
 #include "base/sync.h"
 
-enum { BUCKETS = 1024, EVENT_STACK = 512 << 10, ENTER_TURNS = 4, LEAVE_AGAIN_MS = 100, WHY_BYTES = 200, MACHINES_LISTENERS = 2 };
+enum {
+    BUCKETS = 1024,
+    EVENT_STACK = 512 << 10,
+    ENTER_TURNS = 4,
+    LEAVE_AGAIN_MS = 100,
+    WHY_BYTES = 200,
+    MACHINES_LISTENERS = 2
+};
 
 struct machine {
     struct machine *next;
@@ -26,7 +33,7 @@ struct machine {
     bool online, text;
     bool draining;
     uint64_t boxes; /* machine_boxes_set */
-    unsigned pins; /* threads that use it without the lock */
+    unsigned pins;  /* threads that use it without the lock */
     unsigned connections;
     uint64_t since_ms;    /* wall clock */
     uint64_t deadline_ms; /* clock_ms: its session ends then; 0: it does not wait */

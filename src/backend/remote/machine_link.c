@@ -144,12 +144,9 @@ static int link_ask_plain(struct link_session *link, const char *op, const char 
 /* A worker is this server's and gets the whole spec; a user's machine has its own defaults. */
 static void link_spec(struct json *json, const struct spec *spec, bool worker) {
     const char *network = !spec->network_asked && !worker ? NULL : spec->network == NETWORK_OPEN ? "open" : "none";
-    const char *const texts[][2] = {{"user", spec->user},
-                                    {"thread", spec->thread},
-                                    {"agent", spec->agent},
-                                    {"shell", spec->shell},
-                                    {"network", network},
-                                    {"template", worker ? spec->template_name : NULL}};
+    const char *const texts[][2] = {{"user", spec->user},   {"thread", spec->thread},
+                                    {"agent", spec->agent}, {"shell", spec->shell},
+                                    {"network", network},   {"template", worker ? spec->template_name : NULL}};
     json_put_open(json, "spec", '{');
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         json_put_some(json, texts[i][0], texts[i][1]);

@@ -268,8 +268,8 @@ static int remote_start(struct backend *backend, const struct spec *spec, struct
     snprintf(note.machine, sizeof note.machine, "%s", spec->machine);
     bool fresh = mkdirat(backend->boxes_fd, spec->id, BACKEND_UNFINISHED_MODE) == 0;
     autofd box = openat(backend->boxes_fd, spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r =
-        box < 0 ? err_errno(err, errno, "the box's directory") : remote_note_write(box, backend->mark, &note, false, err);
+    int r = box < 0 ? err_errno(err, errno, "the box's directory")
+                    : remote_note_write(box, backend->mark, &note, false, err);
     if (fresh && backend->fleet)
         fleet_count(backend->fleet, note.machine, 1);
     if (r == 0)
@@ -444,7 +444,8 @@ static bool remote_show(struct backend *backend, const struct spec *spec, struct
 }
 
 static void remote_info_fleet(const struct backend_env *, struct backend *backend, struct json *json) {
-    static const char *const can[] = {"boxes of all users on workers that joined", "limits, pause, snapshots, templates of workers",
+    static const char *const can[] = {"boxes of all users on workers that joined",
+                                      "limits, pause, snapshots, templates of workers",
                                       "calls that survive a lost connection", "adoption after a restart", NULL};
     json_put_bool(json, "available", backend != NULL);
     json_put_texts(json, "can", backend ? can : NULL);

@@ -69,8 +69,8 @@ int worker_measure(struct backend *backend, const char *name, bool layer, uint64
 
 static int worker_layer_begin(struct backend *backend, const char *layer, const struct remote_note *note,
                               struct err *err) {
-    int r = fd_replace_file(backend->layers_fd, text_make(40, "%.16s/worker", layer), note->machine,
-                            strlen(note->machine));
+    int r =
+        fd_replace_file(backend->layers_fd, text_make(40, "%.16s/worker", layer), note->machine, strlen(note->machine));
     return r < 0 ? err_errno(err, -r, "noting where layer %s is", layer) : 0;
 }
 
@@ -115,7 +115,8 @@ int worker_fresh(struct backend *backend, const struct spec *spec, struct err *e
     }
     TRY(remote_owed_settle(backend, spec->id, err));
     if (!known) {
-        TRY(remote_note_write(backend->boxes_fd, text_make(40, "%.16s/%s", spec->id, backend->mark), &note, false, err));
+        TRY(remote_note_write(backend->boxes_fd, text_make(40, "%.16s/%s", spec->id, backend->mark), &note, false,
+                              err));
         fleet_count(backend->fleet, note.machine, 1);
     }
     return worker_ask(backend, &note, "fresh", spec->id, NULL, spec, WORKER_WORK_MS, NULL, err);

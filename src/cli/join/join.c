@@ -15,9 +15,9 @@
 #include "cli/terminal.h"
 
 enum {
-    LOOK_MS = 1000,       /* between two checks of the workspace and the status line */
-    LINE_STACK = 1 << 20, /* TLS and a resolver */
-    LEAVE_MS = 3000,      /* for the connection to say good-bye */
+    LOOK_MS = 1000,        /* between two checks of the workspace and the status line */
+    LINE_STACK = 1 << 20,  /* TLS and a resolver */
+    LEAVE_MS = 3000,       /* for the connection to say good-bye */
     WORKSPACE_BYTES = 256, /* what a wire's greeting holds of it (wire/demux.h) */
     WORKER_BOXES = 1000,
     WORKER_POOL = 8
@@ -127,9 +127,10 @@ static void join_plan_env(struct join *join) {
 static void join_plan_worker(struct join *join) {
     struct join_values *values = &join->values;
     if (values->workspace || values->allow.count || values->isolation || values->env.count || values->shell)
-        option_fail(join->cli,
-                    "--worker goes without --workspace, --allow, --isolation, --env and --shell: its boxes are jails that "
-                    "the server describes");
+        option_fail(
+            join->cli,
+            "--worker goes without --workspace, --allow, --isolation, --env and --shell: its boxes are jails that "
+            "the server describes");
     uint64_t total_mb = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) >> 20;
     if (!values->memory_mb)
         values->memory_mb = total_mb - total_mb / 5;
@@ -190,7 +191,9 @@ static void join_plan(struct join *join) {
 static const char *join_state_name(struct join *join) {
     const char *name = join->values.name ? join->values.name : "";
     const char *all = arena_printf(&join->cli->arena, "%s\n%s\n%s\n%s", join->server, join->workspace, name,
-                                   join->values.worker ? "worker" : join->isolated ? "jail" : "none");
+                                   join->values.worker ? "worker"
+                                   : join->isolated    ? "jail"
+                                                       : "none");
     uint8_t digest[32];
     char hex[65];
     sha256(all, strlen(all), digest);

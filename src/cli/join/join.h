@@ -55,12 +55,12 @@ struct join {
     struct backend *backend;
     const struct mount *mounts; /* the workspace among them; outer ones first */
     size_t mount_count;
-    const char **box_env; /* of every box, NULL-terminated */
-    const char *can;      /* words of the registration */
+    const char **box_env;  /* of every box, NULL-terminated */
+    const char *can;       /* words of the registration */
     const char *templates; /* of a worker: likewise */
-    int state_lock;       /* of the state directory */
-    int wake_line;        /* eventfd: join_line must not wait any longer */
-    int wake_main;        /* eventfd: something is to be shown, or all is over */
+    int state_lock;        /* of the state directory */
+    int wake_line;         /* eventfd: join_line must not wait any longer */
+    int wake_main;         /* eventfd: something is to be shown, or all is over */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct join_session *session; /* NULL: none yet */

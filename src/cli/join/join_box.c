@@ -200,7 +200,8 @@ static int box_ask_start(struct join *join, struct box_ask *ask, struct json *, 
         box_boxes_remove(join, ask->id);
         return code;
     }
-    if (join->isolated && !join->values.worker) { /* programs want a home that is there; where it cannot be made they do without */
+    if (join->isolated &&
+        !join->values.worker) { /* programs want a home that is there; where it cannot be made they do without */
         struct box box = {.spec = spec, .wire = wire, .pidfd = -1, .state = BOX_READY};
         text_id_copy(box.id, ask->id);
         box_mkdir(&box, JOIN_HOME, 0700, false, ERR_IGNORED);
@@ -331,18 +332,10 @@ static const struct {
     int (*run)(struct join *join, struct box_ask *ask, struct json *out, struct err *err);
     bool worker; /* a worker's alone */
 } ask_table[] = {
-    {"start", box_ask_start, false},
-    {"discover", box_ask_discover, false},
-    {"stop", box_ask_stop, false},
-    {"usage", box_ask_usage, false},
-    {"pause", box_ask_pause, false},
-    {"resume", box_ask_pause, false},
-    {"files", box_ask_files, true},
-    {"measure", box_ask_measure, true},
-    {"keep", box_ask_keep, true},
-    {"fresh", box_ask_fresh, true},
-    {"squash", box_ask_squash, true},
-    {"drop_layer", box_ask_drop_layer, true},
+    {"start", box_ask_start, false}, {"discover", box_ask_discover, false}, {"stop", box_ask_stop, false},
+    {"usage", box_ask_usage, false}, {"pause", box_ask_pause, false},       {"resume", box_ask_pause, false},
+    {"files", box_ask_files, true},  {"measure", box_ask_measure, true},    {"keep", box_ask_keep, true},
+    {"fresh", box_ask_fresh, true},  {"squash", box_ask_squash, true},      {"drop_layer", box_ask_drop_layer, true},
 };
 
 void join_session_unref(struct join_session *session) {
@@ -388,7 +381,7 @@ static void *box_ask_thread(void *user) {
         row++;
     int code = row < rows && (join->values.worker || !ask_table[row].worker)
                    ? ask_table[row].run(join, ask, &json, &err)
-                          : err_set(&err, ERR_UNSUPPORTED, "this machine does not know '%s'", ask->op);
+                   : err_set(&err, ERR_UNSUPPORTED, "this machine does not know '%s'", ask->op);
     json_close(&json, '}');
     if (code < 0) {
         buf_clear(&out);

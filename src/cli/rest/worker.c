@@ -23,9 +23,11 @@ static const char *worker_state(struct cli *, const json_t *row) {
 
 int command_workers(struct cli *cli, int argc, char **argv) {
     static const struct rest_column columns[] = {
-        COLUMN("NAME", "name", TEXT),        CELL("STATE", worker_state),        COLUMN("SINCE", "since", TIME),
-        COLUMN("BOXES", "boxes", NUMBER),    COLUMN("MAX", "boxes_max", NUMBER), COLUMN("MEMORY-MB", "memory_mb", NUMBER),
-        COLUMN("LATENCY", "latency_ms", MS), COLUMN("VERSION", "version", TEXT), COLUMN("ADDRESS", "address", TEXT),
+        COLUMN("NAME", "name", TEXT),        CELL("STATE", worker_state),
+        COLUMN("SINCE", "since", TIME),      COLUMN("BOXES", "boxes", NUMBER),
+        COLUMN("MAX", "boxes_max", NUMBER),  COLUMN("MEMORY-MB", "memory_mb", NUMBER),
+        COLUMN("LATENCY", "latency_ms", MS), COLUMN("VERSION", "version", TEXT),
+        COLUMN("ADDRESS", "address", TEXT),
     };
     struct {
         bool json;

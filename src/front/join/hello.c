@@ -5,7 +5,21 @@
 #include "front/join/join.h"
 #include "wire/spec.h"
 
-enum hello_word { USER, TOKEN, NAME, WORKSPACE, SHELL, VERSION, ISOLATION, PLATFORM, CAN, SESSION, KIND, TEMPLATES, HELLO_WORDS };
+enum hello_word {
+    USER,
+    TOKEN,
+    NAME,
+    WORKSPACE,
+    SHELL,
+    VERSION,
+    ISOLATION,
+    PLATFORM,
+    CAN,
+    SESSION,
+    KIND,
+    TEMPLATES,
+    HELLO_WORDS
+};
 
 struct hello_body {
     struct row_text words[HELLO_WORDS];

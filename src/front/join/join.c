@@ -427,6 +427,6 @@ static const struct route join_routes[] = {
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 
-static const struct route *const join_tables[] = {join_routes, machine_routes, NULL};
+static const struct route *const join_tables[] = {join_routes, machine_routes, worker_routes, NULL};
 const struct dialect join_dialect = {
     .routes = join_tables, .open = join_open, .close = join_close, .measure = join_measure};

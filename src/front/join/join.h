@@ -8,6 +8,8 @@
 
 extern const struct dialect join_dialect;
 extern const struct route machine_routes[]; /* join/machines.c: /v1/machines */
+extern const struct route worker_routes[];  /* join/workers.c: /v1/workers */
+void workers_measure(const struct front *front, struct buf *out);
 void join_measure(const struct front *front, struct buf *out);
 #define RUNNER_USER "default" /* the user of a runner's token without one */
 
@@ -30,8 +32,8 @@ struct runner_hello {
     const char *session; /* of the link */
     bool no_workspace;   /* of the text form: it did not name it */
     uint64_t received;
-    bool worker;            /* it offers itself for boxes of all users */
-    const char *templates;  /* of a worker: names with a blank between */
+    bool worker;           /* it offers itself for boxes of all users */
+    const char *templates; /* of a worker: names with a blank between */
     uint64_t boxes_max, memory_mb;
 };
 /* INVALID names the error; UNSUPPORTED: a link of another version. Texts in arena. */
