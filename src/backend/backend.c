@@ -5,8 +5,8 @@
 
 #include "base/base.h"
 
-const struct backend_ops *const backend_table[] = {&backend_jail, &backend_local, &backend_remote, &backend_fleet,
-                                                   &backend_docker, NULL};
+const struct backend_ops *const backend_table[] = {&backend_jail,  &backend_local,  &backend_remote,
+                                                   &backend_fleet, &backend_docker, NULL};
 
 const struct backend_ops *backend_find(const char *name) {
     for (size_t i = 0; backend_table[i]; i++)

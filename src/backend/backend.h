@@ -222,8 +222,7 @@ static inline bool backend_attaches(const struct backend_ops *ops, struct backen
 
 bool net_network_ok(const char *text); /* an entry of open_networks: IPv4 "A.B.C.D[/BITS]" */
 
-extern const struct backend_ops backend_local, backend_jail, backend_remote, backend_fleet,
-    backend_docker;
+extern const struct backend_ops backend_local, backend_jail, backend_remote, backend_fleet, backend_docker;
 /* NULL-terminated: every backend of this build, in the order shown. */
 extern const struct backend_ops *const backend_table[];
 const struct backend_ops *backend_find(const char *name); /* NULL when unknown */

@@ -197,6 +197,7 @@ int command_help_command(struct cli *cli, int argc, char **argv);
 extern const struct row run_options[], mcp_options[], mcp_server_options[], exec_options[], json_options[],
     create_options[], ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[],
     secret_options[], audit_options[], network_options[], template_options[], events_options[], port_options[],
-    tool_options[], fork_options[], diff_options[], skill_options[], join_options[], drain_options[], help_options[], tls_options[];
+    tool_options[], fork_options[], diff_options[], skill_options[], join_options[], drain_options[], help_options[],
+    tls_options[];
 
 #endif
