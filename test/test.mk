@@ -18,9 +18,17 @@ $(BUILD)/tested.a: $(TESTED_OBJECTS)
 $(BUILD)/unit/%: test/unit/%.c $(BUILD)/tested.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_HOST) -O0 -U_FORTIFY_SOURCE -Itest/lib $(LINK_HARDEN) -o $@ $< $(BUILD)/tested.a $(TEST_LIBS)
+# Those of the gate and of a seal hold one file of the program, and are linked with its others.
+FUZZ_GATE := $(call host_objects,$(filter-out $(addprefix src/gate/,main.c control.c dns.c hello.c) $(GATE_POLICY),$(call package,gate)))
+FUZZ_SEAL := $(call host_objects,$(filter-out src/seal/main.c,$(call package,seal)))
+$(BUILD)/fuzz/fuzz_gate_control: $(FUZZ_GATE)
+$(BUILD)/fuzz/fuzz_gate_control: FUZZ_MORE := $(FUZZ_GATE) -lcares
+$(BUILD)/fuzz/fuzz_seal_wire $(BUILD)/fuzz/fuzz_seal_http: $(FUZZ_SEAL)
+$(BUILD)/fuzz/fuzz_seal_wire: FUZZ_MORE := $(FUZZ_SEAL)
+$(BUILD)/fuzz/fuzz_seal_http: FUZZ_MORE := $(filter-out %/conn.o,$(FUZZ_SEAL))
 $(BUILD)/fuzz/%: test/fuzz/%.c $(BUILD)/tested.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_HOST) -fsanitize=fuzzer -o $@ $< $(BUILD)/tested.a $(TEST_LIBS)
+	$(CC) $(CFLAGS_HOST) -fsanitize=fuzzer -o $@ $< $(FUZZ_MORE) $(BUILD)/tested.a $(TEST_LIBS)
 # Programs that tests run: HELPERS on the host, CARRIED also in boxes (static; what hostile cases do there is test/hostile/attack_NAME.c).
 HELPERS := $(addprefix $(BUILD)/test/,race load lack linkem crash ptyrun)
 CARRIED := $(BUILD)/test/tool $(patsubst test/hostile/%.c,$(BUILD)/test/%,$(wildcard test/hostile/*.c))
