@@ -11,6 +11,9 @@ e2b_start
 # ---- Connect itself ----
 program 'Connect' python3 test/lib/connect.py "$URL"
 
+# ---- what E2B's Python packages send ----
+program 'Python' python3 test/lib/e2b_python.py "$URL"
+
 # ---- its own clients ----
 e2b_clients_or_skip
 program 'e2b 2.51' "$NODE" test/clients/e2b_process.mjs e2b

@@ -510,4 +510,5 @@ def main():
     sys.exit(FAILED > 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
