@@ -117,6 +117,29 @@ open(sys.argv[3], "w").write(end)'
     isnt 'as another process' "$(pgrep -P "$DAEMON_PID" cubby-gate)" "$gate"
     code http://evil.test/
     is 'with the same policy' "$OUT" 000
+    # a daemon that was killed: the gate goes with it, the kernel refuses, the next one serves as before
+    api POST "$B/processes" '{"command":"while :; do curl -s -m 5 -o /dev/null -w %{http_code} http://pypi.test/; '\
+'echo; curl -s -m 5 -o /dev/null -w %{http_code} http://evil.test/ >> evil; sleep 0.1; done >> codes"}'
+    served() { run 'tail -1 codes'; [ "$OUT" = 200 ]; }
+    ok 'a program that goes on asking' eventually 10 served
+    nsenter -t "$DAEMON_PID" -n -m sleep 1000 &
+    holder=$! gate=$(pgrep -P "$DAEMON_PID" cubby-gate)
+    held_open() { grep -qx sleep "/proc/$holder/comm"; }
+    eventually 10 held_open
+    kill -9 "$DAEMON_PID"
+    wait "$DAEMON_PID" 2> /dev/null
+    gate_gone() { ! kill -0 "$gate" 2> /dev/null; }
+    ok 'the gate ends with its daemon' eventually 5 gate_gone
+    refused() { [ "$(tail -1 "$(find "$STATE/boxes/$BOX" -name codes -size +0 2> /dev/null | head -1)")" = 000 ]; }
+    ok 'the box is refused meanwhile' eventually 10 refused
+    world_forget
+    start_daemon nsenter -t "$holder" -n -m "$BUILD/cubbyd"
+    by_itself() { world_tcp | grep -q 93.184.0.10; }
+    ok 'the next daemon serves it, before anybody asks for the box' eventually 20 by_itself
+    ok 'with its own program' eventually 10 served
+    run 'sort -u evil'
+    is 'and nothing else was ever reached' "$OUT" "$(printf '0%.0s' $(seq "${#OUT}"))"
+    kill "$holder"
     # A38
     api POST "$B/fork" '{}'
     fork=$(j .id) box=$BOX
