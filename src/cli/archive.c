@@ -1,10 +1,9 @@
-/* tar, spawned. The output of a box is hostile. Invariant, all of it together:
- * 1. it is unpacked into a new, empty directory that only we can enter, so there is no link of ours to write
- *    through;
- * 2. GNU tar takes "/" and ".." off names and makes links that point outside only at the very end, so a link of the
- *    archive's own is not written through either (never give it -P);
- * 3. owners and modes are ours (--no-same-owner, --no-same-permissions), the stream is never decompressed;
- * 4. devices, FIFOs and set-user-ID bits are taken out before the tree is moved to its name (archive_clean). */
+/* Spawns tar. The output of a box is hostile. Invariant, only as a whole:
+ * 1. it is unpacked into a new, empty directory that only we can enter, so there is no link of ours to write through;
+ * 2. GNU tar removes "/" and ".." from names and makes links that point outside only at the very end, so it does not
+ *    write through a link of the archive either (never give it -P);
+ * 3. owners and modes are ours (--no-same-owner, --no-same-permissions), and the stream is never decompressed;
+ * 4. devices, FIFOs and set-user-ID bits are removed before the tree gets its name (archive_clean). */
 #include "cli/archive.h"
 
 #include <spawn.h>
@@ -32,14 +31,14 @@ static int archive_spawn(const char *const *argv, int theirs, struct archive *re
         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP); /* Ctrl-C is ours to handle */
-    unsetenv("TAR_OPTIONS"); /* rules 2 and 3 are not for the environment to change */
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP); /* we handle Ctrl-C */
+    unsetenv("TAR_OPTIONS"); /* the environment must not change rules 2 and 3 */
     pid_t pid;
     int number = posix_spawnp(&pid, "tar", &actions, &attributes, (char *const *)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     if (number)
-        return err_errno(err, number, "tar cannot be started");
+        return err_errno(err, number, "cannot start tar");
     *ret_archive = (struct archive){.pid = pid, .fd = fd_take(&our_end)};
     return 0;
 }

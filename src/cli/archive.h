@@ -1,4 +1,4 @@
-/* The system's tar at the end of a pipe: a local tree as a stream, and a stream as a local tree. Called by cp. */
+/* The system's tar behind a pipe: packs a local tree into a stream, and unpacks one. Called by cp. */
 #ifndef CUBBY_CLI_ARCHIVE_H
 #define CUBBY_CLI_ARCHIVE_H
 
@@ -13,11 +13,11 @@ struct archive {
 
 int archive_pack(const char *dir, struct archive *ret_archive, struct err *err);   /* read the tar from fd */
 int archive_unpack(const char *dir, struct archive *ret_archive, struct err *err); /* write the tar to fd */
-/* Closes the pipe and waits: an unhappy tar is an error. */
+/* Closes the pipe and waits. A failure of tar is an error. */
 int archive_end(struct archive *archive, struct err *err);
 
 /* A box may have put anything into the tree: removes everything but files, directories and links, and clears
- * set-user-ID and set-group-ID bits. The tree must lie where no other user can reach it yet. */
+ * set-user-ID and set-group-ID bits. No other user may be able to reach the tree yet. */
 int archive_clean(const char *dir, unsigned *ret_removed, struct err *err);
 
 #endif

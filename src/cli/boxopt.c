@@ -45,12 +45,12 @@ const char *box_options_network(struct cli *cli, const char *network, const stru
         if (!network || word || network[0] == '{')
             return network;
     } else if (word) {
-        option_fail(cli, "--allow is part of a policy, not of network '%s'", network);
+        option_fail(cli, "--allow needs a network policy, not network '%s'", network);
     }
     char *text = arena_alloc(&cli->arena, LIMIT_JSON_BYTES + 1);
     ssize_t len = network && network[0] != '{' ? fd_read_file(AT_FDCWD, network, text, LIMIT_JSON_BYTES) : 0;
     if (len < 0)
-        option_fail(cli, "a network: none, open, a policy as JSON or a file with one; '%s': %s", network,
+        option_fail(cli, "a network must be none, open, a policy as JSON, or a file with a policy; '%s': %s", network,
                     strerror((int)-len));
     json_error_t why;
     json_auto_t *policy = json_loads(!network ? "{}" : network[0] == '{' ? network : text, 0, &why);
@@ -66,10 +66,10 @@ const char *box_options_network(struct cli *cli, const char *network, const stru
     return copy;
 }
 
-/* Of --net, --network and --allow; NULL: none is given. */
+/* Combines --net, --network and --allow. NULL: none is given. */
 static const char *boxopt_network(struct cli *cli, const struct box_options *options) {
     if (options->net && (options->network || options->allow.count))
-        option_fail(cli, "--net is --network with a word: give one of them");
+        option_fail(cli, "--net and --network cannot be combined: give one of them");
     return options->net ? options->net : box_options_network(cli, options->network, &options->allow);
 }
 
@@ -117,7 +117,7 @@ const char *box_options_directory(struct cli *cli, const char *what, const char 
     if (!real || stat(real, &status) < 0 || !S_ISDIR(status.st_mode))
         option_fail(cli, "%s '%s' is not a directory on this machine", what, given);
     if (strcmp(real, "/") == 0)
-        option_fail(cli, "%s would be all of this machine; name a directory below it", what);
+        option_fail(cli, "%s would be the whole machine; name a directory below it", what);
     if (!home && real_home && strcmp(real, real_home) == 0)
         option_fail(cli, "%s would be your home directory, with all your keys; name a directory in it", what);
     if (!text_utf8(real, strlen(real)))

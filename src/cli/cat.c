@@ -1,4 +1,4 @@
-/* `cubby cat`: files of boxes to standard output, as they are. */
+/* `cubby cat`: prints files of boxes. */
 #include "http/client/client.h"
 #include "base/base.h"
 #include "cli/cli.h"

@@ -1,5 +1,5 @@
-/* `cubby completion`: the words that may follow on a command line, found in the table of commands, and the few lines
- * by which a shell asks for them. Invariant: nothing here fails or waits long: no daemon means no IDs. */
+/* `cubby completion`: the words that may follow on a command line, found in the table of commands, and a script by
+ * which a shell asks for them. Invariant: nothing here fails or waits long: without a daemon there are no IDs. */
 #include <jansson.h>
 #include <limits.h>
 #include <string.h>
@@ -58,7 +58,7 @@ struct completion {
     const struct cli_command *command;
     const char *part; /* the word being written */
     bool files;       /* a path of this machine is possible */
-    bool asked;       /* the daemon, for what one alternative takes: another takes the same */
+    bool asked;       /* the daemon was asked; other alternatives take the same */
 };
 
 static void completion_offer(const struct completion *completion, const char *word) {
@@ -66,7 +66,7 @@ static void completion_offer(const struct completion *completion, const char *wo
         puts(word);
 }
 
-/* "none|open": each of them. */
+/* Prints each word of "none|open". */
 static void completion_choices(const struct completion *completion, const char *choices, size_t len) {
     for (const char *end = choices + len; choices < end;) {
         const char *stop = memchr(choices, '|', (size_t)(end - choices));
@@ -76,7 +76,7 @@ static void completion_choices(const struct completion *completion, const char *
     }
 }
 
-/* It is one word for every shell: no space, no control character, nothing to quote. */
+/* Returns whether it is one word for every shell: no space, no control character, nothing to quote. */
 static bool completion_plain(const char *name) {
     for (const char *p = name; *p; p++)
         if ((unsigned char)*p <= ' ' || *p == 0x7f || strchr("'\"\\$`*?[]{}()<>|&;!#~", *p))
@@ -84,7 +84,7 @@ static bool completion_plain(const char *name) {
     return true;
 }
 
-/* Names in answers of the daemon: "id" of each of "boxes". Silent when it does not answer. */
+/* Prints names from an answer of the daemon: "id" of each of "boxes". Silent if it does not answer. */
 static void completion_remote(struct completion *completion, const char *path, const char *list, const char *key,
                               const char *after) {
     struct err ignored = {0};
@@ -100,7 +100,7 @@ static void completion_remote(struct completion *completion, const char *path, c
     json_decref(json);
 }
 
-/* ID:DIR/PART: the entries of DIR. */
+/* Prints the entries of DIR for ID:DIR/PART. */
 static void completion_paths(struct completion *completion) {
     const char *id, *path;
     struct err ignored = {0};
@@ -131,7 +131,7 @@ static bool completion_has(const char *at, size_t len, const char *word) {
     return found && (found == at || strchr(" [|", found[-1]));
 }
 
-/* A word of an alternative that is not an option and not its subcommand. */
+/* Prints completions for a word of an alternative that is neither an option nor its subcommand. */
 static void completion_word(struct completion *completion, const char *at, size_t len) {
     bool path = completion_has(at, len, "ID:PATH") || completion_has(at, len, "ID[:PATH]");
     bool cp = strcmp(completion->command->name, "cp") == 0, id = path || cp || completion_has(at, len, "ID");
@@ -178,7 +178,7 @@ static void completion_words(struct completion *completion, int argc, char **arg
     for (int i = 1; i + 1 < argc; i++) {
         const struct row *row = argv[i][0] == '-' ? rows_argv_find(completion->command->options, argv[i]) : NULL;
         if (strcmp(argv[i], "--") == 0) {
-            completion->files = true; /* the box's own words: a path is the best guess */
+            completion->files = true; /* a command for the box: a path is the best guess */
             return;
         }
         if (row && row->type != ROW_BOOL)
@@ -188,7 +188,7 @@ static void completion_words(struct completion *completion, int argc, char **arg
     }
     const struct row *row = before[0] == '-' ? rows_argv_find(completion->command->options, before) : NULL;
     if (row && row->type != ROW_BOOL) {
-        /* The value of an option: its choices, or what its name for the help means. */
+        /* The value of an option: its choices, or by its name in the help. */
         if (strcmp(row->name, "template") == 0)
             completion_remote(completion, "/v1/templates", "templates", "name", "");
         else if (strcmp(row->value, "ID") == 0)

@@ -1,5 +1,5 @@
-/* `cubby cp`: files and trees between here and a box. Invariant: a local file appears whole or not at all, and a
- * tree from a box is unpacked by the rules at the head of archive.c before it gets its name. */
+/* `cubby cp`: copies files and trees between this machine and a box. Invariant: a local file appears whole or not at
+ * all, and a tree from a box is unpacked by the rules of archive.c before it gets its name. */
 #include "http/client/client.h"
 
 #include <jansson.h>
@@ -29,11 +29,11 @@ struct cp {
     const char *id, *remote, *local;
     struct progress progress;
     int fd;     /* local file or tar's pipe */
-    int number; /* errno of our side of the copy */
+    int number; /* errno of the local side */
     int signal_fd, ended_by;
 };
 
-/* Both sides are in boxes, or neither is. */
+/* Fails because both sides are in boxes, or neither is. */
 static _Noreturn void cp_sides(const struct cli *cli, char **argv, bool both) {
     for (int i = 0; i < 2 && !both; i++) {
         const char *colon = strchr(argv[i], ':');
@@ -46,7 +46,7 @@ static _Noreturn void cp_sides(const struct cli *cli, char **argv, bool both) {
                           : "one of SRC and DST must be ID:PATH");
 }
 
-/* A signal gives up the transfer, so that what is half here is taken away on the usual path. */
+/* A signal cancels the transfer, so that a partial copy is removed as usual. */
 static int cp_tick(void *user) {
     struct cp *cp = user;
     for (int number; !cp->ended_by && (number = terminal_signal(cp->signal_fd));)
@@ -55,9 +55,9 @@ static int cp_tick(void *user) {
     return cp->ended_by ? -1 : 0;
 }
 
-/* ---- existing files ---- */
+/* ---- paths ---- */
 
-/* The last name of a path; NULL when it has none of its own ("/", ".", ".."). */
+/* Returns the last name of a path, or NULL ("/", ".", ".."). */
 static const char *cp_base(struct cp *cp, const char *path) {
     const char *base = basename(arena_strdup(&cp->cli->arena, path));
     return strcmp(base, "/") == 0 || strcmp(base, ".") == 0 || strcmp(base, "..") == 0 ? NULL : base;
@@ -68,7 +68,7 @@ static const char *cp_join(struct cp *cp, const char *dir, const char *name) {
     return arena_printf(&cp->cli->arena, "%s%s%s", dir, slash, name);
 }
 
-/* Type of a path in the box: "file", "dir", "symlink", "other"; "" when it does not exist. */
+/* Gets the type of a path in the box: "file", "dir", "symlink", "other", or "" if it does not exist. */
 static int cp_stat(struct cp *cp, const char *path, const char **ret_type, struct err *err) {
     json_auto_t *json = NULL;
     int code = remote_json(cp->cli, "GET", remote_path(cp->cli, cp->id, "/stat", path), NULL, &json, err);
@@ -79,7 +79,7 @@ static int cp_stat(struct cp *cp, const char *path, const char **ret_type, struc
     return 0;
 }
 
-/* stat does not follow a last link; "LINK/." does when it leads to a directory. */
+/* stat does not follow a final link; "LINK/." does if it leads to a directory. */
 static int cp_is_dir(struct cp *cp, const char *path, bool *ret_dir, struct err *err) {
     const char *type;
     int code = cp_stat(cp, path, &type, err);
@@ -189,7 +189,7 @@ static int cp_receive(struct cp *cp, const char *path, struct err *err) {
     return cp->number ? err_errno(err, cp->number, "%s", cp->local) : code;
 }
 
-/* Where it goes here: DST itself, or inside it when it is a directory. */
+/* Finds the local target: DST itself, or a name inside it if it is a directory. */
 static int cp_local_target(struct cp *cp, const char **ret_target, struct err *err) {
     struct stat status;
     size_t len = strlen(cp->local);
@@ -198,7 +198,7 @@ static int cp_local_target(struct cp *cp, const char **ret_target, struct err *e
     if (!dir && len && cp->local[len - 1] == '/')
         return err_set(err, ERR_NOT_FOUND, "no directory '%s' on this machine", cp->local);
     if (dir && !base)
-        return err_set(err, ERR_INVALID, "'%s' has no name of its own: name the new file or directory", cp->remote);
+        return err_set(err, ERR_INVALID, "'%s' does not end in a name: give a name for the copy", cp->remote);
     *ret_target = dir ? cp_join(cp, cp->local, base) : cp->local;
     return 0;
 }
@@ -234,7 +234,7 @@ static int cp_unpack(struct cp *cp, const char *temporary, struct err *err) {
     if (code == 0)
         code = archive_clean(temporary, &removed, err);
     if (code == 0 && removed)
-        fprintf(stderr, "cubby: left out %u special file%s (devices, FIFOs, sockets)\n", removed,
+        fprintf(stderr, "cubby: skipped %u special file%s (devices, FIFOs, sockets)\n", removed,
                 removed == 1 ? "" : "s");
     return code;
 }
@@ -251,7 +251,7 @@ static int cp_down_tree(struct cp *cp, const char *target, struct err *err) {
     int code = cp_unpack(cp, temporary, err);
     if (code == 0 && chmod(temporary, 0777 & ~mask) < 0)
         code = err_errno(err, errno, "%s", temporary);
-    /* It gets its name; a tree that is there already is exchanged and then removed when forced. */
+    /* Gives it its name. With --force an existing tree is exchanged and then removed. */
     if (code == 0 && renameat2(AT_FDCWD, temporary, AT_FDCWD, target, RENAME_NOREPLACE) < 0) {
         if (errno == EEXIST && !cp->values.force)
             code = err_set(err, ERR_EXISTS, "%s exists: remove it, or replace it with --force", target);

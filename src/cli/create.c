@@ -1,4 +1,4 @@
-/* `cubby create`: a box of the daemon; prints its id. */
+/* `cubby create`: makes a box of the daemon and prints its id. */
 #include <string.h>
 
 #include "cli/cli.h"

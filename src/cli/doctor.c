@@ -1,5 +1,4 @@
-/* `cubby doctor`: the missing prerequisites of boxes on this machine, each with its fix, and whether a daemon
- * answers. */
+/* `cubby doctor`: shows what this machine lacks for boxes, with fixes, and whether a daemon answers. */
 #include <jansson.h>
 
 #include "base/base.h"
@@ -45,7 +44,7 @@ static void doctor_print(struct cli *cli, const struct doctor *doctor, bool as_j
             printf("  %s: %s\n", check->name, check->fix);
 }
 
-/* What a daemon reports of itself. */
+/* Adds what a daemon reports about itself. */
 static void doctor_asked(struct cli *cli, struct doctor *doctor) {
     autobuf out = buf_max(LIMIT_JSON_BYTES);
     if (remote_call(cli, "GET", "/v1/info", NULL, &out, ERR_IGNORED) < 0)
@@ -71,7 +70,7 @@ int command_doctor(struct cli *cli, int argc, char **argv) {
     struct doctor *doctor = arena_alloc(&cli->arena, sizeof *doctor);
     if (option_parse(cli, argc, argv, &as_json) > 0)
         option_fail(cli, "unexpected argument '%s'", argv[0]);
-    /* The backends' rows, and one of ours: a daemon. */
+    /* The rows of the backends, and one for the daemon. */
     struct err err = {0};
     struct backend_env env = {0};
     if (engine_runner(&cli->arena, &env.runner_path, &err) < 0)

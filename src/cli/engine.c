@@ -1,6 +1,6 @@
-/* A box without a daemon, its state, and the runner's place. Invariant: a box is claimed before it is made and
- * unclaimed after it is gone, so that leftovers of a killed `cubby run` are found by the next one; a directory that
- * another user can write is never used. */
+/* A box without a daemon, its state, and where the runner is. Invariant: a box is claimed before it is made and
+ * unclaimed after it is removed, so that the next run finds what a killed `cubby run` left; a directory that another
+ * user can write to is never used. */
 #include "cli/engine.h"
 
 #include <dirent.h>
@@ -16,7 +16,7 @@
 #include "cli/cli.h"
 #include "cli/rest/news.h"
 
-/* A directory that is ours alone: made, or found with the right owner and mode. */
+/* Makes a directory that is ours alone, or checks the owner and mode of an existing one. */
 static int engine_private(const char *path, struct err *err) {
     struct stat status;
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
@@ -24,11 +24,11 @@ static int engine_private(const char *path, struct err *err) {
     if (lstat(path, &status) < 0)
         return err_errno(err, errno, "%s", path);
     if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077))
-        return err_set(err, ERR_DENIED, "%s is not a directory of yours with mode 0700: remove it", path);
+        return err_set(err, ERR_DENIED, "%s must be a directory of yours with mode 0700: remove it", path);
     return 0;
 }
 
-/* Boxes of root need idmapped mounts, which tmpfs, where /run lies, has only from Linux 6.3 on. */
+/* Boxes of root need idmapped mounts. tmpfs, which /run is, has them only since Linux 6.3. */
 static bool engine_idmaps(const char *path) {
     struct statfs system;
     struct utsname name;
@@ -80,7 +80,7 @@ static int engine_claim(struct cli_engine *engine, struct err *err) {
         autofd lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (lock < 0 || flock(lock, LOCK_EX) < 0 || fstat(lock, &status) < 0)
             return err_errno(err, errno, "%s", path);
-        /* A sweep may have taken it for a leftover between open and flock: then the name is gone. */
+        /* A sweep may remove it between open and flock: then the name is gone. */
         if (status.st_nlink == 0)
             continue;
         engine->claim = fd_take(&lock);
@@ -102,7 +102,7 @@ static void engine_remove_directory(const char *state_dir, const char *id) {
     removal_tree(AT_FDCWD, text_make(CLAIM_BYTES, "%s/mcp/%s", state_dir, id));
 }
 
-/* Remains of killed runs: claimed, and the claim is not held. */
+/* Removes what a killed run left: claimed, but the claim is not locked. */
 static void engine_sweep_one(const struct cli_engine *engine, int dir, const char *name) {
     const struct backend_ops *ops = engine->box.ops;
     char id[17];
@@ -126,7 +126,7 @@ int engine_plan(struct cli_engine *engine, const struct box_request *request, co
     static const struct docker_settings docker;
     static const char *const any[] = {"*", NULL};
     struct policy policy = {.any_mount_source = true,
-                            .share.runtimes = any}; /* the user of the command has the engine anyway */
+                            .share.runtimes = any}; /* the user of the command can use the engine anyway */
     struct box_request asked = *request;
     engine->arena = arena;
     engine->box.ops = backend_find(name);
@@ -139,7 +139,7 @@ int engine_plan(struct cli_engine *engine, const struct box_request *request, co
     engine->env.progress = news_show;
     engine->env.one_shot = true;
     engine->env.allow_weaker = allow_weaker;
-    engine->env.allow_local = true; /* the user of the command could do without a box as well */
+    engine->env.allow_local = true; /* the user could run the command without a box as well */
     if (request->template_name && !asked.images)
         engine->env.templates_dir = arena_printf(arena, "%s/templates", places_state(arena) ?: "");
     policy_random_id(engine->box.id);
@@ -183,7 +183,7 @@ void engine_stop(struct cli_engine *engine) {
     if (box->backend) {
         gone = !box->wire || box->ops->stop(box->backend, box->id, false, &err) == 0;
         if (!gone)
-            cli_fail(&err); /* and the claim stays for the next run to try again */
+            cli_fail(&err); /* the claim stays, and the next run tries again */
         wire_unref(box->wire);
         fd_close(&box->pidfd);
         box->ops->close(box->backend);

@@ -1,5 +1,5 @@
-/* The engine inside this process: a box without a daemon, where it has its state, and where the runner is. Called by
- * run, mcp, doctor and template. */
+/* The engine inside this process: a box without a daemon, its state directory, and the runner. Called by run, mcp,
+ * doctor and template. */
 #ifndef CUBBY_CLI_ENGINE_H
 #define CUBBY_CLI_ENGINE_H
 
@@ -12,26 +12,26 @@
 struct cli_engine {
     struct arena *arena;
     struct backend_env env;
-    struct box box; /* its wire is NULL until it was started */
-    int claim;      /* a lock: as long as it is held, the box does not count as a leftover */
+    struct box box; /* its wire is NULL until it is started */
+    int claim;      /* a lock; while it is held, the box is in use */
 };
 #define ENGINE_EMPTY                                                                                                   \
     { .claim = -1, .box.pidfd = -1 }
 
-/* Checks the request and makes nothing. INVALID: a sentence about it. */
+/* Checks the request without making anything. INVALID: err says what is wrong. */
 int engine_plan(struct cli_engine *engine, const struct box_request *request, const char *const *allow_weaker,
                 struct arena *arena, struct err *err);
-/* A directory of this process's own that goes when the engine stops, or, after a kill, with the next run. */
+/* A directory of this process. It is removed when the engine stops or, after a kill, by the next run. */
 int engine_directory(struct cli_engine *engine, const char **ret_path, struct err *err);
-/* Starts the box, or starts it again on its files after it died. Remains of killed runs are removed first. */
+/* Starts the box, or starts it again on its files after it died. Removes leftovers of killed runs first. */
 int engine_start(struct cli_engine *engine, struct err *err);
-/* Cleans up, on every exit path. Remains that could not be removed are reported, and left for the next run. */
+/* Cleans up; called on every exit path. What could not be removed is reported and left for the next run. */
 void engine_stop(struct cli_engine *engine);
 
 /* The state directory of boxes without a daemon (0700, ours; shared by all our runs, so that the skeleton of `host` is
- * made once): below /run/cubby as root, else $XDG_RUNTIME_DIR or /tmp. */
+ * made once): below /run/cubby for root, else $XDG_RUNTIME_DIR or /tmp. */
 int engine_state(struct arena *arena, const char **ret_dir, struct err *err);
-/* The runner: CUBBY_RUNNER, or next to this program, or in its ../libexec/cubby. */
+/* Finds the runner: CUBBY_RUNNER, or next to this program, or in its ../libexec/cubby. */
 int engine_runner(struct arena *arena, const char **ret_path, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* `cubby exec`: a command in a box of the daemon, its output streamed as events. Invariant: the exit status is the
- * command's, and when we are ended the connection goes, which ends the command. */
+/* `cubby exec`: runs a command in a box of the daemon and streams its output as events. Invariant: the exit status is
+ * the command's; if this process ends, so does the connection, which ends the command. */
 #include "http/client/client.h"
 
 #include <jansson.h>
@@ -38,12 +38,12 @@ struct exec {
     const char *id, *path;
     struct exec_values values;
     char **argv;
-    bool feed;        /* standard input is streamed into it */
-    struct buf input; /* standard input that goes with the request */
+    bool feed;        /* standard input is streamed to the command */
+    struct buf input; /* standard input sent with the request */
     bool fed;         /* the feeder thread was started */
     uint64_t pid;
     bool ended;
-    int number; /* errno of our own output */
+    int number; /* errno of writing our output */
     int status;
     struct event_reader reader;
 };
@@ -55,7 +55,7 @@ static bool exec_wants_input(void) {
     return !(S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
 }
 
-/* A person who waits decides how long: the API's default of five minutes is for programs. */
+/* A person who waits decides how long. The API's default of five minutes is for programs. */
 static void exec_timeout(const struct exec_values *values, struct json *json) {
     if (values->background && values->timeout_s <= 0)
         return;
@@ -82,7 +82,7 @@ static void exec_body(const struct exec *exec, struct buf *body) {
 
 /* ---- in a session ---- */
 
-/* Finds or makes the session; then the body and the path for the command. */
+/* Finds or makes the session, then makes the body and path of the command. */
 static int exec_session(struct exec *exec, struct buf *body, struct err *err) {
     const struct exec_values *values = &exec->values;
     struct json json;
@@ -114,7 +114,7 @@ static int exec_background(struct exec *exec, const struct buf *body, struct err
     TRY(remote_json(exec->cli, "POST", exec->path, body, &answer, err));
     const json_t *pid = json_object_get(answer, "pid");
     if (!exec->values.session && !json_is_integer(pid))
-        return err_set(err, ERR_PROTOCOL, "%s started it without a pid", remote_url());
+        return err_set(err, ERR_PROTOCOL, "%s started the command but did not report its pid", remote_url());
     if (exec->values.json)
         remote_print(answer);
     else if (!exec->values.session)
@@ -123,13 +123,13 @@ static int exec_background(struct exec *exec, const struct buf *body, struct err
     return 0;
 }
 
-/* As a shell says it: no such program is 127, one that may not be executed 126. The same answers can mean the box, or
- * the directory the command was to run in. */
+/* Exit status as in a shell: 127 for a program that is not found, 126 for one that may not be executed. The same errors
+ * may concern the box or the working directory instead. */
 static int exec_failed_status(struct exec *exec, int code) {
     struct err ignored;
     if (exec->values.session || (code != -ERR_NOT_FOUND && code != -ERR_DENIED))
         return EXIT_OURS;
-    /* A request without a command is INVALID, unless the token may not run any. */
+    /* A request without a command is INVALID, unless the token may not run commands. */
     autobuf empty = buf_max(16);
     buf_puts(&empty, "{}");
     if (code == -ERR_DENIED && remote_call(exec->cli, "POST", exec->path, &empty, NULL, &ignored) == -ERR_DENIED)
@@ -140,7 +140,7 @@ static int exec_failed_status(struct exec *exec, int code) {
     return code == -ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
-/* One answer with exit status and output, as the API has it; standard input is sent with the request. */
+/* Gets one answer with exit status and output. Standard input is sent with the request. */
 static int exec_whole(struct exec *exec, const struct buf *body, struct err *err) {
     json_auto_t *json = NULL;
     int code = remote_json(exec->cli, "POST", exec->path, body, &json, err);
@@ -155,7 +155,7 @@ static int exec_whole(struct exec *exec, const struct buf *body, struct err *err
 
 /* ---- standard input, fed by a second connection while the first carries the output ---- */
 
-/* Piece by piece, each a request of its own: a body that is silent for long would be taken for a dead client. */
+/* Sends each piece as a separate request: a body that is silent for long would be taken for a dead client. */
 static int exec_feed_piece(struct http_client *client, const char *path, const void *data, size_t len) {
     static const char *const headers[] = {"Content-Type: application/octet-stream", "Expect:", NULL};
     struct http_call call = {.method = "POST", .path = path, .headers = headers, .body = data, .body_len = len};
@@ -166,7 +166,7 @@ static int exec_feed_piece(struct http_client *client, const char *path, const v
     return code < 0 || status >= 300 ? -1 : 0;
 }
 
-/* A command that ended or closed its stdin does not want the rest: its own end is the news, so failures end this. */
+/* If the command has ended or closed its input, the rest is not wanted. So failures just end this thread. */
 static void *exec_feed(void *user) {
     const struct exec *exec = user;
     struct http_client *client = NULL;
@@ -247,7 +247,7 @@ static int exec_stream(struct exec *exec, const struct buf *body, struct err *er
     if (!exec->ended && exec->pid && !exec->reader.error.code && !exec->number &&
         (code == 0 || code == -ERR_GONE || code == -ERR_IO))
         code = err_set(err, ERR_GONE,
-                       "the daemon stopped, or the connection to it broke, while the command ran; whether it "
+                       "the daemon stopped, or the connection to it broke, while the command was running; whether it "
                        "finished is unknown");
     else if (code == 0 && !exec->ended)
         code = err_set(err, ERR_PROTOCOL, "%s ended the stream before the command started", remote_url());
@@ -315,7 +315,7 @@ int command_exec(struct cli *cli, int argc, char **argv) {
     exec_perform(&exec);
     if (exec.fed) {
         fflush(NULL);
-        _exit(exec.status); /* the feeder may still wait for standard input: nothing joins it */
+        _exit(exec.status); /* the feeder may still wait for standard input and cannot be joined */
     }
     return exec.status;
 }

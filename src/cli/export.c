@@ -1,4 +1,4 @@
-/* `cubby export`: a container box becomes one image of one layer. */
+/* `cubby export`: turns a container box into one image of one layer. */
 #include <jansson.h>
 #include <stdio.h>
 

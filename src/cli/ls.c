@@ -1,4 +1,4 @@
-/* `cubby ls`: a directory of a box. Invariant: names come from a box; on a terminal they are shown escaped. */
+/* `cubby ls`: lists a directory of a box. Invariant: names come from the box, so they are escaped on a terminal. */
 #include <jansson.h>
 
 #include "base/base.h"
@@ -44,7 +44,7 @@ static const char *ls_mode(struct cli *cli, const json_t *entry) {
     return arena_strdup(&cli->arena, text);
 }
 
-/* uid and gid as the box names them; files of anybody else show their number. */
+/* Names uid and gid as the box does; other owners are shown as numbers. */
 static const char *ls_owner(struct cli *cli, const json_t *entry) {
     long long uid = json_integer_value(json_object_get(entry, "uid"));
     long long gid = json_integer_value(json_object_get(entry, "gid"));

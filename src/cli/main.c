@@ -29,19 +29,19 @@ const struct cli_command command_table[] = {
      command_join, join_options, ANYWHERE},
     {"mcp-server", "add [OPTION…] NAME [--] COMMAND [ARG…] | list | rm NAME…", "manage MCP servers that run in boxes",
      "The daemon starts COMMAND (an MCP server over standard input and output) in the box of the user who lists or\n"
-     "calls its tools. They are offered as NAME__TOOL, next to the agent tools. The server is started again when it\n"
-     "dies, and ends with the box.",
+     "calls its tools. They are offered as NAME__TOOL, next to the agent tools. A server that dies is restarted,\n"
+     "and it ends with the box.",
      command_mcp_server, mcp_server_options, 2},
     {"exec", "[OPTION…] ID [--] COMMAND [ARG…] | ID -c STRING", "run a command in a box of the daemon",
      "The words are the command's arguments as they are; -c gives one string to the box's shell instead.", command_exec,
      exec_options, 1},
     {"session", "list [--json] ID | stop ID NAME… | rm ID NAME…",
      "manage shells of a box that persist between commands",
-     "`cubby exec --session NAME` makes one and runs commands in it: directory, variables and background jobs stay\n"
-     "for the next. stop ends the command that runs, rm the shell with all it started.",
+     "`cubby exec --session NAME` makes one and runs commands in it: directory, variables and background jobs are\n"
+     "kept for the next. stop ends the running command, rm the shell and everything it started.",
      command_rest, json_options, ANYWHERE},
     {"create", "[OPTION…]", "make a box and print its ID",
-     "With --thread, the box that this user and thread already have is found again; options it was made without\n"
+     "With --thread, an existing box of this user and thread is used again; options that it was not made with\n"
      "are an error.",
      command_create, create_options, ANYWHERE},
     {"ps", "[-a] [--user U] [--json]", "list boxes", NULL, command_rest, ps_options, ANYWHERE},
@@ -66,27 +66,27 @@ const struct cli_command command_table[] = {
      "certificate of the authority that boxes with an inspected host trust.",
      command_network, network_options, ANYWHERE},
     {"snapshot", "create [--json] ID [NAME] | list [--json] ID | rm ID NAME…", "keep the files of a box under a name",
-     "Of a box that runs nothing this is a rename, whatever its size; one that runs is paused while a copy is\n"
-     "made. Without a NAME one is made from the time, and printed.",
+     "If nothing runs in the box this is a rename, whatever its size; otherwise its processes are paused while a copy\n"
+     "is made. Without NAME, a name is made from the time, and printed.",
      command_rest, json_options, ANYWHERE},
     {"rollback", "[--json] ID NAME", "restore the files of a snapshot",
-     "Ends what runs in the box and discards what it wrote since the snapshot.", command_rest, json_options, ANYWHERE},
+     "Ends the box's processes and discards its changes since the snapshot.", command_rest, json_options, ANYWHERE},
     {"fork", "[--snapshot NAME] [--user U] [--thread T] [--json] ID", "make a box with the files of another",
-     "Takes the files of a snapshot, or as they are now. Prints the ID of the new box.", command_rest, fork_options,
+     "Uses the files of a snapshot, or the current ones. Prints the ID of the new box.", command_rest, fork_options,
      ANYWHERE},
     {"export", "[--json] ID", "turn a container box into one image of one layer",
-     "The box continues from that image; what runs in it is ended. Prints the image's name, or that nothing has\n"
+     "The box continues from that image; its processes are ended. Prints the image's name, or that nothing has\n"
      "changed.",
      command_export, json_options, ANYWHERE},
     {"diff", "[--limit N] [--json] ID", "show what a box changed against its template",
-     "Of a removed directory only its own name is shown.", command_rest, diff_options, ANYWHERE},
+     "For a removed directory only its own name is shown.", command_rest, diff_options, ANYWHERE},
     {"shell", "[OPTION…] [ID] [-- COMMAND [ARG…]]", "open a terminal in a box, or in a new one when no ID is given",
      "Without an ID a box is made and removed afterwards; the options of a box apply to that one. A command needs\n"
      "-- before it.",
      command_shell, shell_options, ANYWHERE},
     {"cp", "[-q] SRC DST", "copy a file or directory; one side is ID:PATH",
-     "A DST that is a directory receives SRC inside it. Directories go as a tar stream, files as they are.", command_cp,
-     cp_options, ANYWHERE},
+     "If DST is a directory, SRC is copied into it. Directories are sent as a tar stream.", command_cp, cp_options,
+     ANYWHERE},
     {"cat", "ID:PATH…", "print files of a box", NULL, command_cat, NULL, ANYWHERE},
     {"ls", "[-l] [--json] ID[:PATH]", "list a directory of a box", NULL, command_ls, ls_options, ANYWHERE},
     {"template", "import NAME FILE|DIR | list [--json] | rm NAME…",
@@ -173,7 +173,7 @@ static int main_dispatch(struct cli *cli, int argc, char **argv);
 static int main_unknown(const char *name);
 
 int main(int argc, char **argv) {
-    /* A missing 0, 1 or 2 would be taken by the next file opened, and output would go into it. */
+    /* If 0, 1 or 2 is closed, the next opened file would get that number, and output would go into it. */
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
             _exit(EXIT_OURS);
@@ -184,7 +184,7 @@ int main(int argc, char **argv) {
     if (cli.client)
         http_client_free(cli.client);
     arena_done(&cli.arena);
-    /* A result that never reached its reader is a failure, whatever the command thought. */
+    /* Output that could not be written is a failure, even if the command succeeded. */
     if (fflush(stdout) != 0 && status == 0)
         status = EXIT_OURS;
     return status;
@@ -237,12 +237,12 @@ void command_list(FILE *out) {
             "http://127.0.0.1:7070");
 }
 
-/* The rows of all commands for cubby(1), which tools/manual puts there. */
+/* Prints the rows of all commands for cubby(1); tools/manual puts them there. */
 static void main_manual(FILE *out) {
     for (const struct cli_command *command = command_table; command->name; command++) {
         fprintf(out, ".It Nm Cm %s No ", command->name);
         for (const char *at = command->usage; *at; at++)
-            fprintf(out, at[0] == '|' && at[1] != ' ' ? "|\\:" : "%c", *at); /* a line may break there */
+            fprintf(out, at[0] == '|' && at[1] != ' ' ? "|\\:" : "%c", *at); /* allows a line break */
         fprintf(out, "\n%c%s.\n", toupper(command->summary[0]), command->summary + 1);
         if (!command->options)
             continue;
@@ -322,8 +322,8 @@ static int main_unknown(const char *name) {
     return EXIT_USAGE;
 }
 
-/* The daemon's error texts name requests of its API; here they should name commands: "POST /v1/boxes/ID/resume"
- * becomes "`cubby resume ID`" where there is such a command. */
+/* The daemon's error texts name requests of its API. This makes commands of them: "POST /v1/boxes/ID/resume" becomes
+ * "`cubby resume ID`" if there is such a command. */
 static const char *main_commands(struct arena *arena, const char *text) {
     static const char route[] = "POST /v1/boxes/", letters[] = "abcdefghijklmnopqrstuvwxyz";
     const char *at = strstr(text, route), *id = at ? at + strlen(route) : "";

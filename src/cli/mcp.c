@@ -2,15 +2,12 @@
  * directory of the host is /workspace in one box, which is made at the first call that needs it and ends with us.
  *
  * Rules:
- * 1. Nothing but messages reaches the host's end of standard output: it is moved away, and 1 is standard error.
- * 2. The main thread reads and never waits for a box: long work has a thread of its own, so that a cancellation is
- *    always read.
- * 3. `lock` guards the box, its users and the count of threads. A box that died is started again when no call uses
- *    it.
- * 4. An ending signal is never read, only seen: as long as it is pending no write to a host that does not read
- *    blocks.
- * 5. However we end, the requests end first, then the box, then the files of tools (after a kill the next run
- *    sweeps). */
+ * 1. Only messages reach the host's end of standard output: that is moved away, and 1 is standard error.
+ * 2. The main thread reads and never waits for a box: long work has its own thread, so that a cancellation is always
+ *    read.
+ * 3. `lock` guards the box, its users and the count of threads. A box that died is started again when no call uses it.
+ * 4. A terminating signal is never consumed: while it is pending, no write to a host that does not read blocks.
+ * 5. However we end, requests end first, then the box, then the files of tools (the next run sweeps after a kill). */
 #include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
@@ -27,12 +24,12 @@
 #include "tool/store.h"
 
 enum {
-    STDIO_STACK = 512 << 10, /* of their threads */
-    STDIO_GRACE_MS = 5000,   /* for requests before the end of standard input */
+    STDIO_STACK = 512 << 10, /* of the threads of requests */
+    STDIO_GRACE_MS = 5000,   /* for running requests at the end of standard input */
     STDIO_READ_BYTES = 64 << 10,
     STDIO_SERVERS_BYTES = 1 << 20, /* the file of --servers */
 };
-#define STDIO_HOME "/tmp/home" /* of programs in the box, whose caches have no place among the user's files */
+#define STDIO_HOME "/tmp/home" /* HOME in the box, so that caches do not end up in the user's files */
 
 struct stdio_values {
     struct box_options box;
@@ -53,13 +50,13 @@ const struct row mcp_options[] = {
 struct stdio {
     struct cli *cli;
     struct stdio_values values;
-    int out, signal_fd, ended; /* ended: a thread has */
+    int out, signal_fd, ended; /* ended: signals the end of a thread */
     pthread_mutex_t out_lock;  /* one message at a time */
     struct tool_host host;
     struct mcp *mcp;
     struct mcp_session *session;
-    struct buf line;   /* what came of the next message */
-    bool line_skipped; /* it is too long: the rest is read and forgotten */
+    struct buf line;   /* the next message so far */
+    bool line_skipped; /* it is too long: the rest is read and dropped */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct cli_engine engine;
@@ -100,7 +97,7 @@ int command_mcp(struct cli *cli, int argc, char **argv) {
     return code < 0 ? cli_fail(&err) : 0;
 }
 
-/* ---- the beginning ---- */
+/* ---- starting ---- */
 
 static void mcp_stdio_plan(struct stdio *stdio) {
     struct cli *cli = stdio->cli;
@@ -109,8 +106,8 @@ static void mcp_stdio_plan(struct stdio *stdio) {
     if (box_options_daemon(cli, &stdio->values.box))
         option_fail(cli, "a network policy and --secret need the daemon: start `cubbyd` and use its /mcp");
     box_options_request(cli, &stdio->values.box, &request);
-    if (!request.backend || strcmp(request.backend, "local") != 0) { /* its /tmp is shared by all users */
-        struct row_texts env = {0}; /* a home of its own in front of what was asked for, which goes before it */
+    if (!request.backend || strcmp(request.backend, "local") != 0) { /* not there: its /tmp is shared by all users */
+        struct row_texts env = {0};                                  /* HOME comes first, so that options override it */
         rows_texts_add(&cli->arena, &env, "HOME=" STDIO_HOME);
         for (const char *const *asked = request.env; asked && *asked; asked++)
             rows_texts_add(&cli->arena, &env, *asked);
@@ -122,7 +119,7 @@ static void mcp_stdio_plan(struct stdio *stdio) {
         if (strcmp(mounts[i + 1].target, WORKSPACE_PATH) == 0)
             option_fail(cli, "--mount: " WORKSPACE_PATH " is the workspace; say --workspace instead");
     }
-    const char *given = stdio->values.workspace; /* without it, a host may have started us anywhere */
+    const char *given = stdio->values.workspace; /* without the option, a host may have started us anywhere */
     mounts[0] = (struct mount){.source = box_options_directory(cli, "the workspace", given ? given : ".", given),
                                .target = WORKSPACE_PATH};
     request.mounts = mounts;
@@ -133,7 +130,7 @@ static void mcp_stdio_plan(struct stdio *stdio) {
     stdio->engine.box.user = arena_strdup(&cli->arena, "default");
 }
 
-/* The file as many hosts have it: {"mcpServers":{NAME:{command, args, env, ...}}}. */
+/* Reads a file in the format of many hosts: {"mcpServers":{NAME:{command, args, env, ...}}}. */
 static int mcp_stdio_servers(struct stdio *stdio, const char *path, struct err *err) {
     struct servers_row rows[LIMIT_SERVERS_PER_USER];
     char *text = arena_alloc(&stdio->cli->arena, STDIO_SERVERS_BYTES + 1);
@@ -146,7 +143,7 @@ static int mcp_stdio_servers(struct stdio *stdio, const char *path, struct err *
     int code = rows_load(text, (size_t)len, &root, err);
     const json_t *servers = json_object_get(root, "mcpServers");
     if (code == 0 && !json_is_object(servers))
-        code = err_set(err, ERR_INVALID, "it has no object 'mcpServers'");
+        code = err_set(err, ERR_INVALID, "the file has no object 'mcpServers'");
     if (code == 0 && json_object_size(servers) > LIMIT_SERVERS_PER_USER)
         code = err_set(err, ERR_INVALID, "more than %u servers", LIMIT_SERVERS_PER_USER);
     if (code == 0)
@@ -181,7 +178,7 @@ static int mcp_stdio_open(struct stdio *stdio, struct err *err) {
     stdio->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (stdio->ended < 0)
         return err_errno(err, errno, "eventfd");
-    buf_init(&stdio->line, LIMIT_JSON_BYTES + 4096); /* the largest arguments fit, with what surrounds them */
+    buf_init(&stdio->line, LIMIT_JSON_BYTES + 4096); /* space for the largest arguments and their message */
     stdio->host = (struct tool_host){.acquire = mcp_stdio_acquire,
                                      .find = mcp_stdio_acquire,
                                      .release = mcp_stdio_release,
@@ -197,14 +194,14 @@ static int mcp_stdio_open(struct stdio *stdio, struct err *err) {
     return 0;
 }
 
-/* ---- the box, and what tools keep ---- */
+/* ---- the box, and the store of tools ---- */
 
 static int mcp_stdio_acquire(void *endpoint, const char *user, const char *thread, struct box **ret_box,
                              struct err *err) {
     struct stdio *stdio = endpoint;
     struct box *box = &stdio->engine.box;
     int code = 0;
-    (void)user, (void)thread; /* all have the one box */
+    (void)user, (void)thread; /* there is only one box */
     pthread_mutex_lock(&stdio->lock);
     while (box->wire && !box_alive(box) && stdio->users)
         pthread_cond_wait(&stdio->changed, &stdio->lock);
@@ -212,7 +209,7 @@ static int mcp_stdio_acquire(void *endpoint, const char *user, const char *threa
         struct err ignored;
         code = engine_start(&stdio->engine, err);
         if (code == 0 && box->spec.env_count && strcmp(box->spec.env[0], "HOME=" STDIO_HOME) == 0)
-            box_mkdir(box, STDIO_HOME, 0700, false, &ignored); /* there already, or programs do without */
+            box_mkdir(box, STDIO_HOME, 0700, false, &ignored); /* it exists already, or programs do without it */
     }
     stdio->users += code == 0;
     pthread_mutex_unlock(&stdio->lock);
@@ -228,7 +225,7 @@ static void mcp_stdio_release(void *endpoint, struct box *) {
     pthread_cond_broadcast(&stdio->changed);
 }
 
-/* Before the first call of a tool, and not when we start. */
+/* Opened before the first call of a tool, not at start. */
 static int mcp_stdio_store(struct stdio *stdio, struct err *err) {
     const char *directory;
     autolock(&stdio->lock);
@@ -295,7 +292,7 @@ static void mcp_stdio_message(struct stdio *stdio, const char *data, size_t len,
     bool full = stdio->requests >= LIMIT_MCP_REQUESTS;
     pthread_mutex_unlock(&stdio->lock);
     if (too_long)
-        mcp_refuse(&request->message, MCP_REQUEST, 0, "a message holds at most %zu bytes", stdio->line.max);
+        mcp_refuse(&request->message, MCP_REQUEST, 0, "a message may have at most %zu bytes", stdio->line.max);
     else if (full && request->message.slow)
         mcp_refuse(&request->message, MCP_INTERNAL, 0,
                    "%u requests are under way, which is the limit; wait for one to end", LIMIT_MCP_REQUESTS);
@@ -347,7 +344,7 @@ static void mcp_stdio_bytes(struct stdio *stdio, const char *data, size_t len) {
     }
 }
 
-/* True: the host has gone or a signal came; running requests are not waited for. */
+/* Returns true if the host has gone or a signal came: running requests are not waited for then. */
 static bool mcp_stdio_ended(struct stdio *stdio, const struct pollfd *wait) {
     if (wait[1].revents) {
         if (terminal_ending())
@@ -357,7 +354,7 @@ static bool mcp_stdio_ended(struct stdio *stdio, const struct pollfd *wait) {
     return wait[2].revents & (POLLERR | POLLHUP | POLLNVAL);
 }
 
-/* Requests before the end of standard input are answered, if they do not take long. */
+/* Waits a short time for running requests after the end of standard input. */
 static void mcp_stdio_finish(struct stdio *stdio) {
     uint64_t deadline = clock_ms() + STDIO_GRACE_MS, now;
     while ((now = clock_ms()) < deadline) {
@@ -390,16 +387,16 @@ static void mcp_stdio_loop(struct stdio *stdio) {
         else if (len == 0 || (errno != EINTR && errno != EAGAIN))
             break;
     }
-    mcp_stdio_line(stdio); /* the last one may lack its newline */
+    mcp_stdio_line(stdio); /* the last line may lack its newline */
     mcp_stdio_finish(stdio);
 }
 
-/* ---- the end ---- */
+/* ---- ending ---- */
 
 static void mcp_stdio_close(struct stdio *stdio) {
     if (stdio->session) {
         mcp_session_end(stdio->session);
-        kill(getpid(), SIGTERM); /* blocked, and seen by a thread that writes to a host that does not read (rule 4) */
+        kill(getpid(), SIGTERM); /* stays pending; a thread that writes to a host that does not read sees it (rule 4) */
     }
     pthread_mutex_lock(&stdio->lock);
     while (stdio->requests)

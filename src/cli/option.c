@@ -1,4 +1,4 @@
-/* Options by table (rows/rows_argv.h): takes them out of argv, prints the help of a command. Called first by every
+/* Options by table (rows/rows_argv.h): removes them from argv, and prints the help of a command. Called first by every
  * command. */
 #include <ctype.h>
 #include <stdarg.h>
@@ -46,7 +46,7 @@ void option_fail(const struct cli *cli, const char *format, ...) {
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     autobuf shown = buf_max(sizeof text * 4 + 1);
-    text_shown(&shown, text, strlen(text)); /* a word may come from a box, by completion or a script */
+    text_shown(&shown, text, strlen(text)); /* a word may come from a box, through completion or a script */
     fprintf(stderr, "cubby %s: %s", cli->command->name, buf_cstr(&shown));
     fprintf(stderr, "\nusage: cubby %s %s\n", cli->command->name, cli->command->usage);
     exit(EXIT_USAGE);

@@ -1,4 +1,4 @@
-/* A line on standard error that says how far a long copy is; only on a terminal. Called by cp. */
+/* A line on standard error that shows the progress of a long copy; only on a terminal. Called by cp. */
 #ifndef CUBBY_CLI_PROGRESS_H
 #define CUBBY_CLI_PROGRESS_H
 
@@ -13,6 +13,6 @@ struct progress {
 
 void progress_begin(struct progress *progress, bool quiet, int64_t total);
 void progress_add(struct progress *progress, uint64_t bytes);
-void progress_end(struct progress *progress); /* takes the line away */
+void progress_end(struct progress *progress); /* removes the line */
 
 #endif

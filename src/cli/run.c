@@ -60,7 +60,7 @@ static int run_open(struct run *run, struct err *err) {
     if (code == -ERR_INVALID)
         option_fail(run->cli, "%s", err->text);
     TRY(code);
-    TRY(run->signal_fd = terminal_signals(err)); /* from here on a signal must not end us before the box is gone */
+    TRY(run->signal_fd = terminal_signals(err)); /* from here on a signal must not end us before the box */
     return engine_start(&run->engine, err);
 }
 
@@ -96,9 +96,9 @@ static void run_close(struct run *run) {
     fd_close(&run->signal_fd);
 }
 
-/* The box dies now; the kernel takes milliseconds to remove its namespaces, and only then can its cgroup and files
- * be removed. A child of ours waits for that, and holds the claim. Returns only if there was nothing to wait for or
- * no child to do it. */
+/* The box ends now. The kernel takes milliseconds to remove its namespaces, and only then can its cgroup and files be
+ * removed. A child waits for that and holds the claim. Returns only if there is nothing to wait for, or no child could
+ * be made. */
 static void run_leave(struct run *run, int status) {
     if (run->engine.box.pidfd >= 0)
         pidfd_send_signal(run->engine.box.pidfd, SIGKILL, NULL, 0);
@@ -106,7 +106,7 @@ static void run_leave(struct run *run, int status) {
     if (child < 0) {
         run_close(run);
     } else if (child == 0) {
-        /* A reader of our output must not wait for us. */
+        /* The reader of our output must not wait for the child. */
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         for (int fd = 0; fd <= 2; fd++)
             dup2(null, fd);
@@ -114,7 +114,7 @@ static void run_leave(struct run *run, int status) {
         _exit(0);
     } else {
         fflush(NULL);
-        _exit(status); /* what is still allocated is the child's now */
+        _exit(status); /* the child frees the rest */
     }
 }
 
@@ -123,7 +123,7 @@ static int run_status(struct run *run, int code, bool started, const struct err 
         return 128 + run->ended_by;
     if (code < 0) {
         cli_fail(err);
-        /* A command that could not be started was not found or may not be executed, if not its directory failed. */
+        /* The command was not found or may not be executed, unless its directory is the reason. */
         const char *inside = arena_printf(&run->cli->arena, "%s/.", run->values.workdir ?: "");
         struct file_stat stat;
         started =
@@ -208,7 +208,7 @@ int command_run(struct cli *cli, int argc, char **argv) {
     if (run.values.timeout_s * 1000 > LIMIT_EXEC_TIMEOUT_MS)
         option_fail(cli, "--timeout is at most %u seconds", LIMIT_EXEC_TIMEOUT_MS / 1000);
     run.argv = argv;
-    /* A pipe or file is passed on. /dev/null is not worth a stream. A terminal is passed on only as a terminal. */
+    /* A pipe or a file is passed on; /dev/null needs no stream; a terminal is only passed on as a terminal. */
     struct stat status;
     bool in = isatty(STDIN_FILENO);
     bool null = fstat(STDIN_FILENO, &status) < 0 || (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));

@@ -1,5 +1,5 @@
-/* `cubby shell`: a terminal in a box over the pty WebSocket. Invariant: every key belongs to the box, Ctrl-C too, and
- * the terminal is ours again whatever happens. */
+/* `cubby shell`: a terminal in a box over the pty WebSocket. Invariant: every key goes to the box, also Ctrl-C, and our
+ * terminal is always restored. */
 #include "http/client/client.h"
 
 #include <jansson.h>
@@ -36,7 +36,7 @@ static int shell_open(struct shell *shell, struct err *err) {
     struct http_client *client = NULL;
     unsigned cols, rows;
     terminal_size(STDOUT_FILENO, &cols, &rows);
-    /* Asked first for its own sake: an unknown box gets its sentence, not a failed upgrade. */
+    /* Asked first, so that an unknown box gets a proper error, not a failed upgrade. */
     TRY(remote_call(shell->cli, "GET", remote_path(shell->cli, shell->id, "", NULL), NULL, NULL, err));
     TRY(remote_client(shell->cli, &client, err));
     autobuf path = buf_max(64 << 10);
@@ -76,11 +76,11 @@ static int shell_input(struct shell *shell, struct err *err) {
     if (got > 0)
         return http_socket_send(shell->socket, false, data, (size_t)got, err);
     shell->input_open = false;
-    /* Our input ended, as when a person types Ctrl-D; a program that reads on gets the end of file. */
+    /* Our input has ended, as if a person typed Ctrl-D; a program that keeps reading gets end-of-file. */
     return http_socket_send(shell->socket, false, "\x04", 1, err);
 }
 
-/* How it ended. */
+/* Handles the report of how it ended. */
 static int shell_text(struct shell *shell, const uint8_t *data, size_t len) {
     json_auto_t *json = json_loadb((const char *)data, len, 0, NULL);
     const json_t *exit = json_object_get(json, "exit"), *error = json_object_get(json, "error");
@@ -95,7 +95,7 @@ static int shell_text(struct shell *shell, const uint8_t *data, size_t len) {
     return 0;
 }
 
-/* Everything that came, until nothing more is there. */
+/* Shows all output that is available. */
 static int shell_output(struct shell *shell, struct err *err) {
     for (;;) {
         bool text;
@@ -108,7 +108,7 @@ static int shell_output(struct shell *shell, struct err *err) {
         if (code == -EINTR)
             return shell_signal(shell, err);
         if (code < 0)
-            return err_errno(err, -code, "standard output");
+            return err_errno(err, -code, "cannot write standard output");
     }
 }
 

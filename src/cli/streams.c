@@ -1,6 +1,6 @@
-/* Between our standard streams and one command. One thread, one loop: box_duplex waits for the runner, standard input
- * and signals. Invariant: no wait here is deaf to signals, and standard input is read only as far as the command
- * takes it. */
+/* Connects our standard streams with one command. One thread, one loop: box_duplex waits for the runner, standard input
+ * and signals. Invariant: no wait here ignores signals, and standard input is only read as fast as the command accepts
+ * it. */
 #include "cli/streams.h"
 #include "base/base.h"
 #include "cli/terminal.h"
@@ -19,7 +19,7 @@ static int streams_input(void *user, bool ready, struct err *err) {
     ssize_t got = read(STDIN_FILENO, chunk, sizeof chunk);
     if (got < 0 && (errno == EINTR || errno == EAGAIN))
         return 0;
-    if (got <= 0) /* the end, or a terminal that went away */
+    if (got <= 0) /* the end, or the terminal is gone */
         streams->duplex.deaf = streams->duplex.eof = true;
     return box_duplex_put(&streams->duplex, chunk, got > 0 ? (size_t)got : 0, err);
 }
@@ -36,7 +36,7 @@ static int streams_signal(void *user, struct err *err) {
     if (!streams->terminal || !streams->pid)
         return 0;
     unsigned cols, rows;
-    struct err ignored; /* the command may just have ended */
+    struct err ignored; /* the command may have ended */
     terminal_size(STDOUT_FILENO, &cols, &rows);
     box_resize(streams->box, streams->pid, cols, rows, &ignored);
     return 0;

@@ -1,5 +1,5 @@
-/* Streams of one command of a box that this process holds itself: stdin in, output out, signals and window size.
- * Called by run. */
+/* Streams of one command in a box of this process: standard input and output, signals and window size. Called by
+ * run. */
 #ifndef CUBBY_CLI_STREAMS_H
 #define CUBBY_CLI_STREAMS_H
 
@@ -12,11 +12,11 @@ struct streams {
     struct box_duplex duplex;  /* an open command; fd: standard input or -1; wake_fd: terminal_signals */
     bool terminal;             /* the command has a pty: window changes go to it */
     uint64_t pid;              /* of the command, once it has begun */
-    int ended_by;              /* out: the signal that ended us, 0: none */
+    int ended_by;              /* out: the signal that ended us, or 0 */
     struct exec_result result; /* out */
 };
 
-/* Until the command ended (0 and its result), a signal came (-ERR_GONE, ended_by), or something failed. */
+/* Runs until the command ends (0 and its result), a signal arrives (-ERR_GONE, ended_by), or something fails. */
 int streams_run(struct streams *streams, struct err *err);
 
 #endif

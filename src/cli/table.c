@@ -1,5 +1,5 @@
-/* Text for people: names made safe to show, columns that line up. Called by every command that prints a table.
- * Invariant: nothing that came out of a box reaches a terminal unescaped through here. */
+/* Text for people: names made safe to show, aligned columns. Called by every command that prints a table. Invariant:
+ * nothing from a box reaches a terminal unescaped through here. */
 #include "base/base.h"
 #include "cli/cli.h"
 

@@ -1,5 +1,5 @@
-/* `cubby template`: the roots that boxes are made from. Asks the daemon; with --state works on the files of a daemon of
- * this machine instead. */
+/* `cubby template`: the roots that boxes are made from. Asks the daemon, or, with --state, works on the files of a
+ * daemon on this machine. */
 #include <jansson.h>
 
 #include "base/base.h"
@@ -36,9 +36,9 @@ static int template_by_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* ---- by the daemon ---- */
+/* ---- through the daemon ---- */
 
-/* The name is checked before it becomes part of a path. */
+/* Checks the name before it becomes part of a path. */
 static const char *template_path(struct cli *cli, const char *name) {
     if (!template_name_ok(name))
         option_fail(cli, "'%s' is not a template name: [a-z0-9][a-z0-9._-]{0,63}", name);
@@ -63,12 +63,12 @@ static int template_upload(struct cli *cli, const char *name, const char *path, 
         upload.archive = &archive;
     }
     int code = upload_send(cli, &upload, template_path(cli, name), NULL, err);
-    if (upload.archive) /* given up before its end: its complaint about that is not news */
+    if (upload.archive) /* abandoned before its end, so its failure does not matter */
         archive_end(&archive, ERR_IGNORED);
     return code;
 }
 
-/* ---- the actions ---- */
+/* ---- subcommands ---- */
 
 static int template_show(struct cli *cli, const struct backend_env *env, bool as_json, struct err *err) {
     static const struct rest_column columns[] = {COLUMN("NAME", "name", TEXT)};

@@ -1,4 +1,4 @@
-/* Raw mode, size and signals of our own terminal. Invariant: a terminal made raw is restored on every exit. */
+/* Raw mode, size and signals of our own terminal. Invariant: a raw terminal is restored on every exit. */
 #include "cli/terminal.h"
 
 #include <poll.h>
@@ -35,7 +35,7 @@ const char *terminal_name(void) {
     return len && len <= LIMIT_TERM_BYTES && strspn(term, good) == len ? term : "xterm-256color";
 }
 
-/* Where no terminal reports its size, the environment may. */
+/* If the terminal does not report its size, the environment may. */
 static unsigned terminal_variable(const char *name, unsigned otherwise) {
     const char *text = getenv(name);
     uint64_t number;
@@ -78,7 +78,7 @@ int terminal_write(int fd, int signal_fd, const void *data, size_t len) {
         return fd_write_all(fd, data, len);
     const char *p = data;
     while (len) {
-        /* Ready means room for PIPE_BUF bytes; more could block where no signal reaches us. */
+        /* Ready means space for PIPE_BUF bytes; more could block without reacting to signals. */
         size_t piece = len < 4096 ? len : 4096;
         struct pollfd wait[2] = {{.fd = fd, .events = POLLOUT}, {.fd = signal_fd, .events = POLLIN}};
         if (poll(wait, 2, -1) < 0 && errno != EINTR)
@@ -86,7 +86,7 @@ int terminal_write(int fd, int signal_fd, const void *data, size_t len) {
         if (wait[1].revents && terminal_ending())
             return -EINTR;
         if (!wait[0].revents) {
-            if (wait[1].revents) /* a WINCH waits and would make poll spin: poll the output alone for a moment */
+            if (wait[1].revents) /* a pending WINCH would make poll spin: poll only the output for a moment */
                 poll(wait, 1, 50);
             continue;
         }
@@ -103,7 +103,7 @@ int terminal_write(int fd, int signal_fd, const void *data, size_t len) {
 
 int terminal_raw(int fd, struct err *err) {
     if (tcgetattr(fd, &terminal.saved) < 0)
-        return err_errno(err, errno, "the terminal's settings");
+        return err_errno(err, errno, "cannot read the terminal's settings");
     struct termios raw = terminal.saved;
     cfmakeraw(&raw);
     raw.c_cc[VMIN] = 1;
@@ -117,7 +117,7 @@ int terminal_raw(int fd, struct err *err) {
     terminal.raw = 1;
     if (tcsetattr(fd, TCSADRAIN, &raw) < 0) {
         terminal.raw = 0;
-        return err_errno(err, errno, "the terminal cannot be made raw");
+        return err_errno(err, errno, "cannot set the terminal to raw mode");
     }
     return 0;
 }

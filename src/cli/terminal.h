@@ -1,5 +1,5 @@
-/* The terminal of cubby itself: raw mode that is undone on every way out, its size, and signals as a
- * descriptor. Called by run and shell. */
+/* The terminal of cubby itself: raw mode that every exit undoes, its size, and signals as a descriptor. Called by run
+ * and shell. */
 #ifndef CUBBY_CLI_TERMINAL_H
 #define CUBBY_CLI_TERMINAL_H
 
@@ -8,18 +8,18 @@
 
 #include "base/err.h"
 
-/* Raw mode on fd until terminal_restore, exit, or death by a fault. */
+/* Sets raw mode on fd until terminal_restore, exit, or death by a fault. */
 int terminal_raw(int fd, struct err *err);
-void terminal_restore(void);     /* safe when nothing is raw */
-const char *terminal_name(void); /* TERM, or xterm-256color when it is unset or not a name */
-void terminal_size(int fd, unsigned *ret_cols, unsigned *ret_rows); /* 80 by 24 when it has none */
+void terminal_restore(void);                                        /* no effect if nothing is raw */
+const char *terminal_name(void);                                    /* TERM, or xterm-256color if unset or invalid */
+void terminal_size(int fd, unsigned *ret_cols, unsigned *ret_rows); /* 80 by 24 if unknown */
 
 /* Blocks INT, TERM, HUP, QUIT and WINCH and returns a descriptor to read them from. */
 int terminal_signals(struct err *err);
-int terminal_signal(int signal_fd); /* the next one, 0 when none waits */
-bool terminal_ending(void);         /* a terminating signal waits to be read */
-/* Writes all of it, but gives up when a signal other than WINCH waits: 0, -EINTR (the signal stays to be read) or
- * -errno. WINCH is left for later. */
+int terminal_signal(int signal_fd); /* the next signal, or 0 */
+bool terminal_ending(void);         /* a terminating signal is pending */
+/* Writes everything, but stops if a signal other than WINCH is pending. Returns 0, -EINTR (the signal stays pending) or
+ * -errno. */
 int terminal_write(int fd, int signal_fd, const void *data, size_t len);
 
 #endif

@@ -1,6 +1,6 @@
-/* `cubby tls`: an authority of this machine and a certificate by it, for tests and laptops. The openssl program makes
- * both. Invariants: a key is never readable by others, not for a moment; the authority can sign names below its
- * domain alone, so a stolen one opens nothing else. */
+/* `cubby tls`: a local authority and a certificate from it, for tests and laptops. The openssl program makes both.
+ * Invariants: other users can never read a key, not even for a moment; the authority can only sign names below its
+ * domain, so a stolen one opens nothing else. */
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ struct tls_files { /* paths */
     const char *ca, *ca_key, *cert, *key;
 };
 
-/* A wildcard directly below a top-level name is not accepted by clients. */
+/* Clients do not accept a wildcard directly below a top-level name. */
 static bool tls_domain_ok(const char *domain) {
     size_t len = strlen(domain);
     return len > 0 && len <= 200 && strspn(domain, "abcdefghijklmnopqrstuvwxyz0123456789.-") == len &&
@@ -37,7 +37,7 @@ static bool tls_domain_ok(const char *domain) {
            !strstr(domain, "..");
 }
 
-/* What it prints is shown only when it fails: it prints also when it does not. */
+/* Its output is shown only if it fails, since it also prints on success. */
 static int tls_run(const char *const *argv, struct err *err) {
     char said[300] = "";
     pid_t pid;
@@ -54,7 +54,7 @@ static int tls_run(const char *const *argv, struct err *err) {
     if (number == ENOENT)
         return err_set(err, ERR_UNSUPPORTED, "the program openssl is not installed: install the package openssl");
     if (number)
-        return err_errno(err, number, "openssl cannot be started");
+        return err_errno(err, number, "cannot start openssl");
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return err_errno(err, errno, "openssl");
@@ -64,7 +64,7 @@ static int tls_run(const char *const *argv, struct err *err) {
     return err_set(err, ERR_IO, "openssl failed: %.*s", n > 0 ? (int)strcspn(said, "\n") : 0, said);
 }
 
-/* A key and its certificate, which anybody may read. Under temporary names first: a failure leaves what was there. */
+/* Renames a key and its certificate, which anyone may read. Both had temporary names: a failure changes nothing. */
 static int tls_rename(const char *from[2], const char *to[2], struct err *err) {
     if (chmod(from[1], 0644) < 0)
         return err_errno(err, errno, "'%s'", from[1]);
@@ -78,7 +78,7 @@ static int tls_authority(struct cli *cli, const struct tls_files *files, const c
     struct stat status;
     struct arena *arena = &cli->arena;
     if (stat(files->ca, &status) == 0 && stat(files->ca_key, &status) == 0)
-        return 0; /* clients trust it already */
+        return 0; /* clients already trust it */
     const char *fresh[] = {arena_printf(arena, "%s.new", files->ca_key), arena_printf(arena, "%s.new", files->ca)};
     const char *final[] = {files->ca_key, files->ca};
     const char *names = arena_printf(arena,
@@ -138,7 +138,7 @@ int command_tls(struct cli *cli, int argc, char **argv) {
     struct err err = {0};
     argc = option_parse(cli, argc, argv, &values);
     if (argc != 1)
-        option_fail(cli, "give the directory for the files");
+        option_fail(cli, "missing DIR, the directory for the files");
     if (!tls_domain_ok(values.domain))
         option_fail(cli,
                     "'%s' is not a domain for certificates: lower-case letters, digits and '-', with a dot inside "
@@ -147,13 +147,13 @@ int command_tls(struct cli *cli, int argc, char **argv) {
     if (values.days < 1 || values.days > 3650)
         option_fail(cli, "--days must be between 1 and 3650");
     if (mkdir(argv[0], 0755) < 0 && errno != EEXIST) {
-        err_errno(&err, errno, "cannot make the directory '%s'", argv[0]);
+        err_errno(&err, errno, "cannot create the directory '%s'", argv[0]);
         return cli_fail(&err);
     }
     umask(077);
     char *dir = realpath(argv[0], NULL);
     if (!dir) {
-        err_errno(&err, errno, "the directory '%s'", argv[0]);
+        err_errno(&err, errno, "cannot open the directory '%s'", argv[0]);
         return cli_fail(&err);
     }
     struct arena *arena = &cli->arena;

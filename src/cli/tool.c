@@ -1,5 +1,5 @@
-/* `cubby tool`: an agent tool by hand, as an agent would call it: the list, or one call with its text on standard
- * output. Invariant: output of a box is shown on a terminal without its control characters. */
+/* `cubby tool`: calls an agent tool as an agent would, or lists the tools. Invariant: output of a box is shown on a
+ * terminal without control characters. */
 #include "http/client/client.h"
 
 #include <jansson.h>
@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "cli/rest/list.h"
 
-#define TOOL_THREAD "cli" /* where a call names none */
+#define TOOL_THREAD "cli" /* the default thread */
 
 struct tool_values {
     const char *box, *thread;
@@ -43,7 +43,7 @@ static const struct rest_column tool_columns[] = {
 
 /* ---- arguments ---- */
 
-/* "@FILE", "@-": the content of the file; anything else is itself. */
+/* "@FILE" and "@-" are replaced by the content of the file; anything else is kept. */
 static json_t *tool_text(struct cli *cli, const char *word) {
     autobuf text = buf_max(LIMIT_JSON_BYTES);
     if (word[0] != '@')
@@ -75,7 +75,7 @@ static json_t *tool_arguments(struct cli *cli, const json_t *schema, int argc, c
     }
     json_t *arguments = json_object();
     for (int i = 0; i < argc; i++) {
-        /* KEY=VALUE: a string where the tool wants one, else JSON. */
+        /* KEY=VALUE: VALUE is a string if the tool expects one, else JSON. */
         const char *word = argv[i];
         const char *equals = strchr(word, '=');
         if (!equals || equals == word)
@@ -84,7 +84,7 @@ static json_t *tool_arguments(struct cli *cli, const json_t *schema, int argc, c
         const json_t *type = json_object_get(json_object_get(json_object_get(schema, "properties"), key), "type");
         bool text = !json_is_string(type) || strcmp(json_string_value(type), "string") == 0;
         json_t *value = text ? tool_text(cli, equals + 1) : json_loads(equals + 1, JSON_DECODE_ANY, NULL);
-        if (!value) /* the daemon names the missing arguments */
+        if (!value) /* the daemon reports missing arguments */
             value = json_string(equals + 1);
         if (!value || json_object_set_new(arguments, key, value) < 0)
             option_fail(cli, "'%s' is not UTF-8", word);
@@ -115,7 +115,7 @@ static void tool_image(const json_t *image) {
     if (!json_is_string(data) || !text_unbase64(&bytes, json_string_value(data), json_string_length(data)))
         return;
     if (isatty(STDOUT_FILENO))
-        fprintf(stderr, "cubby: a picture (%.40s, %zu bytes); redirect the output to keep it\n", type ? type : "?",
+        fprintf(stderr, "cubby: an image (%.40s, %zu bytes); redirect the output to save it\n", type ? type : "?",
                 bytes.len);
     else
         fwrite(bytes.data, 1, bytes.len, stdout);
@@ -175,8 +175,8 @@ int command_tool(struct cli *cli, int argc, char **argv) {
     struct tool_values values = {0};
     argc = option_parse(cli, argc, argv, &values);
     if (values.box && values.thread)
-        option_fail(cli, "--box or --thread, not both");
-    /* Tools of MCP servers are listed by the box where they run. */
+        option_fail(cli, "--box and --thread cannot be combined");
+    /* Tools of MCP servers are listed by the box in which they run. */
     bool served = argc > 0 ? strstr(argv[0], "__") != NULL : values.box || values.thread;
     json_auto_t *list = rest_need(cli, "GET", served ? tool_path(cli, &values, NULL) : "/v1/tools", NULL);
     const json_t *tools = json_object_get(list, "tools");

@@ -1,4 +1,4 @@
-/* `cubby version`: ours, and the daemon's, or why that is not known. */
+/* `cubby version`: prints our version and the daemon's, or why that is unknown. */
 #include <jansson.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* The queue of the audit log and the one thread that writes it. Called by the dialects at the end of each request, by
- * the provider for what happens by itself, and by the daemon at start and end. Invariant:
+ * the provider for its own events, and by the daemon at start and end. Invariant:
  *
- * 1. audit->lock guards everything but `db` and `writing`, which are the writer's. It is never held while SQLite
+ * 1. audit->lock guards everything but `db` and `writing`, which belong to the writer. It is never held while SQLite
  *    works.
- * 2. A put costs a copy under the lock; only the first one into an empty queue wakes the writer, which then waits
+ * 2. A put costs a copy under the lock. Only the first one into an empty queue wakes the writer, which then waits
  *    BATCH_MS for more. So a request never waits for the disk, and a thousand requests are one transaction.
- * 3. A row leaves the queue when it is on disk. While the disk refuses, rows stay; those that find the queue full are
+ * 3. A row leaves the queue when it is on disk. While the disk fails, rows stay; rows that find the queue full are
  *    counted, and the count is the first row written afterwards. */
 #include <inttypes.h>
 #include <pthread.h>
@@ -18,21 +18,21 @@
 
 enum {
     BATCH_MS = 200,
-    RETRY_MS = 1000,      /* while the disk refuses */
-    FULL_WAIT_MS = 1000,  /* a full queue means a slow writer: the request waits at most so long */
+    RETRY_MS = 1000,      /* while the disk fails */
+    FULL_WAIT_MS = 1000,  /* how long a request waits for a full queue */
     LAST_TRIES = 3,       /* at the end */
-    TRIM_TURN_MS = 60000, /* how often age and size are looked at */
-    LONG_MS = 1000,       /* a request that runs longer has a row before it ends; looked at as often */
+    TRIM_TURN_MS = 60000, /* how often age and size are checked */
+    LONG_MS = 1000,       /* a request that runs longer has a row before it ends; also the interval of checks */
     STRANGERS_PER_S = 10,
 };
-#define RECENT_READS 256u /* places for reads of this batch, by their hash */
+#define RECENT_READS 256u /* slots for reads of this batch, by hash */
 #define KEPT_BYTES (256u << 10)
 #define QUEUE_BYTES (4u << 20) /* some 15,000 rows; twice that in memory while a batch is being written */
 
 struct audit_running {
     struct audit_running *prev, *next;
     uint64_t since_ms;
-    bool written; /* as running */
+    bool written; /* as "running" */
     size_t len;
     uint8_t row[]; /* encoded */
 };
@@ -45,14 +45,14 @@ struct audit {
     pthread_t writer;
 
     pthread_mutex_t lock;
-    pthread_cond_t work;  /* for the writer: rows, hurry, ending */
-    pthread_cond_t wrote; /* a batch is on disk: space in the queue, news for readers */
+    pthread_cond_t work;  /* wakes the writer: rows, hurry, ending */
+    pthread_cond_t wrote; /* a batch is on disk: there is space, and news for readers */
     struct buf queue;
     struct {
-        uint32_t at, len; /* in the queue; len 0: none */
+        uint32_t at, len; /* position in the queue; len 0: none */
     } reads[RECENT_READS];
     struct audit_running *running; /* the newest first */
-    uint64_t put, done;            /* rows ever put, and those of them that are on disk */
+    uint64_t put, done;            /* rows ever put, and written */
     uint64_t writes;               /* transactions */
     uint64_t lost, lost_written, strangers, strangers_written;
     uint64_t stranger_second, stranger_count;
@@ -69,8 +69,8 @@ int audit_open(const struct audit_options *options, struct audit **ret_audit, st
     audit->days = options->days;
     audit->max_bytes = options->max_bytes;
     int r = audit_db_open(audit->directory, &audit->db, err);
-    if (r == -ERR_FULL) { /* the writer tries again */
-        log_error("the audit log cannot be opened, rows wait in memory: %s", err->text);
+    if (r == -ERR_FULL) { /* the writer retries */
+        log_error("cannot open the audit log, rows are kept in memory: %s", err->text);
         audit->failing = true;
     } else if (r < 0) {
         free(audit->directory);
@@ -78,7 +78,7 @@ int audit_open(const struct audit_options *options, struct audit **ret_audit, st
         return r;
     }
     buf_init(&audit->queue, QUEUE_BYTES);
-    buf_init(&audit->writing, QUEUE_BYTES + 2 * AUDIT_ROW_BYTES); /* and the rows that report what is missing */
+    buf_init(&audit->writing, QUEUE_BYTES + 2 * AUDIT_ROW_BYTES); /* with space for rows that report losses */
     pthread_mutex_init(&audit->lock, NULL);
     cond_init(&audit->work);
     cond_init(&audit->wrote);
@@ -145,7 +145,7 @@ void audit_put_read(struct audit *audit, const struct audit_row *row) {
     uint8_t bytes[AUDIT_ROW_BYTES];
     struct buf encoded = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes}; /* on the stack: it never grows */
     audit_encode(row, &encoded);
-    uint64_t hash = 14695981039346656037u; /* FNV-1a, over what distinguishes reads most */
+    uint64_t hash = 14695981039346656037u; /* FNV-1a over what distinguishes reads most */
     static const enum audit_field fields[] = {AUDIT_VERB, AUDIT_BOX, AUDIT_PEER, AUDIT_DETAIL};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         for (size_t at = 0; at < row->texts[fields[i]].len; at++)
@@ -158,7 +158,7 @@ void audit_put_read(struct audit *audit, const struct audit_row *row) {
     } else {
         uint64_t put = audit->put;
         audit_put_locked(audit, row, true);
-        if (audit->put > put) { /* the queue may have been emptied, but this row is in it, at its end */
+        if (audit->put > put) { /* the queue may have been emptied, but this row is now at its end */
             audit->reads[place].len = (uint32_t)encoded.len;
             audit->reads[place].at = (uint32_t)(audit->queue.len - encoded.len);
         }
@@ -219,7 +219,7 @@ void audit_event(struct audit *audit, const char *verb, const char *box, const c
     audit_set(&row, AUDIT_OUTCOME, "ok");
     audit_set(&row, AUDIT_DETAIL, detail);
     autolock(&audit->lock);
-    audit_put_locked(audit, &row, false); /* the table of boxes may be locked */
+    audit_put_locked(audit, &row, false); /* does not wait: the table of boxes may be locked */
 }
 
 /* ---- waiting ---- */
@@ -259,7 +259,7 @@ void audit_count(struct audit *audit, struct audit_counts *ret_counts) {
 
 /* ---- the writer ---- */
 
-/* A row that reports what has no rows, before those that follow. */
+/* Writes a row that reports a loss, before the rows that follow. */
 static void audit_writer_note(struct audit *audit, const char *verb, uint64_t count, const char *what) {
     char detail[128];
     struct audit_row row = {.at_ms = clock_wall_ms()};
@@ -270,7 +270,7 @@ static void audit_writer_note(struct audit *audit, const char *verb, uint64_t co
     audit_encode(&row, &audit->writing);
 }
 
-/* Waits for something to write and takes it. False: a turn is over, or it is time to end. */
+/* Waits for rows and takes them. Returns false if a turn is over, or at the end. */
 static bool audit_writer_take_locked(struct audit *audit, uint64_t *ret_rows) {
     uint64_t now_ms = clock_ms(), turn_ms = now_ms + LONG_MS;
     for (struct audit_running *running = audit->running; running; running = running->next) {
@@ -311,21 +311,21 @@ static void audit_writer_failing(struct audit *audit, bool failing, const struct
     bool changed = audit->failing != failing;
     uint64_t lost = audit->lost;
     audit->failing = failing;
-    pthread_cond_broadcast(&audit->wrote); /* requests that wait for room need not wait any longer */
+    pthread_cond_broadcast(&audit->wrote); /* requests that wait for space can continue */
     pthread_mutex_unlock(&audit->lock);
     if (changed && failing)
-        log_error("the audit log cannot be written, rows wait in memory: %s", err->text);
+        log_error("cannot write the audit log, rows are kept in memory: %s", err->text);
     else if (changed)
-        log_warn("the audit log is written again; rows lost since the start: %" PRIu64, lost);
+        log_warn("the audit log can be written again; rows lost since the start: %" PRIu64, lost);
 }
 
-/* A burst's memory goes back; what an ordinary batch needs stays. */
+/* Frees the memory of a burst, and keeps what an ordinary batch needs. */
 static void audit_writer_shrink(struct buf *buf) {
     if (!buf->len && buf->cap > KEPT_BYTES)
         buf_done(buf);
 }
 
-/* Until it is on disk; at the end a few tries only. */
+/* Retries until the batch is on disk; at the end only a few times. */
 static bool audit_writer_write(struct audit *audit) {
     struct err err;
     for (int tries = 1; (audit->db.db.handle ? 0 : audit_db_open(audit->directory, &audit->db, &err)) < 0 ||
@@ -352,7 +352,7 @@ static void audit_writer_trim(struct audit *audit) {
     while (more)
         if (audit_db_trim(&audit->db, audit->days && now_ms > age_ms ? now_ms - age_ms : 0, audit->max_bytes, &more,
                           &err) < 0) {
-            log_warn("the audit log was not cut: %s", err.text);
+            log_warn("cannot cut the audit log: %s", err.text);
             return;
         }
 }
@@ -367,8 +367,7 @@ static void *audit_writer_main(void *argument) {
         pthread_mutex_unlock(&audit->lock);
         bool wrote = taken && audit_writer_write(audit);
         if (taken && !wrote)
-            log_error("the audit log could not be written to the end: up to %" PRIu64 " rows are lost",
-                      rows - audit->done);
+            log_error("cannot write the rest of the audit log: up to %" PRIu64 " rows are lost", rows - audit->done);
         pthread_mutex_lock(&audit->lock);
         if (wrote)
             audit->done = rows, audit->writes++;

@@ -11,15 +11,15 @@
 #include "store/audit_db.h"
 
 enum {
-    DB_TRIM_ROWS = 20000, /* cut at once: the writer's queue waits for it */
-    DB_CHECK_ROWS = 64,   /* of the end of the chain, looked at when the file is opened */
+    DB_TRIM_ROWS = 20000, /* rows cut at once, while the writer's queue waits */
+    DB_CHECK_ROWS = 64,   /* last rows of the chain, checked at opening */
     DB_FIRST_TEXT = 11,   /* column of verb */
-    DB_SHARES = 8,        /* a user with more than one of so many parts of the rows is cut before others */
+    DB_SHARES = 8,        /* a user with more than 1/8 of the rows is cut first */
 };
 
-/* A row can only be added with the next id, never changed, and removed only at the beginning after the new beginning
- * was noted in `cut` up to where, which itself only grows. REPLACE would remove without asking the trigger of DELETE:
- * the one of INSERT refuses it. */
+/* A row can only be added with the next id, and never changed. It is removed only at the beginning, after `cut` has
+ * noted the new beginning, which itself only grows. REPLACE would remove rows without the trigger of DELETE, so the
+ * trigger of INSERT refuses it. */
 static const char db_schema[] =
     "CREATE TABLE audit (id INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, status INTEGER NOT NULL, exit_code INTEGER,"
     " signal INTEGER, timed_out INTEGER, oom_killed INTEGER, bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL,"
@@ -42,7 +42,7 @@ static const char db_schema[] =
     "CREATE TRIGGER cut_delete BEFORE DELETE ON cut"
     " BEGIN SELECT raise(ABORT, 'a cut cannot be taken back'); END;";
 
-/* What files of an older cubby lack: a row may also be removed after a gap that holds it was noted. */
+/* Added to files of an older cubby: a row may also be removed after a gap that contains it was noted. */
 static const char db_gaps[] =
     "CREATE TABLE gap (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, hash BLOB NOT NULL);"
     "DROP TRIGGER audit_delete;"
@@ -66,7 +66,7 @@ static const struct db_kind kind = {
 
 /* ---- rows ---- */
 
-/* The columns of AUDIT_DB_COLUMNS into a row; texts are valid until the statement's next step. */
+/* Reads AUDIT_DB_COLUMNS into a row; texts are valid until the statement's next step. */
 static void audit_db_row(sqlite3_stmt *statement, struct audit_row *ret_row) {
     *ret_row = (struct audit_row){
         .id = (uint64_t)sqlite3_column_int64(statement, 0),
@@ -94,7 +94,7 @@ static void audit_db_row(sqlite3_stmt *statement, struct audit_row *ret_row) {
         memcpy(ret_row->hash, hash, sizeof ret_row->hash);
 }
 
-/* Its hash is that of its content. */
+/* Returns whether its hash matches its content. */
 static bool audit_db_row_fits(const struct audit_row *row, const uint8_t before[32]) {
     uint8_t hash[32];
     autobuf encoded = buf_max(AUDIT_ROW_BYTES);
@@ -105,14 +105,13 @@ static bool audit_db_row_fits(const struct audit_row *row, const uint8_t before[
     return !memcmp(hash, row->hash, sizeof hash);
 }
 
-/* Where the chain begins: the newest row that was cut, 0 and zeros when none was. */
+/* Gets where the chain begins: the newest cut row, or 0 and zeros. */
 static int audit_db_start(struct audit_db *db, uint64_t *ret_id, uint8_t ret_hash[32], struct err *err) {
     int r = db_get(&db->db, err, "SELECT id, hash FROM cut", ">ih", ret_id, ret_hash);
-    return r > 0 ? 0 : r < 0 ? r : err_set(err, ERR_IO, "the audit log is damaged (its beginning is not noted)");
+    return r > 0 ? 0 : r < 0 ? r : err_set(err, ERR_IO, "the audit log is damaged (its beginning is missing)");
 }
 
-/* The hash of the last of rows that were cut, which are missing between others. IO: these are missing without a
- * reason. */
+/* Gets the hash of the last of rows that were cut between others. IO: these rows are missing without a gap. */
 static int audit_db_gap(struct audit_db *db, uint64_t first, uint64_t last, uint8_t ret_hash[32], struct err *err) {
     int r = db_get(&db->db, err, "SELECT hash FROM gap WHERE first = ?1 AND last = ?2", "ii>h", first, last, ret_hash);
     return r > 0 ? 0 : err_set(err, ERR_IO, "rows %" PRIu64 " to %" PRIu64 " are missing", first, last);
@@ -120,7 +119,7 @@ static int audit_db_gap(struct audit_db *db, uint64_t first, uint64_t last, uint
 
 /* ---- opening ---- */
 
-/* The last rows fit to each other: the file is not an older, cut or patched copy, as far as that is cheap to see. */
+/* Checks that the last rows fit together: a cheap check for an older, cut or patched copy. */
 static int db_check_end(struct audit_db *db, struct err *err) {
     uint8_t before[32];
     uint64_t start, last = 0;
@@ -130,7 +129,7 @@ static int db_check_end(struct audit_db *db, struct err *err) {
                             "SELECT " AUDIT_DB_COLUMNS " FROM audit WHERE id >= (SELECT max(id) FROM audit) - ?1"
                             " ORDER BY id",
                             "n", DB_CHECK_ROWS);
-    bool known = false; /* the hash before the row is */
+    bool known = false; /* the hash before the row is known */
     while (r == 0 && (r = query_next(&query, err)) > 0) {
         struct audit_row row;
         audit_db_row(query.row, &row);
@@ -154,7 +153,7 @@ int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *er
     }
     if (r < 0) {
         db_close(&db.db);
-        /* What an operator reads when the daemon refuses to start. */
+        /* An operator reads this when the daemon refuses to start. */
         char why[sizeof err->text];
         memcpy(why, err->text, sizeof why);
         if (err->code == ERR_FULL)
@@ -200,7 +199,7 @@ static int db_insert(struct audit_db *db, const struct audit_row *row, struct er
     return query_next(&query, err);
 }
 
-/* Within a transaction: rows of the batch after the newest one. */
+/* Within a transaction: inserts rows of the batch after the newest one. */
 static int db_insert_all(struct audit_db *db, const struct buf *batch, uint64_t *ret_last, struct err *err) {
     uint8_t hash[32] = {0};
     uint64_t id = 0;
@@ -233,16 +232,15 @@ int audit_db_append(struct audit_db *db, const struct buf *batch, struct err *er
 
 /* ---- cutting ---- */
 
-/* What a cut has to do. */
 struct trim {
     uint64_t start;   /* the log begins after this row */
-    int64_t rows;     /* that it has */
-    int64_t surplus;  /* of them, that are too many for max_bytes */
+    int64_t rows;     /* rows in the log */
+    int64_t surplus;  /* rows too many for max_bytes */
     int64_t age_id;   /* rows up to this one are too old */
     char detail[320]; /* the text of the row that reports the cut */
 };
 
-/* Before rows go: the newest may be among them. */
+/* Called before rows are removed: the newest may be among them. */
 static int db_trim_note(struct audit_db *db, const char *detail, struct err *err) {
     struct audit_row row = {.at_ms = clock_wall_ms()};
     uint64_t last;
@@ -272,7 +270,7 @@ static int db_trim_beginning(struct audit_db *db, int64_t count, struct trim *tr
     *ret_more = count == DB_TRIM_ROWS || trim->age_id > most;
     if (id == trim->age_id && id > most)
         id = most;
-    r = db_get(&db->db, err, /* to the end of a gap, whose hash is known */
+    r = db_get(&db->db, err, /* moves to the end of a gap, whose hash is known */
                "SELECT coalesce((SELECT last FROM gap WHERE first <= ?1 AND last >= ?1), ?1)", "i>i", id, &id);
     snprintf(trim->detail, sizeof trim->detail, "rows %" PRIu64 " to %" PRId64 " were cut", trim->start + 1, id);
     if (r >= 0)
@@ -288,7 +286,7 @@ static int db_trim_beginning(struct audit_db *db, int64_t count, struct trim *tr
 
 /* ---- cutting one user's rows ---- */
 
-/* Rows [first, last] are about to go; last has that hash. Gaps that touch become one. */
+/* Rows [first, last] are about to be removed; last has that hash. Adjacent gaps become one. */
 static int db_gap_put(struct audit_db *db, int64_t first, int64_t last, const void *hash, struct err *err) {
     int64_t before = first, after = last;
     int r = db_get(&db->db, err, "SELECT first FROM gap WHERE first < ?1 AND last = ?1 - 1", "i>i", first, &before);
@@ -301,7 +299,7 @@ static int db_gap_put(struct audit_db *db, int64_t first, int64_t last, const vo
     return r < 0 || after == last ? r : db_do(&db->db, err, "DELETE FROM gap WHERE first = ?1", "i", last + 1);
 }
 
-/* Notes gaps for the oldest `count` rows of the user; *ret_last: the last of them. */
+/* Notes gaps for the oldest `count` rows of the user. *ret_last: the last of them. */
 static int db_gaps_note(struct audit_db *db, const char *user, int64_t count, int64_t *ret_last, struct err *err) {
     autoquery query;
     int r = db_query(&db->db, &query, err, "SELECT id, hash FROM audit WHERE user = ?1 ORDER BY id LIMIT ?2", "ti",
@@ -321,7 +319,7 @@ static int db_gaps_note(struct audit_db *db, const char *user, int64_t count, in
     return r;
 }
 
-/* The oldest rows of the user with most of them go, as far as they are more than a share. 0: no user has so many. */
+/* Removes the oldest rows of the user with the most, down to a share. Returns 0 if no user has so many. */
 static int db_trim_writer(struct audit_db *db, struct trim *trim, bool *ret_more, struct err *err) {
     char user[160] = "";
     int64_t count = 0, last = 0;
@@ -355,11 +353,11 @@ static int db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, 
             ?: db_number(&db->db, "PRAGMA freelist_count", &unused, err)
             ?: db_number(&db->db, "PRAGMA page_size", &size, err);
     uint64_t used = (uint64_t)((pages - unused) * size);
-    if (r == 0 && max_bytes && used > max_bytes) { /* a tenth below, so that it is not done all the time */
+    if (r == 0 && max_bytes && used > max_bytes) { /* down to a tenth below, so that this is rare */
         r = db_number(&db->db, "SELECT count(*) FROM audit", &trim.rows, err);
         trim.surplus = 1 + (int64_t)((1 - 0.9 * (double)max_bytes / (double)used) * (double)trim.rows);
     }
-    if (r == 0 && before_ms) /* the first young one; rows come in order of their end */
+    if (r == 0 && before_ms) /* finds the first young row; rows are ordered by their end */
         r = db_get(&db->db, err,
                    "SELECT coalesce((SELECT id - 1 FROM audit WHERE at_ms >= ?1 ORDER BY id LIMIT 1),"
                    " (SELECT max(id) FROM audit), 0)",
@@ -377,9 +375,9 @@ int audit_db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, b
 }
 
 /* ---- reading: for clients, on their own threads and connections ----
- * Invariant: nothing of a query becomes SQL text, and no read stays open while a client is answered. */
+ * Invariant: no part of a query becomes SQL text, and no read stays open while a client is answered. */
 
-enum { READ_MS = 5000, READ_STEPS = 10000 }; /* instructions of SQLite between two looks at the clock */
+enum { READ_MS = 5000, READ_STEPS = 10000 }; /* SQLite instructions between two looks at the clock */
 
 static int db_read_late(void *user) {
     return clock_ms() > *(const uint64_t *)user;
@@ -387,7 +385,7 @@ static int db_read_late(void *user) {
 
 /* ---- pages ---- */
 
-/* One row a filter: its SQL, and what is bound to it. */
+/* A filter: its SQL, and the value bound to it. */
 struct read_filter {
     const char *sql;
     const char *text;

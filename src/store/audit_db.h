@@ -13,10 +13,10 @@ struct audit_db {
 
 /* Makes the file if it does not exist, else checks it. A connection belongs to one thread. */
 int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *err);
-/* All rows of a batch (encodings one after the other) in one transaction, or none. */
+/* Writes all rows of a batch (consecutive encodings) in one transaction, or none. */
 int audit_db_append(struct audit_db *db, const struct buf *batch, struct err *err);
-/* Cuts rows that are older than before_ms, and, when there are too many for max_bytes, the oldest of the user with
- * the most (0: neither). A few thousand at a time; a row records it. *ret_more: call again. */
+/* Cuts rows older than before_ms and, if there are too many for max_bytes, the oldest of the user with the most (0:
+ * neither), a few thousand at a time; a row records it. *ret_more: call again. */
 int audit_db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, bool *ret_more, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* Rows of the audit log as bytes. Called by the queue (audit.c) and the database (audit_db.c).
- * Invariant: the encoding is what hashes on disk were made of; a change makes every old chain look broken. */
+/* Rows of the audit log as bytes. Called by the queue (audit.c) and the database (audit_db.c). Invariant: hashes on
+ * disk cover this encoding; a change would make every old chain look broken. */
 #include <assert.h>
 #include <openssl/sha.h>
 
@@ -67,11 +67,11 @@ bool audit_decode(struct view *from, struct audit_row *ret_row) {
     return true;
 }
 
-/* ---- rows alike ---- */
+/* ---- similar rows ---- */
 
 enum { AT_BYTES_IN = 8, AT_BYTES_OUT = 16, AT_DURATION = 24, AT_COUNT = 32, AT_STATUS = 36 };
 
-/* Up to the length of the request id, which is the last text. */
+/* Returns the length up to the request id, which is the last text. */
 static size_t row_identity_len(const uint8_t *encoded, size_t len) {
     struct view rest = view_of(encoded, len);
     view_take(&rest, AT_STATUS + 4 + 1 + 4 + 4);
@@ -112,5 +112,5 @@ void audit_hash(const uint8_t before[32], uint64_t id, const void *encoded, size
     for (int i = 0; i < 8; i++)
         all[32 + i] = (uint8_t)(id >> (8 * i));
     memcpy(all + 40, encoded, len);
-    SHA256(all, 40 + len, ret_hash); /* a third of the cost of a row with our own */
+    SHA256(all, 40 + len, ret_hash); /* OpenSSL's: ours would cost a third of a row */
 }

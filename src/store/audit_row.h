@@ -1,4 +1,4 @@
-/* One row of the audit log: its fields, and the encoding that the queue holds and the chain of hashes covers. */
+/* One row of the audit log: its fields, and the encoding used by the queue and the chain of hashes. */
 #ifndef CUBBY_BOX_AUDIT_ROW_H
 #define CUBBY_BOX_AUDIT_ROW_H
 
@@ -40,8 +40,8 @@ struct audit_row {
     uint64_t id; /* 1, 2, 3 ...; given when it is written */
     uint64_t at_ms, bytes_in, bytes_out, duration_us;
     uint32_t status; /* HTTP; 0: not a request */
-    uint32_t count;  /* reads alike within one batch are one row: how many; sizes and time are sums. 0: as 1 */
-    bool has_result, exited, timed_out, oom_killed; /* has_result: of a command that was waited for */
+    uint32_t count;  /* how many similar reads this row stands for; sizes and time are sums. 0 means 1 */
+    bool has_result, exited, timed_out, oom_killed; /* has_result: the command was waited for */
     int32_t exit_code, signal;
     struct audit_text texts[AUDIT_TEXTS];
     uint8_t hash[32]; /* of the row before, the id, and the encoding */
@@ -52,15 +52,16 @@ extern const struct audit_column {
     size_t max;
 } audit_columns[AUDIT_TEXTS];
 
-/* Texts are cut at their column's maximum. NULL: empty. */
+/* Cuts a text at its column's maximum. NULL: empty. */
 void audit_set(struct audit_row *row, enum audit_field field, const char *text);
 void audit_setn(struct audit_row *row, enum audit_field field, const char *text, size_t len);
-/* Everything but id and hash. */
+/* Encodes everything but id and hash. */
 void audit_encode(const struct audit_row *row, struct buf *out);
 bool audit_decode(struct view *from, struct audit_row *ret_row); /* texts point into from; false: not an encoding */
-/* Whether two encodings differ in nothing but times, sizes, counts and request ids; then one row can represent both. */
+/* Returns whether two encodings differ only in times, sizes, counts and request ids, so that one row can stand for
+ * both. */
 bool audit_alike(const void *one, size_t one_len, const void *other, size_t other_len);
-void audit_add(void *into, const struct audit_row *row); /* an encoding; sums up */
+void audit_add(void *into, const struct audit_row *row); /* adds a row to an encoding */
 void audit_hash(const uint8_t before[32], uint64_t id, const void *encoded, size_t len, uint8_t ret_hash[32]);
 
 #endif

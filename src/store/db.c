@@ -1,6 +1,6 @@
-/* Opening and using an SQLite file of ours. Called by token, audit_db, tool/store and others. Invariant: an existing file
- * is never opened and closed outside SQLite (closing it would drop the locks that SQLite has on it), and whether a
- * file is ours is decided within one write transaction, so that two daemons do not both fill an empty one. */
+/* Opening and using an SQLite file of ours. Called by token, audit_db, tool/store and others. Invariant: an existing
+ * file is never opened and closed outside SQLite (closing it would drop SQLite's locks), and whether a file is ours is
+ * decided within one write transaction, so that two daemons do not both fill an empty one. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -10,11 +10,11 @@
 
 enum { DB_BUSY_MS = 5000, DB_TURN_US = 20000 };
 
-/* The error that SQLite reported last. */
+/* Returns the error that SQLite reported last. */
 static int db_fail(const struct db *db, struct err *err) {
     const char *message = sqlite3_errmsg(db->handle);
     int code = sqlite3_errcode(db->handle) & 0xff, number = sqlite3_system_errno(db->handle);
-    bool touched = code == SQLITE_IOERR || code == SQLITE_CANTOPEN; /* then that number is of this failure */
+    bool touched = code == SQLITE_IOERR || code == SQLITE_CANTOPEN; /* then errno belongs to this failure */
     if (code == SQLITE_FULL || (touched && (number == ENOSPC || number == EDQUOT)))
         return err_text(err, ENOSPC, "no space left on the disk of the state directory; free some");
     switch (code) {
@@ -22,7 +22,7 @@ static int db_fail(const struct db *db, struct err *err) {
     case SQLITE_NOTADB:
         return err_set_why(err, ERR_IO, WHY_DAMAGED, "%s: the file is damaged (%s)", db->kind->what, message);
     case SQLITE_INTERRUPT:
-        return err_set(err, ERR_TIMEOUT, "%s: it took too long; ask for less", db->kind->what);
+        return err_set(err, ERR_TIMEOUT, "%s: the query took too long; ask for less", db->kind->what);
     case SQLITE_BUSY:
         return err_set(err, ERR_BUSY, "%s: %s", db->kind->what, message);
     default:
@@ -32,18 +32,18 @@ static int db_fail(const struct db *db, struct err *err) {
 
 /* ---- opening ---- */
 
-/* Made here: SQLite would make it 0644 and root's, also if `cubby token` runs as root and the daemon does not. */
+/* The file is made here, because SQLite would make it 0644 and owned by root if `cubby token` runs as root. */
 static int db_file(const char *directory, struct db *db, struct err *err) {
     struct stat status;
     autofd file = open(db->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0 && errno != EEXIST)
-        return err_errno(err, errno, "it cannot be made");
+        return err_errno(err, errno, "cannot create the file");
     if (file >= 0 && geteuid() == 0 && (stat(directory, &status) < 0 || fchown(file, status.st_uid, status.st_gid) < 0))
-        return err_errno(err, errno, "its owner");
+        return err_errno(err, errno, "cannot set the owner of the file");
     if (lstat(db->path, &status) < 0)
-        return err_errno(err, errno, "it cannot be opened");
+        return err_errno(err, errno, "cannot open the file");
     if (!S_ISREG(status.st_mode) || (db->kind->closed && (status.st_mode & 077)))
-        return err_set(err, ERR_DENIED, "it must be a file that only its owner can read: chmod 600 it");
+        return err_set(err, ERR_DENIED, "only its owner may be able to read the file: chmod 600 it");
     db->device = status.st_dev;
     db->inode = status.st_ino;
     return 0;
@@ -62,7 +62,7 @@ static int db_connect(struct db *db, struct err *err) {
     return 0;
 }
 
-/* Another daemon may be making the same file at this moment, and the switch to a WAL does not wait for it. */
+/* Another daemon may be creating the same file, and the switch to WAL does not wait for it. */
 static int db_journal(struct db *db, struct err *err) {
     int r = 0;
     for (uint64_t end_ms = clock_ms() + DB_BUSY_MS; db->kind->wal; usleep(DB_TURN_US)) {
@@ -75,7 +75,7 @@ static int db_journal(struct db *db, struct err *err) {
     return r == 0 && db->kind->pragmas ? db_exec(db, db->kind->pragmas, err) : r;
 }
 
-/* Also a write of a page, although nothing changes. */
+/* Writes a page even though nothing changes. */
 int db_touch(struct db *db, struct err *err) {
     return db_exec(db,
                    text_make(96, "PRAGMA application_id=%" PRId32 ";PRAGMA user_version=%" PRId32,
@@ -83,7 +83,7 @@ int db_touch(struct db *db, struct err *err) {
                    err);
 }
 
-/* Whose file it is: ours, of a version we know, or an empty one that becomes ours. */
+/* Checks whose file it is: ours, of a known version, or an empty one that becomes ours. */
 static int db_identify(struct db *db, struct err *err) {
     int64_t application = 0, version = 0, tables = 0;
     TRY(db_number(db, "PRAGMA application_id", &application, err)
@@ -92,7 +92,7 @@ static int db_identify(struct db *db, struct err *err) {
     if (!tables && !application)
         return db_exec(db, db->kind->schema, err) ?: db_touch(db, err);
     if (application != db->kind->application)
-        return err_set(err, ERR_INVALID, "this is some other program's database; move it away");
+        return err_set(err, ERR_INVALID, "this is another program's database; move it away");
     if (version != db->kind->version)
         return err_set(err, ERR_INVALID,
                        "it was written by another version of cubby (format %" PRId64 ", not %" PRId32 "); move it away",
@@ -116,7 +116,7 @@ int db_open(const struct db_kind *kind, const char *directory, struct db *ret_db
 
 int db_open_reading(const struct db_kind *kind, const char *directory, struct db *ret_db, struct err *err) {
     struct db db = {.kind = kind, .path = xasprintf("%s/%s", directory, kind->name)};
-    /* for writing: a reader of a WAL may have to make its index */
+    /* opened for writing, because a reader of a WAL may have to make its index */
     int r = db_connect(&db, err) ?: db_exec(&db, "PRAGMA query_only=ON", err);
     if (r < 0)
         db_close(&db);
@@ -148,7 +148,7 @@ int db_exec(struct db *db, const char *sql, struct err *err) {
     return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(db, err);
 }
 
-/* A kept statement that a caller is still stepping is not used twice. */
+/* Does not reuse a kept statement that a caller is still stepping through. */
 static int db_statement_take(struct db *db, const char *sql, sqlite3_stmt **ret_statement, struct err *err) {
     size_t i = 0;
     for (; i < DB_KEPT && db->kept[i]; i++)
@@ -163,7 +163,7 @@ static int db_statement_take(struct db *db, const char *sql, sqlite3_stmt **ret_
     return 0;
 }
 
-/* A read that stays open would keep a write-ahead log from being taken over. */
+/* A read that stays open would block checkpoints of the write-ahead log. */
 void query_end(struct query *query) {
     sqlite3_stmt *statement = query->row;
     query->row = NULL;

@@ -1,5 +1,5 @@
-/* Replaces values of secrets. Called by the dialects for texts in the audit log. Invariant: a value is searched for
- * in the whole text, never in a cut one: half a secret is a secret. */
+/* Replaces values of secrets. Called by the dialects for texts in the audit log. Invariant: a value is searched for in
+ * the whole text, never in a cut one, which could contain half a secret. */
 #include "base/base.h"
 #include "store/redact.h"
 
@@ -20,7 +20,7 @@ void redact_env(struct redact *redact, const char *const *env) {
     }
 }
 
-/* The longest value that begins at text; NULL: none. */
+/* Returns the longest value that begins at text, or NULL. */
 static const struct redact_value *redact_at(const struct redact *redact, const char *text, size_t len) {
     unsigned char byte = (unsigned char)*text;
     const struct redact_value *best = NULL;
@@ -34,7 +34,7 @@ static const struct redact_value *redact_at(const struct redact *redact, const c
     return best;
 }
 
-/* How many bytes from text on are covered by values that begin there or inside one another. */
+/* Returns how many bytes from text on are covered by overlapping values. */
 static size_t redact_covered(const struct redact *redact, const char *text, size_t len, size_t covered) {
     for (size_t at = 1; at < covered && at < REDACT_SCAN_BYTES; at++) {
         const struct redact_value *value = redact_at(redact, text + at, len - at);

@@ -1,8 +1,8 @@
 /* Secrets in one SQLite file. Called by box/secret. Invariants:
  *
- * 1. A value is in the file only as AES-256-GCM under a nonce of its own; name, user and version are authenticated with
- *    it, so a row cannot stand for another one, nor an old value for the present one.
- * 2. No sentence holds a value. Memory that held one is wiped before it is given back. */
+ * 1. A value is in the file only as AES-256-GCM under a nonce of its own. Name, user and version are authenticated with
+ *    it, so that a row cannot be taken for another one, or an old value for the current one.
+ * 2. No error text contains a value. Memory that held one is wiped before it is freed. */
 #include "store/secret_store.h"
 
 #include <openssl/evp.h>
@@ -41,13 +41,13 @@ static const struct db_kind kind = {
 
 /* ---- the key ---- */
 
-/* 32 bytes or more of any kind, hashed: the file may hold hex digits, base64 or random bytes. */
+/* Hashes 32 or more bytes of any kind: the file may have hex digits, base64 or random bytes. */
 static int secret_key_read(const char *path, bool closed, uint8_t ret_key[KEY_BYTES], struct err *err) {
     uint8_t text[KEY_FILE_BYTES + 1];
     struct stat status;
     autofd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &status) < 0)
-        return err_errno(err, errno, "the key of secrets, %.200s", path);
+        return err_errno(err, errno, "cannot read the key of secrets, %.200s", path);
     if (!S_ISREG(status.st_mode) || (closed && status.st_mode & 077))
         return err_set(err, ERR_DENIED,
                        "the key of secrets, %.200s, must be a file that only its owner can read: chmod 600", path);
@@ -100,14 +100,14 @@ int secret_store_key_check(const struct secret_store *store, struct err *err) {
 
 /* ---- sealing ---- */
 
-/* What a value is sealed for. The parts have no NUL, so that no two of them read alike. */
+/* Makes the data that a value is bound to. The parts have no NUL, so that no two of them look alike. */
 static void secret_bound(struct buf *out, const char *user, const char *name, uint64_t version) {
     buf_put(out, name, strlen(name) + 1);
     buf_put(out, user, strlen(user) + 1);
     buf_u64(out, version);
 }
 
-/* Nonce, sealed bytes, tag into out; or back. False: a wrong key, or changed bytes. */
+/* Writes nonce, sealed bytes and tag to out, or opens them. Returns false for a wrong key or changed bytes. */
 static bool secret_cipher(const struct secret_store *store, bool seal, const struct buf *bound, const uint8_t *nonce,
                           const uint8_t *data, size_t len, uint8_t *tag, struct buf *out) {
     EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
@@ -137,7 +137,7 @@ static int secret_seal(const struct secret_store *store, const char *user, const
     secret_bound(&bound, user, name, version);
     buf_put(out, nonce, sizeof nonce);
     if (!secret_cipher(store, true, &bound, nonce, value, len, tag, out))
-        return err_set(err, ERR_INTERNAL, "secret '%s' could not be sealed", name);
+        return err_set(err, ERR_INTERNAL, "cannot seal the secret '%s'", name);
     buf_put(out, tag, sizeof tag);
     return 0;
 }
@@ -220,7 +220,7 @@ static int secret_put_locked(struct secret_store *store, const char *user, const
     if (row < 0)
         return row;
     if (row > 0 && how == SECRET_NEW)
-        return err_set(err, ERR_EXISTS, "there is a secret '%.128s' already", name);
+        return err_set(err, ERR_EXISTS, "a secret '%.128s' already exists", name);
     if (row == 0 && how == SECRET_OLD)
         return secret_none(name, err);
     if (value) {
@@ -229,7 +229,7 @@ static int secret_put_locked(struct secret_store *store, const char *user, const
     }
     if (row == 0)
         return secret_insert_locked(store, user, own, meta, &sealed, digest, err);
-    if (!value && how == SECRET_OLD) /* the value stays, and with it the version that it is sealed for */
+    if (!value && how == SECRET_OLD) /* the value stays, and so does the version that it is sealed for */
         return db_do(&store->db, err,
                      "UPDATE secret SET meta=ifnull(?3, meta), updated_us=?4 WHERE user=?1 AND name=?2", "ttti", user,
                      own, meta, clock_wall_us());
@@ -290,7 +290,7 @@ int secret_store_value(struct secret_store *store, const char *user, const char 
     buf_put(&sealed, sqlite3_column_blob(query.row, 2), (size_t)sqlite3_column_bytes(query.row, 2));
     secret_bound(&bound, user ? user : "", query_text(&query, 0), (uint64_t)query_int(&query, 1));
     if (!sealed.len)
-        return err_set(err, ERR_NOT_FOUND, "secret '%.128s' has no value of its own", name);
+        return err_set(err, ERR_NOT_FOUND, "secret '%.128s' has no stored value", name);
     if (sealed.len < NONCE_BYTES + TAG_BYTES || sealed.failed ||
         !secret_cipher(store, false, &bound, sealed.data, sealed.data + NONCE_BYTES,
                        sealed.len - NONCE_BYTES - TAG_BYTES, sealed.data + sealed.len - TAG_BYTES, out))

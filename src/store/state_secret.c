@@ -1,5 +1,5 @@
 /* A secret of the daemon in a file of STATE. Called by dialects at start. Invariant: the secret is never replaced while
- * it can be read, and several daemons that make it at once end up with one. */
+ * it is readable, and several daemons that make it at once end up with the same one. */
 #include <assert.h>
 #include <sys/random.h>
 
@@ -20,30 +20,30 @@ static int state_secret_read(int dir, const char *name, char ret_secret[SECRET_T
     if (!S_ISREG(status.st_mode) || status.st_mode & 077 || status.st_uid != geteuid())
         return err_set(err, ERR_DENIED,
                        "STATE/%s must be a file that only its daemon can read: chmod 600, or remove it "
-                       "(keys and tokens of all boxes that were made of it change then)",
+                       "(then keys and tokens of boxes that derive from it change)",
                        name);
     ssize_t len = fd_read_full(fd, text, sizeof text);
     if (len != SECRET_TEXT && len != SECRET_TEXT + 1)
-        return err_set(err, ERR_INVALID, "STATE/%s does not hold %d hex digits; remove it for a new one", name,
+        return err_set(err, ERR_INVALID, "STATE/%s does not have %d hex digits; remove it to get a new one", name,
                        SECRET_TEXT);
     memcpy(ret_secret, text, SECRET_TEXT);
     ret_secret[SECRET_TEXT] = 0;
     if (strspn(ret_secret, "0123456789abcdef") != SECRET_TEXT)
-        return err_set(err, ERR_INVALID, "STATE/%s does not hold %d hex digits; remove it for a new one", name,
+        return err_set(err, ERR_INVALID, "STATE/%s does not have %d hex digits; remove it to get a new one", name,
                        SECRET_TEXT);
     return 0;
 }
 
-/* Written under a name of its own and linked: the first one wins, and nobody sees half of it. */
+/* Writes it under a temporary name and links it: the first one wins, and a partial one is never visible. */
 static int state_secret_make(int dir, const char *name, struct err *err) {
     uint8_t random[SECRET_BYTES];
     char text[SECRET_TEXT + 2], part[64];
     if (getrandom(random, sizeof random, 0) != sizeof random)
-        return err_errno(err, errno, "random bytes");
+        return err_errno(err, errno, "cannot get random bytes");
     text_hex(text, random, sizeof random);
     text[SECRET_TEXT] = '\n';
     snprintf(part, sizeof part, "%s.%ld", name, (long)getpid());
-    unlinkat(dir, part, 0); /* of a dead daemon with this number */
+    unlinkat(dir, part, 0); /* left by a dead daemon with this pid */
     autofd fd = openat(dir, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int failed = fd < 0 ? -errno : fd_write_all(fd, text, SECRET_TEXT + 1);
     if (!failed && fsync(fd) < 0)

@@ -1,10 +1,10 @@
-/* Tokens: their rules, and the file that holds them. Called by front/auth and `cubby token --state`, from any thread.
+/* Tokens: their rules, and their file. Called by front/auth and `cubby token --state`, from any thread.
  * Invariant:
  *
  * 1. store->lock guards the connection. SQLite waits some seconds for other processes.
- * 2. A token that was answered is on disk, and so is a revocation (synchronous=FULL). The file has no write-ahead
- *    log: writes are rare, and a single file is easier to watch, to copy and to close to others.
- * 3. `change` counts what matters to daemons that keep tokens in memory; the use of a token does not count. */
+ * 2. A token or a revocation is on disk before it is answered (synchronous=FULL). The file has no write-ahead log:
+ *    writes are rare, and a single file is easier to watch, to copy and to protect.
+ * 3. `change` counts changes that matter to daemons that keep tokens in memory; the use of a token does not count. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <sys/random.h>
@@ -31,8 +31,8 @@ bool scope_find(const char *name, enum scope *ret_scope) {
     return false;
 }
 
-/* Plain SHA-256 is enough, as it would not be for a password: with 256 random bits there is nothing to guess, so
- * there is nothing that a slow or salted hash would slow down. */
+/* Plain SHA-256 is enough here, unlike for a password: 256 random bits cannot be guessed, so a slow or salted hash
+ * would not help. */
 void token_hash(const char *text, uint8_t ret_sha256[32]) {
     sha256(text, strlen(text), ret_sha256);
 }
@@ -54,16 +54,16 @@ int token_wish(struct token *wish, bool has_scope, struct err *err) {
     if (wish->scope == SCOPE_WORKER && wish->user)
         return err_set(err, ERR_INVALID, "a worker has boxes of all users: leave 'user' out");
     if (wish->scope == SCOPE_ADMIN && wish->user)
-        return err_set(err, ERR_INVALID, "a token of scope admin sees every user's boxes: leave 'user' out");
+        return err_set(err, ERR_INVALID, "a token of scope admin sees every user's boxes: omit 'user'");
     if (wish->scope == SCOPE_USER && !wish->user)
         wish->user = "default";
     TRY(wish->user ? text_user(wish->user, err) : 0);
     if (runner &&
         (!len || len > LIMIT_RUNNER_BYTES || strspn(runner, allowed) != len || runner[0] == '.' || runner[0] == '-'))
-        return err_set(err, ERR_INVALID, "a runner's name has 1 to %u letters, digits and _.-, not '%.80s'",
+        return err_set(err, ERR_INVALID, "a runner's name must have 1 to %u letters, digits and _.-, not '%.80s'",
                        LIMIT_RUNNER_BYTES, runner);
     if (wish->label && (strlen(wish->label) > LIMIT_TOKEN_LABEL_BYTES || !text_utf8(wish->label, strlen(wish->label))))
-        return err_set(err, ERR_INVALID, "a label is UTF-8 of at most %u bytes", LIMIT_TOKEN_LABEL_BYTES);
+        return err_set(err, ERR_INVALID, "a label must be UTF-8 of at most %u bytes", LIMIT_TOKEN_LABEL_BYTES);
     return 0;
 }
 
@@ -86,13 +86,13 @@ void token_members(const struct token *token, struct json *json) {
 
 /* ---- the file ---- */
 
-#define KEPT_MS (30ull * 86400000) /* one that ended longer ago is forgotten when the next one is made */
+#define KEPT_MS (30ull * 86400000) /* tokens that ended earlier are removed when the next one is made */
 
 struct token_store {
     char *directory, *path;
-    pthread_mutex_t lock; /* of what is below */
+    pthread_mutex_t lock; /* guards the members below */
     struct db db;         /* zeroed: the file could not be opened */
-    int64_t version;      /* PRAGMA data_version at the last look: it moves when another connection writes */
+    int64_t version;      /* PRAGMA data_version at the last look; changes when another connection writes */
     int64_t seen;         /* `change` at the last token_list */
 };
 
@@ -164,7 +164,9 @@ static int token_create_locked(struct token_store *store, const struct token *to
                   until_ms)
                 ?: db_number(&store->db, "SELECT count(*) FROM token", &count, err);
     if (r == 0 && count >= LIMIT_TOKENS)
-        r = err_set(err, ERR_LIMIT, "there are %" PRId64 " tokens, which is the limit; revoked ones go after 30 days",
+        r = err_set(err, ERR_LIMIT,
+                    "there are %" PRId64
+                    " tokens, which is the limit; revoke some; revoked ones are removed after 30 days",
                     count);
     if (r < 0)
         return r;
@@ -175,13 +177,13 @@ static int token_create_locked(struct token_store *store, const struct token *to
                  token->runner, token->created_ms, token->expires_ms);
 }
 
-/* The id is a part of the digest: another token with the same one (2^-48) is simply not used. */
+/* The id is a part of the digest. A collision (2^-48) fails the insertion, and the token is not used. */
 int token_create(struct token_store *store, struct token *token, char ret_text[TOKEN_TEXT_BYTES], struct err *err) {
     struct token made = *token;
     uint8_t secret[32];
     char text[TOKEN_TEXT_BYTES] = "cubby_";
     if (getrandom(secret, sizeof secret, 0) != sizeof secret)
-        return err_errno(err, errno, "random bytes");
+        return err_errno(err, errno, "cannot get random bytes");
     text_hex(text + strlen(text), secret, sizeof secret);
     explicit_bzero(secret, sizeof secret);
     token_hash(text, made.sha256);
@@ -223,14 +225,14 @@ int token_used(struct token_store *store, const struct token_use *uses, size_t c
     return db_end(&store->db, r, err);
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 static char *token_column_text(const struct query *row, int column, struct arena *arena) {
     const char *text = query_text(row, column);
     return text ? arena_strdup(arena, text) : NULL;
 }
 
-/* False: a row that no version of ours wrote. It opens nothing. */
+/* Returns false for a row that was not written by us, which grants nothing. */
 static bool token_row(const struct query *row, struct arena *arena, struct token *ret_token) {
     const char *id = query_text(row, 0), *scope = query_text(row, 4);
     struct token token = {.label = token_column_text(row, 2, arena),
@@ -256,7 +258,7 @@ int token_list(struct token_store *store, struct arena *arena, struct token **re
     struct token *tokens = NULL;
     autolock(&store->lock);
     autoquery query = {0};
-    /* one transaction, so that number and rows are of one moment */
+    /* one transaction, so that number and rows belong together */
     TRY(store_ready_locked(store, err) ?: db_exec(&store->db, "BEGIN", err));
     int r = db_number(&store->db, "SELECT number FROM change", &seen, err)
             ?: db_number(&store->db, "SELECT count(*) FROM token", &rows, err)
@@ -289,7 +291,7 @@ int token_changed(struct token_store *store, bool *ret_changed, struct err *err)
         r = db_number(&store->db, "SELECT number FROM change", &number, err);
     if (r == 0) {
         *ret_changed = number != store->seen;
-        store->version = *ret_changed ? -1 : version; /* until token_list has seen it, every look says so */
+        store->version = *ret_changed ? -1 : version; /* reported as changed until token_list is called */
     }
     return r;
 }

@@ -1,5 +1,5 @@
-/* Tokens made while running, in STATE/tokens.db: their rules, and the store. Used by front/auth (all of it) and by
- * `cubby token --state` (a daemon's first token). A store may be open in several processes at once. */
+/* Tokens made while running, in STATE/tokens.db: their rules, and the store. Used by front/auth and by `cubby token
+ * --state` (a daemon's first token). Several processes may have the store open. */
 #ifndef CUBBY_BOX_TOKEN_H
 #define CUBBY_BOX_TOKEN_H
 
@@ -41,21 +41,21 @@ void token_members(const struct token *token, struct json *json); /* into an ope
 struct token_store;
 /* Makes the file (0600, of the directory's owner) if it does not exist. */
 int token_store_open(const char *directory, struct token_store **ret_store, struct err *err);
-void token_store_close(struct token_store *store); /* NULL is fine */
+void token_store_close(struct token_store *store); /* NULL is allowed */
 const char *token_store_path(const struct token_store *store);
-/* A new one: id, sha256 and created_ms are set; text is the only copy of the secret. LIMIT beyond LIMIT_TOKENS. */
+/* Makes a token: sets id, sha256 and created_ms; text is the only copy of the secret. LIMIT: more than LIMIT_TOKENS. */
 int token_create(struct token_store *store, struct token *token, char ret_text[TOKEN_TEXT_BYTES], struct err *err);
-/* All of them, the oldest first, in arena. */
+/* Lists all tokens, oldest first, in arena. */
 int token_list(struct token_store *store, struct arena *arena, struct token **ret_tokens, size_t *ret_count,
                struct err *err);
-int token_revoke(struct token_store *store, const char *id, struct err *err); /* NOT_FOUND; again is fine */
+int token_revoke(struct token_store *store, const char *id, struct err *err); /* NOT_FOUND; may be repeated */
 struct token_use {
     const char *id;
     uint64_t used_ms;
 };
 int token_used(struct token_store *store, const struct token_use *uses, size_t count, struct err *err);
-/* Whether others made or ended tokens since token_list; cheap. A file that was taken away or replaced counts: the one
- * of that name, if need be a new one, is used from then on. */
+/* Returns whether other processes made or ended tokens since token_list; cheap. A removed or replaced file also counts:
+ * the file of that name, made if necessary, is used from then on. */
 int token_changed(struct token_store *store, bool *ret_changed, struct err *err);
 
 #endif

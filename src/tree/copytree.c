@@ -1,13 +1,13 @@
-/* Copying the files of a box. Called for a layer of its own with the box frozen, for moves between file systems, and
- * for layers that become one. Invariant: the tree is hostile, so names are one component below an open directory,
- * and nothing is followed, opened to wait, or trusted to be short.
+/* Copying the files of a box. Called for a layer with the box frozen, for moves between file systems, and for merging
+ * layers. Invariant: the tree is hostile, so names are one component below an open directory, and nothing is followed,
+ * opened in a way that blocks, or trusted to be short.
  *
- * 1. Iterative: a stack of levels; only the deepest LEVELS_OPEN hold descriptors. Going up past those, ".." is
+ * 1. Iterative: a stack of levels; only the deepest LEVELS_OPEN hold descriptors. Above those, ".." is
  *    opened and must be the directory that was left, by device and inode.
- * 2. A level that is opened again continues where it was: without writers, the offsets of its entries hold; with
- *    writers, they may hide entries from us, and nothing else.
- * 3. Files of several names get one in a directory of their own next to the copy, named by device and inode; the
- *    other names are links to that. So no table grows with them. The directory is removed at the end. */
+ * 2. A reopened level continues where it was: without writers, the offsets of its entries are valid; with
+ *    writers, entries may be missed, but nothing worse happens.
+ * 3. A file with several names gets one in a directory next to the copy, named by device and inode; the
+ *    other names are links to that. So no table is needed. The directory is removed at the end. */
 #include <dirent.h>
 #include <linux/fs.h>
 #include <linux/limits.h>
@@ -25,12 +25,12 @@
 enum { LEVELS_OPEN = 48, DENTS_BYTES = 16384, CHUNK_BYTES = 1 << 20, SMALL_BYTES = 16384 };
 
 struct copytree_level {
-    int from, to;            /* -1: closed, reached again by ".." */
-    struct stat from_status; /* for the end, and to know it again */
+    int from, to;            /* -1: closed; reopened by ".." */
+    struct stat from_status; /* for its status at the end, and to recognize it */
     dev_t to_device;
     ino_t to_inode;
     int64_t offset; /* of the next entry */
-    char *dents;    /* read and not looked at yet; NULL: none */
+    char *dents;    /* read but not processed; may be NULL */
     size_t dents_len, dents_at;
 };
 
@@ -44,10 +44,10 @@ struct spot {
 struct copytree {
     struct copytree_level *levels;
     size_t depth, cap;
-    bool live;   /* the programs that own the files may write: a file that shrinks or disappears is not a failure */
-    bool shared; /* others may write: no owners, attributes, hard links or set-id bits */
-    const char *without; /* beginning of attributes that are left out; NULL: none */
-    int to;              /* the top, the caller's */
+    bool live;           /* programs may write: a file that shrinks or disappears is not a failure */
+    bool shared;         /* others may write: no owners, attributes, hard links or set-id bits */
+    const char *without; /* prefix of attributes to skip; may be NULL */
+    int to;              /* the top, owned by the caller */
     int links;           /* the copy's directory of hard links; -1: none yet */
     char links_name[32];
     char *bytes; /* CHUNK_BYTES */
@@ -84,7 +84,7 @@ int copytree(int from, int to, struct copied *ret_copied, struct err *err) {
     tree_init(&tree, to);
     autofd own_from = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     autofd own_to = openat(to, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = own_from < 0 || own_to < 0 ? err_errno(err, errno, "the files to be copied")
+    int r = own_from < 0 || own_to < 0 ? err_errno(err, errno, "cannot open the files to copy")
                                        : copytree_level_push(&tree, fd_take(&own_from), fd_take(&own_to), err);
     if (r == 0)
         r = tree_run(&tree, err);
@@ -99,7 +99,7 @@ int copytree_file(int from, int to, struct copied *ret_copied, struct err *err) 
     struct stat status;
     tree_init(&tree, -1);
     tree.copied.files = 1;
-    int r = fstat(from, &status) < 0 ? err_errno(err, errno, "the file to be copied")
+    int r = fstat(from, &status) < 0 ? err_errno(err, errno, "cannot read the file to copy")
                                      : copytree_copy_content(&tree, from, to, status.st_size, err);
     tree_done(&tree);
     if (r == 0)
@@ -145,7 +145,7 @@ static int tree_run(struct copytree *tree, struct err *err) {
                 level->dents = xmalloc(DENTS_BYTES);
             long n = syscall(SYS_getdents64, level->from, level->dents, DENTS_BYTES);
             if (n < 0)
-                return err_errno(err, errno, "a directory to be copied");
+                return err_errno(err, errno, "cannot read a directory to copy");
             level->dents_len = (size_t)n;
             level->dents_at = 0;
         }
@@ -174,7 +174,7 @@ static int copytree_level_push(struct copytree *tree, int from, int to, struct e
     if (fstat(from, &level.from_status) < 0 || fstat(to, &to_status) < 0) {
         close(from);
         close(to);
-        return err_errno(err, errno, "a directory to be copied");
+        return err_errno(err, errno, "cannot read a directory to copy");
     }
     level.to_device = to_status.st_dev;
     level.to_inode = to_status.st_ino;
@@ -193,25 +193,25 @@ static void copytree_level_close(struct copytree_level *level) {
     level->dents_len = level->dents_at = 0;
 }
 
-/* The owner first: its change takes capabilities and set-id bits away. */
+/* Sets the owner first, because that clears capabilities and set-id bits. */
 static int copytree_directory_status(struct copytree *tree, int from, const struct stat *status, int to,
                                      struct err *err) {
     const struct timespec times[] = {status->st_atim, status->st_mtim};
     if (!tree->shared && fchown(to, status->st_uid, status->st_gid) < 0)
-        return err_errno(err, errno, "the copy of a directory");
+        return err_errno(err, errno, "cannot set the owner of a copied directory");
     int r = copytree_copy_attributes(tree, from, ".", to, ".", err);
     if (r == 0 && (fchmod(to, status->st_mode & (tree->shared ? 0777 : 07777)) < 0 || futimens(to, times) < 0))
-        r = err_errno(err, errno, "the copy of a directory");
+        r = err_errno(err, errno, "cannot set mode and times of a copied directory");
     return r;
 }
 
 int copytree_directory(struct copytree *tree, int from, int to, struct err *err) {
     struct stat status;
-    return fstat(from, &status) < 0 ? err_errno(err, errno, "a directory to be copied")
+    return fstat(from, &status) < 0 ? err_errno(err, errno, "cannot read a directory to copy")
                                     : copytree_directory_status(tree, from, &status, to, err);
 }
 
-/* The one above is opened while this one still leads there. */
+/* Opens the parent while this level still leads there. */
 static int copytree_level_pop(struct copytree *tree, struct err *err) {
     struct copytree_level *level = &tree->levels[tree->depth - 1], *above = tree->depth > 1 ? level - 1 : NULL;
     int r = copytree_directory_status(tree, level->from, &level->from_status, level->to, err);
@@ -225,27 +225,27 @@ static int copytree_level_pop(struct copytree *tree, struct err *err) {
     return r;
 }
 
-/* The level above the deepest, just opened by "..": it must be the one we came from, and continues where it was. */
+/* Checks that the level above the deepest, just opened by "..", is the one we came from, and continues it. */
 static int copytree_level_open(struct copytree *tree, struct err *err) {
     struct copytree_level *level = &tree->levels[tree->depth - 2];
     struct stat from, to;
     if (level->from < 0 || level->to < 0 || fstat(level->from, &from) < 0 || fstat(level->to, &to) < 0)
-        return err_errno(err, errno, "a directory to be copied");
+        return err_errno(err, errno, "cannot read a directory to copy");
     if (from.st_dev != level->from_status.st_dev || from.st_ino != level->from_status.st_ino ||
         to.st_dev != level->to_device || to.st_ino != level->to_inode)
         return err_set(err, ERR_IO, "a directory was moved while it was copied");
     if (lseek(level->from, level->offset, SEEK_SET) < 0)
-        return err_errno(err, errno, "a directory to be copied");
+        return err_errno(err, errno, "cannot read a directory to copy");
     return 0;
 }
 
 /* ---- one entry ---- */
 
 static int copytree_failed(const struct spot *spot, struct err *err) {
-    return err_errno(err, errno, "'%.100s', while it was copied", spot->name);
+    return err_errno(err, errno, "cannot copy '%.100s'", spot->name);
 }
 
-/* Without root's rights a mode may be in the way of the owner: for a moment it is not. */
+/* Without root's rights a mode may lock out the owner, so it is changed for a moment. */
 static int copytree_open_from(const struct copytree *tree, const struct spot *spot, int flags) {
     flags |= O_RDONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
     const struct stat *status = &spot->status;
@@ -283,7 +283,7 @@ static int copytree_copy_symlink(struct copytree *tree, const struct spot *spot,
     return symlinkat(tree->bytes, spot->to, spot->as) < 0 ? copytree_failed(spot, err) : 0;
 }
 
-/* A device that is not a whiteout could not have been made in a box: what it leads to would be the host's. */
+/* A device that is not a whiteout cannot come from a box; it would lead to the host's. */
 static int copytree_copy_special(struct copytree *tree, const struct spot *spot, struct err *err) {
     mode_t type = spot->status.st_mode & S_IFMT;
     bool whiteout = type == S_IFCHR && spot->status.st_rdev == makedev(0, 0);
@@ -294,7 +294,7 @@ static int copytree_copy_special(struct copytree *tree, const struct spot *spot,
     return mknodat(spot->to, spot->as, type | 0600, 0) < 0 ? copytree_failed(spot, err) : 0;
 }
 
-/* The owner first, as for a directory. */
+/* Sets the owner first, as for a directory. */
 static int copytree_copy_status(struct copytree *tree, const struct spot *spot, struct err *err) {
     const struct stat *status = &spot->status;
     const struct timespec times[] = {status->st_atim, status->st_mtim};
@@ -310,7 +310,8 @@ static int copytree_copy_status(struct copytree *tree, const struct spot *spot, 
 
 /* ---- files that are being written ---- */
 
-/* Whether a program has it open for writing. A lease that is broken at once sends a signal, ignored by default. */
+/* Returns whether a program has it open for writing. A lease that is broken at once sends a signal, ignored by
+ * default. */
 static bool copytree_is_written(int fd) {
     fcntl(fd, F_SETSIG, SIGURG);
     if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0) {
@@ -320,8 +321,8 @@ static bool copytree_is_written(int fd) {
     return true;
 }
 
-/* 1: it is gone, or another one. Its pages are clean before its times are read if a program may have them mapped: the
- * next store changes the times. */
+/* Returns 1 if it is gone, or another file. If a program may have it mapped, its pages are cleaned before its times are
+ * read, so that the next store changes the times. */
 static int copytree_live_file(struct copytree *tree, struct spot *spot, bool there, bool *ret_hot, struct err *err) {
     autofd from = openat(spot->from, spot->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_NOATIME);
     struct stat status;
@@ -372,7 +373,7 @@ static void copytree_link_name(char name[40], const struct stat *status) {
     snprintf(name, 40, "%llx-%llx", (unsigned long long)status->st_dev, (unsigned long long)status->st_ino);
 }
 
-/* By a name that no tree can hold; the time of the directory around it stays. */
+/* Uses a name that no tree can contain; the time of the containing directory stays. */
 static bool copytree_links_open(struct copytree *tree) {
     uint64_t random;
     struct stat status;
@@ -397,14 +398,14 @@ static void copytree_links_remove(struct copytree *tree) {
         futimens(tree->to, (struct timespec[]){status.st_atim, status.st_mtim});
 }
 
-/* Another name of something that was copied before. */
+/* Links another name of a file that was already copied. */
 static bool copytree_link_again(const struct copytree *tree, const struct spot *spot) {
     char own[40];
     copytree_link_name(own, &spot->status);
     return tree->links >= 0 && linkat(tree->links, own, spot->to, spot->as, 0) == 0;
 }
 
-/* It may have as many names as it can have: then the next one is a copy. */
+/* If it has as many names as possible, the next one is a copy. */
 static int copytree_link_first(struct copytree *tree, const struct spot *spot, struct err *err) {
     char own[40];
     copytree_link_name(own, &spot->status);
@@ -430,7 +431,7 @@ static int copytree_copy_entry(struct copytree *tree, struct spot *spot, struct 
         return to < 0 ? copytree_failed(spot, err) : copytree_level_push(tree, fd_take(&from), fd_take(&to), err);
     }
     tree->copied.files++;
-    /* The kernel shares whiteouts, which is its affair. */
+    /* The kernel shares whiteouts among names, which need not be kept. */
     bool several = spot->status.st_nlink > 1 && !S_ISCHR(mode) && !tree->shared;
     if (several && copytree_link_again(tree, spot))
         return 0;
@@ -443,7 +444,7 @@ static int copytree_copy_entry(struct copytree *tree, struct spot *spot, struct 
 
 /* ---- attributes ---- */
 
-/* Labels of the host's own security modules are not the box's to keep. */
+/* Labels of the host's security modules are not copied. */
 static bool copytree_wanted(const char *attribute) {
     static const char *const prefixes[] = {"user.", "trusted.", "security.capability", "system.posix_acl_"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
@@ -459,20 +460,20 @@ static int copytree_copy_attributes(struct copytree *tree, int from, const char 
     _Static_assert(XATTR_LIST_MAX + 1 + XATTR_SIZE_MAX <= CHUNK_BYTES, "room for a list and a value");
     if (tree->shared)
         return 0;
-    bool whole = strcmp(name, ".") == 0; /* the descriptors themselves */
+    bool whole = strcmp(name, ".") == 0; /* on the descriptors themselves */
     if (tree->live && !whole)
-        return 0; /* links and devices: nothing of a box's own */
+        return 0; /* links and devices have none of a box's own */
     snprintf(path_from, sizeof path_from, whole ? "/proc/self/fd/%d" : "/proc/self/fd/%d/%s", from, name);
     snprintf(path_to, sizeof path_to, whole ? "/proc/self/fd/%d" : "/proc/self/fd/%d/%s", to, as);
     ssize_t n = tree->live ? flistxattr(to, names, XATTR_LIST_MAX) : 0;
-    for (const char *at = names; at < names + n; at += strlen(at) + 1) /* it may have had others before */
+    for (const char *at = names; at < names + n; at += strlen(at) + 1) /* it may have had others */
         if (copytree_wanted(at))
             fremovexattr(to, at);
     n = whole ? flistxattr(from, names, XATTR_LIST_MAX) : llistxattr(path_from, names, XATTR_LIST_MAX);
     if (n < 0 && tree->live && errno == ENOENT)
         return 0;
     if (n < 0)
-        return errno == ENOTSUP ? 0 : err_errno(err, errno, "attributes of '%.100s'", name);
+        return errno == ENOTSUP ? 0 : err_errno(err, errno, "cannot read attributes of '%.100s'", name);
     names[n] = 0;
     for (const char *at = names; at < names + n; at += strlen(at) + 1) {
         if (!copytree_wanted(at) || (tree->without && strncmp(at, tree->without, strlen(tree->without)) == 0))
@@ -483,7 +484,7 @@ static int copytree_copy_attributes(struct copytree *tree, int from, const char 
             continue;
         if (len < 0 ||
             (whole ? fsetxattr(to, at, value, (size_t)len, 0) : lsetxattr(path_to, at, value, (size_t)len, 0)) < 0)
-            return err_errno(err, errno, "the attribute '%.100s' of '%.100s'", at, name);
+            return err_errno(err, errno, "cannot copy the attribute '%.100s' of '%.100s'", at, name);
     }
     return 0;
 }
@@ -512,7 +513,7 @@ static int copytree_copy_range(struct copytree *tree, int from, int to, off_t at
                 n = pwrite(to, tree->bytes, (size_t)n, at);
         }
         if (n == 0 && tree->live)
-            return 0; /* it shrank: its time has changed */
+            return 0; /* it shrank, so its time has changed */
         if (n <= 0)
             return n == 0 ? -EIO : -errno;
         at += n;
@@ -529,24 +530,24 @@ static int copytree_copy_content(struct copytree *tree, int from, int to, off_t 
         return 0;
     }
     if (!tree->no_clone && !copytree_is_unsupported(errno))
-        return err_errno(err, errno, "the copy");
+        return err_errno(err, errno, "cannot write the copy");
     tree->no_clone = true;
-    if (size <= SMALL_BYTES) { /* holes in it are not worth five calls */
+    if (size <= SMALL_BYTES) { /* not worth the calls for holes */
         ssize_t n = pread(from, tree->bytes, (size_t)size, 0);
         if (n < 0 || pwrite(to, tree->bytes, (size_t)n, 0) != n || (n < size && !tree->live && ftruncate(to, size) < 0))
-            return err_errno(err, n < 0 || errno ? errno : EIO, "the copy");
+            return err_errno(err, n < 0 || errno ? errno : EIO, "cannot write the copy");
         tree->copied.bytes += (uint64_t)n;
         return 0;
     }
     if (ftruncate(to, size) < 0)
-        return err_errno(err, errno, "the copy");
+        return err_errno(err, errno, "cannot write the copy");
     off_t at = 0;
     while (at < size && (at = lseek(from, at, SEEK_DATA)) >= 0) {
         off_t end = lseek(from, at, SEEK_HOLE);
         int r = end < 0 ? -errno : copytree_copy_range(tree, from, to, at, end < size ? end : size);
         if (r < 0)
-            return err_errno(err, -r, "the copy");
+            return err_errno(err, -r, "cannot write the copy");
         at = end;
     }
-    return at >= 0 || errno == ENXIO ? 0 : err_errno(err, errno, "the copy");
+    return at >= 0 || errno == ENXIO ? 0 : err_errno(err, errno, "cannot write the copy");
 }

@@ -1,5 +1,5 @@
-/* One entry of a directory as getdents64 gives it: for traversals that read ahead, go back and come again, which
- * readdir cannot. */
+/* One entry of a directory from getdents64, for traversals that read ahead, go back and continue, which readdir
+ * cannot. */
 #ifndef CUBBY_TREE_DENT_H
 #define CUBBY_TREE_DENT_H
 

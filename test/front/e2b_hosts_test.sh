@@ -45,7 +45,7 @@ is 'no days' "$CODE" 2
 c tls
 is 'no directory' "$CODE" 2
 c tls /dev/null/x
-like 'a directory that cannot be' "$CODE $ERR" "^125 cubby: cannot make the directory '/dev/null/x'"
+like 'a directory that cannot be' "$CODE $ERR" "^125 cubby: cannot create the directory '/dev/null/x'"
 PATH=/nowhere c tls "$WORK/other"
 like 'without openssl' "$CODE $ERR" '^125 cubby: the program openssl is not installed'
 

@@ -186,7 +186,7 @@ is 'a batch is none' "$(of .error.code)" -32600
 { printf '{"jsonrpc":"2.0","id":30,"method":"tools/call","params":{"name":"ls","arguments":{"path":"'; head \
     -c 40000000 /dev/zero | tr '\0' x; printf '"}}}\n'; } >&"$IN"
 answer null
-like 'a line that is too long is refused' "$(of .error.message)" '^a message holds at most [0-9]+ bytes$'
+like 'a line that is too long is refused' "$(of .error.message)" '^a message may have at most [0-9]+ bytes$'
 send '{"jsonrpc":"2.0","id":31,"method":"ping"}'
 answer 31
 is 'and the next one is read' "$(of '.result | tostring')" '{}'
@@ -274,8 +274,8 @@ is 'the current directory by default' \
 like 'not the home directory, unless it is named' "$(at "$WORK" "$CUBBY" mcp)" \
     'the workspace would be your home directory, with all your keys; name a directory in it'
 is 'which it may be' "$(at "$WORK" "$CUBBY" mcp --workspace .; echo $?)" 0
-like 'never all of the machine' "$(at / "$CUBBY" mcp)" 'the workspace would be all of this machine'
-like 'even when it is named' "$("$CUBBY" mcp --workspace / 2>&1)" 'the workspace would be all of this machine'
+like 'never all of the machine' "$(at / "$CUBBY" mcp)" 'the workspace would be the whole machine'
+like 'even when it is named' "$("$CUBBY" mcp --workspace / 2>&1)" 'the workspace would be the whole machine'
 c mcp --workspace "$WORK/nowhere"
 is 'one that is not there' "$CODE ${ERR%%$'\n'*}" \
     "2 cubby mcp: the workspace '$WORK/nowhere' is not a directory on this machine"

@@ -213,7 +213,7 @@ is 'an unknown token' "$CODE $ERR" \
     '125 cubby: unknown or revoked token; check CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
 CUBBY_TOKEN='' c ps
 is 'none' "$CODE $ERR" \
-    '125 cubby: the daemon demands a token; set CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
+    '125 cubby: the daemon requires a token; set CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
 
 # ---- revoking ----
 B=/v1/boxes/$BOX

@@ -10,7 +10,7 @@ try() { # try DIR: OUT, CODE of a join that should not be
 for dir in "$WORK/nothing" "$WORK/ca.pem" / /root; do
     try "$dir"
     is "$dir is refused as a workspace" "$CODE" 2
-    like 'with the reason' "$OUT" 'nothing|not a directory|ca.pem|all of this machine|home directory'
+    like 'with the reason' "$OUT" 'nothing|not a directory|ca.pem|the whole machine|home directory'
 done
 
 # defect 6: a sibling with the same beginning, new files under a link that leads out, a link that is changed meanwhile

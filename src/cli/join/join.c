@@ -1,6 +1,6 @@
-/* `cubby join`: this machine, or rather one directory of it, becomes a box of a server elsewhere, by one connection
- * that it makes itself. Its files and rules: join.h. Invariant: whatever way it ends, its boxes end first; where this
- * machine cannot isolate boxes it says so and ends; it never runs without isolation unasked. */
+/* `cubby join`: makes one directory of this machine a box of a server elsewhere, over one connection that it opens
+ * itself. Its files and rules: join.h. Invariant: however it ends, its boxes end first; if this machine cannot isolate
+ * boxes, it says so and ends; it never runs without isolation unless asked to. */
 #include <poll.h>
 #include <pwd.h>
 #include <sys/eventfd.h>
@@ -71,7 +71,7 @@ static void join_plan_server(struct join *join) {
     if (values->authority && access(values->authority, R_OK) < 0)
         option_fail(join->cli, "--ca %s: %s", values->authority, strerror(errno));
     if (values->token && path)
-        option_fail(join->cli, "--token or --token-file, not both");
+        option_fail(join->cli, "--token and --token-file cannot be combined");
     if (path) {
         ssize_t len = fd_read_file(AT_FDCWD, path, text, sizeof text);
         if (len < 0)
@@ -94,8 +94,8 @@ static int join_mount_shorter(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Without walls it is file calls alone that are kept from writing, below the descriptor of one directory: what lies
- * inside a directory that may be written to could be reached by exchanging a link at the right moment. */
+/* Without isolation only file calls are kept from writing, below the descriptor of one directory. A read-only directory
+ * inside a writable one could be reached by exchanging a link at the right moment. */
 static void join_check_mounts(struct join *join) {
     for (size_t i = 0; i < join->mount_count; i++)
         for (size_t j = i + 1; j < join->mount_count; j++) {
@@ -108,7 +108,7 @@ static void join_check_mounts(struct join *join) {
         }
 }
 
-/* In a jail a home of its own; without one the user's variables. */
+/* A jail has its own home; without a jail the user's variables are kept. */
 static void join_plan_env(struct join *join) {
     static const char *const kept[] = {"HOME", "PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"};
     struct arena *arena = &join->cli->arena;
@@ -178,7 +178,7 @@ static void join_plan(struct join *join) {
         const char *path = box_options_directory(join->cli, "--allow", given, false);
         mounts[i + 1] = (struct mount){.source = path, .target = path, .read_only = read_only};
     }
-    qsort(mounts, allow->count + 1, sizeof *mounts, join_mount_shorter); /* one inside another is mounted after it */
+    qsort(mounts, allow->count + 1, sizeof *mounts, join_mount_shorter); /* a nested mount comes after its parent */
     join->mounts = mounts;
     join->mount_count = allow->count + 1;
     join_check_mounts(join);
@@ -187,7 +187,7 @@ static void join_plan(struct join *join) {
 
 /* ---- the state directory ---- */
 
-/* The same server, directory and name find the same boxes again, even if this program was killed. */
+/* The same server, directory and name find the same boxes again, even after this program was killed. */
 static const char *join_state_name(struct join *join) {
     const char *name = join->values.name ? join->values.name : "";
     const char *all = arena_printf(&join->cli->arena, "%s\n%s\n%s\n%s", join->server, join->workspace, name,
@@ -203,14 +203,14 @@ static const char *join_state_name(struct join *join) {
 
 static int join_state_claim(struct join *join, const char *path, struct err *err) {
     struct stat status = {0};
-    while (status.st_nlink == 0) { /* one who ended removed it between our open and flock */
+    while (status.st_nlink == 0) { /* another process removed it between open and flock */
         fd_close(&join->state_lock);
         join->state_lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (join->state_lock < 0)
             return err_errno(err, errno, "%s", path);
         if (flock(join->state_lock, LOCK_EX | LOCK_NB) < 0) {
             fd_close(&join->state_lock);
-            return err_set(err, ERR_BUSY, "%s is joined to %s already, by another `cubby join` on this machine",
+            return err_set(err, ERR_BUSY, "%s is already joined to %s by another `cubby join` on this machine",
                            join->workspace, join->server);
         }
         if (fstat(join->state_lock, &status) < 0)
@@ -225,17 +225,17 @@ static int join_state_open(struct join *join, struct err *err) {
     if (!top)
         top = places_state(arena) ? arena_printf(arena, "%s-join", places_state(arena)) : NULL;
     if (!top)
-        return err_set(err, ERR_INVALID, "no place for state: set HOME or give --state DIR");
+        return err_set(err, ERR_INVALID, "no directory for state: set HOME or give --state DIR");
     TRY(places_make(top, 0700, err));
     char *real = realpath(top, NULL);
     if (!real)
-        return err_errno(err, errno, "the state directory '%s'", top);
+        return err_errno(err, errno, "cannot open the state directory '%s'", top);
     top = arena_strdup(arena, real);
     free(real);
     for (size_t i = 0; i < join->mount_count; i++)
         if (path_within(top, join->mounts[i].source) || path_within(join->mounts[i].source, top))
             return err_set(err, ERR_INVALID,
-                           "%s and the state directory %s are one in the other; --state DIR names another",
+                           "%s and the state directory %s must not contain each other; choose another with --state DIR",
                            join->mounts[i].source, top);
     const char *own = arena_printf(arena, "%s/%s", top, join_state_name(join));
     const char *lock = arena_printf(arena, "%s.lock", own);
@@ -246,9 +246,9 @@ static int join_state_open(struct join *join, struct err *err) {
     return 0;
 }
 
-/* ---- while it is joined ---- */
+/* ---- while joined ---- */
 
-struct join_view { /* what was shown */
+struct join_view { /* what the user was shown */
     bool terminal;
     bool line; /* the status line is shown */
     uint64_t changes;
@@ -291,7 +291,7 @@ static void join_show_line(struct join *join, struct join_view *view) {
     view->line = true;
 }
 
-/* Until there is a reason to end. 0: a signal; else the error. */
+/* Runs until there is a reason to end. Returns 0 for a signal, else the error. */
 static int join_watch(struct join *join, struct join_view *view, int signal_fd, struct err *err) {
     struct stat first, now;
     const char *place = join->values.worker ? join->env.state_dir : join->workspace;
@@ -335,7 +335,7 @@ static int join_watch(struct join *join, struct join_view *view, int signal_fd, 
     }
 }
 
-/* The good-bye may hang on a dead network: it is not waited for long. A second signal ends all at once. */
+/* Waits a short time for the connection to close: the network may be dead. A second signal ends everything at once. */
 static void join_wait_line(struct join *join, struct join_view *view, int signal_fd) {
     uint64_t until_ms = clock_ms() + LEAVE_MS;
     for (;;) {
@@ -351,7 +351,7 @@ static void join_wait_line(struct join *join, struct join_view *view, int signal
         if (wait[1].revents)
             eventfd_read(join->wake_main, &count);
         if (wait[0].revents && terminal_signal(signal_fd) != SIGWINCH) {
-            join_say(view, "ended at once; boxes may be left, and the next `cubby join` here finds them");
+            join_say(view, "ended at once; boxes may be left, which the next `cubby join` here finds");
             _exit(EXIT_OURS);
         }
     }
@@ -363,7 +363,7 @@ static int join_run(struct join *join, int signal_fd, struct err *err) {
     if (!join->isolated)
         join_say(&view,
                  "WARNING: --isolation none: agents of the server run commands here as %s, with all your rights.\n"
-                 "cubby: Nothing keeps a command from your other files, your keys or your network; only file calls "
+                 "cubby: Nothing keeps a command away from your other files, keys and network; only file calls "
                  "are kept inside\n"
                  "cubby: the workspace and the allowed directories.",
                  who ? who->pw_name : "you");
@@ -373,7 +373,7 @@ static int join_run(struct join *join, int signal_fd, struct err *err) {
         return err_errno(err, errno, "eventfd");
     int number = thread_detached(join_line, join, LINE_STACK);
     if (number)
-        return err_errno(err, number, "a thread");
+        return err_errno(err, number, "cannot start a thread");
     int code = join_watch(join, &view, signal_fd, err);
     join_line_leave(join, code < 0 ? err->text : "ended by its user");
     join_wait_line(join, &view, signal_fd);
@@ -397,7 +397,7 @@ int command_join(struct cli *cli, int argc, char **argv) {
     pthread_mutex_init(&join->lock, NULL);
     pthread_cond_init(&join->changed, NULL);
     int words = option_parse(cli, argc, argv, &join->values);
-    if (join->values.token) { /* all users of this machine may read the arguments of a program */
+    if (join->values.token) { /* other users of this machine can read a program's arguments */
         char *given = (char *)join->values.token;
         join->values.token = arena_strdup(&cli->arena, given);
         memset(given, '*', strlen(given));
@@ -412,12 +412,12 @@ int command_join(struct cli *cli, int argc, char **argv) {
     if (code == 0)
         code = join_run(join, signal_fd, &err);
     join_boxes_close(join);
-    /* Nothing is left but what could not be ended. */
+    /* Everything was removed, except what could not be ended. */
     if (join->state_lock >= 0 && join->env.state_dir && access(join->env.state_dir, F_OK) < 0)
         unlink(arena_printf(&join->cli->arena, "%s.lock", join->env.state_dir));
     fd_close(&join->state_lock);
     int status = code < 0 ? cli_fail(&err) : 0;
-    if (join->wake_line >= 0 && !join->line_done) { /* its thread hangs in a dead network, and uses what is ours */
+    if (join->wake_line >= 0 && !join->line_done) { /* its thread hangs in a dead network and still uses our memory */
         fflush(NULL);
         _exit(status);
     }

@@ -1,9 +1,9 @@
-/* `cubby join`: shared by its files. join.c is the command, its status and its end; join_line.c the connection to
- * the server; join_box.c the boxes on this machine, made and ended as the server asks.
+/* `cubby join`: shared by its files. join.c is the command, its status and its end; join_line.c the connection to the
+ * server; join_box.c the boxes on this machine, made and ended on the server's request.
  *
  * Rules:
- * 1. The main thread waits for signals and shows the status; one thread has the connection; each request of the
- *    server has a thread of its own, two about the same box never run at once.
+ * 1. The main thread waits for signals and shows the status. One thread has the connection. Each request of the server
+ *    has its own thread; two requests about the same box never run at once.
  * 2. `lock` guards everything below it. No thread waits for the network or for a box while holding it.
  * 3. A session is counted: a thread that answers a request holds it, though the connection may have ended.
  * 4. The server names ids, variables, limits and a network. Only this machine decides which directories a box sees.
@@ -20,8 +20,8 @@
 #include "box/policy.h"
 #include "cli/cli.h"
 
-enum { JOIN_ASKS = 64 };      /* questions under way at once */
-#define JOIN_HOME "/tmp/home" /* of programs in a jail, whose caches have no place among the user's files */
+enum { JOIN_ASKS = 64 };      /* requests at once */
+#define JOIN_HOME "/tmp/home" /* HOME in a jail, so that caches do not end up in the user's files */
 
 struct join_values {
     const char *server, *token, *token_file, *workspace, *name, *isolation, *authority, *shell, *state;
@@ -34,10 +34,10 @@ struct join_values {
 struct join_session {
     struct join *join;
     struct pump *pump;
-    struct websocket *websocket; /* of the connection that serves it; its thread's */
-    bool binary;                 /* records go as bytes on it */
-    uint64_t since_ms;           /* that it serves */
-    unsigned refs;               /* below join->lock */
+    struct websocket *websocket; /* of its connection; used by the connection's thread */
+    bool binary;                 /* records are sent as bytes */
+    uint64_t since_ms;           /* when this connection began */
+    unsigned refs;               /* under join->lock */
 };
 
 enum join_state { JOIN_CONNECTING, JOIN_ONLINE, JOIN_OFFLINE };
@@ -53,7 +53,7 @@ struct join {
     struct backend_env env;
     const struct backend_ops *ops;
     struct backend *backend;
-    const struct mount *mounts; /* the workspace among them; outer ones first */
+    const struct mount *mounts; /* including the workspace; outer ones first */
     size_t mount_count;
     const char **box_env;  /* of every box, NULL-terminated */
     const char *can;       /* words of the registration */
@@ -64,31 +64,31 @@ struct join {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct join_session *session; /* NULL: none yet */
-    char asked[JOIN_ASKS][17];    /* boxes that questions are under way about; "": free */
+    char asked[JOIN_ASKS][17];    /* boxes that requests work on; "": free */
     unsigned asks;
-    char boxes[LIMIT_CHANNELS][17]; /* that have a runner here */
+    char boxes[LIMIT_CHANNELS][17]; /* boxes with a runner here */
     size_t box_count;
     enum join_state state;
-    char why[600]; /* offline: the reason; or what ended it all */
+    char why[600]; /* why it is offline, or why it ended */
     char user[LIMIT_USER_BYTES + 1], name[LIMIT_RUNNER_BYTES + 1];
     uint64_t next_try_ms; /* offline: clock_ms */
-    uint64_t changes;     /* of state */
-    bool ending;          /* no further connection, no further box */
-    bool over;            /* the line has ended by itself, for `why` */
+    uint64_t changes;     /* counts changes of state */
+    bool ending;          /* no more connections or boxes */
+    bool over;            /* the connection has ended for good, see `why` */
     bool line_done;
     _Atomic uint64_t latency_us;
 };
 
-/* join_line.c: until ending or over; the argument is the join. */
+/* join_line.c: the connection's thread, until ending or over; the argument is the join. */
 void *join_line(void *user);
-void join_line_leave(struct join *join, const char *why); /* any thread */
-/* "wss://HOST/…" as the client wants it, without the path of the endpoint. NULL: not the address of a server. */
+void join_line_leave(struct join *join, const char *why); /* callable from any thread */
+/* Returns "wss://HOST/…" as the client needs it, without the path of the endpoint. NULL: not an address of a server. */
 const char *join_address(struct arena *arena, const char *server);
 
 /* join_box.c */
 int join_boxes_open(struct join *join, struct err *err);
-void join_boxes_close(struct join *join); /* every box ends; whatever could not be ended is reported */
-void join_ask(void *user, uint32_t number, const void *json, size_t len); /* ends all boxes, reports the rest */
+void join_boxes_close(struct join *join); /* ends every box; reports what could not be ended */
+void join_ask(void *user, uint32_t number, const void *json, size_t len); /* handles a request of the server */
 void join_session_unref(struct join_session *session);
 
 #endif

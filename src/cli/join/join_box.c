@@ -1,6 +1,6 @@
-/* The boxes on a machine that joined: made, found again, counted and ended as the server asks. Called by the
- * connection's thread (requests) and by join.c (beginning and end). Invariant: a box sees only the directories of
- * this file's own list, whatever the server says; every box of this state directory is gone when join_boxes_close
+/* The boxes on a machine that joined: made, found again, counted and ended on the server's request. Called by the
+ * connection's thread (requests) and by join.c (start and end). Invariant: a box sees only the directories that this
+ * machine's user listed, whatever the server says; every box of this state directory is gone when join_boxes_close
  * returns. */
 #include <jansson.h>
 #include <sys/file.h>
@@ -22,13 +22,13 @@ struct box_ask {
     char op[16], id[17];
     json_t *body;
     struct arena arena;
-    int box_fd; /* the channel's end, once there is one */
+    int box_fd; /* our end of the channel, once there is one */
 };
 
-/* ---- the beginning ---- */
+/* ---- starting ---- */
 
 static void box_boxes_left(void *user, const char *what) {
-    (void)user, (void)what; /* leftovers of a killed run are not worth a line */
+    (void)user, (void)what; /* leftovers of a killed run are not reported */
 }
 
 static void box_boxes_found(void *user, const char *id) {
@@ -49,8 +49,8 @@ int join_boxes_open(struct join *join, struct err *err) {
     int code = engine_runner(&join->cli->arena, &join->env.runner_path, err)
                    ?: join->ops->open(&join->env, &join->backend, err);
     if (code < 0)
-        return join->isolated ? err_wrap(err, "this machine cannot wall boxes off (`cubby doctor` says why; "
-                                              "--isolation none does without, with all your rights)")
+        return join->isolated ? err_wrap(err, "this machine cannot isolate boxes (`cubby doctor` says why; "
+                                              "--isolation none runs them without isolation, with all your rights)")
                               : code;
     join->ops->clean(join->backend, box_boxes_left, NULL);
     struct cgroup_host host;
@@ -72,7 +72,7 @@ int join_boxes_open(struct join *join, struct err *err) {
     return join->ops->list(join->backend, box_boxes_found, join, err);
 }
 
-/* ---- the end ---- */
+/* ---- ending ---- */
 
 void join_boxes_close(struct join *join) {
     unsigned left = 0;
@@ -104,9 +104,9 @@ void join_boxes_close(struct join *join) {
         removal_tree(AT_FDCWD, join->env.state_dir);
 }
 
-/* ---- what the server asks ---- */
+/* ---- requests of the server ---- */
 
-/* Where it is among the boxes, or their count. */
+/* Returns its index among the boxes, or their count. */
 static size_t box_boxes_at(const struct join *join, const char *id) {
     size_t at = 0;
     while (at < join->box_count && strcmp(join->boxes[at], id) != 0)
@@ -207,7 +207,7 @@ static int box_ask_start(struct join *join, struct box_ask *ask, struct json *, 
         box_mkdir(&box, JOIN_HOME, 0700, false, ERR_IGNORED);
     }
     code = join->ops->connect(join->backend, ask->id, &ask->box_fd, err);
-    wire_unref(wire); /* only now: an unconnected and unknown runner ends */
+    wire_unref(wire); /* not earlier: a runner without a connection ends unless it is known */
     return code;
 }
 
@@ -349,7 +349,7 @@ void join_session_unref(struct join_session *session) {
     free(session);
 }
 
-/* Waits until no other thread works on that box, and takes a place. */
+/* Waits until no other thread works on that box, and takes a slot. */
 static size_t box_ask_enter(struct join *join, const struct box_ask *ask) {
     size_t place = 0;
     autolock(&join->lock);
@@ -360,7 +360,7 @@ static size_t box_ask_enter(struct join *join, const struct box_ask *ask) {
         } else {
             i++;
         }
-    while (*join->asked[place]) /* there is one: join->asks is bounded */
+    while (*join->asked[place]) /* one is free, because join->asks is bounded */
         place++;
     memcpy(join->asked[place], ask->id, sizeof ask->id);
     return place;
@@ -371,7 +371,7 @@ static void *box_ask_thread(void *user) {
     struct join *join = ask->session->join;
     arena_init(&ask->arena);
     size_t place = box_ask_enter(join, ask);
-    /* The channel first: once the server has the answer its bytes may come. */
+    /* Opens the channel first: its bytes may arrive as soon as the server has the answer. */
     struct err err;
     autobuf out = buf_max(16384);
     struct json json = json_begin(&out);
@@ -399,7 +399,7 @@ static void *box_ask_thread(void *user) {
     arena_done(&ask->arena);
     join_session_unref(ask->session);
     free(ask);
-    pthread_mutex_lock(&join->lock); /* last: a waiting thread may end the process */
+    pthread_mutex_lock(&join->lock); /* must be last: a waiting thread may end the process */
     join->asks--;
     pthread_cond_broadcast(&join->changed);
     pthread_mutex_unlock(&join->lock);
@@ -411,9 +411,9 @@ static int box_ask_read(struct box_ask *ask, const void *json, size_t len, struc
     json_error_t bad;
     ask->body = json_loadb(json, len, JSON_REJECT_DUPLICATES, &bad);
     if (!ask->body || json_unpack(ask->body, "{s:s,s:s}", "op", &op, "id", &id) < 0)
-        return err_set(err, ERR_INVALID, "the question is not an object with op and id");
+        return err_set(err, ERR_INVALID, "the request is not an object with op and id");
     if (!text_id(id) || strlen(op) >= sizeof ask->op)
-        return err_set(err, ERR_INVALID, "'%.40s' is not a box id, or '%.40s' not an operation", id, op);
+        return err_set(err, ERR_INVALID, "'%.40s' is not a box id, or '%.40s' is not an operation", id, op);
     text_id_copy(ask->id, id);
     memcpy(ask->op, op, strlen(op) + 1);
     return 0;
@@ -426,7 +426,8 @@ static int box_ask_spawn(struct join *join, struct box_ask *ask, struct err *err
     ask->session->refs += room;
     pthread_mutex_unlock(&join->lock);
     if (!room)
-        return err_set(err, ERR_BUSY, "%u questions are under way at this machine, or it leaves", JOIN_ASKS);
+        return err_set(err, ERR_BUSY, "this machine is leaving, or has %u requests running, which is the limit",
+                       JOIN_ASKS);
     int number = thread_detached(box_ask_thread, ask, ASK_STACK);
     if (number == 0)
         return 0;

@@ -19,20 +19,20 @@
 enum {
     WAIT_MIN_MS = 1000,
     WAIT_MAX_MS = 60000,
-    WAIT_GRACE_MS = 5000, /* while calls at the server wait for us */
-    GOOD_MS = 10000,      /* a connection that lasted so long was one */
-    ANSWER_MS = 20000,    /* to the registration: the server may be asking the machine that was there before */
-    SILENT_MS = 8000,     /* registered, and no record yet: the server asks for its box at once */
+    WAIT_GRACE_MS = 5000, /* calls at the server wait this long for us */
+    GOOD_MS = 10000,      /* a connection that lasted this long was good */
+    ANSWER_MS = 20000,    /* for the answer to the registration: the server may first check the old connection */
+    SILENT_MS = 8000,     /* without a record after registering: the server asks for its box at once */
     GOODBYE_MS = 1000,
-    TEXT_TRIES = 2, /* connections that registered and then passed no record */
+    TEXT_TRIES = 2, /* connections that registered and then carried no record */
 };
 
-struct join_line { /* what the thread knows from one connection to the next */
+struct join_line { /* state kept between connections */
     struct join *join;
     char session[33];
     uint64_t grace_ms, lost_at_ms;
     unsigned wait_ms;
-    unsigned silent; /* connections in a row that registered and brought nothing */
+    unsigned silent; /* consecutive connections that registered and carried nothing */
     bool text;
     /* of this connection */
     struct http_client *client;
@@ -87,7 +87,7 @@ static void line_state(struct join *join, enum join_state state, const char *why
         join->over = over;
         join->next_try_ms = next_try_ms;
         if (why) {
-            /* A reason may come from the server or a proxy: on one line, and harmless. */
+            /* The reason may come from the server or a proxy: make it one harmless line. */
             autobuf shown = buf_max(4 * sizeof join->why);
             size_t len = strlen(why);
             while (len && (unsigned char)why[len - 1] <= ' ')
@@ -116,7 +116,7 @@ static void line_after(struct join_line *line, int code, const struct err *err) 
         line->wait_ms = WAIT_MIN_MS;
     bool waited_for = line->lost_at_ms && now - line->lost_at_ms < line->grace_ms;
     unsigned wait_ms = waited_for && line->wait_ms > WAIT_GRACE_MS ? WAIT_GRACE_MS : line->wait_ms;
-    uint32_t random = 0; /* up to a quarter more, so that machines which lost one server do not come back as one */
+    uint32_t random = 0; /* up to a quarter more, so that machines do not all reconnect at once */
     (void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
     wait_ms = code == 0 ? 0 : wait_ms + random % (wait_ms / 4);
     line_state(join, JOIN_OFFLINE, err->text, false, now + wait_ms);
@@ -159,8 +159,8 @@ static void line_register(struct join_line *line, uint64_t received, struct buf 
     json_close(&json, '}');
 }
 
-/* What no further try would change. Before there is a WebSocket a proxy may have refused, or shown its own
- * certificate: on a machine that has been joined already that may pass, as networks change. */
+/* Returns whether a retry is useless. Before there is a WebSocket a proxy may have refused, or shown its own
+ * certificate. For a machine that was already joined that may pass, since networks change. */
 static bool line_final(const struct join_line *line, int code) {
     static const int codes[] = {ERR_UNAUTHORIZED, ERR_DENIED, ERR_INVALID, ERR_UNSUPPORTED};
     if (code == -ERR_DENIED && !line->websocket && line->lost_at_ms)
@@ -171,7 +171,7 @@ static bool line_final(const struct join_line *line, int code) {
     return false;
 }
 
-/* Why the server closed, as a code; the sentence is in err already. */
+/* Returns why the server closed, as a code; err already has the text. */
 static int line_gone(struct join_line *line, struct err *err) {
     static const struct {
         unsigned close;
@@ -185,7 +185,7 @@ static int line_gone(struct join_line *line, struct err *err) {
     return -err->code;
 }
 
-/* The next message, which is text; waits for it. */
+/* Waits for the next message, which must be text. */
 static int line_message(struct join_line *line, const char **ret_text, size_t *ret_len, struct err *err) {
     uint64_t until_ms = clock_ms() + ANSWER_MS;
     for (;;) {
@@ -208,7 +208,7 @@ static int line_message(struct join_line *line, const char **ret_text, size_t *r
         if (now >= until_ms)
             return err_set(err, ERR_TIMEOUT, "the server does not answer the registration");
         if (poll(wait, 2, (int)(until_ms - now)) > 0 && wait[1].revents)
-            return err_set(err, ERR_GONE, "%s", "ended while it connected");
+            return err_set(err, ERR_GONE, "%s", "ended while connecting");
     }
 }
 
@@ -263,7 +263,7 @@ static void line_session_latency(struct join_session *session) {
     atomic_store(&session->join->latency_us, websocket_latency_us(session->websocket));
 }
 
-/* If the connection is alive and yet nothing binary arrives, a proxy drops it. */
+/* If the connection is alive but nothing binary arrives, a proxy drops it. */
 static int line_session_tick(void *user, struct err *err) {
     struct join_session *session = user;
     line_session_latency(session);
@@ -280,7 +280,7 @@ static void line_session_ask(void *user, uint32_t number, const void *json, size
 
 static const struct pump_events session_events = {.ask = line_session_ask, .tick = line_session_tick};
 
-/* The resumed session, or a new one. The rest of one that the server has forgotten ends here. */
+/* Returns the resumed session, or a new one; then ends the rest of one that the server has forgotten. */
 static struct join_session *line_session(struct join_line *line, bool resumed) {
     struct join *join = line->join;
     pthread_mutex_lock(&join->lock);
@@ -311,11 +311,11 @@ static int line_serve(struct join_line *line, const struct line_welcome *welcome
     line->since_ms = clock_ms();
     line_state(join, JOIN_ONLINE, NULL, false, 0);
     if (line_ending(join))
-        return err_set(err, ERR_GONE, "this machine leaves");
+        return err_set(err, ERR_GONE, "this machine is leaving");
     pump_run(session->pump, &socket, welcome->received, err);
-    /* A proxy that drops or refuses binary messages lets the registration through and then nothing. The server asks
-     * for its box as soon as a machine has registered, so that a session in which nothing ever came, over several
-     * connections, means just that. */
+    /* A proxy that drops or refuses binary messages passes the registration and then nothing. The server asks for its
+     * box as soon as a machine has registered. So if nothing ever arrived, over several connections, a proxy is the
+     * reason. */
     bool dropped = clock_ms() - session->since_ms >= SILENT_MS;
     line->silent = pump_received(session->pump) == 0 ? line->silent + (dropped ? TEXT_TRIES : 1) : 0;
     line->text = line->text || line->silent >= TEXT_TRIES;
@@ -340,13 +340,13 @@ static int line_open(struct join_line *line, struct line_welcome *ret_welcome, s
     pthread_mutex_unlock(&join->lock);
     line_register(line, received, &message);
     if (message.failed)
-        return err_set(err, ERR_INVALID, "what this machine says of itself is too long to register with");
+        return err_set(err, ERR_INVALID, "the description of this machine is too long to register it");
     TRY(http_socket_send(line->socket, true, message.data, message.len, err));
     TRY(line_message(line, &text, &len, err));
     return line_welcomed(line, text, len, ret_welcome, err);
 }
 
-/* The server answers a good-bye; a connection that is closed with something unread may lose it on the way. */
+/* Waits for the server to close: closing a connection with unread data may lose our last message. */
 static void line_goodbye(struct join_line *line, const char *reason) {
     struct err gone;
     bool text;
@@ -403,7 +403,7 @@ void *join_line(void *user) {
     pthread_cond_broadcast(&join->changed);
     pthread_mutex_unlock(&join->lock);
     if (session) {
-        pump_end(session->pump, "this machine leaves");
+        pump_end(session->pump, "this machine is leaving");
         join_session_unref(session);
     }
     eventfd_write(join->wake_main, 1);

@@ -1,5 +1,5 @@
-/* `cubby audit`: who did what to which box, from the daemon's audit log. Invariant: texts of boxes and clients in a
- * row are shown escaped. */
+/* `cubby audit`: shows who did what to which box, from the daemon's audit log. Invariant: texts of boxes and clients
+ * are shown escaped. */
 #include <jansson.h>
 
 #include "base/base.h"
@@ -54,9 +54,9 @@ static int audit_verify(struct cli *cli, bool json) {
     return intact ? 0 : 1;
 }
 
-/* ---- the question ---- */
+/* ---- the query ---- */
 
-/* "10m" ago, "2026-01-31", or RFC 3339, as RFC 3339; NULL stays NULL. Exits 2 when it is not a time. */
+/* Converts "10m" (ago), "2026-01-31" or RFC 3339 to RFC 3339; NULL stays NULL. Exits 2 if it is not a time. */
 static const char *audit_time(struct cli *cli, const char *name, const char *text) {
     static const struct {
         char letter;
@@ -78,7 +78,7 @@ static const char *audit_time(struct cli *cli, const char *name, const char *tex
 
 /* ---- rows ---- */
 
-/* "ok", "exit 3", "SIGKILL", "time-out", "NOT_FOUND" */
+/* "ok", "exit 3", "SIGKILL", "timeout", "NOT_FOUND" */
 static const char *audit_outcome(struct arena *arena, const json_t *row) {
     const json_t *exit_code = json_object_get(row, "exit_code");
     const char *signal = rest_text(row, "signal");
@@ -91,7 +91,7 @@ static const char *audit_outcome(struct arena *arena, const json_t *row) {
     return signal ? signal : rest_text(row, "outcome");
 }
 
-/* The sender: a user's token, or the scope of one without a user; "-" if there was none. */
+/* Returns the sender: a user's token, or the scope of one without a user; "-" if there is none. */
 static const char *audit_by(struct arena *arena, const json_t *row) {
     const char *actor = rest_text(row, "actor"), *scope = rest_text(row, "scope"), *token = rest_text(row, "token");
     if (actor || !scope)
@@ -111,19 +111,19 @@ static const char *audit_detail(struct arena *arena, const json_t *row) {
     if (!remote_bytes(row, "detail", &bytes))
         return NULL;
     autobuf shown = buf_max(64 << 10);
-    text_shown(&shown, (const char *)bytes.data, bytes.len); /* here: a NUL in it would end the cell */
+    text_shown(&shown, (const char *)bytes.data, bytes.len); /* escaped here, because a NUL would end the cell */
     return arena_copy(arena, shown.data, shown.len);
 }
 
 static const struct audit_column {
     const char *head;
-    size_t width; /* 0: the last, as long as it is */
+    size_t width; /* 0: the last column, of any width */
 } audit_table[] = {{"WHEN (UTC)", 19}, {"USER", 10},    {"BY", 8},   {"VERB", 16},
                    {"BOX", 16},        {"OUTCOME", 12}, {"TOOK", 7}, {"DETAIL", 0}};
 #define AUDIT_COLUMNS (sizeof audit_table / sizeof *audit_table)
 
-/* One line, columns at least as wide as their rows usually are: what follows later lines up without being known now. On
- * a terminal it ends where the terminal does. */
+/* Prints one line. Columns are as wide as their rows usually are, so that later lines align. On a terminal the line is
+ * cut at its width. */
 static void audit_line(const char *const cells[AUDIT_COLUMNS], bool detail_shown) {
     unsigned columns = 0, rows;
     autobuf line = buf_max(256 << 10);
@@ -146,7 +146,7 @@ static void audit_rows(const json_t *events, bool json) {
     size_t i;
     json_t *row;
     json_array_foreach(events, i, row) {
-        autoarena arena = ARENA_EMPTY; /* a row's: --follow runs for days */
+        autoarena arena = ARENA_EMPTY; /* per row: --follow may run for days */
         const char *const cells[AUDIT_COLUMNS] = {rest_time(&arena, rest_text(row, "at")),
                                                   rest_text(row, "user"),
                                                   audit_by(&arena, row),
@@ -167,7 +167,7 @@ static void audit_rows(const json_t *events, bool json) {
 static int audit_show(struct cli *cli, const struct audit_values *values) {
     uint64_t lines = values->since ? LIMIT_AUDIT_ROWS : values->lines ? values->lines : SHOWN_ROWS;
     autobuf path = buf_max(32 << 10);
-    autobuf rest = buf_max(16 << 10); /* made once: "10m ago" does not move */
+    autobuf rest = buf_max(16 << 10); /* made once, so that "10m ago" stays fixed */
     buf_puts(&rest, "?");
     rest_parameter(cli, &rest, "box", values->box);
     rest_parameter(cli, &rest, "user", values->user);
@@ -205,8 +205,8 @@ int command_audit(struct cli *cli, int argc, char **argv) {
     if (values.lines > LIMIT_AUDIT_ROWS)
         option_fail(cli, "--lines is at most %u; --since shows all from a time on", LIMIT_AUDIT_ROWS);
     if (values.lines && values.since)
-        option_fail(cli, "--lines counts from the newest row, --since begins at a time: give one of them");
+        option_fail(cli, "--lines and --since cannot be combined: --lines counts from the newest row");
     if (values.follow && values.until)
-        option_fail(cli, "--follow has no end, --until is one: give one of them");
+        option_fail(cli, "--follow and --until cannot be combined");
     return values.verify ? audit_verify(cli, values.json) : audit_show(cli, &values);
 }

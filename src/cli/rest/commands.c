@@ -1,6 +1,6 @@
-/* The thin commands over HTTP: `cubby ps`, `rm`, `pause`, `resume`, `start`, `session`, `snapshot`, `rollback`,
- * `fork` and `diff`. A row of the table has the request and the output; options become members of the body or
- * parameters of the query by their own names. Invariant: every word is checked before the first call is made. */
+/* The thin commands over HTTP: `cubby ps`, `rm`, `pause`, `resume`, `start`, `session`, `snapshot`, `rollback`, `fork`
+ * and `diff`. A row of the table has the request and the output; options become members of the body or query parameters
+ * of the same name. Invariant: every word is checked before the first call. */
 #include <jansson.h>
 
 #include "base/base.h"
@@ -14,7 +14,7 @@ struct rest_values {
 };
 #define JSON_ROW OPTION("json", 0, BOOL, struct rest_values, json, NULL, "print the answer as JSON")
 
-const struct row json_options[] = {JSON_ROW, {.name = NULL}}; /* also for a bool alone */
+const struct row json_options[] = {JSON_ROW, {.name = NULL}}; /* also fills a lone bool */
 _Static_assert(offsetof(struct rest_values, json) == 0, "json_options fills a bool");
 const struct row ps_options[] = {
     OPTION("all", 'a', BOOL, struct rest_values, all, NULL, "also boxes that are being removed"),
@@ -41,7 +41,7 @@ const struct row diff_options[] = {
     {.name = NULL},
 };
 
-/* ---- cells and answers with something of their own ---- */
+/* ---- special cells and answers ---- */
 
 static const char *commands_ps_thread(struct cli *cli, const json_t *box) {
     const char *thread = rest_text(box, "thread");
@@ -88,7 +88,7 @@ static const struct rest_column snapshot_columns[] = {
 static const struct rest_column diff_columns[] = {COLUMN("CHANGE", "change", TEXT), COLUMN("TYPE", "type", TEXT),
                                                   COLUMN("SIZE", "size", NUMBER), CELL("PATH", commands_diff_path)};
 
-/* Boxes that are being removed are left out unless --all; so are the columns of machines where no box is on one. */
+/* Hides boxes that are being removed, unless --all, and the columns of machines if no box is on one. */
 static void commands_ps_shown(struct cli *cli, const struct rest_values *values, const json_t *answer) {
     json_t *boxes = json_object_get(answer, "boxes");
     size_t count = sizeof ps_columns / sizeof *ps_columns - 3;
@@ -118,16 +118,16 @@ static void commands_diff_shown(struct cli *cli, const struct rest_values *, con
 
 /* ---- the table ---- */
 
-/* A command, or one of its subcommands. Words fill the places {} of the path in order: first a box ID, then a name.
- * Where more words may follow (most is 0) there is one call for each of the last place, and its word is printed. */
+/* A command, or one of its subcommands. Words fill the places {} of the path in order: first a box ID, then a name. If
+ * any number of words may follow (most is 0), there is one call for each, and its word is printed. */
 static const struct rest_command {
     const char *command, *verb;
     const char *method, *path;
     int least, most;
-    const char *wrong;  /* the words are too few or too many */
+    const char *wrong;  /* error text for too few or too many words */
     const char *name;   /* what the second word is: "session" */
-    const char *member; /* a further word, or none: this member of the body */
-    const char *key;    /* of the answer: printed, or with columns the list */
+    const char *member; /* an optional further word becomes this member of the body */
+    const char *key;    /* member of the answer to print; with columns: the list */
     const struct rest_column *columns;
     size_t column_count;
     void (*shown)(struct cli *cli, const struct rest_values *values, const json_t *answer); /* instead of key */
@@ -177,7 +177,7 @@ static const struct rest_command *rest_find(struct cli *cli, int argc, char **ar
                 argc ? "'" : "", buf_cstr(&verbs), last);
 }
 
-/* The path of one call: box is the first word, word fills the last place. */
+/* Makes the path of one call: box is the first word, word fills the last place. */
 static const char *rest_path(struct cli *cli, const struct rest_command *rest, const char *box, const char *word) {
     const char *place = strstr(rest->path, "{}"), *after = place ? place + 2 : "";
     if (!place)

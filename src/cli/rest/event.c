@@ -1,4 +1,4 @@
-/* Server-sent events: lines into events. Invariant: one line and one event are bounded, whatever the daemon sends. */
+/* Server-sent events: makes events of lines. Invariant: a line and an event are bounded, whatever the daemon sends. */
 #include "cli/rest/event.h"
 
 #include <jansson.h>
@@ -66,7 +66,7 @@ int event_feed(struct event_reader *reader, const char *data, size_t len) {
     return 0;
 }
 
-/* Four hexadecimal digits; -1 when they are not. */
+/* Parses four hexadecimal digits. Returns -1 if they are not. */
 static int event_hex(const char *p, const char *end) {
     int value = 0;
     if (end - p < 4)
@@ -80,7 +80,7 @@ static int event_hex(const char *p, const char *end) {
     return value;
 }
 
-/* One escape at p (after the backslash) into out; how many bytes it took, 0 when it is not a plain one. */
+/* Decodes one escape at p (after the backslash) into out. Returns the bytes it took, or 0 if it is not a plain one. */
 static size_t event_escape(const char *p, const char *end, struct buf *out) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     if (p == end)
@@ -90,7 +90,7 @@ static size_t event_escape(const char *p, const char *end, struct buf *out) {
         buf_byte(out, (uint8_t)values[at - names]);
         return 1;
     }
-    /* The daemon escapes only control characters this way; the rest is left to the parser. */
+    /* The daemon escapes only control characters this way; everything else is left to the parser. */
     int value = *p == 'u' ? event_hex(p + 1, end) : -1;
     if (value < 0 || value >= 128)
         return 0;

@@ -1,5 +1,5 @@
-/* `cubby events`: the events of boxes, as they happen. Invariant: the daemon's output is shown escaped, and every
- * line is flushed at once. */
+/* `cubby events`: shows events of boxes as they happen. Invariant: the daemon's output is shown escaped, and every line
+ * is flushed at once. */
 #include "http/client/client.h"
 
 #include <jansson.h>
@@ -29,9 +29,9 @@ static void events_line(const json_t *event, const char *type) {
     if (strcmp(type, "lost") == 0) {
         const json_t *count = json_object_get(event, "count");
         if (json_is_integer(count))
-            printf("%lld events are gone: the daemon no longer has them\n", (long long)json_integer_value(count));
+            printf("%lld events were missed: the daemon no longer has them\n", (long long)json_integer_value(count));
         else
-            puts("events may be gone: the daemon was started again");
+            puts("events may have been missed: the daemon was restarted");
         return;
     }
     table_pad(&line, rest_text(event, "time"), 26, false);

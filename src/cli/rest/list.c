@@ -1,5 +1,5 @@
-/* The steps that commands about the daemon's things repeat: a list as a table, one call for each of several names,
- * bodies of texts, parameters. Invariant: the daemon's answers reach standard output as JSON or through a table. */
+/* Steps that many commands share: a list as a table, one call for each of several names, bodies of texts, parameters.
+ * Invariant: the daemon's answers reach standard output as JSON or through a table. */
 #include "cli/rest/list.h"
 
 #include <inttypes.h>

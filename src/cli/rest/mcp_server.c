@@ -1,5 +1,5 @@
-/* `cubby mcp-server`: the MCP servers that the daemon starts in a user's boxes. Invariant: values of their
- * environments go to the daemon and are never shown. */
+/* `cubby mcp-server`: the MCP servers that the daemon starts in a user's boxes. Invariant: values of their environments
+ * are sent to the daemon and never shown. */
 #include <jansson.h>
 
 #include "base/base.h"
@@ -59,7 +59,7 @@ static int server_add(struct cli *cli, const struct mcp_server_values *values, c
 
 /* ---- list ---- */
 
-/* Its command line. */
+/* Returns its command line. */
 static const char *server_command(struct cli *cli, const json_t *row) {
     const char *line = rest_text(row, "command");
     const json_t *arg;
@@ -69,7 +69,7 @@ static const char *server_command(struct cli *cli, const json_t *row) {
     return line;
 }
 
-/* How it does: by the box of which most is known. */
+/* Returns its state, from the box about which most is known. */
 static const char *server_state(struct cli *cli, const json_t *row) {
     const json_t *running = json_object_get(row, "running"), *first = json_array_get(running, 0);
     if (json_is_true(json_object_get(row, "disabled")))

@@ -207,7 +207,7 @@ int command_network(struct cli *cli, int argc, char **argv) {
     if (strcmp(verb, "answer") == 0 && count == 4)
         return network_reply(cli, id, argv[2], argv[3], &values);
     if (strcmp(verb, "learn") != 0 || count != 2)
-        option_fail(cli, "'%s' is not a verb of `cubby network`, or has too few or too many words", verb);
+        option_fail(cli, "'%s' is not a verb of `cubby network`, or has the wrong number of words", verb);
     json_auto_t *answer = NULL;
     if (remote_json(cli, "GET", remote_path(cli, id, "/network/learned", NULL), NULL, &answer, &err) < 0)
         return cli_fail(&err);

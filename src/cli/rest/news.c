@@ -1,4 +1,4 @@
-/* News of long work on a terminal. Invariant: nothing is written after news_end, and what the daemon sends is shown
+/* Progress of long work, on a terminal. Invariant: nothing is written after news_end, and the daemon's text is shown
  * escaped. */
 #include "cli/rest/news.h"
 
@@ -13,15 +13,15 @@
 
 enum { NEWS_FIRST_MS = 300, NEWS_DETAIL_BYTES = 100 };
 
-/* Lives until the process ends: its thread may be waiting for the daemon's next event then. */
+/* Lives until the process ends, because its thread may be waiting for the daemon's next event. */
 struct news {
-    pthread_mutex_t lock; /* of what is below, and of the line */
+    pthread_mutex_t lock; /* guards the members below and the line */
     pthread_cond_t ended;
     bool over;
     char path[512];
 };
 
-static bool shown; /* there is a line; the lock's, or the only thread's */
+static bool shown; /* a line is shown; under the lock, or used by one thread */
 
 /* ---- the line ---- */
 
@@ -51,7 +51,7 @@ void news_show(void *, const struct spec *, const char *work, uint64_t done, uin
         rest_news_show(work, done, total, detail ? detail : "");
 }
 
-/* ---- the daemon's ---- */
+/* ---- the daemon's events ---- */
 
 static uint64_t news_number(const json_t *event, const char *key) {
     json_int_t value = json_integer_value(json_object_get(event, key));
@@ -83,7 +83,7 @@ static void *news_thread(void *user) {
     struct err ignored;
     const char *token = getenv("CUBBY_TOKEN");
     autobuf refusal = buf_max(64 << 10);
-    /* Most boxes are there before anybody would read a line. */
+    /* Most boxes are ready before anyone could read a line. */
     uint64_t until_ms = clock_ms() + NEWS_FIRST_MS;
     pthread_mutex_lock(&news->lock);
     while (!news->over && cond_wait_until(&news->ended, &news->lock, until_ms))
@@ -95,7 +95,7 @@ static void *news_thread(void *user) {
     event_init(&reader, news_each, news);
     const struct http_call call = {.method = "GET", .path = news->path, .write_body = news_body, .user = &reader};
     int status = 0;
-    http_client_call(client, &call, &status, &refusal, &ignored); /* without it there is no line, and no harm */
+    http_client_call(client, &call, &status, &refusal, &ignored); /* if it fails, there is just no line */
     event_done(&reader);
     http_client_free(client);
     return NULL;
@@ -104,7 +104,7 @@ static void *news_thread(void *user) {
 struct news *news_begin(struct cli *cli, const char *user, const char *box) {
     struct http_client *first;
     struct err ignored;
-    /* The client of this thread first: it loads what both need. */
+    /* Makes the client of this thread first: it loads what both need. */
     if (!isatty(STDERR_FILENO) || remote_client(cli, &first, &ignored) < 0)
         return NULL;
     struct news *news = xcalloc(1, sizeof *news);

@@ -1,6 +1,6 @@
-/* `cubby port`: the address of a server in a box, or, with --listen, a port of this machine that leads to it. A
- * process a connection: each has a connection of its own to the daemon, which becomes the server's. Invariant: it listens where --listen says, on
- * loopback by default, and its processes end with it. */
+/* `cubby port`: prints the address of a server in a box or, with --listen, forwards a port of this machine to it. Each
+ * connection has a process with its own connection to the daemon, which becomes the server's. Invariant: it listens
+ * where --listen says, on loopback by default, and its processes end with it. */
 #include "http/client/client.h"
 
 #include <jansson.h>
@@ -33,14 +33,14 @@ const struct row port_options[] = {
 static int port_print(struct cli *cli, const char *id, const char *port) {
     const char *url = strncmp(remote_url(), "unix:", 5) == 0 ? "http://localhost" : remote_url();
     size_t len = strlen(url);
-    json_decref(rest_need(cli, "GET", remote_path(cli, id, "", NULL), NULL)); /* an unknown box is refused here */
+    json_decref(rest_need(cli, "GET", remote_path(cli, id, "", NULL), NULL)); /* refuses an unknown box */
     while (len && url[len - 1] == '/')
         len--;
     printf("%.*s/v1/boxes/%s/ports/%s/\n", (int)len, url, id, port);
     return 0;
 }
 
-/* Under a host name of its own, with a ticket. */
+/* Prints a URL with the box's own host name and a ticket. */
 static int port_browser(struct cli *cli, const char *id, const char *port) {
     autobuf body = buf_max(64);
     buf_printf(&body, "{\"port\":%s}", port);
@@ -72,7 +72,7 @@ static int port_listen(struct cli *cli, const char *text, struct err *err) {
     return good ? fd_take(&fd) : code;
 }
 
-/* Everything that came from the box. */
+/* Passes on everything received from the box. */
 static int port_receive(struct http_socket *socket, int fd, struct err *err) {
     for (;;) {
         bool text;
@@ -108,13 +108,13 @@ static int port_pump(struct http_socket *socket, int fd, struct err *err) {
     return code;
 }
 
-/* ---- without messages ---- */
+/* ---- without WebSocket messages ---- */
 
 struct port_way {
     int from, to;
 };
 
-/* All that comes, then the end. */
+/* Copies until the end, and passes that on. */
 static void *port_carry(void *argument) {
     const struct port_way *way = argument;
     int ends[2];
@@ -129,8 +129,8 @@ static void *port_carry(void *argument) {
     return NULL;
 }
 
-/* The daemon's connection becomes the server's: bytes move between two descriptors. False: it is an older daemon, or
- * TLS lies between, which cannot end one way only. */
+/* Makes the daemon's connection the server's: bytes move between two descriptors. Returns false for an older daemon,
+ * and for TLS, which cannot be closed in one direction only. */
 static bool port_direct(struct cli *, struct http_client *client, int fd, const char *path) {
     static const char *const headers[] = {"Connection: Upgrade", "Upgrade: tcp", NULL};
     const struct http_call call = {.method = "GET", .path = path, .headers = headers};
@@ -147,7 +147,7 @@ static bool port_direct(struct cli *, struct http_client *client, int fd, const 
     switched = switched && fcntl(there.to, F_SETFL, 0) == 0 && fd_write_all(fd, first->data, first->len) == 0 &&
                pthread_create(&thread, NULL, port_carry, &there) == 0;
     if (switched)
-        port_carry(&back); /* the server's end is the end of the connection */
+        port_carry(&back); /* the connection ends with the server's side */
     else
         http_raw_close(raw);
     return switched;
@@ -159,7 +159,7 @@ static _Noreturn void port_serve(struct cli *cli, int fd, const char *id, const 
     struct http_socket *socket = NULL;
     struct err err = {0};
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    cli->client = NULL; /* the parent's */
+    cli->client = NULL; /* belongs to the parent */
     if (remote_client(cli, &client, &err) < 0)
         _exit(cli_fail(&err));
     if (port_direct(cli, client, fd, path))
@@ -209,7 +209,7 @@ int command_port(struct cli *cli, int argc, char **argv) {
     if (!text_u64(argv[1], 65535, &number) || number == 0)
         option_fail(cli, "'%s' is not a port: a number from 1 to 65535", argv[1]);
     const char *port = arena_printf(&cli->arena, "%u", (unsigned)number);
-    remote_path(cli, argv[0], "", NULL); /* exits when that is not an ID */
+    remote_path(cli, argv[0], "", NULL); /* exits if that is not an ID */
     if (values.browser)
         return port_browser(cli, argv[0], port);
     return values.listen ? port_forward(cli, values.listen, argv[0], port) : port_print(cli, argv[0], port);

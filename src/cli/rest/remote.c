@@ -1,5 +1,5 @@
-/* The daemon as the commands see it: one client, JSON in and out, its errors as sentences. Called by every command that
- * needs a daemon. Invariant: an answer is bounded, and a box id is checked before it becomes part of a path. */
+/* The daemon as the commands see it: one client, JSON in and out, and its errors. Called by every command that needs a
+ * daemon. Invariant: an answer is bounded, and a box id is checked before it becomes part of a path. */
 #include <jansson.h>
 #include <strings.h>
 
@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "cli/rest/news.h"
 
-#define ANSWER_BYTES (256u << 20) /* a list of a million entries fits */
+#define ANSWER_BYTES (256u << 20) /* fits a list of a million entries */
 
 const char *remote_url(void) {
     const char *url = getenv("CUBBY_URL");
@@ -47,7 +47,7 @@ int remote_status(int status, const struct buf *body, struct err *err) {
     if (name && message && remote_code(name) == ERR_UNAUTHORIZED) {
         const char *token = getenv("CUBBY_TOKEN");
         return err_set(err, ERR_UNAUTHORIZED, "%s CUBBY_TOKEN (an administrator makes one with `cubby token create`)",
-                       token && *token ? "unknown or revoked token; check" : "the daemon demands a token; set");
+                       token && *token ? "unknown or revoked token; check" : "the daemon requires a token; set");
     }
     if (name && message)
         return err_set(err, (enum err_code)remote_code(name), "%s", message);
@@ -128,7 +128,7 @@ void remote_print(const json_t *json) {
     bool terminal = isatty(STDOUT_FILENO);
     char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12) | (terminal ? JSON_ENSURE_ASCII : 0));
     for (const char *p = text; p && *p; p++)
-        if (terminal && *p == 0x7f) /* ASCII as well, and a control character */
+        if (terminal && *p == 0x7f) /* ASCII, but a control character */
             fputs("\\u007f", stdout);
         else
             putchar(*p);
@@ -166,7 +166,7 @@ int remote_create(struct cli *cli, const struct box_options *options, const char
     bool good = id && text_id(id);
     if (good)
         text_id_copy(ret_id, id);
-    return good ? 0 : err_set(err, ERR_PROTOCOL, "%s made a box without an id", remote_url());
+    return good ? 0 : err_set(err, ERR_PROTOCOL, "%s made a box but did not report its id", remote_url());
 }
 
 int remote_exit(const json_t *exit) {
@@ -179,7 +179,7 @@ int remote_exit(const json_t *exit) {
     else if (json_is_true(json_object_get(exit, "oom_killed")))
         fprintf(stderr, "cubby: a process of the box was killed: out of memory\n");
     if (json_is_true(json_object_get(exit, "timed_out"))) {
-        fprintf(stderr, "cubby: the command was ended: timeout\n");
+        fprintf(stderr, "cubby: the command timed out and was ended\n");
         return EXIT_TIMED_OUT;
     }
     if (json_is_integer(exit_code))

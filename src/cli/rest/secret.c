@@ -1,4 +1,4 @@
-/* `cubby secret`: secrets that boxes use and never have. Invariant: a value comes by standard input, never as an
+/* `cubby secret`: secrets that boxes use but never have. Invariant: a value comes from standard input, never from an
  * argument, which every process of the machine could read. */
 #include <jansson.h>
 #include <termios.h>
@@ -37,7 +37,7 @@ const struct row secret_options[] = {
     {.name = NULL},
 };
 
-/* The value without the line end that a shell or a person adds. */
+/* Reads the value, without the newline that a shell or a person adds. */
 static void secret_read(struct cli *cli, struct buf *out) {
     struct termios before, quiet;
     bool terminal = isatty(0) && tcgetattr(0, &before) == 0;
@@ -102,14 +102,14 @@ static const char *secret_path(struct cli *cli, const struct secret_values *valu
     return arena_strdup(&cli->arena, buf_cstr(&path));
 }
 
-/* set: all of it; rotate: the value alone. */
+/* set: the whole definition; rotate: only the value. */
 static int secret_command_set(struct cli *cli, const struct secret_values *values, const char *name, bool rotate) {
     bool elsewhere = values->from_file || values->from_env || values->from_command;
     autobuf body = buf_max(LIMIT_JSON_BYTES), value = buf_max(LIMIT_STORED_SECRET_BYTES + 4096);
     struct json json = json_begin(&body);
     struct err err = {0};
     if (!rotate && !values->hosts.count)
-        option_fail(cli, "--host is missing: which host gets the secret?");
+        option_fail(cli, "missing --host HOST, the host that gets the secret");
     if (!elsewhere) {
         secret_read(cli, &value);
         json_key(&json, "value");
@@ -145,7 +145,7 @@ static int secret_command_create(struct cli *cli, const struct secret_values *va
     autobuf answer = buf_max(1 << 20);
     if (remote_call(cli, "GET", secret_path(cli, values, name), NULL, &answer, &err) == 0)
         cli_must(err_set(&err, ERR_EXISTS,
-                         "there is a secret '%s' already: `cubby secret rotate` gives it another value", name),
+                         "a secret '%s' already exists: use `cubby secret rotate` to change its value", name),
                  &err);
     return err.code == ERR_NOT_FOUND ? secret_command_set(cli, values, name, false) : cli_fail(&err);
 }
