@@ -1,4 +1,4 @@
-/* The table of options, and values into it. Called by main at the start and on SIGHUP. Invariant: an option that is not
+/* The table of options, and how values are set. Called by main at start and on SIGHUP. Invariant: an option that is not
  * understood stops the start; nothing is ignored. */
 #include "daemon/conf.h"
 #include "base/base.h"
@@ -9,7 +9,7 @@
 
 #define ROW(label, kind, member, bits)                                                                                 \
     .name = (label), .type = CONF_##kind, .offset = offsetof(struct conf, member), .flags = (bits)
-/* Options that may differ by user can change while running, too. */
+/* Options that may differ by user can also change while the daemon runs. */
 #define SHARE(label, kind, member, bits)                                                                               \
     .name = (label), .type = CONF_##kind, .offset = offsetof(struct conf_share, member),                               \
     .flags = CONF_USER | CONF_AT_ONCE | (bits)
@@ -312,7 +312,7 @@ int conf_set(const struct conf_target *target, const struct row *option, const c
     if (!*value)
         return err_set(err, ERR_INVALID, "%s: an entry may not be empty", option->name);
     if (option->choices && !rows_choice(option->choices, value))
-        return err_set(err, ERR_INVALID, "%s holds words of %s, not '%.60s'", option->name, option->choices, shown);
+        return err_set(err, ERR_INVALID, "%s must be words of %s, not '%.60s'", option->name, option->choices, shown);
     if (option->type == CONF_TEMPLATES && !policy_template(value))
         return err_set(err, ERR_INVALID, "templates: '%.64s' is not a template name", shown);
     if (option->type == CONF_ENV)
@@ -332,7 +332,7 @@ bool conf_given(const struct conf *conf, const struct conf_user *user, const cha
 
 /* ---- all of them ---- */
 
-/* The word or the object of an option. */
+/* Checks the word or the object of an option. */
 static int conf_check_network(const char *option, const char *text, bool words, struct err *err) {
     bool word = words && text && (strcmp(text, "none") == 0 || strcmp(text, "open") == 0);
     if (!text || word)
@@ -353,7 +353,7 @@ static int conf_check_share(const struct conf *conf, const struct conf_user *use
     if (!policy_template(share->default_template))
         return err_set(err, ERR_INVALID, "default_template: '%.64s' is not a template name", share->default_template);
     if (share->mounts.count > LIMIT_MOUNTS)
-        return err_set(err, ERR_INVALID, "mounts: more than %u", LIMIT_MOUNTS);
+        return err_set(err, ERR_INVALID, "mounts: there are more than %u", LIMIT_MOUNTS);
     TRY(conf_check_network("network", share->network, true, err)
             ?: conf_check_network("network_policy", share->network_policy, false, err));
     return conf_check_images(conf, user, share, err);
@@ -366,7 +366,7 @@ static int conf_check_absolute(const char *name, const struct row_texts *list, s
     return 0;
 }
 
-/* "boxes.example.org", or with a port that clients reach it by. */
+/* Accepts "boxes.example.org", also with a port by which clients reach it. */
 static bool conf_domain(const char *domain, bool lower, size_t *ret_len) {
     size_t len = strspn(domain, lower ? "abcdefghijklmnopqrstuvwxyz0123456789-."
                                       : "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-");
@@ -377,7 +377,7 @@ static bool conf_domain(const char *domain, bool lower, size_t *ret_len) {
            (!*port || (*port == ':' && text_u64(port + 1, 65535, &number)));
 }
 
-/* Volumes are mounted at the word of the dialect that keeps them. */
+/* Volumes are mounted under the name that their dialect uses. */
 static void conf_volumes(struct conf *conf) {
     rows_texts_add(&conf->arena, &conf->door_sources, arena_printf(&conf->arena, "%s/e2b/volumes", conf->state));
 }
@@ -391,14 +391,14 @@ static int conf_check_builds(const struct conf *conf, struct err *err) {
     return 0;
 }
 
-/* An empty list would be no list: everything would be allowed where nothing was meant to be. */
+/* An empty list would mean no list, and so allow everything. */
 static int conf_check_tools(const struct conf *conf, struct err *err) {
     if (conf_given(conf, NULL, "tool_guard_allow") && !conf->guard_allow.count)
-        return err_set(err, ERR_INVALID, "tool_guard_allow is empty; leave it out to allow every command");
+        return err_set(err, ERR_INVALID, "tool_guard_allow is empty; omit it to allow every command");
     bool ruled = conf->guard_allow.count || !conf->guard.absolute_paths || !conf->guard.parents;
     if (ruled && conf->guard.mode == GUARD_OFF)
         return err_set(err, ERR_INVALID,
-                       "tool_guard is off, and there are rules for it (tool_guard_allow, tool_guard_absolute_paths, "
+                       "tool_guard is off, but rules for it are set (tool_guard_allow, tool_guard_absolute_paths, "
                        "tool_guard_parents)");
     return conf_check_absolute("tool_guard_roots", &conf->guard_roots, err);
 }
@@ -408,15 +408,15 @@ static int conf_check_skills(const struct conf *conf, struct err *err) {
     TRY(conf_check_absolute("global_agents", &conf->global_agents, err));
     TRY(conf_check_absolute("skill_paths", &conf->skill_paths, err));
     if (conf->skill_paths.count > LIMIT_SKILL_PATHS)
-        return err_set(err, ERR_INVALID, "skill_paths: more than %u", LIMIT_SKILL_PATHS);
+        return err_set(err, ERR_INVALID, "skill_paths: there are more than %u", LIMIT_SKILL_PATHS);
     if (conf_given(conf, NULL, "skill_commands") && !conf->skill_commands.count)
-        return err_set(err, ERR_INVALID, "skill_commands is empty; leave it out for the default list");
+        return err_set(err, ERR_INVALID, "skill_commands is empty; omit it for the default list");
     if (conf->skills.creator && conf->skills.creator[0] != '/')
         return err_set(err, ERR_INVALID, "skill_creator: '%.200s' must be an absolute path", conf->skills.creator);
     return 0;
 }
 
-/* Before anything is asked of the addresses: a word without a port is neither wide nor loopback. */
+/* Checked first: an address without a port is neither wide nor loopback. */
 static int conf_check_listen(const char *listen, struct err *err) {
     for (const char *at = listen; *at; at += strcspn(at, ","), at += *at == ',') {
         size_t len = strcspn(at, ",");
@@ -437,7 +437,7 @@ static int conf_check_all(const struct conf *conf, struct err *err) {
     uint64_t port;
     TRY(conf_check_listen(conf->listen, err));
     if (!conf->state)
-        return err_set(err, ERR_INVALID, "no place for state: set HOME or give --state DIR");
+        return err_set(err, ERR_INVALID, "no directory for state: set HOME or give --state DIR");
     for (size_t i = 0; i < conf->open_networks.count; i++)
         if (!net_network_ok(conf->open_networks.items[i]))
             return err_set(err, ERR_INVALID, "open_networks: '%s' is not an IPv4 network like 10.1.0.0/16",
@@ -446,7 +446,7 @@ static int conf_check_all(const struct conf *conf, struct err *err) {
         if (!text_u64(conf->gate_host_ports.items[i], 65535, &port) || !port)
             return err_set(err, ERR_INVALID, "gate_host_ports: '%s' is not a port", conf->gate_host_ports.items[i]);
     if (!conf->tls_cert != !conf->tls_key)
-        return err_set(err, ERR_INVALID, "tls_cert and tls_key go together: give both or none");
+        return err_set(err, ERR_INVALID, "tls_cert and tls_key belong together: give both or none");
     if (conf->preview_domain && !conf_domain(conf->preview_domain, true, &len))
         return err_set(err, ERR_INVALID,
                        "preview_domain: '%.200s' is not a host name in lower case, such as boxes.example.org",
@@ -465,8 +465,8 @@ static int conf_check_all(const struct conf *conf, struct err *err) {
     return 0;
 }
 
-/* Without --config: the default file, if it exists. It may be closed to an ordinary user, whose daemon then does
- * without it; root must be able to read it. */
+/* Without --config: reads the default file if it exists. An ordinary user who may not read it runs without it; root
+ * must be able to read it. */
 static int conf_read_file(struct conf *conf, struct err *err) {
     if (!conf->config && access(CONF_DEFAULT_FILE, F_OK) == 0) {
         conf->closed_default = geteuid() != 0 && access(CONF_DEFAULT_FILE, R_OK) < 0;
@@ -519,7 +519,7 @@ static int conf_load(struct conf *conf, int argc, char **argv, struct err *err) 
     TRY(conf_read_file(conf, err));
     TRY(conf_arguments(conf, argc, argv, true, err));
     TRY(conf_provision(conf, err) ?: conf_check_builds(conf, err));
-    const char *domain = conf->e2b_domain; /* hosts below it are ours: their Host header is let in */
+    const char *domain = conf->e2b_domain; /* hosts below it are ours, so their Host header is allowed */
     if (domain && !conf_domain(domain, false, &len))
         return err_set(err, ERR_INVALID, "e2b_domain must be a host name, with or without a port, not '%.100s'",
                        domain);

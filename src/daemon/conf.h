@@ -34,7 +34,7 @@ struct conf_mounts {
 };
 
 struct conf_template {
-    const char *name, *path; /* a template that is imported from there when it is missing */
+    const char *name, *path; /* a template, imported from path if it is missing */
 };
 
 /* Options that may differ by user. */
@@ -50,8 +50,8 @@ struct conf_share {
 
 struct conf_user {
     const char *name;
-    struct conf_share share; /* everybody's, with the options below the name */
-    bool *given;             /* a row of the table each: it is set below the name */
+    struct conf_share share; /* those of all users, with this user's options on top */
+    bool *given;             /* per row of the table: set for this user */
 };
 
 enum conf_action {
@@ -67,15 +67,15 @@ enum conf_action {
     CONF_CLEANUP
 };
 
-/* Counted: objects made from it may point into it. */
+/* Reference-counted: objects made from it may point into it. */
 struct conf {
     atomic_uint refs;
     struct arena arena;
-    bool given[CONF_ROWS]; /* a row of the table each: set by the file or the command line, not by default */
-    bool host_at_stake; /* an option marked `host` is set, for all users or for one, or was since the daemon started */
+    bool given[CONF_ROWS]; /* per row of the table: set by the file or the command line */
+    bool host_at_stake;    /* an option marked `host` is or was set since the start, for any user */
     enum conf_action action;
-    const char *config;  /* the file; NULL: none */
-    bool closed_default; /* there is a default file, and it is not for this user */
+    const char *config;  /* the file, or NULL */
+    bool closed_default; /* the default file exists, but this user may not read it */
     const char *listen, *state, *runner, *auth, *log_level, *tls_cert, *tls_key, *secret_key_file, *gate_ca_file,
         *disk_quota, *socket_mode, *socket_group, *store, *aio_errors, *deerflow_url, *preview_domain, *e2b_domain,
         *e2b_network;
@@ -91,7 +91,7 @@ struct conf {
     size_t token_count;
     struct conf_template *imports;
     size_t import_count;
-    struct conf_user *users; /* by strcmp */
+    struct conf_user *users; /* sorted by name */
     size_t user_count;
     uint64_t pool_size, max_upload_bytes, max_unpack_entries, drain_ms, event_alive_ms, max_connections, max_threads,
         max_boxes, box_rate_per_user, max_requests_per_user, max_calls_per_box, body_memory_mb, min_rate_bytes,
@@ -102,8 +102,8 @@ struct conf {
     struct guard_policy guard;
     const char *tool_guard;
     struct row_texts guard_allow, guard_roots, env_remove;
-    struct skill_settings skills;        /* points to what these say */
-    struct provision_settings provision; /* points to what these say */
+    struct skill_settings skills;        /* points to the options above */
+    struct provision_settings provision; /* points to the options above */
     const char *provision_key_file;
     struct row_texts provision_env, door_sources;
     struct conf_mounts provision_mounts;
@@ -112,22 +112,22 @@ struct conf {
     uint64_t skill_upload_entries;
 };
 
-/* Defaults, then the file, then the command line. INVALID names the option, and the line of the file. The caller gets a
- * reference. */
+/* Reads defaults, then the file, then the command line. INVALID names the option, and the line of the file. The caller
+ * gets a reference. */
 int conf_new(int argc, char **argv, struct conf **ret_conf, struct err *err);
 struct conf *conf_ref(struct conf *conf);
-void conf_unref(struct conf *conf); /* NULL is fine */
-/* By the file or the command line, for this user or for all. user may be NULL. */
+void conf_unref(struct conf *conf); /* NULL is allowed */
+/* Returns whether the file or the command line sets it, for this user or for all. user may be NULL. */
 bool conf_given(const struct conf *conf, const struct conf_user *user, const char *name);
-/* Names of the options that differ; at_once: a running daemon can take the new value. */
+/* Reports the options that differ. at_once: a running daemon can use the new value. */
 void conf_changes(struct conf *old, struct conf *now, void (*each)(void *user, const char *name, bool at_once),
                   void *user);
-/* Its settings for boxes; holds a reference to conf for as long as it lives. The caller gets the first reference. */
+/* Makes the settings for boxes, which hold a reference to conf. The caller gets the first reference. */
 struct policy *conf_policy(struct conf *conf);
-/* Its MCP servers. */
+/* Sets the MCP servers of the configuration. */
 struct servers;
 void conf_servers(const struct conf *conf, struct servers *servers);
-void conf_print_options(FILE *file); /* a line an option, its columns by tabs */
+void conf_print_options(FILE *file); /* a line per option, columns separated by tabs */
 void conf_print_help(FILE *file);
 void conf_print_manual(FILE *file); /* the list of options of cubbyd(8) */
 

@@ -1,4 +1,4 @@
-/* The command line: the options of the table, and what to do instead of serving. Called by conf_new. Invariant: an
+/* The command line: the options of the table, and actions other than serving. Called by conf_new. Invariant: an
  * argument that is not understood stops the start. */
 #include "base/base.h"
 #include "daemon/conf_table.h"
@@ -25,14 +25,14 @@ static const struct row args_rows[] = {
 
 struct args {
     struct conf *conf;
-    bool given[CONF_ROWS]; /* a row of conf_options each */
+    bool given[CONF_ROWS]; /* per row of conf_options */
 };
 
 static bool args_own(const struct row *row) {
     return row >= args_rows && row < args_rows + sizeof args_rows / sizeof *args_rows;
 }
 
-/* What comes before the file: where it is, and whether it is read at all. */
+/* Handles what is needed before the file: where it is, and whether it is read at all. */
 static int args_take(void *values, const struct row *row, const char *value, struct err *err) {
     struct conf *conf = ((struct args *)values)->conf;
     if (!args_own(row))
@@ -46,14 +46,14 @@ static int args_take(void *values, const struct row *row, const char *value, str
     return 0;
 }
 
-/* What wins over the file. */
+/* Sets options, which override the file. */
 static int args_set(void *values, const struct row *row, const char *value, struct err *err) {
     struct args *args = values;
     const struct conf_target target = {.conf = args->conf};
     if (args_own(row))
         return 0;
     if (conf_is_list(row) && !args->given[conf_row(row)])
-        *(struct row_texts *)conf_slot(&target, row) = (struct row_texts){0}; /* instead of the file's */
+        *(struct row_texts *)conf_slot(&target, row) = (struct row_texts){0}; /* replaces the file's list */
     args->given[conf_row(row)] = *conf_given_at(&target, row) = true;
     value = value ? value : "true";
     return conf_set(&target, row, value, value, err);

@@ -13,13 +13,13 @@ static int docker_check_registry(const struct docker_registry *registry, struct 
     bool password = registry->password || registry->password_file, token = registry->token || registry->token_file;
     const char *const files[] = {registry->password_file, registry->token_file};
     if ((registry->password && registry->password_file) || (registry->token && registry->token_file))
-        return err_set(err, ERR_INVALID, "a registry has its secret here or in a file, not both");
+        return err_set(err, ERR_INVALID, "a registry's secret must be either here or in a file");
     if (!token && !(registry->username && password))
         return err_set(err, ERR_INVALID,
                        "a registry needs 'username' and 'password' or 'password_file', or 'token' or "
                        "'token_file'");
     if (token && password)
-        return err_set(err, ERR_INVALID, "a registry has a password or a token, not both");
+        return err_set(err, ERR_INVALID, "a registry must have either a password or a token");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i] && files[i][0] != '/')
             return err_set(err, ERR_INVALID, "password_file and token_file must be absolute paths");
@@ -32,7 +32,7 @@ static const struct row registry_rows[] = {SECRET("username", username),        
                                            SECRET("password_file", password_file), SECRET("token", token),
                                            SECRET("token_file", token_file),       {.name = NULL}};
 
-/* The registry of a name of an image below it: two spellings of the hub are one. */
+/* Returns the registry of an image's name; two spellings of Docker Hub are one. */
 static const char *docker_registry_host(const char *text, struct arena *arena) {
     struct reference any;
     if (strchr(text, '/') || !reference_parse(arena_printf(arena, "%s/x", text), arena, &any))
@@ -77,7 +77,7 @@ bool conf_same_registries(const struct conf *a, const struct conf *b) {
     return first->registry_count == second->registry_count;
 }
 
-/* ---- all ---- */
+/* ---- checks ---- */
 
 int conf_check_images(const struct conf *conf, const struct conf_user *user, const struct conf_share *share,
                       struct err *err) {
@@ -85,9 +85,9 @@ int conf_check_images(const struct conf *conf, const struct conf_user *user, con
     autoarena arena = ARENA_EMPTY;
     if (!reference_parse(share->docker_image, &arena, &image))
         return err_set(err, ERR_INVALID, "docker_image: '%.80s' is not an image name", share->docker_image);
-    /* An empty list would be no list: everything would be allowed where nothing was meant to be. */
+    /* An empty list would mean no list, and so allow everything. */
     if (conf_given(conf, user, "docker_images") && !share->docker_images.count)
-        return err_set(err, ERR_INVALID, "docker_images is empty; leave it out to allow every image");
+        return err_set(err, ERR_INVALID, "docker_images is empty; omit it to allow every image");
     for (size_t i = 0; i < share->docker_images.count; i++)
         if (!reference_pattern(share->docker_images.items[i]))
             return err_set(err, ERR_INVALID, "docker_images: '%.80s' is not a pattern of images",

@@ -1,10 +1,10 @@
-/* The YAML file: a mapping of the table's names. Called by conf_new. Invariant: an unknown or repeated name, or a
- * value of the wrong type, is an error with its line. */
+/* The YAML file: a mapping with the names of the table. Called by conf_new. Invariant: an unknown or repeated name, or
+ * a value of the wrong type, is an error with its line. */
 #include "base/base.h"
 #include "base/json.h"
 #include "daemon/conf_table.h"
 
-/* A value as JSON: what looks like a number or a truth is one. */
+/* Writes a value as JSON; what looks like a number or a boolean becomes one. */
 static void file_put_json(struct json *json, const struct rows_yaml *value) {
     uint64_t number;
     if (value->kind != ROWS_YAML_TEXT)
@@ -68,7 +68,7 @@ static int (*const readers[])(const struct conf_target *target, const struct row
     [CONF_USERS] = conf_read_users,
 };
 
-/* The options of one mapping; those of `limits:`, where an option is a limit, are options as well. */
+/* Reads the options of one mapping; options that are limits may also be below `limits:`. */
 static int file_read_options(const struct conf_target *target, const struct rows_yaml *map, const char *what,
                              bool limits, struct err *err) {
     TRY(rows_yaml_is(map, ROWS_YAML_MAP, what, 0, err));
@@ -101,7 +101,7 @@ int conf_mapping(const struct conf_target *target, const struct rows_yaml *map, 
 }
 
 int conf_parse(struct conf *conf, const char *path, const char *data, size_t len, struct err *err) {
-    autoarena arena = ARENA_EMPTY; /* it may hold tokens: what is used is copied */
+    autoarena arena = ARENA_EMPTY; /* may contain tokens, so values in use are copied */
     struct rows_yaml *root;
     TRY(rows_yaml_load(path, data, len, &arena, &root, err));
     return root ? conf_mapping(&(struct conf_target){.conf = conf}, root, err) : 0;
@@ -111,16 +111,16 @@ int conf_file(struct conf *conf, const char *path, struct err *err) {
     struct stat status;
     autofd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0 || fstat(fd, &status) < 0)
-        return err_errno(err, errno, "configuration %s", path);
+        return err_errno(err, errno, "cannot read the configuration %s", path);
     if (S_ISDIR(status.st_mode))
         return err_set(err, ERR_INVALID, "configuration %s: it is a directory", path);
     char *data = xmalloc(LIMIT_CONF_BYTES + 1);
     ssize_t len = fd_read_full(fd, data, LIMIT_CONF_BYTES + 1);
-    int failed = len < 0 ? err_errno(err, (int)-len, "configuration %s", path)
+    int failed = len < 0 ? err_errno(err, (int)-len, "cannot read the configuration %s", path)
                  : len > LIMIT_CONF_BYTES
                      ? err_set(err, ERR_TOO_LARGE, "configuration %s: more than %u bytes", path, LIMIT_CONF_BYTES)
                      : conf_parse(conf, path, data, (size_t)len, err);
-    explicit_bzero(data, len > 0 ? (size_t)len : 0); /* it may hold tokens */
+    explicit_bzero(data, len > 0 ? (size_t)len : 0); /* may contain tokens */
     free(data);
     return failed;
 }

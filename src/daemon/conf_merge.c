@@ -1,6 +1,6 @@
-/* Two configurations compared: a user's options on top of those of all users, how two configurations differ, and the
- * part about boxes. Called by conf_new and by the daemon. Invariant: a user inherits every option that is not set
- * below their name. */
+/* Merging and comparing configurations: a user's options on top of those of all users, how two configurations differ,
+ * and the part about boxes. Called by conf_new and by the daemon. Invariant: a user inherits every option that is not
+ * set for them. */
 #include "base/base.h"
 #include "daemon/conf_table.h"
 
@@ -18,7 +18,7 @@ static const size_t type_sizes[] = {
     [CONF_SERVERS] = sizeof(struct row_texts),
 };
 
-/* The user's variables after those of all users: the later one of a name counts. */
+/* Adds the user's variables after those of all users: the later one of a name counts. */
 static void merge_env(struct arena *arena, const struct row_texts *all, struct row_texts *own) {
     struct row_texts both = {0};
     for (size_t i = 0; i < all->count; i++)
@@ -28,7 +28,7 @@ static void merge_env(struct arena *arena, const struct row_texts *all, struct r
     *own = both;
 }
 
-/* The user's mounts and those of all users; on the same target the user's. */
+/* Joins the user's mounts and those of all users; for the same target the user's counts. */
 static void merge_mounts(struct arena *arena, const struct conf_mounts *all, struct conf_mounts *own) {
     struct share_mount *both = arena_alloc(arena, (all->count + own->count + 1) * sizeof *both);
     size_t count = own->count;
@@ -146,7 +146,7 @@ static bool merge_same_value(const struct conf_target *a, const struct conf_targ
     }
 }
 
-/* A user's own values: inherited ones show as a change of those of all users. */
+/* Compares a user's own values; inherited ones show as a change for all users. */
 static bool merge_same_user(const struct conf_target *a, const struct conf_target *b) {
     for (const struct row *option = conf_options; option->name; option++) {
         if (!(option->flags & CONF_USER))

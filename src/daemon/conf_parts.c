@@ -1,12 +1,12 @@
-/* Options of the file that have an inside: env, mounts, templates, tokens, users. Called by conf_file.c through its
- * table. Invariant: every error has the line of the thing that is wrong. */
+/* Options of the file with nested values: env, mounts, templates, tokens, users. Called by conf_file.c through its
+ * table. Invariant: every error has the line of what is wrong. */
 #include "base/base.h"
 #include "box/policy.h"
 #include "daemon/conf_table.h"
 
 enum { TOKENS_MAX = 10000, USERS_MAX = 10000, TEMPLATES_MAX = 1000 };
 
-/* A mapping, or a list of at most max. */
+/* Accepts a mapping, or a list of at most max. */
 static int parts_either(const struct rows_yaml *value, const struct row *option, size_t max, struct err *err) {
     return value->kind == ROWS_YAML_MAP ? 0 : rows_yaml_is(value, ROWS_YAML_LIST, option->name, max, err);
 }
@@ -26,11 +26,11 @@ int conf_read_env(const struct conf_target *target, const struct row *option, co
 
 /* ---- mounts ---- */
 
-/* A mount that is wrong. One that takes anything from the environment may hold a secret, and no error shows it. */
+/* Reports a wrong mount. One that uses the environment may contain a secret, which no error shows. */
 static int parts_mount_wrong(const struct rows_yaml *value, struct err *err) {
     for (size_t i = 0; i < value->count; i++)
         if (value->items[i].shown && strchr(value->items[i].shown, '$'))
-            err_set(err, ERR_INVALID, "this mount, with what it takes from the environment, cannot be made");
+            err_set(err, ERR_INVALID, "this mount, with its values from the environment, is not possible");
     return rows_yaml_at(value, err);
 }
 
@@ -48,11 +48,11 @@ int conf_read_mounts(const struct conf_target *target, const struct row *option,
         struct share_mount *mount = &mounts[i];
         TRY(rows_yaml_bind(&value->items[i], "a mount (source, target, read_only, create)", rows, arena, mount, err));
         int failed = !mount->source || !mount->target ? err_set(err, ERR_INVALID, "a mount needs 'source' and 'target'")
-                                                      /* of a gateway: it is trusted with all users */
+                                                      /* a gateway's mounts are trusted for all users */
                                                       : mounts_check(mount, !(option->flags & CONF_USER), err);
         for (size_t j = 0; j < i && !failed; j++)
             if (strcmp(mount->target, mounts[j].target) == 0)
-                failed = err_set(err, ERR_INVALID, "mounts: target '%.200s' is there twice", mount->target);
+                failed = err_set(err, ERR_INVALID, "mounts: target '%.200s' is given twice", mount->target);
         if (failed)
             return parts_mount_wrong(&value->items[i], err);
     }
@@ -62,7 +62,7 @@ int conf_read_mounts(const struct conf_target *target, const struct row *option,
 
 /* ---- templates ---- */
 
-/* A list of names or {name, path}; or a mapping of name: path. */
+/* Reads a list of names or {name, path}, or a mapping of name: path. */
 int conf_read_templates(const struct conf_target *target, const struct row *option, const struct rows_yaml *value,
                         struct err *err) {
     static const struct row rows[] = {
@@ -127,7 +127,7 @@ static int parts_token(const struct token_part *part, struct conf_token *ret_tok
     if (ret_token->scope == SCOPE_USER && !part->user)
         return err_set(err, ERR_INVALID, "a token of scope user needs 'user'");
     if (ret_token->scope == SCOPE_ADMIN && part->user)
-        return err_set(err, ERR_INVALID, "a token of scope admin sees every user's boxes: leave 'user' out");
+        return err_set(err, ERR_INVALID, "a token of scope admin sees every user's boxes: omit 'user'");
     return part->user ? text_user(part->user, err) : 0;
 }
 

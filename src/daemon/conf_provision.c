@@ -1,4 +1,4 @@
-/* The configuration of a gateway's boxes: checked, its key read, and the directories that may be mounted for it.
+/* The configuration of a gateway's boxes: checks it, reads its key, and adds the directories that may be mounted.
  * Called by conf.c. Invariant: no error shows the key. */
 #include "base/base.h"
 #include "backend/backend.h"
@@ -6,7 +6,7 @@
 
 enum { KEY_BYTES = 4096 };
 
-/* A line end after it is not part of the key. */
+/* Reads the key, without a newline after it. */
 static int provision_key_read(struct conf *conf, struct err *err) {
     char text[KEY_BYTES + 2];
     const char *path = conf->provision_key_file;
@@ -15,7 +15,7 @@ static int provision_key_read(struct conf *conf, struct err *err) {
         return err_set(err, ERR_INVALID, "deerflow_api_key and deerflow_api_key_file: give one of them");
     autofd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &status) < 0)
-        return err_errno(err, errno, "deerflow_api_key_file '%.200s'", path);
+        return err_errno(err, errno, "cannot read deerflow_api_key_file '%.200s'", path);
     if (!S_ISREG(status.st_mode) || status.st_mode & 022)
         return err_set(err, ERR_INVALID, "deerflow_api_key_file '%.200s' must be a file that only its owner can write",
                        path);
@@ -29,10 +29,10 @@ static int provision_key_read(struct conf *conf, struct err *err) {
     return 0;
 }
 
-/* The part of a mount's source that is the same for every box: in it links are the administrator's. */
+/* Returns the part of a mount's source that is the same for every box, in which links belong to the administrator. */
 static const char *provision_source_fixed(struct arena *arena, const char *source) {
     size_t len = strcspn(source, "{");
-    if (!source[len]) /* all of it; a file has a directory to be found in */
+    if (!source[len]) /* nothing to expand; the directory of a file */
         return source;
     while (len > 1 && source[len - 1] != '/')
         len--;
@@ -47,7 +47,7 @@ static int provision_words_check(const struct provision_settings *provision, con
     if (url && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
         return err_set(err, ERR_INVALID, "deerflow_url must begin with http:// or https://");
     if (url && (strlen(url) > LIMIT_PATH_BYTES || strpbrk(url, " ?#\"'<>\\\r\n\t")))
-        return err_set(err, ERR_INVALID, "deerflow_url is the beginning of a URL: http://HOST[:PORT][/PATH]");
+        return err_set(err, ERR_INVALID, "deerflow_url must be the beginning of a URL: http://HOST[:PORT][/PATH]");
     if (provision->backend && !backend_find(provision->backend))
         return err_set(err, ERR_INVALID, "deerflow_backend: unknown backend '%.60s'", provision->backend);
     return 0;

@@ -7,7 +7,7 @@
 #include "daemon/conf_table.h"
 #include "tool/servers/servers.h"
 
-/* One member of a server as JSON, by the type of its row; the rows report a mismatch. */
+/* Writes one member of a server as JSON, by the type of its row; the rows report a mismatch. */
 static int servers_member(const struct rows_yaml *item, const struct row *field, json_t **ret_json, struct err *err) {
     bool map = field->type == ROW_MAP;
     uint64_t number;

@@ -12,21 +12,21 @@
 struct daemon {
     int argc;
     char **argv;
-    struct conf *first; /* of the start: for the values that only a restart changes */
-    struct conf *conf;  /* the current one; the signal thread's, while it runs */
+    struct conf *first; /* from the start, for values that only a restart changes */
+    struct conf *conf;  /* the current one; used by the signal thread */
     char state[PATH_MAX], runner[PATH_MAX];
     struct backend_env env;
     struct front front;
-    struct upkeep *_Atomic upkeep; /* of what tools remember; the provider's threads report boxes to it */
+    struct upkeep *_Atomic upkeep; /* the provider's threads report boxes to it */
     struct seals *seals;           /* of boxes with inspected hosts */
-    struct welcome *welcome;       /* of machines that join */
+    struct welcome *welcome;       /* for machines that join */
     sigset_t signals;
 };
 
 int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err); /* serve.c */
 void daemon_limits(void);
-/* SIGHUP: the configuration is read again and what can change changes, all of it or, where something is wrong, nothing.
- * Says in the log what happened. reload.c */
+/* SIGHUP: reads the configuration again and applies what can change, or nothing if something is wrong. Logs what
+ * happened. reload.c */
 void daemon_reload(struct daemon *daemon);
 
 /* ---- prepare.c ---- */
@@ -34,17 +34,17 @@ void daemon_reload(struct daemon *daemon);
 int daemon_runner(const struct conf *conf, char ret_path[PATH_MAX], struct err *err);
 int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err);
 void daemon_log_level(const char *name);
-/* Who may come, from the configuration alone. quiet: nothing is logged. */
+/* Makes the access rules from the configuration. quiet: nothing is logged. */
 int daemon_auth(const struct conf *conf, bool quiet, struct auth **ret_auth, struct err *err);
 bool daemon_demands_tokens(const struct conf *conf);
-/* The settings of boxes. A limit that this machine cannot enforce is refused, or left out where that is allowed. */
+/* Makes the settings of boxes. A limit that this machine cannot enforce is refused, or dropped where allowed. */
 int daemon_policy(struct conf *conf, const struct backend_env *env, bool quiet, struct policy **ret_policy,
                   struct err *err);
-/* Templates that the configuration names with a path, and that are not there yet. */
+/* Imports templates that the configuration names with a path and that do not exist yet. */
 int daemon_templates(const struct conf *conf, const struct backend_env *env, struct err *err);
 struct front_settings *daemon_settings(struct conf *conf);
 int daemon_socket(const struct conf *conf, struct http_config *config, struct err *err);
-/* Whatever can be known without serving. */
+/* Checks everything that can be known without serving. */
 int daemon_check(struct conf *conf, struct err *err);
 
 #endif

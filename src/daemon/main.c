@@ -7,7 +7,7 @@
 
 enum { EXIT_USAGE = 2, EXIT_FAILED = 125 };
 
-/* A table of ours as a document. */
+/* Prints one of our tables. */
 static void daemon_print(enum conf_action what) {
     autobuf out = buf_max(4u << 20);
     struct json json;
@@ -35,14 +35,14 @@ static int daemon_cleanup(const struct conf *conf, struct err *err) {
     daemon_log_level(conf->log_level);
     daemon_limits();
     signal(SIGPIPE, SIG_IGN);
-    if (!realpath(conf->state, state)) /* not made here: a name mistyped would look cleaned up */
-        return err_errno(err, errno, "state directory %s", conf->state);
+    if (!realpath(conf->state, state)) /* not created here: a mistyped name would look clean */
+        return err_errno(err, errno, "cannot open the state directory %s", conf->state);
     const struct backend_env env = {
         .state_dir = state, .runner_path = runner, .allow_local = true, .docker = &conf->docker};
     TRY(daemon_runner(conf, runner, err));
     TRY(cleanup_run(&env, daemon_removed, &removed, &left, err));
     if (left)
-        return err_set(err, ERR_BUSY, "%u thing%s could not be removed from %s; see above", left, left == 1 ? "" : "s",
+        return err_set(err, ERR_BUSY, "%u item%s could not be removed from %s; see above", left, left == 1 ? "" : "s",
                        state);
     printf("%s is clean; %u thing%s removed\n", state, removed, removed == 1 ? "" : "s");
     return 0;
@@ -86,7 +86,7 @@ int main(int argc, char **argv) {
         break;
     case CONF_SERVE:
         failed = daemon_serve(conf, argc, argv, &err);
-        if (failed && err.code == ERR_FULL) /* whichever file of the state directory met it first */
+        if (failed && err.code == ERR_FULL) /* for whichever file of the state directory failed first */
             err_text(&err, ENOSPC, "no space left on the disk of %.300s; free some and start again", conf->state);
         break;
     }

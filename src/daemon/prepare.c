@@ -14,12 +14,12 @@
 #include "front/deerflow/deerflow.h"
 #include "front/native/native.h"
 
-/* Makes the state directory and its parents; it holds the files of all users, so no other user may look in. */
+/* Makes the state directory and its parents. It has the files of all users, so it is closed to others. */
 int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err) {
     struct stat stat_now;
     TRY(places_make(path, 0755, err));
     if (!realpath(path, ret_real) || stat(ret_real, &stat_now))
-        return err_errno(err, errno, "state directory %s", path);
+        return err_errno(err, errno, "cannot create the state directory %s", path);
     if (!S_ISDIR(stat_now.st_mode))
         return err_set(err, ERR_INVALID, "%s is not a directory; give another with --state DIR", path);
     if (stat_now.st_uid != geteuid())
@@ -41,9 +41,9 @@ void daemon_log_level(const char *name) {
             log_set_level((enum log_level)i);
 }
 
-/* ---- who may come ---- */
+/* ---- access ---- */
 
-/* Only numeric loopback addresses and "localhost" are surely not reachable from outside. */
+/* Only numeric loopback addresses and "localhost" are certainly unreachable from outside. */
 static bool daemon_loopback(const char *address, size_t len) {
     static const char *const starts[] = {"unix:", "127.", "[::1]:", "localhost:"};
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
@@ -52,7 +52,7 @@ static bool daemon_loopback(const char *address, size_t len) {
     return false;
 }
 
-/* What a request without a token may be. Where the configuration hands out files that the daemon's user can reach
+/* Decides how requests without a token are treated. If the configuration exposes files that the daemon's user can reach
  * (local boxes, mounts, skills of the host), it matters which local user asks. */
 static enum auth_mode daemon_auth_mode(const struct conf *conf, bool wide, bool quiet) {
     if (!strcmp(conf->auth, "peer"))
@@ -60,7 +60,7 @@ static enum auth_mode daemon_auth_mode(const struct conf *conf, bool wide, bool 
     if (wide || !strcmp(conf->auth, "required"))
         return AUTH_REQUIRED;
     if (!quiet && geteuid() == 0 && !conf->host_at_stake && strncmp(conf->listen, "unix:", 5) != 0)
-        log_warn("every local user is an admin on %s; --auth peer distinguishes them, --auth required demands tokens",
+        log_warn("every local user is an admin on %s; --auth peer distinguishes them, --auth required requires tokens",
                  conf->listen);
     return conf->host_at_stake ? AUTH_PEER : AUTH_OPEN;
 }
@@ -113,10 +113,10 @@ int daemon_socket(const struct conf *conf, struct http_config *config, struct er
     return 0;
 }
 
-/* ---- what boxes get ---- */
+/* ---- boxes ---- */
 
-/* Limits of boxes that this machine cannot enforce: refused, or left out where that is allowed and the limit was not
- * requested. user NULL: of all users. */
+/* Handles limits of boxes that this machine cannot enforce: refuses them, or drops them where that is allowed and the
+ * limit was not requested. user NULL: of all users. */
 static int prepare_share_walls(const struct conf *conf, const struct conf_user *user, const struct backend_env *env,
                                const struct check *checks, size_t count, struct share *share, struct err *err) {
     const struct {
@@ -140,13 +140,13 @@ static int prepare_share_walls(const struct conf *conf, const struct conf_user *
     return 0;
 }
 
-/* Boxes of backend local have no walls: a requested jail is refused later, with the same words. */
+/* The backend local isolates nothing: a request for a jail is refused later, with the same text. */
 int daemon_policy(struct conf *conf, const struct backend_env *env, bool quiet, struct policy **ret_policy,
                   struct err *err) {
     struct check checks[64];
     size_t count = backend_checks(env, checks, sizeof checks / sizeof *checks);
     if (!quiet) {
-        /* Missing features of this machine are logged at every start. */
+        /* Logs missing features of this machine at every start. */
         for (size_t i = 0; i < count; i++)
             if (!checks[i].ok && checks[i].wall)
                 log_warn("this machine lacks: %s: %s; %s", checks[i].name, checks[i].detail, checks[i].fix);
@@ -171,7 +171,7 @@ static void prepare_template_there(void *user, const char *name) {
         *missing = NULL;
 }
 
-/* The default template must exist, or every request fails. */
+/* The default template must exist, or every request would fail. */
 static int prepare_template_default(const struct conf *conf, const struct conf_share *share,
                                     const struct backend_env *env, struct err *err) {
     const char *missing = share->default_template;
@@ -204,13 +204,13 @@ int daemon_templates(const struct conf *conf, const struct backend_env *env, str
             log_info("template %s is imported from %s", import->name, import->path);
             failed = template_import(env, import->name, import->path, err);
         }
-        if (failed && failed != -ERR_EXISTS) /* another daemon was faster */
+        if (failed && failed != -ERR_EXISTS) /* another daemon imported it first */
             return err_wrap(err, "templates: %s", conf->imports[i].name);
     }
     return prepare_templates_default(conf, env, err);
 }
 
-/* ---- what requests get ---- */
+/* ---- requests ---- */
 
 struct daemon_settings {
     struct front_settings settings;
@@ -262,7 +262,7 @@ struct front_settings *daemon_settings(struct conf *conf) {
 
 /* ---- --check ---- */
 
-/* The part of a mount that is the same for every box must exist; the rest may come with the box. */
+/* The part of a mount that is the same for every box must exist; the rest may be made with the box. */
 static int prepare_check_mount(const struct share_mount *mount, struct err *err) {
     char place[PATH_MAX];
     struct stat status;
@@ -273,7 +273,7 @@ static int prepare_check_mount(const struct share_mount *mount, struct err *err)
     if (word || mount->create)
         *strrchr(place, '/') = 0;
     if (place[0] && stat(place, &status) < 0)
-        return err_errno(err, errno, "mounts: source '%.200s': '%.200s'", mount->source, place);
+        return err_errno(err, errno, "mounts: source '%.200s': cannot open '%.200s'", mount->source, place);
     return 0;
 }
 
@@ -288,13 +288,13 @@ static int prepare_check_places(const struct conf *conf, const struct conf_share
             return err_wrap(err, "deerflow_mounts");
     }
     if (conf->provision.home && stat(conf->provision.home, &status) < 0)
-        return err_errno(err, errno, "deerflow_home: '%.200s'", conf->provision.home);
+        return err_errno(err, errno, "deerflow_home: cannot open '%.200s'", conf->provision.home);
     for (size_t i = 0; i < conf->mount_sources.count; i++)
         if (stat(conf->mount_sources.items[i], &status) < 0)
-            return err_errno(err, errno, "mount_sources: '%.200s'", conf->mount_sources.items[i]);
+            return err_errno(err, errno, "mount_sources: cannot open '%.200s'", conf->mount_sources.items[i]);
     for (size_t i = 0; i < conf->import_count; i++)
         if (stat(conf->imports[i].path, &status) < 0)
-            return err_errno(err, errno, "templates: path '%.200s'", conf->imports[i].path);
+            return err_errno(err, errno, "templates: cannot open path '%.200s'", conf->imports[i].path);
     return 0;
 }
 

@@ -18,12 +18,12 @@ static void reload_change_note(void *user, const char *name, bool at_once) {
     buf_printf(to, "%s%s", to->len ? ", " : "", name);
 }
 
-/* TLS itself comes and goes with a restart, a new certificate does not. */
+/* TLS cannot be turned on or off without a restart; a new certificate needs none. */
 static bool reload_tls_stays(const struct daemon *daemon, const struct conf *fresh) {
     return !daemon->first->tls_cert == !fresh->tls_cert;
 }
 
-/* All new parts, or none. */
+/* Makes all new parts, or none. */
 static int reload_parts(struct daemon *daemon, struct conf *fresh, struct auth **ret_auth, struct policy **ret_policy,
                         struct err *err) {
     TRY(daemon_auth(fresh, true, ret_auth, err));
@@ -40,7 +40,7 @@ void daemon_reload(struct daemon *daemon) {
     struct err err = {0};
     int failed = conf_new(daemon->argc, daemon->argv, &fresh, &err);
     if (!failed) {
-        /* Boxes that run keep the mounts they were made with, and `local` stays allowed until the next start. */
+        /* Running boxes keep their mounts, and `local` stays allowed until the next start. */
         fresh->host_at_stake |= daemon->conf->host_at_stake;
         failed = reload_parts(daemon, fresh, &auth, &policy, &err);
     }
@@ -59,10 +59,10 @@ void daemon_reload(struct daemon *daemon) {
         reload_change_note(&changes, "TLS on or off", false);
     log_info("configuration %s read again; changed: %s", fresh->config ? fresh->config : "(no file)",
              changes.now.len ? buf_cstr(&changes.now) : "nothing");
-    buf_clear(&changes.later); /* against what was started with: it still has to come */
+    buf_clear(&changes.later); /* compared with the start: still pending */
     conf_changes(daemon->first, fresh, reload_change_note, &changes);
     if (changes.later.len)
-        log_warn("these options change at the next start only: %s", buf_cstr(&changes.later));
+        log_warn("these options only change at the next start: %s", buf_cstr(&changes.later));
     buf_done(&changes.now);
     buf_done(&changes.later);
     auth_replace(daemon->front.auth, auth);

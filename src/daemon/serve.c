@@ -24,8 +24,7 @@
 #include "tool/servers/servers.h"
 #include "tool/store.h"
 
-#define DAEMON_FILES                                                                                                   \
-    262144 /* 10,000 boxes with a wire, a root and a pidfd each, and as many connections; root may ask */
+#define DAEMON_FILES 262144 /* for 10,000 boxes with a wire, a root and a pidfd each, and as many connections */
 
 void daemon_limits(void) {
     struct rlimit limit;
@@ -49,14 +48,15 @@ static void *daemon_signal_thread(void *user) {
         int number;
         if (sigwait(&daemon->signals, &number))
             continue;
-        if (number == SIGUSR2) /* the server has ended by itself */
+        if (number == SIGUSR2) /* the server ended by itself */
             return NULL;
         if (number == SIGHUP) {
             daemon_reload(daemon);
             continue;
         }
         unsigned drain_ms = again ? 0 : (unsigned)daemon->conf->drain_ms;
-        log_info("%s: no new requests, %u ms for those that run", number == SIGINT ? "SIGINT" : "SIGTERM", drain_ms);
+        log_info("%s: no new requests; running ones have %u ms to finish", number == SIGINT ? "SIGINT" : "SIGTERM",
+                 drain_ms);
         http_server_stop(daemon->front.server, drain_ms);
         again = true;
     }
@@ -85,7 +85,7 @@ static int daemon_tokens(struct daemon *daemon, struct err *err) {
     return 0;
 }
 
-/* A report of the gate: those alike within a batch are one row. */
+/* Handles a report of the gate; similar ones within a batch become one row. */
 static void daemon_network_row(struct audit *audit, const struct box_event *event) {
     struct audit_row row = {.bytes_in = event->bytes_in,
                             .bytes_out = event->bytes_out,
@@ -99,7 +99,7 @@ static void daemon_network_row(struct audit *audit, const struct box_event *even
     audit_put_read(audit, &row);
 }
 
-/* An event of a box. */
+/* Handles an event of a box. */
 static void daemon_event(void *user, const struct box_event *event) {
     const struct daemon *daemon = user;
     const struct front *front = &daemon->front;
@@ -119,7 +119,7 @@ static void daemon_event(void *user, const struct box_event *event) {
     events_put(front->events, event);
 }
 
-/* Progress of long work for a box. */
+/* Handles progress of long work for a box. */
 static void daemon_progress(void *user, const struct spec *spec, const char *what, uint64_t done, uint64_t total,
                             const char *detail) {
     const struct daemon *daemon = user;
@@ -152,7 +152,8 @@ static int daemon_provider(struct daemon *daemon, struct store **ret_store, stru
     secrets_seals(daemon->front.secrets, daemon->seals);
     policy->hooks.seal = seals_hooks(daemon->seals, &daemon->env);
     daemon->env.limits = policy->share.limits;
-    int failed = store_open(&daemon->env, ret_store, err); /* where boxes lie comes before whatever opens them */
+    int failed =
+        store_open(&daemon->env, ret_store, err); /* the store of boxes comes before anything that opens them */
     if (!failed && *ret_store) {
         store_serve(*ret_store);
         store_describe(*ret_store, text, sizeof text);
@@ -226,7 +227,7 @@ static bool daemon_has_box(void *user, const char *id) {
     return true;
 }
 
-/* ---- all ---- */
+/* ---- the whole daemon ---- */
 
 static int daemon_run(struct daemon *daemon, struct err *err) {
     struct front *front = &daemon->front;
@@ -335,11 +336,11 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     if (conf->config)
         log_info("configuration %s", conf->config);
     if (conf->closed_default)
-        log_warn("%s is closed to this user and not used; --config names another", CONF_DEFAULT_FILE);
+        log_warn("%s is not readable for this user and not used; choose another with --config", CONF_DEFAULT_FILE);
     daemon_limits();
-    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* what a parent forgot to close is nothing for runners */
-    daemon_block_signals(&daemon->signals);   /* before any thread, so that all inherit it */
-    sched_prompt_set(0, false, true);         /* the same: boxes that keep all processors busy delay no answer */
+    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* runners must not inherit what a parent left open */
+    daemon_block_signals(&daemon->signals);   /* before any thread starts, so that all inherit it */
+    sched_prompt_set(0, false, true);         /* likewise; so that busy boxes do not delay answers */
     front_init(front, routes_all());
     front->env = &daemon->env;
     front->events = events_new();
@@ -354,7 +355,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
         machines_close(daemon->env.machines, "the server stops");
         welcome_stop(daemon->welcome);
         servers_stop(front->tools.servers);
-        upkeep_stop(daemon->upkeep); /* it asks the provider, which reports events to it until the end */
+        upkeep_stop(daemon->upkeep); /* it uses the provider, which reports events to it until the end */
         skills_provider(front->skills, NULL);
         provider_free(front->provider, daemon->conf->end_boxes);
         metrics_free(front->metrics);

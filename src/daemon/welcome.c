@@ -1,7 +1,7 @@
 /* A queue of machines that joined, and a few threads that serve it: the box of the machine is made, so that it is
  * visible, and the skills of all boxes are copied into it. Called by the table of machines (online) and by
- * skill/registry/sync (later). Invariant: copies go to the machine that the entry names and no other; a slow machine has one
- * thread, not all. */
+ * skill/registry/sync (later). Invariant: copies go to the machine that the entry names and no other; a slow machine
+ * has one thread, not all. */
 #include "daemon/welcome.h"
 
 #include <pthread.h>
@@ -18,20 +18,20 @@ enum { WELCOME_THREADS = 4 };
 struct guest {
     struct guest *next;
     char user[LIMIT_USER_BYTES + 1], machine[LIMIT_RUNNER_BYTES + 1];
-    bool busy;  /* a thread has it */
-    bool again; /* and it has to come once more */
+    bool busy;  /* a thread serves it */
+    bool again; /* it must be served once more */
 };
 
 struct welcome {
     struct front *front;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t ended;
     struct guest *first;
     unsigned threads;
     bool stopping;
 };
 
-/* The box of a machine that joined, and then what belongs into it. */
+/* Makes the box of a joined machine, and then puts its skills into it. */
 static int welcome_guest_serve(const struct front *front, const struct guest *guest, struct err *err) {
     struct sync_report report;
     struct box *box;
@@ -39,14 +39,14 @@ static int welcome_guest_serve(const struct front *front, const struct guest *gu
     const struct box_request request = {.user = guest->user, .machine = guest->machine};
     int r = provider_acquire(front->provider, &request, &box, &created, err);
     if (r < 0)
-        return err_wrap(err, "its box");
+        return err_wrap(err, "cannot make its box");
     r = front->skills ? sync_box(front->skills, box, &report, err) : 0;
     if (r == 0 && front->skills && (report.written || report.removed))
         log_info("machine %s of %s: skills: %llu files written, %llu removed, %llu as they were", guest->machine,
                  guest->user, (unsigned long long)report.written, (unsigned long long)report.removed,
                  (unsigned long long)report.unchanged);
     provider_put(front->provider, box);
-    return r < 0 ? err_wrap(err, "its skills") : 0;
+    return r < 0 ? err_wrap(err, "cannot copy its skills") : 0;
 }
 
 static struct guest *welcome_guest_next_locked(const struct welcome *welcome) {
@@ -101,7 +101,7 @@ void welcome_machine(void *welcome_of, const char *owner, const char *machine) {
     if (thread_detached(welcome_thread, welcome, 0) == 0)
         welcome->threads++;
     else
-        log_warn("no thread to serve machines that join; the next one that joins tries again");
+        log_warn("cannot start a thread to serve joined machines; the next one that joins tries again");
 }
 
 struct welcome *welcome_new(struct front *front) {

@@ -5,10 +5,10 @@
 struct front;
 struct welcome;
 
-struct welcome *welcome_new(struct front *front); /* that has machines and, when the first one joins, all the rest */
-/* That machine joined, joined again, or lacks new skills. Never waits; calls before its turn are combined. */
+struct welcome *welcome_new(struct front *front); /* front must be complete when the first machine joins */
+/* The machine joined, joined again, or lacks new skills. Never blocks; calls before its turn are combined. */
 void welcome_machine(void *welcome_of, const char *owner, const char *machine);
-void welcome_stop(struct welcome *welcome); /* waits for running work: its machines have been released before */
-void welcome_free(struct welcome *welcome); /* NULL is fine */
+void welcome_stop(struct welcome *welcome); /* waits for running work; machines must have been released */
+void welcome_free(struct welcome *welcome); /* NULL is allowed */
 
 #endif

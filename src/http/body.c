@@ -1,7 +1,7 @@
 /* The request's body: pulled by the handler, counted or chunked, copied or spliced.
  *
- * Called by handlers through server.h. Invariant: never read past the body's end from the socket into the handler's memory;
- * the next request follows. */
+ * Called by handlers through server.h. Invariant: never read past the body's end from the socket into the handler's
+ * memory: the next request follows. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -32,7 +32,7 @@ int http_body_invite(struct http_request *request, struct err *err) {
     if (!request->expect || request->status)
         return 0;
     request->expect = false;
-    if (request->in_end > request->in_at) /* it did not wait */
+    if (request->in_end > request->in_at) /* the client did not wait */
         return 0;
     struct iovec part = {line, sizeof line - 1};
     int result = conn_send(request->worker, request->conn, &part, 1, 0);
@@ -56,7 +56,7 @@ void http_body_live(struct http_request *request) {
     request->pace_in.rate = 0;
 }
 
-/* Bytes from the socket, waiting within the patience: > 0, or an error. */
+/* Reads bytes from the socket, waiting within the patience. Returns > 0, or an error. */
 static ssize_t body_recv(struct http_request *request, void *data, size_t len, struct err *err) {
     for (;;) {
         short events;
@@ -68,11 +68,11 @@ static ssize_t body_recv(struct http_request *request, void *data, size_t len, s
         }
         if (n != -EAGAIN)
             return body_gone(request, err);
-        /* A client that sends its body apart from the head, and does not turn Nagle's algorithm off, waits for our
-         * kernel's acknowledgement, which waits 40 ms for an answer to travel with. */
+        /* A client that sends its body separately and does not disable Nagle's algorithm waits for our kernel's
+         * acknowledgement, which is delayed for 40 ms. */
         int on = 1;
         setsockopt(request->conn->fd, IPPROTO_TCP, TCP_QUICKACK, &on,
-                   sizeof on); /* fails on a unix socket, as it may */
+                   sizeof on); /* fails on a unix socket, which does not matter */
         int ready = conn_wait_paced(request->worker, request->conn, events, &request->pace_in);
         if (ready <= 0)
             return ready == 0 ? body_late(request, err) : body_gone(request, err);
@@ -102,7 +102,7 @@ static ssize_t body_read_chunked(struct http_request *request, char *data, size_
     for (;;) {
         size_t have = request->in_end - request->in_at, content;
         const char *from;
-        /* Never decode more than the caller can take: a chunk's data cannot be put back. */
+        /* Never decode more than fits: a chunk's data cannot be put back. */
         ssize_t used = chunk_take(&request->chunk, scratch + request->in_at, have < len ? have : len, &from, &content);
         if (used < 0)
             return body_fail(request, ERR_INVALID, "the body's chunked coding is malformed", err);
@@ -123,7 +123,7 @@ static ssize_t body_read_chunked(struct http_request *request, char *data, size_
 
 ssize_t http_body_read(struct http_request *request, void *data, size_t len, struct err *err) {
     if (request->body_failed)
-        return body_fail(request, ERR_GONE, "the body was broken before", err);
+        return body_fail(request, ERR_GONE, "the body failed before", err);
     if (http_body_done(request) || !len)
         return 0;
     TRY(http_body_invite(request, err));
@@ -135,7 +135,7 @@ static int body_too_large(size_t max, struct err *err) {
     return err_set(err, ERR_TOO_LARGE, "the body is larger than %zu bytes", max);
 }
 
-/* Of known length: straight into the arena. The kernel gives the memory page by page as the bytes really come. */
+/* Reads a body of known length directly into the arena. The kernel provides memory page by page as bytes arrive. */
 static int body_all_length(struct http_request *request, char **ret_data, size_t *ret_len, struct err *err) {
     size_t len = (size_t)request->body_left, at = 0;
     char *data = arena_alloc(&request->arena, len + 1);
@@ -177,7 +177,7 @@ static int body_write(struct http_request *request, int fd, const void *data, si
     if (result == 0)
         return 0;
     request->close = true;
-    return err_errno(err, -result, "writing the body");
+    return err_errno(err, -result, "cannot write the body");
 }
 
 static ssize_t body_copy(struct http_request *request, int fd, size_t len, struct err *err) {
@@ -199,7 +199,7 @@ static ssize_t body_copy(struct http_request *request, int fd, size_t len, struc
     return n < 0 ? n : (ssize_t)moved;
 }
 
-/* Empties the pipe into fd; falls back to copying where the file takes no splice. */
+/* Empties the pipe into fd; copies if the file does not support splice. */
 static int body_pipe_empty(struct http_request *request, int pipe_fd, int fd, size_t len, struct err *err) {
     while (len) {
         ssize_t n = splice(pipe_fd, NULL, fd, NULL, len, SPLICE_F_MOVE);
@@ -212,7 +212,7 @@ static int body_pipe_empty(struct http_request *request, int pipe_fd, int fd, si
         }
         if (n <= 0) {
             request->close = true;
-            return err_errno(err, n < 0 ? errno : EIO, "writing the body");
+            return err_errno(err, n < 0 ? errno : EIO, "cannot write the body");
         }
         len -= (size_t)n;
     }
@@ -286,7 +286,7 @@ bool body_drain(struct http_request *request) {
     uint64_t end_ms = clock_ms() + DRAIN_MS;
     size_t total = 0;
     while (!http_body_done(request) && total <= HTTP_DRAIN_BYTES) {
-        if (request->in_at == request->in_end) { /* only what comes soon is worth waiting for */
+        if (request->in_at == request->in_end) { /* waits only for bytes that arrive soon */
             uint64_t now_ms = clock_ms();
             if (now_ms >= end_ms ||
                 (!(request->conn->tls && tls_pending(request->conn->tls)) &&

@@ -1,4 +1,4 @@
-/* Chunked coding (framing.h). Our own decoder: llhttp 8.1 accepts endless chunk extensions and line ends of LF alone. */
+/* Chunked coding (framing.h). Our own decoder: llhttp 8.1 accepts endless chunk extensions and bare LF. */
 #include "base/base.h"
 #include "http/framing.h"
 

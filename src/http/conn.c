@@ -85,7 +85,7 @@ bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopbac
     pthread_mutex_lock(&server->lock);
     bool refuse = atomic_load(&server->stopping) || (tls && !conn->tls);
     server->connections++;
-    server->list_counts[LIST_IDLE]++; /* as if it were there already: conn_list_move_locked takes it off again */
+    server->list_counts[LIST_IDLE]++; /* counted as if there; conn_list_move_locked removes it */
     conn_list_move_locked(server, conn, LIST_IDLE);
     pthread_mutex_unlock(&server->lock);
     if (!refuse && conn_arm(server, conn, fd, EPOLL_CTL_ADD) == 0)
@@ -105,7 +105,7 @@ static void conn_park(struct http_server *server, struct conn *conn, enum conn_l
     pthread_mutex_lock(&server->lock);
     if (conn->list != list)
         conn_list_move_locked(server, conn, list);
-    /* While we read, the ticker may have found it late, or the server may be stopping: then an event is due at once. */
+    /* Meanwhile the ticker may have expired it, or the server may be stopping: then an event is due at once. */
     if (conn->expired || atomic_load(&server->stopping)) {
         conn->expired = true;
         shutdown(conn->fd, SHUT_RD);
@@ -115,7 +115,7 @@ static void conn_park(struct http_server *server, struct conn *conn, enum conn_l
         conn_close(server, conn);
 }
 
-/* Takes the connection off its parking place and puts a partial head back into the scratch. False: it is dealt with. */
+/* Unparks the connection and puts a partial head back into the scratch. Returns false if it was handled. */
 static bool conn_claim(struct worker *worker, struct conn *conn) {
     struct http_server *server = worker->server;
     pthread_mutex_lock(&server->lock);
@@ -150,8 +150,8 @@ static bool conn_claim(struct worker *worker, struct conn *conn) {
     return true;
 }
 
-/* Closing a socket with unread input makes the kernel send RST, which can destroy the answer on its way: so half-close,
- * drop what still comes, and close when the client does. */
+/* Closing a socket with unread input makes the kernel send RST, which can destroy the answer on its way. So half-close,
+ * drop the input, and close when the client does. */
 static void conn_linger(struct http_server *server, struct conn *conn) {
     tls_free(conn->tls, true);
     conn->tls = NULL;
@@ -197,7 +197,7 @@ void conn_event(struct worker *worker, struct conn *conn) {
     if (!conn_claim(worker, conn))
         return;
     for (int served = 0;; served++) {
-        if (served) /* a client that pipelines without end must not keep others waiting */
+        if (served) /* a client that pipelines endlessly must not keep others waiting */
             worker_relieve(worker);
         int end = conn_read_head(worker, conn);
         if (!end)
@@ -239,7 +239,7 @@ bool conn_evict_locked(struct http_server *server) {
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         struct conn_link *head = &server->lists[order[i]];
         struct conn_link *at = head->next;
-        while (at != head && conn_of(at)->expired) /* on its way out already */
+        while (at != head && conn_of(at)->expired) /* already being closed */
             at = at->next;
         if (at == head)
             continue;
@@ -250,7 +250,7 @@ bool conn_evict_locked(struct http_server *server) {
     return false;
 }
 
-/* Late ones are only marked and shut down for reading: their owner gets an event (or finds the mark when it parks). */
+/* Expired connections are only marked and shut down for reading: the owner gets an event, or finds the mark. */
 void conn_expire(struct http_server *server, uint64_t now_ms) {
     autolock(&server->lock);
     for (int list = LIST_IDLE; list <= LIST_LINGER; list++) {
@@ -291,7 +291,7 @@ void conn_shutdown_all(struct http_server *server, bool active_too) {
     for (int list = LIST_IDLE; list <= (active_too ? LIST_ACTIVE : LIST_HEAD); list++) {
         for (struct conn_link *at = server->lists[list].next; at != &server->lists[list]; at = at->next) {
             conn_of(at)->expired = true;
-            if (list == LIST_ACTIVE) /* its handler takes it for a client that hung up, and can still answer */
+            if (list == LIST_ACTIVE) /* its handler sees a client that hung up, and can still answer */
                 conn_cut_locked(conn_of(at), SHUT_RD);
             else
                 shutdown(conn_of(at)->fd, SHUT_RD);
@@ -351,7 +351,7 @@ ssize_t conn_send_some(struct conn *conn, const struct iovec *parts, int count, 
     return conn_offer(conn, parts, count, 0, ret_events);
 }
 
-/* For TLS: small parts become one record. Returns how many parts there are now. */
+/* For TLS: joins small parts into one record. Returns how many parts there are now. */
 static int conn_gather(char *to, size_t size, struct iovec *parts, int count) {
     size_t len = 0;
     for (int i = 0; i < count; i++)
@@ -440,14 +440,14 @@ void pace_moved(struct pace *pace, uint64_t bytes) {
     pace->left_us += more < room ? more : room;
 }
 
-/* Bytes the client's side has not taken yet. */
+/* Returns the bytes that the client has not received yet. */
 static int conn_queued(const struct conn *conn) {
     int queued = 0;
     return ioctl(conn->fd, SIOCOUTQ, &queued) < 0 ? 0 : queued;
 }
 
 int conn_wait_paced(struct worker *worker, struct conn *conn, short events, struct pace *pace) {
-    enum { LOOK_MS = 1000 }; /* a socket calls itself writable only when a third of a large queue has gone */
+    enum { LOOK_MS = 1000 }; /* a socket becomes writable only when a third of a large queue was sent */
     bool out = events & POLLOUT;
     worker_relieve(worker);
     for (int queued = out ? conn_queued(conn) : 0; pace->left_us;) {

@@ -1,4 +1,4 @@
-/* gzip by zlib, as a stream. Called by handlers of ROUTE_CODED. Invariant: what is damaged or cut off is an error,
+/* gzip by zlib, as a stream. Called by handlers of ROUTE_CODED. Invariant: damaged or truncated input is an error,
  * never a shorter content. */
 #include <zlib.h>
 
@@ -34,7 +34,7 @@ static int gunzip_malformed(struct gunzip *gunzip, const char *why, struct err *
     return err_set(err, ERR_INVALID, "the body is not valid gzip: %s", why);
 }
 
-/* 1: there are packed bytes; 0: all were read. */
+/* Returns 1 if there are packed bytes, 0 if all were read. */
 static int gunzip_fill(struct gunzip *gunzip, struct err *err) {
     if (gunzip->stream.avail_in)
         return 1;
@@ -60,7 +60,7 @@ ssize_t gunzip_read(void *user, void *data, size_t size, struct err *err) {
         if (r == 0)
             return gunzip->whole ? 0 : gunzip_malformed(gunzip, "it ends early", err);
         if (gunzip->whole && inflateReset(stream) != Z_OK)
-            return gunzip_malformed(gunzip, "it cannot be read on", err);
+            return gunzip_malformed(gunzip, "it cannot be decompressed", err);
         gunzip->whole = false;
         r = inflate(stream, Z_NO_FLUSH);
         gunzip->whole = r == Z_STREAM_END;

@@ -1,10 +1,8 @@
-/* The head of a request, after head_text.c has taken it apart: the meaning of headers for framing, then the target:
- * origin-form or absolute-form, strictly percent-decoded in place, and query parameters. Called by conn.c.
- * Invariants:
+/* The head of a request, after head_text.c has parsed it: the meaning of headers for framing; then the target: origin
+ * or absolute form, strictly percent-decoded in place, and query parameters. Called by conn.c. Invariants:
  * 1. Nothing after head_scan may be more lenient than it.
  * 2. A path that leaves here has no encoded slash or NUL and no segment "." or "..", so that no later layer sees
- *    another path than the router did. Only the part that "{x...}" takes stays as it was sent: it is another
- *    server's path. */
+ *    another path than the router did. Only what "{x...}" takes is kept as sent: it is another server's path. */
 #include <llhttp.h>
 #include <stdarg.h>
 #include <strings.h>
@@ -13,7 +11,7 @@
 #include "base/url.h"
 #include "http/internal.h"
 
-/* The status, for the caller to return; err gets the sentence. */
+/* Returns the status for the caller to return; err gets the text. */
 __attribute__((format(printf, 4, 5))) static int head_refuse(struct err *err, int status, enum err_code code,
                                                              const char *format, ...) {
     char text[sizeof err->text];
@@ -29,7 +27,7 @@ static int head_meaning(struct http_request *request, struct err *err);
 
 /* ---- the target ---- */
 
-/* "http://host/path": its host counts, not the header's (RFC 9112 3.2.2). Returns the path, NULL when malformed. */
+/* "http://host/path": its host counts, not the header's (RFC 9112 3.2.2). Returns the path; NULL: malformed. */
 static char *head_target_absolute(struct http_request *request, char *target, struct err *err) {
     static char root[] = "/";
     size_t scheme = strncasecmp(target, "http://", 7) == 0 ? 7 : strncasecmp(target, "https://", 8) == 0 ? 8 : 0;
@@ -73,7 +71,7 @@ static int head_target_path(struct http_request *request, char *path, struct err
         after += path[i] == '/';
     if (!fault && after != slashes)
         fault = "has an encoded slash";
-    if (!fault) /* so that the refusal has the shape of the path's dialect */
+    if (!fault) /* so that the refusal has the form of the path's dialect */
         request->path = path;
     if (!fault && head_dot_segment(path))
         fault = "has a segment '.' or '..'";
@@ -158,7 +156,7 @@ int head_parse(struct http_request *request, char *data, size_t len, struct err 
     return status ? status : head_target(request, request->target, err);
 }
 
-/* ---- what the headers mean ---- */
+/* ---- meaning of headers ---- */
 
 enum {
     SEEN_HOST = 1,

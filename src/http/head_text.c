@@ -1,8 +1,8 @@
 /* Heads of requests and answers as text (framing.h): a strict byte check, then llhttp.
  *
- * The byte check comes first because llhttp 8.1 accepts bare CR or LF, folded lines and a space before the colon,
- * each of which another parser in the chain may read differently (request smuggling). It also finds the end of the
- * head, so llhttp always sees a whole head and its spans are never split. Called by head.c, response.c and the gate. */
+ * The byte check comes first because llhttp 8.1 accepts bare CR or LF, folded lines and a space before the colon, each
+ * of which another parser in the chain may read differently (request smuggling). It also finds the end of the head, so
+ * llhttp always sees a complete head and its spans are never split. Called by head.c, response.c and the gate. */
 #include <llhttp.h>
 #include <strings.h>
 
@@ -39,7 +39,7 @@ static bool head_is_token(uint8_t c) {
     return table[c];
 }
 
-/* One byte that is not the head's last. 0 or the status to refuse with. */
+/* Checks one byte that is not the last of the head. Returns 0, or the status to refuse with. */
 static int head_scan_byte(struct head_scan *scan, const char *data, uint8_t c) {
     switch (scan->state) {
     case SCAN_BEGIN: /* RFC 9112 2.2: an empty line or two before a request is ignored */
@@ -65,7 +65,7 @@ static int head_scan_byte(struct head_scan *scan, const char *data, uint8_t c) {
     case SCAN_VERSION:
         if (c == '\r') {
             scan->state = SCAN_LINE_LF;
-            /* The request line ends at data + len: is its version one of ours? */
+            /* The request line ends at data + len: is its version supported? */
             if (scan->at < 9 || data[scan->at - 9] != ' ' || memcmp(data + scan->at - 8, "HTTP/", 5) != 0 ||
                 data[scan->at - 2] != '.')
                 return 400;
@@ -84,7 +84,7 @@ static int head_scan_byte(struct head_scan *scan, const char *data, uint8_t c) {
         if (c == ':')
             scan->state = SCAN_VALUE;
         return c == ':' || head_is_token(c) ? 0 : 400;
-    case SCAN_STATUS: /* its words are response.c's to judge */
+    case SCAN_STATUS: /* response.c checks its content */
     case SCAN_VALUE:
         if (c == '\r')
             scan->state = SCAN_LINE_LF;
@@ -96,7 +96,7 @@ static int head_scan_byte(struct head_scan *scan, const char *data, uint8_t c) {
 
 int head_scan(struct head_scan *scan, const char *data, size_t len) {
     while (scan->at < len) {
-        if (scan->state == SCAN_VALUE) { /* most bytes are these: run over them at once */
+        if (scan->state == SCAN_VALUE) { /* the common case, in a tight loop */
             while (scan->at < len && (uint8_t)data[scan->at] >= 0x20 && data[scan->at] != 0x7f)
                 scan->at++;
             if (scan->at > LIMIT_HEAD_BYTES)
@@ -120,7 +120,7 @@ int head_scan(struct head_scan *scan, const char *data, size_t len) {
 /* ---- llhttp ---- */
 
 struct head_parse {
-    llhttp_t parser; /* first: callbacks get its address */
+    llhttp_t parser; /* must be first: callbacks get its address */
     struct head_words *words;
     size_t target_len, name_len[LIMIT_HEADERS], value_len[LIMIT_HEADERS];
     bool complete;
@@ -166,7 +166,7 @@ static const llhttp_settings_t head_settings = {
     .on_headers_complete = head_on_complete,
 };
 
-/* Every span ends with a NUL, over the colon, space or CR that follows it. */
+/* Ends every span with a NUL, over the colon, space or CR that follows it. */
 void head_words(bool answer, char *data, size_t len, struct head_words *words) {
     struct head_parse parse;
     parse.words = words;

@@ -1,6 +1,6 @@
-/* Reads multipart/form-data. Called by handlers that take uploads. Invariant: bytes that may be the beginning of a
- * boundary are held back until that is known, so that it does not matter where the network split the body. Only
- * these bytes and the head of one part are held in memory. */
+/* Reads multipart/form-data. Called by handlers that take uploads. Invariant: bytes that may begin a boundary are held
+ * back until that is known, so it does not matter where the network split the body. Only these bytes and the head of
+ * one part are in memory. */
 #include <ctype.h>
 #include <strings.h>
 
@@ -25,10 +25,10 @@ enum state { BEFORE, BEHIND_BOUNDARY, HEAD, CONTENT, CLOSED };
 struct multipart {
     struct multipart_sink sink;
     enum state state;
-    char delimiter[4 + BOUNDARY_BYTES + 1]; /* CR LF -- boundary */
+    char delimiter[4 + BOUNDARY_BYTES + 1]; /* CR LF "--" and the boundary */
     size_t delimiter_len;
     struct buf window;
-    size_t around; /* bytes before the first or after the last */
+    size_t around; /* bytes before the first part or after the last */
     unsigned parts;
 };
 
@@ -43,8 +43,8 @@ static bool multipart_is_token(char c) {
     return isalnum((unsigned char)c) || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-/* Reads one; false at the end or if it is malformed (*at is then not at the end). In a quoted text a backslash is
- * literal unless a quote or a backslash follows, because some clients send their own paths. */
+/* Reads one parameter. Returns false at the end, or if it is malformed (then *at is not at the end). In a quoted text a
+ * backslash is literal unless a quote or a backslash follows, because some clients send their own paths. */
 static bool multipart_param_next(const char **at, struct buf *name, struct buf *value) {
     const char *c = *at;
     buf_clear(name);
@@ -52,7 +52,7 @@ static bool multipart_param_next(const char **at, struct buf *name, struct buf *
     c += strspn(c, " \t");
     bool more = *c == ';';
     c += more ? 1 + strspn(c + 1, " \t") : 0;
-    if (*c == 0) { /* also after a semicolon */
+    if (*c == 0) { /* allowed after a semicolon */
         *at = c;
         return false;
     }
@@ -90,7 +90,7 @@ struct multipart_head {
     bool disposition;
 };
 
-/* Refuses a second value: which of two would count? */
+/* Refuses a second value, since either could count. */
 static bool multipart_keep(char **slot, const struct buf *text) {
     if (*slot || memchr(text->data ? text->data : (uint8_t *)"", 0, text->len))
         return false;
@@ -110,7 +110,7 @@ static bool multipart_unpercent(char *text) {
 static int multipart_disposition(struct multipart_head *head, const char *value, struct err *err) {
     autobuf name = buf_max(HEAD_BYTES), text = buf_max(HEAD_BYTES);
     if (head->disposition || strncasecmp(value, "form-data", 9) != 0)
-        return multipart_malformed(err, "a part is not form-data, or says so twice");
+        return multipart_malformed(err, "a part is not form-data, or has two Content-Dispositions");
     head->disposition = true;
     const char *at = value + 9;
     bool good = true;
@@ -151,7 +151,7 @@ static int multipart_head_line(struct multipart_head *head, char *line, struct e
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcasecmp(value, plain[i]) == 0)
             return 0;
-    return multipart_malformed(err, "a part is encoded; send it as it is");
+    return multipart_malformed(err, "a part has a Content-Transfer-Encoding; send it without");
 }
 
 static bool multipart_clean(const char *text) {
@@ -161,18 +161,18 @@ static bool multipart_clean(const char *text) {
     return !text || text_utf8(text, strlen(text));
 }
 
-/* text: the head's lines, each with its end; changed. */
+/* text: the lines of the head with their line endings; it is changed. */
 static int multipart_head_parse(struct multipart *multipart, char *text, size_t len, struct err *err) {
     struct multipart_head head = {0};
     int r = 0;
     for (size_t i = 0; i < len; i++)
         if (((unsigned char)text[i] < 0x20 && !strchr("\r\n\t", text[i])) || text[i] == 0 || text[i] == 0x7f)
-            return multipart_malformed(err, "a control character in a part's head");
+            return multipart_malformed(err, "a part's head contains a control character");
     for (char *line = text, *next; r == 0 && *line; line = next) {
-        char *end = strstr(line, "\r\n"); /* each line has one: the head ends in two */
+        char *end = strstr(line, "\r\n"); /* every line has one: the head ends with two */
         next = end + 2;
         *end = 0;
-        r = strpbrk(line, "\r\n") ? multipart_malformed(err, "a line end of a part's head")
+        r = strpbrk(line, "\r\n") ? multipart_malformed(err, "a part's head has a bare CR or LF")
                                   : multipart_head_line(&head, line, err);
     }
     struct multipart_part part = {
@@ -218,7 +218,7 @@ int multipart_new(const char *content_type, const struct multipart_sink *sink, s
     snprintf(multipart->delimiter, sizeof multipart->delimiter, "\r\n--%s", boundary);
     free(boundary);
     buf_init(&multipart->window, WINDOW_BYTES);
-    buf_put(&multipart->window, "\r\n", 2); /* the first boundary needs no line end before it */
+    buf_put(&multipart->window, "\r\n", 2); /* the first boundary needs no newline before it */
     *ret_multipart = multipart;
     return 0;
 }
@@ -230,18 +230,18 @@ void multipart_free(struct multipart *multipart) {
     free(multipart);
 }
 
-/* Content, or the text before the first boundary. */
+/* Passes on content, or drops text before the first boundary. */
 static int multipart_give(struct multipart *multipart, size_t len, struct err *err) {
     int r = 0;
     if (multipart->state == CONTENT && len)
         r = multipart->sink.data(multipart->sink.user, multipart->window.data, len, err);
     else if ((multipart->around += len) > AROUND_BYTES)
-        r = multipart_malformed(err, "too much outside its parts");
+        r = multipart_malformed(err, "there is too much text outside its parts");
     buf_consume(&multipart->window, len);
     return r;
 }
 
-/* "--" or a line end. */
+/* Reads "--" or a newline after a boundary. */
 static int multipart_step_boundary(struct multipart *multipart, struct err *err) {
     struct buf *window = &multipart->window;
     size_t at = 0;
@@ -264,12 +264,12 @@ static int multipart_step_boundary(struct multipart *multipart, struct err *err)
     return 1;
 }
 
-/* 1: there may be more to do with what is there. */
+/* Returns 1 if there may be more to do with the bytes so far. */
 static int multipart_step(struct multipart *multipart, struct err *err) {
     switch (multipart->state) {
     case BEFORE:
     case CONTENT: {
-        /* Up to the next boundary. 1: it has come. */
+        /* Up to the next boundary. 1: it was found. */
         struct buf *window = &multipart->window;
         const uint8_t *found = memmem(window->data, window->len, multipart->delimiter, multipart->delimiter_len);
         size_t held = multipart->delimiter_len - 1;
@@ -295,7 +295,7 @@ static int multipart_step(struct multipart *multipart, struct err *err) {
             return 0;
         char *text = xstrndup((const char *)window->data, len - 2);
         int r = strlen(text) == len - 2 ? multipart_head_parse(multipart, text, len - 2, err)
-                                        : multipart_malformed(err, "a NUL in a part's head");
+                                        : multipart_malformed(err, "a part's head contains a NUL");
         free(text);
         TRY(r);
         buf_consume(window, len);
@@ -335,8 +335,8 @@ struct reader {
     struct scratch *file;
     struct multipart_form form;
     struct multipart_field *fields; /* PARTS of them */
-    struct buf value;               /* of the part under way, when it is not the file */
-    size_t values;                  /* bytes of all of them */
+    struct buf value;               /* of the current part, if it is not the file */
+    size_t values;                  /* bytes of all values */
     bool in_file;
 };
 
@@ -395,7 +395,7 @@ int multipart_form(struct http_request *request, const char *file_part, struct s
     int r = 0;
     reader.fields = arena_alloc(arena, PARTS * sizeof *reader.fields);
     buf_init(&reader.value, VALUE_BYTES);
-    /* If the length is known, before a byte is read. Parts other than the file have their own limits. */
+    /* Checked before a byte is read if the length is known. Parts other than the file have their own limits. */
     uint64_t around = VALUES_BYTES + PARTS * HEAD_BYTES + 2 * AROUND_BYTES;
     if (length > 0 && (uint64_t)length > around)
         r = scratch_fits(file, (uint64_t)length - around, err);

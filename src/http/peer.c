@@ -1,10 +1,10 @@
-/* The user whose socket is at the other end of a TCP connection on this machine: asks the kernel for the socket with
- * our two addresses swapped. Called by request.c for requests without a token when uids decide.
+/* The user whose socket is at the other end of a local TCP connection: asks the kernel for the socket with our two
+ * addresses swapped. Called by request.c for requests without a token if uids decide.
  *
- * Invariants: A socket that its owner has closed is reported with uid 0, which would be taken for root. Such a
- * socket has no inode, so an answer without an inode does not count. Our own socket must still be connected after
- * the answer: only then no other socket can have the same two addresses. If anything is unclear, the answer is
- * (uid_t)-1, which no user has. */
+ * Invariants: a socket that its owner has closed is reported with uid 0, which would be taken for root. Such a socket
+ * has no inode, so an answer without an inode does not count. Our own socket must still be connected after the answer:
+ * only then no other socket can have the same two addresses. If anything is unclear, the result is (uid_t)-1, which no
+ * user has. */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <linux/inet_diag.h>
@@ -21,12 +21,12 @@
 #define NOBODY ((uid_t)-1)
 
 struct end {
-    uint32_t address[4]; /* network order; IPv4 in the first */
+    uint32_t address[4]; /* network order; IPv4 in the first word */
     in_port_t port;      /* network order */
 };
 
 struct pair {
-    uint8_t family; /* of the connection itself: IPv4 mapped into IPv6 is IPv4 */
+    uint8_t family; /* of the connection: IPv4 mapped into IPv6 is IPv4 */
     struct end theirs, ours;
 };
 
@@ -58,7 +58,7 @@ static bool peer_connected(int fd) {
     return info.tcpi_state == TCP_ESTABLISHED || info.tcpi_state == TCP_CLOSE_WAIT;
 }
 
-/* 0 and the uid (NOBODY if its owner has closed it), or -1: not found, or no answer. */
+/* Returns 0 and the uid (NOBODY if its owner has closed it), or -1 if not found or without an answer. */
 static int peer_ask_kernel(const struct pair *pair, uid_t *ret_uid) {
     struct {
         struct nlmsghdr head;
@@ -77,7 +77,7 @@ static int peer_ask_kernel(const struct pair *pair, uid_t *ret_uid) {
         struct nlmsghdr head;
         char bytes[8192];
     } answer;
-    static atomic_int spare = -1; /* a socket that is kept for the next question: making one takes longer than asking */
+    static atomic_int spare = -1; /* a socket kept for the next question, since making one takes longer than asking */
     struct timeval wait = {.tv_sec = 1};
     autofd fd = atomic_exchange(&spare, -1);
     if (fd < 0) {
@@ -90,18 +90,18 @@ static int peer_ask_kernel(const struct pair *pair, uid_t *ret_uid) {
     ssize_t n = recv(fd, &answer, sizeof answer, 0);
     if (n < (ssize_t)sizeof answer.head || !NLMSG_OK(&answer.head, (size_t)n))
         return -1;
-    /* An error may mean "no such socket" or "no module for TCP", which look the same: then the slow way decides. */
+    /* An error may mean "no such socket" or "no module for TCP", which look the same: /proc decides then. */
     const struct inet_diag_msg *found = NLMSG_DATA(&answer.head);
     if (answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY || answer.head.nlmsg_len < NLMSG_LENGTH(sizeof *found))
         return -1;
     /* Without such a connection the kernel may answer with a socket that listens on the port. */
     if (found->idiag_inode && found->idiag_state != TCP_LISTEN && found->id.idiag_dport == pair->ours.port)
         *ret_uid = found->idiag_uid;
-    fd = atomic_exchange(&spare, fd); /* one that failed above is never asked again: its answer might come late */
+    fd = atomic_exchange(&spare, fd); /* a socket that failed above is not reused: its answer might arrive late */
     return 0;
 }
 
-/* Addresses there are words of the machine's byte order, ports plain numbers. */
+/* In /proc addresses are words in the machine's byte order, and ports are plain numbers. */
 static void peer_end_text(char *out, size_t size, uint8_t family, const struct end *end) {
     if (family == AF_INET)
         snprintf(out, size, "%08" PRIX32 ":%04X", end->address[0], ntohs(end->port));
@@ -128,7 +128,7 @@ static bool peer_proc_find(const char *path, const char *theirs, const char *our
     return true;
 }
 
-/* 0 and the uid (NOBODY if there is no such socket), or -1: no /proc here. */
+/* Returns 0 and the uid (NOBODY if there is no such socket), or -1 without /proc. */
 static int peer_ask_proc(const struct pair *pair, uid_t *ret_uid) {
     char theirs[64], ours[64];
     peer_end_text(theirs, sizeof theirs, pair->family, &pair->theirs);
@@ -138,7 +138,7 @@ static int peer_ask_proc(const struct pair *pair, uid_t *ret_uid) {
     bool asked = peer_proc_find("/proc/self/net/tcp", theirs, ours, ret_uid);
     if (!asked || *ret_uid != NOBODY)
         return asked ? 0 : -1;
-    /* IPv4 spoken by a socket of the other family */
+    /* IPv4 on a socket of the other family */
     struct end mapped = {.address = {0, 0, htonl(0xffff), pair->theirs.address[0]}, .port = pair->theirs.port};
     peer_end_text(theirs, sizeof theirs, AF_INET6, &mapped);
     mapped = (struct end){.address = {0, 0, htonl(0xffff), pair->ours.address[0]}, .port = pair->ours.port};

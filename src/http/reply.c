@@ -1,8 +1,8 @@
 /* The answer: head and content, pushed by the handler.
  *
- * Called by handlers through server.h. The head waits in the worker's buffer until the first content, so that both
- * are sent in one segment. Invariant: exactly one answer per request, and it is sent as announced, or the connection
- * is reset (http_reply_abort). */
+ * Called by handlers through server.h. The head waits in the worker's buffer until the first content, so that both are
+ * sent in one segment. Invariant: exactly one answer per request; it is sent as announced, or the connection is reset
+ * (http_reply_abort). */
 #include <assert.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -161,7 +161,7 @@ int http_reply_begin(struct http_request *request, int status, const char *type,
 
 /* ---- the content ---- */
 
-/* Sends parts[0] (the waiting head, maybe empty) and more; after a failure the connection is done for. */
+/* Sends parts[0] (the waiting head, maybe empty) and more. After a failure the connection is unusable. */
 static int reply_send(struct http_request *request, struct iovec *parts, int count, int flags) {
     for (int i = 0; i < count; i++)
         request->bytes_out += parts[i].iov_len;
@@ -180,7 +180,7 @@ int http_reply_write(struct http_request *request, const void *data, size_t len)
     if (request->no_body || !len)
         return 0;
     if (request->reply_left >= 0) {
-        if ((uint64_t)request->reply_left < len) { /* more than announced would be read as the next answer */
+        if ((uint64_t)request->reply_left < len) { /* surplus bytes would be read as the next answer */
             http_reply_abort(request);
             return -ERR_INTERNAL;
         }
@@ -247,7 +247,7 @@ void reply_upgraded(struct http_request *request) {
 
 /* ---- files ---- */
 
-/* A small file is sent with the head in one segment: half the system calls of send and sendfile. */
+/* Sends a small file with the head in one segment: half the system calls of send and sendfile. */
 static int reply_file_small(struct http_request *request, int fd, uint64_t offset, size_t len) {
     struct buf *out = &request->worker->out;
     uint8_t *at = buf_reserve(out, len);
@@ -276,12 +276,12 @@ static int reply_file_copied(struct http_request *request, int fd, uint64_t offs
         ssize_t n = pread(fd, data, len < size ? (size_t)len : size, (off_t)offset);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0) { /* shorter than it was when its length was promised */
+        if (n <= 0) { /* the file became shorter than announced */
             result = -ERR_IO;
             break;
         }
         struct iovec part = {data, (size_t)n};
-        result = reply_send(request, &part, 1, 0); /* takes part apart: n is what counts */
+        result = reply_send(request, &part, 1, 0); /* changes part, so n is used */
         offset += (uint64_t)n;
         len -= (uint64_t)n;
     }
@@ -319,7 +319,7 @@ int http_reply_file(struct http_request *request, int fd, uint64_t offset, uint6
         return -ERR_GONE;
     if (request->no_body || !len)
         return 0;
-    if (request->reply_left < 0 || (uint64_t)request->reply_left < len) { /* a file goes out with a length */
+    if (request->reply_left < 0 || (uint64_t)request->reply_left < len) { /* files are sent with a length */
         http_reply_abort(request);
         return -ERR_INTERNAL;
     }
@@ -328,9 +328,9 @@ int http_reply_file(struct http_request *request, int fd, uint64_t offset, uint6
         return reply_file_small(request, fd, offset, (size_t)len);
     int result, on = 1, off = 0, room = SEND_BUFFER_BYTES;
     bool cork = len >= HTTP_CORK_BYTES && !request->conn->tls && !request->conn->unix_socket;
-    if (cork) { /* full segments and fewer wake-ups: measured 1.6 times as fast; on small files it is slower */
+    if (cork) { /* full segments and fewer wake-ups: 1.6 times as fast; slower for small files */
         setsockopt(request->conn->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
-        if (request->conn->loopback) /* on a long way the kernel's own tuning goes higher */
+        if (request->conn->loopback) /* over a network the kernel's own tuning goes higher */
             setsockopt(request->conn->fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     }
     result =
@@ -345,7 +345,7 @@ int http_reply_file(struct http_request *request, int fd, uint64_t offset, uint6
 /* ---- errors and events ---- */
 
 int reply_refusal(struct http_request *request, int status, const char *code, const char *text) {
-    if (request->status) { /* too late for an answer: do not let a part pass for the whole */
+    if (request->status) { /* too late for an error: a partial answer must not look complete */
         if (!request->ended)
             http_reply_abort(request);
         return -ERR_INTERNAL;
@@ -407,7 +407,7 @@ int http_reply_events(struct http_request *request) {
 int http_reply_event(struct http_request *request, const char *event, const void *data, size_t len) {
     if (len > EVENT_BYTES)
         return -ERR_TOO_LARGE;
-    autobuf text = buf_max(len * 7 + 1024); /* at worst every byte is a line end and becomes "\ndata: " */
+    autobuf text = buf_max(len * 7 + 1024); /* in the worst case every byte is a newline and becomes "\ndata: " */
     if (event) {
         buf_puts(&text, "event: ");
         buf_puts(&text, event);

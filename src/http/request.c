@@ -31,7 +31,7 @@ static void request_reset(struct worker *worker, struct conn *conn) {
         request->id[17 + i] = digits[number >> (36 - 4 * i) & 15];
 }
 
-/* A caller's own id is kept when it is harmless in logs and headers. */
+/* A caller's own id is kept if it is harmless in logs and headers. */
 static void request_adopt_id(struct http_request *request) {
     const char *id = http_header(request, "x-request-id");
     size_t len = id ? strlen(id) : 0;
@@ -47,7 +47,7 @@ static bool request_host_is(const char *host, size_t len, const char *name) {
     return strlen(name) == len && strncasecmp(host, name, len) == 0;
 }
 
-/* Cuts "name:port", "[name]:port" or either without a port, maybe followed by a path, down to the name. False:
+/* Reduces "name:port", "[name]:port" or either without a port, maybe followed by a path, to the name. Returns false if
  * malformed. */
 static bool request_host_name(const char **host, size_t *len) {
     const char *end = memchr(*host, '/', *len);
@@ -73,7 +73,7 @@ static bool request_host_name(const char **host, size_t *len) {
     return true;
 }
 
-/* One that the configuration names. */
+/* Returns whether the configuration names this host. */
 static bool request_host_allowed(const struct http_server *server, const char *host, size_t len) {
     if (!request_host_name(&host, &len))
         return false;
@@ -83,19 +83,19 @@ static bool request_host_allowed(const struct http_server *server, const char *h
     return false;
 }
 
-/* One below a name that the configuration allows with "*.". */
+/* Returns whether it is below a name that the configuration allows with "*.". */
 static bool request_host_below(const struct http_server *server, const char *host, size_t len) {
     if (!request_host_name(&host, &len))
         return false;
     for (const char *const *name = hosts_allowed(server); name && *name; name++) {
-        size_t suffix = (*name)[0] == '*' ? strlen(*name) - 1 : 0; /* with its dot */
+        size_t suffix = (*name)[0] == '*' ? strlen(*name) - 1 : 0; /* including its dot */
         if (suffix > 1 && len > suffix && request_host_is(host + len - suffix, suffix, *name + 1))
             return true;
     }
     return false;
 }
 
-/* Our own pages have the origin under which the client knows us, including the port: a page on another port of this
+/* Our own pages have the origin by which the client knows us, including the port: a page on another port of this
  * machine may come from anywhere, for instance from a server in a box. Any other host must be allowed by name. */
 static bool request_origin_ok(const struct http_request *request, const char *origin) {
     const char *host = strstr(origin, "://");
@@ -106,9 +106,9 @@ static bool request_origin_ok(const struct http_request *request, const char *or
            request_host_allowed(request->server, host, strlen(host));
 }
 
-/* Browsers also report where a request comes from if there is no Origin: an image, a script, a link. Following a
- * link shows something to the person who follows it; anything else is another site acting through their browser. A
- * sandboxed page, which has an origin of its own, may load its parts (ROUTE_EMBED). */
+/* Browsers also report where a request without Origin comes from: an image, a script, a link. Following a link only
+ * shows a page to the person who follows it; everything else is another site acting through their browser. A sandboxed
+ * page, which has its own origin, may load its parts (ROUTE_EMBED). */
 static int request_check_site(const struct http_request *request, struct err *err) {
     const char *site = http_header(request, "sec-fetch-site"), *mode = http_header(request, "sec-fetch-mode");
     const char *to = http_header(request, "sec-fetch-dest");
@@ -144,7 +144,8 @@ static bool request_host_ok(const struct http_server *server, const char *host, 
     return true;
 }
 
-/* Foreign pages, and names that suddenly resolve to 127.0.0.1, lead browsers to a local server: both show here. */
+/* Foreign pages, and names that suddenly resolve to 127.0.0.1, can lead browsers to a local server. Both are caught
+ * here. */
 static int request_check_host(struct http_request *request, struct err *err) {
     if (!request->server->config.check_host || request->conn->unix_socket)
         return 0;
@@ -207,7 +208,7 @@ static void request_run(struct http_request *request, char *head, size_t len) {
         return;
     const char *coding = http_header(request, "content-encoding");
     if (coding && !request->tail && !(request->route->flags & ROUTE_CODED) &&
-        strcasecmp(coding, "identity") != 0) { /* nothing is unpacked here, so nothing can swell */
+        strcasecmp(coding, "identity") != 0) { /* nothing is unpacked here, so no body can expand */
         reply_refusal(request, 415, "INVALID", "Content-Encoding is not supported: send the body as it is");
         return;
     }
@@ -232,7 +233,7 @@ static void request_finish(struct http_request *request) {
     }
     if (!request->close && !request->aborted && !body_drain(request))
         request->close = true;
-    request->bytes_in -= request->in_end - request->in_at; /* the next request's */
+    request->bytes_in -= request->in_end - request->in_at; /* belongs to the next request */
     if (request->server->config.finished)
         request->server->config.finished(request, request->status, request->bytes_in, request->bytes_out,
                                          clock_us() - request->start_us);
@@ -261,8 +262,8 @@ static const char *request_sentence(int status) {
         int status;
         const char *text;
     } table[] = {
-        {400, "malformed request head: a byte is where HTTP/1.1 does not allow it"},
-        {408, "the request head did not come to an end in time"},
+        {400, "malformed request head: it has a byte that HTTP/1.1 does not allow there"},
+        {408, "the request head was not complete in time"},
         {414, "the request target is longer than 16384 bytes"},
         {431, "the request head has more than 32768 bytes or 100 headers"},
         {501, "this server does not know the request's method"},
@@ -301,7 +302,7 @@ int http_hold(struct http_request *request, size_t bytes, struct err *err) {
     return 0;
 }
 
-/* ---- what a handler may ask ---- */
+/* ---- for handlers ---- */
 
 void *http_context(const struct http_request *request) {
     return request->server->config.context;
@@ -323,7 +324,7 @@ const char *http_path(const struct http_request *request) {
     return request->path;
 }
 
-/* The pattern's names in order are the captured segments in order. */
+/* The names in the pattern correspond to the captured segments, in order. */
 const char *http_param(const struct http_request *request, const char *name) {
     if (!request->route)
         return NULL;
@@ -404,7 +405,7 @@ uid_t http_peer_uid(struct http_request *request) {
     return conn->uid;
 }
 
-/* "10.0.0.7:4711". A client that has reset its connection has no address any more. */
+/* Writes "10.0.0.7:4711". A client that has reset its connection no longer has an address. */
 static void request_peer_address(int fd, char *text, size_t size) {
     struct sockaddr_storage address;
     socklen_t len = sizeof address;

@@ -1,7 +1,6 @@
-/* Answers of servers in boxes: the byte check of head.c, then llhttp, then the meaning of headers for framing,
+/* Answers of servers in boxes: the byte check of head_text.c, then llhttp, then the meaning of headers for framing,
  * stricter than either. Called by the port proxy and by the fuzzer. Invariant: the end of a body is known, or the
- * answer is refused. An answer that can be read in two ways (length and chunks, two lengths, a coding that we do not
- * undo) is refused. */
+ * answer is refused. An ambiguous answer (length and chunks, two lengths, an unknown coding) is refused. */
 #include <strings.h>
 
 #include "base/base.h"
@@ -14,7 +13,7 @@ enum { INTERIM_MOST = 16 };
 struct response_state {
     struct buf head;
     struct head_scan scan;
-    bool whole; /* the head in `head` has been handed out */
+    bool whole; /* the head was handed out */
     unsigned interim;
     enum response_kind kind;
     uint64_t left;
@@ -38,7 +37,7 @@ void response_free(struct response *response) {
     free(response);
 }
 
-/* "HTTP/1.1 200" and then a space or the line's end. */
+/* Reads "HTTP/1.1 200" and then a space or the end of the line. */
 static int response_status(const char *head, struct err *err) {
     bool fine = memcmp(head, "HTTP/1.", 7) == 0 && (head[7] == '1' || head[7] == '0') && head[8] == ' ';
     for (int i = 9; i < 12 && fine; i++)
@@ -101,7 +100,7 @@ static int response_parse(struct response *response, bool is_head, struct err *e
 int response_head(struct response *response, const void *data, size_t len, bool is_head, size_t *ret_used,
                   struct err *err) {
     struct response_state *state = response->state;
-    if (state->whole) { /* the one before was an interim answer */
+    if (state->whole) { /* the previous one was an interim answer */
         state->whole = false;
         buf_clear(&state->head);
         head_scan_answer(&state->scan);
@@ -113,8 +112,9 @@ int response_head(struct response *response, const void *data, size_t len, bool 
         return err_set(err, ERR_PROTOCOL, "the server in the box sent a head of more than %u bytes or %u headers",
                        LIMIT_HEAD_BYTES, LIMIT_HEADERS);
     if (end < 0)
-        return err_set(err, ERR_PROTOCOL,
-                       "the server in the box sent a malformed answer: a byte is where HTTP/1.1 does not allow it");
+        return err_set(
+            err, ERR_PROTOCOL,
+            "the server in the box sent a malformed answer: it has a byte that HTTP/1.1 does not allow there");
     *ret_used = end ? (size_t)end - before : len;
     if (end == 0)
         return 0;
@@ -166,5 +166,5 @@ bool response_done(const struct response *response) {
 int response_end(const struct response *response, struct err *err) {
     if (response_done(response) || response->state->kind == KIND_CLOSE)
         return 0;
-    return err_set(err, ERR_PROTOCOL, "the server in the box broke off in the middle of its answer");
+    return err_set(err, ERR_PROTOCOL, "the server in the box closed the connection in the middle of its answer");
 }

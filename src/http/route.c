@@ -95,8 +95,8 @@ void route_tree_free(struct route_node *tree) {
     free(tree);
 }
 
-/* at is the slash before the next segment, or the end. Falls back to {x} if the literal does not match; the depth is
- * bounded by the tree, not by the path. */
+/* at is the slash before the next segment, or the end. Tries {x} if the literal does not match; the depth is bounded by
+ * the tree, not by the path. */
 static bool route_node_match(const struct route_node *node, const char *at, bool tail, struct route_found *found) {
     if (!at[0] || (at[0] == '/' && !at[1] && !node->literal && !node->len)) {
         node = tail ? node->tail : node;
@@ -134,7 +134,7 @@ void route_find(const struct route_node *tree, const char *method, const char *p
         found->route = node_method(found->node, "ANY");
 }
 
-/* at is the slash before the next segment of a target, end its end. Where a {x...} begins, or NULL. */
+/* at is the slash before the next segment of a target, end its end. Returns where a {x...} begins, or NULL. */
 static const char *route_node_tail(const struct route_node *node, const char *at, const char *end) {
     if (at >= end)
         return NULL;

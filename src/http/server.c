@@ -1,9 +1,7 @@
-/* The server: listeners, start, ticking, stop and drain, and what can be reconfigured while it serves. Called by
- * daemon/main.
+/* The server: listeners, start, ticking, stop and drain, and changes while it serves. Called by daemon/main.
  *
- * The thread in http_server_run does not serve requests: it ticks (time limits of parked connections) and, at stop,
- * drains. Invariant: http_server_run returns only when no worker thread uses the server any more (or returns
- * TIMEOUT). */
+ * The thread in http_server_run serves no requests: it ticks (time limits of parked connections) and, at stop, drains.
+ * Invariant: http_server_run returns only when no worker thread uses the server any more (or returns TIMEOUT). */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -24,7 +22,7 @@ static int server_listen_unix(const struct http_config *config, struct listener 
                               struct err *err) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (!*path || strlen(path) >= sizeof address.sun_path)
-        return err_set(err, ERR_INVALID, "a socket path has 1 to %zu bytes", sizeof address.sun_path - 1);
+        return err_set(err, ERR_INVALID, "a socket path must have 1 to %zu bytes", sizeof address.sun_path - 1);
     memcpy(address.sun_path, path, strlen(path));
     autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -38,13 +36,13 @@ static int server_listen_unix(const struct http_config *config, struct listener 
             return err_set(err, ERR_BUSY, "another server listens on '%s'", path);
         unlink(path);
     }
-    fchmod(fd, 0600); /* before bind: the file never exists with other rights */
+    fchmod(fd, 0600); /* before bind, so that the file never has other rights */
     if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, BACKLOG) < 0)
-        return err_errno(err, errno, "listen on '%s'", path);
+        return err_errno(err, errno, "cannot listen on '%s'", path);
     if (config->socket_group && config->socket_group != (gid_t)-1 && chown(path, (uid_t)-1, config->socket_group) < 0)
-        return err_errno(err, errno, "the group of '%s'", path);
+        return err_errno(err, errno, "cannot set the group of '%s'", path);
     if (config->socket_mode && chmod(path, config->socket_mode) < 0)
-        return err_errno(err, errno, "the mode of '%s'", path);
+        return err_errno(err, errno, "cannot set the mode of '%s'", path);
     if (lstat(path, &status) == 0) {
         listener->device = status.st_dev;
         listener->inode = status.st_ino;
@@ -62,7 +60,7 @@ static int server_listen_tcp(struct listener *listener, const char *text, struct
     if (!colon || !colon[1])
         return err_set(err, ERR_INVALID, "'%s' is not HOST:PORT or unix:PATH", copy);
     uint64_t number;
-    if (!text_u64(colon + 1, 65535, &number)) /* getaddrinfo would take it modulo 65536 */
+    if (!text_u64(colon + 1, 65535, &number)) /* getaddrinfo would accept it modulo 65536 */
         return err_set(err, ERR_INVALID, "port '%s' is not a number up to 65535", colon + 1);
     *colon = 0;
     size_t len = strlen(copy);
@@ -81,7 +79,7 @@ static int server_listen_tcp(struct listener *listener, const char *text, struct
     int failed = fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0 ? errno : 0;
     freeaddrinfo(found);
     if (failed)
-        return err_errno(err, failed, "listen on '%s'", text);
+        return err_errno(err, failed, "cannot listen on '%s'", text);
     listener->host = strdup(host);
     listener->fd = fd_take(&fd);
     return 0;
@@ -104,14 +102,14 @@ static char *server_listener_address(const struct listener *listener) {
 static int server_prepare(struct http_server *server, struct err *err) {
     uint8_t random[8];
     if (getrandom(random, sizeof random, 0) != sizeof random)
-        return err_errno(err, errno, "random bytes");
+        return err_errno(err, errno, "cannot get random bytes");
     text_hex(server->id_prefix, random, sizeof random);
     server->epoll = epoll_create1(EPOLL_CLOEXEC);
     server->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     server->quit_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     server->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (server->epoll < 0 || server->stop_event < 0 || server->quit_event < 0 || server->reserve < 0)
-        return err_errno(err, errno, "descriptors for the server");
+        return err_errno(err, errno, "cannot make descriptors for the server");
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &server->quit_kind}; /* wakes all: not one-shot */
     if (epoll_ctl(server->epoll, EPOLL_CTL_ADD, server->quit_event, &event) < 0)
         return err_errno(err, errno, "epoll");
@@ -134,7 +132,7 @@ int http_server_new(const char *listen_text, const struct http_config *config, s
         if (!*defaults[i].value)
             *defaults[i].value = defaults[i].otherwise;
     if (server->config.max_threads < 2)
-        server->config.max_threads = 2; /* one to wait, one to work */
+        server->config.max_threads = 2; /* one waits, one works */
     server->epoll = server->stop_event = server->quit_event = server->reserve = -1;
     server->quit_kind = SOURCE_STOP;
     for (int i = 0; i < LIST_COUNT; i++)
@@ -163,7 +161,7 @@ int http_server_new(const char *listen_text, const struct http_config *config, s
         free(copy);
     }
     if (result == 0 && !(server->address = server_listener_address(&server->listeners[0])))
-        result = err_set(err, ERR_INTERNAL, "the listen address cannot be read back");
+        result = err_set(err, ERR_INTERNAL, "cannot read the listen address back");
     if (result < 0) {
         http_server_free(server);
         return result;
@@ -178,7 +176,7 @@ const char *http_server_address(const struct http_server *server) {
 
 /* ---- running ---- */
 
-/* Fine enough for the shortest limit, coarse enough to cost nothing. */
+/* Fine enough for the shortest limit, coarse enough to be cheap. */
 static int server_tick_ms(const struct http_config *config) {
     unsigned shortest =
         config->head_timeout_ms < config->idle_timeout_ms ? config->head_timeout_ms : config->idle_timeout_ms;
@@ -186,7 +184,7 @@ static int server_tick_ms(const struct http_config *config) {
     return tick > 1000 ? 1000 : tick < 10 ? 10 : (int)tick;
 }
 
-/* Waits until no more of `what` are there than of `but`, at most timeout_ms. */
+/* Waits until `what` is at most `but`, at most timeout_ms. */
 static bool server_wait_gone(struct http_server *server, const unsigned *what, const unsigned *but,
                              uint64_t timeout_ms) {
     uint64_t end_ms = clock_ms() + timeout_ms;
@@ -219,7 +217,8 @@ int http_server_run(struct http_server *server) {
             unlink(listener->path);
         if (listener->fd >= 0)
             epoll_ctl(server->epoll, EPOLL_CTL_DEL, listener->fd, NULL);
-        shutdown(listener->fd, SHUT_RDWR); /* refuses newcomers; a worker may still use the number: closed at free */
+        shutdown(listener->fd,
+                 SHUT_RDWR); /* refuses new connections; closed later, because a worker may still use the number */
     }
     conn_shutdown_all(server, false);
     server_wait_gone(server, &server->connections, &server->lasting, atomic_load(&server->drain_ms));
@@ -243,7 +242,7 @@ bool http_server_stopping(const struct http_server *server) {
     return atomic_load(&server->stopping);
 }
 
-/* The names it answers to. Lists are read without a lock, so none is freed before the server; each change makes one. */
+/* The names it answers to. Lists are read without a lock, so all are kept until the server is freed. */
 struct host_list {
     struct host_list *before;
     const char **names;
@@ -262,7 +261,7 @@ static void server_hosts_free(struct http_server *server) {
 void http_server_free(struct http_server *server) {
     if (!server)
         return;
-    if (server->threads) /* a handler that never came back still uses it: leaking is all that is left */
+    if (server->threads) /* a handler that did not return still uses it, so it is leaked */
         return;
     for (int i = 0; i < server->listener_count; i++) {
         fd_close(&server->listeners[i].fd);
@@ -294,7 +293,7 @@ void http_server_count(struct http_server *server, struct http_counts *ret_count
     ret_counts->held_bytes = atomic_load(&server->held_bytes);
 }
 
-/* ---- what can change while it serves ---- */
+/* ---- changes while it serves ---- */
 
 static struct host_list *server_host_list_new(const char *const *names, struct host_list *before) {
     struct host_list *list = xcalloc(1, sizeof *list);
@@ -318,7 +317,7 @@ const char *const *hosts_allowed(const struct http_server *server) {
     return list ? list->names : server->config.allowed_hosts;
 }
 
-/* Connections keep the certificate that they began with. */
+/* Connections keep the certificate with which they began. */
 int http_server_configure(struct http_server *server, const char *tls_cert, const char *tls_key,
                           const char *const *allowed_hosts, struct err *err) {
     struct ssl_ctx_st *fresh = NULL;

@@ -1,5 +1,5 @@
-/* Bytes of another socket in an answer or a tunnel, by way of a pipe, so that they are not copied. Called by the port
- * proxy through server.h. Invariant: the pipe is empty between two calls; where it cannot be emptied the connection is
+/* Moves bytes of another socket into an answer or a tunnel through a pipe, without copying. Called by the port proxy
+ * through server.h. Invariant: the pipe is empty between two calls; if it cannot be emptied, the connection is
  * reset. */
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,8 +15,8 @@ static bool splice_begin(struct http_request *request) {
         return true;
     if (pipe2(request->pipe, O_CLOEXEC | O_NONBLOCK) < 0)
         return false;
-    fcntl(request->pipe[1], F_SETPIPE_SZ, SPLICE_PIPE_BYTES); /* a smaller one works, too */
-    if (request->conn->loopback && request->status != 101)    /* on a long way the kernel's own tuning goes higher */
+    fcntl(request->pipe[1], F_SETPIPE_SZ, SPLICE_PIPE_BYTES); /* a smaller one works too */
+    if (request->conn->loopback && request->status != 101)    /* over a network the kernel's own tuning goes higher */
         setsockopt(request->conn->fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     request->piped = true;
     return true;
@@ -30,7 +30,6 @@ void splice_end(struct http_request *request) {
     request->piped = false;
 }
 
-/* Empties the pipe into the client's socket. */
 static int splice_send(struct http_request *request, size_t len, bool more) {
     struct conn *conn = request->conn;
     while (len) {
@@ -50,7 +49,7 @@ static int splice_send(struct http_request *request, size_t len, bool more) {
     return 0;
 }
 
-/* A body of known length, or what follows 101. */
+/* A body of known length, or the connection after 101. */
 static bool splice_possible(const struct http_request *request) {
     bool body = !request->no_body && request->reply_left >= 0 && !request->ended;
     return !request->conn->tls && (request->status == 101 || body);
@@ -86,5 +85,5 @@ ssize_t http_reply_splice(struct http_request *request, int fd, uint64_t len) {
         http_reply_abort(request);
         splice_end(request);
     }
-    return result < 0 ? result : ended && !moved ? -ERR_IO : (ssize_t)moved; /* after bytes the end comes again */
+    return result < 0 ? result : ended && !moved ? -ERR_IO : (ssize_t)moved; /* the end is reported by the next call */
 }

@@ -25,11 +25,11 @@ static int tls_choose(SSL *, const unsigned char **out, unsigned char *out_len, 
     return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/* A reader of the key can impersonate us. A group may read it: that is how services share one. */
+/* Whoever reads the key can impersonate us. A group may read it, so that services can share one. */
 static int tls_key_private(const char *key, struct err *err) {
     struct stat status;
     if (stat(key, &status) < 0)
-        return err_errno(err, errno, "TLS key '%s'", key);
+        return err_errno(err, errno, "cannot read the TLS key '%s'", key);
     if (status.st_mode & (S_IROTH | S_IWOTH | S_IWGRP))
         return err_set(err, ERR_DENIED,
                        "TLS key '%s' can be read by all users or written by others (mode %03o): chmod 600 it", key,

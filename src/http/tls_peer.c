@@ -1,6 +1,6 @@
-/* TLS to a server in a box. Called by port_proxy. One thread for each connection moves bytes between the server and a
- * socket pair; the connections of a box are bounded, and so are these threads. Invariants: at most one piece is held
- * in each direction, so back-pressure passes through; the thread ends when either side has ended. */
+/* TLS to a server in a box. Called by port_proxy. One thread per connection moves bytes between the server and a socket
+ * pair; the connections of a box are bounded, and so are these threads. Invariants: at most one piece is held in each
+ * direction, so back-pressure passes through; the thread ends when either side has ended. */
 #include "http/tls_peer.h"
 
 #include <errno.h>
@@ -23,8 +23,8 @@ struct tls_peer {
     int server, plain;
     uint8_t in[TLS_PIECE_BYTES], out[TLS_PIECE_BYTES]; /* from the server, to the server */
     size_t in_at, in_len, out_at, out_len;
-    bool in_over, out_over; /* that side has said its last */
-    short wants;            /* what the last call of OpenSSL that could not go on waits for */
+    bool in_over, out_over; /* that side has ended */
+    short wants;            /* what the last blocked call of OpenSSL waits for */
 };
 
 static void tls_peer_free(struct tls_peer *tls) {
@@ -35,7 +35,7 @@ static void tls_peer_free(struct tls_peer *tls) {
     ERR_clear_error();
 }
 
-/* 1: it went on; 0: it waits for tls->wants; -1: the other side ended, or broke the protocol. */
+/* Returns 1 after progress, 0 if it waits for tls->wants, -1 if the other side ended or broke the protocol. */
 static int tls_peer_result(struct tls_peer *tls, int result) {
     int reason = result > 0 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, result);
     ERR_clear_error();
@@ -89,7 +89,7 @@ static bool tls_peer_from_plain(struct tls_peer *tls) {
     tls->out_len = n > 0 ? (size_t)n : 0;
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         tls->out_over = true;
-        SSL_shutdown(tls->ssl); /* half of it: the server may still answer */
+        SSL_shutdown(tls->ssl); /* one direction: the server may still answer */
     }
     return n > 0;
 }
@@ -102,7 +102,7 @@ static void *tls_peer_pump(void *argument) {
         moved |= tls_peer_to_server(tls);
         moved |= tls_peer_from_server(tls);
         moved |= tls_peer_to_plain(tls);
-        if (tls->in_over && !tls->in_len) /* an answer after which nobody sends is the end */
+        if (tls->in_over && !tls->in_len) /* an answer with no more input is the end */
             break;
         if (moved)
             continue;
@@ -136,7 +136,7 @@ static int tls_peer_shake(struct tls_peer *tls, struct err *err) {
 }
 
 static pthread_once_t tls_peer_once = PTHREAD_ONCE_INIT;
-static SSL_CTX *tls_peer_context; /* for the life of the program */
+static SSL_CTX *tls_peer_context; /* never freed */
 
 static void tls_peer_prepare(void) {
     tls_peer_context = SSL_CTX_new(TLS_client_method());
@@ -159,9 +159,9 @@ int tls_peer_begin(int *fd, struct err *err) {
     *tls = (struct tls_peer){.ssl = ssl, .server = *fd, .plain = -1};
     int failed = tls_peer_shake(tls, err);
     if (!failed && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
-        failed = err_errno(err, errno, "a pair of sockets");
+        failed = err_errno(err, errno, "cannot make a pair of sockets");
     if (failed) {
-        tls->server = -1; /* the caller's */
+        tls->server = -1; /* stays the caller's */
         tls_peer_free(tls);
         return failed;
     }
@@ -170,7 +170,7 @@ int tls_peer_begin(int *fd, struct err *err) {
         tls->server = -1;
         tls_peer_free(tls);
         close(pair[0]);
-        return err_set(err, ERR_LIMIT, "no thread for a connection over TLS");
+        return err_set(err, ERR_LIMIT, "cannot start a thread for a TLS connection");
     }
     *fd = pair[0];
     return 0;

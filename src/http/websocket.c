@@ -1,6 +1,6 @@
 /* WebSocket messages, both ends: frames are parsed in the buffer they were read into, and built in the buffer they are
  * sent from. Called by ws.c, client_ws.c and, through backend/remote/pump.h, by the servers of machines. Invariants:
- * the rules of websocket.h; a length from the other end is checked against max_message before it is used. */
+ * the rules of websocket.h; a length from the other end is checked against max_message before use. */
 #include <endian.h>
 #include <stdatomic.h>
 
@@ -8,19 +8,19 @@
 #include "http/websocket.h"
 
 enum {
-    FIRST_BYTES = 4096,      /* an idle socket reads pings and short calls with this much */
-    READ_BYTES = 256 << 10,  /* a busy one with this; more only for a message that is larger */
-    AHEAD_BYTES = 4 << 20,   /* read while a send waits */
-    OUT_BYTES = 128 << 10,   /* messages are gathered until so much waits */
-    DIRECT_BYTES = 16 << 10, /* from here on a message is written without copying */
+    FIRST_BYTES = 4096,      /* buffer of an idle socket, for pings and short calls */
+    READ_BYTES = 256 << 10,  /* buffer of a busy socket; more only for a larger message */
+    AHEAD_BYTES = 4 << 20,   /* read ahead while a send waits */
+    OUT_BYTES = 128 << 10,   /* messages are gathered up to this size */
+    DIRECT_BYTES = 16 << 10, /* larger messages are written without copying */
     HEAD_BYTES = 14,
     CONTROL_BYTES = 125,
     LIGHT_BYTES = 128, /* a smaller fragment does not count as progress */
     LIGHT_FRAMES = 10000,
     LIGHT_MS = 10000,
-    SLOW_MS = 60000, /* and a millisecond a byte: until a message must be whole */
-    GAP_MS = 15000,  /* longer ones are our own: we did not read */
-    IDLE_MS = 1000,  /* then buffers are given back */
+    SLOW_MS = 60000, /* plus a millisecond per byte: time for a message to be complete */
+    GAP_MS = 15000,  /* longer gaps are ours: we did not read */
+    IDLE_MS = 1000,  /* after this, buffers are freed */
 };
 
 enum opcode {
@@ -35,7 +35,7 @@ enum opcode {
 enum close_code {
     CLOSE_NORMAL = 1000,
     CLOSE_PROTOCOL = 1002,
-    CLOSE_NO_CODE = 1005, /* never sent: a close frame came without one */
+    CLOSE_NO_CODE = 1005, /* never sent: a close frame without a code */
     CLOSE_NOT_UTF8 = 1007,
     CLOSE_POLICY = 1008,
     CLOSE_TOO_LARGE = 1009
@@ -46,21 +46,21 @@ struct websocket {
     void *user;
     size_t max_message;
 
-    uint8_t *in; /* [in_at, in_end) has not been taken apart */
+    uint8_t *in; /* [in_at, in_end) is not parsed yet */
     size_t in_at, in_end, in_cap;
     struct buf message;                        /* fragments so far */
-    uint8_t opcode;                            /* of the message they belong to; 0: none */
+    uint8_t opcode;                            /* of their message; 0: none */
     bool given;                                /* message was handed out */
-    bool more;                                 /* the last read brought something */
-    atomic_uint_fast64_t heard_ms, latency_us; /* others look at them */
+    bool more;                                 /* the last read returned bytes */
+    atomic_uint_fast64_t heard_ms, latency_us; /* read by other threads */
     uint64_t moved_ms, read_ms;
-    uint64_t slow_ms; /* that the message which is not whole has taken */
+    uint64_t slow_ms; /* time spent on the incomplete message */
     uint64_t light_ms;
-    unsigned light; /* frames since then that carried next to nothing */
+    unsigned light; /* nearly empty frames since then */
 
-    struct buf out; /* from out_at on it waits */
+    struct buf out; /* [out_at, end) waits */
     size_t out_at;
-    bool stuck; /* the last write was not taken: rule 3 */
+    bool stuck; /* the last write was not accepted: rule 3 */
     bool pong_due, ping_due, close_due, close_sent;
     uint8_t pong_len, close_len;
     uint8_t pong[CONTROL_BYTES], close[CONTROL_BYTES];
@@ -89,7 +89,7 @@ struct websocket *websocket_new(const struct websocket_io *io, void *user, size_
                                     .read_ms = now_ms,
                                     .light_ms = now_ms};
     buf_init(&websocket->message, max_message);
-    buf_init(&websocket->out, SIZE_MAX / 2); /* what is put in is bounded by its sender, and waits for OUT_BYTES */
+    buf_init(&websocket->out, SIZE_MAX / 2); /* its sender bounds it, and waits for OUT_BYTES */
     return websocket;
 }
 
@@ -120,7 +120,7 @@ unsigned websocket_closed(const struct websocket *websocket) {
     return websocket->closed;
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 void websocket_close(struct websocket *websocket, unsigned code, const char *reason) {
     if (websocket->close_due || websocket->close_sent)
@@ -128,7 +128,7 @@ void websocket_close(struct websocket *websocket, unsigned code, const char *rea
     size_t len = reason ? strlen(reason) : 0;
     if (len > CONTROL_BYTES - 2)
         len = CONTROL_BYTES - 2;
-    while (len && !text_utf8(reason, len)) /* cut in the middle of a character */
+    while (len && !text_utf8(reason, len)) /* not inside a character */
         len--;
     websocket->close[0] = (uint8_t)(code >> 8);
     websocket->close[1] = (uint8_t)code;
@@ -138,7 +138,7 @@ void websocket_close(struct websocket *websocket, unsigned code, const char *rea
     websocket->close_due = true;
 }
 
-/* Nothing more comes: the reason stays, for every later call. */
+/* Ends the socket: the reason is returned by every later call. */
 static int websocket_end(struct websocket *websocket, struct err *err) {
     if (!websocket->failure.code)
         websocket->failure = *err;
@@ -150,15 +150,15 @@ static int websocket_end(struct websocket *websocket, struct err *err) {
 static int websocket_refuse(struct websocket *websocket, enum err_code code, enum close_code number, const char *what,
                             struct err *err) {
     websocket_close(websocket, number, what);
-    err_set(err, code, "%s broke the WebSocket's rules (%d): %s", websocket->io.peer, number, what);
+    err_set(err, code, "%s violated the WebSocket protocol (%d): %s", websocket->io.peer, number, what);
     websocket_end(websocket, err);
     websocket_flush(websocket, ERR_IGNORED);
     return -(int)code;
 }
 
-/* ---- coming in ---- */
+/* ---- receiving ---- */
 
-/* Length of the frame at in_at with its head, as far as its first bytes show. */
+/* Returns the length of the frame at in_at with its head, as far as its first bytes show. */
 static size_t websocket_need(const struct websocket *websocket) {
     struct view view = view_of(websocket->in + websocket->in_at, websocket->in_end - websocket->in_at);
     size_t mask = websocket->io.client ? 0 : 4;
@@ -176,7 +176,7 @@ static size_t websocket_need(const struct websocket *websocket) {
     return value > SIZE_MAX / 2 ? SIZE_MAX / 2 : 2 + bytes + mask + (size_t)value;
 }
 
-/* Why the first two bytes are invalid; NULL: they are valid. */
+/* Returns why the first two bytes are invalid, or NULL. */
 static const char *websocket_frame_wrong(const struct websocket *websocket, const uint8_t *head) {
     uint8_t opcode = head[0] & 15, len = head[1] & 0x7f;
     bool control = opcode & 8, last = head[0] & 0x80, masked = head[1] & 0x80;
@@ -193,7 +193,7 @@ static const char *websocket_frame_wrong(const struct websocket *websocket, cons
     return NULL;
 }
 
-/* The first whole frame: 1, 0 if more bytes are needed, negative for an invalid frame. */
+/* Parses the first complete frame. Returns 1, 0 if more bytes are needed, negative if invalid. */
 static int websocket_parse(struct websocket *websocket, struct websocket_frame *ret_frame, struct err *err) {
     uint8_t *head = websocket->in + websocket->in_at;
     size_t have = websocket->in_end - websocket->in_at;
@@ -222,7 +222,7 @@ static int websocket_parse(struct websocket *websocket, struct websocket_frame *
     return 1;
 }
 
-/* Eight bytes at a time; to and from may be the same. */
+/* Masks eight bytes at a time; to and from may be the same. */
 static void websocket_frame_mask(uint8_t *to, const uint8_t *from, size_t len, const uint8_t mask[4]) {
     uint32_t four;
     memcpy(&four, mask, sizeof four);
@@ -257,13 +257,13 @@ static int websocket_take_close(struct websocket *websocket, const struct websoc
 static void websocket_take_pong(struct websocket *websocket, const struct websocket_frame *frame) {
     uint64_t count = htole64(websocket->ping_count);
     if (!websocket->ping_us || frame->len != sizeof count || memcmp(frame->data, &count, sizeof count) != 0)
-        return; /* to an older one, or unasked */
+        return; /* an answer to an older ping, or unsolicited */
     uint64_t took_us = clock_us() - websocket->ping_us;
     atomic_store_explicit(&websocket->latency_us, took_us ? took_us : 1, memory_order_relaxed);
     websocket->ping_us = 0;
 }
 
-/* Frames that carry nothing cost as much as others. */
+/* Frames that carry nothing cost as much as others, so their number is limited. */
 static bool websocket_floods(struct websocket *websocket, const struct websocket_frame *frame) {
     if (!(frame->opcode & 8) && (frame->last || frame->len >= LIGHT_BYTES))
         return false;
@@ -275,7 +275,7 @@ static bool websocket_floods(struct websocket *websocket, const struct websocket
     return ++websocket->light > LIGHT_FRAMES;
 }
 
-/* The head of a frame without its mask; its size. */
+/* Writes the head of a frame without its mask. Returns its size. */
 static size_t websocket_frame_head(uint8_t head[HEAD_BYTES], enum opcode opcode, size_t len, bool masked) {
     size_t bytes = len < 126 ? 0 : len < 65536 ? 2 : 8;
     head[0] = (uint8_t)(0x80 | opcode);
@@ -302,7 +302,7 @@ static void websocket_put(struct websocket *websocket, enum opcode opcode, const
     out->len += size + len;
 }
 
-/* What is owed goes between messages. Not while a write is stuck: the buffer might move. */
+/* Sends owed answers between messages, but not while a write is stuck: the buffer might move. */
 static void websocket_put_owed(struct websocket *websocket) {
     if (websocket->stuck || websocket->close_sent)
         return;
@@ -319,7 +319,7 @@ static void websocket_put_owed(struct websocket *websocket) {
     websocket->pong_due = websocket->ping_due = websocket->close_due = false;
 }
 
-/* Consumes the frame. 1: it made a message whole; 0: it did not. */
+/* Consumes the frame. Returns 1 if it completed a message, else 0. */
 static int websocket_take(struct websocket *websocket, const struct websocket_frame *frame, bool *ret_text,
                           const uint8_t **ret_data, size_t *ret_len, struct err *err) {
     websocket->in_at += frame->size;
@@ -363,8 +363,8 @@ static int websocket_take(struct websocket *websocket, const struct websocket_fr
     return 1;
 }
 
-/* Room for the frame that begins at in_at, as far as it is known, and for what may follow. Memory grows with what
- * came, not with what a head claims. */
+/* Makes space for the frame at in_at, as far as it is known, and for what may follow. Memory grows with the bytes that
+ * arrived, not with what a head claims. */
 static void websocket_room(struct websocket *websocket, size_t need) {
     size_t have = websocket->in_end - websocket->in_at;
     if (websocket->in_cap - websocket->in_end >= DIRECT_BYTES ||
@@ -382,7 +382,7 @@ static void websocket_room(struct websocket *websocket, size_t need) {
     websocket->in_cap = want;
 }
 
-/* 1 something came, 0 nothing now. */
+/* Returns 1 if bytes arrived, 0 if there are none now. */
 static int websocket_fill(struct websocket *websocket, struct err *err) {
     if (websocket->in_at == websocket->in_end)
         websocket->in_at = websocket->in_end = 0;
@@ -399,7 +399,7 @@ static int websocket_fill(struct websocket *websocket, struct err *err) {
     return 1;
 }
 
-/* Hundreds of machines are silent most of the time. */
+/* Frees buffers of an idle socket: hundreds of machines are silent most of the time. */
 static void websocket_idle(struct websocket *websocket) {
     if (websocket->in_at != websocket->in_end || clock_ms() - websocket->moved_ms < IDLE_MS)
         return;
@@ -412,7 +412,7 @@ static void websocket_idle(struct websocket *websocket) {
         buf_done(&websocket->out);
 }
 
-/* A message that trickles in would keep its connection alive forever without ever being complete. */
+/* Refuses a message that trickles in, which would keep its connection alive forever without being complete. */
 static int websocket_slow(struct websocket *websocket, struct err *err) {
     uint64_t now_ms = clock_ms(), gap_ms = now_ms - websocket->read_ms;
     size_t have = websocket->in_end - websocket->in_at + websocket->message.len;
@@ -433,7 +433,7 @@ int websocket_recv(void *user, bool *ret_text, const uint8_t **ret_data, size_t 
         buf_clear(&websocket->message);
         websocket->given = false;
     }
-    for (;;) { /* ends: what never makes a message whole is bounded by its size, or a flood */
+    for (;;) { /* ends: incomplete messages are bounded by size, and empty frames are a flood */
         struct websocket_frame frame;
         int code = websocket->failure.code ? websocket_end(websocket, err) : websocket_parse(websocket, &frame, err);
         if (code > 0) {
@@ -481,13 +481,13 @@ int websocket_ahead(struct websocket *websocket, struct err *err) {
         websocket->in = xrealloc(websocket->in, websocket->in_cap);
     }
     int code = websocket->failure.code ? websocket_end(websocket, err) : websocket_fill(websocket, err);
-    websocket->more = true; /* poll does not know of bytes in this buffer */
+    websocket->more = true; /* poll does not see bytes in this buffer */
     return code;
 }
 
-/* ---- going out ---- */
+/* ---- sending ---- */
 
-/* Offers what waits, once. 1: all of it is gone. */
+/* Tries once to send what waits. Returns 1 if everything was sent. */
 static int websocket_push(struct websocket *websocket, struct err *err) {
     struct buf *out = &websocket->out;
     while (websocket->out_at < out->len) {
@@ -517,7 +517,7 @@ int websocket_flush(void *user, struct err *err) {
     }
 }
 
-/* A large message without a copy, where one would not be made anyway. 1: it was taken; 0: not tried. */
+/* Sends a large message without a copy, if possible. Returns 1 if it was accepted, 0 if not tried. */
 static int websocket_direct(struct websocket *websocket, enum opcode opcode, const void *data, size_t len,
                             struct err *err) {
     uint8_t head[HEAD_BYTES];
@@ -584,8 +584,8 @@ int websocket_ping(void *user, struct err *err) {
 
 /* ---- the answer to a handshake (RFC 6455 1.3) ---- */
 
-/* SHA-1, because the protocol says so and the command line has no cryptographic library. Invariant: nothing secret
- * may ever depend on it. */
+/* SHA-1, because the protocol requires it and the command line has no cryptographic library. Invariant: nothing secret
+ * may depend on it. */
 static uint32_t websocket_sha1_left(uint32_t value, unsigned n) {
     return value << n | value >> (32 - n);
 }
@@ -618,7 +618,7 @@ void websocket_accept(const char *key, char ret_accept[32]) {
     char text[64];
     uint8_t digest[20];
     snprintf(text, sizeof text, "%.24s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key);
-    /* SHA-1 of a text of at most 119 bytes: all that the handshake needs, and the reason it is SHA-1. */
+    /* SHA-1 of a text of at most 119 bytes, which is all that the handshake needs. */
     uint32_t state[5] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0};
     uint8_t blocks[128] = {0};
     size_t len = strlen(text), total = len < 56 ? 64 : 128;

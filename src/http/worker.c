@@ -1,8 +1,8 @@
-/* The threads: all wait in one epoll; the one that gets an event serves it completely and comes back. No hand-off
- * between threads.
+/* The threads: all wait in one epoll; the one that gets an event serves it completely and returns. No hand-off between
+ * threads.
  *
  * Rules
- * 1. server->waiting counts threads in epoll_wait or on their way. A thread that leaves it and may block first
+ * 1. server->waiting counts threads in epoll_wait or about to be. A thread that leaves and may block first
  *    calls worker_relieve, which starts a thread if none is left. So a thread is always waiting, except when
  *    max_threads are all blocked: then requests queue in the kernel, and after HTTP_STARVED_MS the last thread
  *    answers 503.
@@ -21,7 +21,7 @@
 
 static void worker_accept(struct worker *worker, struct listener *listener);
 
-/* True when this thread, idle for a while, is one too many; it is then no longer counted as waiting. */
+/* Returns true if this thread, idle for a while, is surplus; then it is no longer counted as waiting. */
 static bool worker_surplus(struct http_server *server) {
     int waiting = atomic_load(&server->waiting);
     while (waiting > HTTP_KEEP_THREADS)
@@ -79,7 +79,7 @@ static void *worker_main(void *argument) {
     buf_done(&worker->out);
     buf_done(&worker->extra);
     munmap(worker, sizeof *worker);
-    tls_thread_end(); /* before the last count: after it the process may exit without freeing OpenSSL's memory */
+    tls_thread_end(); /* before the count changes: then the process may exit */
     autolock(&server->lock);
     server->threads--;
     pthread_cond_broadcast(&server->changed);
@@ -89,7 +89,7 @@ static void *worker_main(void *argument) {
 int worker_start_locked(struct http_server *server) {
     if (server->threads >= server->config.max_threads)
         return -EAGAIN;
-    /* Pages of its own: most of the scratch is never touched, and thousands of workers may wait for machines. */
+    /* Own pages: most of the scratch is never touched, and thousands of workers may wait for machines. */
     struct worker *worker =
         mmap(NULL, sizeof *worker, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (worker == MAP_FAILED)
@@ -122,7 +122,7 @@ bool worker_relieve(struct worker *worker) {
     if (worker->relieved)
         return true;
     if (worker->event_at < worker->event_count)
-        worker->batch = 1; /* handlers here block: giving back costs more than fetching singly */
+        worker->batch = 1; /* handlers block here: giving events back costs more than fetching one at a time */
     while (worker->event_at < worker->event_count) {
         void *source = worker->events[worker->event_at++].data.ptr;
         if (*(uint8_t *)source == SOURCE_CONN)
@@ -144,8 +144,7 @@ bool worker_relieve_wait(struct worker *worker) {
     if (worker_relieve(worker))
         return true;
     autolock(&server->lock);
-    /* Set before looking at `waiting`; a returning thread does it the other way round, so one of the two sees the
-     * other. */
+    /* Set before reading `waiting`; a returning thread does it in the other order, so one of the two sees the other. */
     if (!atomic_load(&server->starved_since_ms))
         atomic_store(&server->starved_since_ms, clock_ms());
     uint64_t end_ms = atomic_load(&server->starved_since_ms) + HTTP_STARVED_MS;
@@ -159,7 +158,7 @@ static const char refusal[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Type:
                               "Content-Length: 76\r\nConnection: close\r\nX-Request-Id: none\r\nRetry-After: 1\r\n\r\n"
                               "{\"error\":{\"code\":\"BUSY\",\"message\":\"too many connections; try again later\"}}\n";
 
-/* Without a free descriptor not even a refusal can be sent: closing the reserve allows to accept and drop one, so
+/* Without a free descriptor not even a refusal can be sent. Closing the reserve allows accepting and dropping one, so
  * that the listener does not stay readable forever and burn a core. */
 static bool worker_accept_starved(struct worker *worker, struct listener *listener) {
     struct http_server *server = worker->server;
@@ -203,7 +202,8 @@ static void worker_accept(struct worker *worker, struct listener *listener) {
             if (!server->tls || listener->unix_socket)
                 (void)!send(fd, refusal, sizeof refusal - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
             shutdown(fd, SHUT_WR);
-            (void)!recv(fd, worker->scratch, sizeof worker->scratch, MSG_DONTWAIT); /* unread input would be a reset */
+            (void)!recv(fd, worker->scratch, sizeof worker->scratch,
+                        MSG_DONTWAIT); /* unread input would cause a reset */
             close(fd);
             continue;
         }

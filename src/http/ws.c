@@ -1,9 +1,7 @@
-/* A connection after 101, for handlers: a tunnel, whose bytes are passed on to another server, or the server's end
- * of a WebSocket: the handshake, and sends that wait as long as the server's limits allow. websocket.c has the
- * messages. One thread per socket.
- * Invariants: 1. Once 101 is sent, nothing takes the client's bytes for requests, and the connection ends with the
- * handler.
- * 2. ws_close returns within CLOSE_MS, whatever the client does. */
+/* A connection after 101, for handlers: a tunnel, whose bytes are passed on to another server, or the server's end of a
+ * WebSocket: the handshake, and sends that block within the server's limits. websocket.c has the messages. One thread
+ * per socket. Invariants: 1. Once 101 is sent, the client's bytes are never taken for requests, and the connection ends
+ * with the handler. 2. ws_close returns within CLOSE_MS, whatever the client does. */
 #include <poll.h>
 
 #include "base/base.h"
@@ -22,13 +20,14 @@ static int ws_switch(struct http_request *request, struct err *err) {
 
 int http_tunnel(struct http_request *request, struct err *err) {
     if (strcmp(request->method, "GET") != 0 || request->http10 || !request->upgrade || !http_body_done(request))
-        return err_set(err, ERR_INVALID, "an upgrade is a GET of HTTP/1.1 without a body, with Connection: Upgrade");
+        return err_set(err, ERR_INVALID,
+                       "an upgrade must be a GET of HTTP/1.1 without a body, with Connection: Upgrade");
     return ws_switch(request, err);
 }
 
 ssize_t http_tunnel_read(struct http_request *request, void *data, size_t len) {
     size_t have = request->in_end - request->in_at;
-    if (have) { /* came with the request */
+    if (have) { /* arrived with the request */
         size_t n = have < len ? have : len;
         memcpy(data, request->worker->scratch + request->in_at, n);
         request->in_at += n;
@@ -53,13 +52,13 @@ int http_tunnel_write(struct http_request *request, const void *data, size_t len
 struct ws {
     struct http_request *request;
     struct websocket *websocket;
-    short events; /* that a write waits for */
+    short events; /* poll events that a write waits for */
 };
 
 static ssize_t ws_read(void *user, void *data, size_t len, struct err *err) {
     struct ws *ws = user;
     ssize_t got = http_tunnel_read(ws->request, data, len);
-    return got < 0 ? err_set(err, ERR_GONE, "the client hung up without a goodbye") : got;
+    return got < 0 ? err_set(err, ERR_GONE, "the client hung up without closing the WebSocket") : got;
 }
 
 static ssize_t ws_write(void *user, const struct iovec *parts, int count, struct err *err) {
@@ -78,7 +77,7 @@ int ws_accept(struct http_request *request, size_t max_message, struct ws **ret_
     const char *version = http_header(request, "sec-websocket-version");
     if (strcmp(request->method, "GET") != 0 || request->http10 || !request->upgrade || !upgrade ||
         !http_list_has(upgrade, "websocket"))
-        return err_set(err, ERR_INVALID, "this path wants a WebSocket: GET with Upgrade: websocket");
+        return err_set(err, ERR_INVALID, "this path needs a WebSocket: GET with Upgrade: websocket");
     if (!version || strcmp(version, "13") != 0)
         return err_set(err, ERR_INVALID, "Sec-WebSocket-Version must be 13");
     autobuf nonce = buf_max(64);
@@ -114,7 +113,7 @@ static int ws_wait(void *user, struct err *err) {
     int ready = conn_wait_paced(request->worker, request->conn, ws->events, &request->pace_out);
     if (ready > 0)
         return 0;
-    return ready == 0 ? err_set(err, ERR_TIMEOUT, "the WebSocket's client reads nothing")
+    return ready == 0 ? err_set(err, ERR_TIMEOUT, "the WebSocket's client does not read")
                       : err_set(err, ERR_GONE, "the WebSocket's client is gone");
 }
 
@@ -134,7 +133,7 @@ int ws_ping(struct ws *ws, struct err *err) {
     return websocket_ping(ws->websocket, err);
 }
 
-/* The goodbyes of both sides, for a while; messages that still come are dropped. */
+/* Waits a while for the close frames of both sides; messages that still arrive are dropped. */
 static void ws_part(struct ws *ws, uint64_t end_ms) {
     struct http_request *request = ws->request;
     struct err err;

@@ -1,12 +1,12 @@
-/* Copying the upper layers of a box while its programs write to them. Called by the jail's snapshots. Invariant: what
- * is in the copy at the end is what the trees held while the programs were stopped. Events only say where to look.
+/* Copying the upper layers of a box while its programs write to them. Called by the jail's snapshots. Invariant: at the
+ * end the copy is what the trees contained while the programs were stopped. Events only say where to look.
  *
  * 1. The copy is made while the programs run. Each directory is marked before it is read.
  * 2. Rounds: names that events mention are compared with the copy by inode and change time, and copied again where they
  *    differ, until a round is short.
  * 3. The programs are stopped, the events are read to their end, and the last names are compared. Then they run again.
  *
- * What raises events: an overlay writes to its upper files without any, so written files are reported by the overlay
+ * Sources of events: an overlay writes to its upper files without any, so written files are reported by the overlay
  * (group `writes`, with a descriptor each), names and attributes by the upper directories (group `names`, by file
  * handle). Stores through shared mappings raise none. They change the change time when they hit a clean page, so a file
  * that a program has open for writing is cleaned before it is copied, and compared again while the programs are
@@ -31,13 +31,13 @@
 #include "tree/removal.h"
 
 enum {
-    LIVE_NODES = 2000000, /* 150 bytes each */
+    LIVE_NODES = 2000000, /* of 150 bytes each */
     LIVE_DEPTH = 1000,
-    LIVE_PATH = 4000,     /* resolved in one call */
-    LIVE_NAMES = 64,      /* of one directory, before all of it is compared */
-    LIVE_ROUNDS = 12,     /* at most, before the programs are stopped */
-    LIVE_SHORT_US = 3000, /* a round so short is followed by the last one */
-    LIVE_DRAIN = 512,     /* entries copied between two looks at the events */
+    LIVE_PATH = 4000,     /* longest path resolved in one call */
+    LIVE_NAMES = 64,      /* of one directory; with more, all of it is compared */
+    LIVE_ROUNDS = 12,     /* most rounds before the programs are stopped */
+    LIVE_SHORT_US = 3000, /* after a round this short comes the last one */
+    LIVE_DRAIN = 512,     /* entries copied between two reads of events */
     LIVE_HANDLE = 64,
     LIVE_BUCKETS = 1 << 18,
     LIVE_TICK_NS = 20000000,
@@ -46,18 +46,18 @@ enum {
 
 struct live_node {
     struct live_node *parent, *child, *next, *prev;
-    struct live_node *by_inode, *by_name, *by_handle; /* chains */
+    struct live_node *by_inode, *by_name, *by_handle; /* hash chains */
     char *name;
     uint64_t inode;
     int64_t changed; /* its change time when it was copied; 0: compares as different */
     int64_t born;    /* distinguishes a reused inode */
     mode_t type;     /* S_IFMT */
-    bool dirty;      /* in live->dirty: a directory in which names have to be compared: */
-    bool all, seen;  /* all of them */
+    bool dirty;      /* in live->dirty: some names of this directory must be compared */
+    bool all, seen;  /* all: all names must be compared */
     bool hot;        /* in live->hot */
     uint8_t part, handle_len;
-    uint8_t *handle; /* of a directory that is marked */
-    char **names;    /* to be compared, unless `all` */
+    uint8_t *handle; /* of a marked directory */
+    char **names;    /* names to compare, unless `all` */
     size_t name_count, name_cap;
 };
 
@@ -65,7 +65,7 @@ struct live {
     struct live_part parts[LIVE_PARTS];
     size_t part_count;
     struct live_node *roots[LIVE_PARTS], *limbo;
-    dev_t devices[LIVE_PARTS], below[LIVE_PARTS]; /* of the overlays, and of what they write to */
+    dev_t devices[LIVE_PARTS], below[LIVE_PARTS]; /* of the overlays, and of their upper layers */
     uint64_t mounts[LIVE_PARTS];
     int limbo_fd;
     char limbo_name[32];
@@ -75,7 +75,7 @@ struct live {
     size_t node_count;
     struct live_node **dirty;
     size_t dirty_count, dirty_cap;
-    struct live_node **fresh; /* directories that were not read yet */
+    struct live_node **fresh; /* directories not read yet */
     size_t fresh_count, fresh_cap;
     struct live_node **later; /* for the next round */
     size_t later_count, later_cap;
@@ -84,10 +84,10 @@ struct live {
     struct copytree *copy;
     unsigned since_drain; /* entries copied */
     bool lost;            /* an event could not be attributed to a directory */
-    bool stopped;         /* the programs are */
+    bool stopped;         /* the programs are stopped */
 };
 
-/* What a name leads to now. */
+/* What a name leads to at present. */
 struct live_found {
     uint64_t inode;
     int64_t changed, born;
@@ -161,7 +161,7 @@ static struct live_node *live_node_new(struct live *live, struct live_node *pare
     return node;
 }
 
-/* Of something that is not a directory: those stay in the table, in limbo, until the end. */
+/* Frees a node that is not a directory: directories stay in the table, in limbo, until the end. */
 static void live_node_free(struct live *live, struct live_node *node) {
     struct live_node **at = live_inode_chain(live, node->inode);
     while (*at != node)
@@ -193,7 +193,7 @@ static struct live_node *live_node_directory(struct live *live, unsigned part, u
     return NULL;
 }
 
-/* name NULL: all names of the directory; "": none, its attributes alone, as with any name. */
+/* name NULL: all names of the directory; "": only its attributes, which are compared with any name. */
 static void live_node_compare(struct live *live, struct live_node *dir, const char *name) {
     if (!dir->dirty && dir->handle)
         vec_add(live->dirty, live->dirty_count, live->dirty_cap) = dir;
@@ -235,7 +235,7 @@ static int64_t live_time(const struct statx_timestamp *time) {
     return time->tv_sec * 1000000000ll + time->tv_nsec;
 }
 
-/* name "": the directory itself. -1 and errno. */
+/* name "": the directory itself. Returns -1 and sets errno on failure. */
 static int live_find(int dir, const char *name, struct live_found *ret_found) {
     struct statx status;
     if (statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_BTIME,
@@ -255,7 +255,7 @@ static int live_open(int top, const char *path) {
     return (int)syscall(SYS_openat2, top, path, &how, sizeof how);
 }
 
-/* Its directory in the tree, or in the copy. */
+/* Opens its directory in the tree, or in the copy. */
 static int live_node_open(const struct live *live, const struct live_node *dir, bool copy) {
     const struct live_node *parts[LIVE_DEPTH + 1];
     size_t depth = 0;
@@ -281,7 +281,7 @@ static int live_node_open(const struct live *live, const struct live_node *dir, 
 }
 
 static int live_fail(const char *name, struct err *err) {
-    return err_errno(err, errno, "'%.100s', while it was copied", name);
+    return err_errno(err, errno, "cannot copy '%.100s'", name);
 }
 
 static int live_cannot(const char *why, struct err *err) {
@@ -290,7 +290,7 @@ static int live_cannot(const char *why, struct err *err) {
 
 /* ---- one name of a directory ---- */
 
-/* It is no longer there. A directory may appear elsewhere. */
+/* The name no longer exists. A directory may reappear elsewhere. */
 static int live_evict(struct live *live, struct live_node *node, int to, struct err *err) {
     if (!S_ISDIR(node->type)) {
         if (unlinkat(to, node->name, 0) < 0)
@@ -309,7 +309,7 @@ static int live_evict(struct live *live, struct live_node *node, int to, struct 
     return 0;
 }
 
-/* A directory of the copy that the tree now has by this name. */
+/* Moves a directory of the copy to the name that the tree now has for it. */
 static int live_move(struct live *live, struct live_node *node, struct live_node *dir, int to, const char *name,
                      struct err *err) {
     bool from_limbo = live_node_in_limbo(live, node);
@@ -322,7 +322,7 @@ static int live_move(struct live *live, struct live_node *node, struct live_node
     free(node->name);
     node->name = xstrdup(name);
     live_node_enter(live, node, dir);
-    if (from_limbo) /* events were not followed there */
+    if (from_limbo) /* events were not tracked there */
         live_node_compare_below(live, node);
     live_node_compare(live, node, NULL);
     return 0;
@@ -338,7 +338,7 @@ static int live_directory(struct live *live, struct live_node *dir, int to, cons
     if (known && known->born == found->born) {
         if (!above)
             return live_move(live, known, dir, to, name, err);
-        live_later(live, dir); /* it was above: what it now is in has to move first */
+        live_later(live, dir); /* it was an ancestor: its new parent must move first */
         return 0;
     }
     if (depth >= LIVE_DEPTH)
@@ -349,7 +349,7 @@ static int live_directory(struct live *live, struct live_node *dir, int to, cons
     return 0;
 }
 
-/* Another name of a file that the copy has. */
+/* Links another name of a file that the copy has. */
 static bool live_link(struct live *live, const struct live_node *dir, int to, const char *name,
                       const struct live_found *found) {
     struct live_node *node = *live_inode_chain(live, found->inode);
@@ -360,7 +360,7 @@ static bool live_link(struct live *live, const struct live_node *dir, int to, co
     return other >= 0 && linkat(other, node->name, to, name, 0) == 0;
 }
 
-/* Whether a later change could leave the same time: kernels before 6.13 count it in ticks. */
+/* Returns whether a later change could leave the same time: kernels before 6.13 count it in ticks. */
 static bool live_recent(int64_t changed) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
@@ -381,13 +381,13 @@ static int live_file(struct live *live, struct live_node *dir, struct live_node 
     int64_t changed = status.st_ctim.tv_sec * 1000000000ll + status.st_ctim.tv_nsec;
     if (node)
         node->changed = r > 0 || live_recent(changed) ? 0 : changed;
-    if (r > 0) /* it is gone, or another one by now */
+    if (r > 0) /* it is gone, or another file */
         live_later(live, dir);
     if (hot && !dir->hot) {
         dir->hot = true;
         vec_add(live->hot, live->hot_count, live->hot_cap) = dir;
     }
-    return live->node_count > LIVE_NODES ? live_cannot("there are too many", err) : 0;
+    return live->node_count > LIVE_NODES ? live_cannot("there are too many files", err) : 0;
 }
 
 static int live_entry(struct live *live, struct live_node *dir, int from, int to, const char *name, struct err *err) {
@@ -453,7 +453,7 @@ static int live_all_names(struct live *live, struct live_node *dir, int from, in
         if (child->seen)
             continue;
         if (faccessat(from, child->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-            live_later(live, dir); /* it came back */
+            live_later(live, dir); /* it reappeared */
         } else {
             TRY(errno == ENOENT ? live_evict(live, child, to, err) : live_fail(child->name, err));
         }
@@ -461,7 +461,7 @@ static int live_all_names(struct live *live, struct live_node *dir, int from, in
     return 0;
 }
 
-/* It is not where it was: its parent is asked first. */
+/* The directory is not where it was: its parent is compared first. */
 static int live_gone(struct live *live, struct live_node *dir, struct err *err) {
     if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != EXDEV)
         return live_fail(dir->name, err);
@@ -481,7 +481,7 @@ static int live_scan(struct live *live, struct live_node *dir, struct err *err) 
     dir->names = NULL;
     dir->name_count = dir->name_cap = 0;
     dir->dirty = dir->all = false;
-    bool limbo = live_node_in_limbo(live, dir); /* all of it is compared when it is taken back */
+    bool limbo = live_node_in_limbo(live, dir); /* compared as a whole when it is taken back */
     autofd from = limbo ? -1 : live_node_open(live, dir, false);
     autofd to = from < 0 ? -1 : live_node_open(live, dir, true);
     errno = from < 0 || to < 0 ? errno : ENOENT;
@@ -505,13 +505,13 @@ static int live_scan(struct live *live, struct live_node *dir, struct err *err) 
 
 /* ---- events ---- */
 
-/* A path as the programs see it: that name is compared. */
+/* Notes the name of a path, as the programs see it, for comparison. */
 static void live_path(struct live *live, char *path, bool linked) {
     size_t len = strlen(path), part = 0, longest = 0;
     if (path[0] != '/')
         return;
     if (len > 10 && strcmp(path + len - 10, " (deleted)") == 0) {
-        live->lost |= linked; /* by another name */
+        live->lost |= linked; /* it has another name */
         return;
     }
     for (size_t i = 0; i < live->part_count; i++) {
@@ -528,11 +528,11 @@ static void live_path(struct live *live, char *path, bool linked) {
     autofd dir = live_open(live->parts[part].from, base > below ? below : ".");
     struct stat status;
     if (dir < 0 || fstat(dir, &status) < 0) {
-        live->lost |= !live->stopped; /* it moved since; or it is a file of the template, or of another mount */
+        live->lost |= !live->stopped; /* it has moved, or belongs to the template or another mount */
         return;
     }
     struct live_node *node = live_node_directory(live, (unsigned)part, status.st_ino);
-    if (node) /* else it is new, and will be copied whole */
+    if (node) /* else it is new and will be copied as a whole */
         live_node_compare(live, node, base);
 }
 
@@ -594,7 +594,7 @@ static void live_drain(struct live *live) {
 
 /* ---- while the programs are stopped ---- */
 
-/* Files that it has mapped for writing, or could have mapped. */
+/* Notes files that a process has mapped for writing, or could have mapped. */
 static void live_look(void *copy, const char *process) {
     struct live *live = copy;
     char path[PATH_MAX + 256];
@@ -634,7 +634,7 @@ static void live_look(void *copy, const char *process) {
 
 /* ---- the whole ---- */
 
-/* Names to compare now, and new directories as they are found; not those that later events mention. */
+/* Compares the noted names and new directories as they are found, but not names of later events. */
 static int live_round(struct live *live, struct err *err) {
     struct live_node **batch = live->dirty;
     size_t count = live->dirty_count, later = live->later_count;
@@ -673,10 +673,10 @@ static int live_last(struct live *live, const struct live_programs *programs, st
         if (live->dirty_count + live->fresh_count + live->later_count == 0)
             return 0;
     }
-    return err_set(err, ERR_INTERNAL, "the copy did not become like the files");
+    return err_set(err, ERR_INTERNAL, "the copy did not become equal to the files");
 }
 
-/* Rounds until one is short. */
+/* Runs rounds until one is short. */
 static int live_follow(struct live *live, struct err *err) {
     int r = live_round(live, err);
     for (unsigned round = 0; r == 0 && round < LIVE_ROUNDS; round++) {
@@ -782,7 +782,7 @@ int live_begin(const struct live_part *parts, size_t count, struct live **ret_li
 int live_finish(struct live *live, const struct live_programs *programs, struct copied *ret_copied,
                 uint64_t *ret_stopped_us, struct err *err) {
     struct err other;
-    TRY(live_follow(live, err)); /* since live_begin */
+    TRY(live_follow(live, err)); /* changes since live_begin */
     uint64_t begin_us = clock_us();
     TRY(programs->stop(programs->user, err));
     int r = live_last(live, programs, err);

@@ -1,5 +1,5 @@
-/* Copies of trees that programs are writing to, as they are at one moment, with the programs stopped for a small part
- * of the time that the copy takes. */
+/* Copies trees that programs are writing to, as they are at one moment. The programs are stopped for only a small part
+ * of the time. */
 #ifndef CUBBY_TREE_LIVE_H
 #define CUBBY_TREE_LIVE_H
 
@@ -18,20 +18,20 @@ struct live_part {
 };
 
 struct live_programs {
-    int (*stop)(void *user, struct err *err); /* none of them runs from now on */
+    int (*stop)(void *user, struct err *err); /* none of them runs afterwards */
     int (*resume)(void *user, struct err *err);
-    /* While they are stopped: "/proc/PID" of each. */
+    /* While they are stopped: calls look with "/proc/PID" of each. */
     void (*each)(void *user, void (*look)(void *copy, const char *process), void *copy);
     void *user;
 };
 
-/* The copy is made while the programs run, and follows what they change. Takes over the descriptors, also on failure.
+/* Makes the copy while the programs run, and follows their changes. Takes over the descriptors, also on failure.
  * UNSUPPORTED: this kernel, these rights or these trees (too many entries, too deep) do not allow it. */
 struct live;
 int live_begin(const struct live_part *parts, size_t count, struct live **ret_live, struct err *err);
-/* All parts become what they are while the programs are stopped, once. On failure the programs run. */
+/* Stops the programs once, and completes all parts as of that moment. On failure the programs run. */
 int live_finish(struct live *live, const struct live_programs *programs, struct copied *ret_copied,
                 uint64_t *ret_stopped_us, struct err *err);
-void live_end(struct live *live); /* NULL is fine */
+void live_end(struct live *live); /* NULL is allowed */
 
 #endif

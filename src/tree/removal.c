@@ -1,12 +1,12 @@
 /* Removing a tree of any depth and width. Called by backends when a box is removed, and in the runner's workers by
- * removals and by moves between file systems. Invariant: the tree is hostile, and may change during the work: names
- * are one component below an open directory, and no link is followed.
+ * removals and by moves between file systems. Invariant: the tree is hostile and may change at any time: names are one
+ * component below an open directory, and no link is followed.
  *
- * 1. Iterative: a stack of levels; only the deepest FDS_KEPT levels hold their descriptor open.
- * 2. Going up past those, ".." of the child is opened and must be the directory we came from (device and inode), so
- *    a directory that was moved away is an error and never a way into another tree.
+ * 1. Iterative: a stack of levels; only the deepest FDS_KEPT levels keep their descriptor open.
+ * 2. Above those, ".." of the child is opened and must be the directory we came from (device and inode), so a directory
+ *    that was moved away is an error and never a way into another tree.
  * 3. A level remembers at most BATCH_BYTES of names of subdirectories; when they are done it is read again. An entry
- *    that could not be removed ends the work, so reading again always makes progress. */
+ *    that cannot be removed ends the work, so reading again always makes progress. */
 #include <dirent.h>
 #include <sys/syscall.h>
 
@@ -15,17 +15,17 @@
 #include "tree/removal.h"
 #include "tree/dent.h"
 
-/* While requests follow each other without a gap: so much work, then a pause. */
+/* While requests keep coming: so much work, then a pause. */
 enum { STEP_US = 1000, PAUSE_MS = 20 };
 enum { FDS_KEPT = 64, BATCH_BYTES = 4096, DENTS_BYTES = 128 << 10, RETRIES_MAX = 100 };
 
 struct removal_level {
-    int fd; /* -1: closed, reached again by ".." */
+    int fd; /* -1: closed; reopened by ".." */
     dev_t device;
     ino_t inode;
     char *batch; /* names of subdirectories, NUL-separated; NULL: read the directory (again) */
     size_t batch_len, at;
-    bool read_all; /* the batch holds all that was left */
+    bool read_all; /* the batch has all remaining names */
 };
 
 struct removal {
@@ -35,10 +35,10 @@ struct removal {
     const char *shown;
     char *dents;
     bool ours;                /* no other process writes */
-    dev_t device;             /* ours: what is on another is mounted there */
+    dev_t device;             /* if ours: anything on another device is mounted there */
     const atomic_bool *hurry; /* NULL: no pauses */
-    uint64_t until_us;        /* until then it also works while requests are served */
-    unsigned retries;         /* directories found filled again, since the last removal */
+    uint64_t until_us;        /* until then it works even while requests are served */
+    unsigned retries;         /* directories that were filled again since the last removal */
 };
 
 static int removal_level_push(struct removal *removal, int dirfd, const char *name, struct err *err);
@@ -96,7 +96,6 @@ int removal_tree_gently(int dirfd, const char *name, const atomic_bool *hurry) {
     return r == 0 ? 0 : -(err.number ? err.number : EBUSY);
 }
 
-/* One more was removed. */
 static void removal_count(struct removal *removal) {
     removal->count++;
     if (removal->hurry && !atomic_load_explicit(removal->hurry, memory_order_relaxed) &&
@@ -114,7 +113,7 @@ static int removal_run(struct removal *removal, struct err *err) {
             const char *name = level->batch + level->at;
             int r = removal_level_push(removal, level->fd, name, err);
             TRY(r);
-            if (r == 0) /* gone by now */
+            if (r == 0) /* already gone */
                 level->at += strlen(name) + 1;
             continue;
         }
@@ -128,8 +127,8 @@ static int removal_run(struct removal *removal, struct err *err) {
     }
 }
 
-/* A directory when it was read may be something else by now, put in its place: then that is removed. Descriptor, or
- * -errno; -ENOENT when nothing is left of the name. */
+/* What was a directory when it was read may have been replaced by something else, which is removed then. Returns a
+ * descriptor or -errno; -ENOENT: nothing is left of the name. */
 static int removal_open_or_unlink(int dirfd, const char *name) {
     for (int tries = 0; tries < RETRIES_MAX; tries++) {
         int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -143,7 +142,7 @@ static int removal_open_or_unlink(int dirfd, const char *name) {
     return -EBUSY;
 }
 
-/* Entries of a directory without r, w or x could not be read or removed; root needs no such thing. */
+/* Entries of a directory without r, w or x cannot be read or removed; root can do it anyway. */
 static int removal_open_forced(int dirfd, const char *name) {
     autofd closed = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (closed < 0 || chmod(text_make(64, "/proc/self/fd/%d", closed), 0700) < 0)
@@ -158,13 +157,13 @@ static int removal_level_check(struct removal *removal, int fd, struct stat *ret
     if (removal->depth == 0)
         removal->device = ret_status->st_dev;
     if (removal->ours && ret_status->st_dev != removal->device)
-        return -EBUSY; /* something is mounted here: unmount first */
+        return -EBUSY; /* something is mounted here */
     if (removal->ours && (ret_status->st_mode & 0700) != 0700)
         fchmod(fd, 0700);
     return 0;
 }
 
-/* 1: entered. 0: it is not there (any more). */
+/* Returns 1 if entered, 0 if it does not exist (any more). */
 static int removal_level_push(struct removal *removal, int dirfd, const char *name, struct err *err) {
     int fd = removal_open_or_unlink(dirfd, name);
     if (fd == -EACCES && removal->ours)
@@ -175,7 +174,7 @@ static int removal_level_push(struct removal *removal, int dirfd, const char *na
     int r = fd < 0 ? fd : removal_level_check(removal, fd, &status);
     if (r < 0) {
         fd_close(&fd);
-        return err_errno(err, -r, "'%s' below '%s'", name, removal->shown);
+        return err_errno(err, -r, "cannot remove '%s' below '%s'", name, removal->shown);
     }
     vec_add(removal->levels, removal->depth, removal->cap) =
         (struct removal_level){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
@@ -184,14 +183,14 @@ static int removal_level_push(struct removal *removal, int dirfd, const char *na
     return 1;
 }
 
-/* Back in the parent; the emptied child goes. */
+/* Returns to the parent and removes the emptied child. */
 static int removal_level_up(struct removal *removal, struct err *err) {
     struct removal_level *child = &removal->levels[removal->depth - 1], *level = child - 1;
     if (level->fd < 0) {
         struct stat status;
         level->fd = openat(child->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
         if (level->fd < 0 || fstat(level->fd, &status) < 0)
-            return err_errno(err, errno, "a directory below '%s'", removal->shown);
+            return err_errno(err, errno, "cannot open a directory below '%s'", removal->shown);
         if (status.st_dev != level->device || status.st_ino != level->inode)
             return err_set(err, ERR_BUSY, "a directory below '%s' was moved while it was removed", removal->shown);
     }
@@ -200,8 +199,8 @@ static int removal_level_up(struct removal *removal, struct err *err) {
     const char *name = level->batch + level->at;
     if (unlinkat(level->fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
         if ((errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) && ++removal->retries < RETRIES_MAX)
-            return 0; /* an entry was added, replaced or skipped: once more */
-        return err_errno(err, errno, "'%s' below '%s'", name, removal->shown);
+            return 0; /* an entry was added, replaced or skipped: try again */
+        return err_errno(err, errno, "cannot remove '%s' below '%s'", name, removal->shown);
     }
     removal_count(removal);
     removal->retries = 0;
@@ -209,7 +208,7 @@ static int removal_level_up(struct removal *removal, struct err *err) {
     return 0;
 }
 
-/* 1: removed or gone. 0: a directory, to be entered. */
+/* Returns 1 if removed or gone, 0 for a directory that must be entered. */
 static int removal_remove_entry(struct removal *removal, struct removal_level *level, const struct dent *dent,
                                 struct err *err) {
     if (dent->type == DT_DIR)
@@ -222,10 +221,10 @@ static int removal_remove_entry(struct removal *removal, struct removal_level *l
         return 1;
     if (errno == EISDIR)
         return 0;
-    return err_errno(err, errno, "'%s' below '%s'", dent->name, removal->shown);
+    return err_errno(err, errno, "cannot remove '%s' below '%s'", dent->name, removal->shown);
 }
 
-/* A level keeps no more than its names: a tree may be as deep as its maker had patience. */
+/* Keeps only the names of a level, since a tree may be very deep. */
 static void removal_level_keep(struct removal_level *level, const char *names) {
     level->batch = xmalloc(level->batch_len + 1);
     memcpy(level->batch, names, level->batch_len);
@@ -236,11 +235,11 @@ static int removal_level_fill(struct removal *removal, struct removal_level *lev
     level->batch_len = level->at = 0;
     level->read_all = false;
     if (lseek(level->fd, 0, SEEK_SET) < 0)
-        return err_errno(err, errno, "a directory below '%s'", removal->shown);
+        return err_errno(err, errno, "cannot read a directory below '%s'", removal->shown);
     for (;;) {
         long n = syscall(SYS_getdents64, level->fd, removal->dents, (size_t)DENTS_BYTES);
         if (n < 0)
-            return err_errno(err, errno, "a directory below '%s'", removal->shown);
+            return err_errno(err, errno, "cannot read a directory below '%s'", removal->shown);
         if (n == 0) {
             level->read_all = true;
             removal_level_keep(level, names);

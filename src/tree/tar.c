@@ -1,10 +1,10 @@
 /* Tar streams. Called by the runner's tar ops, and by the daemon for skills. Invariant: a stream that is read is
- * hostile: every number is bounded before it is used; and the content of a written stream matches its heads, even if
- * files change. */
+ * hostile: every number is bounded before use. The content of a written stream matches its heads, even if files
+ * change. */
 #include "base/base.h"
 #include "tree/tar.h"
 
-/* ---- in ---- */
+/* ---- reading ---- */
 
 static bool tar_extends(char type) {
     return type == TAR_PAX || type == TAR_PAX_GLOBAL || type == TAR_LONG_NAME || type == TAR_LONG_LINK;
@@ -93,7 +93,7 @@ void tar_in_done(struct tar_in *in) {
     in->extension = NULL;
 }
 
-/* ---- out ---- */
+/* ---- writing ---- */
 
 static int tar_out_flush(struct tar_out *out, struct err *err) {
     size_t len = out->held;
@@ -101,7 +101,7 @@ static int tar_out_flush(struct tar_out *out, struct err *err) {
     return len ? out->put(out->user, out->data, len, err) : 0;
 }
 
-/* data NULL: zeros. */
+/* data NULL: writes zeros. */
 static int tar_out_bytes(struct tar_out *out, const void *data, uint64_t len, struct err *err) {
     while (len > 0) {
         size_t n = tar_least(len, out->size - out->held);
@@ -130,7 +130,7 @@ int tar_out_content(struct tar_out *out, int fd, uint64_t size, struct err *err)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0 && out->exact)
-            return err_errno(err, n < 0 ? errno : EIO, "reading a file");
+            return err_errno(err, n < 0 ? errno : EIO, "cannot read a file");
         if (n <= 0)
             break;
         left -= (uint64_t)n;

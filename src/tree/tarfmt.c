@@ -1,5 +1,5 @@
 /* Reading and writing tar heads: ustar, pax and GNU names. Called by op_tar. Invariant: every byte of an archive is
- * foreign: each number is bounded, each text measured before it is copied. */
+ * untrusted: numbers are bounded and texts measured before they are copied. */
 #include "base/base.h"
 #include "tree/tarfmt.h"
 
@@ -9,7 +9,7 @@ struct tarfmt_head { /* one block */
 };
 _Static_assert(sizeof(struct tarfmt_head) == TAR_BLOCK_BYTES, "a head is one block");
 
-/* Octal text, or base 256 where the first bit is set. False: neither, or out of range. */
+/* Reads octal text, or base 256 if the first bit is set. Returns false for anything else, or out of range. */
 static bool tarfmt_get_number(const char *field, size_t len, uint64_t *ret_value) {
     const uint8_t *at = (const uint8_t *)field, *end = at + len;
     uint64_t value = 0;
@@ -76,7 +76,7 @@ const char *tar_parse(const uint8_t block[TAR_BLOCK_BYTES], struct tar_entry *en
         entry->mtime = (int64_t)mtime;
     if (!extension)
         tarfmt_get_names(&head, entry);
-    /* Old archives mark directories by a slash alone. */
+    /* Old archives mark directories only by a trailing slash. */
     if (entry->type == TAR_FILE && !extension && entry->name[0] && entry->name[strlen(entry->name) - 1] == '/')
         entry->type = TAR_DIR;
     return NULL;
@@ -91,7 +91,7 @@ static const char *tarfmt_set_name(char out[TAR_NAME_BYTES], bool *has, const ch
     if (len >= TAR_NAME_BYTES)
         return "a name is too long";
     if (memchr(data, 0, len))
-        return "a name holds a NUL byte";
+        return "a name contains a NUL byte";
     memcpy(out, data, len);
     out[len] = 0;
     *has = true;
@@ -138,7 +138,7 @@ static const char *tarfmt_pax_record(struct tar_entry *entry, const char *key, s
 #undef IS
 }
 
-/* "LENGTH KEY=VALUE\n", LENGTH counting the whole record. */
+/* Parses "LENGTH KEY=VALUE\n"; LENGTH counts the whole record. */
 static const char *tarfmt_pax_parse(struct tar_entry *entry, const char *data, size_t len) {
     static const char *const malformed = "its pax head is malformed";
     while (len > 0) {
@@ -164,7 +164,7 @@ const char *tar_extend(struct tar_entry *entry, char type, const char *data, siz
         return tarfmt_set_name(entry->name, &entry->has_name, data, strnlen(data, len));
     if (type == TAR_LONG_LINK)
         return tarfmt_set_name(entry->link, &entry->has_link, data, strnlen(data, len));
-    return type == TAR_PAX ? tarfmt_pax_parse(entry, data, len) : NULL; /* global heads say nothing we use */
+    return type == TAR_PAX ? tarfmt_pax_parse(entry, data, len) : NULL; /* global heads contain nothing that is used */
 }
 
 const char *tar_safe_name(char *name, const char **ret_why) {
@@ -175,7 +175,7 @@ const char *tar_safe_name(char *name, const char **ret_why) {
     for (const char *at = name; *at && !*ret_why;) {
         size_t len = strcspn(at, "/");
         if (len == 2 && memcmp(at, "..", 2) == 0)
-            *ret_why = "its name holds '..'";
+            *ret_why = "its name contains '..'";
         else if (len > 255)
             *ret_why = "a part of its name is longer than 255 bytes";
         else if (len > 0 && !(len == 1 && *at == '.')) {
@@ -222,7 +222,7 @@ static void tarfmt_put_head(uint8_t out[TAR_BLOCK_BYTES], char type, const char 
     out[offsetof(struct tarfmt_head, checksum) + 7] = ' ';
 }
 
-/* Appends a record; its length counts its own digits. */
+/* Appends a record, whose length includes its own digits. */
 static size_t tarfmt_put_record(char *out, size_t at, size_t size, const char *key, const char *value) {
     size_t body = strlen(key) + strlen(value) + 3, len = body + 1;
     char digits[24];

@@ -1,5 +1,5 @@
-/* The tar format as bytes: heads of 512-byte blocks, pax records, GNU long names. No I/O; depends on libc alone, so
- * that it is unit-tested and fuzzed on the host. */
+/* The tar format as bytes: heads of 512-byte blocks, pax records, GNU long names. No I/O, and only libc, so that it is
+ * unit-tested and fuzzed on the host. */
 #ifndef CUBBY_TREE_TARFMT_H
 #define CUBBY_TREE_TARFMT_H
 
@@ -9,7 +9,7 @@
 
 #define TAR_BLOCK_BYTES 512u
 #define TAR_NAME_BYTES 4096u       /* with its NUL */
-#define TAR_EXTENSION_BYTES 65536u /* a pax head or a long name: larger is refused */
+#define TAR_EXTENSION_BYTES 65536u /* largest pax head or long name */
 
 enum tar_type {
     TAR_FILE = '0',
@@ -24,28 +24,27 @@ enum tar_type {
 };
 
 struct tar_entry {
-    char type; /* as in the archive; 0 and '7' are made TAR_FILE */
+    char type; /* as in the archive; 0 and '7' become TAR_FILE */
     char name[TAR_NAME_BYTES], link[TAR_NAME_BYTES];
     uint64_t size;
     uint32_t mode;
     int64_t mtime;
-    bool has_name, has_link, has_size, has_mtime; /* set by an extension: the value of the head after it does not
-                                                   * count */
+    bool has_name, has_link, has_size, has_mtime; /* set by an extension, which overrides the head after it */
 };
 
-/* Reads a head into entry, keeping values set by extensions. NULL, or the error (a static text). *ret_zero: the
- * block is empty: the end of the archive. */
+/* Reads a head into entry, keeping values set by extensions. Returns NULL, or the error (a static text). *ret_zero: the
+ * block is empty, which ends the archive. */
 const char *tar_parse(const uint8_t block[TAR_BLOCK_BYTES], struct tar_entry *entry, bool *ret_zero);
-/* The content of a pax head, a long name or a long link, for the entry to come. */
+/* Reads the content of a pax head, a long name or a long link, for the entry that follows. */
 const char *tar_extend(struct tar_entry *entry, char type, const char *data, size_t len);
-/* Forgets extensions and names: for the next entry. */
+/* Resets extensions and names for the next entry. */
 void tar_reset(struct tar_entry *entry);
-/* The name made safe: no "./" or '/' around it. NULL and *ret_why when it is absolute, holds ".." or is too long;
- * "" for the top itself. Changes name in place. */
+/* Makes a name safe, in place: no "./" or '/' around it; "" for the top itself. NULL and *ret_why: it is absolute,
+ * contains ".." or is too long. */
 const char *tar_safe_name(char *name, const char **ret_why);
 
-/* Writes the head, with a pax head before it where the names or the size need one. out holds TAR_HEAD_BYTES; returns
- * the bytes used. name and link are at most TAR_NAME_BYTES - 1 long. */
+/* Writes the head, after a pax head if the names or the size need one. out has TAR_HEAD_BYTES. Returns the bytes used.
+ * name and link have at most TAR_NAME_BYTES - 1 bytes. */
 #define TAR_HEAD_BYTES (2 * TAR_BLOCK_BYTES + 2 * TAR_NAME_BYTES + 2 * TAR_BLOCK_BYTES)
 size_t tar_format(uint8_t out[TAR_HEAD_BYTES], const struct tar_entry *entry, uint32_t uid, uint32_t gid);
 static inline uint64_t tar_padding(uint64_t size) {

@@ -1,6 +1,6 @@
-/* The walk over a tree on this machine. Called by backends for what lies of a container here, and by skills.
- * Invariant: the tree is hostile, and may change under the walk: names are one component below an open directory, no
- * link is followed, and going up must arrive at the directory that was left, by device and inode. */
+/* Traversing a tree on this machine. Called by backends for local files of a container, and by skills. Invariant: the
+ * tree is hostile and may change at any time: names are one component below an open directory, no link is followed, and
+ * going up must arrive at the directory that was left, by device and inode. */
 #include <dirent.h>
 #include <limits.h>
 #include <sys/syscall.h>
@@ -14,18 +14,18 @@ enum { DENTS_BYTES = 16384 };
 struct treewalk_level {
     dev_t device;
     ino_t inode;
-    int64_t offset; /* where it continues */
+    int64_t offset; /* where to continue */
     size_t path_len;
-    char **names; /* own: of the directory, sorted; NULL: not read yet */
+    char **names; /* treewalk_own: sorted names; NULL: not read yet */
     size_t count, cap, at;
 };
 
 struct treewalk_walk {
-    int fd; /* the directory that is being read */
+    int fd; /* the directory being read */
     bool own;
-    struct treewalk_level here, *levels; /* levels: those above */
+    struct treewalk_level here, *levels; /* levels: the ancestors */
     size_t depth, cap;
-    char path[LIMIT_PATH_BYTES + 1]; /* here.path_len: of the directory with its slash; more than fits: not known */
+    char path[LIMIT_PATH_BYTES + 1]; /* here.path_len: length with the slash; if larger, the path is unknown */
     char dents[DENTS_BYTES];
     size_t dents_len, dents_at;
     int (*each)(void *user, const struct tree_entry *entry, struct err *err);
@@ -41,13 +41,13 @@ static int treewalk_moved(struct err *err) {
 static int treewalk_read_on(struct treewalk_walk *walk, struct err *err) {
     long n = syscall(SYS_getdents64, walk->fd, walk->dents, DENTS_BYTES);
     if (n < 0)
-        return err_errno(err, errno, "a directory");
+        return err_errno(err, errno, "cannot read a directory");
     walk->dents_len = (size_t)n;
     walk->dents_at = 0;
     return n > 0;
 }
 
-/* The next name as it was read; NULL and *ret_r: the end, or what failed. */
+/* Returns the next name. NULL and *ret_r: the end, or a failure. */
 static const char *treewalk_name_read(struct treewalk_walk *walk, int *ret_r, struct err *err) {
     for (;;) {
         *ret_r = walk->dents_at < walk->dents_len ? 1 : treewalk_read_on(walk, err);
@@ -89,9 +89,9 @@ static int treewalk_go_down(struct treewalk_walk *walk, const char *name, const 
     autofd next = openat(walk->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat opened, here;
     if (next < 0 && !walk->own && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
-        return 0; /* gone by now */
+        return 0; /* already gone */
     if (next < 0 || fstat(next, &opened) < 0 || fstat(walk->fd, &here) < 0)
-        return err_errno(err, errno, "a directory '%.100s'", name);
+        return err_errno(err, errno, "cannot open the directory '%.100s'", name);
     if (opened.st_ino != status->st_ino || opened.st_dev != status->st_dev)
         return treewalk_moved(err);
     walk->here.device = here.st_dev;
@@ -114,11 +114,11 @@ static int treewalk_go_up(struct treewalk_walk *walk, struct err *err) {
     struct stat status;
     autofd above = openat(walk->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (above < 0 || fstat(above, &status) < 0)
-        return err_errno(err, errno, "a directory above");
+        return err_errno(err, errno, "cannot open a parent directory");
     if (status.st_dev != level->device || status.st_ino != level->inode)
         return treewalk_moved(err);
     if (!walk->own && lseek(above, level->offset, SEEK_SET) < 0)
-        return err_errno(err, errno, "a directory above");
+        return err_errno(err, errno, "cannot read a parent directory");
     treewalk_names_free(&walk->here);
     walk->here = *level;
     walk->depth--;
@@ -153,7 +153,7 @@ static int treewalk_walk_run(struct treewalk_walk *walk, struct err *err) {
         int r;
         const char *next = walk->own ? treewalk_name_sorted(walk, &r, err) : treewalk_name_read(walk, &r, err);
         if (next) {
-            char name[NAME_MAX + 1]; /* what was read goes with the directory */
+            char name[NAME_MAX + 1]; /* the buffer is freed with the directory */
             strncpy(name, next, NAME_MAX);
             name[NAME_MAX] = 0;
             r = treewalk_meet(walk, name, err);
@@ -174,7 +174,7 @@ static int treewalk_walk_all(bool own, int top,
     walk->each = each;
     walk->user = user;
     walk->fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = walk->fd < 0 ? err_errno(err, errno, "the tree") : treewalk_walk_run(walk, err);
+    int r = walk->fd < 0 ? err_errno(err, errno, "cannot open the tree") : treewalk_walk_run(walk, err);
     fd_close(&walk->fd);
     treewalk_names_free(&walk->here);
     while (walk->depth > 0)

@@ -54,14 +54,14 @@ join_refused 'a workspace that is not there' 2 'is not a directory on this machi
     --server "$MACHINE_SERVER"
 join_refused 'a file as workspace' 2 'is not a directory on this machine' -w "$PROJECT_DIR/file" \
     --server "$MACHINE_SERVER"
-join_refused 'all of the machine' 2 'all of this machine' -w / --server "$MACHINE_SERVER"
+join_refused 'all of the machine' 2 'the whole machine' -w / --server "$MACHINE_SERVER"
 HOME=$PROJECT_DIR join_refused 'the home directory' 2 'your home directory' -w "$PROJECT_DIR" --server "$MACHINE_SERVER"
 long=$WORK/$(printf 'l%.0s' {1..200})/$(printf 'm%.0s' {1..200})
 mkdir -p "$long"
 join_refused 'a path too long to be told' 2 'more than 255 bytes' -w "$long" --server "$MACHINE_SERVER"
 rm -r "${long%/*}"
 join_refused 'an isolation that is none' 2 'jail or none' -w "$PROJECT_DIR" --server "$MACHINE_SERVER" --isolation some
-join_refused 'a state inside the workspace' 125 'one in the other' -w "$PROJECT_DIR" --server "$MACHINE_SERVER" \
+join_refused 'a state inside the workspace' 125 'must not contain each other' -w "$PROJECT_DIR" --server "$MACHINE_SERVER" \
     --state "$PROJECT_DIR/state"
 join_refused 'a read-only directory inside a writable one, without walls' 2 'cannot keep' -w "$WORK" \
     --server "$MACHINE_SERVER" \
@@ -112,7 +112,7 @@ is 'a file call finds the workspace' "$(cat "$PROJECT_DIR/upload")" bytes
 unlike 'its token is in no argument and no variable of what it starts' "$(ps -eo args)" "$TOKEN"
 run 'env; cat /proc/1/environ'
 unlike 'nor in the box' "$OUT" "$TOKEN"
-CUBBY_TOKEN=$TOKEN join_refused 'a second one for the same directory' 125 'joined to .* already' \
+CUBBY_TOKEN=$TOKEN join_refused 'a second one for the same directory' 125 'already joined to' \
     --server "$MACHINE_SERVER" -w "$PROJECT_DIR" --state "$WORK/machine-laptop"
 
 first=$BOX

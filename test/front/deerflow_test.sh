@@ -348,6 +348,6 @@ wrong 'No such file' "deerflow_api_key_file: $WORK/none"
 wrong 'printable' 'deerflow_api_key: "a b"'
 chmod 666 "$WORK/key"
 wrong 'only its owner can write' "deerflow_api_key_file: $WORK/key"
-wrong 'is there twice' 'deerflow_mounts: [{source: /srv, target: /mnt/x}, {source: /opt, target: /mnt/x}]'
+wrong 'is given twice' 'deerflow_mounts: [{source: /srv, target: /mnt/x}, {source: /opt, target: /mnt/x}]'
 wrong 'is not set' 'deerflow_api_key: ${NO_SUCH_VARIABLE}'
 finish

@@ -139,7 +139,7 @@ like 'one that is too large' "$SAID" '^closed (1009|4400) '
 knock /runner/ws "$LAPTOP" "$(link "\"name\":\"$(printf 'x%.0s' {1..300})\"")"
 refused 'a word that is too long' 4400 INVALID "'name' is longer than 64 bytes"
 with "$LAPTOP" GET /runner/ws
-is_error 'no WebSocket' 400 INVALID 'wants a WebSocket'
+is_error 'no WebSocket' 400 INVALID 'needs a WebSocket'
 
 # ---- joining ----
 events_pid=

@@ -106,7 +106,7 @@ while IFS=$'\t' read -r method pattern name _; do
     case $path in
     /runner/ws | /ws | /ws/*)
         with "$RUNNER" "$method" "$path"
-        is_error "a runner's token may join there: $method $pattern" 400 INVALID 'wants a WebSocket'
+        is_error "a runner's token may join there: $method $pattern" 400 INVALID 'needs a WebSocket'
         continue ;;
     esac
     with "$RUNNER" "$method" "$path"

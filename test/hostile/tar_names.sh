@@ -25,9 +25,9 @@ refused() { # refused NAME REGEX ENTRY...
 run 'mkdir attack'
 refused 'an absolute name' "archive entry '/workspace/outside/f': its name is absolute" f:good=x \
     f:/workspace/outside/f=bad
-refused 'a name with ..' "its name holds '..'" f:good=x f:../outside/f=bad
-refused '.. in the middle' "its name holds '..'" f:d/../../outside/f=bad
-refused '.. at the end' "its name holds '..'" d:d/..
+refused 'a name with ..' "its name contains '..'" f:good=x f:../outside/f=bad
+refused '.. in the middle' "its name contains '..'" f:d/../../outside/f=bad
+refused '.. at the end' "its name contains '..'" d:d/..
 refused 'an absolute name in a pax record' 'its name is absolute' x:path=/workspace/outside/f f:f=bad
 refused 'a link, then a file through it' "'d/l/f': a part of its path is a link or a file" l:d/l=/workspace/outside \
     f:d/l/f=bad

@@ -139,7 +139,7 @@ if second_start "$config" "$program"; then
     reload
     like 'what changed is said by name' "$(told)" 'changed: .*mount_sources, env, mounts, .*users'
     unlike 'no value of it' "$(told)" key-of-the-environment
-    like 'what needs a restart, too' "$(told)" 'at the next start only: .*max_threads'
+    like 'what needs a restart, too' "$(told)" 'only change at the next start: .*max_threads'
     make_box '"user":"ann","thread":"2"'
     is 'a quota that rose counts at once' "$STATUS" 201
     run 'echo $FROM_FILE; test -e /mnt/plain; echo $?'

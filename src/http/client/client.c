@@ -12,10 +12,10 @@
 #include "http/client/client_curl.h"
 
 #define CONNECT_TIMEOUT_MS 10000L
-#define HINTS_MAX 8u     /* heads of 1xx before the answer */
+#define HINTS_MAX 8u     /* most 1xx heads before the answer */
 #define STOP_LOOK_MS 200 /* how often a caller's stop flag is checked */
 #define TICK_MS 1000
-#define SILENCE_MS 5000u /* then another question shows whether a daemon is there at all */
+#define SILENCE_MS 5000u /* after this, another request shows whether a daemon answers */
 #define PROBE_TIMEOUT_MS 10000L
 #define KEEPALIVE_S 30L
 
@@ -29,7 +29,7 @@ static pthread_once_t client_loaded = PTHREAD_ONCE_INIT;
 static struct err client_fault; /* why libcurl cannot be used */
 
 static void client_load(void) {
-    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL); /* it stays: its threads do not survive an unload */
+    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL); /* never unloaded: its threads would not survive */
     if (!library) {
         err_set(&client_fault, ERR_UNSUPPORTED, "libcurl.so.4 is missing: install the package libcurl4");
         return;
@@ -76,7 +76,7 @@ int http_client_new(const char *url, const char *token, struct http_client **ret
     client->failures = client_failures;
     int code = client_address(client, url, err);
     if (code == 0 && token && strpbrk(token, "\r\n"))
-        code = err_set(err, ERR_INVALID, "the token holds a line break");
+        code = err_set(err, ERR_INVALID, "the token contains a line break");
     if (code == 0 && !(client->easy = curl_api.easy_init()))
         code = err_set(err, ERR_INTERNAL, "libcurl cannot make a handle");
     if (code < 0) {
@@ -113,11 +113,11 @@ void http_client_free(struct http_client *client) {
     free(client);
 }
 
-/* Takes path, which is freed with the client. */
+/* Takes over path, which is freed with the client. */
 static int client_file(char **slot, char *path, struct err *err) {
     free(*slot);
     *slot = path;
-    return access(path, R_OK) < 0 ? err_errno(err, errno, "the file of certificates '%s'", path) : 0;
+    return access(path, R_OK) < 0 ? err_errno(err, errno, "cannot read the file of certificates '%s'", path) : 0;
 }
 
 int http_client_ca(struct http_client *client, const char *path, struct err *err) {
@@ -154,7 +154,7 @@ int http_client_foreign(const struct http_foreign *server, struct http_client **
     return code;
 }
 
-/* A proxy of the environment is for the world outside; it could not reach our loopback. */
+/* A proxy of the environment is for the outside; it could not reach our loopback. */
 static bool client_is_loopback(const char *base) {
     const char *host = strstr(base, "://") + 3;
     static const char *const names[] = {"127.", "localhost", "[::1]"};
@@ -205,7 +205,7 @@ void client_prepare(struct http_client *client, CURL *easy, const char *url) {
     api->easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     api->easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     api->easy_setopt(easy, CURLOPT_USERAGENT, "cubby/" CUBBY_VERSION);
-    api->easy_setopt(easy, CURLOPT_BUFFERSIZE, 256L << 10); /* or it reads 16 KiB at a time */
+    api->easy_setopt(easy, CURLOPT_BUFFERSIZE, 256L << 10); /* the default is 16 KiB at a time */
     api->easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, client_on_open);
     api->easy_setopt(easy, CURLOPT_OPENSOCKETDATA, client);
     api->easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -215,7 +215,7 @@ void client_prepare(struct http_client *client, CURL *easy, const char *url) {
     if (authority && *authority)
         api->easy_setopt(easy, CURLOPT_CAINFO, authority);
     if (client->foreign && authority)
-        api->easy_setopt(easy, CURLOPT_CAPATH, NULL); /* the system's authorities do not vouch for it */
+        api->easy_setopt(easy, CURLOPT_CAPATH, NULL); /* the system's authorities do not count */
     if (client->certificate) {
         api->easy_setopt(easy, CURLOPT_SSLCERT, client->certificate);
         api->easy_setopt(easy, CURLOPT_SSLKEY, client->key);
@@ -246,7 +246,7 @@ static const struct http_failure client_failures[] = {
     {0, ERR_IO, "", ": ", ""},
 };
 
-/* The meaning of a result that libcurl does not name. */
+/* Interprets a result for which libcurl has no code. */
 static CURLcode client_meant(struct http_client *client, CURL *easy, CURLcode result) {
     long number = 0, connects = 0;
     curl_off_t uploaded = 0;

@@ -88,7 +88,7 @@ static void test_parts_refused(void) {
     REFUSED("mounts:\n- {source: /srv, target: /mnt, read_only: 1}\n", 2, "read_only must be true or false");
     setenv("CONF_TEST_SECRET", "/hidden", 1); /* what comes from the environment is not shown */
     REFUSED("mounts:\n- {source: '$CONF_TEST_SECRET/{x}', target: /mnt}\n", 2, "from the environment");
-    REFUSED("mounts:\n- {source: /srv, target: /mnt}\n- {source: /x, target: /mnt}\n", 3, "'/mnt' is there twice");
+    REFUSED("mounts:\n- {source: /srv, target: /mnt}\n- {source: /x, target: /mnt}\n", 3, "'/mnt' is given twice");
     REFUSED("mounts:\n- {source: /srv, target: /proc/self}\n", 2, "inside /proc");
     REFUSED("mounts:\n- {source: /srv, target: /sys}\n", 2, "inside /sys");
     REFUSED("mounts:\n- {source: /srv, target: /dev/x}\n", 2, "inside /dev");
