@@ -310,7 +310,7 @@ int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, co
 /* Among thousands of spinning commands it would wait seconds for its turn. Before them only inside a group of its own:
  * there it takes from its own box alone. */
 void cgroup_favour(const struct cgroup_host *host, const struct cgroup *cgroup, pid_t pid) {
-    sched_prompt_set(pid, cgroup->v1[CGROUP_CPU] || (*host->v2 && host->v2_has[CGROUP_CPU]), false);
+    sched_latency_set(pid, cgroup->v1[CGROUP_CPU] || (*host->v2 && host->v2_has[CGROUP_CPU]), false);
 }
 
 /* ---- leftovers ---- */

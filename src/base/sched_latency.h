@@ -10,7 +10,7 @@
  * nothing from anybody. pid 0: this thread, and those it makes. first: before all others of its cgroup as well.
  * children: those it makes are like it; else they begin as any process does. Where the kernel refuses, it waits as
  * others do. */
-void sched_prompt_set(pid_t pid, bool first, bool children);
+void sched_latency_set(pid_t pid, bool first, bool children);
 
 /* Of linux/sched/types.h, which does not go together with libc's sched.h: what SYS_sched_setattr takes. */
 struct sched_turns {
@@ -21,6 +21,6 @@ struct sched_turns {
     uint64_t turn_ns, deadline_ns, period_ns;
 };
 /* For a command that is just started: as above, and whatever it starts itself begins as any process does. */
-extern const struct sched_turns sched_prompt_command;
+extern const struct sched_turns sched_latency_command;
 
 #endif

@@ -340,7 +340,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     daemon_limits();
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* runners must not inherit what a parent left open */
     daemon_block_signals(&daemon->signals);   /* before any thread starts, so that all inherit it */
-    sched_prompt_set(0, false, true);         /* likewise; so that busy boxes do not delay answers */
+    sched_latency_set(0, false, true);        /* likewise; so that busy boxes do not delay answers */
     front_init(front, routes_all());
     front->env = &daemon->env;
     front->events = events_new();

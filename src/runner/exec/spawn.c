@@ -249,7 +249,7 @@ _Noreturn void spawn_child(struct spawn *spawn) {
     /* Opened here and with the command's ids, so that it reaches no directory the command could not. */
     const struct runner_config *config = spawn->config;
     if (config->jail) /* a short command does not wait for the ends of other boxes' turns; refused: it does */
-        raw(SYS_sched_setattr, 0, &sched_prompt_command, 0);
+        raw(SYS_sched_setattr, 0, &sched_latency_command, 0);
     if (config->jail && spawn->pty && !spawn->root && spawn->uid != config->agent_uid) { /* the runner may not */
         raw(SYS_setfsuid, 0);
         raw(SYS_fchown, spawn->passed_at ? spawn->passed[0] : 0, spawn->uid, -1);
