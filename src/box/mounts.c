@@ -97,11 +97,11 @@ static int mounts_asked_source(const struct policy *policy, const char *source, 
 
 /* ---- mounts that a dialect asks for ---- */
 
-static int mounts_door_source(const struct policy *policy, const struct mount *mount, char resolved[PATH_MAX],
-                              struct err *err) {
+static int mounts_dialect_source(const struct policy *policy, const struct mount *mount, char resolved[PATH_MAX],
+                                 struct err *err) {
     int r = -EXDEV;
     bool normal = mount->source && strlen(mount->source) <= LIMIT_PATH_BYTES && path_normal(mount->source);
-    for (const char *const *prefix = policy->door_sources; normal && r < 0 && prefix && *prefix; prefix++) {
+    for (const char *const *prefix = policy->dialect_sources; normal && r < 0 && prefix && *prefix; prefix++) {
         /* One may be inside another, and open what that does not. */
         int tried = mounts_below(*prefix, mount->source, mount->create, resolved);
         r = tried == -EXDEV ? r : tried;
@@ -229,21 +229,21 @@ int mounts_spec(const struct policy *policy, const struct share *share, const st
         const struct share_mount *given = i < share->mount_count ? &share->mounts[i] : NULL;
         const struct mount *asked = given ? NULL : &request->mounts[i - share->mount_count];
         const char *target = given ? given->target : asked->target;
-        bool door = !given && asked->door;
-        if (target || !door)
+        bool by_dialect = !given && asked->by_dialect;
+        if (target || !by_dialect)
             r = mounts_check_target(target, err);
         if (r == 0)
-            r = given  ? mounts_given_source(given, spec, arena, resolved, err)
-                : door ? mounts_door_source(policy, asked, resolved, err)
-                       : mounts_asked_source(policy, asked->source, resolved, err);
-        if (door && !target)
+            r = given        ? mounts_given_source(given, spec, arena, resolved, err)
+                : by_dialect ? mounts_dialect_source(policy, asked, resolved, err)
+                             : mounts_asked_source(policy, asked->source, resolved, err);
+        if (by_dialect && !target)
             r = 0; /* a user that may write there may have put something else in its place */
         else if (r == 0)
             r = mounts_add(mounts, &count,
                            &(struct mount){.source = arena_strdup(arena, resolved),
                                            .target = arena_strdup(arena, target),
                                            .read_only = given ? given->read_only : asked->read_only,
-                                           .door = door},
+                                           .by_dialect = by_dialect},
                            err);
     }
     spec->mounts = mounts;
@@ -269,8 +269,8 @@ int mounts_again(const struct policy *policy, const struct spec *spec, struct er
     char resolved[PATH_MAX];
     for (size_t i = 0; i < spec->mount_count; i++) {
         const struct mount *mount = &spec->mounts[i];
-        int r = mount->door ? mounts_door_source(policy, mount, resolved, err)
-                            : mounts_asked_source(policy, mount->source, resolved, err);
+        int r = mount->by_dialect ? mounts_dialect_source(policy, mount, resolved, err)
+                                  : mounts_asked_source(policy, mount->source, resolved, err);
         bool asked = r == 0 && strcmp(resolved, mount->source) == 0;
         if (!asked && !mount_given(share, spec, mount))
             return err_set(err, ERR_DENIED,

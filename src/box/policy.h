@@ -101,10 +101,11 @@ struct policy {
     atomic_uint refs;
     void (*released)(struct policy *policy); /* by the last unref; NULL: nothing to do */
     const char *const *mount_sources;        /* absolute prefixes that may be mounted, NULL-terminated; NULL: none */
-    const char *const *door_sources; /* the same for mounts that a dialect itself asks for (mount.door); NULL: none */
-    bool any_mount_source;           /* `cubby run`: directories the user may read */
-    struct share share;              /* of everybody but */
-    const struct share_user *users;  /* these, by strcmp */
+    const char *const
+        *dialect_sources;  /* the same for mounts that a dialect itself asks for (mount.by_dialect); NULL: none */
+    bool any_mount_source; /* `cubby run`: directories the user may read */
+    struct share share;    /* of everybody but */
+    const struct share_user *users; /* these, by strcmp */
     size_t user_count;
     void (*event)(void *user, const struct box_event *event); /* may be NULL; never waits. The first policy's counts */
     void *event_user;

@@ -379,7 +379,7 @@ static bool conf_domain(const char *domain, bool lower, size_t *ret_len) {
 
 /* Volumes are mounted under the name that their dialect uses. */
 static void conf_volumes(struct conf *conf) {
-    rows_texts_add(&conf->arena, &conf->door_sources, arena_printf(&conf->arena, "%s/e2b/volumes", conf->state));
+    rows_texts_add(&conf->arena, &conf->dialect_sources, arena_printf(&conf->arena, "%s/e2b/volumes", conf->state));
 }
 
 static int conf_check_builds(const struct conf *conf, struct err *err) {

@@ -105,7 +105,7 @@ struct conf {
     struct skill_settings skills;        /* points to the options above */
     struct provision_settings provision; /* points to the options above */
     const char *provision_key_file;
-    struct row_texts provision_env, door_sources;
+    struct row_texts provision_env, dialect_sources;
     struct conf_mounts provision_mounts;
     const char *skill_dialect;
     struct row_texts global_skills, global_agents, skill_paths, skill_commands;

@@ -236,7 +236,7 @@ struct policy *conf_policy(struct conf *conf) {
         .refs = 1,
         .released = merge_policy_released,
         .mount_sources = merge_words(&conf->mount_sources),
-        .door_sources = merge_words(&conf->door_sources),
+        .dialect_sources = merge_words(&conf->dialect_sources),
         .share = merge_share_of(&conf->share),
         .network_policy = conf->machine_network_policy,
         .users = own->users,

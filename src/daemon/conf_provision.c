@@ -66,9 +66,9 @@ int conf_provision(struct conf *conf, struct err *err) {
     provision->mounts = conf->provision_mounts.items;
     provision->mount_count = conf->provision_mounts.count;
     if (provision->home)
-        rows_texts_add(&conf->arena, &conf->door_sources, provision->home);
+        rows_texts_add(&conf->arena, &conf->dialect_sources, provision->home);
     for (size_t i = 0; i < provision->mount_count; i++)
-        rows_texts_add(&conf->arena, &conf->door_sources,
+        rows_texts_add(&conf->arena, &conf->dialect_sources,
                        provision_source_fixed(&conf->arena, provision->mounts[i].source));
     return 0;
 }

@@ -71,7 +71,7 @@ static int http_post_send(struct mcp_exchange *exchange, const char *text, size_
 
 static void http_post_begin(struct mcp_exchange *exchange, struct tool_call *call) {
     struct mcp_post *post = (struct mcp_post *)exchange;
-    toolbox_door(post->request, post->box, call);
+    toolbox_fill(post->request, post->box, call);
 }
 
 /* ---- the keeper: keeps long requests alive ---- */

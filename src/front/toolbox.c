@@ -92,7 +92,7 @@ const struct tool_host toolbox_functions = {.acquire = toolbox_acquire,
                                             .begins = toolbox_begins,
                                             .ends = toolbox_ends};
 
-void toolbox_door(struct http_request *request, struct box *box, struct tool_call *call) {
+void toolbox_fill(struct http_request *request, struct box *box, struct tool_call *call) {
     const struct who *who = front_who(request);
     const char *thread = http_header(request, "cubby-thread");
     call->endpoint = request;
@@ -106,7 +106,7 @@ void toolbox_door(struct http_request *request, struct box *box, struct tool_cal
 int toolbox_begin(struct http_request *request, struct box *box, const char *thread, struct tool_call *call,
                   struct err *err) {
     tool_call_init(call, &front_of(request)->tools, front_settings(request)->tools, http_arena(request));
-    toolbox_door(request, box, call);
+    toolbox_fill(request, box, call);
     call->thread = thread ? thread : call->thread;
     return tool_call_names(call, err);
 }

@@ -9,7 +9,7 @@ extern const struct tool_host toolbox_functions; /* the daemon adds its store: f
 
 /* Fills in a new call from the request: the user, and the thread by the headers Cubby-Thread and Cubby-Parent. The
  * call is recorded in the audit log. */
-void toolbox_door(struct http_request *request, struct box *box, struct tool_call *call);
+void toolbox_fill(struct http_request *request, struct box *box, struct tool_call *call);
 /* Begins a call in a box or for a thread, whichever is not NULL. INVALID: the name is too long. The caller always calls
  * tool_call_done. */
 int toolbox_begin(struct http_request *request, struct box *box, const char *thread, struct tool_call *call,

@@ -11,7 +11,7 @@ struct mount {
     const char *source; /* host path, allowed by policy */
     const char *target; /* absolute path in the box */
     bool read_only;
-    bool door; /* a dialect asks for it by rules of its own (policy.door_sources), not its client */
+    bool by_dialect; /* requested by a dialect itself (policy.dialect_sources), not by its client */
     /* ... and missing parts of the source are made; requests only. Without a target it is only made, if possible. */
     bool create;
 };

@@ -42,7 +42,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
         mounts[i] = (struct mount){.source = arena_strdup(arena, from->mounts[i].source),
                                    .target = arena_strdup(arena, from->mounts[i].target),
                                    .read_only = from->mounts[i].read_only,
-                                   .door = from->mounts[i].door};
+                                   .by_dialect = from->mounts[i].by_dialect};
     spec.mounts = mounts;
     box->spec = spec;
     attached_take(box, from);

@@ -40,7 +40,7 @@ struct record_file {
 static const struct row record_mount_rows[] = {NEED_ROW("source", mount, source),
                                                NEED_ROW("target", mount, target),
                                                BOOL_ROW("read_only", mount, read_only),
-                                               BOOL_ROW("door", mount, door),
+                                               BOOL_ROW("door", mount, by_dialect),
                                                {0}};
 static const struct row record_container_rows[] = {TEXT_ROW("user", container, user),
                                                    TEXT_ROW("runtime", container, runtime),

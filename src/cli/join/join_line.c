@@ -13,7 +13,7 @@
 #include "http/client/client.h"
 #include "http/websocket.h"
 
-#define DOOR "/runner/ws"
+#define JOIN_ENDPOINT "/runner/ws"
 #define LINE_MESSAGE_BYTES (2u << 20) /* the longest record, as text */
 
 enum {
@@ -65,9 +65,9 @@ const char *join_address(struct arena *arena, const char *server) {
         char *address = arena_printf(arena, "%s%s", schemes[i][1], server + len);
         for (len = strlen(address); len && address[len - 1] == '/'; len--)
             address[len - 1] = 0;
-        size_t door = strlen(DOOR);
-        if (len > door && strcmp(address + len - door, DOOR) == 0)
-            address[len - door] = 0;
+        size_t endpoint = strlen(JOIN_ENDPOINT);
+        if (len > endpoint && strcmp(address + len - endpoint, JOIN_ENDPOINT) == 0)
+            address[len - endpoint] = 0;
         return address;
     }
     return NULL;
@@ -332,7 +332,7 @@ static int line_open(struct join_line *line, struct line_welcome *ret_welcome, s
     TRY(http_client_new(join->server, join->token, &line->client, err));
     if (join->values.authority)
         TRY(http_client_ca(line->client, join->values.authority, err));
-    TRY(http_client_ws(line->client, DOOR, &line->socket, err));
+    TRY(http_client_ws(line->client, JOIN_ENDPOINT, &line->socket, err));
     line->websocket = http_socket_websocket(line->socket);
     websocket_limit(line->websocket, LINE_MESSAGE_BYTES);
     pthread_mutex_lock(&join->lock);

@@ -87,8 +87,8 @@ static const char *mounts_expand(const struct mounts_gathering *all, const char 
 
 static void mounts_add(struct mounts_gathering *all, const char *source, const char *target, bool read_only,
                        bool create) {
-    all->mounts[all->count++] =
-        (struct mount){.source = source, .target = target, .read_only = read_only, .door = true, .create = create};
+    all->mounts[all->count++] = (struct mount){
+        .source = source, .target = target, .read_only = read_only, .by_dialect = true, .create = create};
     for (size_t i = 0; i < INSIDE && !read_only && target && !strcmp(target, USER_DATA); i++)
         mounts_add(all, arena_printf(all->arena, "%s/%s", source, mounts_inside[i]), NULL, false, true);
 }

@@ -183,7 +183,7 @@ static int volume_mount(struct http_request *request, const json_t *item, struct
         return err_set(err, ERR_INVALID, "volumeMounts: there is no volume '%.100s'", name);
     *ret_mount = (struct mount){.source = arena_printf(http_arena(request), "%s/%s", plane->volumes, id),
                                 .target = arena_strdup(http_arena(request), path),
-                                .door = true};
+                                .by_dialect = true};
     return 0;
 }
 
