@@ -498,13 +498,13 @@ static void conf_skills(struct conf *conf) {
         conf_given(conf, NULL, "skill_paths") ? (const char *const *)conf->skill_paths.items : skill_defaults.paths;
     skills->global_skills = (const char *const *)conf->global_skills.items;
     skills->global_agents = (const char *const *)conf->global_agents.items;
-    skills->newest = strcmp(conf->skill_dialect, "newest") == 0;
+    skills->second = strcmp(conf->skill_dialect, "newest") == 0;
     skills->commands = conf->skill_commands.count ? (const char *const *)conf->skill_commands.items
-                       : skills->newest           ? skill_newest_commands
+                       : skills->second           ? skill_second_commands
                                                   : skill_defaults.commands;
     skills->upload_entries = (unsigned)conf->skill_upload_entries;
     if (!skills->upload_bytes)
-        skills->upload_bytes = skills->newest ? 50u << 20 : 10u << 20;
+        skills->upload_bytes = skills->second ? 50u << 20 : 10u << 20;
 }
 
 static int conf_load(struct conf *conf, int argc, char **argv, struct err *err) {

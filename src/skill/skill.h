@@ -24,7 +24,7 @@ struct skill_settings {               /* from the configuration; skills_open cop
     const char *const *global_skills; /* host directories with skills for every box, later ones win; may be NULL */
     const char *const *global_agents; /* the same for sub-agents (NAME.md) */
     const char *creator;         /* host directory or ZIP of `skill-creator`, a skill of every agent; may be NULL */
-    bool newest;                 /* the dialect's second family serves routes that both have */
+    bool second;                 /* the dialect's second family serves routes that both have */
     const char *const *commands; /* names that its execute route accepts as the first word */
     uint64_t upload_bytes;       /* limit of a ZIP's size */
     uint64_t unpacked_bytes;     /* limit of the size of a ZIP's contents */
@@ -35,7 +35,7 @@ struct skill_settings {               /* from the configuration; skills_open cop
     uint64_t far_rate_bytes;  /* per second, for copies to one joined machine; 0: unlimited */
 };
 extern const struct skill_settings skill_defaults;
-extern const char *const skill_newest_commands[]; /* the default of `commands` where `newest` is set */
+extern const char *const skill_second_commands[]; /* the default of `commands` where `second` is set */
 
 struct skills;
 /* Rebuilds skills.db if it is missing or older than the files. skills_provider sets the provider of boxes; call it

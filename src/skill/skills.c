@@ -34,7 +34,7 @@ enum { SKILLS_LOCK_MS = 30000 };
         "find", "curl"
 static const char *const skills_paths[] = {"/workspace/skills", NULL};
 static const char *const skills_commands[] = {SKILLS_COMMANDS, NULL};
-const char *const skill_newest_commands[] = {SKILLS_COMMANDS, "python", "touch", "tee", "chmod", "xargs", NULL};
+const char *const skill_second_commands[] = {SKILLS_COMMANDS, "python", "touch", "tee", "chmod", "xargs", NULL};
 
 const struct skill_settings skill_defaults = {
     .paths = skills_paths,

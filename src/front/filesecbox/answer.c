@@ -132,7 +132,7 @@ static int answer_begin(struct filesecbox *call, struct err *err) {
         return err_set(err, ERR_DENIED, "this token belongs to user %s and cannot act for %s", who->user, call->user);
     if (!call->skills)
         return err_set(err, ERR_UNSUPPORTED, "this daemon has no skills");
-    if (call->route->needs & FILESECBOX_EITHER && skills_settings(call->skills)->newest) {
+    if (call->route->needs & FILESECBOX_EITHER && skills_settings(call->skills)->second) {
         call->status = FSB2_STATUS;
         call->prefix = "";
     }

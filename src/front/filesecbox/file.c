@@ -397,7 +397,7 @@ static const char *file_skill_synced(struct arena *arena, const char *skill, uin
  * user without a box has the public versions. */
 int filesecbox_list(struct filesecbox *call, struct err *err) {
     static const char *const names[] = {"UNCHANGED", "MODIFIED", "LOCAL_ONLY", "OUT_OF_SYNC"};
-    bool stated = call->route->needs & FILESECBOX_SECOND, second = stated || skills_settings(call->skills)->newest;
+    bool stated = call->route->needs & FILESECBOX_SECOND, second = stated || skills_settings(call->skills)->second;
     struct arena *arena = http_arena(call->request);
     struct filesecbox_skill *skills;
     size_t count, shown = 0;

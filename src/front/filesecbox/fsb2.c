@@ -92,7 +92,7 @@ static int fsb2_scope(struct filesecbox *call, const char *name, bool *ret_own, 
     *ret_own = scope && !strcasecmp(scope, "overlay");
     if (scope && *scope && !*ret_own && strcasecmp(scope, "baseline") != 0)
         return err_set(err, ERR_INVALID, "Validation Error: Unknown scope '%s': it is baseline or overlay.", scope);
-    if ((scope && *scope) || skills_settings(call->skills)->newest)
+    if ((scope && *scope) || skills_settings(call->skills)->second)
         return 0;
     int code = base_find(call->skills, call->agent, name, http_arena(call->request), &found, err);
     *ret_own = code == -ERR_NOT_FOUND;

@@ -40,7 +40,7 @@ static int filesecbox_unzip(struct filesecbox *call, struct filesecbox_upload *u
                                       .entries = settings->upload_entries};
     STEP(zip_open(upload->file.fd, &limits, &upload->zip, err));
     int failed = zip_skills(upload->zip, reserved, &upload->skills, err);
-    return failed && settings->newest ? err_wrap(err, "Validation Error") : failed;
+    return failed && settings->second ? err_wrap(err, "Validation Error") : failed;
 }
 
 void filesecbox_upload_done(struct filesecbox_upload *upload) {
@@ -71,7 +71,7 @@ static int upload_put(struct filesecbox *call, struct filesecbox_upload *upload,
         return base_put_zip(call->skills, call->agent, upload->zip, err);
     int failed = filesecbox_box(call, err);
     /* In the first family a user's layer is merged with the public one file by file. */
-    bool merges = !skills_settings(call->skills)->newest;
+    bool merges = !skills_settings(call->skills)->second;
     return failed ? failed
                   : own_put(call->skills, call->box, upload->zip, merges, http_arena(request), ret_change,
                             http_fd(request), err);
@@ -81,7 +81,7 @@ int filesecbox_upload(struct filesecbox *call, struct err *err) {
     __attribute__((cleanup(filesecbox_upload_done))) struct filesecbox_upload upload = {.file.fd = -1};
     struct own_change change = {0};
     const struct skill_settings *settings = skills_settings(call->skills);
-    bool second = settings->newest;
+    bool second = settings->second;
     int scope = filesecbox_scope(call, NULL, second, err); /* checked before the body is read */
     int failed =
         scope < 0 ? scope : filesecbox_receive(call, settings->upload_bytes, "skill_upload_bytes", &upload, err);
