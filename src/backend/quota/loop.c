@@ -17,7 +17,7 @@
 #include "base/base.h"
 #include "backend/quota/quota.h"
 #include "backend/spawn.h"
-#include "base/loop.h"
+#include "base/loopdev.h"
 
 #define FORMAT 1          /* raise when what format() makes changes */
 #define MB_MAX (1u << 20) /* 1 TiB: formatting takes 0.3 s there, and the host's ext4 ends at 16 */

@@ -25,7 +25,7 @@
 #include "base/sync.h"
 #include "tree/removal.h"
 #include "base/log.h"
-#include "base/loop.h"
+#include "base/loopdev.h"
 
 #define IMAGE "store.img"
 #define IMAGE_NEW "store.img.new"
@@ -204,10 +204,10 @@ static int store_mount(struct store *store, struct err *err) {
     int r = store_mounted(store, err);
     if (r != 0)
         return r < 0 ? r : 0;
-    autofd device = loop_find(store->image, path, err);
+    autofd device = loopdev_find(store->image, path, err);
     if (device == -ERR_NOT_FOUND)
         /* Direct: what is in the memory for the files of boxes need not be there a second time for the image. */
-        device = loop_attach(store->image, LO_FLAGS_DIRECT_IO, path, err);
+        device = loopdev_attach(store->image, LO_FLAGS_DIRECT_IO, path, err);
     if (device < 0)
         return device;
     if (mount(path, store->place, "btrfs", MS_NOSUID | MS_NODEV | MS_NOATIME, OPTIONS) < 0)
@@ -399,7 +399,7 @@ static bool store_grow(struct store *store, int place) {
     mb += more_mb;
     if (more_mb == 0 || fallocate(store->image, 0, status.st_size, (off_t)(mb << 20) - status.st_size) < 0)
         return false;
-    autofd device = loop_find(store->image, path, &err);
+    autofd device = loopdev_find(store->image, path, &err);
     struct btrfs_ioctl_vol_args args = {.name = "max"};
     if (device < 0 || ioctl(device, LOOP_SET_CAPACITY, 0) < 0 || ioctl(place, BTRFS_IOC_RESIZE, &args) < 0) {
         log_warn("the store cannot grow: %s", strerror(errno));

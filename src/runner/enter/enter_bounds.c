@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 
 #include "base/base.h"
-#include "base/loop.h"
+#include "base/loopdev.h"
 #include "runner/enter/enter.h"
 #include "wire/spec.h"
 
@@ -91,7 +91,7 @@ int enter_disk(const char *path, bool read_only, struct err *err) {
         return err_errno(err, errno, "'%s'", path);
     if (flock(image, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0)
         return err_set(err, ERR_BUSY, "'%s' is still in use; try again", path);
-    autofd device = loop_attach(image, read_only ? LO_FLAGS_READ_ONLY : 0, name, err);
+    autofd device = loopdev_attach(image, read_only ? LO_FLAGS_READ_ONLY : 0, name, err);
     return device < 0 ? device : bounds_mount_device(device, status.st_blocks * 512 < status.st_size, read_only, err);
 }
 

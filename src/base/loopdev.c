@@ -1,18 +1,18 @@
-/* Taking and finding loop devices. Called by the daemon for its store and by stage one of the runner for a box's
- * disk. Invariants: a device clears itself with its last user, and is recorded: free ones stay, 100 KB each, until
- * they are removed. The daemon's image has one device: two would each cache other content. It is found by the
- * image's inode, because its name may differ in the mount namespace of the process that attached it. */
+/* Taking and finding loop devices. Called by the daemon for its store and by stage one of the runner for a box's disk.
+ * Invariants: a device is freed with its last user, and recorded: free ones stay, 100 KB each, until they are removed.
+ * The daemon's image has one device, because two would cache different content. It is found by the image's inode,
+ * because its name may differ in the mount namespace of the process that attached it. */
 #include <dirent.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 
 #include "base/base.h"
-#include "base/loop.h"
+#include "base/loopdev.h"
 
 #define ATTACH_TRIES 100 /* another program may take the device that the kernel named as free */
 #define LOOPS_USUAL 8    /* the kernel makes so many by itself */
 
-static void loop_note(int number) {
+static void loopdev_note(int number) {
     char path[64];
     if (number < LOOPS_USUAL)
         return;
@@ -26,7 +26,7 @@ static void loop_note(int number) {
     fd_close(&fd);
 }
 
-int loop_attach(int image, unsigned flags, char path[LOOP_PATH_BYTES], struct err *err) {
+int loopdev_attach(int image, unsigned flags, char path[LOOP_PATH_BYTES], struct err *err) {
     autofd control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
     if (control < 0)
         return err_set(err, ERR_UNSUPPORTED,
@@ -43,7 +43,7 @@ int loop_attach(int image, unsigned flags, char path[LOOP_PATH_BYTES], struct er
             return err_set(err, ERR_UNSUPPORTED,
                            "no loop device can be opened ('%s'); give this container loop devices", path);
         if (ioctl(device, LOOP_CONFIGURE, &config) == 0) {
-            loop_note(number);
+            loopdev_note(number);
             return fd_take(&device);
         }
         if (errno != EBUSY)
@@ -53,7 +53,7 @@ int loop_attach(int image, unsigned flags, char path[LOOP_PATH_BYTES], struct er
 }
 
 /* Opens the device if it holds that very image; -1: it does not. */
-static int loop_open_if(const char *name, const struct stat *image, char path[LOOP_PATH_BYTES]) {
+static int loopdev_open_if(const char *name, const struct stat *image, char path[LOOP_PATH_BYTES]) {
     struct loop_info64 info;
     snprintf(path, LOOP_PATH_BYTES, "/dev/%.20s", name);
     autofd device = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -63,7 +63,7 @@ static int loop_open_if(const char *name, const struct stat *image, char path[LO
     return fd_take(&device);
 }
 
-int loop_find(int image, char path[LOOP_PATH_BYTES], struct err *err) {
+int loopdev_find(int image, char path[LOOP_PATH_BYTES], struct err *err) {
     struct stat status;
     if (fstat(image, &status) < 0)
         return err_errno(err, errno, "an image");
@@ -73,7 +73,7 @@ int loop_find(int image, char path[LOOP_PATH_BYTES], struct err *err) {
         if (strncmp(entry->d_name, "loop", 4) != 0)
             continue;
         if (faccessat(dirfd(dir), text_make(300, "%s/loop/backing_file", entry->d_name), F_OK, 0) == 0) /* it has one */
-            device = loop_open_if(entry->d_name, &status, path);
+            device = loopdev_open_if(entry->d_name, &status, path);
     }
     return device < 0 ? -ERR_NOT_FOUND : device;
 }

@@ -1,6 +1,6 @@
-/* Loop devices: an image file becomes a block device, which goes with its last user. */
-#ifndef CUBBY_BASE_LOOP_H
-#define CUBBY_BASE_LOOP_H
+/* Loop devices: makes an image file a block device, which is freed with its last user. */
+#ifndef CUBBY_BASE_LOOPDEV_H
+#define CUBBY_BASE_LOOPDEV_H
 
 #include "base/err.h"
 
@@ -9,8 +9,8 @@
 
 /* A free device with this image, as an open descriptor; path: its name. flags: LO_FLAGS_ of linux/loop.h; autoclear
  * is added. The caller makes sure that no other writing device has the image. */
-int loop_attach(int image, unsigned flags, char path[LOOP_PATH_BYTES], struct err *err);
+int loopdev_attach(int image, unsigned flags, char path[LOOP_PATH_BYTES], struct err *err);
 /* The device that has this image, the same way. -ERR_NOT_FOUND: none has, err is not set. */
-int loop_find(int image, char path[LOOP_PATH_BYTES], struct err *err);
+int loopdev_find(int image, char path[LOOP_PATH_BYTES], struct err *err);
 
 #endif
