@@ -20,7 +20,7 @@ struct relation {
 static void keeper_fork(struct spawn *spawn);
 
 /* Reaps ended children. False: no children are left. */
-static bool keeper_collect(struct slot *slot) {
+static bool keeper_collect(struct spawn_slot *slot) {
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
@@ -32,7 +32,7 @@ static bool keeper_collect(struct slot *slot) {
 }
 
 /* Stopped first, so that nothing forks away while the list of them is being read; then killed. */
-static void keeper_empty(struct slot *slot) {
+static void keeper_empty(struct spawn_slot *slot) {
     while (keeper_collect(slot)) {
         tree_signal(getpid(), SIGSTOP);
         tree_signal(getpid(), SIGKILL);
@@ -46,7 +46,7 @@ static void keeper_empty(struct slot *slot) {
 }
 
 _Noreturn void keeper_main(struct spawn *spawn) {
-    struct slot *slot = spawn->slot;
+    struct spawn_slot *slot = spawn->slot;
     sigset_t wanted;
     sigemptyset(&wanted);
     sigaddset(&wanted, SIGCHLD);
@@ -81,7 +81,7 @@ static int keeper_child(void *argument) {
 }
 
 static void keeper_fork(struct spawn *spawn) {
-    struct slot *slot = spawn->slot;
+    struct spawn_slot *slot = spawn->slot;
     pid_t pid = clone(keeper_child, (char *)spawn->stack + SPAWN_STACK_BYTES, CLONE_VM | SIGCHLD, spawn);
     if (pid < 0) {
         slot->number = errno;

@@ -33,8 +33,8 @@ struct process_table {
     struct process *tidy;      /* ended in this turn: buried after the answers went out */
     int spare[SPARE_PIPES][2]; /* made ahead, for the next command */
     int null_fd;
-    struct slot *slots; /* LIMIT_PROCESSES of them, shared with children */
-    uint8_t *rooms;     /* ROOM_BYTES a slot, for children until they exec */
+    struct spawn_slot *slots; /* LIMIT_PROCESSES of them, shared with children */
+    uint8_t *rooms;           /* ROOM_BYTES a slot, for children until they exec */
     bool slot_used[LIMIT_PROCESSES];
     unsigned count;
     int oom_score_fd;

@@ -35,7 +35,7 @@ void leaf_signal(struct leaf *leaf, int number); /* to every process in it */
 /* ---- spawn.c: from a request to a running child ---- */
 enum spawn_stage { SPAWN_OK, SPAWN_FORK, SPAWN_CWD, SPAWN_CONFINE, SPAWN_TERMINAL, SPAWN_LIMIT, SPAWN_EXEC };
 
-struct slot {                   /* in memory shared with the child: how it fared */
+struct spawn_slot {             /* in memory shared with the child: how it fared */
     volatile int stage, number; /* enum spawn_stage that failed, and errno */
     volatile int pid;           /* keeper mode: the command's */
     volatile int status;        /* keeper mode: its wait status, once `done` */
@@ -60,7 +60,7 @@ struct spawn {
     int passed[SPAWN_PASSED]; /* given to the child as the numbers from passed_at on; the first is its terminal */
     int passed_at;            /* 0: nothing is passed, and a terminal is its stdin */
     int ready_fd;             /* closed by exec, which shows that it worked; -1: not needed */
-    struct slot *slot;
+    struct spawn_slot *slot;
     void *stack; /* SPAWN_STACK_BYTES, the child's until it execs */
 };
 #define SPAWN_STACK_BYTES (64u << 10)
@@ -136,7 +136,7 @@ struct process {
     struct leaf *leaf;
     struct spawn spawn; /* argv and env are gone after the start */
     struct arena start; /* argument of spawn: the child reads it until it execs */
-    struct slot *slot;
+    struct spawn_slot *slot;
     char *command;       /* to show: at most PROCESS_COMMAND_BYTES */
     char *program, *cwd; /* for errors of the start, and for lists */
     struct arena about;  /* for lists: of these, and what they point to */

@@ -160,7 +160,7 @@ pid_t spawn_clone(struct spawn *spawn, struct leaf *leaf) {
 }
 
 int spawn_error(const struct spawn *spawn, struct err *err) {
-    const struct slot *slot = spawn->slot;
+    const struct spawn_slot *slot = spawn->slot;
     int number = slot->number;
     switch ((enum spawn_stage)slot->stage) {
     case SPAWN_CWD:
@@ -189,7 +189,7 @@ int spawn_error(const struct spawn *spawn, struct err *err) {
 
 /* ---- in the child ---- */
 
-static _Noreturn void spawn_child_fail(struct slot *slot, enum spawn_stage stage, long number) {
+static _Noreturn void spawn_child_fail(struct spawn_slot *slot, enum spawn_stage stage, long number) {
     slot->number = (int)-number;
     slot->stage = stage;
     for (;;)
@@ -238,7 +238,7 @@ static long child_exec(struct spawn *spawn) {
 }
 
 _Noreturn void spawn_child(struct spawn *spawn) {
-    struct slot *slot = spawn->slot;
+    struct spawn_slot *slot = spawn->slot;
     long number;
     raw(SYS_setsid);
     for (int i = 0; i < 3; i++)
