@@ -4,7 +4,7 @@
 #include "base/base.h"
 #include "backend/backend.h"
 #include "cli/cli.h"
-#include "cli/engine.h"
+#include "cli/standalone.h"
 #include "cli/rest/list.h"
 
 #define DOCTOR_CHECKS 64
@@ -73,9 +73,9 @@ int command_doctor(struct cli *cli, int argc, char **argv) {
     /* The rows of the backends, and one for the daemon. */
     struct err err = {0};
     struct backend_env env = {0};
-    if (engine_runner(&cli->arena, &env.runner_path, &err) < 0)
+    if (standalone_runner(&cli->arena, &env.runner_path, &err) < 0)
         env.runner_path = "cubby-runner"; /* its row reports what is missing */
-    if (engine_state(&cli->arena, &env.state_dir, &err) < 0)
+    if (standalone_state(&cli->arena, &env.state_dir, &err) < 0)
         env.state_dir = "/run/cubby/run";
     doctor->count += backend_checks(&env, doctor->checks + doctor->count, DOCTOR_CHECKS - doctor->count - 1);
     doctor->count += docker_checks(&env, doctor->checks + doctor->count, DOCTOR_CHECKS - doctor->count - 1);

@@ -16,7 +16,7 @@
 #include "base/base.h"
 #include "base/sync.h"
 #include "cli/cli.h"
-#include "cli/engine.h"
+#include "cli/standalone.h"
 #include "cli/terminal.h"
 #include "skill/catalog/catalog.h"
 #include "tool/mcp/mcp.h"
@@ -59,7 +59,7 @@ struct stdio {
     bool line_skipped; /* it is too long: the rest is read and dropped */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct cli_engine engine;
+    struct standalone standalone;
     unsigned users;    /* calls that hold the box */
     unsigned requests; /* threads */
 };
@@ -78,7 +78,7 @@ static void mcp_stdio_close(struct stdio *stdio);
 
 int command_mcp(struct cli *cli, int argc, char **argv) {
     struct stdio stdio = {.cli = cli,
-                          .engine = ENGINE_EMPTY,
+                          .standalone = STANDALONE_EMPTY,
                           .out = -1,
                           .signal_fd = -1,
                           .ended = -1,
@@ -124,10 +124,10 @@ static void mcp_stdio_plan(struct stdio *stdio) {
                                .target = WORKSPACE_PATH};
     request.mounts = mounts;
     request.mount_count++;
-    if (engine_plan(&stdio->engine, &request, (const char *const *)stdio->values.allow_weaker.items, &cli->arena,
-                    &err) < 0)
+    if (standalone_plan(&stdio->standalone, &request, (const char *const *)stdio->values.allow_weaker.items,
+                        &cli->arena, &err) < 0)
         option_fail(cli, "%s", err.text);
-    stdio->engine.box.user = arena_strdup(&cli->arena, "default");
+    stdio->standalone.box.user = arena_strdup(&cli->arena, "default");
 }
 
 /* Reads a file in the format of many hosts: {"mcpServers":{NAME:{command, args, env, ...}}}. */
@@ -182,7 +182,7 @@ static int mcp_stdio_open(struct stdio *stdio, struct err *err) {
     stdio->host = (struct tool_host){.acquire = mcp_stdio_acquire,
                                      .find = mcp_stdio_acquire,
                                      .release = mcp_stdio_release,
-                                     .only = &stdio->engine.box};
+                                     .only = &stdio->standalone.box};
     if (stdio->values.servers && (code = mcp_stdio_servers(stdio, stdio->values.servers, err)) < 0)
         return code;
     stdio->mcp = mcp_new();
@@ -199,7 +199,7 @@ static int mcp_stdio_open(struct stdio *stdio, struct err *err) {
 static int mcp_stdio_acquire(void *endpoint, const char *user, const char *thread, struct box **ret_box,
                              struct err *err) {
     struct stdio *stdio = endpoint;
-    struct box *box = &stdio->engine.box;
+    struct box *box = &stdio->standalone.box;
     int code = 0;
     (void)user, (void)thread; /* there is only one box */
     pthread_mutex_lock(&stdio->lock);
@@ -207,7 +207,7 @@ static int mcp_stdio_acquire(void *endpoint, const char *user, const char *threa
         pthread_cond_wait(&stdio->changed, &stdio->lock);
     if (!box_alive(box)) {
         struct err ignored;
-        code = engine_start(&stdio->engine, err);
+        code = standalone_start(&stdio->standalone, err);
         if (code == 0 && box->spec.env_count && strcmp(box->spec.env[0], "HOME=" STDIO_HOME) == 0)
             box_mkdir(box, STDIO_HOME, 0700, false, &ignored); /* it exists already, or programs do without it */
     }
@@ -231,7 +231,7 @@ static int mcp_stdio_store(struct stdio *stdio, struct err *err) {
     autolock(&stdio->lock);
     if (stdio->host.store)
         return 0;
-    TRY(engine_directory(&stdio->engine, &directory, err));
+    TRY(standalone_directory(&stdio->standalone, &directory, err));
     TRY(tool_store_open(directory, &stdio->host.store, err));
     stdio->host.catalogs = catalogs_new();
     return 0;
@@ -408,7 +408,7 @@ static void mcp_stdio_close(struct stdio *stdio) {
     mcp_free(stdio->mcp);
     tool_store_close(stdio->host.store);
     catalogs_free(stdio->host.catalogs);
-    engine_stop(&stdio->engine);
+    standalone_stop(&stdio->standalone);
     buf_done(&stdio->line);
     fd_close(&stdio->ended);
     fd_close(&stdio->signal_fd);

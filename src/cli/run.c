@@ -12,7 +12,7 @@
 #include "base/sync.h"
 #include "box/policy.h"
 #include "cli/cli.h"
-#include "cli/engine.h"
+#include "cli/standalone.h"
 #include "cli/streams.h"
 #include "cli/terminal.h"
 
@@ -39,7 +39,7 @@ struct run {
     struct cli *cli;
     struct run_values values;
     char **argv;
-    struct cli_engine engine;
+    struct standalone standalone;
     int signal_fd, ended_by;
     bool terminal, input;
     struct exec_result result;
@@ -55,13 +55,13 @@ static void run_signals(sigset_t *ret_signals) {
 static int run_open(struct run *run, struct err *err) {
     struct box_request request;
     box_options_request(run->cli, &run->values.box, &request);
-    int code =
-        engine_plan(&run->engine, &request, (const char *const *)run->values.allow_weaker.items, &run->cli->arena, err);
+    int code = standalone_plan(&run->standalone, &request, (const char *const *)run->values.allow_weaker.items,
+                               &run->cli->arena, err);
     if (code == -ERR_INVALID)
         option_fail(run->cli, "%s", err->text);
     TRY(code);
     TRY(run->signal_fd = terminal_signals(err)); /* from here on a signal must not end us before the box */
-    return engine_start(&run->engine, err);
+    return standalone_start(&run->standalone, err);
 }
 
 static int run_exec(struct run *run, struct err *err) {
@@ -77,10 +77,10 @@ static int run_exec(struct run *run, struct err *err) {
         terminal_size(STDOUT_FILENO, &request.cols, &request.rows);
         request.env = env;
     }
-    struct streams streams = {.box = &run->engine.box, .terminal = run->terminal};
+    struct streams streams = {.box = &run->standalone.box, .terminal = run->terminal};
     streams.duplex = (struct box_duplex){
         .fd = run->input ? STDIN_FILENO : -1, .wake_fd = run->signal_fd, .held = buf_max(LIMIT_FRAME_PAYLOAD_BYTES)};
-    int code = box_exec_open(&run->engine.box, &request, run->input, &streams.duplex, err);
+    int code = box_exec_open(&run->standalone.box, &request, run->input, &streams.duplex, err);
     if (code == 0 && run->terminal && isatty(STDIN_FILENO))
         code = terminal_raw(STDIN_FILENO, err);
     if (code == 0)
@@ -92,7 +92,7 @@ static int run_exec(struct run *run, struct err *err) {
 }
 
 static void run_close(struct run *run) {
-    engine_stop(&run->engine);
+    standalone_stop(&run->standalone);
     fd_close(&run->signal_fd);
 }
 
@@ -100,9 +100,9 @@ static void run_close(struct run *run) {
  * removed. A child waits for that and holds the claim. Returns only if there is nothing to wait for, or no child could
  * be made. */
 static void run_leave(struct run *run, int status) {
-    if (run->engine.box.pidfd >= 0)
-        pidfd_send_signal(run->engine.box.pidfd, SIGKILL, NULL, 0);
-    pid_t child = run->engine.box.wire ? fork() : -1;
+    if (run->standalone.box.pidfd >= 0)
+        pidfd_send_signal(run->standalone.box.pidfd, SIGKILL, NULL, 0);
+    pid_t child = run->standalone.box.wire ? fork() : -1;
     if (child < 0) {
         run_close(run);
     } else if (child == 0) {
@@ -128,7 +128,7 @@ static int run_status(struct run *run, int code, bool started, const struct err 
         struct file_stat stat;
         started =
             started && (code == -ERR_NOT_FOUND || code == -ERR_DENIED) &&
-            (!run->values.workdir || box_stat(&run->engine.box, inside, &run->cli->arena, &stat, ERR_IGNORED) == 0);
+            (!run->values.workdir || box_stat(&run->standalone.box, inside, &run->cli->arena, &stat, ERR_IGNORED) == 0);
         return !started ? EXIT_OURS : code == -ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
     }
     const struct exec_result *result = &run->result;
@@ -198,7 +198,7 @@ static int run_remote(struct run *run) {
 }
 
 int command_run(struct cli *cli, int argc, char **argv) {
-    struct run run = {.cli = cli, .signal_fd = -1, .engine = ENGINE_EMPTY};
+    struct run run = {.cli = cli, .signal_fd = -1, .standalone = STANDALONE_EMPTY};
     struct err err = {0};
     argc = option_parse(cli, argc, argv, &run.values);
     if (argc == 0)

@@ -11,7 +11,7 @@
 #include "cli/join/join.h"
 #include "base/sync.h"
 #include "base/sha256.h"
-#include "cli/engine.h"
+#include "cli/standalone.h"
 #include "cli/terminal.h"
 
 enum {

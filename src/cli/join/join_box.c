@@ -11,7 +11,7 @@
 #include "base/sync.h"
 #include "tree/removal.h"
 #include "box/box.h"
-#include "cli/engine.h"
+#include "cli/standalone.h"
 #include "cli/join/join.h"
 
 enum { ASK_STACK = 512 << 10 };
@@ -46,7 +46,7 @@ int join_boxes_open(struct join *join, struct err *err) {
     join->ops = backend_find(join->isolated ? "jail" : "local");
     join->env.allow_local = !join->isolated;
     join->env.allow_weaker = (const char *const *)join->values.allow_weaker.items;
-    int code = engine_runner(&join->cli->arena, &join->env.runner_path, err)
+    int code = standalone_runner(&join->cli->arena, &join->env.runner_path, err)
                    ?: join->ops->open(&join->env, &join->backend, err);
     if (code < 0)
         return join->isolated ? err_wrap(err, "this machine cannot isolate boxes (`cubby doctor` says why; "

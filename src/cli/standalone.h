@@ -1,7 +1,7 @@
-/* The engine inside this process: a box without a daemon, its state directory, and the runner. Called by run, mcp,
- * doctor and template. */
-#ifndef CUBBY_CLI_ENGINE_H
-#define CUBBY_CLI_ENGINE_H
+/* A box in this process, without a daemon: its state directory, and the runner. Called by run, mcp, doctor and
+ * template. */
+#ifndef CUBBY_CLI_STANDALONE_H
+#define CUBBY_CLI_STANDALONE_H
 
 #include "backend/backend.h"
 #include "base/arena.h"
@@ -9,29 +9,29 @@
 #include "box/policy.h"
 
 /* One box of this process. Zeroed but for claim and box.pidfd, which are -1. */
-struct cli_engine {
+struct standalone {
     struct arena *arena;
     struct backend_env env;
     struct box box; /* its wire is NULL until it is started */
     int claim;      /* a lock; while it is held, the box is in use */
 };
-#define ENGINE_EMPTY                                                                                                   \
+#define STANDALONE_EMPTY                                                                                               \
     { .claim = -1, .box.pidfd = -1 }
 
 /* Checks the request without making anything. INVALID: err says what is wrong. */
-int engine_plan(struct cli_engine *engine, const struct box_request *request, const char *const *allow_weaker,
-                struct arena *arena, struct err *err);
-/* A directory of this process. It is removed when the engine stops or, after a kill, by the next run. */
-int engine_directory(struct cli_engine *engine, const char **ret_path, struct err *err);
+int standalone_plan(struct standalone *standalone, const struct box_request *request, const char *const *allow_weaker,
+                    struct arena *arena, struct err *err);
+/* A directory of this process, removed by standalone_stop or, after a kill, by the next run. */
+int standalone_directory(struct standalone *standalone, const char **ret_path, struct err *err);
 /* Starts the box, or starts it again on its files after it died. Removes leftovers of killed runs first. */
-int engine_start(struct cli_engine *engine, struct err *err);
+int standalone_start(struct standalone *standalone, struct err *err);
 /* Cleans up; called on every exit path. What could not be removed is reported and left for the next run. */
-void engine_stop(struct cli_engine *engine);
+void standalone_stop(struct standalone *standalone);
 
 /* The state directory of boxes without a daemon (0700, ours; shared by all our runs, so that the skeleton of `host` is
  * made once): below /run/cubby for root, else $XDG_RUNTIME_DIR or /tmp. */
-int engine_state(struct arena *arena, const char **ret_dir, struct err *err);
+int standalone_state(struct arena *arena, const char **ret_dir, struct err *err);
 /* Finds the runner: CUBBY_RUNNER, or next to this program, or in its ../libexec/cubby. */
-int engine_runner(struct arena *arena, const char **ret_path, struct err *err);
+int standalone_runner(struct arena *arena, const char **ret_path, struct err *err);
 
 #endif

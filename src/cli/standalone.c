@@ -1,7 +1,7 @@
 /* A box without a daemon, its state, and where the runner is. Invariant: a box is claimed before it is made and
  * unclaimed after it is removed, so that the next run finds what a killed `cubby run` left; a directory that another
  * user can write to is never used. */
-#include "cli/engine.h"
+#include "cli/standalone.h"
 
 #include <dirent.h>
 #include <linux/magic.h>
@@ -17,7 +17,7 @@
 #include "cli/rest/news.h"
 
 /* Makes a directory that is ours alone, or checks the owner and mode of an existing one. */
-static int engine_private(const char *path, struct err *err) {
+static int standalone_private(const char *path, struct err *err) {
     struct stat status;
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "%s", path);
@@ -29,7 +29,7 @@ static int engine_private(const char *path, struct err *err) {
 }
 
 /* Boxes of root need idmapped mounts. tmpfs, which /run is, has them only since Linux 6.3. */
-static bool engine_idmaps(const char *path) {
+static bool standalone_idmaps(const char *path) {
     struct statfs system;
     struct utsname name;
     unsigned major = 0, minor = 0;
@@ -39,18 +39,18 @@ static bool engine_idmaps(const char *path) {
     return major > 6 || (major == 6 && minor >= 3);
 }
 
-int engine_state(struct arena *arena, const char **ret_dir, struct err *err) {
+int standalone_state(struct arena *arena, const char **ret_dir, struct err *err) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     const char *places[2];
     size_t count = 0;
     if (geteuid() == 0 && (mkdir("/run/cubby", 0700) == 0 || errno == EEXIST))
-        places[count++] = engine_idmaps("/run/cubby") ? "/run/cubby/run" : "/var/lib/cubby-run";
+        places[count++] = standalone_idmaps("/run/cubby") ? "/run/cubby/run" : "/var/lib/cubby-run";
     else if (runtime && runtime[0] == '/' && strlen(runtime) < 1000)
         places[count++] = arena_printf(arena, "%s/cubby-run", runtime);
     places[count++] = arena_printf(arena, "/tmp/cubby-run-%u", (unsigned)geteuid());
     int code = 0;
     for (size_t i = 0; i < count; i++) {
-        code = engine_private(places[i], err);
+        code = standalone_private(places[i], err);
         if (code == 0) {
             *ret_dir = places[i];
             return 0;
@@ -63,18 +63,19 @@ int engine_state(struct arena *arena, const char **ret_dir, struct err *err) {
 
 #define CLAIM_BYTES (LIMIT_PATH_BYTES + 64)
 
-static void engine_claim_path(char out[CLAIM_BYTES], const struct cli_engine *engine) {
-    snprintf(out, CLAIM_BYTES, "%s/live/%s.%s", engine->env.state_dir, engine->box.id, engine->box.ops->name);
+static void standalone_claim_path(char out[CLAIM_BYTES], const struct standalone *standalone) {
+    snprintf(out, CLAIM_BYTES, "%s/live/%s.%s", standalone->env.state_dir, standalone->box.id,
+             standalone->box.ops->name);
 }
 
-static int engine_claim(struct cli_engine *engine, struct err *err) {
-    if (engine->claim >= 0)
+static int standalone_claim(struct standalone *standalone, struct err *err) {
+    if (standalone->claim >= 0)
         return 0;
-    TRY(engine_state(engine->arena, &engine->env.state_dir, err));
-    char *path = text_make(CLAIM_BYTES, "%s/live", engine->env.state_dir);
+    TRY(standalone_state(standalone->arena, &standalone->env.state_dir, err));
+    char *path = text_make(CLAIM_BYTES, "%s/live", standalone->env.state_dir);
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "%s", path);
-    engine_claim_path(path, engine);
+    standalone_claim_path(path, standalone);
     for (;;) {
         struct stat status;
         autofd lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -83,28 +84,28 @@ static int engine_claim(struct cli_engine *engine, struct err *err) {
         /* A sweep may remove it between open and flock: then the name is gone. */
         if (status.st_nlink == 0)
             continue;
-        engine->claim = fd_take(&lock);
+        standalone->claim = fd_take(&lock);
         return 0;
     }
 }
 
-int engine_directory(struct cli_engine *engine, const char **ret_path, struct err *err) {
-    TRY(engine_claim(engine, err));
-    const char *all = arena_printf(engine->arena, "%s/mcp", engine->env.state_dir);
-    const char *own = arena_printf(engine->arena, "%s/%s", all, engine->box.id);
-    TRY(engine_private(all, err));
-    TRY(engine_private(own, err));
+int standalone_directory(struct standalone *standalone, const char **ret_path, struct err *err) {
+    TRY(standalone_claim(standalone, err));
+    const char *all = arena_printf(standalone->arena, "%s/mcp", standalone->env.state_dir);
+    const char *own = arena_printf(standalone->arena, "%s/%s", all, standalone->box.id);
+    TRY(standalone_private(all, err));
+    TRY(standalone_private(own, err));
     *ret_path = own;
     return 0;
 }
 
-static void engine_remove_directory(const char *state_dir, const char *id) {
+static void standalone_remove_directory(const char *state_dir, const char *id) {
     removal_tree(AT_FDCWD, text_make(CLAIM_BYTES, "%s/mcp/%s", state_dir, id));
 }
 
 /* Removes what a killed run left: claimed, but the claim is not locked. */
-static void engine_sweep_one(const struct cli_engine *engine, int dir, const char *name) {
-    const struct backend_ops *ops = engine->box.ops;
+static void standalone_sweep_one(const struct standalone *standalone, int dir, const char *name) {
+    const struct backend_ops *ops = standalone->box.ops;
     char id[17];
     if (strlen(name) < 18 || name[16] != '.' || strcmp(name + 17, ops->name) != 0)
         return;
@@ -112,54 +113,55 @@ static void engine_sweep_one(const struct cli_engine *engine, int dir, const cha
     id[16] = 0;
     autofd lock = text_id(id) ? openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
     struct err ignored;
-    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 && ops->stop(engine->box.backend, id, false, &ignored) == 0) {
-        engine_remove_directory(engine->env.state_dir, id);
+    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 &&
+        ops->stop(standalone->box.backend, id, false, &ignored) == 0) {
+        standalone_remove_directory(standalone->env.state_dir, id);
         unlinkat(dir, name, 0);
     }
 }
 
 /* ---- one box ---- */
 
-int engine_plan(struct cli_engine *engine, const struct box_request *request, const char *const *allow_weaker,
-                struct arena *arena, struct err *err) {
+int standalone_plan(struct standalone *standalone, const struct box_request *request, const char *const *allow_weaker,
+                    struct arena *arena, struct err *err) {
     const char *name = request->backend ? request->backend : "jail";
     static const struct docker_settings docker;
     static const char *const any[] = {"*", NULL};
     struct policy policy = {.any_mount_source = true,
                             .share.runtimes = any}; /* the user of the command can use the engine anyway */
     struct box_request asked = *request;
-    engine->arena = arena;
-    engine->box.ops = backend_find(name);
-    if (!engine->box.ops)
+    standalone->arena = arena;
+    standalone->box.ops = backend_find(name);
+    if (!standalone->box.ops)
         return err_set(err, ERR_INVALID, "unknown backend '%s'", name);
-    asked.images = engine->box.ops->images;
+    asked.images = standalone->box.ops->images;
     if (!asked.images)
         TRY(container_none(&asked.container, name, err));
-    engine->env.docker = &docker;
-    engine->env.progress = news_show;
-    engine->env.one_shot = true;
-    engine->env.allow_weaker = allow_weaker;
-    engine->env.allow_local = true; /* the user could run the command without a box as well */
+    standalone->env.docker = &docker;
+    standalone->env.progress = news_show;
+    standalone->env.one_shot = true;
+    standalone->env.allow_weaker = allow_weaker;
+    standalone->env.allow_local = true; /* the user could run the command without a box as well */
     if (request->template_name && !asked.images)
-        engine->env.templates_dir = arena_printf(arena, "%s/templates", places_state(arena) ?: "");
-    policy_random_id(engine->box.id);
-    return policy_spec(&policy, &asked, engine->box.id, arena, &engine->box.spec, err);
+        standalone->env.templates_dir = arena_printf(arena, "%s/templates", places_state(arena) ?: "");
+    policy_random_id(standalone->box.id);
+    return policy_spec(&policy, &asked, standalone->box.id, arena, &standalone->box.spec, err);
 }
 
-static int engine_open(struct cli_engine *engine, struct err *err) {
-    TRY(engine_runner(engine->arena, &engine->env.runner_path, err));
-    TRY(engine_claim(engine, err));
-    TRY(engine->box.ops->open(&engine->env, &engine->box.backend, err));
-    autodir *dir = fd_opendir(AT_FDCWD, text_make(CLAIM_BYTES, "%s/live", engine->env.state_dir), 0);
+static int standalone_open(struct standalone *standalone, struct err *err) {
+    TRY(standalone_runner(standalone->arena, &standalone->env.runner_path, err));
+    TRY(standalone_claim(standalone, err));
+    TRY(standalone->box.ops->open(&standalone->env, &standalone->box.backend, err));
+    autodir *dir = fd_opendir(AT_FDCWD, text_make(CLAIM_BYTES, "%s/live", standalone->env.state_dir), 0);
     for (struct dirent *entry; (entry = fd_readdir(dir));)
-        engine_sweep_one(engine, dirfd(dir), entry->d_name);
+        standalone_sweep_one(standalone, dirfd(dir), entry->d_name);
     return 0;
 }
 
-int engine_start(struct cli_engine *engine, struct err *err) {
-    struct box *box = &engine->box;
+int standalone_start(struct standalone *standalone, struct err *err) {
+    struct box *box = &standalone->box;
     struct wire *wire = NULL;
-    int code = box->backend ? 0 : engine_open(engine, err);
+    int code = box->backend ? 0 : standalone_open(standalone, err);
     if (code == 0 && box->wire) {
         code = box->ops->stop(box->backend, box->id, true, err);
         wire_unref(box->wire);
@@ -176,9 +178,9 @@ int engine_start(struct cli_engine *engine, struct err *err) {
     return 0;
 }
 
-void engine_stop(struct cli_engine *engine) {
+void standalone_stop(struct standalone *standalone) {
     struct err err;
-    struct box *box = &engine->box;
+    struct box *box = &standalone->box;
     bool gone = true;
     if (box->backend) {
         gone = !box->wire || box->ops->stop(box->backend, box->id, false, &err) == 0;
@@ -190,18 +192,18 @@ void engine_stop(struct cli_engine *engine) {
         box->wire = NULL;
         box->backend = NULL;
     }
-    if (engine->claim >= 0 && gone) {
+    if (standalone->claim >= 0 && gone) {
         char path[CLAIM_BYTES];
-        engine_remove_directory(engine->env.state_dir, box->id);
-        engine_claim_path(path, engine);
+        standalone_remove_directory(standalone->env.state_dir, box->id);
+        standalone_claim_path(path, standalone);
         unlink(path);
     }
-    fd_close(&engine->claim);
+    fd_close(&standalone->claim);
 }
 
 /* ---- the runner ---- */
 
-int engine_runner(struct arena *arena, const char **ret_path, struct err *err) {
+int standalone_runner(struct arena *arena, const char **ret_path, struct err *err) {
     const char *chosen = getenv("CUBBY_RUNNER");
     char path[PATH_MAX];
     if (chosen && *chosen && (chosen[0] != '/' || access(chosen, X_OK) < 0))
