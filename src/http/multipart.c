@@ -20,7 +20,7 @@ enum {
     READ_BYTES = 64 << 10,
 };
 
-enum state { BEFORE, BEHIND_BOUNDARY, HEAD, CONTENT, CLOSED };
+enum state { BEFORE, AFTER_BOUNDARY, HEAD, CONTENT, CLOSED };
 
 struct multipart {
     struct multipart_sink sink;
@@ -278,10 +278,10 @@ static int multipart_step(struct multipart *multipart, struct err *err) {
         if (r < 0 || !found)
             return r;
         buf_consume(window, multipart->delimiter_len);
-        multipart->state = BEHIND_BOUNDARY;
+        multipart->state = AFTER_BOUNDARY;
         return 1;
     }
-    case BEHIND_BOUNDARY:
+    case AFTER_BOUNDARY:
         return multipart_step_boundary(multipart, err);
     case HEAD: {
         struct buf *window = &multipart->window;

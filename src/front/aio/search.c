@@ -298,7 +298,7 @@ static int search_each(void *user, const struct grep_match *match) {
     return answer_spill(&search->answer);
 }
 
-static int search_nobody(void *, const uint8_t *, size_t) {
+static int search_discard(void *, const uint8_t *, size_t) {
     return 0;
 }
 
@@ -316,7 +316,7 @@ static int search_lines(struct http_request *request, struct box *box, struct er
     autofd fd = -1;
     int failed = front_path(request, box, &args.file, false, &grep.path, err);
     if (!failed) /* an unreadable file fails as on other routes */
-        failed = args.sudo ? box_read_root(box, grep.path, 1, http_fd(request), search_nobody, NULL, err)
+        failed = args.sudo ? box_read_root(box, grep.path, 1, http_fd(request), search_discard, NULL, err)
                            : box_read_open(box, grep.path, &fd, &stat, err);
     if (!failed)
         failed = box_grep(box, &grep, http_fd(request), search_each, &search, &result, err);

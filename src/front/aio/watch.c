@@ -16,7 +16,7 @@ enum {
 #define WATCH_LOOK ((AIO_FLAGS & ~ENDPOINT_WAKE) | ENDPOINT_LOOK) /* only looks: does not start a box */
 
 /* Returns whether its client hung up or the daemon stops. */
-static bool watch_nobody_waits(struct http_request *request) {
+static bool watch_abandoned(struct http_request *request) {
     struct pollfd client = {.fd = http_fd(request), .events = POLLRDHUP};
     return poll(&client, 1, 0) > 0 || http_server_stopping(front_of(request)->server);
 }
@@ -150,7 +150,7 @@ static int watch_poll(struct http_request *request, struct box *box, struct err 
         failed = watcher_read(watcher, slice.cursor, (unsigned)args.limit.value,
                               left_ms < SLICE_MS ? left_ms : SLICE_MS, watch_poll_each, &poll, &slice);
         lost |= slice.lost;
-        if (failed || poll.count || lost || slice.ended || left_ms <= SLICE_MS || watch_nobody_waits(request))
+        if (failed || poll.count || lost || slice.ended || left_ms <= SLICE_MS || watch_abandoned(request))
             break;
     }
     json_close(&answer.json, ']');
@@ -214,7 +214,7 @@ static int watch_events(struct http_request *request, struct box *box, struct er
     int failed = http_reply_events(request)
                      ?: watch_stream_put(&stream, "watch_started", slice.cursor,
                                          AIO_MEMBERS(INFO_MEMBERS(&info), AIO_INT("cursor", slice.cursor)));
-    while (!failed && !slice.ended && !watch_nobody_waits(request)) {
+    while (!failed && !slice.ended && !watch_abandoned(request)) {
         failed = watcher_read(watcher, slice.cursor, STREAM_EVENTS, SLICE_MS, watch_stream_each, &stream, &slice);
         if (!failed && slice.lost)
             failed = watch_stream_put(&stream, "overflow", slice.cursor, AIO_MEMBERS(AIO_INT("cursor", slice.cursor)));

@@ -60,7 +60,7 @@ static bool view_is_setting(const struct word *word) {
 }
 
 /* Returns the first word after the options. *ret_looks: nothing is run. */
-static const struct word *behind_options(const struct wrapper *wrapper, const struct word *word, bool *ret_looks) {
+static const struct word *view_after_options(const struct wrapper *wrapper, const struct word *word, bool *ret_looks) {
     *ret_looks = false;
     for (; word && word->text[0] == '-' && word->text[1]; word = word->next) {
         const char *text = word->text;
@@ -86,7 +86,7 @@ bool view_inner(struct guard *, const struct guard_view *view, struct guard_view
         bool looks;
         if (strcmp(view->name, wrapper->name) != 0)
             continue;
-        const struct word *word = behind_options(wrapper, view->words->next, &looks);
+        const struct word *word = view_after_options(wrapper, view->words->next, &looks);
         while (word && view_is_setting(word))
             word = word->next;
         for (unsigned skip = wrapper->skip; word && skip; skip--)
