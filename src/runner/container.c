@@ -1,6 +1,6 @@
-/* The first wire of a runner that the jail and local backends did not start, its variables and its oom counter.
- * Called by main, before the loop, when nothing else of the box runs yet. Invariant: a missing resource is reported
- * on standard error, which the daemon reads, and ends the container. */
+/* The first wire of a runner that the jail and local backends did not start, its variables and its oom counter. Called
+ * by main, before the loop, when nothing else of the box runs yet. Invariant: a missing resource is reported on
+ * standard error, which the daemon reads, and ends the container. */
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -17,21 +17,21 @@
 
 /* ---- relays ----
  *
- * If a container is not reachable by a socket, its wires are the standard streams of processes in it, which the
- * engine carries. A fork of the runner carries the first wire, on the streams of the container's first process. The
- * engine starts `cubby-runner relay` for each later one; it connects to the runner by an abstract socket of the
- * network namespace. Invariant: only a process from outside of the container is accepted as a relay; a relay exits
- * when either side does. */
+ * If a container is not reachable by a socket, its wires are the standard streams of processes in it, which the engine
+ * carries. A fork of the runner carries the first wire, on the streams of the container's first process. For each later
+ * one the engine starts `cubby-runner relay`, which connects to the runner by an abstract socket of the network
+ * namespace. Invariant: only a process from outside of the container is accepted as a relay; a relay exits when either
+ * side does. */
 
 enum { RELAY_BYTES = 128 << 10, KEPT_FD = 3 };
 
 struct half { /* one direction */
     int from, to;
-    size_t at, len; /* read and not yet written */
+    size_t at, len; /* bytes read but not written */
     uint8_t data[RELAY_BYTES];
 };
 
-/* False: one of its ends is over. */
+/* Returns false if one of its ends has ended. */
 static bool container_half_move(struct half *half) {
     if (half->len == 0) {
         ssize_t n = read(half->from, half->data, sizeof half->data);
@@ -76,8 +76,8 @@ static socklen_t container_abstract_address(struct sockaddr_un *address) {
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof name - 1);
 }
 
-/* Whom the kernel names as having connected, and whose parent is in no process of this container: what commands start
- * never is without one, and the container's first process is the image's. */
+/* Checks the process that connected: its parent must not be in this container. Commands always have a parent here, and
+ * the container's first process is the image's. */
 bool relay_peer(int fd) {
     struct ucred peer;
     socklen_t size = sizeof peer;
@@ -101,7 +101,7 @@ static _Noreturn void container_relay_child(int socket_fd) {
     _exit(0);
 }
 
-/* The first wire over 0 and 1, carried by a process of its own; further ones by relay_main. */
+/* The first wire is on 0 and 1, carried by a separate process; later ones are carried by relay_main. */
 static int container_relay_wire(struct runner_config *config, struct err *err) {
     struct sockaddr_un address;
     socklen_t size = container_abstract_address(&address);
@@ -110,7 +110,7 @@ static int container_relay_wire(struct runner_config *config, struct err *err) {
         return err_errno(err, errno, "cannot listen inside the container");
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return err_errno(err, errno, "a socket pair");
+        return err_errno(err, errno, "cannot make a socket pair");
     autofd ours = pair[0], theirs = pair[1];
     pid_t pid = fork();
     if (pid == 0)
@@ -125,7 +125,7 @@ static int container_relay_wire(struct runner_config *config, struct err *err) {
 }
 
 int relay_main(void) {
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* a command of the box has our user, and no business with what we carry */
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* a command of the box has our user, and must not see what we carry */
     struct sockaddr_un address;
     socklen_t size = container_abstract_address(&address);
     autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -145,7 +145,7 @@ int relay_main(void) {
  * ends the carrier, even SIGKILL, ends the wire, and the runner then ends every command in order. */
 
 struct carrier {
-    int socket_fd; /* to the runner; -1: it has ended */
+    int socket_fd; /* to the runner; -1: ended */
     struct pieces pieces;
     struct buf out; /* for standard output */
 };
@@ -154,7 +154,7 @@ static bool container_would_wait(void) {
     return errno == EAGAIN || errno == EINTR;
 }
 
-/* False: standard input is over, or broke the rules. */
+/* Returns false if standard input has ended, or is invalid. */
 static bool container_carry_in(struct carrier *carrier) {
     static uint8_t data[128 << 10];
     struct err err;
@@ -168,7 +168,7 @@ static bool container_carry_in(struct carrier *carrier) {
     return n > 0;
 }
 
-/* Until standard input ends, or the runner has and all it said is written. */
+/* Runs until standard input ends, or the runner has ended and all its output is written. */
 static void container_carry(struct carrier *carrier) {
     while (carrier->socket_fd >= 0 || carrier->out.len) {
         struct pieces *pieces = &carrier->pieces;
@@ -180,7 +180,7 @@ static void container_carry(struct carrier *carrier) {
             {.fd = carrier->out.len ? STDOUT_FILENO : -1, .events = POLLOUT},
             {.fd = carrier->socket_fd, .events = (short)((takes ? POLLIN : 0) | (pieces->ready.len ? POLLOUT : 0))},
         };
-        if (polls[2].events == 0) /* a hang-up is seen when there is room for what came before it */
+        if (polls[2].events == 0) /* a hang-up is handled after the bytes before it */
             polls[2].fd = -1;
         if (poll(polls, 3, -1) < 0 && errno != EINTR)
             return;
@@ -212,7 +212,7 @@ static void container_carry(struct carrier *carrier) {
     }
 }
 
-/* Ends when the runner has: waiting for us means waiting for the end of every command. */
+/* Ends after the runner: waiting for this process means waiting for the end of every command. */
 static _Noreturn void container_carrier_main(int socket_fd, pid_t runner) {
     static struct carrier carrier;
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -231,11 +231,11 @@ static _Noreturn void container_carrier_main(int socket_fd, pid_t runner) {
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-/* The only wire. Returns in a child, which is the runner. */
+/* Sets up the only wire. Returns in a child, which is the runner. */
 static int container_carry_wire(struct runner_config *config, struct err *err) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return err_errno(err, errno, "a socket pair");
+        return err_errno(err, errno, "cannot make a socket pair");
     autofd ours = pair[0], theirs = pair[1];
     pid_t pid = fork();
     if (pid < 0)
@@ -261,21 +261,21 @@ int container_wire(struct runner_config *config, const char *path, bool stdio, b
     if (r < 0 && pieces)
         r = container_carry_wire(config, err);
     TRY(r);
-    /* These are not read for long, and a full pipe must never stop PID 1. */
+    /* These are not read for long, and a full pipe must not block PID 1. */
     autofd null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; null > 2 && fd <= 2; fd++)
         dup2(null, fd);
     return 0;
 }
 
-/* ---- by the mounted socket ---- */
+/* ---- through the mounted socket ---- */
 
 static int container_dial_take(int fd, char expected, int *ret_fd, struct err *err) {
     char name;
     autofd passed = -1;
     ssize_t n = fd_recv(fd, &name, 1, &passed, 0);
     if (n < 0)
-        return err_errno(err, (int)-n, "the daemon's socket");
+        return err_errno(err, (int)-n, "cannot read from the daemon's socket");
     if (n == 0 || name != expected || passed < 0)
         return err_set(err, ERR_PROTOCOL, "the daemon hung up, or did not send its two sockets");
     *ret_fd = fd_take(&passed);
@@ -285,7 +285,8 @@ static int container_dial_take(int fd, char expected, int *ret_fd, struct err *e
 static int container_dial_wire(struct runner_config *config, const char *path, struct err *err) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path)
-        return err_set(err, ERR_INVALID, "the path of a socket has at most %zu bytes", sizeof address.sun_path - 1);
+        return err_set(err, ERR_INVALID, "the path of a socket must have at most %zu bytes",
+                       sizeof address.sun_path - 1);
     memcpy(address.sun_path, path, strlen(path) + 1);
     autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
@@ -294,7 +295,7 @@ static int container_dial_wire(struct runner_config *config, const char *path, s
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     autofd wire = -1, listener = -1;
     TRY(container_dial_take(fd, DIAL_WIRE, &wire, err) ?: container_dial_take(fd, DIAL_LISTEN, &listener, err));
-    /* Once more, by us: the kernel then reports our ids, and a pidfd of ours, to a connecting process. */
+    /* Listens again, so that the kernel reports our ids and a pidfd of ours to a connecting process. */
     if (listen(listener, 16) < 0)
         return err_errno(err, errno, "cannot listen at the daemon's socket");
     config->wire_fd = fd_take(&wire);
@@ -302,7 +303,7 @@ static int container_dial_wire(struct runner_config *config, const char *path, s
     return 0;
 }
 
-/* ---- what the container has ---- */
+/* ---- the container's settings ---- */
 
 const char *const *container_env(const char *const *rows) {
     static const char *const defaults[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -313,7 +314,7 @@ const char *const *container_env(const char *const *rows) {
     while (rows[given])
         given++;
     const char **list = xcalloc(own + given + sizeof defaults / sizeof *defaults + 1, sizeof *list);
-    for (size_t i = 0; i < own; i++) /* one without a name cannot be passed on */
+    for (size_t i = 0; i < own; i++) /* a variable without a name cannot be passed on */
         if (strchr(environ[i], '=') > environ[i])
             list[count++] = environ[i];
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)

@@ -1,5 +1,5 @@
 /* The loop: sources, timers, children. Called by main (local, container) and enter (jail), once, as PID 1 of a jail.
- * Invariant: signals are blocked before anything else, and after start nothing here exits but the orderly end. */
+ * Invariant: signals are blocked before anything else, and after start only the orderly end exits. */
 #include <assert.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -21,7 +21,7 @@ static void init_children_ready(struct source *source, uint32_t) {
     struct signalfd_siginfo info[4];
     ssize_t n = read(source->fd, info, sizeof info);
     for (ssize_t i = 0; i < n / (ssize_t)sizeof *info; i++)
-        /* In a container anybody inside could send it to us; from outside of it no pid is seen. */
+        /* In a container any process could send it; a sender outside of it has no pid here. */
         runner->ending |= info[i].ssi_signo == SIGTERM && (!runner->config->container || info[i].ssi_pid == 0);
     int status;
     pid_t pid;
@@ -42,8 +42,7 @@ static int init_turn_timeout_ms(struct runner *runner, uint64_t now_ms) {
 }
 
 _Noreturn void init_main(struct runner_config *config) {
-    /* Attributes that commands inherit are set here once instead of in every child: dispositions, umask, no core
-     * files. */
+    /* Attributes that commands inherit are set once, not in every child: dispositions, umask, no core files. */
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -55,20 +54,20 @@ _Noreturn void init_main(struct runner_config *config) {
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     if (!config->jail)
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    int fd; /* dup2 in a child must never meet a descriptor of ours below 3 */
+    int fd; /* dup2 in a child must not overwrite a descriptor of ours below 3 */
     do
         fd = path_open(config->root_fd, "/dev/null", O_RDWR, 0);
     while (fd >= 0 && fd < 3);
     if (fd >= 0)
         close(fd);
     struct runner runner = {.config = config, .children = {.fd = -1}, .listener = {.fd = -1}};
-    runner.changes = clock_wall_ms() << 20; /* no number that an earlier runner of this box reported */
+    runner.changes = clock_wall_ms() << 20; /* larger than any number of an earlier runner of this box */
     runner.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     xensure(runner.epoll_fd >= 0);
     sigset_t wanted;
     sigemptyset(&wanted);
     sigaddset(&wanted, SIGCHLD);
-    if (!runner.config->jail) /* in a jail anybody inside could send it to us */
+    if (!runner.config->jail) /* in a jail any process could send it */
         sigaddset(&wanted, SIGTERM);
     runner.children.fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
     xensure(runner.children.fd >= 0);
@@ -78,7 +77,7 @@ _Noreturn void init_main(struct runner_config *config) {
     session_table_open(&runner);
     worker_table_open(&runner);
     serve_open(&runner);
-    serve_flush(&runner); /* HELLO: the starter of a container waits for it before it sends its own */
+    serve_flush(&runner); /* HELLO: whoever started the container waits for it before sending its own */
     while (!runner.ending) {
         struct epoll_event events[EVENTS_AT_ONCE];
         int n = epoll_wait(runner.epoll_fd, events, EVENTS_AT_ONCE, init_turn_timeout_ms(&runner, clock_ms()));
@@ -99,7 +98,7 @@ _Noreturn void init_main(struct runner_config *config) {
             free(runner.graves[i]);
         runner.grave_count = 0;
     }
-    if (!config->jail) /* there our death ends every process */
+    if (!config->jail) /* in a jail our death ends every process */
         process_end_all(&runner);
     _exit(0);
 }

@@ -1,7 +1,6 @@
-/* cubby-runner: the program inside every box. `enter FD` is started by the jail backend, `serve` by the local one
- * and, with --dial or --stdio, by an engine in a container, as is `relay`, with --pieces by a runner of another
- * make; `trial` by the probe, `squash` and `attach` by the daemon, on the host. Invariant: argv[0] is always shown
- * as cubby-runner. */
+/* cubby-runner: the program inside every box. The jail backend starts `enter FD`, the local one `serve`, an engine in a
+ * container `serve` with --dial or --stdio, and `relay`; a foreign runner `serve` with --pieces; the probe `trial`; the
+ * daemon, on the host, `squash` and `attach`. Invariant: argv[0] is always shown as cubby-runner. */
 #include <sys/prctl.h>
 
 #include "base/base.h"
@@ -28,7 +27,7 @@ static int main_print_ops(void) {
     return 0;
 }
 
-enum { ENV_DEFAULTS = 8 }; /* what a backend adds to a box's own */
+enum { ENV_DEFAULTS = 8 }; /* variables that a backend adds */
 
 struct options {
     struct runner_config config;
@@ -82,7 +81,7 @@ static bool main_option_set(struct options *options, const char *name, const cha
     return true;
 }
 
-/* Lists of processes show our name, also for our forks, and not the box's variables. */
+/* Lists of processes show our name, also for our forks, but not the box's variables. */
 static char **main_hide_arguments(int argc, char **argv) {
     static const char name[] = "cubby-runner";
     char **copy = xcalloc((size_t)argc + 1, sizeof *copy);

@@ -1,5 +1,5 @@
-/* System calls that do not touch errno. A command's child shares the runner's memory until it execs: errno is the
- * runner's, and the runner is running. */
+/* System calls that do not touch errno. A command's child shares the runner's memory until it execs, so errno belongs
+ * to the runner, which keeps running. */
 #ifndef CUBBY_RUNNER_RAW_H
 #define CUBBY_RUNNER_RAW_H
 
@@ -8,7 +8,7 @@
 
 struct clone_args;
 
-/* The result or -errno. */
+/* Returns the result or -errno. */
 static inline long raw_syscall(long number, long a, long b, long c, long d, long e) {
 #if defined(__x86_64__)
     long result;

@@ -1,9 +1,8 @@
 /* Wires of the runner: frames in, calls, answers out. Called by the loop (init.c); ops answer through reply_*.
  *
- * 1. A wire that breaks the protocol or its socket is marked `broken` where it is noticed and freed at the end of
- *    the iteration: no caller up the stack meets a freed wire.
- * 2. After END or FAIL nothing is sent for that call; late DATA, CREDIT, EOF and CANCEL for it are normal and
- *    ignored.
+ * 1. A wire that breaks the protocol, or whose socket fails, is marked `broken` at once and freed at the end of the
+ *    iteration: no caller up the stack meets a freed wire.
+ * 2. After END or FAIL nothing is sent for that call; late DATA, CREDIT, EOF and CANCEL for it are normal and ignored.
  * 3. Small frames wait up to FLUSH_MS for more, so that the answer of a short command is one send.
  * 4. A descriptor is sent with the first byte of its frame. */
 #include <assert.h>
@@ -19,11 +18,11 @@ enum {
     BUCKETS = 64,
     FLUSH_MS = 2,
     FLUSH_BYTES = 32 << 10,
-    OUT_HIGH_BYTES = 256 << 10, /* above it DATA and ITEM wait */
-    OUT_MAX_BYTES = 16 << 20,   /* answers to a daemon that reads nothing; above it the wire goes */
-    ARGS_BYTES = 2 << 10,       /* of a usual call, decoded */
-    NO_HELLO_MS = 60000,        /* a container that another program started, or whose daemon was killed */
-    KEEP_BYTES = 64 << 10,      /* an empty buffer larger than this is given back */
+    OUT_HIGH_BYTES = 256 << 10, /* above this, DATA and ITEM wait */
+    OUT_MAX_BYTES = 16 << 20,   /* for a daemon that does not read; above this, the wire ends */
+    ARGS_BYTES = 2 << 10,       /* decoded arguments of a usual call */
+    NO_HELLO_MS = 60000,        /* for a container that another program started, or whose daemon was killed */
+    KEEP_BYTES = 64 << 10,      /* larger empty buffers are freed */
 };
 
 struct serve_pass { /* a descriptor waiting for its frame to be sent */
@@ -34,10 +33,10 @@ struct serve_pass { /* a descriptor waiting for its frame to be sent */
 
 struct scall { /* private members of a call */
     struct rcall call;
-    struct buf args; /* CALL frames so far, while more are to come */
+    struct buf args; /* CALL frames so far, while more follow */
     bool collecting, ended;
     uint32_t owed;
-    uint32_t span; /* the window of input as a whole */
+    uint32_t span; /* the whole window of input */
 };
 
 struct rwire {
@@ -45,28 +44,28 @@ struct rwire {
     struct runner *runner;
     struct rwire *next;
     struct buf in, out;
-    size_t sent; /* of out */
+    size_t sent; /* bytes of out */
     struct serve_pass *passes;
     struct rcall *calls[BUCKETS];
     unsigned call_count;
     uint64_t flush_at_ms;
     bool first, is_unix, hello, broken, urgent, starved;
     bool far;       /* windows of input grow while they are used */
-    uint32_t grown; /* by which all of them are larger than they were at first */
+    uint32_t grown; /* how much larger all of them are than at first */
 };
 
 static int serve_wire_frame(struct rwire *wire, const struct frame *frame, struct err *err);
 static void serve_wire_send(struct rwire *wire);
 static void serve_wire_bury(struct rwire *wire);
 
-/* ---- open, flush, bury ---- */
+/* ---- open, flush, free ---- */
 
 static void serve_no_hello(struct timer *timer) {
     struct runner *runner = container_of(timer, struct runner, no_hello);
     runner->ending |= !runner->greeted;
 }
 
-/* Over the first wire at once; over a later one as an answer: the peer says first whether descriptors reach it. */
+/* Sent at once on the first wire; on a later one as an answer: the peer first says whether descriptors reach it. */
 static void serve_wire_greet(struct rwire *wire) {
     struct runner *runner = wire->runner;
     autobuf hello = buf_max(2 * LIMIT_PATH_BYTES);
@@ -93,7 +92,7 @@ static void serve_wire_ready(struct source *source, uint32_t events) {
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
         uint8_t *at = buf_reserve(&wire->in, LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES);
         assert(at); /* less than one frame is left over from last time */
-        /* No room for control messages: descriptors a peer sends are closed by the kernel. */
+        /* No space for control messages: the kernel closes descriptors that a peer sends. */
         ssize_t n = recv(wire->source.fd, at, LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES, MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
@@ -210,7 +209,7 @@ static void serve_call_cancel(struct rcall *call, bool gone) {
     call->gone = gone;
     if (call->worker)
         worker_cancel(call);
-    else if (call->def && call->def->cancel) /* none: its arguments were never whole */
+    else if (call->def && call->def->cancel) /* none: its arguments were incomplete */
         call->def->cancel(call);
     if (gone && !own->ended)
         serve_call_drop(call);
@@ -233,7 +232,7 @@ static void serve_wire_bury(struct rwire *wire) {
     later_free(wire->runner, wire);
 }
 
-/* ---- bytes in ---- */
+/* ---- receiving ---- */
 
 static struct rcall *serve_call_find(struct rwire *wire, uint32_t id) {
     return list_find(wire->calls[id % BUCKETS], call, call->id == id);
@@ -256,7 +255,7 @@ static int serve_frame_hello(struct rwire *wire, const struct frame *frame, stru
     if (!wire->first) {
         wire->is_unix &= (features & FEATURE_PASS_FD) != 0;
         serve_wire_greet(wire);
-        if (wire->runner->config->wire_plain) /* an engine may hold its end open for a daemon that is long dead */
+        if (wire->runner->config->wire_plain) /* an engine may keep its end open for a dead daemon */
             for (struct rwire *other = wire->runner->wires; other; other = other->next)
                 other->broken |= other->first;
     }
@@ -288,9 +287,9 @@ static int serve_call_run(struct rcall *call, const struct fields *fields, const
     return 0;
 }
 
-/* All arguments are there: find the op and begin it. */
+/* Called with complete arguments: finds the op and begins it. */
 static int serve_call_begin(struct rcall *call, const uint8_t *payload, size_t len, struct err *err) {
-    _Alignas(16) uint8_t memory[ARGS_BYTES]; /* musl gives freed pages back to the kernel, and takes them again */
+    _Alignas(16) uint8_t memory[ARGS_BYTES]; /* on the stack: musl returns freed pages to the kernel */
     autoarena arena;
     arena_init_in(&arena, memory, sizeof memory);
     struct fields fields;
@@ -414,13 +413,13 @@ static int serve_wire_frame(struct rwire *wire, const struct frame *frame, struc
             serve_frame_cancel(call);
         return 0;
     default:
-        return -1; /* only a runner sends these, or a second HELLO */
+        return -1; /* only a runner sends these; or a second HELLO */
     }
 }
 
-/* ---- bytes out ---- */
+/* ---- sending ---- */
 
-/* One sendmsg: up to the next frame that takes a descriptor along, or that frame and what follows it. */
+/* One sendmsg: up to the next frame with a descriptor, or that frame and what follows it. */
 static ssize_t serve_wire_send_some(struct rwire *wire) {
     struct serve_pass *pass = wire->passes;
     int fd = -1;
@@ -496,7 +495,7 @@ void reply_stat(struct rcall *call, const struct buf *fields, int pass_fd) {
         struct serve_pass *pass = xmalloc(sizeof *pass);
         *pass = (struct serve_pass){.at = wire->out.len, .fd = fcntl(pass_fd, F_DUPFD_CLOEXEC, 3)};
         if (pass->fd < 0)
-            wire->broken = true; /* the op has promised it: there is no half answer */
+            wire->broken = true; /* the op has announced it: an answer cannot be partial */
         list_append(wire->passes, pass);
     }
     frame_put(&wire->out, FRAME_STAT, call->id, pass_fd >= 0 && wire->is_unix ? FLAG_FD : 0,
@@ -567,7 +566,7 @@ void reply_fail(struct rcall *call, const struct err *err) {
     serve_call_drop(call);
 }
 
-/* By how much the window of a far call grows when so much of it was used: what is on the way then is more. */
+/* Returns by how much the window of a far call grows after so much of it was used. */
 static uint32_t serve_span_grows(const struct rwire *wire, const struct scall *own, uint32_t used) {
     if (!wire->far)
         return 0;
@@ -576,7 +575,7 @@ static uint32_t serve_span_grows(const struct rwire *wire, const struct scall *o
     return grow < pool ? grow : pool;
 }
 
-/* In lumps: a quarter of the window cannot stall. */
+/* In lumps: a quarter of the window cannot stall the sender. */
 void reply_credit(struct rcall *call, uint32_t bytes) {
     struct scall *own = (struct scall *)call;
     own->owed += bytes;

@@ -1,6 +1,6 @@
 /* Functions that Debian's archives of pcre2 and nettle, built for glibc, lack when linked with musl: the checking
- * variants of string functions, and nettle's choice of code by CPU. Called by those archives only. Invariant: a
- * check that fails aborts, as it does in glibc. */
+ * variants of string functions, and nettle's choice of code by CPU. Called only by those archives. Invariant: a failed
+ * check aborts, as in glibc. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ void *__memset_chk(void *to, int byte, size_t len, size_t room) {
     return memset(to, byte, len);
 }
 
-/* nettle complains with it; a box has no reader for that */
+/* used by nettle for complaints, which no one reads in a box */
 int __fprintf_chk(FILE *, int, const char *, ...) {
     return 0;
 }
@@ -37,7 +37,7 @@ int __fprintf_chk(FILE *, int, const char *, ...) {
 #include <cpuid.h>
 
 /* nettle chooses its code in a constructor, whose CPUID instructions trap in a virtual machine and would slow down the
- * start of every box. This takes its place: the same choice, made when something is hashed. */
+ * start of every box. This replaces it: the same choice, made when something is hashed. */
 void _nettle_sha256_compress_x86_64(uint32_t *state, const uint8_t *input, const uint32_t *constants);
 void _nettle_sha256_compress_sha_ni(uint32_t *state, const uint8_t *input, const uint32_t *constants);
 void _nettle_sha256_compress(uint32_t *state, const uint8_t *input, const uint32_t *constants);

@@ -1,5 +1,5 @@
-/* `sudo` in a box: what the runner and the program `sudo` agree on. The socket is abstract: it lies in the network
- * namespace of the box, which no other box and no program of the host is in. */
+/* `sudo` in a box: what the runner and the program `sudo` agree on. The socket is abstract: it is in the network
+ * namespace of the box, which no other box and no program of the host shares. */
 #ifndef CUBBY_RUNNER_SUDO_H
 #define CUBBY_RUNNER_SUDO_H
 
@@ -11,7 +11,7 @@
 enum {
     SUDO_BYTES = 128 << 10, /* of a request: directory, arguments, variables */
     SUDO_TEXTS = 4096,
-    SUDO_MOST = 64, /* that run at once in a box */
+    SUDO_MOST = 64, /* running at once in a box */
 };
 
 static inline unsigned sudo_address(struct sockaddr_un *address) {
@@ -23,7 +23,7 @@ static inline unsigned sudo_address(struct sockaddr_un *address) {
 }
 
 struct runner;
-void sudo_open(struct runner *runner); /* from now on the agent's commands may ask for root; where jails have one */
+void sudo_open(struct runner *runner); /* allows the agent's commands to become root, in jails that have one */
 int sudo_main(int argc, char **argv);  /* the program */
 
 #endif

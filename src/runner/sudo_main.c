@@ -1,6 +1,6 @@
 /* `sudo`: the program of that name in boxes whose daemon allows it (the runner, under another name). It has no rights
- * of its own: it sends its words and streams to the runner, which starts the command as the box's root, and waits.
- * Options are sudo's own, as far as they mean something where nobody has a password. */
+ * itself: it sends its words and streams to the runner, which starts the command as root of the box, and waits. It
+ * takes sudo's options, as far as they make sense without passwords. */
 #include <errno.h>
 #include <pwd.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static _Noreturn void sudo_die(int status, const char *what, const char *why) {
     exit(status);
 }
 
-/* Where the command begins. */
+/* Parses options. Returns where the command begins. */
 static int sudo_options(struct sudo_words *words, int argc, char **argv) {
     int option;
     opterr = 0;
@@ -113,14 +113,14 @@ static int sudo_ask(const struct sudo_words *words) {
     memcpy(CMSG_DATA(&control.head), streams, sizeof streams);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (const struct sockaddr *)&address, size) < 0)
-        sudo_die(1, "this box gives its commands no root", errno == ECONNREFUSED ? NULL : strerror(errno));
+        sudo_die(1, "commands of this box cannot become root", errno == ECONNREFUSED ? NULL : strerror(errno));
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
-        sudo_die(1, "the box's root was not reached", strerror(errno));
+        sudo_die(1, "cannot reach the runner of the box", strerror(errno));
     return fd;
 }
 
-/* As a shell would report it; a signal ends us, too. */
+/* Exits as a shell would report it; a signal ends us too. */
 static _Noreturn void sudo_end(int status) {
     if (WIFSIGNALED(status)) {
         sigset_t none;
@@ -150,7 +150,7 @@ static _Noreturn void sudo_wait(int fd, int signals) {
         text[n > 0 ? n : 0] = 0;
         if (n > 2 && text[0] == 's')
             sudo_end((int)strtol(text + 2, NULL, 10));
-        sudo_die(n > 2 && strstr(text, "no command") ? 127 : 1, n > 2 ? text + 2 : "the box has ended it", NULL);
+        sudo_die(n > 2 && strstr(text, "no command") ? 127 : 1, n > 2 ? text + 2 : "the box ended the command", NULL);
     }
 }
 
@@ -166,7 +166,7 @@ int sudo_main(int argc, char **argv) {
         sudo_die(1, "usage: sudo [-EHnSis] [-u root|user] [NAME=VALUE...] COMMAND [ARGUMENT...]", NULL);
     const struct passwd *target = getpwnam(words.user);
     if (!target || (target->pw_uid != 0 && target->pw_uid != getuid()))
-        sudo_die(1, "there is no user of that name to become", words.user);
+        sudo_die(1, "no such user", words.user);
     if (target->pw_uid == getuid()) { /* it is that user already */
         for (int i = at; i < first; i++)
             putenv(argv[i]);

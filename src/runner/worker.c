@@ -1,7 +1,7 @@
-/* Workers: forked processes with the agent's rights that do one call's long work. Started by serve for ops with
- * work(); their frames come through a pipe with call id 0 and are relayed within credit. Below: the inside, then the
- * loop's side. Invariant: a worker holds nothing of the runner's but its two pipes and the root, and a slow reader
- * stops only it. */
+/* Workers: forked processes with the agent's rights that do one call's long work. Started by serve for ops with work();
+ * their frames come through a pipe with call id 0 and are relayed within credit. First the inside, then the loop's
+ * side. Invariant: a worker has nothing of the runner's but its two pipes and the root, and a slow reader stops only
+ * it. */
 #include <assert.h>
 #include <dirent.h>
 #include <sys/epoll.h>
@@ -21,7 +21,7 @@ enum {
     QUEUE_ARGS_BYTES = 64 << 10, /* calls with larger arguments are not queued */
     FRAME_BYTES = LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES,
     ITEM_FLUSH_BYTES = 32 << 10,
-    TURN_INPUT_BYTES = LIMIT_CREDIT_BYTES / 2, /* a call that takes turns waits for all of its input, or this much */
+    TURN_INPUT_BYTES = LIMIT_CREDIT_BYTES / 2, /* a call with turns waits for all of its input, or this much */
 };
 
 struct work {
@@ -35,14 +35,14 @@ struct work {
     bool lasts;        /* as in op_def */
     struct buf args;   /* while queued */
     struct buf frames; /* read from out, not yet relayed */
-    struct buf input;  /* not yet taken by the worker */
+    struct buf input;  /* not yet accepted by the worker */
     size_t input_done;
     struct turn turn; /* keyed: an op that takes turns */
 };
 
 struct worker_table {
     struct work *all;          /* in order of arrival */
-    unsigned running, lasting; /* lasting: op_def.lasts, not among the others */
+    unsigned running, lasting; /* lasting: op_def.lasts, not counted in running */
     struct turn_table *turns;
 };
 
@@ -50,7 +50,7 @@ struct worker_table {
 
 static int worker_write(struct worker *worker, const void *data, size_t len, struct err *err) {
     int r = fd_write_all(worker->out_fd, data, len);
-    return r < 0 ? err_errno(err, -r, "the worker's pipe") : 0;
+    return r < 0 ? err_errno(err, -r, "cannot write to the worker's pipe") : 0;
 }
 
 int worker_flush(struct worker *worker, struct err *err) {
@@ -76,7 +76,7 @@ int worker_item_end(struct worker *worker, struct err *err) {
     if (worker->out.failed || record > LIMIT_FRAME_PAYLOAD_BYTES)
         return err_set(err, ERR_TOO_LARGE, "one result is larger than %u bytes", LIMIT_FRAME_PAYLOAD_BYTES);
     if (worker->out.len - worker->item_frame - FRAME_HEAD_BYTES > LIMIT_FRAME_PAYLOAD_BYTES) {
-        /* The record opens the next frame: send what was before it, then move it to the front. */
+        /* The record opens the next frame: sends what was before it, then moves it to the front. */
         struct buf before = worker->out;
         before.len = worker->item_start;
         frame_end(&before, worker->item_frame);
@@ -110,7 +110,7 @@ int worker_data(struct worker *worker, const void *data, size_t len, struct err 
     return 0;
 }
 
-/* The input of a cancelled call ends early, and its length may not be known beforehand: the signal comes first. */
+/* The input of a cancelled call ends early, and its length may be unknown: the signal comes first. */
 static volatile sig_atomic_t worker_cancelled;
 
 static void worker_on_cancel(int) {
@@ -124,7 +124,7 @@ ssize_t worker_read(struct worker *worker, void *data, size_t len, struct err *e
     while (n < 0 && errno == EINTR);
     if (n == 0 && worker_cancelled)
         return err_set(err, ERR_GONE, "the call was cancelled");
-    return n < 0 ? err_errno(err, errno, "the call's input") : n;
+    return n < 0 ? err_errno(err, errno, "cannot read the call's input") : n;
 }
 
 void worker_end(struct worker *worker, const struct buf *fields) {
@@ -141,7 +141,7 @@ static void worker_fail(struct worker *worker, const struct err *failure) {
     (void)worker_frame(worker, FRAME_FAIL, 0, fields.data, fields.len, ERR_IGNORED);
 }
 
-/* Where paths are mapped, the mapped directories' descriptors are needed: all that is not a directory goes. */
+/* Descriptors of mapped directories are needed: closes everything that is not a directory. */
 static void worker_close_others_but_dirs(int a, int b, int c) {
     int max = 1023;
     autodir *dir = fd_opendir(AT_FDCWD, "/proc/self/fd", 0);
@@ -182,7 +182,7 @@ static _Noreturn void worker_main(const struct rcall *call, const struct buf *pa
     bool root = call->as_root || (def->layers && config->can_root);
     int r = confine(config, root ? CONFINE_ROOT_WORKER : CONFINE_WORKER, root ? 0 : config->agent_uid,
                     root ? 0 : config->agent_gid, &err);
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* after confine: a change of ids clears it */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* after confine: changing ids clears it */
     if (def->cleans)
         signal(SIGUSR1, worker_on_cancel);
     sigset_t none;
@@ -221,15 +221,17 @@ int worker_start(struct rcall *call, const struct buf *payload, struct err *err)
         turn_of(runner->config, &fields, &turn);
     }
     if (def->lasts && runner->workers->lasting >= WORKERS_MAX)
-        return err_set(err, ERR_LIMIT, "%u watches are under way in this box: end one first", WORKERS_MAX);
+        return err_set(err, ERR_LIMIT, "%u watches are running in this box, which is the limit: end one first",
+                       WORKERS_MAX);
     bool queue = (!def->lasts && runner->workers->running >= WORKERS_MAX) || turn.keyed;
     if (queue && payload->len > QUEUE_ARGS_BYTES)
-        return err_set(err, ERR_BUSY, "%u file operations are under way in this box; try again", WORKERS_MAX);
+        return err_set(err, ERR_BUSY, "%u file operations are running in this box, which is the limit; try again",
+                       WORKERS_MAX);
     struct work *work = xcalloc(1, sizeof *work);
     *work = (struct work){.runner = runner, .call = call, .out.fd = -1, .in.fd = -1, .lasts = def->lasts, .turn = turn};
     buf_init(&work->args, QUEUE_ARGS_BYTES + 1);
     buf_init(&work->frames, 2 * FRAME_BYTES);
-    buf_init(&work->input, 2 * LIMIT_CREDIT_MOST_BYTES); /* consumed bytes are dropped from it now and then */
+    buf_init(&work->input, 2 * LIMIT_CREDIT_MOST_BYTES); /* consumed bytes are dropped regularly */
     if (queue) {
         buf_put(&work->args, payload->data, payload->len);
     } else if (worker_work_launch(work, payload, err) < 0) {
@@ -311,7 +313,7 @@ failed:
     return -err->code;
 }
 
-/* Relays whole frames while the wire takes them. False: it takes no more now, or the call is over. */
+/* Relays complete frames while the wire accepts them. Returns false if it does not, or the call is over. */
 static bool worker_work_relay(struct work *work) {
     size_t done = 0;
     struct frame frame;
@@ -346,7 +348,7 @@ static bool worker_work_relay(struct work *work) {
     return work->call && !refused && r >= 0;
 }
 
-/* Answers for a worker that died silently; lets go of one that is answered and reaped. */
+/* Answers for a worker that died silently, and frees one that is answered and reaped. */
 static void worker_work_settle(struct work *work) {
     struct runner *runner = work->runner;
     if (work->reaped && work->drained && work->call) {
@@ -363,7 +365,7 @@ static void worker_work_settle(struct work *work) {
     if (work->call || (work->pid && !work->reaped))
         return;
     if (!list_remove(runner->workers->all, work))
-        return; /* let go already in this turn */
+        return; /* already freed in this turn */
     source_close(runner, &work->out);
     source_close(runner, &work->in);
     buf_done(&work->args);
@@ -391,7 +393,7 @@ static void worker_work_pump(struct work *work) {
         work->drained = true;
         break;
     }
-    source_set(work->runner, &work->out, 0); /* no credit, or nothing will come: not to spin on a hang-up */
+    source_set(work->runner, &work->out, 0); /* no credit, or the end: avoids spinning on a hang-up */
     worker_work_settle(work);
 }
 
@@ -452,7 +454,7 @@ bool worker_is_child(const struct runner *runner, pid_t pid) {
     return list_find(runner->workers->all, work, work->pid == pid && !work->reaped);
 }
 
-/* A call takes its turn when its input is there: a slow client does not keep others waiting. */
+/* A call takes its turn when its input has arrived, so that a slow client does not delay others. */
 static bool worker_work_ready(const struct work *work) {
     return !work->pid && work->call &&
            (!work->turn.keyed || work->call->input_eof || work->input.len >= TURN_INPUT_BYTES);
@@ -469,7 +471,7 @@ static bool worker_work_waits(const struct work *work) {
     return false;
 }
 
-/* One at a time: this is called again when a worker ends or a call gets its input. */
+/* Starts one at a time: called again when a worker ends or a call gets its input. */
 static void worker_queue_next(struct runner *runner) {
     struct work *work = runner->workers->all;
     while (work && !(worker_work_ready(work) && !worker_work_waits(work)))

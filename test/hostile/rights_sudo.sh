@@ -27,7 +27,7 @@ except OSError as e: print(e.strerror)'
 is 'in an ordinary box nobody listens' "$OUT" 'Connection refused'
 upload /tmp/sudo "$BUILD/cubby-runner" '&mode=0755'
 run '/tmp/sudo id 2>&1'
-is 'and the program gives nothing' "$CODE $OUT" '1 sudo: this box gives its commands no root'
+is 'and the program gives nothing' "$CODE $OUT" '1 sudo: commands of this box cannot become root'
 
 # ---- a sandbox, with its first command by its own dialect: from then on sudo is there ----
 attacked=$BOX

@@ -37,8 +37,8 @@ refused 'a hard link to the outside' 'a hard link out of the archive' h:g=../out
 refused 'an absolute hard link' 'a hard link out of the archive' h:g=/workspace/outside/f
 refused 'a hard link through a link' 'a link or a file' l:l=../outside h:g=l/f
 refused 'a hard link to a link' 'a hard link to something that is not a file' l:l=../outside/f h:g=l
-refused 'a hard link to nothing' "'g': it is a hard link to a file that is not there" h:g=none
-refused 'a link to nothing' 'a link to nothing' l:l=
+refused 'a hard link to nothing' "'g': it is a hard link to a file that does not exist" h:g=none
+refused 'a link to nothing' 'it is a link without a target' l:l=
 refused 'a file without a name' 'no name' f:.=x
 refused 'a name of 256 bytes' 'longer than 255 bytes' 'f:%256{n}=x'
 refused 'a directory in place of a file' 'a link or a file' f:a=x f:a/b=x
@@ -65,12 +65,12 @@ send c:null p:fifo m:6755:suid='#!/bin/sh' m:2755:sgid=x f:twice=one f:twice=two
     h:hard=d/f 'f:n\xff=x' 'p:p\xff' e
 is 'the rest of such an archive is unpacked' "$STATUS" 200
 is 'what was left out is listed' "$(j '.skipped[]|"\(.name) \(.reason)"' | sort)" "$(sort << 'END'
-null devices are not made
-fifo FIFOs are not made
-suid its set-user-ID and set-group-ID bits were left out
-sgid its set-user-ID and set-group-ID bits were left out
-twice an entry before it has the same name: this one took its place
-cP8= FIFOs are not made
+null devices are not created
+fifo FIFOs are not created
+suid its set-user-ID and set-group-ID bits were dropped
+sgid its set-user-ID and set-group-ID bits were dropped
+twice it replaced an earlier entry of the same name
+cP8= FIFOs are not created
 END
 )"
 is 'names that are not UTF-8 as base64' "$(j '[.skipped[].encoding]|unique|tostring')" '["base64","utf-8"]'

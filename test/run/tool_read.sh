@@ -113,7 +113,7 @@ tool_fails 'no such directory' "Error: Directory not found: $W/nowhere"
 tool glob '{"pattern":"*.py","path":"g/a.py"}'
 tool_fails 'a file is none' "Error: Path is not a directory: $W/g/a.py"
 tool glob '{"pattern":"../*"}'
-like 'a pattern that cannot be' "$IS_ERROR $TEXT" "^true Error: .*the pattern holds '\.\.'"
+like 'a pattern that cannot be' "$IS_ERROR $TEXT" "^true Error: .*the pattern contains '\.\.'"
 tool glob '{}'
 like 'the pattern is missing' "$IS_ERROR $TEXT" "^true Error: .*'pattern'"
 

@@ -286,7 +286,7 @@ is 'exactly' "$OUT" $'a\nend'
 tool write_file '{"path":"hard","content":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"}'
 API_SECONDS=20 tool edit '{"path":"hard","mode":"regex","pattern":"^(a+)+[bc]$","new_str":"x"}'
 tool_fails 'a catastrophic pattern is given up' \
-    "Error: Failed to edit file '$W/hard': the pattern takes too many steps on this text: write it more exactly, "\
+    "Error: Failed to edit file '$W/hard': the pattern takes too many steps on this text: make it more specific, "\
 "without nested repetitions"
 see 'head -c 4000000 /dev/zero | tr "\0" a > slow' slow
 { # it takes its 5 seconds while the rest goes on, with answers of its own
@@ -312,7 +312,7 @@ python3 test/lib/edits.py parallel "$BOX" 64 "$SOCKET" > "$WORK/edits" 2>&1
 is '64 str_replace at once are all applied' "$(cat "$WORK/edits")" ''
 wait "$slow"
 is 'a pattern that takes its time is given up as well' "$(< "$WORK/slow")" \
-    "true Error: Failed to edit file '$W/slow': the pattern takes too long on this text: write it more exactly, "\
+    "true Error: Failed to edit file '$W/slow': the pattern takes too long on this text: make it more specific, "\
 "without nested repetitions"
 run 'ls -A | grep -c cubby-tmp'
 is 'it left nothing either' "$OUT" 0

@@ -1,5 +1,5 @@
-/* Extended attributes. Called by the file ops. Invariant: only names below "user." are touched, which give nobody a
- * right; and what one file can make an answer carry is bounded. */
+/* Extended attributes. Called by the file ops. Invariant: only names below "user." are touched, which grant no rights;
+ * and what one file can add to an answer is bounded. */
 #include <sys/xattr.h>
 
 #include "base/base.h"
@@ -61,7 +61,7 @@ void attrs_put(struct buf *out, const char *path, const char *prefix) {
         field_bytes(out, FIELD_ATTRS, pairs.data, pairs.len);
 }
 
-/* A file system without attributes has none to lose. */
+/* A file system without attributes has none to keep. */
 static void attrs_keep(int fd, int old_fd, const char *prefix) {
     static char names[LIST_BYTES + 1], value[LIST_BYTES];
     ssize_t n = old_fd < 0 ? 0 : flistxattr(old_fd, names, LIST_BYTES);
@@ -81,9 +81,9 @@ int attrs_set(int fd, int old_fd, const struct attrs *attrs, const char *shown, 
         const char *key = attrs->pairs + at, *value = key + strlen(key) + 1;
         snprintf(name, sizeof name, "%s%s", attrs->prefix, key);
         if (fsetxattr(fd, name, value, strlen(value), 0) < 0)
-            return errno == ENOTSUP
-                       ? err_set(err, ERR_UNSUPPORTED, "'%s': its file system keeps no extended attributes", shown)
-                       : err_errno(err, errno, "the attribute '%s' of '%s'", key, shown);
+            return errno == ENOTSUP ? err_set(err, ERR_UNSUPPORTED,
+                                              "'%s': its file system does not support extended attributes", shown)
+                                    : err_errno(err, errno, "cannot set the attribute '%s' of '%s'", key, shown);
         at = (size_t)(value - attrs->pairs) + strlen(value) + 1;
     }
     return 0;

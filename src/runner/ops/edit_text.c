@@ -1,5 +1,5 @@
-/* Changing a text: strings and lines. Called by op_edit. Invariant: every byte outside of the requested change stays
- * as it is, byte order marks, line ends and a missing last newline included. */
+/* Changing a text: strings and lines. Called by op_edit. Invariant: every byte outside of the requested change stays as
+ * it is, including byte order marks, line endings and a missing last newline. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -8,26 +8,26 @@
 #include "runner/search/grep_scan.h"
 
 struct edit_span {
-    const uint8_t *data;  /* of the whole body */
+    const uint8_t *data;  /* the whole body */
     size_t len, from, to; /* the part that may be changed */
     uint64_t first;       /* its first line */
 };
 
-/* ---- the lines that are most like a text that was not found ----
+/* ---- lines similar to a text that was not found ----
  *
- * A model needs to see them to try again. First by whole lines, without the white space around them: the place where
- * most lines of the old text follow each other. If none is found: the line that shares most pairs of bytes with the
- * longest. Invariant: time is linear in the file. */
+ * A model needs them to try again. First by whole lines, ignoring surrounding white space: the place where most lines
+ * of the old text follow each other. Otherwise the line that shares most pairs of bytes with the longest old line.
+ * Invariant: time is linear in the file. */
 
 enum {
     OLD_LINES_MAX = 64,
-    LOOK_BYTES = 256, /* of a line, for pairs */
+    LOOK_BYTES = 256, /* of a line that are compared by pairs */
     BUCKETS = 256,
     ALIKE_PERCENT = 50,
 };
 
 struct near_line {
-    const uint8_t *text; /* without white space around it */
+    const uint8_t *text; /* without surrounding white space */
     size_t len;
     uint64_t hash;
 };
@@ -38,8 +38,7 @@ struct near_old {
     int first[BUCKETS], next[OLD_LINES_MAX];
 };
 
-/* The next line of [*at, end), trimmed; false at the end. *ret_begin, *ret_end: with white space, without its
- * newline. */
+/* Gets the next line of [*at, end), trimmed; false at the end. *ret_begin, *ret_end: untrimmed, without its newline. */
 static bool text_next_line(const uint8_t **at, const uint8_t *end, struct near_line *ret_line,
                            const uint8_t **ret_begin, const uint8_t **ret_end) {
     if (*at >= end)
@@ -75,7 +74,7 @@ static void text_read_old(struct near_old *old, const uint8_t *text, size_t len)
     }
 }
 
-/* How many lines of the old text are where they should be if it began at a line: the best such line, from 0. */
+/* Counts how many lines of the old text would match if it began at a line. Returns the best such line, from 0. */
 static size_t text_best_by_lines(const struct near_old *old, const uint8_t *data, size_t len, size_t *ret_start) {
     size_t total = 1, index = 0, best = 0;
     for (const uint8_t *at = data, *end = data + len; at < end && (at = memchr(at, '\n', (size_t)(end - at))); at++)
@@ -107,7 +106,7 @@ static size_t text_pairs_shared(const uint8_t *set, const struct near_line *line
     return shared;
 }
 
-/* The line most like the old text's longest one; false: none is like it. */
+/* Finds the line most similar to the longest line of the old text. false: none is similar. */
 static bool text_best_by_pairs(const struct near_old *old, const uint8_t *data, size_t len, size_t *ret_start) {
     static uint8_t set[65536 / 8];
     size_t longest = 0, index = 0, best = 0;
@@ -136,14 +135,14 @@ static bool text_best_by_pairs(const struct near_old *old, const uint8_t *data, 
     return best >= ALIKE_PERCENT;
 }
 
-/* One line, cut. */
+/* Adds one line, shortened. */
 static void edit_near_put(struct edit_text *edit, uint64_t line, const uint8_t *text, size_t len) {
     if (edit->near_count == EDIT_NEAR_MAX)
         return;
     edit->near[edit->near_count++] = (struct edit_near){line, text, text_cut(text, len, EDIT_NEAR_TEXT_BYTES)};
 }
 
-/* Fills near with the lines of the body that are most like the old text. */
+/* Fills near with the lines of the body most similar to the old text. */
 static void edit_near_find(struct edit_text *edit, const uint8_t *data, size_t len) {
     struct near_old old;
     size_t start = 0;
@@ -159,7 +158,7 @@ static void edit_near_find(struct edit_text *edit, const uint8_t *data, size_t l
             edit_near_put(edit, i + 1, begin, (size_t)(stop - begin));
 }
 
-/* Another place was found at `at`: counts it and remembers its line. */
+/* Counts another occurrence at `at` and remembers its line. */
 static void edit_text_place(struct edit_text *edit, const struct edit_span *span, size_t at) {
     if (edit->count++ == 0)
         edit->line = 0;
@@ -212,7 +211,7 @@ static int text_regex_compile(const struct edit_text *edit, bool utf, pcre2_code
     return err_set(err, ERR_INVALID, "invalid regex pattern at byte %zu: %s", offset, (const char *)why);
 }
 
-/* The space after out is reserved at once: pages that stay unused cost nothing. */
+/* Reserves the space after out at once: unused pages cost nothing. */
 static int text_regex_run(struct substitution *substitution, pcre2_code *code, bool utf, struct buf *out,
                           struct err *err) {
     struct edit_text *edit = substitution->edit;
@@ -243,7 +242,7 @@ static int text_regex_run(struct substitution *substitution, pcre2_code *code, b
         PCRE2_UCHAR why[200];
         if (number == PCRE2_ERROR_MATCHLIMIT || number == PCRE2_ERROR_DEPTHLIMIT || number == PCRE2_ERROR_HEAPLIMIT)
             return err_set(err, ERR_INVALID,
-                           "the pattern takes too many steps on this text: write it more exactly, without "
+                           "the pattern takes too many steps on this text: make it more specific, without "
                            "nested repetitions");
         pcre2_get_error_message(number, why, sizeof why);
         return err_set(err, ERR_INVALID, "invalid replacement: %s", (const char *)why);
@@ -252,7 +251,7 @@ static int text_regex_run(struct substitution *substitution, pcre2_code *code, b
     return 0;
 }
 
-/* Appends the changed part, [from, to) alone, to out. */
+/* Appends only the changed part, [from, to), to out. */
 static int edit_regex(struct edit_text *edit, const struct edit_span *span, struct buf *out, struct err *err) {
     if (edit->old_len > LIMIT_PATTERN_BYTES)
         return err_set(err, ERR_INVALID, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
@@ -266,7 +265,7 @@ static int edit_regex(struct edit_text *edit, const struct edit_span *span, stru
     return r;
 }
 
-/* ---- line ends ---- */
+/* ---- line endings ---- */
 
 static bool text_all_crlf(const uint8_t *data, size_t len) {
     if (len == 0)
@@ -295,7 +294,7 @@ static void text_crlf_to_lf(const uint8_t *data, size_t len, struct buf *out) {
 }
 
 static void text_lf_to_crlf(const uint8_t *data, size_t len, struct buf *out) {
-    if (len == 0) /* and then data may be NULL, here and above */
+    if (len == 0) /* data may be NULL then, here and above */
         return;
     const uint8_t *at = data, *end = data + len, *newline;
     while (at < end && (newline = memchr(at, '\n', (size_t)(end - at)))) {
@@ -308,7 +307,7 @@ static void text_lf_to_crlf(const uint8_t *data, size_t len, struct buf *out) {
 
 /* ---- lines ---- */
 
-/* Newlines, and the rest after the last one. */
+/* Counts newlines, and the rest after the last one. */
 static uint64_t text_count_lines(const uint8_t *data, size_t len) {
     uint64_t count = len && data[len - 1] != '\n';
     for (const uint8_t *at = data, *end = data + len; at < end && (at = memchr(at, '\n', (size_t)(end - at))); at++)
@@ -316,7 +315,7 @@ static uint64_t text_count_lines(const uint8_t *data, size_t len) {
     return count;
 }
 
-/* Where a line begins; line total + 1 is the end. */
+/* Returns where a line begins; line total + 1 is the end. */
 static size_t text_line_begin(const uint8_t *data, size_t len, uint64_t line) {
     const uint8_t *at = data, *end = data + len;
     while (line > 1 && at < end) {
@@ -361,7 +360,7 @@ static void edit_look_around(struct edit_text *edit, const struct edit_span *spa
         return;
     }
     edit->how = EDIT_OUTSIDE;
-    edit->all = false; /* so that it is shown */
+    edit->all = false; /* so that the places are shown */
     edit_text_place(edit, span, (size_t)(hit - span->data));
     edit->count = 0;
 }
@@ -374,8 +373,8 @@ static int edit_judge(struct edit_text *edit, const struct edit_span *span, cons
     }
     edit->judged = true;
     if (edit->count > 1)
-        return err_set(err, ERR_INVALID, "the %s is in '%s' %llu times: give more of it, or all=true", what, shown,
-                       (unsigned long long)edit->count);
+        return err_set(err, ERR_INVALID, "the %s occurs in '%s' %llu times: give more of it, or set all=true", what,
+                       shown, (unsigned long long)edit->count);
     if (!edit->regex)
         edit_look_around(edit, span);
     return err_set(err, ERR_NOT_FOUND, "the %s is not in '%s'", what, shown);
@@ -392,7 +391,7 @@ static void edit_string(struct edit_text *edit, const struct edit_span *span, st
     buf_put(out, at, (size_t)(end - at));
 }
 
-/* Given lines need not end with a newline: they get one, but for the last of a file whose last line has none. */
+/* Given lines need not end with a newline: one is added, except for the last line of a file that lacks it. */
 static void edit_lines(const struct edit_text *edit, const struct edit_span *span, struct buf *out) {
     bool at_end = span->to == span->len;
     bool open = span->len > 0 && span->data[span->len - 1] != '\n';
@@ -429,7 +428,7 @@ static int edit_body(struct edit_text *edit, const uint8_t *data, size_t len, co
     return 0;
 }
 
-/* The given text, with the file's line ends. */
+/* Gives the text the file's line endings. */
 static void text_take_given(struct buf *given, const uint8_t **text, size_t *len) {
     buf_init(given, *len + 1);
     text_crlf_to_lf(*text, *len, given);

@@ -1,11 +1,11 @@
-/* The glob matcher. Called by op_glob and op_grep for every name of a walk. Invariant: the work of a step is at most
- * (parts x name x part length), with no recursion and no pattern that multiplies it; any bytes may be a pattern. */
+/* The glob matcher. Called by op_glob and op_grep for every name of a traversal. Invariant: the work of a step is at
+ * most (parts x name x part length), without recursion, and no pattern multiplies it; any bytes may be a pattern. */
 #include "base/base.h"
 #include "runner/ops/globmatch.h"
 
 enum { ALTERNATIVES_MAX = 128 };
 
-struct expand { /* alternatives still to be split or finished */
+struct expand { /* alternatives not split or finished yet */
     char *items[ALTERNATIVES_MAX];
     size_t count, bytes;
 };
@@ -14,7 +14,7 @@ static const char *globmatch_expand_braces(struct expand *expand, const char *be
 static const char *globmatch_add_alternative(struct glob *glob, char *text);
 static bool globmatch_name_match(const char *pattern, size_t pattern_len, const char *name, size_t name_len);
 
-/* The expanded pattern, cut into parts. */
+/* Cuts the expanded pattern into parts. */
 static const char *globmatch_glob_finish(struct glob *glob, struct expand *expand, const char *why) {
     glob->text = xmalloc(expand->bytes + expand->count + 1);
     char *at = glob->text;
@@ -36,7 +36,7 @@ const char *glob_compile(struct glob *glob, const char *pattern, size_t len) {
     if (len == 0)
         return "the pattern is empty";
     if (memchr(pattern, 0, len))
-        return "the pattern holds a NUL byte";
+        return "the pattern contains a NUL byte";
     struct expand expand = {0};
     return globmatch_glob_finish(glob, &expand, globmatch_expand_braces(&expand, "", pattern, len));
 }
@@ -63,7 +63,7 @@ void glob_done(struct glob *glob) {
 
 /* ---- compiling ---- */
 
-/* The byte after a "[...]" that begins at text[at], or `at` when it is not closed (then '[' is itself). */
+/* Returns the byte after a "[...]" that begins at text[at], or `at` if it is not closed (then '[' is literal). */
 static size_t globmatch_class_end(const char *text, size_t len, size_t at) {
     size_t i = at + 1;
     if (i < len && (text[i] == '!' || text[i] == '^'))
@@ -77,7 +77,7 @@ static size_t globmatch_class_end(const char *text, size_t len, size_t at) {
     return at;
 }
 
-/* First top-level "{a,b}": its begin, end (after '}') and commas. False if there is no such group. */
+/* Finds the first top-level "{a,b}": its start and end (after '}'). false: no such group. */
 static bool globmatch_find_brace(const char *text, size_t len, size_t *ret_begin, size_t *ret_end) {
     for (size_t i = 0; i < len; i++) {
         if (text[i] == '\\') {
@@ -180,7 +180,7 @@ static enum glob_kind globmatch_part_kind(const char *text, size_t len) {
 
 static const char *globmatch_add_part(struct glob *glob, const char *text, size_t len) {
     if (len == 2 && memcmp(text, "..", 2) == 0)
-        return "the pattern holds '..'";
+        return "the pattern contains '..'";
     enum glob_kind kind = globmatch_part_kind(text, len);
     if (glob->count == GLOB_PARTS)
         return "the pattern has too many parts";
@@ -193,7 +193,7 @@ static void globmatch_set_bit(struct glob_state *state, size_t bit) {
     state->bits[bit / 64] |= 1ull << (bit % 64);
 }
 
-/* "**" may be nothing: then the part after it is reached as well. */
+/* "**" may match nothing: then the part after it is reached as well. */
 static void globmatch_reach(const struct glob *glob, struct glob_state *state, size_t part) {
     globmatch_set_bit(state, part);
     while (glob->parts[part].kind == GLOB_DEEP && !glob->parts[part].last)
@@ -215,7 +215,7 @@ static const char *globmatch_add_alternative(struct glob *glob, char *text) {
         at += len + (at[len] == '/');
     }
     if (glob->count == first)
-        return "the pattern names nothing";
+        return "the pattern matches nothing";
     glob->parts[glob->count - 1].last = true;
     globmatch_reach(glob, &glob->start, first);
     return NULL;
@@ -248,7 +248,7 @@ bool glob_step(const struct glob *glob, const struct glob_state *state, const ch
         for (uint64_t bits = state->bits[word]; bits; bits &= bits - 1) {
             size_t i = word * 64 + (size_t)__builtin_ctzll(bits);
             const struct glob_part *part = &glob->parts[i];
-            /* Whether the part says a leading dot itself. */
+            /* Whether the part itself begins with a dot. */
             if ((part->last && matched && !ret_next) ||
                 (dot && !(part->kind == GLOB_LITERAL || (part->kind == GLOB_GENERAL && part->text[0] == '.'))) ||
                 !globmatch_part_match(part, name, len))
@@ -328,7 +328,7 @@ bool glob_names_match(const struct glob_names *names, const char *name, size_t l
     return maybe && glob_step(&names->glob, &names->glob.start, name, len, NULL);
 }
 
-/* Bytes of the UTF-8 character at text, 1 if it is not one. */
+/* Returns the bytes of the UTF-8 character at text, 1 if it is invalid. */
 static size_t globmatch_character(const char *text, size_t len) {
     unsigned char c = (unsigned char)*text;
     size_t want = c >= 0xf0 && c < 0xf8 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
@@ -368,7 +368,7 @@ static bool globmatch_class_match(const char *class, size_t end, uint32_t value)
     return found != negated;
 }
 
-/* Matches one item of the pattern (not '*') at name; bytes of name taken, 0 for no match. */
+/* Matches one item of the pattern (not '*') at name. Returns the bytes of name used, 0 for no match. */
 static size_t globmatch_item_match(const char *pattern, size_t len, size_t *ret_item, const char *name,
                                    size_t name_len) {
     *ret_item = 1;
@@ -389,7 +389,7 @@ static size_t globmatch_item_match(const char *pattern, size_t len, size_t *ret_
     return *pattern == *name;
 }
 
-/* Only the last star is ever gone back to: an earlier one could gain nothing. */
+/* Only returns to the last star: going back to an earlier one could not help. */
 static bool globmatch_name_match(const char *pattern, size_t pattern_len, const char *name, size_t name_len) {
     size_t p = 0, n = 0, star = SIZE_MAX, star_name = 0;
     while (n < name_len || p < pattern_len) {

@@ -1,7 +1,6 @@
-/* CONNECT: a stream to a server in the box, on the loopback of the box's own network. Called by serve. DATA of the
- * daemon goes to the server, its bytes come back as DATA within credit; EOF half-closes towards the server; the
- * server's end is the END of the call. Invariant: only 127.0.0.1 and ::1 are ever connected to, and nothing here
- * blocks. */
+/* CONNECT: a stream to a server in the box, on the loopback of the box's own network. Called by serve. The daemon's
+ * DATA goes to the server, whose bytes come back as DATA within credit; EOF half-closes towards the server; the
+ * server's end ends the call. Invariant: only 127.0.0.1 and ::1 are connected to, and nothing here blocks. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -15,12 +14,12 @@ enum { READ_BYTES = 64 << 10, READS_A_TURN = 4 };
 
 struct dial {
     struct source source;
-    struct timer timer; /* until connected */
+    struct timer timer; /* limits connecting */
     struct rcall *call;
-    struct buf out; /* to the server, not accepted by it yet: at most the credit, after the accepted bytes */
+    struct buf out; /* for the server, not accepted yet; at most the credit */
     size_t out_at;
     uint16_t port;
-    bool second; /* no server was at 127.0.0.1: ::1 is being tried */
+    bool second; /* nothing listens on 127.0.0.1: tries ::1 */
     bool connected, shut;
 };
 
@@ -43,7 +42,7 @@ static void connect_dial_fail(struct dial *dial, const struct err *err) {
 
 /* ---- connecting ---- */
 
-/* Begins a connection. 0 or -errno. */
+/* Begins a connection. Returns 0 or -errno. */
 static int connect_dial_begin(struct dial *dial) {
     const struct sockaddr_in in = {
         .sin_family = AF_INET, .sin_port = htons(dial->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -62,7 +61,7 @@ static int connect_dial_begin(struct dial *dial) {
     return 0;
 }
 
-/* No server was there: the other address, then a sentence. Negative: err is the answer. */
+/* Nothing listens: tries the other address, then fails. Negative: err is the answer. */
 static int connect_dial_again(struct dial *dial, int number, struct err *err) {
     source_close(dial->call->runner, &dial->source);
     bool absent = number == ECONNREFUSED || number == EADDRNOTAVAIL || number == EAFNOSUPPORT || number == ENETUNREACH;
@@ -75,13 +74,13 @@ static int connect_dial_again(struct dial *dial, int number, struct err *err) {
     }
     if (absent)
         return err_set(err, ERR_NOT_FOUND, "nothing listens on port %u in the box", dial->port);
-    return err_errno(err, number, "connecting to port %u in the box", dial->port);
+    return err_errno(err, number, "cannot connect to port %u in the box", dial->port);
 }
 
 static void connect_dial_late(struct timer *timer) {
     struct dial *dial = container_of(timer, struct dial, timer);
     struct err err;
-    err_set(&err, ERR_TIMEOUT, "the server on port %u does not take connections", dial->port);
+    err_set(&err, ERR_TIMEOUT, "the server on port %u does not accept connections", dial->port);
     connect_dial_fail(dial, &err);
 }
 
@@ -95,7 +94,7 @@ static void connect_dial_write(struct dial *dial) {
         ssize_t n = send(dial->source.fd, dial->out.data + dial->out_at, dial->out.len - dial->out_at, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && errno != EAGAIN) { /* it reads no more; its earlier output may still be read */
+        if (n < 0 && errno != EAGAIN) { /* it does not read any more, but its output may still be read */
             dial->out_at = dial->out.len;
             dial->shut = true;
             break;
@@ -117,7 +116,7 @@ static void connect_dial_write(struct dial *dial) {
     }
 }
 
-/* A few reads a turn, while they are full ones. False: the server has ended, and so has the call. */
+/* A few reads per turn, while they are full. Returns false if the server, and so the call, has ended. */
 static bool connect_dial_read(struct dial *dial) {
     static uint8_t scratch[READ_BYTES]; /* one loop, one thread */
     struct rcall *call = dial->call;
@@ -145,7 +144,7 @@ static bool connect_dial_read(struct dial *dial) {
     return true;
 }
 
-/* Watches only what can be served: a hang-up without credit would spin the loop. */
+/* Watches only what can be handled: a hang-up without credit would spin the loop. */
 static void connect_dial_watch(struct dial *dial) {
     struct rcall *call = dial->call;
     bool in = call->credit_out && reply_room(call), out = dial->out.len > 0;
@@ -175,7 +174,7 @@ static void connect_dial_ready(struct source *source, uint32_t events) {
         connect_dial_watch(dial);
 }
 
-/* Credit or space came back. */
+/* Credit or space is available again. */
 static void connect_dial_resume(struct rcall *call) {
     struct dial *dial = call->state;
     if (dial->connected)
@@ -187,7 +186,7 @@ static void connect_dial_resume(struct rcall *call) {
 static int connect_begin(struct rcall *call, const struct fields *args, struct err *err) {
     uint64_t port = args->number[FIELD_PORT], timeout_ms = args->number[FIELD_TIMEOUT_MS];
     if (port < 1 || port > 65535)
-        return err_set(err, ERR_INVALID, "a port is a number from 1 to 65535");
+        return err_set(err, ERR_INVALID, "a port must be a number from 1 to 65535");
     if (dial_count >= LIMIT_CONNECTS)
         return err_set(err, ERR_LIMIT, "the box has %u connections to its ports, which is the limit", LIMIT_CONNECTS);
     struct dial *dial = xcalloc(1, sizeof *dial);
@@ -213,7 +212,7 @@ static int connect_begin(struct rcall *call, const struct fields *args, struct e
 
 static int connect_input(struct rcall *call, const uint8_t *data, size_t len, struct err *) {
     struct dial *dial = call->state;
-    if (dial->shut) { /* it reads no more: dropped, and the sender is not held up */
+    if (dial->shut) { /* it does not read any more: input is dropped, and the sender is not blocked */
         reply_credit(call, (uint32_t)len);
         return 0;
     }

@@ -1,7 +1,7 @@
-/* Diff: files of the box that its template does not have, or no longer has. In a worker that holds the descriptors
- * of the layers; the box's own and the kept ones are traversed, the template is only looked up. Invariant: commands
- * may change the files at the same time, and may have made them to cause harm: nothing is followed, and names,
- * depth, time and the number of results are bounded. */
+/* Diff: files of the box that differ from its template. In a worker that has the descriptors of the layers; the box's
+ * own and kept layers are traversed, the template is only looked up. Invariant: commands may change the files at the
+ * same time, and may have made them to cause harm: nothing is followed, and names, depth, time and results are
+ * bounded. */
 #include <dirent.h>
 #include <sys/xattr.h>
 
@@ -13,13 +13,13 @@
 struct diff {
     struct worker *worker;
     struct stack stack;
-    const char *prefix; /* where in the box this stack is: "/" or "/usr/" */
-    int below;          /* the layers below the stack; -1: skills, which only the overlay knows */
+    const char *prefix; /* path of this stack in the box: "/" or "/usr/" */
+    int below;          /* the layers below the stack; -1: only the overlay knows them (skills) */
     uint64_t limit, sent;
     bool truncated;
 };
 
-/* 1: continue. 0: the limit is reached. */
+/* Returns 1 to continue, 0 if the limit is reached. */
 static int diff_report(struct diff *diff, enum watch_event event, const char *name, const struct stat *status,
                        struct err *err) {
     char path[2 * LIMIT_PATH_BYTES];
@@ -43,7 +43,7 @@ static int diff_report(struct diff *diff, enum watch_event event, const char *na
     return r < 0 ? r : 1;
 }
 
-/* Without a look at what lies below: the overlay notes on what it copied up where that came from. */
+/* Finds copies without looking below: the overlay records where a copied-up file came from. */
 static bool diff_is_copy(int dir, const char *name, const struct stat *status) {
     char value[256];
     if (!S_ISREG(status->st_mode) && !S_ISDIR(status->st_mode))
@@ -59,17 +59,17 @@ static int diff_skill(struct diff *diff, const struct stack_entry *entry, struct
     if (strncmp(stack->path, SKILLS_CHANGES "/", strlen(SKILLS_CHANGES "/")) == 0 ||
         (stack->path_len == 0 && strcmp(name, SKILLS_CHANGES) == 0))
         return 1;                      /* an unfinished write does not count */
-    if (entry->kind == STACK_WHITEOUT) /* there would be none if there were nothing to hide */
+    if (entry->kind == STACK_WHITEOUT) /* a whiteout exists only if it hides something */
         return diff_report(diff, WATCH_REMOVED, name, &is, err);
     if (fstatat(stack->fds[entry->layer], name, &is, AT_SYMLINK_NOFOLLOW) < 0)
-        return 1; /* gone by now */
+        return 1; /* already gone */
     bool copy = diff_is_copy(stack->fds[entry->layer], name, &is);
     if (copy && S_ISDIR(is.st_mode))
         return 1;
     return diff_report(diff, copy ? WATCH_MODIFIED : WATCH_CREATED, name, &is, err);
 }
 
-/* below: the same directory of the template, or -1. As diff_report. */
+/* below: the same directory of the template, or -1. Returns as diff_report. */
 static int diff_entry(struct diff *diff, const struct stack_entry *entry, int below, struct err *err) {
     struct stack *stack = &diff->stack;
     const char *name = stack_name(stack, entry);
@@ -78,14 +78,14 @@ static int diff_entry(struct diff *diff, const struct stack_entry *entry, int be
     if (entry->kind == STACK_WHITEOUT)
         return had ? diff_report(diff, WATCH_REMOVED, name, &was, err) : 1;
     if (fstatat(stack->fds[entry->layer], name, &is, AT_SYMLINK_NOFOLLOW) < 0)
-        return 1; /* gone by now */
+        return 1; /* already gone */
     if (had && S_ISDIR(was.st_mode) && S_ISDIR(is.st_mode) && was.st_mode == is.st_mode && was.st_uid == is.st_uid &&
         was.st_gid == is.st_gid)
         return 1;
     return diff_report(diff, had ? WATCH_MODIFIED : WATCH_CREATED, name, &is, err);
 }
 
-/* Of a directory that hides the template's: what that one has and this one has not. As diff_report. */
+/* For a directory that hides the template's: reports what only the template's has. Returns as diff_report. */
 static int diff_hidden(struct diff *diff, int below, struct err *err) {
     int r = 1;
     autodir *dir = fd_opendir(below, ".", 0);
@@ -112,7 +112,7 @@ static int diff_stack(struct diff *diff, struct err *err) {
     return r;
 }
 
-/* name: the directory of each layer that counts. As diff_report. */
+/* name: the relevant directory of each layer. Returns as diff_report. */
 static int diff_part(struct diff *diff, const struct stack_roots *roots, const char *name, uint64_t deadline_ms,
                      struct err *err) {
     struct stack *stack = &diff->stack;

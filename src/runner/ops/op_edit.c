@@ -1,8 +1,8 @@
-/* Edit: changes a file, in a worker and in its turn (runner/ops/turn.h). A string, a range of lines or matches of a
- * regular expression are replaced; or the whole content is; or text is appended. Called through the table of ops.
- * Invariant: no change of the file is lost, be it another edit's, a write's or a program's that renames a new file
- * into place. The new version replaces the one that was read or none; in the latter case the edit begins again. The
- * turn only makes that rare: a lock on the file in the box stops no edit. */
+/* Edit: changes a file, in a worker and in its turn (runner/ops/turn.h). Replaces a string, a range of lines, matches
+ * of a regular expression or the whole content; or appends text. Called through the table of ops. Invariant: no change
+ * of the file is lost, whether by another edit, a write or a program that renames a new file into place. The new
+ * version replaces the one that was read, or the edit starts over. The turn only makes that rare: a lock on the file in
+ * the box would stop no edit. */
 #include <nettle/sha2.h>
 #include <sys/time.h>
 
@@ -14,7 +14,7 @@
 #include "runner/ops/turn.h"
 
 enum {
-    AGAIN_MS = 10000, /* how long a file that changes all the time is tried */
+    AGAIN_MS = 10000, /* how long to retry with a file that keeps changing */
     REGEX_SECONDS = 5,
     PIECE_BYTES = 65536,
 };
@@ -25,17 +25,17 @@ struct edit {
     const char *shown;
     uint64_t flags;
     struct place at;
-    struct buf input, file, out; /* old, then new; what was there; what will be */
+    struct buf input, file, out; /* old, then new text; old content; new content */
     struct edit_text text;
     struct replace replace;
-    struct owner owner; /* of what is made: WHOLE alone */
+    struct owner owner; /* of what is made; for WHOLE only */
     struct attrs attrs;
     uint8_t sha256[32]; /* of the new version */
     bool hashed, created;
     struct stat status;
 };
 
-/* ---- may this version be changed? ---- */
+/* ---- checking the version ---- */
 
 static void edit_hash_of(const void *data, size_t len, uint8_t digest[32]) {
     struct sha256_ctx context;
@@ -54,7 +54,7 @@ static int edit_read_file(struct edit *edit, int fd, struct err *err) {
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return err_errno(err, errno, "reading '%s'", edit->shown);
+            return err_errno(err, errno, "cannot read '%s'", edit->shown);
         if (n == 0)
             return 0;
         edit->file.len += (size_t)n;
@@ -65,7 +65,7 @@ static int edit_open(const struct edit *edit, int flags, mode_t mode, int *ret_f
     return path_open_file(edit->at.root, edit->at.above, edit->at.path, flags, mode, ret_fd, err);
 }
 
-/* Whether the current content has this hash; file: it was read already. */
+/* Returns whether the current content has this hash. file: it was already read. */
 static bool edit_hash_is(struct edit *edit, bool file, const uint8_t *wanted) {
     uint8_t digest[32];
     if (!file) {
@@ -77,8 +77,8 @@ static bool edit_hash_is(struct edit *edit, bool file, const uint8_t *wanted) {
     return memcmp(digest, wanted, sizeof digest) == 0;
 }
 
-/* IF_MATCH names what the author has seen; what the author wrote since then counts as seen as well. now NULL: nothing
- * is there. Times of change are coarse: where a version was noted in the very tick it was made, its hash decides. */
+/* IF_MATCH names the version that the author has seen; versions that the author wrote later also count as seen. now
+ * NULL: there is no file. Times of change are coarse: for a version noted in the same tick the hash decides. */
 static int edit_check(struct edit *edit, const struct stat *now, bool file, struct err *err) {
     const struct fields *args = edit->args;
     const struct turn_version *last = edit->worker->version;
@@ -101,12 +101,12 @@ static int edit_check(struct edit *edit, const struct stat *now, bool file, stru
 }
 
 static int edit_again(const struct edit *edit, struct err *err) {
-    return err_set(err, ERR_BUSY, "'%s' changes all the time", edit->shown);
+    return err_set(err, ERR_BUSY, "'%s' keeps changing; try again", edit->shown);
 }
 
-/* ---- a part of it ---- */
+/* ---- changing a part ---- */
 
-/* A call that is broken off is not killed, its input ends early: what was begun is tidied up. */
+/* A cancelled call is not killed: its input ends early, so that it can clean up. */
 static int edit_whole_input(const struct edit *edit, uint64_t len, struct err *err) {
     if (edit->args->has[FIELD_SIZE] && edit->args->number[FIELD_SIZE] != len)
         return err_set(err, ERR_GONE, "the input for '%s' ended early", edit->shown);
@@ -131,8 +131,8 @@ static int edit_read_input(struct edit *edit, struct err *err) {
     return edit_whole_input(edit, edit->input.len, err);
 }
 
-/* No regular expression runs longer than this: pcre2 bounds the steps of one attempt, and a text has many places to
- * try. Until its end nothing was written, neither an answer nor a file: so the process can say so and go at any
+/* A regular expression is stopped after this time: pcre2 bounds the steps of one attempt, but a text has many places to
+ * try. Until then nothing was written, neither an answer nor a file, so the process can answer and exit at any
  * moment. */
 static struct {
     int fd;
@@ -149,7 +149,7 @@ static void edit_clock(struct edit *edit, unsigned seconds) {
         autobuf fields = buf_max(1024);
         field_number(&fields, FIELD_CODE, ERR_INVALID);
         field_text(&fields, FIELD_MESSAGE,
-                   "the pattern takes too long on this text: write it more exactly, without nested repetitions");
+                   "the pattern takes too long on this text: make it more specific, without nested repetitions");
         buf_init(&overdue.frame, 2048);
         frame_put(&overdue.frame, FRAME_FAIL, 0, 0, fields.data, fields.len);
         overdue.fd = edit->worker->out_fd;
@@ -194,7 +194,7 @@ static int edit_read_target(struct edit *edit, struct stat *ret_read, struct err
     return edit_read_file(edit, fd, err);
 }
 
-/* 1: the file has changed. */
+/* Returns 1 if the file has changed. */
 static int edit_text_once(struct edit *edit, struct err *err) {
     struct replace *replace = &edit->replace;
     struct stat read;
@@ -204,7 +204,7 @@ static int edit_text_once(struct edit *edit, struct err *err) {
     TRY(edit_change(edit, err) ?: replace_open(replace, edit->shown, err));
     int r = fd_write_all(replace->fd, edit->out.data, edit->out.len);
     if (r < 0)
-        return err_errno(err, -r, "writing '%s'", edit->shown);
+        return err_errno(err, -r, "cannot write '%s'", edit->shown);
     return replace_exchange(replace, edit->shown, 0, &read, &edit->status, err);
 }
 
@@ -222,7 +222,7 @@ static int edit_text_run(struct edit *edit, struct err *err) {
     return r == 1 ? edit_again(edit, err) : r;
 }
 
-/* ---- all of it ---- */
+/* ---- replacing the whole content ---- */
 
 static int edit_take(struct edit *edit, int fd, uint64_t *ret_len, struct err *err) {
     static uint8_t data[PIECE_BYTES];
@@ -238,7 +238,7 @@ static int edit_take(struct edit *edit, int fd, uint64_t *ret_len, struct err *e
         for (ssize_t done = 0, wrote; done < n; done += wrote) {
             wrote = write(fd, data + done, (size_t)(n - done));
             if (wrote < 0 && errno != EINTR)
-                return err_errno(err, errno, "writing '%s'", edit->shown);
+                return err_errno(err, errno, "cannot write '%s'", edit->shown);
             wrote = wrote < 0 ? 0 : wrote;
             *ret_len += (uint64_t)wrote;
         }
@@ -247,7 +247,7 @@ static int edit_take(struct edit *edit, int fd, uint64_t *ret_len, struct err *e
     return edit_whole_input(edit, *ret_len, err);
 }
 
-/* 1: another file is there by now. */
+/* Returns 1 if another file is there now. */
 static int edit_whole_once(struct edit *edit, struct err *err) {
     struct replace *replace = &edit->replace;
     TRY(replace_look(replace, edit->shown, err));
@@ -275,9 +275,9 @@ static int edit_whole_run(struct edit *edit, struct err *err) {
     return r == 1 ? edit_again(edit, err) : r;
 }
 
-/* ---- more of it ---- */
+/* ---- appending ---- */
 
-/* 1: something is there by now, look again. */
+/* Returns 1 if a file has appeared: look again. */
 static int edit_append_open(struct edit *edit, int *ret_fd, struct err *err) {
     bool guarded = edit->args->has[FIELD_IF_MATCH];
     mode_t mode = (mode_t)edit->args->number[FIELD_MODE];
@@ -311,16 +311,16 @@ static int edit_append_run(struct edit *edit, struct err *err) {
     r = edit_take(edit, fd, &len, err);
     if (fstat(fd, &edit->status) < 0 && r == 0)
         r = err_errno(err, errno, "'%s'", edit->shown);
-    /* Half an append, on a full disk, is undone; unless a program in the box wrote there too. */
+    /* A partial append (disk full) is undone, unless a program in the box has also written. */
     if (r < 0 && edit->status.st_size == old + (off_t)len)
         (void)!ftruncate(fd, old);
-    edit->hashed = edit->created && r == 0; /* else the hash is of the appended text */
+    edit->hashed = edit->created && r == 0; /* else it would be the hash of the appended text */
     return r;
 }
 
 /* ---- the call ---- */
 
-/* The nearest text is sent before the failure. */
+/* Sends similar lines before the failure. */
 static void edit_send_near(const struct edit *edit) {
     const struct edit_text *text = &edit->text;
     struct worker *worker = edit->worker;
@@ -340,13 +340,13 @@ static void edit_send_near(const struct edit *edit) {
 static int edit_given(struct edit *edit, struct err *err) {
     int r = owner_args(edit->args, &edit->owner, err) ?: attrs_args(edit->args, &edit->attrs, err);
     if (r == 0 && (edit->owner.given || edit->attrs.prefix) && !(edit->flags & CALL_OVERWRITE))
-        r = err_set(err, ERR_INVALID, "an owner or attributes are only given to a file that is written as a whole");
+        r = err_set(err, ERR_INVALID, "owner and attributes are only possible for a file that is written as a whole");
     return r;
 }
 
 static int edit_work(struct worker *worker, const struct fields *args, struct err *err) {
     struct edit *edit =
-        xcalloc(1, sizeof *edit); /* a path is too much for some stacks; the process ends with the call */
+        xcalloc(1, sizeof *edit); /* too large for some stacks; freed when the process ends with the call */
     edit->worker = worker;
     edit->args = args;
     edit->shown = args->has[FIELD_PATH] ? args->text[FIELD_PATH] : "";
@@ -356,7 +356,8 @@ static int edit_work(struct worker *worker, const struct fields *args, struct er
     buf_init(&edit->file, LIMIT_EDIT_BYTES + PIECE_BYTES);
     buf_init(&edit->out, LIMIT_EDIT_BYTES);
     int r = op_path(worker->config, args, FIELD_PATH, PATH_WRITE, &edit->at, err) ?: edit_given(edit, err);
-    if (r == 0 && (edit->flags & CALL_ROOT) && (edit->flags & CALL_PARENTS)) /* where the agent may not make them */
+    if (r == 0 && (edit->flags & CALL_ROOT) &&
+        (edit->flags & CALL_PARENTS)) /* for directories that the agent may not make */
         r = replace_mkdirs(&edit->at, edit->shown, 0755, true, &edit->owner, err);
     if (r >= 0)
         r = edit->flags & CALL_APPEND      ? edit_append_run(edit, err)

@@ -1,7 +1,7 @@
-/* EXEC: a command in the box, in the foreground (its output is the call's, the call's end is its end) or in the
- * background (answered when it runs; looked at with the ops of op_process.c). Called by serve.
- * With CALL_DETACH it is in the background, and its call is its first reader.
- * Invariant: a cancelled foreground command is killed with its whole tree, and answered when that is gone. */
+/* EXEC: a command in the box, in the foreground (its output is the call's, and the call ends with it) or in the
+ * background (answered when it runs; used with the ops of op_process.c). Called by serve. With CALL_DETACH it is in the
+ * background, and its call is its first reader. Invariant: a cancelled foreground command is killed with its whole
+ * tree, and answered when that is gone. */
 #include "base/base.h"
 #include "base/conceal.h"
 #include "runner/ops/ops.h"
@@ -13,7 +13,7 @@ static void exec_attend(struct process *process, struct rcall *call) {
     reader_open(call, process, (uint64_t[2]){0, 0});
 }
 
-/* One text of a list that others may see, without secrets; *left: how many bytes may still be kept. */
+/* Copies a text for lists, which others may see, without secrets. *left: how many bytes may still be kept. */
 static char *exec_about_text(struct process *process, struct conceal *conceal, const char *text, size_t *left) {
     autobuf concealed = buf_max(LIMIT_CALL_ARGS_BYTES * 6);
     size_t len = strlen(text);
@@ -38,12 +38,13 @@ static char **exec_about_list(struct process *process, struct conceal *conceal, 
     return kept;
 }
 
-/* What PS says of the command beyond its line. */
+/* Keeps what PS reports about the command in addition to its line. */
 static int exec_about(struct process *process, const struct fields *args, struct conceal *conceal, struct err *err) {
     size_t left = LIMIT_PROCESS_ABOUT_BYTES;
     if (args->has[FIELD_NOTE]) {
         if (strlen(args->text[FIELD_NOTE]) > LIMIT_PROCESS_TAG_BYTES)
-            return err_set(err, ERR_INVALID, "the tag of a command has at most %u bytes", LIMIT_PROCESS_TAG_BYTES);
+            return err_set(err, ERR_INVALID, "the tag of a command must have at most %u bytes",
+                           LIMIT_PROCESS_TAG_BYTES);
         process->tag = arena_strdup(&process->about, args->text[FIELD_NOTE]);
     }
     process->argv = exec_about_list(process, conceal, args->argv, args->argc, &left);
@@ -66,7 +67,7 @@ static int exec_launch(struct process *process, const struct fields *args, struc
     process->attend = flags & CALL_DETACH ? exec_attend : NULL;
     process->keep = !process->background && flags & CALL_KEEP;
     process->leave = flags & CALL_LEAVE;
-    /* For lists: the command line, or argv with spaces between. */
+    /* For lists: the command line, or argv separated by spaces. */
     autobuf text = buf_max(LIMIT_CALL_ARGS_BYTES * 2);
     if (args->has[FIELD_COMMAND])
         buf_puts(&text, args->text[FIELD_COMMAND]);
@@ -94,7 +95,7 @@ static int exec_launch(struct process *process, const struct fields *args, struc
 
 static void exec_writable(struct rcall *call) {
     struct process *process = call->state;
-    if (process->phase == PHASE_STARTING) /* STAT goes first; then its streams are watched */
+    if (process->phase == PHASE_STARTING) /* STAT is sent first; then its streams are watched */
         return;
     for (int i = 0; i < 2; i++)
         if (process->streams[i].source.events == 0)
@@ -123,7 +124,7 @@ static int exec_begin(struct rcall *call, const struct fields *call_args, struct
         return r;
     }
     if (process->input.fd >= 0 && (!process->pty || !process->background)) {
-        /* A background command's input stays open after the call, for INPUT; its EOF is what closes it. */
+        /* The input of a background command stays open after the call, for INPUT; EOF closes it. */
         process->own.close = true;
         feeder_add(process, &process->own, process->call);
     }
@@ -151,7 +152,7 @@ static int exec_finish(struct rcall *call, struct err *) {
 
 static void exec_cancel(struct rcall *call) {
     struct process *process = call->state;
-    if (process->attend) { /* its reader went before it ran */
+    if (process->attend) { /* its reader left before it ran */
         process_detach(process);
         return;
     }
@@ -161,7 +162,7 @@ static void exec_cancel(struct rcall *call) {
     else
         call->later = true;
     process_kill(process);
-    for (int i = 0; i < 2; i++) /* it may be over already and wait for credit only */
+    for (int i = 0; i < 2; i++) /* it may have ended and only wait for credit */
         stream_pump(&process->streams[i]);
     process_done(process);
 }

@@ -1,6 +1,6 @@
-/* Single files: read, write, stat, mkdir. Quick work, done on the loop with the agent's file-system ids; a read that is
- * streamed and not small goes to a worker. Called through the table of ops. Invariant: nothing here may block
- * (O_NONBLOCK opens, regular files only), and a write that does not come to its end leaves no trace. */
+/* Single files: read, write, stat, mkdir. Quick work, done on the loop with the agent's file-system ids; a streamed
+ * read that is not small goes to a worker. Called through the table of ops. Invariant: nothing here may block
+ * (O_NONBLOCK opens, regular files only), and an incomplete write leaves no trace. */
 #include <nettle/sha2.h>
 
 #include "base/base.h"
@@ -10,7 +10,7 @@
 #include "runner/ops/replace.h"
 #include "runner/search/walk.h"
 
-enum { READ_INLINE_BYTES = 65536 }; /* more is streamed by a worker: the loop does not wait for a disk */
+enum { READ_INLINE_BYTES = 65536 }; /* a worker streams more: the loop does not wait for a disk */
 
 /* ---- {file} ---- */
 
@@ -22,7 +22,8 @@ void runner_put_file(struct buf *out, int dirfd, const char *name, const struct 
                                           : FILE_OTHER;
     field_number(out, FIELD_TYPE, type);
     field_number(out, FIELD_SIZE, (uint64_t)status->st_size);
-    field_number(out, FIELD_MODE, mode & (type == FILE_OTHER ? 07777 | S_IFMT : 07777)); /* which other kind */
+    field_number(out, FIELD_MODE,
+                 mode & (type == FILE_OTHER ? 07777 | S_IFMT : 07777)); /* for FILE_OTHER with its kind */
     field_number(out, FIELD_MTIME_NS,
                  (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec);
     field_number(out, FIELD_UID, status->st_uid);
@@ -36,7 +37,7 @@ void runner_put_file(struct buf *out, int dirfd, const char *name, const struct 
     }
 }
 
-/* Where it leads to inside of the box. Not in `local`, where that is a path of the machine. */
+/* Adds where it leads inside of the box. Not in `local`, where that would be a path of the machine. */
 static void op_put_resolved(const struct runner_config *config, struct buf *out, const char *path) {
     struct place at;
     char target[LIMIT_PATH_BYTES + 1];
@@ -76,8 +77,8 @@ int op_path_or_workspace(const struct runner_config *config, const struct fields
                                  : runner_path(config, config->workspace, PATH_READ, ret_place, err);
 }
 
-/* The mode a call asks for. Bits that let a file run with its owner's rights are for commands in the box to set, where
- * the box's own walls judge: through here they could reach a mounted directory of the host. */
+/* Reads the requested mode. Bits that make a file run with its owner's rights may only be set by commands in the box,
+ * where the box's confinement applies: through here they could reach a mounted directory of the host. */
 static int op_mode(const struct fields *args, mode_t otherwise, mode_t *ret_mode, struct err *err) {
     uint64_t mode = args->number[FIELD_MODE];
     if (mode > 07777)
@@ -162,7 +163,7 @@ int op_to_worker(struct rcall *call, const struct op_def *def, const struct fiel
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (args->has[texts[i]])
             field_text(&payload, texts[i], args->text[texts[i]]);
-    call->def = def; /* from now on the call is the worker's: input, end and cancel */
+    call->def = def; /* the worker now handles input, end and cancel */
     return worker_start(call, &payload, err);
 }
 
@@ -173,7 +174,7 @@ struct reading {
     uint8_t data[];
 };
 
-/* Sends what credit allows; the rest when `writable` comes. */
+/* Sends what credit allows; `writable` sends the rest. */
 static void file_read_send(struct rcall *call) {
     struct reading *reading = call->state;
     while (reading->at < reading->len && reply_room(call)) {
@@ -196,7 +197,7 @@ static int op_open_file(const struct runner_config *config, const struct fields 
     return path_open_file(at.root, at.above, at.path, O_RDONLY, 0, ret_fd, err);
 }
 
-/* *ret_len: how much of it is wanted. */
+/* *ret_len: how many bytes are wanted. */
 static int file_read_open(const struct runner_config *config, const struct fields *args, int *ret_fd,
                           struct stat *status, uint64_t *ret_len, struct err *err) {
     uint64_t offset = args->number[FIELD_OFFSET];
@@ -260,7 +261,7 @@ static int file_read_work(struct worker *worker, const struct fields *args, stru
             continue;
         if (n < 0)
             return err_errno(err, errno, "reading");
-        if (n == 0) /* the file has shrunk: the answer is the rest */
+        if (n == 0) /* the file has shrunk: answers what there is */
             break;
         TRY(worker_data(worker, data, (size_t)n, err));
         offset += (uint64_t)n;
@@ -314,7 +315,7 @@ static int file_write_open(struct writing *writing, const struct runner_config *
 
 static int file_write_begin(struct rcall *call, const struct fields *args, struct err *err) {
     mode_t mode;
-    if (args->number[FIELD_FLAGS] & CALL_APPEND) /* takes turns with edits of the same file */
+    if (args->number[FIELD_FLAGS] & CALL_APPEND) /* serialized with edits of the same file */
         return op_mode(args, 0, &mode, err) < 0 ? -err->code : op_to_worker(call, &op_edit, args, err);
     struct attrs attrs;
     struct owner owner;
@@ -346,7 +347,7 @@ static int file_write_input(struct rcall *call, const uint8_t *data, size_t len,
     struct writing *writing = call->state;
     int r = fd_write_all(writing->replace.fd, data, len);
     if (r < 0) {
-        err_errno(err, -r, "writing '%s'", writing->shown);
+        err_errno(err, -r, "cannot write '%s'", writing->shown);
         file_write_free(call);
         return -err->code;
     }
@@ -432,7 +433,7 @@ static int file_mkdir(const struct runner_config *config, const struct fields *a
     TRY(op_path(config, args, FIELD_PATH, PATH_WRITE, &at, err));
     TRY(op_mode(args, 0755, &mode, err) ?: owner_args(args, &owner, err));
     if (owner.given && !parents)
-        return err_set(err, ERR_INVALID, "an owner is only given to directories that are made with their parents");
+        return err_set(err, ERR_INVALID, "an owner is only possible for directories that are made with their parents");
     int made = parents ? replace_mkdirs(&at, shown, mode, false, &owner, err) : file_mkdir_last(&at, shown, mode, err);
     if (made < 0)
         return made;
@@ -456,7 +457,7 @@ static int file_hash_work(struct worker *worker, const struct fields *args, stru
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return err_errno(err, errno, "reading '%s'", args->text[FIELD_PATH]);
+            return err_errno(err, errno, "cannot read '%s'", args->text[FIELD_PATH]);
         if (n == 0)
             break;
         sha256_update(&context, (size_t)n, data);

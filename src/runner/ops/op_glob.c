@@ -1,7 +1,7 @@
 /* Glob: names of a tree that match a pattern. In a worker. Invariant: only directories that can lead to a match are
- * opened, and what does not match costs no memory.
+ * opened, and names that do not match need no memory.
  *
- * Unsorted, matches leave as they are found. Sorted, all are looked at and the best `limit` of them are kept, in a
+ * Unsorted, matches are sent as they are found. Sorted, all are compared and the best `limit` of them are kept, in a
  * heap with the worst on top, within a number of bytes. */
 #include <dirent.h>
 
@@ -14,7 +14,7 @@
 
 enum { KEPT_BYTES = 64 << 20 };
 
-struct found { /* a match that is kept */
+struct found { /* a kept match */
     struct stat status;
     size_t len;
     const char *name; /* in path */
@@ -31,23 +31,23 @@ struct search {
     uint64_t limit, sent;
     bool truncated;
     /* sorted */
-    enum search_sort sort; /* 0: not */
+    enum search_sort sort; /* 0: unsorted */
     bool descending;
     struct found **heap;
     size_t count, room, bytes;
     uint64_t matched;
 };
 
-/* Drops what does not match as it is read, so that only matches are sorted. */
+/* Drops names that do not match while reading, so that only matches are sorted. */
 static bool glob_keep(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend) {
     const struct search *search = walk->user;
-    (void)descend; /* the walk asks the pattern itself */
+    (void)descend; /* the traversal uses the pattern itself */
     if (type == DT_DIR ? !search->dirs : search->glob.dirs_only)
         return false;
     return glob_step(&search->glob, &walk->states[WALK_ONLY], name, len, NULL);
 }
 
-/* 1: continue. 0: the limit is reached. */
+/* Returns 1 to continue, 0 if the limit is reached. */
 static int glob_entry(void *user, const struct walk_entry *entry, struct err *err) {
     struct search *search = user;
     struct walk *walk = &search->walk;
@@ -72,7 +72,7 @@ static int64_t glob_found_key(const struct search *search, const struct found *f
     return (int64_t)((uint64_t)found->status.st_mtim.tv_sec * 1000000000u + (uint64_t)found->status.st_mtim.tv_nsec);
 }
 
-/* Negative: a comes first. */
+/* Returns negative if a comes first. */
 static int glob_found_compare(const struct search *search, const struct found *a, const struct found *b) {
     int order = 0;
     if (search->sort == SORT_NAME) {
@@ -134,7 +134,7 @@ static int glob_sorted_entry(void *user, const struct walk_entry *entry, struct 
     return 1;
 }
 
-/* The heap becomes a sorted array, in place. */
+/* Sorts the heap in place and sends it. */
 static int glob_sorted_send(struct search *search, struct err *err) {
     int r = 0;
     for (size_t left = search->count; left > 1; left--) {
@@ -176,7 +176,7 @@ static int glob_prepare(struct search *search, const struct fields *args, struct
 static int glob_open(struct search *search, const struct fields *args, int *ret_fd, struct err *err) {
     static struct fields at;
     at = *args;
-    if (args->text[FIELD_PATTERN][0] == '/') { /* an absolute pattern says where by itself */
+    if (args->text[FIELD_PATTERN][0] == '/') { /* an absolute pattern contains its directory */
         at.has[FIELD_PATH] = true;
         at.text[FIELD_PATH] = "/";
         at.len[FIELD_PATH] = 1;

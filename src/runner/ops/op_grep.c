@@ -1,8 +1,8 @@
 /* Grep: lines of a tree that match a pattern, in a worker. Called through the table of ops.
  *
  * 1. Threads take batches of files from one traversal, under the lock, each with the next number.
- * 2. Results leave in the order of these numbers, so they are the same every time: a finished batch waits in the
- *    ring until those before it have left. Only the holder of the lock sends.
+ * 2. Results are sent in the order of these numbers, so they are the same every time: a finished batch waits in the
+ *    ring until those before it are sent. Only the holder of the lock sends.
  * 3. The main thread waits for them or for the deadline. At the deadline it answers with the results so far and the
  *    process ends, even if a regex still runs in a thread. */
 #include <dirent.h>
@@ -23,7 +23,7 @@
 enum {
     BATCH_FILES = 64,
     RING = 64,              /* batches done but not sent */
-    HELD_BYTES = 256 << 10, /* results of a batch kept back; with more it waits for its turn */
+    HELD_BYTES = 256 << 10, /* results held of a batch; with more it waits for its turn */
     RECORD_BYTES = LIMIT_FRAME_PAYLOAD_BYTES,
     THREADS_MAX = 4,
     STACK_BYTES = 256 << 10,
@@ -42,7 +42,7 @@ struct grep {
     struct pattern pattern;
     struct glob glob, include, exclude;
     struct glob_names ignore;
-    const struct glob *use[WALK_GLOBS]; /* of these, those that were given */
+    const struct glob *use[WALK_GLOBS]; /* those of these that were given */
     unsigned before, after;
     uint64_t limit, offset, max_bytes, deadline_ms;
     const char *path; /* of the client */
@@ -86,7 +86,7 @@ static bool grep_keep_file(struct walk *walk, const char *name, size_t len, uint
     return true;
 }
 
-/* Advances the traversal to a file of a directory. False: no more files. */
+/* Advances the traversal to the next file. Returns false if there is none. */
 static bool grep_walk_to_file(struct grep *grep) {
     for (;;) {
         while (grep->walk_at < grep->walk.count && grep->walk.entries[grep->walk_at].type != DT_REG)
@@ -95,7 +95,7 @@ static bool grep_walk_to_file(struct grep *grep) {
             return true;
         grep->walk_at = 0;
         bool more = !atomic_load(&grep->stop) && walk_next(&grep->walk) > 0;
-        fd_close(&grep->walk.dirfd); /* here: the next to come may be a thread with another table of descriptors */
+        fd_close(&grep->walk.dirfd); /* closed here: the next thread may have another table of descriptors */
         if (!more) {
             grep->walk.count = 0;
             return false;
@@ -161,7 +161,7 @@ static void grep_send_batch(struct grep *grep, struct searcher *searcher) {
     if (atomic_load(&grep->stop))
         return;
     size_t slot = number % RING;
-    struct buf swap = grep->ring[slot]; /* the slot's old memory is used again */
+    struct buf swap = grep->ring[slot]; /* reuses the slot's old memory */
     grep->ring[slot] = searcher->out;
     grep->ring_full[slot] = true;
     searcher->out = swap;
@@ -177,7 +177,7 @@ static void grep_send_batch(struct grep *grep, struct searcher *searcher) {
     pthread_cond_broadcast(&grep->changed);
 }
 
-/* Many results in one batch: they leave while it is still being searched, when all before it have left. */
+/* Sends many results of one batch while it is still searched, when all earlier batches were sent. */
 static void grep_wait_turn_and_send(struct searcher *searcher) {
     struct grep *grep = searcher->grep;
     pthread_mutex_lock(&grep->lock);
@@ -198,7 +198,7 @@ static bool grep_on_hit(void *user, const struct grep_hit *hit) {
         return false;
     if (out->len > HELD_BYTES)
         grep_wait_turn_and_send(searcher);
-    pthread_mutex_lock(&searcher->grep->lock); /* at the deadline the main thread takes whole records from here */
+    pthread_mutex_lock(&searcher->grep->lock); /* at the deadline the main thread takes complete records from here */
     size_t begin = item_begin(out);
     field_bytes(out, FIELD_PATH, searcher->shown.text, searcher->shown_len);
     field_number(out, FIELD_LINE, hit->line);
@@ -270,7 +270,7 @@ static void grep_searcher_run(struct searcher *searcher) {
 }
 
 static void *grep_searcher_main(void *user) {
-    /* An own table of descriptors: open and close then need no lock shared with the other threads. */
+    /* Its own table of descriptors: open and close then need no lock shared with other threads. */
     (void)!unshare(CLONE_FILES);
     grep_searcher_run(user);
     return NULL;
@@ -289,7 +289,7 @@ static int grep_bounds(struct grep *grep, const struct fields *args, struct err 
     grep->limit = grep_number_or(args, FIELD_LIMIT, DEFAULT_GREP_LIMIT);
     grep->offset = args->number[FIELD_OFFSET];
     if (grep->limit > LIMIT_GREP_LIMIT || before > LIMIT_GREP_CONTEXT || after > LIMIT_GREP_CONTEXT)
-        return err_set(err, ERR_INVALID, "at most %u results and %u lines of context", LIMIT_GREP_LIMIT,
+        return err_set(err, ERR_INVALID, "at most %u results and %u lines of context are possible", LIMIT_GREP_LIMIT,
                        LIMIT_GREP_CONTEXT);
     if (grep->offset > INT64_MAX)
         return err_set(err, ERR_INVALID, "the offset must be at most %lld", (long long)INT64_MAX);
@@ -315,7 +315,7 @@ static int grep_compile(struct grep *grep, const struct fields *args, struct err
                            err);
 }
 
-/* Patterns about directories say nothing of a file that was named itself. */
+/* Patterns about directories do not apply to a file that was named itself. */
 static bool grep_about_names(const char *const *patterns, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (strchr(patterns[i], '/'))
@@ -323,7 +323,7 @@ static bool grep_about_names(const char *const *patterns, size_t count) {
     return count > 0;
 }
 
-/* Opens the path: a directory to walk, or one file. */
+/* Opens the path: a directory to traverse, or one file. */
 static int grep_open(struct grep *grep, const struct fields *args, struct err *err) {
     const struct runner_config *config = grep->worker->config;
     struct place at;
@@ -332,7 +332,7 @@ static int grep_open(struct grep *grep, const struct fields *args, struct err *e
     TRY(op_path_or_workspace(config, args, &at, err));
     grep->dir_fd = path_open(at.root, at.path, O_RDONLY | O_DIRECTORY, 0);
     if (grep->dir_fd == -ENOTDIR) {
-        /* One file is the path. Globs for base names hold for it too. */
+        /* The path is one file. Globs for base names apply to it too. */
         const char *slash = strrchr(at.path, '/'), *name = slash ? slash + 1 : at.path;
         const char *const only[] = {args->text[FIELD_GLOB]};
         bool wanted = true;
@@ -377,7 +377,7 @@ static int grep_work(struct worker *worker, const struct fields *args, struct er
     for (unsigned i = 0; i < wanted; i++) {
         searchers[i].grep = &grep;
         if (thread_detached(grep_searcher_main, &searchers[i], STACK_BYTES) != 0)
-            break; /* the box may have no space for more: use fewer */
+            break; /* the box may not allow more threads: uses fewer */
         grep.active++;
     }
     if (grep.active == 0) {
@@ -387,14 +387,14 @@ static int grep_work(struct worker *worker, const struct fields *args, struct er
         grep_searcher_run(&searchers[0]);
         pthread_mutex_lock(&grep.lock);
     }
-    /* Until all are done or the time is over. Returns with the lock held, for good: nothing may be sent after END. */
+    /* Waits until all are done or time is up. Returns with the lock held: nothing may be sent after END. */
     while (grep.active > 0 && !(atomic_load(&grep.stop) && (grep.truncated || grep.err.code)))
         if (!cond_wait_until(&grep.changed, &grep.lock, grep.deadline_ms)) {
             grep.timed_out |= grep.active > 0 && !atomic_load(&grep.stop);
             break;
         }
     if (grep.timed_out && !atomic_load(&grep.stop)) {
-        /* At the deadline: the results so far, in order, from finished and from running batches. */
+        /* At the deadline: sends the results so far, in order, from finished and running batches. */
         for (uint64_t number = grep.sent_number; number < grep.next_number; number++) {
             if (grep.ring_full[number % RING] && number - grep.sent_number < RING)
                 grep_send_records(&grep, &grep.ring[number % RING]);

@@ -1,5 +1,5 @@
-/* The ops on background commands: PS, OUTPUT, INPUT, SIGNAL, RESIZE, ATTACH. Called by serve.
- * Invariant: a state that watches or feeds a command is taken out of its lists before it is freed. */
+/* The ops on background commands: PS, OUTPUT, INPUT, SIGNAL, RESIZE, ATTACH. Called by serve. Invariant: a state that
+ * watches or feeds a command is removed from its lists before it is freed. */
 #include "base/base.h"
 #include "runner/ops/ops.h"
 #include "runner/exec/process.h"
@@ -12,7 +12,7 @@ static void process_ps_texts(struct buf *records, enum field_id id, char *const 
         field_text(records, id, *texts);
 }
 
-/* What the command was started with; all of it only of one, which is less than a frame. */
+/* Reports what the command was started with; completely only if one command is asked about, which fits a frame. */
 static void process_ps_about(const struct process *process, bool only, struct buf *records) {
     field_number(records, FIELD_FLAGS,
                  (process->pty ? CALL_PTY : 0) | (process->input.fd >= 0 && !process->pty ? CALL_STDIN : 0));
@@ -25,7 +25,7 @@ static void process_ps_about(const struct process *process, bool only, struct bu
     process_ps_texts(records, FIELD_ENV, process->env);
 }
 
-/* At most LIMIT_PROCESSES records of less than 1 KiB: all of it fits the first window of credit. */
+/* At most LIMIT_PROCESSES records of less than 1 KiB: everything fits the first window of credit. */
 static int process_ps_begin(struct rcall *call, const struct fields *args, struct err *err) {
     struct process *only = NULL;
     if (args->has[FIELD_PID] && process_lookup(call->runner, args->number[FIELD_PID], &only, err) < 0)
@@ -67,9 +67,9 @@ struct output {
     struct rcall *call;
     struct stream *stream;
     uint64_t offset, length;
-    const struct stream *other; /* whose output is waited for as well; NULL: it is not */
+    const struct stream *other; /* a second stream to wait for, or NULL */
     uint64_t other_offset;
-    struct buf data; /* taken out of the ring at once: it may be overwritten while we wait for credit */
+    struct buf data; /* copied from the ring at once, which may be overwritten while we wait for credit */
     size_t done;
 };
 
@@ -192,7 +192,7 @@ static void process_input_answer(struct input *input, bool lost) {
         reply_end(call, &fields);
 }
 
-/* A process that ends has taken its input: only unread bytes are an error. */
+/* A process that ends has read its input: only unread bytes are an error. */
 static void process_input_finished(struct feeder *feeder) {
     struct input *input = (struct input *)feeder;
     bool lost = feeder->broken && feeder->done < feeder->data.len;
@@ -206,7 +206,7 @@ static int process_input_begin(struct rcall *call, const struct fields *args, st
     if (process->phase > PHASE_RUNNING)
         return err_set(err, ERR_GONE, "process %d has ended", process->pid);
     if (process->input.fd < 0)
-        return err_set(err, ERR_GONE, "process %d takes no input: it was started without input, or closed it",
+        return err_set(err, ERR_GONE, "process %d does not accept input: it was started without input, or closed it",
                        process->pid);
     struct input *input = xcalloc(1, sizeof *input);
     input->call = call;
@@ -246,7 +246,7 @@ const struct op_def op_input = {.op = OP_INPUT,
 
 /* ---- SIGNAL, RESIZE ---- */
 
-struct signal_wait { /* until the command is reaped, or the time is over */
+struct signal_wait { /* waits until the command is reaped, or a timeout */
     struct watcher watcher;
     struct timer timer;
     struct rcall *call;
@@ -279,7 +279,7 @@ static int process_signal_begin(struct rcall *call, const struct fields *args, s
     TRY(process_lookup(call->runner, args->number[FIELD_PID], &process, err));
     uint64_t number = args->number[FIELD_SIGNAL];
     if (number < 1 || number > 64)
-        return err_set(err, ERR_INVALID, "no signal %llu", (unsigned long long)number);
+        return err_set(err, ERR_INVALID, "there is no signal %llu", (unsigned long long)number);
     if (process->phase > PHASE_RUNNING && !process->lives)
         return err_set(err, ERR_GONE, "process %d has ended", process->pid);
     if (process->lives)
@@ -330,7 +330,7 @@ static int process_attach_begin(struct rcall *call, const struct fields *args, s
     TRY(process_lookup(call->runner, args->number[FIELD_PID], &process, err));
     if (!process->background)
         return err_set(err, ERR_INVALID, "process %d is not in the background", process->pid);
-    /* An offset is one of the output; errors continue live unless NEXT says from where. */
+    /* An offset applies to standard output; standard error continues live unless NEXT gives its offset. */
     uint64_t offset[2] = {args->number[FIELD_OFFSET], args->number[FIELD_OFFSET] ? UINT64_MAX : 0};
     if (args->has[FIELD_NEXT])
         offset[1] = args->number[FIELD_NEXT];

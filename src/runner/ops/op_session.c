@@ -1,6 +1,6 @@
 /* The ops on sessions: SESSION, SESSION_RUN, SESSIONS, SESSION_END. Called by serve, and by session_shell.c when a
  * command changes its state. Invariant: a call is in exactly one list of its session (current, waiting, others), or in
- * none once its answer only waits for credit; it then has its own copy of the data, because the session may be gone. */
+ * none once its answer only waits for credit; then it has its own copy of the data, because the session may be gone. */
 #include "base/base.h"
 #include "runner/ops/ops.h"
 #include "runner/runner.h"
@@ -9,16 +9,16 @@
 enum want { WANT_RUN, WANT_START, WANT_IDLE, WANT_STOP, WANT_GONE };
 
 struct session_call {
-    struct watcher watcher; /* RUN: of the shell's output */
+    struct watcher watcher; /* RUN: reads the shell's output */
     struct rcall *call;
-    struct session *session; /* NULL: its answer is under way, or it asked about all */
+    struct session *session; /* NULL: it is being answered, or asked about all */
     struct session_call *next;
     enum want want;
     struct timer timer; /* how long it waits */
     struct timer quiet;
     /* RUN */
     char *text, *cwd;
-    uint64_t offset, quiet_ms, hard_until_ms; /* hard_until_ms 0: it may run for ever */
+    uint64_t offset, quiet_ms, hard_until_ms; /* hard_until_ms 0: no limit */
     bool background, attended, over;
     struct buf end; /* the answer, when over */
     uint64_t to;
@@ -39,7 +39,7 @@ static struct session_call *session_call_new(struct rcall *call, struct session 
     return own;
 }
 
-/* Out of all lists. */
+/* Removes it from all lists. */
 static void session_call_leave(struct session_call *own) {
     struct session *session = own->session;
     own->session = NULL;
@@ -112,7 +112,7 @@ static int session_open_begin(struct rcall *call, const struct fields *args, str
     int r = 0;
     if (session && session->phase != SHELL_ENDED) {
         if (session->plain != plain)
-            return err_set(err, ERR_EXISTS, "session '%s' exists already, %s a shell", session->name,
+            return err_set(err, ERR_EXISTS, "session '%s' already exists, %s a shell", session->name,
                            session->plain ? "without" : "with");
         if (args->number[FIELD_QUIET_MS])
             session->quiet_ms = args->number[FIELD_QUIET_MS];
@@ -163,7 +163,7 @@ const struct op_def op_session = {.op = OP_SESSION, .begin = session_open_begin,
 
 /* ---- SESSION_RUN ---- */
 
-/* The output, within credit; then the answer. */
+/* Sends the output, within credit, and then the answer. */
 static void session_call_pump(struct rcall *call) {
     struct session_call *own = call->state;
     struct process *process = own->watcher.process;
@@ -204,12 +204,12 @@ static void session_run_changed(struct watcher *watcher) {
 
 static int session_run_pass(struct session *session, struct err *err) {
     session->passed = true;
-    int r = err_set(err, ERR_BUSY, "session '%s' runs a command whose call was answered already", session->name);
+    int r = err_set(err, ERR_BUSY, "session '%s' is running a command that no call waits for", session->name);
     err->number = EINPROGRESS;
     return r;
 }
 
-/* Calls that do not wait for an unattended command; the order of the others stays. */
+/* Serves calls that do not wait for an unattended command; the order of the others stays. */
 static void session_run_pass_waiting(struct session *session) {
     struct err err;
     for (struct session_call *next, *own = session->waiting; own; own = next) {
@@ -221,7 +221,7 @@ static void session_run_pass_waiting(struct session *session) {
     }
 }
 
-/* Where the shell is now: its own report comes only when the command has ended. */
+/* Finds the shell's directory: its own report comes only when the command has ended. */
 static void session_run_look(struct session *session) {
     char path[LIMIT_PATH_BYTES + 1];
     ssize_t len = readlink(text_make(32, "/proc/%d/cwd", session->process->pid), path, sizeof path - 1);
@@ -231,7 +231,7 @@ static void session_run_look(struct session *session) {
     session_set_cwd(session, path);
 }
 
-/* Left running: the caller has waited long enough. */
+/* Leaves the command running, because the caller has waited long enough. */
 static void session_run_leave(struct session_call *own, enum session_state state) {
     struct session *session = own->session;
     session->outcome.state = state;
@@ -343,7 +343,7 @@ void session_over(struct session *session) {
     if (own) {
         own->to = session->outcome.to;
         session_put_outcome(session, &session->outcome, &own->end);
-        if (!own->watcher.process) /* the shell ended on its way to the directory */
+        if (!own->watcher.process) /* the shell ended while changing directory */
             own->offset = own->to;
         session_run_answer(own);
     }
@@ -375,7 +375,7 @@ static int session_run_begin(struct rcall *call, const struct fields *args, stru
     if (args->has[FIELD_CWD])
         TRY(path_check(args->text[FIELD_CWD], args->len[FIELD_CWD], err));
     bool starting = session->phase == SHELL_STARTING && !session->waiting;
-    /* A command runs that no call waits for, and none stops. */
+    /* A command is running that no call waits for or stops. */
     if (args->number[FIELD_FLAGS] & CALL_ATTENDED &&
         (session->passed || ((session->phase == SHELL_MOVING || session->phase == SHELL_RUNNING) && !session->current &&
                              !session->stopping)))
@@ -398,7 +398,7 @@ static int session_run_begin(struct rcall *call, const struct fields *args, stru
         own->quiet_ms = LIMIT_EXEC_TIMEOUT_MS;
     if (args->number[FIELD_WAIT_MS])
         timer_set(call->runner, &own->timer, timer_after(args->number[FIELD_WAIT_MS]));
-    /* While it waits for its turn, its time without output and its time altogether run already. */
+    /* While it waits for its turn, its timeouts are already running. */
     uint64_t until = own->quiet_ms ? clock_ms() + own->quiet_ms : 0;
     if (own->hard_until_ms && (!until || own->hard_until_ms < until))
         until = own->hard_until_ms;

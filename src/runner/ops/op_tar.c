@@ -1,5 +1,5 @@
-/* A tree as a tar stream, out of the box and into it. In a worker. Called through the table of ops. Invariant: no
- * link is followed; an entry's data matches its head even if the file changes during the read. */
+/* A tree as a tar stream, out of the box and into it. In a worker. Called through the table of ops. Invariant: no link
+ * is followed; an entry's data matches its head even if the file changes during the read. */
 #include <dirent.h>
 #include <linux/fs.h>
 
@@ -23,12 +23,12 @@ static int tar_pack_put(void *user, const uint8_t *data, size_t len, struct err 
     return worker_data(user, data, len, err);
 }
 
-/* One entry called `name` in the archive. Sockets, FIFOs and devices are left out: no archive should carry them. */
+/* Packs one entry, called `name` in the archive. Sockets, FIFOs and devices are skipped. */
 static int tar_pack_entry(struct packing *out, int dirfd, const char *base, const char *name, struct err *err) {
     static struct tar_entry entry;
     struct stat status;
     if (fstatat(dirfd, base, &status, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0; /* gone by now */
+        return 0; /* already gone */
     tar_reset(&entry);
     entry.type = S_ISREG(status.st_mode)   ? TAR_FILE
                  : S_ISDIR(status.st_mode) ? TAR_DIR
@@ -107,10 +107,10 @@ const struct op_def op_tar_out = {.op = OP_TAR_OUT, .looks = true, .work = tar_o
  *
  * 1. Nothing in an archive leads out of the destination: every name is checked, every directory on the way is opened
  *    below a descriptor without following links, and files are created, never opened.
- * 2. Everything goes into a hidden directory first, usually in the destination itself. When the archive is complete
- *    and nothing is in the way, the parts are renamed into place: into existing directories, over existing files. A
- *    failure before that leaves nothing. A cancelled call ends its input, which is such a failure.
- * 3. Devices, FIFOs, set-user-ID bits and a second file of one name are left out and reported: honest archives have
+ * 2. Everything goes into a hidden directory first, usually in the destination itself. When the archive is complete and
+ *    nothing is in the way, the parts are renamed into place: into existing directories, over existing files. A failure
+ *    before that leaves nothing. A cancelled call ends its input, which is such a failure.
+ * 3. Devices, FIFOs, set-user-ID bits and a second file of one name are skipped and reported: honest archives have
  *    them. A name that leads outside is not an honest mistake: the archive is refused. */
 
 struct untar {
@@ -120,12 +120,12 @@ struct untar {
     int stage;                           /* the hidden directory */
     char stage_name[REPLACE_NAME_BYTES]; /* "" if absent */
     struct tar_in tar;
-    int file; /* that is being written; -1: none */
+    int file; /* being written; -1: none */
     uint64_t files, size;
-    uint64_t made, limit;     /* entries and directories made or left out, and how many there may be */
-    char dir[TAR_NAME_BYTES]; /* the directory open at dir_fd: entries mostly follow each other in one */
+    uint64_t made, limit;     /* entries and directories made or skipped, and their limit */
+    char dir[TAR_NAME_BYTES]; /* path of dir_fd: consecutive entries are mostly in one directory */
     int dir_fd;
-    struct buf skipped; /* records, sent at the end: until then the daemon is busy sending */
+    struct buf skipped; /* records, sent at the end, because the daemon is still sending */
     uint64_t skipped_count;
 };
 
@@ -138,10 +138,10 @@ static int tar_in_invalid(const struct untar *in, const char *why, struct err *e
 static int tar_in_errno(const struct untar *in, int number, struct err *err) {
     if (number == ELOOP || number == ENOTDIR)
         return tar_in_invalid(in, "a part of its path is a link or a file", err);
-    return err_errno(err, number, "archive entry '%s'", in->tar.entry.name);
+    return err_errno(err, number, "cannot unpack archive entry '%s'", in->tar.entry.name);
 }
 
-/* Reported to the client, the first LIMIT_UNPACK_SKIPPED of them by name. */
+/* Reports it to the client; the first LIMIT_UNPACK_SKIPPED by name. */
 static void tar_in_skipped(struct untar *in, const char *why) {
     if (in->skipped_count++ >= LIMIT_UNPACK_SKIPPED)
         return;
@@ -151,7 +151,7 @@ static void tar_in_skipped(struct untar *in, const char *why) {
     item_end(&in->skipped, begin);
 }
 
-/* A head costs 512 bytes of archive, and a long name thousands of directories: what they make is counted. */
+/* A head costs 512 bytes of archive, but a long name thousands of directories: what they make is counted. */
 static int tar_in_count(struct untar *in, struct err *err) {
     if (in->made++ < in->limit)
         return 0;
@@ -161,7 +161,7 @@ static int tar_in_count(struct untar *in, struct err *err) {
 
 /* ---- entries, below the hidden directory ---- */
 
-/* Opens the directory `path`, making missing parts. */
+/* Opens the directory `path`, and makes missing parts. */
 static int tar_in_directory(struct untar *in, const char *path, struct err *err) {
     if (in->dir_fd >= 0 && strcmp(in->dir, path) == 0)
         return 0;
@@ -193,10 +193,10 @@ static int tar_in_directory(struct untar *in, const char *path, struct err *err)
     return 0;
 }
 
-/* The last of several entries of a name counts, as with every tar. 0: its place is free. */
+/* Of several entries of a name the last counts, as with every tar. Returns 0 if its place is free. */
 static int tar_in_make_room(struct untar *in, const char *base, struct err *err) {
     if (unlinkat(in->dir_fd, base, 0) == 0)
-        tar_in_skipped(in, "an entry before it has the same name: this one took its place");
+        tar_in_skipped(in, "it replaced an earlier entry of the same name");
     else if (errno == EISDIR || errno == EPERM)
         return tar_in_invalid(in, "a directory of the archive has the same name", err);
     else if (errno != ENOENT)
@@ -226,7 +226,7 @@ static int tar_in_end(void *user, struct err *err) {
     if (entry->mtime > 0)
         futimens(in->file, (struct timespec[]){{.tv_nsec = UTIME_OMIT}, {.tv_sec = (time_t)entry->mtime}});
     if (entry->mode & (S_ISUID | S_ISGID))
-        tar_in_skipped(in, "its set-user-ID and set-group-ID bits were left out");
+        tar_in_skipped(in, "its set-user-ID and set-group-ID bits were dropped");
     in->size += entry->size;
     fd_close(&in->file);
     return 0;
@@ -234,12 +234,12 @@ static int tar_in_end(void *user, struct err *err) {
 
 static int tar_in_symlink(struct untar *in, const char *base, struct err *err) {
     if (!in->tar.entry.link[0])
-        return tar_in_invalid(in, "a link to nothing", err);
+        return tar_in_invalid(in, "it is a link without a target", err);
     TRY(tar_in_make_room(in, base, err));
     return symlinkat(in->tar.entry.link, in->dir_fd, base) < 0 ? tar_in_errno(in, errno, err) : 0;
 }
 
-/* The file a hard link names: of the archive, or one that is in the destination already. */
+/* Finds the file that a hard link names: in the archive, or already in the destination. */
 static int tar_in_link_source(int top, const char *link, int *ret_dirfd) {
     const char *slash = strrchr(link, '/');
     const char *dir = text_make(TAR_NAME_BYTES, "%.*s", slash ? (int)(slash - link) : 1, slash ? link : ".");
@@ -264,7 +264,7 @@ static int tar_in_hard_link(struct untar *in, const char *base, struct err *err)
     if (r == -EINVAL)
         return tar_in_invalid(in, "it is a hard link to something that is not a file", err);
     if (r == -ENOENT)
-        return tar_in_invalid(in, "it is a hard link to a file that is not there", err);
+        return tar_in_invalid(in, "it is a hard link to a file that does not exist", err);
     if (r < 0)
         return tar_in_errno(in, -r, err);
     const char *slash = strrchr(link, '/'), *source = slash ? slash + 1 : link;
@@ -272,12 +272,12 @@ static int tar_in_hard_link(struct untar *in, const char *base, struct err *err)
     if (fstatat(from, source, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
         fstatat(in->dir_fd, base, &now, AT_SYMLINK_NOFOLLOW) == 0 && old.st_ino == now.st_ino &&
         old.st_dev == now.st_dev)
-        return 0; /* to itself, or said twice */
+        return 0; /* to itself, or repeated */
     TRY(tar_in_make_room(in, base, err));
     return linkat(from, source, in->dir_fd, base, 0) < 0 ? tar_in_errno(in, errno, err) : 0;
 }
 
-/* Never less than the owner's rights: the entries below still have to come. */
+/* Always with the owner's rights, because entries below it follow. */
 static int tar_in_make_dir(struct untar *in, const char *name, struct err *err) {
     TRY(tar_in_directory(in, name, err));
     bool kept = !*name || fchmod(in->dir_fd, (in->tar.entry.mode & 01777) | 0700) == 0 || errno == EPERM;
@@ -286,11 +286,11 @@ static int tar_in_make_dir(struct untar *in, const char *name, struct err *err) 
 
 static int tar_in_begin(void *user, struct tar_entry *entry, struct err *err) {
     struct untar *in = user;
-    const char *why, *unwanted = entry->type == '3' || entry->type == '4' ? "devices are not made"
-                                 : entry->type == TAR_FIFO                ? "FIFOs are not made"
+    const char *why, *unwanted = entry->type == '3' || entry->type == '4' ? "devices are not created"
+                                 : entry->type == TAR_FIFO                ? "FIFOs are not created"
                                                                           : NULL;
     if (!unwanted && !strchr("0125", entry->type))
-        return tar_in_invalid(in, "neither a file, a directory nor a link", err);
+        return tar_in_invalid(in, "it is neither a file, a directory nor a link", err);
     if (!tar_safe_name(entry->name, &why))
         return tar_in_invalid(in, why, err);
     TRY(tar_in_count(in, err));
@@ -315,7 +315,7 @@ static int tar_in_wrong(void *user, const char *why, struct err *err) {
     return tar_in_invalid(user, why, err);
 }
 
-/* The whole archive. One without its end mark is cut off: the missing part is unknown. */
+/* Reads the whole archive. Without its end mark it is truncated. */
 static int tar_in_run(struct untar *in, struct err *err) {
     static const struct tar_sink sink = {tar_in_begin, tar_in_content, tar_in_end, tar_in_wrong};
     in->tar = (struct tar_in){.sink = &sink, .user = in};
@@ -335,11 +335,11 @@ static int tar_in_run(struct untar *in, struct err *err) {
 /* ---- into place ---- */
 
 static int tar_merge_errno(const struct walk *walk, const char *name, int number, struct err *err) {
-    return err_errno(err, number, "unpacking '%s%s'", walk->path, name);
+    return err_errno(err, number, "cannot unpack '%s%s'", walk->path, name);
 }
 
-/* Whether `name` can go into the directory `into`: only directories meet directories. *ret_there: it is a directory
- * that is there already. */
+/* Checks whether `name` can go into the directory `into`: only directories meet directories. *ret_there: it is an
+ * existing directory. */
 static int tar_merge_check(const struct walk *walk, const struct walk_entry *entry, int into, bool *ret_there,
                            struct err *err) {
     const char *name = walk_name(walk, entry);
@@ -356,7 +356,7 @@ static int tar_merge_check(const struct walk *walk, const struct walk_entry *ent
     return 0;
 }
 
-/* Another mount, or another file system: copied under a hidden name, then renamed. */
+/* Across mounts or file systems: copies under a hidden name, then renames. */
 static int tar_merge_copy(const struct walk *walk, const char *name, int into, struct err *err) {
     char temp[REPLACE_NAME_BYTES];
     uint64_t removed = 0;
@@ -375,7 +375,7 @@ static int tar_merge_move(const struct walk *walk, const char *name, int into, s
     return errno == EXDEV ? tar_merge_copy(walk, name, into, err) : tar_merge_errno(walk, name, errno, err);
 }
 
-/* One pass over the hidden tree, as deep as its directories are in the destination too. */
+/* One pass over the hidden tree, as deep as its directories also exist in the destination. */
 static int tar_merge_pass(struct untar *in, bool commit, struct err *err) {
     static struct walk walk;
     walk_init(&walk, in->stage);
@@ -404,7 +404,7 @@ static int tar_merge_pass(struct untar *in, bool commit, struct err *err) {
 
 /* ---- the call ---- */
 
-/* In the destination, or, where that may not be written to but perhaps what is below it, in the workspace. */
+/* In the destination or, if that is not writable (but something below it may be), in the workspace. */
 static int tar_stage_open(struct untar *in, const struct runner_config *config, const char *shown, struct err *err) {
     struct place at;
     temp_name(in->stage_name, false);
@@ -416,11 +416,11 @@ static int tar_stage_open(struct untar *in, const struct runner_config *config, 
             in->stage_parent = path_open(at.root, at.path, O_RDONLY | O_DIRECTORY, 0);
         if (in->stage_parent < 0 || mkdirat(in->stage_parent, in->stage_name, 0700) < 0) {
             in->stage_name[0] = 0;
-            return err_errno(err, number, "unpacking into '%s'", shown);
+            return err_errno(err, number, "cannot unpack into '%s'", shown);
         }
     }
     in->stage = path_below(in->stage_parent, in->stage_name, O_RDONLY | O_DIRECTORY, false);
-    return in->stage < 0 ? err_errno(err, -in->stage, "unpacking into '%s'", shown) : 0;
+    return in->stage < 0 ? err_errno(err, -in->stage, "cannot unpack into '%s'", shown) : 0;
 }
 
 static int tar_send_skipped(struct untar *in, struct err *err) {

@@ -1,5 +1,5 @@
-/* Trees: list, and remove. Called through the table of ops: list in a worker, a single remove on the loop, a recursive
- * one in a worker. Invariant: no link is followed, and sizes of trees bound neither stack nor descriptors. */
+/* Trees: list and remove. Called through the table of ops: list in a worker, a single remove on the loop, a recursive
+ * one in a worker. Invariant: no link is followed, and stack and descriptors do not grow with the size of a tree. */
 #include <dirent.h>
 #include <linux/fs.h>
 #include <sys/fsuid.h>
@@ -18,7 +18,7 @@
 
 struct list {
     struct worker *worker;
-    bool follow;  /* a link is described by its target, if it has one */
+    bool follow;  /* describe a link by its target, if it exists */
     bool details; /* op_put_details */
     struct attrs attrs;
     struct walk walk;
@@ -28,7 +28,7 @@ struct list {
     bool truncated;
 };
 
-/* The target of the link inside of the box; a dangling link stays one. */
+/* Gets the target of the link inside of the box; a dangling link stays a link. */
 static void tree_list_follow(const struct list *list, struct stat *status) {
     struct place at;
     struct stat target;
@@ -39,14 +39,14 @@ static void tree_list_follow(const struct list *list, struct stat *status) {
         *status = target;
 }
 
-/* 1: continue. 0: the limit is reached. */
+/* Returns 1 to continue, 0 if the limit is reached. */
 static int tree_list_entry(void *user, const struct walk_entry *entry, struct err *err) {
     struct list *list = user;
     struct walk *walk = &list->walk;
     const char *name = walk_name(walk, entry);
     struct stat status;
     if (fstatat(walk->dirfd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
-        return 1; /* gone by now */
+        return 1; /* already gone */
     size_t len = shown_set(&list->shown, walk->path, walk->path_len, name, entry->len);
     if (list->sent == list->limit || len == 0) {
         list->truncated = true;
@@ -106,7 +106,7 @@ static int tree_remove_open(const struct runner_config *config, const struct fie
     return path_open_parent(at.root, at.above, at.path, ret_dirfd, name, err);
 }
 
-/* 1: removed. 0: it is a directory with something in it, to be removed as well. */
+/* Returns 1 if removed, 0 for a directory that is not empty and must be removed recursively. */
 static int tree_remove_one(const struct runner_config *config, const struct fields *args, struct err *err) {
     autofd dirfd = -1;
     char name[256];
@@ -123,7 +123,7 @@ static int tree_remove_one(const struct runner_config *config, const struct fiel
         if (full)
             return err_set(err, ERR_EXISTS, "the directory '%s' is not empty (recursive=1 removes it)", shown);
         if (errno == EBUSY)
-            return err_set(err, ERR_DENIED, "'%s' is a mount: what is in it can be removed, itself it cannot", shown);
+            return err_set(err, ERR_DENIED, "'%s' is a mount: its content can be removed, but the mount cannot", shown);
         return err_errno(err, errno, "'%s'", shown);
     }
     return 1;
@@ -199,7 +199,7 @@ static int tree_move_open(struct move *move, const struct runner_config *config,
     return path_open_parent(at.root, at.above, at.path, &move->to_dirfd, move->to, err);
 }
 
-/* 0 or -errno. */
+/* Returns 0 or -errno. */
 static int tree_rename_to(const struct move *move, int from_dirfd, const char *from) {
     if (move->overwrite)
         return renameat(from_dirfd, from, move->to_dirfd, move->to) < 0 ? -errno : 0;
@@ -207,7 +207,7 @@ static int tree_rename_to(const struct move *move, int from_dirfd, const char *f
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
         return -errno;
-    struct stat status; /* a file system that does not know the flag */
+    struct stat status; /* for a file system that does not support the flag */
     if (fstatat(move->to_dirfd, move->to, &status, AT_SYMLINK_NOFOLLOW) == 0)
         return -EEXIST;
     return renameat(from_dirfd, from, move->to_dirfd, move->to) < 0 ? -errno : 0;
@@ -219,7 +219,7 @@ static int tree_move_error(const struct move *move, int number, struct err *err)
         return err_set(err, ERR_NOT_FOUND, "no file '%s'", move->shown_from);
     if (number == EEXIST && !move->overwrite)
         return err_set(err, ERR_EXISTS, "'%s' exists (overwrite replaces it)", move->shown_to);
-    return err_errno(err, number, "moving '%s' to '%s'", move->shown_from, move->shown_to);
+    return err_errno(err, number, "cannot move '%s' to '%s'", move->shown_from, move->shown_to);
 }
 
 static int tree_move_begin(struct rcall *call, const struct fields *args, struct err *err) {
@@ -234,7 +234,7 @@ static int tree_move_begin(struct rcall *call, const struct fields *args, struct
     return 0;
 }
 
-/* A copy of the source takes the target's name. */
+/* Renames a copy of the source to the target's name. */
 static int tree_move_over(const struct move *move, struct err *err) {
     struct stat status;
     if (!move->overwrite && fstatat(move->to_dirfd, move->to, &status, AT_SYMLINK_NOFOLLOW) == 0)
@@ -253,8 +253,8 @@ static int tree_move_over(const struct move *move, struct err *err) {
     return r;
 }
 
-/* As root the copy is made with the rights of who is to own it, so that it is theirs; where these are not enough, with
- * those of root. */
+/* As root the copy is made with the rights of its future owner, so that the owner owns it; if these do not suffice,
+ * with those of root. */
 static int tree_move_copy(const struct move *move, struct err *err) {
     uint64_t removed = 0;
     bool given = move->owner.given && move->owner.uid;

@@ -2,7 +2,7 @@
  *
  * Watched directories form a tree of (parent, name), so that a directory moved inside the tree keeps its watches and
  * gets its new path by one assignment. Our own hidden files of atomic writes are not reported: their rename is reported
- * as the user sees it, a file created or modified. Invariant: watches are bounded; names are the kernel's only. */
+ * as the user sees it, a file created or modified. Invariant: watches are bounded; names come only from the kernel. */
 #include <dirent.h>
 #include <poll.h>
 #include <sys/inotify.h>
@@ -32,27 +32,28 @@ struct watch {
     struct worker *worker;
     int fd, top_fd;
     bool recursive, over;
-    bool all; /* report attributes and lost events as well, and describe the file */
-    bool dir; /* the event at hand is a directory's */
-    bool out; /* what it removes was moved out of the tree */
+    bool all; /* also report attributes and lost events, and describe the file */
+    bool dir; /* the current event is about a directory */
+    bool out; /* a removed file was moved out of the tree */
     struct glob include, exclude;
-    const struct glob *only_these, *except; /* the two, where they were given */
+    const struct glob *only_these, *except; /* include and exclude, if given */
     char only[LIMIT_NAME_BYTES + 1];        /* a file: its name in the directory; "" otherwise */
-    int parent_wd;                          /* of the top's parent, where its removal is seen; -1: none */
-    char name[LIMIT_NAME_BYTES + 1];        /* of the top in it */
+    int parent_wd;                          /* of the top's parent, which shows its removal; -1: none */
+    char name[LIMIT_NAME_BYTES + 1];        /* the top's name there */
     struct node *nodes;
     size_t count, live;
     struct moved moved;
     struct shown shown;
     char top[LIMIT_PATH_BYTES + 1];
-    int last_node; /* the last reported event, to drop repetitions */
+    int last_node; /* of the last reported event, to drop repetitions */
     enum watch_event last_event;
     char last_name[LIMIT_NAME_BYTES + 1];
 };
 
 /* ---- paths of nodes ---- */
 
-/* Relative path of a node's directory with a final '/', "" for the top. Length, or -1 when too long. */
+/* Writes the relative path of a node's directory with a final '/', "" for the top. Returns its length, or -1 if too
+ * long. */
 static int watch_node_path(const struct watch *watch, int node, char path[LIMIT_PATH_BYTES + 2]) {
     char *end = path + LIMIT_PATH_BYTES + 1, *at = end;
     *at = 0;
@@ -82,7 +83,7 @@ static bool watch_node_text(struct watch *watch, int node, const char *name, cha
     return true;
 }
 
-/* Whether it is to be reported. Of a watched file always: it was named itself. */
+/* Returns whether to report it. A watched file always is: it was named itself. */
 static bool watch_node_wanted(const struct watch *watch, int node, const char *name) {
     char path[2 * LIMIT_PATH_BYTES + 4];
     if (watch->only[0] || !*name || (!watch->only_these && !watch->except))
@@ -95,7 +96,7 @@ static bool watch_node_wanted(const struct watch *watch, int node, const char *n
            (!watch->only_these || glob_match(watch->only_these, path));
 }
 
-/* The same of a directory that could be watched: `include` does not count. */
+/* The same for a directory that could be watched: `include` does not apply. */
 static bool watch_node_entered(const struct watch *watch, int node, const char *name) {
     char path[2 * LIMIT_PATH_BYTES + 4];
     int len = watch->except ? watch_node_path(watch, node, path) : 0;
@@ -105,7 +106,7 @@ static bool watch_node_entered(const struct watch *watch, int node, const char *
     return !glob_covers(watch->except, path);
 }
 
-/* Its current state; for a removed one only whether it was a directory. */
+/* Describes its current state; for a removed one only whether it was a directory. */
 static void watch_put_file(const struct watch *watch, enum watch_event event, int node, const char *name,
                            struct buf *item) {
     char path[LIMIT_PATH_BYTES + 2];
@@ -124,7 +125,7 @@ static void watch_put_file(const struct watch *watch, enum watch_event event, in
         runner_put_file(item, fd, name, &status);
 }
 
-/* A watched file is seen through its directory, so that a file renamed over it is still it. */
+/* A file is watched through its directory, so that a file renamed over it counts as the same. */
 static bool watch_only_event(const struct watch *watch, enum watch_event *event, const char *name, const char **to) {
     bool from_it = strcmp(name, watch->only) == 0, to_it = *to && strcmp(*to, watch->only) == 0;
     if (*event == WATCH_MOVED)
@@ -141,7 +142,7 @@ static int watch_report(struct watch *watch, enum watch_event event, int node, c
     if (!watch_node_wanted(watch, node, name)) {
         if (!to || !watch_node_wanted(watch, to_node, to))
             return 0;
-        return watch_report(watch, WATCH_CREATED, to_node, to, 0, NULL, err); /* it came from an excluded place */
+        return watch_report(watch, WATCH_CREATED, to_node, to, 0, NULL, err); /* it came from an excluded directory */
     }
     if (to && !watch_node_wanted(watch, to_node, to)) {
         event = WATCH_REMOVED;
@@ -186,7 +187,7 @@ static void watch_node_free(struct watch *watch, int node) {
     watch->live--;
 }
 
-/* Stops watching a directory that left the tree, and all below it. */
+/* Stops watching a directory that left the tree, and everything below it. */
 static void watch_node_drop(struct watch *watch, int node) {
     inotify_rm_watch(watch->fd, watch->nodes[node].wd);
     watch_node_free(watch, node);
@@ -209,18 +210,18 @@ static int watch_node_slot(struct watch *watch) {
     return watch->count < LIMIT_WATCHES ? (int)watch->count++ : -1;
 }
 
-/* Watches the directory open at fd. Node, or negative; -ERR_NOT_FOUND when it cannot be watched (any more). */
+/* Watches the directory open at fd. Returns the node, or negative; -ERR_NOT_FOUND: it cannot be watched. */
 static int watch_node_add(struct watch *watch, int fd, int parent, const char *name, struct err *err) {
     uint32_t mask = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_EXCL_UNLINK | IN_ONLYDIR |
                     (watch->all ? IN_ATTRIB : 0);
-    /* inotify knows only paths; "." of a directory entered by descriptor is a path that cannot be changed. */
+    /* inotify needs a path; "." of a directory entered by descriptor cannot be redirected. */
     if (fchdir(fd) < 0)
         return err_errno(err, errno, "'%s'", name);
     int wd = inotify_add_watch(watch->fd, ".", mask);
     if (wd < 0 && errno == ENOSPC)
         return err_set(err, ERR_LIMIT, "the machine has no inotify watches left (fs.inotify.max_user_watches)");
     if (wd < 0)
-        return err_errno(err, errno, "watching '%s'", name);
+        return err_errno(err, errno, "cannot watch '%s'", name);
     int there = watch_node_find(watch, wd), node = there >= 0 ? there : parent < 0 ? 0 : watch_node_slot(watch);
     if (there >= 0)
         return there;
@@ -235,7 +236,7 @@ static int watch_node_add(struct watch *watch, int fd, int parent, const char *n
     return node;
 }
 
-/* Watches everything below a watched directory; report_all: report what is there already, because it came with the
+/* Watches everything below a watched directory. report_all: reports existing entries, because they came with the
  * directory. */
 static int watch_tree(struct watch *watch, int node, bool report_all, struct err *err) {
     char path[LIMIT_PATH_BYTES + 2];
@@ -243,14 +244,14 @@ static int watch_tree(struct watch *watch, int node, bool report_all, struct err
         return 0;
     autofd fd = path_below(watch->top_fd, path, O_RDONLY | O_DIRECTORY, false);
     if (fd < 0)
-        return 0; /* gone again */
+        return 0; /* already gone */
     static struct walk walk;
     walk_init(&walk, fd);
     int r = 0;
     while (r >= 0 && walk_next(&walk) > 0) {
         int here = node;
         char *save = NULL;
-        if (walk.path_len > 0) { /* the node of this directory: its names one by one, from the start of the walk */
+        if (walk.path_len > 0) { /* finds the node of this directory, name by name */
             char copy[LIMIT_PATH_BYTES + 2];
             memcpy(copy, walk.path, walk.path_len + 1);
             char *last = NULL;
@@ -296,7 +297,7 @@ static int watch_dir_arrived(struct watch *watch, int node, const char *name, st
     return watch_tree(watch, child, true, err);
 }
 
-/* The other half did not come: it left the tree. */
+/* The other half did not arrive: it left the tree. */
 static int watch_moved_alone(struct watch *watch, struct err *err) {
     struct moved *moved = &watch->moved;
     if (!moved->set)
@@ -315,8 +316,7 @@ static int watch_moved_alone(struct watch *watch, struct err *err) {
 static int watch_moved_to(struct watch *watch, int node, const struct inotify_event *event, struct err *err) {
     struct moved *moved = &watch->moved;
     bool dir = event->mask & IN_ISDIR;
-    if (temp_name_is(
-            event->name)) { /* the old version of a file that was exchanged for a new one: it will be removed */
+    if (temp_name_is(event->name)) { /* the old version of an exchanged file, which will be removed */
         moved->set = false;
         return 0;
     }
@@ -332,7 +332,7 @@ static int watch_moved_to(struct watch *watch, int node, const struct inotify_ev
     }
     int r = watch_report(watch, WATCH_MOVED, moved->node, moved->name, node, event->name, err);
     int child = dir ? watch_node_child(watch, moved->node, moved->name) : -1;
-    if (r >= 0 && dir && child < 0) /* it was not watched where it was */
+    if (r >= 0 && dir && child < 0) /* it was not watched before */
         return watch_dir_arrived(watch, node, event->name, err);
     if (child > 0 && !watch_node_entered(watch, node, event->name)) {
         watch_node_drop(watch, child);
@@ -345,13 +345,13 @@ static int watch_moved_to(struct watch *watch, int node, const struct inotify_ev
 }
 
 static int watch_handle(struct watch *watch, const struct inotify_event *event, struct err *err) {
-    if (event->mask & IN_Q_OVERFLOW) /* events were lost: the client must look for itself */
+    if (event->mask & IN_Q_OVERFLOW) /* events were lost: the client must list again */
         return watch_report(watch, watch->all ? WATCH_OVERFLOW : WATCH_MODIFIED, 0, "", 0, NULL, err);
     const char *name = event->len ? event->name : "";
     watch->dir = true;
     if (event->wd == watch->parent_wd) {
-        /* In the top's own directory only the top's end is of interest. (Its own IN_DELETE_SELF would not come while
-         * we hold it open.) */
+        /* In the top's parent directory only the top's end matters. (Its own IN_DELETE_SELF would not come while we
+         * hold it open.) */
         if (!(event->mask & (IN_DELETE | IN_MOVED_FROM)) || strcmp(name, watch->name) != 0)
             return 0;
         watch->over = true;
@@ -392,7 +392,7 @@ static int watch_handle(struct watch *watch, const struct inotify_event *event, 
     return r < 0 || !(event->mask & IN_ISDIR) ? r : watch_dir_arrived(watch, node, name, err);
 }
 
-/* One read's worth. The second half of a move may be in the next one: it is waited for shortly. */
+/* Handles one read. The second half of a move may be in the next one, and is waited for shortly. */
 static int watch_events(struct watch *watch, struct err *err) {
     static union {
         char bytes[EVENTS_BYTES];
@@ -411,11 +411,11 @@ static int watch_events(struct watch *watch, struct err *err) {
         TRY(watch_handle(watch, event, err));
         at += (ssize_t)(sizeof *event + event->len);
     }
-    watch->last_event = 0; /* repetitions are dropped within one read only */
+    watch->last_event = 0; /* repetitions are only dropped within one read */
     return worker_flush(watch->worker, err);
 }
 
-/* A file is watched through its directory; a directory's own directory is watched for its end. */
+/* A file is watched through its directory; the parent of a directory is watched for its removal. */
 static int watch_open_parent(struct watch *watch, const struct place *at, bool is_dir, struct err *err) {
     struct replace replace;
     int r = replace_resolve(&replace, at, watch->top, err);
@@ -441,7 +441,7 @@ static int watch_open(struct watch *watch, const struct fields *args, struct err
     shown_init(&watch->shown, watch->top);
     watch->fd = inotify_init1(IN_CLOEXEC);
     if (watch->fd < 0)
-        return err_errno(err, errno, "inotify (fs.inotify.max_user_instances)");
+        return err_errno(err, errno, "cannot use inotify (see fs.inotify.max_user_instances)");
     watch->top_fd = path_open(at.root, at.path, O_RDONLY | O_DIRECTORY, 0);
     bool is_dir = watch->top_fd >= 0;
     if (watch->top_fd == -ENOENT)

@@ -1,5 +1,5 @@
-/* The table of ops, read by serve (a CALL's OP) and by `cubby-runner --ops`; and PING and BIND.
- * Invariant: configuration that commands point to does not move after BIND. */
+/* The table of ops, used by serve (a CALL's OP) and by `cubby-runner --ops`; and PING and BIND. Invariant:
+ * configuration that commands point to does not move after BIND. */
 #include "base/base.h"
 #include "runner/ops/ops.h"
 #include "runner/exec/process.h"
@@ -22,7 +22,7 @@ const struct op_def *op_find(unsigned op) {
 /* Never report the same number twice while a writer is active: its later writes must be visible as a change. */
 static int ops_ping_begin(struct rcall *call, const struct fields *, struct err *) {
     struct runner *runner = call->runner;
-    /* Files may change while a command runs, or processes that it left, or any worker. */
+    /* Files may change while a command, processes that it left, or any worker runs. */
     const struct process *process = process_first(runner);
     while (process && process->phase == PHASE_ENDED && !process->stuck && !process->lives)
         process = process->next;
@@ -41,7 +41,7 @@ static int ops_bind_begin(struct rcall *call, const struct fields *args, struct 
     struct runner_config *config = call->runner->config;
     if (!config->blank)
         return err_set(err, ERR_EXISTS, "this box already has an owner");
-    /* The variables every box has, and then its own: of one name the last counts (spawn.c). */
+    /* The variables of every box, and then its own: for one name the last counts (spawn.c). */
     size_t count = 0;
     while (config->env[count])
         count++;

@@ -1,5 +1,5 @@
 /* Atomic replacement of a file. Called by op_write, op_edit and op_move. Invariant: until the rename the old file is
- * untouched, and after a failure nothing of ours is left next to it; only path_open follows links. */
+ * untouched, and after a failure nothing of ours is left; only path_open follows links. */
 #include <linux/fs.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -9,12 +9,12 @@
 #include "runner/runner.h"
 
 enum {
-    LINKS_MAX = 40, /* as the kernel's own limit */
+    LINKS_MAX = 40, /* the kernel's own limit */
     PUT_BACK_TRIES = 100,
 };
 
-/* Opens the parent of the path. 1 when its last component is a link, and the path is then the link's target: a relative
- * one is appended to the path's directory, so that the kernel itself walks its "..". */
+/* Opens the parent of the path. Returns 1 if its last component is a link; then the path becomes the link's target. A
+ * relative target is appended to the path's directory, so that the kernel itself resolves its "..". */
 static int replace_follow_last(struct place *at, struct replace *replace, struct err *err) {
     fd_close(&replace->dirfd);
     if (at->path[strlen(at->path) - 1] == '/')
@@ -27,7 +27,7 @@ static int replace_follow_last(struct place *at, struct replace *replace, struct
     const char *slash = strrchr(at->path, '/');
     size_t head = link[0] == '/' || !slash ? 0 : (size_t)(slash - at->path) + 1;
     if (head + (size_t)len == 0 || head + (size_t)len > LIMIT_PATH_BYTES)
-        return err_errno(err, ENAMETOOLONG, "the link '%s%s'", at->above, at->path);
+        return err_errno(err, ENAMETOOLONG, "cannot follow the link '%s%s'", at->above, at->path);
     memcpy(at->path + head, link, (size_t)len);
     at->path[head + (size_t)len] = 0;
     return 1;
@@ -59,8 +59,8 @@ static int replace_check_old(struct replace *replace, const char *shown, const c
     if (!S_ISREG(old->st_mode))
         return err_text(err, S_ISDIR(old->st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file", shown,
                         path_kind(old->st_mode));
-    /* The rename needs no right on the file itself: ask for it, or a read-only file would be written. The raw call,
-     * since it is the file-system ids that count here. */
+    /* The rename needs no right on the file itself, so ask, or a read-only file would be written. The raw call, since
+     * the file-system ids count here. */
     if (syscall(SYS_faccessat2, replace->dirfd, replace->name, W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0 &&
         errno != ENOSYS)
         return err_errno(err, errno, "'%s'", shown);
@@ -90,7 +90,7 @@ int replace_open(struct replace *replace, const char *shown, struct err *err) {
             break;
     }
     replace->temp[0] = 0;
-    return err_errno(err, errno, "a new file for '%s'", shown);
+    return err_errno(err, errno, "cannot create a new file for '%s'", shown);
 }
 
 int owner_args(const struct fields *args, struct owner *ret_owner, struct err *err) {
@@ -99,7 +99,7 @@ int owner_args(const struct fields *args, struct owner *ret_owner, struct err *e
         return 0;
     uint64_t uid = args->number[FIELD_UID], gid = args->has[FIELD_GID] ? args->number[FIELD_GID] : uid;
     if (!(args->number[FIELD_FLAGS] & CALL_ROOT))
-        return err_set(err, ERR_INVALID, "only a call with the rights of root gives files to others");
+        return err_set(err, ERR_INVALID, "only a call with the rights of root may set another owner");
     if (uid > INT32_MAX || gid > INT32_MAX)
         return err_set(err, ERR_INVALID, "owner %llu:%llu is out of range", (unsigned long long)uid,
                        (unsigned long long)gid);
@@ -107,18 +107,18 @@ int owner_args(const struct fields *args, struct owner *ret_owner, struct err *e
     return 0;
 }
 
-/* A mount with one owner knows no other ids: there the file is that owner's, whatever owner was asked for. */
+/* A mount with one owner has no other ids: there the file belongs to that owner, whatever was requested. */
 static int replace_give(int fd, const struct owner *owner) {
     int r = fchown(fd, owner->uid, owner->gid);
     return r < 0 && (errno == EOVERFLOW || errno == EINVAL) ? 0 : r;
 }
 
-/* Owner and mode before the file is visible. The owner if the rights allow it, before the mode: chown clears bits.
- * New content never runs with another user's rights: the bits for that are not copied. */
+/* Sets owner and mode before the file is visible; the owner, if allowed, before the mode, because chown clears bits.
+ * New content never runs with another user's rights: those bits are not copied. */
 static int replace_attributes(struct replace *replace, const char *shown, mode_t mode, struct err *err) {
     if (replace->owner.given) {
         if (replace_give(replace->fd, &replace->owner) < 0)
-            return err_errno(err, errno, "the owner of '%s'", shown);
+            return err_errno(err, errno, "cannot set the owner of '%s'", shown);
     } else if (replace->existed && fchown(replace->fd, replace->old.st_uid, replace->old.st_gid) < 0)
         (void)!fchown(replace->fd, (uid_t)-1, replace->old.st_gid);
     if (replace->attrs.prefix) {
@@ -128,7 +128,7 @@ static int replace_attributes(struct replace *replace, const char *shown, mode_t
         TRY(attrs_set(replace->fd, old, &replace->attrs, shown, err));
     }
     mode_t final = mode ? mode : replace->existed ? replace->old.st_mode : 0644;
-    return fchmod(replace->fd, final & 01777) < 0 ? err_errno(err, errno, "mode of '%s'", shown) : 0;
+    return fchmod(replace->fd, final & 01777) < 0 ? err_errno(err, errno, "cannot set the mode of '%s'", shown) : 0;
 }
 
 static int replace_status(struct replace *replace, const char *shown, struct stat *ret_status, struct err *err) {
@@ -137,7 +137,8 @@ static int replace_status(struct replace *replace, const char *shown, struct sta
 
 int replace_commit(struct replace *replace, const char *shown, mode_t mode, const char *if_match,
                    struct stat *ret_status, struct err *err) {
-    TRY(replace_check_old(replace, shown, if_match, err)); /* once more: the content may have taken long to come */
+    TRY(replace_check_old(replace, shown, if_match,
+                          err)); /* checked again: the content may have taken long to arrive */
     if (if_match && strcmp(if_match, "*") != 0) {
         int r = replace_exchange(replace, shown, mode, &replace->old, ret_status, err);
         return r == 1 ? err_set(err, ERR_EXISTS, "'%s' has changed since it was read", shown) : r;
@@ -156,7 +157,7 @@ int replace_look(struct replace *replace, const char *shown, struct err *err) {
 int replace_create(struct replace *replace, const char *shown, mode_t mode, struct stat *ret_status, struct err *err) {
     TRY(replace_attributes(replace, shown, mode, err));
     int r = (int)syscall(SYS_renameat2, replace->dirfd, replace->temp, replace->dirfd, replace->name, RENAME_NOREPLACE);
-    if (r < 0 && (errno == EINVAL || errno == ENOSYS)) /* a file system that cannot: we have just looked */
+    if (r < 0 && (errno == EINVAL || errno == ENOSYS)) /* not supported by the file system: we have just looked */
         r = renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name);
     if (r < 0)
         return errno == EEXIST ? 1 : err_errno(err, errno, "'%s'", shown);
@@ -164,22 +165,22 @@ int replace_create(struct replace *replace, const char *shown, mode_t mode, stru
     return replace_status(replace, shown, ret_status, err);
 }
 
-/* ---- one version for another ---- */
+/* ---- exchanging versions ---- */
 
 static bool replace_same_version(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* The names change places; *ret_taken is what the target's name led to. 0 or -errno. */
+/* Exchanges the names. *ret_taken: what the target's name led to. Returns 0 or -errno. */
 static int replace_swap_names(const struct replace *replace, struct stat *ret_taken) {
     if (syscall(SYS_renameat2, replace->dirfd, replace->temp, replace->dirfd, replace->name, RENAME_EXCHANGE) < 0)
         return -errno;
     return fstatat(replace->dirfd, replace->temp, ret_taken, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* Another file was put in place between our look and our exchange; it is now under the hidden name. It goes back.
- * What comes out then and is not what was put in last is newer still and goes back in its turn. */
+/* Another file was put in place between our look and our exchange, and now has the hidden name. Puts it back. If the
+ * file that comes out then is not the one put in last, it is newer still and is put back in turn. */
 static void replace_put_back(const struct replace *replace, struct stat taken) {
     struct stat last, next;
     if (fstat(replace->fd, &last) < 0)
@@ -201,7 +202,7 @@ int replace_exchange(struct replace *replace, const char *shown, mode_t mode, co
         return 1;
     TRY(replace_attributes(replace, shown, mode, err));
     int r = replace_swap_names(replace, &now);
-    if (r == -EINVAL || r == -ENOSYS) { /* a file system that cannot: what is left is to have looked just now */
+    if (r == -EINVAL || r == -ENOSYS) { /* not supported by the file system: having just looked must do */
         r = renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name) < 0 ? -errno : 0;
         now = *read;
         if (r == 0)
@@ -224,7 +225,7 @@ void replace_done(struct replace *replace) {
     fd_close(&replace->dirfd);
 }
 
-/* One level: 1 made, 0 a directory was there. The path ends at the level. */
+/* Makes one level: returns 1 if made, 0 if a directory exists. The path ends at the level. */
 static int replace_mkdir_one(const struct place *at, const char *shown, mode_t mode, const struct owner *owner,
                              struct err *err) {
     autofd there = path_open(at->root, at->path, O_PATH | O_DIRECTORY, 0);
@@ -235,13 +236,13 @@ static int replace_mkdir_one(const struct place *at, const char *shown, mode_t m
     autofd dirfd = -1;
     char name[256];
     TRY(path_open_parent(at->root, at->above, at->path, &dirfd, name, err));
-    /* The loop is one thread, and a worker makes directories before it starts any: the umask is not shared. */
+    /* The loop has one thread, and a worker makes directories before it starts any: the umask is not shared. */
     mode_t mask = umask(0);
     int r = mkdirat(dirfd, name, mode) < 0 ? -errno : 1;
     if (r < 0 && confine_step_down(-r))
         r = mkdirat(dirfd, name, mode) < 0 ? -errno : 1;
     umask(mask);
-    if (r == -EEXIST) { /* another process was faster, or it is a dangling link */
+    if (r == -EEXIST) { /* another process made it first, or it is a dangling link */
         autofd again = path_open(at->root, at->path, O_PATH | O_DIRECTORY, 0);
         if (again >= 0)
             return 0;
@@ -251,7 +252,7 @@ static int replace_mkdir_one(const struct place *at, const char *shown, mode_t m
     if (!owner || !owner->given)
         return 1;
     autofd made = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return made < 0 || replace_give(made, owner) < 0 ? err_errno(err, errno, "the owner of '%s'", shown) : 1;
+    return made < 0 || replace_give(made, owner) < 0 ? err_errno(err, errno, "cannot set the owner of '%s'", shown) : 1;
 }
 
 int replace_mkdirs(const struct place *at, const char *shown, mode_t mode, bool parent, const struct owner *owner,

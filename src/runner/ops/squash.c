@@ -1,6 +1,6 @@
-/* Squashing layers. Called by main, in a process of its own on the host: the content of layers is hostile, and the
- * work may take long. Invariant: layers are only read, and the result together with the layers below it shows
- * exactly the same files: whiteouts and opaque directories stay wherever something could still show through. */
+/* Squashing layers. Called by main, in a separate process on the host: the content of layers is hostile, and the work
+ * may take long. Invariant: layers are only read, and the result together with the layers below it shows exactly the
+ * same files: whiteouts and opaque directories stay wherever something could still show through. */
 #include <sys/prctl.h>
 #include <sys/xattr.h>
 
@@ -16,7 +16,7 @@ enum { PARTS_MAX = 9 };
 struct squash {
     struct stack *stack;
     int target, dir;       /* its root; the current directory in it */
-    struct copytree *copy; /* where a link cannot be: from an image, or between subvolumes */
+    struct copytree *copy; /* if linking is impossible: from an image, or between subvolumes */
 };
 
 /* ---- one directory ---- */
@@ -41,7 +41,7 @@ static int squash_merge_entry(struct squash *squash, const struct stack_entry *e
     return r < 0 ? err_wrap(err, "'/%s'", stack->path) : 0;
 }
 
-/* Owner, mode and times of the uppermost; opaque where what lies below the stack is not to show. */
+/* Sets owner, mode and times of the uppermost; opaque if it must hide layers below the stack. */
 static int squash_finish_directory(struct squash *squash, struct err *err) {
     struct stack *stack = squash->stack;
     if (stack->hidden && fsetxattr(squash->dir, STACK_OPAQUE, "y", 1, 0) < 0)
@@ -75,7 +75,7 @@ int squash_merge(struct stack *stack, int target, struct err *err) {
 
 /* ---- the program ---- */
 
-/* One of upper, upper.0, ..., skills of all layers. 0 as well where no layer has it. */
+/* Squashes one of upper, upper.0, ..., skills of all layers. Also 0 if no layer has it. */
 static int squash_part(const int *layers, size_t count, const char *name, int target, struct err *err) {
     struct stack stack;
     stack_init(&stack);

@@ -1,6 +1,5 @@
-/* Turns. Called by worker.c, on the loop. Invariant: nothing here decides the content, only which call waits and
- * which wrote last; a box that moves its directories at the same time gets the same safety as without it, from the
- * exchange of names. */
+/* Turns. Called by worker.c, on the loop. Invariant: nothing here decides the content, only which call waits and which
+ * wrote last. If the box moves its directories at the same time, the exchange of names still keeps edits safe. */
 #include "base/base.h"
 #include "runner/ops/turn.h"
 #include "runner/ops/op_file.h"
@@ -20,7 +19,7 @@ void turn_of(const struct runner_config *config, const struct fields *args, stru
     struct replace replace = {.dirfd = -1, .fd = -1};
     *ret_turn = (struct turn){.author = args->number[FIELD_AUTHOR]};
     int r = op_path(config, args, FIELD_PATH, PATH_WRITE, &at, &err);
-    if (r == 0 && (args->number[FIELD_FLAGS] & CALL_PARENTS) && !args->has[FIELD_UID]) /* else the worker's to make */
+    if (r == 0 && (args->number[FIELD_FLAGS] & CALL_PARENTS) && !args->has[FIELD_UID]) /* else the worker makes them */
         r = replace_mkdirs(&at, at.path, 0755, true, NULL, &err);
     if (r >= 0)
         r = replace_resolve(&replace, &at, at.path, &err);
@@ -28,7 +27,7 @@ void turn_of(const struct runner_config *config, const struct fields *args, stru
         *ret_turn = (struct turn){.keyed = true,
                                   .device = status.st_dev,
                                   .directory = status.st_ino,
-                                  .name = 14695981039346656037ull, /* FNV-1a; a collision only waits in vain */
+                                  .name = 14695981039346656037ull, /* FNV-1a; a collision only causes a needless wait */
                                   .author = args->number[FIELD_AUTHOR]};
         for (const char *c = replace.name; *c; c++)
             ret_turn->name = (ret_turn->name ^ (uint8_t)*c) * 1099511628211ull;

@@ -1,8 +1,8 @@
-/* Turns: calls that change one file in place (edit, append) run one after another, in the order of their arrival,
- * whatever wire they came by. A file is identified by its directory and its name there: an edit gives it a new inode.
+/* Turns: calls that change one file in place (edit, append) run one after another, in order of arrival, whatever wire
+ * they came by. A file is identified by its directory and its name there, because an edit gives it a new inode.
  *
- * They also know the last writer of a file: an edit may require the version that its author has seen, and its author
- * has also seen their own later writes. Only here is that known at the right moment. */
+ * The last writer of a file is also recorded: an edit may require the version that its author has seen, which includes
+ * the author's own later writes. Only here is that known at the right moment. */
 #ifndef CUBBY_RUNNER_TURN_H
 #define CUBBY_RUNNER_TURN_H
 
@@ -12,7 +12,7 @@
 struct runner_config;
 
 struct turn {
-    bool keyed; /* else its file was not found: no call waits for it */
+    bool keyed; /* false: its file was not found, so no call waits for it */
     uint64_t device, directory, name;
     uint64_t author; /* 0: unknown */
 };
@@ -24,14 +24,14 @@ struct turn_version {
     uint8_t sha256[32];
 };
 
-/* Of a call with PATH, and AUTHOR, FLAGS (PARENTS: its directories are made). On the loop. */
+/* Makes the turn of a call with PATH, AUTHOR and FLAGS (PARENTS: its directories are made). On the loop. */
 void turn_of(const struct runner_config *config, const struct fields *args, struct turn *ret_turn);
 bool turn_same(const struct turn *a, const struct turn *b);
 
-/* A few hundred files written last; NULL is empty. */
+/* The last few hundred files written; NULL: empty. */
 struct turn_table;
-/* The version in the END of a call that wrote. */
+/* Records the version in the END of a call that wrote. */
 void turn_wrote(struct turn_table **table, const struct turn *turn, const uint8_t *end, size_t len);
-const struct turn_version *turn_last(const struct turn_table *table, const struct turn *turn); /* NULL: not known */
+const struct turn_version *turn_last(const struct turn_table *table, const struct turn *turn); /* NULL: unknown */
 
 #endif

@@ -22,7 +22,8 @@ static const struct {
     {"by nothing", STRING, "one two", "one ", "", 0, 0, "two"},
     {"at the end", STRING, "one two", "two", "", 0, 0, "one "},
     {"all of it", STRING, "x", "x", "", 0, 0, ""},
-    {"twice", STRING, "a a", "a", "b", 0, 0, "!the text to replace is in 'f' 2 times: give more of it, or all=true"},
+    {"twice", STRING, "a a", "a", "b", 0, 0,
+     "!the text to replace occurs in 'f' 2 times: give more of it, or set all=true"},
     {"every one", ALL, "aaaa", "aa", "b", 0, 0, "bb"},
     {"not there", STRING, "a", "b", "c", 0, 0, "!the text to replace is not in 'f'"},
     {"of nothing", STRING, "", "b", "c", 0, 0, "!the text to replace is not in 'f'"},
@@ -63,13 +64,14 @@ static const struct {
     {"letters of two bytes", REGEX_ALL, "\303\274\303\244", ".", "x", 0, 0, "xx"},
     {"bytes that are no letters", REGEX_ALL, "\374a", "a", "\303\274", 0, 0, "\374\303\274"},
     {"a pattern in lines", REGEX_ALL, "a\na\na\n", "a", "b", 2, 3, "a\nb\nb\n"},
-    {"a pattern twice", REGEX, "aa", "a", "b", 0, 0, "!the pattern is in 'f' 2 times: give more of it, or all=true"},
+    {"a pattern twice", REGEX, "aa", "a", "b", 0, 0,
+     "!the pattern occurs in 'f' 2 times: give more of it, or set all=true"},
     {"a pattern nowhere", REGEX, "aa", "b", "c", 0, 0, "!the pattern is not in 'f'"},
     {"no pattern", REGEX, "aa", "[", "c", 0, 0,
      "!invalid regex pattern at byte 1: missing terminating ] for character class"},
     {"no replacement", REGEX, "aa", "a", "${", 0, 0, "!invalid replacement: invalid replacement string"},
     {"too many steps", REGEX, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "^(a+)+[bc]$", "x", 0, 0,
-     "!the pattern takes too many steps on this text: write it more exactly, without nested repetitions"},
+     "!the pattern takes too many steps on this text: make it more specific, without nested repetitions"},
 };
 
 static struct edit_text edit_of(int kind, const char *old, const char *given, uint64_t first, uint64_t last) {
