@@ -47,7 +47,7 @@ api GET "$B/processes"
 is 'the list has every one of them' "$(j '[.processes[] | select(.command | contains("sleep 4000"))] | length')" "$left"
 first=$(j '[.processes[] | select(.command | contains("sleep 4000"))][0].pid')
 run 'echo no room'
-is_error 'no command beside them' 429 LIMIT 'left something running'
+is_error 'no command beside them' 429 LIMIT 'have left processes'
 api POST "$B/processes/$first/signal" '{"signal":"KILL"}'
 again() { run 'pgrep -xc sleep' && [ "$OUT" = $((left - 1)) ]; }
 ok 'until one of them is ended' eventually 20 again

@@ -1,13 +1,13 @@
-/* Mounts /skills of a running box: an overlay of its user's layer, kept layers of it, and the layers of its agent's
- * public skills; and, in a container, the users' mounts. Called by main for `attach`: a fresh, single-threaded
- * process that the daemon spawned on the host, and the only one that ever mounts anything into a running box; and by
- * the inner half of an ordinary user's box, which cannot be entered later. Invariant: two overlays never use one
- * upper layer at the same time, so the old one is unmounted first, and only if it is not in use; the daemon pauses
- * the box during that time. A failure leaves the old one where it was.
+/* Mounts /skills of a running box: an overlay of its user's layer, its kept layers, and the layers of its agent's
+ * public skills; in a container also the users' mounts. Called by main for `attach`: a new, single-threaded process
+ * that the daemon spawned on the host, and the only one that ever mounts anything into a running box; and by the inner
+ * half of an ordinary user's box, which cannot be entered later. Invariant: two overlays never use one upper layer at
+ * the same time, so the old one is unmounted first, and only if it is not in use; the daemon pauses the box during that
+ * time. A failure leaves the old one in place.
  *
  * The layers are assembled in a private copy of the box's mounts, because an overlay accepts only layers that are
- * mounted where it is made. That copy also keeps the old overlay from ending while the box is paused: an overlay
- * that ends writes its file system to the disk. */
+ * mounted where it is made. That copy also keeps the old overlay from ending while the box is paused: an overlay that
+ * ends writes its file system to the disk. */
 #include <grp.h>
 #include <linux/magic.h>
 #include <linux/mount.h>
@@ -23,7 +23,7 @@
 #include "runner/runner.h"
 #include "wire/spec.h"
 
-/* Only the copy sees it covered. */
+/* Covered only in the copy. */
 #define STAGE "/proc"
 
 struct attach_state {
@@ -31,7 +31,8 @@ struct attach_state {
     int self_fd, box_fd, copy_fd, stage_fd, root_fd;
     int own_fd;
     int old_fds[LIMIT_SKILL_PATHS + 1], new_fds[LIMIT_SKILL_PATHS + 1];
-    bool gone[LIMIT_SKILL_PATHS + 1], come[LIMIT_SKILL_PATHS + 1]; /* the old one, the new one, at that path */
+    bool gone[LIMIT_SKILL_PATHS + 1],
+        come[LIMIT_SKILL_PATHS + 1]; /* the old one was removed, the new one mounted, at that path */
 };
 
 static struct attach_state *attach_of(struct enter *enter) {
@@ -43,7 +44,7 @@ static int attach_make_map(struct enter *enter, struct err *err) {
 }
 
 static int enter_user(struct enter *enter, struct err *err) {
-    /* A container may have the host's; a process may not enter the namespace it is in. */
+    /* A container may share the host's, and a process cannot enter the namespace it is in. */
     struct stat own, box;
     if (fstatat(attach_of(enter)->self_fd, "ns/user", &own, 0) == 0 && fstat(enter->userns_fd, &box) == 0 &&
         own.st_ino == box.st_ino && own.st_dev == box.st_dev)
@@ -59,13 +60,13 @@ static int attach_put_mounts(struct enter *enter, struct err *err) {
     return enter_put(enter, attach_of(enter)->root_fd, err);
 }
 
-/* In a container it may be shared with others: changes in the copy stay there. */
+/* In a container mounts may be shared with others: changes in the copy must stay there. */
 static int attach_copy_mounts(struct enter *enter, struct err *err) {
     struct attach_state *attach = attach_of(enter);
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return err_errno(err, errno, "unshare");
     attach->copy_fd = openat(attach->self_fd, "ns/mnt", O_RDONLY | O_CLOEXEC);
-    return attach->copy_fd < 0 ? err_errno(err, errno, "the copy") : 0;
+    return attach->copy_fd < 0 ? err_errno(err, errno, "cannot use the copy") : 0;
 }
 
 static int read_attach(struct enter *enter, struct err *err) {
@@ -94,7 +95,7 @@ static int attach_open_all(struct enter *enter, struct err *err) {
     return attach_open(enter, err);
 }
 
-/* An ordinary user may do so only among their own mounts. */
+/* An ordinary user can only do this among their own mounts. */
 static int attach_inner_open(struct enter *enter, struct err *err) {
     return unshare(CLONE_NEWNS) < 0 ? err_errno(err, errno, "unshare") : attach_open_all(enter, err);
 }
@@ -108,8 +109,8 @@ static int enter_space(int fd, struct err *err) {
 static int enter_mount_space(struct enter *enter, struct err *err) {
     struct attach_state *attach = attach_of(enter);
     TRY(enter_space(attach->box_fd, err));
-    attach->root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC); /* of the box, not of the copy */
-    return attach->root_fd < 0 ? err_errno(err, errno, "its root") : 0;
+    attach->root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC); /* the box's, not the copy's */
+    return attach->root_fd < 0 ? err_errno(err, errno, "cannot open its root") : 0;
 }
 
 static bool attach_is_overlay(int fd) {
@@ -117,7 +118,7 @@ static bool attach_is_overlay(int fd) {
     return fstatfs(fd, &status) == 0 && status.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
-/* A file system that has no name on the host was left where the overlay lies on it: enter_root.c, show_own. */
+/* A file system without a name on the host was left where the overlay is: enter_root.c, show_own. */
 static int attach_find_own(struct enter *enter, struct err *err) {
     struct attach_state *attach = attach_of(enter);
     if (enter->layers_dir)
@@ -150,7 +151,7 @@ static int attach_make_stage(struct enter *enter, struct err *err) {
         return err_errno(err, errno, "tmpfs");
     attach->stage_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (attach->stage_fd < 0)
-        return err_errno(err, errno, "the stage");
+        return err_errno(err, errno, "cannot make the stage");
     TRY(attach_put(attach->own_fd, "own", err));
     for (size_t i = 0; i < enter->lower_count; i++)
         TRY(attach_put(enter->lower_fds[i], text_make(32, "l%zu", i), err));
@@ -170,8 +171,8 @@ static int attach_make_upper(const struct enter *enter, const char *own, struct 
     return mkdir(work, 0755) < 0 && errno != EEXIST ? err_errno(err, errno, "'%s'", work) : 0;
 }
 
-/* Below all others, with one directory: what is moved to its place and on from there hides whatever layers to come have
- * under its name (skill/own/change.c). */
+/* Makes the lowest layer, with one directory: a tree that is moved through it hides whatever later layers have under
+ * its name (skill/own/change.c). */
 static int attach_make_lowest(const struct enter *enter) {
     static const char *const names[] = {"lowest", "lowest/" SKILLS_CHANGES, "lowest/" SKILLS_CHANGES "/whole"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -182,7 +183,7 @@ static int attach_make_lowest(const struct enter *enter) {
 
 int attach_stage(struct enter *enter, const char *own, struct err *err) {
     if (mkdir("merged", 0755) < 0 || attach_make_lowest(enter) < 0)
-        return err_errno(err, errno, "the stage");
+        return err_errno(err, errno, "cannot open the stage");
     TRY(attach_make_upper(enter, own, err));
     for (size_t i = 0; i < enter->skills.count; i++)
         TRY(attach_put(enter->skills.fds[i], text_make(32, "s%zu", i), err));
@@ -202,7 +203,7 @@ static int attach_make_new(struct enter *enter, struct err *err) {
     struct attach_state *attach = attach_of(enter);
     int r = enter_space(attach->copy_fd, err);
     if (r == 0 && fchdir(attach->stage_fd) < 0)
-        r = err_errno(err, errno, "the stage");
+        r = err_errno(err, errno, "cannot open the stage");
     if (r == 0)
         r = attach_overlay(enter, "own", err);
     for (size_t i = 0; r == 0 && i < enter->skills.path_count; i++) {
@@ -213,16 +214,16 @@ static int attach_make_new(struct enter *enter, struct err *err) {
     return enter_space(attach->box_fd, r == 0 ? err : ERR_IGNORED) < 0 && r == 0 ? -err->code : r;
 }
 
-/* ---- one for the other ---- */
+/* ---- exchanging overlays ---- */
 
-/* The directory it is mounted on, by name, with no link in the last step; the working directory is the one above. */
+/* Goes to the parent of the directory it is mounted on; name gets the last part, which must not be a link. */
 static int attach_go_to(struct attach_state *attach, const char *path, char name[256], struct err *err) {
     autofd parent = -1;
     int r = path_open_parent(attach->root_fd, "", path, &parent, name, err);
     return r == 0 && fchdir(parent) < 0 ? err_errno(err, errno, "'%s'", path) : r;
 }
 
-/* In the working directory: something is mounted there, and it is an overlay; so one of ours. */
+/* Returns whether an overlay, and so one of ours, is mounted on name in the working directory. */
 static bool attach_is_mounted(const char *name) {
     autofd fd = open(name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat there, here;
@@ -230,7 +231,7 @@ static bool attach_is_mounted(const char *name) {
            there.st_dev != here.st_dev;
 }
 
-/* Links that a box's root has made are not followed. */
+/* Does not follow links that root of the box has made. */
 static int attach_make_target(struct attach_state *attach, const char *path, struct err *err) {
     char name[256];
     struct stat status;
@@ -240,7 +241,7 @@ static int attach_make_target(struct attach_state *attach, const char *path, str
     return enter_target(&attach->enter, attach->root_fd, path, true, err);
 }
 
-/* Then the descriptor goes, which would be a use of it until we end. */
+/* Then closes the descriptor, which would count as a use until we end. */
 static int attach_put_at(struct attach_state *attach, int *tree_fd, const char *path, struct err *err) {
     char name[256];
     TRY(attach_go_to(attach, path, name, err));
@@ -257,7 +258,8 @@ static int attach_drop_old(struct attach_state *attach, size_t i, struct err *er
     int r = attach_go_to(attach, path, name, err);
     if (r < 0 || !attach_is_mounted(name))
         return r;
-    attach->old_fds[i] = sys_open_tree(AT_FDCWD, name, OPEN_TREE_CLONE); /* a mount of its own: it counts for no use */
+    attach->old_fds[i] =
+        sys_open_tree(AT_FDCWD, name, OPEN_TREE_CLONE); /* a separate mount, which does not count as a use */
     if (attach->old_fds[i] < 0)
         return err_errno(err, -attach->old_fds[i], "'%s'", path);
     if (umount2(name, UMOUNT_NOFOLLOW) < 0)
@@ -267,8 +269,8 @@ static int attach_drop_old(struct attach_state *attach, size_t i, struct err *er
     return 0;
 }
 
-/* The box's root may have renamed what lies above a mount of ours: then it is not where it was put. Frozen, it stays
- * where it is now. */
+/* Root of the box may have renamed what is above a mount of ours, which then is not where it was put. While frozen, it
+ * stays where it is now. */
 static int attach_drop_strays(struct attach_state *attach, dev_t device, struct err *err) {
     static char text[1 << 18];
     ssize_t n = fd_read_file(attach->self_fd, "mountinfo", text, sizeof text);
@@ -325,7 +327,7 @@ static int attach_swap(struct enter *enter, struct err *err) {
     return r;
 }
 
-/* ---- the steps: of containers and boxes, then of boxes with skills alone ---- */
+/* ---- the steps: for containers and boxes, then only for boxes with skills ---- */
 
 static const struct enter_step steps[] = {
     {"read what is to be attached", read_attach, ENTER_ALWAYS},
@@ -366,5 +368,5 @@ _Noreturn void attach_main(void) {
         (enter->skills.path_count && enter_run(enter, skill_steps) < 0))
         _exit(125);
     fd_write_all(enter->errors_fd, "", 1);
-    _exit(0); /* the old overlay ends here, without a waiting process */
+    _exit(0); /* the old overlay ends here, and no process waits for it */
 }

@@ -1,7 +1,7 @@
-/* Stage one of a jail, outer half: a fresh, single-threaded process that the daemon spawned. It opens the box's
- * cgroups, makes the namespaces, writes the id maps, idmaps the layers, and ends; the inner half (enter_root.c) becomes
- * PID 1. Called by main for `enter FD`. Invariant: the order of the steps; each line needs the one above it, and
- * idmapped layers can only be attached after the maps are written. */
+/* Stage one of a jail, outer half: a new, single-threaded process that the daemon spawned. It opens the box's cgroups,
+ * makes the namespaces, writes the id maps, idmaps the layers, and ends; the inner half (enter_root.c) becomes PID 1.
+ * Called by main for `enter FD`. Invariant: the order of the steps: each needs the one above it, and idmapped layers
+ * can only be attached after the maps are written. */
 #include <linux/sched.h>
 #include <linux/securebits.h>
 #include <poll.h>
@@ -28,8 +28,8 @@ static int enter_read_slot(struct enter *enter, struct err *err) {
     return 0;
 }
 
-/* As root the network namespace is the host's, not the box's: no process inside can configure it, whatever
- * capabilities it has in its user namespace. So low ports are opened to all of the box here. */
+/* For root the network namespace belongs to the host's user namespace: no process inside can configure it, whatever its
+ * capabilities. So low ports are opened to the whole box here. */
 static int enter_make_network(struct enter *enter, struct err *err) {
     if (unshare(CLONE_NEWNET) < 0)
         return err_errno(err, errno, "unshare");
@@ -37,8 +37,8 @@ static int enter_make_network(struct enter *enter, struct err *err) {
     return enter_loopback(enter, err);
 }
 
-/* Of v1: PID 1 joins them by itself. This half is not of the box, and would count as one of its processes until the
- * daemon has waited for it. */
+/* Opens those of v1, which PID 1 joins by itself. This half does not belong to the box, and would count as one of its
+ * processes until the daemon has waited for it. */
 static int enter_open_cgroups(struct enter *enter, struct err *err) {
     for (size_t i = 0; i < enter->task_count; i++) {
         enter->task_fds[i] = open(enter->tasks[i], O_WRONLY | O_CLOEXEC);
@@ -50,17 +50,17 @@ static int enter_open_cgroups(struct enter *enter, struct err *err) {
         if (enter->cgroup_fd < 0)
             return err_errno(err, errno, "'%s'", enter->cgroup);
     }
-    if (enter->oom) /* its absence only loses the note "killed for memory" */
+    if (enter->oom) /* without it only the note "killed for memory" is missing */
         enter->oom_fd = open(enter->oom, O_RDONLY | O_CLOEXEC);
     return 0;
 }
 
 static int enter_report_pid(struct enter *enter, struct err *err) {
     uint32_t pid = (uint32_t)enter->pid;
-    /* An ordinary user cannot open it later: PID 1 will not be dumpable. Root can, whenever it is needed. */
+    /* An ordinary user cannot open it later: PID 1 will not be dumpable. Root can at any time. */
     autofd net = enter->ranged ? -1 : open(text_make(64, "/proc/%d/ns/net", enter->pid), O_RDONLY | O_CLOEXEC);
     ssize_t r = fd_send(enter->stage_fd, &pid, sizeof pid, net, 0);
-    return r < 0 ? err_errno(err, (int)-r, "the daemon's socket") : 0;
+    return r < 0 ? err_errno(err, (int)-r, "cannot write to the daemon's socket") : 0;
 }
 
 static int enter_wake_inside(struct enter *enter, struct err *err) {
@@ -69,7 +69,7 @@ static int enter_wake_inside(struct enter *enter, struct err *err) {
     return r < 0 ? err_errno(err, -r, "eventfd") : 0;
 }
 
-/* Waits until PID 1 has read the plan, or has ended: then there is nothing left to do here. */
+/* Waits until PID 1 has read the plan, or has ended, in which case nothing is left to do. */
 static int enter_wait_inside(struct enter *enter, struct err *err) {
     struct pollfd polls[2] = {{.fd = enter->ask_fd, .events = POLLIN}, {.fd = enter->pidfd, .events = POLLIN}};
     while (poll(polls, 2, -1) < 0 && errno == EINTR)
@@ -77,13 +77,14 @@ static int enter_wait_inside(struct enter *enter, struct err *err) {
     return polls[0].revents & POLLIN ? 0 : err_set(err, ERR_GONE, "PID 1 is gone");
 }
 
-/* Before the network namespace: a socket belongs to the one it was made in, and only there /proc/net/unix lists it. */
+/* Called before the network namespace is made: a socket belongs to the one it was made in, and /proc/net/unix lists it
+ * only there. */
 static int enter_make_socket(struct enter *enter, struct err *err) {
     enter->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return enter->listen_fd < 0 ? err_errno(err, errno, "socket") : 0;
 }
 
-/* Named through the directory's descriptor, because sun_path holds only 108 bytes. */
+/* Binds through the directory's descriptor, because sun_path has only 108 bytes. */
 static int enter_listen_socket(struct enter *enter, struct err *err) {
     if (!enter->listen_dir) {
         fd_close(&enter->listen_fd);
@@ -121,7 +122,7 @@ int enter_run(struct enter *enter, const struct enter_step *steps) {
 
 /* ---- the two messages ---- */
 
-/* Where a record goes: its member of struct enter; of a list the member that counts, its room and the size of a row. */
+/* Where a record goes: its member of struct enter; for a list its counter, its capacity and the size of a row. */
 struct enter_row {
     enum plan_key key;
     enum { ROW_TEXT, ROW_NUMBER, ROW_U32, ROW_BOOL, ROW_LIST } kind;
@@ -204,15 +205,15 @@ static void enter_take(struct enter *enter, const struct plan_record *record) {
 int enter_message(struct enter *enter, char *bytes, size_t max, struct err *err) {
     uint8_t head[4];
     ssize_t n = fd_read_full(enter->stage_fd, head, sizeof head);
-    if (n == 0) /* the daemon gave this half up: end without a word */
+    if (n == 0) /* the daemon abandoned this half: end silently */
         return err_set(err, ERR_GONE, "the daemon is gone");
     struct view view = view_of(head, sizeof head);
     size_t len = view_u32(&view);
     if (n != sizeof head || len > max)
-        return err_set(err, ERR_PROTOCOL, "a message of %zu bytes", len);
+        return err_set(err, ERR_PROTOCOL, "a message has %zu bytes, which is too long", len);
     n = fd_read_full(enter->stage_fd, bytes, len);
     if (n != (ssize_t)len)
-        return err_set(err, ERR_PROTOCOL, "the message is cut off");
+        return err_set(err, ERR_PROTOCOL, "the message is truncated");
     view = view_of(bytes, len);
     struct plan_record record;
     while (plan_next(&view, &record))
@@ -223,7 +224,7 @@ int enter_message(struct enter *enter, char *bytes, size_t max, struct err *err)
     return 0;
 }
 
-/* Replaced by what the plan or a call says of the same name. */
+/* Replaced by variables of the same name in the plan or a call. */
 static const char *const base_env[ENTER_BASE_ENV] = {
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/workspace", "LANG=C.UTF-8"};
 
@@ -235,9 +236,9 @@ int enter_plan(struct enter *enter, struct err *err) {
 
 /* ---- namespaces and id maps ---- */
 
-/* A user namespace counts what its processes hold (inotify, pending signals and timers, message queues, locked memory)
- * to the user who made it. That is the box's own, so that one box uses up its own share and not that of the host's root
- * and of all other boxes. Capabilities stay. */
+/* A user namespace charges what its processes hold (inotify, pending signals and timers, message queues, locked memory)
+ * to the user who made it. That is the box's own user, so that a box uses up its own share and not that of the host's
+ * root and all other boxes. Capabilities stay. */
 static int enter_take_owner(struct enter *enter, uid_t uid, struct err *err) {
     if (!enter->ranged)
         return 0;
@@ -247,7 +248,7 @@ static int enter_take_owner(struct enter *enter, uid_t uid, struct err *err) {
 }
 
 static int enter_make_namespaces(struct enter *enter, struct err *err) {
-    /* CLONE_PARENT: PID 1 is the daemon's child, to be waited for, though this half ends. */
+    /* CLONE_PARENT: PID 1 is the daemon's child, which waits for it although this half ends. */
     struct clone_args args = {
         .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_FILES | CLONE_PARENT |
                  CLONE_PIDFD | (enter->ranged ? 0 : CLONE_NEWNET),
@@ -265,7 +266,7 @@ static int enter_make_namespaces(struct enter *enter, struct err *err) {
     TRY(enter_take_owner(enter, 0, err));
     errno = number;
     if (pid < 0 && (errno == ENOSPC || errno == EUSERS))
-        return err_set(err, ERR_LIMIT, "no more namespaces; raise user.max_user_namespaces and its siblings");
+        return err_set(err, ERR_LIMIT, "there are no more namespaces; raise user.max_user_namespaces and its siblings");
     if (pid < 0 && errno == EPERM)
         return err_set(err, ERR_UNSUPPORTED,
                        "the kernel refuses user namespaces here: not from a chroot, and not where "

@@ -2,8 +2,8 @@
  * attach.c, which enters a running box.
  *
  * Rules:
- * 1. One `struct enter` in memory shared by both. The outer half writes it, the inner half reads a part only after
- *    it was announced through `go_fd`; from the plan on the other way round, through `ask_fd`.
+ * 1. One `struct enter` in shared memory. The outer half writes it, and the inner half reads a part only after it was
+ *    announced through `go_fd`; after the plan the other way round, through `ask_fd`.
  * 2. Both share one table of descriptors (CLONE_FILES): the inner half uses descriptors of the outer half by number.
  * 3. The inner half touches no host path after `leave host`. */
 #ifndef CUBBY_RUNNER_ENTER_H
@@ -24,7 +24,7 @@ struct enter_mount {
     int tree_fd;
 };
 
-struct enter_skills { /* of attach.c */
+struct enter_skills { /* for attach.c */
     const char *store;
     const char *names[LIMIT_SKILL_LAYERS];
     int fds[LIMIT_SKILL_LAYERS];
@@ -37,7 +37,7 @@ struct enter_skills { /* of attach.c */
 struct enter {
     int stage_fd, errors_fd, go_fd, ask_fd, outer_pidfd;
     /* SLOT */
-    bool ranged; /* a range of ids, made by root; else one id of an ordinary user */
+    bool ranged; /* made by root, with a range of ids; else one id of an ordinary user */
     uint32_t uid_base;
     const char *cgroup, *oom;
     const char *tasks[ENTER_MAX_TASKS];
@@ -55,18 +55,18 @@ struct enter {
     uid_t owner_uid, agent_uid;
     gid_t owner_gid, agent_gid;
     const char *uid_map, *gid_map; /* of map_fd; NULL: none */
-    int map_fd;                    /* a user namespace whose map layers get; -1: userns_fd */
+    int map_fd;                    /* a user namespace with the map for layers; -1: userns_fd */
     const char *template_dir, *listen_dir;
-    const char *layers_dir, *disk; /* one of them, or a tmpfs */
-    const char *store;             /* where kept layers lie */
+    const char *layers_dir, *disk; /* one of them; neither: a tmpfs */
+    const char *store;             /* where kept layers are */
     const char *lowers[LIMIT_LAYERS];
-    int lower_fds[LIMIT_LAYERS]; /* those that have files, in the same order; then of the attached directories */
+    int lower_fds[LIMIT_LAYERS]; /* those with files, in the same order; later of the attached directories */
     size_t lower_count;
     uint64_t tmpfs_bytes, tmpfs_inodes;
     bool own_shown;
     struct enter_mount system[ENTER_MAX_SYSTEM];
     size_t system_count;
-    int lower_fd, upper_fd; /* as trees; then of the attached directories */
+    int lower_fd, upper_fd; /* trees; later of the attached directories */
     int dev_fd;             /* -1: the inner half makes /dev */
     /* PLAN */
     const char *shell, *resolv;
@@ -92,30 +92,31 @@ struct enter_step {
 };
 /* Runs to the first failure, which it reports through errors_fd and returns. Ends at a row without a name. */
 int enter_run(struct enter *enter, const struct enter_step *steps);
-/* The next message from stage_fd into bytes; its records into enter, which points into bytes. GONE: the daemon is
- * gone. */
+/* Reads the next message from stage_fd into bytes, and its records into enter, which points into bytes. GONE: the
+ * daemon is gone. */
 int enter_message(struct enter *enter, char *bytes, size_t max, struct err *err);
-/* The second message; by the inner half, because most boxes need nothing more of the outer one. */
+/* Reads the second message; called by the inner half, because most boxes need nothing more from the outer one. */
 int enter_plan(struct enter *enter, struct err *err);
 
 /* enter_tree.c: layers and mounts as detached trees, by the half that may (outer, or inner for an ordinary user) */
 int enter_layers(struct enter *enter, struct err *err);
 int enter_mounts(struct enter *enter, struct err *err);
-int enter_layer(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err); /* a directory */
+int enter_layer(struct enter *enter, const char *path, uint64_t flags, int *ret_fd,
+                struct err *err); /* opens a directory */
 /* Mounts kept layers, `lowest` below them, and the box's own below `own` as an overlay on target. */
 int enter_overlay(const struct enter *enter, const char *own, const char *upper, const char *lowest, const char *target,
                   struct err *err);
-int enter_lowers(struct enter *enter, struct err *err); /* those that are kept */
-/* A user namespace with these maps, in the form of uid_map. A descriptor, or negative. */
+int enter_lowers(struct enter *enter, struct err *err); /* opens the kept layers */
+/* Makes a user namespace with these maps, in the form of uid_map. Returns a descriptor, or negative. */
 int enter_map(const char *uid_map, const char *gid_map, struct err *err);
 /* mkdir -p below the root, each part resolved by the kernel inside it; the last part is a file for a file mount. */
 int enter_target(const struct enter *enter, int root, const char *target, bool dir, struct err *err);
-int enter_put(struct enter *enter, int root, struct err *err); /* the trees of enter_mounts, where they are to be */
+int enter_put(struct enter *enter, int root, struct err *err); /* attaches the trees of enter_mounts */
 /* enter_bounds.c: a bounded file system for the box's own layers. disk: a detached mount of the image, returned;
  * tmpfs: mounted on target, by the inner half */
 int enter_disk(const char *path, bool read_only, struct err *err);
 int enter_tmpfs(struct enter *enter, const char *target, struct err *err);
-/* The box's terminals, mounted with these flags at path, or mounted anew with another number of them. */
+/* Mounts the box's terminals with these flags at path, or remounts them with another number. */
 int enter_pts(const struct enter *enter, const char *path, unsigned long flags, uint64_t terminals, struct err *err);
 /* enter_dev.c: the box's /dev: made and given to the box by the outer half, attached by the inner one */
 int enter_dev_make(struct enter *enter, struct err *err);

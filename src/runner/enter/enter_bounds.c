@@ -1,5 +1,5 @@
-/* Bounds for what the kernel counts for the whole machine or does not free with its processes, and for the disk.
- * Called by stage one in PID 1, when the plan is known; the disk by enter_tree.c and enter_root.c.
+/* Bounds for what the kernel counts for the whole machine or does not free with its processes, and for the disk. Called
+ * by stage one in PID 1, when the plan is known; the disk by enter_tree.c and enter_root.c.
  *
  * Memory that outlives its processes: files in /dev/shm, System V segments, queues and semaphores. A box full of it
  * would leave the kernel only PID 1 to kill. Each gets a part of the box's memory; a quarter is left.
@@ -19,8 +19,8 @@
 
 enum {
     PAGE_BYTES = 4096,
-    FILES_PART = 2,      /* /dev/shm: a half, as a tmpfs has of a machine */
-    INODE_BYTES = 16384, /* one file for so many bytes: what the kernel keeps of an empty one is not counted by size= */
+    FILES_PART = 2,      /* /dev/shm: a half, the default of a tmpfs */
+    INODE_BYTES = 16384, /* bytes per file: size= does not count empty files */
     SEGMENTS_PART = 8,
     QUEUES_PART = 32,
     QUEUE_BYTES = 16384, /* kernel.msgmnb, a queue's default size */
@@ -29,7 +29,7 @@ enum {
 };
 
 static void bounds_set(const struct enter *enter, const char *name, const char *text) {
-    fd_write_file(enter->sysctl_fd, name, text); /* refused: the box can only run itself out of memory */
+    fd_write_file(enter->sysctl_fd, name, text); /* may fail: the box can only exhaust its own memory */
 }
 
 int enter_pts(const struct enter *enter, const char *path, unsigned long flags, uint64_t terminals, struct err *err) {
@@ -41,7 +41,7 @@ int enter_pts(const struct enter *enter, const char *path, unsigned long flags, 
     return 0;
 }
 
-/* max=0 would mean no limit: a box without terminals has no such file system. */
+/* max=0 would mean no limit, so a box without terminals does not have this file system. */
 static int bound_terminals(const struct enter *enter, struct err *err) {
     uint64_t terminals = enter->terminals;
     if (terminals == TERMINALS_NONE)
@@ -73,16 +73,15 @@ int enter_bounds(struct enter *enter, struct err *err) {
 
 /* ---- the disk: an image behind a loop device (outer half, root), or a sized tmpfs (inner half) ----
  *
- * Invariant: the mount is never attached to the host's tree, and the loop device clears itself with its last user,
- * so that nothing outlives the box's mount namespace. The image stays locked while mounted: two mounts would destroy
- * it. */
+ * Invariant: the mount is never attached to the host's tree, and the loop device is freed with its last user, so
+ * nothing outlives the box's mount namespace. The image stays locked while mounted: two mounts would destroy it. */
 
 #define MOUNT_FLAGS (MS_NOSUID | MS_NODEV)
 
 static int bounds_mount_device(int device, bool sparse, bool read_only, struct err *err);
 
-/* The lock belongs to the open file, which the loop device holds: it goes when the last mount of the image goes.
- * Many may read one image: a kept layer. */
+/* The lock belongs to the open file, which the loop device holds, so it ends with the last mount of the image. Many may
+ * read one image: a kept layer. */
 int enter_disk(const char *path, bool read_only, struct err *err) {
     struct stat status;
     char name[LOOP_PATH_BYTES];
@@ -100,10 +99,10 @@ static int bounds_disk_set(int fs, const char *key, const char *value) {
     return syscall(SYS_fsconfig, fs, command, key, value, 0) < 0 ? -errno : 0;
 }
 
-/* noinit_itable: the image is a sparse file, its tables are zero as they are. nobarrier: with barriers each mount
- * and unmount would wait for the host's disk, those of deleted boxes too; the price is that fsync in the box ends in
- * the host's memory. errors: where the disk below is full, the box's files turn read-only rather than to rubbish.
- * discard: what the box deletes becomes a hole again, unless the space was reserved for it. */
+/* noinit_itable: the image is a sparse file, whose tables are already zero. nobarrier: with barriers each mount and
+ * unmount would wait for the host's disk, even for deleted boxes; in exchange fsync in the box only reaches the host's
+ * memory. errors: if the host's disk is full, the box's files become read-only instead of corrupt. discard: space that
+ * the box frees becomes a hole again, unless it was reserved. */
 static int bounds_mount_device(int device, bool sparse, bool read_only, struct err *err) {
     static const char *const options[][2] = {
         {"noinit_itable", NULL}, {"nobarrier", NULL}, {"errors", "remount-ro"}, {"discard", NULL}};
@@ -121,10 +120,10 @@ static int bounds_mount_device(int device, bool sparse, bool read_only, struct e
     if (r == 0 && syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         r = -errno;
     int tree = r < 0 ? r : (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, 0);
-    return tree < 0 ? err_errno(err, r < 0 ? -r : errno, "the box's disk") : tree;
+    return tree < 0 ? err_errno(err, r < 0 ? -r : errno, "cannot mount the box's disk") : tree;
 }
 
-/* Same names and modes as the daemon gives the layers on a disk. */
+/* The same names and modes as the daemon gives the layers on a disk. */
 int enter_tmpfs(struct enter *enter, const char *target, struct err *err) {
     static const char *const names[] = {"upper", "upper.work", "upper.0", "upper.0.work"};
     char options[96], path[64];

@@ -1,8 +1,7 @@
-/* The box's /dev: a tmpfs of its own with device nodes of its own. Made by the outer half, because only the host's
- * root may make device nodes, and before the filter, which forbids that for good; moved into the box by
- * enter_root.c. Invariant: no node is shared with the host or with another box. Its inode would carry locks, leases
- * and watches from one to the other. Where nodes cannot be made (an ordinary user, a container without that right)
- * the host's are bound. */
+/* The box's /dev: its own tmpfs with its own device nodes. Made by the outer half, because only the host's root may
+ * make device nodes, and before the filter, which forbids that for good; enter_root.c moves it into the box. Invariant:
+ * no node is shared with the host or another box: its inode would carry locks, leases and watches between them. If
+ * nodes cannot be made (an ordinary user, a container without that right), the host's are bound. */
 #include <linux/mount.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
@@ -21,7 +20,7 @@ static const char *const links[][2] = {
 };
 #define NODES (sizeof nodes / sizeof *nodes)
 
-/* All but the nodes. */
+/* Makes everything but the nodes. */
 static int dev_fill(int dev, struct err *err) {
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
         if (symlinkat(links[i][1], dev, links[i][0]) < 0)
@@ -31,7 +30,7 @@ static int dev_fill(int dev, struct err *err) {
     return 0;
 }
 
-/* ---- by the host's root ---- */
+/* ---- outer half, as the host's root ---- */
 
 int enter_dev_make(struct enter *enter, struct err *err) {
     autofd context = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
@@ -47,7 +46,7 @@ int enter_dev_make(struct enter *enter, struct err *err) {
     bool may = true;
     for (size_t i = 0; may && i < NODES; i++)
         may = mknodat(dev, nodes[i].name, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) == 0;
-    /* Made, but of no use: a superblock of a user namespace that is not the host's. */
+    /* Made but unusable if the superblock belongs to another user namespace than the host's. */
     autofd node = may ? openat(dev, nodes[0].name, O_RDONLY | O_CLOEXEC) : -1;
     int r = node < 0 ? 0 : dev_fill(dev, err);
     umask(mask);
@@ -64,7 +63,7 @@ int enter_dev_own(struct enter *enter, struct err *err) {
     return 0;
 }
 
-/* ---- by the inner half ---- */
+/* ---- inner half ---- */
 
 static int dev_bind_node(int dev, const char *name, unsigned major, unsigned minor, struct err *err) {
     char path[32];

@@ -1,6 +1,6 @@
 /* The box's network: the loopback, its resolv.conf, and sockets of a policy. Called by the outer half, which is in the
- * box's network namespace (an ordinary user's inner half sets up its own loopback). Invariant: the daemon gives
- * addresses and routes, the box itself none. */
+ * box's network namespace (an ordinary user's inner half sets up its own loopback). Invariant: the daemon sets
+ * addresses and routes; the box itself never does. */
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -25,14 +25,14 @@ int enter_loopback(struct enter *, struct err *err) {
     return 0;
 }
 
-/* Inside, after the mounts. */
+/* Called inside, after the mounts. */
 int enter_resolv(struct enter *enter, struct err *err) {
     if (!enter->resolv)
         return 0;
     autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     autofd dir = root < 0 ? -1 : path_open(root, "/etc", O_PATH | O_DIRECTORY, 0);
     if (dir < 0)
-        return 0; /* a template without /etc resolves nothing anyway */
+        return 0; /* a template without /etc cannot resolve names anyway */
     unlinkat(dir, "resolv.conf", 0);
     autofd fd = openat(dir, "resolv.conf", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     int r = fd < 0 ? -errno : fd_write_all(fd, enter->resolv, strlen(enter->resolv));
@@ -47,12 +47,12 @@ static int capture_enter(int socket_fd, int fds[CAPTURE_MAX], struct err *err) {
     if (n < (ssize_t)sizeof *message)
         return err_set(err, ERR_PROTOCOL, "the daemon is gone");
     if (setns(PLAN_CAPTURE_USER_FD, CLONE_NEWUSER) < 0 || setns(PLAN_CAPTURE_NET_FD, CLONE_NEWNET) < 0)
-        return err_errno(err, errno, "the box's network namespace");
+        return err_errno(err, errno, "cannot enter the box's network namespace");
     return capture_make(message[0], message + 1, (size_t)n / sizeof *message - 1, fds, err);
 }
 
 /* `cubby-runner capture`: enters the namespaces of descriptors 4 and 5, makes the sockets of wire/capture.h there, and
- * hands them out through 3: {number} and a descriptor each; then {0xff}, or {0xff, code, sentence}. */
+ * sends them through 3: {number} and a descriptor each; then {0xff}, or {0xff, code, text}. */
 int capture_main(void) {
     struct err err = {0};
     int fds[CAPTURE_MAX];

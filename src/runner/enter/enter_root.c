@@ -1,6 +1,6 @@
-/* Stage one of a jail, inner half: inside the new namespaces it builds the box's root and becomes PID 1. Called by
- * enter.c in the cloned process. Invariant: the order of the steps; nothing of the host is reachable after `leave
- * the host`, and no path of the host may become visible in the box's mountinfo (overlay options are relative names). */
+/* Stage one of a jail, inner half: builds the box's root inside the new namespaces and becomes PID 1. Called by enter.c
+ * in the cloned process. Invariant: the order of the steps; nothing of the host is reachable after `leave the host`,
+ * and no path of the host may appear in the box's mountinfo (overlay options are relative names). */
 #include <grp.h>
 #include <limits.h>
 #include <linux/mount.h>
@@ -18,11 +18,11 @@
 #include "runner/enter/stack.h"
 #include "wire/spec.h"
 
-/* A directory of the host that always exists and is not mounted from; only this namespace sees it covered. */
+/* A directory of the host that always exists and from which nothing is mounted; covered only in this namespace. */
 #define STAGE "/proc"
 #define MOUNT_FLAGS (MS_NOSUID | MS_NODEV)
 
-/* Waits for the outer half's word, or for its death: then no process is left to make this box. */
+/* Waits for a byte from the outer half, or its death, in which case nothing can make this box. */
 static int root_wait_outside(struct enter *enter, struct err *err) {
     struct pollfd polls[2] = {{.fd = enter->go_fd, .events = POLLIN}, {.fd = enter->outer_pidfd, .events = POLLIN}};
     while (poll(polls, 2, -1) < 0 && errno == EINTR)
@@ -33,7 +33,8 @@ static int root_wait_outside(struct enter *enter, struct err *err) {
     return 0;
 }
 
-/* Straight from the daemon. The outer half is asked and waited for only where something is left for it. */
+/* Reads the plan directly from the daemon. The outer half is asked and waited for only if it has something left to
+ * do. */
 static int root_read_plan(struct enter *enter, struct err *err) {
     struct pollfd polls[2] = {{.fd = enter->stage_fd, .events = POLLIN}, {.fd = enter->outer_pidfd, .events = POLLIN}};
     while (poll(polls, 2, -1) < 0 && errno == EINTR)
@@ -55,7 +56,7 @@ static int become_root(struct enter *, struct err *err) {
     return 0;
 }
 
-/* "0" and not a pid: no wait for RCU. Whoever opened the files may do this. */
+/* Writes "0" and not a pid, which would wait for RCU. Whoever opened the files may do this. */
 static int root_join_cgroups(struct enter *enter, struct err *err) {
     for (size_t i = 0; i < enter->task_count; i++)
         if (write(enter->task_fds[i], "0", 1) != 1)
@@ -87,14 +88,14 @@ static int root_attach_mounts(struct enter *enter, struct err *err) {
         return 0;
     autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
-        return err_errno(err, errno, "the root");
-    if (enter->workspace) /* it has another place, and a template's empty one would only mislead */
+        return err_errno(err, errno, "cannot open the root");
+    if (enter->workspace) /* it is elsewhere, and a template's empty one would mislead */
         unlinkat(root, WORKSPACE_PATH + 1, AT_REMOVEDIR);
     return enter_put(enter, root, err);
 }
 
-/* Where something is to be mounted before anything of a template is trusted: a directory of the root itself, reached
- * by no link. No other process is in this namespace yet, so it stays as it was found. */
+/* Checks a mount target before the template is trusted: a directory of the root itself, reached by no link. No other
+ * process is in this namespace yet, so it cannot change. */
 static int root_check_target(const char *path, struct err *err) {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
     autofd fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
@@ -106,14 +107,14 @@ static int root_check_target(const char *path, struct err *err) {
 
 static int root_make_dev(struct enter *enter, struct err *err) {
     TRY(root_check_target("root/dev", err) ?: enter_dev_attach(enter, "root/dev", err));
-    /* both apart from /dev, so that they can be given their size when the plan is known: enter_bounds */
+    /* both separate from /dev, so that they get their size when the plan is known: enter_bounds */
     TRY(enter_pts(enter, "root/dev/pts", 0, DEFAULT_TERMINALS, err));
     if (mount("tmpfs", "root/dev/shm", "tmpfs", MOUNT_FLAGS, "mode=1777") < 0)
         return err_errno(err, errno, "tmpfs");
     return 0;
 }
 
-/* ---- /proc: own, with what speaks of the whole machine covered ---- */
+/* ---- /proc: its own, with files about the whole machine covered ---- */
 
 static const struct {
     const char *path, *cover;
@@ -130,13 +131,13 @@ static const struct {
     {"root/proc/kallsyms", "covers/nothing"},
     {"root/proc/modules", "covers/nothing"},
     {"root/proc/config.gz", "covers/nothing"},
-    /* how it was started, its disks and what happens on them and on its lines; swap files are host paths */
+    /* how it was started, its disks, activity on disks and devices; swap files are host paths */
     {"root/proc/cmdline", "covers/nothing"},
     {"root/proc/swaps", "covers/nothing"},
     {"root/proc/partitions", "covers/nothing"},
     {"root/proc/diskstats", "covers/nothing"},
     {"root/proc/mdstat", "covers/nothing"},
-    {"root/proc/locks", "covers/nothing"}, /* those of open files have no pid, and are listed in every pid namespace */
+    {"root/proc/locks", "covers/nothing"}, /* locks of open files have no pid and are listed in every pid namespace */
     {"root/proc/interrupts", "covers/nothing"},
     {"root/proc/softirqs", "covers/nothing"},
     {"root/proc/fs", "covers/empty"},
@@ -147,7 +148,7 @@ static const struct {
     {"root/proc/acpi", "covers/empty"},
     {"root/proc/asound", "covers/empty"},
     {"root/proc/scsi", "covers/empty"},
-    /* which machine it is, and since when */
+    /* the identity of the machine */
     {"root/proc/sys/kernel/random/boot_id", "covers/boot_id"},
 };
 
@@ -159,43 +160,43 @@ static int root_read_only(const char *from, const char *to, struct err *err) {
     return r < 0 ? err_errno(err, -r, "'%s'", to) : 0;
 }
 
-/* What is laid over files of /proc: nothing, and a boot id of the box's own. They are bound from a read-only mount, and
- * so are read-only without a further call. /proc/sys stays visible, read-only. */
+/* Makes the files that cover others in /proc: an empty one, and a boot id of the box's own. They are bound from a
+ * read-only mount, and so are read-only without another call. /proc/sys stays visible, read-only. */
 static int root_make_covers(struct err *err) {
     char uuid[64];
     ssize_t n = fd_read_file(AT_FDCWD, "root/proc/sys/kernel/random/uuid", uuid, sizeof uuid);
     autofd nothing = open("nothing", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
     autofd boot = open("boot_id", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
     if (n < 0 || nothing < 0 || boot < 0 || fd_write_all(boot, uuid, (size_t)n) < 0)
-        return err_errno(err, n < 0 ? (int)-n : errno, "files to cover others");
+        return err_errno(err, n < 0 ? (int)-n : errno, "cannot make files that cover others");
     return root_read_only(".", "covers", err) ?: root_read_only("root/proc/sys", "root/proc/sys", err);
 }
 
 static int root_make_proc(struct enter *enter, struct err *err) {
     TRY(root_check_target("root/proc", err));
     if (mount("proc", "root/proc", "proc", MOUNT_FLAGS | MS_NOEXEC, NULL) < 0)
-        return err_errno(err, errno, "proc (inside a container, /proc must not be masked there)");
+        return err_errno(err, errno, "cannot mount proc (inside a container, /proc must not be masked)");
     enter->sysctl_fd = open("root/proc/sys/kernel", O_PATH | O_DIRECTORY | O_CLOEXEC); /* before it is covered */
     int r = root_make_covers(err);
     for (size_t i = 0; r == 0 && i < sizeof proc_covers / sizeof *proc_covers; i++)
         if (mount(proc_covers[i].cover, proc_covers[i].path, NULL, MS_BIND, NULL) < 0 &&
-            (errno != ENOENT || access(proc_covers[i].cover, F_OK) < 0)) /* else this kernel does not have it */
+            (errno != ENOENT || access(proc_covers[i].cover, F_OK) < 0)) /* otherwise this kernel does not have it */
             r = err_errno(err, errno, "'%s'", proc_covers[i].path);
     return r;
 }
 
 /* ---- the root ---- */
 
-/* Everything but the box's root goes. */
+/* Removes everything but the box's root. */
 static int root_pivot(struct enter *, struct err *err) {
     if (chdir("root") < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
         return err_errno(err, errno, "pivot_root");
     if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
-        return err_errno(err, errno, "umount of the old root");
+        return err_errno(err, errno, "cannot unmount the old root");
     return 0;
 }
 
-/* Of an ordinary user's box, which cannot be entered later: they become mounts like others. */
+/* For an ordinary user's box, which cannot be entered later: skills become mounts like others. */
 static int root_mount_skills(struct enter *enter, struct err *err) {
     int r = attach_open(enter, err) ?: attach_stage(enter, "upper", err) ?: attach_overlay(enter, "upper", err);
     for (size_t i = 0; r == 0 && i < enter->skills.path_count; i++) {
@@ -207,7 +208,7 @@ static int root_mount_skills(struct enter *enter, struct err *err) {
     return r;
 }
 
-/* An ordinary user's mounts are opened from in here, so it stays until it knows them. */
+/* An ordinary user's mounts are opened from in here, so leaving waits until they are known. */
 static int root_leave_host_late(struct enter *enter, struct err *err) {
     TRY(enter_mounts(enter, err));
     if (enter->skills.path_count)
@@ -215,7 +216,7 @@ static int root_leave_host_late(struct enter *enter, struct err *err) {
     return root_pivot(enter, err);
 }
 
-/* The descriptor stays: the runner looks into layers through them (op_diff.c). */
+/* The descriptor stays open: the runner looks into layers through it (op_diff.c). */
 static int root_attach(int tree_fd, const char *to, struct err *err) {
     int r = sys_move_mount(tree_fd, AT_FDCWD, to);
     return r < 0 ? err_errno(err, -r, "'%s'", to) : 0;
@@ -234,8 +235,8 @@ static int root_attach_layers(struct enter *enter, struct err *err) {
     return enter->upper_fd < 0 ? err_errno(err, errno, "'upper'") : 0;
 }
 
-/* Of an agent's box: its own file system, which has no other name, stays in the namespace for the process that mounts
- * /skills over it (attach.c), before anybody else is there. */
+/* For an agent's box: its own file system, which has no other name, stays in the namespace for the process that mounts
+ * /skills over it (attach.c), before any other process is there. */
 static int root_show_own(struct err *err) {
     if (mkdir("root" SKILLS_PATH, 0755) < 0 && errno != EEXIST)
         return err_errno(err, errno, SKILLS_PATH);
@@ -259,7 +260,7 @@ static int root_mount_system(struct enter *enter, struct err *err) {
             return err_errno(err, errno, "'%s'", name);
         TRY(root_check_target(target, err));
         TRY(root_attach(enter->system[i].tree_fd, name, err));
-        /* What the template has of its own below it lies over the host's. */
+        /* The template's own files below it are laid over the host's. */
         const char *source = enter->system[i].source;
         bool own = access(text_make(LIMIT_PATH_BYTES + 16, "lower%s/local", source), F_OK) == 0 ||
                    access(text_make(LIMIT_PATH_BYTES + 16, "lower%s/lib", source), F_OK) == 0;
@@ -271,7 +272,7 @@ static int root_mount_system(struct enter *enter, struct err *err) {
 
 /* ---- the runner ---- */
 
-/* Files that a first command will look up: a jail made in advance has time for it. Absent files are as good. */
+/* Looks up files that a first command will need: a jail made in advance has time for it. Absent files count too. */
 static void root_warm_up(void) {
     static const char *const paths[] = {
         "/workspace",
@@ -289,7 +290,7 @@ static void root_warm_up(void) {
         (void)stat(paths[i], &status);
 }
 
-/* A place of its own that the template may lack. What cannot be made shows when it is used. */
+/* Makes the workspace, which the template may lack. A failure shows when it is used. */
 static void root_make_workspace(const char *workspace) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s", workspace);
@@ -325,7 +326,7 @@ static int start_runner(struct enter *enter, struct err *err) {
         config.shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
     config.root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (config.root_fd < 0)
-        return err_errno(err, errno, "the root");
+        return err_errno(err, errno, "cannot open the root");
     if (enter->blank)
         root_warm_up();
     struct rlimit none = {0, 0};
@@ -334,7 +335,7 @@ static int start_runner(struct enter *enter, struct err *err) {
     for (size_t i = 0; i < enter->mount_count; i++)
         config.no_set_id |= !enter->mounts[i].read_only;
     TRY(confine_runner(enter->ranged, config.no_set_id, &config.landlock_fd, err));
-    if (unshare(CLONE_FILES) < 0) /* the outer half may still be looking at its own */
+    if (unshare(CLONE_FILES) < 0) /* the outer half may still be using its own */
         return err_errno(err, errno, "unshare");
     static struct stack_roots layers;
     layers.own = enter->upper_fd;
@@ -372,7 +373,7 @@ static const struct enter_step inner_steps[] = {
     {"make /proc", root_make_proc, ENTER_ALWAYS},
     {"leave the host", root_pivot, ENTER_RANGED},
     {"read the plan", root_read_plan, ENTER_ALWAYS},
-    /* from here on it is a particular box */
+    /* from here on it is a specific box */
     {"leave the host", root_leave_host_late, ENTER_USER},
     {"bound what outlives processes", enter_bounds, ENTER_ALWAYS},
     {"attach the mounts", root_attach_mounts, ENTER_ALWAYS},

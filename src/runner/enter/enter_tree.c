@@ -1,5 +1,5 @@
 /* Layers and mounts as detached trees, idmapped for one box. Called once per box by the outer half (root), or by the
- * inner half of an ordinary user's box, which has nothing to idmap. Invariant: a mount's only mapped id is that of
+ * inner half of an ordinary user's box, which has nothing to idmap. Invariant: the only mapped id of a mount is that of
  * the directory's owner; mapping the host's root too would let a box leave setuid files of root on the host. */
 #include <linux/mount.h>
 #include <linux/openat2.h>
@@ -15,7 +15,8 @@
 #define AT_RECURSIVE 0x8000
 #endif
 
-/* The id map of the last mount's owner: most mounts of a box have one owner, and each map costs a process. */
+/* The id map of the last mount's owner, reused because most mounts of a box have one owner and each map costs a
+ * process. */
 struct owner_map {
     uid_t uid;
     gid_t gid;
@@ -53,7 +54,7 @@ int enter_layers(struct enter *enter, struct err *err) {
     return r;
 }
 
-/* Just the owner's ids are mapped, to those of the box's user. */
+/* Maps only the owner's ids, to those of the box's user. */
 static int tree_owner_namespace(struct enter *enter, struct owner_map *map, const struct stat *owner, struct err *err) {
     if (map->userns >= 0 && map->uid == owner->st_uid && map->gid == owner->st_gid)
         return 0;
@@ -68,15 +69,15 @@ static int tree_owner_namespace(struct enter *enter, struct owner_map *map, cons
 
 static int mount_tree(struct enter *enter, struct owner_map *map, struct enter_mount *mount, struct err *err) {
     struct stat owner;
-    /* Through no link: its name was resolved when the box was made, and since then a box that may write there could
-     * have put one into its way that leads anywhere on the host. */
+    /* Without following links: the name was resolved when the box was made, and since then a box that may write there
+     * could have made a link that leads anywhere on the host. */
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
     autofd source = (int)syscall(SYS_openat2, AT_FDCWD, mount->source, &how, sizeof how);
     if (source < 0 && errno == ELOOP)
         return err_set(err, ERR_DENIED, "mount source '%s' passes a link", mount->source);
     autofd tree = source < 0 ? -errno : sys_open_tree(source, "", OPEN_TREE_CLONE | (enter->ranged ? 0 : AT_RECURSIVE));
     if (tree < 0 || fstat(tree, &owner) < 0)
-        return err_errno(err, tree < 0 ? -tree : errno, "mount source '%s'", mount->source);
+        return err_errno(err, tree < 0 ? -tree : errno, "cannot open the mount source '%s'", mount->source);
     if (!S_ISDIR(owner.st_mode) && !S_ISREG(owner.st_mode))
         return err_set(err, ERR_INVALID, "mount source '%s' is neither a directory nor a file", mount->source);
     int mapped = enter->ranged ? tree_owner_namespace(enter, map, &owner, err) : 0;
@@ -89,7 +90,7 @@ static int mount_tree(struct enter *enter, struct owner_map *map, struct enter_m
                        "the file system of mount source '%s' cannot be idmapped; one on ext4, xfs, btrfs or tmpfs can",
                        mount->source);
     if (r < 0)
-        return err_errno(err, -r, "mount source '%s'", mount->source);
+        return err_errno(err, -r, "cannot idmap the mount source '%s'", mount->source);
     mount->tree_fd = fd_take(&tree);
     return 0;
 }
@@ -113,8 +114,8 @@ int enter_layer(struct enter *enter, const char *path, uint64_t flags, int *ret_
     return r;
 }
 
-/* A layer is a directory or an image. One that is there without files was named by a daemon that ended before it moved
- * them in: the box has them still, and there is nothing to lay under it. */
+/* A layer is a directory or an image. A layer without files was named by a daemon that ended before it moved them in:
+ * the box still has them, and nothing is added. */
 int enter_lowers(struct enter *enter, struct err *err) {
     size_t count = 0;
     int r = 0;
@@ -123,7 +124,7 @@ int enter_lowers(struct enter *enter, struct err *err) {
         struct stat status;
         snprintf(path, sizeof path, "%s/%s", enter->store, enter->lowers[i]);
         if (lstat(path, &status) < 0)
-            return err_errno(err, errno, "the kept layer '%s'", path);
+            return err_errno(err, errno, "cannot open the kept layer '%s'", path);
         strncat(path, "/fs", sizeof path - strlen(path) - 1);
         if (lstat(path, &status) < 0 && errno == ENOENT)
             continue;
@@ -135,7 +136,7 @@ int enter_lowers(struct enter *enter, struct err *err) {
     return r;
 }
 
-/* It needs a process to be born in; that one ends as soon as the namespace is held by its descriptor. */
+/* A namespace must be made by a process, which ends as soon as a descriptor holds the namespace. */
 int enter_map(const char *uid_map, const char *gid_map, struct err *err) {
     struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_FILES, .exit_signal = SIGCHLD};
     long pid = syscall(SYS_clone3, &args, sizeof args);
@@ -143,7 +144,7 @@ int enter_map(const char *uid_map, const char *gid_map, struct err *err) {
         for (;;)
             pause();
     if (pid < 0)
-        return err_errno(err, errno, "clone3 for an id map");
+        return err_errno(err, errno, "cannot start a process for an id map");
     char path[64];
     snprintf(path, sizeof path, "/proc/%ld/uid_map", pid);
     int r = fd_write_file(AT_FDCWD, path, uid_map);
@@ -153,28 +154,28 @@ int enter_map(const char *uid_map, const char *gid_map, struct err *err) {
     snprintf(path, sizeof path, "/proc/%ld/ns/user", pid);
     int fd = r < 0 ? r : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        r = err_errno(err, r < 0 ? -r : errno, "id map of a mount");
+        r = err_errno(err, r < 0 ? -r : errno, "cannot make the id map of a mount");
     kill((pid_t)pid, SIGKILL);
     waitpid((pid_t)pid, NULL, 0);
     return fd < 0 ? r : fd;
 }
 
-/* ---- where they are to be ---- */
+/* ---- attaching ---- */
 
 int enter_put(struct enter *enter, int root, struct err *err) {
     for (size_t i = 0; i < enter->mount_count; i++) {
         struct enter_mount *mount = &enter->mounts[i];
         struct stat status;
         if (fstat(mount->tree_fd, &status) < 0)
-            return err_errno(err, errno, "mount source '%s'", mount->source);
+            return err_errno(err, errno, "cannot copy the mount source '%s'", mount->source);
         TRY(enter_target(enter, root, mount->target, S_ISDIR(status.st_mode), err));
         autofd target = path_open(root, mount->target, O_PATH, 0);
         if (target < 0)
-            return err_errno(err, -target, "mount target '%s'", mount->target);
+            return err_errno(err, -target, "cannot make the mount target '%s'", mount->target);
         int r = sys_move_mount(mount->tree_fd, target, "");
         fd_close(&mount->tree_fd);
         if (r < 0)
-            return err_errno(err, -r, "mount target '%s'", mount->target);
+            return err_errno(err, -r, "cannot mount on '%s'", mount->target);
     }
     return 0;
 }
@@ -190,7 +191,7 @@ static int tree_make_part(const struct enter *enter, int root, const char *path,
     return fchownat(parent, name, enter->agent_uid, enter->agent_gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* A container's root that is read-only is so for those in it: what we mount there needs a place. */
+/* A read-only root of a container is read-only for its processes; our mounts still need their targets. */
 static int tree_make_part_below(const struct enter *enter, int root, const char *path, bool dir) {
     autofd tree = sys_open_tree(root, "", OPEN_TREE_CLONE);
     struct mount_attr attr = {.attr_clr = MOUNT_ATTR_RDONLY};
@@ -214,7 +215,7 @@ int enter_target(const struct enter *enter, int root, const char *target, bool d
         if (r == -EROFS)
             r = tree_make_part_below(enter, root, path, target[i] || dir);
         if (r < 0)
-            return err_errno(err, -r, "mount target '%s'", target);
+            return err_errno(err, -r, "cannot make the mount target '%s'", target);
     }
     return 0;
 }
@@ -235,17 +236,17 @@ int sys_mount_setattr(int fd, uint64_t set, int userns_fd) {
     return syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0 ? -errno : 0;
 }
 
-/* Names are relative: they show in the box's mountinfo.
- * userxattr: trusted.* is not for a user namespace, and without either a removed directory could not be made again.
- * It implies what else we want: no redirects, no metacopy. The box cannot write user.overlay.* through the overlay. */
+/* Names are relative, because they show in the box's mountinfo.
+ * userxattr: trusted.* is not available in a user namespace, and without either a removed directory could not be made
+ * again. It also implies no redirects and no metacopy. The box cannot write user.overlay.* through the overlay. */
 int enter_overlay(const struct enter *enter, const char *own, const char *upper, const char *lowest, const char *target,
                   struct err *err) {
-    char options[2048] = "lowerdir="; /* of a page; a layer takes 12 at most */
+    char options[2048] = "lowerdir="; /* part of a page; a layer takes at most 12 */
     size_t at = strlen(options);
     for (size_t i = 0; i < enter->lower_count; i++) {
         char name[64];
         snprintf(name, sizeof name, "l%zu/%s", i, upper);
-        if (access(name, F_OK) == 0) /* a box with fewer system directories, or without an agent, does not have it */
+        if (access(name, F_OK) == 0) /* a box with fewer system directories, or without an agent, lacks it */
             at += (size_t)snprintf(options + at, sizeof options - at, "%s:", name);
     }
     snprintf(options + at, sizeof options - at, "%s,upperdir=%s/%s,workdir=%s/%s.work,index=off,userxattr", lowest, own,
@@ -253,5 +254,5 @@ int enter_overlay(const struct enter *enter, const char *own, const char *upper,
     int r = mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options);
     if (r < 0 && errno == ENODEV)
         return err_set(err, ERR_UNSUPPORTED, "the kernel has no overlayfs; modprobe overlay");
-    return r < 0 ? err_errno(err, errno, "overlay on '%s'", target) : 0;
+    return r < 0 ? err_errno(err, errno, "cannot mount the overlay on '%s'", target) : 0;
 }

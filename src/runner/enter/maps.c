@@ -1,7 +1,7 @@
 /* Virtual paths of the `local` backend: the real place of a client's path, and paths in texts. In a jail paths are
- * real and only runner_path is used, to join and check. Called by every op that takes a path and by exec. Invariant:
- * a path is mapped only at a segment's end (/mnt/skills-x is not /mnt/skills), the longest mapping wins, and files
- * are opened below that mapping's own descriptor. */
+ * real, and only runner_path is used, to join and check. Called by every op with a path and by exec. Invariant: a path
+ * is mapped only at the end of a segment (/mnt/skills-x is not /mnt/skills), the longest mapping wins, and files are
+ * opened below that mapping's own descriptor. */
 #include <ctype.h>
 #include <limits.h>
 
@@ -10,15 +10,15 @@
 
 enum {
     MAPS_MAX = 64,
-    OWN_LINKS = 40, /* as the kernel's own limit */
+    OWN_LINKS = 40, /* the kernel's own limit */
 };
 
 struct map {
     char *virtual_path, *real_path;
-    char *resolved; /* real_path without links, when it differs: masked too */
+    char *resolved; /* real_path without links, if different: also masked */
     int fd;
     bool read_only;
-    bool own; /* both are the same */
+    bool own; /* both paths are the same */
 };
 
 struct maps {
@@ -28,7 +28,7 @@ struct maps {
 
 struct mask {
     const struct maps *maps;
-    struct buf held; /* the end of what came, while it may be the beginning of a real path */
+    struct buf held; /* the last bytes, while they may begin a real path */
 };
 
 /* ---- the table ---- */
@@ -40,7 +40,7 @@ static char *maps_copy_text(const char *text, size_t len) {
     return copy;
 }
 
-/* Real paths are put into command lines as they are: nothing a shell would take apart may be in them. */
+/* Real paths are put into command lines unquoted, so they may not contain anything special to a shell. */
 static bool maps_plain_path(const char *path) {
     for (; *path; path++)
         if (!isalnum((unsigned char)*path) && !strchr("_./+@:,=%-", *path))
@@ -52,7 +52,7 @@ static bool maps_ends_with(const char *text, size_t len, const char *word) {
     return len > strlen(word) && strcmp(text + len - strlen(word), word) == 0;
 }
 
-/* "VIRTUAL=REAL[:ro|:rw]"; without VIRTUAL the directory is seen at its own path, and text is left alone. */
+/* Parses "VIRTUAL=REAL[:ro|:rw]"; without VIRTUAL the directory is at its own path, and text is not changed. */
 static int map_parse(const char *row, struct map *ret_map, struct err *err) {
     const char *equals = strchr(row, '=');
     if (!equals || (row[0] != '/' && row != equals) || equals[1] != '/')
@@ -66,9 +66,9 @@ static int map_parse(const char *row, struct map *ret_map, struct err *err) {
     map.fd = open(map.real_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     char resolved[PATH_MAX];
     if (map.fd < 0)
-        err_errno(err, errno, "the directory '%s' mapped to '%s'", map.real_path, map.virtual_path);
+        err_errno(err, errno, "cannot open the directory '%s' mapped to '%s'", map.real_path, map.virtual_path);
     else if (!map.own && !maps_plain_path(map.real_path))
-        err_set(err, ERR_INVALID, "'%s' has characters that a command line cannot carry", map.real_path);
+        err_set(err, ERR_INVALID, "'%s' has characters that are special to a shell", map.real_path);
     else
         err->code = 0;
     if (err->code) {
@@ -127,9 +127,9 @@ static const struct map *maps_find(const struct maps *maps, const char *path, si
     return NULL;
 }
 
-/* Directories that are seen at their own path: links in them lead where they lead for a command, also from one into
- * the other. The result here is only a hint: links may change afterwards, and a file that is then opened below the
- * directory's descriptor never lies outside of it. */
+/* For directories at their own path: links in them lead where they lead for a command, also from one to another. The
+ * result is only a hint: links may change afterwards, and a file that is then opened below the directory's descriptor
+ * is never outside of it. */
 static void maps_own_follow(const struct maps *maps, char path[LIMIT_PATH_BYTES + 1], bool itself) {
     char done[LIMIT_PATH_BYTES + 1] = "", next[LIMIT_PATH_BYTES + 1], link[LIMIT_PATH_BYTES + 1] = "";
     char rest[2 * LIMIT_PATH_BYTES + 2], more[2 * LIMIT_PATH_BYTES + 2];
@@ -197,7 +197,8 @@ static bool maps_word(unsigned char c) {
     return isalnum(c) || c == '_';
 }
 
-/* Does a path end here? next points after it, end is the end of the text. "." and "-" end it unless a word follows. */
+/* Returns whether a path ends here; next points after it, end is the end of the text. "." and "-" end it unless a word
+ * follows. */
 static bool maps_ends_here(const char *next, const char *end) {
     if (next == end)
         return true;
@@ -206,7 +207,7 @@ static bool maps_ends_here(const char *next, const char *end) {
     return !maps_word((unsigned char)*next);
 }
 
-/* May a path begin here? Not inside another one; a one-letter option may stand before it (-I/workspace). */
+/* Returns whether a path may begin here: not inside another one; a one-letter option may precede it (-I/workspace). */
 static bool maps_begins_here(const char *text, const char *at) {
     if (at == text)
         return true;
@@ -243,7 +244,7 @@ char *maps_command(const struct runner_config *config, const char *command) {
         at += found ? len : 1;
     }
     char *text = buf_cstr(&out);
-    if (!text) { /* only a command made of mappings alone grows so much: let it fail by itself */
+    if (!text) { /* only a command that consists of mappings grows so much: it will fail by itself */
         buf_done(&out);
         text = strdup(command);
     }
@@ -265,7 +266,7 @@ void mask_free(struct mask *mask) {
     free(mask);
 }
 
-/* The longest real path at `at`; *ret_partial: one might still be coming when the text continues. */
+/* Finds the longest real path at `at`. *ret_partial: one might be completed if the text continues. */
 static const struct map *mask_match(const struct maps *maps, const char *at, const char *end, bool last,
                                     size_t *ret_len, bool *ret_partial) {
     const struct map *found = NULL;

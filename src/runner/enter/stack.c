@@ -1,7 +1,7 @@
-/* Layers merged, directory by directory. Called by op_diff.c and squash.c. Invariant: the rules are overlayfs's own
- * (with userxattr): the uppermost name wins; directories merge down to the first that is opaque, or to the first
- * entry that is not a directory; a character device 0:0 is a whiteout. Names are hostile: no link is followed, no
- * mount entered, and sizes of trees bound neither stack nor descriptors. */
+/* Merges layers, directory by directory. Called by op_diff.c and squash.c. Invariant: the rules are overlayfs's own
+ * (with userxattr): the uppermost name wins; directories merge down to the first that is opaque, or to the first entry
+ * that is not a directory; a character device 0:0 is a whiteout. Names are hostile: no link is followed, no mount
+ * entered, and stack and descriptors do not grow with the size of a tree. */
 #include <dirent.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -19,7 +19,7 @@ struct stack_child {
     uint64_t mask;
 };
 
-/* Directories still to be visited, of one directory. */
+/* Directories of one directory that are still to be visited. */
 struct stack_level {
     struct stack_level *up;
     size_t path_len, count, next;
@@ -151,7 +151,7 @@ int stack_next(struct stack *stack) {
         stack_push(stack);
     bool more = !stack->started || stack_pop(stack, &mask, &hidden);
     stack->started = true;
-    while (more && !stack->timed_out && !stack_enter(stack, mask, hidden)) /* gone by now */
+    while (more && !stack->timed_out && !stack_enter(stack, mask, hidden)) /* already gone */
         more = stack_pop(stack, &mask, &hidden);
     return more && !stack->timed_out;
 }
@@ -224,7 +224,7 @@ static int stack_by_name(const void *a, const void *b, void *names) {
     return order ? order : (int)x->layer - (int)y->layer;
 }
 
-/* All that layers have of one name becomes one entry. */
+/* Merges what the layers have under one name into one entry. */
 static struct stack_entry stack_merge_group(const struct stack_entry *group, size_t count) {
     struct stack_entry merged = group[0];
     size_t i = 0;

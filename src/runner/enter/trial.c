@@ -1,8 +1,7 @@
-/* `cubby-runner trial [DIR]`: tries the kernel features that every jail needs, and prints a line for each: its name
- * and the errno of the try, 0 if it works. Called by backend/jail/probe.c, because files below /proc show the
- * kernel's features, but only a try shows which ones this process may use (containers, security modules). DIR: the
- * state directory, whose file system must support an idmapped mount if we are root. Invariant: it changes nothing
- * outside its own namespaces. */
+/* `cubby-runner trial [DIR]`: tries the kernel features that every jail needs, and prints a line for each: its name and
+ * the errno, 0 if it works. Called by backend/jail/probe.c: files below /proc show the kernel's features, but only a
+ * try shows which ones this process may use (containers, security modules). DIR: the state directory, whose file system
+ * must support an idmapped mount if we are root. Invariant: it changes nothing outside its own namespaces. */
 #include <linux/mount.h>
 #include <linux/sched.h>
 #include <sched.h>
@@ -20,7 +19,7 @@ static void trial_say(const char *name, int number) {
     fd_write_all(STDOUT_FILENO, line, (size_t)len);
 }
 
-/* Inside: what an overlay and a /proc of its own need. Ends when the outer side has looked at its user namespace. */
+/* Inside: tries an overlay and /proc. Ends when the outer side is done with its user namespace. */
 static _Noreturn void trial_inside(int done_fd) {
     char byte;
     int context = (int)syscall(SYS_fsopen, "overlay", 0);
@@ -31,7 +30,7 @@ static _Noreturn void trial_inside(int done_fd) {
     _exit(0);
 }
 
-/* Whether files of this directory can be shown with other owners, to the child's user namespace. */
+/* Tries to show files of this directory with other owners to the child's user namespace. */
 static int trial_idmap(pid_t child, const char *directory) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/uid_map", child);

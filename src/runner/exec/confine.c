@@ -1,7 +1,7 @@
-/* The last walls, from inside: capabilities, no_new_privs, Landlock, seccomp. confine_early, confine_bounding and
- * confine_runner are called once a box by stage one; confine by every child of the runner before it becomes a command
- * or a worker. Invariant: after confine nothing is gained back: ids first, the filter last; and it sets no errno on
- * its way, because a command's child shares the runner's memory until it execs. */
+/* The last restrictions, from inside: capabilities, no_new_privs, Landlock, seccomp. confine_early, confine_bounding
+ * and confine_runner are called once per box by stage one; confine by every child of the runner before it becomes a
+ * command or a worker. Invariant: nothing is regained after confine: ids first, the filter last. It does not set errno,
+ * because a command's child shares the runner's memory until it execs. */
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
@@ -16,7 +16,7 @@
 #include "runner/runner.h"
 #include "seccomp_filter.h"
 
-/* The capabilities of a box's root command, all inside its user namespace. No SYS_CHROOT, MKNOD, NET_RAW, SYS_*. */
+/* The capabilities of root commands, all inside the box's user namespace. No SYS_CHROOT, MKNOD, NET_RAW, SYS_*. */
 static const unsigned char root_caps[] = {
     CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID,           /* own any file of the box */
     CAP_KILL,  CAP_SETGID,       CAP_SETUID, CAP_NET_BIND_SERVICE, /* become others, end others, low ports */
@@ -25,14 +25,14 @@ static const unsigned char root_caps[] = {
 #define ALL_CAPS UINT64_MAX
 #define LAST_CAP 63
 
-/* Of newer kernels than the headers this may be built with. */
+/* Newer than the headers this may be built with. */
 struct landlock_ruleset_scoped {
     uint64_t handled_access_fs, handled_access_net, scoped;
 };
 #define SCOPE_ABSTRACT_UNIX_SOCKET 1u
 #define SCOPE_SIGNAL 2u
 #define ACCESS_FS_REFER (1u << 13)
-/* Commands: no device node can be made anywhere. */
+/* Commands cannot make device nodes anywhere. */
 #define COMMAND_ACCESS (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | ACCESS_FS_REFER)
 
 static int confine_install_filter(const struct sock_filter *filter, size_t count, struct err *err) {
@@ -62,14 +62,14 @@ static int confine_drop_bounding(struct err *err) {
     for (int cap = 0; cap <= LAST_CAP; cap++) {
         int have = prctl(PR_CAPBSET_READ, cap);
         if (have < 0)
-            break; /* beyond the kernel's last one */
+            break; /* past the kernel's last capability */
         if (have && prctl(PR_CAPBSET_DROP, cap) < 0)
             return err_errno(err, errno, "cannot drop capability %d", cap);
     }
     return 0;
 }
 
-/* set: effective and permitted; ALL_CAPS: what there is. */
+/* set: effective and permitted; ALL_CAPS: whatever there is. */
 static int confine_set_caps(uint64_t set, uint64_t inheritable, struct err *err) {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {
@@ -85,15 +85,15 @@ static int confine_set_caps(uint64_t set, uint64_t inheritable, struct err *err)
 }
 
 int confine_bounding(struct enter *enter, struct err *err) {
-    /* Root commands have theirs through the inheritable set, which counts for uid 0 as the bounding set does. So the
-     * bounding set is emptied once, here. Inheritable first: it cannot grow beyond the bounding set. */
+    /* Root commands get theirs through the inheritable set, which for uid 0 counts like the bounding set. So the
+     * bounding set is emptied once, here; inheritable first, because it cannot grow beyond the bounding set. */
     int r = enter->ranged ? confine_set_caps(ALL_CAPS, confine_root_cap_set(), err) : 0;
     return r < 0 ? r : confine_drop_bounding(err);
 }
 
-/* A command's child has the runner's memory until it execs, and the user's ids already: what the kernel makes of
- * that memory when ids change is fs.suid_dumpable. Where that is 1, a domain of its own for each command is what
- * keeps the others out. */
+/* Until it execs, a command's child has the runner's memory and already the user's ids. fs.suid_dumpable decides
+ * whether that memory becomes readable when ids change. If it is 1, a separate domain for each command keeps the others
+ * out. */
 static bool confine_memory_stays_closed(void) {
     char text[16] = "";
     autofd fd = open("/proc/sys/fs/suid_dumpable", O_RDONLY | O_CLOEXEC);
@@ -102,7 +102,7 @@ static bool confine_memory_stays_closed(void) {
 }
 
 int confine_runner(bool ranged, bool no_set_id, int *ret_landlock_fd, struct err *err) {
-    /* Not dumpable: no process inside reads its memory, its descriptors or its environment. Not earlier: an ordinary
+    /* Not dumpable: no process inside can read its memory, descriptors or environment. Not earlier, because an ordinary
      * user could not write the id maps of such a process. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         return err_errno(err, errno, "prctl");
@@ -117,7 +117,7 @@ int confine_runner(bool ranged, bool no_set_id, int *ret_landlock_fd, struct err
         return r;
     TRY(ranged ? confine_set_caps(confine_root_cap_set(), confine_root_cap_set(), err)
                : confine_set_caps(CAP_BIT(CAP_KILL), 0, err));
-    if (ranged) { /* the loop's own file work has the agent's rights */
+    if (ranged) { /* the loop's file work has the agent's rights */
         setfsgid(ENTER_AGENT_ID);
         setfsuid(ENTER_AGENT_ID);
     }
@@ -125,7 +125,7 @@ int confine_runner(bool ranged, bool no_set_id, int *ret_landlock_fd, struct err
     return 0;
 }
 
-/* Its other walls are its engine's. */
+/* The engine provides the other restrictions. */
 int confine_container(const struct runner_config *config, struct err *err) {
     if (!config->no_set_id)
         return 0;
@@ -162,8 +162,8 @@ int confine(const struct runner_config *config, enum confine_for who, uid_t uid,
     if (number == 0)
         number = raw(SYS_setresuid, uid, uid, uid);
     if (number < 0)
-        return err_errno(err, (int)-number, "cannot take the user's ids");
-    /* New ids make the memory as dumpable as fs.suid_dumpable says, and it is still the runner's, too. */
+        return err_errno(err, (int)-number, "cannot set the user's ids");
+    /* New ids make the memory dumpable as fs.suid_dumpable says, and it is still the runner's. */
     raw(SYS_prctl, PR_SET_DUMPABLE, 0);
     int r = confine_set_caps(caps, caps, err);
     if (r < 0 || who == CONFINE_WORKER)
@@ -171,14 +171,14 @@ int confine(const struct runner_config *config, enum confine_for who, uid_t uid,
     number = config->landlock_fd < 0 ? 0 : raw(SYS_landlock_restrict_self, config->landlock_fd, 0);
     if (number < 0)
         return err_errno(err, (int)-number, "cannot apply Landlock");
-    /* Our own code opens by openat2, never with such a mode; what it chmods, the runner's own filter looks at. */
+    /* Our own code uses openat2 without such a mode; the runner's own filter checks its chmods. */
     return config->no_set_id && command ? INSTALL(seccomp_command_set_id, err) : INSTALL(seccomp_command, err);
 }
 
 /* ---- Landlock ---- */
 
-/* A ruleset that allows moving and linking files between directories, wherever: every domain forbids that unless it
- * says otherwise, also one that handles nothing of files. */
+/* Makes a ruleset that allows moving and linking files between directories: every domain forbids that unless it says
+ * otherwise, even one that handles no file access. */
 static int confine_landlock_rules(const struct landlock_ruleset_scoped *rules, size_t size, struct err *err) {
     autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     autofd fd = (int)syscall(SYS_landlock_create_ruleset, rules, size, 0);
@@ -188,9 +188,9 @@ static int confine_landlock_rules(const struct landlock_ruleset_scoped *rules, s
     return fd_take(&fd);
 }
 
-/* On the runner itself, so that all commands of a box are in one domain: they may signal each other, connect to each
- * other and see each other's environment, as the processes of a user do anywhere, and no other process, should the
- * namespaces ever leak. shared: restrictions of commands are in it, too; the runner needs none of those rights. */
+/* Applied to the runner itself, so that all commands of a box share one domain: they may signal and connect to each
+ * other and see each other's environment, as processes of one user usually can, but no other process, should the
+ * namespaces ever leak. shared: includes the restrictions of commands; the runner needs none of those rights. */
 static int confine_landlock_scope(int abi, bool shared, struct err *err) {
     struct landlock_ruleset_scoped rules = {.handled_access_fs = shared ? COMMAND_ACCESS : ACCESS_FS_REFER,
                                             .scoped = abi >= 6 ? SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL : 0};

@@ -1,6 +1,6 @@
 /* Keepers: without cgroups, every command runs below a small process of ours that adopts and ends all processes that
- * the command leaves. Called by spawn.c (keeper_main, in the child) and init/process (the sweep). Invariant: a
- * keeper exits only when nothing of its tree is left, so its exit means the same as an empty leaf. */
+ * the command leaves. Called by spawn.c (keeper_main, in the child) and init/process (the sweep). Invariant: a keeper
+ * exits only when its tree is empty, so its exit means the same as an empty leaf. */
 #include <dirent.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -19,7 +19,7 @@ struct relation {
 
 static void keeper_fork(struct spawn *spawn);
 
-/* Reaps ended children. False: no children are left. */
+/* Reaps ended children. Returns false if no children are left. */
 static bool keeper_collect(struct spawn_slot *slot) {
     int status;
     pid_t pid;
@@ -31,7 +31,7 @@ static bool keeper_collect(struct spawn_slot *slot) {
     return pid == 0;
 }
 
-/* Stopped first, so that nothing forks away while the list of them is being read; then killed. */
+/* Stops them first, so that nothing forks away while the list is read; then kills them. */
 static void keeper_empty(struct spawn_slot *slot) {
     while (keeper_collect(slot)) {
         tree_signal(getpid(), SIGSTOP);
@@ -59,7 +59,7 @@ _Noreturn void keeper_main(struct spawn *spawn) {
     if (getppid() != runner)
         keeper_empty(slot);
     while (keeper_collect(slot)) {
-        if (slot->done) { /* the command is over: its remaining processes end with it */
+        if (slot->done) { /* the command has ended: its remaining processes end with it */
             slot->left = 1;
             keeper_empty(slot);
         }
@@ -73,7 +73,7 @@ _Noreturn void keeper_main(struct spawn *spawn) {
     _exit(0);
 }
 
-/* In the keeper's memory until it execs, as below a leaf in the runner's: no page tables are copied for it. */
+/* Shares the keeper's memory until it execs, as below a leaf the runner's: no page tables are copied. */
 static int keeper_child(void *argument) {
     struct spawn *spawn = argument;
     spawn->slot->pid = (int)raw(SYS_getpid); /* a client may ask for it before the keeper runs again */
@@ -89,7 +89,7 @@ static void keeper_fork(struct spawn *spawn) {
         _exit(1);
     }
     slot->pid = pid;
-    /* Pipes held here would keep the command's readers waiting. */
+    /* Pipes kept open here would keep the command's readers waiting. */
     syscall(SYS_close_range, 0, ~0u, 0);
 }
 
@@ -98,7 +98,7 @@ static void keeper_fork(struct spawn *spawn) {
 static pid_t keeper_parent_of(int proc_fd, const char *name) {
     char text[512];
     ssize_t n = fd_read_file(proc_fd, text_make(64, "%.32s/stat", name), text, sizeof text);
-    char *end = n > 0 ? strrchr(text, ')') : NULL; /* the name before it may hold anything */
+    char *end = n > 0 ? strrchr(text, ')') : NULL; /* the name before it may contain anything */
     int parent = 0;
     char state;
     return end && sscanf(end + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? parent : -1;

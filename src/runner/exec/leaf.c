@@ -1,7 +1,7 @@
 /* Leaves: one cgroup v2 directory for the tree of one command, below the box's own cgroup. Called by process.c and
- * spawn.c. cgroup.kill empties a leaf whatever is in it; cgroup.events says when it is empty. Making and removing
- * directories costs more than a short command, so empty leaves are kept and used again.
- * Invariant: a leaf goes back to the pool only when it is empty and was never killed. */
+ * spawn.c. cgroup.kill empties a leaf whatever is in it; cgroup.events reports when it is empty. Making and removing
+ * directories costs more than a short command, so empty leaves are reused. Invariant: a leaf returns to the pool only
+ * when it is empty and was never killed. */
 #include <sys/epoll.h>
 
 #include "base/base.h"
@@ -27,7 +27,7 @@ static struct leaf *leaf_make(struct leaf_pool *pool, struct err *err) {
     int cgroup_fd = pool->runner->config->cgroup_fd;
     char name[32];
     int r;
-    do { /* an existing one may have been killed: not to be used */
+    do { /* an existing one may have been killed and is not used */
         snprintf(name, sizeof name, "leaf%u", pool->made);
         r = mkdirat(cgroup_fd, name, 0755);
     } while (r < 0 && errno == EEXIST && ++pool->made);
@@ -57,7 +57,7 @@ struct leaf_pool *leaf_pool_new(struct runner *runner) {
     struct leaf_pool *pool = xcalloc(1, sizeof *pool);
     pool->runner = runner;
     struct leaf *leaf = leaf_make(pool, ERR_IGNORED);
-    /* Required by clone3: the right to write into the list of the common ancestor and of the leaf. */
+    /* clone3 requires the right to write to the list of the common ancestor and of the leaf. */
     if (leaf && (faccessat(runner->config->cgroup_fd, "cgroup.procs", W_OK, AT_EACCESS) < 0 ||
                  faccessat(leaf->dir_fd, "cgroup.procs", W_OK, AT_EACCESS) < 0)) {
         leaf_free(pool, leaf);
@@ -84,7 +84,7 @@ static void leaf_emptied(struct source *source, uint32_t) {
     struct leaf *leaf = (struct leaf *)source;
     if (leaf_populated(leaf))
         return;
-    struct leaf_pool *pool = (struct leaf_pool *)leaf->process; /* the waiting one: see leaf_give */
+    struct leaf_pool *pool = (struct leaf_pool *)leaf->process; /* set by leaf_give */
     source_set(pool->runner, source, 0);
     leaf->process = NULL;
     leaf_give(pool, leaf, true);
@@ -92,14 +92,14 @@ static void leaf_emptied(struct source *source, uint32_t) {
 
 void leaf_give(struct leaf_pool *pool, struct leaf *leaf, bool empty) {
     source_set(pool->runner, &leaf->events, 0);
-    if (!empty && leaf_populated(leaf)) { /* something in it hangs in the kernel: when it goes, this leaf is free */
+    if (!empty && leaf_populated(leaf)) { /* a process hangs in the kernel; the leaf is free when it ends */
         leaf->process = (struct process *)pool;
         leaf->events.ready = leaf_emptied;
         source_set(pool->runner, &leaf->events, EPOLLPRI);
         return;
     }
-    /* From 6.14 on the kernel compares the counter of kills of the leaf with that of the parent's cgroup when a
-     * child is cloned into it: in a leaf that was killed once every new child would be killed too. */
+    /* Since 6.14 the kernel compares the leaf's counter of kills with that of the parent's cgroup when a child is
+     * cloned into it: in a leaf that was ever killed every new child would be killed too. */
     if (leaf->killed || pool->idle_count >= LEAVES_IDLE_MAX) {
         leaf_free(pool, leaf);
         return;

@@ -1,10 +1,10 @@
 /* Commands of a box from start to end. Called by op_exec and op_process (begin), by the loop (reaping, timers).
  *
- * 1. Every change of phase goes through one function below: process_started, process_main_ended,
- *    process_tree_gone, process_done.
- * 2. A command's answer comes when its main process has ended, and its tree and its pipes are empty: END is last.
+ * 1. Every change of phase goes through one function below: process_started, process_main_ended, process_tree_gone,
+ *    process_done.
+ * 2. A command is answered when its main process has ended and its tree and pipes are empty: END is last.
  * 3. Waiting for a tree to die is bounded (STUCK_MS): a process that hangs in the kernel does not delay the answer.
- * 4. Frees go through later_free: events of the same iteration may still name a process. */
+ * 4. Frees go through later_free: events of the same iteration may still refer to a process. */
 #include <sys/epoll.h>
 #include <sys/fsuid.h>
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ enum {
     SOON_MS = 2,
     SPARE_PIPES = 3,
     RAISE_PASSES = 16,
-    KEPT_BYTES = 16 << 20, /* output of ended commands: the runner's memory is the box's */
+    KEPT_BYTES = 16 << 20, /* kept output of ended commands, since the runner's memory is the box's */
     START_BYTES = 4 << 10, /* the usual size of a child's request */
     ROOM_BYTES = START_BYTES + SPAWN_STACK_BYTES,
 };
@@ -30,11 +30,11 @@ struct process_table {
     struct process *first;
     struct leaf_pool *leaves;
     bool leaves_work;          /* false: keepers from now on */
-    struct process *tidy;      /* ended in this turn: buried after the answers went out */
-    int spare[SPARE_PIPES][2]; /* made ahead, for the next command */
+    struct process *tidy;      /* ended in this turn; freed after the answers are sent */
+    int spare[SPARE_PIPES][2]; /* made in advance for the next command */
     int null_fd;
     struct spawn_slot *slots; /* LIMIT_PROCESSES of them, shared with children */
-    uint8_t *rooms;           /* ROOM_BYTES a slot, for children until they exec */
+    uint8_t *rooms;           /* ROOM_BYTES per slot, for children until they exec */
     bool slot_used[LIMIT_PROCESSES];
     unsigned count;
     int oom_score_fd;
@@ -61,7 +61,7 @@ void process_table_open(struct runner *runner) {
     table->leaves_work = table->leaves != NULL;
     memset(table->spare, -1, sizeof table->spare);
     table->null_fd = path_open(runner->config->root_fd, "/dev/null", O_RDWR, 0);
-    /* Children inherit the score. A process that is not dumpable may not open its own: open it now, keep it. */
+    /* Children inherit the score. A process that is not dumpable may not open its own, so it is opened now. */
     int uid = setfsuid(geteuid()); /* first: it makes us not dumpable */
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     table->oom_score_fd = path_open(runner->config->root_fd, "/proc/self/oom_score_adj", O_RDWR, 0);
@@ -115,8 +115,8 @@ int process_fork_error(const struct runner_config *config, int number, const cha
     return err_errno(err, number, "the box cannot %s", what);
 }
 
-/* Removes ended ones that are not used any more, oldest first, until at most `keep` are left and their output takes
- * no more than its share of the box's memory. True: at least one was removed. */
+/* Removes ended commands that are no longer used, oldest first, until at most `keep` are left and their output is
+ * within its share of the box's memory. Returns whether at least one was removed. */
 static bool process_ended_drop_oldest(struct runner *runner, unsigned keep) {
     unsigned ended = 0;
     size_t kept_bytes = 0;
@@ -146,7 +146,7 @@ int process_new(struct runner *runner, struct process **ret_process, struct err 
     if (table->count >= LIMIT_PROCESSES && !process_ended_drop_oldest(runner, 0))
         return err_set(
             err, ERR_LIMIT,
-            "%u commands run in this box or have left something running, which is its limit; end some of them",
+            "%u commands are running in this box or have left processes, which is its limit; end some of them",
             LIMIT_PROCESSES);
     struct process *process = xcalloc(1, sizeof *process);
     process->runner = runner;
@@ -192,7 +192,7 @@ void process_drop(struct process *process) {
     later_free(runner, process);
 }
 
-/* ---- made in advance, freed later: work that need not be done while a caller waits for an answer ---- */
+/* ---- made in advance or freed later: work that is not done while a caller waits ---- */
 
 void process_tidy(struct runner *runner) {
     struct process_table *table = runner->processes;
@@ -231,7 +231,7 @@ static void process_ready_event(struct source *source, uint32_t) {
     process_started(container_of(source, struct process, ready));
 }
 
-/* The command itself, or its keeper. A kernel or a policy that does not let us clone into a leaf makes it keepers. */
+/* Starts the command itself, or its keeper. If cloning into a leaf is not allowed, keepers are used from then on. */
 static pid_t process_start_below(struct process *process) {
     struct process_table *table = process->runner->processes;
     process->leaf = table->leaves_work ? leaf_take(table->leaves, ERR_IGNORED) : NULL;
@@ -239,7 +239,7 @@ static pid_t process_start_below(struct process *process) {
     process->spawn.stack = table->rooms + (size_t)(process->slot - table->slots) * ROOM_BYTES + START_BYTES;
     pid_t pid = process->leaf ? spawn_clone(&process->spawn, process->leaf) : -ENOSYS;
     if (pid >= 0 || pid == -EAGAIN || pid == -ENOMEM)
-        return pid; /* its score is raised once it has memory of its own: process_started */
+        return pid; /* its score is raised when it has its own memory: process_started */
     if (process->leaf) {
         leaf_give(table->leaves, process->leaf, true);
         process->leaf = NULL;
@@ -286,8 +286,8 @@ int process_launch(struct process *process, struct err *err) {
         source_set(runner, &process->ready, EPOLLIN);
         return 0;
     }
-    /* A short command is over before its pid or its output could be used: only its end is watched, until SOON_MS
-     * have passed. Its output waits in its pipes. */
+    /* A short command ends before its pid or output could be used: only its end is watched until SOON_MS have passed.
+     * Its output waits in its pipes. */
     process->soon.fire = process_timer_soon;
     timer_set(runner, &process->soon, clock_ms() + SOON_MS);
     return 0;
@@ -309,7 +309,7 @@ static void process_raise_score(pid_t pid, void *argument) {
         (void)!write(fd, OOM_SCORE_OF_COMMANDS, strlen(OOM_SCORE_OF_COMMANDS));
 }
 
-/* It exec'ed, or could not: the child's end of `ready` is closed, or it wrote, or it ended. */
+/* It exec'ed or failed: the child's end of `ready` is closed, or it wrote, or it ended. */
 void process_started(struct process *process) {
     struct runner *runner = process->runner;
     if (process->phase != PHASE_STARTING)
@@ -318,8 +318,8 @@ void process_started(struct process *process) {
     arena_done(&process->start);
     process->pid = process->leaf ? process->child : process->slot->pid;
     if (process->leaf && runner->processes->oom_score_fd >= 0 && !process->reaped) {
-        /* Again until no new one was seen: a process that forks away from a parent that was not raised yet would
-         * keep the runner's oom score. */
+        /* Repeats until no new one is seen: a process forked by a parent that was not raised yet would keep the
+         * runner's oom score. */
         struct raise before = {0}, now;
         for (int pass = 0; pass < RAISE_PASSES; pass++, before = now) {
             now = (struct raise){.runner = process->runner};
@@ -347,7 +347,7 @@ void process_started(struct process *process) {
     if (process->attend) {
         process_detach(process);
         reply_stat(call, &fields, -1);
-        reply_now(call); /* its client learns the pid before it prints anything */
+        reply_now(call); /* its client gets the pid before any output */
         process->attend(process, call);
     } else if (process->background) {
         process_detach(process);
@@ -358,7 +358,7 @@ void process_started(struct process *process) {
     }
 }
 
-/* ---- time-out, kill ---- */
+/* ---- timeout, kill ---- */
 
 static struct process *timer_process(struct timer *timer) {
     return container_of(timer, struct process, timer);
@@ -386,7 +386,7 @@ void process_timeout_ms(struct process *process, uint64_t timeout_ms) {
     timer_set(process->runner, &process->timer, timer_after(timeout_ms));
 }
 
-/* Killed, and still there: it hangs in the kernel. The answer does not wait for it. */
+/* Killed but still there: it hangs in the kernel. The answer does not wait for it. */
 static void process_timer_stuck(struct timer *timer) {
     struct process *process = timer_process(timer);
     process->stuck = true;
@@ -436,7 +436,7 @@ void process_detach(struct process *process) {
     process->call = NULL;
 }
 
-/* Its output is in its rings; a reader continues there. */
+/* Its output is in its rings, where a reader continues. */
 static void process_timer_wait(struct timer *timer) {
     struct process *process = container_of(timer, struct process, wait);
     struct rcall *call = process->call;
@@ -445,7 +445,7 @@ static void process_timer_wait(struct timer *timer) {
         return;
     }
     if (!call || process->discard || process->phase > PHASE_ENDING)
-        return; /* it ends */
+        return; /* it is ending */
     process->background = true;
     process_detach(process);
     autobuf fields = buf_max(128);
@@ -454,7 +454,7 @@ static void process_timer_wait(struct timer *timer) {
     field_number(&fields, FIELD_BYTES_ERR, process->streams[1].total);
     field_number(&fields, FIELD_DURATION_MS, clock_ms() - process->started_ms);
     reply_end(call, &fields);
-    for (int i = 0; i < 2; i++) /* one may have waited for credit */
+    for (int i = 0; i < 2; i++) /* one may have been waiting for credit */
         stream_pump(&process->streams[i]);
 }
 
@@ -478,7 +478,7 @@ static void process_main_ended(struct process *process, int status) {
     process->duration_ms = clock_ms() - process->started_ms;
     process->phase = PHASE_ENDING;
     timer_set(process->runner, &process->timer, 0);
-    watchers_notify(process); /* some wait for no more than this */
+    watchers_notify(process); /* some only wait for this */
     struct leaf *leaf = process->leaf;
     if (!leaf || !leaf_populated(leaf)) {
         process_tree_gone(process, true);
@@ -504,20 +504,20 @@ bool process_reap(struct runner *runner, pid_t pid, int status) {
     if (!process)
         return false;
     process->reaped = true;
-    process_started(process); /* before child is forgotten: it may be the pid */
+    process_started(process); /* before child is reset: it may be the pid */
     process->child = 0;
     if (!process->leaf && process->slot->done) {
         status = process->slot->status;
         process->left = process->slot->left && !process->killed && !process->timed_out;
     } else if (!process->leaf && !process->slot->stage) {
-        status = SIGKILL; /* the keeper itself was killed; its children are ours now */
+        status = SIGKILL; /* the keeper itself was killed; we have adopted its children */
         keeper_sweep(runner);
     }
     process_main_ended(process, status);
     return true;
 }
 
-/* The processes that a command had left have ended, too: from now on it counts as ended. */
+/* The processes that a command had left have ended too: now it counts as ended. */
 static void process_leaf_left(struct source *source, uint32_t) {
     struct leaf *leaf = (struct leaf *)source;
     struct process *process = leaf->process;
@@ -529,7 +529,7 @@ static void process_leaf_left(struct source *source, uint32_t) {
     process_ended_drop_oldest(process->runner, LIMIT_PROCESSES_ENDED);
 }
 
-/* cgroup.events speaks up to 10 ms late; the orphans themselves are reaped at once. */
+/* cgroup.events is up to 10 ms late; the orphans themselves are reaped at once. */
 void process_orphan(struct runner *runner) {
     if (!runner->processes->leaves_work)
         keeper_sweep(runner);
@@ -610,7 +610,7 @@ void process_put_result(const struct process *process, struct buf *out) {
     field_number(out, FIELD_DURATION_MS, process->duration_ms);
 }
 
-/* "oom_kill N": a line of memory.events (v2) and of memory.oom_control (v1). */
+/* Reads "oom_kill N", a line of memory.events (v2) and memory.oom_control (v1). */
 uint64_t process_oom_count(const struct runner *runner) {
     char text[512];
     if (runner->config->oom_fd < 0)

@@ -14,18 +14,18 @@
 
 /* ---- leaf.c: a cgroup for one command's tree ---- */
 struct leaf {
-    struct source events; /* cgroup.events, EPOLLPRI while a waiter needs it empty */
+    struct source events; /* cgroup.events, EPOLLPRI while someone waits for it to be empty */
     struct process *process;
     struct leaf *next;
     int dir_fd, kill_fd;
     unsigned number;
-    uint64_t inode; /* by which the kernel names it */
+    uint64_t inode; /* by which the kernel identifies it */
     bool killed;
 };
 struct leaf_pool;
-struct leaf_pool *leaf_pool_new(struct runner *runner);          /* NULL: no usable cgroup; keepers then */
+struct leaf_pool *leaf_pool_new(struct runner *runner);          /* NULL: no usable cgroup, use keepers */
 struct leaf *leaf_take(struct leaf_pool *pool, struct err *err); /* an empty one */
-/* Back, once empty; waits for that by itself unless it is known to be. */
+/* Returns a leaf to the pool when it is empty; waits for that unless `empty`. */
 void leaf_give(struct leaf_pool *pool, struct leaf *leaf, bool empty);
 bool leaf_populated(struct leaf *leaf);
 void leaf_kill(struct leaf *leaf);
@@ -35,21 +35,21 @@ void leaf_signal(struct leaf *leaf, int number); /* to every process in it */
 /* ---- spawn.c: from a request to a running child ---- */
 enum spawn_stage { SPAWN_OK, SPAWN_FORK, SPAWN_CWD, SPAWN_CONFINE, SPAWN_TERMINAL, SPAWN_LIMIT, SPAWN_EXEC };
 
-struct spawn_slot {             /* in memory shared with the child: how it fared */
+struct spawn_slot {             /* memory shared with the child: its result */
     volatile int stage, number; /* enum spawn_stage that failed, and errno */
     volatile int pid;           /* keeper mode: the command's */
     volatile int status;        /* keeper mode: its wait status, once `done` */
     volatile int done;
     volatile int left; /* keeper mode: others of its tree still ran then */
-    char text[236];    /* SPAWN_CONFINE: the sentence */
+    char text[236];    /* SPAWN_CONFINE: the error text */
 };
 
 #define SPAWN_PASSED 3
 struct spawn {
     const struct runner_config *config;
     char **argv, **env;
-    const char *program; /* argv[0] as asked for, searched in PATH when it has no slash */
-    const char *cwd;     /* as asked for, for errors */
+    const char *program; /* argv[0] as requested, searched in PATH if it has no slash */
+    const char *cwd;     /* as requested, for errors */
     char *cwd_path;
     int cwd_root;
     bool shell; /* program is the shell */
@@ -57,14 +57,14 @@ struct spawn {
     uid_t uid;
     gid_t gid;
     int stdio[3];
-    int passed[SPAWN_PASSED]; /* given to the child as the numbers from passed_at on; the first is its terminal */
+    int passed[SPAWN_PASSED]; /* the child gets these from number passed_at on; the first is its terminal */
     int passed_at;            /* 0: nothing is passed, and a terminal is its stdin */
-    int ready_fd;             /* closed by exec, which shows that it worked; -1: not needed */
+    int ready_fd;             /* exec closes it, which shows success; -1: not needed */
     struct spawn_slot *slot;
-    void *stack; /* SPAWN_STACK_BYTES, the child's until it execs */
+    void *stack; /* SPAWN_STACK_BYTES, used by the child until it execs */
 };
 #define SPAWN_STACK_BYTES (64u << 10)
-/* Fills argv, env, cwd from the call's arguments; memory is the arena's. */
+/* Fills argv, env, cwd from the call's arguments; memory is in the arena. */
 int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const struct fields *args,
                   struct arena *arena, struct err *err);
 bool spawn_env_has(const char *const *rows,
@@ -79,7 +79,7 @@ _Noreturn void keeper_main(struct spawn *spawn);
 #define KEEPER_TERM SIGTERM               /* to the keeper: SIGTERM to the command's tree */
 #define KEEPER_KILL SIGUSR1               /* to the keeper: SIGKILL to the command's tree, until it is empty */
 void keeper_sweep(struct runner *runner); /* kills unknown children of ours */
-/* Every process below `root_pid`, itself not included: signalled, then counted. */
+/* Signals every process below `root_pid`, not including it. Returns their number. */
 size_t tree_signal(pid_t root_pid, int number);
 void tree_each(pid_t root_pid, void (*each)(pid_t pid, void *argument), void *argument); /* the same, one by one */
 
@@ -92,22 +92,22 @@ struct stream {
     uint8_t id;              /* STREAM_STDOUT or STREAM_STDERR */
     struct conceal *conceal; /* the command's secrets; NULL: it has none */
     struct mask *mask;
-    struct buf held; /* masked bytes that found no credit */
-    bool over;       /* read to its end; closed later, off the path of the answer */
+    struct buf held; /* masked bytes without credit */
+    bool over;       /* read to its end; closed later, after the answer */
     uint8_t *ring;   /* background: the last LIMIT_RING_BYTES, byte n at n % LIMIT_RING_BYTES */
     uint64_t total;
-    uint64_t read;  /* how far a reader has got, the furthest of all */
+    uint64_t read;  /* the furthest position of any reader */
     size_t drained; /* after the end of a command that left others with its pipes */
 };
 
 struct feeder {              /* a call whose input goes to a command; embedded in the op's state */
-    struct rcall *call;      /* NULL: gone; input that it sent before is still written */
+    struct rcall *call;      /* NULL: gone; its earlier input is still written */
     struct process *process; /* NULL: finished */
     struct buf data;
     size_t done;
     uint64_t taken;                          /* bytes written so far */
     bool eof;                                /* no more will come */
-    bool close;                              /* then close the command's input */
+    bool close;                              /* close the command's input then */
     void (*finished)(struct feeder *feeder); /* all written or the reader is gone (broken); may be NULL */
     bool broken;
     struct feeder *next;
@@ -115,14 +115,13 @@ struct feeder {              /* a call whose input goes to a command; embedded i
 
 struct watcher { /* called when a background command has new output or has ended */
     void (*changed)(struct watcher *watcher);
-    /* Next byte it has not sent: of a terminal one, of pipes one for each stream. NULL: the ring may continue without
-     * it. */
+    /* Next byte it has not sent: one for a terminal, one per stream for pipes. NULL: the ring does not wait for it. */
     const uint64_t *offset;
     struct process *process;
     struct watcher *next;
 };
 
-struct process_hooks {                        /* of the owner of a process that serves more than one call */
+struct process_hooks {                        /* of the owner of a process that serves several calls */
     void (*started)(struct process *process); /* it runs */
     void (*ended)(struct process *process);   /* or it never ran: slot->stage */
 };
@@ -134,25 +133,24 @@ struct process {
     pid_t pid;   /* of the command's main process, as seen in the box */
     pid_t child; /* the process we reap: the same, or its keeper; 0: reaped */
     struct leaf *leaf;
-    struct spawn spawn; /* argv and env are gone after the start */
-    struct arena start; /* argument of spawn: the child reads it until it execs */
+    struct spawn spawn; /* argv and env are freed after the start */
+    struct arena start; /* memory of spawn, which the child reads until it execs */
     struct spawn_slot *slot;
     char *command;       /* to show: at most PROCESS_COMMAND_BYTES */
     char *program, *cwd; /* for errors of the start, and for lists */
-    struct arena about;  /* for lists: of these, and what they point to */
-    char **argv, **env;  /* as asked for, cut to LIMIT_PROCESS_ABOUT_BYTES; NULL-terminated; NULL: none */
+    struct arena about;  /* for lists: holds the next three */
+    char **argv, **env;  /* as requested, cut to LIMIT_PROCESS_ABOUT_BYTES; NULL-terminated; may be NULL */
     char *tag;           /* NULL: none */
     bool background, pty;
-    /* in the foreground, but with a ring: in the background when it ended, or its caller waits no longer */
+    /* in the foreground, but with a ring: becomes a background command when its caller no longer waits */
     bool keep;
-    /* In the background from its start on, and its call is sent what it prints, as a reader: called when it runs. NULL:
-     * it is not. */
+    /* In the background from the start, with its call as a reader: called when it runs. NULL: not so. */
     void (*attend)(struct process *process, struct rcall *call);
-    bool leave;     /* its background processes keep running when it ends by itself, if there are leaves */
+    bool leave;     /* its background processes continue when it exits by itself, if there are leaves */
     uint64_t group; /* the inode of its leaf; 0: none */
-    bool lives;     /* it has ended, but processes it left run: the leaf is still its own */
+    bool lives;     /* it has ended, but processes it left are running in its leaf */
     bool timed_out, killed, oom, stuck;
-    bool left; /* it ended by itself, and processes it had started were killed */
+    bool left; /* it exited by itself, and processes it left were killed */
     bool reaped;
     bool discard;       /* the call is gone: output is read and dropped */
     struct rcall *call; /* EXEC, until answered */
@@ -161,17 +159,17 @@ struct process {
     struct feeder *feeders;
     struct feeder own; /* the input of its EXEC call */
     struct stream streams[2];
-    struct timer timer; /* time-out, grace, bounded waits: one at a time */
-    struct timer soon;  /* when to look whether it exec'ed */
-    struct timer wait;  /* when its caller waits no longer: keep */
+    struct timer timer; /* timeout, grace, bounded waits: one at a time */
+    struct timer soon;  /* when to check whether it exec'ed */
+    struct timer wait;  /* when its caller stops waiting: keep */
     struct watcher *watchers;
     uint64_t started_ms, started_wall_ms, duration_ms;
     uint64_t oom_before;
     int status;
     const struct process_hooks *hooks;
-    void *owner;               /* theirs */
+    void *owner;               /* for the hooks */
     char *session;             /* the plain session it was started in; NULL: none */
-    struct process *tidy_next; /* in the list of those to bury */
+    struct process *tidy_next; /* in the list of those to free */
 };
 #define PROCESS_COMMAND_BYTES 512u
 char *process_command_text(const char *text, size_t len); /* cut at a character's end; malloc */
@@ -181,19 +179,20 @@ bool process_has_leaves(const struct runner *runner);
 bool process_reap(struct runner *runner, pid_t pid, int status); /* false: not a command of ours */
 bool process_is_child(const struct runner *runner, pid_t pid);
 void process_orphan(struct runner *runner);                 /* an unknown process was reaped */
-void process_end_all(struct runner *runner);                /* local, at the end: blocks until the trees are gone */
-void process_oom_score(struct runner *runner, bool raised); /* ours for a moment, for children to inherit */
-void process_tidy(struct runner *runner); /* after the answers went out: bury, and prepare for the next command */
-/* A pipe whose reading end does not block, made ahead where possible. 0 or -errno. */
+void process_end_all(struct runner *runner);                /* local, at the end: blocks until all trees are gone */
+void process_oom_score(struct runner *runner, bool raised); /* changes ours for a moment, for children to inherit */
+void process_tidy(struct runner *runner); /* after answers are sent: frees, and prepares for the next command */
+/* A pipe whose reading end does not block, made in advance if possible. Returns 0 or -errno. */
 int process_pipe(struct runner *runner, int pair[2]);
 int process_null(const struct runner *runner); /* /dev/null, the table's; -errno when the box has none */
 struct process *process_first(struct runner *runner);
-/* The sentence for a process that could not be made, to do `what`: LIMIT, naming the box's limit, when that is why. */
+/* Makes the error for a process that could not be started, to do `what`: LIMIT, naming the box's limit if that is
+ * why. */
 int process_fork_error(const struct runner_config *config, int number, const char *what, struct err *err);
-/* The newest with this pid. */
+/* Finds the newest with this pid. */
 int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_process, struct err *err);
 
-/* A free place in the table (ended ones make room), with its slot. */
+/* Gets a free place in the table (ended ones are dropped for it), with its slot. */
 int process_new(struct runner *runner, struct process **ret_process, struct err *err);
 int process_launch(struct process *process, struct err *err); /* spawn is prepared, pipes are set */
 void process_started(struct process *process);                /* it runs, or it could not */
@@ -205,23 +204,23 @@ void process_wait_ms(struct process *process, uint64_t wait_ms);         /* then
 void process_drop(struct process *process);                              /* out of the table, freed */
 void process_put_result(const struct process *process, struct buf *out); /* EXIT or SIGNALLED, ... */
 uint64_t process_oom_count(const struct runner *runner);
-void process_done(struct process *process); /* ends it when its streams are done, else nothing */
+void process_done(struct process *process); /* ends it if its streams are done */
 /* ---- stream.c: output, input, rings ---- */
 struct conceal;
-/* input: it is a pipe, else /dev/null. A terminal has the size that args name. */
+/* input: a pipe, else /dev/null. A terminal has the size that args give. */
 int process_stdio(struct process *process, bool input, const struct fields *args, struct err *err);
-void process_stdio_given(struct process *process); /* the child has its ends */
+void process_stdio_given(struct process *process); /* the child has them now */
 void process_stdio_free(struct process *process);
 enum stream_step { STREAM_TOOK, STREAM_DRY, STREAM_FULL, STREAM_OVER };
 enum stream_step stream_step(struct stream *stream); /* one read: some, nothing there, no consumer, the end */
 void stream_settle(struct stream *stream);           /* sends output that is held back for its filters */
-void stream_pump(struct stream *stream);             /* something to read, or credit came back */
-void stream_resume(struct process *process);         /* a reader caught up, or left */
-bool stdio_done(const struct stream *stream);        /* closed, and all handed on */
+void stream_pump(struct stream *stream);             /* there is something to read, or credit again */
+void stream_resume(struct process *process);         /* a reader has caught up or left */
+bool stdio_done(const struct stream *stream);        /* closed, and everything was passed on */
 void stream_free(struct stream *stream);
 size_t stream_kept(const struct stream *stream);    /* bytes in the ring */
 uint64_t stream_first(const struct stream *stream); /* oldest byte in the ring */
-/* Kept output from *offset to end, within credit; output that the ring lost is skipped. True: all of it was sent. */
+/* Sends kept output from *offset to end, within credit; skips what the ring lost. Returns true if all was sent. */
 bool stream_send(struct rcall *call, const struct stream *stream, uint64_t *offset, uint64_t end);
 size_t stream_copy(const struct stream *stream, uint64_t from, uint8_t *data, size_t len);
 void watchers_notify(struct process *process);
@@ -234,7 +233,7 @@ void watcher_add(struct process *process, struct watcher *watcher);
 void watcher_drop(struct watcher *watcher);
 
 /* ---- reader.c: calls that are sent all that a background command prints ---- */
-/* The call is a reader from now on (its def must be op_attach): output from offset[] on, then END. Input goes to the
+/* Makes the call a reader (its def must be op_attach): sends output from offset[] on, then END. Its input goes to the
  * command. */
 void reader_open(struct rcall *call, struct process *process, const uint64_t offset[2]);
 int reader_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err);

@@ -1,6 +1,6 @@
-/* Readers of background commands: any number of calls, each sent all that the command prints, in its own time. Called
- * by op_exec and op_process.
- * Invariant: the command waits for its slowest reader (stream_reader_room), so nobody who reads loses a byte. */
+/* Readers of background commands: any number of calls, each of which gets all output at its own pace. Called by op_exec
+ * and op_process. Invariant: the command waits for its slowest reader (stream_reader_room), so no reader loses a
+ * byte. */
 #include "base/mem.h"
 #include "runner/exec/process.h"
 
@@ -22,7 +22,7 @@ static void reader_free(struct output_reader *reader) {
 static void reader_pump(struct rcall *call) {
     struct output_reader *reader = call->state;
     bool all = true;
-    for (int i = 0; i < 2; i++) { /* what the ring had lost before the reader came is skipped */
+    for (int i = 0; i < 2; i++) { /* skips what the ring lost before the reader came */
         struct stream *stream = &reader->process->streams[i];
         all = stream_send(call, stream, &reader->offset[i], stream->total) && all;
         if (reader->offset[i] > stream->read)

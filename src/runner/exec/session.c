@@ -29,7 +29,7 @@ int session_lookup(struct runner *runner, const char *name, struct session **ret
     return 0;
 }
 
-/* Of a plain session: a command that was started in it and runs. */
+/* For a plain session: returns whether this is a running command of it. */
 static bool session_runs(const struct session *session, const struct process *process) {
     return process->session && process->phase != PHASE_ENDED && strcmp(process->session, session->name) == 0;
 }
@@ -39,7 +39,7 @@ bool session_busy(const struct session *session) {
                           : session->phase != SHELL_IDLE || session_waits(session);
 }
 
-/* The least recently used idle one is ended. */
+/* Ends the least recently used idle session if there are too many. */
 static int session_room(struct runner *runner, struct err *err) {
     struct session_table *table = runner->sessions;
     if (table->count < LIMIT_SESSIONS)
@@ -57,10 +57,11 @@ static int session_room(struct runner *runner, struct err *err) {
 int session_new(struct runner *runner, const struct fields *args, struct session **ret_session, struct err *err) {
     const char *name = args->has[FIELD_NAME] ? args->text[FIELD_NAME] : "";
     if (!text_name(name, LIMIT_SESSION_NAME_BYTES))
-        return err_set(err, ERR_INVALID, "a session's name is 1 to %u of A-Z a-z 0-9 _ . : @ -",
+        return err_set(err, ERR_INVALID, "a session's name must be 1 to %u of A-Z a-z 0-9 _ . : @ -",
                        LIMIT_SESSION_NAME_BYTES);
     if (args->has[FIELD_NOTE] && args->len[FIELD_NOTE] > LIMIT_SESSION_NOTE_BYTES)
-        return err_set(err, ERR_TOO_LARGE, "a note of more than %u bytes", LIMIT_SESSION_NOTE_BYTES);
+        return err_set(err, ERR_TOO_LARGE, "the note of a session must have at most %u bytes",
+                       LIMIT_SESSION_NOTE_BYTES);
     TRY(session_room(runner, err));
     struct session *session = xcalloc(1, sizeof *session);
     session->runner = runner;
@@ -178,7 +179,7 @@ void session_put_outcome(const struct session *session, const struct outcome *ou
         field_number(out, FIELD_LEFT, 1);
 }
 
-/* ---- plain ones ---- */
+/* ---- plain sessions ---- */
 
 int session_exec(struct runner *runner, struct fields *args, struct session **ret_session, struct err *err) {
     TRY(session_lookup(runner, args->text[FIELD_SESSION], ret_session, err));

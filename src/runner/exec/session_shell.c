@@ -1,16 +1,15 @@
 /* The shell of a session. Called by op_session.c and, by events, by the loop.
  *
- * The shell is interactive, but neither reads its commands from its terminal nor prints to it: it reads lines from a
- * pipe, one that runs the text of the command (a memory file) with the terminal as its standard streams, and one
- * that reports its status. If anything throws the shell back to its top level (an interrupt, an unset variable), it
- * reads the next line, and that is the report. The output of a command is never parsed: there is no prompt to find,
- * and none to forge. Invariants:
+ * The shell is interactive, but neither reads its commands from its terminal nor prints to it. It reads lines from a
+ * pipe: one that runs the text of the command (a memory file) with the terminal as its standard streams, and one that
+ * reports its status. If anything throws the shell back to its top level (an interrupt, an unset variable), it reads
+ * the next line, which is the report. The output of a command is never parsed: there is no prompt to find or to forge.
+ * Invariants:
  * 1. A report counts only with the mark of the running command: random, and in lines that its children never see.
- * 2. The end of the output is known because a terminal is read until it is empty after the report came: earlier
- *    output is there by then (the kernel delivers it before it reports an empty terminal).
+ * 2. The end of the output is known because the terminal is read until it is empty after the report: earlier output is
+ *    there by then (the kernel delivers it before it reports an empty terminal).
  * 3. A command's changes to its terminal are undone before the next.
- * 4. No signal is sent to a shell that has not reported that it is ready: before it has its traps it would die of
- *    it. */
+ * 4. No signal is sent to a shell before it has reported that it is ready: without its traps it would die. */
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -23,13 +22,13 @@
 
 /* ---- the report of a command's end ----
  *
- * It is found among whatever else is written to the pipe: every process of the command has that pipe. Invariant:
- * however much is written, the buffer has room for the next read. A report with the right mark counts, however long
- * the directory in it is. */
+ * It is found among whatever else is written to the pipe, since every process of the command has that pipe. Invariant:
+ * however much is written, the buffer has space for the next read. A report with the right mark counts, however long
+ * its directory is. */
 
 enum { STATUS_BYTES = 16 };
 
-/* "MARK\0STATUS\0DIRECTORY\0" at text: 1; 0: the rest is not there yet; -1: it is not a report. */
+/* Parses "MARK\0STATUS\0DIRECTORY\0" at text. Returns 1, 0 if the rest is missing, -1 if it is not a report. */
 static int shell_report_parse(const char *text, size_t len, unsigned *ret_status, char ret_cwd[LIMIT_PATH_BYTES + 1]) {
     if (len <= SESSION_MARK_BYTES)
         return 0;
@@ -46,7 +45,7 @@ static int shell_report_parse(const char *text, size_t len, unsigned *ret_status
     if (!whole && end - cwd <= LIMIT_PATH_BYTES)
         return 0;
     *ret_status = (unsigned)strtoul(status, NULL, 10);
-    /* PWD is a variable like others: a value that is not a path of a directory is ignored. */
+    /* PWD is an ordinary variable: a value that is not a directory's path is ignored. */
     bool fits = whole && strlen(cwd) <= LIMIT_PATH_BYTES;
     memcpy(ret_cwd, fits ? cwd : "", fits ? strlen(cwd) + 1 : 1);
     return 1;
@@ -58,7 +57,7 @@ bool report_find(struct buf *reports, const char mark[SESSION_MARK_BYTES], unsig
         const uint8_t *at = reports->len ? memmem(reports->data, reports->len, mark, SESSION_MARK_BYTES) : NULL;
         size_t before = at ? (size_t)(at - reports->data)
                         : reports->len >= SESSION_MARK_BYTES
-                            ? reports->len - SESSION_MARK_BYTES + 1 /* half of it may be here */
+                            ? reports->len - SESSION_MARK_BYTES + 1 /* a part of it may be here */
                             : 0;
         buf_consume(reports, before);
         int r = at ? shell_report_parse((const char *)reports->data, reports->len, ret_status, ret_cwd) : 0;
@@ -69,12 +68,12 @@ bool report_find(struct buf *reports, const char mark[SESSION_MARK_BYTES], unsig
 }
 
 enum {
-    FDS_BASH = 231,           /* seldom used by scripts, and below what bash itself takes */
-    FDS_OTHER = 7,            /* other shells know one digit only */
-    START_MS = 30000,         /* for a shell to become ready: another program never does */
-    SOON_MS = 2,              /* most commands are over by then: nothing but their report is waited for */
-    ASK_MS = 10,              /* shells other than bash forget lines they have read when they are thrown back */
-    SETTLE_BYTES = 128 << 10, /* more than a terminal holds: later output follows it */
+    FDS_BASH = 231,           /* rarely used by scripts, and below bash's own */
+    FDS_OTHER = 7,            /* other shells only know one digit */
+    START_MS = 30000,         /* for a shell to become ready; other programs never do */
+    SOON_MS = 2,              /* most commands end by then: only their report is awaited */
+    ASK_MS = 10,              /* other shells forget read lines when thrown back */
+    SETTLE_BYTES = 128 << 10, /* more than a terminal holds: the rest is later output */
     LINE_BYTES = 4 * LIMIT_PATH_BYTES + 512,
 };
 
@@ -100,7 +99,7 @@ static void shell_ended(struct process *process) {
         return;
     }
     struct outcome *outcome = &session->outcome;
-    if (outcome->started_ms) { /* a command was under way */
+    if (outcome->started_ms) { /* a command was running */
         int status = process->status;
         outcome->exited = true;
         outcome->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -148,7 +147,7 @@ static int shell_prepare(struct session *session, const struct fields *call_args
     args.has[FIELD_COMMAND] = false;
     args.argv = session->bash ? bash : other;
     args.argc = session->bash ? 6 : 3;
-    /* No pager waits for a key, and there are no colors. */
+    /* So that no pager waits for a key, and there are no colors. */
     static const char *const defaults[] = {"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat"};
     static const char *const fixed[] = {"PS1=", "PS2=", "HISTFILE="};
     size_t count = 0;
@@ -185,7 +184,7 @@ static void shell_terminal_calm(int fd) {
         tcsetattr(fd, TCSANOW, &wanted);
 }
 
-/* The terminal goes with the command; what the shell itself says, prompts too, goes nowhere. */
+/* The command gets the terminal; what the shell itself prints, including prompts, is dropped. */
 static int shell_streams(struct session *session, const struct fields *args, struct err *err) {
     struct process *process = session->process;
     struct spawn *spawn = &process->spawn;
@@ -266,15 +265,15 @@ int shell_start(struct session *session, const struct fields *args, struct err *
     return 0;
 }
 
-/* Short, and only when the shell has read what came before: the pipe is never full. */
+/* The line is short, and the shell has read what came before: the pipe is never full. */
 static void shell_send(struct session *session, const char *line) {
     size_t len = strlen(line);
     if (write(session->command_fd, line, len) != (ssize_t)len)
-        process_kill(session->process); /* it has closed its input: no reader */
+        process_kill(session->process); /* it has closed its input */
 }
 
-/* A signal of its own by which the shell is thrown back even while it waits for a child that dies of something else
- * than an interrupt: session_stop.c. */
+/* Installs a signal that throws the shell back even while it waits for a child that does not die of an interrupt:
+ * session_stop.c. */
 static void shell_started(struct process *process) {
     struct session *session = process->owner;
     source_set(session->runner, &session->report, EPOLLIN);
@@ -361,7 +360,7 @@ void session_shell_run(struct session *session, char *text, const char *cwd, uin
     if (session->kept_stale)
         stop_remember(session);
     enum stream_step step = STREAM_TOOK;
-    for (int i = 0; i < 4 && step == STREAM_TOOK; i++) /* output since the last command does not belong to this one */
+    for (int i = 0; i < 4 && step == STREAM_TOOK; i++) /* drops output since the last command */
         step = stream_step(stream);
     session->outcome = (struct outcome){
         .state = SESSION_RUNNING, .from = stream->total, .to = stream->total, .started_ms = clock_ms()};
@@ -400,7 +399,7 @@ bool shell_forget(struct session *session) {
     return true;
 }
 
-/* ---- its end ---- */
+/* ---- the end of a command ---- */
 
 void shell_settle(struct session *session) {
     struct stream *stream = &session->process->streams[0];
@@ -467,7 +466,7 @@ static void shell_report_ready(struct source *source, uint32_t) {
     ssize_t n = at ? read(source->fd, at, SESSION_REPORTS_READ_BYTES) : 0;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n <= 0) { /* closed by all who had it: the shell is exiting, or can no longer report */
+    if (n <= 0) { /* closed by every writer: the shell is exiting, or can no longer report */
         source_set(session->runner, source, 0);
         if (session->phase < SHELL_SETTLING && session->phase > SHELL_IDLE)
             process_kill(session->process);
@@ -475,7 +474,7 @@ static void shell_report_ready(struct source *source, uint32_t) {
     }
     session->reports.len += (size_t)n;
     if (session->phase == SHELL_STARTING) {
-        /* The first that comes over the pipe of reports: nothing of a client has run yet. */
+        /* The first byte on the pipe of reports: nothing of a client has run yet. */
         session->phase = SHELL_IDLE;
         session->oom_before = process_oom_count(session->runner);
         timer_set(session->runner, &session->poll, 0);

@@ -1,25 +1,25 @@
 /* Ending the command of a session without its shell: everything the command started gets SIGTERM, then SIGKILL; the
- * shell is thrown back to its top level and reports. Called by op_session.c and session_shell.c. Invariant:
- * background processes of earlier commands stay (stop_remember); a shell that does not report is killed, so that a
- * stop always ends. */
+ * shell is thrown back to its top level and reports. Called by op_session.c and session_shell.c. Invariant: background
+ * processes of earlier commands stay (stop_remember); a shell that does not report is killed, so that a stop always
+ * ends. */
 #include "base/base.h"
 #include "runner/exec/session.h"
 
 enum {
     POLL_MS = 5,
-    PATIENCE_MS = 2000,   /* for the shell, when there is nothing left that it could wait for */
-    ANCESTORS_MAX = 1000, /* a chain that is longer was read while it changed */
+    PATIENCE_MS = 2000,   /* for the shell, when it has nothing left to wait for */
+    ANCESTORS_MAX = 1000, /* a longer chain changed while it was read */
     THROW_SIGNAL = 64,    /* session_shell.c */
 };
 
-/* ---- who is whose ---- */
+/* ---- processes of a command ---- */
 
 struct relative {
     pid_t parent, session;
     uint64_t started; /* in the kernel's ticks: distinguishes two processes with one pid */
 };
 
-/* The beginning of /proc/PID/NAME. False: it has ended. */
+/* Reads the beginning of /proc/PID/NAME. Returns false if it has ended. */
 static bool stop_proc_read(const struct session *session, pid_t pid, const char *name, char *text, size_t size) {
     const char *path = text_make(64, "/proc/%d/%s", pid, name);
     autofd fd = path_open(session->runner->config->root_fd, path, O_RDONLY, 0);
@@ -32,7 +32,7 @@ static bool stop_relative_read(const struct session *session, pid_t pid, struct 
     char text[1024];
     if (!stop_proc_read(session, pid, "stat", text, sizeof text))
         return false;
-    const char *end = strrchr(text, ')'); /* the name before it may hold anything */
+    const char *end = strrchr(text, ')'); /* the name before it may contain anything */
     unsigned long long started = 0;
     int parent = 0, group = 0;
     if (!end || sscanf(end + 1, " %*c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
@@ -67,7 +67,7 @@ static bool stop_among(const struct kept *list, size_t count, pid_t pid, uint64_
     return false;
 }
 
-/* It, or who started it, was there before the command. */
+/* Returns whether it, or an ancestor, existed before the command. */
 static bool stop_belongs_before(const struct session *session, pid_t pid) {
     struct relative relative;
     for (int i = 0; session->kept_count && i < ANCESTORS_MAX && pid > 1; i++, pid = relative.parent) {
@@ -87,13 +87,13 @@ static bool stop_ignores(const struct session *session, pid_t pid, int number) {
     return line && strtoull(line + 8, NULL, 16) & 1ull << (number - 1);
 }
 
-/* Once for each, as soon as it can react: a process that was just forked has not got it. */
+/* Sends SIGTERM once to each, as soon as it can react: a process that was just forked cannot yet. */
 static void stop_member_term(struct session *session, pid_t pid) {
     struct relative relative;
     if (!stop_relative_read(session, pid, &relative) ||
         stop_among(session->termed, session->termed_count, pid, relative.started))
         return;
-    bool deaf = stop_ignores(session, pid, SIGTERM); /* or it is the shell's copy that has not become the command yet */
+    bool deaf = stop_ignores(session, pid, SIGTERM); /* or a fork of the shell that has not exec'ed yet */
     kill(pid, SIGTERM);
     if (deaf)
         return;
@@ -101,7 +101,7 @@ static void stop_member_term(struct session *session, pid_t pid) {
         (struct kept){.pid = pid, .started = relative.started};
 }
 
-/* The command's processes, each signalled (0: only counted). */
+/* Signals the command's processes (0: only counts them). */
 static size_t stop_members_signal(struct session *session, int number) {
     struct members members = {0};
     size_t count = 0;
@@ -136,7 +136,7 @@ void stop_remember(struct session *session) {
 
 /* ---- stopping ---- */
 
-/* While nothing in it moves, nothing forks away from the one who reads the list. */
+/* While frozen, nothing forks away while the list is read. */
 static void stop_leaf_freeze(const struct session *session, const char *how) {
     if (!session->process->leaf)
         return;
@@ -154,7 +154,8 @@ void stop_begin(struct session *session, enum session_state why) {
     session->termed_count = 0;
     session->stop_ms = clock_ms();
     if (!shell_forget(session))
-        kill(session->process->pid, THROW_SIGNAL); /* before its child dies: else it continues with the next command */
+        kill(session->process->pid,
+             THROW_SIGNAL); /* before its child dies, or it would continue with the next command */
     stop_members_signal(session, SIGTERM);
     timer_set(session->runner, &session->poll, clock_ms() + POLL_MS);
 }
@@ -168,7 +169,7 @@ void stop_poll(struct session *session) {
     size_t left = stop_members_signal(session, session->killing ? SIGKILL : SIGTERM);
     timer_set(session->runner, &session->poll, now_ms + POLL_MS);
     if (left == 0) {
-        /* The shell has nothing left to wait for, and is asked again and again; then it has to go, too. */
+        /* The shell has nothing left to wait for, and is asked again and again; then it is killed too. */
         if (session->killing)
             stop_leaf_freeze(session, "0");
         if (session->alone_ms == 0)
@@ -183,7 +184,7 @@ void stop_poll(struct session *session) {
         }
         return;
     }
-    session->alone_ms = 0; /* it may have been, and forked once more */
+    session->alone_ms = 0; /* it may have forked once more */
     if (now_ms >= session->stop_ms + KILL_GRACE_MS + PATIENCE_MS) {
         process_kill(session->process); /* they fork faster than they can be identified */
     } else if (!session->killing && now_ms >= session->stop_ms + KILL_GRACE_MS) {
@@ -193,9 +194,9 @@ void stop_poll(struct session *session) {
     }
 }
 
-/* ---- the end of the shell alone ---- */
+/* ---- ending only the shell ---- */
 
-/* As when a terminal is hung up: processes that earlier commands detached (setsid, nohup) stay. */
+/* As when a terminal hangs up: processes that earlier commands detached (setsid, nohup) stay. */
 static bool stop_outlives(const struct session *session, pid_t pid) {
     struct relative relative;
     return stop_belongs_before(session, pid) && stop_relative_read(session, pid, &relative) &&
@@ -209,7 +210,7 @@ void stop_hang_up(struct session *session) {
         return;
     }
     if (session->phase == SHELL_IDLE)
-        stop_remember(session); /* nothing runs: all there is was left */
+        stop_remember(session); /* nothing runs: all processes were left by earlier commands */
     stop_leaf_freeze(session, "1");
     stop_members_read(session, &members);
     for (size_t i = 0; i < members.count; i++)

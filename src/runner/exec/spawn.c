@@ -1,9 +1,9 @@
 /* From the arguments of EXEC to a running child. Called by op_exec (prepare) and process.c (start).
  *
- * Between clone and exec the child shares the runner's memory (CLONE_VM: no page tables to copy, no faults
- * afterwards), on a stack of its own, with all signals blocked, while the runner continues. No CLONE_VFORK: a
- * command that stops the child must not stop PID 1 with it. Invariants:
- * 1. The child makes raw system calls only: errno, malloc and stdio are the runner's.
+ * Between clone and exec the child shares the runner's memory (CLONE_VM: no page tables to copy, no faults afterwards),
+ * on its own stack, with all signals blocked, while the runner continues. No CLONE_VFORK: a command that stops the
+ * child must not stop PID 1 with it. Invariants:
+ * 1. The child only makes raw system calls: errno, malloc and stdio belong to the runner.
  * 2. It reads only its own copy of struct spawn, and its arena, which lives until exec is known to have happened or
  *    failed.
  * 3. It opens its directory with the agent's rights, and exec closes everything of the runner's.
@@ -51,7 +51,7 @@ static int spawn_env_put(struct spawn *spawn, size_t *count, const char *row, st
     return 0;
 }
 
-/* The box's variables without those to drop, then the call's. */
+/* Makes the environment: the box's variables without those to drop, then the call's. */
 static int spawn_env(struct spawn *spawn, const struct fields *args, struct arena *arena, struct err *err) {
     size_t base = 0, count = 0;
     int r = 0;
@@ -65,7 +65,7 @@ static int spawn_env(struct spawn *spawn, const struct fields *args, struct aren
         r = spawn_env_put(spawn, &count, arena_strdup(arena, args->env[i]), err);
     for (size_t i = 0; r == 0 && i < args->secret_count; i++)
         r = !strchr(args->secrets[i], '=') || args->secrets[i][0] == '='
-                ? err_set(err, ERR_INVALID, "a secret is not NAME=VALUE") /* it may be the value */
+                ? err_set(err, ERR_INVALID, "a secret is not NAME=VALUE") /* the text may be the value */
                 : spawn_env_put(spawn, &count, arena_strdup(arena, args->secrets[i]), err);
     return r;
 }
@@ -79,9 +79,9 @@ static char *spawn_mapped(const struct spawn *spawn, const char *text, struct ar
     return copy;
 }
 
-enum { SPAWN_ID_MOST = 65533 }; /* a jail has 65536 ids, the last ones are nobody's */
+enum { SPAWN_ID_MOST = 65533 }; /* a jail has 65536 ids, the last ones of which are unused */
 
-/* "agent", "root", or "UID:GID" of another user of the box. */
+/* user: "agent", "root", or "UID:GID" of another user of the box. */
 static int spawn_user(struct spawn *spawn, const char *user, struct err *err) {
     const struct runner_config *config = spawn->config;
     char number[16];
@@ -98,7 +98,7 @@ static int spawn_user(struct spawn *spawn, const char *user, struct err *err) {
                            "a user that is neither the agent nor root needs a jail, and cubby to run as root on the "
                            "host");
     } else if (strcmp(user, "agent") != 0) {
-        return err_set(err, ERR_INVALID, "no user '%s': it is \"agent\" or \"root\"", user);
+        return err_set(err, ERR_INVALID, "no user '%s': it must be \"agent\" or \"root\"", user);
     }
     spawn->uid = (uid_t)uid;
     spawn->gid = (gid_t)gid;
@@ -153,8 +153,7 @@ pid_t spawn_clone(struct spawn *spawn, struct leaf *leaf) {
                              .cgroup = (uint64_t)leaf->dir_fd,
                              .stack = (uint64_t)(uintptr_t)spawn->stack,
                              .stack_size = SPAWN_STACK_BYTES};
-    struct spawn *copy =
-        spawn->stack; /* at the far end: the runner forgets its descriptors while the child takes them */
+    struct spawn *copy = spawn->stack; /* at the far end: the runner resets its descriptors while the child uses them */
     *copy = *spawn;
     return (pid_t)raw_clone3(&how, sizeof how, spawn_child_run, copy);
 }
@@ -196,7 +195,7 @@ static _Noreturn void spawn_child_fail(struct spawn_slot *slot, enum spawn_stage
         raw(SYS_exit_group, 127);
 }
 
-/* Last of what uses our descriptors: some may have these numbers. First above them all, then down. */
+/* The last use of our descriptors, since some may have these numbers. First moves them above all, then down. */
 static void spawn_child_pass(struct spawn *spawn) {
     int at = spawn->passed_at;
     long fds[SPAWN_PASSED];
@@ -246,9 +245,9 @@ _Noreturn void spawn_child(struct spawn *spawn) {
             spawn_child_fail(slot, SPAWN_TERMINAL, number);
     if (spawn->pty && (number = raw(SYS_ioctl, spawn->passed_at ? spawn->passed[0] : 0, TIOCSCTTY, 0)) < 0)
         spawn_child_fail(slot, SPAWN_TERMINAL, number);
-    /* Opened here and with the command's ids, so that it reaches no directory the command could not. */
+    /* Opened here with the command's ids, so that it reaches no directory that the command could not. */
     const struct runner_config *config = spawn->config;
-    if (config->jail) /* a short command does not wait for the ends of other boxes' turns; refused: it does */
+    if (config->jail) /* so that a short command does not wait for other boxes' turns, if allowed */
         raw(SYS_sched_setattr, 0, &sched_latency_command, 0);
     if (config->jail && spawn->pty && !spawn->root && spawn->uid != config->agent_uid) { /* the runner may not */
         raw(SYS_setfsuid, 0);
@@ -269,9 +268,9 @@ _Noreturn void spawn_child(struct spawn *spawn) {
         spawn_child_fail(spawn->slot, SPAWN_CWD, number);
     char path[LIMIT_PATH_BYTES + 64];
     number = raw(SYS_getcwd, path, sizeof path);
-    if (number < 0 || path[0] != '/') /* deleted, or outside our root */
+    if (number < 0 || path[0] != '/') /* deleted, or outside of our root */
         spawn_child_fail(spawn->slot, SPAWN_CWD, number < 0 ? number : -ENOENT);
-    /* All of ours is close-on-exec already; this holds even if one was forgotten. */
+    /* All of ours is already close-on-exec; this is a second line of defense. */
     raw(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
     struct err err;
     if (confine(spawn->config, spawn->root ? CONFINE_ROOT : CONFINE_AGENT, spawn->uid, spawn->gid, &err) < 0) {
@@ -280,7 +279,7 @@ _Noreturn void spawn_child(struct spawn *spawn) {
     }
     if (spawn->passed_at)
         spawn_child_pass(spawn);
-    if (spawn->config->open_files) { /* last: descriptors we still hold may lie above it */
+    if (spawn->config->open_files) { /* last: our remaining descriptors may have higher numbers */
         uint64_t files[2] = {spawn->config->open_files, spawn->config->open_files};
         if ((number = raw(SYS_prlimit64, 0, RLIMIT_NOFILE, files, NULL)) < 0)
             spawn_child_fail(slot, SPAWN_LIMIT, number);

@@ -1,7 +1,8 @@
-/* Input and output of commands. A foreground command's output goes to its call within credit (no credit: the pipe is
- * not read, and the command waits); a background one's goes into a ring of the last LIMIT_RING_BYTES, which waits for
- * its readers. Input comes from any number of calls. Called by process.c and the ops on processes. Invariant: a stream
- * without credit is not watched (its hang-up would spin the loop), and `total` counts every byte. */
+/* Input and output of commands. Output of a foreground command goes to its call within credit (without credit the pipe
+ * is not read, and the command waits); output of a background command goes into a ring of the last LIMIT_RING_BYTES,
+ * which waits for its readers. Input comes from any number of calls. Called by process.c and the ops on processes.
+ * Invariant: a stream without credit is not watched (its hang-up would spin the loop), and `total` counts every
+ * byte. */
 #include <sys/epoll.h>
 #include <sys/mman.h>
 
@@ -25,7 +26,7 @@ static void stream_input_ready(struct source *source, uint32_t events);
 static void stream_ready(struct source *source, uint32_t) {
     struct stream *stream = (struct stream *)source;
     process_started(stream->process);
-    if (stream->over) /* its process is not done yet: not to spin on a hang-up */
+    if (stream->over) /* its process is not done: avoids spinning on a hang-up */
         source_close(stream->process->runner, &stream->source);
     stream_pump(stream);
     process_done(stream->process);
@@ -55,7 +56,7 @@ static int stream_stdio_pipes(struct process *process, bool input, struct err *e
     return 0;
 }
 
-/* The peer is opened through the master, so that no path in the box is trusted to be it. */
+/* Opens the peer through the master, so that no path in the box has to be trusted. */
 static int stream_stdio_terminal(struct process *process, const struct fields *args, struct err *err) {
     const struct runner_config *config = process->runner->config;
     autofd master = path_open(config->root_fd, "/dev/ptmx", O_RDWR, 0);
@@ -101,8 +102,8 @@ int process_stdio(struct process *process, bool input, const struct fields *args
     return 0;
 }
 
-/* Our copies of the pipes' far ends stay open until the command is over: its end is heard of once, as the death of a
- * child, instead of first as two hang-ups. What is left in the pipes is read then. */
+/* Our copies of the pipes' far ends stay open until the command has ended: then its end is noticed once, as the death
+ * of a child, and not first as two hang-ups. What is left in the pipes is read then. */
 void process_stdio_given(struct process *process) {
     if (process->input.fd >= 0)
         fd_close(&process->spawn.stdio[0]);
@@ -120,7 +121,7 @@ void process_stdio_free(struct process *process) {
 /* ---- output ---- */
 
 /* A background command waits for its slowest reader; without one the ring continues. When a command with a terminal has
- * ended, or one was killed, nothing waits any longer: space is left for what the kernel usually holds then. */
+ * ended, or one was killed, nothing waits any more: space is left for what the kernel usually holds then. */
 static size_t stream_reader_room(const struct stream *stream) {
     const struct process *process = stream->process;
     size_t i = (size_t)(stream - process->streams);
@@ -136,7 +137,7 @@ static size_t stream_reader_room(const struct stream *stream) {
     return (size_t)room;
 }
 
-/* True: nothing is held back any more. */
+/* Returns true if nothing is held back any more. */
 static bool stream_send_held(struct stream *stream) {
     struct process *process = stream->process;
     if (!process->call || process->discard)
@@ -147,7 +148,7 @@ static bool stream_send_held(struct stream *stream) {
     return stream->held.len == 0;
 }
 
-/* How much may be read now; 0: there is no consumer. */
+/* Returns how much may be read now; 0: there is no consumer. */
 static size_t stream_room(struct stream *stream) {
     struct process *process = stream->process;
     if (process->background && !process->discard)
@@ -159,7 +160,7 @@ static size_t stream_room(struct stream *stream) {
     return process->call->credit_out < READ_BYTES ? process->call->credit_out : READ_BYTES;
 }
 
-/* Secrets first: one may hold a path. */
+/* Filters secrets first: a secret may contain a path. */
 static void stream_filter(struct stream *stream, const uint8_t *data, size_t len, bool last) {
     autobuf concealed = buf_max(HELD_MAX_BYTES);
     autobuf masked = buf_max(HELD_MAX_BYTES);
@@ -210,7 +211,7 @@ enum stream_step stream_step(struct stream *stream) {
     ssize_t n = read(stream->source.fd, scratch, room);
     if (n < 0 && (errno == EAGAIN || errno == EINTR) && process->phase != PHASE_DRAINING)
         return STREAM_DRY;
-    if (n <= 0) { /* the end; EIO if a terminal lost its last user; empty, and no writer left */
+    if (n <= 0) { /* the end; EIO if a terminal lost its last user; or empty without a writer */
         stream_close(stream);
         return STREAM_OVER;
     }
@@ -219,7 +220,7 @@ enum stream_step stream_step(struct stream *stream) {
     else
         stream_take(stream, scratch, (size_t)n);
     stream->drained += process->phase == PHASE_DRAINING && process->leave ? (size_t)n : 0;
-    if (stream->drained > DRAIN_BYTES) { /* the command's own output is in there: the rest comes from processes it
+    if (stream->drained > DRAIN_BYTES) { /* includes all of the command's own output: the rest comes from processes it
                                           * left */
         stream_close(stream);
         return STREAM_OVER;
@@ -232,7 +233,7 @@ void stream_settle(struct stream *stream) {
         stream_filter(stream, NULL, 0, true);
 }
 
-/* While the command runs, one read an event; when it is over, all there is. */
+/* One read per event while the command runs; everything when it has ended. */
 void stream_pump(struct stream *stream) {
     struct process *process = stream->process;
     if (stream->over || stream->source.fd < 0) {
@@ -254,7 +255,7 @@ static void stream_drain(struct timer *timer) {
     process_done(process);
 }
 
-/* Not at once: who calls this may be called by the pump. */
+/* Not at once: the caller may be called by the pump. */
 void stream_resume(struct process *process) {
     for (int i = 0; i < 2; i++) {
         struct stream *stream = &process->streams[i];
@@ -262,7 +263,7 @@ void stream_resume(struct process *process) {
             continue;
         if (process->phase == PHASE_RUNNING || process->phase == PHASE_ENDING) {
             source_set(process->runner, &stream->source, EPOLLIN);
-        } else if (process->phase == PHASE_DRAINING) { /* its pipe may be empty, and held by others */
+        } else if (process->phase == PHASE_DRAINING) { /* its pipe may be empty, and kept open by others */
             process->timer.fire = stream_drain;
             timer_set(process->runner, &process->timer, clock_ms());
         }
@@ -271,10 +272,10 @@ void stream_resume(struct process *process) {
 
 static void stream_ring_put(struct stream *stream, const uint8_t *data, size_t len) {
     if (!stream->ring && len) {
-        /* Reserved whole, filled by the kernel page by page as it is used. */
+        /* Reserved as a whole; the kernel provides pages as they are used. */
         void *memory = mmap(NULL, LIMIT_RING_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED)
-            return; /* counted, and gone */
+            return; /* counted but lost */
         stream->ring = memory;
     }
     uint64_t at = stream->total;
@@ -396,7 +397,7 @@ void input_close(struct process *process) {
         stream_feeder_finished(process->feeders, true);
 }
 
-/* One feeder's bytes. False: the pipe is full or broken. */
+/* Writes one feeder's bytes. Returns false if the pipe is full or broken. */
 static bool stream_feeder_write(struct process *process, struct feeder *feeder) {
     while (feeder->done < feeder->data.len) {
         ssize_t n = write(process->input.fd, feeder->data.data + feeder->done, feeder->data.len - feeder->done);
@@ -428,7 +429,7 @@ static void stream_input_feed(struct process *process) {
         bool closes = feeder->close;
         stream_feeder_finished(feeder, false);
         if (closes && process->pty) {
-            (void)!write(process->input.fd, "\004", 1); /* how a terminal says that the input is over */
+            (void)!write(process->input.fd, "\004", 1); /* how a terminal ends the input */
         } else if (closes) {
             input_close(process);
             return;
@@ -450,7 +451,7 @@ void feeder_add(struct process *process, struct feeder *feeder, struct rcall *ca
 }
 
 int feeder_put(struct feeder *feeder, const uint8_t *data, size_t len, struct err *err) {
-    if (!feeder->process) { /* it has no reader any more: taken and dropped */
+    if (!feeder->process) { /* it has no reader any more: input is dropped */
         if (feeder->call)
             reply_credit(feeder->call, (uint32_t)len);
         return 0;

@@ -1,10 +1,10 @@
-/* `sudo` in a box: commands of the agent that ask for the box's root. Called by op_exec (CALL_SUDO opens the socket) and
- * by the loop. The other end is sudo_main.c, a program of the box: hostile.
+/* `sudo` in a box: commands of the agent that ask for root of the box. Called by op_exec (CALL_SUDO opens the socket)
+ * and by the loop. The other end is sudo_main.c, a program of the box: hostile.
  *
- * Nothing here raises the rights of a process. Who asks sends its streams and its words; the runner starts a command
+ * Nothing here raises the rights of a process. The program sends its streams and its words; the runner starts a command
  * of root as it does for a client of the daemon (spawn.c, confine.c), and reports how it ended. Invariants:
- * 1. Descriptors that came are only handed on to the command; they are never read, written or waited for here.
- * 2. A command ends with the program that asked for it, and counts among the commands of the box. */
+ * 1. Received descriptors are only passed on to the command; they are never read, written or waited for here.
+ * 2. A command ends with the program that asked for it, and counts as a command of the box. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 struct sudo {
     struct source source; /* the program that asked */
     struct runner *runner;
-    struct process *process; /* NULL: not started yet, or over */
+    struct process *process; /* NULL: not started yet, or ended */
 };
 
 struct sudo_table {
@@ -45,14 +45,14 @@ static void sudo_close(struct sudo *sudo) {
     later_free(runner, sudo);
 }
 
-/* "s STATUS" as wait(2) has it, or "e SENTENCE"; one message, the last. */
+/* Sends "s STATUS" as in wait(2), or "e TEXT"; one message, the last. */
 static void sudo_answer(struct sudo *sudo, const char *text) {
     (void)!send(sudo->source.fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
     sudo_close(sudo);
 }
 
 static void sudo_started(struct process *process) {
-    process_stdio_free(process); /* it has its own now: a reader of it sees its end */
+    process_stdio_free(process); /* it has its own now, so that its readers see its end */
 }
 
 static void sudo_ended(struct process *process) {
@@ -70,7 +70,7 @@ static void sudo_ended(struct process *process) {
     sudo_answer(sudo, text);
 }
 
-/* DIRECTORY, number of arguments, arguments, variables; each ends with a NUL. */
+/* Parses DIRECTORY, number of arguments, arguments, variables; each ends with a NUL. */
 static int sudo_parse(const char *data, size_t len, struct fields *args, struct arena *arena, struct err *err) {
     const char *texts[SUDO_TEXTS];
     size_t count = 0, argc;
@@ -126,7 +126,7 @@ static int sudo_start(struct sudo *sudo, const char *data, size_t len, int strea
     return r;
 }
 
-/* One request with three descriptors; then single bytes, each the number of a signal for the command. */
+/* Reads one request with three descriptors; then single bytes, each the number of a signal for the command. */
 static void sudo_ready(struct source *source, uint32_t events) {
     struct sudo *sudo = container_of(source, struct sudo, source);
     static char data[SUDO_BYTES]; /* of the loop, one at a time */
@@ -144,7 +144,7 @@ static void sudo_ready(struct source *source, uint32_t events) {
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     const struct cmsghdr *head = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
-    if (head && head->cmsg_type == SCM_RIGHTS) /* the kernel closes those that had no room */
+    if (head && head->cmsg_type == SCM_RIGHTS) /* the kernel closes those that did not fit */
         memcpy(streams, CMSG_DATA(head),
                head->cmsg_len - CMSG_LEN(0) < sizeof streams ? head->cmsg_len - CMSG_LEN(0) : sizeof streams);
     bool whole = streams[2] >= 0 && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
@@ -184,7 +184,7 @@ void sudo_open(struct runner *runner) {
         return;
     autofd fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sudo_address(&address)) < 0 || listen(fd, 64) < 0)
-        return; /* whoever took the name in this box has taken it from itself */
+        return; /* a process of this box has taken the name, and so disabled sudo for this box */
     runner->sudo = xcalloc(1, sizeof *runner->sudo);
     *runner->sudo = (struct sudo_table){.listener = {.fd = fd_take(&fd), .ready = sudo_accept}, .runner = runner};
     source_set(runner, &runner->sudo->listener, EPOLLIN);

@@ -1,9 +1,9 @@
-/* Lines of a file that match. Called by op_grep's threads. Invariant: memory is one buffer whatever the file (its
- * size is never asked), a line longer than the buffer is searched in pieces, and no regex can run for ever without
- * `stop` or the match limit ending it.
+/* Lines of a file that match. Called by op_grep's threads. Invariant: memory is one buffer whatever the file (its size
+ * is never used), a line longer than the buffer is searched in pieces, and no regex runs longer than `stop` and the
+ * match limit allow.
  *
- * Two ways through a buffer: where no match can cross a newline (a literal, or a regex without anything that takes one)
- * the whole buffer is searched at once; else line by line. */
+ * If no match can cross a newline (a literal, or a regex without anything that matches one), the whole buffer is
+ * searched at once; else line by line. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <ctype.h>
 #include <pcre2.h>
@@ -13,8 +13,8 @@
 
 /* ---- a regex that stays in its line ----
  *
- * Rewritten so that no part of it can match a newline, a regex may run over many lines at once.
- * Invariant: a construct that is not known to be harmless makes the answer false; the regex then runs line by line. */
+ * Rewritten so that no part of it can match a newline, a regex can run over many lines at once. Invariant: a construct
+ * that is not known to be harmless makes the result false; the regex then runs line by line. */
 
 struct reader {
     const char *text;
@@ -35,7 +35,7 @@ static void scan_copy(struct reader *reader, size_t count) {
 static bool grep_scan_escape(struct reader *reader) {
     static const struct {
         char letter;
-        const char *instead; /* NULL: harmless as it is */
+        const char *instead; /* NULL: harmless */
     } letters[] = {{'w', NULL}, {'d', NULL}, {'S', NULL},        {'b', NULL},        {'B', NULL},       {'h', NULL},
                    {'t', NULL}, {'N', NULL}, {'s', "[^\\S\\n]"}, {'W', "[^\\w\\n]"}, {'D', "[^\\d\\n]"}};
     char next = grep_scan_peek(reader, 1);
@@ -46,7 +46,7 @@ static bool grep_scan_escape(struct reader *reader) {
         return true;
     }
     if (next >= '1' && next <= '9' && !isdigit((unsigned char)grep_scan_peek(reader, 2))) {
-        scan_copy(reader, 2); /* a group again: it holds no newline either */
+        scan_copy(reader, 2); /* a back reference to a group, which has no newline either */
         return true;
     }
     for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
@@ -63,7 +63,7 @@ static bool grep_scan_escape(struct reader *reader) {
     return false;
 }
 
-/* "[...]": a negated one gets the newline added; in another only what is plainly not a newline passes. */
+/* "[...]": the newline is added to a negated one; in others only what is certainly not a newline is accepted. */
 static bool scan_class(struct reader *reader) {
     bool negated = grep_scan_peek(reader, 1) == '^';
     scan_copy(reader, negated ? 2 : 1);
@@ -92,7 +92,7 @@ static bool scan_class(struct reader *reader) {
     }
 }
 
-/* "(": plain, named and look-around groups; options but (?i) and verbs are not. */
+/* "(": plain, named and look-around groups; options other than (?i), and verbs, are refused. */
 static bool grep_scan_group(struct reader *reader) {
     static const char *const harmless[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i)", "(?i:"};
     if (grep_scan_peek(reader, 1) != '?' && grep_scan_peek(reader, 1) != '*') {
@@ -109,7 +109,7 @@ static bool grep_scan_group(struct reader *reader) {
     return false;
 }
 
-/* Writes the regex so that nothing in it matches a newline; false when that is not known how. */
+/* Rewrites the regex so that nothing in it matches a newline. Returns false if that is not possible. */
 static bool scan_in_line(const char *text, size_t len, struct buf *out) {
     struct reader reader = {.text = text, .len = len, .out = out};
     while (reader.at < len) {
@@ -133,7 +133,7 @@ static bool scan_in_line(const char *text, size_t len, struct buf *out) {
 
 enum {
     BUFFER_BYTES = 512 << 10,
-    BINARY_BYTES = 8192,        /* a NUL in these: not text */
+    BINARY_BYTES = 8192,        /* a NUL in these bytes: not text */
     PIECE_OVERLAP_BYTES = 4096, /* of a line longer than the buffer */
     MATCH_LIMIT = 1000000,
     HEAP_LIMIT_KB = 20000,
@@ -155,7 +155,7 @@ static size_t scan_hex_digits(const char *text, size_t len) {
     return n;
 }
 
-/* \uXXXX, which Python, JavaScript and Rust have, as \x{XXXX}. True: out has the pattern. */
+/* Rewrites \uXXXX, as in Python, JavaScript and Rust, as \x{XXXX}. Returns true if out has the pattern. */
 static bool scan_unicode_escapes(const char *text, size_t len, struct buf *out) {
     bool found = false, quoted = false;
     for (size_t i = 0; i < len;) {
@@ -191,7 +191,8 @@ int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsig
     if (len == 0 || len > LIMIT_PATTERN_BYTES)
         return err_set_why(err, ERR_INVALID, WHY_PATTERN, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
     if (!pattern->multiline && memchr(text, '\n', len))
-        return err_set_why(err, ERR_INVALID, WHY_PATTERN, "the pattern holds a newline; lines are searched one by one");
+        return err_set_why(err, ERR_INVALID, WHY_PATTERN,
+                           "the pattern contains a newline, but lines are searched one by one");
     if (!ignore_case && (literal || !scan_has_meta(text, len))) {
         pattern->literal = true;
         scan_literal_init(&pattern->text, text, len);
@@ -227,7 +228,7 @@ int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsig
         pattern->code = code;
         pattern->whole = true;
     }
-    pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE); /* where it cannot, the interpreter does the same */
+    pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE); /* if that fails, the interpreter does the same */
     return 0;
 }
 
@@ -258,7 +259,7 @@ void scanner_done(struct scanner *scanner) {
     pcre2_jit_stack_free(scanner->jit_stack);
 }
 
-/* Where in [at, end] the regex matches first. NULL: nowhere, or it gave up. */
+/* Returns where in [at, end] the regex first matches. NULL: nowhere, or it gave up. */
 static const uint8_t *scan_regex_find(struct scanner *scanner, const uint8_t *at, const uint8_t *end,
                                       bool *ret_gave_up) {
     int r =
@@ -267,7 +268,7 @@ static const uint8_t *scan_regex_find(struct scanner *scanner, const uint8_t *at
     return r < 0 ? NULL : at + pcre2_get_ovector_pointer(scanner->match_data)[0];
 }
 
-/* The next place at or after `at` that lies on a matching line; at is the begin of a line. */
+/* Returns the next place at or after `at` that is on a matching line; at is the start of a line. */
 static const uint8_t *scan_scanner_find(struct scanner *scanner, const uint8_t *at, const uint8_t *end) {
     const struct pattern *pattern = scanner->pattern;
     if (pattern->literal)
@@ -292,20 +293,20 @@ static const uint8_t *scan_scanner_find(struct scanner *scanner, const uint8_t *
 /* ---- a file ---- */
 
 struct scan_pass { /* where we are in one file; positions are in the scanner's buffer */
-    size_t from;   /* begin of the first line not searched yet; before it lie lines kept as context */
+    size_t from;   /* start of the first line not searched; before it are lines kept as context */
     size_t len;
     size_t counted; /* `line` is the number of the line that begins or continues here */
     uint64_t line;
     bool eof, skip_line;
 };
 
-/* Begin of the `count`-th line before `at`, at most GREP_CONTEXT_BYTES back. */
+/* Returns the start of the `count`-th line before `at`, at most GREP_CONTEXT_BYTES back. */
 static size_t scan_lines_back(const uint8_t *data, size_t at, unsigned count) {
     size_t low = at > GREP_CONTEXT_BYTES ? at - GREP_CONTEXT_BYTES : 0, now = at;
     while (count-- > 0 && now > low) {
         const uint8_t *newline = scan_byte_back(data + low, data + now - 1, '\n');
         if (!newline && low > 0)
-            break; /* a line that does not fit is left out */
+            break; /* a line that does not fit is skipped */
         now = newline ? (size_t)(newline - data) + 1 : 0;
     }
     return now;
@@ -315,7 +316,7 @@ static size_t scan_without_newline(const uint8_t *data, size_t begin, size_t end
     return end > begin && data[end - 1] == '\n' ? end - begin - 1 : end - begin;
 }
 
-/* Reports the lines that begin at `begin` and end before `end` of len bytes; `line` is the number of the first. */
+/* Reports the lines from `begin` to before `end`, of len bytes; `line` is the number of the first. */
 static bool scan_report_lines(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line) {
     const uint8_t *data = scanner->buffer;
     struct grep_hit found = {.line = line, .text = data + begin, .text_len = scan_without_newline(data, begin, end)};
@@ -355,7 +356,7 @@ static bool scan_report(struct scanner *scanner, struct scan_pass *pass, size_t 
     return scan_report_lines(scanner, begin, end, pass->len, pass->line);
 }
 
-/* Reports the matching lines that begin in [from, safe). False: enough. */
+/* Reports the matching lines that begin in [from, safe). Returns false if there are enough. */
 static bool search(struct scanner *scanner, struct scan_pass *pass, size_t safe) {
     size_t at = pass->from;
     while (at < safe && !atomic_load_explicit(scanner->stop, memory_order_relaxed)) {
@@ -369,7 +370,7 @@ static bool search(struct scanner *scanner, struct scan_pass *pass, size_t safe)
     return at >= safe;
 }
 
-/* Up to where lines can be searched now: whole lines, with the lines after them that are wanted as context. */
+/* Returns up to where lines can be searched now: complete lines, with the following lines needed as context. */
 static size_t scan_safe_end(const struct scanner *scanner, const struct scan_pass *pass) {
     if (pass->eof)
         return pass->len;
@@ -389,7 +390,7 @@ static bool scan_fill(struct scanner *scanner, struct scan_pass *pass, int fd) {
             continue;
         if (n < 0)
             return false;
-        /* A short read of a regular file is its end: saves the read that would only say so. */
+        /* A short read of a regular file is its end, which saves another read. */
         pass->eof = (size_t)n < BUFFER_BYTES - pass->len;
         pass->len += (size_t)n;
         return true;
@@ -406,7 +407,7 @@ static bool scan_binary(const struct scanner *scanner, size_t len) {
  * Invariant: the buffer never grows beyond its limit, whatever size a file reports. Each step of the search begins
  * after the previous match, so that a file of n lines has at most n steps. */
 
-/* All of it. False: it cannot be read, or is larger than the limit. */
+/* Reads the whole file. Returns false if it cannot be read, or is larger than the limit. */
 static bool scan_block_read(struct scanner *scanner, int fd, size_t *ret_len) {
     size_t len = 0;
     for (;;) {
@@ -432,7 +433,7 @@ static bool scan_block_read(struct scanner *scanner, int fd, size_t *ret_len) {
     return true;
 }
 
-/* The next match that begins at or after `at`: from *ret_first, before *ret_end. */
+/* Finds the next match that begins at or after `at`: from *ret_first, before *ret_end. */
 static bool scan_block_find(struct scanner *scanner, size_t at, size_t len, size_t *ret_first, size_t *ret_end) {
     const struct pattern *pattern = scanner->pattern;
     const uint8_t *data = scanner->buffer;
@@ -449,7 +450,7 @@ static bool scan_block_find(struct scanner *scanner, size_t at, size_t len, size
         return false;
     const size_t *found = pcre2_get_ovector_pointer(scanner->match_data);
     *ret_first = found[0];
-    *ret_end = found[1] > found[0] ? found[1] : found[0]; /* \K can put the begin after the end */
+    *ret_end = found[1] > found[0] ? found[1] : found[0]; /* \K can put the start after the end */
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* Byte searches. Called by grep for every byte of every file. Invariant: nothing is read outside [at, end).
  *
- * The literal search compares two bytes of the needle, the rarest by a rough table of how often bytes are in source
- * text, at 16 places at once, and looks closer only where both fit. */
+ * The literal search compares two bytes of the needle, the rarest by a rough table of frequencies in source text, at 16
+ * places at once, and compares the rest only where both match. */
 #include "base/base.h"
 #include "runner/search/scan.h"
 
@@ -11,7 +11,7 @@
 
 #pragma GCC optimize("O2")
 
-/* How common a byte is in text, roughly: higher is commoner. */
+/* How common a byte is in text, roughly: higher is more common. */
 static unsigned scan_commonness(uint8_t byte) {
     static const char order[] = "etaoinsrlcd upmhfgybvkwxqzj_";
     if (byte == ' ' || byte == 'e')

@@ -9,12 +9,12 @@
 struct scan_literal {
     const uint8_t *text;
     size_t len;
-    size_t first, second; /* positions of the two bytes looked for: rare ones */
+    size_t first, second; /* positions of the two rare bytes that are searched for */
 };
 
 void scan_literal_init(struct scan_literal *literal, const void *text, size_t len); /* len > 0; text is kept */
 const uint8_t *scan_literal_find(const struct scan_literal *literal, const uint8_t *at, const uint8_t *end);
-const uint8_t *scan_byte(const uint8_t *at, const uint8_t *end, uint8_t byte);         /* NULL when absent */
+const uint8_t *scan_byte(const uint8_t *at, const uint8_t *end, uint8_t byte);         /* NULL: not found */
 const uint8_t *scan_byte_back(const uint8_t *begin, const uint8_t *end, uint8_t byte); /* the last one, or NULL */
 uint64_t scan_count(const uint8_t *at, const uint8_t *end, uint8_t byte);
 

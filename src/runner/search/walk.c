@@ -1,5 +1,5 @@
-/* The tree walker. Called by every op that looks at a tree. Invariant: directories are opened by their path below
- * the start with no link allowed in it, so a tree that changes under the walk can hide entries but not lead out. */
+/* Traverses trees. Called by every op that looks at a tree. Invariant: directories are opened by their path below the
+ * start, without links in it, so a tree that changes during the traversal can hide entries but not lead out. */
 #include <dirent.h>
 #include <linux/magic.h>
 #include <sys/syscall.h>
@@ -16,7 +16,7 @@ enum {
     CUT_ENTRIES = 4096, /* in addition to the requested ones */
 };
 
-struct walk_level { /* directories below one directory, still to be visited */
+struct walk_level { /* directories of one directory, still to be visited */
     struct walk_level *up;
     size_t path_len, count, next;
     char *names; /* NUL-separated */
@@ -64,7 +64,7 @@ void walk_done(struct walk *walk) {
     walk->entries = NULL;
 }
 
-/* procfs and sysfs are not files of the box: a walk from above leaves them out. */
+/* procfs and sysfs are not files of the box: a traversal from above skips them. */
 static bool walk_is_virtual(int fd) {
     struct statfs system;
     return fstatfs(fd, &system) == 0 && (system.f_type == PROC_SUPER_MAGIC || system.f_type == SYSFS_MAGIC);
@@ -185,8 +185,8 @@ static void walk_dent(struct walk *walk, const struct dent *dent) {
         walk_add(walk, name, len, keep ? type : DT_UNKNOWN, descend);
 }
 
-/* A directory of a million names costs no more memory than the entries that are wanted of it. Where more match than are
- * wanted the caller stops in this directory, so those that are only to be descended into go as well. */
+/* A directory of a million names costs no more memory than the wanted entries. If more match than are wanted, the
+ * caller stops in this directory, so entries that are only to be descended into are dropped too. */
 static void walk_cut(struct walk *walk) {
     size_t wanted = 0, kept = 0, bytes = 0;
     for (size_t i = 0; i < walk->count; i++)
@@ -215,7 +215,7 @@ static void walk_cut(struct walk *walk) {
     walk->cut_at = 2 * walk->count + CUT_ENTRIES;
 }
 
-/* All entries of the current directory. An entry that is only to be descended into has type DT_UNKNOWN. */
+/* Reads all entries of the current directory. An entry that is only to be descended into has type DT_UNKNOWN. */
 static int walk_read(struct walk *walk) {
     walk->count = 0;
     walk->names_len = 0;
@@ -239,7 +239,7 @@ static int walk_read(struct walk *walk) {
     }
 }
 
-/* ---- directories to come ---- */
+/* ---- directories to visit ---- */
 
 static size_t walk_count_descend(const struct walk *walk, size_t *ret_bytes) {
     size_t count = 0;
@@ -257,7 +257,7 @@ static bool walk_has_globs(const struct walk *walk) {
     return walk->globs[WALK_ONLY] || walk->globs[WALK_ALSO] || walk->globs[WALK_EXCEPT];
 }
 
-/* The states of a directory to come. False: nothing in it can be wanted. */
+/* Gets the states of a directory to visit. Returns false if nothing in it can be wanted. */
 static bool walk_states(const struct walk *walk, const char *name, size_t len, struct glob_state *ret_states) {
     for (size_t i = 0; i < WALK_GLOBS; i++) {
         if (!walk->globs[i])
@@ -302,7 +302,7 @@ static bool walk_before(const struct walk *walk, const struct walk_entry *a, con
     return strcmp(walk_name(walk, a), walk_name(walk, b)) < 0;
 }
 
-/* A merge sort from small runs up: the libc's is several times slower, and this one has no bad case. */
+/* A merge sort from small runs up: libc's is several times slower, and this one has no bad case. */
 static void walk_sort(struct walk *walk) {
     enum { RUN = 8 };
     size_t count = walk->count;

@@ -1,6 +1,6 @@
 /* Traverses a tree, one directory at a time, sorted by name within each. Used by list, glob, grep, tar, watch and
- * moves. No descriptor but the current directory's is held, links are never followed, memory is the names of one
- * directory and of the directories still to come. */
+ * moves. Only the current directory's descriptor is open, links are never followed, and memory holds the names of one
+ * directory and of directories still to be visited. */
 #ifndef CUBBY_RUNNER_WALK_H
 #define CUBBY_RUNNER_WALK_H
 
@@ -16,9 +16,9 @@ struct walk_entry {
 };
 
 enum walk_glob {
-    WALK_ONLY,   /* a directory in which nothing can match is not visited; keep() itself checks for matches */
-    WALK_ALSO,   /* the same, in addition */
-    WALK_EXCEPT, /* matching entries are left out, with all below */
+    WALK_ONLY,   /* directories without possible matches are skipped; keep() itself checks for matches */
+    WALK_ALSO,   /* the same, a second pattern */
+    WALK_EXCEPT, /* skips matching entries and everything below */
     WALK_GLOBS,
 };
 
@@ -27,17 +27,16 @@ struct walk {
     int start_fd;       /* not closed here */
     unsigned max_depth; /* 1: only the start */
     bool sorted;
-    /* Which entries to keep; NULL: all. Directories not kept are still visited when *descend stays set. */
+    /* Which entries to keep; NULL: all. Directories that are not kept are still visited if *descend stays set. */
     bool (*keep)(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend);
-    /* Patterns over paths from the start on; each may be NULL. Their states are kept from directory to directory. */
+    /* Patterns over paths from the start; each may be NULL. */
     const struct glob *globs[WALK_GLOBS];
-    /* Names that match it are left out, at any depth but the start; with keep_ignored they are kept and not
-     * descended into. */
+    /* Skips matching names, at any depth but the start; with keep_ignored they are kept and not descended into. */
     const struct glob_names *ignore;
     bool keep_ignored;
     void *user;
-    size_t keep_max;      /* 0: all. Of one directory only so many entries are wanted, the first by name */
-    uint64_t deadline_ms; /* 0: none. Then the traversal ends */
+    size_t keep_max;      /* how many entries of a directory are wanted, the first by name; 0: all */
+    uint64_t deadline_ms; /* when the traversal ends; 0: no deadline */
     /* the current directory */
     int dirfd;
     unsigned depth;                  /* 1: the start */
@@ -46,11 +45,11 @@ struct walk {
     struct glob_state states[WALK_GLOBS];
     struct walk_entry *entries;
     size_t count;
-    /* entries that could not be read */
+    /* what was skipped */
     uint64_t unreadable; /* directories that could not be opened or read */
-    bool too_long;       /* a path longer than LIMIT_PATH_BYTES was left out */
-    bool dropped;        /* there was more than keep_max */
-    bool timed_out;      /* the deadline came */
+    bool too_long;       /* a path longer than LIMIT_PATH_BYTES was skipped */
+    bool dropped;        /* there were more than keep_max */
+    bool timed_out;      /* the deadline has passed */
     /* private */
     char *names;
     size_t names_len, names_cap, entries_cap, cut_at;
@@ -60,9 +59,9 @@ struct walk {
 };
 
 void walk_init(struct walk *walk, int start_fd);
-/* 1: the next directory is in the fields above; 0: the end. */
+/* Returns 1: the next directory is in the fields above; 0: the end. */
 int walk_next(struct walk *walk);
-/* Every entry of every directory, until each() returns 0 (enough) or a negative code, which is returned. */
+/* Calls each() for every entry of every directory until it returns 0 (enough) or a negative code, which is returned. */
 struct err;
 int walk_each(struct walk *walk, int (*each)(void *user, const struct walk_entry *entry, struct err *err), void *user,
               struct err *err);
