@@ -61,7 +61,7 @@ mkdir -p "$long"
 join_refused 'a path too long to be told' 2 'more than 255 bytes' -w "$long" --server "$MACHINE_SERVER"
 rm -r "${long%/*}"
 join_refused 'an isolation that is none' 2 'jail or none' -w "$PROJECT_DIR" --server "$MACHINE_SERVER" --isolation some
-join_refused 'a state inside the workspace' 125 'must not contain each other' -w "$PROJECT_DIR" --server "$MACHINE_SERVER" \
+join_refused 'a state inside the workspace' 125 'contain each other' -w "$PROJECT_DIR" --server "$MACHINE_SERVER" \
     --state "$PROJECT_DIR/state"
 join_refused 'a read-only directory inside a writable one, without walls' 2 'cannot keep' -w "$WORK" \
     --server "$MACHINE_SERVER" \
