@@ -99,6 +99,20 @@ def hostile_archive():
            f"{left_out} {os.listdir(target)}")
 
 
+def mcp():
+    """What Box.mcp() says is enough for an MCP client."""
+    import json, urllib.request
+    with cubby.Client(os.environ["CUBBY_CUT"]).box(thread="mcp") as box:
+        where = box.mcp()
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}
+        request = urllib.request.Request(where["url"], json.dumps(message).encode(), {
+            **where["headers"], "Content-Type": "application/json", "Accept": "application/json, text/event-stream"})
+        text = urllib.request.urlopen(request, timeout=20).read().decode()
+        report("an MCP client finds the box", "serverInfo" in text and where["headers"]["Cubby-Thread"] == "mcp", text)
+        box.delete()
+
+
 def certificates(address):
     url = f"https://{address}"
     report("a certificate of one's own authority", caught(cubby.Client(url, ca=f"{WORK}/cert.pem").health)["status"] == "ok")
@@ -189,6 +203,7 @@ def main():
     client = cubby.Client()
     box = client.box()
     hostile_archive()
+    mcp()
     certificates(os.environ["CUBBY_TLS"])
     cuts(box)
     leaving(box)

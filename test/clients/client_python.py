@@ -223,6 +223,20 @@ class Steps:
     async def wrong_token(self):
         await got(API.Client(self.client.place.url, "cubby_" + "0" * 32).boxes())
 
+    async def e2b(self):
+        box = await got(API.Sandbox.create(client=self.client, envs={"A": "1"}, metadata={"from": "e2b"}))
+        result = await got(box.commands.run("echo $A"))
+        handle = await got(box.commands.run("exit $B", background=True, envs={"B": "2"}))
+        await got(box.files.make_dir("d"))
+        await got(box.files.write_files({"d/a": "hi"}))
+        await got(box.files.rename("d/a", "d/b"))
+        size = (await got(box.files.get_info("d/b"))).size
+        same = (await got(box.get_info())).id == box.sandbox_id == API.Sandbox.connect(box.sandbox_id, self.client).id
+        ended = await got(handle.wait(30))
+        await got(box.kill())
+        return {"stdout": result.stdout, "exit_code": ended.exit_code, "same": same, "size": size,
+                "gone": not await got(box.is_running())}
+
     async def skills(self):
         return {"prompt": await got(self.box.skills.prompt())}
 

@@ -154,6 +154,16 @@ class Steps {
     await other.boxes();
   }
   wrong_token() { return newClient({ token: `cubby_${'0'.repeat(32)}` }).boxes(); }
+  async e2b() {
+    const box = await cubby.Sandbox.create({ client, envs: { A: '1' }, metadata: { from: 'e2b' } });
+    const { stdout } = await box.commands.run('echo $A');
+    const handle = await box.commands.run('exit $B', { background: true, envs: { B: '2' } });
+    await box.files.write('d/b', 'hi');
+    const { size } = await box.files.stat('d/b'), { exitCode } = await handle.wait();
+    const same = (await box.info()).id === box.sandboxId;
+    await box.kill();
+    return { stdout, exit_code: exitCode, same, size, gone: !(await client.boxes()).some((each) => each.id === box.id) };
+  }
   async skills() { return { prompt: await this.box.skills.prompt() }; }
   async ends() {
     const box = await Box.create({ client }), kept = await Box.create({ client, thread: 'ends' });

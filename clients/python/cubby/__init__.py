@@ -12,6 +12,10 @@ from ._wire import Answer
 from .errors import *  # noqa: F403
 from .errors import CubbyError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import aio, types
+
 __version__ = "0.1.0"
 __all__ = ["Answer", "Box", "Client", "CubbyError", "Exit", "Output", "Process", "Pty", "Result", "Sandbox", "Session",
            "Stream", "aio"]

@@ -88,7 +88,7 @@ class Parser:
         else:
             self._left, self.keep = None, False
 
-    def data(self) -> bytes:
+    def data(self) -> Any:
         """Bytes of the body that have come; none when more must be fed, or at the end (done)."""
         if self.done or not self.rest:
             return b""

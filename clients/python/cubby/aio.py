@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from . import types
 
 _IDLE = 64  # connections that are kept
+_PATIENCE = 15.0  # seconds in which a daemon may start again without a stream that can go on noticing
 
 
 class _Exchange:
     """One request and its answer. Whoever does not read the answer to its end drops the connection."""
 
     def __init__(self, client: Client, socket: Socket, silence: float | None) -> None:
-        self._client, self._socket, self.silence = client, socket, silence
-        self._parser = Parser()
+        self._client, self.silence, self._parser = client, silence, Parser()
+        self._socket: Any = socket  # None when the connection serves others, or is gone
 
     @property
     def status(self) -> int:
@@ -439,10 +440,11 @@ class Watch:
                  resume: bool = False, box: Box | None = None, body: dict[str, Any] | None = None) -> None:
         self._client, self._operation, self._path, self._query = client, operation, path, query
         self._resume, self._box, self._body = resume, box, body
-        self._exchange: _Exchange | None = None
+        self._exchange: Any = None
         self._waiting: list[Any] = []
         self._ended = False
         self._deadline: float | None = None
+        self._lost: float | None = None  # since when there is no connection; 0: there is one, None: there was none yet
 
     def __aiter__(self) -> Watch:
         return self
@@ -476,27 +478,33 @@ class Watch:
                     return item
                 continue
             try:
-                if self._exchange is None:
-                    await self._open()
-                if self._deadline is not None:
-                    self._exchange.silence = min(max(self._deadline - time.monotonic(), 0.001), self._client.timeout)
-                data = await self._exchange.read()
-                if not data:
-                    raise Unreachable("the event stream ended early", sent=True)
-                self._waiting = self._events.feed(data)
+                await self._more()
+                self._lost = 0.0
             except (Unreachable, Timeout):
                 late = self._deadline is not None and time.monotonic() >= self._deadline
-                if not self._resume or self._exchange is None or late:
+                if self._lost == 0:
+                    self._lost = time.monotonic()
+                if not self._resume or late or self._lost is None or time.monotonic() - self._lost > _PATIENCE:
                     self._ended = True
                     raise
                 self._exchange = None
+                await asyncio.sleep(0.2)
         return None
 
-    async def _open(self) -> None:
-        path = (await self._box.open(), *self._path) if self._box else self._path
-        self._events = Events()
-        self._exchange = await self._client.call(self._operation, *path, query=self._query, body=self._body,
-                                                 headers={"Accept": "text/event-stream"})
+    async def _more(self) -> None:
+        """Reads events, after the request if there is none yet."""
+        exchange = self._exchange
+        if exchange is None:
+            path = (await self._box.open(), *self._path) if self._box else self._path
+            self._events = Events()
+            self._exchange = exchange = await self._client.call(
+                self._operation, *path, query=self._query, body=self._body, headers={"Accept": "text/event-stream"})
+        if self._deadline is not None:
+            exchange.silence = min(max(self._deadline - time.monotonic(), 0.001), self._client.timeout)
+        data = await exchange.read()
+        if not data:
+            raise Unreachable("the event stream ended early", sent=True)
+        self._waiting = self._events.feed(data)
 
     def _item(self, name: str, id: str, data: Any) -> Any:
         if id:
@@ -508,9 +516,7 @@ class Watch:
     async def ready(self) -> None:
         """Waits until a change from now on is seen."""
         while not self._waiting and not self._ended:
-            if self._exchange is None:
-                await self._open()
-            self._waiting = self._events.feed(await self._exchange.read())
+            await self._more()
 
     async def aclose(self) -> None:
         self._ended = True
@@ -675,7 +681,7 @@ class Pty:
         self.pid: int | None = query.get("pid")
         self.offset: int = query.get("offset") or 0  # bytes of output that were read
         self.exit: Result | None = None  # how it ended
-        self._socket: Socket | None = None
+        self._socket: Any = None
         self._frames, self._waiting = Frames(), []
 
     async def open(self) -> Pty:
@@ -780,7 +786,7 @@ class Reader:
 
     def __init__(self, files: Files, path: Any) -> None:
         self._files, self._path = files, path
-        self._exchange: _Exchange | None = None
+        self._exchange: Any = None
         self._rest = bytearray()
 
     async def open(self) -> Reader:
@@ -1186,7 +1192,7 @@ class Box:
         self._own = client is None
         self.client = client or Client()
         self._id, self._found, self._fields = id, id is not None, fields
-        self.details: types.Box | None = None  # as of the last look
+        self.details: Any = None  # as of the last look
         self.files, self.snapshots, self.network, self.secrets = Files(self), Snapshots(self), Network(self), BoxSecrets(self)
         self.tools, self.skills, self.agents, self.commands = Tools(self), Skills(self), Agents(self), Commands(self)
         # sync: self.open()

@@ -3,12 +3,16 @@ from __future__ import annotations
 
 import errno
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class CubbyError(Exception):
     """A request that failed. str() is the daemon's own sentence, which says what is wrong and how to fix it."""
 
     code = "INTERNAL"  # the API's word for it
-    errno: int | None = None
+    errno: Any = None
 
     def __init__(self, message: str, *, code: str | None = None, status: int | None = None,
                  request_id: str | None = None, retry_after: float | None = None) -> None:

@@ -13,6 +13,7 @@ for (const name of ['dispose', 'asyncDispose'])
     if (!(name in Symbol))
         Object.defineProperty(Symbol, name, { value: Symbol.for(`Symbol.${name}`) });
 const EXEC_MS = 300_000, SLACK_MS = 30_000, KEPT = 1 << 20;
+const PATIENCE_MS = 15_000; // in which a daemon may start again without a stream that can go on noticing
 const LIMITS = ['memory_mb', 'cpus', 'pids', 'disk_mb', 'open_files', 'output_bytes'];
 const encoder = new TextEncoder();
 const JSON_TYPE = { 'Content-Type': 'application/json' }, BYTES_TYPE = { 'Content-Type': 'application/octet-stream' };
@@ -304,11 +305,12 @@ export class Client {
     }
     /** The same, for an answer that is an event stream: [name, id, data]. `resume` changes the query before a new try. */
     async *events_(operation, path, call, resume = false) {
-        for (;;) {
-            const reply = await this.call(operation, path, { ...call, headers: { ...call.headers, Accept: 'text/event-stream' } });
-            let ended = false;
+        for (let lost;; await pause(200, call.signal)) {
+            let ended = false, reply;
             try {
+                reply = await this.call(operation, path, { ...call, headers: { ...call.headers, Accept: 'text/event-stream' } });
                 for await (const event of eventsOf(reply)) {
+                    lost = 0; // there is a connection
                     if (event[0] === 'error')
                         throw errorOf(0, event[2], () => null, false);
                     ended = event[0] === 'exit';
@@ -319,12 +321,15 @@ export class Client {
                 throw new Unreachable('the event stream ended early', true);
             }
             catch (error) {
-                if (!resume || ended || !(error instanceof Unreachable))
+                if (!resume || ended || !(error instanceof Unreachable) || lost === undefined)
+                    throw error;
+                lost ||= Date.now();
+                if (Date.now() - lost > PATIENCE_MS)
                     throw error;
             }
             finally {
                 if (!ended)
-                    reply.cancel();
+                    reply?.cancel();
             }
         }
     }

@@ -66,6 +66,7 @@ export interface RunOptions extends CommandOptions {
 }
 
 const EXEC_MS = 300_000, SLACK_MS = 30_000, KEPT = 1 << 20;
+const PATIENCE_MS = 15_000; // in which a daemon may start again without a stream that can go on noticing
 const LIMITS = ['memory_mb', 'cpus', 'pids', 'disk_mb', 'open_files', 'output_bytes'];
 const encoder = new TextEncoder();
 const JSON_TYPE = { 'Content-Type': 'application/json' }, BYTES_TYPE = { 'Content-Type': 'application/octet-stream' };
@@ -358,11 +359,12 @@ export class Client {
   }
   /** The same, for an answer that is an event stream: [name, id, data]. `resume` changes the query before a new try. */
   async *events_(operation: string, path: unknown[], call: Call, resume = false): AsyncGenerator<[string, string, any]> {
-    for (;;) {
-      const reply = await this.call(operation, path, { ...call, headers: { ...call.headers, Accept: 'text/event-stream' } });
-      let ended = false;
+    for (let lost: number | undefined; ; await pause(200, call.signal)) {
+      let ended = false, reply: Reply | undefined;
       try {
+        reply = await this.call(operation, path, { ...call, headers: { ...call.headers, Accept: 'text/event-stream' } });
         for await (const event of eventsOf(reply)) {
+          lost = 0; // there is a connection
           if (event[0] === 'error') throw errorOf(0, event[2], () => null, false);
           ended = event[0] === 'exit';
           yield event;
@@ -370,9 +372,11 @@ export class Client {
         if (ended) return;
         throw new Unreachable('the event stream ended early', true);
       } catch (error) {
-        if (!resume || ended || !(error instanceof Unreachable)) throw error;
+        if (!resume || ended || !(error instanceof Unreachable) || lost === undefined) throw error;
+        lost ||= Date.now();
+        if (Date.now() - lost > PATIENCE_MS) throw error;
       } finally {
-        if (!ended) reply.cancel();
+        if (!ended) reply?.cancel();
       }
     }
   }
