@@ -4,7 +4,8 @@
 # burst ports mcp recall edits snapshot skills deerflow e2b clients network remote docker; and peers, only when named;
 # quick: the ten that matter most, in three minutes. Everything lives below BENCH_DIR (default: a fresh directory below
 # /var/tmp), so that ours and the peers use the same file system.
-# Exit status 0 when every part ran; a missed bar is marked NO in the table, and counted in the last line.
+# Exit status 0 when every part ran; a missed bar is marked NO in the table (NO*: README.md has its profile), and
+# counted in the last line.
 set -u
 exec < /dev/null # nothing here may read from, or be stopped by, the terminal it was begun on
 BUILD=$(realpath "$1") PART=${2-}
@@ -204,5 +205,6 @@ if [ "$PART" = peers ]; then
     DOCKER_HOST=$engine BENCH_PORT=$PORT python3 test/bench/peers.py "$BUILD" "$WORK" docs || failed=$((failed + 1))
     stop_daemon
 fi
+[ "$missed" = 0 ] || echo 'NO*: test/bench/README.md says where its time goes'
 printf '%d parts with a missed bar, %d failed, %d seconds\n' "$missed" "$failed" "$SECONDS"
 [ "$failed" = 0 ]
