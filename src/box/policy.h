@@ -82,7 +82,7 @@ struct seal_hooks {
     int (*mounts)(void *user, const struct spec *spec, struct arena *arena, struct mount *mounts, size_t *ret_count,
                   struct err *err);
 };
-enum { SEAL_MOUNTS = 8 };
+enum { SEAL_MOUNTS = 16 };
 
 /* How the layer above takes part in the life of boxes. Each may be NULL. */
 struct box_hooks {

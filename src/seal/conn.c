@@ -1,5 +1,6 @@
 /* Connections: TLS both ways over memory, one epoll. Called by main. Invariants: nothing of the box's request exists
  * before the host has proved its name; a direction holds at most SEAL_BUFFER_BYTES, so a slow end slows the other. */
+#include <openssl/buffer.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
@@ -19,6 +20,25 @@ static void conn_side_init(struct side *side, int fd, SSL_CTX *context) {
     buf_init(&side->out, 4 * SEAL_BUFFER_BYTES);
 }
 
+/* Between requests a connection keeps no buffers: most of its life it waits. */
+static void conn_side_rest(struct side *side) {
+    BIO *const both[] = {side->from_net, side->to_net};
+    for (int i = 0; i < 2; i++) {
+        BUF_MEM *memory = NULL;
+        BIO_get_mem_ptr(both[i], &memory);
+        if (!BIO_ctrl_pending(both[i]) && memory && memory->max)
+            BIO_set_mem_buf(both[i], xchecked(BUF_MEM_new()), BIO_CLOSE);
+    }
+    struct buf *const plain[] = {&side->in, &side->out};
+    for (int i = 0; i < 2; i++) {
+        size_t max = plain[i]->max;
+        if (!plain[i]->len) {
+            buf_done(plain[i]);
+            buf_init(plain[i], max);
+        }
+    }
+}
+
 static void conn_side_done(struct side *side) {
     SSL_free(side->ssl);
     buf_done(&side->in);
@@ -33,7 +53,6 @@ void conn_new(const struct seal_connection *head, const char *host, const void *
     conn->cgroup = head->cgroup;
     conn->number = head->connection;
     conn->until_ms = clock_ms() + SEAL_SHAKE_MS;
-    conn->response = response_new();
     conn_side_init(&conn->client, client_fd, server_context);
     conn_side_init(&conn->server, server_fd, client_context);
     SSL_set_accept_state(conn->client.ssl);
@@ -53,7 +72,6 @@ void conn_new(const struct seal_connection *head, const char *host, const void *
 static void conn_free(struct conn *conn) {
     list_remove(conns, conn);
     http_done(conn);
-    response_free(conn->response);
     conn_side_done(&conn->client);
     conn_side_done(&conn->server);
     free(conn);
@@ -241,6 +259,10 @@ void conn_ready(struct conn *conn) {
     }
     conn_watch(conn, &conn->client);
     conn_watch(conn, &conn->server);
+    if (conn->phase == CONN_OPEN && !conn->active && !conn->tunnel) {
+        conn_side_rest(&conn->client);
+        conn_side_rest(&conn->server);
+    }
 }
 
 void conn_pump_all(void) {

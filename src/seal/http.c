@@ -41,6 +41,8 @@ static const char *http_reason(int status) {
 void http_done(struct conn *conn) {
     conceal_free(conn->scrub);
     conn->scrub = NULL;
+    response_free(conn->response);
+    conn->response = NULL;
     buf_done(&conn->head);
     buf_done(&conn->body);
 }
@@ -180,6 +182,8 @@ static bool http_head(struct conn *conn, struct seal_request *request) {
     conn->strict = false;
     conceal_free(conn->scrub);
     conn->scrub = secret_scrub(conn->host, conn->port, &conn->strict);
+    response_free(conn->response);
+    conn->response = response_new();
     conn->active = true;
     conn->answered = false;
     conn->upgrade = request->upgrade && strcasecmp(request->upgrade, "websocket") == 0;
@@ -366,8 +370,7 @@ static void http_finish(struct conn *conn) {
         http_content(conn, NULL, 0, true);
     conn->active = false;
     conn->close |= !conn->request_done; /* the rest of its body would be taken for a request */
-    response_free(conn->response);
-    conn->response = response_new();
+    http_done(conn);
 }
 
 static bool http_body_down(struct conn *conn) {

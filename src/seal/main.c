@@ -3,6 +3,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <malloc.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -279,7 +280,11 @@ int main(void) {
     if (!seal_hello)
         seal_die("it is started by cubbyd, for a box, and by no other program");
     signal(SIGPIPE, SIG_IGN);
+    /* no configuration of OpenSSL, and no texts of its errors */
+    OPENSSL_init_ssl(
+        OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_LOAD_SSL_STRINGS | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS, NULL);
     seal_contexts();
+    malloc_trim(0); /* what reading the authorities left */
     secrets_read(json_object_get(seal_hello, "secrets"));
     seal_take_levels(json_object_get(seal_hello, "levels"));
     seal_epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -90,6 +90,22 @@ if second_start "$WORK/net.yaml" unshare -n -m sh -c 'mount --bind "$0" /etc/res
         run "env -i PATH=\$PATH HOME=/tmp $client"
         is "A59: without variables: ${client:0:40}" "$CODE" 0
     done
+    if [ -e /etc/ssl/certs/java/cacerts ] && command -v javac > /dev/null; then
+        put Get.java 'public class Get { public static void main(String[] a) throws Exception {
+            var connection = (java.net.HttpURLConnection) new java.net.URL(a[0]).openConnection();
+            System.out.println(connection.getResponseCode()); } }'
+        run 'java Get.java https://api.hub.test/'
+        is 'A58: java' "$OUT" 200
+    else
+        skip 'A58: java' 'java is not on this machine'
+    fi
+    if [ -x /usr/bin/chromium ]; then
+        run 'base64 -d <<< "$(sed "s/.*\[.//;s/.\].*//" /etc/chromium/policies/managed/cubby.json)" |
+            openssl x509 -inform DER -noout -fingerprint; openssl x509 -noout -fingerprint < /run/cubby/ca.pem'
+        is 'A58: a browser is told of the authority' "$(sort -u <<< "$OUT" | grep -c Fingerprint)" 1
+    else
+        skip 'A58: a browser is told of the authority' 'chromium is not on this machine'
+    fi
     # A44
     run "v=${VALUE:0:20}; v=\$v${VALUE:20}"'; env; cat /proc/[0-9]*/environ 2> /dev/null | tr "\0" "\n" | grep -F "$v"
         grep -rsF "$v" /etc /home /tmp /workspace /run /var'

@@ -1,15 +1,12 @@
-/* The authority of this installation, leaves that it signs, and the bundles that boxes trust. Called by seal.c and the
- * provider's hook. Invariant: the key is in STATE/gate/ca.key and in this process, never in a box, a gate or a seal. */
+/* The authority of this installation, and leaves that it signs. Called by seal.c and trust.c. Invariant: the key is in STATE/gate/ca.key and in this process, never in a box, a gate or a seal. */
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include "backend/template.h"
 #include "base/base.h"
-#include "base/sha256.h"
 #include "base/sync.h"
 #include "box/secret/seal.h"
 
-enum { AUTHORITY_YEARS = 10, AUTHORITY_LEAF_DAYS = 7, AUTHORITY_BUNDLE_BYTES = 4 << 20 };
+enum { AUTHORITY_YEARS = 10, AUTHORITY_LEAF_DAYS = 7 };
 
 struct authority {
     EVP_PKEY *key;
@@ -59,8 +56,7 @@ static void authority_pem(struct buf *out, EVP_PKEY *key, X509 *certificate) {
 
 /* ---- STATE/gate ---- */
 
-/* Whole or not at all; the first of several daemons wins. */
-static int authority_keep(int dir, const char *name, mode_t mode, const struct buf *text, struct err *err) {
+int authority_keep(int dir, const char *name, mode_t mode, const struct buf *text, struct err *err) {
     const char *part = text_make(64, "%s.%ld", name, (long)getpid());
     unlinkat(dir, part, 0);
     autofd fd = openat(dir, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -115,7 +111,7 @@ static int authority_read(int dir, struct authority *ret_authority, struct err *
                : err_set(err, ERR_INVALID, "STATE/gate/ca.key is damaged; remove it for a new authority");
 }
 
-static int authority_directory(const char *state, struct err *err) {
+int authority_directory(const char *state, struct err *err) {
     const char *path = text_make(LIMIT_PATH_BYTES, "%s/gate", state);
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "STATE/gate");
@@ -186,70 +182,4 @@ int authority_leaf(const struct authority *authority, const char *host, const ch
     EVP_PKEY_free(key);
     BIO_free(from);
     return leaf ? 0 : err_set(err, ERR_INTERNAL, "no certificate for '%s' could be made", host);
-}
-
-/* ---- what boxes trust ---- */
-
-/* Where systems have their bundle. */
-static const char *const authority_bundles[] = {"etc/ssl/certs/ca-certificates.crt",
-                                                "etc/pki/tls/certs/ca-bundle.crt",
-                                                "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-                                                "etc/ssl/ca-bundle.pem",
-                                                "var/lib/ca-certificates/ca-bundle.pem",
-                                                "etc/ssl/cert.pem"};
-
-static bool authority_read_bundle(int root, const char *path, struct buf *out) {
-    struct stat status;
-    autofd fd = path_open(root, path, O_RDONLY | O_NONBLOCK, 0);
-    if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) || status.st_size > AUTHORITY_BUNDLE_BYTES)
-        return false;
-    uint8_t *room = buf_reserve(out, (size_t)status.st_size + 1);
-    ssize_t n = room ? fd_read_full(fd, room, (size_t)status.st_size) : -1;
-    out->len += n > 0 ? (size_t)n : 0;
-    return n > 0;
-}
-
-/* STATE/gate/bundles/HASH.pem of these bytes; the path in arena. */
-static int authority_bundle(const char *state, const struct buf *text, struct arena *arena, const char **ret_path,
-                            struct err *err) {
-    uint8_t hash[32];
-    char name[65];
-    sha256(text->data, text->len, hash);
-    text_hex(name, hash, 16);
-    autofd gate = authority_directory(state, err);
-    if (gate < 0)
-        return gate;
-    if (mkdirat(gate, "bundles", 0700) < 0 && errno != EEXIST)
-        return err_errno(err, errno, "STATE/gate/bundles");
-    autofd dir = openat(gate, "bundles", O_DIRECTORY | O_PATH | O_CLOEXEC);
-    *ret_path = arena_printf(arena, "%s/gate/bundles/b-%s.pem", state, name);
-    return authority_keep(dir, text_make(80, "b-%s.pem", name), 0644, text, err);
-}
-
-int authority_mounts(const char *state, const char *template_dir, struct arena *arena, struct mount *mounts,
-                     size_t *ret_count, struct err *err) {
-    autobuf own = buf_max(16384);
-    size_t count = 0;
-    TRY(authority_text(state, &own, err));
-    autofd root = open(template_dir ? template_dir : "/", O_DIRECTORY | O_PATH | O_CLOEXEC);
-    const char *merged = NULL;
-    for (size_t i = 0; root >= 0 && i < sizeof authority_bundles / sizeof *authority_bundles; i++) {
-        autobuf text = buf_max(AUTHORITY_BUNDLE_BYTES + 65536);
-        const char *path;
-        if (!authority_read_bundle(root, authority_bundles[i], &text))
-            continue;
-        buf_byte(&text, '\n');
-        buf_put(&text, own.data, own.len);
-        TRY(authority_bundle(state, &text, arena, &path, err));
-        merged = merged ? merged : path;
-        if (template_dir)
-            mounts[count++] = (struct mount){path, arena_printf(arena, "/%s", authority_bundles[i]), .read_only = true};
-    }
-    if (!merged)
-        TRY(authority_bundle(state, &own, arena, &merged, err));
-    mounts[count++] = (struct mount){merged, AUTHORITY_BUNDLE, .read_only = true};
-    mounts[count++] =
-        (struct mount){arena_printf(arena, "%s/gate/ca.pem", state), AUTHORITY_CERTIFICATE, .read_only = true};
-    *ret_count = count;
-    return 0;
 }

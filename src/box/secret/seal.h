@@ -16,8 +16,15 @@ int authority_text(const char *state, struct buf *out, struct err *err); /* its 
 /* A certificate for the host and that key (PEM), for a week; PEM, appended. */
 int authority_leaf(const struct authority *authority, const char *host, const char *public_key, struct buf *out,
                    struct err *err);
+/* Whole or not at all; the first of several daemons wins. dir: as authority_directory opens it, or one below. */
+int authority_keep(int dir, const char *name, mode_t mode, const struct buf *text, struct err *err);
+int authority_directory(const char *state, struct err *err); /* STATE/gate */
+
+/* ---- trust.c ---- */
+
 /* What such a box has mounted: each bundle of its template with the authority's certificate in it, over the template's
- * own; and the two files of binding.h. At most SEAL_MOUNTS. In arena. template_dir NULL: the root is not ours to read. */
+ * own; stores of Java and policies of browsers where the
+ * template has them; and the two files of binding.h. At most SEAL_MOUNTS. In arena. template_dir NULL: the root is not ours to read. */
 int authority_mounts(const char *state, const char *template_dir, struct arena *arena, struct mount *mounts,
                      size_t *ret_count, struct err *err);
 
