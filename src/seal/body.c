@@ -42,10 +42,10 @@ bool body_wanted(const struct seal_request *request, const char *host, uint16_t 
 const char *body_unreadable(const struct seal_request *request, int *ret_status) {
     const char *coding = request_field(request, "content-encoding");
     *ret_status = request->chunked ? 411 : coding ? 415 : 413;
-    return request->chunked ? "a secret may stand in this body, which needs a Content-Length to be read"
-           : coding && strcasecmp(coding, "identity") != 0 ? "a secret may stand in this body, which is encoded"
+    return request->chunked ? "a secret may be in this body, which needs a Content-Length to be read"
+           : coding && strcasecmp(coding, "identity") != 0 ? "a secret may be in this body, which is encoded"
            : request->length > SEAL_BODY_BYTES
-               ? "a secret may stand in this body, which is larger than the 65536 bytes that are looked into"
+               ? "a secret may be in this body, which is larger than the 65536 bytes that are looked into"
                : NULL;
 }
 

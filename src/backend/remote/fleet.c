@@ -136,6 +136,6 @@ int fleet_place(struct fleet *fleet, const struct spec *spec, struct arena *aren
         return err_set(err, ERR_BUSY, "every worker is draining; `cubby drain --off NAME` opens one again");
     if (!wish.fitting)
         return err_set(err, ERR_NOT_FOUND, "no worker that is online has template '%s'", spec->template_name);
-    return err_set(err, ERR_LIMIT, "every worker is full: %u %s no room for a box with %llu MiB", wish.fitting,
+    return err_set(err, ERR_LIMIT, "every worker is full: %u %s no space for a box with %llu MiB", wish.fitting,
                    wish.fitting == 1 ? "has" : "have", (unsigned long long)wish.memory_mb);
 }

@@ -451,7 +451,7 @@ static void native_info_secrets(struct secrets *secrets, struct json *json) {
     const char *key = secret_store_key(secrets_store(secrets));
     check.ok = secret_store_key_check(secrets_store(secrets), &err) == 0;
     snprintf(check.detail, sizeof check.detail, "%.80s%s", check.ok ? key : err.text,
-             check.ok && strcmp(key, "STATE/secrets.key") == 0 ? ": whoever copies STATE has key and secrets" : "");
+             check.ok && strcmp(key, "STATE/secrets.key") == 0 ? ": a copy of STATE has key and secrets" : "");
     if (!check.ok)
         snprintf(check.fix, sizeof check.fix, "chmod 600 the file, and rotate the secrets that others may have read");
     native_info_row(&check, json);
