@@ -139,7 +139,8 @@
 #define LIMIT_GATE_UDP_IDLE_MS 30000u
 #define LIMIT_GATE_ACK_MS 2000u /* until the gate has taken a policy; else it is killed */
 #define LIMIT_GATE_ASK_MS 60000u
-#define LIMIT_REGISTRY_ENTRIES 1000u      /* versions that one author may have published */
+#define LIMIT_GATE_MEMORY_MB 1024u   /* of the program with its sockets; beyond it is ended, and another one started */
+#define LIMIT_REGISTRY_ENTRIES 1000u /* versions that one author may have published */
 #define LIMIT_REGISTRY_BYTES (1ull << 30) /* the same, all together */
 #define LIMIT_REGISTRY_VERSION 64u        /* bytes of a version's name */
 #define LIMIT_REGISTRY_TAGS 512u          /* bytes of all tags */

@@ -103,6 +103,16 @@ except OSError as e: print("refused")' "$@"; }
     done
     D() { nsenter -t "$DAEMON_PID" -n "$@"; }
     is 'which a table of its own says' "$(D nft list tables | grep -c cubby-gate)" 1
+    gate=$(pgrep -P "$DAEMON_PID" cubby-gate) limit=
+    while IFS=: read -r _ kinds path; do
+        case $kinds in
+        '') file=/sys/fs/cgroup$path/memory.max ;;
+        *memory*) file=/sys/fs/cgroup/memory$path/memory.limit_in_bytes ;;
+        *) continue ;;
+        esac
+        [ -e "$file" ] && limit=$(cat "$file")
+    done < "/proc/$gate/cgroup"
+    is 'its memory is limited' "$limit" $((1024 << 20))
     # A13
     api POST "$B/processes" '{"command":"exec python3 -m http.server 80"}'
     box_new '"network":'"$policy"

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include "backend/cgroup.h"
 #include "backend/ids.h"
 #include "backend/places.h"
 #include "backend/spawn.h"
@@ -37,6 +38,8 @@ struct gate {
     uid_t uid;
     unsigned slot; /* whose ids the gate has; valid with claimed */
     bool claimed;
+    struct cgroup_host cgroups;
+    struct cgroup cgroup; /* of its memory; name "": none */
     struct gate_hooks hooks;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -111,6 +114,35 @@ static void gate_sockets_close(struct gate_sockets *own) {
 
 /* ---- a gate's life ---- */
 
+/* One that cannot be limited runs without: what a box can make grow is bounded in the gate itself. */
+static void gate_cgroup(struct gate *gate) {
+    static const bool v1[CGROUP_CONTROLLERS] = {[CGROUP_MEMORY] = true};
+    const struct limits limits = {.memory_mb = LIMIT_GATE_MEMORY_MB};
+    struct err err;
+    cgroup_probe(&gate->cgroups);
+    if (!cgroup_can(&gate->cgroups, CGROUP_MEMORY))
+        return;
+    if (cgroup_make(&gate->cgroups, text_make(32, "%u", gate->slot), v1, geteuid(), &gate->cgroup, &err) < 0 ||
+        cgroup_limit(&gate->cgroups, &gate->cgroup, &(struct limits){0}, &limits, &err) < 0)
+        log_warn("cubby-gate has no limit of memory: %s", err.text);
+}
+
+/* Before it serves anybody. */
+static void gate_cgroup_join(const struct gate *gate) {
+    char path[600];
+    const char *pid = text_make(16, "%d", gate->pid);
+    if (!*gate->cgroup.name)
+        return;
+    if (*gate->cgroups.v2) {
+        cgroup_path(&gate->cgroups, &gate->cgroup, "cgroup.procs", path, sizeof path);
+        fd_write_file(AT_FDCWD, path, pid);
+    }
+    if (gate->cgroup.v1[CGROUP_MEMORY]) {
+        cgroup_v1_path(&gate->cgroups, &gate->cgroup, CGROUP_MEMORY, "tasks", path, sizeof path);
+        fd_write_file(AT_FDCWD, path, pid);
+    }
+}
+
 static int gate_spawn(struct gate *gate, struct err *err) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -125,6 +157,7 @@ static int gate_spawn(struct gate *gate, struct err *err) {
         return result;
     }
     gate->socket = pair[0];
+    gate_cgroup_join(gate);
     /* One that does not read is found out by the send: no caller waits longer for it than for an answer. */
     struct timeval patience = {.tv_sec = LIMIT_GATE_ACK_MS / 1000};
     setsockopt(gate->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -369,6 +402,8 @@ int gate_open(const struct gate_settings *settings, const struct gate_hooks *hoo
                   (json_int_t)(gate->claimed ? gate->uid : 0), "root", gate->claimed ? gate->root : "");
     gate->hello = xchecked(json_dumps(hello, JSON_COMPACT));
     if (gate->claimed)
+        gate_cgroup(gate);
+    if (gate->claimed)
         gate_wall(gate, settings, json_object_get(hello, "resolvers"));
     json_decref(hello);
     gate->hooks = *hooks;
@@ -404,6 +439,8 @@ void gate_close(struct gate *gate) {
     }
     if (gate->claimed) {
         wall_drop(gate->slot);
+        if (*gate->cgroup.name)
+            cgroup_remove(&gate->cgroups, &gate->cgroup);
         ids_release(gate->slot);
     }
     munmap((void *)(uintptr_t)gate->tallies, GATE_TALLIES * sizeof *gate->tallies);
