@@ -87,7 +87,7 @@ like 'without a daemon it says what it needs' "$CODE $ERR" '125 .*need the daemo
 c doctor --json
 is 'doctor: where the key of secrets is' \
     "$(jq -c '.checks[]|select(.name=="key of secrets")|[.ok,.detail]' <<< "$OUT")" \
-    '[true,"STATE/secrets.key: whoever copies STATE has key and secrets"]'
+    '[true,"STATE/secrets.key: a copy of STATE has key and secrets"]'
 chmod 644 "$STATE/secrets.key"
 c doctor --json
 is 'doctor: that others can read it' "$(jq -c '.checks[]|select(.name=="key of secrets")|[.ok,.detail]' <<< "$OUT")" \
