@@ -149,6 +149,7 @@ class Client:
         self._closed = False
         self.tokens, self.templates, self.secrets = Tokens(self), Templates(self), Secrets(self)
         self.machines, self.registry, self.mcp_servers = Machines(self), Registry(self), McpServers(self)
+        self.workers = Workers(self)
 
     # ---- requests ----
 
@@ -379,6 +380,21 @@ class Machines(_Group):
 
     def send_away(self, name: str, user: str | None = None) -> None:
         self._client.none("machine_send_away", name, query={"user": user})
+
+
+class Workers(_Group):
+    """Workers that a daemon makes boxes on; for admins."""
+
+    def list(self) -> list[types.Worker]:
+        return (self._client.json("worker_list")).workers
+
+    def drain(self, name: str) -> types.Worker:
+        """No new box is made on it from now on; those that it has stay."""
+        return self._client.json("worker_drain", name)
+
+    def open(self, name: str) -> types.Worker:
+        """It gets new boxes again."""
+        return self._client.json("worker_open", name)
 
 
 class Registry(_Group):

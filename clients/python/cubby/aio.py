@@ -154,6 +154,7 @@ class Client:
         self._closed = False
         self.tokens, self.templates, self.secrets = Tokens(self), Templates(self), Secrets(self)
         self.machines, self.registry, self.mcp_servers = Machines(self), Registry(self), McpServers(self)
+        self.workers = Workers(self)
 
     # ---- requests ----
 
@@ -384,6 +385,21 @@ class Machines(_Group):
 
     async def send_away(self, name: str, user: str | None = None) -> None:
         await self._client.none("machine_send_away", name, query={"user": user})
+
+
+class Workers(_Group):
+    """Workers that a daemon makes boxes on; for admins."""
+
+    async def list(self) -> list[types.Worker]:
+        return (await self._client.json("worker_list")).workers
+
+    async def drain(self, name: str) -> types.Worker:
+        """No new box is made on it from now on; those that it has stay."""
+        return await self._client.json("worker_drain", name)
+
+    async def open(self, name: str) -> types.Worker:
+        """It gets new boxes again."""
+        return await self._client.json("worker_open", name)
 
 
 class Registry(_Group):

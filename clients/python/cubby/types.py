@@ -640,3 +640,22 @@ class Machine(Answer):
     platform: str
     address: str
     form: str
+
+
+class Workers(Answer):
+    workers: list[Worker]
+
+
+class Worker(Answer):
+    name: str
+    online: bool
+    draining: bool
+    since: str
+    latency_ms: float | None
+    boxes: int
+    boxes_max: int
+    memory_mb: int
+    templates: list[str]
+    version: str
+    platform: str
+    address: str

@@ -125,6 +125,7 @@ export declare class Client {
     readonly secrets: Secrets;
     readonly machines: Machines;
     readonly registry: Registry;
+    readonly workers: Workers;
     readonly mcpServers: McpServers;
     private readonly ca;
     private opening;
@@ -238,6 +239,16 @@ export declare class Machines {
     sendAway(name: string, options?: {
         user?: string;
     } & Options): Promise<void>;
+}
+/** Workers that a daemon makes boxes on; for admins. */
+export declare class Workers {
+    private readonly client;
+    constructor(client: Client);
+    list(options?: Options): Promise<Wire.Worker[]>;
+    /** No new box is made on it from now on; those that it has stay. */
+    drain(name: string, options?: Options): Promise<Wire.Worker>;
+    /** It gets new boxes again. */
+    open(name: string, options?: Options): Promise<Wire.Worker>;
 }
 /** Skills and sub-agents that users share. */
 export declare class Registry {

@@ -212,6 +212,7 @@ export class Client {
     secrets = new Secrets(this);
     machines = new Machines(this);
     registry = new Registry(this);
+    workers = new Workers(this);
     mcpServers = new McpServers(this);
     ca;
     opening;
@@ -478,6 +479,24 @@ export class Machines {
     }
     async sendAway(name, options = {}) {
         await this.client.json('machine_send_away', [name], { query: snake(options), ...only(options) });
+    }
+}
+/** Workers that a daemon makes boxes on; for admins. */
+export class Workers {
+    client;
+    constructor(client) {
+        this.client = client;
+    }
+    async list(options = {}) {
+        return (await this.client.json('worker_list', [], options)).workers;
+    }
+    /** No new box is made on it from now on; those that it has stay. */
+    drain(name, options = {}) {
+        return this.client.json('worker_drain', [name], options);
+    }
+    /** It gets new boxes again. */
+    open(name, options = {}) {
+        return this.client.json('worker_open', [name], options);
     }
 }
 /** Skills and sub-agents that users share. */

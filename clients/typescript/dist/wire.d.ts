@@ -103,9 +103,9 @@ export interface AuditVerified {
 export interface TokenRequest {
     /** whose boxes it sees; default 'default'; none for scope admin; scope read without one sees all */
     user?: string;
-    /** what it may do; default user, or runner where there is a runner's name */
+    /** what it may do; default user, or runner where there is a runner's name; worker: boxes of backend fleet */
     scope?: string;
-    /** scope runner: name of the machine that joins with it */
+    /** scope runner or worker: name of the machine that joins with it */
     runner?: string;
     /** what it is for */
     label?: string;
@@ -1279,6 +1279,36 @@ export interface Machine {
     address: string;
     /** how messages are sent to it */
     form: string;
+}
+export interface Workers {
+    /** in no order */
+    workers: Worker[];
+}
+export interface Worker {
+    /** its name, from its token */
+    name: string;
+    /** it is connected now */
+    online: boolean;
+    /** it gets no new boxes */
+    draining: boolean;
+    /** online or offline since then */
+    since: string;
+    /** there and back; null: not known */
+    latency_ms: number | null;
+    /** that it has, running or not */
+    boxes: number;
+    /** that it takes */
+    boxes_max: number;
+    /** that its boxes may take */
+    memory_mb: number;
+    /** that boxes on it can be made from */
+    templates: string[];
+    /** of its program */
+    version: string;
+    /** system and processor */
+    platform: string;
+    /** where it connects from */
+    address: string;
 }
 /** Method, and path with the numbers of its parameters. */
 export declare const ROUTES: Record<string, [string, ...(string | number)[]]>;

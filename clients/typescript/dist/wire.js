@@ -108,4 +108,7 @@ export const ROUTES = {
     mcp_end: ["DELETE", "/mcp"],
     machine_list: ["GET", "/v1/machines"],
     machine_send_away: ["DELETE", "/v1/machines/", 0],
+    worker_list: ["GET", "/v1/workers"],
+    worker_drain: ["POST", "/v1/workers/", 0, "/drain"],
+    worker_open: ["DELETE", "/v1/workers/", 0, "/drain"],
 };

@@ -271,6 +271,7 @@ export class Client {
   readonly secrets = new Secrets(this);
   readonly machines = new Machines(this);
   readonly registry = new Registry(this);
+  readonly workers = new Workers(this);
   readonly mcpServers = new McpServers(this);
   private readonly ca: string | undefined;
   private opening: Promise<Transport> | undefined;
@@ -521,6 +522,22 @@ export class Machines {
   }
   async sendAway(name: string, options: { user?: string } & Options = {}): Promise<void> {
     await this.client.json('machine_send_away', [name], { query: snake(options), ...only(options) });
+  }
+}
+
+/** Workers that a daemon makes boxes on; for admins. */
+export class Workers {
+  constructor(private readonly client: Client) {}
+  async list(options: Options = {}): Promise<Wire.Worker[]> {
+    return (await this.client.json('worker_list', [], options)).workers;
+  }
+  /** No new box is made on it from now on; those that it has stay. */
+  drain(name: string, options: Options = {}): Promise<Wire.Worker> {
+    return this.client.json('worker_drain', [name], options);
+  }
+  /** It gets new boxes again. */
+  open(name: string, options: Options = {}): Promise<Wire.Worker> {
+    return this.client.json('worker_open', [name], options);
   }
 }
 

@@ -111,9 +111,9 @@ export interface AuditVerified {
 export interface TokenRequest {
   /** whose boxes it sees; default 'default'; none for scope admin; scope read without one sees all */
   user?: string;
-  /** what it may do; default user, or runner where there is a runner's name */
+  /** what it may do; default user, or runner where there is a runner's name; worker: boxes of backend fleet */
   scope?: string;
-  /** scope runner: name of the machine that joins with it */
+  /** scope runner or worker: name of the machine that joins with it */
   runner?: string;
   /** what it is for */
   label?: string;
@@ -1377,6 +1377,38 @@ export interface Machine {
   form: string;
 }
 
+export interface Workers {
+  /** in no order */
+  workers: Worker[];
+}
+
+export interface Worker {
+  /** its name, from its token */
+  name: string;
+  /** it is connected now */
+  online: boolean;
+  /** it gets no new boxes */
+  draining: boolean;
+  /** online or offline since then */
+  since: string;
+  /** there and back; null: not known */
+  latency_ms: number | null;
+  /** that it has, running or not */
+  boxes: number;
+  /** that it takes */
+  boxes_max: number;
+  /** that its boxes may take */
+  memory_mb: number;
+  /** that boxes on it can be made from */
+  templates: string[];
+  /** of its program */
+  version: string;
+  /** system and processor */
+  platform: string;
+  /** where it connects from */
+  address: string;
+}
+
 /** Method, and path with the numbers of its parameters. */
 export const ROUTES: Record<string, [string, ...(string | number)[]]> = {
   health: ["GET", "/healthz"],
@@ -1486,4 +1518,7 @@ export const ROUTES: Record<string, [string, ...(string | number)[]]> = {
   mcp_end: ["DELETE", "/mcp"],
   machine_list: ["GET", "/v1/machines"],
   machine_send_away: ["DELETE", "/v1/machines/", 0],
+  worker_list: ["GET", "/v1/workers"],
+  worker_drain: ["POST", "/v1/workers/", 0, "/drain"],
+  worker_open: ["DELETE", "/v1/workers/", 0, "/drain"],
 };
