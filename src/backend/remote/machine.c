@@ -373,14 +373,17 @@ static void machine_greet_locked(struct machines *machines, struct machine *mach
 void machines_listen(struct machines *machines, void (*listen)(void *context, const char *user, const char *name),
                      void *context) {
     autolock(&machines->lock);
-    int i = 0;
-    while (i < MACHINES_LISTENERS && machines->listeners[i].context != (listen ? NULL : context))
-        i++;
-    xensure(i < MACHINES_LISTENERS);
-    machines->listeners[i].call = listen;
-    while (!listen && machines->listeners[i].threads)
-        cond_wait_until(&machines->changed, &machines->lock, 0);
-    machines->listeners[i].context = listen ? context : NULL;
+    bool found = false;
+    for (int i = 0; i < MACHINES_LISTENERS && !found; i++) {
+        if (machines->listeners[i].context != (listen ? NULL : context))
+            continue;
+        found = true;
+        machines->listeners[i].call = listen;
+        while (!listen && machines->listeners[i].threads)
+            cond_wait_until(&machines->changed, &machines->lock, 0);
+        machines->listeners[i].context = listen ? context : NULL;
+    }
+    xensure(found);
 }
 
 /* ---- one connection at a time ---- */
