@@ -12,6 +12,10 @@ hold() { # hold ADDRESS PORT FILE
     api POST "$B/processes" '{"command":"python3 hold.py '"$*"'"}'
     eventually 10 held "$3"
 }
+hold_idle() { # hold_idle KIND ADDRESS PORT FILE
+    api POST "$B/processes" '{"command":"rm -f '"$4"'; python3 idle.py '"$*"'"}'
+    eventually 10 held "$4"
+}
 held() { run "cat $1"; [ "$OUT" = open ]; }
 ended() { run "cat $1"; [ "$OUT" != open ]; }
 if second_start "$CONFIG" unshare -n -m sh \
@@ -26,6 +30,15 @@ open(sys.argv[3], "w").write("open")
 try: end = repr(s.recv(1))
 except OSError as e: end = e.strerror or str(e)
 open(sys.argv[3], "w").write(end)'
+    put idle.py 'import socket, ssl, sys
+s = socket.create_connection((sys.argv[2], int(sys.argv[3])))
+s.settimeout(60)
+if sys.argv[1] == "tls": s = ssl._create_unverified_context().wrap_socket(s, server_hostname=sys.argv[2])
+s.sendall(b"GET / HTTP/1.1\r\nHost: pypi.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); s.recv(999)
+open(sys.argv[4], "w").write("open")
+try: end = repr(s.recv(1))
+except OSError as e: end = e.strerror or str(e)
+open(sys.argv[4], "w").write(end)'
     run 'curl -s -m 5 http://pypi.test/; echo $?'
     is 'no network: nothing is resolved' "$OUT" 6
     api POST "$B/processes" '{"command":"exec sleep 1000"}'
@@ -55,6 +68,21 @@ open(sys.argv[3], "w").write(end)'
     is 'a star over all of .com is refused' "$STATUS" 400
     code http://a.hub.test/
     is 'and nothing changed' "$OUT" 200
+    # A34: an idle WebSocket, and one over TLS
+    network '{"allow":["pypi.test","git.test:22"]}'
+    hold_idle ws pypi.test 80 ws
+    hold_idle tls pypi.test 443 tls
+    run 'cat ws tls'
+    is 'A34: two that say nothing' "$OUT" openopen
+    network '{"allow":["db.test:5432"]}'
+    is 'A34: idle ones are cut, too' "$STATUS $(j .cut)" '200 2'
+    for one in ws tls; do ok "A34: $one at the box" eventually 5 ended "$one"; done
+    network '{"allow":["pypi.test"]}'
+    hold_idle tls pypi.test 443 tls
+    network '{"allow":[{"host":"pypi.test","methods":["GET"]}]}'
+    is 'A34: one that is looked into from now on is cut' "$STATUS $(j .cut)" '200 1'
+    ok 'A34: at the box, too' eventually 5 ended tls
+    network '{"allow":["a.hub.test"]}'
     api DELETE "$B/network"
     is 'no network again' "$STATUS $(j .network)" '200 none'
     code http://pypi.test/

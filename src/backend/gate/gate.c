@@ -383,11 +383,17 @@ static void gate_wall(const struct gate *gate, const struct gate_settings *setti
         log_warn("cubby-gate has no second wall: nf_tables with nft_fib_inet and nft_reject_inet: %s", strerror(-r));
 }
 
+/* Numbers that a daemon of this directory had for its gate, and that was killed. */
+static bool gate_claim_left(void *root, const struct claim *claim) {
+    return strcmp(claim->state, root) == 0 && claim_dead(claim);
+}
+
 int gate_open(const struct gate_settings *settings, const struct gate_hooks *hooks, struct gate **ret_gate,
               struct err *err) {
     struct gate *gate = xcalloc(1, sizeof *gate);
     int result = gate_place(gate, settings, err);
     if (result == 0 && geteuid() == 0) { /* a user of its own, from the numbers that no other program has */
+        ids_each(gate_claim_left, gate->root);
         result = ids_claim(gate->root, &gate->slot, err);
         gate->claimed = result == 0;
         gate->uid = IDS_FIRST + gate->slot * IDS_PER_BOX;
