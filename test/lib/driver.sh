@@ -53,7 +53,7 @@ collect() {
     done
     # Over workers the wire is that of machines and the box a jail: by default the cases where both meet. BACKENDS=fleet
     # runs all that a jail can do.
-    [ -n "${BACKENDS-}" ] || for name in exec file process snapshot box_concurrency; do
+    [ -n "${BACKENDS-}" ] || for name in box exec file process box_concurrency; do
         job "run/fleet/$name" 600 env BACKEND=fleet test/run/run.sh "test/run/$name.sh"
     done
     for backend in ${BACKENDS:-jail local remote docker}; do

@@ -1,5 +1,6 @@
 # Snapshots of files: kept, listed, put back, given to new boxes, in every order; whatever runs meanwhile.
 # files: on disk
+# not fleet: it looks at layers of this host; front/fleet has what differs
 
 if [[ $BACKEND != jail && $BACKEND != docker ]]; then
     for what in "POST $B/snapshots {}" "GET $B/snapshots " "DELETE $B/snapshots/x " \
