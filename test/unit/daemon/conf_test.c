@@ -70,7 +70,7 @@ static void test_refused(void) {
     REFUSED("networks: [none, host]\n", 1, "words of");
     REFUSED("backend: docker9\n", 0, "unknown backend 'docker9'");
     REFUSED("backends: [jail, warp]\n", 0, "unknown backend 'warp'");
-    REFUSED("tls_cert: /x\n", 0, "go together");
+    REFUSED("tls_cert: /x\n", 0, "belong together");
     REFUSED("- a\n- b\n", 1, "must be a mapping");
     REFUSED("just text\n", 1, "must be a mapping");
     REFUSED("? [a]\n: b\n", 1, "must be text");
@@ -276,8 +276,8 @@ static void test_tools(void) {
     conf_unref(conf);
     REFUSED("tool_guard: maybe\n", 1, "must be one of off|audit|warn|block");
     REFUSED("tool_guard_allow: []\n", 0, "tool_guard_allow is empty");
-    REFUSED("tool_guard: off\ntool_guard_allow: [ls]\n", 0, "tool_guard is off, and there are rules");
-    REFUSED("tool_guard: off\ntool_guard_parents: false\n", 0, "tool_guard is off, and there are rules");
+    REFUSED("tool_guard: off\ntool_guard_allow: [ls]\n", 0, "tool_guard is off, but rules for it are set");
+    REFUSED("tool_guard: off\ntool_guard_parents: false\n", 0, "tool_guard is off, but rules for it are set");
     REFUSED("tool_guard_roots: [srv]\n", 0, "absolute path");
     REFUSED("tool_grep_results: 501\n", 1, "from 1 to 500");
     REFUSED("users:\n  ann:\n    tool_guard: off\n", 3, "cannot differ by user");
@@ -331,8 +331,8 @@ static void test_docker(void) {
     REFUSED("users:\n  ann: {docker_host: 'unix:///x'}\n", 2, "docker_host cannot differ by user");
     REFUSED("docker_registries: [a]\n", 1, "must be a mapping");
     REFUSED("docker_registries:\n  a.b:\n    username: x\n", 2, "needs 'username' and 'password'");
-    REFUSED("docker_registries:\n  a.b: {username: x, password: hunter2, password_file: /x}\n", 2, "not both");
-    REFUSED("docker_registries:\n  a.b: {username: x, password: hunter2, token: hunter2}\n", 2, "not both");
+    REFUSED("docker_registries:\n  a.b: {username: x, password: hunter2, password_file: /x}\n", 2, "either here or in a file");
+    REFUSED("docker_registries:\n  a.b: {username: x, password: hunter2, token: hunter2}\n", 2, "either a password or a token");
     REFUSED("docker_registries:\n  a.b: {token_file: x}\n", 2, "absolute");
     REFUSED("docker_registries:\n  a.b: {token: ''}\n", 2, "token has 1 to");
     REFUSED("docker_registries:\n  a.b: {secret: hunter2}\n", 2, "unknown key 'secret'");
