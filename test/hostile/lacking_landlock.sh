@@ -6,8 +6,8 @@ lacking_refuses 'without Landlock' landlock \
     'Landlock: not in this kernel; boot with lsm=landlock.*allow_weaker: \[landlock\]'
 lacking_refuses 'with Landlock switched off' landlock-off \
     'Landlock: in the kernel, not switched on; boot with lsm=landlock'
-STATUS_WANTED=2 lacking_refuses 'an unknown word' landlock 'allow_weaker must be words of landlock\|limits, not .walls.' \
-    'allow_weaker: [walls]'
+STATUS_WANTED=2 lacking_refuses 'an unknown word' landlock \
+    'allow_weaker must be words of landlock\|limits, not .walls.' 'allow_weaker: [walls]'
 lacking_doctor landlock Landlock true 'boot with lsm=landlock'
 "$LACK" landlock -- "$BUILD/cubby" run -- true > "$WORK/out" 2>&1
 is 'cubby run refuses' $? 125
