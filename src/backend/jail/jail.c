@@ -172,6 +172,8 @@ static int jail_start(struct backend *backend, const struct spec *spec, struct w
         r = template_find(backend->env, spec->template_name ? spec->template_name : "host", &template, err);
     if (r < 0)
         return r;
+    if (spec->network == NETWORK_POLICY)
+        atomic_store(&backend->policies, true);
     bool kept = faccessat(backend->boxes_dir, spec->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     do {
         r = jail_start_once(backend, spec, &template, kept, &slot, err);

@@ -39,6 +39,7 @@ struct backend {
     struct jail_net *nets; /* what cannot be opened again, or was made ahead */
     size_t net_count, net_size;
     pthread_mutex_t lock; /* of early, nets */
+    atomic_bool policies; /* a box with a network policy was started: blank jails are wired ahead from then on */
 };
 
 /* A jail that is being made. First a half: claimed ids, cgroups, a process in its namespaces that waits for a plan.

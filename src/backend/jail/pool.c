@@ -90,7 +90,7 @@ static struct slot *pool_begin(struct backend *backend, const struct pool_likely
 static bool pool_finish(struct backend *backend, bool blank, struct slot *slot) {
     struct err err;
     int r = blank ? slot_greet(backend, slot, slot->dir, &err) : slot_ready(backend, slot, &err);
-    if (r == 0 && blank && !slot->net)
+    if (r == 0 && blank && !slot->net && atomic_load(&backend->policies))
         slot_wire_ahead(slot);
     if (r == 0 && blank)
         slot_part(backend, slot, false);
