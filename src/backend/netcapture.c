@@ -197,22 +197,9 @@ int netcapture_table(const int fds[CAPTURE_MAX], const struct netcapture_ports *
                             strerror(-r));
 }
 
-static const struct gate_range netcapture_web[] = {{80, 80}, {443, 443}};
-const struct netcapture_ports netcapture_usual = {.tcp = netcapture_web, .tcp_count = 2};
-
-bool netcapture_is_usual(const struct netcapture_ports *ports) {
-    return ports->tcp_count == 2 && ports->udp_count == 0 && ports->tcp[0].first == 80 && ports->tcp[0].last == 80 &&
-           ports->tcp[1].first == 443 && ports->tcp[1].last == 443;
-}
-
 int netcapture_prepare(struct netplace *place, struct err *err) {
-    int fds[CAPTURE_MAX];
+    int fds[CAPTURE_MAX]; /* without UDP ports: those of place->sockets, the others -1 */
     TRY(netcapture_sockets(place, false, NULL, 0, fds, err));
-    int r = netcapture_table(fds, &netcapture_usual, true, err);
-    if (r < 0) {
-        capture_close(fds);
-        return r;
-    }
     memcpy(place->sockets, fds, sizeof place->sockets);
     place->wired = true;
     return 0;

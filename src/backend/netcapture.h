@@ -12,7 +12,7 @@ struct netplace {
     int net;
     int user;            /* -1: the caller may enter `net` itself; else a process of the runner has to */
     const char *program; /* that process; with user */
-    bool wired;          /* it has the table of netcapture_usual, and its sockets are here: */
+    bool wired;          /* its sockets are made, and here: */
     int sockets[CAPTURE_UDP];
 };
 void netplace_close(struct netplace *place);
@@ -27,10 +27,8 @@ struct netcapture_ports {
     size_t udp_count;
 };
 
-/* What most policies name: 80 and 443. */
-extern const struct netcapture_ports netcapture_usual;
-bool netcapture_is_usual(const struct netcapture_ports *ports);
-/* A place that no policy was asked for yet is wired as most are: everything but the route. */
+/* A place that no policy was asked for yet gets its sockets. Not its table: replacing one costs the kernel ten times as
+ * much as making it. */
 int netcapture_prepare(struct netplace *place, struct err *err);
 
 /* capture_make inside the box. */

@@ -239,9 +239,7 @@ static int network_connect(struct networks *network, struct box *box, bool fresh
     struct network_life *life = network_life(network, box);
     life->udp_count = ports.ports.udp_count;
     memcpy(life->udp, ports.udp_ports, sizeof life->udp);
-    int r = place.wired && netcapture_is_usual(&ports.ports)
-                ? 0
-                : netcapture_table(fds, &ports.ports, fresh && !place.wired, err);
+    int r = netcapture_table(fds, &ports.ports, fresh, err);
     if (r == 0)
         r = gate_box_put(gate, box->id, box->spec.network_generation, (const char *)levels.text.data,
                          (const char *)inspect.data, &sockets, false, fresh ? NULL : &cut, err);
