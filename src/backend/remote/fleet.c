@@ -47,22 +47,14 @@ static const char *fleet_drain_path(const char *state_dir, const char *worker) {
     return text_make(4300, "%s/draining/%.*s", state_dir, LIMIT_RUNNER_BYTES, worker);
 }
 
-static bool fleet_draining(const struct fleet *fleet, const char *worker) {
-    return access(fleet_drain_path(fleet->state_dir, worker), F_OK) == 0;
-}
-
 int fleet_drain(struct machines *machines, const char *state_dir, const char *worker, bool drain, struct err *err) {
-    autoarena arena = ARENA_EMPTY;
-    struct machine_facts facts;
-    if (machine_facts(machines, MACHINE_WORKERS, worker, &arena, &facts, err) < 0)
-        return err_set(err, ERR_NOT_FOUND, "no worker '%.64s' has joined since this server started", worker);
     const char *path = fleet_drain_path(state_dir, worker);
+    TRY(machine_drain(machines, MACHINE_WORKERS, worker, drain, err));
     if (mkdir(text_make(4200, "%s/draining", state_dir), 0700) < 0 && errno != EEXIST)
-        return err_errno(err, errno, "noting that a worker is draining");
+        return err_errno(err, errno, "cannot note that a worker is draining");
     autofd mark = drain ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
     if (drain ? mark < 0 : unlink(path) < 0 && errno != ENOENT)
-        return err_errno(err, errno, "noting that a worker is draining");
-    machine_boxes_set(machines, MACHINE_WORKERS, worker, facts.boxes, drain);
+        return err_errno(err, errno, "cannot note that a worker is draining");
     return 0;
 }
 
@@ -82,11 +74,14 @@ void fleet_count(struct fleet *fleet, const char *name, int by) {
     autolock(&fleet->lock);
     struct fleet_worker *worker = fleet_worker_locked(fleet, name);
     worker->boxes = by > 0 || worker->boxes ? worker->boxes + (uint64_t)(int64_t)by : 0;
-    machine_boxes_set(fleet->machines, MACHINE_WORKERS, name, worker->boxes, fleet_draining(fleet, name));
+    machine_boxes_set(fleet->machines, MACHINE_WORKERS, name, worker->boxes);
 }
 
+/* The table of machines may just have learnt of it. */
 void fleet_came(struct fleet *fleet, const char *name) {
+    bool draining = access(fleet_drain_path(fleet->state_dir, name), F_OK) == 0;
     fleet_count(fleet, name, 0);
+    machine_drain(fleet->machines, MACHINE_WORKERS, name, draining, ERR_IGNORED);
 }
 
 /* ---- placing ---- */
@@ -105,7 +100,7 @@ static bool fleet_has_word(const char *words, const char *word) {
     return false;
 }
 
-/* The part of it that is free: of boxes, or of memory where that is less. */
+/* The part of its boxes that is free. */
 static double fleet_score(void *context, const struct machine_facts *worker) {
     struct fleet_wish *wish = context;
     const struct machine_hello *hello = &worker->hello;

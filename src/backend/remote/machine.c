@@ -675,13 +675,20 @@ bool machines_pick(struct machines *machines, const char *user,
     return best;
 }
 
-void machine_boxes_set(struct machines *machines, const char *user, const char *name, uint64_t boxes, bool draining) {
+void machine_boxes_set(struct machines *machines, const char *user, const char *name, uint64_t boxes) {
     autolock(&machines->lock);
     struct machine *machine = machine_find_locked(machines, user, name);
-    if (machine) {
+    if (machine)
         machine->boxes = boxes;
-        machine->draining = draining;
-    }
+}
+
+int machine_drain(struct machines *machines, const char *user, const char *name, bool drain, struct err *err) {
+    autolock(&machines->lock);
+    struct machine *machine = machine_find_locked(machines, user, name);
+    if (!machine)
+        return err_set(err, ERR_NOT_FOUND, "no worker '%.64s' has joined since this server started", name);
+    machine->draining = drain;
+    return 0;
 }
 
 void machines_count(struct machines *machines, struct machines_counts *ret_counts) {

@@ -106,8 +106,9 @@ void machines_listen(struct machines *machines, void (*listen)(void *context, co
 bool machines_pick(struct machines *machines, const char *user,
                    double (*score)(void *context, const struct machine_facts *), void *context, struct arena *arena,
                    const char **ret_name);
-/* machine_facts.boxes and .draining of a machine that has joined. */
-void machine_boxes_set(struct machines *machines, const char *user, const char *name, uint64_t boxes, bool draining);
+/* machine_facts.boxes and .draining, of a machine that has joined. NOT_FOUND: it has not. */
+void machine_boxes_set(struct machines *machines, const char *user, const char *name, uint64_t boxes);
+int machine_drain(struct machines *machines, const char *user, const char *name, bool drain, struct err *err);
 
 /* ---- operations, a row for each kind of runner ---- */
 
