@@ -1,8 +1,6 @@
 /* The table of backends, in the order they are shown. A new backend is one file and one row here. */
 #include "backend/backend.h"
 
-#include <dirent.h>
-
 #include "base/base.h"
 
 const struct backend_ops *const backend_table[] = {&backend_jail,  &backend_local,  &backend_remote,

@@ -2,7 +2,6 @@
  * process is ever moved by its pid (that waits for RCU): boxes are born in their groups. */
 #include "backend/cgroup.h"
 
-#include <dirent.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
 

@@ -3,7 +3,6 @@
  * the directory's lock and only when its process is gone, so that no two live boxes share host ids. */
 #include "backend/ids.h"
 
-#include <dirent.h>
 #include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/pidfd.h>

@@ -6,17 +6,14 @@
 #include <linux/netfilter.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/base.h"
 #include "backend/box_entry.h"
 #include "backend/netlink.h"
 #include "http/address.h"
-#include "wire/plan.h"
 
 static const struct nf_table netcapture_of = {NFPROTO_IPV4, "cubby"};
 #define CHAIN "capture"

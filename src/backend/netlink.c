@@ -3,17 +3,13 @@
 #include "backend/netlink.h"
 
 #include <arpa/inet.h>
-#include <endian.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <netinet/ip_icmp.h>
-#include <sys/socket.h>
 
 #include "base/base.h"
 #include "http/address.h"

@@ -2,7 +2,6 @@
  * host may read is copied; keys, homes, sockets and our own state never are. */
 #include "backend/skeleton.h"
 
-#include <dirent.h>
 #include <fnmatch.h>
 #include <pthread.h>
 #include <sys/sendfile.h>

@@ -3,8 +3,6 @@
  * renamed away. */
 #include "backend/template.h"
 
-#include <dirent.h>
-
 #include "base/base.h"
 #include "backend/skeleton.h"
 #include "backend/spawn.h"

@@ -4,10 +4,6 @@
  * Rules: 1. `queued` and `stop` are read and written under `lock`. 2. The thread works without the lock. */
 #include "backend/trash.h"
 
-#include <dirent.h>
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "base/base.h"
 #include "backend/quota/quota.h"
 #include "tree/removal.h"

@@ -1,5 +1,4 @@
 /* Per-request memory: a list of blocks, freed together. Called by all that serve one request. */
-#include <stdarg.h>
 
 #include "base/base.h"
 

@@ -2,8 +2,6 @@
  * and go leave nothing, and the rows are bounded by the resources they hold. */
 #include <assert.h>
 #include <poll.h>
-#include <pthread.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "base/counted.h"

@@ -1,5 +1,4 @@
 /* The JSON writer. Called by dialects and the command line. Invariant: its output is always valid UTF-8 JSON. */
-#include <endian.h>
 #include <math.h>
 
 #include "base/base.h"

@@ -1,5 +1,4 @@
 /* One line an event, one write a line. The only global state apart from constant tables. */
-#include <stdarg.h>
 #include <stdatomic.h>
 
 #include "base/base.h"

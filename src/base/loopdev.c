@@ -2,7 +2,6 @@
  * Invariants: a device is freed with its last user, and recorded: free ones stay, 100 KB each, until they are removed.
  * The daemon's image has one device, because two would cache different content. It is found by the image's inode,
  * because its name may differ in the mount namespace of the process that attached it. */
-#include <dirent.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 

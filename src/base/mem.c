@@ -1,5 +1,4 @@
 /* See mem.h. Invariant: a size that overflows ends the program, as a lack of memory does. */
-#include <stdarg.h>
 #include <sys/random.h>
 
 #include "base/base.h"

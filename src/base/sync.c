@@ -2,7 +2,6 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "base/sync.h"

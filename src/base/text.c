@@ -1,5 +1,4 @@
 /* Checks and encodings of text. Called by dialects, verbs and the runner. Invariant: nothing here reads past len. */
-#include <stdarg.h>
 
 #include "base/base.h"
 

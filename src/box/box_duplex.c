@@ -6,7 +6,6 @@
 #include "box/duplex.h"
 
 #include <limits.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include "base/base.h"

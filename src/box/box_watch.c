@@ -5,7 +5,6 @@
  * In a container the runner cannot know what differs. There the engine is asked, which reports names alone, and
  * nothing of a workspace that is mounted into the container. The rest is looked up through the box where the
  * workspace is its own. */
-#include <poll.h>
 
 #include "base/base.h"
 #include "box/verb.h"

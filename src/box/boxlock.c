@@ -3,7 +3,6 @@
 #include "box/boxlock.h"
 
 #include <assert.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "base/sync.h"

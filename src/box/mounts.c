@@ -3,8 +3,6 @@
  * below it, where boxes may write; a client never learns whether a path exists that it may not mount. */
 #include "box/policy.h"
 
-#include <limits.h>
-
 #include "base/base.h"
 #include "base/sha256.h"
 #include "base/url.h"

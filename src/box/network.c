@@ -3,10 +3,7 @@
  * knows it; a box whose gate or table cannot be had has no route. */
 #include "box/network.h"
 
-#include <jansson.h>
-
 #include "base/base.h"
-#include "base/log.h"
 #include "base/sync.h"
 #include "backend/netcapture.h"
 #include "box/network_private.h"

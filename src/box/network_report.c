@@ -1,7 +1,6 @@
 /* What cubby-gate reports of boxes with a policy: audit rows, what a command was refused, questions, and what a policy
  * would have to allow. Called by the gate's thread and by handlers. Invariant: `lock` is never held while the gate is
  * called. */
-#include <jansson.h>
 
 #include "base/base.h"
 #include "base/sync.h"

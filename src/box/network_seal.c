@@ -1,6 +1,5 @@
 /* Inspected hosts of boxes: which they are, and the seal that opens their TLS. Called by network.c, and by the gate's
  * thread for seals. Invariant: a host that is bound to a secret is inspected, or the box does not have the secret. */
-#include <jansson.h>
 
 #include "base/base.h"
 #include "base/log.h"

@@ -2,8 +2,6 @@
  * holds nothing unchecked; a backend may use every string of it as it is. */
 #include "box/policy.h"
 
-#include <stdarg.h>
-
 #include "base/base.h"
 #include "base/sha256.h"
 #include "box/network.h"

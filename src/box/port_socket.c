@@ -10,13 +10,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sched.h>
-#include <sys/socket.h>
 
 #include "base/base.h"
 #include "base/log.h"
 #include "base/sync.h"
-#include "wire/wire.h"
 
 /* Servers close idle connections after 5 seconds or more: here they end before that. */
 enum { CONNECT_MS = 10000, IDLE_MS = 4000, IDLE_MOST = 256, IDLE_PER_PORT = 8, KEEPER_STACK_BYTES = 64 << 10 };

@@ -1,8 +1,6 @@
 /* Names of signals. Called by dialects and tools. Invariant: a number without a name still has a text (SIG34). */
 #include "box/signame.h"
 
-#include <strings.h>
-
 #include "base/base.h"
 
 const char *signame_text(int number, char text[SIGNAME_BYTES]) {

@@ -2,13 +2,6 @@
  * through a descriptor that the kernel resolved below the top, and nothing but regular files is opened. */
 #include "box/volume.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "backend/quota/quota.h"
 #include "base/fd.h"
 #include "base/limits.h"

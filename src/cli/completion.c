@@ -1,7 +1,6 @@
 /* `cubby completion`: the words that may follow on a command line, found in the table of commands, and a script by
  * which a shell asks for them. Invariant: nothing here fails or waits long: without a daemon there are no IDs. */
 #include <jansson.h>
-#include <limits.h>
 #include <string.h>
 
 #include "cli/cli.h"

@@ -1,5 +1,4 @@
 /* `cubby create`: makes a box of the daemon and prints its id. */
-#include <string.h>
 
 #include "cli/cli.h"
 

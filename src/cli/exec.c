@@ -3,7 +3,6 @@
 #include "http/client/client.h"
 
 #include <jansson.h>
-#include <pthread.h>
 #include <sys/sysmacros.h>
 
 #include "base/base.h"

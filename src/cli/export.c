@@ -1,6 +1,5 @@
 /* `cubby export`: turns a container box into one image of one layer. */
 #include <jansson.h>
-#include <stdio.h>
 
 #include "cli/cli.h"
 #include "cli/rest/news.h"

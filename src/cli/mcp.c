@@ -10,7 +10,6 @@
  * 5. However we end, requests end first, then the box, then the files of tools (the next run sweeps after a kill). */
 #include <jansson.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include "base/base.h"

@@ -1,7 +1,6 @@
 /* Options by table (rows/rows_argv.h): removes them from argv, and prints the help of a command. Called first by every
  * command. */
 #include <ctype.h>
-#include <stdarg.h>
 
 #include "base/base.h"
 #include "cli/cli.h"

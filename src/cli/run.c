@@ -3,8 +3,6 @@
  */
 #include "http/client/client.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/pidfd.h>
 #include <sys/sysmacros.h>
 

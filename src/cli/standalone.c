@@ -3,7 +3,6 @@
  * user can write to is never used. */
 #include "cli/standalone.h"
 
-#include <dirent.h>
 #include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/utsname.h>

@@ -3,7 +3,6 @@
  * domain, so a stolen one opens nothing else. */
 #include <spawn.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/base.h"

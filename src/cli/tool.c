@@ -1,6 +1,5 @@
 /* `cubby tool`: calls an agent tool as an agent would, or lists the tools. Invariant: output of a box is shown on a
  * terminal without control characters. */
-#include "http/client/client.h"
 
 #include <jansson.h>
 

@@ -1,6 +1,5 @@
 /* `cubby version`: prints our version and the daemon's, or why that is unknown. */
 #include <jansson.h>
-#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/rest/list.h"

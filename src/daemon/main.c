@@ -2,7 +2,6 @@
 #include "base/base.h"
 #include "box/provider/provider.h"
 #include "daemon/daemon.h"
-#include "front/native/native.h"
 #include "front/routes.h"
 
 enum { EXIT_USAGE = 2, EXIT_FAILED = 125 };

@@ -1,7 +1,5 @@
 /* Serving: the parts of the daemon, from the first step to the last. Called by main. Invariant: it never starts with
  * less protection than requested, and never ends boxes on SIGTERM unless configured to. */
-#include <linux/close_range.h>
-#include <pthread.h>
 #include <sys/resource.h>
 
 #include "base/base.h"

@@ -4,8 +4,6 @@
  * has one thread, not all. */
 #include "daemon/welcome.h"
 
-#include <pthread.h>
-
 #include "backend/backend.h"
 #include "base/base.h"
 #include "base/log.h"

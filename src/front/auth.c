@@ -7,7 +7,6 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <pwd.h>
-#include <strings.h>
 
 #include "base/base.h"
 #include "box/policy.h"

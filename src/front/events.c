@@ -11,7 +11,6 @@
 #include "front/events.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include "base/base.h"

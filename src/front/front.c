@@ -3,7 +3,6 @@
 #include "front/front.h"
 
 #include <inttypes.h>
-#include <strings.h>
 
 #include "base/log.h"
 #include "base/sync.h"

@@ -8,7 +8,6 @@
 #include "front/mcp_http.h"
 
 #include <poll.h>
-#include <strings.h>
 
 #include "base/sync.h"
 #include "front/toolbox.h"

@@ -11,8 +11,6 @@
  * only two things must not pass: what identifies a viewer to the daemon, and what speaks for parent domains. */
 #include "front/port_head.h"
 
-#include <strings.h>
-
 #include "base/base.h"
 #include "rows/rows.h"
 

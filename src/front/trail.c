@@ -3,7 +3,6 @@
 #include "front/trail.h"
 
 #include <jansson.h>
-#include <strings.h>
 
 #include "store/redact.h"
 #include "front/front.h"

@@ -10,7 +10,6 @@
 #include "front/watcher.h"
 
 #include <poll.h>
-#include <pthread.h>
 
 #include "base/base.h"
 #include "base/counted.h"

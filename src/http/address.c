@@ -3,7 +3,6 @@
 #include "http/address.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
 
 #include "base/base.h"

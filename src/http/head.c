@@ -4,8 +4,6 @@
  * 2. A path that leaves here has no encoded slash or NUL and no segment "." or "..", so that no later layer sees
  *    another path than the router did. Only what "{x...}" takes is kept as sent: it is another server's path. */
 #include <llhttp.h>
-#include <stdarg.h>
-#include <strings.h>
 
 #include "base/base.h"
 #include "base/url.h"

@@ -4,7 +4,6 @@
  * of which another parser in the chain may read differently (request smuggling). It also finds the end of the head, so
  * llhttp always sees a complete head and its spans are never split. Called by head.c, response.c and the gate. */
 #include <llhttp.h>
-#include <strings.h>
 
 #include "base/base.h"
 #include "http/framing.h"

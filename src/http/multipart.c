@@ -2,7 +2,6 @@
  * back until that is known, so it does not matter where the network split the body. Only these bytes and the head of
  * one part are in memory. */
 #include <ctype.h>
-#include <strings.h>
 
 #include "base/base.h"
 #include "http/multipart.h"

@@ -5,15 +5,12 @@
  * has no inode, so an answer without an inode does not count. Our own socket must still be connected after the answer:
  * only then no other socket can have the same two addresses. If anything is unclear, the result is (uid_t)-1, which no
  * user has. */
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdatomic.h>
-#include <sys/socket.h>
 
 #include "base/base.h"
 #include "http/internal.h"

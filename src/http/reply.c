@@ -8,8 +8,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/sendfile.h>
-#include <sys/socket.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "base/json.h"

@@ -3,9 +3,6 @@
  * Called by conn.c. Invariant: every path through request_serve ends with an answer or an aborted connection, and
  * with one call of `finished`. */
 #include <arpa/inet.h>
-#include <netinet/in.h>
-#include <strings.h>
-#include <sys/socket.h>
 
 #include "base/base.h"
 #include "base/sync.h"

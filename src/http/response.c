@@ -1,7 +1,6 @@
 /* Answers of servers in boxes: the byte check of head_text.c, then llhttp, then the meaning of headers for framing,
  * stricter than either. Called by the port proxy and by the fuzzer. Invariant: the end of a body is known, or the
  * answer is refused. An ambiguous answer (length and chunks, two lengths, an unknown coding) is refused. */
-#include <strings.h>
 
 #include "base/base.h"
 #include "http/response.h"

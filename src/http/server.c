@@ -3,12 +3,10 @@
  * The thread in http_server_run serves no requests: it ticks (time limits of parked connections) and, at stop, drains.
  * Invariant: http_server_run returns only when no worker thread uses the server any more (or returns TIMEOUT). */
 #include <netdb.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 
 #include "base/base.h"

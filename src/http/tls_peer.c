@@ -3,11 +3,9 @@
  * direction, so back-pressure passes through; the thread ends when either side has ended. */
 #include "http/tls_peer.h"
 
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 /* WebSocket messages, both ends: frames are parsed in the buffer they were read into, and built in the buffer they are
  * sent from. Called by ws.c, client_ws.c and, through backend/remote/pump.h, by the servers of machines. Invariants:
  * the rules of websocket.h; a length from the other end is checked against max_message before use. */
-#include <endian.h>
 #include <stdatomic.h>
 
 #include "base/base.h"

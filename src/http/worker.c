@@ -10,10 +10,8 @@
  *    arming them again, so that none waits for a blocked thread.
  * 3. Waiting threads beyond HTTP_KEEP_THREADS exit when idle. The kernel wakes the last to wait first, so some do
  *    become idle. */
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 
 #include "base/base.h"
 #include "base/sync.h"

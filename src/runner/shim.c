@@ -1,7 +1,6 @@
 /* Functions that Debian's archives of pcre2 and nettle, built for glibc, lack when linked with musl: the checking
  * variants of string functions, and nettle's choice of code by CPU. Called only by those archives. Invariant: a failed
  * check aborts, as in glibc. */
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,13 +3,10 @@
  * takes sudo's options, as far as they make sense without passwords. */
 #include <errno.h>
 #include <pwd.h>
-#include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <poll.h>
 #include <unistd.h>

@@ -3,12 +3,8 @@
  * side. Invariant: a worker has nothing of the runner's but its two pipes and the root, and a slow reader stops only
  * it. */
 #include <assert.h>
-#include <dirent.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 
 #include "base/base.h"
 #include "runner/exec/process.h"

@@ -2,9 +2,7 @@
  * effect, and words that only look like paths ("1..2", "src/bin/x", "s/a/b/") are accepted. */
 #include "skill/command.h"
 
-#include <stdbool.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/text.h"
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -3,9 +3,6 @@
  *
  * Synced at checkpoints only. After a power failure, comparing with the files (base_known) finds lost changes. */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"

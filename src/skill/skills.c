@@ -2,16 +2,7 @@
  * Invariant: settings that a thread may still use live until the close; every name is checked before a path uses it. */
 #include "skill/skill.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"

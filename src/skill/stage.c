@@ -5,15 +5,8 @@
  * canonical ids and modes when they are made, so that any box can copy them up. */
 #include "skill/stage.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 #include "backend/ids.h"
 #include "base/fd.h"

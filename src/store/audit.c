@@ -8,7 +8,6 @@
  * 3. A row leaves the queue when it is on disk. While the disk fails, rows stay; rows that find the queue full are
  *    counted, and the count is the first row written afterwards. */
 #include <inttypes.h>
-#include <pthread.h>
 
 #include "base/base.h"
 #include "store/audit.h"

@@ -3,7 +3,6 @@
  * decided within one write transaction, so that two daemons do not both fill an empty one. */
 #include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
 
 #include "base/base.h"
 #include "store/db.h"

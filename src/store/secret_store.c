@@ -6,8 +6,6 @@
 #include "store/secret_store.h"
 
 #include <openssl/evp.h>
-#include <pthread.h>
-#include <sqlite3.h>
 
 #include "base/base.h"
 #include "base/sha256.h"

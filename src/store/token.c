@@ -6,7 +6,6 @@
  *    writes are rare, and a single file is easier to watch, to copy and to protect.
  * 3. `change` counts changes that matter to daemons that keep tokens in memory; the use of a token does not count. */
 #include <inttypes.h>
-#include <pthread.h>
 #include <sys/random.h>
 
 #include "base/base.h"

@@ -2,8 +2,6 @@
  * written before the model gets its answer. */
 #include "tool/memo.h"
 
-#include <string.h>
-
 #include "tool/store.h"
 
 int memo_cwd(struct tool_call *call, const char **ret_path, struct err *err) {

@@ -5,7 +5,6 @@
  * 2. One thread writes pending notes in batches: a note never waits for a disk. Notes that do not fit are lost to the
  *    next daemon, which then asks for the file to be read again.
  * 3. Of two notes about one file the later one counts, whichever daemon made it. */
-#include <pthread.h>
 
 #include "base/base.h"
 #include "tool/seen.h"

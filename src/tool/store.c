@@ -4,7 +4,6 @@
  * Its write-ahead log is synced only at checkpoints (synchronous=NORMAL): tools write in nearly every call, and a
  * rollback journal would wait for the disk twice each time. A killed daemon loses nothing. A power failure may lose the
  * last directories, seen files and results; the sweep removes files without a row. */
-#include <pthread.h>
 
 #include "base/base.h"
 #include "tool/store.h"

@@ -1,7 +1,6 @@
 /* The table of tools, and the steps of every call. Called by the endpoints: native/tool, mcp. Invariant: every
  * answer leaves here without the call's secrets, as UTF-8, and within its limits. */
 #include <jansson.h>
-#include <stdarg.h>
 
 #include "base/base.h"
 #include "tool/tool.h"

@@ -1,7 +1,6 @@
 /* The thread that forgets deleted boxes. Started by the daemon; the provider's events report deletions. Invariant:
  * reporting never blocks, because events come from within the provider. Deletions without an event (another daemon died
  * before it reported one) are found by checking all boxes, at start and once an hour. */
-#include <pthread.h>
 
 #include "base/base.h"
 #include "tool/upkeep.h"

@@ -8,9 +8,7 @@
  *    writers, entries may be missed, but nothing worse happens.
  * 3. A file with several names gets one in a directory next to the copy, named by device and inode; the
  *    other names are links to that. So no table is needed. The directory is removed at the end. */
-#include <dirent.h>
 #include <linux/fs.h>
-#include <linux/limits.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/syscall.h>

@@ -18,7 +18,6 @@
  * from which it is taken back when it appears elsewhere. */
 #include "tree/live.h"
 
-#include <dirent.h>
 #include <linux/openat2.h>
 #include <sys/fanotify.h>
 #include <sys/random.h>

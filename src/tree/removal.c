@@ -7,7 +7,6 @@
  *    that was moved away is an error and never a way into another tree.
  * 3. A level remembers at most BATCH_BYTES of names of subdirectories; when they are done it is read again. An entry
  *    that cannot be removed ends the work, so reading again always makes progress. */
-#include <dirent.h>
 #include <sys/syscall.h>
 
 #include "base/base.h"

@@ -1,7 +1,6 @@
 /* Traversing a tree on this machine. Called by backends for local files of a container, and by skills. Invariant: the
  * tree is hostile and may change at any time: names are one component below an open directory, no link is followed, and
  * going up must arrive at the directory that was left, by device and inode. */
-#include <dirent.h>
 #include <limits.h>
 #include <sys/syscall.h>
 

@@ -3,10 +3,8 @@
  * their place. */
 #include "wire/capture.h"
 
-#include <arpa/inet.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 
 #include "base/base.h"
 

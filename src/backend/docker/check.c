@@ -1,7 +1,6 @@
 /* The features of the container engine: facts for the backend, rows of `cubby doctor`, and the backend's part of
  * /v1/info. Invariants: an engine's reports are bounded and only read; an engine that hangs delays neither doctor
  * nor /v1/info by more than CHECK_MS, and nothing is made there. */
-#include <stdarg.h>
 
 #include "base/base.h"
 #include "backend/docker/docker.h"

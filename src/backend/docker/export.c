@@ -2,8 +2,6 @@
  * box/snapshot/export.c through the backend's verb, and by docker/layer.c where a stack is too deep. Invariants: an
  * export that breaks off breaks off the import, so that an image is whole or not there; the container is paused from
  * before it is looked at until all is done, and then ends, so that nothing written is lost. */
-#include <pthread.h>
-#include <sys/socket.h>
 
 #include "base/base.h"
 #include "backend/docker/docker.h"

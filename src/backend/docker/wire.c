@@ -6,7 +6,6 @@
  * 3. dial/sock exists only while the box starts: no process inside can connect later. */
 #include <poll.h>
 #include <sys/pidfd.h>
-#include <sys/socket.h>
 
 #include "base/base.h"
 #include "backend/boxsock.h"

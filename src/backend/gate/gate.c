@@ -4,11 +4,7 @@
 #include "backend/gate/gate.h"
 #include "backend/gate/wall.h"
 
-#include <jansson.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 
 #include "backend/cgroup.h"
 #include "backend/ids.h"

@@ -6,8 +6,6 @@
 #include <arpa/inet.h>
 #include <linux/netfilter.h>
 #include <linux/netlink.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include "backend/netlink.h"
 #include "base/base.h"

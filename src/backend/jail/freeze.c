@@ -6,7 +6,6 @@
  * hierarchy of its own, which boxes enter when they are first paused (entering costs each process a grace period of
  * RCU); there a killed process ends only when it is thawed. */
 #include <poll.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "backend/ids.h"

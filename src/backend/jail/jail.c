@@ -9,15 +9,11 @@
  *   jail               the record of the live box (struct jail_record); absent: only files are left */
 #include "backend/jail/jail.h"
 
-#include <dirent.h>
 #include <linux/fs.h>
 #include <linux/nsfs.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "base/base.h"
@@ -27,7 +23,6 @@
 #include "backend/jail/probe.h"
 #include "base/log.h"
 #include "base/sync.h"
-#include "wire/plan.h"
 
 /* ---- open, close ---- */
 

@@ -6,7 +6,6 @@
  * write through it any more, and both are removed in the background, because unmounting an overlay writes its files
  * to the disk. An image is different: it must be unmounted first, or the next mount of it would not see the last
  * writes. */
-#include <dirent.h>
 #include <linux/magic.h>
 #include <poll.h>
 #include <sys/file.h>

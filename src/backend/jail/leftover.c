@@ -2,10 +2,8 @@
  * jail.c for the daemon that cleans, and for `cubbyd --cleanup`. Invariant: things of living processes stay. A claim
  * names its maker (ids.h): its slot is removed only when its process is gone, or when its maker is gone and no box
  * of this state directory is recorded with it. */
-#include <dirent.h>
 #include <net/if.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <sys/pidfd.h>
 
 #include "base/base.h"

@@ -3,14 +3,11 @@
  * but those the configuration names; a box has one address and cannot speak with another; all boxes of a user together
  * have a bounded part of the host's table of connections; all of it goes with the box. */
 #include <arpa/inet.h>
-#include <linux/if_link.h>
 #include <linux/netfilter.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 
 #include "base/base.h"
 #include "backend/ids.h"

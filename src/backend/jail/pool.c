@@ -5,7 +5,6 @@
  * After a failure it waits for the next take, to spare a machine at its limit. 4. Requests go first: refilling waits
  * for a lull, or until the pool is nearly empty; once begun it continues until the pool is full. Only then are files of
  * later boxes prepared. 5. A slot that leaves `ready` belongs to a box or is stale, and never comes back. */
-#include <time.h>
 
 #include "base/base.h"
 #include "backend/jail/jail.h"

@@ -8,12 +8,8 @@
 #include <linux/magic.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
-#include <stdarg.h>
-#include <pthread.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>

@@ -8,10 +8,7 @@
  *
  * Rules: 1. `queue`, `count`, `stop`, `untidy` and the traffic of `pair` under `lock`. 2. The threads work without
  * it. */
-#include <sched.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "backend/ids.h"

@@ -1,8 +1,6 @@
 /* Slots: first the half of a jail that can be made before a box is asked for. Called by jail.c and pool.c. Invariant:
  * whatever slot_make acquired, slot_drop releases; the daemon only spawns, never forks. */
-#include <poll.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 

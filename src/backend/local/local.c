@@ -3,7 +3,6 @@
  * limits and walls that it does not have are refused.
  *
  * On disk: STATE/boxes/ID/{workspace/, sock (the runner's), local ("PID START" of the runner)}. */
-#include <dirent.h>
 #include <poll.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>

@@ -1,7 +1,6 @@
 /* Disk quota on btrfs: box/fs is a subvolume with a limited qgroup. Needs root and quotas turned on, which is the
  * administrator's decision. The number of files is bounded through the bytes that their metadata takes. Invariant: a
  * subvolume looks like a directory and is on another device: it goes with its own ioctl, at once and whole. */
-#include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
 #include <linux/magic.h>
 #include <sys/ioctl.h>

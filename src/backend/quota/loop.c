@@ -6,13 +6,11 @@
  * Some copies are prepared in idle time, and are on the disk already: attaching a loop device waits until its image is.
  * There is no journal: it would take 4 MB of every box and write everything twice. Instead, what a crash of the machine
  * left open is checked before it is mounted again. */
-#include <dirent.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/statvfs.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "backend/quota/quota.h"

@@ -2,7 +2,6 @@
  * for, either it holds or there is no box. */
 #include "backend/quota/quota.h"
 
-#include <linux/magic.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
 

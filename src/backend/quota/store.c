@@ -7,18 +7,14 @@
  * the mark that a state directory has a store: it is made last and removed first. */
 #include "backend/quota/store.h"
 
-#include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <linux/magic.h>
-#include <pthread.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "backend/quota/quota.h"

@@ -9,8 +9,6 @@
  * 4. A machine without a conn and without a session is only remembered, and is forgotten first. */
 #include "backend/remote/machine.h"
 
-#include <pthread.h>
-
 #include "base/base.h"
 #include "backend/remote/machine_conn.h"
 #include "base/sync.h"

@@ -5,8 +5,6 @@
  *    answer.
  * 2. A wire belongs to the box; the link keeps only the reason for its end, and sets it before the socket is closed.
  * 3. Answers of a machine are bounded and checked by their kind; an invalid one is PROTOCOL for that question. */
-#include <jansson.h>
-#include <pthread.h>
 #include <sys/socket.h>
 
 #include "base/base.h"

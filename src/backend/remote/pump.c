@@ -12,9 +12,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 #include "base/base.h"
 #include "backend/remote/channel.h"

@@ -8,8 +8,6 @@
  *
  * On disk: STATE/boxes/ID/{remote or worker (user, machine), paused}, STATE/owed/ID (user, machine, "files" or
  * "all"). */
-#include <dirent.h>
-#include <pthread.h>
 
 #include "base/base.h"
 #include "backend/backend.h"

@@ -1,7 +1,6 @@
 /* Files and kept layers of boxes on workers: each of these is a question to the worker that has them. Called through
  * backend_fleet. Invariant: a layer is on the worker that STATE/layers/LAYER/worker names, written before the worker is
  * asked to make it; here it has no files, and its empty directory `fs` says that it is complete. */
-#include <jansson.h>
 
 #include "backend/remote/remote.h"
 #include "backend/trash.h"

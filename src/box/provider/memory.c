@@ -3,8 +3,6 @@
  * own. */
 #include "box/provider/memory.h"
 
-#include <limits.h>
-
 #include "base/base.h"
 
 enum { MEMORY_FILE_BYTES = 16384 };

@@ -3,7 +3,6 @@
 #include "box/provider/record.h"
 
 #include <jansson.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "box/policy.h"

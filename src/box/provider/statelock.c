@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "base/sync.h"

@@ -1,8 +1,6 @@
 /* What running boxes used over time: one thread measures each every few seconds. Called by dialects for what it found.
  * Invariant: a box costs the same memory however long it runs. When its samples are full, every second one goes and the
  * time between two doubles, so they always reach back to its start. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"

@@ -2,9 +2,6 @@
  * only values that are bound to its box; a value is wiped when it was sent. What a seal says is hostile. */
 #include "box/secret/seal.h"
 
-#include <jansson.h>
-#include <sys/socket.h>
-
 #include "backend/spawn.h"
 #include "backend/template.h"
 #include "base/base.h"
@@ -12,7 +9,6 @@
 #include "base/sync.h"
 #include "box/network.h"
 #include "gate/gate_policy.h"
-#include "rows/write.h"
 
 enum { SEAL_MESSAGE = 128 << 10, SEAL_STACK_BYTES = 512 << 10, SEAL_NOBODY = 65534 };
 

@@ -8,7 +8,6 @@
 
 #include "backend/spawn.h"
 #include "base/base.h"
-#include "base/log.h"
 #include "base/sync.h"
 #include "box/network.h"
 #include "box/provider/provider_private.h"

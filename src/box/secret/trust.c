@@ -1,7 +1,5 @@
 /* What boxes with an inspected host trust: the bundles of their template, for Java and browsers too, with the authority of
  * this installation. Called by the provider's hook. Invariant: nothing of it is written into a box's own files. */
-#include <dirent.h>
-#include <openssl/evp.h>
 #include <openssl/pem.h>
 
 #include "base/base.h"

@@ -3,7 +3,6 @@
  * machine's user listed, whatever the server says; every box of this state directory is gone when join_boxes_close
  * returns. */
 #include <jansson.h>
-#include <sys/file.h>
 
 #include "base/base.h"
 #include "backend/cgroup.h"

@@ -3,7 +3,6 @@
 #include "cli/rest/news.h"
 
 #include <jansson.h>
-#include <pthread.h>
 
 #include "base/base.h"
 #include "base/sync.h"

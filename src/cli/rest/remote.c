@@ -1,7 +1,6 @@
 /* The daemon as the commands see it: one client, JSON in and out, and its errors. Called by every command that needs a
  * daemon. Invariant: an answer is bounded, and a box id is checked before it becomes part of a path. */
 #include <jansson.h>
-#include <strings.h>
 
 #include "base/base.h"
 #include "base/url.h"

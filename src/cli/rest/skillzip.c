@@ -2,8 +2,6 @@
  * say. */
 #include "cli/rest/skillzip.h"
 
-#include <limits.h>
-
 #include "base/base.h"
 #include "skill/zip/zip.h"
 #include "tree/treewalk.h"

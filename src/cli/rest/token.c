@@ -7,8 +7,6 @@
 #include "store/token.h"
 #include "cli/cli.h"
 #include "cli/rest/list.h"
-#include "cli/terminal.h"
-#include "http/client/client.h"
 
 #define DAY_MS 86400000ull
 

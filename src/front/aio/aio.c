@@ -4,8 +4,6 @@
  * box. */
 #include "front/aio/aio.h"
 
-#include <time.h>
-
 #include "front/aio/file.h"
 #include "front/aio/key.h"
 #include "front/aio/shell.h"

@@ -3,8 +3,6 @@
  * memory twice. */
 #include "front/aio/file.h"
 
-#include <strings.h>
-
 #include "http/multipart.h"
 #include "skill/stage.h"
 

@@ -4,7 +4,6 @@
  * discards other boxes. */
 #include "front/deerflow/deerflow.h"
 
-#include <inttypes.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 

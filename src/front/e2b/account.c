@@ -2,8 +2,6 @@
  * bounded and checked; a line that is not a user's counts for nothing. */
 #include "front/e2b/account.h"
 
-#include <string.h>
-
 #include "base/path.h"
 #include "base/text.h"
 

@@ -5,9 +5,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
 
 #include "base/clock.h"
 #include "base/limits.h"

@@ -1,7 +1,5 @@
 /* Sandbox.create: POST /v2/sandboxes, and /sandboxes of older clients. Invariant: a wish about the network, volumes or
  * secrets that cannot be granted is refused, never ignored. */
-#include <ctype.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "front/e2b/plane/plane.h"

@@ -4,17 +4,9 @@
 #include "front/e2b/e2b.h"
 
 #include <openssl/crypto.h>
-#include <openssl/sha.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "base/url.h"
 #include "box/secret/secret.h"
 #include "front/e2b/history.h"
 #include "front/e2b/plane/plane.h"

@@ -2,10 +2,6 @@
  * attributes, the answer is UTF-8 and bounded. */
 #include "front/e2b/entry.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-
 #include "base/text.h"
 #include "front/e2b/connect.h"
 

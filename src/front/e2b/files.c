@@ -1,9 +1,5 @@
 /* The REST half of envd: files down and up, composed ones, variables, metrics. Called through e2b_file_routes; who may
  * is decided before (e2b_admit). Invariant: what is answered as written was written whole, and belongs to the user. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 #include "base/clock.h"
 #include "base/mem.h"

@@ -1,8 +1,5 @@
 /* filesystem.Filesystem of envd: Stat, MakeDir, Move, ListDir, Remove. Called through e2b_filesystem_routes (watch.c
  * has the watching half). Invariant: a listing is held in memory only as far as http_hold allows. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "front/e2b/connect.h"

@@ -2,9 +2,6 @@
  * other users are never looked at. */
 #include "front/e2b/history.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "front/e2b/sandbox.h"
 

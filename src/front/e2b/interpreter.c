@@ -1,8 +1,6 @@
 /* Port 49999 of a sandbox: its code interpreter. Code runs in contexts, which are sessions of box/interpreter; it is
  * answered with a line of JSON for each output, as it comes. Called through e2b_interpreter_routes. Invariants: a line
  * is one write; a client that hangs up interrupts its code. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"

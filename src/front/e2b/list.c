@@ -1,8 +1,5 @@
 /* Lists of sandboxes, and the cursors of all lists. Called through e2b_sandbox_routes. Invariant: a page begins
  * strictly after the last row of the one before it, whatever came or went meanwhile. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"

@@ -1,9 +1,5 @@
 /* What a sandbox uses, what was done in it, and the little that teams are here. Called through e2b_misc_routes.
  * Invariant: nobody sees more than their own sandboxes. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/text.h"

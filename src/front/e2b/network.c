@@ -3,7 +3,6 @@
  * that nobody allows. So what is denied is given without what is allowed of it. Addresses are let through whatever they
  * speak; names by what a connection says of itself, as everywhere. */
 #include <ctype.h>
-#include <jansson.h>
 
 #include "base/base.h"
 #include "box/network.h"

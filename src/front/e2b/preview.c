@@ -2,7 +2,6 @@
  * may was judged by e2b_admit (traffic token), which also wakes the sandbox. Invariant: what proves something to this
  * daemon does not get into the sandbox. */
 #include <jansson.h>
-#include <string.h>
 
 #include "front/e2b/e2b.h"
 #include "front/e2b/record.h"

@@ -3,9 +3,6 @@
  * A started command belongs to the sandbox: a client that hangs up ends its stream and nothing else. While somebody
  * reads, the command waits for them and no byte is lost (box_attach). Invariant: a stream sends `start` first and `end`
  * last; what ends with the sandbox has no `end`. */
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"

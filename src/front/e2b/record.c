@@ -3,7 +3,6 @@
 #include "front/e2b/record.h"
 
 #include <jansson.h>
-#include <string.h>
 
 bool e2b_record_has(struct http_request *request, const struct box *box) {
     return provider_noted(front_of(request)->provider, box->id);

@@ -3,10 +3,7 @@
  * written under one lock. */
 #include "front/e2b/sandbox.h"
 
-#include <string.h>
 #include <sys/statvfs.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/sync.h"

@@ -1,7 +1,6 @@
 /* Secrets of E2B's clients: the same store as cubby's own, with metadata instead of hosts. Called through
  * e2b_secret_routes. Invariant: no answer and no log holds a value. */
 #include <ctype.h>
-#include <string.h>
 
 #include "base/base.h"
 #include "base/log.h"

@@ -2,10 +2,8 @@
  * the start command runs in a box with the same variables, user and directory as when the template was built. */
 #include "front/e2b/setup.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <poll.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"

@@ -5,8 +5,6 @@
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"

@@ -1,11 +1,7 @@
 /* Snapshots, forks, templates and their tags. Called through e2b_snapshot_routes. Invariant: a snapshot outlives its
  * sandbox; an id never holds a slash, because clients put it into paths. */
-#include <stdio.h>
-#include <string.h>
 
 #include "backend/template.h"
-#include "base/clock.h"
-#include "base/text.h"
 #include "box/snapshot/snapshot.h"
 #include "front/answer.h"
 #include "front/e2b/plane/plane.h"

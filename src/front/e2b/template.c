@@ -4,12 +4,9 @@
 
 #include <ctype.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "backend/template.h"
 #include "base/text.h"
-#include "front/e2b/record.h"
 
 #define TEMPLATE_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-_"
 

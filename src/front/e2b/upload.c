@@ -3,10 +3,6 @@
  * holds or unpacks to. */
 #include "front/e2b/upload.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/mem.h"
 #include "http/gunzip.h"
 #include "http/multipart.h"

@@ -3,9 +3,6 @@
  * the start message, or the answer with the id, is sent when the watch is armed: what happens after it is reported. */
 #include "front/e2b/watch.h"
 
-#include <string.h>
-#include <sys/stat.h>
-
 #include "front/e2b/connect.h"
 #include "front/e2b/entry.h"
 #include "front/trail.h"

@@ -2,7 +2,6 @@
  * for its own refusals. Invariant: every body below our paths is {"status","data"}, and a token acts only for its own
  * user. */
 #include <jansson.h>
-#include <stdarg.h>
 
 #include "box/boxlock.h"
 #include "front/filesecbox/filesecbox.h"

@@ -1,7 +1,6 @@
 /* Files of the dialect: paths below a root, reading, writing and listing through the box's verbs. Called by both
  * families. Invariant: a path never leads out of its root, whatever links there are. A user who races against the check
  * of links does so in their own box and reaches nothing else. */
-#include <time.h>
 
 #include "base/sha256.h"
 #include "base/sync.h"

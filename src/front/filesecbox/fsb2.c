@@ -3,9 +3,6 @@
  * skills of all users of an agent. */
 #include "front/filesecbox/filesecbox.h"
 
-#include <strings.h>
-#include <time.h>
-
 #include "base/url.h"
 #include "skill/own/own.h"
 

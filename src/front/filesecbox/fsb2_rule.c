@@ -2,7 +2,6 @@
  * called by its handlers. The allow list and the rules on paths are the guard's, which parses a line as bash does; two
  * more rules are about reserved names. Invariant: a path is checked part by part before any look-up. A refusal here
  * only informs early; a command that gets past it is still in the box. */
-#include <strings.h>
 
 #include "front/filesecbox/filesecbox.h"
 #include "tool/guard/guard.h"

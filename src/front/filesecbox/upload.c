@@ -1,6 +1,5 @@
 /* ZIP uploads of the dialect. Called through its routes. Invariant: an archive is received and checked as a whole
  * before anything changes, so a bad one changes nothing. */
-#include <strings.h>
 
 #include "front/filesecbox/filesecbox.h"
 #include "http/multipart.h"

@@ -1,6 +1,5 @@
 /* The message with which a machine registers, in each of its shapes: of the link, and of the text form, flat or below
  * "body". Called by join/join.c. Invariant: anyone may send it; nothing of it is used before it was checked here. */
-#include <jansson.h>
 
 #include "front/join/join.h"
 #include "wire/spec.h"

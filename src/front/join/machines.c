@@ -1,6 +1,5 @@
 /* The machines that joined, over HTTP: listed, and sent away. Called through join_routes. Invariant: a token
  * that is bound to a user sees that user's machines and no others. */
-#include <inttypes.h>
 
 #include "box/policy.h"
 #include "front/join/join.h"

@@ -1,8 +1,6 @@
 /* The HTTP client: one libcurl handle for one server. Called by the command line and the docker backend. Invariant:
  * libcurl is loaded when the first client is made, never at program start. */
 #include <dlfcn.h>
-#include <linux/close_range.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 

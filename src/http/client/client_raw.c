@@ -2,7 +2,6 @@
  * request, the head of its answer, then bytes. Called by client_ws.c and by the docker backend's streams. Invariant:
  * a head is bounded in size and in time. */
 #include <poll.h>
-#include <strings.h>
 
 #include "base/base.h"
 #include "http/client/client_curl.h"

@@ -8,14 +8,12 @@
  * The layers are assembled in a private copy of the box's mounts, because an overlay accepts only layers that are
  * mounted where it is made. That copy also keeps the old overlay from ending while the box is paused: an overlay that
  * ends writes its file system to the disk. */
-#include <grp.h>
 #include <linux/magic.h>
 #include <linux/mount.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 #include "base/base.h"

@@ -8,7 +8,6 @@
 #include <linux/loop.h>
 #include <linux/mount.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 

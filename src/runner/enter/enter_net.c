@@ -4,7 +4,6 @@
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 
 #include "base/base.h"
 #include "wire/capture.h"

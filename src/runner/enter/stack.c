@@ -2,7 +2,6 @@
  * (with userxattr): the uppermost name wins; directories merge down to the first that is opaque, or to the first entry
  * that is not a directory; a character device 0:0 is a whiteout. Names are hostile: no link is followed, no mount
  * entered, and stack and descriptors do not grow with the size of a tree. */
-#include <dirent.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 

@@ -4,7 +4,6 @@
  * must support an idmapped mount if we are root. Invariant: it changes nothing outside its own namespaces. */
 #include <linux/mount.h>
 #include <linux/sched.h>
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>

@@ -8,7 +8,6 @@
 #include <linux/seccomp.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include "base/base.h"
 #include "runner/enter/enter.h"

@@ -1,10 +1,8 @@
 /* Keepers: without cgroups, every command runs below a small process of ours that adopts and ends all processes that
  * the command leaves. Called by spawn.c (keeper_main, in the child) and init/process (the sweep). Invariant: a keeper
  * exits only when its tree is empty, so its exit means the same as an empty leaf. */
-#include <dirent.h>
 #include <sched.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/base.h"

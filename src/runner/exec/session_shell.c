@@ -11,9 +11,7 @@
  * 3. A command's changes to its terminal are undone before the next.
  * 4. No signal is sent to a shell before it has reported that it is ready: without its traps it would die. */
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <termios.h>
 
 #include "base/base.h"

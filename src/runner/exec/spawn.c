@@ -10,9 +10,7 @@
  * Below a keeper it is the same, but in the keeper's memory, which is a copy of the runner's. */
 #include <linux/openat2.h>
 #include <linux/sched.h>
-#include <sys/fsuid.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 #include "base/base.h"
 #include "base/sched_latency.h"

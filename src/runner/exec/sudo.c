@@ -5,16 +5,7 @@
  * of root as it does for a client of the daemon (spawn.c, confine.c), and reports how it ended. Invariants:
  * 1. Received descriptors are only passed on to the command; they are never read, written or waited for here.
  * 2. A command ends with the program that asked for it, and counts as a command of the box. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 
 #include "base/fd.h"
 #include "base/mem.h"

@@ -2,7 +2,6 @@
  * own and kept layers are traversed, the template is only looked up. Invariant: commands may change the files at the
  * same time, and may have made them to cause harm: nothing is followed, and names, depth, time and results are
  * bounded. */
-#include <dirent.h>
 #include <sys/xattr.h>
 
 #include "base/base.h"

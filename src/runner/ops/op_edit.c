@@ -9,7 +9,6 @@
 #include "base/base.h"
 #include "runner/ops/edit_text.h"
 #include "runner/ops/op_file.h"
-#include "runner/ops/ops.h"
 #include "runner/ops/replace.h"
 #include "runner/ops/turn.h"
 

@@ -3,11 +3,9 @@
  *
  * Unsorted, matches are sent as they are found. Sorted, all are compared and the best `limit` of them are kept, in a
  * heap with the worst on top, within a number of bytes. */
-#include <dirent.h>
 
 #include "base/base.h"
 #include "runner/ops/op_file.h"
-#include "runner/ops/ops.h"
 #include "runner/search/walk.h"
 
 #pragma GCC optimize("O2")

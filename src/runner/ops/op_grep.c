@@ -5,17 +5,11 @@
  *    ring until those before it are sent. Only the holder of the lock sends.
  * 3. The main thread waits for them or for the deadline. At the deadline it answers with the results so far and the
  *    process ends, even if a regex still runs in a thread. */
-#include <dirent.h>
-#include <pthread.h>
-#include <sched.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "base/sync.h"
 #include "runner/search/grep_scan.h"
 #include "runner/ops/op_file.h"
-#include "runner/ops/ops.h"
 #include "runner/search/walk.h"
 
 #pragma GCC optimize("O2")

@@ -1,11 +1,8 @@
 /* A tree as a tar stream, out of the box and into it. In a worker. Called through the table of ops. Invariant: no link
  * is followed; an entry's data matches its head even if the file changes during the read. */
-#include <dirent.h>
-#include <linux/fs.h>
 
 #include "base/base.h"
 #include "runner/ops/op_file.h"
-#include "runner/ops/ops.h"
 #include "runner/ops/replace.h"
 #include "runner/search/walk.h"
 #include "tree/copytree.h"

@@ -1,6 +1,5 @@
 /* Trees: list and remove. Called through the table of ops: list in a worker, a single remove on the loop, a recursive
  * one in a worker. Invariant: no link is followed, and stack and descriptors do not grow with the size of a tree. */
-#include <dirent.h>
 #include <linux/fs.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>

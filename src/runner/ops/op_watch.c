@@ -3,13 +3,11 @@
  * Watched directories form a tree of (parent, name), so that a directory moved inside the tree keeps its watches and
  * gets its new path by one assignment. Our own hidden files of atomic writes are not reported: their rename is reported
  * as the user sees it, a file created or modified. Invariant: watches are bounded; names come only from the kernel. */
-#include <dirent.h>
 #include <poll.h>
 #include <sys/inotify.h>
 
 #include "base/base.h"
 #include "runner/ops/op_file.h"
-#include "runner/ops/ops.h"
 #include "runner/ops/replace.h"
 #include "runner/search/walk.h"
 

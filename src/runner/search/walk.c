@@ -1,6 +1,5 @@
 /* Traverses trees. Called by every op that looks at a tree. Invariant: directories are opened by their path below the
  * start, without links in it, so a tree that changes during the traversal can hide entries but not lead out. */
-#include <dirent.h>
 #include <linux/magic.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>

@@ -1,7 +1,6 @@
 /* Files of an agent's public skills: read from their layers, as a user without a box sees them below /skills, and
  * changed. Called by the dialect's front. Invariant: reading creates nothing; a path never leads out of its skill; a
  * concurrent change is never lost, because this one is then made again on top of it. */
-#include <pthread.h>
 
 #include "base/base.h"
 #include "base/sync.h"

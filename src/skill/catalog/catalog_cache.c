@@ -3,7 +3,6 @@
  * Invariants: 1. `lock` guards the records; nothing is read from a box under it. 2. A record is replaced whole,
  * never changed: a call gets a copy of it. 3. A file read within a second of its last change is not cached: a second
  * change in the same tick of the clock would not show. 4. The least recently used records are dropped first. */
-#include <stdatomic.h>
 
 #include "base/base.h"
 #include "skill/catalog/catalog_cache.h"

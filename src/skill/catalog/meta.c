@@ -1,6 +1,5 @@
 /* The metadata of a skill or a sub-agent. Called by base, catalog, own and registry with the first bytes of untrusted
  * files. Invariant: whatever the input, the resulting texts are bounded UTF-8. */
-#include <strings.h>
 
 #include "base/base.h"
 #include "skill/catalog/meta.h"

@@ -1,8 +1,6 @@
 /* Transactions on the skills of a box. Called by own.c and update.c. Invariant: the old version of a skill is removed
  * only when the new one is complete in the same file system, so that one rename puts it in place. */
 #include <inttypes.h>
-#include <stdatomic.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "skill/own/private.h"

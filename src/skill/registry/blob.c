@@ -1,6 +1,5 @@
 /* Trees as tar files, named by content. Called by registry.c. Invariant: the bytes depend only on names, contents and
  * the x bit; a blob is on the disk, under its name, before a row names it. */
-#include <time.h>
 
 #include "base/base.h"
 #include "skill/registry/blob.h"

@@ -4,7 +4,6 @@
  *
  * On a remote machine every request costs a round trip. One listing of a tree shows missing files and those that still
  * have their recorded size and time; only the rest is hashed there. The settings bound the rate of copies. */
-#include <time.h>
 
 #include "base/base.h"
 #include "skill/digest.h"

@@ -5,7 +5,6 @@
 #include <iconv.h>
 #include <locale.h>
 #include <pthread.h>
-#include <wchar.h>
 #include <wctype.h>
 
 #include "base/base.h"

@@ -1,7 +1,6 @@
 /* The guard: visits every command of a text, including those inside substitutions and those that another command
  * runs, and keeps the worst finding. Called by the tools that run commands. Invariant: a text that cannot be parsed
  * is never taken for harmless, and the work is bounded whatever the text is. */
-#include <stdarg.h>
 
 #include "base/base.h"
 #include "tool/guard/guard.h"

@@ -2,7 +2,6 @@
  * Invariant: a call gets exactly one response with its own id (none if it was cancelled); a notification gets none. */
 #include <jansson.h>
 #include <poll.h>
-#include <stdarg.h>
 
 #include "base/base.h"
 #include "tool/mcp/mcp.h"

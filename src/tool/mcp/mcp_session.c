@@ -1,7 +1,6 @@
 /* Sessions of the older era, and the requests that run in them. Called by mcp.c and by the transports. Invariant: a
  * session is found only by its owner, their number is bounded, and a cancelled request is notified by a descriptor that
  * hangs up, which ends whatever it waits for. */
-#include <pthread.h>
 
 #include "base/base.h"
 #include "base/sync.h"

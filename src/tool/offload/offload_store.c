@@ -3,7 +3,6 @@
  *    transaction too. SQLite allows one writer at a time across all daemons, so a file without a row is unused.
  * 2. A file is removed after the transaction that deletes its row. A daemon killed in between leaves a file for the
  *    sweep, never a row without a file. */
-#include <limits.h>
 #include <sys/random.h>
 
 #include "base/base.h"

@@ -8,7 +8,6 @@
  * 3. Dead is final: the reason is set once, and all waiting and later callers get it.
  * 4. Whatever a server sends, the worst effect is that it is stopped. */
 #include <poll.h>
-#include <stdarg.h>
 #include <sys/eventfd.h>
 
 #include "base/base.h"

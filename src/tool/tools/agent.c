@@ -1,6 +1,5 @@
 /* agent: the roles that sub-agents can have, and the instructions of one. A row of tool_table. It does not start a
  * sub-agent; the host does, based on this answer. */
-#include <string.h>
 
 #include "rows/write.h"
 #include "skill/catalog/catalog.h"

@@ -1,6 +1,5 @@
 /* download: fetches a URL into a file with the box's own curl or wget, so it reaches only what the box can reach. A
  * row of tool_table. Invariant: the daemon's own network is never used, and the file appears complete or not at all. */
-#include <strings.h>
 #include <sys/random.h>
 
 #include "base/base.h"

@@ -1,6 +1,5 @@
 /* glob: finds files by a pattern of their names. A row of tool_table. Invariant: models rely on the depth at which a
  * pattern with or without directories matches; do not change it. */
-#include <string.h>
 
 #include "tool/tools/search.h"
 

@@ -7,7 +7,6 @@
 #include "tool/offload/offload.h"
 #include "tool/offload/offload_store.h"
 #include "tool/tools/recall_search.h"
-#include "tool/truncate.h"
 
 enum {
     LIMIT_DEFAULT = 8000,

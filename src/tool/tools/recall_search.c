@@ -3,13 +3,10 @@
  * the pattern is interpreted, never compiled to machine code. A search has a limit of processor time and runs on a
  * thread of the lowest priority, and few run at once (COUNTED_SEARCHES): all other work of the daemon goes first. */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include <inttypes.h>
 #include <pcre2.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "tool/tools/recall_search.h"

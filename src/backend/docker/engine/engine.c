@@ -4,8 +4,6 @@
  * second time (http_client_call ensures that). */
 #include "backend/docker/engine/engine.h"
 
-#include <pthread.h>
-
 #include "base/base.h"
 #include "backend/docker/engine/client.h"
 #include "base/json.h"

@@ -1,7 +1,6 @@
 /* Where the engine is: by the configuration, by the environment, or at the first default socket that exists. Called
  * by engine_new. Invariant: the environment's TLS settings belong to the environment's engine, never to a configured
  * one. */
-#include <strings.h>
 #include <sys/un.h>
 
 #include "base/base.h"

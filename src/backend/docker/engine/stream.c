@@ -3,7 +3,6 @@
  * waits for one direction while the other could move, and holds a bounded number of bytes of each. */
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 #include "base/base.h"
 #include "backend/docker/engine/client.h"

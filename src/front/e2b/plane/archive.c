@@ -1,13 +1,7 @@
 /* Archives that clients upload for the COPY steps of builds: STATE/e2b/uploads/USER-HASH, where USER is derived from the
  * user's name and HASH is the client's own. Called through e2b_build_routes and by builders. Invariants: one user never
  * reads or replaces an archive of another; an archive is there whole or not at all, and is opened in boxes alone. */
-#include <errno.h>
-#include <fcntl.h>
 #include <openssl/crypto.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"

@@ -1,11 +1,6 @@
 /* Template builds over HTTP: request, start, status, logs; and their rows in the database. Called through
  * e2b_build_routes, and by the builders. Invariant: a build is seen by its user alone; of its steps nothing is believed
  * before it was checked here. */
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"

@@ -2,9 +2,6 @@
  * text holds the key of the step, which is a hash of the step and of all before it. A step whose key is known is not run;
  * a build whose daemon was killed is begun again and finds the steps that were done. Invariant: the box of a build is
  * temporary, and nothing of it is left but layers. */
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
 
 #include "base/sha256.h"
 #include "base/text.h"

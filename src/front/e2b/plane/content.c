@@ -1,8 +1,6 @@
 /* The content of volumes over HTTP, by the token of a volume. Called through e2b_content_routes. Invariant: what is in a
  * volume is reached through box/volume.h, never by a path of the host. */
 #include <ctype.h>
-#include <fcntl.h>
-#include <string.h>
 
 #include "base/fd.h"
 #include "base/path.h"

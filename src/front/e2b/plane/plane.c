@@ -2,12 +2,7 @@
  * closes. Invariant: what was answered to a client stays true after a restart: all state is in the database. */
 #include "front/e2b/plane/plane.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"

@@ -1,13 +1,8 @@
 /* The steps of a build: RUN, COPY, ENV, WORKDIR, USER. Called by builder.c. Invariant: whatever a step or an uploaded
  * archive holds is only ever looked at inside the box. */
 #include <ctype.h>
-#include <errno.h>
-#include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 #include "base/fd.h"
-#include "base/text.h"
 #include "box/signame.h"
 #include "front/e2b/plane/builder.h"
 

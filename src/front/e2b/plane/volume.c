@@ -2,12 +2,8 @@
  * e2b_volume_routes and by create. Invariant: the token of a volume opens that volume alone; what is in it is reached
  * through box/volume.h, never by a path of the host. */
 #include <openssl/crypto.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
 
 #include "base/path.h"
-#include "base/text.h"
 #include "box/volume.h"
 #include "front/e2b/plane/plane.h"
 #include "front/e2b/sandbox.h"

@@ -3,9 +3,6 @@
  * the next daemon, or given up after its retries; nothing is sent to a host that the configuration does not name. */
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
 
 #include "base/clock.h"
 #include "base/log.h"
