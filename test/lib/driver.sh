@@ -42,7 +42,7 @@ runs_on() { # runs_on BACKEND FILE BACKENDS-OF-A-CASE-THAT-NAMES-NONE
 collect() {
     local file name backend
     [ ! -x tools/lint ] || job lint 600 tools/lint quick # `make lint` has clang-tidy too
-    for name in remote docker; do
+    for name in remote docker k8s; do
         for file in $(cases "$name"); do job "$name/$(basename "$file" .sh)" 600 "test/$name/run.sh" "$file"; done
     done
     for file in $(cases hostile); do
