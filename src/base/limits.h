@@ -217,7 +217,9 @@
 #define LIMIT_BOXES 10000u
 #define LIMIT_TOKENS 100000u /* in STATE/tokens.db, ended ones of the last month included */
 #define LIMIT_TOKEN_LABEL_BYTES 256u
-#define LIMIT_TOKEN_DAYS 36500u /* until one expires */
+#define LIMIT_TOKEN_DAYS 36500u       /* until one expires */
+#define LIMIT_TICKETS 4096u           /* made and not used yet */
+#define LIMIT_TICKETS_PER_SENDER 256u /* the same, of one token */
 #define LIMIT_RUNNER_BYTES 64u
 
 /* secrets that stay outside of boxes (box/secret) */

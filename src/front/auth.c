@@ -313,7 +313,7 @@ static int auth_enter(struct grant *grant, struct http_request *request, uint64_
         atomic_store_explicit(&grant->used_ms, now_ms, memory_order_relaxed);
     const struct who *who = *ret_who = &grant->who;
     const char *method = http_method(request);
-    bool reads = !(needs & AUTH_WRITES) && (!strcmp(method, "GET") || !strcmp(method, "HEAD"));
+    bool reads = needs & AUTH_READS || (!(needs & AUTH_WRITES) && (!strcmp(method, "GET") || !strcmp(method, "HEAD")));
     if (scope_joins(who->scope) && !(needs & AUTH_RUNNER))
         return err_set(err, ERR_DENIED, "this is a runner's token, which may only join");
     if (who->scope != SCOPE_ADMIN && needs & AUTH_ADMIN)
@@ -362,6 +362,60 @@ int auth_admit_user(struct auth *auth, struct http_request *request, const char 
                       ret_who, err);
 }
 
+int auth_admit_again(struct auth *, struct http_request *request, const struct who *who, unsigned needs,
+                     const struct who **ret_who, struct err *err) {
+    struct grant *grant = (struct grant *)(uintptr_t)who;
+    uint64_t now_ms = clock_wall_ms();
+    if (grant_expired(grant, now_ms))
+        return err_set(err, ERR_UNAUTHORIZED, AUTH_UNKNOWN);
+    return auth_enter((struct grant *)(uintptr_t)auth_hold(who), request, now_ms, needs, ret_who, err);
+}
+
+void auth_name(struct auth *auth, struct http_request *request, const struct who *who, char ret_name[AUTH_NAME_BYTES]) {
+    if (who->token[0])
+        snprintf(ret_name, AUTH_NAME_BYTES, "%s", who->token);
+    else if (auth_is_open(auth, request))
+        snprintf(ret_name, AUTH_NAME_BYTES, "open");
+    else
+        snprintf(ret_name, AUTH_NAME_BYTES, "uid:%u", http_peer_uid(request));
+}
+
+static struct grant *auth_named_locked(struct auth *auth, const struct http_request *request, const char *name) {
+    const struct grants *lists[] = {&auth->tokens, &auth->stored};
+    struct http_peer peer;
+    uint64_t uid;
+    http_peer(request, &peer);
+    bool local = peer.loopback || peer.unix_socket;
+    if (strcmp(name, "open") == 0)
+        return local && auth->mode == AUTH_OPEN ? auth->admin.items[0] : NULL;
+    if (strncmp(name, "uid:", 4) == 0) {
+        if (!local || auth->mode != AUTH_PEER || !text_u64(name + 4, UINT32_MAX - 1, &uid))
+            return NULL;
+        struct grant *grant = auth_grants_peer(&auth->peers, (uid_t)uid);
+        return grant ? grant : uid == 0 || uid == geteuid() ? auth->admin.items[0] : NULL;
+    }
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < lists[i]->count; j++)
+            if (!strcmp(lists[i]->items[j]->who.token, name))
+                return lists[i]->items[j];
+    return NULL;
+}
+
+int auth_admit_named(struct auth *auth, struct http_request *request, const char *name, unsigned needs,
+                     const struct who **ret_who, struct err *err) {
+    uint64_t now_ms = clock_wall_ms();
+    pthread_rwlock_rdlock(&auth->lock);
+    struct grant *grant = auth_named_locked(auth, request, name);
+    if (grant && !grant_expired(grant, now_ms))
+        atomic_fetch_add(&grant->refs, 1);
+    else
+        grant = NULL;
+    pthread_rwlock_unlock(&auth->lock);
+    if (!grant)
+        return err_set(err, ERR_UNAUTHORIZED, "what this login was made with was revoked or has expired; log in again");
+    return auth_enter(grant, request, now_ms, needs, ret_who, err);
+}
+
 bool auth_is_open(struct auth *auth, const struct http_request *request) {
     struct http_peer peer;
     http_peer(request, &peer);
@@ -369,6 +423,11 @@ bool auth_is_open(struct auth *auth, const struct http_request *request) {
     bool open = auth->mode == AUTH_OPEN;
     pthread_rwlock_unlock(&auth->lock);
     return open && (peer.loopback || peer.unix_socket);
+}
+
+const struct who *auth_hold(const struct who *who) {
+    atomic_fetch_add(&((struct grant *)(uintptr_t)who)->refs, 1);
+    return who;
 }
 
 void auth_release(const struct who *who) {

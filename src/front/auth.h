@@ -45,6 +45,7 @@ size_t auth_count(struct auth *auth); /* tokens of any source that are neither r
 #define AUTH_WRITES 0x1u /* it changes something, although the method is GET */
 #define AUTH_ADMIN 0x2u  /* only for scope admin */
 #define AUTH_RUNNER 0x4u /* the only routes for scope runner */
+#define AUTH_READS 0x8u  /* it changes nothing, although the method is POST */
 int auth_admit(struct auth *auth, struct http_request *request, unsigned needs, const struct who **ret_who,
                struct err *err);
 /* The same by a token that is not in Authorization: a runner may send it in its first message. */
@@ -56,9 +57,19 @@ int auth_admit_local(struct auth *auth, struct http_request *request, unsigned n
 /* The same for a client that may act for this user without a token. NULL: for all users, as an admin. */
 int auth_admit_user(struct auth *auth, struct http_request *request, const char *user, unsigned needs,
                     const struct who **ret_who, struct err *err);
+/* The same as a sender that was admitted before, and is still allowed here. */
+int auth_admit_again(struct auth *auth, struct http_request *request, const struct who *who, unsigned needs,
+                     const struct who **ret_who, struct err *err);
+/* Names how the sender of a request was identified: a token's id, "uid:N" or "open". auth_admit_named admits by such a
+ * name, as long as it is still worth something: the caller knows that the sender may use it. */
+#define AUTH_NAME_BYTES 32
+void auth_name(struct auth *auth, struct http_request *request, const struct who *who, char ret_name[AUTH_NAME_BYTES]);
+int auth_admit_named(struct auth *auth, struct http_request *request, const char *name, unsigned needs,
+                     const struct who **ret_who, struct err *err);
 /* Returns whether a request from the same place needs no token at all. */
 bool auth_is_open(struct auth *auth, const struct http_request *request);
-void auth_release(const struct who *who); /* NULL is allowed */
+const struct who *auth_hold(const struct who *who); /* one more reference, for auth_release */
+void auth_release(const struct who *who);           /* NULL is allowed */
 
 /* ---- tokens made while running (auth_store.c) ---- */
 
@@ -70,6 +81,9 @@ void auth_unwatch(struct auth *auth);
 int auth_create(struct auth *auth, struct token *token, char ret_text[TOKEN_TEXT_BYTES], struct err *err);
 /* by: the request that revokes, which still gets its answer even if it used that token. */
 int auth_revoke(struct auth *auth, const char *id, const struct http_request *by, struct err *err);
+/* Fills in what is known about the token of a sender, in arena; without one only its scope and user. */
+int auth_describe(struct auth *auth, const struct who *who, struct arena *arena, struct token *ret_token,
+                  struct err *err);
 /* Configured tokens come first; in arena. */
 struct auth_listed {
     struct token token;

@@ -185,6 +185,23 @@ int auth_revoke(struct auth *auth, const char *id, const struct http_request *by
     return r ?: store_load_locked(auth, by, err);
 }
 
+int auth_describe(struct auth *auth, const struct who *who, struct arena *arena, struct token *ret_token,
+                  struct err *err) {
+    struct token token = {.scope = who->scope, .user = who->user, .runner = who->runner};
+    struct token *tokens;
+    size_t count = 0;
+    memcpy(token.id, who->token, sizeof token.id);
+    if (who->token[0] && auth->store) {
+        autolock(&auth->change);
+        TRY(token_list(auth->store, arena, &tokens, &count, err));
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(tokens[i].id, who->token))
+            token = tokens[i];
+    *ret_token = token;
+    return 0;
+}
+
 int auth_list(struct auth *auth, struct arena *arena, struct auth_listed **ret_tokens, size_t *ret_count,
               struct err *err) {
     struct token *tokens;

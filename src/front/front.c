@@ -124,6 +124,7 @@ static int front_allowed(struct http_request *request, const struct endpoint *en
     STEP(front_check_link(request, endpoint, err));
     if (!(endpoint->flags & ENDPOINT_OPEN)) {
         unsigned needs = (endpoint->flags & ENDPOINT_WRITES ? AUTH_WRITES : 0) |
+                         (endpoint->flags & ENDPOINT_READS ? AUTH_READS : 0) |
                          (endpoint->flags & ENDPOINT_ADMIN ? AUTH_ADMIN : 0) |
                          (endpoint->flags & ENDPOINT_RUNNER ? AUTH_RUNNER : 0);
         const struct who **who = &trail_of(request)->who;

@@ -100,6 +100,7 @@ void front_configure(struct front *front, struct front_settings *settings);
 
 #define ENDPOINT_OPEN 0x1u     /* needs no token */
 #define ENDPOINT_WRITES 0x2u   /* not for read-only tokens, although the method is GET */
+#define ENDPOINT_READS 0x200u  /* for read-only tokens, too, although the method is POST */
 #define ENDPOINT_LOOK 0x8u     /* the box is only read, in any state; nothing is started */
 #define ENDPOINT_QUIET 0x10u   /* about the daemon, not a box: in the audit log only if refused */
 #define ENDPOINT_ADMIN 0x20u   /* only for scope admin */

@@ -2,6 +2,8 @@
  * a file that is sent is never in the daemon's memory as a whole, whatever its size. */
 #include "front/send.h"
 
+#include "base/url.h"
+
 #include "skill/own/own.h"
 
 enum { LOAD_STEP_BYTES = 1 << 20 };
@@ -118,6 +120,13 @@ static int send_begin(struct sending *sending) {
 static int send_write(void *user, const uint8_t *data, size_t len) {
     struct sending *sending = user;
     return (sending->begun ? 0 : send_begin(sending)) ?: http_reply_write(sending->request, data, len);
+}
+
+void front_saved_as(struct http_request *request, const char *path, const char *suffix) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *coded = url_encode(http_arena(request), *name ? name : "box", ".-_");
+    http_reply_header(request, "Content-Disposition",
+                      arena_printf(http_arena(request), "attachment; filename*=UTF-8''%s%s", coded, suffix));
 }
 
 int front_send(struct http_request *request, struct box *box, const char *path, struct err *err) {

@@ -15,6 +15,9 @@ int front_target(struct http_request *request, struct box *box, const struct row
 /* Sends a file as the answer, with ranges and conditions. Negative before anything was answered; err says why. */
 int front_send(struct http_request *request, struct box *box, const char *path, struct err *err);
 
+/* Adds the header by which a browser saves the answer under the last name of path, with suffix ("": none). */
+void front_saved_as(struct http_request *request, const char *path, const char *suffix);
+
 /* Loads text of a file into memory, which counts as the request's: the whole file, or lines. first counts from 0, last
  * is exclusive, and the last line has no newline. */
 struct front_load {

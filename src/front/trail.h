@@ -19,6 +19,7 @@ struct trail {
     const char *peer;           /* NULL: not needed */
     char box[17];               /* "" : none */
     char bound[17];             /* the only accessible box, if its key or ticket replaced a token; else "" */
+    uint64_t login_until_ms;    /* of a login (native/ticket); 0: identified otherwise */
     const char *user;           /* owner of the box */
     const struct box *now;      /* while its handler runs, for the secrets in its environment */
     const char *const *secrets; /* "NAME=VALUE" of this request; may be NULL */

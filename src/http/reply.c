@@ -111,6 +111,15 @@ static bool reply_must_close(const struct http_request *request) {
             (request->expect || (request->body_kind == BODY_LENGTH && request->body_left > HTTP_DRAIN_BYTES)));
 }
 
+/* Bytes of others: a browser that is led to them saves them and runs nothing of them here. */
+static void reply_untrusted(struct http_request *request) {
+    const struct buf *extra = &request->worker->extra;
+    struct buf *out = &request->worker->out;
+    buf_puts(out, "Content-Security-Policy: sandbox\r\n");
+    if (!extra->len || !memmem(extra->data, extra->len, "Content-Disposition:", 20))
+        buf_puts(out, "Content-Disposition: attachment\r\n");
+}
+
 int http_reply_begin(struct http_request *request, int status, const char *type, int64_t length) {
     if (request->status)
         return -ERR_INTERNAL;
@@ -136,9 +145,9 @@ int http_reply_begin(struct http_request *request, int status, const char *type,
     if (type && reply_status_has_body(status)) {
         buf_puts(out, "Content-Type: ");
         buf_puts(out, type);
-        buf_puts(out, "\r\n");
-        if (strcmp(type, "application/octet-stream") == 0) /* untrusted bytes: a browser must not guess their type */
-            buf_puts(out, "X-Content-Type-Options: nosniff\r\n");
+        buf_puts(out, "\r\nX-Content-Type-Options: nosniff\r\n");
+        if (strcmp(type, "application/octet-stream") == 0)
+            reply_untrusted(request);
     }
     if (reply_status_has_body(status) && length >= 0) {
         buf_puts(out, "Content-Length: ");

@@ -278,6 +278,20 @@ class Client:
     def info(self) -> types.Info:
         return self.json("info")
 
+    def whoami(self) -> types.Whoami:
+        """What this token, or this place, may do."""
+        return self.json("whoami")
+
+    def ticket(self, purpose: str, box: str | None = None) -> types.TicketMade:
+        """A ticket for one request of a browser: purpose is "pty", "files", "port" (of a box) or "login"."""
+        return self.json("ticket_for", body={"for": purpose, "box": box})
+
+    def login(self, ticket: str) -> types.Login:
+        """Trades a ticket for a token that holds half a day, and uses it from then on."""
+        answer = self.json("login", body={"ticket": ticket})
+        self.token = answer.token
+        return answer
+
     def metrics(self) -> str:
         """Counters in the text form of Prometheus."""
         return ((self.call("metrics")).all()).decode()

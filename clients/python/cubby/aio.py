@@ -283,6 +283,20 @@ class Client:
     async def info(self) -> types.Info:
         return await self.json("info")
 
+    async def whoami(self) -> types.Whoami:
+        """What this token, or this place, may do."""
+        return await self.json("whoami")
+
+    async def ticket(self, purpose: str, box: str | None = None) -> types.TicketMade:
+        """A ticket for one request of a browser: purpose is "pty", "files", "port" (of a box) or "login"."""
+        return await self.json("ticket_for", body={"for": purpose, "box": box})
+
+    async def login(self, ticket: str) -> types.Login:
+        """Trades a ticket for a token that holds half a day, and uses it from then on."""
+        answer = await self.json("login", body={"ticket": ticket})
+        self.token = answer.token
+        return answer
+
     async def metrics(self) -> str:
         """Counters in the text form of Prometheus."""
         return (await (await self.call("metrics")).all()).decode()

@@ -18,6 +18,7 @@ class Info(Answer):
     started_at: str
     backends: list[dict[str, Any]]
     checks: list[Check]
+    features: list[str]
 
 
 class Check(Answer):
@@ -25,6 +26,28 @@ class Check(Answer):
     ok: bool
     detail: str
     fix: str | None
+
+
+class Whoami(Answer):
+    scope: str
+    user: str | None
+    token: str | None
+    label: str | None
+    expires_at: str | None
+    open: bool
+    login: bool
+
+
+class TicketMade(Answer):
+    ticket: str
+    expires_at: str
+
+
+class Login(Answer):
+    token: str
+    expires_at: str
+    scope: str
+    user: str | None
 
 
 class AuditEvents(Answer):

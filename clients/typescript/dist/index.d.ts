@@ -117,7 +117,7 @@ interface Call extends Options {
 /** A daemon. */
 export declare class Client {
     readonly url: string;
-    readonly token: string | undefined;
+    token: string | undefined;
     readonly timeoutMs: number;
     readonly retries: number;
     readonly tokens: Tokens;
@@ -157,6 +157,15 @@ export declare class Client {
         state?: string;
         label?: string;
     } & Options): Promise<Wire.Box[]>;
+    /** What this token, or this place, may do. */
+    whoami(options?: Options): Promise<Wire.Whoami>;
+    /** A ticket for one request that cannot carry the token, such as a WebSocket of a browser. */
+    ticket(options: {
+        for: 'pty' | 'files' | 'port' | 'login';
+        box?: string;
+    } & Options): Promise<Wire.TicketMade>;
+    /** Trades a ticket for a token that holds half a day, and uses it from then on. */
+    login(ticket: string, options?: Options): Promise<Wire.Login>;
     /** Deletes all boxes of a user; how many there were. */
     deleteBoxes(user: string, options?: Options): Promise<number>;
     health(options?: Options): Promise<Wire.Health>;

@@ -354,6 +354,20 @@ export class Client {
     async boxes(options = {}) {
         return (await this.json('box_list', [], { query: snake(options), ...only(options) })).boxes;
     }
+    /** What this token, or this place, may do. */
+    whoami(options = {}) {
+        return this.json('whoami', [], options);
+    }
+    /** A ticket for one request that cannot carry the token, such as a WebSocket of a browser. */
+    ticket(options) {
+        return this.json('ticket_for', [], { body: { for: options.for, box: options.box }, ...only(options) });
+    }
+    /** Trades a ticket for a token that holds half a day, and uses it from then on. */
+    async login(ticket, options = {}) {
+        const answer = await this.json('login', [], { body: { ticket }, ...options });
+        this.token = answer.token;
+        return answer;
+    }
     /** Deletes all boxes of a user; how many there were. */
     async deleteBoxes(user, options = {}) {
         return (await this.json('box_destroy_all', [], { query: { user }, ...options })).ended;

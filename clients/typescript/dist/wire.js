@@ -3,6 +3,9 @@
 export const ROUTES = {
     health: ["GET", "/healthz"],
     info: ["GET", "/v1/info"],
+    whoami: ["GET", "/v1/whoami"],
+    ticket_for: ["POST", "/v1/tickets"],
+    login: ["POST", "/v1/login"],
     metrics: ["GET", "/metrics"],
     openapi: ["GET", "/openapi.json"],
     root: ["GET", "/"],

@@ -263,7 +263,7 @@ async function* eventsOf(reply: Reply): AsyncGenerator<[string, string, any]> {
 /** A daemon. */
 export class Client {
   readonly url: string;
-  readonly token: string | undefined;
+  token: string | undefined;
   readonly timeoutMs: number;
   readonly retries: number;
   readonly tokens = new Tokens(this);
@@ -403,6 +403,20 @@ export class Client {
   }
   async boxes(options: { user?: string; state?: string; label?: string } & Options = {}): Promise<Wire.Box[]> {
     return (await this.json('box_list', [], { query: snake(options), ...only(options) })).boxes;
+  }
+  /** What this token, or this place, may do. */
+  whoami(options: Options = {}): Promise<Wire.Whoami> {
+    return this.json('whoami', [], options);
+  }
+  /** A ticket for one request that cannot carry the token, such as a WebSocket of a browser. */
+  ticket(options: { for: 'pty' | 'files' | 'port' | 'login'; box?: string } & Options): Promise<Wire.TicketMade> {
+    return this.json('ticket_for', [], { body: { for: options.for, box: options.box }, ...only(options) });
+  }
+  /** Trades a ticket for a token that holds half a day, and uses it from then on. */
+  async login(ticket: string, options: Options = {}): Promise<Wire.Login> {
+    const answer: Wire.Login = await this.json('login', [], { body: { ticket }, ...options });
+    this.token = answer.token;
+    return answer;
   }
   /** Deletes all boxes of a user; how many there were. */
   async deleteBoxes(user: string, options: Options = {}): Promise<number> {

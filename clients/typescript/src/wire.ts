@@ -20,6 +20,8 @@ export interface Info {
   backends: Record<string, any>[];
   /** the key of secrets, and what clients of other products find here */
   checks: Check[];
+  /** what this daemon can do beyond its first version, for clients that meet several: e.g. tickets */
+  features: string[];
 }
 
 export interface Check {
@@ -31,6 +33,53 @@ export interface Check {
   detail: string;
   /** how to get the rest */
   fix: string | null;
+}
+
+export interface Whoami {
+  /** what you may do */
+  scope: string;
+  /** whose boxes you see; null: all */
+  user: string | null;
+  /** id of your token; null: you need none here */
+  token: string | null;
+  /** what the token is for */
+  label: string | null;
+  /** of the token or login; null: never */
+  expires_at: string | null;
+  /** no token was needed */
+  open: boolean;
+  /** you came by a ticket for a login */
+  login: boolean;
+}
+
+export interface TicketForRequest {
+  /** what it opens: pty a terminal; files a download (files, archive, output of a process, a recording); port the bytes of a server; login the page, for its sender */
+  for: string;
+  /** whose; not for a login */
+  box?: string;
+}
+
+export interface TicketMade {
+  /** for one request: ?ticket=, or Sec-WebSocket-Protocol: cubby.v1, ticket.TICKET */
+  ticket: string;
+  /** half a minute from now */
+  expires_at: string;
+}
+
+export interface LoginRequest {
+  /** made for a login */
+  ticket: string;
+}
+
+export interface Login {
+  /** for Authorization: Bearer; it ends with what it was made with */
+  token: string;
+  /** of the token */
+  expires_at: string;
+  /** what it may do */
+  scope: string;
+  /** whose boxes it sees; null: all */
+  user: string | null;
 }
 
 export interface AuditEvents {
@@ -1413,6 +1462,9 @@ export interface Worker {
 export const ROUTES: Record<string, [string, ...(string | number)[]]> = {
   health: ["GET", "/healthz"],
   info: ["GET", "/v1/info"],
+  whoami: ["GET", "/v1/whoami"],
+  ticket_for: ["POST", "/v1/tickets"],
+  login: ["POST", "/v1/login"],
   metrics: ["GET", "/metrics"],
   openapi: ["GET", "/openapi.json"],
   root: ["GET", "/"],

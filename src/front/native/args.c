@@ -331,6 +331,7 @@ const struct row output_query[] = {
     {ASK(stderr_offset, INT), .max = INT64_MAX, .text = "events: the same of stderr; default 0"},
     {ASK(wait_ms, INT), .max = 300000, .text = "wait so long for the first new byte"},
     {ASK(limit, INT), .min = 1, .max = LIMIT_RING_BYTES, .fallback = LIMIT_RING_BYTES, .text = "at most so many bytes"},
+    TICKET_ROW,
     END,
 };
 const struct row stdin_query[] = {
@@ -359,7 +360,10 @@ const struct row signal_fields[] = {
     }
 
 const struct row path_query[] = {PATH_ROW(path), END};
+const struct row get_query[] = {PATH_ROW(path), TICKET_ROW, END};
 const struct row workspace_query[] = {PATH_FREE, END};
+const struct row archive_query[] = {PATH_FREE, TICKET_ROW, END};
+const struct row ticket_query[] = {TICKET_ROW, END};
 const struct row put_query[] = {
     PATH_ROW(path),
     {ASK(mode, MODE), .max = 07777, .text = "octal; default 0644, or the old file's"},

@@ -26,6 +26,9 @@
         ASK(member, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED | ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATH_BYTES,     \
                            .text = PATH_TEXT                                                                           \
     }
+/* Read by native/ticket.c alone. */
+#define TICKET_ROW                                                                                                     \
+    { ASK(ticket, TEXT), .max = 256, .text = "of POST /v1/tickets, instead of Authorization" }
 #define END                                                                                                            \
     { .name = NULL }
 #define SHOW(label, kind, meaning)                                                                                     \
@@ -40,7 +43,7 @@ struct native_args { /* of all routes but acquire; members that the rows of one 
     struct row_text command, cwd, user, shell, stdin_text, stdin_base64, tag, term, stream, signal; /* commands */
     const char **argv, **env;
     struct row_text name, snapshot, thread, box, state, label, scope, runner, text, type, author, version, description;
-    struct row_text tags, sharing, entry, direction, format, verb, outcome, since, until, after_id;
+    struct row_text tags, sharing, entry, direction, format, verb, outcome, since, until, after_id, ticket;
     struct row_number mode, depth, limit, offset, stderr_offset, context, wait_ms, timeout_ms, quiet_ms, pid, cols,
         rows;
     struct row_number output_limit_bytes, port, expires_in_ms, after;
@@ -201,8 +204,9 @@ struct hash_out {
     const char *sha256;
     uint64_t size;
 };
-extern const struct row path_query[], workspace_query[], put_query[], remove_query[], list_query[], watch_query[],
-    mkdir_fields[], move_fields[], glob_fields[], grep_fields[], edit_fields[];
+extern const struct row ticket_query[], get_query[], archive_query[], path_query[], workspace_query[], put_query[],
+    remove_query[], list_query[], watch_query[], mkdir_fields[], move_fields[], glob_fields[], grep_fields[],
+    edit_fields[];
 extern const struct row stat_answer[], list_answer[], glob_answer[], grep_answer[], hash_answer[], edit_answer[],
     unpack_answer[];
 

@@ -11,6 +11,8 @@ int native_get(struct http_request *request, struct box *box, struct err *err) {
     int failed = front_query(request, &args, err) ?: front_path(request, box, &args.path, false, &path, err);
     if (!failed && !box_direct(box) && !http_blocks(request)) /* quick only if the daemon opens the file itself */
         return err_set(err, ERR_BUSY, "all threads are busy; try again later");
+    if (!failed)
+        front_saved_as(request, path, "");
     return failed ?: front_send(request, box, path, err);
 }
 

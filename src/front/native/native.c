@@ -2,6 +2,7 @@
  * Invariant: this table is the published contract; --routes and /openapi.json come from it. */
 #include "box/secret/secret.h"
 #include "front/native/native.h"
+#include "front/native/ticket.h"
 
 #include "front/routes.h"
 #include "tool/servers/server.h"
@@ -31,6 +32,9 @@ static const struct row info_answer[] = {
      .type = ROW_OBJECTS,
      .fields = info_check,
      .text = "the key of secrets, and what clients of other products find here"},
+    {.name = "features",
+     .type = ROW_TEXTS,
+     .text = "what this daemon can do beyond its first version, for clients that meet several: e.g. tickets"},
     ROW_NAMED("Info"),
 };
 
@@ -39,6 +43,17 @@ static const struct route native_routes[] = {
      ENDPOINT(.run = native_health, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200, .answer = health_answer)},
     {"GET", "/v1/info", front_handle, 0, "info", "Version, and backends with what each can and cannot do here.",
      ENDPOINT(.run = native_info, .flags = ENDPOINT_QUIET, .status = 200, .answer = info_answer)},
+    {"GET", "/v1/whoami", front_handle, 0, "whoami", "Who you are here, and what you may do.",
+     ENDPOINT(.run = native_whoami, .flags = ENDPOINT_QUIET, .status = 200, .answer = whoami_answer)},
+    {"POST", "/v1/tickets", front_handle, 0, "ticket_for",
+     "A ticket for one request within half a minute, for clients that cannot send Authorization there, such as a "
+     "WebSocket of a browser; or for a login.",
+     ENDPOINT(.run = native_ticket_for, .flags = ENDPOINT_READS | ENDPOINT_NO_BOX, .body = ticket_request_fields,
+              .status = 201, .answer = ticket_made_answer)},
+    {"POST", "/v1/login", front_handle, 0, "login",
+     "Trade a ticket for a token that holds half a day, or as long as what the ticket was made with.",
+     ENDPOINT(.run = native_login, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .body = login_fields, .status = 200,
+              .answer = login_answer)},
     {"GET", "/metrics", front_handle, ROUTE_QUICK, "metrics", "Counters in the Prometheus text form.",
      ENDPOINT(.run = native_metrics, .flags = ENDPOINT_QUIET, .status = 200, .answer_media = "text/plain")},
     {"GET", "/openapi.json", front_handle, ROUTE_QUICK, "openapi", "This API as OpenAPI 3.1.",
@@ -232,7 +247,8 @@ static const struct route native_routes[] = {
      "A server in the box by any protocol. Over a WebSocket: binary messages are bytes, the text message eof "
      "half-closes. With Upgrade: tcp: after 101 the connection is the server's. "
      "Without an upgrade: 308 to the same path with a final slash.",
-     ENDPOINT(.run = native_forward, .flags = ENDPOINT_WRITES, .status = 101, .other_status = 308)},
+     ENDPOINT(.run = native_forward, .flags = ENDPOINT_WRITES, .query = ticket_query, .status = 101,
+              .other_status = 308)},
     {"POST", BOX "/tickets", front_handle, 0, "ticket",
      "A URL that opens a server in the box in a browser, under a host name of its own (PORT-ID.localhost, or below "
      "preview_domain).",
@@ -245,7 +261,7 @@ static const struct route native_routes[] = {
 
     {"GET", BOX "/files", front_handle, ROUTE_QUICK, "file_get",
      "Content of a file; Range, If-Range and If-None-Match are honoured.",
-     ENDPOINT(.run = native_get, .query = path_query, .status = 200, .other_status = 206, .answer_media = BYTES)},
+     ENDPOINT(.run = native_get, .query = get_query, .status = 200, .other_status = 206, .answer_media = BYTES)},
     {"PUT", BOX "/files", front_handle, 0, "file_put",
      "Write a file whole or not at all; an If-Match that does not hold is 412 with code EXISTS, no space in the "
      "box (its disk_mb) 429 with code LIMIT.",
@@ -273,7 +289,7 @@ static const struct route native_routes[] = {
      "Changes as an event stream: ready, then created, modified, removed, moved {path, to, encoding}.",
      ENDPOINT(.run = native_watch, .query = watch_query, .status = 200, .answer_media = "text/event-stream")},
     {"GET", BOX "/archive", front_handle, 0, "archive_get", "A tree as a tar.",
-     ENDPOINT(.run = native_archive, .query = workspace_query, .status = 200, .answer_media = "application/x-tar")},
+     ENDPOINT(.run = native_archive, .query = archive_query, .status = 200, .answer_media = "application/x-tar")},
     {"PUT", BOX "/archive", front_handle, 0, "archive_put",
      "Unpack a tar below a directory, whole or not at all: into the directories that are there, over the files that "
      "are. A name that is absolute, holds '..' or goes through a link, an archive without its end mark, and more than "
@@ -375,13 +391,16 @@ struct native_state *native_state(const struct http_request *request) {
 
 static void native_close(void *state) {
     struct native_state *native = state;
-    if (native)
+    if (native) {
         state_secret_done(&native->secret);
+        tickets_free(native->tickets);
+    }
     free(native);
 }
 
 static int native_open(const char *directory, void **ret_state, struct err *err) {
     struct native_state *native = xcalloc(1, sizeof *native);
+    native->tickets = tickets_new();
     int failed = state_secret_open(directory, "preview-key", &native->secret, err);
     if (failed)
         native_close(native);
@@ -391,8 +410,10 @@ static int native_open(const char *directory, void **ret_state, struct err *err)
 }
 
 static int native_admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err) {
-    return preview_is(request) ? preview_admit(request, needs, ret_who, err)
-                               : auth_admit(front_of(request)->auth, request, needs, ret_who, err);
+    if (preview_is(request))
+        return preview_admit(request, needs, ret_who, err);
+    int failed = ticket_admit(request, needs, ret_who, err);
+    return failed > 0 ? auth_admit(front_of(request)->auth, request, needs, ret_who, err) : failed;
 }
 
 const struct dialect native_dialect = {
@@ -457,6 +478,19 @@ static void native_info_secrets(struct secrets *secrets, struct json *json) {
     native_info_row(&check, json);
 }
 
+/* Names stay; a client that does not find one does without it. */
+static void native_features(const struct http_request *request, struct json *json) {
+    static const char *const always[] = {"tickets",       "login",    "whoami", "previews",
+                                         "usage_history", "networks", "secrets"};
+    const struct native_settings *settings = front_own(request, &native_dialect);
+    json_put_open(json, "features", '[');
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        json_str(json, always[i]);
+    if (settings && settings->preview_domain)
+        json_str(json, "preview_domain");
+    json_close(json, ']');
+}
+
 int native_info(struct http_request *request, struct box *, struct err *err) {
     struct front *front = front_of(request);
     autoanswer answer;
@@ -472,6 +506,7 @@ int native_info(struct http_request *request, struct box *, struct err *err) {
     for (const struct dialect *const *dialect = dialects; *dialect; dialect++)
         native_info_check(request, *dialect, &answer.json);
     json_close(&answer.json, ']');
+    native_features(request, &answer.json);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }

@@ -13,6 +13,7 @@ struct native_settings {        /* from the configuration */
 };
 struct native_state { /* kept between requests */
     struct state_secret secret;
+    struct tickets *tickets;
 };
 struct native_state *native_state(const struct http_request *request);
 
@@ -52,6 +53,9 @@ native_run native_preview, native_ticket;
 const char *preview_locate(struct http_request *request, const void *own, const char *target); /* dialect.locate */
 bool preview_is(const struct http_request *request); /* the request is for such a preview */
 int preview_admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err);
+/* native/ticket.c */
+native_run native_ticket_for, native_login, native_whoami;
+extern const struct row ticket_request_fields[], ticket_made_answer[], login_fields[], login_answer[], whoami_answer[];
 /* native/snapshot.c */
 native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rollback, native_fork, native_diff,
     native_export;

@@ -1,6 +1,6 @@
 /* Servers in a box: HTTP and WebSocket by proxy, anything else as bytes over our own WebSocket. Called through
  * native_routes. */
-#include "front/native/native.h"
+#include "front/native/ticket.h"
 #include "front/port_proxy.h"
 #include "front/ws_pump.h"
 
@@ -52,6 +52,7 @@ int native_forward(struct http_request *request, struct box *box, struct err *er
         return front_empty(request, 308);
     }
     port_proxy_audit(request, path.port, "");
+    ticket_protocol(request);
     ws_pump_init(&pump, request, WS_PUMP_MESSAGE_BYTES, &hooks, &pump.duplex);
     int result = ports_result(box_connect(box, path.port, &pump.duplex, err), err) ?: ws_pump_accept(&pump, err) ?: ws_pump_run(&pump, err);
     return ws_pump_close(&pump, result, result < 0 ? "the server closed the connection" : "done");

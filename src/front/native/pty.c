@@ -3,7 +3,7 @@
  * accept input, no more is read from the client (back-pressure), and output continues. */
 #include <jansson.h>
 
-#include "front/native/native.h"
+#include "front/native/ticket.h"
 #include "front/ws_pump.h"
 
 const struct row pty_query[] = {
@@ -18,6 +18,7 @@ const struct row pty_query[] = {
      .text = "environment of the command, a JSON object of strings"},
     {ASK(pid, INT), .min = 1, .max = INT32_MAX, .text = "attach to this terminal again"},
     {ASK(offset, INT), .max = INT64_MAX, .text = "with pid: first output byte wanted"},
+    TICKET_ROW,
     {.name = NULL},
 };
 
@@ -143,6 +144,7 @@ int native_pty(struct http_request *request, struct box *box, struct err *err) {
     struct native_args args = {0};
     struct native_pty pty = {.box = box};
     STEP(front_query(request, &args, err) ?: ws_pump_wanted(request, err));
+    ticket_protocol(request);
     ws_pump_init(&pty.pump, request, WS_PUMP_MESSAGE_BYTES, &native_pty_hooks, &pty);
     int failed = native_pty_open(&pty, &args, err) ?: ws_pump_accept(&pty.pump, err);
     if (failed && !args.pid.has && pty.pid) /* its client is gone */
