@@ -2,7 +2,7 @@
 # backends: jail
 
 write_tokens "$WORK/ticket.yaml"
-second_start "$WORK/ticket.yaml" "$program" || { fail 'a daemon with tokens' "$(tail -5 "$WORK/daemon.log")"; finish; exit; }
+second_start "$WORK/ticket.yaml" "$program" || fail 'a daemon with tokens' "$(tail -5 "$WORK/daemon.log")"
 shake() { # shake PATH [HEADER]: the head of the answer to a WebSocket
     python3 -c '
 import socket, sys
@@ -26,12 +26,14 @@ ticket() { # ticket AS FOR [BOX]: T
 api GET /v1/whoami
 is_error 'nobody is nobody' 401 UNAUTHORIZED
 as ann GET /v1/whoami
-is 'a user' "$STATUS $(j '"\(.scope) \(.user) \(.label) \(.expires_at) \(.open) \(.login)"')" '200 user ann null null false false'
+is 'a user' "$STATUS $(j '"\(.scope) \(.user) \(.label) \(.expires_at) \(.open) \(.login)"')" \
+    '200 user ann null null false false'
 is 'by the id of the token' "$(j .token)" "$(printf ann-token-0123456789abcdef00 | sha256sum | cut -c1-12)"
 as admin POST /v1/tokens '{"scope":"read","user":"ann","label":"eyes of ann","expires_in_ms":3600000}'
 stored=$(j .token) stored_id=$(j .id)
 api GET /v1/whoami '' -H "Authorization: Bearer $stored"
-like 'a made one, with its label and end' "$(j '"\(.scope) \(.user) \(.label) \(.expires_at)"')" '^read ann eyes of ann 20'
+like 'a made one, with its label and end' "$(j '"\(.scope) \(.user) \(.label) \(.expires_at)"')" \
+    '^read ann eyes of ann 20'
 api GET /v1/info '' -H "Authorization: Bearer $stored"
 like 'features are listed' "$(j '.features|join(" ")')" 'tickets login whoami'
 
