@@ -167,11 +167,23 @@ install: all ## install below DESTDIR and PREFIX (default /usr/local)
 	install -m 755 $(BUILD)/cubby $(BUILD)/cubbyd $(INSTALL_BIN)/
 	install -m 755 $(BUILD)/cubby-runner $(BUILD)/cubby-gate $(BUILD)/cubby-seal $(DESTDIR)$(PREFIX)/libexec/cubby/
 	for page in man/*.[1578]; do install -m 644 $$page $(INSTALL_MAN)/man$${page##*.}/; done
-	sed 's|@PREFIX@|$(PREFIX)|g' packaging/cubbyd.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/cubbyd.service
-	sed 's|@PREFIX@|$(PREFIX)|g' packaging/cubby-join.service >$(DESTDIR)$(PREFIX)/lib/systemd/user/cubby-join.service
+	for unit in cubbyd.service cubbyd.socket; do \
+		sed 's|@PREFIX@|$(PREFIX)|g' packaging/systemd/$$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit; done
+	sed 's|@PREFIX@|$(PREFIX)|g' packaging/systemd/cubby-join.service >$(DESTDIR)$(PREFIX)/lib/systemd/user/cubby-join.service
 	$(BUILD)/cubby completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/cubby
 	$(BUILD)/cubby completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_cubby
 	$(BUILD)/cubby completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/cubby.fish
+
+# Packages: the same bytes for the same commit. tools/package says what each contains.
+deb: all ## a Debian package, $(BUILD)/cubby_VERSION_ARCH.deb
+	@tools/package deb $(BUILD) $(VERSION)
+tar: all ## the programs in a tar with an installer, for other systems with glibc
+	@tools/package tar $(BUILD) $(VERSION)
+dist: all ## the sources in a tar that builds without npm
+	@tools/package dist $(BUILD) $(VERSION)
+image: all ## container images of daemon, worker and runner, for `docker load` and `podman load`
+	@tools/setup image
+	@tools/package image $(BUILD) $(VERSION)
 
 clean: ## remove what was built
 	rm -rf $(BUILD)
@@ -184,5 +196,5 @@ help: ## this list
 
 -include src/runner/runner.mk test/test.mk
 
-.PHONY: all setup setup-test run lint manual format install clean help
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+.PHONY: all setup setup-test run lint manual format install deb tar dist image clean help
+-include $(shell find $(BUILD) -type f -name '*.d' 2>/dev/null)

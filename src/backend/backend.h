@@ -44,6 +44,7 @@ struct backend_env {
     const char *store;               /* "auto", "directory" or "btrfs" (store.h); NULL: auto */
     uint64_t store_mb;               /* the most that a btrfs store takes; 0: the whole disk */
     struct limits limits;            /* a box's default limits: the first parts are made with them */
+    const char *template_name;       /* a box's default template, likewise; NULL: host */
     const char *const *allow_weaker; /* jail: walls that may be missing: words of struct check; may be NULL */
     bool one_shot;                   /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
     struct machines *machines;       /* remote: joined machines (machine.h); NULL: no such backend */

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "daemon/conf.h"
+#include "daemon/notify.h"
 #include "front/front.h"
 #include "tool/upkeep.h"
 
@@ -21,6 +22,7 @@ struct daemon {
     struct seals *seals;           /* of boxes with inspected hosts */
     struct welcome *welcome;       /* for machines that join */
     sigset_t signals;
+    struct notify notify;
 };
 
 int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err); /* serve.c */

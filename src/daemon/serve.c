@@ -53,6 +53,7 @@ static void *daemon_signal_thread(void *user) {
             continue;
         }
         unsigned drain_ms = again ? 0 : (unsigned)daemon->conf->drain_ms;
+        notify_send(&daemon->notify, "STOPPING=1");
         log_info("%s: no new requests; running ones have %u ms to finish", number == SIGINT ? "SIGINT" : "SIGTERM",
                  drain_ms);
         http_server_stop(daemon->front.server, drain_ms);
@@ -150,6 +151,7 @@ static int daemon_provider(struct daemon *daemon, struct store **ret_store, stru
     secrets_seals(daemon->front.secrets, daemon->seals);
     policy->hooks.seal = seals_hooks(daemon->seals, &daemon->env);
     daemon->env.limits = policy->share.limits;
+    daemon->env.template_name = daemon->first->share.default_template;
     int failed =
         store_open(&daemon->env, ret_store, err); /* the store of boxes comes before anything that opens them */
     if (!failed && *ret_store) {
@@ -178,7 +180,15 @@ static void daemon_machine_offline(void *user, const char *owner, const char *na
     runner_offline(&daemon->front, owner, name, why);
 }
 
-static int daemon_http(const struct conf *conf, struct front *front, struct err *err) {
+static void daemon_tick(void *context) {
+    struct front *front = context;
+    struct daemon *daemon = (struct daemon *)((char *)front - offsetof(struct daemon, front));
+    notify_tick(&daemon->notify, front->provider);
+}
+
+static int daemon_http(struct daemon *daemon, struct err *err) {
+    const struct conf *conf = daemon->conf;
+    struct front *front = &daemon->front;
     struct http_config config = {
         .routes = front->routes,
         .context = front,
@@ -194,6 +204,9 @@ static int daemon_http(const struct conf *conf, struct front *front, struct err 
         .tls_cert = conf->tls_cert,
         .tls_key = conf->tls_key,
         .check_host = true,
+        .passed = daemon->notify.passed,
+        .passed_count = daemon->notify.passed_count,
+        .tick = daemon_tick,
         .allowed_hosts = (const char *const *)conf->allowed_hosts.items,
         .locate = front_locate,
         .admit = front_admit,
@@ -230,7 +243,7 @@ static bool daemon_has_box(void *user, const char *id) {
 static int daemon_run(struct daemon *daemon, struct err *err) {
     struct front *front = &daemon->front;
     pthread_t thread;
-    int failed = daemon_http(daemon->conf, front, err);
+    int failed = daemon_http(daemon, err);
     if (failed && err->number == EADDRINUSE)
         return err_set(err, ERR_BUSY, "%s is in use, maybe by another cubbyd; choose another with --listen HOST:PORT",
                        daemon->conf->listen);
@@ -242,6 +255,7 @@ static int daemon_run(struct daemon *daemon, struct err *err) {
         failed = err_errno(err, number, "cannot start a thread");
     if (!failed) {
         daemon_ready(daemon->first, front);
+        notify_send(&daemon->notify, "READY=1");
         http_server_run(front->server);
         pthread_kill(thread, SIGUSR2);
         pthread_join(thread, NULL);
@@ -336,6 +350,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     if (conf->closed_default)
         log_warn("%s is not readable for this user and not used; choose another with --config", CONF_DEFAULT_FILE);
     daemon_limits();
+    notify_init(&daemon->notify);
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* runners must not inherit what a parent left open */
     daemon_block_signals(&daemon->signals);   /* before any thread starts, so that all inherit it */
     sched_latency_set(0, false, true);        /* likewise; so that busy boxes do not delay answers */
@@ -375,6 +390,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     front_done(front);
     seals_free(daemon->seals);
     secrets_close(front->secrets);
+    notify_done(&daemon->notify);
     conf_unref(daemon->conf);
     conf_unref(daemon->first);
     free(daemon);

@@ -39,7 +39,6 @@ enum {
     HTTP_LINGER_MS = 2000,            /* how long input of a refused sender is read and dropped */
     HTTP_STARVED_MS = 1000,           /* how long a request waits for a thread if all are busy */
     HTTP_EVENTS = 8,
-    HTTP_LISTENERS = 8,
     HTTP_KEEP_THREADS = 3, /* waiting threads that never exit */
     HTTP_THREAD_IDLE_MS = 5000,
     HTTP_STACK_BYTES = 256 << 10,
@@ -255,6 +254,7 @@ int worker_start_locked(struct http_server *server); /* starts a thread; 0 or -e
 struct listener {
     uint8_t kind;
     bool unix_socket;
+    bool passed; /* others hold the socket, too */
     int fd;
     char *host, *path; /* host without port; path of a unix socket */
     dev_t device;

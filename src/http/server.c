@@ -11,10 +11,43 @@
 
 #include "base/base.h"
 #include "http/server.h"
+#include "base/arena.h"
 #include "base/sync.h"
 #include "http/internal.h"
 
 enum { BACKLOG = 4096, STUCK_MS = 5000, GOODBYE_MS = 2000 };
+
+/* Whether a socket listens at this address. */
+static bool server_listens_at(int fd, const struct sockaddr *address, socklen_t size) {
+    struct sockaddr_storage own = {0};
+    socklen_t own_size = sizeof own, flag_size = sizeof(int);
+    int listens = 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &flag_size) < 0 || !listens ||
+        getsockname(fd, (struct sockaddr *)&own, &own_size) < 0 || own.ss_family != address->sa_family)
+        return false;
+    if (own.ss_family == AF_UNIX)
+        return strncmp(((struct sockaddr_un *)&own)->sun_path, ((const struct sockaddr_un *)address)->sun_path,
+                       sizeof((struct sockaddr_un *)0)->sun_path) == 0;
+    return own_size == size && memcmp(&own, address, size) == 0;
+}
+
+/* Takes the passed socket of this address for the listener. False: there is not one. */
+static bool server_take_passed(const struct http_config *config, struct listener *listener,
+                               const struct sockaddr *address, socklen_t size) {
+    for (int i = 0; i < config->passed_count; i++) {
+        int fd = config->passed[i];
+        if (!server_listens_at(fd, address, size))
+            continue;
+        int on = 1;
+        if (address->sa_family != AF_UNIX)
+            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+        listener->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        listener->passed = listener->fd >= 0;
+        return listener->passed;
+    }
+    return false;
+}
 
 static int server_listen_unix(const struct http_config *config, struct listener *listener, const char *path,
                               struct err *err) {
@@ -22,6 +55,10 @@ static int server_listen_unix(const struct http_config *config, struct listener 
     if (!*path || strlen(path) >= sizeof address.sun_path)
         return err_set(err, ERR_INVALID, "a socket path must have 1 to %zu bytes", sizeof address.sun_path - 1);
     memcpy(address.sun_path, path, strlen(path));
+    listener->unix_socket = true;
+    listener->path = xstrdup(path);
+    if (server_take_passed(config, listener, (struct sockaddr *)&address, sizeof address))
+        return 0;
     autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return err_errno(err, errno, "socket");
@@ -45,13 +82,12 @@ static int server_listen_unix(const struct http_config *config, struct listener 
         listener->device = status.st_dev;
         listener->inode = status.st_ino;
     }
-    listener->unix_socket = true;
-    listener->path = strdup(path);
     listener->fd = fd_take(&fd);
     return 0;
 }
 
-static int server_listen_tcp(struct listener *listener, const char *text, struct err *err) {
+static int server_listen_tcp(const struct http_config *config, struct listener *listener, const char *text,
+                             struct err *err) {
     char copy[300], *host = copy; /* "HOST:PORT" or "[HOST]:PORT" */
     snprintf(copy, sizeof copy, "%s", text);
     char *colon = strrchr(copy, ':');
@@ -70,6 +106,11 @@ static int server_listen_tcp(struct listener *listener, const char *text, struct
     int code = getaddrinfo(*host ? host : NULL, colon + 1, &hints, &found);
     if (code)
         return err_set(err, ERR_INVALID, "listen address '%s': %s", text, gai_strerror(code));
+    listener->host = xstrdup(host);
+    if (server_take_passed(config, listener, found->ai_addr, found->ai_addrlen)) {
+        freeaddrinfo(found);
+        return 0;
+    }
     autofd fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int on = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -78,7 +119,6 @@ static int server_listen_tcp(struct listener *listener, const char *text, struct
     freeaddrinfo(found);
     if (failed)
         return err_errno(err, failed, "cannot listen on '%s'", text);
-    listener->host = strdup(host);
     listener->fd = fd_take(&fd);
     return 0;
 }
@@ -114,6 +154,31 @@ static int server_prepare(struct http_server *server, struct err *err) {
     return 0;
 }
 
+/* Listens at each address of the text, on a passed socket where there is one; none of these may be left. */
+static int server_listen(struct http_server *server, const char *text, struct err *err) {
+    autoarena arena = ARENA_EMPTY;
+    char *rest = arena_strdup(&arena, text);
+    int passed = 0;
+    for (char *piece; (piece = strsep(&rest, ","));) {
+        if (server->listener_count == HTTP_LISTENERS)
+            return err_set(err, ERR_LIMIT, "at most %d listen addresses", HTTP_LISTENERS);
+        struct listener *listener = &server->listeners[server->listener_count++];
+        *listener = (struct listener){.kind = SOURCE_LISTENER, .fd = -1};
+        if (strncmp(piece, "unix:", 5) == 0)
+            TRY(server_listen_unix(&server->config, listener, piece + 5, err));
+        else
+            TRY(server_listen_tcp(&server->config, listener, piece, err));
+        passed += listener->passed;
+    }
+    if (passed < server->config.passed_count)
+        return err_set(
+            err, ERR_INVALID,
+            "%d of the %d sockets that the service manager passed are not at an address of listen (%s): give "
+            "listen the addresses of the .socket unit",
+            server->config.passed_count - passed, server->config.passed_count, text);
+    return 0;
+}
+
 int http_server_new(const char *listen_text, const struct http_config *config, struct http_server **ret_server,
                     struct err *err) {
     struct http_server *server = xcalloc(1, sizeof *server);
@@ -143,21 +208,8 @@ int http_server_new(const char *listen_text, const struct http_config *config, s
             tls_context_new(config->tls_cert, config->tls_key ? config->tls_key : config->tls_cert, &server->tls, err);
     if (result == 0)
         result = server_prepare(server, err);
-    if (result == 0) {
-        char *copy = xstrdup(listen_text), *rest = copy;
-        for (char *piece; result == 0 && (piece = strsep(&rest, ","));) {
-            if (server->listener_count == HTTP_LISTENERS) {
-                result = err_set(err, ERR_LIMIT, "at most %d listen addresses", HTTP_LISTENERS);
-                break;
-            }
-            struct listener *listener = &server->listeners[server->listener_count];
-            *listener = (struct listener){.kind = SOURCE_LISTENER, .fd = -1};
-            result = strncmp(piece, "unix:", 5) == 0 ? server_listen_unix(&server->config, listener, piece + 5, err)
-                                                     : server_listen_tcp(listener, piece, err);
-            server->listener_count += result == 0;
-        }
-        free(copy);
-    }
+    if (result == 0)
+        result = server_listen(server, listen_text, err);
     if (result == 0 && !(server->address = server_listener_address(&server->listeners[0])))
         result = err_set(err, ERR_INTERNAL, "cannot read the listen address back");
     if (result < 0) {
@@ -205,18 +257,20 @@ int http_server_run(struct http_server *server) {
     while (!atomic_load(&server->stopping)) {
         poll(&stop, 1, server_tick_ms(&server->config));
         conn_expire(server, clock_ms());
+        if (server->config.tick)
+            server->config.tick(server->config.context);
     }
     static const unsigned none = 0;
     for (int i = 0; i < server->listener_count; i++) {
         struct listener *listener = &server->listeners[i];
         struct stat status;
-        if (listener->path && lstat(listener->path, &status) == 0 && status.st_ino == listener->inode &&
-            status.st_dev == listener->device)
+        if (listener->path && !listener->passed && lstat(listener->path, &status) == 0 &&
+            status.st_ino == listener->inode && status.st_dev == listener->device)
             unlink(listener->path);
         if (listener->fd >= 0)
             epoll_ctl(server->epoll, EPOLL_CTL_DEL, listener->fd, NULL);
-        shutdown(listener->fd,
-                 SHUT_RDWR); /* refuses new connections; closed later, because a worker may still use the number */
+        if (!listener->passed) /* refuses new connections; closed later, because a worker may still use the number */
+            shutdown(listener->fd, SHUT_RDWR);
     }
     conn_shutdown_all(server, false);
     server_wait_gone(server, &server->connections, &server->lasting, atomic_load(&server->drain_ms));

@@ -34,20 +34,27 @@ struct route {
     const void *extra;   /* private to the front */
 };
 
+enum { HTTP_LISTENERS = 8 }; /* addresses of one server, at most */
+
 struct http_config {
-    const struct route *routes;     /* ends with method NULL; checked for duplicates at start */
-    void *context;                  /* http_context(request) */
-    unsigned head_timeout_ms;       /* 10000: from the first byte of a head to its end */
-    unsigned body_timeout_ms;       /* 30000: longest silence inside a body */
-    unsigned write_timeout_ms;      /* 60000: longest time a client may read nothing */
-    unsigned idle_timeout_ms;       /* 75000 */
-    unsigned alive_ms;              /* 15000: after this silence an event stream gets a comment */
-    unsigned min_rate_bytes;        /* per second: bodies and answers must be faster; 0: any speed */
-    unsigned max_connections;       /* 12000; beyond: closes the one parked longest, or 503 */
-    unsigned max_threads;           /* 4096; beyond: requests wait, then 503 */
-    uint64_t max_held_bytes;        /* http_hold of all requests together; 0: no limit */
-    unsigned socket_mode;           /* of unix sockets; 0: 0600 */
-    gid_t socket_group;             /* (gid_t)-1 or 0: not changed */
+    const struct route *routes; /* ends with method NULL; checked for duplicates at start */
+    void *context;              /* http_context(request) */
+    unsigned head_timeout_ms;   /* 10000: from the first byte of a head to its end */
+    unsigned body_timeout_ms;   /* 30000: longest silence inside a body */
+    unsigned write_timeout_ms;  /* 60000: longest time a client may read nothing */
+    unsigned idle_timeout_ms;   /* 75000 */
+    unsigned alive_ms;          /* 15000: after this silence an event stream gets a comment */
+    unsigned min_rate_bytes;    /* per second: bodies and answers must be faster; 0: any speed */
+    unsigned max_connections;   /* 12000; beyond: closes the one parked longest, or 503 */
+    unsigned max_threads;       /* 4096; beyond: requests wait, then 503 */
+    uint64_t max_held_bytes;    /* http_hold of all requests together; 0: no limit */
+    unsigned socket_mode;       /* of unix sockets; 0: 0600 */
+    gid_t socket_group;         /* (gid_t)-1 or 0: not changed */
+    /* Sockets that already listen: each must be at one of the listen addresses, and is used instead of a new one. The
+     * caller's other holders keep them: they are not shut down at the end. */
+    const int *passed;
+    int passed_count;
+    void (*tick)(void *context);    /* about once a second, while it serves. May be NULL. */
     const char *tls_cert, *tls_key; /* PEM; NULL: plain */
     bool check_host; /* refuse foreign Host and Origin (403): allows loopback names, the listen address, and
                                    allowed_hosts (NULL-terminated, may be NULL) */

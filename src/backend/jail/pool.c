@@ -186,7 +186,7 @@ struct pool *pool_new(struct backend *backend) {
     pool->limits = backend->env->limits;
     pool->limits.terminals = DEFAULT_TERMINALS;
     pool->blank = true;
-    memcpy(pool->template, "host", sizeof "host");
+    snprintf(pool->template, sizeof pool->template, "%s", backend->env->template_name ?: "host");
     pool->size = size < POOL_MAX ? size : POOL_MAX;
     pthread_mutex_init(&pool->lock, NULL);
     cond_init(&pool->wanted);
