@@ -17,8 +17,8 @@ printf 'pool_size: 0\n' > "$CONFIG"
 manage() { # manage LISTEN OPTION...: a daemon below a manager; MANAGER, its standard input
     rm -rf "$WORK/manager"
     mkdir "$WORK/manager"
-    coproc MANAGER { exec python3 test/lib/manager.py "$WORK/manager" 600000 "$1" "$DAEMON" --state "$STATE" --config "$CONFIG" \
-        "${@:2}" 2>> "$WORK/daemon.log"; }
+    coproc MANAGER { exec python3 test/lib/manager.py "$WORK/manager" 600000 "$1" "$DAEMON" --state "$STATE" \
+        --config "$CONFIG" "${@:2}" 2>> "$WORK/daemon.log"; }
     MANAGER_ID=$MANAGER_PID
 }
 reported() { grep -q "$1" "$WORK/manager/reports" 2> /dev/null; }
@@ -73,18 +73,19 @@ deb_root() { # a fresh root with the package's dependencies, from the image's
     tar -xf "$BUILD/package/root.tar" -C "$WORK/root" --exclude='./dev/*'
     cp "$DEB" "$WORK/root/cubby.deb"
 }
-inside() { # inside COMMAND: run as a machine of its own would: a root of its own, not a chroot, which may not make boxes
+inside() { # inside COMMAND: with a root of its own, not in a chroot, where boxes cannot be made
     unshare --mount --uts --propagation private sh -c '
         cd "$1" && mount --rbind . . && cd "$1" && mkdir -p proc sys dev tmp run old
         mount --rbind /proc proc && mount --rbind /sys sys && mount --rbind /dev dev && mount -t tmpfs run run
-        mount -t tmpfs tmp tmp && pivot_root . old && cd / && umount -l old && exec sh -c "$2"' sh "$WORK/root" "$1" 2>&1
+        mount -t tmpfs tmp tmp && pivot_root . old && cd / && umount -l old && exec sh -c "$2"' \
+        sh "$WORK/root" "$1" 2>&1
 }
 packages() {
     local first
     DEB=$(tools/package deb "$BUILD" 0.1.0) || { fail 'a package' "$DEB"; return; }
     first=$(sha256sum < "$DEB")
-    is 'a second one of the same sources is the same' "$(tools/package deb "$BUILD" 0.1.0 > /dev/null; sha256sum < "$DEB")" \
-        "$first"
+    tools/package deb "$BUILD" 0.1.0 > /dev/null
+    is 'a second one of the same sources is the same' "$(sha256sum < "$DEB")" "$first"
     if command -v lintian > /dev/null; then
         is 'lintian finds no error and no warning' "$(lintian --allow-root --fail-on error,warning "$DEB" 2>&1)" ''
     else
@@ -95,7 +96,8 @@ packages() {
     deb_root
     like 'it installs where its dependencies are' "$(inside 'dpkg -i /cubby.deb')" 'Setting up cubby'
     like 'and gives a first box without another step' "$(inside 'cubby run -- id -un')" '^agent$'
-    like 'its daemon starts' "$(inside 'cubbyd --state /var/lib/cubby --listen 127.0.0.1:0 --pool-size 0 > /tmp/log 2>&1 &
+    like 'its daemon starts' "$(inside '
+        cubbyd --state /var/lib/cubby --listen 127.0.0.1:0 --pool-size 0 > /tmp/log 2>&1 &
         for i in $(seq 300); do grep -q "ready on" /tmp/log && break; read -t 0.1 _ < /dev/zero; done; cat /tmp/log
         kill $!; wait')" 'ready on 127.0.0.1'
     echo 'listen: 127.0.0.1:7171' > "$WORK/root/etc/cubby/cubby.yaml"
@@ -103,7 +105,8 @@ packages() {
         "$(inside 'dpkg --force-confold -i /cubby.deb > /dev/null 2>&1; cat /etc/cubby/cubby.yaml')" 7171
     like 'removing it keeps the boxes of the daemon' "$(inside 'dpkg -r cubby > /dev/null 2>&1; ls /var/lib/cubby')" \
         'boxes|templates|tokens'
-    is 'purging it does not' "$(inside 'dpkg -P cubby > /dev/null 2>&1; ls -d /var/lib/cubby /etc/cubby 2> /dev/null')" ''
+    is 'purging it does not' \
+        "$(inside 'dpkg -P cubby > /dev/null 2>&1; ls -d /var/lib/cubby /etc/cubby 2> /dev/null')" ''
 }
 if [ "$(id -u)" = 0 ] && command -v mmdebstrap > /dev/null; then
     packages
