@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "base/sched_latency.h"
+#include "base/sync.h"
 
 #define PERIOD_US 100000
 #define V1_SHARES 1024l /* of one program with the default nice value */
@@ -337,34 +338,77 @@ bool cgroup_sweep(const struct cgroup_host *host, const char *name) {
 
 /* ---- usage ---- */
 
-static uint64_t cgroup_number(const char *path, const char *key, bool *ret_has) {
+enum { GAUGES = 96 }; /* three a box */
+
+/* A file that was read before stays open: reading it again takes a fifth of opening, reading and closing it. The file of
+ * a group that has ended fails with ENODEV, even where a new group has its name. Without a place for it, or while
+ * another thread reads there, a file is opened for this once. */
+static struct gauge {
+    pthread_mutex_t lock;
+    char *path; /* read last */
+    int fd;     /* of `path`, if that was read twice */
+} gauges[GAUGES] = {[0 ... GAUGES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1}};
+
+static ssize_t cgroup_gauge_read(const char *path, char *text, size_t size) {
+    uint64_t hash = 0;
+    for (const char *at = path; *at; at++)
+        hash = hash * 31 + (unsigned char)*at;
+    struct gauge *gauge = &gauges[hash % GAUGES];
+    if (pthread_mutex_trylock(&gauge->lock) != 0)
+        return fd_read_file(AT_FDCWD, path, text, size);
+    bool again = gauge->path && strcmp(gauge->path, path) == 0;
+    ssize_t n = again ? pread(gauge->fd, text, size - 1, 0) : -1;
+    if (n < 0) {
+        fd_close(&gauge->fd);
+        autofd fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = pread(fd, text, size - 1, 0);
+        if (again && n >= 0)
+            gauge->fd = fd_take(&fd);
+        if (!again) {
+            free(gauge->path);
+            gauge->path = xstrdup(path);
+        }
+    }
+    pthread_mutex_unlock(&gauge->lock);
+    text[n < 0 ? 0 : n] = 0;
+    return n;
+}
+
+bool cgroup_number(const char *path, const char *key, uint64_t *ret_number) {
     char text[4096];
-    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
-        return 0;
-    const char *at = strstr(text, key);
-    *ret_has = at != NULL;
-    return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+    const char *at = cgroup_gauge_read(path, text, sizeof text) > 0 ? text : NULL;
+    while (at && strncmp(at, key, strlen(key)) != 0)
+        at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
+    if (!at)
+        return false;
+    char *end;
+    errno = 0;
+    uint64_t number = strtoull(at + strlen(key), &end, 10);
+    if (end == at + strlen(key) || errno)
+        return false;
+    *ret_number = number;
+    return true;
 }
 
 void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, struct usage *usage) {
     char path[600];
-    bool has_kills = false, has_cache = false;
     if (*host->v2) { /* cpu.stat is there without any controller */
         cgroup_path(host, cgroup, "cpu.stat", path, sizeof path);
-        usage->cpu_ms = cgroup_number(path, "usage_usec ", &usage->has_cpu) / 1000;
+        usage->has_cpu = cgroup_number(path, "usage_usec ", &usage->cpu_ms);
+        usage->cpu_ms /= 1000;
     }
     if (cgroup->v1[CGROUP_MEMORY] || (*host->v2 && host->v2_has[CGROUP_MEMORY])) {
         cgroup_file(host, cgroup, CGROUP_MEMORY, "memory.current", "memory.usage_in_bytes", path);
-        usage->memory_bytes = cgroup_number(path, "", &usage->has_memory);
+        usage->has_memory = cgroup_number(path, "", &usage->memory_bytes);
     }
     if (usage->has_memory && !usage->brief) {
         cgroup_file(host, cgroup, CGROUP_MEMORY, "memory.stat", "memory.stat", path);
-        usage->cache_bytes = cgroup_number(path, cgroup->v1[CGROUP_MEMORY] ? "\ntotal_cache " : "\nfile ", &has_cache);
+        cgroup_number(path, cgroup->v1[CGROUP_MEMORY] ? "total_cache " : "file ", &usage->cache_bytes);
         cgroup_file(host, cgroup, CGROUP_MEMORY, "memory.events", "memory.oom_control", path);
-        usage->oom_kills = cgroup_number(path, "oom_kill ", &has_kills);
+        cgroup_number(path, "oom_kill ", &usage->oom_kills);
     }
     if (cgroup->v1[CGROUP_PIDS] || (*host->v2 && host->v2_has[CGROUP_PIDS])) {
         cgroup_file(host, cgroup, CGROUP_PIDS, "pids.current", "pids.current", path);
-        usage->pids = cgroup_number(path, "", &usage->has_pids);
+        usage->has_pids = cgroup_number(path, "", &usage->pids);
     }
 }

@@ -44,6 +44,8 @@ void cgroup_remove(const struct cgroup_host *host, const struct cgroup *cgroup);
 /* Names of all boxes' groups, on whatever hierarchy; some may come twice. */
 void cgroup_each(const struct cgroup_host *host, void (*each)(void *user, const char *name), void *user);
 bool cgroup_sweep(const struct cgroup_host *host, const char *name); /* if it is without processes; false: it stays */
+/* The number after `key` at the beginning of a line of a file of a group. False: not available, *ret_number is unchanged. */
+bool cgroup_number(const char *path, const char *key, uint64_t *ret_number);
 void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, struct usage *usage);
 
 #endif

@@ -62,7 +62,7 @@ static void conn_list_move_locked(struct http_server *server, struct conn *conn,
         conn->deadline_ms = clock_ms() + conn_list_limit_ms(server, list);
 }
 
-bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopback, bool tls) {
+struct conn *conn_new(struct http_server *server, int fd, bool unix_socket, bool loopback, bool tls) {
     struct conn *conn = xcalloc(1, sizeof *conn);
     *conn = (struct conn){.kind = SOURCE_CONN,
                           .fd = fd,
@@ -88,10 +88,17 @@ bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopbac
     server->list_counts[LIST_IDLE]++; /* counted as if there; conn_list_move_locked removes it */
     conn_list_move_locked(server, conn, LIST_IDLE);
     pthread_mutex_unlock(&server->lock);
-    if (!refuse && conn_arm(server, conn, fd, EPOLL_CTL_ADD) == 0)
-        return true;
+    if (!refuse)
+        return conn;
     conn_close(server, conn);
-    return false;
+    return NULL;
+}
+
+void conn_leave(struct http_server *server, struct conn *conn) {
+    int operation = conn->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    conn->watched = true; /* before: then it belongs to the next owner */
+    if (conn_arm(server, conn, conn->fd, operation) < 0)
+        conn_close(server, conn);
 }
 
 int conn_arm(struct http_server *server, void *source, int fd, int operation) {
@@ -111,8 +118,7 @@ static void conn_park(struct http_server *server, struct conn *conn, enum conn_l
         shutdown(conn->fd, SHUT_RD);
     }
     pthread_mutex_unlock(&server->lock);
-    if (conn_arm(server, conn, conn->fd, EPOLL_CTL_MOD) < 0)
-        conn_close(server, conn);
+    conn_leave(server, conn);
 }
 
 /* Unparks the connection and puts a partial head back into the scratch. Returns false if it was handled. */

@@ -114,6 +114,7 @@ struct conn {
     uint8_t list;
     bool expired; /* it timed out; its socket was shut down for reading */
     bool unix_socket, loopback;
+    bool watched;    /* by epoll; a new connection is not */
     bool uid_known;  /* uid is valid, also -1 */
     bool reset;      /* close with RST */
     atomic_bool cut; /* ended by us, not by its client, during a request */
@@ -131,8 +132,10 @@ struct conn {
     void *leave_user;
 };
 
-/* Takes the descriptor and parks it. Returns false if it was closed at once (stopping). */
-bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopback, bool tls);
+/* Takes the descriptor; the caller owns the connection. Returns NULL if it was closed at once (stopping). */
+struct conn *conn_new(struct http_server *server, int fd, bool unix_socket, bool loopback, bool tls);
+/* Ends the ownership: the next event brings an owner. */
+void conn_leave(struct http_server *server, struct conn *conn);
 /* Ends the parked connection that has waited longest, incomplete heads first. Returns false if all are active. */
 bool conn_evict_locked(struct http_server *server);
 void conn_event(struct worker *worker, struct conn *conn);

@@ -178,8 +178,11 @@ static bool worker_address_loopback(const struct sockaddr_storage *address) {
     return IN6_IS_ADDR_LOOPBACK(in6) || (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == 127);
 }
 
+/* The first request of a new connection is usually there already. This thread serves the connection that it accepted
+ * first, without waking another one; TLS waits for its first bytes, because the limit for heads begins with them. */
 static void worker_accept(struct worker *worker, struct listener *listener) {
     struct http_server *server = worker->server;
+    struct conn *own = NULL;
     for (int i = 0; i < 64 && !atomic_load(&server->stopping); i++) {
         struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
         socklen_t size = sizeof address;
@@ -205,8 +208,14 @@ static void worker_accept(struct worker *worker, struct listener *listener) {
             close(fd);
             continue;
         }
-        conn_new(server, fd, listener->unix_socket, worker_address_loopback(&address),
-                 server->tls && !listener->unix_socket);
+        struct conn *conn = conn_new(server, fd, listener->unix_socket, worker_address_loopback(&address),
+                                     server->tls && !listener->unix_socket);
+        if (conn && !own && !conn->tls)
+            own = conn;
+        else if (conn)
+            conn_leave(server, conn);
     }
     conn_arm(server, listener, listener->fd, EPOLL_CTL_MOD);
+    if (own)
+        conn_event(worker, own);
 }

@@ -194,6 +194,17 @@ is 'none is left' "$(j '.boxes|length')" 0
 api GET "/v1/boxes/$bob"
 is "others' are" "$STATUS" 200
 
+# Usage is that of this moment, however often it was asked for.
+for round in 1 2; do
+    box_new '"user":"gauge","thread":"g"'
+    for _ in 1 2 3; do api GET "$B"; done
+    before=$(j .usage.pids)
+    api POST "$B/processes" '{"command":"exec sleep 60"}'
+    grown() { api GET "$B" && { [ "$before" = null ] || [ "$(j .usage.pids)" -gt "$before" ]; }; }
+    ok "usage shows a process that was started since, box $round of its name" eventually 10 grown
+    api DELETE "$B"
+done
+
 # delete while it works
 box_new
 json_string 'yes > /dev/null'

@@ -5,6 +5,7 @@
 #include <sys/pidfd.h>
 
 #include "base/base.h"
+#include "backend/cgroup.h"
 #include "backend/docker/docker.h"
 #include "backend/ids.h"
 
@@ -41,19 +42,9 @@ static bool use_group(const char *lines, const char *controller, char *out, size
 }
 
 static bool use_number(const char *dir, const char *file, const char *key, uint64_t *ret_number) {
-    char path[CGROUP_PATH_BYTES + 64], text[4096];
+    char path[CGROUP_PATH_BYTES + 64];
     snprintf(path, sizeof path, "%s/%s", dir, file);
-    if (fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
-        return false;
-    const char *at = text;
-    while (*key && at && strncmp(at, key, strlen(key)) != 0)
-        at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
-    if (!at)
-        return false;
-    char *end;
-    errno = 0;
-    *ret_number = strtoull(at + strlen(key), &end, 10);
-    return end != at + strlen(key) && errno == 0;
+    return cgroup_number(path, key, ret_number);
 }
 
 static bool use_kernel(pid_t pid, struct usage *usage) {
