@@ -7,6 +7,7 @@
 #include "cli/archive.h"
 
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "base/base.h"
@@ -45,6 +46,18 @@ static int archive_spawn(const char *const *argv, int theirs, struct archive *re
 
 int archive_pack(const char *dir, struct archive *ret_archive, struct err *err) {
     const char *argv[] = {"tar", "-c", "-f", "-", "-C", dir, ".", NULL};
+    return archive_spawn(argv, STDOUT_FILENO, ret_archive, err);
+}
+
+int archive_pack_names(const char *dir, const struct buf *names, struct archive *ret_archive, struct err *err) {
+    /* The list may be longer than an argument or a pipe can be. */
+    autofd list = memfd_create("cubby-names", 0);
+    char from[64];
+    if (list < 0 || fd_write_all(list, names->data, names->len) < 0)
+        return err_errno(err, errno, "the list of files");
+    snprintf(from, sizeof from, "--files-from=/proc/self/fd/%d", list);
+    const char *argv[] = {"tar", "-c", "-f", "-", "-C", dir, "--no-recursion", "--null", "--verbatim-files-from",
+                          from,  NULL};
     return archive_spawn(argv, STDOUT_FILENO, ret_archive, err);
 }
 

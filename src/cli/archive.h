@@ -11,7 +11,10 @@ struct archive {
     int fd; /* our end of the pipe */
 };
 
-int archive_pack(const char *dir, struct archive *ret_archive, struct err *err);   /* read the tar from fd */
+int archive_pack(const char *dir, struct archive *ret_archive, struct err *err); /* read the tar from fd */
+/* Packs only these: each with a NUL after it, a directory without what it has. names must stay as it is until the end. */
+struct buf;
+int archive_pack_names(const char *dir, const struct buf *names, struct archive *ret_archive, struct err *err);
 int archive_unpack(const char *dir, struct archive *ret_archive, struct err *err); /* write the tar to fd */
 /* Closes the pipe and waits. A failure of tar is an error. */
 int archive_end(struct archive *archive, struct err *err);

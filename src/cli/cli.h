@@ -18,6 +18,7 @@
 #include "rows/rows_argv.h"
 
 #define EXIT_USAGE 2
+#define EXIT_LOGIN 4       /* the daemon requires a token, or does not know ours */
 #define EXIT_TIMED_OUT 124 /* as timeout(1) */
 #define EXIT_OURS 125      /* cubby itself failed, not the command */
 #define EXIT_NOT_EXECUTABLE 126
@@ -35,16 +36,36 @@ struct cli_command {
     int (*run)(struct cli *cli, int argc, char **argv);
     const struct row *options; /* OPTION; ends with name NULL; may be NULL */
     unsigned words;            /* options end after this many words; UINT_MAX: they may be anywhere */
+    const char *group;         /* the heading that begins here in `cubby help`; NULL: that of the row before */
+    const char *alias;         /* other names, "stats|metrics"; may be NULL */
+    const char *examples;      /* lines of `cubby help NAME` */
+    bool passes_status;        /* the exit status is that of a command in a box */
 };
 
+struct box_name { /* a box as it was named, and its ID */
+    const char *word, *id;
+    struct box_name *next;
+};
 struct cli {
     const struct cli_command *command;
     struct arena arena;
     struct http_client *client; /* remote.c; NULL before the first request */
+    struct box_name *names;     /* boxname.c */
     int plain_words;            /* how many words came before "--" */
 };
 
-extern const struct cli_command command_table[]; /* main.c; ends with name NULL */
+/* What holds for this whole process: options before the command, and whether the command prints JSON. */
+struct cli_mode {
+    const char *context, *color;
+    bool verbose, json;
+    const struct cli_command *command;
+    const struct cli_command *(*find)(const char *name); /* command_find; NULL outside of the program */
+    char request_id[64];                                 /* of the last answer */
+};
+extern struct cli_mode cli_mode;        /* fail.c */
+extern const struct row mode_options[]; /* before the command */
+
+extern const struct cli_command command_table[]; /* command.c; ends with name NULL */
 const struct cli_command *command_find(const char *name);
 void command_help(const struct cli_command *command, FILE *out);
 void command_list(FILE *out);
@@ -56,8 +77,12 @@ bool command_verb(const char *word, const char *name);
 int option_parse(struct cli *cli, int argc, char **argv, void *values);
 /* Prints "cubby NAME: message" and the usage line, and exits 2. */
 __attribute__((noreturn, format(printf, 2, 3))) void option_fail(const struct cli *cli, const char *format, ...);
-/* Prints "cubby: message" to standard error. Returns EXIT_OURS. */
+/* Prints "cubby: message" to standard error, or the API's error object for a command with --json. Returns the exit
+ * status: EXIT_OURS, or EXIT_LOGIN where a token is missing. */
 int cli_fail(const struct err *err);
+bool cli_color(int fd); /* whether to write colours there */
+/* Asks on the terminal, where there is one. Returns whether to continue; true without a terminal. */
+bool cli_confirm(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Does the same and exits if code is a failure. For failures that need no cleanup. */
 void cli_must(int code, const struct err *err);
 
@@ -108,11 +133,16 @@ struct table {
     unsigned columns;
     const char **cells; /* the first row is the heading */
     size_t count, cap;
+    unsigned long colored; /* bit N: words of column N that are a state have its colour */
 };
 void table_cell(struct table *table, const char *text); /* NULL is shown as "-" */
 void table_print(const struct table *table, FILE *out);
 /* Writes a cell padded to width. shown: it is already safe to show. NULL is shown as "-". */
 void table_pad(struct buf *line, const char *text, size_t width, bool shown);
+const char *table_color(const char *word); /* the escape sequence of a state, "" if it has none */
+#define COLOR_FAILED "\x1b[31m"
+#define COLOR_FAINT "\x1b[2m"
+#define COLOR_OFF "\x1b[0m"
 size_t table_width(const char *text);                        /* characters, not bytes */
 const char *table_size(struct arena *arena, uint64_t bytes); /* "4.0K", "1.2G" */
 
@@ -120,8 +150,9 @@ const char *table_size(struct arena *arena, uint64_t bytes); /* "4.0K", "1.2G" *
 
 struct json_t;
 struct http_client;
-/* Gets the client for CUBBY_URL with CUBBY_TOKEN, made at the first call. */
+/* Gets the client for the daemon (context.h), made at the first call. */
 int remote_client(struct cli *cli, struct http_client **ret_client, struct err *err);
+int remote_connect(struct http_client **ret_client, struct err *err); /* one more, for another thread */
 const char *remote_url(void);
 /* Makes one call. The answer is in out (may be NULL); a status other than 2xx becomes an error with the daemon's text.
  * body may be NULL. */
@@ -139,10 +170,15 @@ int remote_json(struct cli *cli, const char *method, const char *path, const str
 int remote_code(const char *name); /* "NOT_FOUND" becomes ERR_NOT_FOUND; unknown: ERR_INTERNAL */
 /* Makes an error of an answer's status and body. Returns 0 for 2xx. */
 int remote_status(int status, const struct buf *body, struct err *err);
-/* Makes "/v1/boxes/ID/REST" and, if path is not NULL, "?path=...". Checks the id, and exits 2 if it is invalid. */
+/* Returns the ID of a box that is named by its ID, the first digits of it, @THREAD, @USER/THREAD or - (the last one).
+ * Exits 2 if the word is none of these, 125 if it fits no box, or several. (boxname.c) */
+const char *remote_box(struct cli *cli, const char *word);
+bool remote_named(const char *word);               /* whether it may name a box */
+void remote_used(struct cli *cli, const char *id); /* "-" is this one from now on */
+/* Makes "/v1/boxes/ID/REST" and, if path is not NULL, "?path=...". The box is named as for remote_box. */
 const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path);
 const char *remote_encoded(struct cli *cli, const char *text); /* for a path or a query */
-/* Splits "ID:PATH". Returns false if there is no box id before a colon. */
+/* Splits "ID:PATH", where ID is any name of a box. Returns false if there is none before a colon. */
 bool remote_split(struct cli *cli, const char *word, const char **ret_id, const char **ret_path);
 /* Prints one line of JSON; on a terminal in ASCII, so that nothing in it can disturb the terminal. */
 void remote_print(const struct json_t *json);
@@ -157,6 +193,7 @@ int exec_in_box(struct cli *cli, const char *id, char **argv, const char *user, 
 /* A command with a terminal in a box that is made for it: its exit status. (shell.c) */
 int shell_in_new_box(struct cli *cli, const struct box_options *box, char **argv, const char *user,
                      const char *workdir);
+int shell_in_box(struct cli *cli, const char *id, const char *line, const char *user, const char *workdir);
 /* How a command ended ({"exit_code":…,"signal":…,"timed_out":…}) as an exit status, with a note on standard error. */
 int remote_exit(const struct json_t *exit);
 
@@ -169,7 +206,7 @@ int command_join(struct cli *cli, int argc, char **argv);
 int command_exec(struct cli *cli, int argc, char **argv);
 bool session_named(const char *name); /* whether it may be a session's name in a path */
 int command_create(struct cli *cli, int argc, char **argv);
-/* rest/commands.c: ps, pause, resume, start, session, snapshot, rollback, fork, diff */
+/* rest/commands.c: pause, resume, start, release, session, snapshot, rollback, fork, diff */
 int command_rest(struct cli *cli, int argc, char **argv);
 int command_rm(struct cli *cli, int argc, char **argv);
 int command_export(struct cli *cli, int argc, char **argv);
@@ -187,17 +224,42 @@ int command_events(struct cli *cli, int argc, char **argv);
 int command_port(struct cli *cli, int argc, char **argv);
 int command_tool(struct cli *cli, int argc, char **argv);
 int command_skill(struct cli *cli, int argc, char **argv);
+bool doctor_lacking(struct cli *cli); /* prints what a jail needs and this machine lacks (doctor.c) */
 int command_doctor(struct cli *cli, int argc, char **argv);
 int command_tls(struct cli *cli, int argc, char **argv);
 int command_template(struct cli *cli, int argc, char **argv);
 int command_version(struct cli *cli, int argc, char **argv);
 int command_completion(struct cli *cli, int argc, char **argv);
 int command_help_command(struct cli *cli, int argc, char **argv);
+int command_ps(struct cli *cli, int argc, char **argv);
+int command_inspect(struct cli *cli, int argc, char **argv);
+int command_top(struct cli *cli, int argc, char **argv);
+int command_logs(struct cli *cli, int argc, char **argv);
+int command_wait(struct cli *cli, int argc, char **argv);
+int command_kill(struct cli *cli, int argc, char **argv);
+int command_stdin(struct cli *cli, int argc, char **argv);
+int command_edit(struct cli *cli, int argc, char **argv);
+int command_paths(struct cli *cli, int argc, char **argv); /* file/paths.c: mkdir, mv, stat */
+int command_search_find(struct cli *cli, int argc, char **argv);
+int command_search_grep(struct cli *cli, int argc, char **argv);
+int command_sync(struct cli *cli, int argc, char **argv);
+int command_watch(struct cli *cli, int argc, char **argv);
+int command_machine(struct cli *cli, int argc, char **argv);
+int command_up(struct cli *cli, int argc, char **argv);
+int command_down(struct cli *cli, int argc, char **argv);
+int command_open(struct cli *cli, int argc, char **argv);
+int command_login(struct cli *cli, int argc, char **argv);
+int command_logout(struct cli *cli, int argc, char **argv);
+int command_context(struct cli *cli, int argc, char **argv);
+int command_api(struct cli *cli, int argc, char **argv);
+int command_info(struct cli *cli, int argc, char **argv);
 
 extern const struct row run_options[], mcp_options[], mcp_server_options[], exec_options[], json_options[],
     create_options[], ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[],
     secret_options[], audit_options[], network_options[], template_options[], events_options[], port_options[],
     tool_options[], fork_options[], diff_options[], skill_options[], join_options[], drain_options[], help_options[],
-    tls_options[];
+    tls_options[], inspect_options[], top_options[], logs_options[], kill_options[], stdin_options[], mkdir_options[],
+    mv_options[], find_options[], grep_options[], sync_options[], machine_options[], up_options[], down_options[],
+    open_options[], login_options[], api_options[];
 
 #endif

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/rest/context.h"
+
+#define EVENT_TYPES "created|ready|warm|paused|resumed|evicted|died|exported|deleted|adopted|progress"
 
 static const struct {
     const char *shell, *text;
@@ -58,6 +61,8 @@ struct completion {
     const char *part; /* the word being written */
     bool files;       /* a path of this machine is possible */
     bool asked;       /* the daemon was asked; other alternatives take the same */
+    const char *verb; /* the first word; NULL: none yet */
+    const char *box;  /* the first word that names a box; NULL: none yet */
 };
 
 static void completion_offer(const struct completion *completion, const char *word) {
@@ -84,19 +89,83 @@ static bool completion_plain(const char *name) {
 }
 
 /* Prints names from an answer of the daemon: "id" of each of "boxes". Silent if it does not answer. */
-static void completion_remote(struct completion *completion, const char *path, const char *list, const char *key,
-                              const char *after) {
+static void completion_remote_as(struct completion *completion, const char *path, const char *list, const char *key,
+                                 const char *before, const char *after) {
     struct err ignored = {0};
     json_t *json = NULL, *row;
     size_t i;
     if (remote_json(completion->cli, "GET", path, NULL, &json, &ignored) < 0)
         return;
     json_array_foreach(json_object_get(json, list), i, row) {
-        const char *name = json_string_value(json_object_get(row, key));
+        const json_t *value = json_object_get(row, key);
+        const char *name = json_is_integer(value)
+                               ? arena_printf(&completion->cli->arena, "%lld", (long long)json_integer_value(value))
+                               : json_string_value(value);
         if (name && completion_plain(name))
-            completion_offer(completion, arena_printf(&completion->cli->arena, "%s%s", name, after));
+            completion_offer(completion, arena_printf(&completion->cli->arena, "%s%s%s", before, name, after));
     }
     json_decref(json);
+}
+
+static void completion_remote(struct completion *completion, const char *path, const char *list, const char *key,
+                              const char *after) {
+    completion_remote_as(completion, path, list, key, "", after);
+}
+
+/* What follows a box, or a subcommand, where that is not a box itself. */
+static const struct completion_follow {
+    const char *command, *verb; /* verb NULL: any */
+    const char *path;           /* "%" is the box, which then must have been named */
+    const char *list, *key;
+} completion_follows[] = {
+    {"logs", NULL, "%/processes", "processes", "pid"},
+    {"logs", NULL, "%/sessions", "sessions", "name"},
+    {"wait", NULL, "%/processes", "processes", "pid"},
+    {"kill", NULL, "%/processes", "processes", "pid"},
+    {"stdin", NULL, "%/processes", "processes", "pid"},
+    {"stdin", NULL, "%/sessions", "sessions", "name"},
+    {"session", "stop", "%/sessions", "sessions", "name"},
+    {"session", "rm", "%/sessions", "sessions", "name"},
+    {"snapshot", "rm", "%/snapshots", "snapshots", "name"},
+    {"rollback", NULL, "%/snapshots", "snapshots", "name"},
+    {"port", NULL, "%/ports", "ports", "port"},
+    {"machine", "rm", "/v1/machines", "machines", "name"},
+    {"drain", NULL, "/v1/workers", "workers", "name"},
+    {"template", "rm", "/v1/templates", "templates", "name"},
+    {"secret", "rm", "/v1/secrets", "secrets", "name"},
+    {"secret", "rotate", "/v1/secrets", "secrets", "name"},
+    {"mcp-server", "rm", "/v1/mcp/servers", "servers", "name"},
+    {"token", "revoke", "/v1/tokens", "tokens", "id"},
+};
+
+static bool completion_followed(struct completion *completion) {
+    struct cli *cli = completion->cli;
+    const char *name = completion->command->name, *verb = completion->verb ? completion->verb : "";
+    bool found = false;
+    for (size_t i = 0; i < sizeof completion_follows / sizeof *completion_follows; i++) {
+        const struct completion_follow *follow = &completion_follows[i];
+        bool box = follow->path[0] == '%';
+        if (strcmp(follow->command, name) != 0 || (follow->verb && strcmp(follow->verb, verb) != 0) ||
+            (box && !completion->box))
+            continue;
+        completion_remote(completion, box ? remote_path(cli, completion->box, follow->path + 1, NULL) : follow->path,
+                          follow->list, follow->key, "");
+        found = true;
+    }
+    return found;
+}
+
+static void completion_contexts(const struct completion *completion) {
+    json_auto_t *config = context_load();
+    const char *name;
+    json_t *entry;
+    json_object_foreach(json_object_get(config, "contexts"), name, entry) completion_offer(completion, name);
+}
+
+/* Prints boxes: their IDs, or their threads once an @ was written. */
+static void completion_boxes(struct completion *completion, const char *after) {
+    bool thread = completion->part[0] == '@';
+    completion_remote_as(completion, "/v1/boxes", "boxes", thread ? "thread" : "id", thread ? "@" : "", after);
 }
 
 /* Prints the entries of DIR for ID:DIR/PART. */
@@ -141,7 +210,7 @@ static void completion_word(struct completion *completion, const char *at, size_
     if ((path || cp) && strchr(completion->part, ':'))
         completion_paths(completion);
     else
-        completion_remote(completion, "/v1/boxes", "boxes", "id", path || cp ? ":" : "");
+        completion_boxes(completion, path || cp ? ":" : "");
 }
 
 /* The usage line is "SUBCOMMAND WORD… | SUBCOMMAND WORD…", or words without a subcommand. An alternative may have
@@ -182,16 +251,26 @@ static void completion_words(struct completion *completion, int argc, char **arg
         }
         if (row && row->type != ROW_BOOL)
             i++;
-        else if (argv[i][0] != '-' && !verb)
+        else if ((argv[i][0] != '-' || !argv[i][1]) && !verb)
             verb = argv[i];
+        if (!completion->box && remote_named(argv[i]))
+            completion->box = argv[i];
     }
+    completion->verb = verb;
     const struct row *row = before[0] == '-' ? rows_argv_find(completion->command->options, before) : NULL;
     if (row && row->type != ROW_BOOL) {
         /* The value of an option: its choices, or by its name in the help. */
         if (strcmp(row->name, "template") == 0)
             completion_remote(completion, "/v1/templates", "templates", "name", "");
+        else if (strcmp(row->name, "machine") == 0)
+            completion_remote(completion, "/v1/machines", "machines", "name", "");
+        else if (strcmp(row->name, "session") == 0 && completion->box)
+            completion_remote(completion, remote_path(completion->cli, completion->box, "/sessions", NULL), "sessions",
+                              "name", "");
+        else if (strcmp(row->name, "type") == 0 && strcmp(argv[0], "events") == 0)
+            completion_choices(completion, EVENT_TYPES, strlen(EVENT_TYPES));
         else if (strcmp(row->value, "ID") == 0)
-            completion_remote(completion, "/v1/boxes", "boxes", "id", "");
+            completion_boxes(completion, "");
         else if (strcmp(row->value, "DIR") == 0 || strcmp(row->value, "FILE") == 0 ||
                  strncmp(row->value, "SRC:", 4) == 0)
             completion->files = true;
@@ -205,7 +284,9 @@ static void completion_words(struct completion *completion, int argc, char **arg
         completion_commands(completion);
     } else if (strcmp(argv[0], "tool") == 0 && !verb) {
         completion_remote(completion, "/v1/tools", "tools", "name", "");
-    } else {
+    } else if (strcmp(argv[0], "logout") == 0 || (verb && strcmp(argv[0], "context") == 0)) {
+        completion_contexts(completion);
+    } else if (!completion_followed(completion)) {
         completion_alternatives(completion, verb);
     }
 }

@@ -1,11 +1,14 @@
 /* `cubby create`: makes a box of the daemon and prints its id. */
+#include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 
 struct create_values {
     struct box_options box;
     const char *user, *thread;
-    bool json;
+    bool json, quiet;
 };
 
 const struct row create_options[] = {
@@ -16,6 +19,7 @@ const struct row create_options[] = {
     OPTION("machine", 0, TEXT, struct create_values, box.machine, "NAME", "make it on this joined machine of the user"),
     OPTION("idle-timeout", 0, TEXT, struct create_values, box.idle_timeout, "SECONDS",
            "end its processes after so long without use; 0: never"),
+    OPTION("quiet", 'q', BOOL, struct create_values, quiet, NULL, "on a terminal, do not say what to do next"),
     OPTION("json", 0, BOOL, struct create_values, json, NULL, "print the answer as JSON"),
     BOX_OPTIONS,
 };
@@ -33,5 +37,12 @@ int command_create(struct cli *cli, int argc, char **argv) {
         printf("%.*s\n", (int)answer.len, (const char *)answer.data);
     else
         printf("%s\n", id);
+    fflush(stdout);
+    if (!values.json && !values.quiet && isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)) {
+        bool color = cli_color(STDERR_FILENO);
+        const char *name = values.thread && !strpbrk(values.thread, " :'\"\\$") ? values.thread : NULL;
+        fprintf(stderr, "%scubby shell %s%s   (or: cubby exec -, cubby rm -)%s\n", color ? COLOR_FAINT : "",
+                name ? "@" : "", name ? rest_shown(cli, name) : id, color ? COLOR_OFF : "");
+    }
     return 0;
 }

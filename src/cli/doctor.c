@@ -21,7 +21,8 @@ static const char *doctor_state(struct cli *, const json_t *check) {
 }
 
 static void doctor_print(struct cli *cli, const struct doctor *doctor, bool as_json) {
-    static const struct rest_column columns[] = {COLUMN("CHECK", "name", TEXT), CELL("", doctor_state),
+    static const struct rest_column columns[] = {COLUMN("CHECK", "name", TEXT),
+                                                 {.head = "", .cell = doctor_state, .kind = REST_STATE},
                                                  COLUMN("FOUND", "detail", TEXT)};
     json_auto_t *rows = json_array();
     bool lacking = false;
@@ -65,12 +66,8 @@ static void doctor_asked(struct cli *cli, struct doctor *doctor) {
     }
 }
 
-int command_doctor(struct cli *cli, int argc, char **argv) {
-    bool as_json = false; /* json_options */
-    struct doctor *doctor = arena_alloc(&cli->arena, sizeof *doctor);
-    if (option_parse(cli, argc, argv, &as_json) > 0)
-        option_fail(cli, "unexpected argument '%s'", argv[0]);
-    /* The rows of the backends, and one for the daemon. */
+/* Makes the rows of the backends. */
+static void doctor_look(struct cli *cli, struct doctor *doctor) {
     struct err err = {0};
     struct backend_env env = {0};
     if (standalone_runner(&cli->arena, &env.runner_path, &err) < 0)
@@ -79,6 +76,28 @@ int command_doctor(struct cli *cli, int argc, char **argv) {
         env.state_dir = "/run/cubby/run";
     doctor->count += backend_checks(&env, doctor->checks + doctor->count, DOCTOR_CHECKS - doctor->count - 1);
     doctor->count += docker_checks(&env, doctor->checks + doctor->count, DOCTOR_CHECKS - doctor->count - 1);
+}
+
+bool doctor_lacking(struct cli *cli) {
+    struct doctor *doctor = arena_alloc(&cli->arena, sizeof *doctor);
+    bool lacking = false;
+    doctor_look(cli, doctor);
+    for (const struct check *check = doctor->checks; check < doctor->checks + doctor->count; check++) {
+        if (!check->required || check->ok)
+            continue;
+        fprintf(stderr, "cubby: boxes need %s: %s; %s\n", check->name, rest_shown(cli, check->detail), check->fix);
+        lacking = true;
+    }
+    return lacking;
+}
+
+int command_doctor(struct cli *cli, int argc, char **argv) {
+    bool as_json = false; /* json_options */
+    struct err err = {0};
+    struct doctor *doctor = arena_alloc(&cli->arena, sizeof *doctor);
+    if (option_parse(cli, argc, argv, &as_json) > 0)
+        option_fail(cli, "unexpected argument '%s'", argv[0]);
+    doctor_look(cli, doctor);
     struct check *daemon = &doctor->checks[doctor->count++];
     *daemon = (struct check){.name = "daemon"};
     daemon->ok = remote_call(cli, "GET", "/healthz", NULL, NULL, &err) == 0;

@@ -13,7 +13,7 @@
 struct exec_values {
     struct row_texts env;
     const char *user, *workdir, *line, *session;
-    bool background, json;
+    bool background, json, tty, interactive;
     double timeout_s;
 };
 
@@ -28,6 +28,9 @@ const struct row exec_options[] = {
     OPTION("timeout", 0, REAL, struct exec_values, timeout_s, "S", "end it after S seconds"),
     OPTION("background", 'd', BOOL, struct exec_values, background, NULL,
            "print its pid and leave it running; it keeps the box from being idle, for a day at most"),
+    OPTION("tty", 't', BOOL, struct exec_values, tty, NULL, "give it a terminal, as `cubby shell` does"),
+    OPTION("interactive", 'i', BOOL, struct exec_values, interactive, NULL,
+           "pass standard input on, which is done anyway unless it is a terminal"),
     OPTION("json", 0, BOOL, struct exec_values, json, NULL, "print the daemon's answer instead of the output"),
     {.name = NULL},
 };
@@ -172,9 +175,8 @@ static void *exec_feed(void *user) {
     struct err err;
     char path[128];
     static uint8_t data[256 << 10];
-    const char *token = getenv("CUBBY_TOKEN");
     int n = snprintf(path, sizeof path, "/v1/boxes/%s/processes/%llu/stdin", exec->id, (unsigned long long)exec->pid);
-    if (http_client_new(remote_url(), token && *token ? token : NULL, &client, &err) < 0)
+    if (remote_connect(&client, &err) < 0)
         return NULL;
     ssize_t got;
     while ((got = read(STDIN_FILENO, data, sizeof data)) > 0 || (got < 0 && errno == EINTR))
@@ -309,8 +311,13 @@ int command_exec(struct cli *cli, int argc, char **argv) {
         option_fail(cli, "%s", BOX_MISSING);
     if ((argc < 2) == !exec.values.line)
         option_fail(cli, exec.values.line ? "-c STRING is the command; remove the words after ID" : "missing COMMAND");
-    exec.id = argv[0];
+    exec.id = remote_box(cli, argv[0]);
     exec.argv = argv + 1;
+    if (exec.values.tty && (exec.values.env.count || exec.values.session || exec.values.background || exec.values.json))
+        option_fail(cli, "--tty does not go with --env, --session, --background or --json");
+    if (exec.values.tty)
+        return shell_in_box(cli, exec.id, exec.values.line ? exec.values.line : option_line(cli, argv + 1),
+                            exec.values.user, exec.values.workdir);
     exec_perform(&exec);
     if (exec.fed) {
         fflush(NULL);

@@ -12,7 +12,7 @@ int command_export(struct cli *cli, int argc, char **argv) {
     if (argc != 1)
         option_fail(cli, "%s", BOX_MISSING);
     const char *path = remote_path(cli, argv[0], "/export", NULL);
-    struct news *news = news_begin(cli, NULL, argv[0]);
+    struct news *news = news_begin(cli, NULL, remote_box(cli, argv[0]));
     int r = remote_json(cli, "POST", path, NULL, &json, &err);
     news_end(news);
     cli_must(r, &err);

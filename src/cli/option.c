@@ -16,6 +16,8 @@ int option_parse(struct cli *cli, int argc, char **argv, void *values) {
         exit(0);
     }
     cli->plain_words = line.plain;
+    const struct row *json = rows_argv_find(cli->command->options, "--json");
+    cli_mode.json = json && *(const bool *)((const char *)values + json->offset);
     return words;
 }
 
@@ -26,6 +28,11 @@ void command_help(const struct cli_command *command, FILE *out) {
         fprintf(out, "%s\n", command->detail);
     fprintf(out, command->options ? "\nOptions:\n" : "");
     rows_usage(command->options, out);
+    fprintf(out, "\nExamples:\n");
+    for (const char *at = command->examples; *at; at += strcspn(at, "\n"), at += *at == '\n')
+        fprintf(out, "  %.*s\n", (int)strcspn(at, "\n"), at);
+    if (command->alias)
+        fprintf(out, "\nAlso: cubby %s\n", command->alias);
 }
 
 const char *option_line(struct cli *cli, char **words) {

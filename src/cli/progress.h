@@ -13,6 +13,6 @@ struct progress {
 
 void progress_begin(struct progress *progress, bool quiet, int64_t total);
 void progress_add(struct progress *progress, uint64_t bytes);
-void progress_end(struct progress *progress); /* removes the line */
+void progress_end(struct progress *progress); /* replaces the line by how much it was, and how fast */
 
 #endif

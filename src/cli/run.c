@@ -145,7 +145,7 @@ static int run_status(struct run *run, int code, bool started, const struct err 
 /* A signal ends the box, and us. */
 static atomic_bool run_ending;
 static void *run_remote_signal(void *user) {
-    const char *path = user, *token = getenv("CUBBY_TOKEN");
+    const char *path = user;
     struct http_client *client = NULL;
     struct http_call call = {.method = "DELETE", .path = path};
     sigset_t signals;
@@ -156,7 +156,7 @@ static void *run_remote_signal(void *user) {
     autofd null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     dup2(null, STDERR_FILENO); /* that the box is gone is no news */
     autobuf out = buf_max(64 << 10);
-    if (http_client_new(remote_url(), token && *token ? token : NULL, &client, ERR_IGNORED) == 0)
+    if (remote_connect(&client, ERR_IGNORED) == 0)
         http_client_call(client, &call, &status, &out, ERR_IGNORED);
     _exit(128 + number);
 }

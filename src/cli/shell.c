@@ -168,17 +168,28 @@ int shell_in_new_box(struct cli *cli, const struct box_options *box, char **argv
     return shell_run(&shell);
 }
 
+int shell_in_box(struct cli *cli, const char *id, const char *line, const char *user, const char *workdir) {
+    struct shell shell = {.cli = cli,
+                          .signal_fd = -1,
+                          .status = EXIT_OURS,
+                          .input_open = true,
+                          .values = {.user = user, .workdir = workdir},
+                          .command = line};
+    text_id_copy(shell.id, id);
+    return shell_run(&shell);
+}
+
 int command_shell(struct cli *cli, int argc, char **argv) {
     struct shell shell = {.cli = cli, .signal_fd = -1, .status = EXIT_OURS, .input_open = true};
     argc = option_parse(cli, argc, argv, &shell.values);
     bool own = cli->plain_words == 0;
-    if (!own && !text_id(argv[0]))
+    if (!own && !remote_named(argv[0]))
         option_fail(cli, "no box '%s'; to run a command in a new box: cubby shell -- %s", argv[0], argv[0]);
     if (cli->plain_words > 1)
         option_fail(cli, "unexpected argument '%s'; a command needs -- before it: cubby shell %s -- %s", argv[1],
                     argv[0], argv[1]);
     if (!own)
-        text_id_copy(shell.id, argv[0]);
+        text_id_copy(shell.id, remote_box(cli, argv[0]));
     shell.command = option_line(cli, argv + (own ? 0 : 1));
     return shell_run(&shell);
 }

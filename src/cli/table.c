@@ -27,7 +27,26 @@ size_t table_width(const char *text) {
     return width;
 }
 
+const char *table_color(const char *word) {
+    static const struct {
+        const char *color, *words;
+    } states[] = {
+        {"\x1b[32m", "|ready|running|online|ok|"},
+        {"\x1b[33m", "|paused|closing|offline|missing|stopped|"},
+        {COLOR_FAILED, "|died|failed|MISSING|error|gone|"},
+        {COLOR_FAINT, "|warm|ended|exited|"},
+    };
+    char key[32];
+    if (!*word || strchr(word, '|') || (size_t)snprintf(key, sizeof key, "|%s|", word) >= sizeof key)
+        return "";
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+        if (strstr(states[i].words, key))
+            return states[i].color;
+    return "";
+}
+
 void table_print(const struct table *table, FILE *out) {
+    bool color = table->colored && cli_color(fileno(out));
     size_t *widths = arena_alloc(table->arena, table->columns * sizeof *widths);
     for (size_t i = 0; i < table->count; i++) {
         size_t width = table_width(table->cells[i]), *widest = &widths[i % table->columns];
@@ -36,7 +55,8 @@ void table_print(const struct table *table, FILE *out) {
     }
     for (size_t i = 0; i < table->count; i++) {
         bool last = i % table->columns == table->columns - 1;
-        fputs(table->cells[i], out);
+        const char *paint = color && table->colored >> i % table->columns & 1 ? table_color(table->cells[i]) : "";
+        fprintf(out, "%s%s%s", paint, table->cells[i], *paint ? COLOR_OFF : "");
         if (last)
             fputc('\n', out);
         else

@@ -79,7 +79,7 @@ exec 0123456789abcdef|missing COMMAND
 run|missing COMMAND
 pause|missing box ID (see `cubby ps`)
 rm|missing box ID (see `cubby ps`), or --all
-ls x|'x' is not a box ID (16 hex digits, or 8; see `cubby ps`)
+ls x|'x' is not a box ID (16 hex digits, or its first 4; @THREAD; see `cubby ps`)
 snapshot nope|unknown subcommand 'nope': create, list or rm
 session|missing subcommand: list, stop or rm
 create --memory x|--memory must be a whole number above 0, not 'x'

@@ -210,10 +210,10 @@ CUBBY_TOKEN=$ANN c exec "$BOX" -- /etc/passwd
 is "exec of what may not be executed is the program's" "$CODE" 126
 CUBBY_TOKEN=cubby_wrong c ps
 is 'an unknown token' "$CODE $ERR" \
-    '125 cubby: unknown or revoked token; check CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
+    '4 cubby: unknown or revoked token; check CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
 CUBBY_TOKEN='' c ps
 is 'none' "$CODE $ERR" \
-    '125 cubby: the daemon requires a token; set CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
+    '4 cubby: the daemon requires a token; set CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
 
 # ---- revoking ----
 B=/v1/boxes/$BOX

@@ -38,7 +38,8 @@ as() { # as TOKEN METHOD PATH [BODY]: a request with one of them
 use_cubby() {
     CUBBY=$BUILD/asan/cubby
     [ -x "$CUBBY" ] || CUBBY=$BUILD/cubby
-    export ASAN_OPTIONS=detect_leaks=0 CUBBY_URL=unix:$SOCKET
+    export ASAN_OPTIONS=detect_leaks=0 CUBBY_URL=unix:$SOCKET XDG_CONFIG_HOME=$WORK/xdg-config
+    unset CUBBY_CONTEXT
 }
 
 # The command line under test, CUBBY. INPUT: a file as its standard input.

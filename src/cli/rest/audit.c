@@ -56,26 +56,6 @@ static int audit_verify(struct cli *cli, bool json) {
 
 /* ---- the query ---- */
 
-/* Converts "10m" (ago), "2026-01-31" or RFC 3339 to RFC 3339; NULL stays NULL. Exits 2 if it is not a time. */
-static const char *audit_time(struct cli *cli, const char *name, const char *text) {
-    static const struct {
-        char letter;
-        uint64_t ms;
-    } units[] = {{'s', 1000}, {'m', 60000}, {'h', 3600000}, {'d', 86400000}};
-    uint64_t ms, number, now_ms = clock_wall_ms();
-    char *out = arena_alloc(&cli->arena, CLOCK_TEXT_BYTES);
-    size_t len = text ? strlen(text) : 0;
-    if (!text)
-        return NULL;
-    if (clock_parse(text, &ms) || clock_parse(arena_printf(&cli->arena, "%.40sT00:00:00Z", text), &ms))
-        return clock_text(ms, out);
-    const char *digits = len ? arena_copy(&cli->arena, text, len - 1) : "";
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (len && text[len - 1] == units[i].letter && text_u64(digits, 1000000, &number))
-            return clock_text(now_ms > number * units[i].ms ? now_ms - number * units[i].ms : 0, out);
-    option_fail(cli, "--%s must be a time such as 2026-01-31T12:00:00Z, 2026-01-31 or 2h, not '%s'", name, text);
-}
-
 /* ---- rows ---- */
 
 /* "ok", "exit 3", "SIGKILL", "timeout", "NOT_FOUND" */
@@ -169,12 +149,12 @@ static int audit_show(struct cli *cli, const struct audit_values *values) {
     autobuf path = buf_max(32 << 10);
     autobuf rest = buf_max(16 << 10); /* made once, so that "10m ago" stays fixed */
     buf_puts(&rest, "?");
-    rest_parameter(cli, &rest, "box", values->box);
+    rest_parameter(cli, &rest, "box", values->box ? remote_box(cli, values->box) : NULL);
     rest_parameter(cli, &rest, "user", values->user);
     rest_parameter(cli, &rest, "verb", values->verb);
     rest_parameter(cli, &rest, "outcome", values->outcome);
-    rest_parameter(cli, &rest, "since", audit_time(cli, "since", values->since));
-    rest_parameter(cli, &rest, "until", audit_time(cli, "until", values->until));
+    rest_parameter(cli, &rest, "since", rest_when(cli, "since", values->since));
+    rest_parameter(cli, &rest, "until", rest_when(cli, "until", values->until));
     buf_printf(&path, "/v1/audit?limit=%llu%s", (unsigned long long)lines, values->since ? "" : "&tail=1");
     if (!values->json) {
         const char *heads[AUDIT_COLUMNS];

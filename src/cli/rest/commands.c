@@ -1,5 +1,5 @@
-/* The thin commands over HTTP: `cubby ps`, `rm`, `pause`, `resume`, `start`, `session`, `snapshot`, `rollback`, `fork`
- * and `diff`. A row of the table has the request and the output; options become members of the body or query parameters
+/* The thin commands over HTTP: `cubby pause`, `resume`, `start`, `release`, `session`, `snapshot`, `rollback`, `fork` and
+ * `diff`. A row of the table has the request and the output; options become members of the body or query parameters
  * of the same name. Invariant: every word is checked before the first call. */
 #include <jansson.h>
 
@@ -8,7 +8,7 @@
 #include "cli/rest/list.h"
 
 struct rest_values {
-    bool json, all;
+    bool json;
     const char *snapshot, *user, *thread;
     uint64_t limit;
 };
@@ -16,17 +16,6 @@ struct rest_values {
 
 const struct row json_options[] = {JSON_ROW, {.name = NULL}}; /* also fills a lone bool */
 _Static_assert(offsetof(struct rest_values, json) == 0, "json_options fills a bool");
-const struct row ps_options[] = {
-    OPTION("all", 'a', BOOL, struct rest_values, all, NULL, "also boxes that are being removed"),
-    OPTION("user", 'u', TEXT, struct rest_values, user, "NAME", "only boxes of this user"),
-    JSON_ROW,
-    {.name = NULL},
-};
-const struct row rm_options[] = {
-    OPTION("all", 0, BOOL, struct rest_values, all, NULL, "remove every box"),
-    OPTION("user", 'u', TEXT, struct rest_values, user, "NAME", "with --all: only boxes of this user"),
-    {.name = NULL},
-};
 const struct row fork_options[] = {
     OPTION("snapshot", 's', TEXT, struct rest_values, snapshot, "NAME",
            "take the files of this snapshot (default: as they are now)"),
@@ -43,17 +32,6 @@ const struct row diff_options[] = {
 
 /* ---- special cells and answers ---- */
 
-static const char *commands_ps_thread(struct cli *cli, const json_t *box) {
-    const char *thread = rest_text(box, "thread");
-    return thread && strlen(thread) > 32 ? arena_printf(&cli->arena, "%.31s…", thread) : thread;
-}
-
-static const char *commands_ps_latency(struct cli *cli, const json_t *box) {
-    const json_t *remote = json_object_get(box, "remote"), *latency = json_object_get(remote, "latency_ms");
-    bool online = json_is_true(json_object_get(remote, "online"));
-    return online && json_is_number(latency) ? arena_printf(&cli->arena, "%.1f ms", json_number_value(latency)) : NULL;
-}
-
 static const char *session_command(struct cli *cli, const json_t *row) {
     const char *command = rest_text(row, "command");
     return command ? arena_printf(&cli->arena, "%.60s", command) : NULL;
@@ -64,19 +42,6 @@ static const char *commands_diff_path(struct cli *cli, const json_t *row) {
     return remote_bytes(row, "path", &path) ? arena_copy(&cli->arena, path.data, path.len) : NULL;
 }
 
-static const struct rest_column ps_columns[] = {
-    COLUMN("ID", "id", TEXT),
-    COLUMN("USER", "user", TEXT),
-    CELL("THREAD", commands_ps_thread),
-    COLUMN("BACKEND", "backend", TEXT),
-    COLUMN("STATE", "state", TEXT),
-    COLUMN("MEMORY", "usage.memory_bytes", SIZE),
-    COLUMN("PIDS", "usage.pids", NUMBER),
-    COLUMN("CREATED (UTC)", "created_at", TIME),
-    COLUMN("MACHINE", "machine", TEXT),
-    CELL("LATENCY", commands_ps_latency),
-    COLUMN("VERSION", "remote.version", TEXT),
-};
 static const struct rest_column session_columns[] = {
     COLUMN("NAME", "name", TEXT),           COLUMN("STATE", "state", TEXT),   COLUMN("EXIT", "exit_code", NUMBER),
     COLUMN("COMMANDS", "commands", NUMBER), COLUMN("DIRECTORY", "cwd", TEXT), CELL("COMMAND", session_command),
@@ -87,21 +52,6 @@ static const struct rest_column snapshot_columns[] = {
 };
 static const struct rest_column diff_columns[] = {COLUMN("CHANGE", "change", TEXT), COLUMN("TYPE", "type", TEXT),
                                                   COLUMN("SIZE", "size", NUMBER), CELL("PATH", commands_diff_path)};
-
-/* Hides boxes that are being removed, unless --all, and the columns of machines if no box is on one. */
-static void commands_ps_shown(struct cli *cli, const struct rest_values *values, const json_t *answer) {
-    json_t *boxes = json_object_get(answer, "boxes");
-    size_t count = sizeof ps_columns / sizeof *ps_columns - 3;
-    for (size_t i = json_array_size(boxes); i-- > 0;) {
-        const json_t *box = json_array_get(boxes, i);
-        const char *state = rest_text(box, "state");
-        if (json_is_object(json_object_get(box, "remote")))
-            count = sizeof ps_columns / sizeof *ps_columns;
-        if (!values->all && state && strcmp(state, "closing") == 0)
-            json_array_remove(boxes, i);
-    }
-    rest_table(cli, boxes, ps_columns, count);
-}
 
 static void commands_rollback_shown(struct cli *cli, const struct rest_values *values, const json_t *answer) {
     (void)cli, (void)values;
@@ -132,8 +82,7 @@ static const struct rest_command {
     size_t column_count;
     void (*shown)(struct cli *cli, const struct rest_values *values, const json_t *answer); /* instead of key */
 } rest_commands[] = {
-    {"ps", NULL, "GET", "/v1/boxes", 0, -1, "unexpected argument", .shown = commands_ps_shown},
-    {"rm", NULL, "DELETE", "/v1/boxes/{}", 1, 0, "missing box ID (see `cubby ps`), or --all", .name = NULL},
+    {"release", NULL, "POST", "/v1/boxes/{}/release", 1, 0, BOX_MISSING, .name = NULL},
     {"pause", NULL, "POST", "/v1/boxes/{}/pause", 1, 0, BOX_MISSING, .name = NULL},
     {"resume", NULL, "POST", "/v1/boxes/{}/resume", 1, 0, BOX_MISSING, .name = NULL},
     {"start", NULL, "POST", "/v1/boxes/{}/start", 1, 0, BOX_MISSING, .name = NULL},
@@ -220,8 +169,6 @@ int command_rest(struct cli *cli, int argc, char **argv) {
     const struct rest_command *rest = rest_find(cli, argc, argv);
     argc -= rest->verb != NULL;
     argv += rest->verb != NULL;
-    if (rest->most < 0 && argc > 0)
-        option_fail(cli, "%s '%s'", rest->wrong, argv[0]);
     if (argc < rest->least || (rest->most > 0 && argc > rest->most))
         option_fail(cli, "%s", rest->wrong);
     if (rest->most)
@@ -231,29 +178,5 @@ int command_rest(struct cli *cli, int argc, char **argv) {
         rest_path(cli, rest, argv[first ? 0 : i], argv[i]);
     for (int i = first; i < argc; i++)
         status |= rest_each(cli, rest->method, rest_path(cli, rest, argv[first ? 0 : i], argv[i]), NULL, argv[i]);
-    return status;
-}
-
-int command_rm(struct cli *cli, int argc, char **argv) {
-    struct rest_values values = {0};
-    int status = 0;
-    size_t i;
-    json_t *box;
-    argc = option_parse(cli, argc, argv, &values);
-    if (values.all && argc > 0)
-        option_fail(cli, "--all takes no IDs");
-    if (values.user && !values.all)
-        option_fail(cli, "--user needs --all");
-    if (!values.all)
-        return command_rest(cli, argc, argv);
-    autobuf path = buf_max(64 << 10);
-    buf_puts(&path, "/v1/boxes");
-    rest_parameter(cli, &path, "user", values.user);
-    json_auto_t *json = rest_need(cli, "GET", buf_cstr(&path), NULL);
-    json_array_foreach(json_object_get(json, "boxes"), i, box) {
-        const char *id = rest_text(box, "id");
-        if (id)
-            status |= rest_each(cli, "DELETE", remote_path(cli, id, "", NULL), NULL, id);
-    }
     return status;
 }

@@ -64,6 +64,7 @@ int command_events(struct cli *cli, int argc, char **argv) {
     struct err err = {0};
     if (option_parse(cli, argc, argv, &values) > 0)
         option_fail(cli, "unexpected argument '%s'", argv[0]);
+    values.box = values.box ? remote_box(cli, values.box) : NULL;
     struct event_reader reader;
     autobuf path = buf_max(64 << 10);
     buf_puts(&path, "/v1/events");

@@ -20,6 +20,40 @@ const char *rest_time(struct arena *arena, const char *text) {
     return shown;
 }
 
+const char *rest_age(struct cli *cli, const char *text) {
+    static const struct {
+        uint64_t most, unit;
+        const char *name;
+    } units[] = {{120, 1, "s"}, {7200, 60, "min"}, {172800, 3600, "h"}, {UINT64_MAX, 86400, "days"}};
+    uint64_t ms, now_ms = clock_wall_ms();
+    if (!text || !clock_parse(text, &ms))
+        return NULL;
+    uint64_t age = now_ms > ms ? (now_ms - ms) / 1000 : 0;
+    size_t i = 0;
+    while (age >= units[i].most)
+        i++;
+    return arena_printf(&cli->arena, "%" PRIu64 " %s", age / units[i].unit, units[i].name);
+}
+
+const char *rest_when(struct cli *cli, const char *name, const char *text) {
+    static const struct {
+        char letter;
+        uint64_t ms;
+    } units[] = {{'s', 1000}, {'m', 60000}, {'h', 3600000}, {'d', 86400000}};
+    uint64_t ms, number, now_ms = clock_wall_ms();
+    char *out = arena_alloc(&cli->arena, CLOCK_TEXT_BYTES);
+    size_t len = text ? strlen(text) : 0;
+    if (!text)
+        return NULL;
+    if (clock_parse(text, &ms) || clock_parse(arena_printf(&cli->arena, "%.40sT00:00:00Z", text), &ms))
+        return clock_text(ms, out);
+    const char *digits = len ? arena_copy(&cli->arena, text, len - 1) : "";
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (len && text[len - 1] == units[i].letter && text_u64(digits, 1000000, &number))
+            return clock_text(now_ms > number * units[i].ms ? now_ms - number * units[i].ms : 0, out);
+    option_fail(cli, "--%s must be a time such as 2026-01-31T12:00:00Z, 2026-01-31 or 2h, not '%s'", name, text);
+}
+
 const char *rest_shown(struct cli *cli, const char *text) {
     autobuf shown = buf_max(64 << 10);
     text_shown(&shown, text, strlen(text));
@@ -66,6 +100,8 @@ static const char *rest_cell(struct cli *cli, const struct rest_column *column, 
     switch (column->kind) {
     case REST_TIME:
         return rest_time(&cli->arena, json_string_value(value));
+    case REST_AGE:
+        return rest_age(cli, json_string_value(value));
     case REST_MS:
         return json_is_number(value) ? arena_printf(&cli->arena, "%.1f ms", json_number_value(value)) : NULL;
     case REST_SIZE:
@@ -81,8 +117,10 @@ void rest_table(struct cli *cli, const json_t *rows, const struct rest_column *c
     struct table table = {.arena = &cli->arena, .columns = (unsigned)count};
     size_t i;
     json_t *row;
-    for (size_t k = 0; k < count; k++)
+    for (size_t k = 0; k < count; k++) {
         table_cell(&table, columns[k].head);
+        table.colored |= (unsigned long)(columns[k].kind == REST_STATE) << k;
+    }
     json_array_foreach(rows, i, row) for (size_t k = 0; k < count; k++)
         table_cell(&table, rest_cell(cli, &columns[k], row));
     table_print(&table, stdout);

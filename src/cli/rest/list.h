@@ -10,7 +10,7 @@ struct buf;
 struct cli;
 struct json_t;
 
-enum rest_kind { REST_TEXT, REST_NUMBER, REST_SIZE, REST_TIME, REST_MS };
+enum rest_kind { REST_TEXT, REST_NUMBER, REST_SIZE, REST_TIME, REST_MS, REST_STATE, REST_AGE };
 struct rest_column {
     const char *head, *key; /* key: a member of an item, or "member.member" */
     enum rest_kind kind;
@@ -44,8 +44,13 @@ struct json;
 void rest_given(struct cli *cli, const void *values, struct json *json, struct buf *path);
 void rest_parameter(struct cli *cli, struct buf *path, const char *name,
                     const char *value); /* adds ?name=value unless NULL */
+/* Prints the member with this path ("boxes.0.id"): a text as it is, anything else as JSON. (query.c) */
+int rest_query(struct cli *cli, const struct json_t *json, const char *path);
 const char *rest_text(const struct json_t *object, const char *key);
 const char *rest_time(struct arena *arena, const char *text); /* "2026-01-31T12:00:00.123Z" as "2026-01-31 12:00:00" */
-const char *rest_shown(struct cli *cli, const char *text);    /* safe on a terminal */
+const char *rest_age(struct cli *cli, const char *text);      /* the same as "3 min"; NULL stays NULL */
+/* A time of an option ("2h", "2026-01-31", or whole) for the API; NULL stays NULL. Exits 2 if malformed. */
+const char *rest_when(struct cli *cli, const char *name, const char *text);
+const char *rest_shown(struct cli *cli, const char *text); /* safe on a terminal */
 
 #endif

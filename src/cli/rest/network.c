@@ -190,7 +190,7 @@ int command_network(struct cli *cli, int argc, char **argv) {
         return network_authority(cli, values.json);
     if (count < 2)
         option_fail(cli, "missing verb or box ID");
-    const char *verb = argv[0], *id = argv[1], *path = remote_path(cli, id, "/network", NULL);
+    const char *verb = argv[0], *id = remote_box(cli, argv[1]), *path = remote_path(cli, id, "/network", NULL);
     if (values.keep)
         path = arena_printf(&cli->arena, "%s?existing=keep", path);
     bool edits = strcmp(verb, "allow") == 0 || strcmp(verb, "deny") == 0 || strcmp(verb, "rm") == 0;

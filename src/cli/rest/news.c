@@ -80,7 +80,6 @@ static void *news_thread(void *user) {
     struct http_client *client = NULL;
     struct event_reader reader;
     struct err ignored;
-    const char *token = getenv("CUBBY_TOKEN");
     autobuf refusal = buf_max(64 << 10);
     /* Most boxes are ready before anyone could read a line. */
     uint64_t until_ms = clock_ms() + NEWS_FIRST_MS;
@@ -89,7 +88,7 @@ static void *news_thread(void *user) {
         ;
     bool over = news->over;
     pthread_mutex_unlock(&news->lock);
-    if (over || http_client_new(remote_url(), token && *token ? token : NULL, &client, &ignored) < 0)
+    if (over || remote_connect(&client, &ignored) < 0)
         return NULL;
     event_init(&reader, news_each, news);
     const struct http_call call = {.method = "GET", .path = news->path, .write_body = news_body, .user = &reader};

@@ -208,8 +208,8 @@ int command_port(struct cli *cli, int argc, char **argv) {
     if (!text_u64(argv[1], 65535, &number) || number == 0)
         option_fail(cli, "'%s' is not a port: a number from 1 to 65535", argv[1]);
     const char *port = arena_printf(&cli->arena, "%u", (unsigned)number);
-    remote_path(cli, argv[0], "", NULL); /* exits if that is not an ID */
+    const char *id = remote_box(cli, argv[0]);
     if (values.browser)
-        return port_browser(cli, argv[0], port);
-    return values.listen ? port_forward(cli, values.listen, argv[0], port) : port_print(cli, argv[0], port);
+        return port_browser(cli, id, port);
+    return values.listen ? port_forward(cli, values.listen, id, port) : port_print(cli, id, port);
 }

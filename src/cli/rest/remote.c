@@ -7,22 +7,22 @@
 #include "http/client/client.h"
 #include "box/signame.h"
 #include "cli/cli.h"
+#include "cli/rest/context.h"
 #include "cli/rest/news.h"
 
 #define ANSWER_BYTES (256u << 20) /* fits a list of a million entries */
 
 const char *remote_url(void) {
-    const char *url = getenv("CUBBY_URL");
-    return url && *url ? url : "http://127.0.0.1:7070";
+    return context_now()->url;
+}
+
+int remote_connect(struct http_client **ret_client, struct err *err) {
+    return context_connect(context_now(), ret_client, err);
 }
 
 int remote_client(struct cli *cli, struct http_client **ret_client, struct err *err) {
-    const char *token = getenv("CUBBY_TOKEN");
-    if (!cli->client) {
-        int code = http_client_new(remote_url(), token && *token ? token : NULL, &cli->client, err);
-        if (code < 0)
-            return code;
-    }
+    if (!cli->client)
+        TRY(remote_connect(&cli->client, err));
     *ret_client = cli->client;
     return 0;
 }
@@ -44,9 +44,12 @@ int remote_status(int status, const struct buf *body, struct err *err) {
     const char *name = json_string_value(json_object_get(error, "code"));
     const char *message = json_string_value(json_object_get(error, "message"));
     if (name && message && remote_code(name) == ERR_UNAUTHORIZED) {
-        const char *token = getenv("CUBBY_TOKEN");
+        const struct context *context = context_now();
+        if (context->token && context->name)
+            return err_set(err, ERR_UNAUTHORIZED,
+                           "the token of context '%s' is unknown or revoked; `cubby login` again", context->name);
         return err_set(err, ERR_UNAUTHORIZED, "%s CUBBY_TOKEN (an administrator makes one with `cubby token create`)",
-                       token && *token ? "unknown or revoked token; check" : "the daemon requires a token; set");
+                       context->token ? "unknown or revoked token; check" : "the daemon requires a token; set");
     }
     if (name && message)
         return err_set(err, (enum err_code)remote_code(name), "%s", message);
@@ -59,6 +62,8 @@ int remote_status(int status, const struct buf *body, struct err *err) {
 }
 
 void remote_header(void *, const char *name, const char *value) {
+    if (strcasecmp(name, "x-request-id") == 0)
+        snprintf(cli_mode.request_id, sizeof cli_mode.request_id, "%s", value);
     if (strcasecmp(name, "cubby-restarted") != 0)
         return;
     autobuf shown = buf_max(1024);
@@ -106,8 +111,7 @@ const char *remote_encoded(struct cli *cli, const char *text) {
 }
 
 const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path) {
-    if (!text_id(id))
-        option_fail(cli, "'%s' is not a box ID (16 hex digits, or 8; see `cubby ps`)", id);
+    id = remote_box(cli, id);
     if (!path)
         return arena_printf(&cli->arena, "/v1/boxes/%s%s", id, rest);
     return arena_printf(&cli->arena, "/v1/boxes/%s%s?path=%s", id, rest, remote_encoded(cli, path));
@@ -115,17 +119,18 @@ const char *remote_path(struct cli *cli, const char *id, const char *rest, const
 
 bool remote_split(struct cli *cli, const char *word, const char **ret_id, const char **ret_path) {
     const char *colon = strchr(word, ':');
-    const char *id = colon ? arena_copy(&cli->arena, word, (size_t)(colon - word)) : "";
-    if (!text_id(id))
+    const char *name = colon ? arena_copy(&cli->arena, word, (size_t)(colon - word)) : "";
+    if (!remote_named(name))
         return false;
-    *ret_id = id;
+    *ret_id = name;
     *ret_path = colon + 1;
     return true;
 }
 
 void remote_print(const json_t *json) {
     bool terminal = isatty(STDOUT_FILENO);
-    char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12) | (terminal ? JSON_ENSURE_ASCII : 0));
+    char *text =
+        json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(12) | (terminal ? JSON_ENSURE_ASCII : 0));
     for (const char *p = text; p && *p; p++)
         if (terminal && *p == 0x7f) /* ASCII, but a control character */
             fputs("\\u007f", stdout);
@@ -165,6 +170,8 @@ int remote_create(struct cli *cli, const struct box_options *options, const char
     bool good = id && text_id(id);
     if (good)
         text_id_copy(ret_id, id);
+    if (good && !options->temporary)
+        remote_used(cli, id);
     return good ? 0 : err_set(err, ERR_PROTOCOL, "%s made a box but did not report its id", remote_url());
 }
 

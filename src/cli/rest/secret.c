@@ -171,8 +171,7 @@ static int secret_command_list(struct cli *cli, const struct secret_values *valu
         COLUMN("PLACEHOLDER", "placeholder", TEXT),
     };
     if (box)
-        return rest_list(cli, arena_printf(&cli->arena, "/v1/boxes/%s/secrets", box), "secrets", REST_COLUMNS(bound),
-                         values->json);
+        return rest_list(cli, remote_path(cli, box, "/secrets", NULL), "secrets", REST_COLUMNS(bound), values->json);
     return rest_list(cli, secret_path(cli, values, NULL), "secrets", REST_COLUMNS(columns), values->json);
 }
 
@@ -181,8 +180,8 @@ static int secret_command_bind(struct cli *cli, const char *box, const char *wan
     autobuf body;
     const char *name = variable ? arena_copy(&cli->arena, wanted, (size_t)(variable - wanted)) : wanted;
     REST_BODY(&body, {"env", variable ? variable + 1 : NULL});
-    return rest_each(cli, bind ? "PUT" : "DELETE", arena_printf(&cli->arena, "/v1/boxes/%s/secrets/%s", box, name),
-                     bind ? &body : NULL, NULL);
+    const char *path = remote_path(cli, box, arena_printf(&cli->arena, "/secrets/%s", name), NULL);
+    return rest_each(cli, bind ? "PUT" : "DELETE", path, bind ? &body : NULL, NULL);
 }
 
 int command_secret(struct cli *cli, int argc, char **argv) {

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/rest/list.h"
 #include "cli/rest/skillzip.h"
+#include "cli/file/edit.h"
 #include "cli/upload.h"
 #include "http/client/client.h"
 
@@ -204,92 +205,6 @@ static const char *skill_edit_path(struct cli *cli, const struct skill_box *box,
     return arena_printf(&cli->arena, "%s/%s", box->agent ? "/skills" : "skills", word);
 }
 
-static void skill_edit_header(void *user, const char *name, const char *value) {
-    char *etag = user;
-    if (strcasecmp(name, "etag") == 0)
-        snprintf(etag, 128, "%s", value);
-}
-
-/* Only in place of the version that was read, where one was. */
-static int skill_edit_put(struct cli *cli, const struct skill_box *box, const char *path, const char *etag,
-                          const struct buf *text, struct err *err) {
-    const char *headers[] = {"Content-Type: application/octet-stream", NULL, NULL};
-    if (etag && *etag)
-        headers[1] = arena_printf(&cli->arena, "If-Match: %s", etag);
-    const char *at = remote_path(cli, box->id, "/files", path);
-    const struct http_call call = {.method = "PUT",
-                                   .path = arena_printf(&cli->arena, "%s&parents=1", at),
-                                   .headers = headers,
-                                   .body = text->data ? (const void *)text->data : "",
-                                   .body_len = text->len};
-    return remote_send(cli, &call, NULL, err);
-}
-
-static int skill_edit_get(struct cli *cli, const struct skill_box *box, const char *path, char etag[128],
-                          struct buf *text, struct err *err) {
-    const struct http_call call = {
-        .method = "GET", .path = remote_path(cli, box->id, "/files", path), .header = skill_edit_header, .user = etag};
-    int code = remote_send(cli, &call, text, err);
-    if (code != -ERR_NOT_FOUND)
-        return code;
-    buf_clear(text); /* a new file */
-    etag[0] = 0;
-    return 0;
-}
-
-static int skill_text_read(int fd, struct buf *text, struct err *err) {
-    for (;;) {
-        uint8_t *room = buf_reserve(text, 64 << 10);
-        ssize_t n = room ? fd_read_full(fd, room, 64 << 10) : 0;
-        if (!room)
-            return err_set(err, ERR_TOO_LARGE, "that is more than %u bytes", LIMIT_EDIT_BYTES);
-        if (n < 0)
-            return err_errno(err, (int)-n, "reading it");
-        text->len += (size_t)n;
-        if (n < 64 << 10)
-            return 0;
-    }
-}
-
-static int skill_editor_run(const char *file, struct err *err) {
-    const char *editor = getenv("VISUAL");
-    if (!editor || !*editor)
-        editor = getenv("EDITOR");
-    const char *argv[] = {"sh", "-c", "exec ${EDITOR_OF_CUBBY} \"$0\"", file, NULL};
-    pid_t pid;
-    int status = 0;
-    setenv("EDITOR_OF_CUBBY", editor && *editor ? editor : "vi", 1);
-    int number = posix_spawnp(&pid, "sh", NULL, NULL, (char *const *)argv, environ);
-    if (number)
-        return err_errno(err, number, "the editor");
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return err_errno(err, errno, "the editor");
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0
-               ? 0
-               : err_set(err, ERR_INVALID, "the editor did not end well; nothing was changed");
-}
-
-static int skill_edit_interactive(struct cli *cli, const struct skill_box *box, const char *path, struct err *err) {
-    char etag[128] = "", name[] = "/tmp/cubby-edit.XXXXXX";
-    autobuf text = buf_max(LIMIT_EDIT_BYTES);
-    autobuf after = buf_max(LIMIT_EDIT_BYTES);
-    TRY(skill_edit_get(cli, box, path, etag, &text, err));
-    autofd fd = mkostemp(name, O_CLOEXEC);
-    if (fd < 0)
-        return err_errno(err, errno, "%s", name);
-    int code =
-        fd_write_all(fd, text.data, text.len) < 0 ? err_errno(err, EIO, "%s", name) : skill_editor_run(name, err);
-    if (code == 0) {
-        autofd edited = open(name, O_RDONLY | O_CLOEXEC); /* editors put a new file in its place */
-        code = edited < 0 ? err_errno(err, errno, "%s", name) : skill_text_read(edited, &after, err);
-    }
-    unlink(name);
-    if (code == 0 && (after.len != text.len || memcmp(after.data, text.data, text.len) != 0))
-        code = skill_edit_put(cli, box, path, etag, &after, err);
-    return code;
-}
-
 static int skill_edit(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
     struct err err = {0};
     int code;
@@ -305,12 +220,12 @@ static int skill_edit(struct cli *cli, const struct skill_values *values, int ar
         REST_BODY(&body, {"path", path}, {"old", values->old_text}, {"new", values->new_text});
         code = remote_call(cli, "POST", remote_path(cli, box.id, "/edit", NULL), &body, NULL, &err);
     } else if (argc == 1 && isatty(STDIN_FILENO)) {
-        code = skill_edit_interactive(cli, &box, path, &err);
+        code = edit_file(cli, box.id, path, &err);
     } else {
         autobuf text = buf_max(LIMIT_EDIT_BYTES);
         autofd fd = argc > 1 ? open(argv[1], O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
         code = fd < 0 ? err_errno(&err, errno, "%s", argc > 1 ? argv[1] : "standard input")
-                      : skill_text_read(fd, &text, &err) ?: skill_edit_put(cli, &box, path, NULL, &text, &err);
+                      : edit_read(fd, &text, &err) ?: edit_put(cli, box.id, path, NULL, &text, &err);
     }
     return code < 0 ? cli_fail(&err) : 0;
 }
