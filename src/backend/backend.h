@@ -210,6 +210,9 @@ struct backend_ops {
                 struct err *err);
     /* Where the network of a box that runs is, for network policies. NULL: it has none of its own on this machine. */
     int (*netplace)(struct backend *backend, const char *id, struct netplace *ret_place, struct err *err);
+    /* A stream to the gate of the machine that its boxes are on (backend/gate/far.h), for network policies. user: of
+     * one of them. NULL: they are on this machine. */
+    int (*gate)(struct backend *backend, const char *user, const char *machine, struct err *err);
     /* Network `open` is given to a box that runs, or taken away: then nothing of it is reached any more. Taking away
      * what is not there is fine. NULL: only at its start. */
     int (*open_network)(struct backend *backend, const struct spec *spec, bool open, struct err *err);

@@ -137,7 +137,8 @@
 #define LIMIT_GATE_DIAL_NEXT_MS 300u
 #define LIMIT_GATE_IDLE_MS 3600000u
 #define LIMIT_GATE_UDP_IDLE_MS 30000u
-#define LIMIT_GATE_ACK_MS 2000u /* until the gate has taken a policy; else it is killed */
+#define LIMIT_GATE_ACK_MS 2000u      /* until the gate has taken a policy; else it is killed */
+#define LIMIT_GATE_FAR_ACK_MS 15000u /* the same of a machine that joined */
 #define LIMIT_GATE_ASK_MS 60000u
 #define LIMIT_GATE_MEMORY_MB 1024u   /* of the program with its sockets; beyond it is ended, and another one started */
 #define LIMIT_REGISTRY_ENTRIES 1000u /* versions that one author may have published */

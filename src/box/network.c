@@ -5,10 +5,7 @@
 
 #include "base/base.h"
 #include "base/sync.h"
-#include "backend/netcapture.h"
 #include "box/network_private.h"
-
-enum { NETWORK_BUSY_MS = 2000 };
 
 struct networks *network_new(struct provider *provider) {
     struct networks *network = xcalloc(1, sizeof *network);
@@ -22,6 +19,12 @@ void network_free(struct networks *network) {
     if (!network)
         return;
     gate_close(network->gate);
+    for (struct network_far *far; (far = network->far); free(far)) {
+        network->far = far->next;
+        gate_close(far->gate);
+        free(far->user);
+        free(far->machine);
+    }
     free(network);
 }
 
@@ -83,11 +86,8 @@ int network_check(const struct share *share, const char *own, const char *text, 
 }
 
 int network_possible(const struct box *box, struct err *err) {
-    if (box->spec.network != NETWORK_POLICY || box->ops->netplace)
+    if (box->spec.network != NETWORK_POLICY || box->ops->netplace || box->ops->gate)
         return 0;
-    if (box->spec.machine)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "a network policy is not enforced on joined machines; use network none or open");
     return err_set(err, ERR_UNSUPPORTED,
                    "a network policy needs a network namespace of the box's own, which backend '%s' does not have; use "
                    "network none or open, or backend jail",
@@ -106,20 +106,54 @@ static int network_seal_wanted(void *user, const char *id, const char *host) {
     return network_seal(((struct networks *)user)->provider, id, host);
 }
 
-static int network_gate(struct networks *network, struct gate **ret_gate, struct err *err) {
-    const struct backend_env *env = network->provider->env;
-    const struct gate_settings settings = {.runner_path = env->runner_path,
-                                           .state_dir = env->state_dir,
-                                           .resolvers = env->gate_resolvers,
-                                           .open_networks = env->open_networks,
-                                           .host_ports = env->gate_host_ports};
-    const struct gate_hooks hooks = {.event = network_event,
-                                     .restarted = network_restarted,
-                                     .seal = network->provider->hooks.seal.start ? network_seal_wanted : NULL,
-                                     .user = network};
+static struct network_far *network_far_find(struct networks *network, const struct box *box) {
+    return list_find(network->far, far,
+                     far->backend == box->backend && strcmp(far->machine, box->spec.machine) == 0 &&
+                         (box->ops->far_layers || strcmp(far->user, box->user) == 0));
+}
+
+static int network_far_dial(void *user, struct err *err) {
+    struct network_far *far = user;
+    return far->ops->gate(far->backend, far->user, far->machine, err);
+}
+
+/* The gate that serves the box; NULL: none yet. */
+struct gate *network_gate_of(struct networks *network, const struct box *box) {
     autolock(&network->gate_lock);
-    int r = network->gate ? 0 : gate_open(&settings, &hooks, &network->gate, err);
-    *ret_gate = network->gate;
+    struct network_far *far = box->ops->gate ? network_far_find(network, box) : NULL;
+    return box->ops->gate ? (far ? far->gate : NULL) : network->gate;
+}
+
+static int network_gate(struct networks *network, const struct box *box, struct gate **ret_gate, struct err *err) {
+    const struct backend_env *env = network->provider->env;
+    struct gate_settings settings = {.runner_path = env->runner_path,
+                                     .state_dir = env->state_dir,
+                                     .resolvers = env->gate_resolvers,
+                                     .open_networks = env->open_networks,
+                                     .host_ports = env->gate_host_ports};
+    struct gate_hooks hooks = {.event = network_event,
+                               .restarted = network_restarted,
+                               .seal = network->provider->hooks.seal.start ? network_seal_wanted : NULL,
+                               .user = network};
+    autolock(&network->gate_lock);
+    struct gate **at = &network->gate;
+    if (box->ops->gate) {
+        struct network_far *far = network_far_find(network, box);
+        if (!far) {
+            far = xcalloc(1, sizeof *far);
+            *far = (struct network_far){.ops = box->ops,
+                                        .backend = box->backend,
+                                        .user = xstrdup(box->user),
+                                        .machine = xstrdup(box->spec.machine)};
+            list_push(network->far, far);
+        }
+        settings.dial = network_far_dial;
+        settings.dial_user = far;
+        hooks.seal = NULL;
+        at = &far->gate;
+    }
+    int r = *at ? 0 : gate_open(&settings, &hooks, at, err);
+    *ret_gate = *at;
     return r;
 }
 
@@ -151,98 +185,36 @@ int network_levels(struct provider *provider, const char *user, const char *own,
     return r == 0 && !buf_cstr(&levels->text) ? err_set(err, ERR_TOO_LARGE, "network: the policies are too large") : r;
 }
 
-struct network_ports {
-    struct gate_range tcp[64], udp[GATE_UDP_PORTS + 1];
-    uint16_t udp_ports[GATE_UDP_PORTS];
-    struct netcapture_ports ports;
-};
-
-static int network_ports(const struct network_levels *levels, struct network_ports *out, struct err *err) {
-    const struct gate_policy *const *policies = (const struct gate_policy *const *)levels->policies;
-    size_t tcp = gate_policy_ports(policies, GATE_LEVELS, false, out->tcp, 63), count = 0;
-    size_t udp = gate_policy_ports(policies, GATE_LEVELS, true, out->udp, GATE_UDP_PORTS);
-    for (size_t i = 0; i < udp; i++)
-        for (uint32_t port = out->udp[i].first; port <= out->udp[i].last; port++) {
-            if (count == GATE_UDP_PORTS)
-                return err_set(err, ERR_INVALID, "network: more than %d UDP ports", GATE_UDP_PORTS);
-            out->udp_ports[count++] = (uint16_t)port;
-        }
-    out->ports = (struct netcapture_ports){out->tcp, tcp, out->udp_ports, count};
-    return 0;
+static struct served_rules network_served(const struct box *box, const struct network_levels *levels,
+                                          const struct buf *inspect, const struct served_ports *ports) {
+    return (struct served_rules){.ops = box->ops,
+                                 .backend = box->backend,
+                                 .id = box->id,
+                                 .generation = box->spec.network_generation,
+                                 .levels = (const char *)levels->text.data,
+                                 .inspect = (const char *)inspect->data,
+                                 .ports = ports};
 }
 
-/* The sockets of a box as the gate takes them. */
-static struct gate_sockets network_sockets(const int fds[CAPTURE_MAX], size_t udp_count) {
-    struct gate_sockets sockets = {.tcp = fds[CAPTURE_TCP],
-                                   .dns_udp = fds[CAPTURE_DNS_UDP],
-                                   .dns_tcp = fds[CAPTURE_DNS_TCP],
-                                   .diag = fds[CAPTURE_DIAG],
-                                   .udp_count = udp_count};
-    memcpy(sockets.udp, fds + CAPTURE_UDP, udp_count * sizeof *sockets.udp);
-    return sockets;
-}
-
-/* The sockets of a box, made ahead or now. */
-static int network_make(struct netplace *place, const struct netcapture_ports *ports, int fds[CAPTURE_MAX],
-                        struct err *err) {
-    if (place->wired && ports->udp_count == 0) {
-        for (size_t i = 0; i < CAPTURE_MAX; i++)
-            fds[i] = i < CAPTURE_UDP ? fd_take(&place->sockets[i]) : -1;
-        return 0;
-    }
-    for (size_t i = 0; place->wired && i < CAPTURE_UDP; i++)
-        fd_close(&place->sockets[i]);
-    uint64_t until_ms = clock_ms() + NETWORK_BUSY_MS; /* a daemon that was just killed, and its gate after it */
-    for (;;) {
-        int r = netcapture_sockets(place, false, ports->udp, ports->udp_count, fds, err);
-        if (r != -ERR_BUSY || clock_ms() > until_ms)
-            return r;
-        usleep(20000);
-    }
-}
-
-static void *network_close_thread(void *argument) {
-    int *fds = argument;
-    capture_close(fds);
-    free(fds);
-    return NULL;
-}
-
-/* Closes the sockets through which a table was replaced, on a thread of its own: the kernel makes whoever closes them
- * wait until no packet uses the old table any more (10 to 40 ms). */
-static void network_close(int fds[CAPTURE_MAX]) {
-    int *copy = xcalloc(CAPTURE_MAX, sizeof *copy);
-    memcpy(copy, fds, CAPTURE_MAX * sizeof *copy);
-    if (thread_detached(network_close_thread, copy, 64 << 10) != 0)
-        network_close_thread(copy);
-}
-
-/* From nothing to a served box: sockets, table, gate, and the route last. */
+/* From nothing to a served box, by the gate of the machine that it is on. */
 static int network_connect(struct networks *network, struct box *box, bool fresh, struct err *err) {
     autolevels levels = {0};
-    autonetplace place = {.net = -1, .user = -1};
-    struct network_ports ports;
-    struct gate *gate;
+    struct served_ports ports;
+    struct served_rules served;
     unsigned cut;
-    int fds[CAPTURE_MAX];
     TRY(network_levels(network->provider, box->user, box->spec.policy, &levels, err));
-    TRY(network_ports(&levels, &ports, err));
+    TRY(served_ports(levels.policies, &ports, err));
     autobuf inspect = buf_max(GATE_JSON_BYTES);
     TRY(network_inspect(network->provider, box, &levels, &inspect, fresh && !box->life ? err : NULL));
-    TRY(network_gate(network, &gate, err));
-    TRY(box->ops->netplace(box->backend, box->id, &place, err));
-    TRY(network_make(&place, &ports.ports, fds, err));
-    const struct gate_sockets sockets = network_sockets(fds, ports.ports.udp_count);
+    served = network_served(box, &levels, &inspect, &ports);
+    served.fresh = fresh;
+    TRY(network_gate(network, box, &served.gate, err));
     struct network_life *life = network_life(network, box);
-    life->udp_count = ports.ports.udp_count;
-    memcpy(life->udp, ports.udp_ports, sizeof life->udp);
-    int r = netcapture_table(fds, &ports.ports, fresh, err);
-    if (r == 0)
-        r = gate_box_put(gate, box->id, box->spec.network_generation, (const char *)levels.text.data,
-                         (const char *)inspect.data, &sockets, false, fresh ? NULL : &cut, err);
-    if (r == 0 && (r = netcapture_route(fds, true, err)) < 0)
-        gate_box_drop(gate, box->id);
-    fresh ? capture_close(fds) : network_close(fds);
+    int r = box->ops->gate ? gate_box_put(served.gate, box->id, served.generation, served.levels, served.inspect, NULL,
+                                          false, &cut, err)
+                           : served_begin(&served, &life->served, err);
+    if (r < 0 && fresh)
+        gate_box_drop(served.gate, box->id);
     if (r < 0)
         network_life_end(life);
     else
@@ -263,7 +235,7 @@ void network_end(struct box *box) {
     struct network_life *life = box->life;
     if (!life)
         return;
-    struct gate *gate = life->network->gate;
+    struct gate *gate = network_gate_of(life->network, box);
     box->life = NULL;
     const struct seal_hooks *seal = &life->network->provider->hooks.seal;
     if (seal->end)
@@ -278,14 +250,10 @@ void network_end(struct box *box) {
 static int network_change_rules(struct networks *network, struct box *box, bool keep, unsigned *ret_cut,
                                 struct err *err) {
     autolevels levels = {0};
-    autonetplace place = {.net = -1, .user = -1};
-    struct network_ports ports;
-    struct network_life *life = box->life;
-    int fds[CAPTURE_MAX];
+    struct served_ports ports;
     TRY(network_levels(network->provider, box->user, box->spec.policy, &levels, err));
-    TRY(network_ports(&levels, &ports, err));
-    if (ports.ports.udp_count != life->udp_count ||
-        memcmp(ports.udp_ports, life->udp, life->udp_count * sizeof *life->udp) != 0) {
+    TRY(served_ports(levels.policies, &ports, err));
+    if (!box->ops->gate && !served_fits(&((struct network_life *)box->life)->served, &ports)) {
         network_end(box);
         return network_connect(network, box, false, err);
     }
@@ -293,13 +261,12 @@ static int network_change_rules(struct networks *network, struct box *box, bool 
     network_inspect(network->provider, box, &levels, &inspect, NULL);
     if (network->provider->hooks.seal.end) /* its rules are others: the next connection starts another */
         network->provider->hooks.seal.end(network->provider->hooks.seal.user, box->id);
-    TRY(box->ops->netplace(box->backend, box->id, &place, err));
-    TRY(gate_box_put(network->gate, box->id, box->spec.network_generation, (const char *)levels.text.data,
-                     (const char *)inspect.data, NULL, keep, ret_cut, err));
-    TRY(netcapture_sockets(&place, true, NULL, 0, fds, err));
-    int r = netcapture_table(fds, &ports.ports, false, err);
-    network_close(fds);
-    return r;
+    struct served_rules served = network_served(box, &levels, &inspect, &ports);
+    served.gate = network_gate_of(network, box);
+    served.keep = keep;
+    return box->ops->gate ? gate_box_put(served.gate, box->id, served.generation, served.levels, served.inspect, NULL,
+                                         keep, ret_cut, err)
+                          : served_change(&served, ret_cut, err);
 }
 
 int network_secrets(struct provider *provider, struct box *box, struct err *err) {
@@ -320,17 +287,11 @@ int network_secrets(struct provider *provider, struct box *box, struct err *err)
 
 /* Whatever captures its network is taken away. */
 static int network_disconnect(struct networks *network, struct box *box, unsigned *ret_cut, struct err *err) {
-    autonetplace place = {.net = -1, .user = -1};
-    int fds[CAPTURE_MAX];
-    TRY(box->life ? gate_box_put(network->gate, box->id, box->spec.network_generation, "[{\"allow\":[]}]", NULL, NULL,
-                                 false, ret_cut, err)
+    TRY(box->life ? gate_box_put(network_gate_of(network, box), box->id, box->spec.network_generation,
+                                 "[{\"allow\":[]}]", NULL, NULL, false, ret_cut, err)
                   : 0);
     network_end(box);
-    TRY(box->ops->netplace(box->backend, box->id, &place, err));
-    TRY(netcapture_sockets(&place, true, NULL, 0, fds, err));
-    int r = netcapture_route(fds, false, err);
-    capture_close(fds);
-    return r;
+    return box->ops->gate ? 0 : served_unwire(box->ops, box->backend, box->id, err);
 }
 
 /* From then on the box is like its record. */
@@ -418,7 +379,7 @@ static int network_apply(struct networks *network, struct box *box, enum network
         return 0;
     if (before == NETWORK_OPEN)
         TRY(box->ops->open_network(box->backend, &box->spec, false, err));
-    else if (now != NETWORK_POLICY && box->ops->netplace)
+    else if (now != NETWORK_POLICY && (box->ops->netplace || box->ops->gate))
         TRY(network_disconnect(network, box, ret_cut, err));
     return now == NETWORK_POLICY ? network_connect(network, box, false, err)
            : now == NETWORK_OPEN ? box->ops->open_network(box->backend, &box->spec, true, err)
@@ -464,8 +425,6 @@ static int network_work_run(void *argument, struct work *work, struct err *err) 
         return err_set(err, ERR_BUSY,
                        "backend '%s' gives and takes network 'open' while a box does not run: release or stop it first",
                        box->ops->name);
-    if (box->spec.machine)
-        return err_set(err, ERR_UNSUPPORTED, "the network of a box on a machine is given when it is made");
     spec->network_generation++;
     spec->network_asked = true;
     struct box probe = {.ops = box->ops, .spec = *spec};
@@ -505,7 +464,7 @@ int network_get(struct provider *provider, struct box *box, struct arena *arena,
         gate_policy_free(policy);
         state.warnings = arena_strdup(arena, buf_cstr(&warnings) ? buf_cstr(&warnings) : "");
     }
-    struct gate *gate = provider->network->gate;
+    struct gate *gate = network_gate_of(provider->network, box);
     state.live = atomic_load(&box->network) && gate && gate_counts(gate, box->id, &count);
     if (state.live) {
         state.connections = count.connections;
@@ -598,5 +557,5 @@ int network_answer_to(struct provider *provider, struct box *box, uint64_t quest
         .allow = allow ? entries : NULL, .deny = allow ? NULL : entries, .keep = true};
     unsigned cut;
     TRY(remember ? network_set(provider, NULL, box->id, &change, &cut, err) : 0);
-    return gate_answer(network->gate, box->id, question, allow, for_ms, err);
+    return gate_answer(network_gate_of(network, box), box->id, question, allow, for_ms, err);
 }

@@ -2,7 +2,7 @@
 #ifndef CUBBY_BOX_NETWORK_PRIVATE_H
 #define CUBBY_BOX_NETWORK_PRIVATE_H
 
-#include "backend/gate/gate.h"
+#include "backend/gate/served.h"
 #include "box/network.h"
 #include "box/provider/provider_private.h"
 
@@ -37,8 +37,7 @@ struct network_life {
     struct networks *network;
     char id[17], *user;
     bool gone;
-    uint16_t udp[GATE_UDP_PORTS];
-    size_t udp_count;
+    struct served served;                           /* of a box on this machine */
     struct network_denial denials[NETWORK_DENIALS]; /* a ring */
     unsigned denial_count;
     struct {
@@ -52,11 +51,21 @@ struct network_life {
     size_t seen_count, seen_size;
 };
 
+/* The gate of a machine that joined. */
+struct network_far {
+    struct network_far *next;
+    const struct backend_ops *ops;
+    struct backend *backend;
+    char *user, *machine;
+    struct gate *gate;
+};
+
 /* Everything under `lock`, which is never held while the gate is called. */
 struct networks {
     struct provider *provider;
     pthread_mutex_t lock, gate_lock;
-    struct gate *gate; /* under gate_lock until it is set, then for good */
+    struct gate *gate;       /* under gate_lock until it is set, then for good */
+    struct network_far *far; /* likewise */
     struct network_life *lives[NETWORK_BUCKETS];
     uint64_t number;
 };
@@ -71,6 +80,7 @@ bool network_life_end(struct network_life *life);
 
 /* ---- network.c ---- */
 
+struct gate *network_gate_of(struct networks *network, const struct box *box); /* NULL: none serves it yet */
 int network_parse(const char *text, struct gate_policy **ret_policy, struct buf *warnings, struct err *err);
 
 /* The levels as one JSON array, and parsed. */

@@ -180,7 +180,8 @@ int network_learned(struct provider *provider, struct box *box, struct arena *ar
     struct gate_count ignored;
     autobuf out = buf_max(GATE_POLICY_BYTES);
     struct json json;
-    if (!network->gate || !gate_counts(network->gate, box->id, &ignored))
+    struct gate *gate = network_gate_of(network, box);
+    if (!gate || !gate_counts(gate, box->id, &ignored))
         return err_set(err, ERR_INVALID, "box %s has no network policy that is enforced now", box->id);
     json_init(&json, &out);
     json_open(&json, '{');
@@ -212,8 +213,9 @@ struct network_mark network_mark(struct box *box) {
     struct networks *network = atomic_load(&box->network);
     if (!network)
         return (struct network_mark){0};
+    uint64_t refusals = gate_refusals(network_gate_of(network, box), box->id);
     autolock(&network->lock);
-    return (struct network_mark){network->number, gate_refusals(network->gate, box->id)};
+    return (struct network_mark){network->number, refusals};
 }
 
 static void network_denied_add(struct exec_denial *denials, size_t *count, size_t most, const struct exec_denial *one) {
@@ -245,8 +247,9 @@ size_t network_denied(struct box *box, const struct network_mark *mark, uint64_t
     size_t count = 0;
     if (!network)
         return 0;
-    if (gate_refusals(network->gate, box->id) != mark->refusals)
-        gate_counts(network->gate, box->id, &ignored); /* every report of what happened before has come */
+    struct gate *gate = network_gate_of(network, box);
+    if (gate_refusals(gate, box->id) != mark->refusals)
+        gate_counts(gate, box->id, &ignored); /* every report of what happened before has come */
     autolock(&network->lock);
     const struct network_life *life = network_find_locked(network, box->id);
     unsigned from = life && life->denial_count > NETWORK_DENIALS ? life->denial_count - NETWORK_DENIALS : 0;

@@ -2,6 +2,7 @@
  * send under the lock and wait for the answer. Invariants: a box is in the list from gate_box_put on, whether or not
  * the gate took it, so that a new gate gets the newest policy; a gate that says what no gate says is killed. */
 #include "backend/gate/gate.h"
+#include "backend/gate/far.h"
 #include "backend/gate/wall.h"
 
 #include <sys/mman.h>
@@ -14,19 +15,27 @@
 #include "base/log.h"
 #include "base/sync.h"
 
-enum { GATE_BACK_OFF_MS = 100, GATE_BACK_OFF_MOST_MS = 5000, GATE_STEADY_MS = 10000 };
+enum { GATE_BACK_OFF_MS = 100, GATE_BACK_OFF_MOST_MS = 5000, GATE_STEADY_MS = 10000, GATE_FAR_BACK_OFF_MOST_MS = 1000 };
 
 struct gate_box {
     struct gate_box *next;
     char id[17];
     uint64_t generation, acked;
     bool keep, refused;
+    char why[GATE_NAME_BYTES + 1]; /* refused by a machine */
     unsigned cut;
     char *json;
     struct gate_sockets sockets;
 };
 
 struct gate {
+    /* Of another machine: it is dialed, not started, and its sockets are there. */
+    int (*dial)(void *user, struct err *err);
+    void *dial_user;
+    uint64_t dials;    /* so far */
+    struct err dialed; /* why the last one failed; code 0: it did not */
+    bool wanted;       /* now rather than later */
+    unsigned patience_ms;
     char program[PATH_MAX], root[PATH_MAX];
     char *hello; /* JSON */
     int tallies_fd;
@@ -59,6 +68,8 @@ static int gate_memfd(const char *json) {
 /* false: the gate is gone or does not read. Locked. */
 static bool gate_send(struct gate *gate, const struct gate_message *message, const int *fds, size_t count) {
     char control[CMSG_SPACE(sizeof(int) * GATE_FDS)] = {0};
+    if (gate->dial)
+        return gate->socket >= 0 && far_send(gate->socket, message, NULL, 0);
     struct iovec part = {(void *)(uintptr_t)message, sizeof *message};
     struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
     if (count) {
@@ -81,6 +92,11 @@ static struct gate_message gate_message(enum gate_kind kind, const char *id) {
 
 static bool gate_send_box(struct gate *gate, const struct gate_box *box, bool sockets) {
     struct gate_message message = gate_message(GATE_BOX, box->id);
+    if (gate->dial) {
+        message.generation = box->generation;
+        message.keep = box->keep;
+        return gate->socket >= 0 && far_send(gate->socket, &message, box->json, strlen(box->json));
+    }
     int fds[GATE_FDS];
     size_t count = 0;
     autofd memfd = gate_memfd(box->json);
@@ -164,13 +180,37 @@ static int gate_spawn(struct gate *gate, struct err *err) {
     return 0;
 }
 
+/* Not locked while it waits. */
+static int gate_dial(struct gate *gate, struct err *err) {
+    struct timeval patience = {.tv_sec = LIMIT_GATE_ACK_MS / 1000};
+    gate->wanted = false;
+    pthread_mutex_unlock(&gate->lock);
+    int socket = gate->dial(gate->dial_user, err);
+    pthread_mutex_lock(&gate->lock);
+    gate->dials++;
+    gate->dialed = socket < 0 ? *err : (struct err){0};
+    gate->ready = socket >= 0;
+    gate->socket = socket >= 0 ? socket : -1;
+    if (socket >= 0)
+        setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    pthread_cond_broadcast(&gate->changed);
+    return 0;
+}
+
 static void gate_kill(struct gate *gate) {
+    if (gate->dial && gate->socket >= 0)
+        shutdown(gate->socket, SHUT_RDWR);
     if (gate->pid > 0)
         kill(gate->pid, SIGKILL); /* reaped by the thread alone: the number is still this process's */
 }
 
 static struct gate_box *gate_find(struct gate *gate, const char *id) {
     return list_find(gate->boxes, box, strcmp(box->id, id) == 0);
+}
+
+static bool gate_has(struct gate *gate, const char *id) {
+    autolock(&gate->lock);
+    return gate_find(gate, id);
 }
 
 static bool gate_texts_end(const struct gate_row *row) {
@@ -208,6 +248,8 @@ static bool gate_take(struct gate *gate, const struct gate_message *message, con
         for (size_t i = 0; i < message->value; i++) {
             if (!gate_texts_end(&rows[i]))
                 return false;
+            if (gate->dial && !gate_has(gate, rows[i].id)) /* a machine speaks of its own boxes */
+                continue;
             if (gate->hooks.event)
                 gate->hooks.event(gate->hooks.user, &rows[i]);
         }
@@ -225,7 +267,8 @@ static bool gate_take(struct gate *gate, const struct gate_message *message, con
         if (box && message->generation == box->generation) {
             box->acked = message->generation;
             box->refused = !message->allow;
-            if (box->refused) { /* nobody would take what the box sends: the kernel refuses it */
+            memcpy(box->why, message->name, sizeof box->why);
+            if (box->refused && !gate->dial) { /* nobody would take what the box sends: the kernel refuses it */
                 log_error("cubby-gate refused the policy or the sockets of box %s", box->id);
                 gate_sockets_close(&box->sockets);
             }
@@ -256,22 +299,25 @@ static bool gate_take(struct gate *gate, const struct gate_message *message, con
 
 /* Reads until the gate ends. */
 static void gate_listen(struct gate *gate, int socket) {
-    static _Alignas(16) uint8_t bytes[GATE_MESSAGE_BYTES]; /* of the one thread */
+    uint8_t *bytes = xmalloc(GATE_MESSAGE_BYTES);
     for (;;) {
-        ssize_t n = recv(socket, bytes, sizeof bytes, 0);
+        ssize_t n = gate->dial ? (ssize_t)far_recv(socket, bytes, GATE_MESSAGE_BYTES)
+                               : recv(socket, bytes, GATE_MESSAGE_BYTES, 0);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return;
+            break;
         struct gate_message message = {0};
         size_t head = sizeof message;
         if ((size_t)n >= head)
             memcpy(&message, bytes, head);
         if ((size_t)n < head || !gate_take(gate, &message, bytes + head, (size_t)n - head)) {
-            log_error("cubby-gate sent what it never sends: killed");
-            return;
+            log_error("cubby-gate%s sent what it never sends: %s", gate->dial ? " of a machine" : "",
+                      gate->dial ? "asked again" : "killed");
+            break;
         }
     }
+    free(bytes);
 }
 
 static size_t gate_hand_over(struct gate *gate) {
@@ -288,13 +334,13 @@ static void *gate_thread(void *argument) {
     while (!gate->closing) {
         struct err err = {0};
         uint64_t begun_ms = clock_ms();
-        if (gate_spawn(gate, &err) < 0)
+        if ((gate->dial ? gate_dial(gate, &err) : gate_spawn(gate, &err)) < 0)
             log_error("%s", err.text);
         size_t boxes = gate_hand_over(gate);
         int socket = gate->socket;
         pid_t pid = gate->pid;
         pthread_mutex_unlock(&gate->lock);
-        if (down_ms) {
+        if (down_ms && !gate->dial) {
             log_warn("cubby-gate runs again after %llu ms", (unsigned long long)(clock_ms() - down_ms));
             if (gate->hooks.restarted)
                 gate->hooks.restarted(gate->hooks.user, clock_ms() - down_ms, boxes);
@@ -315,11 +361,12 @@ static void *gate_thread(void *argument) {
         wait_ms = clock_ms() - begun_ms > GATE_STEADY_MS ? GATE_BACK_OFF_MS : wait_ms;
         if (!gate->closing && clock_ms() - begun_ms < GATE_STEADY_MS) {
             uint64_t until = clock_ms() + wait_ms;
-            while (!gate->closing && cond_wait_until(&gate->changed, &gate->lock, until))
+            while (!gate->closing && !gate->wanted && cond_wait_until(&gate->changed, &gate->lock, until))
                 ;
-            wait_ms = wait_ms * 2 < GATE_BACK_OFF_MOST_MS ? wait_ms * 2 : GATE_BACK_OFF_MOST_MS;
+            uint64_t most = gate->dial ? GATE_FAR_BACK_OFF_MOST_MS : GATE_BACK_OFF_MOST_MS;
+            wait_ms = wait_ms * 2 < most ? wait_ms * 2 : most;
         }
-        gate->restarts += !gate->closing;
+        gate->restarts += !gate->closing && !gate->dial;
     }
     pthread_mutex_unlock(&gate->lock);
     return NULL;
@@ -384,9 +431,8 @@ static bool gate_claim_left(void *root, const struct claim *claim) {
     return strcmp(claim->state, root) == 0 && claim_dead(claim);
 }
 
-int gate_open(const struct gate_settings *settings, const struct gate_hooks *hooks, struct gate **ret_gate,
-              struct err *err) {
-    struct gate *gate = xcalloc(1, sizeof *gate);
+/* What a gate of this machine needs before it is started. */
+static int gate_open_here(struct gate *gate, const struct gate_settings *settings, struct err *err) {
     int result = gate_place(gate, settings, err);
     if (result == 0 && geteuid() == 0) { /* a user of its own, from the numbers that no other program has */
         ids_each(gate_claim_left, gate->root);
@@ -394,10 +440,8 @@ int gate_open(const struct gate_settings *settings, const struct gate_hooks *hoo
         gate->claimed = result == 0;
         gate->uid = IDS_FIRST + gate->slot * IDS_PER_BOX;
     }
-    if (result < 0) {
-        free(gate);
+    if (result < 0)
         return result;
-    }
     json_t *hello =
         json_pack("{so,so,so,sI,ss}", "resolvers", gate_resolvers(settings->resolvers), "open_networks",
                   gate_texts(settings->open_networks), "host_ports", gate_texts(settings->host_ports), "uid",
@@ -408,8 +452,22 @@ int gate_open(const struct gate_settings *settings, const struct gate_hooks *hoo
     if (gate->claimed)
         gate_wall(gate, settings, json_object_get(hello, "resolvers"));
     json_decref(hello);
-    gate->hooks = *hooks;
     gate_tallies(gate);
+    return 0;
+}
+
+int gate_open(const struct gate_settings *settings, const struct gate_hooks *hooks, struct gate **ret_gate,
+              struct err *err) {
+    struct gate *gate = xcalloc(1, sizeof *gate);
+    int result = settings->dial ? 0 : gate_open_here(gate, settings, err);
+    if (result < 0) {
+        free(gate);
+        return result;
+    }
+    gate->dial = settings->dial;
+    gate->dial_user = settings->dial_user;
+    gate->patience_ms = settings->dial ? LIMIT_GATE_FAR_ACK_MS : LIMIT_GATE_ACK_MS;
+    gate->hooks = *hooks;
     gate->socket = gate->pid = -1;
     pthread_mutex_init(&gate->lock, NULL);
     pthread_mutex_init(&gate->counting, NULL);
@@ -445,8 +503,10 @@ void gate_close(struct gate *gate) {
             cgroup_remove(&gate->cgroups, &gate->cgroup);
         ids_release(gate->slot);
     }
-    munmap((void *)(uintptr_t)gate->tallies, GATE_TALLIES * sizeof *gate->tallies);
-    fd_close(&gate->tallies_fd);
+    if (gate->tallies) {
+        munmap((void *)(uintptr_t)gate->tallies, GATE_TALLIES * sizeof *gate->tallies);
+        fd_close(&gate->tallies_fd);
+    }
     free(gate->hello);
     free(gate);
 }
@@ -494,11 +554,23 @@ int gate_box_put(struct gate *gate, const char *id, uint64_t generation, const c
     }
     if (!ret_cut && gate->ready)
         return 0;
-    uint64_t until = clock_ms() + LIMIT_GATE_ACK_MS;
+    if (gate->socket < 0)
+        gate->wanted = true;
+    pthread_cond_broadcast(&gate->changed);
+    uint64_t until = clock_ms() + gate->patience_ms, dials = gate->dials;
     while ((box = gate_find(gate, id)) && box->acked != generation) {
+        if (gate->dialed.code && gate->dials >= dials + 2) { /* one of them began after the question */
+            *err = gate->dialed;
+            return -err->code;
+        }
         if (cond_wait_until(&gate->changed, &gate->lock, until))
             continue;
         gate_kill(gate);
+        if (gate->dial)
+            return err_set(err, ERR_BUSY,
+                           "the machine did not confirm the policy within %u ms: the one before it may still hold "
+                           "there; it gets this one as soon as it answers",
+                           gate->patience_ms);
         return err_set(
             err, ERR_BUSY,
             "the gate did not take the policy within %u ms and was ended; the box has no network until a new "
@@ -507,6 +579,8 @@ int gate_box_put(struct gate *gate, const char *id, uint64_t generation, const c
     }
     if (!box)
         return err_set(err, ERR_GONE, "the box was removed");
+    if (box->refused && gate->dial)
+        return err_set(err, ERR_UNSUPPORTED, "the machine: %s", *box->why ? box->why : "it refused the policy");
     if (box->refused)
         return err_set(err, ERR_INTERNAL, "the gate refused the policy or the sockets of the box");
     if (ret_cut)
@@ -546,7 +620,7 @@ bool gate_counts(struct gate *gate, const char *id, struct gate_count *ret_count
     struct gate_message message = gate_message(GATE_COUNT, id);
     autolock(&gate->counting);
     pthread_mutex_lock(&gate->lock);
-    uint64_t before = gate->counted, until = clock_ms() + LIMIT_GATE_ACK_MS;
+    uint64_t before = gate->counted, until = clock_ms() + gate->patience_ms;
     bool fine = gate->ready && gate_send(gate, &message, NULL, 0);
     while (fine && gate->counted == before)
         fine = gate->ready && cond_wait_until(&gate->changed, &gate->lock, until);
@@ -557,6 +631,9 @@ bool gate_counts(struct gate *gate, const char *id, struct gate_count *ret_count
 }
 
 uint64_t gate_refusals(struct gate *gate, const char *id) {
+    static _Atomic uint64_t unknown;
+    if (!gate || !gate->tallies) /* a machine has to be asked each time */
+        return atomic_fetch_add(&unknown, 1);
     return atomic_load(&gate->tallies[gate_tally(id)]);
 }
 

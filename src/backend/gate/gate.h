@@ -31,6 +31,10 @@ struct gate_hooks {
 };
 
 struct gate_settings {
+    /* The gate of another machine: a stream to it (far.h), or an error. On the gate's thread. The rest then counts for
+     * nothing, and boxes have no sockets here. NULL: one of this machine. */
+    int (*dial)(void *user, struct err *err);
+    void *dial_user;
     const char *runner_path;          /* cubby-gate lies beside it */
     const char *state_dir;            /* STATE/gate/root is the gate's empty root */
     const char *const *resolvers;     /* NULL: those of /etc/resolv.conf */
@@ -60,7 +64,7 @@ void gate_seal_gone(struct gate *gate, const char *id);
 /* id NULL: of all boxes. When it returns, `event` has had every row of what happened before. false: no gate runs. */
 bool gate_counts(struct gate *gate, const char *id, struct gate_count *ret_count);
 /* Another number than before: the box, or one that shares its number, may have been refused something. */
-uint64_t gate_refusals(struct gate *gate, const char *id);
+uint64_t gate_refusals(struct gate *gate, const char *id); /* of another machine: another at each call */
 uint64_t gate_restarts(struct gate *gate);
 
 #endif

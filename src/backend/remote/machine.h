@@ -121,6 +121,7 @@ struct machine_ops {
     /* Any other question, with more members; spec may be NULL. For the caller to json_decref. NULL: it has none. */
     int (*ask)(void *connection, const char *op, const char *id, const struct buf *members, const struct spec *spec,
                uint64_t timeout_ms, json_t **ret_answer, struct err *err);
+    int (*gate)(void *connection, struct err *err); /* a stream to its gate (backend/gate/far.h). NULL: it has none */
     bool (*answers)(void *connection, uint64_t timeout_ms); /* rule 2: something came from it within that time */
     void (*leave)(void *connection, const char *why); /* its connection ends with GONE and that reason; never waits */
     void (*end)(void *connection, const char *why);   /* the session; frees nothing */

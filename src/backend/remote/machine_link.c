@@ -18,11 +18,14 @@ enum {
     STOP_MS = 60000,
     PAUSE_MS = 15000,
     USAGE_MS = 5000,
+    GATE_MS = 10000,
     ANSWER_BYTES = 65536,
     ANSWER_DEPTH = 8, /* these two: more than any answer has */
     ANSWER_VALUES = 256,
     QUESTION_BYTES = 4 << 20
 };
+
+#define GATE_ID "0000000000000000" /* the machine's gate is of no box */
 
 struct link_channel {
     struct link_channel *next;
@@ -141,7 +144,8 @@ static int link_ask_plain(struct link_session *link, const char *op, const char 
 
 /* A worker is this server's and gets the whole spec; a user's machine has its own defaults. */
 static void link_spec(struct json *json, const struct spec *spec, bool worker) {
-    const char *network = !spec->network_asked && !worker ? NULL : spec->network == NETWORK_OPEN ? "open" : "none";
+    bool asked = spec->network_asked || worker || spec->network == NETWORK_POLICY; /* which begins with none */
+    const char *network = !asked ? NULL : spec->network == NETWORK_OPEN ? "open" : "none";
     const char *const texts[][2] = {{"user", spec->user},   {"thread", spec->thread},
                                     {"agent", spec->agent}, {"shell", spec->shell},
                                     {"network", network},   {"template", worker ? spec->template_name : NULL}};
@@ -162,40 +166,66 @@ static void link_spec(struct json *json, const struct spec *spec, bool worker) {
     json_close(json, '}');
 }
 
+/* A question whose answer comes with a channel: our end of it. */
+static int link_ask_channel(struct link_session *link, const struct buf *question, struct wire_reason *reason,
+                            uint64_t timeout_ms, uint32_t *ret_number, int *ret_fd, struct err *err) {
+    int pair[2];
+    json_auto_t *answer = NULL;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        wire_reason_unref(reason);
+        return err_errno(err, errno, "a socket pair");
+    }
+    autofd ours = pair[0], theirs = pair[1];
+    uint32_t number = pump_number(link->pump);
+    int r = link_channel_add(link, number, reason, err);
+    if (r < 0) {
+        wire_reason_unref(reason);
+        return r;
+    }
+    pump_open(link->pump, number, fd_take(&theirs));
+    r = link_ask(link, number, question, timeout_ms, &answer, err);
+    if (r < 0)
+        pump_shut(link->pump, number, "not wanted any more");
+    else
+        *ret_fd = fd_take(&ours);
+    *ret_number = number;
+    return r;
+}
+
 static int machine_link_start(void *user, const struct spec *spec, bool fresh, struct wire **ret_wire,
                               struct err *err) {
     struct link_session *link = user;
-    int pair[2];
+    int fd;
+    uint32_t number;
     autobuf out;
     struct json json;
-    json_auto_t *answer = NULL;
     link_question(&json, &out, fresh ? "start" : "discover", spec->id);
     if (fresh)
         link_spec(&json, spec, link->worker);
     json_close(&json, '}');
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return err_errno(err, errno, "a socket pair");
-    autofd ours = pair[0], theirs = pair[1];
     struct wire_reason *reason = wire_reason_new(), *kept = wire_reason_ref(reason);
-    uint32_t number = pump_number(link->pump);
-    int r = link_channel_add(link, number, reason, err);
-    if (r < 0)
-        wire_reason_unref(reason);
-    if (r == 0) {
-        pump_open(link->pump, number, fd_take(&theirs));
-        r = link_ask(link, number, &out, START_MS, &answer, err);
-        if (r == 0) {
-            r = wire_new(fd_take(&ours), WIRE_PASS_NOTHING, HELLO_MS, ret_wire, err);
-            if (r == 0)
-                wire_set_reason(*ret_wire, kept);
-            else
-                err_wrap(err, "machine '%s': the runner did not start", link->name);
-        }
-        if (r < 0)
-            pump_shut(link->pump, number, "not wanted any more");
+    int r = link_ask_channel(link, &out, reason, START_MS, &number, &fd, err);
+    if (r == 0 && (r = wire_new(fd, WIRE_PASS_NOTHING, HELLO_MS, ret_wire, err)) < 0) {
+        err_wrap(err, "machine '%s': the runner did not start", link->name);
+        pump_shut(link->pump, number, "not wanted any more");
+    } else if (r == 0) {
+        wire_set_reason(*ret_wire, kept);
     }
     wire_reason_unref(kept);
     return r;
+}
+
+/* The channel lasts as long as its socket. */
+static int machine_link_gate(void *user, struct err *err) {
+    struct link_session *link = user;
+    int fd;
+    uint32_t number;
+    autobuf out;
+    struct json json;
+    link_question(&json, &out, "gate", GATE_ID);
+    json_close(&json, '}');
+    TRY(link_ask_channel(link, &out, wire_reason_new(), GATE_MS, &number, &fd, err));
+    return fd;
 }
 
 static int machine_link_stop(void *user, const char *id, bool keep_files, struct err *err) {
@@ -321,6 +351,7 @@ const struct machine_ops machine_link_ops = {
     .usage = machine_link_usage,
     .pause = machine_link_pause,
     .ask = machine_link_ask,
+    .gate = machine_link_gate,
     .answers = machine_link_answers,
     .leave = machine_link_leave,
     .end = machine_link_end,

@@ -434,6 +434,16 @@ static bool remote_paused(struct backend *backend, const char *id) {
     return faccessat(backend->boxes_fd, text_make(40, "%.16s/paused", id), F_OK, 0) == 0;
 }
 
+static int remote_gate(struct backend *backend, const char *user, const char *machine, struct err *err) {
+    struct machine_session *session;
+    TRY(machine_session_get(backend->env->machines, backend->fleet ? MACHINE_WORKERS : user, machine, &session, err));
+    int r = session->ops->gate ? session->ops->gate(session->connection, err)
+                               : err_set(err, ERR_UNSUPPORTED,
+                                         "machine '%s' enforces no network policy: that takes `cubby join`", machine);
+    machine_session_put(session);
+    return r;
+}
+
 static bool remote_show(struct backend *backend, const struct spec *spec, struct arena *arena,
                         struct machine_facts *ret_facts) {
     struct err ignored;
@@ -479,6 +489,7 @@ const struct backend_ops backend_remote = {
     .usage = remote_usage,
     .pause = remote_pause,
     .paused = remote_paused,
+    .gate = remote_gate,
     .info = remote_info,
 };
 
@@ -498,6 +509,7 @@ const struct backend_ops backend_fleet = {
     .usage = remote_usage,
     .pause = remote_pause,
     .paused = remote_paused,
+    .gate = remote_gate,
     .files = worker_files,
     .keep = worker_keep,
     .measure = worker_measure,

@@ -1,5 +1,5 @@
 /* `cubby join`: shared by its files. join.c is the command, its status and its end; join_line.c the connection to the
- * server; join_box.c the boxes on this machine, made and ended on the server's request.
+ * server; join_box.c the boxes on this machine, made and ended on the server's request; join_gate.c their networks.
  *
  * Rules:
  * 1. The main thread waits for signals and shows the status. One thread has the connection. Each request of the server
@@ -53,6 +53,7 @@ struct join {
     struct backend_env env;
     const struct backend_ops *ops;
     struct backend *backend;
+    struct join_gate *gate;
     const struct mount *mounts; /* including the workspace; outer ones first */
     size_t mount_count;
     const char **box_env;  /* of every box, NULL-terminated */
@@ -90,5 +91,13 @@ int join_boxes_open(struct join *join, struct err *err);
 void join_boxes_close(struct join *join); /* ends every box; reports what could not be ended */
 void join_ask(void *user, uint32_t number, const void *json, size_t len); /* handles a request of the server */
 void join_session_unref(struct join_session *session);
+
+/* join_gate.c */
+void join_gate_init(struct join *join);
+void join_gate_close(struct join *join); /* ends the gate; no request runs any more */
+/* The server's channel for policies and reports: its end, for the link. One at a time; a new one ends the old one. */
+int join_gate_open(struct join *join, int *ret_fd, struct err *err);
+void join_gate_started(struct join *join, const char *id); /* a box without a network so far */
+void join_gate_ended(struct join *join, const char *id);
 
 #endif

@@ -51,6 +51,7 @@ int join_boxes_open(struct join *join, struct err *err) {
         return join->isolated ? err_wrap(err, "this machine cannot isolate boxes (`cubby doctor` says why; "
                                               "--isolation none runs them without isolation, with all your rights)")
                               : code;
+    join_gate_init(join);
     join->ops->clean(join->backend, box_boxes_left, NULL);
     struct cgroup_host host;
     join->can = "";
@@ -82,6 +83,7 @@ void join_boxes_close(struct join *join) {
     while (join->asks)
         pthread_cond_wait(&join->changed, &join->lock);
     pthread_mutex_unlock(&join->lock);
+    join_gate_close(join);
     if (join->values.worker) {
         join->ops->close(join->backend);
         join->backend = NULL;
@@ -199,6 +201,7 @@ static int box_ask_start(struct join *join, struct box_ask *ask, struct json *, 
         box_boxes_remove(join, ask->id);
         return code;
     }
+    join_gate_started(join, ask->id);
     if (join->isolated &&
         !join->values.worker) { /* programs want a home that is there; where it cannot be made they do without */
         struct box box = {.spec = spec, .wire = wire, .pidfd = -1, .state = BOX_READY};
@@ -217,6 +220,7 @@ static int box_ask_discover(struct join *join, struct box_ask *ask, struct json 
 
 static int box_ask_stop(struct join *join, struct box_ask *ask, struct json *, struct err *err) {
     bool keep = json_is_true(json_object_get(ask->body, "keep_files"));
+    join_gate_ended(join, ask->id);
     int code = join->ops->stop(join->backend, ask->id, keep, err);
     if (code == 0 && !(keep && join->values.worker)) /* a worker's boxes count while they have files */
         box_boxes_remove(join, ask->id);
@@ -247,6 +251,10 @@ static int box_ask_pause(struct join *join, struct box_ask *ask, struct json *, 
     if (!join->ops->pause)
         return err_set(err, ERR_UNSUPPORTED, "boxes without isolation cannot be paused");
     return join->ops->pause(join->backend, ask->id, strcmp(ask->op, "pause") == 0, err);
+}
+
+static int box_ask_gate(struct join *join, struct box_ask *ask, struct json *, struct err *err) {
+    return join_gate_open(join, &ask->box_fd, err);
 }
 
 /* ---- files and layers, of a worker ---- */
@@ -331,10 +339,19 @@ static const struct {
     int (*run)(struct join *join, struct box_ask *ask, struct json *out, struct err *err);
     bool worker; /* a worker's alone */
 } ask_table[] = {
-    {"start", box_ask_start, false}, {"discover", box_ask_discover, false}, {"stop", box_ask_stop, false},
-    {"usage", box_ask_usage, false}, {"pause", box_ask_pause, false},       {"resume", box_ask_pause, false},
-    {"files", box_ask_files, true},  {"measure", box_ask_measure, true},    {"keep", box_ask_keep, true},
-    {"fresh", box_ask_fresh, true},  {"squash", box_ask_squash, true},      {"drop_layer", box_ask_drop_layer, true},
+    {"start", box_ask_start, false},
+    {"discover", box_ask_discover, false},
+    {"stop", box_ask_stop, false},
+    {"usage", box_ask_usage, false},
+    {"pause", box_ask_pause, false},
+    {"resume", box_ask_pause, false},
+    {"gate", box_ask_gate, false},
+    {"files", box_ask_files, true},
+    {"measure", box_ask_measure, true},
+    {"keep", box_ask_keep, true},
+    {"fresh", box_ask_fresh, true},
+    {"squash", box_ask_squash, true},
+    {"drop_layer", box_ask_drop_layer, true},
 };
 
 void join_session_unref(struct join_session *session) {
