@@ -41,8 +41,9 @@ policy_holds() { # policy_holds WHERE
     run 'curl -s http://evil.test/; echo $?'
     is "$1: another name is not resolved" "$OUT" 6
     is "$1: the answer of the command says why" "$(j '.network_denied[0].to')" evil.test
-    run 'curl -s -m 5 http://bad.hub.test/; echo $?; curl -sk -m 5 --resolve evil.test:443:93.184.0.10 https://evil.test/;
-        echo $?; curl -s -m 5 http://169.254.169.254/; echo $?; curl -s -m 5 http://9.9.9.1:22/; echo $?'
+    run 'curl -s -m 5 http://bad.hub.test/; echo $?
+        curl -sk -m 5 --resolve evil.test:443:93.184.0.10 https://evil.test/; echo $?
+        curl -s -m 5 http://169.254.169.254/; echo $?; curl -s -m 5 http://9.9.9.1:22/; echo $?'
     OUT=${OUT/%56/7} # reset after the handshake, or before
     is "$1: a denied name, an address, metadata, the machine itself" "${OUT//$'\n'/ }" '6 35 7 7'
     is "$1: and nothing leaves" "$(world_dns)$(world_tcp)" ''
