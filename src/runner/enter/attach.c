@@ -8,6 +8,7 @@
  * The layers are assembled in a private copy of the box's mounts, because an overlay accepts only layers that are
  * mounted where it is made. That copy also keeps the old overlay from ending while the box is paused: an overlay that
  * ends writes its file system to the disk. */
+#include <grp.h>
 #include <linux/magic.h>
 #include <linux/mount.h>
 #include <sched.h>

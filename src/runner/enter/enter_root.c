@@ -1,6 +1,7 @@
 /* Stage one of a jail, inner half: builds the box's root inside the new namespaces and becomes PID 1. Called by enter.c
  * in the cloned process. Invariant: the order of the steps; nothing of the host is reachable after `leave the host`,
  * and no path of the host may appear in the box's mountinfo (overlay options are relative names). */
+#include <grp.h>
 #include <limits.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
