@@ -147,7 +147,7 @@ static _Noreturn void sudo_wait(int fd, int signals) {
         text[n > 0 ? n : 0] = 0;
         if (n > 2 && text[0] == 's')
             sudo_end((int)strtol(text + 2, NULL, 10));
-        sudo_die(n > 2 && strstr(text, "no command") ? 127 : 1, n > 2 ? text + 2 : "the box ended the command", NULL);
+        sudo_die(n > 2 && text[0] == 'n' ? 127 : 1, n > 2 ? text + 2 : "the box ended the command", NULL);
     }
 }
 

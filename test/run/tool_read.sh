@@ -161,7 +161,7 @@ Results truncated. Narrow the path or add a glob filter."
 tool grep '{"pattern":"delta","path":"s"}'
 tool_is 'nothing' "No matches found under $W/s"
 tool grep '{"pattern":"a(b","path":"s"}'
-tool_fails 'a pattern that is none' 'Error: Invalid regex pattern: at byte 3: missing closing parenthesis'
+tool_fails 'a pattern that is none' 'Error: Invalid regex pattern: the pattern at byte 3: missing closing parenthesis'
 tool grep '{"pattern":"x","path":"nowhere"}'
 tool_fails 'no such path' "Error: Directory not found: $W/nowhere"
 run 'mkdir l && cd l && printf "%0300d hit\n" 0 > long && seq 1 700 > numbers && printf "%s\n" "$(printf "é%.0s" '\

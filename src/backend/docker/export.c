@@ -7,6 +7,7 @@
 #include "backend/docker/docker.h"
 #include "base/sync.h"
 #include "base/url.h"
+#include "http/client/foreign.h"
 
 enum {
     CHANGES_BYTES = 256 << 10, /* of settings, in the request's path */
@@ -174,7 +175,7 @@ static int export_flow_import(struct flow *flow, const char *path, struct err *e
     }
     const char *why = engine_text(last, "error");
     if (*why)
-        r = err_set(err, engine_judge(ENGINE_IMPORT, why, NULL, NULL), "importing the image: %.400s", why);
+        r = err_set(err, foreign_judge(FOREIGN_IMPORT, 0, why, NULL, NULL), "importing the image: %.400s", why);
     json_decref(last);
     return r;
 }

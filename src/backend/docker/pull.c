@@ -7,6 +7,7 @@
 #include "backend/reference.h"
 #include "base/json.h"
 #include "base/url.h"
+#include "http/client/foreign.h"
 
 enum {
     PULL_LAYERS = 256,
@@ -121,10 +122,11 @@ static void pull_line(void *user) {
     struct pull_layer *layer = *status && id ? pull_layer(pull, id) : NULL;
     if (layer) {
         uint64_t total = pull_number(message, "total");
-        if (total && strcmp(status, "Downloading") == 0) {
+        enum err_code state = foreign_judge(FOREIGN_PROGRESS, 0, status, NULL, NULL);
+        if (total && state == ERR_BUSY) {
             layer->total = total;
             layer->done = pull_number(message, "current");
-        } else if (strcmp(status, "Download complete") == 0 || strcmp(status, "Pull complete") == 0) {
+        } else if (state == ERR_EXISTS) {
             layer->done = layer->total;
         }
         pull_report(pull, false);
@@ -137,13 +139,13 @@ static int pull_bytes(void *user, const void *data, size_t len) {
     return pull->bad ? -1 : 0;
 }
 
-/* Why it failed: engines have one status for most failures, and words, which engine_judge knows. */
+/* Why it failed: engines have one status for most failures, and words, which foreign_judge knows. */
 static int pull_failed(const struct pull *pull, bool credentials, const char *why, struct err *err) {
     const char *name = pull->image->full;
     autobuf shown = buf_max(2048);
     text_shown(&shown, why, strlen(why));
     const char *text = buf_cstr(&shown) ? (const char *)shown.data : "?";
-    enum err_code code = engine_judge(ENGINE_PULL, why, NULL, NULL);
+    enum err_code code = foreign_judge(FOREIGN_PULL, 0, why, NULL, NULL);
     if (code == ERR_DENIED)
         return err_set(err, code, "image '%.100s' cannot be pulled: registry %.80s %s (docker_registries): %.250s",
                        name, pull->image->registry,

@@ -337,7 +337,7 @@ static int file_skill_public(void *user, const struct base_skill *skill) {
         .id = arena_strdup(found->arena, skill->skill),
         .name = arena_strdup(found->arena, skill->name),
         .description = arena_strdup(found->arena, skill->description),
-        .described = strcmp(skill->description, "No description available.") != 0,
+        .described = strcmp(skill->description, META_NO_DESCRIPTION) != 0,
         .has_skill_md = base_open(found->known, skill, &dir, ERR_IGNORED) == 0 &&
                         faccessat(dir, "SKILL.md", F_OK, AT_SYMLINK_NOFOLLOW) == 0,
     };
@@ -416,7 +416,7 @@ int filesecbox_list(struct filesecbox *call, struct err *err) {
             (struct file_skill_out){.name = skill->name,
                                     .description = skill->described ? skill->description
                                                    : second         ? "No description."
-                                                                    : "No description available.",
+                                                                    : META_NO_DESCRIPTION,
                                     .status = stated ? names[status] : NULL,
                                     .synced = stated ? file_skill_synced(arena, skill->id, synced_ms) : NULL,
                                     .id = skill->id};

@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "http/client/client.h"
 #include "http/client/client_curl.h"
+#include "http/client/foreign.h"
 
 #define CONNECT_TIMEOUT_MS 10000L
 #define HINTS_MAX 8u     /* most 1xx heads before the answer */
@@ -255,10 +256,9 @@ static CURLcode client_meant(struct http_client *client, CURL *easy, CURLcode re
         snprintf(client->reason, sizeof client->reason, "%s", strerror((int)number));
         return number == EACCES && client->foreign ? CURLE_REMOTE_ACCESS_DENIED : UNIX_UNREACHED;
     }
-    if (result == CURLE_RECV_ERROR && strstr(client->reason, "chunk"))
-        return CURLE_WEIRD_SERVER_REPLY;
-    if (strstr(client->reason, " alert ") && strstr(client->reason, "certificate"))
-        return CURLE_SSL_CLIENTCERT;
+    enum err_code said = foreign_judge(FOREIGN_CURL, (int)result, client->reason, NULL, NULL);
+    if (said)
+        return said == ERR_PROTOCOL ? CURLE_WEIRD_SERVER_REPLY : CURLE_SSL_CLIENTCERT;
     /* With TLS 1.3 a server checks our certificate after our handshake is complete; its alert may come too late to
      * be read. */
     if (result == CURLE_SEND_ERROR && connects && !uploaded && strncmp(client->base, "https:", 6) == 0) {

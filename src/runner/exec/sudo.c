@@ -36,7 +36,7 @@ static void sudo_close(struct sudo *sudo) {
     later_free(runner, sudo);
 }
 
-/* Sends "s STATUS" as in wait(2), or "e TEXT"; one message, the last. */
+/* Sends "s STATUS" as in wait(2), "n TEXT" for a missing program, or "e TEXT"; one message, the last. */
 static void sudo_answer(struct sudo *sudo, const char *text) {
     (void)!send(sudo->source.fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
     sudo_close(sudo);
@@ -46,18 +46,24 @@ static void sudo_started(struct process *process) {
     process_stdio_free(process); /* it has its own now, so that its readers see its end */
 }
 
+static void sudo_refuse(struct sudo *sudo, const struct err *err) {
+    char text[sizeof err->text + 8];
+    snprintf(text, sizeof text, "%c %s", err->why == WHY_NO_COMMAND ? 'n' : 'e', err->text);
+    sudo_answer(sudo, text);
+}
+
 static void sudo_ended(struct process *process) {
     struct sudo *sudo = process->owner;
     struct err err;
-    char text[sizeof err.text + 8];
     process->hooks = NULL;
     sudo->process = NULL;
     if (process->slot->stage) {
         spawn_error(&process->spawn, &err);
-        snprintf(text, sizeof text, "e %s", err.text);
-    } else {
-        snprintf(text, sizeof text, "s %d", process->status);
+        sudo_refuse(sudo, &err);
+        return;
     }
+    char text[16];
+    snprintf(text, sizeof text, "s %d", process->status);
     sudo_answer(sudo, text);
 }
 
@@ -148,9 +154,7 @@ static void sudo_ready(struct source *source, uint32_t events) {
     } else if (!whole) {
         sudo_answer(sudo, "e the request has too many words, or not three streams");
     } else if (sudo_start(sudo, data, (size_t)n, streams, &err) < 0) {
-        char text[sizeof err.text + 8];
-        snprintf(text, sizeof text, "e %s", err.text);
-        sudo_answer(sudo, text);
+        sudo_refuse(sudo, &err);
     }
     for (int i = 0; i < 3; i++)
         fd_close(&streams[i]);

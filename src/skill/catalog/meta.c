@@ -251,7 +251,7 @@ static void meta_defaults(struct arena *arena, const char *folder, struct meta *
         meta->name = meta_clean(arena, folder, META_LINE_BYTES, false);
     meta->described = meta->description;
     if (!meta->description)
-        meta->description = "No description available.";
+        meta->description = META_NO_DESCRIPTION;
 }
 
 /* ---- the three kinds of files ---- */

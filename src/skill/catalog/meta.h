@@ -16,7 +16,8 @@ struct meta {
     const char *body;                                         /* the text after the front matter, trimmed */
     bool described;                                           /* false: description is the default text */
 };
-enum { META_BYTES = 64 << 10 }; /* how much of a file is read */
+#define META_NO_DESCRIPTION "No description available." /* the default */
+enum { META_BYTES = 64 << 10 };                         /* how much of a file is read */
 
 /* Decodes to UTF-8 without a byte order mark or NULs, with \n as line ending; in the arena. Reads at most 4 MiB. */
 const char *meta_text(struct arena *arena, const void *bytes, size_t len, size_t *ret_len);

@@ -146,11 +146,9 @@ static int grep_run(struct tool_call *call, const void *user, struct err *err) {
         if (result.gave_up)
             tool_say(call, "\nThe pattern was too expensive for %llu lines, which may or may not match. Simplify it.",
                      (unsigned long long)result.gave_up);
-    } else if (err->why == WHY_PATTERN) {
-        static const char prefix[] = "the pattern "; /* not repeated */
-        bool prefixed = strncmp(err->text, prefix, sizeof prefix - 1) == 0;
-        code = tool_fail(call, "Invalid regex pattern: %s", err->text + (prefixed ? sizeof prefix - 1 : 0));
-    } else
+    } else if (err->why == WHY_PATTERN)
+        code = tool_fail(call, "Invalid regex pattern: %s", err->text);
+    else
         code = search_failed(call, path, code, err);
     buf_done(&found.lines);
     buf_done(&found.path);

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/sync.h"
 #include "http/client/client_curl.h"
+#include "http/client/foreign.h"
 
 #define IDLE_MAX 8u
 #define IDLE_MS 60000u /* an older connection is replaced */
@@ -288,78 +289,10 @@ int engine_do(struct engine *engine, const struct http_call *call, int *ret_stat
 
 /* ---- answers ---- */
 
-#define PRUNE "; free space where the engine keeps its data (`docker system prune`)"
-#define ACCOUNT "; use a name that the image has, or a number"
-/* The only place that reads the engine's English: by status, unless its message is more precise. The first row that
- * matches counts. */
-static const struct {
-    int status;        /* 0: any that is not a success; ENGINE_PULL, ENGINE_IMPORT */
-    const char *words; /* in its message, one of them; NULL: any message */
-    enum err_code code;
-    const char *fix, *also; /* also: further words */
-    enum err_why why;
-} engine_answers[] = {
-    {.status = ENGINE_PULL, .words = "no space left|disk quota", .code = ERR_LIMIT},
-    {.status = ENGINE_PULL, .words = "no matching manifest|no image found in", .code = ERR_UNSUPPORTED},
-    {.status = ENGINE_PULL,
-     .words = "unauthorized|denied|authentication required|forbidden|no basic auth|401 |403 ",
-     .code = ERR_DENIED},
-    {.status = ENGINE_PULL, .words = "not found|manifest unknown|name unknown|does not exist", .code = ERR_NOT_FOUND},
-    {.status = ENGINE_PULL, .code = ERR_BUSY},
-    {.status = ENGINE_IMPORT, .words = "no space left", .code = ERR_LIMIT},
-    {.status = ENGINE_IMPORT, .code = ERR_IO},
-    {.words = "bind source path does not exist", .code = ERR_INVALID, .why = WHY_UNSEEN},
-    {.words = "statfs", .also = "no such file or directory", .code = ERR_INTERNAL, .why = WHY_UNSEEN},
-    {.words = "no space left on device|disk quota exceeded", .code = ERR_FULL, .fix = PRUNE},
-    {.words = "unable to find user|unable to find group", .code = ERR_INVALID, .fix = ACCOUNT},
-    {.words = "exec format error", .code = ERR_UNSUPPORTED, .fix = "; a program there is for another processor"},
-    {.words = "already in progress", .code = ERR_BUSY},
-    {.status = 409, .words = "is already in use", .code = ERR_EXISTS},
-    {.status = 409, .words = "paused", .code = ERR_BUSY, .why = WHY_PAUSED},
-    {.status = 500, .words = "paused", .code = ERR_INTERNAL, .why = WHY_PAUSED},
-    {.status = 409, .code = ERR_BUSY},
-    {.status = 400, .code = ERR_INVALID},
-    {.status = 401, .code = ERR_DENIED},
-    {.status = 403, .code = ERR_DENIED},
-    {.status = 404, .code = ERR_NOT_FOUND},
-    {.status = 413, .code = ERR_TOO_LARGE},
-    {.status = 429, .code = ERR_LIMIT},
-    {.status = 501, .code = ERR_UNSUPPORTED},
-    {.status = 502, .code = ERR_BUSY},
-    {.status = 503, .code = ERR_BUSY},
-    {.status = 504, .code = ERR_TIMEOUT},
-    {.status = 507, .code = ERR_FULL},
-    {.code = ERR_INTERNAL},
-};
-
 static json_t *engine_parse(const struct buf *out) {
     return out->len && json_measure((const char *)out->data, out->len, JSON_DEPTH, JSON_VALUES) == JSON_FITS
                ? json_loadb((const char *)out->data, out->len, JSON_DECODE_ANY, NULL)
                : NULL;
-}
-
-static bool engine_says(const char *text, const char *words) {
-    char word[64];
-    for (size_t len; words; words = words[len] ? words + len + 1 : NULL) {
-        len = strcspn(words, "|");
-        snprintf(word, sizeof word, "%.*s", (int)len, words);
-        if (strcasestr(text, word))
-            return true;
-    }
-    return false;
-}
-
-enum err_code engine_judge(int status, const char *text, enum err_why *ret_why, const char **ret_fix) {
-    size_t i = 0;
-    while ((engine_answers[i].status && engine_answers[i].status != status) ||
-           (engine_answers[i].words && !engine_says(text, engine_answers[i].words)) ||
-           (engine_answers[i].also && !engine_says(text, engine_answers[i].also)))
-        i++;
-    if (ret_why)
-        *ret_why = engine_answers[i].why;
-    if (ret_fix)
-        *ret_fix = engine_answers[i].fix ? engine_answers[i].fix : "";
-    return engine_answers[i].code;
 }
 
 int engine_answer(struct engine *engine, int status, struct buf *out, const char *doing, json_t **ret_json,
@@ -382,7 +315,7 @@ int engine_answer(struct engine *engine, int status, struct buf *out, const char
     json_decref(answer);
     const char *text = shown.len ? buf_cstr(&shown) : "no reason given", *fix;
     enum err_why why;
-    enum err_code code = engine_judge(status, text, &why, &fix);
+    enum err_code code = foreign_judge(FOREIGN_ENGINE, status, text, &why, &fix);
     return err_set_why(err, code, why, "%s: the container engine says: %s (%d)%s", doing, text, status, fix);
 }
 

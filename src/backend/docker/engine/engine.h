@@ -41,7 +41,7 @@ unsigned engine_generation(struct engine *engine);
  * callback stopped the call). */
 int engine_do(struct engine *engine, const struct http_call *call, int *ret_status, struct buf *out, struct err *err);
 /* The answer as JSON or as an error: of a 2xx or 304 the JSON in *ret_json (json_decref; NULL when it was empty;
- * ret_json may be NULL), else the engine's own message, with a code of engine_judge. `doing`: "creating container
+ * ret_json may be NULL), else the engine's own message, with a code of foreign_judge. `doing`: "creating container
  * 'cubby-…'". */
 int engine_answer(struct engine *engine, int status, struct buf *out, const char *doing, json_t **ret_json,
                   struct err *err);
@@ -50,11 +50,6 @@ int engine_call(struct engine *engine, const struct http_call *call, const char 
                 struct err *err);
 int engine_json(struct engine *engine, const char *method, const char *path, const char *body, const char *doing,
                 json_t **ret_json, struct err *err);
-/* The code for a message of the engine: of an HTTP status that is not a success, or from the stream of a pull or an
- * import. ret_why, ret_fix ("" or "; what to do") may be NULL. */
-enum { ENGINE_PULL = -1, ENGINE_IMPORT = -2 };
-enum err_code engine_judge(int status, const char *text, enum err_why *ret_why, const char **ret_fix);
-
 /* The value at a chain of keys of its JSON; NULL, or "", where it is missing or not a string. */
 #define engine_value(root, ...) engine_value_at(root, (const char *const[]){__VA_ARGS__, NULL})
 #define engine_text(root, ...) engine_text_at(root, (const char *const[]){__VA_ARGS__, NULL})

@@ -2,6 +2,7 @@
  * bounded in length, depth and number of values before it is parsed. */
 #include "base/base.h"
 #include "backend/remote/text/call.h"
+#include "http/client/foreign.h"
 
 enum { DEPTH_MAX = 32, VALUES_MAX = 262144, TYPE_BYTES = 64, MESSAGE_BYTES = 300 };
 
@@ -75,32 +76,14 @@ int text_output(const struct text_answer *answer, const char *key, struct buf *o
     return out->failed ? err_set(err, ERR_TOO_LARGE, "the machine's '%s' is too long", key) : 0;
 }
 
-/* ---- errors ---- */
-
-static const struct {
-    const char *word;
-    enum err_code code;
-} words[] = {
-    {"ENOENT", ERR_NOT_FOUND}, {"EEXIST", ERR_EXISTS},       {"ENOTEMPTY", ERR_EXISTS},   {"EPERM", ERR_DENIED},
-    {"EACCES", ERR_DENIED},    {"EROFS", ERR_DENIED},        {"EISDIR", ERR_INVALID},     {"ENOTDIR", ERR_INVALID},
-    {"EINVAL", ERR_INVALID},   {"ELOOP", ERR_INVALID},       {"EFBIG", ERR_TOO_LARGE},    {"ENAMETOOLONG", ERR_INVALID},
-    {"ENOSPC", ERR_FULL},      {"EDQUOT", ERR_FULL},         {"EMFILE", ERR_LIMIT},       {"ETIMEDOUT", ERR_TIMEOUT},
-    {"EIO", ERR_IO},           {"ENOTSUP", ERR_UNSUPPORTED}, {"ENOSYS", ERR_UNSUPPORTED},
-};
-
 int text_error(const struct text_answer *answer, struct err *err) {
-    static const char unknown[] = "unknown request type";
     const char *word = text_member(answer, "code", NULL), *message = text_member(answer, "message", NULL);
-    enum err_code code = ERR_IO;
-    for (size_t i = 0; word && i < sizeof words / sizeof *words; i++)
-        if (strcmp(word, words[i].word) == 0)
-            code = words[i].code;
+    int number = word ? 133 : 0; /* the last errno of Linux; 0: not a word of that kind */
+    while (number && strcmp(word, strerrorname_np(number) ?: "") != 0)
+        number--;
+    enum err_code code = word && !strcmp(word, "ENOTSUP") ? ERR_UNSUPPORTED : err_from_errno(number);
     message = message && *message ? message : word ? word : "it did not say why";
-    if (strncasecmp(message, unknown, sizeof unknown - 1) == 0)
-        code = ERR_UNSUPPORTED;
-    /* Runners of one kind have no word of their own for it. */
-    if (code == ERR_IO && strstr(message, "not empty"))
-        code = ERR_EXISTS;
+    code = foreign_judge(FOREIGN_RUNNER, (int)code, message, NULL, NULL) ?: code;
     autobuf shown = buf_max(4 * MESSAGE_BYTES + 8);
     text_shown(&shown, message, strnlen(message, MESSAGE_BYTES));
     return err_set(err, code, "the machine says: %s", buf_cstr(&shown));
