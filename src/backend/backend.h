@@ -249,7 +249,6 @@ struct check {
     char fix[240];    /* how to get it; empty when there is nothing to get */
 };
 /* Features that may be missing if they are allowed by name, NULL-terminated. */
-extern const char *const backend_weaker_words[];
 bool backend_allows_weaker(const struct backend_env *env, const char *word);
 size_t backend_checks(const struct backend_env *env, struct check *checks, size_t max);
 void backend_missing(const struct check *checks, size_t count, struct json *json); /* the member "missing" of info */

@@ -101,7 +101,8 @@ static struct mount boxopt_mount(struct cli *cli, const char *text) {
     return mount;
 }
 
-const struct mount *box_options_mounts(struct cli *cli, const struct row_texts *list) {
+/* Converts "SRC:DST[:ro]" to mounts with absolute sources. Exits 2 if malformed. */
+static const struct mount *box_options_mounts(struct cli *cli, const struct row_texts *list) {
     if (list->count > LIMIT_MOUNTS)
         option_fail(cli, "at most %u mounts", LIMIT_MOUNTS);
     struct mount *mounts = arena_alloc(&cli->arena, (list->count + 1) * sizeof *mounts);

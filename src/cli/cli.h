@@ -109,8 +109,6 @@ extern const struct row box_rows[];
  * NULL: none is given. Exits 2 if malformed. */
 const char *box_options_network(struct cli *cli, const char *network, const struct row_texts *allow);
 struct mount;
-/* Converts "SRC:DST[:ro]" to mounts with absolute sources. Exits 2 if malformed. */
-const struct mount *box_options_mounts(struct cli *cli, const struct row_texts *list);
 /* Completes "K" from this process's environment. NULL-terminated, or NULL if there are none. Exits 2 if malformed. */
 const char **box_options_env(struct cli *cli, const struct row_texts *list);
 /* Writes the same as the member "env" of an open object, if there are any. */

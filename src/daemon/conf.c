@@ -353,7 +353,7 @@ static int conf_check_share(const struct conf *conf, const struct conf_user *use
     if (!policy_template(share->default_template))
         return err_set(err, ERR_INVALID, "default_template: '%.64s' is not a template name", share->default_template);
     if (share->mounts.count > LIMIT_MOUNTS)
-        return err_set(err, ERR_INVALID, "mounts: there are more than %u", LIMIT_MOUNTS);
+        return err_set(err, ERR_INVALID, "mounts: at most %u are allowed", LIMIT_MOUNTS);
     TRY(conf_check_network("network", share->network, true, err)
             ?: conf_check_network("network_policy", share->network_policy, false, err));
     return conf_check_images(conf, user, share, err);
@@ -408,7 +408,7 @@ static int conf_check_skills(const struct conf *conf, struct err *err) {
     TRY(conf_check_absolute("global_agents", &conf->global_agents, err));
     TRY(conf_check_absolute("skill_paths", &conf->skill_paths, err));
     if (conf->skill_paths.count > LIMIT_SKILL_PATHS)
-        return err_set(err, ERR_INVALID, "skill_paths: there are more than %u", LIMIT_SKILL_PATHS);
+        return err_set(err, ERR_INVALID, "skill_paths: at most %u are allowed", LIMIT_SKILL_PATHS);
     if (conf_given(conf, NULL, "skill_commands") && !conf->skill_commands.count)
         return err_set(err, ERR_INVALID, "skill_commands is empty; omit it for the default list");
     if (conf->skills.creator && conf->skills.creator[0] != '/')
@@ -446,7 +446,7 @@ static int conf_check_all(const struct conf *conf, struct err *err) {
         if (!text_u64(conf->gate_host_ports.items[i], 65535, &port) || !port)
             return err_set(err, ERR_INVALID, "gate_host_ports: '%s' is not a port", conf->gate_host_ports.items[i]);
     if (!conf->tls_cert != !conf->tls_key)
-        return err_set(err, ERR_INVALID, "tls_cert and tls_key belong together: give both or none");
+        return err_set(err, ERR_INVALID, "tls_cert and tls_key belong together: give both or neither");
     if (conf->preview_domain && !conf_domain(conf->preview_domain, true, &len))
         return err_set(err, ERR_INVALID,
                        "preview_domain: '%.200s' is not a host name in lower case, such as boxes.example.org",

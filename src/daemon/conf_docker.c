@@ -13,7 +13,7 @@ static int docker_check_registry(const struct docker_registry *registry, struct 
     bool password = registry->password || registry->password_file, token = registry->token || registry->token_file;
     const char *const files[] = {registry->password_file, registry->token_file};
     if ((registry->password && registry->password_file) || (registry->token && registry->token_file))
-        return err_set(err, ERR_INVALID, "a registry's secret must be either here or in a file");
+        return err_set(err, ERR_INVALID, "give a registry's secret either directly or by a file, not both");
     if (!token && !(registry->username && password))
         return err_set(err, ERR_INVALID,
                        "a registry needs 'username' and 'password' or 'password_file', or 'token' or "

@@ -113,7 +113,7 @@ int conf_file(struct conf *conf, const char *path, struct err *err) {
     if (fd < 0 || fstat(fd, &status) < 0)
         return err_errno(err, errno, "cannot read the configuration %s", path);
     if (S_ISDIR(status.st_mode))
-        return err_set(err, ERR_INVALID, "configuration %s: it is a directory", path);
+        return err_set(err, ERR_INVALID, "the configuration %s is a directory", path);
     char *data = xmalloc(LIMIT_CONF_BYTES + 1);
     ssize_t len = fd_read_full(fd, data, LIMIT_CONF_BYTES + 1);
     int failed = len < 0 ? err_errno(err, (int)-len, "cannot read the configuration %s", path)

@@ -30,7 +30,7 @@ int conf_read_env(const struct conf_target *target, const struct row *option, co
 static int parts_mount_wrong(const struct rows_yaml *value, struct err *err) {
     for (size_t i = 0; i < value->count; i++)
         if (value->items[i].shown && strchr(value->items[i].shown, '$'))
-            err_set(err, ERR_INVALID, "this mount, with its values from the environment, is not possible");
+            err_set(err, ERR_INVALID, "this mount is not valid with its values from the environment");
     return rows_yaml_at(value, err);
 }
 
@@ -83,10 +83,10 @@ int conf_read_templates(const struct conf_target *target, const struct row *opti
         int failed = given.name ? conf_set(target, option, given.name, given.name, err)
                                 : err_set(err, ERR_INVALID, "a template needs 'name'");
         if (!failed && given.path && target->user)
-            failed = err_set(err, ERR_INVALID, "a user's templates are names; 'path' belongs in templates of all");
+            failed = err_set(err, ERR_INVALID, "a user's templates are names; only the templates of all users may have a 'path'");
         if (!failed && given.path && (given.path[0] != '/' || strcmp(given.name, "host") == 0))
             failed =
-                err_set(err, ERR_INVALID, "path of template '%.64s' must be absolute, and host has none", given.name);
+                err_set(err, ERR_INVALID, "the path of template '%.64s' must be absolute, and host cannot have one", given.name);
         if (failed)
             return rows_yaml_at(item, err);
         if (given.path)

@@ -43,7 +43,7 @@ static int daemon_cleanup(const struct conf *conf, struct err *err) {
     if (left)
         return err_set(err, ERR_BUSY, "%u item%s could not be removed from %s; see above", left, left == 1 ? "" : "s",
                        state);
-    printf("%s is clean; %u thing%s removed\n", state, removed, removed == 1 ? "" : "s");
+    printf("%s is clean; %u item%s removed\n", state, removed, removed == 1 ? "" : "s");
     return 0;
 }
 

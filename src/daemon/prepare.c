@@ -26,7 +26,7 @@ int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err) {
         return err_set(err, ERR_DENIED, "the state directory %s belongs to uid %u; give another with --state DIR",
                        ret_real, stat_now.st_uid);
     if ((stat_now.st_mode & 077) && chmod(ret_real, 0700))
-        return err_errno(err, errno, "cannot close %s to others", ret_real);
+        return err_errno(err, errno, "cannot remove others' access to %s", ret_real);
     return 0;
 }
 
@@ -88,7 +88,7 @@ int daemon_auth(const struct conf *conf, bool quiet, struct auth **ret_auth, str
     if (wide && !conf->tls_cert && !quiet)
         log_warn(
             "tokens and everything else travel UNENCRYPTED to and from %s: give tls_cert and tls_key, or put a proxy "
-            "with TLS before it",
+            "with TLS in front of it",
             conf->listen);
     if (failed)
         auth_free(auth);
@@ -151,7 +151,7 @@ int daemon_policy(struct conf *conf, const struct backend_env *env, bool quiet, 
             if (!checks[i].ok && checks[i].wall)
                 log_warn("this machine lacks: %s: %s; %s", checks[i].name, checks[i].detail, checks[i].fix);
             else if (checks[i].partly)
-                log_info("this machine has a part: %s: %s", checks[i].name, checks[i].detail);
+                log_info("this machine has part of: %s: %s", checks[i].name, checks[i].detail);
     }
     struct policy *policy = conf_policy(conf);
     int failed = prepare_share_walls(conf, NULL, env, checks, count, &policy->share, err);

@@ -78,7 +78,7 @@ static int daemon_tokens(struct daemon *daemon, struct err *err) {
     TRY(auth_open_store(daemon->front.auth, daemon->state, err));
     if (daemon_demands_tokens(conf) && !auth_count(daemon->front.auth))
         return err_set(err, ERR_DENIED,
-                       "listening on %s demands tokens, and none exist: make the first one with `cubby token "
+                       "listening on %s requires tokens, and none exist: create the first one with `cubby token "
                        "create --scope admin --state %s`, put tokens: into the configuration, or listen on 127.0.0.1",
                        conf->listen, daemon->state);
     return 0;

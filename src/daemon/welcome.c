@@ -40,7 +40,7 @@ static int welcome_guest_serve(const struct front *front, const struct guest *gu
         return err_wrap(err, "cannot make its box");
     r = front->skills ? sync_box(front->skills, box, &report, err) : 0;
     if (r == 0 && front->skills && (report.written || report.removed))
-        log_info("machine %s of %s: skills: %llu files written, %llu removed, %llu as they were", guest->machine,
+        log_info("machine %s of %s: skills: %llu files written, %llu removed, %llu unchanged", guest->machine,
                  guest->user, (unsigned long long)report.written, (unsigned long long)report.removed,
                  (unsigned long long)report.unchanged);
     provider_put(front->provider, box);

@@ -35,7 +35,7 @@ is 'after the daemon was killed it cleans up' "$CODE" 0
 for id in "$first" "$damaged" "$lost"; do
     like "box $id is removed, and told" "$OUT" "removed box $id"
 done
-like 'and it says that all is clean' "$OUT" "$STATE is clean; (1 thing|[0-9]+ things) removed"
+like 'and it says that all is clean' "$OUT" "$STATE is clean; (1 item|[0-9]+ items) removed"
 ok 'processes are gone' eventually 5 tag_gone
 is 'files are gone' "$(ls -A "$STATE/boxes" "$STATE/trash" | grep -v : | xargs)" ''
 is 'the audit log is there' "$(ls "$STATE/audit.db")" "$STATE/audit.db"

@@ -610,12 +610,6 @@ int gate_answer(struct gate *gate, const char *id, uint64_t question, bool allow
     return gate_send(gate, &message, NULL, 0) ? 0 : err_set(err, ERR_BUSY, "the gate is not running; ask again");
 }
 
-void gate_seal_gone(struct gate *gate, const char *id) {
-    struct gate_message message = gate_message(GATE_SEAL, id);
-    autolock(&gate->lock);
-    gate_send(gate, &message, NULL, 0);
-}
-
 bool gate_counts(struct gate *gate, const char *id, struct gate_count *ret_count) {
     struct gate_message message = gate_message(GATE_COUNT, id);
     autolock(&gate->counting);

@@ -59,8 +59,6 @@ int gate_box_put(struct gate *gate, const char *id, uint64_t generation, const c
 void gate_box_drop(struct gate *gate, const char *id);
 /* The answer to a question (row ASK): for_ms: connections alike stay allowed for so long. */
 int gate_answer(struct gate *gate, const char *id, uint64_t question, bool allow, uint64_t for_ms, struct err *err);
-/* The box's seal has ended or its secrets changed: the next connection asks for one anew, and those handed over end. */
-void gate_seal_gone(struct gate *gate, const char *id);
 /* id NULL: of all boxes. When it returns, `event` has had every row of what happened before. false: no gate runs. */
 bool gate_counts(struct gate *gate, const char *id, struct gate_count *ret_count);
 /* Another number than before: the box, or one that shares its number, may have been refused something. */

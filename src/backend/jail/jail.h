@@ -88,10 +88,6 @@ bool slot_alive(const struct slot *slot);                                    /* 
 /* Writes struct jail_record into the directory `name`. */
 int slot_record(struct backend *backend, struct slot *slot, const char *name, struct err *err);
 void slot_drop(struct backend *backend, struct slot *slot); /* ends it, leaves nothing */
-/* A message of wire/plan.h, whose first 4 bytes are left for its length. */
-int slot_send(struct slot *slot, struct buf *message, struct err *err);
-/* The message of a failed step; err is set from it, or to `otherwise` when it is empty. */
-int slot_error(struct slot *slot, const char *otherwise, struct err *err);
 
 /* attach.c: /skills of an agent's box: at its start, before anybody else sees it, and again while it runs (the
  * backend's attach) */

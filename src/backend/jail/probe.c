@@ -405,7 +405,7 @@ static const struct probe_row probe_rows[] = {
 };
 #define ROWS (sizeof probe_rows / sizeof *probe_rows)
 
-const char *const backend_weaker_words[] = {WEAKER_LANDLOCK, WEAKER_LIMITS, NULL};
+static const char *const backend_weaker_words[] = {WEAKER_LANDLOCK, WEAKER_LIMITS, NULL};
 
 bool backend_allows_weaker(const struct backend_env *env, const char *word) {
     for (const char *const *allowed = env->allow_weaker; allowed && *allowed; allowed++)

@@ -81,7 +81,8 @@ static int slot_files(struct backend *backend, const struct slot_want *want, str
                       : quota_make(&backend->quota, dir, disk_mb, want->one_shot, &slot->form, err);
 }
 
-int slot_error(struct slot *slot, const char *otherwise, struct err *err) {
+/* The message of a failed step; err is set from it, or to `otherwise` when it is empty. */
+static int slot_error(struct slot *slot, const char *otherwise, struct err *err) {
     char text[sizeof err->text + 1] = "";
     struct pollfd polls = {.fd = slot->errors_fd, .events = POLLIN};
     ssize_t n = 0;
@@ -90,7 +91,8 @@ int slot_error(struct slot *slot, const char *otherwise, struct err *err) {
     return box_entry_said(text, n, otherwise, err);
 }
 
-int slot_send(struct slot *slot, struct buf *message, struct err *err) {
+/* A message of wire/plan.h, whose first 4 bytes are left for its length. */
+static int slot_send(struct slot *slot, struct buf *message, struct err *err) {
     if (message->failed)
         return err_set(err, ERR_TOO_LARGE, "the box's plan is larger than %u bytes", PLAN_MAX_BYTES);
     uint32_t len = (uint32_t)message->len - 4;

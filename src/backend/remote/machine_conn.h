@@ -31,8 +31,6 @@ int machine_conn_end(struct machine_conn *conn, bool lives, const struct err *wh
 void machine_conn_move(struct machine_conn *conn, const char *workspace); /* before it begins: it is another */
 
 /* Sessions with a link (machine_link.c). */
-extern const struct machine_ops machine_link_ops;
-void *machine_link_new(const char *name, bool worker);
 uint64_t machine_link_received(void *connection); /* no thread serves it */
 
 #endif

@@ -331,7 +331,7 @@ static int machine_link_tick(void *user, struct err *err) {
 
 static const struct pump_events machine_link_events = {.shut = machine_link_shut, .tick = machine_link_tick};
 
-void *machine_link_new(const char *name, bool worker) {
+static void *machine_link_new(const char *name, bool worker) {
     struct link_session *link = xcalloc(1, sizeof *link);
     link->worker = worker;
     snprintf(link->name, sizeof link->name, "%s", name);
@@ -345,7 +345,7 @@ uint64_t machine_link_received(void *user) {
     return pump_received(link->pump);
 }
 
-const struct machine_ops machine_link_ops = {
+static const struct machine_ops machine_link_ops = {
     .start = machine_link_start,
     .stop = machine_link_stop,
     .usage = machine_link_usage,

@@ -377,7 +377,7 @@ static int seal_spawn(struct seal *seal, int *ret_gate, struct err *err) {
     return 0;
 }
 
-int seals_start(struct seals *seals, const struct box *box, const char *levels, struct err *err) {
+static int seals_start(struct seals *seals, const struct box *box, const char *levels, struct err *err) {
     int gate = -1;
     seals_end(seals, box->id);
     autolock(&seals->lock);

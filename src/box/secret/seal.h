@@ -47,7 +47,6 @@ struct seal_counts {
 };
 void seals_counts(struct seals *seals, struct seal_counts *ret_counts);
 /* A seal for the box, with these bindings and policies (a JSON array); one that it had ends. The gate's socket. */
-int seals_start(struct seals *seals, const struct box *box, const char *levels, struct err *err);
 void seals_end(struct seals *seals, const char *id); /* its connections end; the next one starts another */
 struct seal_hooks seals_hooks(struct seals *seals, const struct backend_env *env);
 void seals_forget(struct seals *seals); /* values may have changed: they are asked for again */

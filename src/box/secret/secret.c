@@ -222,7 +222,8 @@ static int secret_from_check(struct secrets *secrets, const struct secret_from *
                          text ? text : "a line of that length");
 }
 
-int secret_use_check(struct secrets *secrets, const struct secret_use *use, struct err *err) {
+/* INVALID names the member. DENIED: a command that the configuration does not list. */
+static int secret_use_check(struct secrets *secrets, const struct secret_use *use, struct err *err) {
     if (text_list_count((const char *const *)use->hosts) > LIMIT_SECRET_HOSTS)
         return err_set(err, ERR_INVALID, "hosts: more than %u", LIMIT_SECRET_HOSTS);
     for (const char **host = use->hosts; host && *host; host++)

@@ -57,8 +57,6 @@ struct secret {
 int secret_name_check(const char *name, struct err *err);
 /* What a header can carry, of a sensible length. The sentence never holds the value. */
 int secret_value_check(const char *value, size_t len, struct err *err);
-/* INVALID names the member. DENIED: a command that the configuration does not list. */
-int secret_use_check(struct secrets *secrets, const struct secret_use *use, struct err *err);
 /* As secret_store_put; use NULL: as it is. The seals that hold the old value forget it. */
 int secret_save(struct secrets *secrets, const char *user, const char *name, enum secret_how how,
                 const struct secret_use *use, const char *value, size_t len, struct err *err);

@@ -74,7 +74,7 @@ static struct skill_box skill_box_find(struct cli *cli, const struct skill_value
                                     : rest_need(cli, "POST", "/v1/boxes", &body);
     const char *id = skill_text_of(json, "id");
     if (!text_id(id))
-        cli_must(err_set(&err, ERR_PROTOCOL, "%s answered a box without an id", remote_url()), &err);
+        cli_must(err_set(&err, ERR_PROTOCOL, "%s sent a box without an id", remote_url()), &err);
     memcpy(box.id, id, sizeof box.id);
     box.agent = json_is_string(json_object_get(json, "agent"));
     return box;
@@ -115,7 +115,7 @@ static int skill_upload_open(const char *path, int *ret_fd, struct err *err) {
         return 0;
     }
     if (!S_ISDIR(status.st_mode))
-        return err_set(err, ERR_INVALID, "%.300s is neither a directory nor a ZIP", path);
+        return err_set(err, ERR_INVALID, "%.300s is neither a directory nor a ZIP archive", path);
     const char *where = getenv("TMPDIR");
     char name[4096];
     snprintf(name, sizeof name, "%s/cubby-skill.XXXXXX", where && *where ? where : "/tmp");
@@ -138,23 +138,23 @@ static int skill_upload_one(struct cli *cli, const struct skill_values *values, 
     autobuf answer = buf_max(16u << 20);
     TRY(skill_upload_open(path, &fd, err));
     if (fstat(fd, &status) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return err_errno(err, errno, "the archive");
+        return err_errno(err, errno, "cannot read the archive");
     struct upload upload = {
         .fd = fd, .length = status.st_size, .what = "the archive", .type = "application/zip", .quiet = true};
     TRY(upload_send(cli, &upload, remote_path(cli, box->id, values->base ? "/skills?base=1" : "/skills", NULL), &answer,
                     err));
     json_t *json = json_loadb((const char *)answer.data, answer.len, 0, NULL);
     if (!json)
-        return err_set(err, ERR_PROTOCOL, "%s answered something that is not JSON", remote_url());
+        return err_set(err, ERR_PROTOCOL, "%s sent an answer that is not JSON", remote_url());
     json_array_foreach(json_object_get(json, "skills"), i, name) {
         if (!values->json)
             printf("%s\n", rest_shown(cli, json_string_value(name) ? json_string_value(name) : ""));
     }
     long long background = (long long)json_integer_value(json_object_get(json, "background"));
     if (!values->json && json_is_true(json_object_get(json, "pending")))
-        fprintf(stderr, "cubby: commands use the old ones; the new ones take their place when the last has ended\n");
+        fprintf(stderr, "cubby: running commands use the old skills; the new ones replace them when the last has ended\n");
     else if (!values->json && background)
-        fprintf(stderr, "cubby: %lld process%s in the background may hold the old ones\n", background,
+        fprintf(stderr, "cubby: %lld background process%s may still use the old skills\n", background,
                 background == 1 ? "" : "es");
     return skill_finish(values, json, NULL);
 }
@@ -201,7 +201,7 @@ static const char *skill_edit_path(struct cli *cli, const struct skill_box *box,
         option_fail(cli, "edit takes SKILL/PATH, not '%s'", word);
     for (const char *at = word; at; at = strchr(at, '/') ? strchr(at, '/') + 1 : NULL)
         if (strncmp(at, "..", 2) == 0 && (!at[2] || at[2] == '/'))
-            option_fail(cli, "'%s' leaves the skill", word);
+            option_fail(cli, "'%s' leads outside the skill", word);
     return arena_printf(&cli->arena, "%s/%s", box->agent ? "/skills" : "skills", word);
 }
 
@@ -210,9 +210,9 @@ static int skill_edit(struct cli *cli, const struct skill_values *values, int ar
     int code;
     bool string = values->old_text;
     if (argc < 1 || argc > 2 || (string && argc > 1))
-        option_fail(cli, "edit SKILL/PATH, and perhaps a FILE with the new content");
+        option_fail(cli, "edit takes SKILL/PATH and optionally a FILE with the new content");
     if (string != !!values->new_text)
-        option_fail(cli, "--old and --new go together");
+        option_fail(cli, "--old and --new must be given together");
     const struct skill_box box = skill_box_find(cli, values);
     const char *path = skill_edit_path(cli, &box, argv[0]);
     if (string) {
@@ -341,7 +341,7 @@ static int skill_search(struct cli *cli, const struct skill_values *values, int 
         CELL("SHA256", skill_search_digest), COLUMN("DESCRIPTION", "description", TEXT),
     };
     if (argc > 1)
-        option_fail(cli, "search for one text (quote it)");
+        option_fail(cli, "search takes one text; quote it if it has spaces");
     autobuf path = buf_max(64 << 10);
     buf_printf(&path, "/v1/registry?limit=%" PRIu64, values->limit);
     rest_parameter(cli, &path, "mine", values->mine ? "1" : NULL);

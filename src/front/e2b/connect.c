@@ -160,7 +160,7 @@ int connect_take_head(struct connect *connect, struct err *err) {
 
 /* ---- messages of the client ---- */
 
-int connect_envelope(const uint8_t head[CONNECT_HEAD_BYTES], uint32_t *ret_len, struct err *err) {
+static int connect_envelope(const uint8_t head[CONNECT_HEAD_BYTES], uint32_t *ret_len, struct err *err) {
     uint32_t len = (uint32_t)head[1] << 24 | (uint32_t)head[2] << 16 | (uint32_t)head[3] << 8 | head[4];
     if (head[0] & CONNECT_FLAG_COMPRESSED)
         return err_set(err, ERR_INVALID, "protocol error: a compressed message, and no compression was agreed on");
@@ -356,7 +356,8 @@ struct json *connect_open(struct connect *connect) {
     return &connect->json;
 }
 
-int connect_begin(struct connect *connect) {
+/* A stream begins to answer before its first message. */
+static int connect_begin(struct connect *connect) {
     if (connect->begun)
         return 0;
     connect->begun = true;

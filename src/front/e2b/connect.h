@@ -76,8 +76,6 @@ int connect_take_head(struct connect *connect, struct err *err);
 int connect_next(struct connect *connect, const struct row *fields, struct arena *arena, void *ret_args,
                  struct err *err);
 
-/* The length of the payload that an envelope announces. INVALID: flags or a length that no request has. */
-int connect_envelope(const uint8_t head[CONNECT_HEAD_BYTES], uint32_t *ret_len, struct err *err);
 /* One JSON message by rows, with what protojson allows: members that no row names are ignored (also without
  * ROW_LENIENT), names may be snake_case, integers may be texts or have a fraction of zero, null is absent. Enumerations
  * are ROW_TEXT_OR_INT, bytes are ROW_TEXT (connect_bytes). */
@@ -94,8 +92,6 @@ int connect_path(struct arena *arena, const char *home, const char *path, const 
 
 struct json *connect_open(struct connect *connect); /* a message: its object is open; write the members */
 int connect_send(struct connect *connect);          /* closes the object and sends the message in one write */
-/* A stream begins to answer before its first message. */
-int connect_begin(struct connect *connect);
 /* failed: 0, or the code in err, or what connect_take returned. To be returned by endpoint.run. */
 int connect_end(struct connect *connect, int failed, struct err *err);
 

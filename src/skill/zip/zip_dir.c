@@ -60,7 +60,7 @@ static int zip_end64(int fd, const uint8_t *locator, uint64_t locator_at, struct
     if (sign != SIGN_END64 || length != locator_at - at - 12 || this_disk || first_disk || here != count ||
         (end->count != MAX16 && end->count != count) || (end->size != MAX32 && end->size != size) ||
         (end->start != MAX32 && end->start != start))
-        return err_set(err, ERR_INVALID, "the archive's two ends contradict each other");
+        return err_set(err, ERR_INVALID, "the archive's two end records contradict each other");
     *end = (struct zip_end){.offset = at, .count = count, .size = size, .start = start};
     return 0;
 }

@@ -131,7 +131,7 @@ int zip_read(struct zip *zip, size_t i, int (*sink)(void *user, const uint8_t *d
     while ((n = zip_stream_read(stream, data, READ_BYTES, err)) > 0) {
         int r = sink(user, data, (size_t)n);
         if (r < 0) {
-            n = err_set(err, err_from_wire((unsigned)-r), "the content of '%s' was not taken",
+            n = err_set(err, err_from_wire((unsigned)-r), "the content of '%s' was not accepted",
                         zip->items[i].entry.path);
             break;
         }

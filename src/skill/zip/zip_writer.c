@@ -62,7 +62,7 @@ static int zip_put(struct zip_writer *writer, const void *data, size_t len, stru
         return err_set(err, ERR_TOO_LARGE, "the archive would have more than 4 GiB");
     int r = len ? writer->sink(writer->user, data, len) : 0;
     if (r < 0)
-        return err_set(err, err_from_wire((unsigned)-r), "the archive was not taken");
+        return err_set(err, err_from_wire((unsigned)-r), "the archive could not be written");
     writer->at += len;
     return 0;
 }
@@ -109,7 +109,7 @@ static int zip_close_entry(struct zip_writer *writer, struct err *err) {
     writer->open = false;
     int r = 0;
     if (writer->entry.left)
-        return err_set(err, ERR_IO, "'%s' became shorter while it was read", writer->entry.name);
+        return err_set(err, ERR_IO, "'%s' shrank while it was read", writer->entry.name);
     if (writer->entry.method == METHOD_DEFLATE) {
         autobuf numbers = buf_max(64);
         r = zip_pack(writer, NULL, 0, true, err);
@@ -164,7 +164,7 @@ int zip_writer_entry(struct zip_writer *writer, const struct zip_entry *entry, s
 
 int zip_writer_data(struct zip_writer *writer, const void *data, size_t len, struct err *err) {
     if (!writer->open || len > writer->entry.left)
-        return err_set(err, ERR_IO, "'%s' became longer while it was read", writer->open ? writer->entry.name : "");
+        return err_set(err, ERR_IO, "'%s' grew while it was read", writer->open ? writer->entry.name : "");
     writer->entry.left -= len;
     for (size_t at = 0; at < len;) {
         size_t n = len - at < (1u << 30) ? len - at : 1u << 30; /* zlib counts in 32 bits */

@@ -83,7 +83,7 @@ int machine_text_take(void *text, const void *data, size_t len, struct err *err)
 int text_gone_locked(struct machine_text *text, struct err *err);
 void text_few_locked(struct machine_text *text, const struct err *why); /* our runner does not run there */
 
-/* ---- text/message.c: bytes and JSON ---- */
+/* ---- messages: text/text.c ---- */
 struct text_answer {
     json_t *root;          /* owned */
     json_t *body;          /* the object that holds the members: root or its "body" */
@@ -112,32 +112,12 @@ void text_answer_done(struct machine_text *text, struct text_answer *answer);
 int text_ask_exec(struct machine_text *text, const bool *cancelled, const char *command, const char *const *env,
                   const struct buf *input, uint64_t timeout_s, struct text_answer *ret_answer, struct err *err);
 
-/* ---- text/endpoint.c: the runner's end of a wire, for text/few.c ---- */
-struct text_call {
-    struct text_call *next;
-    struct text_wire *wire;
-    uint32_t id;
-    struct arena arena;
-    struct buf raw, input, end; /* end: fields of the END frame */
-    struct fields args;
-    bool started, eof, cancelled;
-    int64_t credit;
-};
-/* Serves until the other end closes the wire; every call has ended when it returns. */
-void endpoint_serve(struct text_wire *wire);
-void endpoint_frame(struct text_wire *wire, uint8_t type, uint32_t call, uint8_t flags, const void *data, size_t len);
-/* Output, or (type ITEM) records that go as a whole. GONE: the call was cancelled. */
-int endpoint_data(struct text_call *call, uint8_t type, uint8_t flags, const struct buf *data, struct err *err);
-/* Waits for all of the input. call->input.failed: there is more than LIMIT_TEXT_FILE_BYTES. */
-void endpoint_collect(struct text_call *call);
-
 /* ---- text/carry.c: our own runner on the machine; text/few.c: what a runner of another make can do itself ---- */
 /* The runner is there and runs (*ret_runs), or it cannot: text->few_why. Once a connection. */
 int text_carry(struct machine_text *text, bool *ret_runs, struct err *err);
 int text_carry_start(struct text_wire *wire, const struct spec *spec, struct err *err);
 int text_carry_take_locked(struct machine_text *text, const struct text_answer *push); /* 1: not of a stream */
-void *text_carry_main(void *wire);
-int text_few_run(struct text_call *call, struct err *err);
+void *text_carry_main(void *wire);                                                     /* of the threads of wires */
 void *text_few_main(void *wire);
 
 #endif

@@ -1,11 +1,73 @@
-/* A box on a machine where our runner cannot run: commands and whole files by the runner's own eight operations, and
- * UNSUPPORTED with the reason for everything else. endpoint.c takes the calls. Called by text/text.c. Invariant: a
- * command never runs in another directory than it was given. */
+/* A box on a machine where our runner cannot run. This process plays the runner's end of the wire: it takes the frames
+ * of calls, runs each call on a thread of its own, and answers within its credit: commands and whole files by the
+ * machine's own eight operations, and UNSUPPORTED with the reason for everything else. Called by text/text.c.
+ * Invariants: a command never runs in another directory than it was given; nothing of a call is sent after its END or
+ * FAIL. */
+#include <sys/socket.h>
+
 #include "base/base.h"
 #include "backend/remote/text/call.h"
 #include "base/conceal.h"
+#include "base/sync.h"
 
-enum { EXEC_MAX_S = 3600 };
+enum { EXEC_MAX_S = 3600, READ_BYTES = 128 << 10 };
+
+struct text_call {
+    struct text_call *next;
+    struct text_wire *wire;
+    uint32_t id;
+    struct arena arena;
+    struct buf raw, input, end; /* end: fields of the END frame */
+    struct fields args;
+    bool started, eof, cancelled;
+    int64_t credit;
+};
+
+static void few_frame(struct text_wire *wire, uint8_t type, uint32_t call, uint8_t flags, const void *data,
+                      size_t len) {
+    autobuf frame = buf_max(LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES);
+    frame_put(&frame, type, call, flags, data, len);
+    autolock(&wire->out);
+    for (size_t at = 0; at < frame.len;) {
+        ssize_t n = send(wire->fd, frame.data + at, frame.len - at, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break; /* the daemon closed the wire: text_few_main sees that too */
+        at += (size_t)n;
+    }
+}
+
+/* Output, or (type ITEM) records that go as a whole. GONE: the call was cancelled. */
+static int few_data(struct text_call *call, uint8_t type, uint8_t flags, const struct buf *data, struct err *err) {
+    struct text_wire *wire = call->wire;
+    for (size_t at = 0, n; at < data->len; at += n) {
+        n = data->len - at < LIMIT_FRAME_PAYLOAD_BYTES / 2 ? data->len - at : LIMIT_FRAME_PAYLOAD_BYTES / 2;
+        pthread_mutex_lock(&wire->text->lock);
+        while (call->credit < (int64_t)n && !call->cancelled)
+            cond_wait_until(&wire->text->changed, &wire->text->lock, 0);
+        call->credit -= (int64_t)n;
+        bool cancelled = call->cancelled;
+        pthread_mutex_unlock(&wire->text->lock);
+        if (cancelled)
+            return err_set(err, ERR_GONE, "the call was cancelled");
+        few_frame(wire, type, call->id, flags, data->data + at, n);
+    }
+    return 0;
+}
+
+/* Waits for all of the input. call->input.failed: there is more than LIMIT_TEXT_FILE_BYTES. */
+static void few_collect(struct text_call *call) {
+    struct text_wire *wire = call->wire;
+    autobuf credit = buf_max(4);
+    buf_u32(&credit, LIMIT_TEXT_FILE_BYTES); /* with the credit that a call begins with, more than may come */
+    few_frame(wire, FRAME_CREDIT, call->id, 0, credit.data, credit.len);
+    autolock(&wire->text->lock);
+    while (!call->eof && !call->cancelled && !call->input.failed)
+        cond_wait_until(&wire->text->changed, &wire->text->lock, 0);
+}
+
+/* ---- files ---- */
 
 struct few_file {
     enum file_type type;
@@ -84,14 +146,14 @@ static int few_read(struct text_call *call, const char *path, const struct few_f
     if (!good)
         return err_set(err, ERR_PROTOCOL, "machine %s sent a content that is not base64", call->wire->text->name);
     few_fields(&fields, &(struct few_file){file->type, content.len, file->mtime_ns, file->mode});
-    endpoint_frame(call->wire, FRAME_STAT, call->id, 0, fields.data, fields.len);
+    few_frame(call->wire, FRAME_STAT, call->id, 0, fields.data, fields.len);
     uint64_t skip = args->number[FIELD_OFFSET];
     uint64_t left = args->has[FIELD_LENGTH] ? args->number[FIELD_LENGTH] : UINT64_MAX;
     buf_consume(&content, skip < content.len ? (size_t)skip : content.len);
     if (args->number[FIELD_FLAGS] & CALL_ALL && content.len > left)
         return 0;
     content.len = content.len < left ? content.len : (size_t)left;
-    return endpoint_data(call, FRAME_DATA, STREAM_STDOUT, &content, err);
+    return few_data(call, FRAME_DATA, STREAM_STDOUT, &content, err);
 }
 
 /* file NULL: it does not exist yet. */
@@ -106,16 +168,14 @@ static int few_write(struct text_call *call, const char *path, const struct few_
         return err_set(err, ERR_UNSUPPORTED, "machine %s writes whole files only: %s", text->name, text->few_why);
     if (file && file->type == FILE_DIR)
         return err_set(err, ERR_INVALID, "'%s' is a directory", path);
-    endpoint_collect(call);
+    few_collect(call);
     if (call->input.failed)
         return few_large(call, path, err);
     if (!file && parent && flags & CALL_PARENTS)
         r = few_ask(call, "mkdir_all", "ok", arena_copy(&call->arena, path, parent), 0755, NULL, NULL, err);
     uint64_t mode = args->has[FIELD_MODE] ? args->number[FIELD_MODE] : file ? file->mode : 0644;
-    if (r == 0)
-        r = few_ask(call, "write_file", "ok", path, (int64_t)mode & 0777, &call->input, NULL, err);
-    if (r == 0)
-        r = few_stat(call, path, &written, err);
+    r = r ?: few_ask(call, "write_file", "ok", path, (int64_t)mode & 0777, &call->input, NULL, err)
+          ?: few_stat(call, path, &written, err);
     few_fields(&call->end, &written);
     field_number(&call->end, FIELD_CREATED, !file);
     return r;
@@ -136,22 +196,14 @@ static int few_mkdir(struct text_call *call, const char *path, const struct few_
     return r;
 }
 
-/* remove_all says nothing of a file that does not exist, and a link to nothing is for remove. */
-static int few_remove(struct text_call *call, const char *path, const struct few_file *file, struct err *err) {
-    bool all = file && call->args.number[FIELD_FLAGS] & CALL_RECURSIVE;
-    field_number(&call->end, FIELD_FILES, 1);
-    return few_ask(call, all ? "remove_all" : "remove", "ok", path, -1, NULL, NULL, err);
-}
-
 static int few_list(struct text_call *call, const char *path, struct err *err) {
     struct machine_text *text = call->wire->text;
     uint64_t limit = call->args.has[FIELD_LIMIT] ? call->args.number[FIELD_LIMIT] : UINT64_MAX;
     if (call->args.has[FIELD_DEPTH] && call->args.number[FIELD_DEPTH] > 1)
         return err_set(err, ERR_UNSUPPORTED, "machine %s lists one directory at a time: %s", text->name, text->few_why);
     struct text_answer answer = {0};
-    int r = few_ask(call, "read_dir", "dir_entries", path, -1, NULL, &answer, err);
-    if (r < 0)
-        return r;
+    TRY(few_ask(call, "read_dir", "dir_entries", path, -1, NULL, &answer, err));
+    int r = 0;
     size_t i;
     json_t *entry, *entries = json_object_get(answer.body, "entries");
     json_array_foreach(entries, i, entry) {
@@ -168,7 +220,7 @@ static int few_list(struct text_call *call, const char *path, struct err *err) {
         field_text(&item, FIELD_NAME, name);
         field_text(&item, FIELD_PATH, arena_printf(&call->arena, "%s/%s", path[1] ? path : "", name));
         item_end(&item, begin);
-        r = endpoint_data(call, FRAME_ITEM, 0, &item, err);
+        r = few_data(call, FRAME_ITEM, 0, &item, err);
         if (r < 0)
             break;
     }
@@ -220,7 +272,7 @@ static int few_output(struct text_call *call, const struct text_answer *answer, 
     if (conceal)
         conceal_text(conceal, raw.data, raw.len, &clean);
     if (r == 0)
-        r = endpoint_data(call, FRAME_DATA, stream, conceal ? &clean : &raw, err);
+        r = few_data(call, FRAME_DATA, stream, conceal ? &clean : &raw, err);
     conceal_free(conceal);
     return r;
 }
@@ -234,7 +286,7 @@ static int few_exec(struct text_call *call, struct err *err) {
     if (args->number[FIELD_FLAGS] & (CALL_PTY | CALL_BACKGROUND) || args->drop_count || root)
         return err_set(err, ERR_UNSUPPORTED, "machine %s runs plain commands only: %s", text->name, text->few_why);
     if (args->number[FIELD_FLAGS] & CALL_STDIN)
-        endpoint_collect(call);
+        few_collect(call);
     if (call->input.failed || !text_utf8(call->input.data, call->input.len))
         return err_set(err, ERR_UNSUPPORTED, "machine %s takes input of at most %u bytes of UTF-8: %s", text->name,
                        LIMIT_TEXT_FILE_BYTES, text->few_why);
@@ -242,7 +294,7 @@ static int few_exec(struct text_call *call, struct err *err) {
     autobuf pid = buf_max(64);
     TRY(few_line(call, timeout_s, &line, err));
     field_number(&pid, FIELD_PID, 1u << 30 | call->id); /* it has no number there that we know */
-    endpoint_frame(call->wire, FRAME_STAT, call->id, 0, pid.data, pid.len);
+    few_frame(call->wire, FRAME_STAT, call->id, 0, pid.data, pid.len);
     uint64_t begin_ms = clock_ms();
     struct text_answer answer;
     TRY(text_ask_exec(text, &call->cancelled, buf_cstr(&line), few_env(call), &call->input, timeout_s + 5, &answer,
@@ -268,7 +320,7 @@ static int few_exec(struct text_call *call, struct err *err) {
 
 /* ---- calls ---- */
 
-int text_few_run(struct text_call *call, struct err *err) {
+static int few_run(struct text_call *call, struct err *err) {
     const struct machine_text *text = call->wire->text;
     enum op op = (enum op)call->args.number[FIELD_OP];
     const char *path;
@@ -280,11 +332,10 @@ int text_few_run(struct text_call *call, struct err *err) {
     if (op != OP_READ && op != OP_WRITE && op != OP_STAT && op != OP_MKDIR && op != OP_REMOVE && op != OP_LIST)
         return err_set(err, ERR_UNSUPPORTED, "machine %s can only run commands and move whole files: %s", text->name,
                        text->few_why);
-    int r = few_path(call, FIELD_PATH, &path, err);
-    if (r == 0 && op == OP_LIST)
+    TRY(few_path(call, FIELD_PATH, &path, err));
+    if (op == OP_LIST)
         return few_list(call, path, err);
-    if (r == 0)
-        r = few_stat(call, path, &file, err);
+    int r = few_stat(call, path, &file, err);
     const struct few_file *found = r == 0 ? &file : NULL;
     if (r < 0 && (r != -ERR_NOT_FOUND || op == OP_READ || op == OP_STAT))
         return r;
@@ -295,8 +346,10 @@ int text_few_run(struct text_call *call, struct err *err) {
         return few_write(call, path, found, err);
     case OP_MKDIR:
         return few_mkdir(call, path, found, err);
-    case OP_REMOVE:
-        return few_remove(call, path, found, err);
+    case OP_REMOVE: /* remove_all says nothing of a file that does not exist, and a link to nothing is for remove */
+        field_number(&call->end, FIELD_FILES, 1);
+        return few_ask(call, found && call->args.number[FIELD_FLAGS] & CALL_RECURSIVE ? "remove_all" : "remove", "ok",
+                       path, -1, NULL, NULL, err);
     default: /* OP_STAT */
         few_fields(&call->end, found);
         field_text(&call->end, FIELD_NAME, path[1] ? strrchr(path, '/') + 1 : path);
@@ -304,8 +357,109 @@ int text_few_run(struct text_call *call, struct err *err) {
     }
 }
 
-void *text_few_main(void *wire) {
-    endpoint_serve(wire);
+static void few_call_free(struct text_call *call) {
+    list_remove(call->wire->calls, call);
+    buf_done(&call->raw);
+    buf_done(&call->input);
+    buf_done(&call->end);
+    arena_done(&call->arena);
+    free(call);
+}
+
+static void *few_call_main(void *argument) {
+    struct text_call *call = argument;
+    struct text_wire *wire = call->wire;
+    struct err err = {0};
+    int r =
+        fields_parse(view_of(call->raw.data, call->raw.len), &call->arena, &call->args, &err) ?: few_run(call, &err);
+    if (r < 0) {
+        buf_clear(&call->end);
+        field_number(&call->end, FIELD_CODE, (uint64_t)err.code);
+        field_text(&call->end, FIELD_MESSAGE, err.text);
+    }
+    few_frame(wire, r < 0 ? FRAME_FAIL : FRAME_END, call->id, 0, call->end.data, call->end.len);
+    pthread_mutex_t *lock = &wire->text->lock;
+    autolock(lock);
+    few_call_free(call);
+    pthread_cond_broadcast(&wire->text->changed);
+    return NULL;
+}
+
+static int few_take_locked(struct text_wire *wire, const struct frame *frame, struct err *err) {
+    struct text_call *call = list_find(wire->calls, open, open->id == frame->call);
+    if (!call && frame->type == FRAME_CALL) {
+        call = xcalloc(1, sizeof *call);
+        *call = (struct text_call){.next = wire->calls, .wire = wire, .id = frame->call};
+        call->credit = LIMIT_CREDIT_BYTES;
+        arena_init(&call->arena);
+        buf_init(&call->raw, LIMIT_CALL_ARGS_BYTES);
+        buf_init(&call->input, LIMIT_TEXT_FILE_BYTES);
+        buf_init(&call->end, LIMIT_FRAME_PAYLOAD_BYTES);
+        wire->calls = call;
+    }
+    if (!call)
+        return 0;
+    if (frame->type == FRAME_CALL) {
+        buf_put(&call->raw, frame->payload, frame->len);
+        call->started = !(frame->flags & FLAG_MORE);
+        int failed = call->started ? thread_detached(few_call_main, call, TEXT_STACK_BYTES) : 0;
+        call->started &= !failed;
+        return failed ? err_errno(err, failed, "a thread for a call") : 0;
+    }
+    if (frame->type == FRAME_DATA)
+        buf_put(&call->input, frame->payload, frame->len);
+    if (frame->type == FRAME_CREDIT && frame->len == 4) {
+        struct view view = view_of(frame->payload, 4);
+        call->credit += view_u32(&view);
+    }
+    call->eof |= frame->type == FRAME_EOF;
+    call->cancelled |= frame->type == FRAME_CANCEL;
+    pthread_cond_broadcast(&wire->text->changed);
+    return 0;
+}
+
+void *text_few_main(void *argument) {
+    struct text_wire *wire = argument;
+    autobuf in = buf_max(LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES + READ_BYTES);
+    autobuf hello = buf_max(LIMIT_PATH_BYTES + 256);
+    pthread_mutex_init(&wire->out, NULL);
+    field_number(&hello, FIELD_VERSION, PROTO_VERSION);
+    field_number(&hello, FIELD_FEATURES, 0);
+    field_text(&hello, FIELD_WORKSPACE, wire->text->workspace);
+    few_frame(wire, FRAME_HELLO, 0, 0, hello.data, hello.len);
+    for (int r = 0; r >= 0;) {
+        struct err err;
+        struct frame frame;
+        uint8_t *room = buf_reserve(&in, READ_BYTES);
+        ssize_t n = room ? recv(wire->fd, room, READ_BYTES, 0) : -1;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        in.len += (size_t)n;
+        size_t at = 0;
+        while ((r = frame_parse(in.data + at, in.len - at, &frame, &err)) > 0) {
+            pthread_mutex_lock(&wire->text->lock);
+            r = few_take_locked(wire, &frame, &err);
+            pthread_mutex_unlock(&wire->text->lock);
+            if (r < 0)
+                break;
+            at += FRAME_HEAD_BYTES + frame.len;
+        }
+        buf_consume(&in, at);
+    }
+    pthread_mutex_lock(&wire->text->lock);
+    for (struct text_call *call = wire->calls, *next; call; call = next) {
+        next = call->next;
+        call->cancelled = true;
+        if (!call->started)
+            few_call_free(call);
+    }
+    pthread_cond_broadcast(&wire->text->changed);
+    while (wire->calls)
+        cond_wait_until(&wire->text->changed, &wire->text->lock, 0);
+    pthread_mutex_unlock(&wire->text->lock);
+    pthread_mutex_destroy(&wire->out);
     text_wire_free(wire);
     return NULL;
 }
