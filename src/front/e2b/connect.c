@@ -265,7 +265,7 @@ static int connect_hold(struct connect *connect, size_t len, struct err *err) {
 int connect_next(struct connect *connect, const struct row *fields, struct arena *arena, void *ret_args,
                  struct err *err) {
     uint8_t head[CONNECT_HEAD_BYTES];
-    uint32_t len;
+    uint32_t len = 0;
     int r = connect_read(connect, head, sizeof head, err);
     if (r <= 0)
         return r;

@@ -44,29 +44,11 @@ void e2b_secrets_begin(const char *directory, struct secrets *secrets) {
 struct e2b_secret_args {
     struct row_text name, value;
 };
+#define SECRET_ROW(member)                                                                                             \
+    .name = #member, .type = ROW_TEXT, .flags = ROW_REQUIRED, .offset = offsetof(struct e2b_secret_args, member)
 static const struct row secret_create_body[] = {
-    {.name = "name",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED,
-     .min = 1,
-     .max = 128,
-     .offset = offsetof(struct e2b_secret_args, name),
-     .text = "Letters, digits, _ and -."},
-    {.name = "value",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED,
-     .max = SECRET_VALUE_BYTES,
-     .offset = offsetof(struct e2b_secret_args, value),
-     .text = "Never given out again."},
-    {.name = NULL, .flags = ROW_LENIENT},
-};
-static const struct row secret_change_body[] = {
-    {.name = "value",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED,
-     .max = SECRET_VALUE_BYTES,
-     .offset = offsetof(struct e2b_secret_args, value),
-     .text = "Never given out again."},
+    {SECRET_ROW(name), .min = 1, .max = 128, .text = "Letters, digits, _ and -."},
+    {SECRET_ROW(value), .max = SECRET_VALUE_BYTES, .text = "Never given out again."},
     {.name = NULL, .flags = ROW_LENIENT},
 };
 
@@ -231,7 +213,7 @@ const struct route e2b_secret_routes[] = {
     SECRET_ROUTE("GET", "/secrets/{secret}", "e2b_secret", "E2B: a secret without its value", .run = secret_look,
                  .status = 200),
     SECRET_ROUTE("POST", "/secrets/{secret}", "e2b_secret_change", "E2B: another value of a secret",
-                 .run = secret_change, .body = secret_change_body, .status = 200),
+                 .run = secret_change, .body = secret_create_body + 1 /* the value alone */, .status = 200),
     SECRET_ROUTE("DELETE", "/secrets/{secret}", "e2b_secret_delete", "E2B: remove a secret", .run = secret_delete,
                  .status = 204),
     {0},
