@@ -83,10 +83,11 @@ int conf_read_templates(const struct conf_target *target, const struct row *opti
         int failed = given.name ? conf_set(target, option, given.name, given.name, err)
                                 : err_set(err, ERR_INVALID, "a template needs 'name'");
         if (!failed && given.path && target->user)
-            failed = err_set(err, ERR_INVALID, "a user's templates are names; only the templates of all users may have a 'path'");
+            failed = err_set(err, ERR_INVALID,
+                             "a user's templates are names; only the templates of all users may have a 'path'");
         if (!failed && given.path && (given.path[0] != '/' || strcmp(given.name, "host") == 0))
-            failed =
-                err_set(err, ERR_INVALID, "the path of template '%.64s' must be absolute, and host cannot have one", given.name);
+            failed = err_set(err, ERR_INVALID,
+                             "the path of template '%.64s' must be absolute, and host cannot have one", given.name);
         if (failed)
             return rows_yaml_at(item, err);
         if (given.path)

@@ -152,7 +152,8 @@ static int skill_upload_one(struct cli *cli, const struct skill_values *values, 
     }
     long long background = (long long)json_integer_value(json_object_get(json, "background"));
     if (!values->json && json_is_true(json_object_get(json, "pending")))
-        fprintf(stderr, "cubby: running commands use the old skills; the new ones replace them when the last has ended\n");
+        fprintf(stderr,
+                "cubby: running commands use the old skills; the new ones replace them when the last has ended\n");
     else if (!values->json && background)
         fprintf(stderr, "cubby: %lld background process%s may still use the old skills\n", background,
                 background == 1 ? "" : "es");

@@ -45,8 +45,8 @@ static int token_store(const char *directory, struct token_store **ret_store, st
     if (!S_ISDIR(status.st_mode))
         return err_set(err, ERR_INVALID, "%s is not a directory", directory);
     if (geteuid() != 0 && status.st_uid != geteuid())
-        return err_set(err, ERR_DENIED, "%s belongs to uid %u: only that user and root may manage its tokens", directory,
-                       status.st_uid);
+        return err_set(err, ERR_DENIED, "%s belongs to uid %u: only that user and root may manage its tokens",
+                       directory, status.st_uid);
     return token_store_open(directory, ret_store, err);
 }
 
