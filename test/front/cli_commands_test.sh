@@ -236,6 +236,7 @@ completes() { # completes NAME EXPECTED WORDS...
     is "completion: $name" "$CODE $(xargs <<< "$OUT")" "0 $expected"
 }
 completes 'threads' '@alone' exec @a
+c exec -s build "$box" -c true
 completes 'sessions, where a session may follow' 'build' session rm "$box" ''
 completes 'choices of --type' 'paused' events --type pau
 completes 'a command by its beginning' 'inspect' insp
@@ -284,7 +285,7 @@ like 'up: says each step' "$ERR" 'this machine has what boxes need.*cubbyd runs 
 like 'up: and what to do next' "$OUT" 'cubby shell.*cubby open.*claude mcp add cubby'
 c create
 is 'a first box' "$CODE" 0
-c up
+c up --state "$WORK/up-state"
 like 'up again changes nothing' "$CODE $ERR" '^0 .*a daemon answers'
 BROWSER=true c open --print "${OUT%% *}" 2> /dev/null
 BROWSER=true c open

@@ -28,7 +28,7 @@ is 'its file is closed to others' "$(stat -c '%a %u' "$STATE/tokens.db") $(stat 
 not_ok 'and has no secret in it' grep -qF "${ADMIN#cubby_}" "$STATE/tokens.db"
 start_or_end "$DAEMON"
 c token list
-is 'without a token nobody gets in' "$CODE" 125
+is 'without a token nobody gets in' "$CODE" 4
 export CUBBY_TOKEN=$ADMIN
 c token list
 like 'the first token opens the daemon' "$CODE $OUT" 'good +admin +- +- .* first$'
