@@ -139,6 +139,8 @@
 #define LIMIT_GATE_UDP_IDLE_MS 30000u
 #define LIMIT_GATE_ACK_MS 2000u      /* until the gate has taken a policy; else it is killed */
 #define LIMIT_GATE_FAR_ACK_MS 15000u /* the same of a machine that joined */
+#define LIMIT_GATE_SEALS 20u         /* processes of cubby-seal for one box in LIMIT_GATE_SEALS_MS, one at a time */
+#define LIMIT_GATE_SEALS_MS 10000u
 #define LIMIT_GATE_ASK_MS 60000u
 #define LIMIT_GATE_MEMORY_MB 1024u   /* of the program with its sockets; beyond it is ended, and another one started */
 #define LIMIT_REGISTRY_ENTRIES 1000u /* versions that one author may have published */

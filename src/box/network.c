@@ -472,8 +472,9 @@ int network_get(struct provider *provider, struct box *box, struct arena *arena,
         state.denied = count.denied;
         state.cut = count.cut;
         state.dns_denied = count.dns_denied;
-        state.bytes_in = count.bytes_in;
-        state.bytes_out = count.bytes_out;
+        network_sealed_bytes(provider->network, box->id, &state.bytes_in, &state.bytes_out);
+        state.bytes_in += count.bytes_in;
+        state.bytes_out += count.bytes_out;
     }
     *ret_state = state;
     return 0;

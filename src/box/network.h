@@ -77,6 +77,8 @@ bool network_counts(struct provider *provider, struct gate_count *ret_count, uin
 
 /* A request that a seal has refused. group: the cgroup of its command; 0: not known. */
 void network_refused(struct provider *provider, const char *id, uint64_t group, const char *to, const char *why);
+/* Bytes of inspected connections, to the box and from it. */
+void network_sealed(struct provider *provider, const char *id, uint64_t bytes_in, uint64_t bytes_out);
 /* Processes of that cgroup are this command, until another begins in it. */
 void network_command(struct box *box, uint64_t group, uint64_t pid, const char *command);
 struct network_mark {

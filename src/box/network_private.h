@@ -40,6 +40,7 @@ struct network_life {
     struct served served;                           /* of a box on this machine */
     struct network_denial denials[NETWORK_DENIALS]; /* a ring */
     unsigned denial_count;
+    uint64_t sealed_in, sealed_out; /* bytes of inspected connections */
     struct {
         uint64_t number;
         char to[NETWORK_TO_BYTES];
@@ -75,6 +76,7 @@ struct networks {
 void network_event(void *user, const struct gate_row *row); /* gate_hooks.event; user: the networks */
 /* What a question is about, as an entry; "": there is no such question. */
 void network_question(struct networks *network, const char *id, uint64_t question, char ret_to[NETWORK_TO_BYTES]);
+void network_sealed_bytes(struct networks *network, const char *id, uint64_t *ret_in, uint64_t *ret_out);
 struct network_life *network_life(struct networks *network, const struct box *box);
 bool network_life_end(struct network_life *life);
 

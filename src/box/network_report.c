@@ -240,6 +240,23 @@ void network_refused(struct provider *provider, const char *id, uint64_t group, 
     snprintf(at->denial.why, sizeof at->denial.why, "%.95s", why);
 }
 
+void network_sealed(struct provider *provider, const char *id, uint64_t bytes_in, uint64_t bytes_out) {
+    struct networks *network = provider->network;
+    autolock(&network->lock);
+    struct network_life *life = network_find_locked(network, id);
+    if (!life)
+        return;
+    life->sealed_in += bytes_in;
+    life->sealed_out += bytes_out;
+}
+
+void network_sealed_bytes(struct networks *network, const char *id, uint64_t *ret_in, uint64_t *ret_out) {
+    autolock(&network->lock);
+    const struct network_life *life = network_find_locked(network, id);
+    *ret_in = life ? life->sealed_in : 0;
+    *ret_out = life ? life->sealed_out : 0;
+}
+
 size_t network_denied(struct box *box, const struct network_mark *mark, uint64_t group, struct exec_denial *denials,
                       size_t most) {
     struct networks *network = atomic_load(&box->network);

@@ -5,6 +5,24 @@
 #include "base/log.h"
 #include "box/network_private.h"
 
+static bool network_levels_inspect(const struct network_levels *levels) {
+    for (size_t i = 0; i < GATE_LEVELS; i++)
+        for (size_t k = 0; levels->policies[i] && k < levels->policies[i]->allow.count; k++)
+            if (gate_entry_inspects(&levels->policies[i]->allow.items[k]))
+                return true;
+    return false;
+}
+
+/* A gate that was taken over gets no seal for a box without inspected hosts. */
+static int network_seal_needed(struct provider *provider, const struct box *box, const struct network_levels *levels,
+                               struct err *err) {
+    const struct seal_hooks *seal = &provider->hooks.seal;
+    autoarena arena = ARENA_EMPTY;
+    if (network_levels_inspect(levels) || (seal->hosts && seal->hosts(seal->user, box, &arena)))
+        return 0;
+    return err_set(err, ERR_DENIED, "the gate asked for a seal, and no host of the box is inspected");
+}
+
 /* A connection of the box needs a seal. On a thread of its own. */
 int network_seal(void *user, const char *id, const char *) {
     struct provider *provider = user;
@@ -17,6 +35,7 @@ int network_seal(void *user, const char *id, const char *) {
         return -1;
     const char *own = box_network(box, &arena, NULL);
     int r = network_levels(provider, box->user, own[0] == '{' ? own : NULL, &levels, &err)
+                ?: network_seal_needed(provider, box, &levels, &err)
                 ?: seal->start(seal->user, box, (const char *)levels.text.data, &err);
     provider_look_end(provider, box);
     if (r < 0)
@@ -52,13 +71,7 @@ int network_inspect(struct provider *provider, const struct box *box, const stru
 
 bool network_inspects(struct provider *provider, const char *user, const char *policy) {
     autolevels levels = {0};
-    bool inspects = false;
-    if (network_levels(provider, user, policy, &levels, ERR_IGNORED) < 0)
-        return false;
-    for (size_t i = 0; i < GATE_LEVELS; i++)
-        for (size_t k = 0; levels.policies[i] && k < levels.policies[i]->allow.count; k++)
-            inspects |= gate_entry_inspects(&levels.policies[i]->allow.items[k]);
-    return inspects;
+    return network_levels(provider, user, policy, &levels, ERR_IGNORED) == 0 && network_levels_inspect(&levels);
 }
 
 char *network_without_headers(const char *text) {

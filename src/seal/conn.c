@@ -8,7 +8,7 @@
 #include "seal/seal.h"
 
 struct conn *conns;
-enum { CONN_PIECE = 16384 };
+enum { CONN_PIECE = 16384, CONN_COUNT_BYTES = 1 << 20 };
 
 static void conn_side_init(struct side *side, int fd, SSL_CTX *context) {
     side->fd = fd;
@@ -69,7 +69,19 @@ void conn_new(const struct seal_connection *head, const char *host, const void *
     conn_ready(conn);
 }
 
+/* What the gate counts of other connections; now and then, and at the end. */
+static void conn_count(struct conn *conn, bool end) {
+    struct side *client = &conn->client;
+    uint64_t sum = client->bytes_in + client->bytes_out;
+    if (sum >= CONN_COUNT_BYTES || (end && sum)) {
+        seal_send('B', text_make(24, "%llu", (unsigned long long)client->bytes_out),
+                  text_make(24, "%llu", (unsigned long long)client->bytes_in));
+        client->bytes_in = client->bytes_out = 0;
+    }
+}
+
 static void conn_free(struct conn *conn) {
+    conn_count(conn, true);
     list_remove(conns, conn);
     http_done(conn);
     conn_side_done(&conn->client);
@@ -95,6 +107,7 @@ static bool conn_side_in(struct side *side, bool shaken) {
         else if (n == 0 || (errno != EAGAIN && errno != EINTR))
             side->eof = true;
         moved = n > 0;
+        side->bytes_in += n > 0 ? (uint64_t)n : 0;
     }
     while (shaken && side->in.len < SEAL_BUFFER_BYTES) {
         int n = SSL_read(side->ssl, piece, sizeof piece);
@@ -132,6 +145,7 @@ static bool conn_side_out(struct side *side, bool shaken) {
             side->over = true;
         if (n <= 0)
             break;
+        side->bytes_out += (uint64_t)n;
         uint8_t drop[CONN_PIECE];
         for (ssize_t left = n; left > 0;) {
             int took = BIO_read(side->to_net, drop, left < CONN_PIECE ? (int)left : CONN_PIECE);
@@ -257,6 +271,7 @@ void conn_ready(struct conn *conn) {
         conn_free(conn);
         return;
     }
+    conn_count(conn, false);
     conn_watch(conn, &conn->client);
     conn_watch(conn, &conn->server);
     if (conn->phase == CONN_OPEN && !conn->active && !conn->tunnel) {

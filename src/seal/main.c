@@ -7,6 +7,7 @@
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -71,6 +72,13 @@ static void seal_confine(void) {
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) < 0)
         seal_die("seccomp");
+}
+
+/* No page of it, and so no copy of a value, is written to swap. An ordinary user's limit may be too small for that. */
+static void seal_lock(void) {
+    const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+    if (setrlimit(RLIMIT_MEMLOCK, &all) == 0 && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) < 0)
+        fprintf(stderr, "cubby-seal: its memory may be swapped: %s\n", strerror(errno));
 }
 
 /* A user of its own, where the daemon is root and names one. */
@@ -292,6 +300,7 @@ int main(void) {
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = (void *)(uintptr_t)&own[i]};
         epoll_ctl(seal_epoll, EPOLL_CTL_ADD, (int)own[i], &event);
     }
+    seal_lock();
     seal_user();
     seal_confine();
     for (uint64_t idle_ms = clock_ms();;) {

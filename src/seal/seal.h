@@ -113,6 +113,7 @@ enum seal_swap header_put(const struct gate_header *header, const char *host, ui
 /* ---- connections (conn.c, http.c) ---- */
 
 struct side {
+    uint64_t bytes_in, bytes_out; /* of the network; the client's: not reported yet */
     int fd;
     SSL *ssl;
     BIO *from_net, *to_net; /* the SSL's own */

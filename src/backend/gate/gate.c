@@ -23,6 +23,9 @@ struct gate_box {
     uint64_t generation, acked;
     bool keep, refused;
     char why[GATE_NAME_BYTES + 1]; /* refused by a machine */
+    bool sealing;                  /* a seal of it is being made */
+    uint64_t seals_since_ms;       /* how many were made since */
+    unsigned seals;
     unsigned cut;
     char *json;
     struct gate_sockets sockets;
@@ -219,6 +222,19 @@ static bool gate_texts_end(const struct gate_row *row) {
            memchr(row->method, 0, sizeof row->method) && row->kind <= GATE_ROW_LOST && row->protocol <= GATE_HTTP;
 }
 
+/* A gate asks once until it is answered, and again when a seal has ended; one that was taken over might never stop.
+ * Locked. */
+static bool gate_may_seal(struct gate_box *box) {
+    if (clock_ms() - box->seals_since_ms >= LIMIT_GATE_SEALS_MS) {
+        box->seals_since_ms = clock_ms();
+        box->seals = 0;
+    }
+    if (box->sealing || box->seals >= LIMIT_GATE_SEALS)
+        return false;
+    box->seals++;
+    return box->sealing = true;
+}
+
 /* A seal is made on a thread of its own: that may take a while, and other boxes go on. */
 struct gate_want {
     struct gate *gate;
@@ -231,6 +247,9 @@ static void *gate_seal_thread(void *argument) {
     autofd seal = gate->hooks.seal ? gate->hooks.seal(gate->hooks.user, want->id, want->name) : -1;
     struct gate_message message = gate_message(GATE_SEAL, want->id);
     autolock(&gate->lock);
+    struct gate_box *box = gate_find(gate, want->id);
+    if (box)
+        box->sealing = false;
     gate_send(gate, &message, &seal, seal >= 0);
     free(want);
     return NULL;
@@ -282,12 +301,20 @@ static bool gate_take(struct gate *gate, const struct gate_message *message, con
         gate->counted++;
         break;
     case GATE_WANT_SEAL: {
+        if (!box || !gate_may_seal(box)) {
+            struct gate_message none = gate_message(GATE_SEAL, message->id);
+            if (box && !box->sealing)
+                gate_send(gate, &none, NULL, 0);
+            break;
+        }
         struct gate_want *want = xcalloc(1, sizeof *want);
         want->gate = gate;
         memcpy(want->id, message->id, sizeof want->id);
         memcpy(want->name, message->name, sizeof want->name);
-        if (!box || thread_detached(gate_seal_thread, want, 256 << 10) != 0)
+        if (thread_detached(gate_seal_thread, want, 256 << 10) != 0) {
+            box->sealing = false;
             free(want);
+        }
         break;
     }
     default:

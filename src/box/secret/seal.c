@@ -2,6 +2,8 @@
  * only values that are bound to its box; a value is wiped when it was sent. What a seal says is hostile. */
 #include "box/secret/seal.h"
 
+#include <sys/mman.h>
+
 #include "backend/spawn.h"
 #include "backend/template.h"
 #include "base/base.h"
@@ -82,6 +84,7 @@ static void seal_value(struct seal *seal, const char *name) {
     autobuf value = buf_max(LIMIT_SECRET_VALUE_BYTES + 64);
     struct secret secret;
     struct err err = {0};
+    bool locked = buf_reserve(&value, value.max) && mlock(value.data, value.max) == 0; /* it never moves */
     bool bound = text_list_has((const char *const *)seal->referred, name);
     for (const char **at = seal->bindings; *at; at++)
         bound |= strncmp(*at, name, strlen(name)) == 0 && (*at)[strlen(name)] == '=';
@@ -95,6 +98,8 @@ static void seal_value(struct seal *seal, const char *name) {
         seal_answer(seal, 'E', name, err.text, NULL);
     if (value.data)
         explicit_bzero(value.data, value.len);
+    if (locked)
+        munlock(value.data, value.max);
 }
 
 static void seal_leaf(struct seal *seal, const char *host, const char *key) {
@@ -238,6 +243,8 @@ static void *seal_run(void *argument) {
             seal_leaf(seal, first, second);
         else if (message[0] == 'R')
             seal_row(seal, first);
+        else if (message[0] == 'B' && seals->provider)
+            network_sealed(seals->provider, seal->id, strtoull(first, NULL, 10), strtoull(second, NULL, 10));
     }
     free(message);
     kill(seal->pid, SIGKILL);
