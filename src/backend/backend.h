@@ -121,6 +121,12 @@ struct machine_facts {
     unsigned connections; /* how often it came */
     uint64_t boxes;       /* a worker's, as this daemon counts them */
 };
+/* Files on their way to another machine (tree/pack.h). */
+struct backend_stream {
+    int (*put)(void *user, const uint8_t *data, size_t len, struct err *err); /* pack */
+    ssize_t (*get)(void *user, uint8_t *data, size_t len, struct err *err);   /* unpack; 0: a whole stream ended */
+    void *user;
+};
 struct netplace;
 struct backend; /* state of one backend in this process */
 
@@ -197,6 +203,21 @@ struct backend_ops {
     /* Whether such a box is mounted anything at all; it never changes for one. NULL: wherever attach is set. Cheap. */
     bool (*attaches)(struct backend *backend, const struct spec *spec);
     int (*drop_layer)(struct backend *backend, const char *layer, struct err *err); /* no thread uses it; idempotent */
+    /* The own files of a box in which nothing runs, or a kept layer, as a stream; and from one, whole or not at all:
+     * until then no other call sees them. EXISTS: it has such a box or layer. NULL: this backend cannot. */
+    int (*pack)(struct backend *backend, const char *name, bool layer, const struct backend_stream *stream,
+                struct err *err);
+    int (*unpack)(struct backend *backend, const char *name, bool layer, uint64_t disk_mb,
+                  const struct backend_stream *stream, struct err *err);
+    /* A box in which nothing runs goes to another machine, its layers, and `more` ones that it may return to. On
+     * success it is on both, and the caller records spec->machine, the one that counts, and calls settle. Refused where
+     * it fits nowhere; machine NULL: any. NULL: boxes stay where they are. */
+    int (*move)(struct backend *backend, const struct spec *spec, const char *const *more, const char *machine,
+                struct arena *arena, const char **ret_machine, struct err *err);
+    /* A box that was to be moved is where spec->machine says, as recorded; a copy elsewhere is removed. Cheap where it
+     * was not. Set with move. */
+    int (*settle)(struct backend *backend, const struct spec *spec, struct err *err);
+    bool (*leaving)(struct backend *backend, const struct spec *spec); /* its machine drains, and is there. Cheap */
     /* Turns the container of the box, with the image it was made from, into LAYER as one image of one layer, and
      * ends its processes; from then on the caller's record begins with that layer. If nothing has changed since its
      * image (!changed), or on failure, nothing happens. Reports progress; may take long. NULL: this backend has no

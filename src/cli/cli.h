@@ -207,6 +207,7 @@ int command_create(struct cli *cli, int argc, char **argv);
 /* rest/commands.c: pause, resume, start, release, session, snapshot, rollback, fork, diff */
 int command_rest(struct cli *cli, int argc, char **argv);
 int command_rm(struct cli *cli, int argc, char **argv);
+int command_move(struct cli *cli, int argc, char **argv);
 int command_export(struct cli *cli, int argc, char **argv);
 int command_shell(struct cli *cli, int argc, char **argv);
 int command_cp(struct cli *cli, int argc, char **argv);
@@ -255,7 +256,7 @@ int command_info(struct cli *cli, int argc, char **argv);
 extern const struct row run_options[], mcp_options[], mcp_server_options[], exec_options[], json_options[],
     create_options[], ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[],
     secret_options[], audit_options[], network_options[], template_options[], events_options[], port_options[],
-    tool_options[], fork_options[], diff_options[], skill_options[], join_options[], drain_options[], help_options[],
+    tool_options[], fork_options[], diff_options[], skill_options[], join_options[], drain_options[], move_options[], help_options[],
     tls_options[], inspect_options[], top_options[], logs_options[], kill_options[], stdin_options[], mkdir_options[],
     mv_options[], find_options[], grep_options[], sync_options[], machine_options[], up_options[], down_options[],
     open_options[], login_options[], api_options[];

@@ -232,9 +232,14 @@ const struct cli_command command_table[] = {
     {"workers", "[--json]", "list the workers that have boxes of backend fleet",
      "A worker is a machine with `cubby join --worker`: it has boxes of all users of the daemon.", command_workers,
      json_options, ANYWHERE, .alias = "worker", .examples = "cubby workers"},
-    {"drain", "[--off] WORKER…", "give a worker no new boxes",
-     "Boxes that it has stay there and can be used. With --off it gets new ones again.", command_drain, drain_options,
-     ANYWHERE, .examples = "cubby drain worker1"},
+    {"drain", "[--off] WORKER…", "give a worker no new boxes, and move those that it has",
+     "Boxes in which nothing runs move to other workers; those in use stay until they are idle. With --off it gets\n"
+     "new ones again.",
+     command_drain, drain_options, ANYWHERE, .examples = "cubby drain worker1"},
+    {"move", "[--stop] ID [WORKER]", "move a box to another worker",
+     "With its files and snapshots, to the named worker or the emptiest one, whose name is printed. Nothing may run in\n"
+     "the box; --stop ends it. The next use starts the box there.",
+     command_move, move_options, ANYWHERE, .examples = "cubby move 1f0c worker2"},
     {"up", "[--open] [--state DIR] [-- OPTION…]", "start a daemon on this machine unless one answers, and log in",
      "Checks this machine, starts cubbyd (as a system or user service where systemd runs, otherwise in the background),\n"
      "waits until it answers, makes a token if it requires one, and prints what to do next. OPTIONs are for cubbyd.",

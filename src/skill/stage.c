@@ -332,8 +332,8 @@ static int stage_tar_wrong(void *, const char *why, struct err *err) {
     return err_set(err, ERR_INVALID, "the tar stream is bad: %s", why);
 }
 
-static const struct tar_sink stage_tar_sink = {stage_tar_begin, stage_tar_content, stage_tar_entry_end,
-                                               stage_tar_wrong};
+static const struct tar_sink stage_tar_sink = {stage_tar_begin, stage_tar_content, stage_tar_entry_end, stage_tar_wrong,
+                                               NULL};
 
 struct stage_tar *stage_tar_new(struct stage *stage, const char *skill) {
     const struct skill_settings *settings = skills_settings(stage->skills);

@@ -47,9 +47,12 @@ static int tree_tar_in_end(struct tar_in *in, struct err *err) {
         return r;
     }
     const char *wrong = tar_extend(&in->entry, in->entry.type, in->extension, in->extension_len);
+    int r = wrong ? in->sink->wrong(in->user, wrong, err) : 0;
+    if (r == 0 && in->sink->extension && in->entry.type == TAR_PAX)
+        r = in->sink->extension(in->user, in->extension, in->extension_len, err);
     free(in->extension);
     in->extension = NULL;
-    return wrong ? in->sink->wrong(in->user, wrong, err) : 0;
+    return r;
 }
 
 static size_t tar_least(uint64_t a, size_t b) {
@@ -121,6 +124,10 @@ static int tar_out_bytes(struct tar_out *out, const void *data, uint64_t len, st
 int tar_out_head(struct tar_out *out, const struct tar_entry *entry, uint32_t uid, uint32_t gid, struct err *err) {
     uint8_t head[TAR_HEAD_BYTES];
     return tar_out_bytes(out, head, tar_format(head, entry, uid, gid), err);
+}
+
+int tar_out_data(struct tar_out *out, const void *data, size_t len, struct err *err) {
+    return tar_out_bytes(out, data, len, err) ?: tar_out_bytes(out, NULL, tar_padding(len), err);
 }
 
 int tar_out_content(struct tar_out *out, int fd, uint64_t size, struct err *err) {

@@ -13,6 +13,8 @@ struct tar_sink {
     int (*content)(void *user, const uint8_t *data, size_t len, struct err *err); /* NULL: not wanted */
     int (*end)(void *user, struct err *err);                                      /* ends the entry; may be NULL */
     int (*wrong)(void *user, const char *why, struct err *err);                   /* makes the error for a bad stream */
+    /* The records of a pax head (tar_record_next), before the entry that they are about; may be NULL. */
+    int (*extension)(void *user, const char *data, size_t len, struct err *err);
 };
 
 struct tar_in {
@@ -45,7 +47,8 @@ struct tar_out {
     bool exact; /* a file that shrank is an error; else it is filled with zeros */
 };
 int tar_out_head(struct tar_out *out, const struct tar_entry *entry, uint32_t uid, uint32_t gid, struct err *err);
-int tar_out_content(struct tar_out *out, int fd, uint64_t size, struct err *err); /* cuts a file that grew */
+int tar_out_data(struct tar_out *out, const void *data, size_t len, struct err *err); /* a content, with its padding */
+int tar_out_content(struct tar_out *out, int fd, uint64_t size, struct err *err);     /* cuts a file that grew */
 /* Writes an entry without owner and time. kind: 'd', 'f' or 'x'. fd, size: its content; -1, 0: none. */
 int tar_out_plain(struct tar_out *out, char kind, const char *name, int fd, uint64_t size, struct err *err);
 int tar_out_end(struct tar_out *out, struct err *err); /* writes the end mark and puts everything */

@@ -138,23 +138,30 @@ static const char *tarfmt_pax_record(struct tar_entry *entry, const char *key, s
 #undef IS
 }
 
-/* Parses "LENGTH KEY=VALUE\n"; LENGTH counts the whole record. */
+/* LENGTH counts the whole record. */
+bool tar_record_next(const char **data, size_t *len, struct tar_record *ret_record) {
+    const char *at = *data, *space = memchr(at, ' ', *len < 20 ? *len : 20);
+    uint64_t record;
+    if (!space || !tarfmt_get_decimal(at, (size_t)(space - at), &record) || record > *len ||
+        record < (size_t)(space - at) + 3 || at[record - 1] != '\n')
+        return false;
+    const char *key = space + 1, *end = at + record - 1, *equals = memchr(key, '=', (size_t)(end - key));
+    if (!equals)
+        return false;
+    *ret_record = (struct tar_record){key, equals + 1, (size_t)(equals - key), (size_t)(end - equals - 1)};
+    *data += record;
+    *len -= (size_t)record;
+    return true;
+}
+
 static const char *tarfmt_pax_parse(struct tar_entry *entry, const char *data, size_t len) {
-    static const char *const malformed = "its pax head is malformed";
+    struct tar_record record;
     while (len > 0) {
-        const char *space = memchr(data, ' ', len < 20 ? len : 20);
-        uint64_t record;
-        if (!space || !tarfmt_get_decimal(data, (size_t)(space - data), &record) || record > len ||
-            record < (size_t)(space - data) + 3 || data[record - 1] != '\n')
-            return malformed;
-        const char *key = space + 1, *end = data + record - 1, *equals = memchr(key, '=', (size_t)(end - key));
-        if (!equals)
-            return malformed;
-        const char *why = tarfmt_pax_record(entry, key, (size_t)(equals - key), equals + 1, (size_t)(end - equals - 1));
+        if (!tar_record_next(&data, &len, &record))
+            return "its pax head is malformed";
+        const char *why = tarfmt_pax_record(entry, record.key, record.key_len, record.value, record.len);
         if (why)
             return why;
-        data += record;
-        len -= (size_t)record;
     }
     return NULL;
 }

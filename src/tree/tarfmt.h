@@ -37,6 +37,12 @@ struct tar_entry {
 const char *tar_parse(const uint8_t block[TAR_BLOCK_BYTES], struct tar_entry *entry, bool *ret_zero);
 /* Reads the content of a pax head, a long name or a long link, for the entry that follows. */
 const char *tar_extend(struct tar_entry *entry, char type, const char *data, size_t len);
+/* The next "LENGTH KEY=VALUE\n" of a pax head's content, which is not empty; false: it is malformed. */
+struct tar_record {
+    const char *key, *value; /* not terminated */
+    size_t key_len, len;
+};
+bool tar_record_next(const char **data, size_t *len, struct tar_record *ret_record);
 /* Resets extensions and names for the next entry. */
 void tar_reset(struct tar_entry *entry);
 /* Makes a name safe, in place: no "./" or '/' around it; "" for the top itself. NULL and *ret_why: it is absolute,

@@ -113,4 +113,5 @@ ROUTES = {
     "worker_list": ("GET", ("/v1/workers",)),
     "worker_drain": ("POST", ("/v1/workers/", 0, "/drain",)),
     "worker_open": ("DELETE", ("/v1/workers/", 0, "/drain",)),
+    "box_relocate": ("POST", ("/v1/boxes/", 0, "/relocate",)),
 }

@@ -1345,6 +1345,10 @@ class Box:
         made = await self._json("fork", body={"snapshot": snapshot, "user": user, "thread": thread})
         return Box(client=self.client, id=made.id)
 
+    async def relocate(self, worker: str | None = None, *, stop: bool = False) -> types.Relocation:
+        """A box on a worker moves to another one; what runs in it is ended with stop."""
+        return await self._json("box_relocate", body={"worker": worker, "stop": stop}, silence=600)
+
     async def export(self) -> types.Export:
         """A container box becomes one image of one layer."""
         return await self._json("box_export", silence=600)

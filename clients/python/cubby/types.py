@@ -682,3 +682,9 @@ class Worker(Answer):
     version: str
     platform: str
     address: str
+
+
+class Relocation(Answer):
+    to: str
+    duration_ms: int
+    processes_ended: int

@@ -1172,6 +1172,10 @@ export class Box {
   async fork(options: { snapshot?: string; user?: string; thread?: string } & Options = {}): Promise<Box> {
     return new Box(this.client, (await this.json('fork', [], { body: snake(options), ...only(options) })).id);
   }
+  /** A box on a worker moves to another one; what runs in it is ended with stop. */
+  relocate(options: { worker?: string; stop?: boolean } & Options = {}): Promise<Wire.Relocation> {
+    return this.json('box_relocate', [], { body: snake(options), silenceMs: 600_000, ...only(options) });
+  }
   /** A container box becomes one image of one layer. */
   export(options: Options = {}): Promise<Wire.Export> {
     return this.json('box_export', [], { silenceMs: 600_000, ...options });

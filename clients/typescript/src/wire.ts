@@ -1458,6 +1458,17 @@ export interface Worker {
   address: string;
 }
 
+export interface Relocation {
+  /** worker that it was on */
+  from: string;
+  /** worker that it is on */
+  to: string;
+  /** how long it took */
+  duration_ms: number;
+  /** processes that ran in the box */
+  processes_ended: number;
+}
+
 /** Method, and path with the numbers of its parameters. */
 export const ROUTES: Record<string, [string, ...(string | number)[]]> = {
   health: ["GET", "/healthz"],
@@ -1573,4 +1584,5 @@ export const ROUTES: Record<string, [string, ...(string | number)[]]> = {
   worker_list: ["GET", "/v1/workers"],
   worker_drain: ["POST", "/v1/workers/", 0, "/drain"],
   worker_open: ["DELETE", "/v1/workers/", 0, "/drain"],
+  box_relocate: ["POST", "/v1/boxes/", 0, "/relocate"],
 };

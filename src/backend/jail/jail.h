@@ -182,6 +182,14 @@ int layer_squash(struct backend *backend, const char *layer, const char *const *
                  struct err *err);
 int layer_drop(struct backend *backend, const char *layer, struct err *err);
 
+/* pack.c: files that go to another machine, or come from one. What is coming lies in boxes or layers, as .unpack-NAME,
+ * until it is whole. */
+#define PACK_STAGED ".unpack-"
+int pack_send(struct backend *backend, const char *name, bool layer, const struct backend_stream *stream,
+              struct err *err);
+int pack_receive(struct backend *backend, const char *name, bool layer, uint64_t disk_mb,
+                 const struct backend_stream *stream, struct err *err);
+
 /* freeze.c: the backend's pause and paused */
 int freeze_set(struct backend *backend, const char *id, bool pause, struct err *err);
 bool freeze_is(struct backend *backend, const char *id);

@@ -90,6 +90,15 @@ static void leftover_directories(const struct leftover *leftover) {
         template_prune(backend->env, backend->trash);
 }
 
+/* Files that were coming from another machine and are not whole. */
+static void leftover_staged(const struct leftover *leftover, int dirfd) {
+    autodir *dir = fd_opendir(dirfd, ".", 0);
+    for (struct dirent *entry; (entry = fd_readdir(dir));)
+        if (strncmp(entry->d_name, PACK_STAGED, strlen(PACK_STAGED)) == 0 &&
+            trash_put(leftover->backend->trash, dirfd, entry->d_name, ERR_IGNORED) == 0)
+            leftover_report(leftover, "half of a stream of files, %s", entry->d_name);
+}
+
 /* ---- without a claim ---- */
 
 /* Claimed first, so that no process makes anything with that number now. */
@@ -138,6 +147,8 @@ void leftover_clean(struct backend *backend, void (*each)(void *user, const char
         leftover_interfaces(&leftover);
     }
     leftover_directories(&leftover);
+    leftover_staged(&leftover, backend->boxes_dir);
+    leftover_staged(&leftover, backend->layers_dir);
     if (trash_wake(backend->trash))
         leftover_report(&leftover, "files in trash/");
 }

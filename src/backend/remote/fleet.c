@@ -7,6 +7,8 @@
 #include "base/base.h"
 #include "base/sync.h"
 
+enum { DRAIN_PATH_BYTES = 4300 };
+
 struct fleet_worker {
     struct fleet_worker *next;
     uint64_t boxes;
@@ -43,12 +45,13 @@ void fleet_free(struct fleet *fleet) {
 
 /* ---- draining ---- */
 
-static const char *fleet_drain_path(const char *state_dir, const char *worker) {
-    return text_make(4300, "%s/draining/%.*s", state_dir, LIMIT_RUNNER_BYTES, worker);
+static const char *fleet_drain_path(char path[DRAIN_PATH_BYTES], const char *state_dir, const char *worker) {
+    return text_format(path, DRAIN_PATH_BYTES, "%s/draining/%.*s", state_dir, LIMIT_RUNNER_BYTES, worker);
 }
 
 int fleet_drain(struct machines *machines, const char *state_dir, const char *worker, bool drain, struct err *err) {
-    const char *path = fleet_drain_path(state_dir, worker);
+    char text[DRAIN_PATH_BYTES];
+    const char *path = fleet_drain_path(text, state_dir, worker);
     TRY(machine_drain(machines, MACHINE_WORKERS, worker, drain, err));
     if (mkdir(text_make(4200, "%s/draining", state_dir), 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "cannot note that a worker is draining");
@@ -79,7 +82,8 @@ void fleet_count(struct fleet *fleet, const char *name, int by) {
 
 /* The table of machines may just have learnt of it. */
 void fleet_came(struct fleet *fleet, const char *name) {
-    bool draining = access(fleet_drain_path(fleet->state_dir, name), F_OK) == 0;
+    char path[DRAIN_PATH_BYTES];
+    bool draining = access(fleet_drain_path(path, fleet->state_dir, name), F_OK) == 0;
     fleet_count(fleet, name, 0);
     machine_drain(fleet->machines, MACHINE_WORKERS, name, draining, ERR_IGNORED);
 }
@@ -87,7 +91,7 @@ void fleet_came(struct fleet *fleet, const char *name) {
 /* ---- placing ---- */
 
 struct fleet_wish {
-    const char *template_name;
+    const char *template_name, *but;
     uint64_t memory_mb;
     unsigned known, online, open, fitting; /* workers: each of these is among those before it */
 };
@@ -104,6 +108,8 @@ static bool fleet_has_word(const char *words, const char *word) {
 static double fleet_score(void *context, const struct machine_facts *worker) {
     struct fleet_wish *wish = context;
     const struct machine_hello *hello = &worker->hello;
+    if (wish->but && strcmp(hello->name, wish->but) == 0)
+        return -1;
     wish->known++;
     wish->online += worker->online;
     if (!worker->online || worker->draining)
@@ -117,20 +123,21 @@ static double fleet_score(void *context, const struct machine_facts *worker) {
     return 1 - (double)worker->boxes / (double)hello->boxes_max;
 }
 
-int fleet_place(struct fleet *fleet, const struct spec *spec, struct arena *arena, const char **ret_worker,
-                struct err *err) {
-    struct fleet_wish wish = {.template_name = spec->template_name, .memory_mb = spec->limits.memory_mb};
+int fleet_place(struct fleet *fleet, const struct spec *spec, const char *but, struct arena *arena,
+                const char **ret_worker, struct err *err) {
+    struct fleet_wish wish = {.template_name = spec->template_name, .but = but, .memory_mb = spec->limits.memory_mb};
+    const char *other = but ? "other " : "";
     if (machines_pick(fleet->machines, MACHINE_WORKERS, fleet_score, &wish, arena, ret_worker))
         return 0;
     if (!wish.online)
         return err_set(err, ERR_BUSY,
-                       "no worker is online (%u %s joined since this server started); start `cubby join "
+                       "no %sworker is online (%u %s joined since this server started); start `cubby join "
                        "--worker` on one",
-                       wish.known, wish.known == 1 ? "has" : "have");
+                       other, wish.known, wish.known == 1 ? "has" : "have");
     if (!wish.open)
-        return err_set(err, ERR_BUSY, "every worker is draining; `cubby drain --off NAME` opens one again");
+        return err_set(err, ERR_BUSY, "every %sworker is draining; `cubby drain --off NAME` opens one again", other);
     if (!wish.fitting)
-        return err_set(err, ERR_NOT_FOUND, "no worker that is online has template '%s'", spec->template_name);
-    return err_set(err, ERR_LIMIT, "every worker is full: %u %s no space for a box with %llu MiB", wish.fitting,
-                   wish.fitting == 1 ? "has" : "have", (unsigned long long)wish.memory_mb);
+        return err_set(err, ERR_NOT_FOUND, "no %sworker that is online has template '%s'", other, spec->template_name);
+    return err_set(err, ERR_LIMIT, "every %sworker is full: %u %s no space for a box with %llu MiB", other,
+                   wish.fitting, wish.fitting == 1 ? "has" : "have", (unsigned long long)wish.memory_mb);
 }

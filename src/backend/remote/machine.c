@@ -689,6 +689,12 @@ int machine_drain(struct machines *machines, const char *user, const char *name,
     return 0;
 }
 
+bool machine_leaving(struct machines *machines, const char *user, const char *name) {
+    autolock(&machines->lock);
+    const struct machine *machine = machine_find_locked(machines, user, name);
+    return machine && machine->online && machine->draining;
+}
+
 void machines_count(struct machines *machines, struct machines_counts *ret_counts) {
     autolock(&machines->lock);
     *ret_counts = machines->counts;

@@ -108,6 +108,7 @@ bool machines_pick(struct machines *machines, const char *user,
                    const char **ret_name);
 /* machine_facts.boxes and .draining, of a machine that has joined. NOT_FOUND: it has not. */
 void machine_boxes_set(struct machines *machines, const char *user, const char *name, uint64_t boxes);
+bool machine_leaving(struct machines *machines, const char *user, const char *name); /* online, and draining */
 int machine_drain(struct machines *machines, const char *user, const char *name, bool drain, struct err *err);
 
 /* ---- operations, a row for each kind of runner ---- */
@@ -122,6 +123,9 @@ struct machine_ops {
     int (*ask)(void *connection, const char *op, const char *id, const struct buf *members, const struct spec *spec,
                uint64_t timeout_ms, json_t **ret_answer, struct err *err);
     int (*gate)(void *connection, struct err *err); /* a stream to its gate (backend/gate/far.h). NULL: it has none */
+    /* The same question with a channel: a local socket whose bytes go to the machine's end of it. NULL: likewise. */
+    int (*open)(void *connection, const char *op, const char *id, const struct buf *members, uint64_t timeout_ms,
+                int *ret_fd, struct err *err);
     bool (*answers)(void *connection, uint64_t timeout_ms); /* rule 2: something came from it within that time */
     void (*leave)(void *connection, const char *why); /* its connection ends with GONE and that reason; never waits */
     void (*end)(void *connection, const char *why);   /* the session; frees nothing */

@@ -127,6 +127,13 @@ static void link_question(struct json *json, struct buf *out, const char *op, co
     json_put_some(json, "id", id);
 }
 
+static void link_members(struct buf *out, const struct buf *members) {
+    if (members && members->len) {
+        buf_puts(out, ",");
+        buf_put(out, members->data, members->len);
+    }
+}
+
 /* A question whose answer is only ok. */
 static int link_ask_plain(struct link_session *link, const char *op, const char *id, int keep_files,
                           uint64_t timeout_ms, struct err *err) {
@@ -266,16 +273,25 @@ static int machine_link_usage(void *user, const char *id, struct usage *ret_usag
     return 0;
 }
 
+static int machine_link_channel(void *user, const char *op, const char *id, const struct buf *members,
+                                uint64_t timeout_ms, int *ret_fd, struct err *err) {
+    struct link_session *link = user;
+    autobuf out;
+    struct json json;
+    uint32_t number;
+    link_question(&json, &out, op, id);
+    link_members(&out, members);
+    json_close(&json, '}');
+    return link_ask_channel(link, &out, wire_reason_new(), timeout_ms, &number, ret_fd, err);
+}
+
 static int machine_link_ask(void *user, const char *op, const char *id, const struct buf *members,
                             const struct spec *spec, uint64_t timeout_ms, json_t **ret_answer, struct err *err) {
     struct link_session *link = user;
     autobuf out;
     struct json json;
     link_question(&json, &out, op, id);
-    if (members && members->len) {
-        buf_puts(&out, ",");
-        buf_put(&out, members->data, members->len);
-    }
+    link_members(&out, members);
     if (spec)
         link_spec(&json, spec, link->worker);
     json_close(&json, '}');
@@ -352,6 +368,7 @@ static const struct machine_ops machine_link_ops = {
     .pause = machine_link_pause,
     .ask = machine_link_ask,
     .gate = machine_link_gate,
+    .open = machine_link_channel,
     .answers = machine_link_answers,
     .leave = machine_link_leave,
     .end = machine_link_end,

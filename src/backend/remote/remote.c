@@ -15,13 +15,22 @@
 #include "backend/trash.h"
 #include "base/sync.h"
 
-enum { NOTE_BYTES = 512, USAGE_AGE_MS = 2000, USAGE_WAIT_MS = 100, TASK_STACK = 256 << 10, OWED_DAYS = 90 };
+enum {
+    NOTE_BYTES = 512,
+    USAGE_AGE_MS = 2000,
+    USAGE_WAIT_MS = 100,
+    TASK_STACK = 256 << 10,
+    OWED_DAYS = 90,
+    DROP_MS = 60000
+};
 
 /* ---- notes ---- */
 
 int remote_note_write(int dirfd, const char *path, const struct remote_note *note, bool owed, struct err *err) {
     const char *text = text_make(NOTE_BYTES, "%s\n%s\n%s", note->user, note->machine,
                                  !owed              ? ""
+                                 : note->coming     ? "coming\n"
+                                 : note->layer      ? "layer\n"
                                  : note->keep_files ? "files\n"
                                                     : "all\n");
     int r = fd_replace_file(dirfd, path, text, strlen(text));
@@ -38,6 +47,8 @@ static bool remote_note_read(int dirfd, const char *path, struct remote_note *re
     if (sscanf(text, "%128[^\n]\n%128[^\n]\n%7[^\n]", note.user, note.machine, how) < 2)
         return false;
     note.keep_files = strcmp(how, "all") != 0;
+    note.coming = strcmp(how, "coming") == 0;
+    note.layer = note.coming || strcmp(how, "layer") == 0;
     *ret_note = note;
     return true;
 }
@@ -53,32 +64,40 @@ static const char *remote_user(const struct backend *backend, const struct spec 
 
 /* ---- pending notices for offline machines ---- */
 
-static struct remote_claim *remote_claimed_locked(struct backend *backend, const char *id) {
-    return list_find(backend->claims, claim, strcmp(claim->id, id) == 0);
+static struct remote_claim *remote_claimed_locked(struct backend *backend, const char *name) {
+    return list_find(backend->claims, claim, strcmp(claim->name, name) == 0);
 }
 
-static void remote_claim_begin_locked(struct backend *backend, const char *id) {
+static void remote_claim_begin_locked(struct backend *backend, const char *name) {
     struct remote_claim *claim = xcalloc(1, sizeof *claim);
-    text_id_copy(claim->id, id);
+    snprintf(claim->name, sizeof claim->name, "%s", name);
     list_push(backend->claims, claim);
 }
 
-static int remote_owed_pay(struct backend *backend, const char *id, struct err *err) {
+static int remote_owed_pay(struct backend *backend, const char *name, struct err *err) {
     struct remote_note note;
     struct machine_session *session;
-    if (!remote_note_read(backend->owed_fd, id, &note)) {
-        unlinkat(backend->owed_fd, id, 0);
+    const char *id = text_make(17, "%.*s", (int)strcspn(name, "+"), name);
+    if (!remote_note_read(backend->owed_fd, name, &note)) {
+        unlinkat(backend->owed_fd, name, 0);
+        return 0;
+    }
+    autoarena arena = ARENA_EMPTY;
+    if (note.coming && text_list_has((const char *const *)worker_holders(backend, id, &arena), note.machine)) {
+        unlinkat(backend->owed_fd, name, 0); /* it came */
         return 0;
     }
     TRY(machine_session_get(backend->env->machines, note.user, note.machine, &session, err));
-    int r = session->ops->stop(session->connection, id, note.keep_files, err);
+    json_t *answer = NULL;
+    int r = note.layer ? session->ops->ask(session->connection, "drop_layer", id, NULL, NULL, DROP_MS, &answer, err)
+                       : session->ops->stop(session->connection, id, note.keep_files, err);
+    json_decref(answer);
     machine_session_put(session);
     if (r == 0 || r == -ERR_NOT_FOUND)
-        unlinkat(backend->owed_fd, id, 0);
+        unlinkat(backend->owed_fd, name, 0);
     return r == -ERR_NOT_FOUND ? 0 : r;
 }
 
-/* Nothing is owed for this box when it returns 0. */
 int remote_owed_settle(struct backend *backend, const char *id, struct err *err) {
     pthread_mutex_lock(&backend->lock);
     while (remote_claimed_locked(backend, id))
@@ -116,7 +135,7 @@ static void remote_owed_settle_machine(void *context, const char *user, const ch
     }
     autodir *dir = fd_opendir(backend->owed_fd, ".", 0);
     for (struct dirent *entry; (entry = fd_readdir(dir));)
-        if (text_id(entry->d_name) && remote_note_read(backend->owed_fd, entry->d_name, &note) &&
+        if (strlen(entry->d_name) < REMOTE_OWED_BYTES && remote_note_read(backend->owed_fd, entry->d_name, &note) &&
             strcmp(note.user, user) == 0 && strcmp(note.machine, name) == 0)
             remote_owed_settle(backend, entry->d_name, &ignored);
 }
@@ -125,7 +144,7 @@ static void remote_owed_settle_machine(void *context, const char *user, const ch
 
 struct task {
     struct backend *backend;
-    char id[17];
+    char id[REMOTE_OWED_BYTES];
     void (*run)(struct backend *backend, const char *id);
 };
 
@@ -156,6 +175,20 @@ static bool remote_task_start_locked(struct backend *backend, const char *id,
 static void remote_task_pay(struct backend *backend, const char *id) {
     struct err ignored; /* else when the machine is back, or before it is asked again */
     remote_owed_settle(backend, id, &ignored);
+}
+
+int remote_owe_copy(struct backend *backend, const char *id, const char *machine, const char *how, struct err *err) {
+    struct remote_note note = {
+        .user = MACHINE_WORKERS, .layer = strcmp(how, "layer") == 0, .coming = strcmp(how, "coming") == 0};
+    const char *name = text_make(REMOTE_OWED_BYTES, "%.16s+%s", id, machine);
+    snprintf(note.machine, sizeof note.machine, "%s", machine);
+    autolock(&backend->lock);
+    while (remote_claimed_locked(backend, name))
+        pthread_cond_wait(&backend->changed, &backend->lock);
+    int r = remote_note_write(backend->owed_fd, name, &note, true, err);
+    if (r == 0 && !note.coming)
+        remote_task_start_locked(backend, name, remote_task_pay);
+    return r;
 }
 
 /* ---- opening ---- */
@@ -190,6 +223,7 @@ static int remote_open_as(const struct backend_env *env, bool fleet, struct back
                                 .layers_fd = fd_take(&layers),
                                 .trash = trash_new(path)};
     pthread_mutex_init(&backend->lock, NULL);
+    pthread_mutex_init(&backend->layers_lock, NULL);
     cond_init(&backend->changed);
     if (fleet) {
         backend->fleet = fleet_new(env->machines, env->state_dir);
@@ -221,6 +255,7 @@ static void remote_close(struct backend *backend) {
     close(backend->layers_fd);
     pthread_cond_destroy(&backend->changed);
     pthread_mutex_destroy(&backend->lock);
+    pthread_mutex_destroy(&backend->layers_lock);
     free(backend);
 }
 
@@ -238,7 +273,7 @@ static int remote_reach(struct backend *backend, const struct spec *spec, struct
 
 static int remote_place(struct backend *backend, const struct spec *spec, struct arena *arena, const char **ret_machine,
                         struct err *err) {
-    return fleet_place(backend->fleet, spec, arena, ret_machine, err);
+    return fleet_place(backend->fleet, spec, NULL, arena, ret_machine, err);
 }
 
 static int remote_check(const struct backend *backend, const struct spec *spec, struct err *err) {
@@ -261,6 +296,7 @@ static int remote_start(struct backend *backend, const struct spec *spec, struct
     TRY(remote_check(backend, spec, err)
         ?: remote_reach(backend, spec, err)
         ?: remote_owed_settle(backend, spec->id, err)
+        ?: (backend->fleet ? worker_layers(backend, spec->layers, spec->machine, err) : 0)
         ?: machine_session_get(backend->env->machines, remote_user(backend, spec), spec->machine, &session, err));
     snprintf(note.user, sizeof note.user, "%s", remote_user(backend, spec));
     snprintf(note.machine, sizeof note.machine, "%s", spec->machine);
@@ -516,5 +552,8 @@ const struct backend_ops backend_fleet = {
     .fresh = worker_fresh,
     .squash = worker_squash,
     .drop_layer = worker_drop_layer,
+    .move = worker_move,
+    .settle = worker_settle,
+    .leaving = worker_leaving,
     .info = remote_info_fleet,
 };

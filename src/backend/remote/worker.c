@@ -1,6 +1,6 @@
 /* Files and kept layers of boxes on workers: each of these is a question to the worker that has them. Called through
- * backend_fleet. Invariant: a layer is on the worker that STATE/layers/LAYER/worker names, written before the worker is
- * asked to make it; here it has no files, and its empty directory `fs` says that it is complete. */
+ * backend_fleet. Invariant: a layer is on the workers that STATE/layers/LAYER/worker names, written before one is asked
+ * to make it; here it has no files, and its empty directory `fs` says that it is complete. */
 
 #include "backend/remote/remote.h"
 #include "backend/trash.h"
@@ -9,22 +9,31 @@
 
 enum { WORKER_LOOK_MS = 5000, WORKER_WORK_MS = 600000, WORKER_QUESTION_BYTES = 65536 };
 
-/* The first of the id's worker and the layer's that is known. */
+/* The id's worker; else one that has the layer, if possible one that is online. */
 static int worker_of(struct backend *backend, const char *id, const char *layer, struct remote_note *ret_note,
                      struct err *err) {
-    char name[LIMIT_USER_BYTES + 1] = "";
+    autoarena arena = ARENA_EMPTY;
     if (id && remote_box_note(backend, id, ret_note))
         return 0;
-    if (!layer || fd_read_file(backend->layers_fd, text_make(40, "%.16s/worker", layer), name, sizeof name) <= 0)
+    const char **holders = layer ? worker_holders(backend, layer, &arena) : NULL, *chosen = holders ? *holders : NULL;
+    if (!chosen)
         return err_set(err, ERR_NOT_FOUND, "%s '%.16s' is on no worker", id ? "box" : "layer", id ? id : layer);
+    for (; *holders; holders++) {
+        struct machine_facts facts;
+        if (machine_facts(backend->env->machines, MACHINE_WORKERS, *holders, &arena, &facts, ERR_IGNORED) == 0 &&
+            facts.online) {
+            chosen = *holders;
+            break;
+        }
+    }
     *ret_note = (struct remote_note){.user = MACHINE_WORKERS};
-    memcpy(ret_note->machine, name, sizeof name);
+    snprintf(ret_note->machine, sizeof ret_note->machine, "%s", chosen);
     return 0;
 }
 
-static int worker_ask(struct backend *backend, const struct remote_note *note, const char *op, const char *id,
-                      const struct buf *members, const struct spec *spec, uint64_t timeout_ms, json_t **ret_answer,
-                      struct err *err) {
+int worker_ask(struct backend *backend, const struct remote_note *note, const char *op, const char *id,
+               const struct buf *members, const struct spec *spec, uint64_t timeout_ms, json_t **ret_answer,
+               struct err *err) {
     struct machine_session *session;
     json_t *answer = NULL;
     TRY(machine_session_get(backend->env->machines, note->user, note->machine, &session, err));
@@ -68,9 +77,7 @@ int worker_measure(struct backend *backend, const char *name, bool layer, uint64
 
 static int worker_layer_begin(struct backend *backend, const char *layer, const struct remote_note *note,
                               struct err *err) {
-    int r =
-        fd_replace_file(backend->layers_fd, text_make(40, "%.16s/worker", layer), note->machine, strlen(note->machine));
-    return r < 0 ? err_errno(err, -r, "noting where layer %s is", layer) : 0;
+    return worker_holders_set(backend, layer, (const char *const[]){note->machine, NULL}, err);
 }
 
 static int worker_layer_end(struct backend *backend, const char *layer, struct err *err) {
@@ -118,9 +125,11 @@ int worker_fresh(struct backend *backend, const struct spec *spec, struct err *e
                               err));
         fleet_count(backend->fleet, note.machine, 1);
     }
+    TRY(worker_layers(backend, spec->layers, note.machine, err));
     return worker_ask(backend, &note, "fresh", spec->id, NULL, spec, WORKER_WORK_MS, NULL, err);
 }
 
+/* By a worker that has all of them. */
 int worker_squash(struct backend *backend, const char *layer, const char *const *layers, const atomic_bool *,
                   struct err *err) {
     struct remote_note note;
@@ -129,16 +138,18 @@ int worker_squash(struct backend *backend, const char *layer, const char *const 
     json_put_str(&json, "layer", layer);
     json_put_texts(&json, "layers", layers);
     return worker_of(backend, NULL, layers[0], &note, err)
+               ?: worker_layers(backend, layers, note.machine, err)
                ?: worker_layer_begin(backend, layer, &note, err)
                ?: worker_ask(backend, &note, "squash", layer, &members, NULL, WORKER_WORK_MS, NULL, err)
                ?: worker_layer_end(backend, layer, err);
 }
 
+/* Of every worker that has it; one that is away removes it when it is back. */
 int worker_drop_layer(struct backend *backend, const char *layer, struct err *err) {
-    struct remote_note note;
+    autoarena arena = ARENA_EMPTY;
     if (!text_id(layer))
         return err_set(err, ERR_INVALID, "'%.40s' is not a layer", layer);
-    if (worker_of(backend, NULL, layer, &note, ERR_IGNORED) == 0)
-        TRY(worker_ask(backend, &note, "drop_layer", layer, NULL, NULL, WORKER_WORK_MS, NULL, err));
+    for (const char **holder = worker_holders(backend, layer, &arena); *holder; holder++)
+        TRY(remote_owe_copy(backend, layer, *holder, "layer", err));
     return trash_put(backend->trash, backend->layers_fd, layer, err);
 }

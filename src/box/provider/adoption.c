@@ -70,6 +70,8 @@ static int adoption_load_record(struct provider *provider, const char *id, struc
     int r = record_read(provider->boxes_fd, id, &arena, &record, err);
     if (r == 0 && (r = provider_backend(provider, record.backend, &ops, &backend, err)) < 0)
         err_wrap(err, "box %s", id);
+    if (r == 0 && ops->settle) /* a daemon may have been killed while the box moved */
+        r = ops->settle(backend, &record.spec, err);
     if (r < 0 && r != -ERR_NOT_FOUND)
         log_warn("%s", err->text);
     struct note note;

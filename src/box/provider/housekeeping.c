@@ -426,6 +426,7 @@ int provider_new(const struct backend_env *env, struct policy *policy, const cha
     cond_init(&provider->work);
     cond_init(&provider->due);
     cond_init(&provider->measure);
+    cond_init(&provider->move);
     int r = (provider->epoll_fd < 0 || provider->wake_fd < 0 ? err_errno(err, errno, "epoll") : 0)
                 ?: housekeeping_open_state(provider, err);
     const struct backend_ops *ops;
@@ -448,6 +449,7 @@ int provider_new(const struct backend_env *env, struct policy *policy, const cha
         provider->watcher = thread_joined(housekeeping_watcher_main, provider, PROVIDER_STACK_BYTES);
         provider->keeper = thread_joined(housekeeping_keeper_main, provider, PROVIDER_STACK_BYTES);
         usage_begin(provider);
+        move_begin(provider);
         provider->threads = true;
         adoption_wait(provider);
     }
@@ -483,6 +485,7 @@ void provider_free(struct provider *provider, bool end_boxes) {
         pthread_join(provider->watcher, NULL);
         pthread_join(provider->keeper, NULL);
         usage_end(provider);
+        move_end(provider);
     }
     deadline_end(provider);
     pthread_mutex_lock(&provider->lock);
@@ -525,5 +528,6 @@ void provider_free(struct provider *provider, bool end_boxes) {
     pthread_cond_destroy(&provider->work);
     pthread_cond_destroy(&provider->due);
     pthread_cond_destroy(&provider->measure);
+    pthread_cond_destroy(&provider->move);
     free(provider);
 }

@@ -43,6 +43,18 @@ int provider_destroy(struct provider *provider, const char *user, const char *id
 /* Its processes end, its files stay, and nothing but provider_resume starts it again: to others it is PAUSED. */
 int provider_stop(struct provider *provider, const char *user, const char *id, struct err *err);
 
+/* ---- move.c: a box goes to another machine of its backend ---- */
+
+struct moved {
+    const char *from, *to; /* in arena */
+    uint64_t duration_ms;
+    uint64_t ended; /* processes that ran in it */
+};
+/* machine NULL: the best one. Its snapshots go with it. BUSY: something runs in it, unless `stop`, which ends that. On
+ * failure it is where it was, stopped. The machine of a box that drains is emptied without this call. */
+int provider_move(struct provider *provider, const char *user, const char *id, const char *machine, bool stop,
+                  struct arena *arena, struct moved *ret_moved, struct err *err);
+
 /* ---- deadline.c: what a dialect keeps of a box, and when it ends ---- */
 
 /* As it is now, in arena. NOT_FOUND: there is no such box, or it has none. */

@@ -49,6 +49,7 @@ struct place {
     bool unsynced;            /* its record was written by us and is not surely on the disk yet */
     /* clock_ms, as every time in the table: the wall clock may jump, and decides nothing. */
     uint64_t written_ms;      /* when that was */
+    uint64_t move_ms;         /* its machine drains: not tried again before this */
     uint64_t later_ms;        /* housekeeping failed here: not again before this */
     uint64_t touched_ns;      /* the time of its record when last seen: it changes when another daemon uses the box */
     uint64_t elsewhere_ms;    /* when that was last noticed */
@@ -97,6 +98,8 @@ struct provider {
     pthread_cond_t due;     /* for those who see to deadlines */
     pthread_cond_t measure; /* ends the measurer's waiting */
     pthread_t measurer;
+    pthread_cond_t move; /* ends the mover's waiting */
+    pthread_t mover;
     pthread_t timekeepers[TIMEKEEPERS];
     unsigned timekeeper_count; /* started with the first deadline */
     struct place *buckets[PLACE_BUCKETS];
@@ -212,6 +215,8 @@ bool place_is_machine(const struct place *place);
 void deadline_changed_locked(struct provider *provider);
 int deadline_release(struct provider *provider, const char *id, struct err *err); /* it may start again */
 struct box *provider_look_locked(struct box *box); /* a reference for looking: provider_look_end */
+void move_begin(struct provider *provider);        /* empties machines that are draining */
+void move_end(struct provider *provider);          /* as usage_end */
 void usage_begin(struct provider *provider);
 void usage_end(struct provider *provider);    /* provider->ending is set; without the lock */
 void deadline_end(struct provider *provider); /* provider->ending is set; without the lock */

@@ -3,9 +3,11 @@
  * machine's user listed, whatever the server says; every box of this state directory is gone when join_boxes_close
  * returns. */
 #include <jansson.h>
+#include <sys/socket.h>
 
 #include "base/base.h"
 #include "backend/cgroup.h"
+#include "backend/remote/transfer.h"
 #include "backend/template.h"
 #include "base/sync.h"
 #include "tree/removal.h"
@@ -22,6 +24,9 @@ struct box_ask {
     json_t *body;
     struct arena arena;
     int box_fd; /* our end of the channel, once there is one */
+    /* What remains to be done after the answer, with the other end of a socket whose first is box_fd. */
+    int (*after)(struct join *join, struct box_ask *ask, struct err *err);
+    struct transfer stream;
 };
 
 /* ---- starting ---- */
@@ -332,6 +337,49 @@ static int box_ask_drop_layer(struct join *join, struct box_ask *ask, struct jso
     return r == -ERR_NOT_FOUND ? 0 : r;
 }
 
+/* ---- files that go to another worker, or come from one ---- */
+
+static int box_stream_open(struct box_ask *ask, int (*after)(struct join *join, struct box_ask *ask, struct err *err),
+                           struct err *err) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, errno, "a socket pair");
+    ask->box_fd = pair[0];
+    ask->stream = (struct transfer){.fd = pair[1], .peer = "the server"};
+    ask->after = after;
+    return 0;
+}
+
+static bool box_ask_layer(const struct box_ask *ask) {
+    return json_is_true(json_object_get(ask->body, "layer"));
+}
+
+static int box_stream_pack(struct join *join, struct box_ask *ask, struct err *err) {
+    const struct backend_stream stream = {.put = transfer_put, .user = &ask->stream};
+    return join->ops->pack(join->backend, ask->id, box_ask_layer(ask), &stream, err);
+}
+
+static int box_ask_pack(struct join *, struct box_ask *ask, struct json *, struct err *err) {
+    return box_stream_open(ask, box_stream_pack, err);
+}
+
+static int box_stream_unpack(struct join *join, struct box_ask *ask, struct err *err) {
+    const struct backend_stream stream = {.get = transfer_get, .user = &ask->stream};
+    uint64_t disk_mb = 0;
+    box_limit_of(ask->body, "disk_mb", &disk_mb);
+    int r = join->ops->unpack(join->backend, ask->id, box_ask_layer(ask), disk_mb, &stream, err);
+    if (r < 0 && !box_ask_layer(ask))
+        box_boxes_remove(join, ask->id);
+    return r;
+}
+
+/* A box that lies here and is to come is one that was left: the server knows which counts. */
+static int box_ask_unpack(struct join *join, struct box_ask *ask, struct json *, struct err *err) {
+    if (!box_ask_layer(ask))
+        TRY(join->ops->stop(join->backend, ask->id, false, err) ?: box_boxes_add(join, ask->id, err));
+    return box_stream_open(ask, box_stream_unpack, err);
+}
+
 /* ---- one question ---- */
 
 static const struct {
@@ -352,6 +400,8 @@ static const struct {
     {"fresh", box_ask_fresh, true},
     {"squash", box_ask_squash, true},
     {"drop_layer", box_ask_drop_layer, true},
+    {"pack", box_ask_pack, true},
+    {"unpack", box_ask_unpack, true},
 };
 
 void join_session_unref(struct join_session *session) {
@@ -407,6 +457,10 @@ static void *box_ask_thread(void *user) {
     if (code == 0 && ask->box_fd >= 0)
         pump_open(ask->session->pump, ask->number, fd_take(&ask->box_fd));
     pump_answer(ask->session->pump, ask->number, out.data, out.len);
+    if (code == 0 && ask->after)
+        transfer_end(&ask->stream, ask->after(join, ask, &err), &err);
+    if (ask->after)
+        fd_close(&ask->stream.fd);
     pthread_mutex_lock(&join->lock);
     *join->asked[place] = 0;
     pthread_mutex_unlock(&join->lock);

@@ -1,7 +1,8 @@
-/* `cubby workers`, `cubby drain`: machines that have boxes of all users (backend fleet). */
+/* `cubby workers`, `cubby drain`, `cubby move`: machines that have boxes of all users (backend fleet). */
 #include <jansson.h>
 
 #include "base/base.h"
+#include "base/json.h"
 #include "base/url.h"
 #include "cli/cli.h"
 #include "cli/rest/list.h"
@@ -12,6 +13,15 @@ struct drain_values {
 
 const struct row drain_options[] = {
     OPTION("off", 0, BOOL, struct drain_values, off, NULL, "let them have new boxes again"),
+    {.name = NULL},
+};
+
+struct move_values {
+    bool stop;
+};
+
+const struct row move_options[] = {
+    OPTION("stop", 0, BOOL, struct move_values, stop, NULL, "end what runs in it"),
     {.name = NULL},
 };
 
@@ -51,4 +61,22 @@ int command_drain(struct cli *cli, int argc, char **argv) {
         status = status ? status : one;
     }
     return status;
+}
+
+int command_move(struct cli *cli, int argc, char **argv) {
+    struct move_values values = {0};
+    struct err err = {0};
+    json_auto_t *answer = NULL;
+    autobuf body = buf_max(4096);
+    argc = option_parse(cli, argc, argv, &values);
+    if (argc < 1 || argc > 2)
+        option_fail(cli, "%s, and at most one WORKER", BOX_MISSING);
+    struct json json = json_begin(&body);
+    json_put_some(&json, "worker", argc == 2 ? argv[1] : NULL);
+    json_put_bool(&json, "stop", values.stop);
+    json_close(&json, '}');
+    cli_must(remote_json(cli, "POST", remote_path(cli, argv[0], "/relocate", NULL), &body, &answer, &err), &err);
+    const char *to = json_string_value(json_object_get(answer, "to"));
+    printf("%s\n", to ? to : "");
+    return 0;
 }

@@ -62,6 +62,43 @@ static int join_drain(struct http_request *request, struct box *, struct err *er
     return answer_rows(request, 200, worker_answer, &out, err);
 }
 
+/* ---- moving a box ---- */
+
+struct move_args {
+    struct row_text worker;
+    bool stop;
+};
+static const struct row move_fields[] = {
+    {.name = "worker",
+     .type = ROW_TEXT,
+     .offset = offsetof(struct move_args, worker),
+     .flags = ROW_AUDITED,
+     .min = 1,
+     .max = LIMIT_RUNNER_BYTES,
+     .text = "where it goes; without it, where a new box would be made"},
+    {.name = "stop",
+     .type = ROW_BOOL,
+     .offset = offsetof(struct move_args, stop),
+     .text = "end what runs in it; without it, a box in use is BUSY"},
+    {.name = NULL},
+};
+static const struct row move_answer[] = {
+    OUT("from", TEXT, moved, from, "worker that it was on"),
+    OUT("to", TEXT, moved, to, "worker that it is on"),
+    OUT_INT("duration_ms", moved, duration_ms, "how long it took"),
+    OUT_INT("processes_ended", moved, ended, "processes that ran in the box"),
+    ROW_NAMED("Relocation"),
+};
+
+static int join_move(struct http_request *request, struct box *, struct err *err) {
+    struct move_args args = {0};
+    struct moved moved;
+    STEP(front_body(request, &args, err)
+             ?: provider_move(front_of(request)->provider, NULL, http_param(request, "id"), args.worker.data, args.stop,
+                              http_arena(request), &moved, err));
+    return answer_rows(request, 200, move_answer, &moved, err);
+}
+
 /* ---- /metrics ---- */
 
 struct worker_sums {
@@ -98,10 +135,16 @@ const struct route worker_routes[] = {
     {"GET", "/v1/workers", front_handle, 0, "worker_list", "Workers that joined, online or not.",
      ENDPOINT(.run = join_workers, .flags = ENDPOINT_ADMIN, .status = 200, .answer = workers_answer)},
     {"POST", "/v1/workers/{name}/drain", front_handle, 0, "worker_drain",
-     "From now on no new box is made on this worker. Boxes that it has stay there and can be used.",
+     "From now on no new box is made on this worker. Boxes in which nothing runs move to other workers, one by one; "
+     "those in use stay until they are idle.",
      ENDPOINT(.run = join_drain, .flags = ENDPOINT_ADMIN, .status = 200, .answer = worker_answer)},
     {"DELETE", "/v1/workers/{name}/drain", front_handle, 0, "worker_open", "The worker gets new boxes again.",
      ENDPOINT(.run = join_drain, .flags = ENDPOINT_ADMIN, .status = 200, .answer = worker_answer)},
+    {"POST", "/v1/boxes/{id}/relocate", front_handle, 0, "box_relocate",
+     "A box on a worker moves to another one, with its files and snapshots; its next use starts it there. Until then "
+     "other calls answer BUSY. On failure it is where it was.",
+     ENDPOINT(.run = join_move, .flags = ENDPOINT_ADMIN | ENDPOINT_NO_BOX, .body = move_fields, .status = 200,
+              .answer = move_answer)},
 
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };

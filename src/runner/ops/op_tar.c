@@ -314,7 +314,7 @@ static int tar_in_wrong(void *user, const char *why, struct err *err) {
 
 /* Reads the whole archive. Without its end mark it is truncated. */
 static int tar_in_run(struct untar *in, struct err *err) {
-    static const struct tar_sink sink = {tar_in_begin, tar_in_content, tar_in_end, tar_in_wrong};
+    static const struct tar_sink sink = {tar_in_begin, tar_in_content, tar_in_end, tar_in_wrong, NULL};
     in->tar = (struct tar_in){.sink = &sink, .user = in};
     ssize_t n;
     int r = 0;
