@@ -31,7 +31,7 @@ copies() { find "$WORK"/worker-*/*/boxes -maxdepth 1 -name "$BOX" | sed 's|.*/wo
 one_copy() { [ "$(copies)" = "$1" ]; } # one_copy WORKER
 staged() { find "$WORK"/worker-*/*/boxes -maxdepth 1 -name '.unpack-*' | grep -q .; }
 show='cd /workspace; ls -lR --time-style=full-iso --block-size=1 . | grep -v ^total; cat g sub/deep/x
-    stat -c "%h %a %Y %n" g l d p; getfattr -d -m user g 2> /dev/null; tail -c 4 hole; ls -la /usr/share/doc | wc -l; ls /opt/mine'
+    stat -c "%h %a %Y %n" g l d p; getfattr -d -m user g 2> /dev/null; tail -c 4 hole; ls /usr | wc -l'
 
 # ---- what goes with it ----
 
