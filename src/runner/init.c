@@ -1,6 +1,7 @@
 /* The loop: sources, timers, children. Called by main (local, container) and enter (jail), once, as PID 1 of a jail.
  * Invariant: signals are blocked before anything else, and after start only the orderly end exits. */
 #include <assert.h>
+#include <sys/resource.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
