@@ -108,7 +108,9 @@ int text_error(const struct text_answer *answer, struct err *err) {
         number--;
     enum err_code code = word && !strcmp(word, "ENOTSUP") ? ERR_UNSUPPORTED : err_from_errno(number);
     message = message && *message ? message : word ? word : "it did not say why";
-    code = foreign_judge(FOREIGN_RUNNER, (int)code, message, NULL, NULL) ?: code;
+    int judged = foreign_judge(FOREIGN_RUNNER, (int)code, message, NULL, NULL);
+    if (judged)
+        code = (enum err_code)judged;
     autobuf shown = buf_max(4 * MESSAGE_BYTES + 8);
     text_shown(&shown, message, strnlen(message, MESSAGE_BYTES));
     return err_set(err, code, "the machine says: %s", buf_cstr(&shown));
