@@ -1,5 +1,6 @@
 # cubby. `make run` and `make test` do everything on a fresh Debian machine; `make help` lists the rest.
 BUILD ?= build
+WEB ?= $(BUILD)/web
 PREFIX ?= /usr/local
 DESTDIR ?=
 VERSION := 0.1.0
@@ -104,6 +105,12 @@ $(BUILD)/host/%.o: src/%.c | $(BUILD)/gen/.made
 	$(Q)$(CC) $(CFLAGS_HOST) -c -o $@ $<
 # It holds these texts, whole.
 $(BUILD)/host/box/interpreter/language.o: $(wildcard src/box/interpreter/*.py) src/box/interpreter/node.js
+$(BUILD)/host/front/page/page.o: $(WEB)/page.bin
+$(BUILD)/host/front/page/page.o: BASE_FLAGS += -DWEB_BLOB='"$(WEB)/page.bin"'
+$(WEB)/page.bin: tools/web $(shell find web clients/typescript/dist -name node_modules -prune -o -type f -print)
+	$(call say,web,$@)
+	$(Q)tools/web $(WEB)
+web: $(WEB)/page.bin ## build the page alone (PAGE=0: none)
 $(BUILD)/runner/%.o: src/%.c | $(BUILD)/musl/.made $(BUILD)/gen/.made
 	@mkdir -p $(@D)
 	$(call say,musl,$<)
@@ -145,6 +152,7 @@ run: setup ## install what is missing, build, start the daemon
 	@echo "    $(CURDIR)/$(BUILD)/cubby create --thread demo              a box that stays; prints its id"
 	@echo "    $(CURDIR)/$(BUILD)/cubby shell ID                          a terminal in it"
 	@echo "    curl -s $(RUN_CURL)/v1/boxes -d '{}'                    the same over HTTP"
+	@[ "$(RUN_SOCKET)" ] || echo "    http://$(RUN_LISTEN)/                                          the page: all of it in a browser"
 	@echo "    $(CURDIR)/$(BUILD)/cubby doctor                            what this machine can do"
 	@echo
 	@exec $(BUILD)/cubbyd $(RUN_ARGS)
@@ -196,5 +204,5 @@ help: ## this list
 
 -include src/runner/runner.mk test/test.mk
 
-.PHONY: all setup setup-test run lint manual format install deb tar dist image clean help
+.PHONY: all web setup setup-test run lint manual format install deb tar dist image clean help
 -include $(shell find $(BUILD) -type f -name '*.d' 2>/dev/null)

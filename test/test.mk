@@ -52,9 +52,9 @@ $(BUILD)/bench/bench: $(wildcard test/bench/*.c test/bench/*.h)
 unit-programs: $(UNIT_PROGRAMS)
 fuzz-programs: $(FUZZ_PROGRAMS)
 # The runner has no sanitizers, so the one that was built is theirs too.
-test-asan: $(BUILD)/cubby-runner
+test-asan: $(BUILD)/cubby-runner $(WEB)/page.bin
 	@mkdir -p $(BUILD)/asan && cp -u --remove-destination $(BUILD)/cubby-runner $(BUILD)/asan/cubby-runner
-	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 asan-programs
+	+@$(SUBMAKE) BUILD=$(BUILD)/asan WEB=$(WEB) SANITIZE=1 asan-programs
 asan-programs: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-gate $(BUILD)/cubby-seal unit-programs fuzz-programs
 test-helpers: $(HELPERS) $(CARRIED) $(BUILD)/test/pick $(BUILD)/test/ask
 test-build: all test-helpers test-asan

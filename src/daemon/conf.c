@@ -215,6 +215,7 @@ const struct row conf_options[] = {
     {ROW("preview_domain", TEXT, preview_domain, CONF_AT_ONCE), .value = "NAME",
      .text = "servers in boxes have hosts below this name, PORT-ID.NAME, each an origin of its own; its DNS and the "
              "certificate must cover *.NAME"},
+    {ROW("page", BOOL, page, CONF_AT_ONCE), .initial = "true", .text = "serve the page at /ui; false: 404 there"},
     {ROW("aio_errors", TEXT, aio_errors, CONF_AT_ONCE), .initial = "status", .choices = "status|envelope",
      .text = "failures of the AIO dialect's file routes: by HTTP status, or 200 with success false"},
     {ROW("deerflow_home", TEXT, provision.home, CONF_AT_ONCE | CONF_HOST), .value = "DIR",

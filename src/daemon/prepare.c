@@ -13,6 +13,7 @@
 #include "front/e2b/e2b.h"
 #include "front/deerflow/deerflow.h"
 #include "front/native/native.h"
+#include "front/page/page.h"
 
 /* Makes the state directory and its parents. It has the files of all users, so it is closed to others. */
 int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err) {
@@ -218,6 +219,7 @@ struct daemon_settings {
     struct aio_settings aio;
     struct native_settings native;
     struct e2b_settings e2b;
+    struct page_settings page;
 };
 
 static void prepare_settings_released(struct front_settings *settings) {
@@ -235,6 +237,7 @@ struct front_settings *daemon_settings(struct conf *conf) {
                                      .images = (const char *const *)conf->e2b_images.items,
                                      .webhook_hosts = (const char *const *)conf->e2b_webhook_hosts.items,
                                      .volume_mb = conf->e2b_volume_mb};
+    own->page = (struct page_settings){.off = !conf->page, .preview_domain = conf->preview_domain};
     own->aio.envelope = !strcmp(conf->aio_errors, "envelope");
     uint64_t largest =
         conf->max_upload_bytes > conf->skills.unpacked_bytes ? conf->max_upload_bytes : conf->skills.unpacked_bytes;
@@ -247,7 +250,8 @@ struct front_settings *daemon_settings(struct conf *conf) {
         .own = {{&native_dialect, &own->native},
                 {&aio_dialect, &own->aio},
                 {&deerflow_dialect, &conf->provision},
-                {&e2b_dialect, &own->e2b}},
+                {&e2b_dialect, &own->e2b},
+                {&page_dialect, &own->page}},
         .default_backend = conf->share.backend,
         .secret_env = (const char *const *)conf->share.env.items,
         .audit_detail = conf->audit_detail,

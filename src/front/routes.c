@@ -4,10 +4,11 @@
 #include "front/routes.h"
 
 extern const struct dialect native_dialect, mcp_dialect, join_dialect, filesecbox_dialect, aio_dialect,
-    deerflow_dialect, e2b_dialect;
+    deerflow_dialect, e2b_dialect, page_dialect;
 
 const struct dialect *const dialects[FRONT_DIALECTS + 1] = {
-    &native_dialect, &mcp_dialect, &join_dialect, &filesecbox_dialect, &aio_dialect, &deerflow_dialect, &e2b_dialect,
+    &native_dialect, &mcp_dialect,      &join_dialect, &filesecbox_dialect,
+    &aio_dialect,    &deerflow_dialect, &e2b_dialect,  &page_dialect,
 };
 
 static struct route *all;

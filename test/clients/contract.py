@@ -8,7 +8,7 @@ whoever has just wrapped something new."""
 import json, os, re, subprocess, sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-FOREIGN = re.compile("^(aio|e2b|deerflow|filesecbox|fsb2|runner)")  # as in clients/generate
+FOREIGN = re.compile("^(aio|e2b|deerflow|filesecbox|fsb2|runner|page)")  # as in clients/generate
 CONTRACT = os.path.join(ROOT, "clients/contract.json")
 failed = 0
 
