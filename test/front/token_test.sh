@@ -102,7 +102,7 @@ while IFS=$'\t' read -r method pattern name _; do
     path=$(sed -E "s/\{id\}/$BOX/; s/\{pid\}/1/; s/\{port\}/1/; s/\{[a-z]+\}/x/g; s/[*…]+$//" <<< "$pattern")
     [ "$method" != ANY ] || method=GET
     walked=$((walked + 1))
-    case $path in /healthz | / | /openapi.json) continue ;; esac
+    case $path in /healthz | / | /openapi.json | /v1/login | /ui | /ui/*) continue ;; esac
     case $path in
     /runner/ws | /ws | /ws/*)
         with "$RUNNER" "$method" "$path"
@@ -115,6 +115,7 @@ while IFS=$'\t' read -r method pattern name _; do
     case $pattern in
     /v1/tokens* | /v1/templates* | */pty | */ports/* | /v1/boxes/{id}/tools | /v1/threads/{thread}/tools)
         is_error "a reader's: $method $pattern" 403 DENIED ;;
+    /v1/tickets) is_error "a reader's: $method $pattern, for downloads" 400 INVALID "'for' is missing" ;;
     */shell/terminal-url | */shell/ws | */v1/mcp | */v1/mcp/{server}/tools | */mcp | /api/*) denied "a reader's: "\
 "$method $pattern" ;;
     *) if [ "$method" = GET ]; then unlike "a reader's may look: $method $pattern" \

@@ -129,7 +129,7 @@ async function redeem(): Promise<void> {
   const found = /^#t=([\w.-]{1,400})$/.exec(location.hash);
   if (!found) return;
   history.replaceState(null, '', location.pathname + location.search);
-  const traded = await ask('POST', '/v1/tickets/redeem', { body: { ticket: found[1] } });
+  const traded = await ask('POST', '/v1/login', { body: { ticket: found[1] } });
   if (traded.token) token = traded.token as string;
 }
 
