@@ -261,6 +261,17 @@ static void remote_close(struct backend *backend) {
 
 /* ---- boxes ---- */
 
+static struct usage_slot *remote_usage_slot(struct backend *backend, const char *id) {
+    return &backend->usages[strtoull(id, NULL, 16) % USAGE_SLOTS];
+}
+
+/* The box has started or ended: what is known of an earlier one under its id is not its usage. */
+static void remote_usage_forget_locked(struct backend *backend, const char *id) {
+    struct usage_slot *slot = remote_usage_slot(backend, id);
+    if (strcmp(slot->id, id) == 0)
+        *slot = (struct usage_slot){.turn = slot->turn + 1};
+}
+
 static int remote_reach(struct backend *backend, const struct spec *spec, struct err *err) {
     struct machine_session *session;
     if (!spec->machine)
@@ -311,6 +322,9 @@ static int remote_start(struct backend *backend, const struct spec *spec, struct
     if (r == 0)
         r = session->ops->start(session->connection, spec, true, ret_wire, err);
     machine_session_put(session);
+    pthread_mutex_lock(&backend->lock);
+    remote_usage_forget_locked(backend, spec->id);
+    pthread_mutex_unlock(&backend->lock);
     if (r == 0) {
         *ret_pidfd = -1;
         wire_set_patience(*ret_wire, machines_grace_ms(backend->env->machines));
@@ -393,22 +407,21 @@ static void remote_clean(struct backend *backend, void (*each)(void *user, const
 
 /* ---- usage, pause ---- */
 
-static struct usage_slot *remote_usage_slot(struct backend *backend, const char *id) {
-    return &backend->usages[strtoull(id, NULL, 16) % USAGE_SLOTS];
-}
-
 static void remote_usage_ask(struct backend *backend, const char *id) {
     struct remote_note note;
     struct machine_session *session = NULL;
     struct usage usage = {0};
     struct err ignored;
+    pthread_mutex_lock(&backend->lock);
+    uint32_t turn = remote_usage_slot(backend, id)->turn;
+    pthread_mutex_unlock(&backend->lock);
     bool answered = remote_box_note(backend, id, &note) &&
                     machine_session_get(backend->env->machines, note.user, note.machine, &session, &ignored) == 0 &&
                     (!session->ops->usage || session->ops->usage(session->connection, id, &usage, &ignored) == 0);
     machine_session_put(session);
     autolock(&backend->lock);
     struct usage_slot *slot = remote_usage_slot(backend, id);
-    if (strcmp(slot->id, id) == 0) { /* else another box has it now */
+    if (strcmp(slot->id, id) == 0 && slot->turn == turn) { /* else another box has it now */
         slot->usage = answered ? usage : (struct usage){0};
         slot->at_ms = answered ? clock_ms() : 0;
         slot->asked = false;
@@ -423,7 +436,7 @@ static int remote_usage(struct backend *backend, const char *id, struct usage *r
     autolock(&backend->lock);
     struct usage_slot *slot = remote_usage_slot(backend, id);
     if (strcmp(slot->id, id) != 0) {
-        *slot = (struct usage_slot){0};
+        *slot = (struct usage_slot){.turn = slot->turn + 1};
         snprintf(slot->id, sizeof slot->id, "%s", id);
     }
     if (!slot->asked && (!slot->at_ms || clock_ms() >= slot->at_ms + USAGE_AGE_MS))

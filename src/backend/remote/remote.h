@@ -30,6 +30,7 @@ struct usage_slot {
     uint64_t at_ms; /* when it was answered; 0: never */
     bool asked;     /* and has not answered yet */
     bool slow;      /* it did not answer in time when it was last waited for */
+    uint32_t turn;  /* of the box: an answer about an earlier box of that id is dropped */
     struct usage usage;
 };
 
