@@ -63,8 +63,9 @@ struct usage {
     uint64_t memory_bytes, cpu_ms, pids, disk_bytes;
     uint64_t cache_bytes; /* of memory_bytes: pages of files; 0: none, or not known */
     uint64_t oom_kills;   /* processes of the box that were killed for memory so far */
-    bool has_memory, has_cpu, has_pids, has_disk;
-    bool brief; /* set by who asks: cache_bytes and oom_kills stay 0; their files cost as much as all others together */
+    uint64_t net_rx_bytes, net_tx_bytes, read_bytes, write_bytes; /* by its own interfaces but loopback; of disks */
+    bool has_memory, has_cpu, has_pids, has_disk, has_net, has_io;
+    bool brief; /* set by who asks: the second and third line stay 0; their files cost as much as all others together */
 };
 
 /* What could be happening to a box's files now. */

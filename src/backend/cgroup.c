@@ -390,6 +390,21 @@ bool cgroup_number(const char *path, const char *key, uint64_t *ret_number) {
     return true;
 }
 
+/* io.stat: "8:0 rbytes=1 wbytes=2 rios=..." for each disk. */
+static void cgroup_io(const char *path, struct usage *usage) {
+    char text[4096];
+    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
+        return;
+    usage->has_io = true;
+    for (const char *at = text; (at = strstr(at, "bytes=")); at += 6) {
+        uint64_t *sum = at > text && at[-1] == 'r'   ? &usage->read_bytes
+                        : at > text && at[-1] == 'w' ? &usage->write_bytes
+                                                     : NULL;
+        if (sum)
+            *sum += strtoull(at + 6, NULL, 10);
+    }
+}
+
 void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, struct usage *usage) {
     char path[600];
     if (*host->v2) { /* cpu.stat is there without any controller */
@@ -406,6 +421,10 @@ void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, s
         cgroup_number(path, cgroup->v1[CGROUP_MEMORY] ? "total_cache " : "file ", &usage->cache_bytes);
         cgroup_file(host, cgroup, CGROUP_MEMORY, "memory.events", "memory.oom_control", path);
         cgroup_number(path, "oom_kill ", &usage->oom_kills);
+    }
+    if (*host->v2 && !usage->brief) {
+        cgroup_path(host, cgroup, "io.stat", path, sizeof path);
+        cgroup_io(path, usage);
     }
     if (cgroup->v1[CGROUP_PIDS] || (*host->v2 && host->v2_has[CGROUP_PIDS])) {
         cgroup_file(host, cgroup, CGROUP_PIDS, "pids.current", "pids.current", path);

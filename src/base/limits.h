@@ -160,6 +160,8 @@
 #define LIMIT_EVENTS_BYTES (8u << 20) /* the same, all together */
 #define LIMIT_EVENT_STREAMS 512u      /* open at once */
 #define LIMIT_EVENT_STREAMS_PER_USER 16u
+#define LIMIT_EVENT_BOXES 256u /* that one stream names */
+#define LIMIT_QUERY_WORDS 256u /* bytes of a text to look for in a list */
 
 /* MCP */
 #define LIMIT_MCP_SESSIONS 4096u            /* of the era that has them; the one unused longest goes */

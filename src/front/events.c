@@ -236,14 +236,18 @@ int events_fd(const struct events_reader *reader) {
     return reader->fd;
 }
 
+/* Whether a list, separated by commas, has the word; NULL has all. */
+static bool events_listed(const char *list, const char *word) {
+    size_t len = strlen(word);
+    while (list && *list && !(strcspn(list, ",") == len && memcmp(list, word, len) == 0))
+        list += strcspn(list, ","), list += *list == ',';
+    return !list || *list;
+}
+
 static bool events_filter_fits(const struct events_filter *filter, const struct events_item *item) {
-    size_t len = strlen(item->type);
-    const char *type = filter->types;
-    while (type && *type && !(strcspn(type, ",") == len && memcmp(type, item->type, len) == 0))
-        type += strcspn(type, ","), type += *type == ',';
     return (!filter->owner || strcmp(filter->owner, item->user) == 0) &&
-           (!filter->user || strcmp(filter->user, item->user) == 0) &&
-           (!filter->box || strcmp(filter->box, item->id) == 0) && (!filter->types || *type);
+           (!filter->user || strcmp(filter->user, item->user) == 0) && events_listed(filter->boxes, item->id) &&
+           events_listed(filter->types, item->type);
 }
 
 /* Reports events that were dropped before they could be sent. */

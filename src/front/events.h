@@ -17,7 +17,8 @@ void events_put(struct events *events, const struct box_event *event);
 
 struct events_filter { /* NULL: any */
     const char *owner; /* the user whose events may be seen */
-    const char *user, *box;
+    const char *user;
+    const char *boxes; /* "id,id" */
     const char *types; /* "died,evicted" */
 };
 

@@ -57,6 +57,7 @@ struct front { /* http_context */
 /* One API that the daemon speaks. Each directory below front/ exports one; only routes.c names them. All members but
  * the routes may be NULL. */
 struct dialect {
+    const char *name;                  /* "native": ?dialect= of /openapi.json */
     const struct route *const *routes; /* its tables, NULL-terminated; each ends with method NULL */
     const char *label;                 /* label of boxes that it made; only an admin can set it otherwise */
     const char *title;                 /* its name in error texts */

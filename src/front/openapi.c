@@ -155,7 +155,12 @@ static void openapi_name(struct json *json, const struct row *fields, const stru
         openapi_name(json, field->fields, style, named);
 }
 
-static void openapi_schemas(struct json *json, const struct route *routes) {
+/* Whether the document has this route; dialect NULL: those of all. */
+static bool openapi_has(const struct route *route, const char *dialect) {
+    return route->extra && (!dialect || strcmp(routes_dialect(route)->name, dialect) == 0);
+}
+
+static void openapi_schemas(struct json *json, const struct route *routes, const char *dialect) {
     struct openapi_named named = {.count = 0};
     json_put_open(json, "schemas", '{');
     json_key(json, "Error");
@@ -169,7 +174,7 @@ static void openapi_schemas(struct json *json, const struct route *routes) {
     json->comma = true;
     for (const struct route *route = routes; route->method; route++) {
         const struct endpoint *endpoint = route->extra;
-        if (!endpoint)
+        if (!openapi_has(route, dialect))
             continue;
         openapi_name(json, endpoint->body, &asked, &named);
         openapi_name(json, endpoint->answer, openapi_style(route), &named);
@@ -179,9 +184,9 @@ static void openapi_schemas(struct json *json, const struct route *routes) {
 
 /* ---- the document ---- */
 
-static void openapi_components(struct json *json, const struct route *routes) {
+static void openapi_components(struct json *json, const struct route *routes, const char *dialect) {
     json_put_open(json, "components", '{');
-    openapi_schemas(json, routes);
+    openapi_schemas(json, routes, dialect);
     openapi_raw(json, "securitySchemes", "{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}");
     openapi_raw(json, "responses",
                 "{\"Error\":{\"description\":\"what is wrong and, where there is one, the fix\",\"content\":"
@@ -190,7 +195,7 @@ static void openapi_components(struct json *json, const struct route *routes) {
     openapi_raw(json, "security", "[{},{\"token\":[]}]");
 }
 
-static void openapi_path(struct json *json, const struct route *first) {
+static void openapi_path(struct json *json, const struct route *first, const char *dialect) {
     char pattern[256], *rest;
     snprintf(pattern, sizeof pattern, "%s", first->pattern);
     if ((rest = strstr(pattern, "...}")))
@@ -198,7 +203,7 @@ static void openapi_path(struct json *json, const struct route *first) {
     json_put_open(json, pattern, '{');
     for (const struct route *route = first; route->method; route++) {
         char method[16] = "";
-        if (strcmp(route->pattern, first->pattern) != 0 || !route->extra)
+        if (strcmp(route->pattern, first->pattern) != 0 || !openapi_has(route, dialect))
             continue;
         const char *written = strcmp(route->method, "ANY") != 0 ? route->method : "GET";
         for (size_t i = 0; written[i] && i + 1 < sizeof method; i++)
@@ -209,7 +214,8 @@ static void openapi_path(struct json *json, const struct route *first) {
     json_close(json, '}');
 }
 
-void openapi_write(const struct route *routes, struct buf *out) {
+void openapi_write(const char *dialect, struct buf *out) {
+    const struct route *routes = routes_all();
     struct json json;
     json_init(&json, out);
     json_open(&json, '{');
@@ -224,12 +230,13 @@ void openapi_write(const struct route *routes, struct buf *out) {
     json_put_open(&json, "paths", '{');
     for (const struct route *route = routes; route->method; route++) {
         const struct route *before = routes;
-        while (before < route && strcmp(before->pattern, route->pattern) != 0)
+        while (before < route && (strcmp(before->pattern, route->pattern) != 0 || !openapi_has(before, dialect)))
             before++;
-        if (before == route && strncmp(route->pattern, "/_", 2) != 0) /* those are reached by Host, not by a path */
-            openapi_path(&json, route);
+        if (before == route && openapi_has(route, dialect) &&
+            strncmp(route->pattern, "/_", 2) != 0) /* those are reached by Host, not by a path */
+            openapi_path(&json, route, dialect);
     }
     json_close(&json, '}');
-    openapi_components(&json, routes);
+    openapi_components(&json, routes, dialect);
     json_close(&json, '}');
 }

@@ -40,6 +40,13 @@ const struct dialect *routes_dialect(const struct route *route) {
     return owners[route - routes_all()];
 }
 
+const struct dialect *routes_named(const char *name) {
+    for (size_t i = 0; dialects[i]; i++)
+        if (strcmp(dialects[i]->name, name) == 0)
+            return dialects[i];
+    return NULL;
+}
+
 const struct dialect *routes_labels(const char *label) {
     for (size_t i = 0; dialects[i]; i++)
         if (dialects[i]->label && strcmp(dialects[i]->label, label) == 0)

@@ -14,6 +14,7 @@ const struct dialect *routes_client(void);
 /* http_config.refuse: writes a refusal in the shape of its dialect. */
 int routes_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
 /* openapi.c */
-void openapi_write(const struct route *routes, struct buf *out);
+void openapi_write(const char *dialect, struct buf *out); /* NULL: of all dialects */
+const struct dialect *routes_named(const char *name);     /* NULL: there is none */
 
 #endif

@@ -401,7 +401,20 @@ export class Client {
   connect(id: string): Box {
     return new Box(this, id);
   }
-  async boxes(options: { user?: string; state?: string; label?: string } & Options = {}): Promise<Wire.Box[]> {
+  /** What running boxes use, every two seconds: first of all of them, then of those that changed. */
+  usages(options: { user?: string } & Options = {}): Watch<{ at: string; boxes: [string, number | null, number | null, number | null][] }> {
+    return new Watch(this, 'box_usage_stream', [], { query: snake(options), ...only(options) });
+  }
+  /** Who has boxes; for admins. */
+  async users(options: Options = {}): Promise<Wire.User[]> {
+    return (await this.json('user_list', [], options)).users;
+  }
+  /** Which agents there are; for admins. */
+  async agents(options: Options = {}): Promise<Wire.AgentName[]> {
+    return (await this.json('agent_names', [], options)).agents;
+  }
+  /** All boxes that one may see, by their ids; q: with these words; fields: only these members, 'id,state'. */
+  async boxes(options: { user?: string; state?: string; label?: string; q?: string; fields?: string; limit?: number; after?: string } & Options = {}): Promise<Wire.Box[]> {
     return (await this.json('box_list', [], { query: snake(options), ...only(options) })).boxes;
   }
   /** What this token, or this place, may do. */
@@ -856,7 +869,8 @@ export class Files {
       throw error;
     });
   }
-  async list(path?: Path, options: { depth?: number; limit?: number } & Options = {}): Promise<Entry[]> {
+  /** Entries, in no order; sort 'name': pages of at most 1000 in order, each after the last path of the one before. */
+  async list(path?: Path, options: { depth?: number; limit?: number; sort?: 'name'; after?: string } & Options = {}): Promise<Entry[]> {
     const { entries } = await this.box.json('file_list', [], { query: { path, ...snake(options) }, ...only(options) });
     return entries.map((entry: Entry) => named(entry, 'name', 'path', 'link_target'));
   }

@@ -406,6 +406,25 @@ static int jail_stop(struct backend *backend, const char *id, bool keep_files, s
     return r == 0 ? trash_put(backend->trash, backend->boxes_dir, id, err) : r;
 }
 
+/* "  eth0: RX-BYTES 7 more TX-BYTES ..." for each interface of its network namespace. */
+static void jail_usage_net(pid_t pid, struct usage *usage) {
+    char text[16384];
+    if (fd_read_file(AT_FDCWD, text_make(64, "/proc/%d/net/dev", pid), text, sizeof text) < 0)
+        return;
+    usage->has_net = true;
+    for (char *line = text, *next; *line; line = next) {
+        unsigned long long rx, tx;
+        char *name = line + strspn(line, " "), *colon = strchr(line, ':');
+        next = line + strcspn(line, "\n");
+        if (colon && colon < next && strncmp(name, "lo:", 3) != 0 &&
+            sscanf(colon + 1, "%llu %*u %*u %*u %*u %*u %*u %*u %llu", &rx, &tx) == 2) {
+            usage->net_rx_bytes += rx;
+            usage->net_tx_bytes += tx;
+        }
+        next += *next == '\n';
+    }
+}
+
 static int jail_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
     struct jail_record record;
     struct usage usage = {.brief = ret_usage->brief};
@@ -414,8 +433,12 @@ static int jail_usage(struct backend *backend, const char *id, struct usage *ret
     struct cgroup cgroup = jail_record_cgroup(&record);
     cgroup_usage(&backend->cgroups, &cgroup, &usage);
     /* Where the files of a box are limited, they are also counted. Others would have to be traversed. */
-    autofd pidfd = record.disk ? process_pidfd(record.pid, record.start) : -1;
-    autofd root = pidfd < 0 ? -1 : open(text_make(64, "/proc/%d/root", record.pid), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd pidfd = record.disk || !usage.brief ? process_pidfd(record.pid, record.start) : -1;
+    if (pidfd >= 0 && !usage.brief)
+        jail_usage_net(record.pid, &usage);
+    autofd root = pidfd < 0 || !record.disk
+                      ? -1
+                      : open(text_make(64, "/proc/%d/root", record.pid), O_PATH | O_DIRECTORY | O_CLOEXEC);
     autofd dir = root < 0 ? -1 : openat(backend->boxes_dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir >= 0)
         usage.has_disk = quota_used(dir, root, &usage.disk_bytes) == 0;

@@ -469,6 +469,10 @@ int provider_destroy_for(struct provider *provider, const char *user, const char
 
 /* ---- looking ---- */
 
+static int provider_order(const void *a, const void *b) {
+    return strcmp((*(const struct box *const *)a)->id, (*(const struct box *const *)b)->id);
+}
+
 int provider_each(struct provider *provider, int (*each)(void *user, struct box *box), void *user) {
     adoption_refresh(provider);
     pthread_mutex_lock(&provider->lock);
@@ -478,6 +482,7 @@ int provider_each(struct provider *provider, int (*each)(void *user, struct box 
         for (struct place *place = provider->buckets[i]; place; place = place->next)
             boxes[count++] = provider_look_locked(place->box);
     pthread_mutex_unlock(&provider->lock);
+    qsort(boxes, count, sizeof *boxes, provider_order);
     int r = 0;
     for (size_t i = 0; i < count; i++) {
         if (r >= 0)

@@ -363,6 +363,7 @@ static const struct route *const aio_dialect_routes[] = {
     aio_bash_routes, aio_file_routes, aio_edit_routes,   aio_shell_routes, NULL,
 };
 const struct dialect aio_dialect = {
+    .name = "aio",
     .routes = aio_dialect_routes,
     .open = aio_dialect_open,
     .close = aio_dialect_close,

@@ -392,6 +392,7 @@ static void e2b_check(const struct http_request *request, struct check *ret_chec
 }
 
 const struct dialect e2b_dialect = {
+    .name = "e2b",
     .routes = e2b_tables,
     .title = "the E2B dialect",
     .open = e2b_open,

@@ -86,10 +86,17 @@ const struct row boxes_query[] = {
     {ASK(user, TEXT), .min = 1, .max = LIMIT_USER_BYTES, .text = "only this user's"},
     {ASK(state, TEXT), .choices = STATES, .text = "only in this state"},
     {ASK(label, TEXT), .min = 1, .max = 4096, .text = "only with this label: NAME or NAME=VALUE"},
+    {ASK_AS("q", TEXT, pattern), .min = 1, .max = LIMIT_QUERY_WORDS,
+     .text = "only with all these words in id, user, thread, agent, machine, backend, template or labels"},
+    {ASK_AS("fields", TEXT, glob), .min = 1, .max = 512,
+     .text = "only these members of each box, separated by commas: without usage a list costs a tenth"},
+    {ASK(limit, INT), .min = 1, .max = LIMIT_BOXES, .text = "so many at most; next then says where to continue"},
+    {ASK_AS("after", TEXT, after_id), .min = 1, .max = 16,
+     .text = "only after the box of this id: next of the page before"},
     END,
 };
 const struct row events_query[] = {
-    {ASK(box, TEXT), .min = 1, .max = 64, .text = "only of this box"},
+    {ASK(box, TEXT), .min = 1, .max = 17 * LIMIT_EVENT_BOXES, .text = "only of these boxes: ids, separated by commas"},
     {ASK(user, TEXT), .min = 1, .max = LIMIT_USER_BYTES, .text = "only of this user's boxes"},
     {ASK(type, TEXT), .min = 1, .max = 200, .text = "only of these types, separated by commas"},
     {ASK_AS("after", TEXT, after_id), .min = 1, .max = 64,
@@ -169,7 +176,8 @@ const struct row box_answer[] = {
     ROW_NAMED("Box"),
 };
 const struct row boxes_answer[] = {
-    {.name = "boxes", .type = ROW_OBJECTS, .fields = box_answer, .text = "those that you may see"},
+    {.name = "boxes", .type = ROW_OBJECTS, .fields = box_answer, .text = "those that you may see, by their ids"},
+    OUT_NULL("next", TEXT, boxes_out, next, "for after, where limit left some out; null: these are all"),
     ROW_NAMED("Boxes"),
 };
 const struct row ended_answer[] = {OUT_INT("ended", ended_out, ended, "boxes destroyed"), ROW_NAMED("Ended")};
@@ -385,6 +393,10 @@ const struct row list_query[] = {
     PATH_FREE,
     {ASK(depth, INT), .min = 1, .max = LIMIT_LIST_DEPTH, .fallback = 1, .text = "levels"},
     {ASK(limit, INT), .min = 1, .max = LIMIT_LIST_LIMIT, .fallback = DEFAULT_LIST_LIMIT, .text = "entries"},
+    {ASK_AS("sort", TEXT, type), .choices = "name",
+     .text = "by path, byte by byte: pages of at most 1000; default: in no order"},
+    {ASK_AS("after", TEXT, after_id), .flags = ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATH_BYTES,
+     .text = "with sort: only after this path, the last one of the page before"},
     END,
 };
 const struct row mkdir_fields[] = {
@@ -453,7 +465,7 @@ const struct row stat_answer[] = {
     ROW_NAMED("File"),
 };
 const struct row list_answer[] = {
-    {.name = "entries", .type = ROW_OBJECTS, .fields = stat_answer, .text = "in no order"},
+    {.name = "entries", .type = ROW_OBJECTS, .fields = stat_answer, .text = "in no order, or as sort says"},
     OUT("truncated", BOOL, truncated_out, truncated, "there were more"),
     ROW_NAMED("Files"),
 };

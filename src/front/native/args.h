@@ -82,7 +82,7 @@ struct usage_network_out {
     uint64_t connections, active, denied, bytes_in, bytes_out;
 };
 struct usage_out {
-    struct row_number memory_bytes, cpu_ms, pids, disk_bytes;
+    struct row_number memory_bytes, cpu_ms, pids, disk_bytes, net_rx_bytes, net_tx_bytes, read_bytes, write_bytes;
     const struct usage_network_out *network;
 };
 struct usage_args {
@@ -107,6 +107,9 @@ struct box_out {
     struct usage_out usage;
     const struct container_out *container;
     const struct remote_out *remote;
+};
+struct boxes_out { /* after the boxes */
+    const char *next;
 };
 struct ended_out {
     uint64_t ended;

@@ -96,10 +96,20 @@ static struct usage_out native_usage_out(const struct usage *usage) {
     return (struct usage_out){.memory_bytes = {usage->has_memory, usage->memory_bytes},
                               .cpu_ms = {usage->has_cpu, usage->cpu_ms},
                               .pids = {usage->has_pids, usage->pids},
-                              .disk_bytes = {usage->has_disk, usage->disk_bytes}};
+                              .disk_bytes = {usage->has_disk, usage->disk_bytes},
+                              .net_rx_bytes = {usage->has_net, usage->net_rx_bytes},
+                              .net_tx_bytes = {usage->has_net, usage->net_tx_bytes},
+                              .read_bytes = {usage->has_io, usage->read_bytes},
+                              .write_bytes = {usage->has_io, usage->write_bytes}};
 }
 
-static void native_box_write(struct json *json, struct box *box, const struct usage_network_out *network) {
+struct box_writing {
+    const struct row *rows; /* box_answer, or some of them */
+    bool used, whole;       /* its usage is wanted; all of it */
+    const struct usage_network_out *network;
+};
+
+static void native_box_write(struct json *json, struct box *box, const struct box_writing *writing) {
     const struct container *container = &box->spec.container;
     const struct container_out shown = {.container = *container,
                                         .pull = container->pull ? container->pull : "missing",
@@ -115,10 +125,10 @@ static void native_box_write(struct json *json, struct box *box, const struct us
                                       .isolation = native_some(facts.hello.isolation),
                                       .platform = native_some(facts.hello.platform),
                                       .address = native_some(facts.hello.address)};
-    if (box_usage_brief(box, &usage, ERR_IGNORED))
+    if (writing->used && (writing->whole ? box_usage : box_usage_brief)(box, &usage, ERR_IGNORED))
         usage = (struct usage){0};
     struct usage_out used = native_usage_out(&usage);
-    used.network = network;
+    used.network = writing->network;
     const struct box_out out = {
         .id = box->id,
         .user = box->user,
@@ -144,11 +154,11 @@ static void native_box_write(struct json *json, struct box *box, const struct us
         .remote = far ? &remote : NULL,
         .labels = (const char *const *)box->labels,
     };
-    rows_write(json, box_answer, &out);
+    rows_write(json, writing->rows, &out);
 }
 
 void native_box_json(struct json *json, struct box *box) {
-    native_box_write(json, box, NULL);
+    native_box_write(json, box, &(const struct box_writing){.rows = box_answer, .used = true});
 }
 
 static int native_usage_time(const struct row_text *text, uint64_t *ret_ms, struct err *err) {
@@ -188,7 +198,10 @@ int native_box(struct http_request *request, struct box *box, struct err *err) {
                                               .denied = state.denied,
                                               .bytes_in = state.bytes_in,
                                               .bytes_out = state.bytes_out};
-    native_box_write(&answer.json, box, served && state.live ? &network : NULL);
+    native_box_write(
+        &answer.json, box,
+        &(const struct box_writing){
+            .rows = box_answer, .used = true, .whole = true, .network = served && state.live ? &network : NULL});
     return answer_end(&answer, 0, err);
 }
 
@@ -197,36 +210,98 @@ int native_box(struct http_request *request, struct box *box, struct err *err) {
 struct native_boxes_walk {
     const struct who *who;
     struct native_args args;
+    struct box_writing writing;
     struct answer *answer;
+    uint64_t count;
+    struct boxes_out out;
+    char last[17];
 };
 
-static int native_boxes_each(void *user, struct box *box) {
-    struct native_boxes_walk *walk = user;
+static bool native_boxes_word(const struct box *box, const char *word) {
+    const char *const texts[] = {
+        box->id, box->user, box->thread, box->spec.agent, box->spec.machine, box_backend(box), box->spec.template_name};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i] && strcasestr(texts[i], word))
+            return true;
+    for (char **label = box->labels; label && *label; label++)
+        if (strcasestr(*label, word))
+            return true;
+    return false;
+}
+
+/* Whether the box has all words of the text. */
+static bool native_boxes_words(const struct box *box, const char *text) {
+    char word[LIMIT_QUERY_WORDS + 1];
+    for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
+        size_t len = strcspn(at, " ");
+        snprintf(word, sizeof word, "%.*s", (int)len, at);
+        if (!native_boxes_word(box, word))
+            return false;
+        at += len;
+    }
+    return true;
+}
+
+static bool native_boxes_fits(const struct native_boxes_walk *walk, struct box *box) {
     const struct native_args *args = &walk->args;
-    if (walk->who->user && strcmp(walk->who->user, box->user) != 0)
-        return 0;
-    if (args->user.data && strcmp(args->user.data, box->user) != 0)
-        return 0;
-    if (args->state.data && strcmp(args->state.data, native_box_state(box)) != 0)
-        return 0;
+    if ((walk->who->user && strcmp(walk->who->user, box->user) != 0) ||
+        (args->user.data && strcmp(args->user.data, box->user) != 0) ||
+        (args->state.data && strcmp(args->state.data, native_box_state(box)) != 0) ||
+        (args->after_id.data && strcmp(box->id, args->after_id.data) <= 0))
+        return false;
     const struct row_text *wanted = &args->label;
     bool with_value = wanted->data && memchr(wanted->data, '=', wanted->len), fits = !wanted->data;
     for (char **label = box->labels; !fits && label && *label; label++)
         fits = with_value ? !strcmp(*label, wanted->data)
                           : !strncmp(*label, wanted->data, wanted->len) && (*label)[wanted->len] == '=';
-    if (!fits)
+    return fits && (!args->pattern.data || native_boxes_words(box, args->pattern.data));
+}
+
+static int native_boxes_each(void *user, struct box *box) {
+    struct native_boxes_walk *walk = user;
+    if (!native_boxes_fits(walk, box))
         return 0;
-    native_box_json(&walk->answer->json, box);
+    if (walk->args.limit.has && walk->count == walk->args.limit.value) {
+        walk->out.next = walk->last;
+        return -ERR_LIMIT;
+    }
+    walk->count++;
+    memcpy(walk->last, box->id, sizeof walk->last);
+    native_box_write(&walk->answer->json, box, &walk->writing);
     return answer_spill(walk->answer);
+}
+
+/* The rows of the wanted fields, in the order of the answer. */
+static int native_boxes_fields(struct http_request *request, const char *names, struct box_writing *ret_writing,
+                               struct err *err) {
+    size_t count = 0;
+    while (box_answer[count].name)
+        count++;
+    struct row *rows = arena_alloc(http_arena(request), (count + 1) * sizeof *rows);
+    count = 0;
+    *ret_writing = (struct box_writing){.rows = names ? rows : box_answer, .used = true};
+    for (const char *at = names; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (!rows_find(box_answer, at, strcspn(at, ",")))
+            return err_set(err, ERR_INVALID, "'fields': a box has no field '%.*s'", (int)strcspn(at, ","), at);
+    for (const struct row *row = box_answer; names && row->name; row++) {
+        const char *at = names;
+        while (*at && (strcspn(at, ",") != strlen(row->name) || strncmp(at, row->name, strlen(row->name)) != 0))
+            at += strcspn(at, ","), at += *at == ',';
+        if (*at)
+            rows[count++] = *row;
+    }
+    ret_writing->used = !names || rows_find(rows, "usage", 5);
+    return 0;
 }
 
 int native_boxes(struct http_request *request, struct box *, struct err *err) {
     autoanswer answer = {0};
     struct native_boxes_walk walk = {.who = front_who(request), .answer = &answer};
-    STEP(front_query(request, &walk.args, err));
+    STEP(front_query(request, &walk.args, err)
+             ?: native_boxes_fields(request, walk.args.glob.data, &walk.writing, err));
     answer_list(&answer, request, boxes_answer);
     provider_each(front_of(request)->provider, native_boxes_each, &walk);
-    return answer_list_end(&answer, NULL, 0, err);
+    return answer_list_end(&answer, &walk.out, 0, err);
 }
 
 /* ---- ending ---- */

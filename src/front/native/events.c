@@ -35,10 +35,11 @@ int native_events(struct http_request *request, struct box *, struct err *err) {
     for (const char *at = args.type.data; at && *at; at += strcspn(at, ","), at += *at == ',')
         if (!events_type(at, strcspn(at, ",")))
             return err_set(err, ERR_INVALID, "'%.*s' is not a type of event", (int)strcspn(at, ","), at);
-    if (args.box.data && !text_id(args.box.data))
-        return err_set(err, ERR_INVALID, "'%.40s' is not a box id", args.box.data);
+    for (const char *at = args.box.data; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (!text_id(arena_copy(http_arena(request), at, strcspn(at, ","))))
+            return err_set(err, ERR_INVALID, "'%.40s' is not a box id, or several separated by commas", at);
     const struct events_filter filter = {
-        .owner = front_who(request)->user, .user = args.user.data, .box = args.box.data, .types = args.type.data};
+        .owner = front_who(request)->user, .user = args.user.data, .boxes = args.box.data, .types = args.type.data};
     /* The query wins, else the header that a browser sends when it reconnects. An unknown id is another server's. */
     const char *last = http_header(request, "last-event-id");
     bool resumes = !args.after_id.data && last;

@@ -38,6 +38,11 @@ static const struct row info_answer[] = {
     ROW_NAMED("Info"),
 };
 
+static const struct row openapi_query[] = {
+    {ASK_AS("dialect", TEXT, name), .min = 1, .max = 32, .text = "only this API: native, mcp, e2b ...; default: all"},
+    END,
+};
+
 static const struct route native_routes[] = {
     {"GET", "/healthz", front_handle, ROUTE_QUICK, "health", "Answers when the daemon serves; needs no token.",
      ENDPOINT(.run = native_health, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200, .answer = health_answer)},
@@ -57,7 +62,7 @@ static const struct route native_routes[] = {
     {"GET", "/metrics", front_handle, ROUTE_QUICK, "metrics", "Counters in the Prometheus text form.",
      ENDPOINT(.run = native_metrics, .flags = ENDPOINT_QUIET, .status = 200, .answer_media = "text/plain")},
     {"GET", "/openapi.json", front_handle, ROUTE_QUICK, "openapi", "This API as OpenAPI 3.1.",
-     ENDPOINT(.run = native_openapi, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200)},
+     ENDPOINT(.run = native_openapi, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .query = openapi_query, .status = 200)},
     {"GET", "/", front_handle, ROUTE_QUICK, "root", "Where to go from here.",
      ENDPOINT(.run = native_root, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200,
               .answer_media = "text/plain")},
@@ -93,6 +98,11 @@ static const struct route native_routes[] = {
      "The certificate of the authority that boxes with an inspected host trust, of this installation.",
      ENDPOINT(.run = native_network_authority, .status = 200, .answer = network_authority_answer)},
 
+    {"GET", "/v1/users", front_handle, 0, "user_list", "Users who have boxes, and how many.",
+     ENDPOINT(.run = native_users, .flags = ENDPOINT_ADMIN, .status = 200, .answer = users_answer)},
+    {"GET", "/v1/agents", front_handle, 0, "agent_names",
+     "Agents that have public skills or boxes, and how many boxes.",
+     ENDPOINT(.run = native_agents, .flags = ENDPOINT_ADMIN, .status = 200, .answer = agent_names_answer)},
     {"GET", "/v1/templates", front_handle, 0, "template_list", "List templates: the roots that boxes are made from.",
      ENDPOINT(.run = native_templates, .flags = ENDPOINT_ADMIN, .status = 200, .answer = templates_answer)},
     {"PUT", "/v1/templates/{name}", front_handle, 0, "template_import",
@@ -117,6 +127,11 @@ static const struct route native_routes[] = {
      ENDPOINT(.run = native_boxes, .query = boxes_query, .status = 200, .answer = boxes_answer)},
     {"DELETE", "/v1/boxes", front_handle, 0, "box_destroy_all", "Destroy all boxes of a user.",
      ENDPOINT(.run = native_destroy_all, .query = boxes_end_query, .status = 200, .answer = ended_answer)},
+    {"GET", "/v1/boxes/usage", front_handle, 0, "box_usage_stream",
+     "What running boxes use, as an event stream: usage {at, boxes: [[id, cpu_ms, memory_bytes, pids], ...]} every two "
+     "seconds, the first with all of them, others with those that changed; nulls: it does not run any more.",
+     ENDPOINT(.run = native_usage_stream, .flags = ENDPOINT_QUIET, .query = usage_stream_query, .status = 200,
+              .answer_media = "text/event-stream")},
     {"GET", BOX, front_handle, 0, "box_get", "Look at a box.",
      ENDPOINT(.run = native_box, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
     {"GET", BOX "/usage", front_handle, 0, "box_usage", "What a box used over time, measured every few seconds.",
@@ -417,6 +432,7 @@ static int native_admit(struct http_request *request, unsigned needs, const stru
 }
 
 const struct dialect native_dialect = {
+    .name = "native",
     .routes = native_tables,
     .open = native_open,
     .close = native_close,
@@ -480,8 +496,8 @@ static void native_info_secrets(struct secrets *secrets, struct json *json) {
 
 /* Names stay; a client that does not find one does without it. */
 static void native_features(const struct http_request *request, struct json *json) {
-    static const char *const always[] = {"tickets",       "login",    "whoami", "previews",
-                                         "usage_history", "networks", "secrets"};
+    static const char *const always[] = {"tickets",       "login",        "whoami",   "previews",
+                                         "usage_history", "usage_stream", "networks", "secrets"};
     const struct native_settings *settings = front_own(request, &native_dialect);
     json_put_open(json, "features", '[');
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
@@ -520,8 +536,13 @@ int native_metrics(struct http_request *request, struct box *, struct err *err) 
     return http_reply(request, 200, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
 }
 
-int native_openapi(struct http_request *request, struct box *, struct err *) {
+int native_openapi(struct http_request *request, struct box *, struct err *err) {
     autobuf out = buf_max(4u << 20);
-    openapi_write(front_of(request)->routes, &out);
+    struct native_args args = {0};
+    STEP(front_query(request, &args, err));
+    if (args.name.data && !routes_named(args.name.data))
+        return err_set(err, ERR_INVALID, "'dialect': there is no API of the name '%.40s'; one is native",
+                       args.name.data);
+    openapi_write(args.name.data, &out);
     return http_reply(request, 200, "application/json", out.data, out.len);
 }

@@ -53,6 +53,12 @@ native_run native_preview, native_ticket;
 const char *preview_locate(struct http_request *request, const void *own, const char *target); /* dialect.locate */
 bool preview_is(const struct http_request *request); /* the request is for such a preview */
 int preview_admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err);
+/* native/usage.c */
+native_run native_usage_stream;
+extern const struct row usage_stream_query[];
+/* native/roster.c */
+native_run native_users, native_agents;
+extern const struct row users_answer[], agent_names_answer[];
 /* native/ticket.c */
 native_run native_ticket_for, native_login, native_whoami;
 extern const struct row ticket_request_fields[], ticket_made_answer[], login_fields[], login_answer[], whoami_answer[];

@@ -9,12 +9,80 @@ static int native_list_each(void *user, const struct file_stat *stat) {
     return answer_item(user, &out);
 }
 
+/* ---- a page in order: the smallest paths after one, whatever the directory holds ---- */
+
+enum { LIST_PAGE = 1000, LIST_PAGE_BYTES = 2 * LIST_PAGE * (LIMIT_PATH_BYTES + 512) };
+
+struct native_page {
+    const char *after;
+    size_t most, count;
+    bool more;
+    struct file_stat items[2 * LIST_PAGE]; /* path holds the memory of all its texts */
+};
+
+static int native_page_order(const void *a, const void *b) {
+    return strcmp(((const struct file_stat *)a)->path, ((const struct file_stat *)b)->path);
+}
+
+static void native_page_cut(struct native_page *page) {
+    qsort(page->items, page->count, sizeof *page->items, native_page_order);
+    for (; page->count > page->most; page->more = true)
+        free((char *)page->items[--page->count].path);
+}
+
+static int native_page_each(void *user, const struct file_stat *stat) {
+    struct native_page *page = user;
+    if (page->after && strcmp(stat->path, page->after) <= 0)
+        return 0;
+    if (page->count == 2 * page->most)
+        native_page_cut(page);
+    const char *target = stat->target ? stat->target : "";
+    size_t path = strlen(stat->path) + 1, name = strlen(stat->name) + 1, link = strlen(target) + 1;
+    char *texts = xcalloc(1, path + name + link);
+    memcpy(texts, stat->path, path);
+    memcpy(texts + path, stat->name, name);
+    memcpy(texts + path + name, target, link);
+    struct file_stat *item = &page->items[page->count++];
+    *item = *stat;
+    item->path = texts;
+    item->name = texts + path;
+    item->target = stat->target ? texts + path + name : NULL;
+    return 0;
+}
+
+static int native_list_page(struct http_request *request, struct box *box, const struct native_args *args,
+                            const char *path, struct err *err) {
+    if (args->limit.has && args->limit.value > LIST_PAGE)
+        return err_set(err, ERR_INVALID, "'limit' must be at most %d with 'sort'", LIST_PAGE);
+    STEP(http_hold(request, LIST_PAGE_BYTES, err));
+    struct native_page *page = xcalloc(1, sizeof *page);
+    struct truncated_out out = {0};
+    page->most = args->limit.has ? (size_t)args->limit.value : LIST_PAGE;
+    page->after = args->after_id.data;
+    const struct list_request list = {.path = path, .depth = (unsigned)args->depth.value, .limit = LIMIT_LIST_LIMIT};
+    autoanswer answer;
+    answer_list(&answer, request, list_answer);
+    int failed = box_list(box, &list, http_fd(request), native_page_each, page, &out.truncated, err);
+    native_page_cut(page);
+    out.truncated |= page->more;
+    for (size_t i = 0; !failed && i < page->count && native_list_each(&answer, &page->items[i]) >= 0; i++)
+        ;
+    while (page->count)
+        free((char *)page->items[--page->count].path);
+    free(page);
+    return answer_list_end(&answer, &out, failed, err);
+}
+
 int native_list(struct http_request *request, struct box *box, struct err *err) {
     struct native_args args = {0};
     struct truncated_out out = {0};
     autoanswer answer = {0};
     const char *path;
     STEP(front_query(request, &args, err) ?: front_path(request, box, &args.path, true, &path, err));
+    if (args.after_id.data && !args.type.data)
+        return err_set(err, ERR_INVALID, "'after' needs 'sort'");
+    if (args.type.data)
+        return native_list_page(request, box, &args, path, err);
     answer_list(&answer, request, list_answer);
     const struct list_request list = {.path = path, .depth = (unsigned)args.depth.value, .limit = args.limit.value};
     int failed = box_list(box, &list, http_fd(request), native_list_each, &answer, &out.truncated, err);
