@@ -113,7 +113,8 @@ while IFS=$'\t' read -r method pattern name _; do
     denied "a runner's token: $method $pattern"
     with "$EYE" "$method" "$path" '' --max-time 5
     case $pattern in
-    /v1/tokens* | /v1/templates* | */pty | */ports/* | /v1/boxes/{id}/tools | /v1/threads/{thread}/tools)
+    /v1/tokens* | /v1/templates* | /v1/users | /v1/agents | */pty | */ports/* | \
+        /v1/boxes/{id}/tools | /v1/threads/{thread}/tools)
         is_error "a reader's: $method $pattern" 403 DENIED ;;
     /v1/tickets) is_error "a reader's: $method $pattern, for downloads" 400 INVALID "'for' is missing" ;;
     */shell/terminal-url | */shell/ws | */v1/mcp | */v1/mcp/{server}/tools | */mcp | /api/*) denied "a reader's: "\
@@ -122,7 +123,7 @@ while IFS=$'\t' read -r method pattern name _; do
         "$STATUS $(j '.error.message // .message // .detail')" '^403 .*only read'
         else denied "a reader's: $method $pattern"; fi ;;
     esac
-    [[ $pattern = /v1/tokens* || $pattern = /v1/templates* ]] || continue
+    [[ $pattern =~ ^/v1/(tokens|templates|users|agents) ]] || continue
     with "$ANN" "$method" "$path" ''
     is_error "a user's: $method $pattern" 403 DENIED
 done < <("$DAEMON" --routes)

@@ -261,10 +261,25 @@ class Client:
         """The box of this id, which exists."""
         return Box(client=self, id=id)
 
-    def boxes(self, user: str | None = None, state: str | None = None,
-                    label: str | None = None) -> list[types.Box]:
-        """All boxes that one may see."""
-        return (self.json("box_list", query={"user": user, "state": state, "label": label})).boxes
+    def boxes(self, user: str | None = None, state: str | None = None, label: str | None = None, *,
+                    q: str | None = None, fields: str | None = None, limit: int | None = None,
+                    after: str | None = None) -> list[types.Box]:
+        """All boxes that one may see, by their ids; q: with these words; fields: only these members, "id,state"."""
+        return (self.json("box_list", query={"user": user, "state": state, "label": label, "q": q,
+                                                   "fields": fields, "limit": limit, "after": after})).boxes
+
+    def usages(self, user: str | None = None) -> Watch:
+        """What running boxes use, every two seconds: {at, boxes: [[id, cpu_ms, memory_bytes, pids], ...]}, first of all
+        of them, then of those that changed."""
+        return Watch(self, "box_usage_stream", (), {"user": user})
+
+    def users(self) -> list[types.User]:
+        """Who has boxes; for admins."""
+        return (self.json("user_list")).users
+
+    def agents(self) -> list[types.AgentName]:
+        """Which agents there are; for admins."""
+        return (self.json("agent_names")).agents
 
     def delete_boxes(self, user: str) -> int:
         """Deletes all boxes of a user; how many there were."""
@@ -306,8 +321,8 @@ class Client:
 
     def events(self, *, box: str | None = None, user: str | None = None, type: str | None = None,
                after: str | None = None) -> Watch:
-        """What happens to boxes, for ever; after="0": also what happened and is still known. A lost connection is
-        taken up again where it was."""
+        """What happens to boxes (box: ids, separated by commas), for ever; after="0": also what happened and is still
+        known. A lost connection is taken up again where it was."""
         return Watch(self, "events", (), {"box": box, "user": user, "type": type, "after": after}, resume=True)
 
     def audit(self, *, box: str | None = None, user: str | None = None, verb: str | None = None,
@@ -945,8 +960,11 @@ class Files:
             return False
         return True
 
-    def list(self, path: Any = None, depth: int | None = None, limit: int | None = None) -> list[types.File]:
-        answer = self._json("file_list", query={"path": path, "depth": depth, "limit": limit})
+    def list(self, path: Any = None, depth: int | None = None, limit: int | None = None, *,
+                   sort: str | None = None, after: Any = None) -> list[types.File]:
+        """Entries, in no order; sort="name": pages of at most 1000 in order, each after the last path of the one before."""
+        answer = self._json("file_list", query={"path": path, "depth": depth, "limit": limit, "sort": sort,
+                                                      "after": after})
         return [names(entry, "name", "path", "link_target") for entry in answer.entries]
 
     def remove(self, path: Any, recursive: bool | None = None) -> None:

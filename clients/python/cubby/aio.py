@@ -326,8 +326,8 @@ class Client:
 
     def events(self, *, box: str | None = None, user: str | None = None, type: str | None = None,
                after: str | None = None) -> Watch:
-        """What happens to boxes (box: ids, separated by commas), for ever; after="0": also what happened and is still known. A lost connection is
-        taken up again where it was."""
+        """What happens to boxes (box: ids, separated by commas), for ever; after="0": also what happened and is still
+        known. A lost connection is taken up again where it was."""
         return Watch(self, "events", (), {"box": box, "user": user, "type": type, "after": after}, resume=True)
 
     async def audit(self, *, box: str | None = None, user: str | None = None, verb: str | None = None,

@@ -154,6 +154,26 @@ class NetworkAuthority(Answer):
     certificate: str
 
 
+class Users(Answer):
+    users: list[User]
+
+
+class User(Answer):
+    user: str
+    boxes: int
+    running: int
+
+
+class AgentNames(Answer):
+    agents: list[AgentName]
+
+
+class AgentName(Answer):
+    agent: str
+    boxes: int
+    running: int
+
+
 class Mount(Answer):
     source: str
     target: str
@@ -209,6 +229,10 @@ class Usage(Answer):
     cpu_ms: int | None
     pids: int | None
     disk_bytes: int | None
+    net_rx_bytes: int | None
+    net_tx_bytes: int | None
+    read_bytes: int | None
+    write_bytes: int | None
     network: UsageNetwork | None
 
 
@@ -232,6 +256,7 @@ class Remote(Answer):
 
 class Boxes(Answer):
     boxes: list[Box]
+    next: str | None
 
 
 class Ended(Answer):
@@ -248,6 +273,10 @@ class UsageAt(Answer):
     cpu_ms: int | None
     pids: int | None
     disk_bytes: int | None
+    net_rx_bytes: int | None
+    net_tx_bytes: int | None
+    read_bytes: int | None
+    write_bytes: int | None
 
 
 class Binding(Answer):

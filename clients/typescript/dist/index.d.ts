@@ -152,10 +152,26 @@ export declare class Client {
     box(options?: BoxOptions): Promise<Box>;
     /** The box of this id, which exists. */
     connect(id: string): Box;
+    /** What running boxes use, every two seconds: first of all of them, then of those that changed. */
+    usages(options?: {
+        user?: string;
+    } & Options): AsyncGenerator<{
+        at: string;
+        boxes: [string, number | null, number | null, number | null][];
+    }>;
+    /** Who has boxes; for admins. */
+    users(options?: Options): Promise<Wire.User[]>;
+    /** Which agents there are; for admins. */
+    agents(options?: Options): Promise<Wire.AgentName[]>;
+    /** All boxes that one may see, by their ids; q: with these words; fields: only these members, 'id,state'. */
     boxes(options?: {
         user?: string;
         state?: string;
         label?: string;
+        q?: string;
+        fields?: string;
+        limit?: number;
+        after?: string;
     } & Options): Promise<Wire.Box[]>;
     /** What this token, or this place, may do. */
     whoami(options?: Options): Promise<Wire.Whoami>;
@@ -435,9 +451,12 @@ export declare class Files {
     archive(path?: Path, options?: Options): Promise<AsyncIterable<Uint8Array>>;
     stat(path: Path, options?: Options): Promise<Entry>;
     exists(path: Path, options?: Options): Promise<boolean>;
+    /** Entries, in no order; sort 'name': pages of at most 1000 in order, each after the last path of the one before. */
     list(path?: Path, options?: {
         depth?: number;
         limit?: number;
+        sort?: 'name';
+        after?: string;
     } & Options): Promise<Entry[]>;
     remove(path: Path, options?: {
         recursive?: boolean;
@@ -694,6 +713,11 @@ export declare class Box {
         user?: string;
         thread?: string;
     } & Options): Promise<Box>;
+    /** A box on a worker moves to another one; what runs in it is ended with stop. */
+    relocate(options?: {
+        worker?: string;
+        stop?: boolean;
+    } & Options): Promise<Wire.Relocation>;
     /** A container box becomes one image of one layer. */
     export(options?: Options): Promise<Wire.Export>;
     /** A server in the box. */

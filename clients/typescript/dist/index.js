@@ -351,6 +351,20 @@ export class Client {
     connect(id) {
         return new Box(this, id);
     }
+    /** What running boxes use, every two seconds: first of all of them, then of those that changed. */
+    async *usages(options = {}) {
+        for await (const [, , data] of this.events_('box_usage_stream', [], { query: snake(options), ...only(options) }))
+            yield data;
+    }
+    /** Who has boxes; for admins. */
+    async users(options = {}) {
+        return (await this.json('user_list', [], options)).users;
+    }
+    /** Which agents there are; for admins. */
+    async agents(options = {}) {
+        return (await this.json('agent_names', [], options)).agents;
+    }
+    /** All boxes that one may see, by their ids; q: with these words; fields: only these members, 'id,state'. */
     async boxes(options = {}) {
         return (await this.json('box_list', [], { query: snake(options), ...only(options) })).boxes;
     }
@@ -842,6 +856,7 @@ export class Files {
             throw error;
         });
     }
+    /** Entries, in no order; sort 'name': pages of at most 1000 in order, each after the last path of the one before. */
     async list(path, options = {}) {
         const { entries } = await this.box.json('file_list', [], { query: { path, ...snake(options) }, ...only(options) });
         return entries.map((entry) => named(entry, 'name', 'path', 'link_target'));
@@ -1167,6 +1182,10 @@ export class Box {
     /** A new box with the same files and settings. */
     async fork(options = {}) {
         return new Box(this.client, (await this.json('fork', [], { body: snake(options), ...only(options) })).id);
+    }
+    /** A box on a worker moves to another one; what runs in it is ended with stop. */
+    relocate(options = {}) {
+        return this.json('box_relocate', [], { body: snake(options), silenceMs: 600_000, ...only(options) });
     }
     /** A container box becomes one image of one layer. */
     export(options = {}) {

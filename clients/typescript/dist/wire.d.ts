@@ -278,6 +278,30 @@ export interface NetworkAuthority {
     /** PEM */
     certificate: string;
 }
+export interface Users {
+    /** by name */
+    users: User[];
+}
+export interface User {
+    /** owner of boxes */
+    user: string;
+    /** how many */
+    boxes: number;
+    /** of these, that have processes */
+    running: number;
+}
+export interface AgentNames {
+    /** by name */
+    agents: AgentName[];
+}
+export interface AgentName {
+    /** as POST /v1/boxes takes it */
+    agent: string;
+    /** how many */
+    boxes: number;
+    /** of these, that have processes */
+    running: number;
+}
 export interface BoxRequest {
     /** owner: letters, digits and _.@-; default: the token's user, else 'default' */
     user?: string;
@@ -433,6 +457,14 @@ export interface Usage {
     pids: number | null;
     /** bytes in the box's own files */
     disk_bytes: number | null;
+    /** received by its own network interfaces; null in lists */
+    net_rx_bytes: number | null;
+    /** sent by them; null in lists */
+    net_tx_bytes: number | null;
+    /** read from disks; null in lists */
+    read_bytes: number | null;
+    /** written to disks; null in lists */
+    write_bytes: number | null;
     /** of a box with a network policy that runs; only where one box is asked for, else null */
     network: UsageNetwork | null;
 }
@@ -465,8 +497,10 @@ export interface Remote {
     address: string | null;
 }
 export interface Boxes {
-    /** those that you may see */
+    /** those that you may see, by their ids */
     boxes: Box[];
+    /** for after, where limit left some out; null: these are all */
+    next: string | null;
 }
 export interface Ended {
     /** boxes destroyed */
@@ -487,6 +521,14 @@ export interface UsageAt {
     pids: number | null;
     /** bytes in the box's own files */
     disk_bytes: number | null;
+    /** received by its own network interfaces; null in lists */
+    net_rx_bytes: number | null;
+    /** sent by them; null in lists */
+    net_tx_bytes: number | null;
+    /** read from disks; null in lists */
+    read_bytes: number | null;
+    /** written to disks; null in lists */
+    write_bytes: number | null;
 }
 export interface BindingRequest {
     /** the variable in this box; default: the secret's */
@@ -897,7 +939,7 @@ export interface File {
     link_target: string | null;
 }
 export interface Files {
-    /** in no order */
+    /** in no order, or as sort says */
     entries: File[];
     /** there were more */
     truncated: boolean;
@@ -1353,6 +1395,16 @@ export interface Worker {
     platform: string;
     /** where it connects from */
     address: string;
+}
+export interface Relocation {
+    /** worker that it was on */
+    from: string;
+    /** worker that it is on */
+    to: string;
+    /** how long it took */
+    duration_ms: number;
+    /** processes that ran in the box */
+    processes_ended: number;
 }
 /** Method, and path with the numbers of its parameters. */
 export declare const ROUTES: Record<string, [string, ...(string | number)[]]>;

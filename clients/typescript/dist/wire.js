@@ -19,6 +19,8 @@ export const ROUTES = {
     secret_removed: ["DELETE", "/v1/secrets/", 0],
     secret_list: ["GET", "/v1/secrets"],
     network_ca: ["GET", "/v1/network/ca"],
+    user_list: ["GET", "/v1/users"],
+    agent_names: ["GET", "/v1/agents"],
     template_list: ["GET", "/v1/templates"],
     template_import: ["PUT", "/v1/templates/", 0],
     template_remove: ["DELETE", "/v1/templates/", 0],
@@ -26,6 +28,7 @@ export const ROUTES = {
     box_acquire: ["POST", "/v1/boxes"],
     box_list: ["GET", "/v1/boxes"],
     box_destroy_all: ["DELETE", "/v1/boxes"],
+    box_usage_stream: ["GET", "/v1/boxes/usage"],
     box_get: ["GET", "/v1/boxes/", 0],
     box_destroy: ["DELETE", "/v1/boxes/", 0],
     box_usage: ["GET", "/v1/boxes/", 0, "/usage"],
@@ -114,4 +117,5 @@ export const ROUTES = {
     worker_list: ["GET", "/v1/workers"],
     worker_drain: ["POST", "/v1/workers/", 0, "/drain"],
     worker_open: ["DELETE", "/v1/workers/", 0, "/drain"],
+    box_relocate: ["POST", "/v1/boxes/", 0, "/relocate"],
 };

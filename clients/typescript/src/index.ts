@@ -402,8 +402,8 @@ export class Client {
     return new Box(this, id);
   }
   /** What running boxes use, every two seconds: first of all of them, then of those that changed. */
-  usages(options: { user?: string } & Options = {}): Watch<{ at: string; boxes: [string, number | null, number | null, number | null][] }> {
-    return new Watch(this, 'box_usage_stream', [], { query: snake(options), ...only(options) });
+  async *usages(options: { user?: string } & Options = {}): AsyncGenerator<{ at: string; boxes: [string, number | null, number | null, number | null][] }> {
+    for await (const [, , data] of this.events_('box_usage_stream', [], { query: snake(options), ...only(options) })) yield data;
   }
   /** Who has boxes; for admins. */
   async users(options: Options = {}): Promise<Wire.User[]> {

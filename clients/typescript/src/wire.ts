@@ -300,6 +300,34 @@ export interface NetworkAuthority {
   certificate: string;
 }
 
+export interface Users {
+  /** by name */
+  users: User[];
+}
+
+export interface User {
+  /** owner of boxes */
+  user: string;
+  /** how many */
+  boxes: number;
+  /** of these, that have processes */
+  running: number;
+}
+
+export interface AgentNames {
+  /** by name */
+  agents: AgentName[];
+}
+
+export interface AgentName {
+  /** as POST /v1/boxes takes it */
+  agent: string;
+  /** how many */
+  boxes: number;
+  /** of these, that have processes */
+  running: number;
+}
+
 export interface BoxRequest {
   /** owner: letters, digits and _.@-; default: the token's user, else 'default' */
   user?: string;
@@ -462,6 +490,14 @@ export interface Usage {
   pids: number | null;
   /** bytes in the box's own files */
   disk_bytes: number | null;
+  /** received by its own network interfaces; null in lists */
+  net_rx_bytes: number | null;
+  /** sent by them; null in lists */
+  net_tx_bytes: number | null;
+  /** read from disks; null in lists */
+  read_bytes: number | null;
+  /** written to disks; null in lists */
+  write_bytes: number | null;
   /** of a box with a network policy that runs; only where one box is asked for, else null */
   network: UsageNetwork | null;
 }
@@ -497,8 +533,10 @@ export interface Remote {
 }
 
 export interface Boxes {
-  /** those that you may see */
+  /** those that you may see, by their ids */
   boxes: Box[];
+  /** for after, where limit left some out; null: these are all */
+  next: string | null;
 }
 
 export interface Ended {
@@ -522,6 +560,14 @@ export interface UsageAt {
   pids: number | null;
   /** bytes in the box's own files */
   disk_bytes: number | null;
+  /** received by its own network interfaces; null in lists */
+  net_rx_bytes: number | null;
+  /** sent by them; null in lists */
+  net_tx_bytes: number | null;
+  /** read from disks; null in lists */
+  read_bytes: number | null;
+  /** written to disks; null in lists */
+  write_bytes: number | null;
 }
 
 export interface BindingRequest {
@@ -965,7 +1011,7 @@ export interface File {
 }
 
 export interface Files {
-  /** in no order */
+  /** in no order, or as sort says */
   entries: File[];
   /** there were more */
   truncated: boolean;
@@ -1489,6 +1535,8 @@ export const ROUTES: Record<string, [string, ...(string | number)[]]> = {
   secret_removed: ["DELETE", "/v1/secrets/", 0],
   secret_list: ["GET", "/v1/secrets"],
   network_ca: ["GET", "/v1/network/ca"],
+  user_list: ["GET", "/v1/users"],
+  agent_names: ["GET", "/v1/agents"],
   template_list: ["GET", "/v1/templates"],
   template_import: ["PUT", "/v1/templates/", 0],
   template_remove: ["DELETE", "/v1/templates/", 0],
@@ -1496,6 +1544,7 @@ export const ROUTES: Record<string, [string, ...(string | number)[]]> = {
   box_acquire: ["POST", "/v1/boxes"],
   box_list: ["GET", "/v1/boxes"],
   box_destroy_all: ["DELETE", "/v1/boxes"],
+  box_usage_stream: ["GET", "/v1/boxes/usage"],
   box_get: ["GET", "/v1/boxes/", 0],
   box_destroy: ["DELETE", "/v1/boxes/", 0],
   box_usage: ["GET", "/v1/boxes/", 0, "/usage"],

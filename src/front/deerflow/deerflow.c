@@ -380,7 +380,8 @@ static const struct route deerflow_routes[] = {
 };
 
 static const struct route *const deerflow_tables[] = {deerflow_routes, NULL};
-const struct dialect deerflow_dialect = {.routes = deerflow_tables,
+const struct dialect deerflow_dialect = {.name = "deerflow",
+                                         .routes = deerflow_tables,
                                          .label = DEERFLOW_LABEL,
                                          .title = "DeerFlow provisioner",
                                          .admit = deerflow_admit,

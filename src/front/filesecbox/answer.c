@@ -40,8 +40,7 @@ const struct row filesecbox_answer[] = {
 
 static const struct route *const answer_tables[] = {filesecbox_routes, fsb2_routes, NULL};
 const struct dialect filesecbox_dialect = {
-    .name = "filesecbox",
-    .routes = answer_tables, .claims = filesecbox_claims, .refuse = filesecbox_refuse};
+    .name = "filesecbox", .routes = answer_tables, .claims = filesecbox_claims, .refuse = filesecbox_refuse};
 
 void filesecbox_open(struct answer *answer, struct filesecbox *call) {
     filesecbox_unshare(call);

@@ -429,5 +429,4 @@ static const struct route join_routes[] = {
 
 static const struct route *const join_tables[] = {join_routes, machine_routes, worker_routes, NULL};
 const struct dialect join_dialect = {
-    .name = "join",
-    .routes = join_tables, .open = join_open, .close = join_close, .measure = join_measure};
+    .name = "join", .routes = join_tables, .open = join_open, .close = join_close, .measure = join_measure};

@@ -34,4 +34,4 @@ static const struct route mcp_routes[] = {
 };
 
 static const struct route *const mcp_tables[] = {mcp_routes, NULL};
-const struct dialect mcp_dialect = {.routes = mcp_tables, .open = mcp_open, .close = mcp_close};
+const struct dialect mcp_dialect = {.name = "mcp", .routes = mcp_tables, .open = mcp_open, .close = mcp_close};

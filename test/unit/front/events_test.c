@@ -139,11 +139,11 @@ static void test_filters(void) {
     } rows[] = {{{.owner = "ann"}, 2},
                 {{.owner = "ann", .user = "bob"}, 0},
                 {{.user = "bob"}, 2},
-                {{.box = "an"}, 2},
+                {{.boxes = "an"}, 2},
                 {{.types = "died"}, 4},
                 {{.types = "die"}, 0},
                 {{.types = "created,died"}, 8},
-                {{.types = "cleaned,died", .box = "bob"}, 1},
+                {{.types = "cleaned,died", .boxes = "bob"}, 1},
                 {{0}, 9}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct events_place place = {0};
