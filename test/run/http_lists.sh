@@ -1,4 +1,4 @@
-# Lists of boxes by pages, fields and words; users and agents; what boxes use as a stream; files in order; one API alone.
+# Lists of boxes by pages, fields and words; users and agents; what boxes use as a stream; files in order; one API.
 # backends: jail
 
 box_new '"user":"ann","thread":"alpha one","labels":{"team":"Blue"}'
