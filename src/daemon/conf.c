@@ -19,6 +19,8 @@ const struct row conf_options[] = {
      .text = "HOST:PORT or unix:PATH, several by ','; anything wider than loopback demands tokens"},
     {ROW("state", TEXT, state, 0), .value = "DIR",
      .text = "directory for boxes; default /var/lib/cubby as root, else $XDG_STATE_HOME/cubby or ~/.local/state/cubby"},
+    {ROW("standby", BOOL, standby, 0), .initial = "false",
+     .text = "one of several heads of a state directory: wait while another serves it, then take over"},
     {ROW("runner", TEXT, runner, 0), .value = "FILE",
      .text = "path of cubby-runner; default: in cubbyd's directory, else ../libexec/cubby/cubby-runner"},
     {SHARE("backend", TEXT, backend, 0), .value = "NAME", .initial = "jail",

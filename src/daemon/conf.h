@@ -81,7 +81,7 @@ struct conf {
         *e2b_network;
     struct row_texts e2b_images, e2b_webhook_hosts;
     uint64_t e2b_volume_mb;
-    bool allow_local, end_boxes, disk_reserve, audit, audit_detail, wake_paused, page;
+    bool allow_local, standby, end_boxes, disk_reserve, audit, audit_detail, wake_paused, page;
     struct row_texts allow_weaker, local_maps, mount_sources, open_networks, gate_resolvers, gate_host_ports,
         allowed_hosts, peer_uids, secret_commands;
     struct docker_settings docker;

@@ -23,6 +23,8 @@ struct daemon {
     struct welcome *welcome;       /* for machines that join */
     sigset_t signals;
     struct notify notify;
+    uint64_t epoch; /* of this head, see lead.c; 0: there was never more than one */
+    int lead_fd;    /* the lock of the head that serves; -1: without --standby */
 };
 
 int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err); /* serve.c */
@@ -30,6 +32,9 @@ void daemon_limits(void);
 /* SIGHUP: reads the configuration again and applies what can change, or nothing if something is wrong. Logs what
  * happened. reload.c */
 void daemon_reload(struct daemon *daemon);
+
+/* With --standby waits until no other head serves the state directory. GONE: stopped meanwhile. lead.c */
+int daemon_lead(struct daemon *daemon, struct err *err);
 
 /* ---- prepare.c ---- */
 

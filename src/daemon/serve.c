@@ -292,7 +292,7 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
     const struct conf *conf = daemon->first;
     struct front *front = &daemon->front;
     TRY(daemon_runner(conf, daemon->runner, err));
-    TRY(daemon_state(conf->state, daemon->state, err));
+    TRY(daemon_state(conf->state, daemon->state, err) ?: daemon_lead(daemon, err));
     daemon_env(daemon);
     reserve_begin(daemon->state);
     TRY(daemon_tokens(daemon, err));
@@ -318,6 +318,7 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
                                                .max = (unsigned)conf->max_machines,
                                                .max_per_user = (unsigned)conf->max_machines_per_user,
                                                .runner_path = daemon->runner,
+                                               .epoch = daemon->epoch,
                                                .online = daemon_machine_online,
                                                .offline = daemon_machine_offline,
                                                .context = daemon};
@@ -341,7 +342,8 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
 
 int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     struct daemon *daemon = xcalloc(1, sizeof *daemon);
-    *daemon = (struct daemon){.argc = argc, .argv = argv, .first = conf_ref(conf), .conf = conf_ref(conf)};
+    *daemon =
+        (struct daemon){.argc = argc, .argv = argv, .first = conf_ref(conf), .conf = conf_ref(conf), .lead_fd = -1};
     struct front *front = &daemon->front;
     struct store *store = NULL;
     daemon_log_level(conf->log_level);
@@ -360,6 +362,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     struct front_settings *settings = daemon_settings(conf);
     front_configure(front, settings);
     int failed = daemon_parts(daemon, &store, err);
+    bool stopped = failed == -ERR_GONE && conf->standby && daemon->lead_fd < 0;
     if (!failed) {
         front->metrics = metrics_new(routes_all());
         front_start(front);
@@ -393,6 +396,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     notify_done(&daemon->notify);
     conf_unref(daemon->conf);
     conf_unref(daemon->first);
+    fd_close(&daemon->lead_fd); /* last: the next head begins */
     free(daemon);
-    return failed;
+    return stopped ? 0 : failed;
 }

@@ -526,6 +526,10 @@ uint64_t machines_grace_ms(const struct machines *machines) {
     return machines->settings.grace_ms ? machines->settings.grace_ms : 1;
 }
 
+uint64_t machines_epoch(const struct machines *machines) {
+    return machines->settings.epoch;
+}
+
 int machine_conn_end(struct machine_conn *conn, bool lives, const struct err *why) {
     struct machines *machines = conn->machines;
     struct machine *machine = conn->machine;

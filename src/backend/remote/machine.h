@@ -28,6 +28,7 @@ struct machine;
 struct machines_settings {
     uint64_t grace_ms; /* how long calls survive a lost connection; default 60000 */
     unsigned max, max_per_user;
+    uint64_t epoch;          /* of this head: a worker that has seen a higher one refuses it; 0: it is the only one */
     const char *runner_path; /* carried to machines whose runner is not ours; lives as long as the table. May be NULL */
     /* A machine came online (again: it resumes a session). On a thread of its own per event; may wait. May be NULL. */
     void (*online)(void *context, const char *user, const char *name, bool again);
@@ -55,6 +56,7 @@ struct machines_counts {
 };
 void machines_count(struct machines *machines, struct machines_counts *ret_counts);
 uint64_t machines_grace_ms(const struct machines *machines);
+uint64_t machines_epoch(const struct machines *machines);
 
 /* ---- for the endpoint at which machines register ---- */
 

@@ -24,8 +24,9 @@ enum {
 };
 
 const struct row join_options[] = {
-    OPTION("server", 's', TEXT, struct join_values, server, "URL",
-           "server to join: wss://HOST[/…] (default: CUBBY_URL)"),
+    OPTION(
+        "server", 's', TEXT, struct join_values, server, "URL",
+        "server to join: wss://HOST[/…] (default: CUBBY_URL); worker: several heads by ',', the first names the state"),
     OPTION("token-file", 0, TEXT, struct join_values, token_file, "FILE",
            "file whose first line is the token of this machine"),
     OPTION("token", 0, TEXT, struct join_values, token, "TOKEN", "the token itself (default: CUBBY_TOKEN)"),
@@ -65,9 +66,19 @@ static void join_plan_server(struct join *join) {
     char text[4096];
     if (!server || !*server)
         option_fail(join->cli, "missing server: --server wss://HOST, or CUBBY_URL");
-    join->server = join_address(&join->cli->arena, server);
-    if (!join->server)
-        option_fail(join->cli, "'%.200s' is not the address of a server: wss://HOST[:PORT][/PATH]", server);
+    struct row_texts servers = {0};
+    char *list = arena_strdup(&join->cli->arena, server), *rest = NULL;
+    for (char *one = strtok_r(list, ",", &rest); one; one = strtok_r(NULL, ",", &rest)) {
+        const char *address = join_address(&join->cli->arena, one);
+        if (!address)
+            option_fail(join->cli, "'%.200s' is not the address of a server: wss://HOST[:PORT][/PATH]", one);
+        rows_texts_add(&join->cli->arena, &servers, address);
+    }
+    if (!servers.count || (servers.count > 1 && !values->worker))
+        option_fail(join->cli, servers.count ? "several servers are for a worker, whose heads they are"
+                                             : "missing server: --server wss://HOST, or CUBBY_URL");
+    join->servers = servers.items;
+    join->server = servers.items[0];
     if (values->authority && access(values->authority, R_OK) < 0)
         option_fail(join->cli, "--ca %s: %s", values->authority, strerror(errno));
     if (values->token && path)
@@ -243,6 +254,10 @@ static int join_state_open(struct join *join, struct err *err) {
     if (mkdir(own, 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "%s", own);
     join->env.state_dir = own;
+    char text[24];
+    if (fd_read_file(AT_FDCWD, arena_printf(arena, "%s/epoch", own), text, sizeof text) > 0 &&
+        !text_u64(text, UINT64_MAX / 2, &join->epoch))
+        return err_set(err, ERR_IO, "%s/epoch does not hold an epoch; remove it", own);
     return 0;
 }
 

@@ -45,7 +45,9 @@ enum join_state { JOIN_CONNECTING, JOIN_ONLINE, JOIN_OFFLINE };
 struct join {
     struct cli *cli;
     struct join_values values;
-    const char *server;    /* http… or unix:…, without the path of the endpoint */
+    const char *server;    /* http… or unix:…, without the path of the endpoint: the one that is dialled */
+    const char **servers;  /* all heads of a worker; NULL-terminated */
+    uint64_t epoch;        /* the highest one of a head that this worker has served */
     const char *token;     /* NULL: none */
     const char *workspace; /* resolved; of a worker: as its boxes see it */
     bool isolated;

@@ -34,6 +34,7 @@ struct join_line { /* state kept between connections */
     unsigned wait_ms;
     unsigned silent; /* consecutive connections that registered and carried nothing */
     bool text;
+    size_t at; /* of the servers */
     /* of this connection */
     struct http_client *client;
     struct http_socket *socket;
@@ -118,11 +119,15 @@ static void line_after(struct join_line *line, int code, const struct err *err) 
     unsigned wait_ms = waited_for && line->wait_ms > WAIT_GRACE_MS ? WAIT_GRACE_MS : line->wait_ms;
     uint32_t random = 0; /* up to a quarter more, so that machines do not all reconnect at once */
     (void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
-    wait_ms = code == 0 ? 0 : wait_ms + random % (wait_ms / 4);
+    bool next = join->servers[line->at + 1]; /* the other heads at once, then a pause */
+    line->at = line->registered ? line->at : next ? line->at + 1 : 0;
+    wait_ms = code == 0 || (!line->registered && next) ? 0 : wait_ms + random % (wait_ms / 4);
     line_state(join, JOIN_OFFLINE, err->text, false, now + wait_ms);
     struct pollfd wake = {.fd = join->wake_line, .events = POLLIN};
     poll(&wake, 1, (int)wait_ms);
-    line->wait_ms = line->wait_ms * 2 > WAIT_MAX_MS ? WAIT_MAX_MS : line->wait_ms * 2;
+    uint64_t most_ms = join->servers[1] ? WAIT_MIN_MS : WAIT_MAX_MS; /* one of several heads is back soon */
+    if (line->at == 0 || line->registered)
+        line->wait_ms = line->wait_ms * 2 > most_ms ? (unsigned)most_ms : line->wait_ms * 2;
 }
 
 /* ---- registration ---- */
@@ -226,6 +231,23 @@ static void line_copy_text(char *out, size_t size, const json_t *object, const c
     snprintf(out, size, "%s", safe ? safe : "");
 }
 
+/* A head with a lower epoch was replaced by another one, and must not change anything here. */
+static int line_epoch(struct join *join, const json_t *body, struct err *err) {
+    json_int_t said = json_integer_value(json_object_get(body, "epoch"));
+    uint64_t epoch = said > 0 ? (uint64_t)said : 0;
+    if (!join->values.worker || epoch == join->epoch)
+        return 0;
+    if (epoch < join->epoch)
+        return err_set(err, ERR_EXISTS, "%s is a head of epoch %llu, and this worker has served epoch %llu",
+                       join->server, (unsigned long long)epoch, (unsigned long long)join->epoch);
+    const char *text = text_make(24, "%llu", (unsigned long long)epoch);
+    int r = fd_replace_file(AT_FDCWD, text_make(4300, "%s/epoch", join->env.state_dir), text, strlen(text));
+    if (r < 0)
+        return err_errno(err, -r, "noting the epoch of %s", join->server);
+    join->epoch = epoch;
+    return 0;
+}
+
 static int line_welcomed(struct join_line *line, const char *text, size_t len, struct line_welcome *ret,
                          struct err *err) {
     struct join *join = line->join;
@@ -245,7 +267,7 @@ static int line_welcomed(struct join_line *line, const char *text, size_t len, s
                            &received, "grace_ms", &grace_ms) < 0 ||
                strlen(session) != 32 || received < 0 || grace_ms < 0) {
         code = err_set(err, ERR_PROTOCOL, "the server sent an invalid answer to the registration");
-    } else {
+    } else if ((code = line_epoch(join, body, err)) == 0) {
         memcpy(line->session, session, 33);
         line->grace_ms = (uint64_t)grace_ms;
         *ret = (struct line_welcome){.resumed = resumed, .received = (uint64_t)received};
@@ -329,6 +351,9 @@ static int line_open(struct join_line *line, struct line_welcome *ret_welcome, s
     autobuf message = buf_max(LIMIT_REGISTER_BYTES);
     const char *text = NULL;
     size_t len = 0;
+    pthread_mutex_lock(&join->lock);
+    join->server = join->servers[line->at];
+    pthread_mutex_unlock(&join->lock);
     TRY(http_client_new(join->server, join->token, &line->client, err));
     if (join->values.authority)
         TRY(http_client_ca(line->client, join->values.authority, err));
